@@ -1,0 +1,20 @@
+// One line to standard error per call, written at once: "W rank 2: text". No levels below kInfo in
+// the hot paths. The launcher prefixes, collects and rotates; a library in a trainer must not.
+#pragma once
+
+#include <string>
+
+namespace ringwood {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+// Lines below `level` are dropped. `who` ("rank 2", "server 0") stands before each line. Call once,
+// before other threads log.
+void SetLog(LogLevel level, const std::string& who);
+
+// "debug" | "info" | "warning" | "error"; anything else is kInfo.
+LogLevel ParseLogLevel(const std::string& name);
+
+void Log(LogLevel level, const std::string& text);  // any thread
+
+}  // namespace ringwood

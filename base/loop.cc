@@ -1,0 +1,155 @@
+#include "base/loop.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/synchronization/notification.h"
+#include "base/check.h"
+
+namespace ringwood {
+namespace {
+
+// After the last bit of work a loop polls its sources this often before it sleeps: a reply that is
+// already on its way is met awake, eight processes on two cores still find a free core.
+constexpr int kSpins = 20;
+
+}  // namespace
+
+Loop::Loop(std::string name) : name_(std::move(name)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  RW_CHECK(wake_ >= 0);
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
+    Run();
+  });
+}
+
+Loop::~Loop() {
+  RW_CHECK(!OnThread());
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  thread_.join();
+  close(wake_);
+}
+
+bool Loop::Post(Task task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_ || tasks_.size() >= kMaxTasks) return false;
+    tasks_.push_back(std::move(task));
+  }
+  Wake();
+  return true;
+}
+
+Status Loop::Call(std::function<Status()> task, Duration timeout) {
+  RW_CHECK(!OnThread());
+  struct Answer {
+    absl::Notification done;
+    Status status;
+  };
+  auto answer = std::make_shared<Answer>();
+  const bool posted = Post([answer, task = std::move(task)] {
+    answer->status = task();
+    answer->done.Notify();
+  });
+  if (!posted) return Unavailable("the " + name_ + " loop is stopping or its mailbox is full");
+  if (!answer->done.WaitForNotificationWithTimeout(absl::FromChrono(timeout))) {
+    return TimedOut("the " + name_ + " loop did not answer in time");
+  }
+  return answer->status;
+}
+
+void Loop::Attach(Source* source) {
+  RW_CHECK(OnThread());
+  sources_.push_back(source);
+}
+
+void Loop::Detach(Source* source) {
+  RW_CHECK(OnThread());
+  sources_.erase(std::remove(sources_.begin(), sources_.end(), source), sources_.end());
+}
+
+void Loop::After(Duration delay, Task task) {
+  RW_CHECK(OnThread());
+  timers_.emplace(Now() + delay, std::move(task));
+}
+
+void Loop::Run() {
+  int idle = 0;
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_) break;
+    }
+    const bool ran = RunTasks();
+    const bool fired = RunTimers();
+    const bool moved = Progress();
+    idle = ran || fired || moved ? 0 : idle + 1;
+    if (idle < (sources_.empty() ? 1 : kSpins)) continue;
+    Sleep();
+    idle = 0;
+  }
+}
+
+bool Loop::RunTasks() {
+  std::deque<Task> batch;
+  {
+    absl::MutexLock lock(&mutex_);
+    batch.swap(tasks_);
+  }
+  for (Task& task : batch) task();
+  return !batch.empty();
+}
+
+bool Loop::RunTimers() {
+  bool any = false;
+  const TimePoint now = Now();
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    Task task = std::move(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+    task();
+    any = true;
+  }
+  return any;
+}
+
+bool Loop::Progress() {
+  bool any = false;
+  const std::vector<Source*> sources = sources_;  // a source may detach itself while it progresses
+  for (Source* source : sources) {
+    if (std::find(sources_.begin(), sources_.end(), source) != sources_.end()) any |= source->Progress();
+  }
+  return any;
+}
+
+void Loop::Sleep() {
+  std::vector<pollfd> fds{{wake_, POLLIN, 0}};
+  for (Source* source : sources_) {
+    if (!source->Arm()) return;  // something arrived meanwhile
+    fds.push_back({source->Descriptor(), POLLIN, 0});
+  }
+  timespec wait{};
+  if (!timers_.empty()) {
+    const auto left = std::max<int64_t>(
+        0, std::chrono::duration_cast<std::chrono::nanoseconds>(timers_.begin()->first - Now()).count());
+    wait = {left / 1'000'000'000, left % 1'000'000'000};
+  }
+  ppoll(fds.data(), fds.size(), timers_.empty() ? nullptr : &wait, nullptr);
+  uint64_t count;
+  [[maybe_unused]] ssize_t drained = read(wake_, &count, sizeof count);
+}
+
+void Loop::Wake() {
+  const uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(wake_, &one, sizeof one);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,76 @@
+// A thread with a bounded mailbox, timers and event sources: the only place where threads are born.
+//
+// Everything a Loop owns is touched on its thread only ("touched only on loop_"), so the objects that
+// live there need no locks. It sleeps in poll() when there is nothing to do and uses no CPU then.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace ringwood {
+
+class Loop {
+ public:
+  using Task = std::function<void()>;
+
+  // Something with a descriptor that becomes readable when there may be work (a UCX worker).
+  class Source {
+   public:
+    virtual ~Source() = default;
+    virtual int Descriptor() const = 0;
+    virtual bool Progress() = 0;  // does what can be done now; true if it did anything
+    virtual bool Arm() = 0;       // true: nothing pending, the descriptor will wake us
+  };
+
+  // Tasks waiting at most; a producer that passes it has lost its own bound, so Post refuses.
+  static constexpr size_t kMaxTasks = 1 << 16;
+
+  explicit Loop(std::string name);
+  ~Loop();  // runs no further task, joins the thread; not from the loop's own thread
+
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // Runs `task` on the loop's thread, in order of posting. Any thread, never blocks.
+  // False: the loop is stopping or the mailbox is full; the task will not run.
+  bool Post(Task task);
+
+  // Posts and waits for the task's answer at most `timeout`; from another thread only. On a timeout
+  // the task may still run later: it must own what it touches.
+  Status Call(std::function<Status()> task, Duration timeout);
+
+  bool OnThread() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+  // On the loop's thread only. `source` must outlive its Detach.
+  void Attach(Source* source);
+  void Detach(Source* source);
+  void After(Duration delay, Task task);
+
+ private:
+  void Run();
+  bool RunTasks();    // true if any ran
+  bool RunTimers();   // true if any ran
+  bool Progress();    // true if any source did something
+  void Sleep();
+  void Wake();
+
+  const std::string name_;
+  int wake_ = -1;                           // eventfd
+  std::vector<Source*> sources_;            // touched only on the thread
+  std::multimap<TimePoint, Task> timers_;   // touched only on the thread
+  absl::Mutex mutex_;
+  std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: starts when everything above stands
+};
+
+}  // namespace ringwood

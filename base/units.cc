@@ -1,0 +1,46 @@
+#include "base/units.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+
+StatusOr<uint64_t> ParseBytes(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  std::string unit(end);
+  if (end == text.c_str() || !std::isfinite(number) || number < 0) {
+    return Invalid("\"" + text + "\" is not a size; write it like 4M or 1.5G");
+  }
+  while (!unit.empty() && (unit.back() == 'B' || unit.back() == 'b' || unit.back() == 'i')) {
+    unit.pop_back();
+  }
+  const std::string units = "kmgt";
+  double factor = 1;
+  if (!unit.empty()) {
+    const size_t power = units.find(static_cast<char>(unit[0] | 0x20));
+    if (unit.size() != 1 || power == std::string::npos) {
+      return Invalid("\"" + text + "\" has an unknown unit; use k, M, G or T");
+    }
+    factor = std::pow(1024.0, static_cast<double>(power + 1));
+  }
+  if (number * factor > 0x1p62) return Invalid("\"" + text + "\" is too large");
+  return static_cast<uint64_t>(number * factor);
+}
+
+std::string FormatBytes(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 4) bytes /= 1024, ++unit;
+  return unit == 0 ? absl::StrFormat("%.0f B", bytes) : absl::StrFormat("%.3g %s", bytes, units[unit]);
+}
+
+std::string FormatSeconds(double seconds) {
+  if (std::fabs(seconds) >= 1) return absl::StrFormat("%.3g s", seconds);
+  if (std::fabs(seconds) >= 1e-3) return absl::StrFormat("%.3g ms", seconds * 1e3);
+  return absl::StrFormat("%.3g us", seconds * 1e6);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,20 @@
+// Numbers as people read and type them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+// "64", "64k", "4M", "1.5G" (powers of 1024; a trailing "B" or "iB" is allowed) → bytes.
+StatusOr<uint64_t> ParseBytes(const std::string& text);
+
+// 1536 → "1.5 KiB".
+std::string FormatBytes(double bytes);
+
+// 0.00123 → "1.23 ms".
+std::string FormatSeconds(double seconds);
+
+}  // namespace ringwood

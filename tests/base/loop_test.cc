@@ -1,0 +1,87 @@
+#include "base/loop.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <vector>
+
+namespace ringwood {
+namespace {
+
+TEST(Loop, RunsTasksInOrderOnItsOwnThread) {
+  Loop loop("test");
+  std::vector<int> order;
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(loop.Post([&order, i] { order.push_back(i); }));
+  ASSERT_TRUE(loop.Call([&] { return loop.OnThread() ? OkStatus() : Internal("wrong thread"); }, Seconds(10)).ok());
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(Loop, TimersFireInOrderOfTime) {
+  Loop loop("test");
+  std::vector<int> order;
+  std::atomic<bool> done{false};
+  loop.Post([&] {
+    loop.After(Seconds(0.02), [&] { order.push_back(2), done = true; });
+    loop.After(Seconds(0.001), [&] { order.push_back(1); });
+  });
+  while (!done) usleep(1000);
+  ASSERT_TRUE(loop.Call([] { return OkStatus(); }, Seconds(10)).ok());
+  EXPECT_EQ(order, (std::vector<int>{1, 2}));
+}
+
+class Pipe : public Loop::Source {
+ public:
+  Pipe() : fd_(eventfd(0, EFD_NONBLOCK)) {}
+  ~Pipe() override { close(fd_); }
+  void Signal() {
+    const uint64_t one = 1;
+    ASSERT_EQ(write(fd_, &one, 8), 8);
+  }
+  int Descriptor() const override { return fd_; }
+  bool Progress() override {
+    uint64_t n;
+    if (read(fd_, &n, 8) != 8) return false;
+    ++seen;
+    return true;
+  }
+  bool Arm() override { return true; }
+  std::atomic<int> seen{0};
+
+ private:
+  int fd_;
+};
+
+TEST(Loop, ASleepingLoopWakesForItsSourceAndUsesNoCpu) {
+  Pipe pipe;
+  Loop loop("test");
+  ASSERT_TRUE(loop.Call([&] { loop.Attach(&pipe); return OkStatus(); }, Seconds(10)).ok());
+  usleep(50'000);
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  usleep(300'000);
+  getrusage(RUSAGE_SELF, &after);
+  const long used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1'000'000 + after.ru_utime.tv_usec - before.ru_utime.tv_usec;
+  EXPECT_LT(used, 150'000) << "microseconds of CPU in 0.3 s of sleep";
+  pipe.Signal();
+  for (int i = 0; i < 5000 && pipe.seen == 0; ++i) usleep(1000);
+  EXPECT_EQ(pipe.seen, 1);
+  ASSERT_TRUE(loop.Call([&] { loop.Detach(&pipe); return OkStatus(); }, Seconds(10)).ok());
+}
+
+TEST(Loop, AFullMailboxRefuses) {
+  Loop loop("test");
+  std::atomic<bool> go{false};
+  loop.Post([&] { while (!go) usleep(1000); });
+  usleep(20'000);
+  size_t accepted = 0;
+  while (loop.Post([] {})) ++accepted;
+  EXPECT_EQ(accepted, Loop::kMaxTasks);
+  go = true;
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,29 @@
+// A collective is a schedule: for one node, the list of what it sends, receives and reduces, in order.
+//
+// Schedules are values made by pure functions (dense/ring.h, sparse/tree.h). One interpreter runs them
+// (transport/run.h), tests prove them, the cost model prices them, the simulator plays them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ringwood {
+
+enum class Op : uint8_t {
+  kSend,           // send the slot's present content to `peer`
+  kReceive,        // replace the slot by what `peer` sends
+  kReceiveReduce,  // combine what `peer` sends into the slot: add (dense) or merge (sparse)
+};
+
+// `peer` is a node of the epoch: workers 0..P-1, then reducers P..P+S-1.
+// `slot` is a range of the tensor (dense) or the entries of one stage (sparse).
+struct Step {
+  Op op;
+  int peer;
+  int slot;
+  bool operator==(const Step&) const = default;
+};
+
+using Schedule = std::vector<Step>;
+
+}  // namespace ringwood
