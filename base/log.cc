@@ -30,7 +30,8 @@ LogLevel ParseLogLevel(const std::string& name) {
 
 void Log(LogLevel level, const std::string& text) {
   if (static_cast<int>(level) < g_level) return;
-  const std::string line = std::string(1, "DIWE"[static_cast<int>(level)]) + " " + Who() + ": " + text + "\n";
+  const std::string line =
+      std::string(1, "DIWE"[static_cast<int>(level)]) + " " + Who() + ": " + text + "\n";
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -20,7 +20,8 @@ constexpr int kSpins = 20;
 
 }  // namespace
 
-Loop::Loop(std::string name) : name_(std::move(name)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+Loop::Loop(std::string name)
+    : name_(std::move(name)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   RW_CHECK(wake_ >= 0);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
@@ -125,7 +126,8 @@ bool Loop::Progress() {
   bool any = false;
   const std::vector<Source*> sources = sources_;  // a source may detach itself while it progresses
   for (Source* source : sources) {
-    if (std::find(sources_.begin(), sources_.end(), source) != sources_.end()) any |= source->Progress();
+    if (std::find(sources_.begin(), sources_.end(), source) != sources_.end())
+      any |= source->Progress();
   }
   return any;
 }
@@ -139,7 +141,8 @@ void Loop::Sleep() {
   timespec wait{};
   if (!timers_.empty()) {
     const auto left = std::max<int64_t>(
-        0, std::chrono::duration_cast<std::chrono::nanoseconds>(timers_.begin()->first - Now()).count());
+        0, std::chrono::duration_cast<std::chrono::nanoseconds>(timers_.begin()->first - Now())
+               .count());
     wait = {left / 1'000'000'000, left % 1'000'000'000};
   }
   ppoll(fds.data(), fds.size(), timers_.empty() ? nullptr : &wait, nullptr);

@@ -1,7 +1,8 @@
 // A thread with a bounded mailbox, timers and event sources: the only place where threads are born.
 //
-// Everything a Loop owns is touched on its thread only ("touched only on loop_"), so the objects that
-// live there need no locks. It sleeps in poll() when there is nothing to do and uses no CPU then.
+// Everything a Loop owns is touched on its thread only ("touched only on loop_"), so the objects
+// that live there need no locks. It sleeps in poll() when there is nothing to do and uses no CPU
+// then.
 #pragma once
 
 #include <deque>
@@ -57,16 +58,16 @@ class Loop {
 
  private:
   void Run();
-  bool RunTasks();    // true if any ran
-  bool RunTimers();   // true if any ran
-  bool Progress();    // true if any source did something
+  bool RunTasks();   // true if any ran
+  bool RunTimers();  // true if any ran
+  bool Progress();   // true if any source did something
   void Sleep();
   void Wake();
 
   const std::string name_;
-  int wake_ = -1;                           // eventfd
-  std::vector<Source*> sources_;            // touched only on the thread
-  std::multimap<TimePoint, Task> timers_;   // touched only on the thread
+  int wake_ = -1;                          // eventfd
+  std::vector<Source*> sources_;           // touched only on the thread
+  std::multimap<TimePoint, Task> timers_;  // touched only on the thread
   absl::Mutex mutex_;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

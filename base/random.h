@@ -5,7 +5,8 @@
 
 namespace ringwood {
 
-// SplitMix64 (Steele, Lea, Flood 2014): one 64-bit state, passes BigCrush, good for seeds and tests.
+// SplitMix64 (Steele, Lea, Flood 2014): one 64-bit state, passes BigCrush, good for seeds and
+// tests.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}

@@ -22,12 +22,12 @@ Status NotFound(const std::string& message);       // the named thing does not e
 Status AlreadyExists(const std::string& message);  // registered or created twice
 Status Refused(const std::string& message);        // right input, wrong state or configuration
 Status Exhausted(const std::string& message);      // a stated limit would be passed
-Status Unavailable(const std::string& message);    // a peer died or cannot be reached; restart helps
-Status TimedOut(const std::string& message);       // a deadline passed
-Status Aborted(const std::string& message);        // the epoch ended under the operation
-Status Corrupt(const std::string& message);        // a checksum or a format check failed
-Status Denied(const std::string& message);         // security: token, TLS, untrusted network
-Status Internal(const std::string& message);       // a bug of ours that must not stop the process
+Status Unavailable(const std::string& message);  // a peer died or cannot be reached; restart helps
+Status TimedOut(const std::string& message);     // a deadline passed
+Status Aborted(const std::string& message);      // the epoch ended under the operation
+Status Corrupt(const std::string& message);      // a checksum or a format check failed
+Status Denied(const std::string& message);       // security: token, TLS, untrusted network
+Status Internal(const std::string& message);     // a bug of ours that must not stop the process
 
 // The message alone ("" for OK), as std::string.
 std::string Message(const Status& status);
@@ -41,8 +41,8 @@ Status Annotate(const Status& status, const std::string& context);
 #define RW_CONCAT(a, b) RW_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function when `expression` is an error.
-#define RW_RETURN_IF_ERROR(expression)                       \
-  do {                                                       \
+#define RW_RETURN_IF_ERROR(expression)                                                  \
+  do {                                                                                  \
     if (::ringwood::Status rw_status = (expression); !rw_status.ok()) return rw_status; \
   } while (false)
 

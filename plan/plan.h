@@ -22,19 +22,19 @@ struct Group {
   std::vector<uint32_t> tensors;  // indices into the table, in ready order
   std::string route;              // "ring" (dense) | "tree" (sparse); a name, not a boolean
   double density = 1;             // k/n up the tree; 1 on a ring
-  uint64_t k = 0;                 // entries each worker sends: sum of EntriesOf over its tensors; 0 on a ring
-  std::string codec = "fp32";     // ring: "fp32" | "bf16"; tree: "block16/fp32", "rice/bf16", …
-  std::string merge = "gtopk";    // tree: "gtopk" | "union"
-  double start_seconds = 0;       // predicted, from the start of backward
+  uint64_t k = 0;  // entries each worker sends: sum of EntriesOf over its tensors; 0 on a ring
+  std::string codec = "fp32";   // ring: "fp32" | "bf16"; tree: "block16/fp32", "rice/bf16", …
+  std::string merge = "gtopk";  // tree: "gtopk" | "union"
+  double start_seconds = 0;     // predicted, from the start of backward
   double end_seconds = 0;
-  std::string reason;             // "merged: waiting 0.3 ms saves a 0.9 ms start-up"
+  std::string reason;  // "merged: waiting 0.3 ms saves a 0.9 ms start-up"
   bool operator==(const Group&) const = default;
 };
 
 struct Plan {
-  std::string planner;        // name of the strategy
-  std::vector<Group> groups;  // in the order in which each lane runs them
-  uint32_t fanout = 8;        // children of a reducer
+  std::string planner;           // name of the strategy
+  std::vector<Group> groups;     // in the order in which each lane runs them
+  uint32_t fanout = 8;           // children of a reducer
   double predicted_seconds = 0;  // iteration: forward + end of the last group
   bool operator==(const Plan&) const = default;
 };

@@ -14,9 +14,9 @@ namespace ringwood {
 constexpr uint32_t kFrameMagic = 0x31645752;  // "RWd1" little endian: data plane, version 1
 
 enum class Lane : uint8_t {
-  kDense = 1,       // rings
-  kSparse = 2,      // trees
-  kImmediate = 3,   // Session.allreduce / broadcast outside the plan
+  kDense = 1,      // rings
+  kSparse = 2,     // trees
+  kImmediate = 3,  // Session.allreduce / broadcast outside the plan
 };
 
 // Names one message between two nodes of one epoch. Round counts training rounds for kDense and
@@ -31,7 +31,8 @@ struct MessageName {
   auto operator<=>(const MessageName&) const = default;
 };
 
-// What the payload is; both sides know it from the plan and a difference is an error that names both.
+// What the payload is; both sides know it from the plan and a difference is an error that names
+// both.
 struct Content {
   uint8_t type = 0;    // DataType (dense) or value code (sparse)
   uint8_t codec = 0;   // 0 = plain; otherwise the id of an entries codec

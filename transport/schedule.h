@@ -1,7 +1,8 @@
-// A collective is a schedule: for one node, the list of what it sends, receives and reduces, in order.
+// A collective is a schedule: for one node, the list of what it sends, receives and reduces, in
+// order.
 //
-// Schedules are values made by pure functions (dense/ring.h, sparse/tree.h). One interpreter runs them
-// (transport/run.h), tests prove them, the cost model prices them, the simulator plays them.
+// Schedules are values made by pure functions (dense/ring.h, sparse/tree.h). One interpreter runs
+// them (transport/run.h), tests prove them, the cost model prices them, the simulator plays them.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// Messages between the nodes of one epoch. Instances: in_process (tests), ucx (data plane of trusted
-// fabrics), grpc (networks that are not trusted); one contract suite holds for all of them.
+// Messages between the nodes of one epoch. Instances: in_process (tests), ucx (data plane of
+// trusted fabrics), grpc (networks that are not trusted); one contract suite holds for all of them.
 //
-// Every method and every callback is on the transport's Loop thread. A Transport lives for one epoch:
-// its nodes, job and epoch number never change, a new epoch gets a new one.
+// Every method and every callback is on the transport's Loop thread. A Transport lives for one
+// epoch: its nodes, job and epoch number never change, a new epoch gets a new one.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct Peer {
 };
 
 struct TransportCounters {
-  uint64_t sent_bytes = 0;      // payload and frame
+  uint64_t sent_bytes = 0;  // payload and frame
   uint64_t received_bytes = 0;
   uint64_t stale_frames = 0;    // of another job, epoch or incarnation: dropped and counted
   uint64_t corrupt_frames = 0;  // checksum or format: the epoch fails
@@ -46,8 +46,8 @@ class Transport {
   virtual void Receive(int peer, const MessageName& name, const Content& content,
                        std::span<std::byte> into, ReceiveDone done) = 0;
 
-  // Ends the epoch: every pending and later Send and Receive is answered with `reason`, and no buffer
-  // is touched afterwards. Callbacks may run inside Close. Idempotent.
+  // Ends the epoch: every pending and later Send and Receive is answered with `reason`, and no
+  // buffer is touched afterwards. Callbacks may run inside Close. Idempotent.
   virtual void Close(const Status& reason) = 0;
 
   virtual TransportCounters Counters() const = 0;

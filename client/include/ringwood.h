@@ -4,10 +4,11 @@
  * RINGWOOD_* code; ringwood_last_error gives the sentence that names who, what and the remedy.
  * Option structs carry their size first, so that older callers work with newer libraries.
  *
- * Threads: ringwood_ready may be called from any thread, only enqueues and never blocks (microseconds;
- * from Python through ctypes.PyDLL). Every other call comes from one thread at a time and may wait, at
- * most for the failure timeout after a peer died (from Python through ctypes.CDLL). No call of ours
- * ever runs on a thread of the caller's after it returned, and none calls back.
+ * Threads: ringwood_ready may be called from any thread, only enqueues and never blocks
+ * (microseconds; from Python through ctypes.PyDLL). Every other call comes from one thread at a
+ * time and may wait, at most for the failure timeout after a peer died (from Python through
+ * ctypes.CDLL). No call of ours ever runs on a thread of the caller's after it returned, and none
+ * calls back.
  *
  * After fork() the child may not use the session: every call returns RINGWOOD_FORKED and touches
  * nothing of the parent's. */
@@ -25,14 +26,15 @@ extern "C" {
 
 enum {
   RINGWOOD_OK = 0,
-  RINGWOOD_INVALID = 1,      /* the caller's input is wrong (configuration: exit 78) */
+  RINGWOOD_INVALID = 1, /* the caller's input is wrong (configuration: exit 78) */
   RINGWOOD_NOT_FOUND = 2,
-  RINGWOOD_EXISTS = 3,       /* registered twice */
-  RINGWOOD_REFUSED = 4,      /* right call, wrong state: step without backward, version mismatch */
-  RINGWOOD_EXHAUSTED = 5,    /* a stated limit would be passed */
-  RINGWOOD_UNAVAILABLE = 6,  /* a peer or the coordinator died: restart from the checkpoint (exit 75) */
+  RINGWOOD_EXISTS = 3,    /* registered twice */
+  RINGWOOD_REFUSED = 4,   /* right call, wrong state: step without backward, version mismatch */
+  RINGWOOD_EXHAUSTED = 5, /* a stated limit would be passed */
+  RINGWOOD_UNAVAILABLE =
+      6, /* a peer or the coordinator died: restart from the checkpoint (exit 75) */
   RINGWOOD_TIMED_OUT = 7,
-  RINGWOOD_ABORTED = 8,      /* the epoch ended under the call */
+  RINGWOOD_ABORTED = 8, /* the epoch ended under the call */
   RINGWOOD_CORRUPT = 9,
   RINGWOOD_DENIED = 10,
   RINGWOOD_INTERNAL = 11,
@@ -40,13 +42,13 @@ enum {
 };
 
 enum { /* element types */
-  RINGWOOD_FLOAT32 = 1,
-  RINGWOOD_BFLOAT16 = 2,
-  RINGWOOD_FLOAT16 = 3,
-  RINGWOOD_FLOAT64 = 4,
-  RINGWOOD_INT32 = 5,
-  RINGWOOD_INT64 = 6,
-  RINGWOOD_UINT8 = 7
+       RINGWOOD_FLOAT32 = 1,
+       RINGWOOD_BFLOAT16 = 2,
+       RINGWOOD_FLOAT16 = 3,
+       RINGWOOD_FLOAT64 = 4,
+       RINGWOOD_INT32 = 5,
+       RINGWOOD_INT64 = 6,
+       RINGWOOD_UINT8 = 7
 };
 
 enum { RINGWOOD_SUM = 0, RINGWOOD_AVERAGE = 1, RINGWOOD_MAX = 2, RINGWOOD_MIN = 3 };
@@ -55,8 +57,8 @@ enum { RINGWOOD_SHARED = 1, RINGWOOD_OWN = 2 }; /* scope of a checkpoint item */
 typedef struct ringwood_session ringwood_session;
 
 typedef struct {
-  size_t size;                 /* sizeof(ringwood_options) */
-  const char* coordinator;     /* "host:port" */
+  size_t size;             /* sizeof(ringwood_options) */
+  const char* coordinator; /* "host:port" */
   int rank;
   int world;
   const char* host;            /* what the launcher calls this host; NULL: "localhost" */
@@ -77,8 +79,8 @@ RINGWOOD_EXPORT int ringwood_options_from_environment(ringwood_options* options,
 /* Joins the job and waits until the world is complete. */
 RINGWOOD_EXPORT int ringwood_open(const ringwood_options* options, ringwood_session** session);
 
-/* Leaves in order and frees. With `failure` (a sentence, e.g. the last line of a traceback) the other
- * ranks are told that this one failed and stop with its name. NULL session is allowed. */
+/* Leaves in order and frees. With `failure` (a sentence, e.g. the last line of a traceback) the
+ * other ranks are told that this one failed and stop with its name. NULL session is allowed. */
 RINGWOOD_EXPORT int ringwood_close(ringwood_session* session, const char* failure);
 
 RINGWOOD_EXPORT int ringwood_rank(const ringwood_session* session);
@@ -89,15 +91,16 @@ RINGWOOD_EXPORT uint64_t ringwood_step(const ringwood_session* session); /* comm
 typedef struct {
   size_t size;
   const char* name;
-  void* data;          /* the gradient, contiguous; read when ready, replaced by the average at commit */
+  void* data; /* the gradient, contiguous; read when ready, replaced by the average at commit */
   uint64_t elements;
-  int type;            /* RINGWOOD_FLOAT32 */
-  const char* route;   /* "dense" | "sparse" | "auto" */
-  double density;      /* k/n where the route is sparse */
+  int type;          /* RINGWOOD_FLOAT32 */
+  const char* route; /* "dense" | "sparse" | "auto" */
+  double density;    /* k/n where the route is sparse */
 } ringwood_tensor;
 
 /* Adds a tensor, before the first step. `id` counts from 0 in order of registration. */
-RINGWOOD_EXPORT int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, int* id);
+RINGWOOD_EXPORT int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor,
+                                      int* id);
 
 /* The gradient moved (frameworks that reallocate): same elements, used from the next ready on. */
 RINGWOOD_EXPORT int ringwood_rebind(ringwood_session* session, int id, void* data);
@@ -108,8 +111,9 @@ RINGWOOD_EXPORT int ringwood_agree(ringwood_session* session);
 /* The plan as text, for people; valid until the next call. NULL before ringwood_agree. */
 RINGWOOD_EXPORT const char* ringwood_plan_text(ringwood_session* session);
 
-/* Opens the next step. `weight` = samples of this rank in it (0 is allowed): the result of the step is
- * sum(weight * gradient) / sum(weight). Optional before the first ready: the weight is then 1. */
+/* Opens the next step. `weight` = samples of this rank in it (0 is allowed): the result of the step
+ * is sum(weight * gradient) / sum(weight). Optional before the first ready: the weight is then 1.
+ */
 RINGWOOD_EXPORT int ringwood_begin_step(ringwood_session* session, double weight);
 
 /* Gradient `id` is complete in memory. Any thread; enqueues only. */
@@ -117,10 +121,10 @@ RINGWOOD_EXPORT int ringwood_ready(ringwood_session* session, int id);
 
 typedef struct {
   size_t size;
-  uint64_t step;          /* committed steps, this one included */
-  int skipped;            /* 1: some rank had a NaN or Inf, nothing was applied anywhere */
+  uint64_t step; /* committed steps, this one included */
+  int skipped;   /* 1: some rank had a NaN or Inf, nothing was applied anywhere */
   double total_weight;
-  uint64_t dense_bytes;   /* sent by this worker in this step */
+  uint64_t dense_bytes; /* sent by this worker in this step */
   uint64_t sparse_bytes;
   uint64_t dense_equivalent_bytes; /* what dense rings would have sent for all tensors */
 } ringwood_step_result;
@@ -130,11 +134,14 @@ typedef struct {
 RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result);
 
 /* The residual of a sparse tensor after the last committed step (zeros for a dense one). */
-RINGWOOD_EXPORT int ringwood_residual(ringwood_session* session, int id, float* out, uint64_t elements);
+RINGWOOD_EXPORT int ringwood_residual(ringwood_session* session, int id, float* out,
+                                      uint64_t elements);
 
 /* Collectives outside the plan, in place, in the same order on every rank. */
-RINGWOOD_EXPORT int ringwood_allreduce(ringwood_session* session, void* data, uint64_t elements, int type, int op);
-RINGWOOD_EXPORT int ringwood_broadcast(ringwood_session* session, void* data, uint64_t bytes, int root);
+RINGWOOD_EXPORT int ringwood_allreduce(ringwood_session* session, void* data, uint64_t elements,
+                                       int type, int op);
+RINGWOOD_EXPORT int ringwood_broadcast(ringwood_session* session, void* data, uint64_t bytes,
+                                       int root);
 
 typedef struct {
   size_t size;
@@ -144,17 +151,21 @@ typedef struct {
   int scope; /* RINGWOOD_SHARED: same bytes on every rank, each writes a stripe; RINGWOOD_OWN */
 } ringwood_item;
 
-/* Copies the items (and the session's own state: residuals, velocities, step) and returns; they travel
- * to the store in the background. One checkpoint is in flight: a second call waits for the first.
- * An earlier checkpoint that failed is reported here or by ringwood_checkpoint_wait; training goes on. */
-RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items, size_t count);
+/* Copies the items (and the session's own state: residuals, velocities, step) and returns; they
+ * travel to the store in the background. One checkpoint is in flight: a second call waits for the
+ * first. An earlier checkpoint that failed is reported here or by ringwood_checkpoint_wait;
+ * training goes on. */
+RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items,
+                                        size_t count);
 RINGWOOD_EXPORT int ringwood_checkpoint_wait(ringwood_session* session);
 
 /* After ringwood_open with resume: 1 if the session starts from a checkpoint (its step is
  * ringwood_step), else 0. The session's own state is restored as tensors are registered. */
 RINGWOOD_EXPORT int ringwood_resumed(const ringwood_session* session);
-RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char* name, int scope, uint64_t* bytes);
-RINGWOOD_EXPORT int ringwood_restore(ringwood_session* session, const char* name, int scope, void* out, uint64_t bytes);
+RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char* name, int scope,
+                                           uint64_t* bytes);
+RINGWOOD_EXPORT int ringwood_restore(ringwood_session* session, const char* name, int scope,
+                                     void* out, uint64_t bytes);
 
 RINGWOOD_EXPORT const char* ringwood_strerror(int code);
 /* The last error of the calling thread, in full; "" if there was none. */

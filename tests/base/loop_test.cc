@@ -15,7 +15,9 @@ TEST(Loop, RunsTasksInOrderOnItsOwnThread) {
   Loop loop("test");
   std::vector<int> order;
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(loop.Post([&order, i] { order.push_back(i); }));
-  ASSERT_TRUE(loop.Call([&] { return loop.OnThread() ? OkStatus() : Internal("wrong thread"); }, Seconds(10)).ok());
+  ASSERT_TRUE(loop.Call([&] { return loop.OnThread() ? OkStatus() : Internal("wrong thread"); },
+                        Seconds(10))
+                  .ok());
   ASSERT_EQ(order.size(), 100u);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
 }
@@ -58,24 +60,39 @@ class Pipe : public Loop::Source {
 TEST(Loop, ASleepingLoopWakesForItsSourceAndUsesNoCpu) {
   Pipe pipe;
   Loop loop("test");
-  ASSERT_TRUE(loop.Call([&] { loop.Attach(&pipe); return OkStatus(); }, Seconds(10)).ok());
+  ASSERT_TRUE(loop.Call(
+                      [&] {
+                        loop.Attach(&pipe);
+                        return OkStatus();
+                      },
+                      Seconds(10))
+                  .ok());
   usleep(50'000);
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
   usleep(300'000);
   getrusage(RUSAGE_SELF, &after);
-  const long used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1'000'000 + after.ru_utime.tv_usec - before.ru_utime.tv_usec;
+  const long used = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1'000'000 +
+                    after.ru_utime.tv_usec - before.ru_utime.tv_usec;
   EXPECT_LT(used, 150'000) << "microseconds of CPU in 0.3 s of sleep";
   pipe.Signal();
   for (int i = 0; i < 5000 && pipe.seen == 0; ++i) usleep(1000);
   EXPECT_EQ(pipe.seen, 1);
-  ASSERT_TRUE(loop.Call([&] { loop.Detach(&pipe); return OkStatus(); }, Seconds(10)).ok());
+  ASSERT_TRUE(loop.Call(
+                      [&] {
+                        loop.Detach(&pipe);
+                        return OkStatus();
+                      },
+                      Seconds(10))
+                  .ok());
 }
 
 TEST(Loop, AFullMailboxRefuses) {
   Loop loop("test");
   std::atomic<bool> go{false};
-  loop.Post([&] { while (!go) usleep(1000); });
+  loop.Post([&] {
+    while (!go) usleep(1000);
+  });
   usleep(20'000);
   size_t accepted = 0;
   while (loop.Post([] {})) ++accepted;
