@@ -1,0 +1,52 @@
+// The wire form of entries: an index code and a value code, named "block16/fp32".
+//
+// Little endian. Nothing in a message sizes an allocation: the reader knows the group's elements
+// and the most entries that the sender may have, from the plan.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "sparse/entries.h"
+
+namespace ringwood {
+
+enum class IndexCode : uint8_t {
+  kBlock16 = 1,  // entries of each block of 65,536 counted; 16 bits an index inside its block
+};
+enum class ValueCode : uint8_t {
+  kFloat32 = 1,
+};
+
+struct Codec {
+  IndexCode index = IndexCode::kBlock16;
+  ValueCode value = ValueCode::kFloat32;
+  // In the frame, so that two sides with different plans find out.
+  uint8_t id() const {
+    return static_cast<uint8_t>(static_cast<unsigned>(index) << 4 | static_cast<unsigned>(value));
+  }
+  // The same index code with fp32 values: what reducers send (partial sums are never rounded).
+  Codec Exact() const { return {index, ValueCode::kFloat32}; }
+  bool operator==(const Codec&) const = default;
+};
+
+// "INDEX/VALUE"; an error names the known ones.
+StatusOr<Codec> ParseCodec(const std::string& name);
+
+// No encoding of at most k entries out of `elements` is longer.
+uint64_t MaxWireBytes(const Codec& codec, uint64_t elements, uint64_t k);
+
+// Replaces `out`. Indices are strictly increasing and below `elements`.
+void Encode(const Codec& codec, uint64_t elements, const Entries& entries,
+            std::vector<std::byte>* out);
+
+// Replaces `entries`. Any bytes are allowed: the answer is an error or valid entries (strictly
+// increasing indices below `elements`, at most `max_entries`); values may be any float.
+Status Decode(const Codec& codec, uint64_t elements, uint64_t max_entries,
+              std::span<const std::byte> wire, Entries* entries);
+
+}  // namespace ringwood

@@ -1,0 +1,84 @@
+// Selection of the k entries of largest magnitude by the order of key.h.
+//
+// Picks from a tensor: at most k, never ±0 (it carries no mass, so nothing is lost by keeping it,
+// and an all-zero gradient costs no bytes), never NaN or Inf (those are counted). Sums at a reducer
+// are cut by KeepLargest, which takes zeros too: a sum that cancelled is applied, and its parts
+// leave the residuals.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/buffer.h"
+#include "sparse/entries.h"
+#include "sparse/key.h"
+
+namespace ringwood {
+
+// The reference: sorts everything. Every faster way is tested against it.
+Entries SelectPlain(std::span<const float> values, uint64_t k);
+
+// The key of rank k (1 = the largest) among `keys`, and how many are strictly larger.
+// Three passes of a histogram over 11, 10 and 10 bits; 1 <= k <= count.
+struct KthKey {
+  uint32_t key = 0;
+  uint64_t larger = 0;
+};
+KthKey FindKthKey(const float* values, uint64_t count, uint64_t k);
+
+// Keeps the min(k, size) first entries of the order, in index order.
+void KeepLargest(uint64_t k, Entries* entries);
+
+// The k largest of a stream of (index, value) with rising indices, in bounded memory and one pass.
+//
+// Values whose key is below floor() need not be offered. When the room is used up the list cuts
+// itself to k and raises the floor: a later value needs a larger key than the k-th, because an
+// equal key with a larger index loses. So a start at floor 1 is exact, and a good guess only makes
+// it faster.
+class TopK {
+ public:
+  static constexpr uint64_t kSlack = 4096;  // room beyond 2k, so that tiny k cut rarely
+
+  TopK(uint64_t elements, uint64_t k);
+
+  void Restart(uint32_t floor);  // floor >= 1
+
+  uint32_t floor() const { return floor_; }
+  uint64_t k() const { return k_; }
+  uint64_t size() const { return size_; }
+  uint64_t nonfinite() const { return nonfinite_; }
+
+  // How many values may be offered before Cut must run; always at least kSlack / 2 after a Cut.
+  uint64_t room() const { return capacity_ - size_; }
+
+  // Precondition: room() > 0. Values below the floor are allowed and ignored.
+  void Offer(uint32_t index, float value) {
+    const uint32_t key = KeyOf(value);
+    if (key < floor_) return;
+    if (key >= kFirstNonFiniteKey) {
+      ++nonfinite_;
+      return;
+    }
+    index_[size_] = index;
+    value_[size_] = value;
+    ++size_;
+  }
+
+  // Cuts to the k largest; raises the floor when that many are held.
+  void Cut();
+
+  // Cuts, then moves the picks out, in index order. The key of the k-th pick, or 1 when there are
+  // fewer.
+  uint32_t Take(Entries* picks);
+
+ private:
+  uint64_t k_;
+  uint64_t capacity_;
+  uint64_t size_ = 0;
+  uint64_t nonfinite_ = 0;
+  uint32_t floor_ = 1;
+  Buffer<uint32_t> index_;
+  Buffer<float> value_;
+};
+
+}  // namespace ringwood

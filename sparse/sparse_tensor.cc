@@ -1,0 +1,93 @@
+#include "sparse/sparse_tensor.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "sparse/key.h"
+
+namespace ringwood {
+namespace {
+
+// The next step's threshold is seldom below this share of the last one's.
+constexpr float kGuess = 0.9f;
+
+}  // namespace
+
+SparseTensor::SparseTensor(uint64_t elements, const SparseOptions& options)
+    : elements_(elements),
+      options_(options),
+      residual_{Buffer<float>(elements), Buffer<float>(elements)},
+      momentum_{Buffer<float>(options.momentum != 0 ? elements : 0),
+                Buffer<float>(options.momentum != 0 ? elements : 0)},
+      topk_(elements, options.k) {}
+
+void SparseTensor::set_k(uint64_t k) {
+  RW_CHECK(!pending_);
+  topk_ = TopK(elements_, k);
+}
+
+void SparseTensor::Pass(std::span<const float> gradient, float weight) {
+  const float* residual = residual_[present_].data();
+  float* shadow = residual_[1 - present_].data();
+  const float* momentum = momentum_[present_].data();
+  float* momentum_shadow = momentum_[1 - present_].data();
+  for (uint64_t i = 0; i < elements_; ++i) {
+    float x = weight * gradient[i];
+    if (momentum != nullptr) {
+      x = options_.momentum * momentum[i] + x;
+      momentum_shadow[i] = x;
+    }
+    shadow[i] = options_.decay * residual[i] + x;
+    topk_.Offer(static_cast<uint32_t>(i), shadow[i]);
+    if (topk_.room() == 0) topk_.Cut();
+  }
+}
+
+void SparseTensor::SelectAgain() {
+  const float* shadow = residual_[1 - present_].data();
+  topk_.Restart(1);
+  for (uint64_t i = 0; i < elements_; ++i) {
+    topk_.Offer(static_cast<uint32_t>(i), shadow[i]);
+    if (topk_.room() == 0) topk_.Cut();
+  }
+}
+
+uint64_t SparseTensor::Accumulate(std::span<const float> gradient, float weight) {
+  RW_CHECK(gradient.size() == elements_);
+  const uint32_t guess = std::max(KeyOf(kGuess * FromKey(last_key_)), 1u);
+  topk_.Restart(guess);
+  Pass(gradient, weight);
+  if (topk_.size() < topk_.k() && guess > 1) SelectAgain();
+  const uint64_t nonfinite = topk_.nonfinite();
+  last_key_ = topk_.Take(&picks_);
+  pending_ = true;
+  return nonfinite;
+}
+
+void SparseTensor::SetSent(std::span<const float> values) {
+  RW_CHECK(pending_ && values.size() == picks_.size());
+  std::copy(values.begin(), values.end(), picks_.value.begin());
+}
+
+void SparseTensor::Commit(std::span<const uint8_t> counted) {
+  RW_CHECK(pending_ && counted.size() == picks_.size());
+  float* shadow = residual_[1 - present_].data();
+  float* momentum_shadow = momentum_[1 - present_].data();
+  for (size_t j = 0; j < picks_.size(); ++j) {
+    if (counted[j] == 0) continue;
+    shadow[picks_.index[j]] -= picks_.value[j];
+    if (momentum_shadow != nullptr) momentum_shadow[picks_.index[j]] = 0;
+  }
+  present_ = 1 - present_;
+  pending_ = false;
+}
+
+void SparseTensor::Abort() { pending_ = false; }
+
+double SparseTensor::ResidualSquaredNorm() const {
+  double sum = 0;
+  for (float value : residual()) sum += static_cast<double>(value) * value;
+  return sum;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,76 @@
+// A worker's side of one sparse tensor: the residual (what was not applied yet), the momentum, the
+// picks.
+//
+// Everything that Accumulate does goes to a shadow; the present residual is untouched until Commit
+// swaps the two, so that Abort restores it to the bit ((e + g) − g differs from e for a third of
+// all floats). For every committed step, exactly where float sums are exact:
+//   decay·residual_before + x = counted picks + residual_after,  x = weight·gradient, or the
+//   momentum.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/buffer.h"
+#include "sparse/entries.h"
+#include "sparse/select.h"
+
+namespace ringwood {
+
+struct SparseOptions {
+  uint64_t k = 1;      // entries selected at most; 1..elements
+  float momentum = 0;  // momentum correction (DGC, Lin et al. 2018): 0 = off
+  float decay = 1;     // β of e ← β·e + x
+};
+
+// Touched on one thread at a time.
+class SparseTensor {
+ public:
+  SparseTensor(uint64_t elements, const SparseOptions& options);
+
+  // e' = decay·e + (momentum ? (u' = momentum·u + weight·g) : weight·g), then selects k of e'.
+  // Nothing is real until Commit; a second call before it starts again from the present residual.
+  // Returns how many NaN or Inf e' holds: they are never picked, and a step with any must not be
+  // committed.
+  uint64_t Accumulate(std::span<const float> gradient, float weight);
+
+  // Tensor coordinates. Valid from Accumulate to the next one.
+  const Entries& picks() const { return picks_; }
+
+  // What was really sent for each pick, where a value code rounds: the difference stays in the
+  // residual. Between Accumulate and Commit; one value a pick.
+  void SetSent(std::span<const float> values);
+
+  // The shadow becomes real. One byte (0 or 1) a pick: counted picks leave the residual and clear
+  // the momentum there, the others stay.
+  void Commit(std::span<const uint8_t> counted);
+
+  // Drops the shadow: as if Accumulate had not run. Without a pending Accumulate it does nothing.
+  void Abort();
+
+  bool pending() const { return pending_; }
+  uint64_t elements() const { return elements_; }
+  uint64_t k() const { return topk_.k(); }
+  void set_k(uint64_t k);  // a new density; not while pending
+
+  double ResidualSquaredNorm() const;
+  std::span<const float> residual() const { return residual_[present_].span(); }
+  std::span<float> mutable_residual() { return residual_[present_].span(); }
+  std::span<float> mutable_momentum() { return momentum_[present_].span(); }  // empty when off
+
+ private:
+  void Pass(std::span<const float> gradient, float weight);
+  void SelectAgain();  // over the shadow, from floor 1: the guess was too high
+
+  const uint64_t elements_;
+  const SparseOptions options_;
+  int present_ = 0;  // which of the pairs is real; the other is the shadow
+  Buffer<float> residual_[2];
+  Buffer<float> momentum_[2];  // empty when off
+  TopK topk_;
+  Entries picks_;
+  uint32_t last_key_ = 1;  // the k-th key of the last selection; a guess, never a result
+  bool pending_ = false;
+};
+
+}  // namespace ringwood
