@@ -1,0 +1,144 @@
+#include "plan/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+
+namespace ringwood {
+
+Cost Cost::Affine(double startup_seconds, double seconds_per_byte) {
+  RW_CHECK(startup_seconds >= 0 && seconds_per_byte >= 0);
+  Cost cost;
+  cost.a_ = startup_seconds;
+  cost.b_ = seconds_per_byte;
+  return cost;
+}
+
+StatusOr<Cost> Cost::Table(std::vector<std::pair<double, double>> points) {
+  if (points.size() < 2) return Invalid("cost table: it has fewer than two sizes; measure more");
+  for (size_t i = 0; i < points.size(); ++i) {
+    const auto& [bytes, seconds] = points[i];
+    if (!std::isfinite(bytes) || !std::isfinite(seconds) || bytes < 0 || seconds < 0) {
+      return Invalid(absl::StrFormat("cost table, point %d: %g bytes, %g s is not a cost", i + 1,
+                                     bytes, seconds));
+    }
+    if (i > 0 && (bytes <= points[i - 1].first || seconds < points[i - 1].second)) {
+      return Invalid(absl::StrFormat(
+          "cost table, point %d: bytes must grow and seconds must not fall; smooth it first",
+          i + 1));
+    }
+  }
+  Cost cost;
+  cost.table_ = std::move(points);
+  return cost;
+}
+
+std::vector<std::pair<double, double>> Cost::Monotone(
+    std::vector<std::pair<double, double>> points) {
+  std::sort(points.begin(), points.end());
+  for (size_t i = 1; i < points.size(); ++i) {
+    points[i].second = std::max(points[i].second, points[i - 1].second);
+  }
+  return points;
+}
+
+double Cost::Seconds(double bytes) const {
+  const double affine = a_ + b_ * bytes;
+  if (table_.empty()) return affine;
+  const double x = bytes * scale_;
+  auto right =
+      std::upper_bound(table_.begin(), table_.end(), x,
+                       [](double value, const auto& point) { return value < point.first; });
+  right = std::clamp(right, table_.begin() + 1, table_.end() - 1);
+  const auto left = right - 1;
+  const double slope = (right->second - left->second) / (right->first - left->first);
+  return affine + std::max(0.0, left->second + slope * (x - left->first));
+}
+
+Cost Cost::Scaled(double factor, double seconds_per_byte) const {
+  Cost cost = *this;
+  cost.b_ = b_ * factor + seconds_per_byte;
+  cost.scale_ = scale_ * factor;
+  return cost;
+}
+
+Cost RingCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double others = workers - 1;
+  return Cost::Affine(2 * others * network.alpha,
+                      others / workers * (2 * network.beta + network.gamma));
+}
+
+Cost RecursiveDoublingCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double rounds = std::log2(workers);
+  return Cost::Affine(network.alpha * rounds, (network.beta + network.gamma) * rounds);
+}
+
+Cost HalvingDoublingCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  return Cost::Affine(
+      2 * network.alpha * std::log2(workers),
+      2 * network.beta - (2 * network.beta + network.gamma) / workers + network.gamma);
+}
+
+Cost DoubleBinaryTreeCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  return Cost::Affine(2 * network.alpha * std::log2(workers), network.beta + network.gamma);
+}
+
+Cost RingReduceScatterCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double others = workers - 1;
+  return Cost::Affine(others * network.alpha, others / workers * (network.beta + network.gamma));
+}
+
+Cost RingAllGatherCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double others = workers - 1;
+  return Cost::Affine(others * network.alpha, others / workers * network.beta);
+}
+
+Cost SparseTreeCost(const Network& network, const std::vector<int>& fan) {
+  double a = 0;
+  double b = 0;
+  for (const int children : fan) {
+    a += 2 * network.alpha;
+    b += children * (2 * network.beta + network.gamma);
+  }
+  return Cost::Affine(a, b);
+}
+
+Cost ShardedCost(const Network& network, int workers, int servers) {
+  if (workers <= 1 || servers < 1) return Cost();
+  // The busier of the worker's card (all its entries) and the server's (a share of everyone's).
+  const double card = std::max(1.0, static_cast<double>(workers) / servers);
+  const double adds = static_cast<double>(workers) / servers;
+  return Cost::Affine(2 * network.alpha, 2 * card * network.beta + adds * network.gamma);
+}
+
+Cost BinaryGtopkCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double rounds = std::log2(workers);
+  return Cost::Affine(2 * network.alpha * rounds, 2 * network.beta * rounds);
+}
+
+Cost SparseAllGatherCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  return Cost::Affine(network.alpha * std::log2(workers), (workers - 1) * network.beta);
+}
+
+double SelectionCost::Seconds(double elements) const {
+  if (elements <= 0) return 0;
+  return fixed_seconds + seconds_per_element * elements +
+         seconds_per_element_log2 * elements * std::log2(std::max(elements, 2.0));
+}
+
+double ContendedSeconds(const Cost& cost, double bytes, int concurrent, double penalty) {
+  const double startup = cost.Startup();
+  return startup + (1 + penalty * (concurrent - 1)) * (cost.Seconds(bytes) - startup);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,100 @@
+// What a message costs: the numbers that every decision of the planner rests on.
+//
+// Seconds and bytes throughout; all functions are pure. Closed forms: alpha = latency of one hop
+// (s), beta = seconds per byte, gamma = seconds per byte to add. Sources: the usual
+// alpha-beta-gamma model (Thakur, Rabenseifner, Gropp 2005), tabulated in docs/planner.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+// One link and one adder. Defaults: 1 Gbit/s Ethernet, of which 956 Mbit/s are payload.
+struct Network {
+  double alpha = 1e-4;
+  double beta = 8.37e-9;
+  double gamma = 2.5e-10;
+  bool operator==(const Network&) const = default;
+};
+
+// Seconds of one message as a function of its bytes: affine, or a measured table. Never decreasing.
+class Cost {
+ public:
+  Cost() = default;  // everything is free
+  static Cost Affine(double startup_seconds, double seconds_per_byte);
+
+  // Points (bytes, seconds), at least two, bytes strictly increasing, seconds not decreasing (after
+  // `Monotone`), all finite and not negative. Interpolated linearly; continued with the first and
+  // the last slope outside.
+  static StatusOr<Cost> Table(std::vector<std::pair<double, double>> points);
+
+  // The same as a + b*M when the table's points are noisy: the running maximum of the seconds.
+  static std::vector<std::pair<double, double>> Monotone(
+      std::vector<std::pair<double, double>> points);
+
+  double Seconds(double bytes) const;
+  double Startup() const { return Seconds(0); }
+
+  // This cost for messages of `factor` times the bytes, plus `seconds_per_byte` (of the original
+  // bytes) for encoding and decoding.
+  Cost Scaled(double factor, double seconds_per_byte) const;
+
+  bool operator==(const Cost&) const = default;
+
+ private:
+  double a_ = 0;
+  double b_ = 0;
+  double scale_ = 1;  // of the bytes that enter the table
+  std::vector<std::pair<double, double>> table_;
+};
+
+// Closed forms of an all-reduce of M bytes over `workers` (1 worker: free).
+Cost RingCost(const Network& network, int workers);
+Cost RecursiveDoublingCost(const Network& network, int workers);
+Cost HalvingDoublingCost(const Network& network, int workers);
+Cost DoubleBinaryTreeCost(const Network& network, int workers);
+Cost RingReduceScatterCost(const Network& network, int workers);
+Cost RingAllGatherCost(const Network& network, int workers);
+
+// gTop-k through reducers, as a function of the bytes of one message (one worker's k entries).
+// `fan` is how many children the reducers of each level serve, leaves first: a reducer's card takes
+// its children's messages one after the other, and sends the results the same way.
+Cost SparseTreeCost(const Network& network, const std::vector<int>& fan);
+
+// Index ranges spread over `servers` reducers of one level, again per bytes of one worker's
+// message.
+Cost ShardedCost(const Network& network, int workers, int servers);
+
+// The published comparison: binary gTop-k over the workers, and gathering everyone's picks.
+Cost BinaryGtopkCost(const Network& network, int workers);
+Cost SparseAllGatherCost(const Network& network, int workers);
+
+// Selecting k of n on the compute device: linear + n*log2(n) part (algorithms of the papers).
+struct SelectionCost {
+  double fixed_seconds = 0;
+  double seconds_per_element = 0;
+  double seconds_per_element_log2 = 0;
+  double Seconds(double elements) const;
+  bool operator==(const SelectionCost&) const = default;
+};
+
+// A codec as the planner sees it: wire bytes a raw byte, and seconds a raw byte on this device.
+struct CodecCost {
+  std::string name;
+  double wire_ratio = 1;
+  double encode_seconds_per_byte = 0;
+  double decode_seconds_per_byte = 0;
+  bool operator==(const CodecCost&) const = default;
+};
+
+// Two lanes on one card: each of `concurrent` messages is slowed to
+// a + (1 + penalty*(concurrent-1)) * (T(M) - a). penalty = 1: the card is shared fairly (1/q each);
+// 0.5 was measured for two all-reduces on 10 GbE.
+double ContendedSeconds(const Cost& cost, double bytes, int concurrent, double penalty);
+
+}  // namespace ringwood

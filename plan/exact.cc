@@ -1,0 +1,44 @@
+#include <algorithm>
+#include <limits>
+
+#include "plan/lane.h"
+
+namespace ringwood {
+namespace {
+
+// The best way to have sent the first j tensors.
+struct Best {
+  double end = std::numeric_limits<double>::infinity();
+  size_t groups = 0;
+  size_t from = 0;  // the last group starts here
+};
+
+}  // namespace
+
+// end(0) = 0; end(j) = min over i<j of max(end(i), r_j) + T(S_j - S_i). A lane that is free earlier
+// is never worse, because max and + are monotone; so the best prefix is a part of a best whole, for
+// any monotone T (proof in docs/planner.md). O(L^2) time, O(L) space.
+std::vector<size_t> Exact(const Lane& lane) {
+  const size_t n = lane.bytes.size();
+  std::vector<Best> best(n + 1);
+  best[0].end = 0;
+  for (size_t j = 1; j <= n; ++j) {
+    double bytes = 0;
+    for (size_t i = j; i-- > 0;) {  // the last group is tensors i..j-1
+      bytes += static_cast<double>(lane.bytes[i]);
+      if (!Allowed(lane, i, j - 1, bytes)) break;
+      const double end =
+          std::max(best[i].end, lane.ready_seconds[j - 1]) + lane.cost.Seconds(bytes);
+      const size_t groups = best[i].groups + 1;
+      if (end < best[j].end || (end == best[j].end && groups < best[j].groups)) {
+        best[j] = Best{end, groups, i};
+      }
+    }
+  }
+  std::vector<size_t> lasts;
+  for (size_t j = n; j > 0; j = best[j].from) lasts.push_back(j - 1);
+  std::reverse(lasts.begin(), lasts.end());
+  return lasts;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,20 @@
+// Plans and tensor tables as messages. FromProto believes nothing: the answer is an error or a
+// value within stated limits, and a plan whose hash matches its content. Whether a plan fits a
+// table is Validate's question (plan/planner.h).
+#pragma once
+
+#include <vector>
+
+#include "base/status.h"
+#include "plan/plan.h"
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+v1::Plan ToProto(const Plan& plan);
+v1::Tensor ToProto(const TensorSpec& tensor);
+
+StatusOr<Plan> FromProto(const v1::Plan& message);
+StatusOr<TensorSpec> FromProto(const v1::Tensor& message);
+
+}  // namespace ringwood
