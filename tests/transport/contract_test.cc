@@ -1,0 +1,289 @@
+// What every transport promises, held against each of them.
+#include <numeric>
+
+#include "tests/transport/world.h"
+
+namespace ringwood {
+namespace {
+
+std::vector<std::byte> Pattern(size_t bytes, int seed) {
+  std::vector<std::byte> data(bytes);
+  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 7 + seed);
+  return data;
+}
+
+MessageName Name(uint32_t chunk) { return {Lane::kDense, 17, 3, chunk, 0}; }
+Content Bytes(size_t count) { return {7, 0, count}; }
+
+class Contract : public testing::TestWithParam<Kind> {
+ protected:
+  // Both answers live in the test; payload and into must too.
+  void Send(World& world, int from, int to, uint32_t chunk, std::span<const std::byte> payload,
+            Answer& answer) {
+    world.Run(from, [&] {
+      world.transport(from)->Send(to, Name(chunk), Bytes(payload.size()), payload,
+                                  answer.ForSend());
+    });
+  }
+  void Receive(World& world, int at, int from, uint32_t chunk, std::span<std::byte> into,
+               Answer& answer, uint64_t count = 0) {
+    world.Run(at, [&] {
+      world.transport(at)->Receive(from, Name(chunk), Bytes(count), into, answer.ForReceive());
+    });
+  }
+};
+
+TEST_P(Contract, AMessageLandsInThePostedBufferWhateverItsSize) {
+  World world(GetParam(), 2);
+  uint32_t chunk = 0;
+  for (size_t bytes : {0, 1, 100, 8000, 9000, 70000, 1 << 20, 9 << 20}) {
+    const auto payload = Pattern(bytes, 1);
+    std::vector<std::byte> into(bytes);
+    Answer sent, received;
+    Receive(world, 1, 0, chunk, into, received, bytes);
+    Send(world, 0, 1, chunk, payload, sent);
+    EXPECT_TRUE(sent.Wait().ok()) << Message(sent.status);
+    EXPECT_TRUE(received.Wait().ok()) << Message(received.status);
+    EXPECT_EQ(into, payload) << bytes;
+    EXPECT_EQ(received.bytes, bytes);
+    EXPECT_EQ(received.frame.sender, 0u);
+    ++chunk;
+  }
+}
+
+TEST_P(Contract, AMessageMayArriveBeforeItIsAskedFor) {
+  World world(GetParam(), 2);
+  uint32_t chunk = 0;
+  for (size_t bytes : {0, 5, 30000, 2 << 20}) {
+    const auto payload = Pattern(bytes, 2);
+    std::vector<std::byte> into(bytes);
+    Answer sent, received;
+    Send(world, 0, 1, chunk, payload, sent);
+    absl::SleepFor(absl::Milliseconds(50));
+    Receive(world, 1, 0, chunk, into, received);
+    EXPECT_TRUE(received.Wait().ok()) << Message(received.status);
+    EXPECT_TRUE(sent.Wait().ok());
+    EXPECT_EQ(into, payload);
+    ++chunk;
+  }
+}
+
+TEST_P(Contract, AMessageMayArriveBeforeItsReceiverHasJoinedTheEpoch) {
+  World world(GetParam(), 2, false);
+  world.Connect(0);
+  const auto small = Pattern(100, 3);
+  const auto large = Pattern(3 << 20, 4);
+  Answer sent_small, sent_large, received_small, received_large;
+  Send(world, 0, 1, 0, small, sent_small);
+  Send(world, 0, 1, 1, large, sent_large);
+  absl::SleepFor(absl::Milliseconds(50));
+  world.Connect(1);
+  std::vector<std::byte> into_small(100), into_large(3 << 20);
+  Receive(world, 1, 0, 0, into_small, received_small);
+  Receive(world, 1, 0, 1, into_large, received_large);
+  EXPECT_TRUE(received_small.Wait().ok());
+  EXPECT_TRUE(received_large.Wait().ok());
+  EXPECT_EQ(into_small, small);
+  EXPECT_EQ(into_large, large);
+  EXPECT_TRUE(sent_large.Wait().ok());
+}
+
+TEST_P(Contract, ManyMessagesBothWaysAreMatchedByName) {
+  World world(GetParam(), 2);
+  constexpr int kCount = 64;
+  std::vector<std::vector<std::byte>> payload, into;
+  for (int i = 0; i < kCount; ++i) {
+    payload.push_back(Pattern(i % 2 == 0 ? 300 : 100000, i));
+    into.emplace_back(payload.back().size());
+    into.emplace_back(payload.back().size());
+  }
+  std::vector<Answer> sent(2 * kCount), received(2 * kCount);
+  for (int i = 0; i < kCount; ++i) {
+    for (int side = 0; side < 2; ++side) {
+      Send(world, side, 1 - side, i, payload[i], sent[2 * i + side]);
+    }
+  }
+  for (int i = kCount - 1; i >= 0; --i) {  // asked for in the opposite order
+    for (int side = 0; side < 2; ++side) {
+      Receive(world, side, 1 - side, i, into[2 * i + side], received[2 * i + side]);
+    }
+  }
+  for (int i = 0; i < 2 * kCount; ++i) {
+    EXPECT_TRUE(received[i].Wait().ok()) << Message(received[i].status);
+    EXPECT_TRUE(sent[i].Wait().ok());
+    EXPECT_EQ(into[i], payload[i / 2]);
+  }
+}
+
+TEST_P(Contract, AMismatchIsAnErrorThatNamesBothSides) {
+  for (size_t bytes : {100, 200000}) {
+    for (bool early : {false, true}) {
+      World world(GetParam(), 2);
+      const auto payload = Pattern(bytes, 1);
+      std::vector<std::byte> into(bytes - 1);
+      Answer sent, received;
+      if (early) Send(world, 0, 1, 0, payload, sent);
+      if (early) absl::SleepFor(absl::Milliseconds(30));
+      Receive(world, 1, 0, 0, into, received);
+      if (!early) Send(world, 0, 1, 0, payload, sent);
+      EXPECT_EQ(received.Wait().code(), StatusCode::kInvalidArgument);
+      EXPECT_NE(Message(received.status).find("rank 0 (host h0) sent"), std::string::npos);
+      EXPECT_NE(Message(received.status).find("rank 1 (host h1) awaits"), std::string::npos);
+      EXPECT_NE(Message(received.status).find("round 17 group 3"), std::string::npos);
+      EXPECT_EQ(into, std::vector<std::byte>(bytes - 1));
+      EXPECT_NE(sent.Wait().code(), StatusCode::kDeadlineExceeded);
+    }
+  }
+}
+
+TEST_P(Contract, AnotherCountOrTypeIsAMismatchToo) {
+  World world(GetParam(), 2);
+  const auto payload = Pattern(8, 1);
+  std::vector<std::byte> into(8);
+  Answer sent[2], count, type;
+  Send(world, 0, 1, 0, payload, sent[0]);
+  Send(world, 0, 1, 1, payload, sent[1]);
+  Receive(world, 1, 0, 0, into, count, 2);
+  world.Run(1, [&] {
+    world.transport(1)->Receive(0, Name(1), {1, 0, 0}, into, type.ForReceive());
+  });
+  EXPECT_EQ(count.Wait().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(type.Wait().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_P(Contract, AMessageOfAnotherEpochIsDroppedAndCounted) {
+  World world(GetParam(), 2, false);
+  world.Connect(0, World::kEpoch - 1);
+  world.Connect(1);
+  const auto small = Pattern(10, 1);
+  const auto large = Pattern(100000, 1);
+  std::vector<std::byte> into_small(10), into_large(100000);
+  Answer sent[2], received[2];
+  Receive(world, 1, 0, 0, into_small, received[0]);
+  Receive(world, 1, 0, 1, into_large, received[1]);
+  Send(world, 0, 1, 0, small, sent[0]);
+  Send(world, 0, 1, 1, large, sent[1]);
+  EXPECT_EQ(received[0].Wait(0.2).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(received[1].Wait(0.2).code(), StatusCode::kDeadlineExceeded);
+  world.Run(1, [&] { EXPECT_EQ(world.transport(1)->Counters().stale_frames, 2u); });
+  world.Close(1, Aborted("over"));
+  EXPECT_EQ(received[0].Wait().code(), StatusCode::kAborted);
+  EXPECT_EQ(received[1].Wait().code(), StatusCode::kAborted);
+  EXPECT_EQ(into_small, std::vector<std::byte>(10));
+  EXPECT_EQ(into_large, std::vector<std::byte>(100000));
+  world.Close(0, Aborted("over"));
+}
+
+TEST_P(Contract, CloseAnswersEverythingWithItsReason) {
+  World world(GetParam(), 3);
+  std::vector<std::byte> into(100), large(8 << 20), early(100);
+  Answer received[2], sent, sent_early;
+  Receive(world, 0, 1, 0, into, received[0]);
+  Receive(world, 0, 2, 1, into, received[1]);
+  Send(world, 0, 1, 2, large, sent);  // nobody asks for it
+  Send(world, 1, 0, 9, early, sent_early);
+  EXPECT_TRUE(sent_early.Wait().ok());
+  world.Close(0, Aborted("epoch 7 ended: rank 5 fell silent"));
+  for (Answer& answer : received) {
+    EXPECT_EQ(answer.Wait(0.5).code(), StatusCode::kAborted);
+    EXPECT_NE(Message(answer.status).find("rank 5 fell silent"), std::string::npos);
+  }
+  EXPECT_NE(sent.Wait(0.5).code(), StatusCode::kDeadlineExceeded);
+  Answer late_send, late_receive;
+  Send(world, 0, 1, 3, into, late_send);
+  Receive(world, 0, 1, 9, into, late_receive);
+  EXPECT_EQ(late_send.Wait().code(), StatusCode::kAborted);
+  EXPECT_EQ(late_receive.Wait().code(), StatusCode::kAborted);
+  world.Close(0, Aborted("again"));
+}
+
+TEST_P(Contract, CloseInsideACallbackIsAllowed) {
+  World world(GetParam(), 2);
+  const auto payload = Pattern(100, 1);
+  std::vector<std::byte> into(100), never(100);
+  Answer sent, received, pending;
+  Receive(world, 1, 0, 5, never, pending);
+  world.Run(1, [&] {
+    world.transport(1)->Receive(0, Name(0), Bytes(0), into,
+                                [&](StatusOr<std::span<std::byte>> payload, const Frame&) {
+                                  world.transport(1)->Close(Aborted("enough"));
+                                  received.status = payload.status();
+                                  received.ready.Notify();
+                                });
+  });
+  Send(world, 0, 1, 0, payload, sent);
+  EXPECT_TRUE(received.Wait().ok());
+  EXPECT_EQ(pending.Wait().code(), StatusCode::kAborted);
+}
+
+TEST_P(Contract, APeerThatClosesIsNamedToThoseWhoWait) {
+  World world(GetParam(), 3);
+  const auto payload = Pattern(1000, 1);
+  std::vector<std::byte> into(1000), other(1000);
+  Answer sent, received, waiting, third;
+  Receive(world, 0, 1, 0, into, received);
+  Send(world, 1, 0, 0, payload, sent);
+  EXPECT_TRUE(received.Wait().ok());
+  Receive(world, 0, 1, 1, into, waiting);
+  Receive(world, 0, 2, 2, other, third);
+  world.Close(1, Aborted("leaving"));
+  EXPECT_EQ(waiting.Wait().code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(waiting.status).find("rank 1 (host h1)"), std::string::npos);
+  Answer later;
+  Receive(world, 0, 1, 3, into, later);
+  EXPECT_EQ(later.Wait().code(), StatusCode::kUnavailable);
+  Answer from_third;  // the others go on
+  Send(world, 2, 0, 2, payload, from_third);
+  EXPECT_TRUE(third.Wait().ok());
+  EXPECT_EQ(other, payload);
+}
+
+TEST_P(Contract, AnOrderlyCloseStillDeliversWhatWasSent) {
+  for (size_t bytes : {64, 5000, 200000}) {
+    World world(GetParam(), 2);
+    const auto payload = Pattern(bytes, 1);
+    std::vector<std::byte> into(bytes);
+    Answer sent, received;
+    Receive(world, 1, 0, 0, into, received);
+    Send(world, 0, 1, 0, payload, sent);
+    EXPECT_TRUE(sent.Wait().ok());
+    world.Close(0, Aborted("done"));
+    EXPECT_TRUE(received.Wait().ok()) << bytes << Message(received.status);
+    EXPECT_EQ(into, payload);
+  }
+}
+
+TEST_P(Contract, APeerThatRunsAheadWithoutBoundIsStopped) {
+  World world(GetParam(), 2, false);
+  world.Connect(0);
+  world.Connect(1, World::kEpoch, FabricLimits{10000});
+  const auto payload = Pattern(1000, 1);
+  std::vector<Answer> sent(20);
+  for (uint32_t i = 0; i < 20; ++i) Send(world, 0, 1, i, payload, sent[i]);
+  for (Answer& answer : sent) EXPECT_NE(answer.Wait().code(), StatusCode::kDeadlineExceeded);
+  absl::SleepFor(absl::Milliseconds(50));
+  std::vector<std::byte> into(1000);
+  Answer kept, refused;
+  Receive(world, 1, 0, 3, into, kept);
+  EXPECT_TRUE(kept.Wait().ok());
+  Receive(world, 1, 0, 15, into, refused);
+  EXPECT_EQ(refused.Wait().code(), StatusCode::kResourceExhausted);
+}
+
+TEST_P(Contract, CountersCountPayloadAndFrames) {
+  World world(GetParam(), 2);
+  const auto payload = Pattern(1000, 1);
+  std::vector<std::byte> into(1000);
+  Answer sent, received;
+  Receive(world, 1, 0, 0, into, received);
+  Send(world, 0, 1, 0, payload, sent);
+  ASSERT_TRUE(received.Wait().ok());
+  world.Run(0, [&] { EXPECT_EQ(world.transport(0)->Counters().sent_bytes, 1072u); });
+  world.Run(1, [&] { EXPECT_EQ(world.transport(1)->Counters().received_bytes, 1072u); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::Values(Kind::kInProcess, Kind::kUcx),
+                         [](const auto& info) { return NameOfKind(info.param); });
+
+}  // namespace
+}  // namespace ringwood

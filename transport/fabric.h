@@ -1,0 +1,43 @@
+// One node's end of the data plane for one epoch, made before its peers are known: its address
+// travels in the join request, and Connect turns it into a Transport when the epoch is activated.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace ringwood {
+
+// Which epoch of which job this node takes part in, and as which node.
+struct EpochName {
+  uint64_t job = 0;
+  uint64_t epoch = 0;
+  int self = 0;
+};
+
+struct FabricLimits {
+  // Payloads kept at most for messages that arrived before they were asked for. A peer may run
+  // ahead by the chunks in flight of every lane; passing this means it ignores that bound.
+  uint64_t stash_bytes = 64 << 20;
+};
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+
+  // Opaque bytes that tell the peers how to reach this node.
+  virtual std::string Address() const = 0;
+
+  // Once, on the loop's thread. `peers` are all nodes of the epoch; the node itself is skipped.
+  // The Transport may outlive the Fabric.
+  virtual StatusOr<std::unique_ptr<Transport>> Connect(const EpochName& name,
+                                                       const std::vector<Peer>& peers,
+                                                       const FabricLimits& limits) = 0;
+};
+
+}  // namespace ringwood

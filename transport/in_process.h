@@ -1,0 +1,38 @@
+// Nodes in one process, each on its own Loop (or sharing one): for tests and simulations of the
+// layers above. Behaves as the network transports do: payloads are copied in flight, order between
+// two nodes is kept, a node that closes is seen by its peers as gone.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "absl/synchronization/mutex.h"
+#include "transport/fabric.h"
+
+namespace ringwood {
+
+class InProcessEnd;
+
+// Any thread. Outlives its Fabrics and their Transports; every Loop outlives what was made on it.
+class InProcessNetwork {
+ public:
+  InProcessNetwork() = default;
+  InProcessNetwork(const InProcessNetwork&) = delete;
+  InProcessNetwork& operator=(const InProcessNetwork&) = delete;
+
+  std::unique_ptr<Fabric> MakeFabric(Loop* loop);
+
+ private:
+  friend class InProcessEnd;
+  friend class InProcessFabric;
+  // Runs `task` with the end of `address` on its loop; false if there is none any more.
+  bool PostTo(uint64_t address, std::function<void(InProcessEnd&)> task);
+  void Remove(uint64_t address);
+
+  absl::Mutex mutex_;
+  uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::map<uint64_t, std::weak_ptr<InProcessEnd>> ends_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ringwood

@@ -1,0 +1,244 @@
+#include "transport/inbox.h"
+
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "base/buffer.h"
+#include "base/digest.h"
+
+namespace ringwood {
+namespace {
+
+// A payload copied out of the network library's buffer because nobody had asked for it yet.
+class CopiedParcel : public Parcel {
+ public:
+  explicit CopiedParcel(std::span<const std::byte> payload) : bytes_(payload.size()) {
+    if (!payload.empty()) std::memcpy(bytes_.data(), payload.data(), payload.size());
+  }
+  uint64_t HeldBytes() const override { return bytes_.size(); }
+  void Fetch(std::span<std::byte> into, std::function<void(Status)> done) override {
+    if (!into.empty()) std::memcpy(into.data(), bytes_.data(), into.size());
+    done(OkStatus());
+  }
+
+ private:
+  Buffer<std::byte> bytes_;
+};
+
+std::string Describe(uint64_t bytes, int type, int codec, uint64_t count) {
+  return absl::StrFormat("%d bytes, type %d, codec %d, count %d", bytes, type, codec, count);
+}
+
+}  // namespace
+
+std::unique_ptr<Parcel> CopyParcel(std::span<const std::byte> payload) {
+  return std::make_unique<CopiedParcel>(payload);
+}
+
+Inbox::Inbox(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits)
+    : name_(name), limits_(limits) {
+  for (const Peer& peer : peers) labels_[peer.node] = peer.label;
+}
+
+std::string Inbox::Label(int node) const {
+  const auto found = labels_.find(node);
+  return found != labels_.end() ? found->second : absl::StrFormat("node %d (unknown)", node);
+}
+
+Status Inbox::reason(int peer) const {
+  if (!closed_.ok()) return closed_;
+  const auto gone = gone_.find(peer);
+  return gone != gone_.end() ? gone->second : OkStatus();
+}
+
+Frame Inbox::MakeFrame(const MessageName& name, const Content& content,
+                       std::span<const std::byte> payload) const {
+  Frame frame;
+  frame.sender = static_cast<uint32_t>(name_.self);
+  frame.job = name_.job;
+  frame.epoch = name_.epoch;
+  frame.round = name.round;
+  frame.group = name.group;
+  frame.chunk = name.chunk;
+  frame.slot = name.slot;
+  frame.lane = static_cast<uint8_t>(name.lane);
+  frame.type = content.type;
+  frame.codec = content.codec;
+  frame.count = content.count;
+  frame.bytes = payload.size();
+  frame.checksum = Digest(payload);
+  return frame;
+}
+
+void Inbox::Post(int peer, const MessageName& name, const Content& content,
+                 std::span<std::byte> into, Transport::ReceiveDone done) {
+  Posted posted{content, into, std::move(done)};
+  const Key key{peer, name};
+  if (const auto early = early_.find(key); closed_.ok() && early != early_.end()) {
+    Early message = std::move(early->second);
+    early_.erase(early);
+    early_bytes_ -= message.parcel->HeldBytes();
+    StartFetch(message.frame, std::move(posted), std::move(message.parcel));
+    return;
+  }
+  if (const Status lost = reason(peer); !lost.ok()) {
+    Refuse(std::move(posted), Annotate(lost, "receive " + ToString(name) + " from " + Label(peer)),
+           Frame{});
+  } else if (!IsPeer(peer)) {
+    Refuse(std::move(posted), Invalid(absl::StrFormat("node %d is no peer of this epoch", peer)),
+           Frame{});
+  } else if (!posted_.emplace(key, posted).second) {
+    Refuse(std::move(posted),
+           Internal("the message " + ToString(name) + " of " + Label(peer) + " is awaited twice"),
+           Frame{});
+  }
+}
+
+bool Inbox::IsCurrent(const Frame& frame) {
+  if (!closed_.ok()) return false;
+  if (frame.job != name_.job || frame.epoch != name_.epoch ||
+      !IsPeer(static_cast<int>(frame.sender))) {
+    ++counters_.stale_frames;
+    return false;
+  }
+  counters_.received_bytes += sizeof(Frame) + frame.bytes;
+  return true;
+}
+
+Status Inbox::Compare(const Frame& frame, const Posted& posted) const {
+  const bool same = frame.type == posted.content.type && frame.codec == posted.content.codec &&
+                    frame.bytes <= posted.into.size() &&
+                    (posted.content.count == 0 || frame.count == posted.content.count);
+  if (same) return OkStatus();
+  return Invalid(absl::StrFormat(
+      "message %s: %s sent %s, %s awaits at most %s: the ranks registered different tensors or "
+      "options",
+      ToString(NameOf(frame)), Label(static_cast<int>(frame.sender)),
+      Describe(frame.bytes, frame.type, frame.codec, frame.count), Label(name_.self),
+      Describe(posted.into.size(), posted.content.type, posted.content.codec,
+               posted.content.count)));
+}
+
+void Inbox::Arrive(const Frame& frame, std::span<const std::byte> payload) {
+  const Key key{static_cast<int>(frame.sender), NameOf(frame)};
+  const auto found = posted_.find(key);
+  if (found == posted_.end() || frame.bytes != payload.size()) {
+    Arrive(frame, CopyParcel(payload));
+    return;
+  }
+  if (!IsCurrent(frame)) return;
+  Posted posted = std::move(found->second);
+  posted_.erase(found);
+  Status status = Compare(frame, posted);
+  if (status.ok() && !payload.empty()) {
+    std::memcpy(posted.into.data(), payload.data(), payload.size());
+  }
+  Finish(frame, std::move(posted), status);
+}
+
+void Inbox::Arrive(const Frame& frame, std::unique_ptr<Parcel> parcel) {
+  if (!IsCurrent(frame)) return;
+  const int peer = static_cast<int>(frame.sender);
+  const Key key{peer, NameOf(frame)};
+  if (const auto found = posted_.find(key); found != posted_.end()) {
+    Posted posted = std::move(found->second);
+    posted_.erase(found);
+    StartFetch(frame, std::move(posted), std::move(parcel));
+    return;
+  }
+  const uint64_t held = parcel->HeldBytes();
+  if (early_.size() >= kMaxEarly || early_bytes_ + held > limits_.stash_bytes) {
+    Fail(peer, Exhausted(absl::StrFormat("%s runs ahead by more than %d bytes of messages at %s",
+                                         Label(peer), limits_.stash_bytes, ToString(key.second))));
+    return;
+  }
+  if (early_.emplace(key, Early{frame, std::move(parcel)}).second) {
+    early_bytes_ += held;
+  } else {
+    Fail(peer,
+         Internal("the message " + ToString(key.second) + " of " + Label(peer) + " arrived twice"));
+  }
+}
+
+void Inbox::StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel> parcel) {
+  if (Status status = Compare(frame, posted); !status.ok()) {
+    Refuse(std::move(posted), status, frame);
+    return;
+  }
+  const uint64_t id = next_fetch_++;
+  const std::span<std::byte> into = posted.into.first(frame.bytes);
+  Parcel* const fetched = parcel.get();
+  fetching_.emplace(id, Fetching{frame, std::move(posted), std::move(parcel)});
+  fetched->Fetch(into, [this, id](Status status) {
+    const auto found = fetching_.find(id);
+    if (found == fetching_.end()) return;  // answered by Abandon
+    // The parcel's code is still on the stack, so it is destroyed with the queue's next turn.
+    auto done = std::make_shared<Fetching>(std::move(found->second));
+    fetching_.erase(found);
+    if (!closed_.ok()) {
+      status = closed_;
+    } else if (!status.ok()) {
+      status = Annotate(status, "receive " + ToString(NameOf(done->frame)) + " from " +
+                                    Label(static_cast<int>(done->frame.sender)));
+    }
+    Answer([done] { done->parcel.reset(); });
+    Finish(done->frame, std::move(done->posted), status);
+  });
+}
+
+void Inbox::Finish(const Frame& frame, Posted posted, Status status) {
+  std::span<std::byte> received = posted.into.first(status.ok() ? frame.bytes : 0);
+  if (status.ok() && Digest(received) != frame.checksum) {
+    ++counters_.corrupt_frames;
+    status = Corrupt("the checksum of " + ToString(NameOf(frame)) + " from " +
+                     Label(static_cast<int>(frame.sender)) + " does not match its payload");
+  }
+  if (!status.ok()) {
+    Refuse(std::move(posted), status, frame);
+    return;
+  }
+  Answer([done = std::move(posted.done), received, frame] { done(received, frame); });
+}
+
+void Inbox::Refuse(Posted posted, const Status& status, const Frame& frame) {
+  Answer([done = std::move(posted.done), status, frame] { done(status, frame); });
+}
+
+void Inbox::Fail(int peer, const Status& reason) {
+  gone_.emplace(peer, reason);
+  for (auto it = posted_.begin(); it != posted_.end();) {
+    if (it->first.first != peer) {
+      ++it;
+      continue;
+    }
+    Refuse(std::move(it->second), Annotate(reason, "receive " + ToString(it->first.second)),
+           Frame{});
+    it = posted_.erase(it);
+  }
+}
+
+void Inbox::Close(const Status& reason) {
+  if (!closed_.ok()) return;
+  closed_ = reason.ok() ? Aborted("the epoch was closed") : reason;
+  for (auto& [key, posted] : posted_) Refuse(std::move(posted), closed_, Frame{});
+  posted_.clear();
+  early_.clear();
+  early_bytes_ = 0;
+}
+
+void Inbox::Abandon() {
+  for (auto& [id, fetch] : fetching_) Refuse(std::move(fetch.posted), closed_, fetch.frame);
+  fetching_.clear();
+}
+
+bool Inbox::RunAnswers() {
+  const size_t count = answers_.size();
+  for (size_t i = 0; i < count && !answers_.empty(); ++i) {
+    std::function<void()> answer = std::move(answers_.front());
+    answers_.pop_front();
+    answer();
+  }
+  return count != 0;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,116 @@
+// Matches what arrives with what is asked for, in either order; every transport has one.
+//
+//     Receive ──► posted_ ─┐                    ┌─► copied or fetched into the posted span,
+//                          ├─ same (peer, name) ┤   length, type, codec, count, checksum checked
+//     arrival ──► early_ ──┘                    └─► done
+//
+// Nothing is answered inside a call: answers wait in a queue that the transport drains between two
+// rounds of progress (RunAnswers), so no callback runs inside the network library. One thread.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "transport/fabric.h"
+
+namespace ringwood {
+
+// A payload that has arrived, or was announced and waits on the sender's side. Destroyed without
+// Fetch: dropped.
+class Parcel {
+ public:
+  virtual ~Parcel() = default;
+  virtual uint64_t HeldBytes() const = 0;  // memory it occupies here until it is fetched
+  // Once. Moves the payload into `into` (exactly its length); `done` runs at once or later. The
+  // parcel may be destroyed when `done` runs, not before.
+  virtual void Fetch(std::span<std::byte> into, std::function<void(Status)> done) = 0;
+};
+
+// A parcel that owns a copy of `payload`.
+std::unique_ptr<Parcel> CopyParcel(std::span<const std::byte> payload);
+
+class Inbox {
+ public:
+  // Announcements kept at most, whatever their size: a peer has a few chunks of a few lanes under
+  // way, never thousands.
+  static constexpr size_t kMaxEarly = 1 << 16;
+
+  Inbox(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
+
+  void Post(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+            Transport::ReceiveDone done);
+
+  // A message whose payload lies in `payload` for the duration of the call.
+  void Arrive(const Frame& frame, std::span<const std::byte> payload);
+  // A message whose payload can be fetched later.
+  void Arrive(const Frame& frame, std::unique_ptr<Parcel> parcel);
+
+  // `peer` is gone: its pending receives and all later ones are answered with `reason`, except for
+  // messages that had already arrived.
+  void Fail(int peer, const Status& reason);
+  // The epoch has ended: waiting and later receives are answered with `reason`, early messages are
+  // dropped. Receives being fetched are answered with it when the fetching stops, or by Abandon.
+  void Close(const Status& reason);
+  // The network library is gone and fetches nothing any more.
+  void Abandon();
+
+  // Queues an answer behind those already waiting.
+  void Answer(std::function<void()> answer) { answers_.push_back(std::move(answer)); }
+  bool HasAnswers() const { return !answers_.empty(); }
+  bool RunAnswers();  // runs those queued when it is called; true if any ran
+
+  // The frame that stands before `payload` in a message from this node.
+  Frame MakeFrame(const MessageName& name, const Content& content,
+                  std::span<const std::byte> payload) const;
+
+  bool IsPeer(int node) const { return labels_.count(node) != 0 && node != name_.self; }
+  std::string Label(int node) const;
+  Status reason(int peer) const;  // why `peer`, or the whole epoch, cannot be reached; OK if it can
+  bool HasPending() const { return !posted_.empty() || !fetching_.empty(); }
+  void CountSent(uint64_t bytes) { counters_.sent_bytes += bytes; }
+  void CountCorrupt() { ++counters_.corrupt_frames; }
+  const TransportCounters& counters() const { return counters_; }
+
+ private:
+  using Key = std::pair<int, MessageName>;
+  struct Posted {
+    Content content;
+    std::span<std::byte> into;
+    Transport::ReceiveDone done;
+  };
+  struct Early {
+    Frame frame;
+    std::unique_ptr<Parcel> parcel;
+  };
+  struct Fetching {
+    Frame frame;
+    Posted posted;
+    std::unique_ptr<Parcel> parcel;
+  };
+
+  bool IsCurrent(const Frame& frame);
+  Status Compare(const Frame& frame, const Posted& posted) const;
+  void StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel> parcel);
+  void Finish(const Frame& frame, Posted posted, Status status);
+  void Refuse(Posted posted, const Status& status, const Frame& frame);
+
+  const EpochName name_;
+  const FabricLimits limits_;
+  std::map<int, std::string> labels_;
+  std::map<Key, Posted> posted_;
+  std::map<Key, Early> early_;
+  std::map<uint64_t, Fetching> fetching_;
+  uint64_t next_fetch_ = 0;
+  uint64_t early_bytes_ = 0;
+  std::map<int, Status> gone_;
+  Status closed_;
+  std::deque<std::function<void()>> answers_;
+  TransportCounters counters_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,21 @@
+// Network interfaces of this machine, by name: where the data plane listens and is seen.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+// The IPv4 address of `interface` ("192.168.1.3"). NotFound lists the interfaces there are.
+StatusOr<std::string> InterfaceAddress(const std::string& interface);
+
+// True for "lo" and whatever else carries the loopback flag.
+StatusOr<bool> IsLoopback(const std::string& interface);
+
+// Reads NCCL_SOCKET_IFNAME's notation (NCCL user guide, environment variables): "eth" = first
+// interface whose name starts so, "=eth0" = exactly that, "^docker,br" = none of these, lists by
+// commas. Empty: the first that is up and is neither loopback nor a container bridge, else "lo".
+StatusOr<std::string> ChooseInterface(const std::string& nccl_style_spec);
+
+}  // namespace ringwood

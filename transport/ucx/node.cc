@@ -1,0 +1,277 @@
+#include "transport/ucx/node.h"
+
+#include <poll.h>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "transport/ucx/parcel.h"
+
+namespace ringwood {
+namespace {
+
+constexpr unsigned kMessageId = 1;  // the one active message that every node handles
+
+}  // namespace
+
+UcxNode::UcxNode(Loop* loop, std::unique_ptr<UcxWorker> worker)
+    : loop_(loop), worker_(std::move(worker)), address_(worker_->address()) {}
+
+UcxNode::~UcxNode() { Close(Aborted("the node was destroyed")); }
+
+Status UcxNode::Start() {
+  ucp_am_handler_param_t param{};
+  param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                     UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  param.id = kMessageId;
+  param.flags = UCP_AM_FLAG_WHOLE_MSG;
+  param.cb = &UcxNode::OnMessage;
+  param.arg = this;
+  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_->handle(), &param);
+  if (status != UCS_OK) return FromUcx(status, "set UCX's message handler");
+  loop_->Attach(this);
+  attached_ = true;
+  return OkStatus();
+}
+
+Status UcxNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
+                        const FabricLimits& limits) {
+  if (closed_) return Refused("the fabric is closed");
+  inbox_ = std::make_unique<Inbox>(name, peers, limits);
+  for (const Peer& peer : peers) {
+    if (peer.node == name.self) continue;
+    if (peer.address.empty()) return Invalid(peer.label + " gave no data-plane address");
+    links_[peer.node] = Link{this, peer.node, peer.address, nullptr};
+  }
+  DeliverQueued();
+  return OkStatus();
+}
+
+StatusOr<ucp_ep_h> UcxNode::EndpointOf(int peer) {
+  const auto found = links_.find(peer);
+  if (found == links_.end()) {
+    return Invalid(absl::StrFormat("node %d is no peer of this epoch", peer));
+  }
+  Link& link = found->second;
+  if (link.endpoint != nullptr) return link.endpoint;
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(link.address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {&UcxNode::OnError, &link};
+  const ucs_status_t status = ucp_ep_create(worker_->handle(), &params, &link.endpoint);
+  if (status != UCS_OK) return FromUcx(status, "connect to " + inbox_->Label(peer));
+  return link.endpoint;
+}
+
+void UcxNode::Send(int peer, const MessageName& name, const Content& content,
+                   std::span<const std::byte> payload, Transport::SendDone done) {
+  RW_CHECK(inbox_ != nullptr);
+  Status lost = inbox_->reason(peer);
+  StatusOr<ucp_ep_h> endpoint = nullptr;
+  if (lost.ok()) endpoint = EndpointOf(peer);
+  if (lost.ok()) lost = endpoint.status();
+  if (!lost.ok()) {
+    lost = Annotate(lost, "send " + ToString(name) + " to " + inbox_->Label(peer));
+    inbox_->Answer([done = std::move(done), lost] { done(lost); });
+    RunAnswersSoon();
+    return;
+  }
+  auto outgoing = std::make_unique<Outgoing>(
+      Outgoing{this, peer, inbox_->MakeFrame(name, content, payload), std::move(done)});
+  ucp_request_param_t param{};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.cb.send = &UcxNode::OnSent;
+  param.user_data = outgoing.get();
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  inbox_->CountSent(sizeof(Frame) + payload.size());
+  const ucs_status_ptr_t request =
+      ucp_am_send_nbx(*endpoint, kMessageId, &outgoing->frame, sizeof(Frame), payload.data(),
+                      payload.size(), &param);
+  if (UCS_PTR_IS_PTR(request)) {
+    outgoing_.insert(outgoing.release());
+  } else {
+    Sent(std::move(outgoing), UCS_PTR_STATUS(request));
+  }
+}
+
+void UcxNode::OnSent(void* request, ucs_status_t status, void* outgoing) {
+  std::unique_ptr<Outgoing> done(static_cast<Outgoing*>(outgoing));
+  UcxNode* const node = done->node;
+  node->outgoing_.erase(done.get());
+  ucp_request_free(request);
+  node->Sent(std::move(done), status);
+}
+
+void UcxNode::Sent(std::unique_ptr<Outgoing> outgoing, ucs_status_t status) {
+  Status result = inbox_->reason(outgoing->peer);  // the first reason is the one that explains
+  if (status == UCS_OK) {
+    result = OkStatus();
+  } else if (result.ok()) {
+    result = Unavailable(absl::StrFormat("send %s to %s: %s", ToString(NameOf(outgoing->frame)),
+                                         inbox_->Label(outgoing->peer), ucs_status_string(status)));
+  }
+  inbox_->Answer([done = std::move(outgoing->done), result] { done(result); });
+}
+
+void UcxNode::Receive(int peer, const MessageName& name, const Content& content,
+                      std::span<std::byte> into, Transport::ReceiveDone done) {
+  RW_CHECK(inbox_ != nullptr);
+  // The endpoint is what reports the peer's death, so it exists before anything waits for it.
+  if (inbox_->reason(peer).ok() && inbox_->IsPeer(peer)) {
+    if (const auto endpoint = EndpointOf(peer); !endpoint.ok()) {
+      inbox_->Fail(peer, endpoint.status());
+    }
+  }
+  inbox_->Post(peer, name, content, into, std::move(done));
+  RunAnswersSoon();
+}
+
+ucs_status_t UcxNode::OnMessage(void* node, const void* header, size_t header_length, void* data,
+                                size_t length, const ucp_am_recv_param_t* param) {
+  auto* const self = static_cast<UcxNode*>(node);
+  if (self->closed_) return UCS_OK;
+  const StatusOr<Frame> frame = ParseFrame({static_cast<const std::byte*>(header), header_length});
+  if (!frame.ok() || frame->bytes != length) {
+    if (self->inbox_ != nullptr) self->inbox_->CountCorrupt();
+    Log(LogLevel::kWarning,
+        "a message was dropped: " + (frame.ok() ? "its length is wrong" : Message(frame.status())));
+    return UCS_OK;
+  }
+  const bool announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
+  return self->Accept(*frame, data, length, announced);
+}
+
+ucs_status_t UcxNode::Accept(const Frame& frame, void* data, size_t length, bool announced) {
+  if (inbox_ == nullptr && queued_.size() >= kMaxBeforeConnect) {
+    Log(LogLevel::kWarning, "a message was dropped: too many before the epoch was joined");
+    return UCS_OK;
+  }
+  if (announced) {
+    queued_.emplace_back(frame, std::make_unique<UcxParcel>(&worker_, data));
+    return UCS_INPROGRESS;  // the descriptor stays ours
+  }
+  const std::span<const std::byte> payload(static_cast<const std::byte*>(data), length);
+  if (inbox_ == nullptr) {
+    queued_.emplace_back(frame, CopyParcel(payload));
+  } else {
+    inbox_->Arrive(frame, payload);
+  }
+  return UCS_OK;
+}
+
+void UcxNode::DeliverQueued() {
+  while (inbox_ != nullptr && !queued_.empty()) {
+    auto [frame, parcel] = std::move(queued_.front());
+    queued_.pop_front();
+    inbox_->Arrive(frame, std::move(parcel));
+  }
+}
+
+void UcxNode::OnError(void* link, ucp_ep_h endpoint, ucs_status_t status) {
+  auto* const broken = static_cast<Link*>(link);
+  UcxNode* const node = broken->node;
+  if (node->closed_) return;
+  node->inbox_->Fail(broken->peer, Unavailable(node->inbox_->Label(broken->peer) +
+                                               " died or closed its connection (" +
+                                               ucs_status_string(status) + ")"));
+  node->broken_.push_back(broken);
+}
+
+void UcxNode::CloseBroken() {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  for (Link* link : std::exchange(broken_, {})) {
+    ucp_ep_h endpoint = std::exchange(link->endpoint, nullptr);
+    if (endpoint == nullptr) continue;
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &param);
+    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);  // goes on by itself
+  }
+}
+
+int UcxNode::Descriptor() const { return worker_->descriptor(); }
+
+bool UcxNode::Arm() {
+  if (inbox_ != nullptr && inbox_->HasAnswers()) return false;
+  return ucp_worker_arm(worker_->handle()) == UCS_OK;
+}
+
+bool UcxNode::Progress() {
+  // A bounded number of rounds, so that one busy worker cannot starve the loop's tasks.
+  constexpr int kRounds = 64;
+  const std::shared_ptr<UcxNode> self = shared_from_this();  // an answer may drop the last owner
+  bool any = false;
+  for (int i = 0; i < kRounds && ucp_worker_progress(worker_->handle()) != 0; ++i) any = true;
+  DeliverQueued();
+  CloseBroken();
+  if (inbox_ != nullptr) any |= inbox_->RunAnswers();
+  return any;
+}
+
+void UcxNode::RunAnswersSoon() {
+  if (!closed_ || !inbox_->HasAnswers()) return;
+  loop_->Post([self = shared_from_this()] { self->inbox_->RunAnswers(); });
+}
+
+bool UcxNode::Wait(ucs_status_ptr_t request, TimePoint deadline) {
+  if (!UCS_PTR_IS_PTR(request)) return true;
+  while (ucp_request_check_status(request) == UCS_INPROGRESS && Now() < deadline) {
+    if (ucp_worker_progress(worker_->handle()) != 0) continue;
+    if (ucp_worker_arm(worker_->handle()) != UCS_OK) continue;
+    pollfd descriptor{worker_->descriptor(), POLLIN, 0};
+    poll(&descriptor, 1, 1);
+  }
+  const bool finished = ucp_request_check_status(request) != UCS_INPROGRESS;
+  ucp_request_free(request);
+  return finished;
+}
+
+// Sends what is still in UCX's hands if `graceful`, then makes UCX let go of every buffer.
+void UcxNode::Quiesce(bool graceful) {
+  const TimePoint deadline = Now() + Seconds(kCloseSeconds);
+  if (graceful) {
+    const ucp_request_param_t param{};
+    if (!Wait(ucp_worker_flush_nbx(worker_->handle(), &param), deadline)) {
+      Log(LogLevel::kWarning, "closing although a peer did not take all that was sent to it");
+    }
+  }
+  std::vector<ucs_status_ptr_t> requests;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  for (auto& [node, link] : links_) {
+    if (link.endpoint == nullptr) continue;
+    requests.push_back(ucp_ep_close_nbx(std::exchange(link.endpoint, nullptr), &param));
+  }
+  for (ucs_status_ptr_t request : requests) Wait(request, deadline);
+}
+
+void UcxNode::Close(const Status& reason) {
+  if (closed_) return;
+  if (attached_) loop_->Detach(this);
+  // Somebody still waits for something: the epoch is being torn down and nothing is worth sending.
+  // Otherwise this is an orderly end, and a peer may still wait for our last message.
+  const bool graceful =
+      inbox_ != nullptr && outgoing_.empty() && !inbox_->HasPending() && broken_.empty();
+  closed_ = true;
+  queued_.clear();
+  if (inbox_ != nullptr) inbox_->Close(reason);
+  Quiesce(graceful);
+  worker_.reset();  // closes the sockets: no buffer can be touched from here on
+  if (inbox_ == nullptr) return;
+  for (Outgoing* outgoing : std::exchange(outgoing_, {})) {
+    Sent(std::unique_ptr<Outgoing>(outgoing), UCS_ERR_CANCELED);
+  }
+  inbox_->Abandon();
+  while (inbox_->RunAnswers()) {
+  }
+}
+
+TransportCounters UcxNode::Counters() const {
+  return inbox_ != nullptr ? inbox_->counters() : TransportCounters{};
+}
+
+}  // namespace ringwood

@@ -1,0 +1,88 @@
+// What Fabric and Transport of one UCX node share: worker, endpoints, inbox. On the loop's thread.
+//
+// UCX calls back from inside ucp_worker_progress; those handlers only move data and queue answers,
+// so Close may run from any answer and may take the whole worker down.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/loop.h"
+#include "transport/inbox.h"
+#include "transport/ucx/worker.h"
+
+namespace ringwood {
+
+class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode> {
+ public:
+  // Close waits at most this long for what was sent to leave, and for UCX to let go of buffers.
+  static constexpr double kCloseSeconds = 1.0;
+  // Messages accepted before Connect; peers that were told of the epoch first may be that early.
+  static constexpr size_t kMaxBeforeConnect = 4096;
+
+  UcxNode(Loop* loop, std::unique_ptr<UcxWorker> worker);
+  ~UcxNode() override;
+
+  Status Start();  // takes messages and progress from here on
+  Status Connect(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
+  void Send(int peer, const MessageName& name, const Content& content,
+            std::span<const std::byte> payload, Transport::SendDone done);
+  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+               Transport::ReceiveDone done);
+  void Close(const Status& reason);
+  TransportCounters Counters() const;
+
+  const std::string& address() const { return address_; }
+  Loop* loop() const { return loop_; }
+
+  int Descriptor() const override;
+  bool Progress() override;
+  bool Arm() override;
+
+ private:
+  struct Link {  // one peer; stable address, UCX holds it
+    UcxNode* node;
+    int peer;
+    std::string address;
+    ucp_ep_h endpoint = nullptr;
+  };
+  struct Outgoing {  // one message being sent; UCX reads frame and payload until it completes
+    UcxNode* node;
+    int peer;
+    Frame frame;
+    Transport::SendDone done;
+  };
+
+  static ucs_status_t OnMessage(void* node, const void* header, size_t header_length, void* data,
+                                size_t length, const ucp_am_recv_param_t* param);
+  static void OnSent(void* request, ucs_status_t status, void* outgoing);
+  static void OnError(void* link, ucp_ep_h endpoint, ucs_status_t status);
+
+  ucs_status_t Accept(const Frame& frame, void* data, size_t length, bool announced);
+  StatusOr<ucp_ep_h> EndpointOf(int peer);  // made when first needed
+  void DeliverQueued();
+  void RunAnswersSoon();  // once closed, no progress runs them any more
+  void Sent(std::unique_ptr<Outgoing> outgoing, ucs_status_t status);
+  void CloseBroken();
+  void Quiesce(bool graceful);
+  bool Wait(ucs_status_ptr_t request, TimePoint deadline);  // false: UCX did not finish in time
+
+  Loop* const loop_;
+  std::unique_ptr<UcxWorker> worker_;  // null once closed
+  const std::string address_;
+  std::unique_ptr<Inbox> inbox_;  // from Connect on
+  std::map<int, Link> links_;
+  std::vector<Link*> broken_;     // reported by OnError, closed after progress
+  std::set<Outgoing*> outgoing_;  // not yet completed by UCX
+  // Announcements wait here for the end of progress; everything waits here before Connect.
+  std::deque<std::pair<Frame, std::unique_ptr<Parcel>>> queued_;
+  bool attached_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,89 @@
+#include "transport/ucx/worker.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+// Rings need no shared memory, no loopback device of UCX's own and no RDMA device: TCP only. The
+// port is the kernel's choice (it travels in the address), so a restarted process meets no old one.
+Status Configure(ucp_config_t* config, const std::string& interface) {
+  const std::pair<const char*, std::string> settings[] = {
+      {"TLS", "tcp"},
+      {"NET_DEVICES", interface},
+      {"KEEPALIVE_INTERVAL", "inf"},  // heartbeats of the control plane find silent peers
+  };
+  for (const auto& [name, value] : settings) {
+    const ucs_status_t status = ucp_config_modify(config, name, value.c_str());
+    if (status != UCS_OK) {
+      return FromUcx(status, absl::StrFormat("set UCX option %s=%s", name, value));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status FromUcx(ucs_status_t status, const std::string& what) {
+  const std::string message = what + ": " + ucs_status_string(status);
+  switch (status) {
+    case UCS_OK:
+    case UCS_INPROGRESS:
+      return OkStatus();
+    case UCS_ERR_CANCELED:
+      return Aborted(message);
+    case UCS_ERR_NO_MEMORY:
+    case UCS_ERR_NO_RESOURCE:
+    case UCS_ERR_EXCEEDS_LIMIT:
+      return Exhausted(message);
+    case UCS_ERR_INVALID_PARAM:
+    case UCS_ERR_MESSAGE_TRUNCATED:
+      return Invalid(message);
+    default:
+      return Unavailable(message);
+  }
+}
+
+StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interface) {
+  std::unique_ptr<UcxWorker> made(new UcxWorker);
+  ucp_config_t* config = nullptr;
+  if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
+    return FromUcx(status, "read UCX's defaults");
+  }
+  if (Status status = Configure(config, interface); !status.ok()) {
+    ucp_config_release(config);
+    return status;
+  }
+  ucp_params_t params{};
+  params.field_mask = UCP_PARAM_FIELD_FEATURES;
+  params.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP;
+  ucs_status_t status = ucp_init(&params, config, &made->context_);
+  ucp_config_release(config);
+  if (status != UCS_OK) return FromUcx(status, "start UCX on interface " + interface);
+
+  ucp_worker_params_t worker_params{};
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
+  worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
+  worker_params.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
+  status = ucp_worker_create(made->context_, &worker_params, &made->worker_);
+  if (status != UCS_OK) return FromUcx(status, "create a UCX worker on interface " + interface);
+  status = ucp_worker_get_efd(made->worker_, &made->descriptor_);
+  if (status != UCS_OK) return FromUcx(status, "get the UCX worker's descriptor");
+
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  status = ucp_worker_get_address(made->worker_, &address, &bytes);
+  if (status != UCS_OK) return FromUcx(status, "get the UCX worker's address");
+  made->address_.assign(reinterpret_cast<const char*>(address), bytes);
+  ucp_worker_release_address(made->worker_, address);
+  return made;
+}
+
+UcxWorker::~UcxWorker() {
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  if (context_ != nullptr) ucp_cleanup(context_);
+}
+
+}  // namespace ringwood
