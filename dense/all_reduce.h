@@ -1,0 +1,56 @@
+// All-reduce and broadcast of host memory: groups are cut into chunks, every chunk is a schedule of
+// its own, and a bounded number of them runs at once, so that sending, receiving and adding
+// overlap.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "dense/reduce.h"
+#include "transport/transport.h"
+
+namespace ringwood {
+
+struct AllReduceRequest {
+  int rank = 0;
+  int world = 1;
+  Lane lane = Lane::kDense;
+  uint64_t round = 0;
+  uint32_t group = 0;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  std::string wire = "fp32";  // "fp32": elements travel as they are
+  std::span<const std::byte> input;
+  std::span<std::byte> output;  // as long; the input's memory only for Lane::kImmediate
+  size_t chunk_bytes = 0;       // 0 = chosen here; the same on all ranks
+};
+
+struct AllReduceResult {
+  uint64_t digest = 0;      // of the output; equal on all ranks iff the outputs are
+  uint64_t sent_bytes = 0;  // payload this rank sent
+};
+
+// On the transport's thread. The output has the same bits on all ranks; dense/ring.h documents the
+// order of additions. Input and output stay valid until `done`; after an error, until the transport
+// is closed. `done` may run inside the call when there is nothing to send (world 1, no elements,
+// invalid request).
+void StartAllReduce(Transport* transport, const AllReduceRequest& request,
+                    std::function<void(StatusOr<AllReduceResult>)> done);
+
+struct BroadcastRequest {
+  int rank = 0;
+  int world = 1;
+  int root = 0;
+  Lane lane = Lane::kImmediate;
+  uint64_t round = 0;
+  uint32_t group = 0;
+  std::span<std::byte> data;  // read on the root, written elsewhere
+};
+
+// As above; the data of `root` ends up on all ranks.
+void StartBroadcast(Transport* transport, const BroadcastRequest& request,
+                    std::function<void(Status)> done);
+
+}  // namespace ringwood

@@ -1,0 +1,75 @@
+#include "dense/chunks.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+#include "base/digest.h"
+
+namespace ringwood {
+namespace {
+
+// Chunks under way at once: one is added up while another is on the wire, and a third covers the
+// time a neighbour is late. More only takes memory on the receiving side.
+constexpr size_t kChunksInFlight = 4;
+
+class Chunks : public std::enable_shared_from_this<Chunks> {
+ public:
+  Chunks(ChunksRequest request, std::function<void(StatusOr<uint64_t>)> done)
+      : request_(std::move(request)), done_(std::move(done)) {
+    elements_ = request_.run.input.size() / SizeOf(request_.run.type);
+    digests_.resize((elements_ + request_.chunk_elements - 1) / request_.chunk_elements);
+  }
+
+  void Advance() {
+    while (done_ != nullptr && next_ < digests_.size() && running_ < kChunksInFlight) {
+      StartChunk(next_++);
+    }
+    if (done_ == nullptr || running_ != 0 || next_ < digests_.size()) return;
+    uint64_t digest = 0;
+    for (uint64_t of_chunk : digests_) digest = Combine(digest, of_chunk);
+    std::exchange(done_, nullptr)(digest);
+  }
+
+ private:
+  void StartChunk(size_t chunk) {
+    const size_t begin = chunk * request_.chunk_elements;
+    const size_t count = std::min(request_.chunk_elements, elements_ - begin);
+    const size_t size = SizeOf(request_.run.type);
+    RunRequest run = request_.run;
+    run.name.chunk = static_cast<uint32_t>(chunk);
+    run.input = run.input.subspan(begin * size, count * size);
+    run.output = run.output.subspan(begin * size, count * size);
+    run.bounds = EvenBounds(count, request_.slots);
+    ++running_;
+    RunSchedule(std::move(run), [self = shared_from_this(), chunk](StatusOr<SlotDigests> digests) {
+      --self->running_;
+      if (self->done_ == nullptr) return;
+      if (!digests.ok()) {
+        std::exchange(self->done_, nullptr)(digests.status());
+        return;
+      }
+      for (uint64_t of_slot : *digests) {
+        self->digests_[chunk] = Combine(self->digests_[chunk], of_slot);
+      }
+      self->Advance();
+    });
+  }
+
+  const ChunksRequest request_;
+  std::function<void(StatusOr<uint64_t>)> done_;  // null once it has run
+  size_t elements_ = 0;
+  std::vector<uint64_t> digests_;  // one a chunk
+  size_t next_ = 0;
+  size_t running_ = 0;
+};
+
+}  // namespace
+
+void RunChunks(ChunksRequest request, std::function<void(StatusOr<uint64_t>)> done) {
+  RW_CHECK(request.chunk_elements > 0 && request.slots > 0);
+  std::make_shared<Chunks>(std::move(request), std::move(done))->Advance();
+}
+
+}  // namespace ringwood

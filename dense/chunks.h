@@ -1,0 +1,21 @@
+// Runs one schedule for every chunk of a tensor, a bounded number at once.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "dense/run.h"
+
+namespace ringwood {
+
+struct ChunksRequest {
+  RunRequest run;             // input and output are the whole tensor, bounds are ignored
+  size_t chunk_elements = 1;  // of every chunk but the last
+  int slots = 1;              // of every chunk
+};
+
+// Digest over all slots of all chunks in order; same rules as RunSchedule.
+void RunChunks(ChunksRequest request, std::function<void(StatusOr<uint64_t>)> done);
+
+}  // namespace ringwood

@@ -1,0 +1,34 @@
+// Element-wise combination of two ranges: the arithmetic of a dense collective.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/data_type.h"
+
+namespace ringwood {
+
+enum class ReduceOp : uint8_t { kSum, kMax, kMin };
+
+constexpr const char* NameOf(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+      return "sum";
+    case ReduceOp::kMax:
+      return "max";
+    case ReduceOp::kMin:
+      return "min";
+  }
+  return "unknown";
+}
+
+// out[i] = a[i] op b[i] for `count` elements; `out` may be `a` or `b`, partial overlap is not
+// allowed, no alignment is needed. bf16 and fp16 are widened to fp32, combined, and rounded to
+// nearest even. Integers wrap. A NaN in a or b gives a NaN.
+void Reduce(DataType type, ReduceOp op, const void* a, const void* b, void* out, size_t count);
+
+// The same, one element at a time: what Reduce is tested against.
+void ReferenceReduce(DataType type, ReduceOp op, const void* a, const void* b, void* out,
+                     size_t count);
+
+}  // namespace ringwood
