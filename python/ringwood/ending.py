@@ -1,0 +1,48 @@
+"""How a program with open sessions ends.
+
+An exception that nobody caught: Python prints the traceback, then every open session is closed with
+its sentence, so that the other ranks stop and name this one; an error of Ringwood's decides the exit
+code (78 configuration, 75 restart me). Without an exception the sessions are closed in order.
+"""
+
+import atexit
+import os
+import sys
+import weakref
+
+from .errors import RingwoodError
+
+_open = weakref.WeakSet()
+_installed = []  # the process in which the hooks were installed
+
+
+def watch(session):
+    """From now on the end of the program closes `session`."""
+    _open.add(session)
+    if not _installed:
+        _installed.append(os.getpid())
+        before = sys.excepthook
+        sys.excepthook = lambda kind, error, trace: _after_exception(before, kind, error, trace)
+        atexit.register(_close_all, None)
+
+
+def forget(session):
+    _open.discard(session)
+
+
+def _close_all(failure):
+    for session in list(_open):
+        try:
+            session.close(failure)
+        except RingwoodError as error:
+            print(f"ringwood: closing the session: {error}", file=sys.stderr)
+
+
+def _after_exception(before, kind, error, trace):
+    from .session import sentence_of
+    before(kind, error, trace)
+    sys.stderr.flush()
+    if os.getpid() in _installed:
+        _close_all(sentence_of(error))
+    if isinstance(error, RingwoodError):
+        sys.exit(error.exit_code)

@@ -1,0 +1,74 @@
+"""The one job that a process of `ringwood.torch` belongs to: opened at the first need, closed once.
+
+`init` reads the environment only; the session is opened by the first call that needs the others, so
+that `DistributedOptimizer` may still say which momentum correction the sparse tensors get.
+"""
+
+import os
+
+from .errors import InvalidError, RefusedError
+from .library import load
+from .session import Session
+
+
+class Job:
+    def __init__(self, momentum_correction, options):
+        environment = load().options_from_environment()
+        self.rank = options.get("rank", environment.rank)
+        self.world = options.get("world", environment.world)
+        self.momentum_correction = momentum_correction
+        self.optimizers = 0
+        self._options = options
+        self._session = None
+
+    @property
+    def session(self):
+        if self._session is None or self._session.closed:
+            if self._session is not None:
+                raise RefusedError("the session is closed: call ringwood.torch.init() again")
+            self._session = Session(momentum=self.momentum_correction, **self._options)
+        return self._session
+
+    def set_momentum_correction(self, value):
+        """One value for the whole session, fixed when it is opened."""
+        if value == self.momentum_correction:
+            return
+        if self._session is not None:
+            raise InvalidError(
+                f"momentum_correction={value}, but the session was opened with "
+                f"{self.momentum_correction}: make the DistributedOptimizer before the first broadcast, or "
+                f"call ringwood.torch.init(momentum_correction={value})")
+        self.momentum_correction = value
+
+    def close(self):
+        if self._session is not None:
+            self._session.close()
+
+
+def local_rank():
+    """The rank among the processes of this host, as torchrun, Slurm and Open MPI name it."""
+    for name in ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"):
+        if name in os.environ:
+            return int(os.environ[name])
+    return 0
+
+
+_job = []  # the process's job, once init was called
+
+
+def start(momentum_correction, options):
+    if _job and not (_job[0]._session and _job[0]._session.closed):
+        return _job[0]
+    _job[:] = [Job(momentum_correction, options)]
+    return _job[0]
+
+
+def current():
+    if not _job:
+        raise RefusedError("call ringwood.torch.init() first")
+    return _job[0]
+
+
+def stop():
+    if _job:
+        _job.pop().close()

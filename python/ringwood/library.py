@@ -1,0 +1,142 @@
+"""libringwood.so through ctypes: where it is, its structs and the signatures of its functions.
+
+Looked for in this order: the file named by RINGWOOD_LIBRARY, build/release/lib of the repository that
+this package lies in, the package's own folder. It is loaded with local scope (RTLD_LOCAL), so that its
+gRPC and protobuf never meet those of another library in the process.
+
+Two views of one library: `waits` (ctypes.CDLL) gives up Python's lock during a call, for everything
+that may wait; `quick` (ctypes.PyDLL) keeps it, for ringwood_ready, which only enqueues: giving the lock
+up and getting it back from a busy thread would cost milliseconds.
+"""
+
+import ctypes
+import os
+from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+
+from .errors import InvalidError, error_of
+
+
+class Options(Structure):
+    """ringwood_options."""
+    _fields_ = [("size", c_size_t), ("coordinator", c_char_p), ("rank", c_int), ("world", c_int),
+                ("host", c_char_p), ("interface_name", c_char_p), ("trusted_fabric", c_int),
+                ("token", c_char_p), ("resume", c_int), ("momentum", c_double),
+                ("planner", c_char_p), ("log_level", c_char_p),
+                ("join_timeout_seconds", c_double)]
+
+
+class Tensor(Structure):
+    """ringwood_tensor."""
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("data", c_void_p), ("elements", c_uint64),
+                ("type", c_int), ("route", c_char_p), ("density", c_double)]
+
+
+class StepNumbers(Structure):
+    """ringwood_step_result."""
+    _fields_ = [("size", c_size_t), ("step", c_uint64), ("skipped", c_int),
+                ("total_weight", c_double), ("dense_bytes", c_uint64), ("sparse_bytes", c_uint64),
+                ("dense_equivalent_bytes", c_uint64)]
+
+
+class Item(Structure):
+    """ringwood_item."""
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("data", c_void_p), ("bytes", c_uint64),
+                ("scope", c_int)]
+
+
+ELEMENT_TYPES = {"float32": 1, "bfloat16": 2, "float16": 3, "float64": 4, "int32": 5, "int64": 6,
+                 "uint8": 7}
+OPERATIONS = {"sum": 0, "average": 1, "max": 2, "min": 3}
+SCOPES = {"shared": 1, "own": 2}
+
+_SESSION = c_void_p
+_WAITING = {  # name: (result, arguments)
+    "ringwood_options_from_environment": (c_int, [POINTER(Options), c_size_t]),
+    "ringwood_open": (c_int, [POINTER(Options), POINTER(_SESSION)]),
+    "ringwood_close": (c_int, [_SESSION, c_char_p]),
+    "ringwood_register": (c_int, [_SESSION, POINTER(Tensor), POINTER(c_int)]),
+    "ringwood_agree": (c_int, [_SESSION]),
+    "ringwood_plan_text": (c_char_p, [_SESSION]),
+    "ringwood_begin_step": (c_int, [_SESSION, c_double]),
+    "ringwood_finish_step": (c_int, [_SESSION, POINTER(StepNumbers)]),
+    "ringwood_residual": (c_int, [_SESSION, c_int, c_void_p, c_uint64]),
+    "ringwood_allreduce": (c_int, [_SESSION, c_void_p, c_uint64, c_int, c_int]),
+    "ringwood_broadcast": (c_int, [_SESSION, c_void_p, c_uint64, c_int]),
+    "ringwood_checkpoint": (c_int, [_SESSION, POINTER(Item), c_size_t]),
+    "ringwood_checkpoint_wait": (c_int, [_SESSION]),
+    "ringwood_restore_bytes": (c_int, [_SESSION, c_char_p, c_int, POINTER(c_uint64)]),
+    "ringwood_restore": (c_int, [_SESSION, c_char_p, c_int, c_void_p, c_uint64]),
+    "ringwood_strerror": (c_char_p, [c_int]),
+    "ringwood_version": (c_char_p, []),
+}
+_QUICK = {
+    "ringwood_ready": (c_int, [_SESSION, c_int]),
+    "ringwood_rebind": (c_int, [_SESSION, c_int, c_void_p]),
+    "ringwood_rank": (c_int, [_SESSION]),
+    "ringwood_world": (c_int, [_SESSION]),
+    "ringwood_epoch": (c_uint64, [_SESSION]),
+    "ringwood_step": (c_uint64, [_SESSION]),
+    "ringwood_resumed": (c_int, [_SESSION]),
+    "ringwood_last_error": (c_char_p, []),
+}
+
+
+def library_places():
+    """The files tried, first match wins."""
+    override = os.environ.get("RINGWOOD_LIBRARY")
+    if override:
+        return [override]
+    package = os.path.dirname(os.path.abspath(__file__))
+    repository = os.path.dirname(os.path.dirname(package))
+    return [os.path.join(repository, "build", "release", "lib", "libringwood.so"),
+            os.path.join(package, "libringwood.so")]
+
+
+class Library:
+    """The loaded library. Calls return normally or raise the matching RingwoodError."""
+
+    def __init__(self, path):
+        try:
+            self.waits = ctypes.CDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
+            self.quick = ctypes.PyDLL(path, mode=os.RTLD_LOCAL | os.RTLD_NOW)
+            self._declare()
+        except (OSError, AttributeError) as failure:
+            raise InvalidError(f"cannot use the library {path}: {failure}. Build it again with "
+                               "`./dev build`") from failure
+        self.path = path
+        self.ready = self.quick.ringwood_ready
+
+    def _declare(self):
+        for view, functions in ((self.waits, _WAITING), (self.quick, _QUICK)):
+            for name, (result, arguments) in functions.items():
+                function = getattr(view, name)
+                function.restype, function.argtypes = result, arguments
+
+    def check(self, code):
+        if code:
+            sentence = self.quick.ringwood_last_error() or self.waits.ringwood_strerror(code)
+            raise error_of(code, (sentence or b"").decode(errors="replace"))
+
+    def options_from_environment(self):
+        options = Options(size=ctypes.sizeof(Options))
+        self.check(self.waits.ringwood_options_from_environment(byref(options), options.size))
+        return options
+
+    @property
+    def version(self):
+        return self.waits.ringwood_version().decode()
+
+
+_loaded = {}  # path -> Library: a shared library can be loaded only once in a process
+
+
+def load():
+    """The library, loaded at the first call."""
+    places = library_places()
+    for path in places:
+        if os.path.exists(path):
+            if path not in _loaded:
+                _loaded[path] = Library(path)
+            return _loaded[path]
+    raise InvalidError(f"libringwood.so was not found (looked at {', '.join(places)}). Build it with "
+                       "`./dev build` or name it in RINGWOOD_LIBRARY")

@@ -1,0 +1,67 @@
+"""From arrays, tensors and pointers to addresses. torch is recognised by its methods, not imported."""
+
+import numpy as np
+
+from .errors import InvalidError
+from .library import ELEMENT_TYPES
+
+
+def _is_tensor(value):
+    return hasattr(value, "data_ptr") and hasattr(value, "is_contiguous")
+
+
+def region_of(what, value):
+    """(address, elements, type name, bytes an element) of a contiguous, writable array or tensor."""
+    if _is_tensor(value):
+        kind = str(value.dtype).removeprefix("torch.")
+        if value.device.type != "cpu":
+            raise InvalidError(f"{what}: the tensor lies on {value.device}; copy it to the CPU first")
+        contiguous, writable = value.is_contiguous(), True
+        address, elements, width = value.data_ptr(), value.numel(), value.element_size()
+    elif isinstance(value, np.ndarray):
+        kind, width = str(value.dtype), value.itemsize
+        contiguous, writable = value.flags.c_contiguous, value.flags.writeable
+        address, elements = value.ctypes.data, value.size
+    else:
+        raise InvalidError(f"{what}: expected a NumPy array or a torch tensor, not "
+                           f"{type(value).__name__}")
+    if not contiguous:
+        raise InvalidError(f"{what}: the array is not contiguous; pass numpy.ascontiguousarray(…) or "
+                           "tensor.contiguous()")
+    if not writable:
+        raise InvalidError(f"{what}: the array is read-only; the result is written into it")
+    if kind not in ELEMENT_TYPES:
+        raise InvalidError(f"{what}: element type {kind} is unknown; known are "
+                           f"{', '.join(ELEMENT_TYPES)}")
+    return address, elements, kind, width
+
+
+def gradient_of(name, gradient):
+    """(address, elements, object to keep alive) of a float32 gradient."""
+    if isinstance(gradient, tuple) and len(gradient) == 2:
+        address, elements = (int(part) for part in gradient)
+        if not address:
+            raise InvalidError(f'the gradient of "{name}" is a null pointer')
+        return address, elements, gradient
+    address, elements, kind, _ = region_of(f'the gradient of "{name}"', gradient)
+    if kind != "float32":
+        raise InvalidError(f'the gradient of "{name}" is {kind}; gradients are float32')
+    return address, elements, gradient
+
+
+def bytes_of(name, value):
+    """(address, bytes, object to keep alive) of a checkpoint item: bytes-like, array or CPU tensor."""
+    if _is_tensor(value):
+        value = value.detach().contiguous()
+        if value.device.type != "cpu":
+            value = value.cpu()
+        return value.data_ptr(), value.numel() * value.element_size(), value
+    if isinstance(value, np.ndarray):
+        value = np.ascontiguousarray(value)
+        return value.ctypes.data, value.nbytes, value
+    try:
+        view = np.frombuffer(value, np.uint8) if len(value) else np.empty(0, np.uint8)
+    except TypeError:
+        raise InvalidError(f'the checkpoint item "{name}" is a {type(value).__name__}; pass bytes, an '
+                           "array or a tensor") from None
+    return view.ctypes.data, view.nbytes, (value, view)

@@ -1,0 +1,281 @@
+"""The framework-free layer: a session over NumPy arrays, torch tensors or raw pointers.
+
+    with ringwood.Session() as session:              # RANK, WORLD_SIZE, RINGWOOD_COORDINATOR
+        gradient = numpy.zeros(1_000_000, numpy.float32)
+        session.register("weights", gradient, route="sparse", density=0.01)
+        for batch in batches:
+            session.begin_step(weight=len(batch))
+            gradient[:] = differentiate(batch)
+            session.ready("weights")                 # enqueues, microseconds
+            session.finish_step()                    # waits, votes, commits
+            weights -= rate * gradient               # the weighted average, the same bits everywhere
+"""
+
+import ctypes
+import os
+import traceback
+from ctypes import byref, c_int, c_uint64, c_void_p
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import ending
+from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError
+from .library import (ELEMENT_TYPES, OPERATIONS, SCOPES, Item, Options, StepNumbers, Tensor, load)
+from .memory import bytes_of, gradient_of, region_of
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What became of a step."""
+    step: int                    # committed steps, this one included
+    skipped: bool                # some rank had a NaN or Inf: nothing was applied anywhere
+    total_weight: float          # the sum over ranks
+    dense_bytes: int             # sent by this rank in this step
+    sparse_bytes: int
+    dense_equivalent_bytes: int  # what dense rings would have sent for all tensors
+
+
+def sentence_of(error):
+    """One line for the other ranks: what was raised, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+class Session:
+    """One rank of a job. Every argument left out comes from the environment that `ringwood run` makes.
+
+    Opening waits until all ranks are there. `ready` may be called from any thread; everything else
+    from one thread at a time. Used in a `with`, an exception closes the session with its sentence, and
+    the other ranks stop with this rank's name; so does an exception that ends the program.
+    """
+
+    def __init__(self, coordinator=None, rank=None, world=None, *, momentum=0.0, resume=None,
+                 planner=None, join_timeout=None, host=None):
+        self._handle = None
+        self._process = os.getpid()
+        self._library = load()
+        options = self._options(coordinator, rank, world)
+        options.momentum = momentum
+        for field, value in (("resume", resume), ("join_timeout_seconds", join_timeout)):
+            if value is not None:
+                setattr(options, field, value)
+        for field, value in (("planner", planner), ("host", host)):
+            if value is not None:
+                setattr(options, field, value.encode())
+        handle = c_void_p()
+        self._library.check(self._library.waits.ringwood_open(byref(options), byref(handle)))
+        self._handle = handle
+        self._ids = {}        # name -> id
+        self._gradients = {}  # name -> (object kept alive, elements)
+        ending.watch(self)
+
+    def _options(self, coordinator, rank, world):
+        if None not in (coordinator, rank, world):
+            if "RINGWOOD_COORDINATOR" not in os.environ:
+                return Options(size=ctypes.sizeof(Options), coordinator=coordinator.encode(),
+                               rank=rank, world=world)
+        options = self._library.options_from_environment()
+        options.coordinator = coordinator.encode() if coordinator else options.coordinator
+        options.rank = options.rank if rank is None else rank
+        options.world = options.world if world is None else world
+        return options
+
+    # ---- gradients ----
+
+    def register(self, name, gradient, route="auto", density=0.01):
+        """Adds a tensor, before the first step; the same order and shapes on every rank. `gradient`:
+        contiguous float32 array or CPU tensor, or (pointer, elements); a reference is kept. Returns
+        its id."""
+        if name in self._ids:
+            raise ExistsError(f'the tensor "{name}" is registered twice; every name is registered once')
+        pointer, elements, owner = gradient_of(name, gradient)
+        tensor = Tensor(size=ctypes.sizeof(Tensor), name=name.encode(), data=pointer,
+                        elements=elements, type=ELEMENT_TYPES["float32"], route=route.encode(),
+                        density=density)
+        identity = c_int(-1)
+        self._call("ringwood_register", byref(tensor), byref(identity))
+        self._ids[name] = identity.value
+        self._gradients[name] = (owner, elements)
+        return identity.value
+
+    def rebind(self, name, gradient):
+        """The gradient moved: the same elements, used from the next ready on."""
+        identity = self._id(name)
+        pointer, elements, owner = gradient_of(name, gradient)
+        expected = self._gradients[name][1]
+        if elements != expected:
+            raise InvalidError(f'the gradient of "{name}" has {elements} elements, registered were '
+                               f"{expected}")
+        self._check_open()
+        self._library.check(self._library.quick.ringwood_rebind(self._handle, identity, pointer))
+        self._gradients[name] = (owner, elements)
+
+    def agree(self):
+        """Fixes the table and agrees on the plan with all ranks; the first step does it if needed."""
+        self._call("ringwood_agree")
+
+    @property
+    def plan(self):
+        """The plan as text, for people; None before `agree`."""
+        self._check_open()
+        text = self._library.waits.ringwood_plan_text(self._handle)
+        return text.decode() if text else None
+
+    def sparse_names(self):
+        """The tensors that the plan sends up the tree: each has a row of its own in the plan's text."""
+        rows = [row for row in (self.plan or "").splitlines() if row.split()[1:2] == ["tree"]]
+        names = {name for name in self._ids if any(f" {name}; " in row for row in rows)}
+        if len(names) != len(rows):
+            raise RefusedError("the plan merges sparse tensors; its text does not name each of them")
+        return names
+
+    def begin_step(self, weight=1.0):
+        """Opens the next step. `weight`: samples of this rank in it; 0 is allowed."""
+        self._call("ringwood_begin_step", float(weight))
+
+    def ready(self, name):
+        """The gradient is complete in memory. Any thread; enqueues only."""
+        identity = name if isinstance(name, int) else self._id(name)
+        code = self._library.ready(self._handle, identity)
+        if code:
+            self._check_open()
+            self._library.check(code)
+
+    def finish_step(self):
+        """Waits for every group, votes, commits; the gradients then hold the weighted average. After an
+        error nothing was applied."""
+        numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
+        self._call("ringwood_finish_step", byref(numbers))
+        return StepResult(numbers.step, bool(numbers.skipped), numbers.total_weight,
+                          numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes)
+
+    def residual(self, name):
+        """What of this tensor was not applied yet on this rank; zeros on the dense route."""
+        out = np.empty(self._gradients[name][1] if name in self._ids else 0, np.float32)
+        self._call("ringwood_residual", self._id(name), out.ctypes.data, out.size)
+        return out
+
+    # ---- collectives outside the plan, in the same order on every rank ----
+
+    def allreduce(self, array, op="sum"):
+        """In place, and returned. `op`: sum, average, max, min."""
+        if op not in OPERATIONS:
+            raise InvalidError(f'allreduce knows {", ".join(OPERATIONS)}, not "{op}"')
+        pointer, elements, kind, _ = region_of("allreduce", array)
+        self._call("ringwood_allreduce", pointer, elements, ELEMENT_TYPES[kind], OPERATIONS[op])
+        return array
+
+    def broadcast(self, array, root=0):
+        """The root's bytes to everyone, in place, and returned."""
+        pointer, elements, _, width = region_of("broadcast", array)
+        self._call("ringwood_broadcast", pointer, elements * width, root)
+        return array
+
+    # ---- checkpoints ----
+
+    def checkpoint(self, shared=None, own=None):
+        """Copies the items (name -> bytes, array or tensor) with the session's own state and returns;
+        they travel to the store in the background. `shared` is the same on every rank."""
+        listed, owners = [], []
+        for scope, items in (("shared", shared), ("own", own)):
+            for name, value in (items or {}).items():
+                pointer, size, owner = bytes_of(name, value)
+                owners.append(owner)
+                listed.append(Item(ctypes.sizeof(Item), name.encode(), pointer, size, SCOPES[scope]))
+        self._call("ringwood_checkpoint", (Item * len(listed))(*listed), len(listed))
+
+    def checkpoint_wait(self):
+        """Returns when the checkpoint in flight is durable, or raises why it is not."""
+        self._call("ringwood_checkpoint_wait")
+
+    def restore(self, name, scope="shared"):
+        """The bytes of an item of the checkpoint that the session resumed from."""
+        if scope not in SCOPES:
+            raise InvalidError(f'an item is "shared" or "own", not "{scope}"')
+        size = c_uint64()
+        self._call("ringwood_restore_bytes", name.encode(), SCOPES[scope], byref(size))
+        out = bytearray(size.value)
+        place = (ctypes.c_char * max(1, size.value)).from_buffer(out) if out else None
+        self._call("ringwood_restore", name.encode(), SCOPES[scope],
+                   ctypes.addressof(place) if out else None, size.value)
+        del place
+        return bytes(out)
+
+    # ---- where we are ----
+
+    def _number(self, function):
+        self._check_open()
+        return getattr(self._library.quick, function)(self._handle)
+
+    @property
+    def rank(self):
+        return self._number("ringwood_rank")
+
+    @property
+    def world(self):
+        return self._number("ringwood_world")
+
+    @property
+    def epoch(self):
+        """The numbered membership; never a pass over the data."""
+        return self._number("ringwood_epoch")
+
+    @property
+    def step(self):
+        """Committed steps."""
+        return self._number("ringwood_step")
+
+    @property
+    def resumed(self):
+        """Whether the session started from a checkpoint."""
+        return bool(self._number("ringwood_resumed"))
+
+    @property
+    def closed(self):
+        return self._handle is None
+
+    # ---- the end ----
+
+    def close(self, failure=None):
+        """Leaves in order; with `failure`, a sentence, the other ranks stop and name this one. Safe to
+        call twice; does nothing in a forked child."""
+        handle, self._handle = self._handle, None
+        if handle is None or os.getpid() != self._process:
+            return
+        ending.forget(self)
+        self._library.check(self._library.waits.ringwood_close(
+            handle, failure.encode(errors="replace") if failure else None))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self.close()
+            return
+        try:
+            self.close(sentence_of(error))
+        except Exception as second:  # the first error is the one to report
+            error.add_note(f"closing the session failed too: {second}")
+
+    # ---- inside ----
+
+    def _id(self, name):
+        try:
+            return self._ids[name]
+        except KeyError:
+            raise NotFoundError(f'no tensor "{name}" is registered (there are: '
+                                f'{", ".join(self._ids) or "none"})') from None
+
+    def _check_open(self):
+        if self._handle is None:
+            raise RefusedError("the session is closed")
+        if os.getpid() != self._process:
+            raise ForkedError(f"the session belongs to process {self._process}; process {os.getpid()} "
+                              "was forked from it and cannot use it")
+
+    def _call(self, function, *arguments):
+        self._check_open()
+        self._library.check(getattr(self._library.waits, function)(self._handle, *arguments))

@@ -1,0 +1,111 @@
+"""Ringwood for PyTorch.
+
+    import ringwood.torch as rw
+
+    rw.init()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)          # its own momentum: 0
+    optimizer = rw.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(),
+                                        density=0.01, momentum_correction=0.9)
+    rw.broadcast_parameters(model.state_dict(), root_rank=0)
+
+The training loop stays what it was. Names and meanings follow Horovod where it has them.
+"""
+
+import numpy as np
+import torch
+
+from . import job as _job
+from .errors import InvalidError
+from .optimizer import DistributedOptimizer as _DistributedOptimizer
+from .state import flatten, gather_tensors, unflatten
+from .training import resume, save
+
+__all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
+           "broadcast_parameters", "broadcast_optimizer_state", "gather_texts", "save", "resume"]
+
+
+def init(momentum_correction=0.9, **options):
+    """Reads the job from the environment (see ringwood.Session for `options`); a second call does
+    nothing. The session itself opens when it is first needed."""
+    _job.start(momentum_correction, options)
+
+
+def rank():
+    return _job.current().rank
+
+
+def size():
+    return _job.current().world
+
+
+def local_rank():
+    _job.current()
+    return _job.local_rank()
+
+
+def session():
+    """The ringwood.Session of this process."""
+    return _job.current().session
+
+
+def shutdown():
+    """Leaves the job in order."""
+    _job.stop()
+
+
+def DistributedOptimizer(optimizer, named_parameters, density=0.01, momentum_correction=0.9,
+                         route="auto", backward_passes_per_step=1, missing="error"):
+    """Wraps `optimizer`; see ringwood.optimizer.DistributedOptimizer."""
+    return _DistributedOptimizer(_job.current(), optimizer, named_parameters, density,
+                                 momentum_correction, route, backward_passes_per_step, missing)
+
+
+def broadcast_parameters(parameters, root_rank=0, root=None):
+    """The root's values to everyone, in place. `parameters`: a state_dict or named parameters."""
+    root = root_rank if root is None else root
+    items = parameters.items() if hasattr(parameters, "items") else parameters
+    for name, tensor in items:
+        if not torch.is_tensor(tensor):
+            raise InvalidError(f'broadcast_parameters: "{name}" is a {type(tensor).__name__}, not a tensor')
+        _broadcast_tensor(tensor, root)
+
+
+@torch.no_grad()
+def _broadcast_tensor(tensor, root):
+    if tensor.numel() == 0:
+        return
+    staged = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+    session().broadcast(staged, root)
+    received = staged.view(tensor.dtype).view(tensor.shape)
+    if received.data_ptr() != tensor.data_ptr():
+        tensor.copy_(received)
+
+
+def broadcast_bytes(content, root=0):
+    """The root's bytes to everyone; the others' argument is ignored."""
+    length = session().broadcast(np.array([len(content or b"")], np.int64), root)[0]
+    out = np.zeros(length, np.uint8)
+    if rank() == root:
+        out[:] = np.frombuffer(content, np.uint8)
+    if length:
+        session().broadcast(out, root)
+    return out.tobytes()
+
+
+def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
+    """The root's state (momenta, counters, learning rates) to everyone."""
+    root = root_rank if root is None else root
+    skeleton, tensors = flatten(optimizer.state_dict())
+    skeleton = broadcast_bytes(skeleton if rank() == root else b"", root)
+    if rank() != root:
+        tensors = gather_tensors(skeleton)
+    tensors = [tensor.detach().clone() for tensor in tensors]
+    for tensor in tensors:
+        _broadcast_tensor(tensor, root)
+    if rank() != root:
+        optimizer.load_state_dict(unflatten(skeleton, tensors))
+
+
+def gather_texts(text):
+    """A list with every rank's text, the same on all ranks."""
+    return [broadcast_bytes(text.encode(), each).decode() for each in range(size())]
