@@ -1,0 +1,75 @@
+#include "server/agreement.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+std::string Shape(const v1::Tensor& tensor) {
+  std::string text = absl::StrFormat("%d elements, route %s", tensor.elements(), tensor.route());
+  if (tensor.route() != "dense") text += absl::StrFormat(", density %g", tensor.density());
+  return text;
+}
+
+bool SameShape(const v1::Tensor& a, const v1::Tensor& b) {
+  return a.elements() == b.elements() && a.route() == b.route() && a.density() == b.density();
+}
+
+}  // namespace
+
+Status Agreement::Add(CallId call, const v1::AgreeRequest& request, CallId* displaced) {
+  *displaced = 0;
+  if (request.rank() == 0 && !request.has_plan()) {
+    return Invalid(label_(0) + " brought no plan: rank 0 plans for all");
+  }
+  for (const auto& [rank, other] : requests_) {
+    if (rank == request.rank()) continue;
+    RW_RETURN_IF_ERROR(Compare(other.request, request));
+    break;  // those that are in are equal to each other
+  }
+  auto found = requests_.find(request.rank());
+  if (found != requests_.end()) *displaced = found->second.call;
+  requests_[request.rank()] = {call, request};
+  return OkStatus();
+}
+
+Status Agreement::Compare(const v1::AgreeRequest& a, const v1::AgreeRequest& b) const {
+  const std::string both[] = {label_(a.rank()), label_(b.rank())};
+  const int common = std::min(a.tensors_size(), b.tensors_size());
+  for (int i = 0; i < common; ++i) {
+    const v1::Tensor &left = a.tensors(i), &right = b.tensors(i);
+    if (left.name() != right.name()) {
+      return Invalid(absl::StrFormat(
+          "tensor %d is \"%s\" on %s and \"%s\" on %s: register the same tensors in the same order "
+          "on every rank",
+          i, left.name(), both[0], right.name(), both[1]));
+    }
+    if (!SameShape(left, right)) {
+      return Invalid(absl::StrFormat(
+          "tensor \"%s\" differs: %s on %s, %s on %s: register it alike on every rank", left.name(),
+          Shape(left), both[0], Shape(right), both[1]));
+    }
+  }
+  if (a.tensors_size() != b.tensors_size()) {
+    const bool more = a.tensors_size() > b.tensors_size();
+    const auto& extra = more ? a.tensors(common) : b.tensors(common);
+    return Invalid(absl::StrFormat(
+        "%s registered %d tensors, %s %d: \"%s\" is on %s only; register the same on every rank",
+        both[0], a.tensors_size(), both[1], b.tensors_size(), extra.name(), both[more ? 0 : 1]));
+  }
+  return OkStatus();
+}
+
+void Agreement::Forget(CallId call) {
+  std::erase_if(requests_, [&](const auto& entry) { return entry.second.call == call; });
+}
+
+std::vector<CallId> Agreement::Calls() const {
+  std::vector<CallId> calls;
+  for (const auto& [rank, brought] : requests_) calls.push_back(brought.call);
+  return calls;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,43 @@
+// Every worker's tensor table, compared; rank 0's plan for all. Pure.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/event.h"
+
+namespace ringwood {
+
+class Agreement {
+ public:
+  // `label(rank)` names a member for the errors.
+  using Label = std::function<std::string(uint32_t)>;
+
+  Agreement(uint32_t world, Label label) : world_(world), label_(std::move(label)) {}
+
+  // Takes one worker's table. An error (the tables differ, or rank 0 brought no plan) ends the
+  // epoch: it names the tensor, both ranks and both shapes. `displaced` is the call that the same
+  // rank had waiting, or 0.
+  Status Add(CallId call, const v1::AgreeRequest& request, CallId* displaced);
+
+  void Forget(CallId call);  // its caller went away
+  bool Complete() const { return requests_.size() == world_; }
+  const v1::Plan& plan() const { return requests_.at(0).request.plan(); }
+  const v1::AgreeRequest& table() const { return requests_.at(0).request; }
+  std::vector<CallId> Calls() const;
+
+ private:
+  struct Brought {
+    CallId call;
+    v1::AgreeRequest request;
+  };
+  Status Compare(const v1::AgreeRequest& a, const v1::AgreeRequest& b) const;
+
+  uint32_t world_;
+  Label label_;
+  std::map<uint32_t, Brought> requests_;  // by rank
+};
+
+}  // namespace ringwood

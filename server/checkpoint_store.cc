@@ -1,0 +1,147 @@
+#include "server/checkpoint_store.h"
+
+#include <rocksdb/convenience.h>
+#include <rocksdb/write_batch.h>
+
+#include <filesystem>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "server/sealed.h"
+#include "server/store_directory.h"
+
+namespace ringwood {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string NameOf(const std::string& directory) { return "the checkpoint store " + directory; }
+
+std::string Text(const CheckpointId& id) {
+  return absl::StrFormat("step %d (epoch %d)", id.step, id.epoch);
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory)
+    : db_(std::move(db)), directory_(directory), reader_(db_.get(), NameOf(directory)) {}
+
+StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::string& directory) {
+  rocksdb::Options options = SafeOptions();
+  options.compression = rocksdb::kNoCompression;
+  rocksdb::DB* opened = nullptr;
+  RW_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(options, directory, &opened), NameOf(directory)));
+  std::unique_ptr<CheckpointStore> store(
+      new CheckpointStore(std::unique_ptr<rocksdb::DB>(opened), directory));
+  RW_RETURN_IF_ERROR(store->Clean());
+  return store;
+}
+
+Status CheckpointStore::Clean() {
+  std::error_code error;
+  const std::string incoming = directory_ + "/incoming";
+  fs::remove_all(incoming, error);
+  fs::create_directories(incoming, error);
+  if (error) return Refused("cannot create " + incoming + ": " + error.message());
+  RW_ASSIGN_OR_RETURN(const auto complete, reader_.Complete());
+  RW_ASSIGN_OR_RETURN(const auto present, reader_.WithChunks());
+  const std::set<CheckpointId> real(complete.begin(), complete.end());
+  for (const CheckpointId& id : present) {
+    if (real.contains(id)) continue;
+    const bool newer = complete.empty() || id > complete.front();
+    Log(newer ? LogLevel::kWarning : LogLevel::kInfo,
+        "the checkpoint of " + Text(id) + " was never completed: removing its stripes");
+    Drop(id);
+  }
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<StripeWriter>> CheckpointStore::NewStripe(const CheckpointId& id,
+                                                                   uint32_t rank) {
+  return StripeWriter::Create(id, rank,
+                              absl::StrFormat("%s/incoming/%d-%d-%d-%d.sst", directory_, id.epoch,
+                                              id.step, rank, next_file_++));
+}
+
+Status CheckpointStore::Ingest(StripeWriter* stripe) {
+  if (stripe->empty()) return OkStatus();
+  rocksdb::IngestExternalFileOptions options;
+  options.move_files = true;
+  return Recover(
+      FromRocks(db_->IngestExternalFile({stripe->path()}, options), "cannot take in a stripe"));
+}
+
+Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
+  const CheckpointId id{manifest.epoch(), manifest.step()};
+  RW_RETURN_IF_ERROR(reader_.Verify(manifest));
+  rocksdb::WriteBatch batch;
+  batch.Put(ManifestKey(id), Seal(manifest));
+  batch.Put(kLatestKey, SealBytes(ManifestKey(id)));
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  RW_RETURN_IF_ERROR(Recover(FromRocks(db_->Write(synced, &batch), "cannot write the manifest")));
+  // Out of the log and into a table of its own: a torn tail of the log cannot take it away.
+  RW_RETURN_IF_ERROR(
+      Recover(FromRocks(db_->Flush(rocksdb::FlushOptions()), "cannot flush the manifest")));
+  if (Status pruned = Prune(manifest.job()); !pruned.ok()) {
+    Log(LogLevel::kWarning, "old checkpoints stay: " + Message(pruned));
+  }
+  return OkStatus();
+}
+
+Status CheckpointStore::Prune(uint64_t job) {
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  std::vector<Kept> complete;
+  for (const CheckpointId& id : ids) {
+    // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
+    auto manifest = reader_.Manifest(id);
+    complete.push_back({id, manifest.ok() ? manifest->job() : 0});
+  }
+  for (const CheckpointId& id : Superfluous(std::move(complete), job)) {
+    rocksdb::WriteOptions synced;
+    synced.sync = true;  // the manifest goes first: chunks without one are no checkpoint
+    RW_RETURN_IF_ERROR(FromRocks(db_->Delete(synced, ManifestKey(id)), "cannot prune"));
+    Drop(id);
+  }
+  return OkStatus();
+}
+
+void CheckpointStore::Drop(const CheckpointId& id) {
+  // A stripe is one file with a key range of its own, so whole files go; the tombstone takes what
+  // may lie outside of them.
+  const std::string first = FirstChunkKey(id), end = EndChunkKey(id);
+  const rocksdb::Slice begin_slice(first), end_slice(end);
+  rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), &begin_slice, &end_slice);
+  rocksdb::Status removed =
+      db_->DeleteRange(rocksdb::WriteOptions(), db_->DefaultColumnFamily(), begin_slice, end_slice);
+  if (!removed.ok()) {
+    Log(LogLevel::kWarning, "cannot remove the stripes of " + Text(id) + ": " + removed.ToString());
+  }
+}
+
+StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job) const {
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  for (const CheckpointId& id : ids) {
+    auto manifest = reader_.Manifest(id);
+    if (manifest.ok() && job != 0 && manifest->job() != job) continue;
+    const Status good = manifest.ok() ? reader_.Verify(*manifest) : manifest.status();
+    if (good.ok()) {
+      return CheckpointBase{manifest->job(), id.epoch, id.step, manifest->world()};
+    }
+    Log(LogLevel::kError,
+        "CHECKPOINT DAMAGED, using the one before " + Text(id) + ": " + Message(good));
+  }
+  return std::nullopt;
+}
+
+// After a failed write RocksDB refuses further ones until it is told that the cause may be gone.
+Status CheckpointStore::Recover(Status failed) {
+  if (failed.ok()) return failed;
+  if (const rocksdb::Status resumed = db_->Resume(); !resumed.ok()) {
+    Log(LogLevel::kWarning, "the store cannot be written for now: " + resumed.ToString());
+  }
+  return failed;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,75 @@
+#include "server/coord_store.h"
+
+#include <rocksdb/db.h>
+
+#include "absl/strings/str_format.h"
+#include "server/sealed.h"
+#include "server/store_directory.h"
+
+namespace ringwood {
+namespace {
+
+constexpr char kKey[] = "epoch";
+
+Status Newer(const v1::EpochRecord& kept, const v1::EpochRecord& record) {
+  if (record.epoch() > kept.epoch()) return OkStatus();
+  return Refused(absl::StrFormat("epoch %d is recorded already, %d is not newer", kept.epoch(),
+                                 record.epoch()));
+}
+
+class RocksCoordStore : public CoordStore {
+ public:
+  RocksCoordStore(std::unique_ptr<rocksdb::DB> db, std::string name)
+      : db_(std::move(db)), name_(std::move(name)) {}
+
+  StatusOr<v1::EpochRecord> Load() override {
+    std::string value;
+    const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kKey, &value);
+    if (got.IsNotFound()) return v1::EpochRecord();
+    RW_RETURN_IF_ERROR(FromRocks(got, name_));
+    RW_ASSIGN_OR_RETURN(kept_, Unseal<v1::EpochRecord>(value, "the coordinator's record"));
+    return kept_;
+  }
+
+  Status Save(const v1::EpochRecord& record) override {
+    RW_RETURN_IF_ERROR(Newer(kept_, record));
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    RW_RETURN_IF_ERROR(FromRocks(db_->Put(synced, kKey, Seal(record)), name_));
+    kept_ = record;
+    return OkStatus();
+  }
+
+ private:
+  std::unique_ptr<rocksdb::DB> db_;
+  const std::string name_;
+  v1::EpochRecord kept_;
+};
+
+class MemoryCoordStore : public CoordStore {
+ public:
+  StatusOr<v1::EpochRecord> Load() override { return kept_; }
+  Status Save(const v1::EpochRecord& record) override {
+    RW_RETURN_IF_ERROR(Newer(kept_, record));
+    kept_ = record;
+    return OkStatus();
+  }
+
+ private:
+  v1::EpochRecord kept_;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory) {
+  const std::string name = "the coordinator's store " + directory;
+  rocksdb::DB* opened = nullptr;
+  RW_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(SafeOptions(), directory, &opened), name));
+  auto store = std::make_unique<RocksCoordStore>(std::unique_ptr<rocksdb::DB>(opened), name);
+  RW_RETURN_IF_ERROR(store->Load().status());
+  return std::unique_ptr<CoordStore>(std::move(store));
+}
+
+std::unique_ptr<CoordStore> MakeMemoryCoordStore() { return std::make_unique<MemoryCoordStore>(); }
+
+}  // namespace ringwood

@@ -1,0 +1,30 @@
+// What the coordinator must not forget: the record of the newest epoch. Small on purpose, so that a
+// replicated store can stand behind it as well as a local disk.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "ringwood/v1/state.pb.h"
+
+namespace ringwood {
+
+class CoordStore {
+ public:
+  virtual ~CoordStore() = default;
+
+  // The newest record, or an empty one (epoch 0). Corrupt when what is there cannot be trusted.
+  virtual StatusOr<v1::EpochRecord> Load() = 0;
+
+  // Durable when it returns. Epochs never decrease: Refused for an epoch that is not newer.
+  virtual Status Save(const v1::EpochRecord& record) = 0;
+};
+
+// RocksDB in `directory` (one process at a time); every Save is one synced WriteBatch.
+StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory);
+
+// For servers without a store: forgets when the process ends.
+std::unique_ptr<CoordStore> MakeMemoryCoordStore();
+
+}  // namespace ringwood

@@ -1,0 +1,116 @@
+// Who belongs to the epoch, what was agreed and what was committed: the coordinator's decisions as
+// a pure state machine. (state, event, now) → (state, actions); no clock, socket, disk or thread.
+//
+// An epoch's life, after docs/reliability.md:
+//
+//   waiting ──world complete──▶ opening ──base found, record persisted──▶ running
+//      ▲                                                                    │
+//      └────────── failure: everyone is told, or all workers left ──────────┘
+//
+// The record of epoch e+1 is on disk before anybody is told of it. A process belongs to an epoch by
+// its incarnation; the newest process of a rank wins, but only through the next epoch. Within an
+// epoch a round commits when every worker voted with equal digests, once.
+//
+// The form of today: any member's death ends the epoch and everyone joins again. The record keeps
+// the members and the base, so that survivors can go on within a job later.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "server/agreement.h"
+#include "server/ballot.h"
+#include "server/event.h"
+#include "server/waiting_room.h"
+
+namespace ringwood {
+
+struct MembershipOptions {
+  int servers = 1;                     // reducers of a job
+  double failure_timeout_seconds = 5;  // silence that counts as death
+  double join_timeout_seconds = 120;   // how long workers wait for the rest of the world
+  double heartbeat_seconds = 1;        // how often a member beats
+  std::string token;                   // empty: none is asked for
+};
+
+class Membership {
+ public:
+  // `recovered`: the record of the last epoch that was persisted, or empty.
+  Membership(MembershipOptions options, v1::EpochRecord recovered);
+
+  Actions On(const Event& event, TimePoint now);
+
+  v1::StatusResponse Describe() const;
+  uint64_t epoch() const { return record_.epoch(); }
+
+ private:
+  enum class Phase { kWaiting, kOpening, kRunning, kFailed, kStopped };
+  struct Member {
+    v1::JoinRequest joined;
+    CallId call = 0;      // its Join, while opening
+    StreamId stream = 0;  // 0: does not attend yet, or no longer
+    TimePoint heard;
+    uint64_t step = 0;
+    bool left = false;
+    std::string Label() const;
+  };
+
+  void Handle(const event::Join& event);
+  void Handle(const event::Agree& event);
+  void Handle(const event::Vote& event);
+  void Handle(const event::Leave& event);
+  void Handle(const event::CallGone& event);
+  void Handle(const event::Beat& event);
+  void Handle(const event::StreamBroken& event);
+  void Handle(const event::BaseFound& event);
+  void Handle(const event::Persisted& event);
+  void Handle(const event::Tick& event);
+  void Handle(const event::Stop& event);
+
+  void OpenIfComplete();
+  void AbandonOpening(const Status& why);
+  void Begin();
+  v1::JoinResponse WelcomeTo(uint32_t node) const;
+  void RefuseTwin(const Member& member);
+  void Attend(uint32_t node, StreamId stream);
+  void Activated();
+  void Decide();
+  void End();
+  void Fail(uint32_t node, StatusCode code, const std::string& reason);
+  void Forgive(TimePoint now);
+
+  // The member that (epoch, rank or node, incarnation) names in the present epoch, or an error.
+  StatusOr<Member*> Find(uint64_t epoch, uint32_t node, uint64_t incarnation);
+  Member* FindStream(StreamId stream, uint32_t* node);
+  uint32_t world() const { return record_.world(); }
+  std::string LabelOf(uint32_t node) const;
+  Status FailureStatus() const;
+  v1::Notice PlanNotice() const;
+
+  template <typename Answer>
+  void Reply(CallId call, Answer answer) {
+    if (call != 0) actions_.push_back(action::Reply{call, std::move(answer)});
+  }
+  void Say(std::string text) { actions_.push_back(action::Report{std::move(text)}); }
+
+  const MembershipOptions options_;
+  Phase phase_ = Phase::kWaiting;
+  v1::EpochRecord record_;  // of the present or last epoch
+  WaitingRoom room_;
+  std::vector<Member> members_;  // by node; of the present or last epoch, candidates while opening
+  v1::EpochRecord proposed_;     // while opening
+  std::unique_ptr<Agreement> agreement_;
+  std::unique_ptr<v1::Activated> activated_;  // what was agreed
+  std::unique_ptr<Ballot> ballot_;
+  uint64_t committed_ = 0;  // rounds
+  v1::Commit last_commit_;
+  v1::Failure failure_;  // of the last epoch, if it failed
+  Status stopped_;       // what a stopped server answers
+  TimePoint now_;        // of the event in hand
+  TimePoint last_event_;
+  Actions actions_;  // of the event in hand
+};
+
+}  // namespace ringwood

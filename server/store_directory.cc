@@ -1,0 +1,114 @@
+#include "server/store_directory.h"
+
+#include <fcntl.h>
+#include <rocksdb/options.h>
+#include <rocksdb/status.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string FormatLine() { return absl::StrFormat("ringwood-store %d\n", kStoreFormat); }
+
+Status Errno(const std::string& what) {
+  const std::string message = what + ": " + std::strerror(errno);
+  return errno == ENOSPC ? Exhausted(message) : Refused(message);
+}
+
+// Temporary file, sync, rename, sync of the directory: there is a whole FORMAT or none.
+Status WriteFormat(const std::string& directory) {
+  const std::string path = directory + "/FORMAT", temporary = path + ".new";
+  const std::string line = FormatLine();
+  const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file < 0) return Errno("cannot write to the store directory " + directory);
+  const bool written = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
+                       fsync(file) == 0;
+  const Status failed = written ? OkStatus() : Errno("cannot write " + temporary);
+  close(file);
+  RW_RETURN_IF_ERROR(failed);
+  if (rename(temporary.c_str(), path.c_str()) != 0) return Errno("cannot rename " + temporary);
+  const int handle = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (handle < 0) return Errno("cannot open " + directory);
+  const bool synced = fsync(handle) == 0;
+  close(handle);
+  return synced ? OkStatus() : Errno("cannot sync " + directory);
+}
+
+bool HasStrangers(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().filename() != "FORMAT.new") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Status CheckStore(const std::string& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) {
+    return NotFound("there is no store at " + directory + ": give the --store of the training run");
+  }
+  std::ifstream file(directory + "/FORMAT");
+  std::string line;
+  if (!file || !std::getline(file, line)) {
+    return Refused(directory +
+                   " is not a Ringwood store (it has no FORMAT file): give another "
+                   "--store directory");
+  }
+  if (line + "\n" == FormatLine()) return OkStatus();
+  return Refused(absl::StrFormat(
+      "the store %s is of another version (\"%s\"; this Ringwood reads \"ringwood-store %d\"): use "
+      "the Ringwood that wrote it, or another --store directory",
+      directory, line.substr(0, 80), kStoreFormat));
+}
+
+Status PrepareStore(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) {
+    return Refused("cannot create the store directory " + directory + ": " + error.message());
+  }
+  if (!fs::exists(directory + "/FORMAT", error) && !HasStrangers(directory)) {
+    RW_RETURN_IF_ERROR(WriteFormat(directory));
+  }
+  return CheckStore(directory);
+}
+
+Status FromRocks(const rocksdb::Status& status, const std::string& what) {
+  if (status.ok()) return OkStatus();
+  const std::string text = status.ToString();
+  const std::string message = what + ": " + text;
+  if (absl::StrContains(text, "lock hold by current process") ||
+      absl::StrContains(text, "While lock file")) {
+    return Refused(what + " is in use by another process (" + text +
+                   "): stop that server, or give another --store directory");
+  }
+  if (status.IsNoSpace()) return Exhausted(message + ": free space on this disk");
+  if (status.IsCorruption()) return Corrupt(message);
+  if (status.IsNotFound()) return NotFound(message);
+  return Unavailable(message);
+}
+
+rocksdb::Options SafeOptions() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.paranoid_checks = true;
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.track_and_verify_wals_in_manifest = true;
+  options.keep_log_file_num = 2;  // its own chatter, not data
+  options.max_open_files = 256;
+  return options;
+}
+
+}  // namespace ringwood

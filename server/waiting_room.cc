@@ -1,0 +1,165 @@
+#include "server/waiting_room.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <array>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace ringwood {
+namespace {
+
+// Compares hashes, so that neither the length nor the first differing byte shows in the time taken.
+bool SameToken(const std::string& a, const std::string& b) {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash_a, hash_b;
+  SHA256(reinterpret_cast<const unsigned char*>(a.data()), a.size(), hash_a.data());
+  SHA256(reinterpret_cast<const unsigned char*>(b.data()), b.size(), hash_b.data());
+  return CRYPTO_memcmp(hash_a.data(), hash_b.data(), hash_a.size()) == 0;
+}
+
+std::string LabelOf(const v1::JoinRequest& request) {
+  return MemberLabel(request.role(), request.rank(), request.host());
+}
+
+}  // namespace
+
+std::string MemberLabel(v1::Role role, uint32_t rank, const std::string& host) {
+  return absl::StrFormat("%s %d (host %s)", role == v1::ROLE_REDUCER ? "server" : "rank", rank,
+                         host);
+}
+
+Status WaitingRoom::Admit(const v1::JoinRequest& request) const {
+  const std::string who = LabelOf(request);
+  if (!SameToken(request.token(), token_)) {
+    return Denied(who + " brought " + (request.token().empty() ? "no" : "another") +
+                  " join token: give it the token of this job (RINGWOOD_TOKEN)");
+  }
+  if (request.protocol_version() != v1::PROTOCOL_VERSION_CURRENT) {
+    return Refused(absl::StrFormat(
+        "%s speaks protocol version %d, this server speaks %d: install the same Ringwood on both",
+        who, request.protocol_version(), static_cast<int>(v1::PROTOCOL_VERSION_CURRENT)));
+  }
+  if (request.incarnation() == 0) return Invalid(who + " joined without an incarnation number");
+  switch (request.role()) {
+    case v1::ROLE_WORKER:
+      return AdmitWorker(request);
+    case v1::ROLE_REDUCER:
+      if (request.rank() < static_cast<uint32_t>(servers_)) return OkStatus();
+      return Invalid(absl::StrFormat(
+          "%s: this job has %d servers, numbered from 0: start the coordinator with --servers %d "
+          "or give another index",
+          who, servers_, request.rank() + 1));
+    default:
+      return Invalid("a process joined with neither the role of a worker nor of a reducer");
+  }
+}
+
+Status WaitingRoom::AdmitWorker(const v1::JoinRequest& request) const {
+  const std::string who = LabelOf(request);
+  if (request.world() == 0 || request.world() > kMaxWorld) {
+    return Invalid(absl::StrFormat("%s expects a world of %d workers; 1 to %d are possible", who,
+                                   request.world(), kMaxWorld));
+  }
+  if (request.rank() >= request.world()) {
+    return Invalid(absl::StrFormat("%s: its rank is not in its world of %d (ranks 0 to %d)", who,
+                                   request.world(), request.world() - 1));
+  }
+  if (request.servers() != 0 && request.servers() != static_cast<uint32_t>(servers_)) {
+    return Invalid(absl::StrFormat(
+        "%s expects %d servers, the coordinator counts %d: give both the same --servers", who,
+        request.servers(), servers_));
+  }
+  for (const auto& [seat, other] : seats_) {
+    if (seat.first != v1::ROLE_WORKER || seat.second == request.rank()) continue;
+    if (other.request.world() != request.world()) {
+      return Invalid(absl::StrFormat(
+          "world size mismatch: %s expects %d workers, %s expects %d: start all with the same -np",
+          who, request.world(), LabelOf(other.request), other.request.world()));
+    }
+    if (other.request.resume() != request.resume()) {
+      return Invalid(absl::StrFormat("%s %s, %s %s: start all ranks with --resume or none", who,
+                                     request.resume() ? "asks to resume" : "starts afresh",
+                                     LabelOf(other.request),
+                                     other.request.resume() ? "asks to resume" : "starts afresh"));
+    }
+  }
+  return OkStatus();
+}
+
+std::optional<Waiting> WaitingRoom::Add(Waiting waiting) {
+  const Seat seat{waiting.request.role(), waiting.request.rank()};
+  std::optional<Waiting> displaced = Remove(seat);
+  seats_[seat] = std::move(waiting);
+  return displaced;
+}
+
+std::optional<Waiting> WaitingRoom::Remove(CallId call) {
+  for (const auto& [seat, waiting] : seats_) {
+    if (waiting.call == call) return Remove(Seat(seat));
+  }
+  return std::nullopt;
+}
+
+std::optional<Waiting> WaitingRoom::Remove(const Seat& seat) {
+  auto node = seats_.extract(seat);
+  if (node.empty()) return std::nullopt;
+  return std::move(node.mapped());
+}
+
+const Waiting* WaitingRoom::Find(const Seat& seat) const {
+  auto found = seats_.find(seat);
+  return found == seats_.end() ? nullptr : &found->second;
+}
+
+std::vector<Waiting> WaitingRoom::TakeOverdue(TimePoint now, Duration limit) {
+  std::vector<Seat> overdue;
+  for (const auto& [seat, waiting] : seats_) {
+    if (seat.first == v1::ROLE_WORKER && now - waiting.since > limit) overdue.push_back(seat);
+  }
+  std::vector<Waiting> taken;
+  for (const Seat& seat : overdue) taken.push_back(*Remove(seat));
+  return taken;
+}
+
+const Waiting* WaitingRoom::AnyWorker() const {
+  for (const auto& [seat, waiting] : seats_) {
+    if (seat.first == v1::ROLE_WORKER) return &waiting;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> WaitingRoom::MissingOf(v1::Role role, uint32_t count) const {
+  std::vector<std::string> missing;
+  for (uint32_t rank = 0; rank < count; ++rank) {
+    if (!seats_.contains({role, rank})) missing.push_back(std::to_string(rank));
+  }
+  return missing;
+}
+
+bool WaitingRoom::Complete() const { return AnyWorker() != nullptr && Missing().empty(); }
+
+std::string WaitingRoom::Missing() const {
+  const Waiting* worker = AnyWorker();
+  if (worker == nullptr) return "";
+  const auto ranks = MissingOf(v1::ROLE_WORKER, worker->request.world());
+  const auto servers = MissingOf(v1::ROLE_REDUCER, servers_);
+  std::vector<std::string> parts;
+  if (!ranks.empty()) {
+    parts.push_back((ranks.size() == 1 ? "rank " : "ranks ") + absl::StrJoin(ranks, ", "));
+  }
+  if (!servers.empty()) {
+    parts.push_back((servers.size() == 1 ? "server " : "servers ") + absl::StrJoin(servers, ", "));
+  }
+  return absl::StrJoin(parts, " and ");
+}
+
+std::vector<Waiting> WaitingRoom::TakeAll() {
+  std::vector<Waiting> all;
+  for (auto& [seat, waiting] : seats_) all.push_back(std::move(waiting));
+  seats_.clear();
+  return all;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,65 @@
+// Who has joined and waits for the world to be complete. Pure: times come in as arguments.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "server/event.h"
+
+namespace ringwood {
+
+// A job larger than this is refused; it bounds every table of the coordinator.
+inline constexpr uint32_t kMaxWorld = 4096;
+inline constexpr uint32_t kMaxServers = 256;
+
+struct Waiting {
+  CallId call = 0;
+  v1::JoinRequest request;
+  TimePoint since;
+  uint64_t fresh_job = 0;
+};
+
+class WaitingRoom {
+ public:
+  using Seat = std::pair<v1::Role, uint32_t>;  // (role, rank)
+
+  WaitingRoom(int servers, std::string token) : servers_(servers), token_(std::move(token)) {}
+
+  // Why this process cannot belong to the job that gathers here: another protocol version, a bad
+  // token, a rank out of range, another world size, another number of servers, resume against
+  // fresh start. Names both sides and the remedy.
+  Status Admit(const v1::JoinRequest& request) const;
+
+  // Takes the seat; the newest process wins, the one that sat there is handed back to be told.
+  std::optional<Waiting> Add(Waiting waiting);
+
+  std::optional<Waiting> Remove(CallId call);
+  std::optional<Waiting> Remove(const Seat& seat);
+  const Waiting* Find(const Seat& seat) const;
+
+  // Workers that have waited for longer than `limit` by `now`, taken out.
+  std::vector<Waiting> TakeOverdue(TimePoint now, Duration limit);
+
+  bool Complete() const;
+  // "ranks 1, 3 and server 0"; "" when complete or while no worker has joined.
+  std::string Missing() const;
+
+  // In node order: workers by rank, then servers. The room is empty afterwards.
+  std::vector<Waiting> TakeAll();
+  bool empty() const { return seats_.empty(); }
+
+ private:
+  Status AdmitWorker(const v1::JoinRequest& request) const;
+  const Waiting* AnyWorker() const;
+  std::vector<std::string> MissingOf(v1::Role role, uint32_t count) const;
+
+  int servers_;
+  std::string token_;
+  std::map<Seat, Waiting> seats_;
+};
+
+}  // namespace ringwood
