@@ -1,0 +1,248 @@
+#include "launch/agent.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+
+#include "absl/strings/str_format.h"
+#include "base/clock.h"
+#include "launch/network.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kReadBytes = 16 << 10;   // one read of a process's output
+constexpr size_t kLastBytes = 256 << 10;  // read after an end at most: two full pipes and more
+constexpr int kJobMilliseconds =
+    120 * 1000;  // the launcher sends the job at once; else nobody's there
+constexpr int kFlushMilliseconds = 5 * 1000;  // for the last reports
+constexpr int kIdleMilliseconds = 1000;       // a look around even if a signal was lost
+
+// Orphans of our processes become our children (we are their subreaper); ends those still there.
+void KillAdopted() {
+  const TimePoint deadline = Now() + Seconds(2);
+  while (Now() < deadline) {
+    std::ifstream file(absl::StrFormat("/proc/self/task/%d/children", ::getpid()));
+    pid_t child = 0;
+    bool any = false;
+    while (file >> child) {
+      any = true;
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+    }
+    if (!any) return;
+  }
+}
+
+}  // namespace
+
+Agent::Agent(const AgentOptions& options)
+    : options_(options), signals_{SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGPIPE} {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+}
+
+Agent::~Agent() {
+  slots_.clear();
+  KillAdopted();
+}
+
+int Agent::Run() {
+  pending_ = kOpening;
+  StatusOr<Job> job = ReadJob();
+  Status status = job.status();
+  if (status.ok()) status = Start(*job);
+  if (!status.ok()) {
+    const std::string text =
+        absl::StrFormat("%d %s", static_cast<int>(status.code()), Message(status));
+    Tell(ReportKind::kFailed, 0, text.substr(0, kMaxReportBytes));
+    code_ = 78;
+  }
+  while (!orphaned_ && !AllEnded()) Turn();
+  if (orphaned_) KillAll();
+  const TimePoint deadline = Now() + std::chrono::milliseconds(kFlushMilliseconds);
+  while (!orphaned_ && !pending_.empty() && Now() < deadline) {
+    pollfd out = {options_.output, POLLOUT, 0};
+    ::poll(&out, 1, 100);
+    Flush();
+  }
+  return code_;
+}
+
+StatusOr<Job> Agent::ReadJob() {
+  const TimePoint deadline = Now() + std::chrono::milliseconds(kJobMilliseconds);
+  for (;;) {
+    const size_t newline = words_.find('\n');
+    if (newline != std::string::npos) {
+      const std::string line = words_.substr(0, newline);
+      words_.erase(0, newline + 1);
+      return JobFromJson(line);
+    }
+    if (words_.size() > Job::kMaxBytes) return Invalid("the job on standard input is too long");
+    if (Now() > deadline) return TimedOut("no job came on standard input");
+    pollfd in = {options_.input, POLLIN, 0};
+    if (::poll(&in, 1, kIdleMilliseconds) <= 0) continue;
+    bool end = false;
+    words_ += ReadSome(options_.input, kReadBytes, &end);
+    if (end) return Invalid("standard input ended before the job's line; the launcher is gone");
+  }
+}
+
+StatusOr<std::string> Agent::Hello(const Job& job) {
+  RW_ASSIGN_OR_RETURN(const std::string address, AddressOf(job.network_interface));
+  RW_ASSIGN_OR_RETURN(const int port, FreePort(address));
+  return absl::StrFormat("%s %d", address, port);
+}
+
+Status Agent::Start(const Job& job) {
+  auto hello = Hello(job);
+  if (!hello.ok()) return Annotate(hello.status(), "host " + job.host);
+  Tell(ReportKind::kHello, 0, *hello);
+  for (int descriptor : {options_.input, options_.output}) {
+    ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+  }
+  slots_.resize(job.slots.size());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    ProcessOptions options;
+    options.command = job.command;
+    options.directory = job.directory;
+    options.die_with_parent = true;
+    options.environment = options_.environment;
+    for (const auto* more : {&job.environment, &job.slots[i].environment}) {
+      for (const auto& [name, value] : *more) options.environment[name] = value;
+    }
+    auto process = Process::Spawn(options);
+    if (!process.ok()) {  // the same command fails for all of them, and no restart will help
+      KillAll();
+      return Annotate(process.status(),
+                      absl::StrFormat("%s on host %s", job.slots[i].name, job.host));
+    }
+    slots_[i].process = std::move(*process);
+    Tell(ReportKind::kStarted, i, std::to_string(slots_[i].process->pid()));
+  }
+  return OkStatus();
+}
+
+void Agent::Turn() {
+  std::vector<pollfd> wait = {
+      {options_.input, POLLIN, 0},
+      {signals_.descriptor(), POLLIN, 0},
+      {options_.output, static_cast<short>(pending_.empty() ? 0 : POLLOUT), 0}};
+  struct Stream {
+    size_t slot;
+    bool error;
+  };
+  std::vector<Stream> streams;
+  for (size_t i = 0; i < slots_.size() && pending_.size() < kMaxPending; ++i) {
+    if (slots_[i].process == nullptr) continue;
+    for (bool error : {false, true}) {
+      const int descriptor = error ? slots_[i].process->error() : slots_[i].process->output();
+      if (descriptor < 0) continue;
+      wait.push_back({descriptor, POLLIN, 0});
+      streams.push_back({i, error});
+    }
+  }
+  ::poll(wait.data(), wait.size(), kIdleMilliseconds);
+  if (wait[0].revents != 0) ReadWords();
+  for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
+    if (signal == SIGTERM || signal == SIGHUP) orphaned_ = true;
+  }
+  for (size_t i = 0; i < streams.size(); ++i) {
+    if (wait[3 + i].revents != 0) Forward(streams[i].slot, streams[i].error, kReadBytes);
+  }
+  Reap();
+  if (wait[2].revents & POLLERR) orphaned_ = true;  // nobody reads the reports any more
+  Flush();
+}
+
+void Agent::ReadWords() {
+  bool end = false;
+  words_ += ReadSome(options_.input, kReadBytes, &end);
+  if (end) orphaned_ = true;
+  for (size_t newline = words_.find('\n'); newline != std::string::npos;
+       newline = words_.find('\n')) {
+    const std::string word = words_.substr(0, newline);
+    words_.erase(0, newline + 1);
+    Obey(word);
+  }
+}
+
+void Agent::Obey(const std::string& word) {
+  if (word == "kill") KillAll();
+  if (word != "stop") return;
+  for (Running& running : slots_) {
+    if (running.process == nullptr) continue;
+    running.stopped = running.process->Stopped();
+    running.process->Signal(SIGTERM);
+  }
+}
+
+void Agent::Forward(size_t slot, bool error, size_t limit) {
+  Process& process = *slots_[slot].process;
+  bool end = false;
+  for (size_t done = 0; done < limit;) {
+    const int descriptor = error ? process.error() : process.output();
+    if (descriptor < 0) return;
+    const std::string bytes = ReadSome(descriptor, kReadBytes, &end);
+    if (!bytes.empty()) Tell(error ? ReportKind::kError : ReportKind::kOutput, slot, bytes);
+    if (end) error ? process.CloseError() : process.CloseOutput();
+    if (bytes.empty()) return;
+    done += bytes.size();
+  }
+}
+
+void Agent::Reap() {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    Running& running = slots_[i];
+    if (running.process == nullptr || !running.process->Ended()) continue;
+    Forward(i, false, kLastBytes);
+    Forward(i, true, kLastBytes);
+    Ending ending = running.process->ending();
+    ending.stopped = running.stopped;
+    if (code_ == 0) code_ = ending.code;
+    Tell(ReportKind::kEnded, i,
+         absl::StrFormat("%d %d %d", ending.code, ending.signal, ending.stopped ? 1 : 0));
+    running.process.reset();
+  }
+  for (;;) {  // what is left to wait for are orphans that became ours
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
+    for (const Running& running : slots_) {
+      if (running.process != nullptr && running.process->pid() == info.si_pid) return;  // next turn
+    }
+    ::waitpid(info.si_pid, nullptr, WNOHANG);
+  }
+}
+
+void Agent::Tell(ReportKind kind, size_t slot, const std::string& payload) {
+  pending_ += Encode({kind, static_cast<uint32_t>(slot), payload});
+}
+
+void Agent::Flush() {
+  while (!pending_.empty()) {
+    const ssize_t count = ::write(options_.output, pending_.data(), pending_.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno != EAGAIN) orphaned_ = true;
+    if (count <= 0) return;
+    pending_.erase(0, count);
+  }
+}
+
+bool Agent::AllEnded() const {
+  for (const Running& running : slots_) {
+    if (running.process != nullptr) return false;
+  }
+  return true;
+}
+
+void Agent::KillAll() {
+  for (Running& running : slots_) {
+    if (running.process != nullptr) running.process->Signal(SIGKILL);
+  }
+}
+
+}  // namespace ringwood

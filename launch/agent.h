@@ -1,0 +1,66 @@
+// `ringwood worker -`: starts one host's processes, forwards what they print, and never outlives
+// the launcher. One thread, one poll loop.
+//
+// Standard input brings the job (one line of JSON), then words, one a line: "stop" (SIGTERM to
+// all), "kill" (SIGKILL). Its end means that the launcher or the remote shell is gone: everything
+// is killed at once. Standard output carries reports (report.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/job.h"
+#include "launch/process.h"
+#include "launch/report.h"
+#include "launch/signals.h"
+
+namespace ringwood {
+
+struct AgentOptions {
+  int input = 0;
+  int output = 1;
+  Environment environment;  // what the processes inherit
+};
+
+class Agent {
+ public:
+  // Bytes that wait for the launcher at most; beyond it the processes' output is not read, so that
+  // they wait in their writes.
+  static constexpr size_t kMaxPending = 1 << 20;
+
+  explicit Agent(const AgentOptions& options);
+  ~Agent();
+
+  // The exit code: the first failing process's, 0 when all succeeded.
+  int Run();
+
+ private:
+  struct Running {
+    std::unique_ptr<Process> process;  // null: it never started, or its end is told
+    bool stopped = false;              // it was in a stop when it was asked to end
+  };
+
+  StatusOr<Job> ReadJob();
+  Status Start(const Job& job);
+  StatusOr<std::string> Hello(const Job& job);
+  void Turn();  // waits for the next thing and does it
+  void ReadWords();
+  void Obey(const std::string& word);
+  void Forward(size_t slot, bool error, size_t limit);
+  void Reap();
+  void Tell(ReportKind kind, size_t slot, const std::string& payload);
+  void Flush();
+  bool AllEnded() const;
+  void KillAll();
+
+  const AgentOptions options_;
+  SignalDescriptor signals_;
+  std::vector<Running> slots_;
+  std::string words_;    // read, not yet a line
+  std::string pending_;  // reports not yet written
+  bool orphaned_ = false;
+  int code_ = 0;
+};
+
+}  // namespace ringwood

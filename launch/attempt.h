@@ -1,0 +1,53 @@
+// One life of a job: from the first server's start to the last process's end.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/output.h"
+#include "launch/remote.h"
+#include "launch/run.h"
+#include "launch/signals.h"
+#include "launch/supervisor.h"
+
+namespace ringwood {
+
+class Attempt {
+ public:
+  Attempt(const RunOptions& options, SignalDescriptor* signals, Output* output);
+  ~Attempt();  // nothing that it started here runs on
+
+  Verdict Run();
+
+  std::string Name(int member) const;  // "rank 2 (host h1)", "server 0 (host h1)"
+  void FlushOutput();                  // at most kLastSeconds
+
+ private:
+  static constexpr double kLastSeconds = 2;
+
+  bool IsServer(int member) const { return member < options_.servers; }
+  Status OpenOutput();
+  void Turn();
+  void Carry(const std::vector<Action>& actions);
+  Status Do(Action action);
+  void Forget(Action action);
+  Status StartRanks();
+  Status StartRemote(const Job& job, int first_member);
+  void Tell(bool servers, const std::string& word);
+  void Hear(Remote* remote, const Report& report);
+  void HearServer(int member, const std::string& bytes);
+  void Lose(const Remote& remote, const Status& status);
+  void ReadSignals();
+
+  RunOptions options_;  // context grows as the first host reports
+  SignalDescriptor* const signals_;
+  Output* const output_;
+  Supervisor supervisor_;
+  std::vector<std::unique_ptr<Remote>> remotes_;
+  std::vector<std::string> hosts_;      // by member
+  std::vector<bool> ended_;             // by member
+  std::vector<std::string> listening_;  // by server: what it printed before its ready line
+};
+
+}  // namespace ringwood

@@ -1,0 +1,33 @@
+// What main hands to every command of the ringwood program.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "launch/hosts.h"
+
+namespace ringwood {
+
+struct CommandContext {
+  std::string program;                // this program's absolute path
+  std::string directory;              // the current one
+  Environment environment;            // read once, by main
+  std::vector<std::string> trailing;  // what stood after "--"
+  bool dashes = false;                // there was a "--"
+  int exit_code = 0;                  // the command's answer
+};
+
+// Ends a command with an error: prints it, sets 75 or 78.
+void FailCommand(CommandContext* context, const Status& status);
+
+// `context` outlives the parsing.
+void AddRunCommand(CLI::App& app, CommandContext* context);
+void AddWorkerCommand(CLI::App& app, CommandContext* context);
+void AddServerCommand(CLI::App& app, CommandContext* context);
+void AddCheckpointCommand(CLI::App& app, CommandContext* context);
+void AddStatusCommand(CLI::App& app, CommandContext* context);
+void AddDoctorCommand(CLI::App& app, CommandContext* context);
+
+}  // namespace ringwood

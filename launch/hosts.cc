@@ -1,0 +1,166 @@
+#include "launch/hosts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <sstream>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+StatusOr<int> ParseSlots(const std::string& text) {
+  int slots = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMaxRanks) {
+    return Invalid(
+        absl::StrFormat("\"%s\" is not a number of slots; give 1 to %d", text, kMaxRanks));
+  }
+  return slots;
+}
+
+// A name goes to the remote shell as one argument: nothing that a shell or an option parser reads
+// differently may stand in it.
+Status CheckName(const std::string& name) {
+  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '-' || c == '_' || c == '@' || c == '%';
+  });
+  if (name.empty() || name[0] == '-' || !plain) {
+    return Invalid(absl::StrFormat(
+        "\"%s\" is not a host name; letters, digits, '.', '-', '_' and '@' are allowed", name));
+  }
+  return OkStatus();
+}
+
+Status CheckUnique(const std::vector<Host>& hosts) {
+  std::set<std::string> names;
+  for (const Host& host : hosts) {
+    if (!names.insert(host.name).second) {
+      return Invalid(absl::StrFormat(
+          "host %s is named twice; name it once, with the sum of its slots", host.name));
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<Host> ParseHostLine(const std::string& line) {
+  std::istringstream words(line);
+  Host host;
+  words >> host.name;
+  RW_RETURN_IF_ERROR(CheckName(host.name));
+  std::string word;
+  while (words >> word) {
+    if (word.rfind("slots=", 0) != 0) {
+      return Invalid(absl::StrFormat("\"%s\" is not known; a line is \"NAME slots=N\"", word));
+    }
+    RW_ASSIGN_OR_RETURN(host.slots, ParseSlots(word.substr(6)));
+  }
+  return host;
+}
+
+}  // namespace
+
+StatusOr<std::vector<Host>> ParseHosts(const std::string& text) {
+  std::vector<Host> hosts;
+  std::istringstream items(text);
+  for (std::string item; std::getline(items, item, ',');) {
+    Host host;
+    const size_t colon = item.find(':');
+    host.name = item.substr(0, colon);
+    if (Status status = CheckName(host.name); !status.ok()) return Annotate(status, "-H " + text);
+    if (colon != std::string::npos) {
+      auto slots = ParseSlots(item.substr(colon + 1));
+      if (!slots.ok()) return Annotate(slots.status(), "-H " + text);
+      host.slots = *slots;
+    }
+    hosts.push_back(host);
+  }
+  if (hosts.empty()) return Invalid("-H names no host; write it as -H h1:4,h2:4");
+  if (Status status = CheckUnique(hosts); !status.ok()) return Annotate(status, "-H " + text);
+  return hosts;
+}
+
+StatusOr<std::vector<Host>> ParseHostFile(const std::string& text, const std::string& path) {
+  std::vector<Host> hosts;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    StatusOr<Host> host = ParseHostLine(line);
+    Status status = host.status();
+    if (status.ok()) {
+      hosts.push_back(*host);
+      status = CheckUnique(hosts);
+    }
+    if (!status.ok()) return Annotate(status, absl::StrFormat("%s line %d", path, number));
+  }
+  if (hosts.empty()) return Invalid(path + " names no host; a line is \"NAME slots=N\"");
+  return hosts;
+}
+
+StatusOr<std::vector<Place>> PlaceRanks(const std::vector<Host>& hosts, int ranks) {
+  if (ranks < 0 || ranks > kMaxRanks) {
+    return Invalid(absl::StrFormat("-np %d: give 1 to %d ranks", ranks, kMaxRanks));
+  }
+  int64_t slots = 0;
+  int open = 0;  // hosts that did not say
+  for (const Host& host : hosts) {
+    slots += host.slots;
+    if (host.slots == 0) ++open;
+  }
+  if (ranks == 0) ranks = static_cast<int>(std::min<int64_t>(slots + open, kMaxRanks));
+  if (open == 0 && ranks > slots) {
+    return Invalid(absl::StrFormat(
+        "-np %d asks for more ranks than the hosts have slots (%d); lower -np or raise the slots",
+        ranks, slots));
+  }
+  int shared = static_cast<int>(std::max<int64_t>(0, ranks - slots));  // for the open hosts
+  std::vector<Place> places;
+  int next = 0;
+  for (const Host& host : hosts) {
+    int count = host.slots;
+    if (count == 0) {
+      count = (shared + open - 1) / open;
+      shared -= count;
+      --open;
+    }
+    count = std::min(count, ranks - next);
+    if (count == 0) continue;
+    places.push_back({host.name, static_cast<int>(places.size()), next, count});
+    next += count;
+  }
+  return places;
+}
+
+Environment RankEnvironment(const RankContext& context, const Place& place, int local) {
+  Environment environment = {
+      {"RANK", std::to_string(place.first_rank + local)},
+      {"WORLD_SIZE", std::to_string(context.world)},
+      {"LOCAL_RANK", std::to_string(local)},
+      {"LOCAL_WORLD_SIZE", std::to_string(place.count)},
+      {"GROUP_RANK", std::to_string(place.group)},
+      {"MASTER_ADDR", context.master_address},
+      {"MASTER_PORT", std::to_string(context.master_port)},
+      {"RINGWOOD_HOST", place.host},
+      {"RINGWOOD_RESTART", std::to_string(context.restart)},
+  };
+  auto set = [&](const char* name, const std::string& value) {
+    if (!value.empty()) environment[name] = value;
+  };
+  set("RINGWOOD_COORDINATOR", context.coordinator);
+  set("RINGWOOD_NETWORK_INTERFACE", context.network_interface);
+  set("RINGWOOD_TRUSTED_FABRIC", context.trusted_fabric ? "1" : "");
+  set("RINGWOOD_TOKEN", context.token);
+  set("RINGWOOD_RESUME", context.resume ? "1" : "");
+  set("RINGWOOD_PLANNER", context.planner);
+  set("RINGWOOD_LOG_LEVEL", context.log_level);
+  set("RINGWOOD_REPORT", context.report);
+  set("RINGWOOD_CHECKPOINT_EVERY",
+      context.checkpoint_every > 0 ? std::to_string(context.checkpoint_every) : "");
+  return environment;
+}
+
+}  // namespace ringwood

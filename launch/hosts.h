@@ -1,0 +1,66 @@
+// Which hosts a job runs on, and which rank sits where. Pure: text and numbers in, values out.
+//
+// A host is what the launcher calls one: the word behind -H or in the hostfile. It is never
+// resolved; it is handed to the remote shell as it stands. "localhost" is this machine, without a
+// remote shell.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+// Ranks of one job at most: beyond it a typo ("-np 40000") is likelier than a cluster.
+inline constexpr int kMaxRanks = 16384;
+
+struct Host {
+  std::string name;
+  int slots = 0;  // ranks it takes at most; 0: not said, shares evenly with the others
+};
+
+// "h1:4,h2:4" or "h1,h2".
+StatusOr<std::vector<Host>> ParseHosts(const std::string& text);
+
+// Lines "NAME [slots=N]"; '#' starts a comment. `path` is only for error messages.
+StatusOr<std::vector<Host>> ParseHostFile(const std::string& text, const std::string& path);
+
+// One host's share of the ranks, contiguous.
+struct Place {
+  std::string host;
+  int group = 0;  // GROUP_RANK: the host's index among those that got ranks
+  int first_rank = 0;
+  int count = 0;
+};
+
+// Fills the hosts in the order given. ranks 0: as many as the slots say. Hosts without slots share
+// what the others leave, as evenly as it goes, earlier ones first. Hosts left without ranks drop
+// out.
+StatusOr<std::vector<Place>> PlaceRanks(const std::vector<Host>& hosts, int ranks);
+
+// What every rank of a job is told beside its place.
+struct RankContext {
+  int world = 0;
+  std::string coordinator;  // HOST:PORT
+  std::string master_address;
+  int master_port = 0;
+  std::string network_interface;  // empty: loopback
+  bool trusted_fabric = false;
+  std::string token;  // hex, empty: none
+  bool resume = false;
+  int restart = 0;
+  std::string planner;
+  std::string log_level;
+  std::string report;
+  int checkpoint_every = 0;
+};
+
+using Environment = std::map<std::string, std::string>;
+
+// The variables of local rank `local` at `place`; torchrun's names and meanings, then RINGWOOD_*.
+// An option that is not set leaves no variable.
+Environment RankEnvironment(const RankContext& context, const Place& place, int local);
+
+}  // namespace ringwood

@@ -1,0 +1,60 @@
+#include "launch/job.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+using Json = nlohmann::json;
+
+StatusOr<Job> Read(const Json& json) {
+  Job job;
+  const int version = json.at("version").get<int>();
+  if (version != Job::kVersion) {
+    return Refused(
+        absl::StrFormat("the launcher speaks job version %d, this worker %d; install the same "
+                        "Ringwood on all hosts",
+                        version, Job::kVersion));
+  }
+  job.host = json.at("host").get<std::string>();
+  job.network_interface = json.at("network_interface").get<std::string>();
+  job.directory = json.at("directory").get<std::string>();
+  job.command = json.at("command").get<std::vector<std::string>>();
+  job.environment = json.at("environment").get<Environment>();
+  for (const Json& slot : json.at("slots")) {
+    job.slots.push_back(
+        {slot.at("name").get<std::string>(), slot.at("environment").get<Environment>()});
+  }
+  if (job.command.empty() || job.slots.empty()) return Invalid("the job has nothing to run");
+  return job;
+}
+
+}  // namespace
+
+std::string ToJson(const Job& job) {
+  Json slots = Json::array();
+  for (const Slot& slot : job.slots) {
+    slots.push_back({{"name", slot.name}, {"environment", slot.environment}});
+  }
+  const Json json = {{"version", Job::kVersion},
+                     {"host", job.host},
+                     {"network_interface", job.network_interface},
+                     {"directory", job.directory},
+                     {"command", job.command},
+                     {"environment", job.environment},
+                     {"slots", slots}};
+  // Arguments are bytes, JSON is UTF-8: what is not UTF-8 is replaced rather than thrown at.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+StatusOr<Job> JobFromJson(const std::string& text) {
+  try {  // the library's errors are exceptions; they end here
+    return Read(Json::parse(text));
+  } catch (const Json::exception& error) {
+    return Invalid(absl::StrFormat("the job on standard input is not readable: %s", error.what()));
+  }
+}
+
+}  // namespace ringwood

@@ -1,0 +1,38 @@
+// What one host has to run: the value that travels, as one line of JSON, to the standard input of
+// `ringwood worker -`. The token is in an environment of it and so in nobody's argv.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "launch/hosts.h"
+
+namespace ringwood {
+
+// One process of the job on that host.
+struct Slot {
+  std::string name;  // "rank 2", "server 0"
+  Environment environment;
+};
+
+struct Job {
+  // A launcher and a worker of different versions refuse each other by this number.
+  static constexpr int kVersion = 1;
+  // A job's line at most: thousands of ranks on one host and a long environment fit well.
+  static constexpr size_t kMaxBytes = 16 << 20;
+
+  std::string host;               // as the launcher calls it
+  std::string network_interface;  // the card whose address the host reports; empty: loopback
+  std::string directory;          // where the processes start; empty: where the worker was started
+  std::vector<std::string> command;
+  Environment environment;  // of all slots, on top of the worker's own
+  std::vector<Slot> slots;
+};
+
+std::string ToJson(const Job& job);  // one line, without the newline
+
+// Checks the version and that there is something to run.
+StatusOr<Job> JobFromJson(const std::string& text);
+
+}  // namespace ringwood

@@ -1,0 +1,52 @@
+#include "launch/network.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "absl/strings/str_format.h"
+#include "transport/interface.h"
+
+namespace ringwood {
+
+StatusOr<std::string> AddressOf(const std::string& interface) {
+  if (interface.empty()) return std::string("127.0.0.1");
+  RW_ASSIGN_OR_RETURN(const std::string name, ChooseInterface(interface));
+  return InterfaceAddress(name);
+}
+
+StatusOr<int> FreePort(const std::string& address) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  if (::inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {
+    return Invalid(absl::StrFormat("%s is not an IPv4 address", address));
+  }
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  socklen_t length = sizeof(name);
+  const bool bound = socket >= 0 &&
+                     ::bind(socket, reinterpret_cast<sockaddr*>(&name), length) == 0 &&
+                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&name), &length) == 0;
+  if (socket >= 0) ::close(socket);
+  if (!bound) return Unavailable(absl::StrFormat("no TCP port can be bound at %s", address));
+  return ntohs(name.sin_port);
+}
+
+StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  Endpoint endpoint;
+  bool good = colon != std::string::npos;
+  if (good) {
+    endpoint.host = text.substr(0, colon);
+    const char* begin = text.data() + colon + 1;
+    const char* end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(begin, end, endpoint.port);
+    good = error == std::errc() && stop == end && endpoint.port >= 0 && endpoint.port <= 65535;
+  }
+  if (!good) return Invalid(absl::StrFormat("\"%s\" is not HOST:PORT (port 0 to 65535)", text));
+  return endpoint;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,158 @@
+#include "launch/output.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kAtOnce = 4096;  // PIPE_BUF: poll() promises that so much can be written
+
+std::string LastState(std::string line) {
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  const size_t cr = line.rfind('\r');
+  return cr == std::string::npos ? line : line.substr(cr + 1);
+}
+
+}  // namespace
+
+std::vector<std::string> LineCutter::Feed(const std::string& bytes) {
+  std::vector<std::string> lines;
+  pending_ += bytes;
+  size_t at = 0;
+  for (size_t end = pending_.find('\n'); end != std::string::npos; end = pending_.find('\n', at)) {
+    lines.push_back(LastState(pending_.substr(at, end - at)));
+    at = end + 1;
+  }
+  pending_.erase(0, at);
+  if (pending_.size() > kMaxLine) {
+    const size_t cr = pending_.rfind('\r');
+    if (cr != std::string::npos && cr > 0) pending_.erase(0, cr);
+  }
+  if (pending_.size() > kMaxLine) lines.push_back(Rest());
+  return lines;
+}
+
+std::string LineCutter::Rest() {
+  std::string rest;
+  rest.swap(pending_);
+  return LastState(rest);
+}
+
+Output::Output(const OutputOptions& options)
+    : options_(options), sinks_{{options.out, "", false, false}, {options.err, "", false, false}} {}
+
+Output::~Output() { CloseFiles(); }
+
+void Output::CloseFiles() {
+  for (auto& speaker : speakers_) {
+    if (speaker->file >= 0) ::close(speaker->file);
+  }
+  speakers_.clear();
+}
+
+Status Output::Open(const std::vector<Voice>& voices) {
+  CloseFiles();
+  for (const Voice& voice : voices) {
+    speakers_.push_back(std::make_unique<Speaker>());
+    speakers_.back()->voice = voice;
+    if (options_.file_prefix.empty()) continue;
+    const std::string path = absl::StrFormat("%s.%s.log", options_.file_prefix, voice.file);
+    speakers_.back()->file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    if (speakers_.back()->file < 0) {
+      return Invalid(
+          absl::StrFormat("--output-filename: cannot write %s: %s", path, strerror(errno)));
+    }
+  }
+  return OkStatus();
+}
+
+void Output::Take(size_t voice, bool error, const std::string& bytes) {
+  Speaker& speaker = *speakers_[voice];
+  Sink* sink = &sinks_[error];
+  if (speaker.file >= 0) {  // a full disk must not stop the training: the terminal still has it
+    [[maybe_unused]] ssize_t written = ::write(speaker.file, bytes.data(), bytes.size());
+  }
+  for (const std::string& line : speaker.all.Feed(bytes)) Remember(&speaker, line);
+  if (speaker.voice.prefix.empty()) {
+    Put(sink, bytes);
+    if (!bytes.empty()) sink->midline = bytes.back() != '\n';
+    return;
+  }
+  for (const std::string& line : speaker.lines[error].Feed(bytes)) {
+    PutLine(sink, speaker.voice.prefix + line);
+  }
+}
+
+void Output::Close(size_t voice) {
+  Speaker& speaker = *speakers_[voice];
+  if (const std::string rest = speaker.all.Rest(); !rest.empty()) Remember(&speaker, rest);
+  for (bool error : {false, true}) {
+    const std::string rest = speaker.lines[error].Rest();
+    if (!rest.empty()) PutLine(&sinks_[error], speaker.voice.prefix + rest);
+  }
+}
+
+void Output::Say(const std::string& text) { PutLine(&sinks_[1], text); }
+
+std::vector<std::string> Output::Tail(size_t voice) const {
+  const auto& tail = speakers_[voice]->tail;
+  return {tail.begin(), tail.end()};
+}
+
+void Output::Remember(Speaker* speaker, const std::string& line) {
+  speaker->tail.push_back(line);
+  if (speaker->tail.size() > kTailLines) speaker->tail.pop_front();
+}
+
+void Output::PutLine(Sink* sink, const std::string& line) {
+  // A bar of rank 0's may stand on this line: it stays, and ours begins on the next.
+  Put(sink, (sink->midline ? "\n" : "") + line + "\n");
+  sink->midline = false;
+}
+
+void Output::Put(Sink* sink, const std::string& bytes) {
+  if (!sink->dead) sink->pending += bytes;
+}
+
+bool Output::Full() const {
+  return sinks_[0].pending.size() > kMaxPending || sinks_[1].pending.size() > kMaxPending;
+}
+
+bool Output::Pending() const { return !sinks_[0].pending.empty() || !sinks_[1].pending.empty(); }
+
+std::vector<int> Output::Descriptors() const {
+  std::vector<int> descriptors;
+  for (const Sink& sink : sinks_) {
+    if (!sink.pending.empty()) descriptors.push_back(sink.descriptor);
+  }
+  return descriptors;
+}
+
+void Output::Flush() {
+  for (Sink& sink : sinks_) {
+    size_t done = 0;
+    while (done < sink.pending.size()) {
+      pollfd out = {sink.descriptor, POLLOUT, 0};
+      if (::poll(&out, 1, 0) <= 0) break;
+      const size_t size = std::min(kAtOnce, sink.pending.size() - done);
+      const ssize_t count = ::write(sink.descriptor, sink.pending.data() + done, size);
+      if (count < 0 && errno != EAGAIN && errno != EINTR) sink.dead = true;  // the reader is gone
+      if (count <= 0) break;
+      done += count;
+    }
+    sink.pending.erase(0, sink.dead ? std::string::npos : done);
+  }
+}
+
+void Output::Drop() {
+  for (Sink& sink : sinks_) sink.pending.clear();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,88 @@
+// What the person sees: rank 0 as it writes (its progress bars move), every other process line by
+// line behind its name ("[2] loss 0.3"), and the end of each one's output for the case that it
+// fails.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+// Cuts a stream into lines. Of a line that was overwritten in place ("\r") the last state counts.
+class LineCutter {
+ public:
+  static constexpr size_t kMaxLine = 8192;  // a longer one is cut there
+
+  std::vector<std::string> Feed(const std::string& bytes);  // whole lines, without their newline
+  std::string Rest();                                       // what stood without a newline
+
+ private:
+  std::string pending_;
+};
+
+struct OutputOptions {
+  int out = 1;
+  int err = 2;
+  std::string file_prefix;  // "log/run" → log/run.rank2.log …; empty: no files
+};
+
+class Output {
+ public:
+  static constexpr size_t kTailLines = 40;
+  static constexpr size_t kMaxPending = 1 << 20;  // bytes a blocked terminal may hold back
+
+  explicit Output(const OutputOptions& options);
+  ~Output();
+
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  struct Voice {
+    std::string prefix;  // "[2] "; empty: bytes pass as they are
+    std::string file;    // "rank2": the name in --output-filename
+  };
+  // Voices are numbered in order. The files of an earlier attempt are continued.
+  Status Open(const std::vector<Voice>& voices);
+
+  void Take(size_t voice, bool error, const std::string& bytes);
+  void Close(size_t voice);           // its last line, even without a newline
+  void Say(const std::string& text);  // a line of the launcher's own, on standard error
+  std::vector<std::string> Tail(size_t voice) const;
+
+  // Writing never blocks: what the terminal does not take waits here. Flush when writable, and stop
+  // reading the processes while Full.
+  bool Full() const;
+  bool Pending() const;
+  void Flush();
+  std::vector<int> Descriptors() const;  // to poll for POLLOUT
+  void Drop();                           // gives up what waits: nobody reads, and we must end
+
+ private:
+  struct Sink {
+    int descriptor;
+    std::string pending;
+    bool midline = false;  // a raw voice left the cursor inside a line
+    bool dead = false;
+  };
+  struct Speaker {
+    Voice voice;
+    LineCutter lines[2];
+    LineCutter all;
+    std::deque<std::string> tail;
+    int file = -1;
+  };
+  void Put(Sink* sink, const std::string& bytes);
+  void PutLine(Sink* sink, const std::string& line);
+  void Remember(Speaker* speaker, const std::string& line);
+  void CloseFiles();
+
+  const OutputOptions options_;
+  Sink sinks_[2];
+  std::vector<std::unique_ptr<Speaker>> speakers_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,198 @@
+#include "launch/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+struct Pipe {
+  int read = -1;
+  int write = -1;
+};
+
+StatusOr<Pipe> MakePipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return Exhausted(absl::StrFormat("cannot make a pipe: %s (see ulimit -n)", strerror(errno)));
+  }
+  return Pipe{ends[0], ends[1]};
+}
+
+void CloseOne(int* descriptor) {
+  if (*descriptor >= 0) ::close(*descriptor);
+  *descriptor = -1;
+}
+
+void SetNonBlocking(int descriptor) {
+  ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+}
+
+// Everything the child needs, made before fork: between fork and exec only async-signal-safe calls.
+struct ChildPlan {
+  mutable std::vector<char*> argv;
+  mutable std::vector<char*> environment;
+  std::vector<std::string> storage;
+  std::string directory;
+  pid_t parent = -1;
+  bool die_with_parent = false;
+  int input = -1, output = -1, error = -1;  // error -1: ours
+};
+
+// What went wrong in the child, through the pipe that exec closes.
+struct Failure {
+  int number = 0;
+  bool directory = false;
+};
+
+[[noreturn]] void RunChild(const ChildPlan& plan, int failure_pipe) {
+  ::setpgid(0, 0);
+  if (plan.die_with_parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != plan.parent) ::_exit(127);  // it died between fork and prctl
+  }
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
+  ::dup2(plan.input, STDIN_FILENO);
+  ::dup2(plan.output, STDOUT_FILENO);
+  if (plan.error >= 0) ::dup2(plan.error, STDERR_FILENO);
+  Failure failure;
+  if (!plan.directory.empty() && ::chdir(plan.directory.c_str()) != 0) {
+    failure = {errno, true};
+  } else {
+    ::environ = plan.environment.data();  // execvp looks the command up on this PATH
+    ::execvp(plan.argv[0], plan.argv.data());
+    failure = {errno, false};
+  }
+  [[maybe_unused]] ssize_t written = ::write(failure_pipe, &failure, sizeof(failure));
+  ::_exit(127);
+}
+
+ChildPlan MakeChildPlan(const ProcessOptions& options) {
+  ChildPlan plan;
+  for (const auto& [name, value] : options.environment) plan.storage.push_back(name + "=" + value);
+  const size_t variables = plan.storage.size();
+  plan.storage.insert(plan.storage.end(), options.command.begin(), options.command.end());
+  for (size_t i = 0; i < plan.storage.size(); ++i) {
+    (i < variables ? plan.environment : plan.argv).push_back(plan.storage[i].data());
+  }
+  plan.environment.push_back(nullptr);
+  plan.argv.push_back(nullptr);
+  plan.directory = options.directory;
+  plan.die_with_parent = options.die_with_parent;
+  plan.parent = ::getpid();
+  return plan;
+}
+
+Status SpawnError(const ProcessOptions& options, const Failure& failure) {
+  if (failure.directory) {
+    return Invalid(absl::StrFormat("cannot start in the directory %s: %s", options.directory,
+                                   strerror(failure.number)));
+  }
+  return NotFound(absl::StrFormat("cannot start \"%s\": %s; check the command and the PATH",
+                                  options.command[0], strerror(failure.number)));
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Process>> Process::Spawn(const ProcessOptions& options) {
+  if (options.command.empty()) return Invalid("there is no command to start");
+  std::unique_ptr<Process> process(new Process);
+  ChildPlan plan = MakeChildPlan(options);
+  RW_ASSIGN_OR_RETURN(Pipe failure_pipe, MakePipe());
+  RW_ASSIGN_OR_RETURN(Pipe output, MakePipe());
+  Pipe input, error;
+  if (options.feed) {
+    RW_ASSIGN_OR_RETURN(input, MakePipe());
+  } else {
+    input.read = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  }
+  if (!options.inherit_error) {
+    RW_ASSIGN_OR_RETURN(error, MakePipe());
+  }
+  plan.input = input.read;
+  plan.output = output.write;
+  plan.error = error.write;
+  process->pid_ = ::fork();
+  if (process->pid_ == 0) RunChild(plan, failure_pipe.write);
+  ::setpgid(process->pid_, process->pid_);  // whichever of the two comes first
+  for (int* end : {&failure_pipe.write, &input.read, &output.write, &error.write}) CloseOne(end);
+  process->input_ = input.write;
+  process->output_ = output.read;
+  process->error_ = error.read;
+  Failure failure;
+  const bool failed =
+      process->pid_ < 0 || ::read(failure_pipe.read, &failure, sizeof(failure)) == sizeof(failure);
+  CloseOne(&failure_pipe.read);
+  if (process->pid_ < 0) {
+    process->ended_ = true;
+    return Exhausted(absl::StrFormat("cannot fork: %s", strerror(errno)));
+  }
+  if (failed) return SpawnError(options, failure);
+  for (int end : {process->input_, process->output_, process->error_}) {
+    if (end >= 0) SetNonBlocking(end);
+  }
+  return process;
+}
+
+Process::~Process() {
+  CloseInput();
+  CloseOutput();
+  CloseError();
+  if (ended_ || pid_ < 0) return;
+  ::kill(-pid_, SIGKILL);
+  ::waitpid(pid_, nullptr, 0);  // SIGKILL cannot be refused: this returns at once
+}
+
+void Process::CloseInput() { CloseOne(&input_); }
+void Process::CloseOutput() { CloseOne(&output_); }
+void Process::CloseError() { CloseOne(&error_); }
+
+void Process::Signal(int signal) {
+  if (!ended_) ::kill(-pid_, signal);
+}
+
+bool Process::Ended() {
+  if (ended_) return true;
+  siginfo_t info{};
+  if (::waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_) {
+    return false;
+  }
+  ::kill(-pid_, SIGKILL);  // before the reaping, while the group's number is surely ours
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  ended_ = true;
+  ending_.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  ending_.code = WIFSIGNALED(status) ? 128 + ending_.signal : WEXITSTATUS(status);
+  return true;
+}
+
+bool Process::Stopped() const {
+  if (ended_) return false;
+  std::ifstream file(absl::StrFormat("/proc/%d/stat", pid_));
+  std::string text;
+  std::getline(file, text);
+  const size_t name_end = text.rfind(')');  // "PID (NAME) STATE …"
+  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
+}
+
+std::string ReadSome(int descriptor, size_t limit, bool* end) {
+  std::string bytes(limit, '\0');
+  const ssize_t count = ::read(descriptor, bytes.data(), limit);
+  *end = count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR);
+  bytes.resize(count > 0 ? count : 0);
+  return bytes;
+}
+
+}  // namespace ringwood

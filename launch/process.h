@@ -1,0 +1,72 @@
+// One child process: the leader of its own process group, so that a signal reaches all it started.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "launch/hosts.h"
+
+namespace ringwood {
+
+// How a process ended, as the launcher judges it.
+struct Ending {
+  int code = 0;          // exit code; 128 + signal where a signal ended it
+  int signal = 0;        // 0: it exited by itself
+  bool stopped = false;  // it was found stopped (SIGSTOP) when it was asked to end
+  bool operator==(const Ending&) const = default;
+};
+
+struct ProcessOptions {
+  std::vector<std::string> command;  // looked up on the PATH of `environment`
+  Environment environment;           // the whole of it
+  std::string directory;             // empty: this process's
+  bool feed = false;                 // standard input is a pipe; else /dev/null
+  bool inherit_error = false;        // standard error is ours; else a pipe
+  bool die_with_parent = false;      // the kernel kills it when the thread that spawned it ends
+};
+
+class Process {
+ public:
+  // NotFound or Invalid: the command or the directory cannot be used; the message says which.
+  static StatusOr<std::unique_ptr<Process>> Spawn(const ProcessOptions& options);
+  ~Process();  // kills the group if it still runs
+
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  int input() const { return input_; }  // -1: closed or not a pipe; non-blocking, as the others
+  int output() const { return output_; }
+  int error() const { return error_; }
+  void CloseInput();
+  void CloseOutput();
+  void CloseError();
+
+  void Signal(int signal);  // to the group; nothing after the end
+
+  // Never blocks. True from the moment on that the process has ended; what it left of its group is
+  // killed then.
+  bool Ended();
+  const Ending& ending() const { return ending_; }
+  bool Stopped() const;  // it is in a stop (SIGSTOP, SIGTTOU, …) now
+
+ private:
+  Process() = default;
+
+  pid_t pid_ = -1;
+  int input_ = -1;
+  int output_ = -1;
+  int error_ = -1;
+  bool ended_ = false;
+  Ending ending_;
+};
+
+// Reads what is there, at most `limit` bytes. Empty and *end unset: nothing now. *end: no more
+// comes.
+std::string ReadSome(int descriptor, size_t limit, bool* end);
+
+}  // namespace ringwood

@@ -1,0 +1,100 @@
+#include "launch/remote.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kReadBytes = 64 << 10;
+constexpr size_t kMaxWords = 4096;  // of the remote shell's complaints
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Remote>> Remote::Start(const Reach& reach, const Job& job,
+                                                int first_member) {
+  std::unique_ptr<Remote> remote(new Remote);
+  remote->host_ = job.host;
+  remote->local_ = job.host == "localhost";
+  remote->first_member_ = first_member;
+  remote->members_ = static_cast<int>(job.slots.size());
+  remote->pids_.resize(job.slots.size());
+  ProcessOptions options;
+  if (remote->local_) {
+    options.command = {reach.program};
+  } else {
+    options.command = reach.remote_shell;
+    options.command.push_back(job.host);
+    options.command.push_back(reach.remote_program);
+  }
+  options.command.insert(options.command.end(), {"worker", "-"});
+  options.environment = reach.environment;
+  options.feed = true;
+  remote->command_ = absl::StrJoin(options.command, " ");
+  RW_ASSIGN_OR_RETURN(remote->process_, Process::Spawn(options));
+  remote->pending_ = ToJson(job) + "\n";
+  return remote;
+}
+
+std::vector<Remote::Stream> Remote::Streams(bool read) const {
+  std::vector<Stream> streams;
+  if (!pending_.empty() && process_->input() >= 0) streams.push_back({process_->input(), POLLOUT});
+  if (read && process_->output() >= 0) streams.push_back({process_->output(), POLLIN});
+  if (process_->error() >= 0) streams.push_back({process_->error(), POLLIN});
+  return streams;
+}
+
+Status Remote::Progress(bool read, const std::function<void(const Report&)>& sink) {
+  while (!pending_.empty() && process_->input() >= 0) {
+    const ssize_t count = ::write(process_->input(), pending_.data(), pending_.size());
+    if (count < 0 && errno != EAGAIN && errno != EINTR) process_->CloseInput();
+    if (count <= 0) break;
+    pending_.erase(0, count);
+  }
+  bool end = false;
+  if (process_->error() >= 0) {
+    words_ += ReadSome(process_->error(), kReadBytes, &end);
+    if (words_.size() > kMaxWords) words_.erase(0, words_.size() - kMaxWords);
+    if (end) process_->CloseError();
+  }
+  if (!read || process_->output() < 0) return OkStatus();
+  end = false;
+  const std::string bytes = ReadSome(process_->output(), kReadBytes, &end);
+  const Status status = reader_.Feed(bytes, [&](const Report& report) {
+    if (report.slot >= pids_.size()) return;
+    if (report.kind == ReportKind::kStarted) pids_[report.slot] = std::atoi(report.payload.c_str());
+    if (report.kind == ReportKind::kEnded) pids_[report.slot] = 0;
+    sink(report);
+  });
+  if (!status.ok()) return Annotate(status, absl::StrFormat("host %s (%s)", host_, command_));
+  if (!end) return OkStatus();
+  process_->CloseOutput();
+  return Lost();
+}
+
+Status Remote::Lost() const {
+  std::string said = reader_.foreign() + words_;
+  while (!said.empty() && isspace(static_cast<unsigned char>(said.back()))) said.pop_back();
+  return Unavailable(absl::StrFormat(
+      "the connection to host %s ended (%s)%s", host_, command_,
+      said.empty() ? "; is the host up, and is ringwood installed there?" : ": " + said));
+}
+
+void Remote::Say(const std::string& word) { pending_ += word + "\n"; }
+
+void Remote::Cut() {
+  process_->CloseInput();
+  process_->Signal(SIGKILL);
+  if (!local_) return;
+  for (pid_t pid : pids_) {
+    if (pid > 0) ::kill(-pid, SIGKILL);
+  }
+}
+
+}  // namespace ringwood

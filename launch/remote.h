@@ -1,0 +1,68 @@
+// The launcher's end of one `ringwood worker -`: started directly here, or through the remote
+// shell.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/job.h"
+#include "launch/process.h"
+#include "launch/report.h"
+
+namespace ringwood {
+
+// How a worker is reached.
+struct Reach {
+  std::vector<std::string> remote_shell;  // {"ssh"}, {"ip", "netns", "exec"}
+  std::string program;                    // ringwood, here
+  std::string remote_program;             // ringwood, behind the remote shell
+  Environment environment;                // what the remote shell and local workers inherit
+};
+
+class Remote {
+ public:
+  // One descriptor that the run's poll loop waits for.
+  struct Stream {
+    int descriptor;
+    short events;
+  };
+
+  // Starts it and hands it the job. `first_member`: the run's number of the job's slot 0; the slots
+  // are consecutive.
+  static StatusOr<std::unique_ptr<Remote>> Start(const Reach& reach, const Job& job,
+                                                 int first_member);
+
+  std::vector<Stream> Streams(bool read) const;  // read false: what it prints has to wait
+
+  // Does what can be done without waiting. `sink` gets each report; slots are the job's. An error:
+  // the connection is of no more use, and what ran there must be counted as lost.
+  Status Progress(bool read, const std::function<void(const Report&)>& sink);
+
+  void Say(const std::string& word);  // "stop", "kill"
+  // Ends the connection by force. On this machine also the processes that a dead worker left.
+  void Cut();
+
+  int first_member() const { return first_member_; }
+  int members() const { return members_; }
+  bool local() const { return local_; }
+  const std::string& host() const { return host_; }
+
+ private:
+  Remote() = default;
+  Status Lost() const;
+
+  std::string host_;
+  std::string command_;  // for messages
+  bool local_ = false;
+  int first_member_ = 0;
+  int members_ = 0;
+  std::unique_ptr<Process> process_;
+  ReportReader reader_;
+  std::string pending_;      // words not yet written
+  std::vector<pid_t> pids_;  // of the slots, as reported; 0: ended
+  std::string words_;        // the end of what it wrote to standard error
+};
+
+}  // namespace ringwood

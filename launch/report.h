@@ -1,0 +1,55 @@
+// What `ringwood worker -` tells the launcher, as frames on its standard output:
+//
+//   kind (1 byte) | slot (4, little endian) | length (4, little endian) | payload
+//
+// A login shell may print a greeting before the first frame, so the stream opens with kOpening, and
+// what stands before it is not ours.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+enum class ReportKind : uint8_t {
+  kHello = 'h',    // payload: "ADDRESS PORT", the host's address and a port free there just now
+  kStarted = 's',  // payload: process id
+  kOutput = 'o',   // payload: bytes of standard output
+  kError = 'e',    // payload: bytes of standard error
+  kEnded = 'x',    // payload: "CODE SIGNAL STOPPED"
+  kFailed = 'f',   // the worker itself cannot go on; payload: "CODE MESSAGE" (absl::StatusCode)
+};
+
+struct Report {
+  ReportKind kind = ReportKind::kHello;
+  uint32_t slot = 0;
+  std::string payload;
+};
+
+inline constexpr char kOpening[] = "\nringwood worker 1\n";
+inline constexpr size_t kMaxReportBytes = 64 << 10;
+
+// payload at most kMaxReportBytes.
+std::string Encode(const Report& report);
+
+class ReportReader {
+ public:
+  // Bytes before the opening that are kept to be shown: greetings are short, error texts too.
+  static constexpr size_t kMaxForeign = 4096;
+
+  // Calls `sink` for each whole report. Corrupt: the stream is not a worker's.
+  Status Feed(const std::string& bytes, const std::function<void(const Report&)>& sink);
+
+  // What came before the opening (the remote shell's words).
+  const std::string& foreign() const { return foreign_; }
+
+ private:
+  bool opened_ = false;
+  std::string foreign_;
+  std::string pending_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,97 @@
+#include "launch/run.h"
+
+#include "absl/strings/str_format.h"
+#include "launch/attempt.h"
+
+namespace ringwood {
+namespace {
+
+std::string Count(int number, const std::string& noun) {
+  return absl::StrFormat("%d %s%s", number, noun, number == 1 ? "" : "s");
+}
+
+void PrintFailure(const Attempt& attempt, const Verdict& verdict, Output* output) {
+  if (verdict.culprit < 0) {
+    output->Say("ringwood: " + verdict.reason);
+    return;
+  }
+  const std::string name = attempt.Name(verdict.culprit);
+  output->Say(absl::StrFormat("ringwood: %s failed first: it %s", name, verdict.reason));
+  const std::vector<std::string> tail = output->Tail(verdict.culprit);
+  if (tail.empty()) return;
+  output->Say(absl::StrFormat("ringwood: the end of what %s wrote:", name));
+  for (const std::string& line : tail) output->Say("  | " + line);
+}
+
+}  // namespace
+
+Job ServerJob(const RunOptions& options, int index, const std::string& coordinator) {
+  const RankContext& context = options.context;
+  const std::string& host = options.places[index % options.places.size()].host;
+  Job job;
+  job.host = host;
+  job.network_interface = context.network_interface;
+  job.directory = options.directory;
+  job.command = {host == "localhost" ? options.reach.program : options.reach.remote_program,
+                 "server",
+                 "--listen=:0",
+                 "--host=" + host,
+                 "--servers=" + std::to_string(options.servers),
+                 "--reducer-index=" + std::to_string(index),
+                 absl::StrFormat("--failure-timeout=%g", options.failure_timeout_seconds),
+                 absl::StrFormat("--join-timeout=%g", options.join_timeout_seconds),
+                 "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level)};
+  if (index == 0) job.command.push_back("--store=" + options.store);
+  if (index > 0) job.command.push_back("--coordinator=" + coordinator);
+  if (!context.network_interface.empty()) {
+    job.command.push_back("--network-interface=" + context.network_interface);
+  }
+  job.command.push_back(context.trusted_fabric ? "--trusted-fabric" : "--insecure");
+  job.environment["RINGWOOD_TOKEN"] = context.token;
+  job.slots.push_back({absl::StrFormat("server %d", index), {}});
+  return job;
+}
+
+Job RankJob(const RunOptions& options, const Place& place) {
+  Job job;
+  job.host = place.host;
+  job.network_interface = options.context.network_interface;
+  job.directory = options.directory;
+  job.command = options.command;
+  job.environment = options.environment;
+  for (int local = 0; local < place.count; ++local) {
+    job.slots.push_back({absl::StrFormat("rank %d", place.first_rank + local),
+                         RankEnvironment(options.context, place, local)});
+  }
+  return job;
+}
+
+int RunJob(const RunOptions& options) {
+  SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE};
+  Output output({1, 2, options.output_prefix});
+  const TimePoint start = Now();
+  RunOptions now = options;
+  for (int restart = 0;; ++restart) {
+    now.context.restart = restart;
+    now.context.resume = options.context.resume || restart > 0;
+    Attempt attempt(now, &signals, &output);
+    const Verdict verdict = attempt.Run();
+    if (verdict.exit_code != kExitOk) PrintFailure(attempt, verdict, &output);
+    const bool again = verdict.restart_helps && restart < options.max_restarts;
+    if (again) {
+      output.Say(absl::StrFormat("ringwood: restarting all from the newest checkpoint (%d of %d)",
+                                 restart + 1, options.max_restarts));
+      continue;
+    }
+    output.Say(absl::StrFormat(
+        "ringwood: %s on %s %s after %.1f s, %s", Count(options.ranks(), "rank"),
+        Count(static_cast<int>(options.places.size()), "host"),
+        verdict.exit_code == kExitOk ? "finished"
+                                     : "ended with exit code " + std::to_string(verdict.exit_code),
+        ToSeconds(Now() - start), Count(restart, "restart")));
+    attempt.FlushOutput();
+    return verdict.exit_code;
+  }
+}
+
+}  // namespace ringwood

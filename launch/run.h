@@ -1,0 +1,48 @@
+// `ringwood run`: starts the servers and the ranks, watches them, restarts them, ends them. The
+// decisions are the supervisor's; this is its poll loop.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launch/hosts.h"
+#include "launch/job.h"
+#include "launch/output.h"
+#include "launch/remote.h"
+#include "launch/signals.h"
+#include "launch/supervisor.h"
+
+namespace ringwood {
+
+struct RunOptions {
+  std::vector<Place> places;  // at least one
+  std::vector<std::string> command;
+  std::string directory;  // the ranks start there
+  Reach reach;
+  int servers = 1;  // 0: only launch
+  std::string store;
+  double failure_timeout_seconds = 5;
+  double join_timeout_seconds = 120;
+  int max_restarts = 0;
+  std::string output_prefix;
+  Environment environment;  // of every rank, on top of what it inherits
+  RankContext context;      // coordinator and master are filled in as they become known
+
+  int ranks() const { return places.back().first_rank + places.back().count; }
+};
+
+// The server's one line that the launcher reads: kListening + "HOST:PORT\n".
+inline constexpr char kListening[] = "ringwood server listening on ";
+
+// The job of server `index`; coordinator empty for index 0.
+Job ServerJob(const RunOptions& options, int index, const std::string& coordinator);
+
+// The job of one host's ranks.
+Job RankJob(const RunOptions& options, const Place& place);
+
+// All attempts of a job. Blocks until everything it started has ended; the exit code.
+int RunJob(const RunOptions& options);
+
+}  // namespace ringwood

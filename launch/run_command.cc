@@ -1,0 +1,245 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/random.h"
+#include "launch/command.h"
+#include "launch/run.h"
+#include "launch/supervisor.h"
+
+namespace ringwood {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxHostFile = 4 << 20;  // beyond it, it is not a hostfile
+
+struct Flags {
+  int ranks = 0;
+  std::string hosts, host_file;
+  std::string rsh = "ssh";
+  std::string remote_program;
+  std::vector<std::string> exports;
+  bool no_server = false, dry_run = false, resume = false;
+  RunOptions run;
+};
+
+StatusOr<std::vector<Host>> ReadHosts(const Flags& flags) {
+  if (!flags.hosts.empty() && !flags.host_file.empty()) {
+    return Invalid("both -H and --hostfile name the hosts; give one of them");
+  }
+  if (!flags.hosts.empty()) return ParseHosts(flags.hosts);
+  if (flags.host_file.empty()) return std::vector<Host>{{"localhost", 0}};
+  std::ifstream file(flags.host_file);
+  std::string text(kMaxHostFile, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.gcount() == 0) {
+    return NotFound(absl::StrFormat("--hostfile: cannot read %s, or it is empty", flags.host_file));
+  }
+  text.resize(file.gcount());
+  return ParseHostFile(text, flags.host_file);
+}
+
+std::string HexToken() {
+  return absl::StrFormat("%016x%016x%016x%016x", Unpredictable(), Unpredictable(), Unpredictable(),
+                         Unpredictable());
+}
+
+Status CheckNetwork(const RunOptions& run) {
+  const std::string& card = run.context.network_interface;
+  const bool loopback = card.empty() || card == "lo" || card == "=lo";
+  if (run.places.size() > 1 && loopback) {
+    return Invalid(
+        "more than one host needs --network-interface IF, the card that joins them, and "
+        "--trusted-fabric");
+  }
+  if (!loopback && !run.context.trusted_fabric) {
+    return Denied(absl::StrFormat(
+        "--network-interface %s is not loopback: the data plane has no encryption. Say "
+        "--trusted-fabric if only this job's hosts can reach that network",
+        card));
+  }
+  return OkStatus();
+}
+
+Status CheckNumbers(const Flags& flags) {
+  const RunOptions& run = flags.run;
+  if (run.failure_timeout_seconds <= 0) return Invalid("--failure-timeout must be above 0 seconds");
+  if (run.join_timeout_seconds <= 0) return Invalid("--join-timeout must be above 0 seconds");
+  if (run.max_restarts < 0) return Invalid("--max-restarts must be 0 or more");
+  if (run.context.checkpoint_every < 0) return Invalid("--checkpoint-every must be 0 or more");
+  if (!flags.no_server && (run.servers < 1 || run.servers > kMaxRanks)) {
+    return Invalid(absl::StrFormat("--servers must be 1 to %d", kMaxRanks));
+  }
+  if (flags.resume && run.store.empty() && !flags.no_server) {
+    return Invalid("--resume needs --store DIR, the directory of the run to continue");
+  }
+  return OkStatus();
+}
+
+Status Complete(const CommandContext& context, Flags* flags) {
+  if (context.trailing.empty()) {
+    return Invalid(
+        "no command to run; write it last, after --: ringwood run -np 4 -- python train.py");
+  }
+  RW_RETURN_IF_ERROR(CheckNumbers(*flags));
+  RunOptions& run = flags->run;
+  run.command = context.trailing;
+  run.directory = context.directory;
+  RW_ASSIGN_OR_RETURN(const std::vector<Host> hosts, ReadHosts(*flags));
+  if (flags->ranks == 0 && flags->hosts.empty() && flags->host_file.empty()) {
+    return Invalid("how many ranks? Give -np N, or hosts with their slots (-H h1:4,h2:4)");
+  }
+  RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, flags->ranks));
+  RW_RETURN_IF_ERROR(CheckNetwork(run));
+  std::istringstream words(flags->rsh);
+  for (std::string word; words >> word;) run.reach.remote_shell.push_back(word);
+  if (run.reach.remote_shell.empty()) return Invalid("--rsh is empty; give a command such as ssh");
+  run.reach.program = context.program;
+  run.reach.remote_program =
+      flags->remote_program.empty() ? context.program : flags->remote_program;
+  run.reach.environment = context.environment;
+  run.context.world = run.ranks();
+  run.context.resume = flags->resume;
+  run.context.token = HexToken();
+  if (flags->no_server) run.servers = 0;
+  if (!run.context.report.empty()) run.context.report = fs::absolute(run.context.report);
+  if (!run.store.empty()) run.store = fs::absolute(run.store);
+  return OkStatus();
+}
+
+// Names that the ranks get on top of what they inherit; "NAME" alone takes the launcher's value.
+StatusOr<Environment> Exports(const CommandContext& context, const Flags& flags) {
+  Environment result;
+  if (!context.environment.count("PYTHONUNBUFFERED")) result["PYTHONUNBUFFERED"] = "1";
+  for (const std::string& text : flags.exports) {
+    const size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    const auto found = context.environment.find(name);
+    if (name.empty() || (equals == std::string::npos && found == context.environment.end())) {
+      return Invalid(absl::StrFormat("-x %s: no such variable here; write -x NAME=VALUE", text));
+    }
+    result[name] = equals == std::string::npos ? found->second : text.substr(equals + 1);
+  }
+  return result;
+}
+
+void PrintPlan(const RunOptions& run) {
+  std::printf("servers: %d%s\n", run.servers,
+              run.servers > 0 ? (", the first on host " + run.places[0].host).c_str() : "");
+  if (run.servers > 0)
+    std::printf("store: %s\n", run.store.empty() ? "temporary" : run.store.c_str());
+  for (const Place& place : run.places) {
+    std::printf("host %s: ranks %d..%d", place.host.c_str(), place.first_rank,
+                place.first_rank + place.count - 1);
+    if (place.host != "localhost") {
+      std::printf(" by %s %s %s worker -", absl::StrJoin(run.reach.remote_shell, " ").c_str(),
+                  place.host.c_str(), run.reach.remote_program.c_str());
+    }
+    std::printf("\n");
+  }
+  std::printf("command: %s\n", absl::StrJoin(run.command, " ").c_str());
+}
+
+StatusOr<std::string> TemporaryStore(const CommandContext& context) {
+  const auto found = context.environment.find("TMPDIR");
+  std::string path =
+      (found == context.environment.end() ? "/tmp" : found->second) + "/ringwood-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) {
+    return Invalid(absl::StrFormat("cannot make a temporary store %s; give --store DIR", path));
+  }
+  return path;
+}
+
+Status Execute(CommandContext* context, Flags* flags) {
+  RW_RETURN_IF_ERROR(Complete(*context, flags));
+  RW_ASSIGN_OR_RETURN(flags->run.environment, Exports(*context, *flags));
+  if (flags->dry_run) {
+    PrintPlan(flags->run);
+    return OkStatus();
+  }
+  std::string temporary;
+  if (flags->run.store.empty() && flags->run.servers > 0) {
+    RW_ASSIGN_OR_RETURN(temporary, TemporaryStore(*context));
+    flags->run.store = temporary;
+  }
+  context->exit_code = RunJob(flags->run);
+  std::error_code ignored;  // another program may hold a file there: nothing to do about it
+  if (!temporary.empty()) fs::remove_all(temporary, ignored);
+  return OkStatus();
+}
+
+void AddHostFlags(CLI::App* command, Flags* flags) {
+  command->add_option("-n,--num-proc", flags->ranks, "Ranks in all (also -np)");
+  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4 (localhost: this machine)");
+  command->add_option("--hostfile", flags->host_file, "File of lines \"NAME slots=N\"");
+  command->add_option("--rsh", flags->rsh, "Remote shell, called as RSH HOST ringwood worker -")
+      ->capture_default_str();
+  command->add_option("--remote-program", flags->remote_program,
+                      "ringwood on the other hosts (default: this program's path)");
+  command
+      ->add_option("-x,--export", flags->exports, "Give the ranks NAME or NAME=VALUE (repeatable)")
+      ->take_all();
+  RankContext& context = flags->run.context;
+  command
+      ->add_option("--network-interface", context.network_interface,
+                   "Card of the data and control planes (default: loopback)")
+      ->envname("RINGWOOD_NETWORK_INTERFACE");
+  command
+      ->add_flag("--trusted-fabric", context.trusted_fabric,
+                 "Only this job's hosts can reach that network")
+      ->envname("RINGWOOD_TRUSTED_FABRIC");
+}
+
+void AddJobFlags(CLI::App* command, Flags* flags) {
+  RunOptions& run = flags->run;
+  command->add_option("--servers", run.servers, "Server processes (reducers of the sparse tree)")
+      ->capture_default_str();
+  command->add_option("--store", run.store, "Directory of the checkpoints (default: temporary)");
+  command->add_flag("--resume", flags->resume, "Continue from the newest checkpoint in --store");
+  command->add_option("--max-restarts", run.max_restarts, "Restarts of all after a failure")
+      ->capture_default_str();
+  command->add_option("--checkpoint-every", run.context.checkpoint_every,
+                      "Steps between checkpoints");
+  command->add_option("--report", run.context.report, "JSON file that rank 0 writes at the end");
+  command
+      ->add_option("--failure-timeout", run.failure_timeout_seconds,
+                   "Seconds of silence after which a process is dead")
+      ->capture_default_str();
+  command
+      ->add_option("--join-timeout", run.join_timeout_seconds, "Seconds to wait for all to start")
+      ->capture_default_str();
+  command->add_option("--planner", run.context.planner, "hybrid, exact, wfbp, …")
+      ->envname("RINGWOOD_PLANNER");
+  command->add_option("--output-filename", run.output_prefix,
+                      "Also write every process's output to PREFIX.rankN.log");
+  command->add_option("--log-level", run.context.log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->envname("RINGWOOD_LOG_LEVEL");
+  command->add_flag("--dry-run", flags->dry_run, "Say what would run where, and end");
+  command->add_flag("--no-server", flags->no_server,
+                    "Only launch; RINGWOOD_COORDINATOR is given by you");
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, CommandContext* context) {
+  CLI::App* command = app.add_subcommand("run", "Run a command as the ranks of a job");
+  command->footer("Example: ringwood run -np 4 -- python train.py");
+  auto flags = std::make_shared<Flags>();
+  AddHostFlags(command, flags.get());
+  AddJobFlags(command, flags.get());
+  command->callback([context, flags] {
+    const Status status = Execute(context, flags.get());
+    if (!status.ok()) FailCommand(context, status);
+  });
+}
+
+}  // namespace ringwood

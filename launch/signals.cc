@@ -1,0 +1,30 @@
+#include "launch/signals.h"
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/check.h"
+
+namespace ringwood {
+
+SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int signal : signals) sigaddset(&set, signal);
+  RW_CHECK(::pthread_sigmask(SIG_BLOCK, &set, &before_) == 0);
+  descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  RW_CHECK(descriptor_ >= 0);
+}
+
+SignalDescriptor::~SignalDescriptor() {
+  ::close(descriptor_);
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+int SignalDescriptor::Next() {
+  signalfd_siginfo info;
+  return ::read(descriptor_, &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo)
+                                                                  : 0;
+}
+
+}  // namespace ringwood

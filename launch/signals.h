@@ -1,0 +1,27 @@
+// Signals as a descriptor that poll() sees, instead of handlers that interrupt.
+#pragma once
+
+#include <csignal>
+#include <initializer_list>
+
+namespace ringwood {
+
+// Blocks `signals` for the thread (and so for a process without threads) while it lives; children
+// unblock them before exec (process.cc).
+class SignalDescriptor {
+ public:
+  explicit SignalDescriptor(std::initializer_list<int> signals);
+  ~SignalDescriptor();
+
+  SignalDescriptor(const SignalDescriptor&) = delete;
+  SignalDescriptor& operator=(const SignalDescriptor&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  int Next();  // the next signal that came, 0: none. Never blocks.
+
+ private:
+  sigset_t before_;
+  int descriptor_ = -1;
+};
+
+}  // namespace ringwood

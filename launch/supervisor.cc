@@ -1,0 +1,233 @@
+#include "launch/supervisor.h"
+
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kGraceSeconds = 2;   // beyond the failure timeout, for last words
+constexpr double kStopSeconds = 3;    // between SIGTERM and SIGKILL
+constexpr double kServerSeconds = 5;  // a server writes what it holds before it ends
+constexpr double kKillSeconds = 3;    // SIGKILL needs no time; the way to the host may
+
+void Append(std::vector<Action>* actions, const std::vector<Action>& more) {
+  actions->insert(actions->end(), more.begin(), more.end());
+}
+
+}  // namespace
+
+int ExitCodeOf(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return kExitOk;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotFound:
+    case StatusCode::kAlreadyExists:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kUnauthenticated:
+      return kExitConfiguration;
+    default:
+      return kExitRestart;
+  }
+}
+
+std::string Describe(const Ending& ending) {
+  if (ending.stopped) return "was stopped (SIGSTOP) and did not come back";
+  if (ending.signal != 0) {
+    const char* name = ::sigabbrev_np(ending.signal);
+    return absl::StrFormat("was killed by signal %d (SIG%s)", ending.signal,
+                           name == nullptr ? "?" : name);
+  }
+  return absl::StrFormat("exited with code %d", ending.code);
+}
+
+Supervisor::Supervisor(const SupervisorOptions& options)
+    : options_(options), members_(options.servers + options.ranks, State::kAbsent) {}
+
+std::vector<Action> Supervisor::Begin(TimePoint now) {
+  return Enter(options_.servers > 0 ? Phase::kServer : Phase::kRanks, now);
+}
+
+std::vector<Action> Supervisor::Ready(int member, TimePoint now) {
+  if (members_[member] == State::kAlive) members_[member] = State::kReady;
+  return Advance(now);
+}
+
+std::vector<Action> Supervisor::Ended(int member, const Ending& ending, TimePoint now) {
+  if (members_[member] == State::kEnded) return {};
+  members_[member] = State::kEnded;
+  const bool server = member < options_.servers;
+  const bool ours = phase_ >= Phase::kStopping;  // the answer to a signal of ours
+  const bool failed = ending.stopped || (!ours && (server || ending.code != 0));
+  if (failed) failures_.push_back({member, ending});
+  if (failed && !ours) return Fail(now);
+  return Advance(now);
+}
+
+std::vector<Action> Supervisor::Broke(const Status& status, TimePoint now) {
+  if (broken_.ok() && phase_ < Phase::kStopping) {
+    broken_ = status;
+    broken_first_ = failures_.empty();
+  }
+  return Fail(now);
+}
+
+std::vector<Action> Supervisor::Interrupt(TimePoint now) {
+  if (done()) return {};
+  if (++interrupts_ == 1) {
+    return phase_ < Phase::kStopping ? Enter(Phase::kStopping, now) : std::vector<Action>();
+  }
+  std::vector<Action> actions = {Action::kKillServers};
+  Append(&actions, Enter(Phase::kKilling, now));
+  return actions;
+}
+
+std::vector<Action> Supervisor::Tick(TimePoint now) {
+  if (now < deadline_) return {};
+  switch (phase_) {
+    case Phase::kServer:
+    case Phase::kReducers:
+      return Broke(
+          TimedOut(absl::StrFormat("the servers were not ready within %g s (--join-timeout)",
+                                   options_.join_timeout_seconds)),
+          now);
+    case Phase::kRanks:
+      return {};
+    case Phase::kGrace:
+      return Enter(Phase::kStopping, now);
+    case Phase::kStopping:
+      return Enter(Phase::kKilling, now);
+    case Phase::kServerStop:
+      return Enter(Phase::kServerKill, now);
+    case Phase::kKilling:
+    case Phase::kServerKill:
+      std::fill(members_.begin(), members_.end(), State::kEnded);
+      phase_ = Phase::kDone;
+      return {Action::kAbandon};
+    case Phase::kDone:
+      return {};
+  }
+  return {};
+}
+
+std::vector<Action> Supervisor::Enter(Phase phase, TimePoint now) {
+  phase_ = phase;
+  auto within = [&](double seconds) { deadline_ = now + Seconds(seconds); };
+  std::vector<Action> actions;
+  switch (phase) {
+    case Phase::kServer:
+      within(options_.join_timeout_seconds);
+      Start(0, 1);
+      return {Action::kStartServer};
+    case Phase::kReducers:
+      within(options_.join_timeout_seconds);
+      Start(1, options_.servers);
+      return {Action::kStartReducers};
+    case Phase::kRanks:
+      deadline_ = TimePoint::max();
+      Start(options_.servers, static_cast<int>(members_.size()));
+      return {Action::kStartRanks};
+    case Phase::kGrace:
+      within(options_.failure_timeout_seconds + kGraceSeconds);
+      break;
+    case Phase::kStopping:
+      within(kStopSeconds);
+      actions = {Action::kStopRanks};
+      break;
+    case Phase::kKilling:
+      within(kKillSeconds);
+      actions = {Action::kKillRanks};
+      break;
+    case Phase::kServerStop:
+      within(kServerSeconds);
+      actions = {Action::kStopServers};
+      break;
+    case Phase::kServerKill:
+      within(kKillSeconds);
+      actions = {Action::kKillServers};
+      break;
+    case Phase::kDone:
+      deadline_ = TimePoint::max();
+      return {};
+  }
+  Append(&actions, Advance(now));
+  return actions;
+}
+
+std::vector<Action> Supervisor::Advance(TimePoint now) {
+  switch (phase_) {
+    case Phase::kServer:
+      if (members_[0] != State::kReady) return {};
+      return Enter(options_.servers > 1 ? Phase::kReducers : Phase::kRanks, now);
+    case Phase::kReducers:
+      if (Any(1, options_.servers, State::kAlive)) return {};
+      return Enter(Phase::kRanks, now);
+    case Phase::kRanks:
+    case Phase::kGrace:
+    case Phase::kStopping:
+    case Phase::kKilling:
+      return RanksGone() ? Enter(Phase::kServerStop, now) : std::vector<Action>();
+    case Phase::kServerStop:
+    case Phase::kServerKill:
+      return ServersGone() ? Enter(Phase::kDone, now) : std::vector<Action>();
+    case Phase::kDone:
+      return {};
+  }
+  return {};
+}
+
+std::vector<Action> Supervisor::Fail(TimePoint now) {
+  if (phase_ >= Phase::kGrace) return Advance(now);
+  return Enter(phase_ == Phase::kRanks ? Phase::kGrace : Phase::kServerStop, now);
+}
+
+void Supervisor::Start(int first, int end) {
+  for (int member = first; member < end; ++member) {
+    if (members_[member] == State::kAbsent) members_[member] = State::kAlive;
+  }
+}
+
+bool Supervisor::Any(int first, int end, State state) const {
+  for (int member = first; member < end; ++member) {
+    if (members_[member] == state) return true;
+  }
+  return false;
+}
+
+bool Supervisor::RanksGone() const {
+  return !Any(options_.servers, static_cast<int>(members_.size()), State::kAlive);
+}
+
+bool Supervisor::ServersGone() const {
+  return !Any(0, options_.servers, State::kAlive) && !Any(0, options_.servers, State::kReady);
+}
+
+Verdict Supervisor::Judge() const {
+  if (interrupts_ > 0) return {kExitInterrupted, false, -1, "interrupted"};
+  if (broken_first_ || (!broken_.ok() && failures_.empty())) {
+    const int code = ExitCodeOf(broken_);
+    return {code, code == kExitRestart, -1, Message(broken_)};
+  }
+  const Failure* first = nullptr;  // of those that do not only say that somebody else failed (75)
+  const Failure* stopped = nullptr;
+  const Failure* configuration = nullptr;
+  for (const Failure& failure : failures_) {
+    if (failure.ending.stopped && stopped == nullptr) stopped = &failure;
+    if (failure.ending.code == kExitConfiguration && configuration == nullptr) {
+      configuration = &failure;
+    }
+    if (failure.ending.code != kExitRestart && first == nullptr) first = &failure;
+  }
+  if (configuration != nullptr) {
+    return {kExitConfiguration, false, configuration->member, Describe(configuration->ending)};
+  }
+  if (stopped != nullptr) first = stopped;
+  if (first == nullptr && !failures_.empty()) first = &failures_[0];
+  if (first == nullptr) return {};
+  return {kExitRestart, true, first->member, Describe(first->ending)};
+}
+
+}  // namespace ringwood

@@ -1,0 +1,111 @@
+// What to do when a process of the job is ready, ends, hangs, or the person presses Ctrl-C. Pure:
+// events and the time come in, actions come out; run.cc carries them out.
+//
+//   servers ──► reducers ──► ranks ──► (grace) ──► stopping ──► killing ──► server stop ──► done
+//
+// One failure ends the attempt. The other ranks get the failure timeout (and a little) to stop by
+// themselves, with the coordinator's error in their output; then SIGTERM, then SIGKILL. The servers
+// end last, so that the ranks' last words reach them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "launch/process.h"
+
+namespace ringwood {
+
+// Exit codes of `ringwood run` (sysexits.h: EX_TEMPFAIL, EX_CONFIG; and the shell's for SIGINT).
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitRestart = 75;
+inline constexpr int kExitConfiguration = 78;
+inline constexpr int kExitInterrupted = 130;
+
+// 78 for what no restart can mend (bad input, wrong state, security), else 75.
+int ExitCodeOf(const Status& status);
+
+struct SupervisorOptions {
+  int servers = 1;  // 0: nothing but ranks
+  int ranks = 1;
+  double failure_timeout_seconds = 5;
+  double join_timeout_seconds = 120;
+};
+
+// Members are numbered: servers first, then ranks.
+enum class Action {
+  kStartServer,    // member 0, which coordinates
+  kStartReducers,  // members 1..servers-1
+  kStartRanks,
+  kStopRanks,  // SIGTERM
+  kKillRanks,  // SIGKILL
+  kStopServers,
+  kKillServers,
+  kAbandon,  // someone does not even end by SIGKILL, or cannot be reached: cut the connection
+};
+
+// How the attempt ended.
+struct Verdict {
+  int exit_code = kExitOk;
+  bool restart_helps = false;
+  int culprit = -1;    // the member that failed first; -1: none, or none in particular
+  std::string reason;  // "exited with code 1"; with a culprit it follows the culprit's name
+};
+
+class Supervisor {
+ public:
+  explicit Supervisor(const SupervisorOptions& options);
+
+  std::vector<Action> Begin(TimePoint now);
+  std::vector<Action> Ready(int member, TimePoint now);  // a server listens
+  std::vector<Action> Ended(int member, const Ending& ending, TimePoint now);
+  // Something that is not one member's end: a host that cannot be reached, a command not found.
+  std::vector<Action> Broke(const Status& status, TimePoint now);
+  std::vector<Action> Interrupt(TimePoint now);
+  std::vector<Action> Tick(TimePoint now);  // call when deadline() has come
+
+  TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
+  bool done() const { return phase_ == Phase::kDone; }
+  Verdict Judge() const;  // once done
+
+ private:
+  enum class Phase {
+    kServer,
+    kReducers,
+    kRanks,
+    kGrace,
+    kStopping,
+    kKilling,
+    kServerStop,
+    kServerKill,
+    kDone
+  };
+  enum class State { kAbsent, kAlive, kReady, kEnded };
+  struct Failure {
+    int member;
+    Ending ending;
+  };
+
+  std::vector<Action> Enter(Phase phase, TimePoint now);
+  std::vector<Action> Advance(TimePoint now);  // leaves phases whose work is done
+  std::vector<Action> Fail(TimePoint now);
+  void Start(int first, int end);
+  bool Any(int first, int end, State state) const;
+  bool RanksGone() const;
+  bool ServersGone() const;
+
+  const SupervisorOptions options_;
+  Phase phase_ = Phase::kServer;
+  TimePoint deadline_ = TimePoint::max();
+  std::vector<State> members_;
+  std::vector<Failure> failures_;  // in order, before the first signal of ours (and stopped ones)
+  Status broken_;                  // the first
+  bool broken_first_ = false;      // before any member's failure: those are its consequences
+  int interrupts_ = 0;
+};
+
+// "was killed by signal 9 (SIGKILL)" | "exited with code 1" | …
+std::string Describe(const Ending& ending);
+
+}  // namespace ringwood

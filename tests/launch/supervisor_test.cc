@@ -1,0 +1,210 @@
+// Stories in one line each: an event at a second, and what must be done then.
+#include "launch/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringwood {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr Ending kGood{0, 0, false};
+constexpr Ending kBug{1, 0, false};
+constexpr Ending kPeerDied{75, 0, false};
+constexpr Ending kBadInput{78, 0, false};
+constexpr Ending kKilled{137, 9, false};
+constexpr Ending kTermed{143, 15, false};
+
+TimePoint At(double seconds) { return TimePoint() + Seconds(seconds); }
+
+// Two servers (members 0, 1) and three ranks (2, 3, 4), running.
+Supervisor Running() {
+  Supervisor supervisor({2, 3, 5, 120});
+  EXPECT_THAT(supervisor.Begin(At(0)), ElementsAre(Action::kStartServer));
+  EXPECT_THAT(supervisor.Ready(0, At(1)), ElementsAre(Action::kStartReducers));
+  EXPECT_THAT(supervisor.Ready(1, At(2)), ElementsAre(Action::kStartRanks));
+  return supervisor;
+}
+
+void EndServers(Supervisor* supervisor, double at) {
+  supervisor->Ended(0, kGood, At(at));
+  supervisor->Ended(1, kGood, At(at));
+  EXPECT_TRUE(supervisor->done());
+}
+
+TEST(Supervisor, AGoodRunStopsTheServersLast) {
+  Supervisor supervisor = Running();
+  EXPECT_EQ(supervisor.deadline(), TimePoint::max()) << "training may take days";
+  EXPECT_THAT(supervisor.Ended(2, kGood, At(3)), IsEmpty());
+  EXPECT_THAT(supervisor.Ended(3, kGood, At(3)), IsEmpty());
+  EXPECT_THAT(supervisor.Ended(4, kGood, At(4)), ElementsAre(Action::kStopServers));
+  EndServers(&supervisor, 5);
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitOk);
+}
+
+TEST(Supervisor, AFailureGivesTheOthersTimeThenStopsThenKills) {
+  Supervisor supervisor = Running();
+  EXPECT_THAT(supervisor.Ended(3, kKilled, At(10)), IsEmpty());
+  EXPECT_THAT(supervisor.Tick(At(16.9)), IsEmpty());
+  EXPECT_THAT(supervisor.Tick(At(17)), ElementsAre(Action::kStopRanks));
+  EXPECT_THAT(supervisor.Ended(2, kTermed, At(17.1)), IsEmpty());
+  EXPECT_THAT(supervisor.Tick(At(20)), ElementsAre(Action::kKillRanks));
+  EXPECT_THAT(supervisor.Ended(4, kKilled, At(20.1)), ElementsAre(Action::kStopServers));
+  EXPECT_THAT(supervisor.Tick(At(25.1)), ElementsAre(Action::kKillServers));
+  EndServers(&supervisor, 26);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
+  EXPECT_TRUE(verdict.restart_helps);
+  EXPECT_EQ(verdict.culprit, 3);
+  EXPECT_THAT(verdict.reason, HasSubstr("SIGKILL"));
+}
+
+TEST(Supervisor, NobodyToWaitForEndsAtOnce) {
+  Supervisor supervisor = Running();
+  supervisor.Ended(2, kBug, At(10));
+  supervisor.Ended(3, kPeerDied, At(10.1));
+  EXPECT_THAT(supervisor.Ended(4, kPeerDied, At(10.2)), ElementsAre(Action::kStopServers));
+  EndServers(&supervisor, 11);
+  EXPECT_EQ(supervisor.Judge().culprit, 2);
+}
+
+TEST(Supervisor, ARankThatOnlySaysThatAPeerDiedIsNotTheCulprit) {
+  Supervisor supervisor = Running();
+  supervisor.Ended(2, kPeerDied, At(10));
+  supervisor.Ended(4, kBug, At(10.1));
+  supervisor.Ended(3, kPeerDied, At(10.2));
+  EndServers(&supervisor, 11);
+  EXPECT_EQ(supervisor.Judge().culprit, 4);
+}
+
+TEST(Supervisor, AStoppedRankIsTheCulpritAndIsKilled) {
+  Supervisor supervisor = Running();
+  supervisor.Ended(2, kBug, At(10));
+  supervisor.Ended(3, kBug, At(10.1));
+  EXPECT_THAT(supervisor.Tick(At(17)), ElementsAre(Action::kStopRanks));
+  EXPECT_THAT(supervisor.Tick(At(20)), ElementsAre(Action::kKillRanks));
+  supervisor.Ended(4, {137, 9, true}, At(20.1));
+  EndServers(&supervisor, 21);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.culprit, 4);
+  EXPECT_THAT(verdict.reason, HasSubstr("stopped"));
+}
+
+TEST(Supervisor, BadInputIsNeverRestarted) {
+  Supervisor supervisor = Running();
+  supervisor.Ended(2, kPeerDied, At(10));
+  supervisor.Ended(3, kBadInput, At(10.1));
+  supervisor.Ended(4, kPeerDied, At(10.2));
+  EndServers(&supervisor, 11);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitConfiguration);
+  EXPECT_FALSE(verdict.restart_helps);
+  EXPECT_EQ(verdict.culprit, 3);
+}
+
+TEST(Supervisor, ADeadServerIsAFailureEvenWithCodeZero) {
+  for (const Ending& ending : {kGood, kKilled}) {
+    Supervisor supervisor = Running();
+    EXPECT_THAT(supervisor.Ended(1, ending, At(10)), IsEmpty());
+    for (int rank : {2, 3, 4}) supervisor.Ended(rank, kPeerDied, At(11));
+    supervisor.Ended(0, kGood, At(12));
+    ASSERT_TRUE(supervisor.done());
+    EXPECT_EQ(supervisor.Judge().culprit, 1);
+    EXPECT_EQ(supervisor.Judge().exit_code, kExitRestart);
+  }
+}
+
+TEST(Supervisor, AServerThatRefusesItsConfigurationEndsTheRunBeforeAnyRank) {
+  Supervisor supervisor({1, 3, 5, 120});
+  supervisor.Begin(At(0));
+  supervisor.Ended(0, kBadInput, At(0.1));
+  ASSERT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitConfiguration);
+}
+
+TEST(Supervisor, AServerThatIsNeverReadyEndsTheRun) {
+  Supervisor supervisor({1, 3, 5, 120});
+  supervisor.Begin(At(0));
+  EXPECT_THAT(supervisor.Tick(At(119)), IsEmpty());
+  EXPECT_THAT(supervisor.Tick(At(120)), ElementsAre(Action::kStopServers));
+  EXPECT_THAT(supervisor.Tick(At(125)), ElementsAre(Action::kKillServers));
+  EXPECT_THAT(supervisor.Tick(At(128)), ElementsAre(Action::kAbandon));
+  ASSERT_TRUE(supervisor.done());
+  EXPECT_THAT(supervisor.Judge().reason, HasSubstr("--join-timeout"));
+}
+
+TEST(Supervisor, CtrlCStopsRanksThenServers) {
+  Supervisor supervisor = Running();
+  EXPECT_THAT(supervisor.Interrupt(At(10)), ElementsAre(Action::kStopRanks));
+  supervisor.Ended(2, kTermed, At(10.1));
+  supervisor.Ended(3, kTermed, At(10.1));
+  EXPECT_THAT(supervisor.Ended(4, kTermed, At(10.2)), ElementsAre(Action::kStopServers));
+  EndServers(&supervisor, 11);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitInterrupted);
+  EXPECT_FALSE(verdict.restart_helps);
+}
+
+TEST(Supervisor, TheSecondCtrlCKills) {
+  Supervisor supervisor = Running();
+  supervisor.Interrupt(At(10));
+  EXPECT_THAT(supervisor.Interrupt(At(10.5)),
+              ElementsAre(Action::kKillServers, Action::kKillRanks));
+}
+
+TEST(Supervisor, ACtrlCBeforeTheRanksEndsToo) {
+  Supervisor supervisor({1, 3, 5, 120});
+  supervisor.Begin(At(0));
+  EXPECT_THAT(supervisor.Interrupt(At(1)), ElementsAre(Action::kStopRanks, Action::kStopServers));
+  supervisor.Ended(0, kTermed, At(1.1));
+  ASSERT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitInterrupted);
+}
+
+TEST(Supervisor, AMissingCommandIsConfigurationAndItsConsequencesAreNot) {
+  Supervisor supervisor = Running();
+  supervisor.Broke(NotFound("cannot start \"pyton\""), At(3));
+  for (int rank : {2, 3, 4}) supervisor.Ended(rank, kKilled, At(3.1));
+  EndServers(&supervisor, 4);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitConfiguration);
+  EXPECT_THAT(verdict.reason, HasSubstr("pyton"));
+}
+
+// Whatever happens, in whatever order, the attempt ends once time passes.
+TEST(Supervisor, EveryStoryEnds) {
+  for (int story = 0; story < 4096; ++story) {
+    Supervisor supervisor({1, 2, 5, 120});
+    supervisor.Begin(At(0));
+    double now = 0;
+    for (int digits = story, i = 0; i < 6; ++i, digits /= 4) {
+      now += 0.5;
+      switch (digits % 4) {
+        case 0:
+          supervisor.Ready(0, At(now));
+          break;
+        case 1:
+          supervisor.Ended(1 + i % 2, i % 3 == 0 ? kGood : kBug, At(now));
+          break;
+        case 2:
+          supervisor.Interrupt(At(now));
+          break;
+        case 3:
+          supervisor.Broke(Unavailable("a host is gone"), At(now));
+          break;
+      }
+    }
+    if (supervisor.deadline() == TimePoint::max() && !supervisor.done()) {
+      supervisor.Ended(1, kGood, At(now));  // training: it ends when the ranks do
+      supervisor.Ended(2, kGood, At(now));
+    }
+    for (int i = 0; i < 5 && !supervisor.done(); ++i) supervisor.Tick(At(now += 200));
+    EXPECT_TRUE(supervisor.done()) << story;
+  }
+}
+
+}  // namespace
+}  // namespace ringwood
