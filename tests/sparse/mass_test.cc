@@ -1,0 +1,285 @@
+// The whole sparse engine together: P workers, reducers, a network that reorders; nothing is lost.
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "sparse/climb.h"
+#include "sparse/merge.h"
+#include "sparse/reducer.h"
+#include "sparse/select.h"
+#include "sparse/sparse_tensor.h"
+#include "tests/sparse/samples.h"
+#include "tests/sparse/shuffled_network.h"
+
+namespace ringwood {
+namespace {
+
+struct Job {
+  TreeShape shape;
+  std::string merge = "gtopk";
+  std::string codec = "block16/fp32";
+  uint64_t elements = 100;
+  SparseOptions options = {};
+  Pattern pattern = Pattern::kRandom;
+  uint64_t seed = 1;
+};
+
+// What the tree must give, by plain recursion over maps and full sorts.
+Entries PlainResult(const Job& job, int node, const std::vector<Entries>& ups) {
+  if (node < job.shape.workers) return ups[node];
+  std::vector<Entries> children;
+  for (int child : ChildrenOf(job.shape, node)) children.push_back(PlainResult(job, child, ups));
+  Entries sum = MergeSumPlain(children);
+  if (job.merge == "union" || sum.size() <= job.options.k) return sum;
+  std::vector<size_t> order(sum.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return KeyOf(sum.value[a]) > KeyOf(sum.value[b]); });
+  order.resize(job.options.k);
+  std::sort(order.begin(), order.end());
+  Entries kept;
+  for (size_t i : order) kept.push_back(sum.index[i], sum.value[i]);
+  return kept;
+}
+
+class Cluster {
+ public:
+  explicit Cluster(const Job& job)
+      : job_(job), network_(job.shape.workers + job.shape.reducers, job.seed) {
+    for (int w = 0; w < job.shape.workers; ++w) {
+      tensors_.push_back(std::make_unique<SparseTensor>(job.elements, job.options));
+    }
+    for (int r = 0; r < job.shape.reducers; ++r) {
+      const int node = job.shape.workers + r;
+      reducers_.push_back(std::make_unique<Reducer>(
+          network_.at(node), job.shape, node,
+          std::vector<ReducerGroup>{{0, job.elements, job.options.k, job.codec, job.merge}},
+          [this](Status status) { errors_.push_back(Message(status)); }));
+      reducers_.back()->Start(1);
+    }
+  }
+
+  ~Cluster() {
+    reducers_.clear();
+    for (int node = 0; node < job_.shape.workers + job_.shape.reducers; ++node) {
+      network_.at(node)->Close(Aborted("the test is over"));
+    }
+  }
+
+  // One round; checks the mass, the agreement of the ranks and the plain result.
+  void Step(uint64_t round) {
+    std::vector<double> before = Mass();
+    ups_.clear();
+    descents_.assign(job_.shape.workers, Descent{});
+    int answered = 0;
+    for (int w = 0; w < job_.shape.workers; ++w) {
+      const auto gradient = MakeGradient(job_.pattern, job_.elements, w, job_.seed * 100 + round);
+      for (uint64_t i = 0; i < job_.elements; ++i) {
+        before[i] += gradient[i] - (1 - job_.options.decay) * tensors_[w]->residual()[i];
+      }
+      ASSERT_EQ(tensors_[w]->Accumulate(gradient, 1), 0u);
+      ups_.push_back(tensors_[w]->picks());
+      StartClimb(network_.at(w),
+                 {job_.shape, w, round, 0, job_.elements, job_.options.k, job_.codec, job_.merge},
+                 ups_.back(), [&, w](StatusOr<Descent> descent) {
+                   ASSERT_TRUE(descent.ok()) << Message(descent.status());
+                   descents_[w] = *std::move(descent);
+                   ++answered;
+                 });
+    }
+    network_.Run();
+    ASSERT_EQ(errors_, std::vector<std::string>{});
+    ASSERT_EQ(answered, job_.shape.workers);
+    for (int w = 0; w < job_.shape.workers; ++w) {
+      ASSERT_EQ(descents_[w].result, descents_[0].result);
+      tensors_[w]->Commit(descents_[w].counted);
+    }
+    std::vector<double> after = Mass();
+    const Entries& result = descents_[0].result;
+    for (size_t j = 0; j < result.size(); ++j) after[result.index[j]] += result.value[j];
+    for (uint64_t i = 0; i < job_.elements; ++i) ASSERT_EQ(before[i], after[i]) << "element " << i;
+    if (job_.shape.workers > 1 && job_.shape.reducers > 0) {
+      ASSERT_EQ(result, PlainResult(job_, job_.shape.workers, ups_));
+    }
+  }
+
+  const std::vector<Entries>& ups() const { return ups_; }
+  const Entries& result() const { return descents_[0].result; }
+  SparseTensor& tensor(int worker) { return *tensors_[worker]; }
+  ShuffledNetwork& network() { return network_; }
+
+ private:
+  std::vector<double> Mass() const {
+    std::vector<double> mass(job_.elements, 0);
+    for (const auto& tensor : tensors_) {
+      for (uint64_t i = 0; i < job_.elements; ++i) mass[i] += tensor->residual()[i];
+    }
+    return mass;
+  }
+
+  const Job job_;
+  ShuffledNetwork network_;
+  std::vector<std::unique_ptr<SparseTensor>> tensors_;
+  std::vector<std::unique_ptr<Reducer>> reducers_;
+  std::vector<Entries> ups_;
+  std::vector<Descent> descents_;
+  std::vector<std::string> errors_;
+};
+
+TEST(Mass, NothingIsLostForAnyWorldServersFanOutAndPattern) {
+  for (int workers = 1; workers <= 17; ++workers) {
+    for (int servers = 0; servers <= 5; ++servers) {
+      for (int fanout : {2, 3, 4, 8}) {
+        for (const char* merge : {"gtopk", "union"}) {
+          for (int pattern = 0; pattern < static_cast<int>(Pattern::kCount); ++pattern) {
+            Job job{{workers, servers, fanout}, merge};
+            job.pattern = static_cast<Pattern>(pattern);
+            job.elements = 60;
+            job.options.k = 1 + (workers + pattern) % 7;
+            job.seed = workers * 100 + servers * 10 + fanout;
+            SCOPED_TRACE(testing::Message()
+                         << workers << " workers " << servers << " servers fan-out " << fanout
+                         << " " << merge << " pattern " << pattern);
+            Cluster cluster(job);
+            for (uint64_t round = 1; round <= 3; ++round) cluster.Step(round);
+            if (testing::Test::HasFatalFailure()) return;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Mass, HoldsAcrossBlocksOf65536) {
+  Job job{{5, 3, 2}};
+  job.elements = 200000;
+  job.options.k = 3000;
+  Cluster cluster(job);
+  for (uint64_t round = 1; round <= 3; ++round) cluster.Step(round);
+}
+
+TEST(Mass, HoldsWhenTheResidualDecays) {
+  Job job{{6, 2, 8}};
+  job.options = {5, 0,
+                 0.5f};  // halves of integers of this size are exact for the rounds of the test
+  Cluster cluster(job);
+  for (uint64_t round = 1; round <= 3; ++round) cluster.Step(round);
+}
+
+TEST(Gtopk, WithOneServerIsTheKLargestOfTheTrueSumOverTheUnionOfPicks) {
+  for (int workers = 2; workers <= 17; ++workers) {
+    Job job{{workers, 1, 8}};
+    job.options.k = 8;
+    job.seed = workers;
+    Cluster cluster(job);
+    cluster.Step(1);
+    std::vector<float> dense(job.elements, 0);
+    for (const Entries& up : cluster.ups()) {
+      for (size_t j = 0; j < up.size(); ++j) dense[up.index[j]] += up.value[j];
+    }
+    EXPECT_EQ(cluster.result(), SelectPlain(dense, job.options.k));
+  }
+}
+
+// gTop-k as published: pairs merge and cut; rank 0's k are everyone's; a worker puts its picks back
+// whose indices are not among them, and clears those that are. Returns applied + residuals.
+std::vector<double> PublishedScheme(std::vector<std::vector<float>> acc, uint64_t k) {
+  std::vector<Entries> picks;
+  for (auto& values : acc) picks.push_back(SelectPlain(values, k));
+  std::vector<Entries> level = picks;
+  while (level.size() > 1) {
+    std::vector<Entries> next;
+    for (size_t i = 0; i + 1 < level.size(); i += 2) {
+      next.push_back(MergeSumPlain(std::vector<Entries>{level[i], level[i + 1]}));
+      KeepLargest(k, &next.back());
+    }
+    level = next;
+  }
+  std::vector<double> mass(acc[0].size(), 0);
+  for (size_t w = 0; w < acc.size(); ++w) {
+    const auto in_result = CountedOf(picks[w].index, level[0].index);
+    for (size_t j = 0; j < picks[w].size(); ++j) {
+      if (in_result[j] != 0) acc[w][picks[w].index[j]] = 0;
+    }
+    for (size_t i = 0; i < mass.size(); ++i) mass[i] += acc[w][i];
+  }
+  for (size_t j = 0; j < level[0].size(); ++j) mass[level[0].index[j]] += level[0].value[j];
+  return mass;
+}
+
+TEST(Gtopk, ThePublishedSchemeLosesMassWhereOursDoesNot) {
+  // Worker 1's 9 at index 1 falls to worker 0's 10 in their pair; index 1 wins through the other
+  // pair; so worker 1 clears a value that nobody applied.
+  const std::vector<std::vector<float>> acc = {{10, 0}, {0, 9}, {0, 20}, {0, 20}};
+  const std::vector<double> published = PublishedScheme(acc, 1);
+  EXPECT_EQ(published, (std::vector<double>{10, 40}));  // 49 went in
+
+  const TreeShape shape{4, 3, 2};
+  ASSERT_EQ(ChildrenOf(shape, 5), (std::vector<int>{0, 1}));
+  ShuffledNetwork network(7, 1);
+  std::vector<std::unique_ptr<Reducer>> reducers;
+  for (int node = 4; node < 7; ++node) {
+    reducers.push_back(
+        std::make_unique<Reducer>(network.at(node), shape, node,
+                                  std::vector<ReducerGroup>{{0, 2, 1, "block16/fp32", "gtopk"}},
+                                  [](Status status) { ADD_FAILURE() << Message(status); }));
+    reducers.back()->Start(0);
+  }
+  std::vector<double> mass(2, 0);
+  for (int w = 0; w < 4; ++w) {
+    const Entries up = SelectPlain(acc[w], 1);
+    StartClimb(network.at(w), {shape, w, 0, 0, 2, 1, "block16/fp32", "gtopk"}, up,
+               [&, w, up](StatusOr<Descent> descent) {
+                 ASSERT_TRUE(descent.ok());
+                 EXPECT_EQ(descent->result.index, (std::vector<uint32_t>{1}));
+                 if (w == 0) mass[1] += descent->result.value[0];
+                 if (descent->counted[0] == 0) mass[up.index[0]] += up.value[0];
+               });
+  }
+  network.Run();
+  EXPECT_EQ(mass, (std::vector<double>{10, 49}));
+  reducers.clear();
+  for (int node = 4; node < 7; ++node) network.at(node)->Close(Aborted("the test is over"));
+}
+
+TEST(Reducer, StopsWithAnErrorThatNamesTheNodeWhenAChildSendsGarbage) {
+  ShuffledNetwork network(3, 1);
+  const TreeShape shape{2, 1, 8};
+  Status failure;
+  Reducer reducer(network.at(2), shape, 2, {{4, 1000, 10, "block16/fp32", "gtopk"}},
+                  [&](Status status) { failure = status; });
+  reducer.Start(1);
+  const std::vector<std::byte> garbage(20, std::byte{0xff});
+  network.at(0)->Send(2, {Lane::kSparse, 1, 4, 0, 0}, {1, 0x11, 3}, garbage, [](Status) {});
+  network.Run();
+  ASSERT_FALSE(failure.ok());
+  EXPECT_NE(Message(failure).find("from node 0"), std::string::npos) << Message(failure);
+  EXPECT_NE(Message(failure).find("group 4"), std::string::npos);
+  network.at(2)->Close(Aborted("over"));
+}
+
+TEST(Reducer, MayBeDestroyedWhileTheTransportStillOwesItAnswers) {
+  ShuffledNetwork network(3, 1);
+  const TreeShape shape{2, 1, 8};
+  int failures = 0;
+  auto reducer = std::make_unique<Reducer>(
+      network.at(2), shape, 2, std::vector<ReducerGroup>{{0, 1000, 10, "block16/fp32", "gtopk"}},
+      [&](Status) { ++failures; });
+  reducer->Start(1);
+  EXPECT_GT(reducer->MemoryBytes(), 0u);
+  StatusOr<Descent> heard = Internal("nothing yet");
+  StartClimb(network.at(0), {shape, 0, 1, 0, 1000, 10, "block16/fp32", "gtopk"},
+             RandomEntries(1000, 10, 1),
+             [&](StatusOr<Descent> descent) { heard = std::move(descent); });
+  network.Run();
+  reducer.reset();
+  network.at(2)->Close(Unavailable("node 2 left"));
+  network.at(0)->Close(Unavailable("the epoch ended"));
+  network.Run();
+  EXPECT_EQ(failures, 0);
+  EXPECT_EQ(heard.status().code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(heard.status()).find("round 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ringwood

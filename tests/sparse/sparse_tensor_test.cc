@@ -1,0 +1,137 @@
+#include "sparse/sparse_tensor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/sparse/samples.h"
+
+namespace ringwood {
+namespace {
+
+std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
+
+bool SameBits(const std::vector<float>& a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
+}
+
+std::vector<uint8_t> EveryOther(size_t count) {
+  std::vector<uint8_t> counted(count);
+  for (size_t j = 0; j < count; ++j) counted[j] = j % 2;
+  return counted;
+}
+
+// The rules of error feedback, written down once more without any cleverness.
+struct PlainTensor {
+  std::vector<float> e, u;
+  Entries picks;
+  void Step(const std::vector<float>& g, float weight, const SparseOptions& options) {
+    for (size_t i = 0; i < e.size(); ++i) {
+      float x = weight * g[i];
+      if (options.momentum != 0) x = u[i] = options.momentum * u[i] + x;
+      e[i] = options.decay * e[i] + x;
+    }
+    picks = SelectPlain(e, options.k);
+    for (size_t j = 1; j < picks.size(); j += 2) {
+      e[picks.index[j]] = 0;
+      u[picks.index[j]] = 0;
+    }
+  }
+};
+
+TEST(SparseTensor, EqualsThePlainRulesToTheBitOverManySteps) {
+  for (float momentum : {0.0f, 0.9f}) {
+    for (float decay : {1.0f, 0.95f}) {
+      for (uint64_t elements : {1, 64, 1000, 30011}) {
+        const SparseOptions options{elements / 50 + 1, momentum, decay};
+        SparseTensor tensor(elements, options);
+        PlainTensor plain{std::vector<float>(elements), std::vector<float>(elements), {}};
+        for (uint64_t step = 0; step < 6; ++step) {
+          // Odd steps jump by 10 up, even ones by 10 down: the guess is far off both ways.
+          auto gradient = MakeGradient(Pattern::kRandom, elements, 1, step);
+          for (float& g : gradient) g *= step % 2 ? 0.37f : 0.0037f;
+          EXPECT_EQ(tensor.Accumulate(gradient, 1.5f), 0u);
+          plain.Step(gradient, 1.5f, options);
+          ASSERT_EQ(tensor.picks(), plain.picks) << elements << " step " << step;
+          tensor.Commit(EveryOther(tensor.picks().size()));
+          ASSERT_TRUE(SameBits(plain.e, tensor.residual()));
+          if (momentum != 0) {
+            ASSERT_TRUE(SameBits(plain.u, tensor.mutable_momentum()));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(SparseTensor, AbortRestoresResidualAndMomentumToTheBit) {
+  SparseTensor tensor(5000, {50, 0.9f, 1});
+  auto gradient = MakeGradient(Pattern::kRandom, 5000, 0, 1);
+  for (float& g : gradient) g *= 0.1f;
+  tensor.Accumulate(gradient, 1);
+  tensor.Commit(EveryOther(tensor.picks().size()));
+  const auto residual = Copy(tensor.residual());
+  const auto momentum = Copy(tensor.mutable_momentum());
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    tensor.Accumulate(gradient, 0.3f);
+    tensor.Abort();
+    EXPECT_TRUE(SameBits(residual, tensor.residual()));
+    EXPECT_TRUE(SameBits(momentum, tensor.mutable_momentum()));
+  }
+  tensor.Accumulate(gradient, 0.3f);
+  const Entries first = tensor.picks();
+  tensor.Abort();
+  tensor.Accumulate(gradient, 0.3f);
+  EXPECT_EQ(tensor.picks(), first);
+}
+
+TEST(SparseTensor, WhatARoundingCodeDidNotSendStaysInTheResidual) {
+  SparseTensor tensor(4, {2, 0, 1});
+  tensor.Accumulate(std::vector<float>{5.25f, 1, -3.125f, 0}, 1);
+  tensor.SetSent(std::vector<float>{5, -3});
+  tensor.Commit(std::vector<uint8_t>{1, 1});
+  EXPECT_EQ(Copy(tensor.residual()), (std::vector<float>{0.25f, 1, -0.125f, 0}));
+}
+
+TEST(SparseTensor, ReportsNonFiniteValuesAndKeepsThemOutOfThePicks) {
+  SparseTensor tensor(6, {6, 0, 1});
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(tensor.Accumulate(std::vector<float>{1, inf, -inf, std::nanf(""), 2, 0}, 1), 3u);
+  EXPECT_EQ(tensor.picks().index, (std::vector<uint32_t>{0, 4}));
+  tensor.Abort();
+  EXPECT_EQ(tensor.Accumulate(std::vector<float>{1, 1, 1, 1, 1, 1}, 1), 0u);
+  EXPECT_EQ(tensor.picks().size(), 6u);
+}
+
+TEST(SparseTensor, NonFiniteValuesAreCountedOnceWhenTheGuessWasTooHigh) {
+  SparseTensor tensor(20000, {100, 0, 1});
+  auto gradient = MakeGradient(Pattern::kRandom, 20000, 0, 9);
+  tensor.Accumulate(gradient, 1);
+  tensor.Abort();
+  for (float& g : gradient) g *= 1e-3f;
+  gradient[777] = std::nanf("");
+  EXPECT_EQ(tensor.Accumulate(gradient, 1), 1u);
+  EXPECT_EQ(tensor.picks(), SelectPlain(gradient, 100));
+}
+
+TEST(SparseTensor, AnotherDensityTakesEffectAtTheNextStep) {
+  SparseTensor tensor(3000, {30, 0, 1});
+  const auto gradient = MakeGradient(Pattern::kRandom, 3000, 0, 2);
+  tensor.Accumulate(gradient, 1);
+  tensor.Abort();
+  tensor.set_k(900);
+  tensor.Accumulate(gradient, 1);
+  EXPECT_EQ(tensor.picks(), SelectPlain(gradient, 900));
+}
+
+TEST(SparseTensor, ResidualNormIsTheSumOfSquares) {
+  SparseTensor tensor(3, {1, 0, 1});
+  tensor.Accumulate(std::vector<float>{3, -4, 12}, 1);
+  tensor.Commit(std::vector<uint8_t>{1});
+  EXPECT_EQ(tensor.ResidualSquaredNorm(), 25);
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,126 @@
+#include "sparse/tree.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+
+namespace ringwood {
+namespace {
+
+std::vector<TreeShape> Shapes() {
+  std::vector<TreeShape> shapes;
+  for (int workers = 1; workers <= 33; ++workers) {
+    for (int reducers = 0; reducers <= 7; ++reducers) {
+      for (int fanout : {1, 2, 3, 5, 8}) shapes.push_back({workers, reducers, fanout});
+    }
+  }
+  return shapes;
+}
+
+// Runs all nodes' schedules; a slot's content is the multiset of the workers in it.
+using Content = std::multiset<int>;
+struct Played {
+  std::vector<std::map<int, Content>> slots;
+  bool deadlock = false;
+  size_t unread = 0;
+};
+
+Played Interpret(const TreeShape& shape) {
+  const int nodes = shape.workers + shape.reducers;
+  Played run{std::vector<std::map<int, Content>>(nodes), false, 0};
+  std::vector<Schedule> schedules;
+  for (int node = 0; node < nodes; ++node) {
+    schedules.push_back(TreeSchedule(shape, node));
+    if (node < shape.workers) run.slots[node][shape.reducers == 0 ? node : 0] = {node};
+  }
+  std::map<std::tuple<int, int, int>, std::deque<Content>> wires;
+  std::vector<size_t> at(nodes, 0);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int node = 0; node < nodes; ++node) {
+      for (; at[node] < schedules[node].size(); ++at[node], moved = true) {
+        const Step step = schedules[node][at[node]];
+        Content& slot = run.slots[node][step.slot];
+        if (step.op == Op::kSend) {
+          wires[{node, step.peer, step.slot}].push_back(slot);
+          continue;
+        }
+        auto& wire = wires[{step.peer, node, step.slot}];
+        if (wire.empty()) break;
+        if (step.op == Op::kReceive) slot.clear();
+        slot.insert(wire.front().begin(), wire.front().end());
+        wire.pop_front();
+      }
+    }
+  }
+  for (int node = 0; node < nodes; ++node) run.deadlock |= at[node] < schedules[node].size();
+  for (const auto& [key, wire] : wires) run.unread += wire.size();
+  return run;
+}
+
+TEST(Tree, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
+  for (const TreeShape& shape : Shapes()) {
+    const Played run = Interpret(shape);
+    ASSERT_FALSE(run.deadlock) << shape.workers << " " << shape.reducers << " " << shape.fanout;
+    ASSERT_EQ(run.unread, 0u);
+    Content everyone;
+    for (int worker = 0; worker < shape.workers; ++worker) everyone.insert(worker);
+    for (int worker = 0; worker < shape.workers; ++worker) {
+      if (shape.reducers > 0) {
+        ASSERT_EQ(run.slots[worker].at(0), everyone);
+        continue;
+      }
+      for (int from = 0; from < shape.workers; ++from) {
+        ASSERT_EQ(run.slots[worker].at(from), Content{from});
+      }
+    }
+  }
+}
+
+TEST(Tree, ParentsAndChildrenAgreeAndEveryUsedReducerHasTwo) {
+  for (const TreeShape& shape : Shapes()) {
+    if (shape.workers == 1 || shape.reducers == 0) continue;
+    const int nodes = shape.workers + shape.reducers;
+    int roots = 0;
+    for (int node = 0; node < nodes; ++node) {
+      for (int child : ChildrenOf(shape, node)) ASSERT_EQ(ParentOf(shape, child), node);
+      const size_t children = ChildrenOf(shape, node).size();
+      if (node < shape.workers) {
+        ASSERT_EQ(children, 0u);
+        ASSERT_GE(ParentOf(shape, node), shape.workers);
+      } else {
+        ASSERT_TRUE(children == 0 || children >= 2);
+        if (children > 0 && ParentOf(shape, node) == -1) ++roots;
+      }
+    }
+    ASSERT_EQ(roots, 1);
+    ASSERT_EQ(WorkersUnder(shape, shape.workers), shape.workers);
+  }
+}
+
+TEST(Tree, FanOutIsKeptWhenTheReducersSuffice) {
+  for (const TreeShape& shape : Shapes()) {
+    if (shape.workers == 1 || shape.reducers == 0 || shape.fanout < 2) continue;
+    size_t used = 0, widest = 0;
+    for (int r = 0; r < shape.reducers; ++r) {
+      const size_t children = ChildrenOf(shape, shape.workers + r).size();
+      used += children > 0;
+      widest = std::max(widest, children);
+    }
+    const size_t links = shape.workers + used - 1;
+    ASSERT_LE(widest, std::max<size_t>(shape.fanout, (links + used - 1) / used));
+  }
+}
+
+TEST(Tree, ThreeServersMakeTwoLevels) {
+  const TreeShape shape{4, 3, 8};
+  EXPECT_EQ(ChildrenOf(shape, 4), (std::vector<int>{5, 6}));
+  EXPECT_EQ(ChildrenOf(shape, 5), (std::vector<int>{0, 1}));
+  EXPECT_EQ(ChildrenOf(shape, 6), (std::vector<int>{2, 3}));
+}
+
+}  // namespace
+}  // namespace ringwood
