@@ -1,0 +1,65 @@
+// What one rank saves of a checkpoint: which pieces of which items, and a copy of their bytes that
+// stays still while it travels and training goes on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/buffer.h"
+#include "base/status.h"
+
+namespace ringwood {
+
+// Pieces never cross an item; the store takes no larger message.
+constexpr uint64_t kPieceBytes = 1 << 20;
+
+struct Item {
+  std::string name;
+  bool shared = false;  // the same bytes on every rank, each saves a stripe
+  std::span<const std::byte> data;
+};
+
+struct Piece {
+  size_t item = 0;      // in the list of items
+  uint64_t offset = 0;  // in the item
+  uint64_t bytes = 0;
+  bool operator==(const Piece&) const = default;
+};
+
+// Pieces that `rank` saves: piece c of all shared items, counted through them in order, is rank
+// c % world's; own items are saved whole. An empty item is one empty piece.
+std::vector<Piece> PiecesOf(const std::vector<Item>& items, int rank, int world);
+
+class Arena {
+ public:
+  explicit Arena(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
+
+  // Copies this rank's pieces. Exhausted, with the numbers, when they are more than the limit;
+  // AlreadyExists when two items of one scope share a name.
+  Status Fill(const std::vector<Item>& items, int rank, int world);
+
+  // A piece with its bytes and all that names it.
+  struct Entry {
+    const std::string* name;
+    bool shared;
+    uint64_t item_bytes;
+    uint64_t offset;
+    std::span<const std::byte> data;
+  };
+  size_t size() const { return pieces_.size(); }
+  Entry entry(size_t i) const;
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  const uint64_t limit_bytes_;
+  std::vector<Item> items_;  // their data is not followed after Fill, only its size
+  std::vector<Piece> pieces_;
+  std::vector<uint64_t> at_;  // where in the buffer
+  Buffer<std::byte> buffer_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace ringwood

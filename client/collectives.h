@@ -1,0 +1,35 @@
+// All-reduce and broadcast outside the plan: immediate, blocking, in the same order on every rank.
+#pragma once
+
+#include <span>
+
+#include "client/connection.h"
+#include "dense/all_reduce.h"
+
+namespace ringwood {
+
+class Collectives {
+ public:
+  // Bytes that travel as one call. Data passes through a buffer of this size, so that the caller's
+  // memory is never touched after a call returned, whatever failed.
+  static constexpr size_t kPieceBytes = 32 << 20;
+
+  explicit Collectives(Connection* connection) : connection_(connection) {}
+
+  Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op);
+  Status Broadcast(std::span<std::byte> data, int root);
+
+ private:
+  // Runs `start` on the net loop over a copy of `piece` and copies the result back.
+  using StartPiece =
+      std::function<void(Transport*, std::span<std::byte>, std::function<void(Status)>)>;
+  Status Run(std::span<std::byte> piece, const char* what, StartPiece start);
+
+  Connection* const connection_;
+  uint64_t calls_ = 0;  // pieces so far: their names on the immediate lane
+};
+
+// data[i] /= divisor, for the floating types only.
+Status Divide(std::span<std::byte> data, DataType type, double divisor);
+
+}  // namespace ringwood

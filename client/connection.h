@@ -1,0 +1,91 @@
+// A worker's membership of one epoch: joined, attended, with the data plane up, until it fails or
+// leaves. Owns the two loops; everything of a session runs on them or on the trainer's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/loop.h"
+#include "client/control.h"
+#include "client/exchange.h"
+#include "client/options.h"
+#include "client/store_client.h"
+#include "transport/fabric.h"
+
+namespace ringwood {
+
+// Heartbeats find deaths and coordinators that are lost; this bounds waits for ranks that live but
+// do not come (one may evaluate for long while the others wait), so that none is for ever.
+constexpr double kLongestWaitSeconds = 3600;
+
+// What a connection is made of; grpc/parts.h makes the real ones, tests make their own.
+struct Parts {
+  std::function<StatusOr<std::unique_ptr<Fabric>>(Loop* net)> make_fabric;
+  std::unique_ptr<Control> control;
+  std::unique_ptr<StoreClient> store;
+};
+
+class Connection {
+ public:
+  // Blocks until the world is complete, at most the join timeout.
+  static StatusOr<std::unique_ptr<Connection>> Open(const SessionOptions& options, Parts parts);
+
+  // Ends attendance, transport and loops, in this order: afterwards no callback of ours runs. Does
+  // not leave: a connection that goes without Leave is a death to the others.
+  ~Connection();
+
+  Loop* net() { return net_.get(); }
+  Loop* compute() { return compute_.get(); }
+  Transport* transport() { return transport_.get(); }  // for use on the net loop
+  Control* control() { return control_.get(); }
+  StoreClient* store() { return store_.get(); }
+  const Place& place() const { return place_; }
+  const v1::JoinResponse& joined() const { return joined_; }
+  uint64_t incarnation() const { return incarnation_; }
+
+  // `listener` runs once, when the connection fails; at once if it has. Any thread then.
+  void Listen(std::function<void(const Status&)> listener);
+
+  // OK, or the first failure.
+  Status status();
+
+  // Ends the epoch here: the first reason stays, pending transfers are answered with it. Any
+  // thread.
+  void Fail(const Status& reason);
+
+  // A broken transfer often is the first sign of a death whose name the coordinator knows a moment
+  // later: waits for that name, at most the failure timeout, when `status` may be such a sign.
+  Status Named(const Status& status);
+
+  // After Fail: returns when neither loop runs or holds anything that was posted before.
+  void Drain();
+
+  // Tells the coordinator; with `failure` that this rank failed and why.
+  Status Leave(const std::string& failure);
+
+ private:
+  Connection(const SessionOptions& options, Parts parts);
+  Status Join(const SessionOptions& options);
+  Status Connect();
+  void Announce(const Status& failure);  // from the coordinator
+
+  const uint64_t incarnation_;
+  Place place_;
+  v1::JoinResponse joined_;
+  std::unique_ptr<Loop> compute_;
+  std::unique_ptr<Loop> net_;
+  std::unique_ptr<Fabric> fabric_;        // destroyed on net_
+  std::unique_ptr<Transport> transport_;  // touched and destroyed on net_
+  std::unique_ptr<StoreClient> store_;
+  std::unique_ptr<Control> control_;
+
+  absl::Mutex mutex_;
+  Status status_ ABSL_GUARDED_BY(mutex_);
+  Status announced_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(const Status&)> listener_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ringwood

@@ -1,0 +1,43 @@
+// The coordinator as a worker sees it. grpc/control.h speaks to a real one; tests bring their own.
+//
+// Calls block the calling thread until the answer, at most `timeout`, and end at once with the
+// failure when one is announced. One call at a time, Report and the announcement apart.
+#pragma once
+
+#include <functional>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+struct Attendance {
+  uint64_t epoch = 0;
+  uint32_t node = 0;
+  uint64_t incarnation = 0;
+  Duration every = Seconds(1);  // between heartbeats
+};
+
+class Control {
+ public:
+  virtual ~Control() = default;  // ends the attendance; its callback does not run afterwards
+
+  virtual StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) = 0;
+
+  // Starts the heartbeats. `failed` runs at most once, on a thread of the control's: a member died,
+  // or the coordinator is lost; the status names who. It must not block.
+  virtual Status Attend(const Attendance& attendance,
+                        std::function<void(const Status&)> failed) = 0;
+
+  // What the next heartbeats carry. Any thread, never blocks.
+  virtual void Report(uint64_t step, uint64_t progress) = 0;
+
+  virtual StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) = 0;
+  virtual StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) = 0;
+
+  // Also after a failure. The heartbeat stream's end is no death from here on.
+  virtual Status Leave(const v1::LeaveRequest& request, Duration timeout) = 0;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,65 @@
+#include "client/dense_exchange.h"
+
+#include "client/scale.h"
+#include "dense/all_reduce.h"
+
+namespace ringwood {
+namespace {
+
+size_t ElementsOf(const std::vector<const Tensor*>& tensors) {
+  size_t elements = 0;
+  for (const Tensor* tensor : tensors) elements += tensor->spec.elements;
+  return elements;
+}
+
+}  // namespace
+
+DenseExchange::DenseExchange(const Place& place, uint32_t group, const Group& spec,
+                             std::vector<const Tensor*> tensors)
+    : place_(place),
+      group_(group),
+      wire_(spec.codec),
+      tensors_(std::move(tensors)),
+      input_(ElementsOf(tensors_)),
+      output_(input_.size()) {}
+
+void DenseExchange::Pack(float weight) {
+  non_finite_ = false;
+  size_t at = 0;
+  for (const Tensor* tensor : tensors_) {
+    non_finite_ |= ScaleInto(tensor->gradient(), weight, place_.world,
+                             input_.span().subspan(at, tensor->spec.elements));
+    at += tensor->spec.elements;
+  }
+}
+
+void DenseExchange::Start(Transport* transport, uint64_t round, std::function<void(Status)> done) {
+  AllReduceRequest request{};
+  request.rank = place_.rank;
+  request.world = place_.world;
+  request.lane = Lane::kDense;
+  request.round = round;
+  request.group = group_;
+  request.type = DataType::kFloat32;
+  request.wire = wire_;
+  request.input = std::as_bytes(std::as_const(input_).span());
+  request.output = std::as_writable_bytes(output_.span());
+  StartAllReduce(transport, request,
+                 [this, done = std::move(done)](StatusOr<AllReduceResult> result) {
+                   if (result.ok()) {
+                     digest_ = result->digest;
+                     sent_bytes_ = result->sent_bytes;
+                   }
+                   done(result.status());
+                 });
+}
+
+void DenseExchange::Apply(double total_weight) {
+  size_t at = 0;
+  for (const Tensor* tensor : tensors_) {
+    DivideInto(output_.span().subspan(at, tensor->spec.elements), total_weight, tensor->gradient());
+    at += tensor->spec.elements;
+  }
+}
+
+}  // namespace ringwood

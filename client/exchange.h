@@ -1,0 +1,48 @@
+// One group's way through a round: pack the gradients, exchange, then apply or abort. One
+// implementation a route (dense_exchange, sparse_exchange); a route is a name, so more can come.
+//
+// Calls of one round come one after the other, each on the thread that is named; the pipeline's
+// lock orders them. Nothing that the trainer sees changes before Apply.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/status.h"
+#include "transport/transport.h"
+
+namespace ringwood {
+
+// Where this worker stands among the nodes of the epoch.
+struct Place {
+  int rank = 0;
+  int world = 1;
+  int servers = 0;  // reducers
+  int fanout = 8;
+};
+
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  // Reads the gradients, multiplied by `weight` (0: they are not read). Compute loop.
+  virtual void Pack(float weight) = 0;
+
+  // Sends and receives; `done` on the net loop, before which all buffers stay. Net loop.
+  virtual void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) = 0;
+
+  // After `done` was OK, on the trainer's thread: divides the sum by `total_weight` (0: the result
+  // is zeros), writes it over the gradients and makes the residuals real.
+  virtual void Apply(double total_weight) = 0;
+
+  // As if Pack had not run. After Pack or after `done`, never between; trainer's thread.
+  virtual void Abort() = 0;
+
+  // Valid after `done`.
+  virtual uint64_t digest() const = 0;       // of the sum; equal on all ranks
+  virtual uint64_t sent_bytes() const = 0;   // by this worker in this round
+  virtual bool non_finite() const = 0;       // a NaN or Inf here, or a sum that may overflow
+  virtual double residual_norm() const = 0;  // squared, of the last committed residual
+};
+
+}  // namespace ringwood

@@ -1,0 +1,60 @@
+#include "client/grpc/calls.h"
+
+namespace ringwood {
+namespace {
+
+// The largest answer is a manifest: 64 bytes for each piece of 1 MiB.
+constexpr int kMaxAnswerBytes = 64 << 20;
+constexpr int kKeepaliveMilliseconds = 2000;
+constexpr int kKeepaliveTimeoutMilliseconds = 5000;
+
+}  // namespace
+
+Calls::Scope::Scope(Calls* calls, grpc::ClientContext* context, Duration timeout)
+    : calls_(calls), context_(context) {
+  context->set_deadline(std::chrono::system_clock::now() +
+                        std::chrono::duration_cast<std::chrono::microseconds>(timeout));
+  absl::MutexLock lock(&calls_->mutex_);
+  calls_->active_.insert(context);
+  if (!calls_->reason_.ok()) context->TryCancel();
+}
+
+Calls::Scope::~Scope() {
+  absl::MutexLock lock(&calls_->mutex_);
+  calls_->active_.erase(context_);
+}
+
+void Calls::Cancel(const Status& reason) {
+  absl::MutexLock lock(&mutex_);
+  if (!reason_.ok() || reason.ok()) return;
+  reason_ = reason;
+  for (grpc::ClientContext* context : active_) context->TryCancel();
+}
+
+Status Calls::reason() {
+  absl::MutexLock lock(&mutex_);
+  return reason_;
+}
+
+Status Calls::Translate(const grpc::Status& status, const std::string& what) {
+  if (status.ok()) return OkStatus();
+  absl::MutexLock lock(&mutex_);
+  if (!reason_.ok()) return reason_;
+  return Status(static_cast<StatusCode>(status.error_code()), what + ": " + status.error_message());
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, bool keepalive) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
+  // A member's connections are its own: no sharing by address inside the process.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (keepalive) {
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMilliseconds);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace ringwood

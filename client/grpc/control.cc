@@ -1,0 +1,216 @@
+#include "client/grpc/control.h"
+
+#include <atomic>
+
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
+#include "base/loop.h"
+#include "client/grpc/calls.h"
+#include "ringwood/v1/control.grpc.pb.h"
+
+namespace ringwood {
+namespace {
+
+// The heartbeat stream. gRPC's threads read notices, the beat loop writes; it deletes itself never:
+// the control owns it and waits for its end.
+class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
+ public:
+  using Failed = std::function<void(const Status&)>;
+
+  Stream(v1::Coordinator::Stub* stub, std::string address, Failed failed)
+      : address_(std::move(address)), failed_(std::move(failed)) {
+    stub->async()->Attend(&context_, this);
+    AddHold();  // Beat may come from outside until the stream ends
+    StartRead(&notice_);
+    StartCall();
+  }
+
+  ~Stream() override {
+    ExpectEnd();
+    context_.TryCancel();
+    gone_.WaitForNotification();  // a cancelled call always ends, without the network
+  }
+
+  // From here on the stream's end is no failure.
+  void ExpectEnd() {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+
+  // Skipped while the last one is still on its way.
+  void Beat(const v1::Beat& beat) {
+    absl::MutexLock lock(&mutex_);
+    if (ended_ || writing_) return;
+    beat_ = beat;
+    writing_ = true;
+    StartWrite(&beat_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      {
+        absl::MutexLock lock(&mutex_);
+        ended_ = true;
+      }
+      RemoveHold();
+      return;
+    }
+    if (notice_.has_failure()) Fail(StatusOf(notice_.failure()));
+    StartRead(&notice_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const std::string why =
+        status.ok() ? std::string("it ended the heartbeat stream") : status.error_message();
+    Fail(Unavailable("the coordinator at " + address_ + " is lost: " + why));
+    gone_.Notify();
+  }
+
+ private:
+  static Status StatusOf(const v1::Failure& failure) {
+    const auto code =
+        failure.code() == 0 ? StatusCode::kUnavailable : static_cast<StatusCode>(failure.code());
+    return Status(code, absl::StrFormat("%s failed in epoch %d at step %d: %s", failure.who(),
+                                        failure.epoch(), failure.step(), failure.reason()));
+  }
+
+  // Once, and not while the stream is being taken down.
+  void Fail(const Status& failure) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (stopping_ || failed_before_) return;
+      failed_before_ = true;
+    }
+    failed_(failure);
+  }
+
+  const std::string address_;
+  const Failed failed_;
+  grpc::ClientContext context_;  // no deadline: a stream lives as long as the membership
+  v1::Notice notice_;            // touched by one read at a time
+  absl::Notification gone_;
+  absl::Mutex mutex_;
+  v1::Beat beat_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool failed_before_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class GrpcControl : public Control {
+ public:
+  explicit GrpcControl(const std::string& address)
+      : address_(address),
+        channel_(MakeChannel(address, true)),
+        stub_(v1::Coordinator::NewStub(channel_)) {}
+
+  ~GrpcControl() override {
+    loop_.reset();  // no beat from here on
+    stream_.reset();
+    calls_.Cancel(Aborted("the session is closed"));
+  }
+
+  StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) override {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);  // the server may start after its workers
+    v1::JoinResponse response;
+    const Calls::Scope scope(&calls_, &context, timeout);
+    const grpc::Status status = stub_->Join(&context, request, &response);
+    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+      const bool reached = channel_->GetState(false) == GRPC_CHANNEL_READY;
+      return TimedOut(absl::StrFormat(
+          reached ? "rank %d waited %.0f s for the other ranks at the coordinator %s"
+                  : "rank %d found no coordinator in %.0f s at %s: is `ringwood server` up there?",
+          request.rank(), ToSeconds(timeout), address_));
+    }
+    RW_RETURN_IF_ERROR(calls_.Translate(status, What("join")));
+    return response;
+  }
+
+  Status Attend(const Attendance& attendance, std::function<void(const Status&)> failed) override {
+    stream_ = std::make_unique<Stream>(stub_.get(), address_,
+                                       [this, failed = std::move(failed)](const Status& failure) {
+                                         failed(failure);
+                                         calls_.Cancel(failure);
+                                       });
+    loop_ = std::make_unique<Loop>("rw-beat");
+    return loop_->Post([this, attendance] { Beat(attendance); })
+               ? OkStatus()
+               : Internal("the heartbeat loop takes no work");
+  }
+
+  void Report(uint64_t step, uint64_t progress) override {
+    step_ = step;
+    progress_ = progress;
+  }
+
+  StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
+    return Call<v1::AgreeResponse>(&v1::Coordinator::Stub::Agree, request, timeout, "agree");
+  }
+
+  StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) override {
+    return Call<v1::Commit>(&v1::Coordinator::Stub::Vote, request, timeout, "vote");
+  }
+
+  Status Leave(const v1::LeaveRequest& request, Duration timeout) override {
+    if (stream_) stream_->ExpectEnd();
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::duration_cast<std::chrono::microseconds>(timeout));
+    v1::LeaveResponse response;
+    const grpc::Status status = stub_->Leave(&context, request, &response);
+    if (status.ok()) return OkStatus();
+    return Status(static_cast<StatusCode>(status.error_code()),
+                  What("leave") + ": " + status.error_message());
+  }
+
+ private:
+  std::string What(const std::string& call) const {
+    return call + " at the coordinator " + address_;
+  }
+
+  template <typename Response, typename Request>
+  StatusOr<Response> Call(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
+                                                                        const Request&, Response*),
+                          const Request& request, Duration timeout, const char* name) {
+    grpc::ClientContext context;
+    const Calls::Scope scope(&calls_, &context, timeout);
+    Response response;
+    const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
+    RW_RETURN_IF_ERROR(calls_.Translate(status, What(name)));
+    return response;
+  }
+
+  void Beat(const Attendance& attendance) {  // on loop_
+    v1::Beat beat;
+    beat.set_epoch(attendance.epoch);
+    beat.set_node(attendance.node);
+    beat.set_incarnation(attendance.incarnation);
+    beat.set_step(step_);
+    beat.set_progress(progress_);
+    stream_->Beat(beat);
+    loop_->After(attendance.every, [this, attendance] { Beat(attendance); });
+  }
+
+  const std::string address_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Coordinator::Stub> stub_;
+  Calls calls_;
+  std::atomic<uint64_t> step_{0};
+  std::atomic<uint64_t> progress_{0};
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace
+
+std::unique_ptr<Control> MakeGrpcControl(const std::string& address) {
+  return std::make_unique<GrpcControl>(address);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,14 @@
+// Control over gRPC.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/control.h"
+
+namespace ringwood {
+
+// `address` is "host:port". Connects with the first call.
+std::unique_ptr<Control> MakeGrpcControl(const std::string& address);
+
+}  // namespace ringwood

@@ -1,0 +1,11 @@
+// The real parts of a connection: gRPC to the coordinator and the store, UCX between the nodes.
+#pragma once
+
+#include "client/connection.h"
+#include "client/options.h"
+
+namespace ringwood {
+
+Parts MakeParts(const SessionOptions& options);
+
+}  // namespace ringwood

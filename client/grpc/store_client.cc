@@ -1,0 +1,132 @@
+#include "client/grpc/store_client.h"
+
+#include "absl/strings/str_format.h"
+#include "base/digest.h"
+#include "client/grpc/calls.h"
+#include "ringwood/v1/store.grpc.pb.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kManifestSeconds = 30;
+constexpr double kLoadSeconds = 1800;  // an item may be tens of GB from a slow disk
+
+v1::Scope ScopeOf(bool shared) { return shared ? v1::SCOPE_SHARED : v1::SCOPE_OWN; }
+
+class GrpcStoreClient : public StoreClient {
+ public:
+  explicit GrpcStoreClient(const std::string& address)
+      : address_(address), stub_(v1::Store::NewStub(MakeChannel(address, false))) {}
+
+  Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) override {
+    grpc::ClientContext context;
+    const Calls::Scope scope(&calls_, &context, timeout);
+    v1::SaveReceipt receipt;
+    const auto writer = stub_->Save(&context, &receipt);
+    v1::SaveChunk chunk;
+    chunk.set_epoch(stripe.epoch);
+    chunk.set_step(stripe.step);
+    chunk.set_rank(stripe.rank);
+    chunk.set_world(stripe.world);
+    chunk.set_incarnation(stripe.incarnation);
+    bool open = true;
+    for (size_t i = 0; i < arena.size() && open; ++i) {
+      const Arena::Entry entry = arena.entry(i);
+      chunk.set_item(*entry.name);
+      chunk.set_scope(ScopeOf(entry.shared));
+      chunk.set_item_bytes(entry.item_bytes);
+      chunk.set_offset(entry.offset);
+      chunk.set_data(entry.data.data(), entry.data.size());
+      chunk.set_checksum(Digest(entry.data));
+      open = writer->Write(chunk);
+    }
+    if (open) {
+      chunk.set_item("");
+      chunk.set_scope(v1::SCOPE_UNSPECIFIED);
+      chunk.set_item_bytes(0);
+      chunk.set_offset(0);
+      chunk.set_data("");
+      chunk.set_checksum(Digest({}));
+      chunk.set_last(true);
+      writer->WriteLast(chunk, grpc::WriteOptions());
+    }
+    return calls_.Translate(writer->Finish(), What("save"));
+  }
+
+  Status Await(uint64_t step, Duration timeout) override {
+    grpc::ClientContext context;
+    const Calls::Scope scope(&calls_, &context, timeout);
+    v1::AwaitRequest request;
+    request.set_step(step);
+    request.set_timeout_seconds(ToSeconds(timeout) *
+                                0.9);  // its answer says more than our deadline
+    v1::AwaitResponse response;
+    RW_RETURN_IF_ERROR(calls_.Translate(stub_->Await(&context, request, &response), What("wait")));
+    return response.complete() ? OkStatus() : Unavailable("not complete: " + response.reason());
+  }
+
+  StatusOr<v1::CheckpointManifest> Manifest(uint64_t step) override {
+    grpc::ClientContext context;
+    const Calls::Scope scope(&calls_, &context, Seconds(kManifestSeconds));
+    v1::ManifestRequest request;
+    request.set_step(step);
+    v1::CheckpointManifest manifest;
+    RW_RETURN_IF_ERROR(
+        calls_.Translate(stub_->Manifest(&context, request, &manifest), What("manifest")));
+    return manifest;
+  }
+
+  Status Load(uint64_t step, uint32_t rank, const std::string& name, bool shared,
+              std::span<std::byte> out) override {
+    grpc::ClientContext context;
+    const Calls::Scope scope(&calls_, &context, Seconds(kLoadSeconds));
+    v1::LoadRequest request;
+    request.set_step(step);
+    request.set_rank(rank);
+    request.set_item(name);
+    request.set_scope(ScopeOf(shared));
+    const auto reader = stub_->Load(&context, request);
+    v1::LoadChunk chunk;
+    uint64_t at = 0;
+    Status wrong;
+    while (wrong.ok() && reader->Read(&chunk)) {
+      const std::span<const std::byte> data = std::as_bytes(std::span(chunk.data()));
+      if (chunk.item_bytes() != out.size() || chunk.offset() != at ||
+          data.size() > out.size() - at) {
+        wrong = Corrupt(
+            absl::StrFormat("the item '%s' has a piece %d+%d of %d bytes, expected at %d of %d",
+                            name, chunk.offset(), data.size(), chunk.item_bytes(), at, out.size()));
+      } else if (Digest(data) != chunk.checksum()) {
+        wrong = Corrupt(absl::StrFormat("the item '%s' arrived damaged at byte %d", name, at));
+      } else {
+        std::copy(data.begin(), data.end(), out.begin() + at);
+        at += data.size();
+      }
+    }
+    if (!wrong.ok()) context.TryCancel();
+    const grpc::Status ended = reader->Finish();
+    RW_RETURN_IF_ERROR(wrong);
+    RW_RETURN_IF_ERROR(calls_.Translate(ended, What("load '" + name + "'")));
+    if (at != out.size()) {
+      return Corrupt(absl::StrFormat("the item '%s' ends at byte %d of %d", name, at, out.size()));
+    }
+    return OkStatus();
+  }
+
+  void Cancel() override { calls_.Cancel(Aborted("the session is closed")); }
+
+ private:
+  std::string What(const std::string& call) const { return call + " at the store " + address_; }
+
+  const std::string address_;
+  const std::unique_ptr<v1::Store::Stub> stub_;
+  Calls calls_;
+};
+
+}  // namespace
+
+std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address) {
+  return std::make_unique<GrpcStoreClient>(address);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,118 @@
+#include "client/options.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+// The first of `names` that is set and not empty.
+struct Found {
+  const char* name = nullptr;
+  const char* value = nullptr;
+};
+Found Find(const Environment& environment, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const char* value = environment(name);
+    if (value != nullptr && *value != '\0') return {name, value};
+  }
+  return {};
+}
+
+StatusOr<int> Integer(const Found& found) {
+  char* end = nullptr;
+  errno = 0;
+  const long value = std::strtol(found.value, &end, 10);
+  if (*end != '\0' || errno != 0 || value < 0 || value > 1'000'000) {
+    return Invalid(absl::StrFormat("%s='%s' is not a whole number from 0 to 1000000", found.name,
+                                   found.value));
+  }
+  return static_cast<int>(value);
+}
+
+StatusOr<double> Number(const Found& found) {
+  char* end = nullptr;
+  const double value = std::strtod(found.value, &end);
+  if (*end != '\0' || !std::isfinite(value)) {
+    return Invalid(absl::StrFormat("%s='%s' is not a number", found.name, found.value));
+  }
+  return value;
+}
+
+std::string Text(const Environment& environment, const char* name, const std::string& otherwise) {
+  const Found found = Find(environment, {name});
+  return found.value != nullptr ? found.value : otherwise;
+}
+
+bool Flag(const Environment& environment, const char* name) {
+  const std::string value = Text(environment, name, "0");
+  return value != "0" && value != "false" && value != "no";
+}
+
+bool IsLoopback(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
+}
+
+}  // namespace
+
+StatusOr<SessionOptions> OptionsFromEnvironment(const Environment& environment) {
+  SessionOptions options;
+  const Found rank = Find(environment, {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"});
+  const Found world = Find(environment, {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"});
+  if (rank.value == nullptr || world.value == nullptr) {
+    return Invalid(absl::StrFormat(
+        "%s is not set: start the program with `ringwood run`, or set RANK, WORLD_SIZE and "
+        "RINGWOOD_COORDINATOR",
+        rank.value == nullptr ? "RANK" : "WORLD_SIZE"));
+  }
+  RW_ASSIGN_OR_RETURN(options.rank, Integer(rank));
+  RW_ASSIGN_OR_RETURN(options.world, Integer(world));
+  options.coordinator = Text(environment, "RINGWOOD_COORDINATOR", "");
+  options.host = Text(environment, "RINGWOOD_HOST", options.host);
+  options.network_interface = Text(environment, "RINGWOOD_NETWORK_INTERFACE", "");
+  options.trusted_fabric = Flag(environment, "RINGWOOD_TRUSTED_FABRIC");
+  options.token = Text(environment, "RINGWOOD_TOKEN", "");
+  options.resume = Flag(environment, "RINGWOOD_RESUME");
+  options.planner = Text(environment, "RINGWOOD_PLANNER", options.planner);
+  options.log_level = Text(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
+  if (const Found found = Find(environment, {"RINGWOOD_MOMENTUM"}); found.value != nullptr) {
+    RW_ASSIGN_OR_RETURN(options.momentum, Number(found));
+  }
+  if (const Found found = Find(environment, {"RINGWOOD_JOIN_TIMEOUT"}); found.value != nullptr) {
+    RW_ASSIGN_OR_RETURN(options.join_timeout_seconds, Number(found));
+  }
+  return options;
+}
+
+Status Check(const SessionOptions& options) {
+  if (options.coordinator.rfind(':') == std::string::npos) {
+    return Invalid(absl::StrFormat(
+        "the coordinator '%s' is not HOST:PORT: set RINGWOOD_COORDINATOR or start the program with "
+        "`ringwood run`",
+        options.coordinator));
+  }
+  if (options.world < 1 || options.rank < 0 || options.rank >= options.world) {
+    return Invalid(absl::StrFormat("rank %d of a world of %d: ranks go from 0 to world - 1",
+                                   options.rank, options.world));
+  }
+  if (!(options.momentum >= 0 && options.momentum < 1)) {
+    return Invalid(absl::StrFormat("momentum %g is not in [0, 1)", options.momentum));
+  }
+  if (!(options.join_timeout_seconds > 0)) {
+    return Invalid(
+        absl::StrFormat("join timeout %g s is not positive", options.join_timeout_seconds));
+  }
+  if (!options.trusted_fabric && !IsLoopback(options.coordinator)) {
+    return Denied(absl::StrFormat(
+        "the coordinator %s is not on loopback and the control plane is not encrypted: declare the "
+        "network private with --trusted-fabric (RINGWOOD_TRUSTED_FABRIC=1) or stay on loopback",
+        options.coordinator));
+  }
+  return OkStatus();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,35 @@
+// What a session is opened with, and how it is read from the environment that a launcher sets.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+struct SessionOptions {
+  std::string coordinator;  // "host:port"
+  int rank = -1;
+  int world = 0;
+  std::string host = "localhost";  // as the launcher calls it
+  std::string network_interface;   // data plane; empty: loopback
+  bool trusted_fabric = false;     // the operator declares a network off loopback private
+  std::string token;
+  bool resume = false;
+  double momentum = 0;  // momentum correction of sparse tensors
+  std::string planner = "hybrid";
+  std::string log_level = "info";
+  double join_timeout_seconds = 120;
+};
+
+// The value of a variable, or nullptr: getenv in a program, a map in a test.
+using Environment = std::function<const char*(const char* name)>;
+
+// RINGWOOD_* and torchrun's RANK and WORLD_SIZE, falling back to Slurm's and Open MPI's names.
+StatusOr<SessionOptions> OptionsFromEnvironment(const Environment& environment);
+
+// Everything that can be found wrong before the network is touched.
+Status Check(const SessionOptions& options);
+
+}  // namespace ringwood

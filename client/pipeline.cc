@@ -1,0 +1,147 @@
+#include "client/pipeline.h"
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/digest.h"
+
+namespace ringwood {
+
+Pipeline::Pipeline(Loop* compute, Loop* net, Transport* transport, const Plan& plan, size_t tensors,
+                   std::vector<std::unique_ptr<Exchange>> exchanges)
+    : compute_(compute),
+      net_(net),
+      transport_(transport),
+      plan_(plan),
+      exchanges_(std::move(exchanges)),
+      scheduler_(plan, tensors) {
+  RW_CHECK(exchanges_.size() == plan_.groups.size());
+}
+
+void Pipeline::Begin(uint64_t round) {
+  absl::MutexLock lock(&mutex_);
+  scheduler_.Begin();
+  round_ = round;
+  weight_ = 1;
+  any_ready_ = false;
+}
+
+Status Pipeline::SetWeight(float weight) {
+  absl::MutexLock lock(&mutex_);
+  if (any_ready_) {
+    return Refused("the step is open already: begin_step comes before the first ready");
+  }
+  weight_ = weight;
+  return OkStatus();
+}
+
+Status Pipeline::Ready(uint32_t tensor) {
+  absl::MutexLock lock(&mutex_);
+  RW_RETURN_IF_ERROR(status_);
+  RW_ASSIGN_OR_RETURN(const int group, scheduler_.Ready(tensor));
+  any_ready_ = true;
+  ++progress_;
+  if (group >= 0 && !compute_->Post([this, group] { Pack(group); })) {
+    return Internal("the compute loop takes no work");
+  }
+  return OkStatus();
+}
+
+bool Pipeline::IsReady(uint32_t tensor) {
+  absl::MutexLock lock(&mutex_);
+  return scheduler_.IsReady(tensor);
+}
+
+std::vector<uint32_t> Pipeline::Missing() {
+  absl::MutexLock lock(&mutex_);
+  return scheduler_.Missing();
+}
+
+uint64_t Pipeline::progress() {
+  absl::MutexLock lock(&mutex_);
+  return progress_;
+}
+
+void Pipeline::Pack(int group) {
+  float weight;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!status_.ok()) return;
+    weight = weight_;
+  }
+  exchanges_[group]->Pack(weight);
+  std::vector<int> start;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!status_.ok()) return;
+    start = scheduler_.Packed(group);
+  }
+  Start(start);
+}
+
+void Pipeline::Start(const std::vector<int>& groups) {
+  for (int group : groups) {
+    const bool posted = net_->Post([this, group] {
+      uint64_t round;
+      {
+        absl::MutexLock lock(&mutex_);
+        if (!status_.ok()) return;
+        round = round_;
+      }
+      exchanges_[group]->Start(transport_, round,
+                               [this, group](Status status) { Exchanged(group, status); });
+    });
+    if (!posted) Fail(Internal("the net loop takes no work"));
+  }
+}
+
+void Pipeline::Exchanged(int group, const Status& status) {
+  if (!status.ok()) {
+    return Fail(
+        Annotate(status, absl::StrFormat("group %d (%s)", group, plan_.groups[group].route)));
+  }
+  std::vector<int> start;
+  {
+    absl::MutexLock lock(&mutex_);
+    start = scheduler_.Finished(group);
+  }
+  Start(start);
+}
+
+void Pipeline::Fail(const Status& reason) {
+  absl::MutexLock lock(&mutex_);
+  if (status_.ok()) status_ = reason;
+}
+
+Status Pipeline::Wait(Duration limit) {
+  absl::MutexLock lock(&mutex_);
+  const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return scheduler_.Done() || !status_.ok();
+  };
+  if (!mutex_.AwaitWithTimeout(absl::Condition(&over), absl::FromChrono(limit))) {
+    return TimedOut(absl::StrFormat("the exchange did not end in %.0f s", ToSeconds(limit)));
+  }
+  return status_;
+}
+
+RoundSummary Pipeline::Summary() const {
+  RoundSummary summary;
+  for (size_t g = 0; g < exchanges_.size(); ++g) {
+    const Exchange& exchange = *exchanges_[g];
+    summary.digest = Combine(summary.digest, exchange.digest());
+    summary.non_finite |= exchange.non_finite();
+    summary.residual_norm += exchange.residual_norm();
+    (plan_.groups[g].route == "ring" ? summary.dense_bytes : summary.sparse_bytes) +=
+        exchange.sent_bytes();
+  }
+  return summary;
+}
+
+void Pipeline::Apply(double total_weight) {
+  for (const auto& exchange : exchanges_) exchange->Apply(total_weight);
+}
+
+void Pipeline::Abort() {
+  for (const auto& exchange : exchanges_) exchange->Abort();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,75 @@
+// Runs the groups of one round at a time: packing on the compute loop, exchanging on the net loop,
+// in the order that the scheduler decides. The trainer's thread only marks and waits.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/loop.h"
+#include "client/exchange.h"
+#include "client/scheduler.h"
+
+namespace ringwood {
+
+// What a round came to on this worker, once all groups are done.
+struct RoundSummary {
+  uint64_t digest = 0;  // of the sums of all groups, in plan order
+  bool non_finite = false;
+  double residual_norm = 0;
+  uint64_t dense_bytes = 0;  // sent
+  uint64_t sparse_bytes = 0;
+};
+
+class Pipeline {
+ public:
+  // `exchanges` one a group of `plan`. Loops and transport outlive all work: after Fail the owner
+  // closes the transport and drains both loops before it aborts or destroys this.
+  Pipeline(Loop* compute, Loop* net, Transport* transport, const Plan& plan, size_t tensors,
+           std::vector<std::unique_ptr<Exchange>> exchanges);
+
+  // The next round; the one before has been applied or aborted. The weight is 1 until SetWeight.
+  void Begin(uint64_t round);
+
+  // Refused when a gradient of this round is ready already.
+  Status SetWeight(float weight);
+
+  Status Ready(uint32_t tensor);  // any thread; enqueues
+  bool IsReady(uint32_t tensor);
+  std::vector<uint32_t> Missing();
+  uint64_t progress();  // grows with every ready gradient
+
+  // Until all groups are done, the first error, or `limit`.
+  Status Wait(Duration limit);
+
+  // The round ends with `reason`; groups that have not started never will.
+  void Fail(const Status& reason);
+
+  // After Wait was OK.
+  RoundSummary Summary() const;
+  void Apply(double total_weight);
+  // After Wait was OK, or after Fail with both loops drained.
+  void Abort();
+
+ private:
+  void Pack(int group);                             // compute loop
+  void Start(const std::vector<int>& groups);       // any thread: posts to the net loop
+  void Exchanged(int group, const Status& status);  // net loop
+
+  Loop* const compute_;
+  Loop* const net_;
+  Transport* const transport_;  // touched only on the net loop
+  const Plan plan_;
+  const std::vector<std::unique_ptr<Exchange>> exchanges_;
+
+  absl::Mutex mutex_;
+  Scheduler scheduler_ ABSL_GUARDED_BY(mutex_);
+  uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
+  float weight_ ABSL_GUARDED_BY(mutex_) = 1;
+  bool any_ready_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t progress_ ABSL_GUARDED_BY(mutex_) = 0;
+  Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ringwood

@@ -1,0 +1,16 @@
+// The two passes over dense memory that the client makes itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace ringwood {
+
+// out[i] = weight * in[i]; with weight 0 zeros, whatever `in` holds. True if some product is a NaN,
+// an Inf, or so large that a sum over `world` such values could overflow.
+bool ScaleInto(std::span<const float> in, float weight, int world, std::span<float> out);
+
+// out[i] = sum[i] / total, correctly rounded when `total` is a float; zeros when total is 0.
+void DivideInto(std::span<const float> sum, double total, std::span<float> out);
+
+}  // namespace ringwood

@@ -1,0 +1,246 @@
+#include "client/session.h"
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "plan/planner.h"
+#include "plan/wire.h"
+
+namespace ringwood {
+
+StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, Parts parts) {
+  RW_RETURN_IF_ERROR(Check(options));
+  SetLog(ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank));
+  std::unique_ptr<Session> session(new Session(options));
+  RW_ASSIGN_OR_RETURN(session->connection_, Connection::Open(options, std::move(parts)));
+  Connection* connection = session->connection_.get();
+  session->collectives_ = std::make_unique<Collectives>(connection);
+  session->checkpointer_ = std::make_unique<Checkpointer>(connection->store());
+  session->step_ = connection->joined().base_step();
+  if (connection->joined().has_checkpoint()) {
+    session->restore_ =
+        std::make_unique<Restore>(connection->store(), session->step_, options.rank);
+  }
+  connection->Listen([raw = session.get()](const Status& failure) {
+    absl::MutexLock lock(&raw->mutex_);
+    if (raw->pipeline_) raw->pipeline_->Fail(failure);
+  });
+  return session;
+}
+
+Session::~Session() {
+  checkpointer_.reset();
+  connection_.reset();  // no callback into the pipeline from here on
+}
+
+Status Session::Close(const std::string& failure) {
+  if (closed_) return Refused("the session is closed already");
+  closed_ = true;
+  Status status;
+  if (failure.empty() && connection_->status().ok()) status = CheckpointWait();
+  const Status left = connection_->Leave(failure);
+  checkpointer_.reset();
+  connection_->Fail(Aborted("the session is closed"));
+  // After a failure the coordinator may be gone; leaving it is then nobody's loss.
+  return status.ok() && failure.empty() && connection_->status().ok() ? left : status;
+}
+
+Status Session::CheckId(int id) const {
+  if (id >= 0 && static_cast<size_t>(id) < tensors_.size()) return OkStatus();
+  return Invalid(absl::StrFormat("rank %d: there is no tensor %d, %d are registered", rank(), id,
+                                 tensors_.size()));
+}
+
+StatusOr<int> Session::Register(const Tensor& tensor) {
+  const TensorSpec& spec = tensor.spec;
+  RW_RETURN_IF_ERROR(connection_->status());
+  if (agreed_) {
+    return Refused(absl::StrFormat(
+        "tensor '%s' comes after the plan was agreed: register all before the first step",
+        spec.name));
+  }
+  if (spec.name.empty() || spec.elements == 0 || tensor.data == nullptr) {
+    return Invalid(
+        absl::StrFormat("tensor '%s' of %d elements at %p: name, elements and memory are needed",
+                        spec.name, spec.elements, tensor.data));
+  }
+  if (spec.elements > UINT32_MAX) {
+    return Invalid(absl::StrFormat("tensor '%s' has %d elements, at most 2^32 - 1 are possible",
+                                   spec.name, spec.elements));
+  }
+  if (spec.route != "dense" && spec.route != "sparse" && spec.route != "auto") {
+    return Invalid(absl::StrFormat("tensor '%s': the route '%s' is none of dense, sparse, auto",
+                                   spec.name, spec.route));
+  }
+  if (!(spec.density > 0 && spec.density <= 1)) {
+    return Invalid(
+        absl::StrFormat("tensor '%s': density %g is not in (0, 1]", spec.name, spec.density));
+  }
+  for (const auto& other : tensors_) {
+    if (other->spec.name == spec.name) {
+      return AlreadyExists(absl::StrFormat("tensor '%s' is registered twice", spec.name));
+    }
+  }
+  absl::MutexLock lock(&mutex_);
+  if (any_early_) return Refused("tensor '" + spec.name + "' comes after the first ready");
+  tensors_.push_back(std::make_unique<Tensor>(tensor));
+  early_ready_.push_back(false);
+  return static_cast<int>(tensors_.size() - 1);
+}
+
+Status Session::Rebind(int id, float* data) {
+  RW_RETURN_IF_ERROR(CheckId(id));
+  if (data == nullptr) return Invalid("tensor '" + tensors_[id]->spec.name + "' moved to NULL");
+  absl::MutexLock lock(&mutex_);
+  if (pipeline_ ? pipeline_->IsReady(TableIndex(id)) : early_ready_[id]) {
+    return Refused("tensor '" + tensors_[id]->spec.name +
+                   "' moved between ready and finish_step: it may be in use");
+  }
+  tensors_[id]->data = data;
+  return OkStatus();
+}
+
+Status Session::BeginStep(double weight) {
+  RW_RETURN_IF_ERROR(connection_->status());
+  if (!(weight >= 0) || !std::isfinite(static_cast<float>(weight))) {
+    return Invalid(absl::StrFormat("the weight %g is not a number of samples", weight));
+  }
+  RW_RETURN_IF_ERROR(Agree());
+  {
+    absl::MutexLock lock(&mutex_);
+    RW_RETURN_IF_ERROR(pipeline_->SetWeight(static_cast<float>(weight)));
+  }
+  weight_ = weight;
+  begun_ = true;
+  return OkStatus();
+}
+
+Status Session::Ready(int id) {
+  RW_RETURN_IF_ERROR(CheckId(id));
+  absl::MutexLock lock(&mutex_);
+  if (pipeline_ != nullptr) {
+    return Annotate(pipeline_->Ready(TableIndex(id)), "tensor '" + tensors_[id]->spec.name + "'");
+  }
+  if (early_ready_[id]) {
+    return AlreadyExists("tensor '" + tensors_[id]->spec.name + "' is ready twice in one step");
+  }
+  early_ready_[id] = any_early_ = true;
+  return OkStatus();
+}
+
+Status Session::CheckComplete() {
+  absl::MutexLock lock(&mutex_);
+  const std::vector<uint32_t> missing = pipeline_->Missing();
+  if (missing.empty()) {
+    return !tensors_.empty() || begun_ ? OkStatus() : Refused("finish_step without a step");
+  }
+  constexpr size_t kNamed = 8;
+  std::string names;
+  for (size_t i = 0; i < missing.size() && i < kNamed; ++i) {
+    names += (i == 0 ? "" : ", ") + tensors_[TableIndex(static_cast<int>(missing[i]))]->spec.name;
+  }
+  return Refused(absl::StrFormat(
+      "rank %d: step %d: %d of %d gradients are not ready (%s%s): call ready for each, or backward "
+      "before finish_step",
+      rank(), step_ + 1, missing.size(), tensors_.size(), names,
+      missing.size() > kNamed ? ", ..." : ""));
+}
+
+StatusOr<v1::Commit> Session::Vote(const RoundSummary& summary) {
+  v1::VoteRequest vote;
+  vote.set_epoch(epoch());
+  vote.set_round(round_);
+  vote.set_rank(static_cast<uint32_t>(rank()));
+  vote.set_incarnation(connection_->incarnation());
+  vote.set_digest(summary.digest);
+  vote.set_weight(weight_);
+  vote.set_non_finite(summary.non_finite);
+  vote.set_residual_norm(summary.residual_norm);
+  RW_ASSIGN_OR_RETURN(v1::Commit commit,
+                      connection_->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
+  if (commit.epoch() != epoch() || commit.round() != round_) {
+    return Aborted(
+        absl::StrFormat("a commit of epoch %d round %d answers a vote of epoch %d round %d",
+                        commit.epoch(), commit.round(), epoch(), round_));
+  }
+  return commit;
+}
+
+StatusOr<StepResult> Session::FinishStep() {
+  RW_RETURN_IF_ERROR(connection_->status());
+  RW_RETURN_IF_ERROR(Agree());
+  RW_RETURN_IF_ERROR(CheckComplete());
+  Pipeline* pipeline;
+  {
+    absl::MutexLock lock(&mutex_);
+    pipeline = pipeline_.get();
+  }
+  const Status exchanged = pipeline->Wait(Seconds(kLongestWaitSeconds));
+  if (!exchanged.ok()) return FailStep(exchanged);
+  const RoundSummary summary = pipeline->Summary();
+  const StatusOr<v1::Commit> commit = Vote(summary);
+  if (!commit.ok()) return FailStep(commit.status());
+  if (commit->skipped()) {
+    pipeline->Abort();
+  } else {
+    pipeline->Apply(commit->total_weight());
+  }
+  step_ = round_++;
+  StepResult result;
+  result.step = step_;
+  result.skipped = commit->skipped();
+  result.total_weight = commit->total_weight();
+  result.dense_bytes = summary.dense_bytes;
+  result.sparse_bytes = summary.sparse_bytes;
+  for (const auto& tensor : tensors_) {
+    result.dense_equivalent_bytes += tensor->spec.elements * sizeof(float);
+  }
+  result.dense_equivalent_bytes = result.dense_equivalent_bytes * 2 * (world() - 1) / world();
+  weight_ = 1;
+  begun_ = false;
+  pipeline->Begin(round_);
+  connection_->control()->Report(step_, pipeline->progress());
+  return result;
+}
+
+Status Session::FailStep(const Status& status) {
+  const Status named =
+      Annotate(connection_->Named(status), absl::StrFormat("rank %d: step %d", rank(), step_ + 1));
+  connection_->Fail(named);
+  connection_->Drain();
+  absl::MutexLock lock(&mutex_);
+  pipeline_->Abort();
+  return named;
+}
+
+Status Session::Residual(int id, std::span<float> out) const {
+  RW_RETURN_IF_ERROR(CheckId(id));
+  const TensorSpec& spec = tensors_[id]->spec;
+  if (out.size() != spec.elements) {
+    return Invalid(absl::StrFormat("tensor '%s' has %d elements, the residual's memory %d",
+                                   spec.name, spec.elements, out.size()));
+  }
+  const SparseTensor* state = states_.empty() ? nullptr : states_[id].get();
+  if (state == nullptr) {
+    std::fill(out.begin(), out.end(), 0.0f);
+  } else {
+    std::copy(state->residual().begin(), state->residual().end(), out.begin());
+  }
+  return OkStatus();
+}
+
+Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
+  if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
+  RW_RETURN_IF_ERROR(collectives_->AllReduce(data, type, op));
+  return average ? Divide(data, type, world()) : OkStatus();
+}
+
+Status Session::Broadcast(std::span<std::byte> data, int root) {
+  if (root < 0 || root >= world()) {
+    return Invalid(absl::StrFormat("broadcast from rank %d in a world of %d", root, world()));
+  }
+  return collectives_->Broadcast(data, root);
+}
+
+}  // namespace ringwood

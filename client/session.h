@@ -1,0 +1,104 @@
+// One worker's session: tensors, steps, collectives, checkpoints. client/c_abi.cc puts it behind
+// the C interface; include/ringwood.h says what each call promises.
+//
+// Ready from any thread; everything else from one thread at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/checkpointer.h"
+#include "client/collectives.h"
+#include "client/connection.h"
+#include "client/pipeline.h"
+#include "client/restore.h"
+#include "client/tensor.h"
+#include "sparse/sparse_tensor.h"
+
+namespace ringwood {
+
+struct StepResult {
+  uint64_t step = 0;  // committed steps, this one included, skipped ones too
+  bool skipped = false;
+  double total_weight = 0;
+  uint64_t dense_bytes = 0;
+  uint64_t sparse_bytes = 0;
+  uint64_t dense_equivalent_bytes = 0;
+};
+
+class Session {
+ public:
+  static StatusOr<std::unique_ptr<Session>> Open(const SessionOptions& options, Parts parts);
+  ~Session();
+
+  // Waits for a checkpoint under way, then leaves. Once.
+  Status Close(const std::string& failure);
+
+  int rank() const { return connection_->place().rank; }
+  int world() const { return connection_->place().world; }
+  uint64_t epoch() const { return connection_->joined().epoch(); }
+  uint64_t step() const { return step_; }
+
+  StatusOr<int> Register(const Tensor& tensor);
+  Status Rebind(int id, float* data);
+  Status Agree();
+  const std::string& plan_text() const { return plan_text_; }  // "" before Agree
+
+  Status BeginStep(double weight);
+  Status Ready(int id);
+  StatusOr<StepResult> FinishStep();
+  Status Residual(int id, std::span<float> out) const;
+
+  Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
+  Status Broadcast(std::span<std::byte> data, int root);
+
+  Status Checkpoint(std::vector<Item> items);
+  Status CheckpointWait();
+  bool resumed() const { return restore_ != nullptr; }
+  StatusOr<uint64_t> RestoreBytes(const std::string& name, bool shared);
+  Status RestoreItem(const std::string& name, bool shared, std::span<std::byte> out);
+
+ private:
+  explicit Session(const SessionOptions& options) : options_(options) {}
+
+  // The table is in the order in which backward is expected to make the gradients: last first.
+  uint32_t TableIndex(int id) const { return static_cast<uint32_t>(tensors_.size() - 1 - id); }
+  Status CheckId(int id) const;
+  std::vector<TensorSpec> Table() const;
+  StatusOr<Plan> ProposedPlan() const;
+  Status Adopt(const v1::AgreeResponse& response);
+  Status MakeStates();
+  void MakePipeline();
+  Status Start();  // the early ready calls, once the pipeline stands
+  Status CheckComplete();
+  StatusOr<v1::Commit> Vote(const RoundSummary& summary);
+  Status FailStep(const Status& status);
+  Status NoCheckpoint() const;
+
+  const SessionOptions options_;
+  Plan plan_;
+  std::string plan_text_;
+  uint64_t step_ = 0;
+  uint64_t round_ = 0;
+  double weight_ = 1;
+  bool begun_ = false;   // begin_step of the present step was called
+  bool agreed_ = false;  // the table and the plan are fixed
+  bool closed_ = false;
+  std::vector<std::unique_ptr<Tensor>> tensors_;       // by id
+  std::vector<std::unique_ptr<SparseTensor>> states_;  // by id; null where dense
+  std::unique_ptr<Restore> restore_;                   // null: a new job
+
+  absl::Mutex mutex_;
+  std::unique_ptr<Pipeline> pipeline_ ABSL_GUARDED_BY(mutex_);  // set once, in Agree
+  std::vector<bool> early_ready_ ABSL_GUARDED_BY(mutex_);       // by id, before the pipeline
+  bool any_early_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Collectives> collectives_;
+  std::unique_ptr<Checkpointer> checkpointer_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,48 @@
+// Session's half that saves and restores.
+#include "absl/strings/str_format.h"
+#include "client/session.h"
+#include "client/state_names.h"
+
+namespace ringwood {
+
+Status Session::Checkpoint(std::vector<Item> items) {
+  RW_RETURN_IF_ERROR(connection_->status());
+  for (const Item& item : items) {
+    if (item.name.rfind(kOwnPrefix, 0) == 0) {
+      return Invalid("the checkpoint item '" + item.name + "': names under '" + kOwnPrefix +
+                     "' are the session's own");
+    }
+  }
+  for (size_t id = 0; id < states_.size(); ++id) {
+    SparseTensor* state = states_[id].get();
+    if (state == nullptr) continue;
+    if (state->pending()) return Refused("a checkpoint in the middle of a step: finish_step first");
+    const std::string& name = tensors_[id]->spec.name;
+    items.push_back({ResidualItem(name), false, std::as_bytes(state->residual())});
+    const std::span<float> momentum = state->mutable_momentum();
+    if (!momentum.empty()) items.push_back({MomentumItem(name), false, std::as_bytes(momentum)});
+  }
+  StripeName stripe;
+  stripe.epoch = epoch();
+  stripe.step = step_;
+  stripe.rank = static_cast<uint32_t>(rank());
+  stripe.world = static_cast<uint32_t>(world());
+  stripe.incarnation = connection_->incarnation();
+  return checkpointer_->Begin(stripe, items);
+}
+
+Status Session::CheckpointWait() { return checkpointer_->Wait(); }
+
+Status Session::NoCheckpoint() const {
+  return NotFound(absl::StrFormat("rank %d: the session did not start from a checkpoint", rank()));
+}
+
+StatusOr<uint64_t> Session::RestoreBytes(const std::string& name, bool shared) {
+  return restore_ ? restore_->Bytes(name, shared) : NoCheckpoint();
+}
+
+Status Session::RestoreItem(const std::string& name, bool shared, std::span<std::byte> out) {
+  return restore_ ? restore_->Read(name, shared, out) : NoCheckpoint();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,106 @@
+#include "client/sparse_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+#include "base/digest.h"
+#include "sparse/climb.h"
+
+namespace ringwood {
+namespace {
+
+uint64_t DigestOf(const Entries& entries) {
+  return Combine(Digest(std::as_bytes(std::span(entries.index))),
+                 Digest(std::as_bytes(std::span(entries.value))));
+}
+
+}  // namespace
+
+SparseExchange::SparseExchange(const Place& place, uint32_t group, const Group& spec,
+                               std::vector<const Tensor*> tensors,
+                               std::vector<SparseTensor*> states)
+    : place_(place),
+      group_(group),
+      spec_(spec),
+      tensors_(std::move(tensors)),
+      states_(std::move(states)) {
+  for (const Tensor* tensor : tensors_) elements_ += tensor->spec.elements;
+}
+
+void SparseExchange::Pack(float weight) {
+  non_finite_ = false;
+  up_.index.clear();
+  up_.value.clear();
+  uint64_t first = 0;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    std::span<const float> gradient = tensors_[t]->gradient();
+    if (weight == 0) {  // what the array holds has no meaning then: it may be NaN
+      if (zeros_.size() < gradient.size()) zeros_ = Buffer<float>(gradient.size());
+      gradient = zeros_.span().first(gradient.size());
+    }
+    non_finite_ |= states_[t]->Accumulate(gradient, weight) != 0;
+    const Entries& picks = states_[t]->picks();
+    for (uint32_t index : picks.index) up_.index.push_back(static_cast<uint32_t>(first) + index);
+    up_.value.insert(up_.value.end(), picks.value.begin(), picks.value.end());
+    first += gradient.size();
+  }
+  packed_ = true;
+}
+
+void SparseExchange::Start(Transport* transport, uint64_t round, std::function<void(Status)> done) {
+  ClimbRequest request{};
+  request.shape = {place_.world, place_.servers, place_.fanout};
+  request.node = place_.rank;
+  request.round = round;
+  request.group = group_;
+  request.elements = elements_;
+  request.k = spec_.k;
+  request.codec = spec_.codec;
+  request.merge = spec_.merge;
+  StartClimb(transport, request, up_, [this, done = std::move(done)](StatusOr<Descent> descent) {
+    if (descent.ok()) {
+      RW_CHECK(descent->counted.size() == up_.size());
+      result_ = std::move(descent->result);
+      counted_ = std::move(descent->counted);
+      sent_bytes_ = descent->sent_bytes;
+      digest_ = DigestOf(result_);
+      non_finite_ |= !std::all_of(result_.value.begin(), result_.value.end(),
+                                  [](float value) { return std::isfinite(value); });
+    }
+    done(descent.status());
+  });
+}
+
+void SparseExchange::Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight) {
+  const std::span<float> out = tensors_[tensor]->gradient();
+  std::fill(out.begin(), out.end(), 0.0f);
+  for (; *at < result_.size() && result_.index[*at] < first + out.size(); ++*at) {
+    const double average = total_weight == 0 ? 0 : result_.value[*at] / total_weight;
+    out[result_.index[*at] - first] = static_cast<float>(average);
+  }
+}
+
+void SparseExchange::Apply(double total_weight) {
+  uint64_t first = 0;
+  size_t at = 0;    // in the result
+  size_t pick = 0;  // in the picks of all tensors
+  residual_norm_ = 0;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    Scatter(t, first, &at, total_weight);
+    const size_t picks = states_[t]->picks().size();
+    states_[t]->Commit(std::span<const uint8_t>(counted_).subspan(pick, picks));
+    residual_norm_ += states_[t]->ResidualSquaredNorm();
+    pick += picks;
+    first += tensors_[t]->spec.elements;
+  }
+  packed_ = false;
+}
+
+void SparseExchange::Abort() {
+  if (!packed_) return;
+  for (SparseTensor* state : states_) state->Abort();
+  packed_ = false;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,51 @@
+// A sparse group: each tensor's residual takes the gradient up and gives its k largest entries, the
+// tree sums and selects, uncounted entries stay in the residual at commit.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/buffer.h"
+#include "client/exchange.h"
+#include "client/tensor.h"
+#include "sparse/entries.h"
+#include "sparse/sparse_tensor.h"
+
+namespace ringwood {
+
+class SparseExchange : public Exchange {
+ public:
+  // `tensors` and `states` in the group's order, both outlive this.
+  SparseExchange(const Place& place, uint32_t group, const Group& spec,
+                 std::vector<const Tensor*> tensors, std::vector<SparseTensor*> states);
+
+  void Pack(float weight) override;
+  void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override;
+  void Apply(double total_weight) override;
+  void Abort() override;
+  uint64_t digest() const override { return digest_; }
+  uint64_t sent_bytes() const override { return sent_bytes_; }
+  bool non_finite() const override { return non_finite_; }
+  double residual_norm() const override { return residual_norm_; }
+
+ private:
+  void Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight);
+
+  const Place place_;
+  const uint32_t group_;
+  const Group spec_;
+  const std::vector<const Tensor*> tensors_;
+  const std::vector<SparseTensor*> states_;
+  uint64_t elements_ = 0;
+  Entries up_;                    // this round's picks, coordinates of the group
+  Entries result_;                // the sum over all ranks
+  std::vector<uint8_t> counted_;  // one a pick
+  Buffer<float> zeros_;           // stands for the gradient where the weight is 0
+  bool packed_ = false;
+  uint64_t digest_ = 0;
+  uint64_t sent_bytes_ = 0;
+  bool non_finite_ = false;
+  double residual_norm_ = 0;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,17 @@
+// Names under which a session keeps its own state in checkpoints; user items may not begin so.
+#pragma once
+
+#include <string>
+
+namespace ringwood {
+
+inline constexpr char kOwnPrefix[] = "ringwood/";
+
+inline std::string ResidualItem(const std::string& tensor) {
+  return kOwnPrefix + ("residual/" + tensor);
+}
+inline std::string MomentumItem(const std::string& tensor) {
+  return kOwnPrefix + ("momentum/" + tensor);
+}
+
+}  // namespace ringwood
