@@ -1,0 +1,193 @@
+// What only real processes show: death without a word, settings, refusals.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tests/transport/world.h"
+#include "transport/interface.h"
+
+namespace ringwood {
+namespace {
+
+// A process of its own with a UCX node: reads the peers' addresses from `in`, writes its own.
+struct Child {
+  pid_t pid = -1;
+  int in = -1;   // we write
+  int out = -1;  // we read
+};
+
+void WriteAddress(int fd, const std::string& address) {
+  const uint32_t size = static_cast<uint32_t>(address.size());
+  RW_CHECK(write(fd, &size, sizeof size) == sizeof size);
+  RW_CHECK(write(fd, address.data(), size) == static_cast<ssize_t>(size));
+}
+
+// Waits at most 20 s for every byte.
+std::string ReadAddress(int fd) {
+  const auto read_all = [fd](void* into, size_t size) {
+    for (size_t got = 0; got < size;) {
+      pollfd wait{fd, POLLIN, 0};
+      RW_CHECK(poll(&wait, 1, 20'000) == 1);
+      const ssize_t n = read(fd, static_cast<char*>(into) + got, size - got);
+      RW_CHECK(n > 0);
+      got += n;
+    }
+  };
+  uint32_t size = 0;
+  read_all(&size, sizeof size);
+  std::string address(size, 0);
+  read_all(address.data(), size);
+  return address;
+}
+
+// The child joins as `rank` of 3, sends one message to rank 0 and then sleeps until it is killed.
+[[noreturn]] void RunChild(int rank, int in, int out) {
+  Loop loop("child");
+  auto fabric = MakeUcxFabric(&loop, {});
+  RW_CHECK(fabric.ok());
+  WriteAddress(out, (*fabric)->Address());
+  std::vector<Peer> peers;
+  for (int i = 0; i < 3; ++i) peers.push_back({i, absl::StrFormat("rank %d", i), ReadAddress(in)});
+  std::unique_ptr<Transport> transport;
+  std::vector<std::byte> payload(1000, std::byte{5});
+  RW_CHECK(loop.Call(
+                   [&]() -> Status {
+                     RW_ASSIGN_OR_RETURN(transport,
+                                         (*fabric)->Connect({World::kJob, 1, rank}, peers, {}));
+                     transport->Send(0, {Lane::kDense, 1, 0, 0, 0}, {7, 0, 1000}, payload,
+                                     [](Status) {});
+                     return OkStatus();
+                   },
+                   Seconds(20))
+               .ok());
+  while (true) pause();
+}
+
+Child Start(int rank) {
+  int down[2], up[2];
+  RW_CHECK(pipe2(down, O_CLOEXEC) == 0 && pipe2(up, O_CLOEXEC) == 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(down[1]);
+    close(up[0]);
+    RunChild(rank, down[0], up[1]);
+  }
+  close(down[0]);
+  close(up[1]);
+  return {pid, down[1], up[0]};
+}
+
+TEST(UcxProcesses, AKilledPeerIsNamedAndAStoppedOneEndsWithClose) {
+  Child children[3];
+  for (int rank : {1, 2}) children[rank] = Start(rank);  // before this process has threads
+  Loop loop("rank0");
+  auto fabric = MakeUcxFabric(&loop, {});
+  ASSERT_TRUE(fabric.ok()) << Message(fabric.status());
+  std::vector<Peer> peers = {{0, "rank 0", (*fabric)->Address()}};
+  for (int rank : {1, 2}) {
+    peers.push_back({rank, absl::StrFormat("rank %d", rank), ReadAddress(children[rank].out)});
+  }
+  for (int rank : {1, 2}) {
+    for (const Peer& peer : peers) WriteAddress(children[rank].in, peer.address);
+  }
+  std::unique_ptr<Transport> transport;
+  std::vector<std::byte> into[4];
+  for (auto& buffer : into) buffer.resize(1000);
+  Answer hello[2], waiting[2];
+  const auto on_loop = [&loop](const std::function<void()>& task) {
+    RW_CHECK(loop.Call(
+                     [&] {
+                       task();
+                       return OkStatus();
+                     },
+                     Seconds(20))
+                 .ok());
+  };
+  on_loop([&] {
+    auto made = (*fabric)->Connect({World::kJob, 1, 0}, peers, {});
+    ASSERT_TRUE(made.ok());
+    transport = std::move(*made);
+    for (int i : {0, 1}) {
+      transport->Receive(i + 1, {Lane::kDense, 1, 0, 0, 0}, {7, 0, 0}, into[i],
+                         hello[i].ForReceive());
+      transport->Receive(i + 1, {Lane::kDense, 1, 0, 1, 0}, {7, 0, 0}, into[2 + i],
+                         waiting[i].ForReceive());
+    }
+  });
+  EXPECT_TRUE(hello[0].Wait().ok()) << Message(hello[0].status);
+  EXPECT_TRUE(hello[1].Wait().ok()) << Message(hello[1].status);
+  kill(children[2].pid, SIGSTOP);
+  kill(children[1].pid, SIGKILL);
+  EXPECT_EQ(waiting[0].Wait().code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(waiting[0].status).find("rank 1 died"), std::string::npos);
+  EXPECT_EQ(waiting[1].Wait(0.1).code(), StatusCode::kDeadlineExceeded);  // heartbeats' business
+  const TimePoint start = Now();
+  on_loop([&] { transport->Close(Unavailable("rank 2 fell silent")); });
+  EXPECT_EQ(waiting[1].Wait().code(), StatusCode::kUnavailable);
+  EXPECT_LT(ToSeconds(Now() - start), 5);  // Close is bounded; a stopped peer cannot hold it
+  on_loop([&] {
+    transport.reset();
+    fabric->reset();
+  });
+  for (int rank : {1, 2}) {
+    kill(children[rank].pid, SIGKILL);
+    waitpid(children[rank].pid, nullptr, 0);
+    close(children[rank].in);
+    close(children[rank].out);
+  }
+}
+
+TEST(UcxFabric, RefusesANetworkThatNobodyDeclaredPrivate) {
+  const auto interface = ChooseInterface("^lo");
+  if (!interface.ok()) GTEST_SKIP() << "this machine has only loopback";
+  Loop loop("test");
+  const auto fabric = MakeUcxFabric(&loop, {*interface, false});
+  EXPECT_EQ(fabric.status().code(), StatusCode::kPermissionDenied);
+  EXPECT_NE(Message(fabric.status()).find("--trusted-fabric"), std::string::npos);
+}
+
+TEST(UcxFabric, AnUnknownInterfaceIsAnErrorThatListsTheKnownOnes) {
+  Loop loop("test");
+  const auto fabric = MakeUcxFabric(&loop, {"nosuch0", true});
+  EXPECT_EQ(fabric.status().code(), StatusCode::kNotFound);
+  EXPECT_NE(Message(fabric.status()).find("lo"), std::string::npos);
+}
+
+TEST(UcxFabric, AnIdleNodeUsesNoProcessorTime) {
+  World world(Kind::kUcx, 4);
+  std::vector<std::byte> into(10);
+  std::vector<Answer> pending(4);
+  for (int i = 0; i < 4; ++i) {
+    world.Run(i, [&] {
+      world.transport(i)->Receive((i + 1) % 4, {}, {7, 0, 0}, into, pending[i].ForReceive());
+    });
+  }
+  absl::SleepFor(absl::Milliseconds(300));  // connections settle
+  timespec before, after;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+  absl::SleepFor(absl::Seconds(1));
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+  const double used = static_cast<double>(after.tv_sec - before.tv_sec) +
+                      static_cast<double>(after.tv_nsec - before.tv_nsec) * 1e-9;
+  EXPECT_LT(used, 0.1);  // busy polling would use more than one second
+  for (int i = 0; i < 4; ++i) world.Close(i, Aborted("over"));
+}
+
+TEST(Interface, FollowsTheNotationOfNccl) {
+  EXPECT_EQ(InterfaceAddress("lo").value(), "127.0.0.1");
+  EXPECT_TRUE(IsLoopback("lo").value());
+  EXPECT_EQ(ChooseInterface("lo").value(), "lo");
+  EXPECT_EQ(ChooseInterface("=lo").value(), "lo");
+  EXPECT_EQ(ChooseInterface("nosuch,l").value(), "lo");
+  EXPECT_EQ(ChooseInterface("=l").status().code(), StatusCode::kNotFound);
+  const auto other = ChooseInterface("^lo");
+  EXPECT_TRUE(!other.ok() || *other != "lo");
+  EXPECT_TRUE(ChooseInterface("").ok());
+}
+
+}  // namespace
+}  // namespace ringwood
