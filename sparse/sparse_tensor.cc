@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "sparse/accumulate.h"
 #include "sparse/key.h"
 
 namespace ringwood {
@@ -26,38 +27,25 @@ void SparseTensor::set_k(uint64_t k) {
   topk_ = TopK(elements_, k);
 }
 
-void SparseTensor::Pass(std::span<const float> gradient, float weight) {
-  const float* residual = residual_[present_].data();
-  float* shadow = residual_[1 - present_].data();
-  const float* momentum = momentum_[present_].data();
-  float* momentum_shadow = momentum_[1 - present_].data();
-  for (uint64_t i = 0; i < elements_; ++i) {
-    float x = weight * gradient[i];
-    if (momentum != nullptr) {
-      x = options_.momentum * momentum[i] + x;
-      momentum_shadow[i] = x;
-    }
-    shadow[i] = options_.decay * residual[i] + x;
-    topk_.Offer(static_cast<uint32_t>(i), shadow[i]);
-    if (topk_.room() == 0) topk_.Cut();
-  }
-}
-
-void SparseTensor::SelectAgain() {
-  const float* shadow = residual_[1 - present_].data();
-  topk_.Restart(1);
-  for (uint64_t i = 0; i < elements_; ++i) {
-    topk_.Offer(static_cast<uint32_t>(i), shadow[i]);
-    if (topk_.room() == 0) topk_.Cut();
-  }
-}
-
 uint64_t SparseTensor::Accumulate(std::span<const float> gradient, float weight) {
   RW_CHECK(gradient.size() == elements_);
   const uint32_t guess = std::max(KeyOf(kGuess * FromKey(last_key_)), 1u);
   topk_.Restart(guess);
-  Pass(gradient, weight);
-  if (topk_.size() < topk_.k() && guess > 1) SelectAgain();
+  const int shadow = 1 - present_;
+  ringwood::Accumulate({.elements = elements_,
+                        .gradient = gradient.data(),
+                        .residual = residual_[present_].data(),
+                        .shadow = residual_[shadow].data(),
+                        .momentum = momentum_[present_].data(),
+                        .momentum_shadow = momentum_[shadow].data(),
+                        .weight = weight,
+                        .decay = options_.decay,
+                        .factor = options_.momentum},
+                       &topk_);
+  if (topk_.size() < topk_.k() && guess > 1) {  // the guess was too high: once more over the shadow
+    topk_.Restart(1);
+    Scan(residual_[shadow].span(), &topk_);
+  }
   const uint64_t nonfinite = topk_.nonfinite();
   last_key_ = topk_.Take(&picks_);
   pending_ = true;

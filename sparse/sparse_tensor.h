@@ -59,9 +59,6 @@ class SparseTensor {
   std::span<float> mutable_momentum() { return momentum_[present_].span(); }  // empty when off
 
  private:
-  void Pass(std::span<const float> gradient, float weight);
-  void SelectAgain();  // over the shadow, from floor 1: the guess was too high
-
   const uint64_t elements_;
   const SparseOptions options_;
   int present_ = 0;  // which of the pairs is real; the other is the shadow

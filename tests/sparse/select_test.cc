@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "sparse/accumulate.h"
 #include "tests/sparse/samples.h"
 
 namespace ringwood {
@@ -69,6 +71,60 @@ TEST(TopK, SkipsZerosSoThatFewerThanKMayComeBack) {
   uint64_t nonfinite = 0;
   const Entries picks = Stream(values, 4, 1, &nonfinite);
   EXPECT_EQ(picks.index, (std::vector<uint32_t>{2, 4}));
+}
+
+TEST(Accumulate, EqualsThePlainPassToTheBitAtAnyOffsetAndGuess) {
+  for (uint64_t elements : {1, 63, 64, 65, 4096, 50001}) {
+    for (size_t offset : {0, 1, 3}) {
+      for (bool momentum : {false, true}) {
+        for (uint32_t floor : {1u, KeyOf(300.0f), KeyOf(1e9f)}) {
+          const auto gradient = MakeGradient(Pattern::kRandom, elements + offset, 0, elements);
+          Buffer<float> residual(elements), velocity(elements), shadow[2], velocity_shadow[2];
+          for (uint64_t i = 0; i < elements; ++i) residual[i] = 0.1f * gradient[elements - 1 - i];
+          for (uint64_t i = 0; i < elements; ++i) velocity[i] = 0.3f * gradient[i];
+          Entries picks[2];
+          for (int way = 0; way < 2; ++way) {
+            shadow[way] = Buffer<float>(elements);
+            velocity_shadow[way] = Buffer<float>(elements);
+            const AccumulatePass pass{elements,
+                                      gradient.data() + offset,
+                                      residual.data(),
+                                      shadow[way].data(),
+                                      momentum ? velocity.data() : nullptr,
+                                      velocity_shadow[way].data(),
+                                      0.7f,
+                                      0.9f,
+                                      0.95f};
+            TopK topk(elements, elements / 3 + 1);
+            topk.Restart(floor);
+            way == 0 ? AccumulatePlain(pass, &topk) : Accumulate(pass, &topk);
+            topk.Take(&picks[way]);
+          }
+          EXPECT_EQ(picks[0], picks[1]);
+          EXPECT_EQ(0, std::memcmp(shadow[0].data(), shadow[1].data(), 4 * elements));
+          EXPECT_EQ(
+              0, std::memcmp(velocity_shadow[0].data(), velocity_shadow[1].data(), 4 * elements));
+        }
+      }
+    }
+  }
+}
+
+TEST(Scan, EqualsTheFullSortOnLargeAndRisingInputs) {
+  std::vector<float> values = MakeGradient(Pattern::kRandom, 1000003, 0, 1);
+  std::vector<float> rising(300000);
+  for (size_t i = 0; i < rising.size(); ++i) rising[i] = static_cast<float>(i);
+  for (const auto& x : {values, rising}) {
+    const auto view = std::span(x).subspan(1);  // an odd offset
+    for (uint64_t k : {uint64_t{1}, uint64_t{1000}, uint64_t{100000}, uint64_t{view.size()}}) {
+      TopK topk(view.size(), k);
+      topk.Restart(1);
+      Scan(view, &topk);
+      Entries picks;
+      topk.Take(&picks);
+      EXPECT_EQ(picks, SelectPlain(view, k)) << k;
+    }
+  }
 }
 
 TEST(FindKthKey, EqualsTheSortedKeys) {
