@@ -1,0 +1,55 @@
+// One Attend stream: heartbeats come up, notices go down. All members run on gRPC's threads only as
+// far as they post; decisions are the loop's.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/status.h"
+#include "ringwood/v1/control.grpc.pb.h"
+
+namespace ringwood {
+
+class Attendance : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
+                   public std::enable_shared_from_this<Attendance> {
+ public:
+  // Notices waiting at most; a member gets a handful in its life.
+  static constexpr size_t kMaxNotices = 16;
+
+  struct Callbacks {
+    std::function<void(const v1::Beat&)> beat;  // one at a time: Next asks for the next
+    std::function<void()> broken;               // once
+  };
+  explicit Attendance(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+
+  void Open();  // keeps itself alive until gRPC is done with it
+  void Next();  // the last beat was taken in: read on
+  void Send(const v1::Notice& notice);
+  void Close(const Status& status);  // after what is being sent; idempotent
+
+ private:
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+  void Break();
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Callbacks callbacks_;
+  std::shared_ptr<Attendance> self_;
+  v1::Beat beat_;  // being read; touched by gRPC between StartRead and OnReadDone
+  absl::Mutex mutex_;
+  std::deque<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // the front one is being sent
+  bool sending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ringwood

@@ -1,0 +1,37 @@
+// A reducer's line to its coordinator. Nothing here blocks; callbacks come on gRPC's threads and
+// only post.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+class ControlLink {
+ public:
+  explicit ControlLink(const std::string& address);  // "host:port"; connects when first used
+  ~ControlLink();  // cancels what is under way; no callback runs afterwards
+
+  // One at a time.
+  void Join(const v1::JoinRequest& request, Duration deadline,
+            std::function<void(StatusOr<v1::JoinResponse>)> done);
+
+  // Opens the heartbeat stream; `over` runs once, when it has ended for whatever reason. One at a
+  // time: EndAttendance, then `over`, then the next.
+  void Attend(std::function<void(const v1::Notice&)> notice, std::function<void(Status)> over);
+  void Beat(const v1::Beat& beat);  // dropped while the one before is still on its way
+  void EndAttendance();
+
+  void Leave(const v1::LeaveRequest& request, Duration deadline);  // the answer does not matter
+
+ private:
+  class Wire;
+  std::shared_ptr<Wire> wire_;
+};
+
+}  // namespace ringwood

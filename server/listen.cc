@@ -1,0 +1,87 @@
+#include "server/listen.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+#include "transport/interface.h"
+
+namespace ringwood {
+namespace {
+
+struct Address {
+  std::string host;
+  int port = 0;
+};
+
+StatusOr<Address> Parse(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  Address address;
+  if (colon != std::string::npos) {
+    address.host = text.substr(0, colon);
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data() + colon + 1, end, address.port);
+    if (error == std::errc() && stop == end && address.port >= 0 && address.port <= 65535) {
+      if (address.host == "localhost") address.host = "127.0.0.1";
+      in_addr parsed;
+      if (inet_pton(AF_INET, address.host.c_str(), &parsed) == 1) return address;
+    }
+  }
+  return Invalid("cannot listen on \"" + text +
+                 "\": give ADDRESS:PORT with an IPv4 address, for example 127.0.0.1:4000");
+}
+
+bool IsLoopbackAddress(const std::string& host) { return host.rfind("127.", 0) == 0; }
+
+}  // namespace
+
+StatusOr<std::string> ChooseListen(const ListenRequest& request) {
+  RW_ASSIGN_OR_RETURN(const Address address, Parse(request.listen));
+  const std::string chosen = absl::StrFormat("%s:%d", address.host, address.port);
+  if (IsLoopbackAddress(address.host)) {
+    if (request.insecure || request.trusted_fabric) return chosen;
+    return Denied("the control plane on " + chosen +
+                  " has no TLS yet: say --insecure to accept plaintext on loopback");
+  }
+  if (!request.trusted_fabric || request.network_interface.empty()) {
+    return Denied("listening on " + chosen +
+                  " without TLS: declare its network private with --trusted-fabric "
+                  "--network-interface IF, or listen on 127.0.0.1 with --insecure");
+  }
+  RW_ASSIGN_OR_RETURN(const std::string own, InterfaceAddress(request.network_interface));
+  if (own == address.host) return chosen;
+  return Denied(absl::StrFormat(
+      "--trusted-fabric covers %s (%s) only, not %s: listen on %s:%d, or name the other interface",
+      request.network_interface, own, address.host, own, address.port));
+}
+
+Status ProbeListen(const std::string& address) {
+  RW_ASSIGN_OR_RETURN(const Address parsed, Parse(address));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(parsed.port));
+  inet_pton(AF_INET, parsed.host.c_str(), &name.sin_addr);
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return Unavailable(std::string("cannot make a socket: ") + std::strerror(errno));
+  const int on = 1;
+  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const bool bound =
+      bind(probe, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0 && listen(probe, 1) == 0;
+  const int error = errno;
+  close(probe);
+  if (bound) return OkStatus();
+  if (error == EADDRINUSE) {
+    return Refused(absl::StrFormat(
+        "port %d on %s is in use: stop the server that holds it, or choose another --listen",
+        parsed.port, parsed.host));
+  }
+  return Refused("cannot listen on " + address + ": " + std::strerror(error));
+}
+
+}  // namespace ringwood

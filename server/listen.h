@@ -1,0 +1,25 @@
+// Where a server may listen, decided before it does.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+struct ListenRequest {
+  std::string listen;  // HOST:PORT, an IPv4 address, "localhost", or [IPv6]
+  bool insecure = false;
+  bool trusted_fabric = false;
+  std::string network_interface;
+};
+
+// "127.0.0.1:4000". Plaintext goes over loopback when the caller said so (insecure), or over the
+// one interface whose network the operator declared private (trusted_fabric); all interfaces at
+// once are refused, whatever the flags say. Denied names the remedy.
+StatusOr<std::string> ChooseListen(const ListenRequest& request);
+
+// Tries the address once and says in words why it cannot be had: port in use, no such address.
+Status ProbeListen(const std::string& address);
+
+}  // namespace ringwood

@@ -1,0 +1,279 @@
+#include "server/reducer_node.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "plan/wire.h"
+#include "server/control_link.h"
+#include "server/event.h"
+#include "sparse/reducer.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kJoinSeconds = 60;  // one call; the world may take longer, then it asks again
+constexpr double kFirstPauseSeconds = 0.05;
+constexpr double kLongestPauseSeconds = 2;
+constexpr double kCloseSeconds = 10;
+
+bool IsFinal(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kAlreadyExists:
+    case StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The groups of the plan that climb trees. The plan is checked (FromProto), the table too.
+StatusOr<std::vector<ReducerGroup>> GroupsOf(const v1::Activated& activated, const Plan& plan) {
+  std::vector<ReducerGroup> groups;
+  for (size_t i = 0; i < plan.groups.size(); ++i) {
+    const Group& group = plan.groups[i];
+    if (group.route != "tree") continue;
+    ReducerGroup served{static_cast<uint32_t>(i), 0, group.k, group.codec, group.merge};
+    for (uint32_t tensor : group.tensors) {
+      if (tensor >= static_cast<uint32_t>(activated.tensors_size())) {
+        return Invalid(
+            absl::StrFormat("group %d names tensor %d of %d", i, tensor, activated.tensors_size()));
+      }
+      served.elements += activated.tensors(static_cast<int>(tensor)).elements();
+    }
+    groups.push_back(std::move(served));
+  }
+  return groups;
+}
+
+}  // namespace
+
+class ReducerNode::Life {
+ public:
+  explicit Life(ReducerNodeOptions options)
+      : options_(std::move(options)),
+        data_("reducer"),
+        loop_("reducer-control"),
+        link_(std::make_unique<ControlLink>(options_.coordinator)) {
+    loop_.Post([this] { Begin(); });
+  }
+
+  ~Life() {
+    (void)loop_.Call(
+        [this] {
+          ended_ = true;
+          if (welcome_) SayLeave(false, "the server is stopping");
+          CloseEpoch(Aborted("the server is stopping"));
+          return OkStatus();
+        },
+        Seconds(kCloseSeconds));
+    link_.reset();  // no callback posts to loop_ afterwards
+  }
+
+ private:
+  // Runs `task` on the loop if this life still is in the epoch attempt that `turn_` named.
+  template <typename Task>
+  void Later(uint64_t turn, Task task) {
+    loop_.Post([this, turn, task = std::move(task)]() mutable {
+      if (turn == turn_ && !ended_) task();
+    });
+  }
+  void Pause(std::function<void()> then) {
+    loop_.After(Seconds(pause_), [this, turn = turn_, then = std::move(then)] {
+      if (turn == turn_ && !ended_) then();
+    });
+    pause_ = std::min(2 * pause_, kLongestPauseSeconds);
+  }
+
+  void Begin();
+  void Join();
+  void Joined(StatusOr<v1::JoinResponse> answer);
+  Status Connect();
+  void BeatOn();
+  void Noticed(const v1::Notice& notice);
+  Status Serve(const v1::Activated& activated);
+  void Troubled(const Status& why);
+  void Again(const Status& why, bool at_once);
+  void CloseEpoch(const Status& why);
+  void SayLeave(bool failed, const std::string& reason);
+
+  const ReducerNodeOptions options_;
+  const uint64_t incarnation_ = Unpredictable() | 1;
+
+  // Touched only on data_.
+  std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Reducer> reducer_;
+
+  // Touched only on loop_.
+  uint64_t turn_ = 0;  // counts attempts; a callback of an older one is nobody's
+  bool ended_ = false;
+  double pause_ = kFirstPauseSeconds;
+  std::string address_;
+  uint64_t newest_epoch_ = 0;
+  std::optional<v1::JoinResponse> welcome_;  // in an epoch
+
+  Loop data_;
+  Loop loop_;
+  std::unique_ptr<ControlLink> link_;
+};
+
+void ReducerNode::Life::Begin() {
+  StatusOr<std::unique_ptr<Fabric>> fabric = options_.make_fabric(&data_);
+  if (!fabric.ok()) {
+    Log(LogLevel::kError, "no data plane: " + Message(fabric.status()));
+    if (IsFinal(fabric.status())) return options_.refused(fabric.status());
+    return Pause([this] { Begin(); });
+  }
+  address_ = (*fabric)->Address();
+  auto handed = std::make_shared<std::unique_ptr<Fabric>>(*std::move(fabric));
+  data_.Post([this, handed] { fabric_ = std::move(*handed); });
+  Join();
+}
+
+void ReducerNode::Life::Join() {
+  v1::JoinRequest request;
+  request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
+  request.set_role(v1::ROLE_REDUCER);
+  request.set_rank(static_cast<uint32_t>(options_.index));
+  request.set_host(options_.host);
+  request.set_incarnation(incarnation_);
+  request.set_token(options_.token);
+  request.set_fabric_address(address_);
+  request.set_newest_epoch_seen(newest_epoch_);
+  link_->Join(request, Seconds(kJoinSeconds),
+              [this, turn = turn_](StatusOr<v1::JoinResponse> answer) {
+                Later(turn, [this, answer = std::move(answer)] { Joined(answer); });
+              });
+}
+
+void ReducerNode::Life::Joined(StatusOr<v1::JoinResponse> answer) {
+  if (!answer.ok()) {
+    if (IsFinal(answer.status())) return options_.refused(answer.status());
+    // The world is not complete yet, or the coordinator is not there yet: the fabric stays.
+    if (answer.status().code() == StatusCode::kDeadlineExceeded) return Join();
+    Log(LogLevel::kDebug, "cannot join yet: " + Message(answer.status()));
+    return Pause([this] { Join(); });
+  }
+  pause_ = kFirstPauseSeconds;
+  welcome_ = *std::move(answer);
+  newest_epoch_ = welcome_->epoch();
+  const uint64_t turn = turn_;
+  link_->Attend(
+      [this, turn](const v1::Notice& notice) { Later(turn, [this, notice] { Noticed(notice); }); },
+      [this, turn](Status status) {
+        Later(turn, [this, status] { Again(Annotate(status, "the coordinator is lost"), false); });
+      });
+  BeatOn();
+  // From here on messages of early workers are kept, up to the fabric's bound.
+  if (Status connected = data_.Call([this] { return Connect(); }, Seconds(kCloseSeconds));
+      !connected.ok()) {
+    Troubled(connected);
+  }
+}
+
+Status ReducerNode::Life::Connect() {
+  std::vector<Peer> peers;
+  for (const v1::Member& member : welcome_->members()) {
+    peers.push_back({static_cast<int>(member.node()),
+                     MemberLabel(member.role(), member.rank(), member.host()),
+                     member.fabric_address()});
+  }
+  const EpochName name{welcome_->job(), welcome_->epoch(), static_cast<int>(welcome_->node())};
+  RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, FabricLimits()));
+  return OkStatus();
+}
+
+void ReducerNode::Life::BeatOn() {
+  if (!welcome_) return;
+  v1::Beat beat;
+  beat.set_epoch(welcome_->epoch());
+  beat.set_node(welcome_->node());
+  beat.set_incarnation(incarnation_);
+  link_->Beat(beat);
+  loop_.After(Seconds(welcome_->heartbeat_seconds()), [this, turn = turn_] {
+    if (turn == turn_ && !ended_) BeatOn();
+  });
+}
+
+void ReducerNode::Life::Noticed(const v1::Notice& notice) {
+  if (notice.has_failure()) {
+    const v1::Failure& failure = notice.failure();
+    return Again(Aborted(absl::StrFormat("%s failed in epoch %d: %s", failure.who(),
+                                         failure.epoch(), failure.reason())),
+                 true);
+  }
+  if (notice.has_ended()) return Again(OkStatus(), true);
+  if (!notice.has_plan()) return;
+  const Status served =
+      data_.Call([this, plan = notice.plan()] { return Serve(plan); }, Seconds(kCloseSeconds));
+  if (!served.ok()) SayLeave(true, Message(served));
+}
+
+// On data_. A second plan replaces the first between two rounds.
+Status ReducerNode::Life::Serve(const v1::Activated& activated) {
+  if (transport_ == nullptr) return Unavailable("the data plane is closed");
+  RW_ASSIGN_OR_RETURN(const Plan plan, FromProto(activated.plan()));
+  RW_ASSIGN_OR_RETURN(std::vector<ReducerGroup> groups, GroupsOf(activated, plan));
+  int workers = 0;
+  for (const v1::Member& member : welcome_->members()) workers += member.role() == v1::ROLE_WORKER;
+  const TreeShape shape{workers, welcome_->members_size() - workers, static_cast<int>(plan.fanout)};
+  reducer_ = std::make_unique<Reducer>(
+      transport_.get(), shape, static_cast<int>(welcome_->node()), std::move(groups),
+      [this, turn = turn_](Status status) { Later(turn, [this, status] { Troubled(status); }); });
+  reducer_->Start(activated.from_round());
+  return OkStatus();
+}
+
+// A peer may have died: then the coordinator's notice is under way and names it. If it says nothing
+// within the time in which it must notice, the trouble is our own.
+void ReducerNode::Life::Troubled(const Status& why) {
+  Log(LogLevel::kWarning, "tree: " + Message(why));
+  loop_.After(Seconds(2 * welcome_->failure_timeout_seconds()), [this, turn = turn_, why] {
+    if (turn == turn_ && !ended_) SayLeave(true, Message(why));
+  });
+}
+
+void ReducerNode::Life::SayLeave(bool failed, const std::string& reason) {
+  v1::LeaveRequest leave;
+  leave.set_epoch(welcome_->epoch());
+  leave.set_node(welcome_->node());
+  leave.set_incarnation(incarnation_);
+  leave.set_failed(failed);
+  leave.set_reason(reason);
+  link_->Leave(leave, Seconds(1));
+}
+
+void ReducerNode::Life::Again(const Status& why, bool at_once) {
+  if (!why.ok()) Log(LogLevel::kInfo, "epoch over: " + Message(why));
+  CloseEpoch(why.ok() ? Aborted("the job is over") : why);
+  if (at_once) return Begin();
+  Pause([this] { Begin(); });
+}
+
+void ReducerNode::Life::CloseEpoch(const Status& why) {
+  ++turn_;
+  welcome_.reset();
+  link_->EndAttendance();
+  (void)data_.Call(
+      [this, why] {
+        reducer_.reset();
+        if (transport_ != nullptr) transport_->Close(why);
+        transport_.reset();
+        fabric_.reset();
+        return OkStatus();
+      },
+      Seconds(kCloseSeconds));
+}
+
+ReducerNode::ReducerNode(ReducerNodeOptions options)
+    : life_(std::make_unique<Life>(std::move(options))) {}
+ReducerNode::~ReducerNode() = default;
+
+}  // namespace ringwood

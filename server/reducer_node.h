@@ -1,0 +1,41 @@
+// A server's part in the sparse tree, epoch after epoch: joins, attends, serves the plan that it is
+// told, and when the epoch ends, joins again with a data plane of its own for the next one.
+//
+//   fabric ─▶ Join … Attend ─▶ (plan) Reducer ─▶ failure or end of the job ─▶ all closed ─▶ again
+//
+// It keeps nothing across epochs. What its transport reports of a dead peer is a hint only: the
+// coordinator decides, unless it stays silent for the failure timeout.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "transport/fabric.h"
+
+namespace ringwood {
+
+struct ReducerNodeOptions {
+  std::string coordinator;  // host:port
+  int index = 0;            // of this job's servers
+  std::string host;
+  std::string token;
+  // Makes the data plane of one epoch on the given loop; called on another thread than the loop's.
+  std::function<StatusOr<std::unique_ptr<Fabric>>(Loop*)> make_fabric;
+  // The coordinator will never take this node (bad token, wrong index, other version): once.
+  std::function<void(Status)> refused;
+};
+
+class ReducerNode {
+ public:
+  explicit ReducerNode(ReducerNodeOptions options);
+  ~ReducerNode();  // leaves; the data plane is closed
+
+ private:
+  class Life;
+  std::unique_ptr<Life> life_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,183 @@
+#include "server/server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "base/log.h"
+#include "server/coordinator.h"
+#include "server/listen.h"
+#include "server/reducer_node.h"
+#include "server/store_directory.h"
+#include "server/store_service.h"
+#include "transport/ucx/fabric.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kMaxMessageBytes = 4 << 20;  // control messages and chunks are far smaller
+constexpr int kMaxStreamsOfConnection = 256;
+constexpr double kStopSeconds = 3;
+
+Status CheckOptions(const ServerOptions& options) {
+  if (options.servers < 0 || options.servers > static_cast<int>(kMaxServers)) {
+    return Invalid(
+        absl::StrFormat("--servers %d: 0 to %d are possible", options.servers, kMaxServers));
+  }
+  if (options.failure_timeout_seconds < 0.5 || options.failure_timeout_seconds > 3600) {
+    return Invalid(absl::StrFormat("--failure-timeout %g: 0.5 to 3600 seconds are possible",
+                                   options.failure_timeout_seconds));
+  }
+  if (options.join_timeout_seconds <= 0) {
+    return Invalid("--join-timeout must be longer than 0 seconds");
+  }
+  return OkStatus();
+}
+
+// Heartbeats come five times within the failure timeout, at most one a second.
+double HeartbeatSeconds(double failure_timeout) { return std::min(1.0, failure_timeout / 5); }
+
+}  // namespace
+
+struct Server::Parts {
+  ServerOptions options;
+  int port = 0;
+  std::unique_ptr<Coordinator> coordinator;
+  std::unique_ptr<StoreService> store;
+  std::unique_ptr<grpc::Server> grpc;
+  std::unique_ptr<ReducerNode> reducer;
+
+  absl::Mutex mutex;
+  bool stopped ABSL_GUARDED_BY(mutex) = false;
+  Status failed ABSL_GUARDED_BY(mutex);
+
+  Status StartCoordinator();
+  Status StartListening(const std::string& address);
+  void StartReducer();
+  bool Over() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return stopped || !failed.ok(); }
+};
+
+Status Server::Parts::StartCoordinator() {
+  std::unique_ptr<CoordStore> record = MakeMemoryCoordStore();
+  if (!options.store.empty()) {
+    RW_RETURN_IF_ERROR(PrepareStore(options.store));
+    RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator"));
+  }
+  RW_ASSIGN_OR_RETURN(
+      store, StoreService::Create(options.store.empty() ? "" : options.store + "/checkpoints"));
+  Coordinator::Options coordination;
+  coordination.membership.servers = options.servers;
+  coordination.membership.failure_timeout_seconds = options.failure_timeout_seconds;
+  coordination.membership.join_timeout_seconds = options.join_timeout_seconds;
+  coordination.membership.heartbeat_seconds = HeartbeatSeconds(options.failure_timeout_seconds);
+  coordination.membership.token = options.token;
+  coordination.store = std::move(record);
+  coordination.epoch_floor = store->newest_epoch();
+  coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {
+    store->FindBase(job, std::move(answer));
+  };
+  coordination.on_epoch = [this](const v1::EpochRecord& epoch) { store->SetEpoch(epoch); };
+  RW_ASSIGN_OR_RETURN(coordinator, Coordinator::Create(std::move(coordination)));
+  return OkStatus();
+}
+
+Status Server::Parts::StartListening(const std::string& address) {
+  static std::once_flag plugins;  // gRPC keeps these switches for the process
+  std::call_once(plugins, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(coordinator->service());
+  builder.RegisterService(store->service());
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use is an error
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  grpc = builder.BuildAndStart();
+  if (grpc == nullptr || port == 0) return Refused("cannot listen on " + address);
+  return OkStatus();
+}
+
+void Server::Parts::StartReducer() {
+  ReducerNodeOptions node;
+  // The embedded reducer finds the coordinator where it listens.
+  const std::string host = options.listen.substr(0, options.listen.rfind(':'));
+  node.coordinator =
+      options.coordinator.empty() ? absl::StrFormat("%s:%d", host, port) : options.coordinator;
+  node.index = options.reducer_index;
+  node.host = options.host;
+  node.token = options.token;
+  node.make_fabric = [ucx = UcxOptions{options.network_interface, options.trusted_fabric}](
+                         Loop* loop) { return MakeUcxFabric(loop, ucx); };
+  node.refused = [this](const Status& status) {
+    Log(LogLevel::kError, "the reducer cannot go on: " + Message(status));
+    absl::MutexLock lock(&mutex);
+    if (failed.ok()) failed = status;
+  };
+  reducer = std::make_unique<ReducerNode>(std::move(node));
+}
+
+StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
+  RW_RETURN_IF_ERROR(CheckOptions(options));
+  auto parts = std::make_unique<Parts>();
+  parts->options = options;
+  if (options.coordinator.empty()) {
+    RW_ASSIGN_OR_RETURN(const std::string address,
+                        ChooseListen({options.listen, options.insecure, options.trusted_fabric,
+                                      options.network_interface}));
+    RW_RETURN_IF_ERROR(ProbeListen(address));
+    RW_RETURN_IF_ERROR(parts->StartCoordinator());
+    std::unique_ptr<Server> server(new Server(std::move(parts)));
+    RW_RETURN_IF_ERROR(server->parts_->StartListening(address));
+    if (options.reducer_index < options.servers) server->parts_->StartReducer();
+    return server;
+  }
+  std::unique_ptr<Server> server(new Server(std::move(parts)));
+  server->parts_->StartReducer();
+  return server;
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Server::~Server() { Stop(); }
+
+int Server::port() const { return parts_->port; }
+
+void Server::Stop() {
+  {
+    absl::MutexLock lock(&parts_->mutex);
+    if (parts_->stopped) return;
+    parts_->stopped = true;
+  }
+  parts_->reducer.reset();
+  if (parts_->coordinator != nullptr) parts_->coordinator->Stop("the server is stopping");
+  if (parts_->store != nullptr) parts_->store->Stop();
+  if (parts_->grpc != nullptr) {
+    parts_->grpc->Shutdown(std::chrono::system_clock::now() +
+                           std::chrono::milliseconds(static_cast<int>(1000 * kStopSeconds)));
+    parts_->grpc->Wait();
+  }
+  parts_->grpc.reset();
+  parts_->coordinator.reset();
+  parts_->store.reset();
+}
+
+Status Server::Wait(Duration timeout) {
+  absl::MutexLock lock(&parts_->mutex);
+  const bool over = parts_->mutex.AwaitWithTimeout(absl::Condition(parts_.get(), &Parts::Over),
+                                                   absl::FromChrono(timeout));
+  if (!over) return TimedOut("the server still runs");
+  return parts_->stopped ? OkStatus() : parts_->failed;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,50 @@
+// A Ringwood server: coordinator, store and reducer in one process, or a reducer alone that joins
+// another process's coordinator. Embedded by the launcher, standing alone as `ringwood server`.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace ringwood {
+
+struct ServerOptions {
+  std::string listen = "127.0.0.1:0";  // HOST:PORT; port 0: the kernel chooses, see port()
+  bool insecure = false;               // plaintext is wanted; enough for a loopback address
+  bool trusted_fabric = false;         // the operator declares network_interface's network private
+  std::string network_interface;  // data plane, and control plane off loopback; empty: loopback
+  std::string store;              // directory; empty: nothing is kept
+  std::string coordinator;  // empty: this process coordinates; else HOST:PORT it joins as reducer
+  int reducer_index = 0;
+  int servers = 1;  // reducers of a job, this one included; counted by the coordinator
+  double failure_timeout_seconds = 5;
+  double join_timeout_seconds = 120;
+  std::string host = "localhost";  // as the launcher calls it
+  std::string token;               // empty: none is asked for
+};
+
+class Server {
+ public:
+  // Denied: plaintext on a network that nobody declared private. Refused: port in use, store locked
+  // or of another version. Invalid: an address that cannot be read. All are configuration (78).
+  static StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
+  ~Server();  // stops
+
+  int port() const;  // that it listens on; 0 for a reducer alone
+
+  // Tells everyone, closes in order: reducer, calls, streams, disks. Within seconds. Idempotent.
+  void Stop();
+
+  // OK when Stop was called, TimedOut when neither that nor a failure came within `timeout`; else
+  // why it cannot go on (a reducer that its coordinator refuses).
+  Status Wait(Duration timeout);
+
+ private:
+  struct Parts;
+  explicit Server(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,71 @@
+// The two streams of the store service, as far as gRPC needs them: they hand every event over and
+// do what they are told. Both delete themselves when gRPC is done with them.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "ringwood/v1/store.grpc.pb.h"
+#include "server/held_calls.h"
+
+namespace ringwood {
+
+// One worker's stripe coming in. `take` gets each chunk and calls Next or Answer when it is done
+// with it; null: the stream ended without a last chunk.
+class SaveStream : public grpc::ServerReadReactor<v1::SaveChunk> {
+ public:
+  using Take = std::function<void(SaveStream*, std::unique_ptr<v1::SaveChunk>)>;
+
+  SaveStream(v1::SaveReceipt* receipt, Take take) : receipt_(receipt), take_(std::move(take)) {
+    Next();
+  }
+
+  void Next() {
+    chunk_ = std::make_unique<v1::SaveChunk>();
+    StartRead(chunk_.get());
+  }
+  void Answer(const StatusOr<uint64_t>& bytes) {
+    if (bytes.ok()) receipt_->set_bytes(*bytes);
+    Finish(ToGrpc(bytes.status()));
+  }
+
+ private:
+  void OnReadDone(bool ok) override { take_(this, ok ? std::move(chunk_) : nullptr); }
+  void OnDone() override { delete this; }
+
+  v1::SaveReceipt* const receipt_;
+  const Take take_;
+  std::unique_ptr<v1::SaveChunk> chunk_;
+};
+
+// One item going out. `more` is called for the first chunk and after each that was sent; it calls
+// Send or Finish.
+class LoadStream : public grpc::ServerWriteReactor<v1::LoadChunk> {
+ public:
+  using More = std::function<void(LoadStream*)>;
+
+  explicit LoadStream(More more) : more_(std::move(more)) {}
+  void Start() { more_(this); }
+
+  void Send(v1::LoadChunk chunk) {
+    chunk_ = std::move(chunk);
+    StartWrite(&chunk_);
+  }
+  void End(const Status& status) { Finish(ToGrpc(status)); }
+
+ private:
+  void OnWriteDone(bool ok) override {
+    if (ok) return more_(this);
+    End(Aborted("the caller went away"));
+  }
+  void OnDone() override { delete this; }
+
+  const More more_;
+  v1::LoadChunk chunk_;
+};
+
+}  // namespace ringwood
