@@ -64,6 +64,14 @@ Cost Cost::Scaled(double factor, double seconds_per_byte) const {
   return cost;
 }
 
+Cost Cost::Halved() const {
+  Cost cost = *this;
+  cost.a_ /= 2;
+  cost.b_ /= 2;
+  for (auto& [bytes, seconds] : cost.table_) seconds /= 2;
+  return cost;
+}
+
 Cost RingCost(const Network& network, int workers) {
   if (workers <= 1) return Cost();
   const double others = workers - 1;
@@ -106,7 +114,10 @@ Cost SparseTreeCost(const Network& network, const std::vector<int>& fan) {
   double b = 0;
   for (const int children : fan) {
     a += 2 * network.alpha;
-    b += children * (2 * network.beta + network.gamma);
+    // Additions run while the next message arrives; the slower of the two paces, one of the faster
+    // shows at the end.
+    b += children * (network.beta + std::max(network.beta, network.gamma)) +
+         std::min(network.beta, network.gamma);
   }
   return Cost::Affine(a, b);
 }
@@ -114,9 +125,11 @@ Cost SparseTreeCost(const Network& network, const std::vector<int>& fan) {
 Cost ShardedCost(const Network& network, int workers, int servers) {
   if (workers <= 1 || servers < 1) return Cost();
   // The busier of the worker's card (all its entries) and the server's (a share of everyone's).
-  const double card = std::max(1.0, static_cast<double>(workers) / servers);
-  const double adds = static_cast<double>(workers) / servers;
-  return Cost::Affine(2 * network.alpha, 2 * card * network.beta + adds * network.gamma);
+  const double share = static_cast<double>(workers) / servers;
+  const double card = std::max(1.0, share);
+  const double up = std::max(card * network.beta + network.gamma / servers,
+                             share * network.gamma + network.beta / servers);
+  return Cost::Affine(2 * network.alpha, up + card * network.beta);
 }
 
 Cost BinaryGtopkCost(const Network& network, int workers) {

@@ -44,6 +44,9 @@ class Cost {
   // bytes) for encoding and decoding.
   Cost Scaled(double factor, double seconds_per_byte) const;
 
+  // Half the seconds at every size: one phase of a ring that was measured as a whole.
+  Cost Halved() const;
+
   bool operator==(const Cost&) const = default;
 
  private:

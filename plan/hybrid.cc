@@ -1,4 +1,16 @@
+// Routes and densities chosen together: least time, then most information, then fewest groups.
+//
+// The class within which the time is least: a tensor whose route is free is sparse iff it has at
+// least as many elements as a threshold; groups are runs within their lane; the two lanes share one
+// card and take turns in any order; densities at the user's lower bounds. For each threshold,
+//   end(0, 0) = 0
+//   end(i, j) = min over i' < i of max(end(i', j), ready of ring tensors i'..i-1) + T_ring
+//               and over j' < j of max(end(i, j'), selected of tree tensors j'..j-1) + T_tree
+// is the earliest end after the first i ring and j tree tensors (a card free earlier is never
+// worse). Then densities rise, and thresholds that stay within epsilon compete for information.
 #include <algorithm>
+#include <limits>
+#include <set>
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
@@ -7,66 +19,316 @@
 namespace ringwood {
 namespace {
 
-// A tensor's own sparse message against its share of a merged dense one (start-ups of merged groups
-// are shared, so bytes are what it costs there).
-bool TreeWins(const Problem& problem, const TensorSpec& tensor) {
-  const double bytes = 4 * static_cast<double>(tensor.elements);
-  const double ring = problem.ring.Seconds(bytes) - problem.ring.Startup();
-  const double tree = TreeGroupSeconds(problem, EntriesOf(tensor.density, tensor.elements)) +
-                      problem.input->selection.Seconds(static_cast<double>(tensor.elements));
-  return tree < ring;
-}
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr size_t kMostThresholds = 48;
+constexpr double kMostWork = 4e8;  // transitions over all thresholds: a second or two
 
-bool IsSparse(const Problem& problem, const TensorSpec& tensor) {
-  if (tensor.route != "auto") return tensor.route == "sparse";
-  const PlanInput& input = *problem.input;
-  if (input.world <= 1 || input.servers < 1 || tensor.density >= 1) return false;
-  return TreeWins(problem, tensor);
-}
+struct Cell {
+  double end = kNever;
+  uint32_t groups = 0;
+  uint32_t from_ring = 0;
+  uint32_t from_tree = 0;
+};
 
-std::vector<Group> TreeGroups(const Problem& problem, const std::vector<uint32_t>& tensors) {
-  const PlanInput& input = *problem.input;
+struct Split {
+  std::vector<uint32_t> ring;
+  std::vector<uint32_t> tree;
+};
+
+struct Candidate {
+  Split split;
   std::vector<Group> groups;
-  double free = 0;
-  for (const uint32_t t : tensors) {
-    const TensorSpec& tensor = input.tensors[t];
-    Group group;
-    group.tensors = {t};
-    group.route = "tree";
-    group.density = tensor.density;
-    group.k = EntriesOf(tensor.density, tensor.elements);
-    group.codec = input.tree_codec;
-    group.merge = input.merge;
-    const double selected =
-        problem.ready[t] + input.selection.Seconds(static_cast<double>(tensor.elements));
-    group.start_seconds = std::max(free, selected);
-    group.end_seconds = group.start_seconds + TreeGroupSeconds(problem, group.k);
-    group.reason = absl::StrFormat(
-        "sparse: %s up the tree against %s more on the ring",
-        FormatSeconds(group.end_seconds - group.start_seconds),
-        FormatSeconds(problem.ring.Seconds(4 * static_cast<double>(tensor.elements)) -
-                      problem.ring.Startup()));
-    if (tensor.route == "sparse") group.reason = "sparse: the user's word";
-    free = group.end_seconds;
-    groups.push_back(std::move(group));
+  std::vector<double> ready;  // of each group
+  double end = 0;
+  double information = 0;
+};
+
+Split SplitAt(const Problem& problem, uint64_t threshold) {
+  Split split;
+  for (uint32_t t = 0; t < problem.input->tensors.size(); ++t) {
+    const TensorSpec& tensor = problem.input->tensors[t];
+    const bool sparse =
+        tensor.route == "sparse" || (tensor.route == "auto" && tensor.elements >= threshold);
+    (sparse ? split.tree : split.ring).push_back(t);
   }
-  return groups;
+  return split;
+}
+
+// Thresholds that make a difference: the sizes of the free tensors, and "none is sparse".
+std::vector<uint64_t> Thresholds(const Problem& problem) {
+  const PlanInput& input = *problem.input;
+  std::set<uint64_t> sizes;
+  if (input.world > 1) {
+    for (const TensorSpec& tensor : input.tensors) {
+      if (tensor.route == "auto" && tensor.density < 1) sizes.insert(tensor.elements);
+    }
+  }
+  std::vector<uint64_t> thresholds(sizes.begin(), sizes.end());
+  if (thresholds.size() > kMostThresholds) {
+    std::vector<uint64_t> some;
+    for (size_t i = 0; i < kMostThresholds; ++i) {
+      some.push_back(thresholds[i * thresholds.size() / kMostThresholds]);
+    }
+    thresholds = std::move(some);
+  }
+  thresholds.push_back(std::numeric_limits<uint64_t>::max());
+  return thresholds;
+}
+
+// Durations of all runs of a lane that end at `last`, and when they may start.
+struct RunCosts {
+  std::vector<double> seconds;
+  std::vector<double> ready;
+};
+
+RunCosts RingRuns(const Problem& problem, const std::vector<uint32_t>& tensors, size_t last) {
+  RunCosts runs{std::vector<double>(last + 1, kNever), std::vector<double>(last + 1)};
+  const double limit = static_cast<double>(problem.input->group_limit_bytes);
+  double bytes = 0;
+  for (size_t i = last + 1; i-- > 0;) {
+    bytes += 4 * static_cast<double>(problem.input->tensors[tensors[i]].elements);
+    runs.ready[i] = problem.ready[tensors[last]];
+    if (limit == 0 || bytes <= limit || i == last) runs.seconds[i] = problem.ring.Seconds(bytes);
+  }
+  return runs;
+}
+
+double DensityOf(const Problem& problem, const std::vector<uint32_t>& tensors, size_t first,
+                 size_t last) {
+  double density = 0;
+  for (size_t i = first; i <= last; ++i) {
+    density = std::max(density, problem.input->tensors[tensors[i]].density);
+  }
+  return density;
+}
+
+// The group's density is the largest of its tensors' lower bounds, so a run may have to be summed
+// again when a denser tensor joins; with one bound for all it never is.
+RunCosts TreeRuns(const Problem& problem, const std::vector<uint32_t>& tensors, size_t last) {
+  RunCosts runs{std::vector<double>(last + 1), std::vector<double>(last + 1)};
+  const std::vector<TensorSpec>& table = problem.input->tensors;
+  double density = 0;
+  double ready = 0;
+  uint64_t k = 0;
+  for (size_t i = last + 1; i-- > 0;) {
+    const TensorSpec& tensor = table[tensors[i]];
+    if (tensor.density > density) {
+      density = tensor.density;
+      k = 0;
+      for (size_t j = i; j <= last; ++j) k += EntriesOf(density, table[tensors[j]].elements);
+    } else {
+      k += EntriesOf(density, tensor.elements);
+    }
+    ready = std::max(ready, problem.ready[tensors[i]] + SelectionSeconds(problem, tensors[i]));
+    runs.ready[i] = ready;
+    runs.seconds[i] = TreeGroupSeconds(problem, k);
+  }
+  return runs;
+}
+
+void Offer(Cell* cell, const Cell& before, double ready, double seconds, size_t i, size_t j) {
+  const double end = std::max(before.end, ready) + seconds;
+  const uint32_t groups = before.groups + 1;
+  if (end < cell->end || (end == cell->end && groups < cell->groups)) {
+    *cell = {end, groups, static_cast<uint32_t>(i), static_cast<uint32_t>(j)};
+  }
+}
+
+std::vector<std::vector<Cell>> Solve(const Problem& problem, const Split& split) {
+  const size_t rings = split.ring.size();
+  const size_t trees = split.tree.size();
+  std::vector<RunCosts> tree_runs;
+  for (size_t j = 0; j < trees; ++j) tree_runs.push_back(TreeRuns(problem, split.tree, j));
+  std::vector<std::vector<Cell>> cells(rings + 1, std::vector<Cell>(trees + 1));
+  cells[0][0].end = 0;
+  for (size_t i = 0; i <= rings; ++i) {
+    const RunCosts ring = i > 0 ? RingRuns(problem, split.ring, i - 1) : RunCosts();
+    for (size_t j = 0; j <= trees; ++j) {
+      Cell* cell = &cells[i][j];
+      for (size_t f = 0; f < i; ++f) {
+        Offer(cell, cells[f][j], ring.ready[f], ring.seconds[f], f, j);
+      }
+      for (size_t f = 0; f < j; ++f) {
+        Offer(cell, cells[i][f], tree_runs[j - 1].ready[f], tree_runs[j - 1].seconds[f], i, f);
+      }
+    }
+  }
+  return cells;
+}
+
+double BytesOf(const Problem& problem, const std::vector<uint32_t>& tensors) {
+  double bytes = 0;
+  for (const uint32_t t : tensors) {
+    bytes += 4 * static_cast<double>(problem.input->tensors[t].elements);
+  }
+  return bytes;
+}
+
+double SecondsOf(const Problem& problem, const Group& group) {
+  return group.route == "tree" ? TreeGroupSeconds(problem, group.k)
+                               : problem.ring.Seconds(BytesOf(problem, group.tensors));
+}
+
+// One card, groups in order.
+double PlayCard(const Problem& problem, Candidate* candidate) {
+  double free = 0;
+  for (size_t g = 0; g < candidate->groups.size(); ++g) {
+    Group& group = candidate->groups[g];
+    group.start_seconds = std::max(free, candidate->ready[g]);
+    group.end_seconds = group.start_seconds + SecondsOf(problem, group);
+    free = group.end_seconds;
+  }
+  return free;
+}
+
+Candidate Backtrack(const Problem& problem, Split split,
+                    const std::vector<std::vector<Cell>>& cells) {
+  Candidate candidate;
+  size_t i = split.ring.size();
+  size_t j = split.tree.size();
+  while (i > 0 || j > 0) {
+    const Cell& cell = cells[i][j];
+    const bool ring = cell.from_ring < i;
+    const std::vector<uint32_t>& lane = ring ? split.ring : split.tree;
+    const size_t first = ring ? cell.from_ring : cell.from_tree;
+    const size_t end = ring ? i : j;
+    std::vector<uint32_t> tensors(lane.begin() + static_cast<ptrdiff_t>(first),
+                                  lane.begin() + static_cast<ptrdiff_t>(end));
+    double ready = 0;
+    for (const uint32_t t : tensors) {
+      ready = std::max(ready, problem.ready[t] + (ring ? 0 : SelectionSeconds(problem, t)));
+    }
+    if (ring) {
+      Group group;
+      group.codec = BestRingCodec(problem, BytesOf(problem, tensors)).name;
+      group.route = "ring";
+      group.tensors = std::move(tensors);
+      candidate.groups.push_back(std::move(group));
+    } else {
+      candidate.groups.push_back(
+          TreeGroup(problem, tensors, DensityOf(problem, lane, first, end - 1)));
+    }
+    candidate.ready.push_back(ready);
+    i = cell.from_ring;
+    j = cell.from_tree;
+  }
+  std::reverse(candidate.groups.begin(), candidate.groups.end());
+  std::reverse(candidate.ready.begin(), candidate.ready.end());
+  candidate.split = std::move(split);
+  candidate.end = PlayCard(problem, &candidate);
+  return candidate;
+}
+
+// Groups in order, each as dense as the deadline allows. An early group's bytes delay no fewer
+// groups than a later one's, but are under fewer deadlines (sum of durations from g on <= deadline
+// - ready of g, for each g): so raising early groups first gives the most entries, exactly so when
+// the tree's cost is affine.
+void RaiseDensities(const Problem& problem, double deadline, Candidate* candidate) {
+  const size_t n = candidate->groups.size();
+  std::vector<double> latest(n + 1, deadline);  // when group g must start at the latest
+  for (size_t g = n; g-- > 0;) {
+    latest[g] = latest[g + 1] - SecondsOf(problem, candidate->groups[g]);
+  }
+  double free = 0;
+  for (size_t g = 0; g < n; ++g) {
+    Group& group = candidate->groups[g];
+    const double start = std::max(free, candidate->ready[g]);
+    if (group.route == "tree") {
+      double elements = BytesOf(problem, group.tensors) / 4;
+      uint64_t fits = static_cast<uint64_t>(group.density * elements);
+      uint64_t late =
+          static_cast<uint64_t>(std::min(1.0, problem.input->max_density) * elements) + 1;
+      const auto k = [&](uint64_t x) {
+        return EntriesOf(problem.input->tensors, group.tensors,
+                         std::max(group.density, static_cast<double>(x) / elements));
+      };
+      while (late > fits + 1) {
+        const uint64_t middle = fits + (late - fits) / 2;
+        const double end = start + TreeGroupSeconds(problem, k(middle));
+        (end <= latest[g + 1] ? fits : late) = middle;
+      }
+      group.density = std::min(1.0, std::max(group.density, static_cast<double>(fits) / elements));
+      group.k = EntriesOf(problem.input->tensors, group.tensors, group.density);
+    }
+    free = start + SecondsOf(problem, group);
+  }
+  candidate->end = PlayCard(problem, candidate);
+}
+
+double InformationOf(const Problem& problem, const Candidate& candidate) {
+  double entries = 0;
+  for (const Group& group : candidate.groups) {
+    entries +=
+        group.route == "tree" ? static_cast<double>(group.k) : BytesOf(problem, group.tensors) / 4;
+  }
+  return entries;
+}
+
+void ExplainHybrid(const Problem& problem, Candidate* candidate) {
+  for (Group& group : candidate->groups) {
+    const double ring = problem.ring.Seconds(BytesOf(problem, group.tensors));
+    const double seconds = group.end_seconds - group.start_seconds;
+    if (group.route == "tree") {
+      const double bound = [&] {
+        double density = 0;
+        for (const uint32_t t : group.tensors) {
+          density = std::max(density, problem.input->tensors[t].density);
+        }
+        return density;
+      }();
+      group.reason =
+          absl::StrFormat("sparse: %s up the tree against %s on the ring; density %s",
+                          FormatSeconds(seconds), FormatSeconds(ring),
+                          group.density > bound ? "raised to what hides" : "at the lower bound");
+    } else {
+      group.reason = absl::StrFormat("dense: %d tensors on the ring in %s, one start-up of %s",
+                                     group.tensors.size(), FormatSeconds(seconds),
+                                     FormatSeconds(problem.ring.Startup()));
+    }
+  }
+}
+
+bool TooLong(const Problem& problem, const std::vector<uint64_t>& thresholds) {
+  double work = 0;
+  for (const uint64_t threshold : thresholds) {
+    const Split split = SplitAt(problem, threshold);
+    const double rings = static_cast<double>(split.ring.size());
+    const double trees = static_cast<double>(split.tree.size());
+    work += (rings + 1) * (trees + 1) * (rings + trees) / 2;
+  }
+  return work > kMostWork;
 }
 
 }  // namespace
 
-StatusOr<Plan> PlanHybrid(const Problem& problem) {
-  std::vector<uint32_t> dense;
-  std::vector<uint32_t> sparse;
-  for (uint32_t t = 0; t < problem.input->tensors.size(); ++t) {
-    (IsSparse(problem, problem.input->tensors[t]) ? sparse : dense).push_back(t);
+Plan PlanHybrid(const Problem& problem) {
+  const std::vector<uint64_t> thresholds = Thresholds(problem);
+  if (TooLong(problem, thresholds)) return PlanFirst(problem);
+  std::vector<Candidate> candidates;
+  double least = kNever;
+  for (const uint64_t threshold : thresholds) {
+    Split split = SplitAt(problem, threshold);
+    const auto cells = Solve(problem, split);
+    candidates.push_back(Backtrack(problem, std::move(split), cells));
+    least = std::min(least, candidates.back().end);
   }
-  const Lane lane = RingLane(problem, dense);
-  Grouping grouping = Play(lane, Exact(lane));
-  Explain(lane, grouping);
-  std::vector<Group> groups = RingGroups(problem, dense, grouping);
-  for (Group& group : TreeGroups(problem, sparse)) groups.push_back(std::move(group));
-  return Finish("hybrid", problem, std::move(groups));
+  const double forward = problem.input->forward_seconds;
+  const double backward = problem.ready.empty() ? 0 : problem.ready.back();
+  const double deadline =
+      (forward + std::max(least, backward)) * (1 + problem.input->epsilon) - forward;
+  Candidate* best = nullptr;
+  for (Candidate& candidate : candidates) {
+    if (candidate.end > deadline && candidate.end > least) continue;
+    RaiseDensities(problem, std::max(deadline, candidate.end), &candidate);
+    candidate.information = InformationOf(problem, candidate);
+    if (best == nullptr || candidate.information > best->information ||
+        (candidate.information == best->information &&
+         candidate.groups.size() < best->groups.size())) {
+      best = &candidate;
+    }
+  }
+  ExplainHybrid(problem, best);
+  return Finish("hybrid", problem, std::move(best->groups));
 }
 
 }  // namespace ringwood

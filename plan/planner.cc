@@ -85,7 +85,8 @@ Status CheckNumbers(const PlanInput& input) {
 
 const std::vector<std::string>& PlannerNames() {
   static const auto& names =
-      *new std::vector<std::string>{"wfbp", "single", "fixed", "mgwfbp", "oasr", "exact", "hybrid"};
+      *new std::vector<std::string>{"wfbp",  "single", "fixed", "mgwfbp", "oasr",       "asc",
+                                    "exact", "dear",   "lags",  "omgs",   "omgs-exact", "hybrid"};
   return names;
 }
 
@@ -110,6 +111,8 @@ Status Validate(const PlanInput& input) {
   RW_RETURN_IF_ERROR(CheckTimes(input.ready_seconds, input.tensors.size(), true, "ready times"));
   RW_RETURN_IF_ERROR(
       CheckTimes(input.forward_layer_seconds, input.tensors.size(), false, "forward times"));
+  RW_RETURN_IF_ERROR(
+      CheckTimes(input.selection_seconds, input.tensors.size(), false, "selection times"));
   return CheckNumbers(input);
 }
 
@@ -119,7 +122,14 @@ StatusOr<Plan> MakePlan(const std::string& planner, const PlanInput& input) {
   for (const DenseStrategy& strategy : kDense) {
     if (planner == strategy.name) return PlanDense(strategy, problem);
   }
-  if (planner == "hybrid") return PlanHybrid(problem);
+  if (planner == "asc") return PlanAsc(problem);
+  if (planner == "dear") return PlanDear(problem);
+  if (planner == "lags") return PlanLags(problem);
+  if (planner == "omgs") return PlanOmgs(problem, false);
+  if (planner == "omgs-exact") return PlanOmgs(problem, true);
+  if (planner == "hybrid") {
+    return input.ready_seconds.empty() ? PlanFirst(problem) : PlanHybrid(problem);
+  }
   return Invalid(absl::StrFormat("no planner is called '%s'; there are: %s", planner,
                                  absl::StrJoin(PlannerNames(), ", ")));
 }

@@ -21,6 +21,7 @@ struct PlanInput {
   // Forward time of each tensor's layer; empty: `forward_seconds` shared out like backward.
   std::vector<double> forward_layer_seconds;
   double forward_seconds = 0;
+  std::vector<double> selection_seconds;  // measured, of each tensor; empty: `selection`
 
   int world = 1;    // workers
   int servers = 1;  // reducers; 0: workers exchange entries among themselves
@@ -41,7 +42,7 @@ struct PlanInput {
 };
 
 // "hybrid" (the default of live jobs), "exact", "wfbp", "single", "fixed", "mgwfbp", "oasr", "asc",
-// "lags", "omgs", "dear".
+// "lags", "omgs", "omgs-exact", "dear".
 const std::vector<std::string>& PlannerNames();
 
 // kInvalidArgument names the tensor or the number that is wrong. Every tensor is in exactly one

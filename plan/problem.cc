@@ -186,6 +186,33 @@ uint64_t EntriesOf(const std::vector<TensorSpec>& table, const std::vector<uint3
   return k;
 }
 
+std::vector<double> BackwardSeconds(const Problem& problem) {
+  std::vector<double> seconds;
+  double before = 0;
+  for (const double ready : problem.ready) {
+    seconds.push_back(ready - before);
+    before = ready;
+  }
+  return seconds;
+}
+
+double SelectionSeconds(const Problem& problem, uint32_t tensor) {
+  const PlanInput& input = *problem.input;
+  if (!input.selection_seconds.empty()) return input.selection_seconds[tensor];
+  return input.selection.Seconds(static_cast<double>(input.tensors[tensor].elements));
+}
+
+Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double density) {
+  Group group;
+  group.k = EntriesOf(problem.input->tensors, tensors, density);
+  group.tensors = std::move(tensors);
+  group.route = "tree";
+  group.density = density;
+  group.codec = problem.input->tree_codec;
+  group.merge = problem.input->merge;
+  return group;
+}
+
 Plan Finish(const std::string& planner, const Problem& problem, std::vector<Group> groups) {
   std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
     return a.start_seconds < b.start_seconds;

@@ -45,7 +45,21 @@ uint64_t EntriesOf(const std::vector<TensorSpec>& table, const std::vector<uint3
 // Sorts by start and sets the prediction.
 Plan Finish(const std::string& planner, const Problem& problem, std::vector<Group> groups);
 
+// Backward time of each tensor's layer: the gaps between ready times.
+std::vector<double> BackwardSeconds(const Problem& problem);
+
+// Selecting tensor t's entries: measured, else modelled.
+double SelectionSeconds(const Problem& problem, uint32_t tensor);
+
+// A group up the tree; times and reason are the caller's.
+Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double density);
+
 // The strategies that are more than one dense lane; each in its own file.
-StatusOr<Plan> PlanHybrid(const Problem& problem);
+Plan PlanAsc(const Problem& problem);
+Plan PlanLags(const Problem& problem);
+Plan PlanOmgs(const Problem& problem, bool exact);
+Plan PlanDear(const Problem& problem);
+Plan PlanHybrid(const Problem& problem);
+Plan PlanFirst(const Problem& problem);
 
 }  // namespace ringwood
