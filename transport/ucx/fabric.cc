@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "transport/interface.h"
 #include "transport/ucx/node.h"
 
@@ -71,10 +72,11 @@ StatusOr<std::unique_ptr<Fabric>> MakeUcxFabric(Loop* loop, const UcxOptions& op
   }
   auto node = std::make_shared<std::shared_ptr<UcxNode>>();
   RW_RETURN_IF_ERROR(loop->Call(
-      [loop, interface, node]() -> Status {
-        RW_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker, UcxWorker::Make(interface));
+      [loop, interface, address, node]() -> Status {
+        RW_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker,
+                            UcxWorker::Make(interface, Unpredictable()));
         auto made = std::make_shared<UcxNode>(loop, std::move(worker));
-        RW_RETURN_IF_ERROR(made->Start());
+        RW_RETURN_IF_ERROR(made->Start(address));
         *node = std::move(made);
         return OkStatus();
       },

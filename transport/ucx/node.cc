@@ -15,11 +15,11 @@ constexpr unsigned kMessageId = 1;  // the one active message that every node ha
 }  // namespace
 
 UcxNode::UcxNode(Loop* loop, std::unique_ptr<UcxWorker> worker)
-    : loop_(loop), worker_(std::move(worker)), address_(worker_->address()) {}
+    : loop_(loop), worker_(std::move(worker)) {}
 
 UcxNode::~UcxNode() { Close(Aborted("the node was destroyed")); }
 
-Status UcxNode::Start() {
+Status UcxNode::Start(const std::string& ip) {
   ucp_am_handler_param_t param{};
   param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -29,6 +29,14 @@ Status UcxNode::Start() {
   param.arg = this;
   const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_->handle(), &param);
   if (status != UCS_OK) return FromUcx(status, "set UCX's message handler");
+  RW_ASSIGN_OR_RETURN(listener_, UcxListener::Make(worker_->handle(), ip, [this](auto request) {
+                        if (!closed_ && requests_.size() < kMaxBeforeConnect) {
+                          requests_.push_back(request);
+                        } else {
+                          listener_->Reject(request);
+                        }
+                      }));
+  address_ = Format({listener_->socket(), worker_->client()});
   loop_->Attach(this);
   attached_ = true;
   return OkStatus();
@@ -38,58 +46,110 @@ Status UcxNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
                         const FabricLimits& limits) {
   if (closed_) return Refused("the fabric is closed");
   inbox_ = std::make_unique<Inbox>(name, peers, limits);
+  self_ = name.self;
   for (const Peer& peer : peers) {
     if (peer.node == name.self) continue;
-    if (peer.address.empty()) return Invalid(peer.label + " gave no data-plane address");
-    links_[peer.node] = Link{this, peer.node, peer.address, nullptr};
+    Link& link = links_[peer.node];
+    link.node = this;
+    link.peer = peer.node;
+    const auto address = ParseUcxAddress(peer.address);
+    if (!address.ok()) return Annotate(address.status(), peer.label);
+    link.address = *address;
   }
+  for (auto& [node, link] : links_) {
+    if (self_ < node) Open(link);
+  }
+  AcceptQueued();
   DeliverQueued();
   return OkStatus();
 }
 
-StatusOr<ucp_ep_h> UcxNode::EndpointOf(int peer) {
-  const auto found = links_.find(peer);
-  if (found == links_.end()) {
-    return Invalid(absl::StrFormat("node %d is no peer of this epoch", peer));
-  }
-  Link& link = found->second;
-  if (link.endpoint != nullptr) return link.endpoint;
-  ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(link.address.data());
+Status UcxNode::Make(Link& link, ucp_ep_params_t& params) {
+  params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {&UcxNode::OnError, &link};
-  const ucs_status_t status = ucp_ep_create(worker_->handle(), &params, &link.endpoint);
-  if (status != UCS_OK) return FromUcx(status, "connect to " + inbox_->Label(peer));
-  return link.endpoint;
+  return FromUcx(ucp_ep_create(worker_->handle(), &params, &link.endpoint),
+                 "connect to " + inbox_->Label(link.peer));
+}
+
+void UcxNode::Open(Link& link) {
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
+  params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER | UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID;
+  params.sockaddr = {reinterpret_cast<const sockaddr*>(&link.address.socket),
+                     sizeof link.address.socket};
+  if (const Status status = Make(link, params); !status.ok()) FailLink(link, status);
+}
+
+// Connections of nodes that are no peers of this epoch, or that are there already, are refused.
+void UcxNode::AcceptQueued() {
+  if (inbox_ == nullptr) return;
+  for (ucp_conn_request_h request : std::exchange(requests_, {})) {
+    ucp_conn_request_attr_t attributes{};
+    attributes.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID;
+    Link* found = nullptr;
+    if (ucp_conn_request_query(request, &attributes) == UCS_OK) {
+      for (auto& [node, link] : links_) {
+        if (link.address.client == attributes.client_id) found = &link;
+      }
+    }
+    if (found == nullptr || found->endpoint != nullptr || !inbox_->reason(found->peer).ok()) {
+      Log(LogLevel::kWarning, "the connection of a node that is not awaited was refused");
+      listener_->Reject(request);
+      continue;
+    }
+    ucp_ep_params_t params{};
+    params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
+    params.conn_request = request;
+    if (const Status status = Make(*found, params); !status.ok()) {
+      FailLink(*found, status);
+      continue;
+    }
+    for (auto& outgoing : std::exchange(found->waiting, {})) Transmit(*found, std::move(outgoing));
+  }
+}
+
+void UcxNode::FailLink(Link& link, const Status& reason) {
+  inbox_->Fail(link.peer, reason);
+  for (auto& outgoing : std::exchange(link.waiting, {})) {
+    Sent(std::move(outgoing), UCS_ERR_CANCELED);
+  }
 }
 
 void UcxNode::Send(int peer, const MessageName& name, const Content& content,
                    std::span<const std::byte> payload, Transport::SendDone done) {
   RW_CHECK(inbox_ != nullptr);
   Status lost = inbox_->reason(peer);
-  StatusOr<ucp_ep_h> endpoint = nullptr;
-  if (lost.ok()) endpoint = EndpointOf(peer);
-  if (lost.ok()) lost = endpoint.status();
+  if (lost.ok() && !inbox_->IsPeer(peer)) {
+    lost = Invalid(absl::StrFormat("node %d is no peer of this epoch", peer));
+  }
   if (!lost.ok()) {
     lost = Annotate(lost, "send " + ToString(name) + " to " + inbox_->Label(peer));
     inbox_->Answer([done = std::move(done), lost] { done(lost); });
     RunAnswersSoon();
     return;
   }
+  inbox_->CountSent(sizeof(Frame) + payload.size());
   auto outgoing = std::make_unique<Outgoing>(
-      Outgoing{this, peer, inbox_->MakeFrame(name, content, payload), std::move(done)});
+      Outgoing{this, peer, inbox_->MakeFrame(name, content, payload), payload, std::move(done)});
+  Link& link = links_.at(peer);
+  if (link.endpoint == nullptr) {
+    link.waiting.push_back(std::move(outgoing));
+  } else {
+    Transmit(link, std::move(outgoing));
+  }
+}
+
+void UcxNode::Transmit(Link& link, std::unique_ptr<Outgoing> outgoing) {
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = &UcxNode::OnSent;
   param.user_data = outgoing.get();
   param.memory_type = UCS_MEMORY_TYPE_HOST;
-  inbox_->CountSent(sizeof(Frame) + payload.size());
   const ucs_status_ptr_t request =
-      ucp_am_send_nbx(*endpoint, kMessageId, &outgoing->frame, sizeof(Frame), payload.data(),
-                      payload.size(), &param);
+      ucp_am_send_nbx(link.endpoint, kMessageId, &outgoing->frame, sizeof(Frame),
+                      outgoing->payload.data(), outgoing->payload.size(), &param);
   if (UCS_PTR_IS_PTR(request)) {
     outgoing_.insert(outgoing.release());
   } else {
@@ -119,12 +179,6 @@ void UcxNode::Sent(std::unique_ptr<Outgoing> outgoing, ucs_status_t status) {
 void UcxNode::Receive(int peer, const MessageName& name, const Content& content,
                       std::span<std::byte> into, Transport::ReceiveDone done) {
   RW_CHECK(inbox_ != nullptr);
-  // The endpoint is what reports the peer's death, so it exists before anything waits for it.
-  if (inbox_->reason(peer).ok() && inbox_->IsPeer(peer)) {
-    if (const auto endpoint = EndpointOf(peer); !endpoint.ok()) {
-      inbox_->Fail(peer, endpoint.status());
-    }
-  }
   inbox_->Post(peer, name, content, into, std::move(done));
   RunAnswersSoon();
 }
@@ -174,9 +228,9 @@ void UcxNode::OnError(void* link, ucp_ep_h endpoint, ucs_status_t status) {
   auto* const broken = static_cast<Link*>(link);
   UcxNode* const node = broken->node;
   if (node->closed_) return;
-  node->inbox_->Fail(broken->peer, Unavailable(node->inbox_->Label(broken->peer) +
-                                               " died or closed its connection (" +
-                                               ucs_status_string(status) + ")"));
+  node->FailLink(
+      *broken, Unavailable(node->inbox_->Label(broken->peer) + " died or closed its connection (" +
+                           ucs_status_string(status) + ")"));
   node->broken_.push_back(broken);
 }
 
@@ -205,6 +259,7 @@ bool UcxNode::Progress() {
   const std::shared_ptr<UcxNode> self = shared_from_this();  // an answer may drop the last owner
   bool any = false;
   for (int i = 0; i < kRounds && ucp_worker_progress(worker_->handle()) != 0; ++i) any = true;
+  AcceptQueued();
   DeliverQueued();
   CloseBroken();
   if (inbox_ != nullptr) any |= inbox_->RunAnswers();
@@ -254,14 +309,21 @@ void UcxNode::Close(const Status& reason) {
   if (attached_) loop_->Detach(this);
   // Somebody still waits for something: the epoch is being torn down and nothing is worth sending.
   // Otherwise this is an orderly end, and a peer may still wait for our last message.
-  const bool graceful =
-      inbox_ != nullptr && outgoing_.empty() && !inbox_->HasPending() && broken_.empty();
+  bool graceful = inbox_ != nullptr && outgoing_.empty() && !inbox_->HasPending();
+  for (const auto& [node, link] : links_) graceful &= link.waiting.empty();
   closed_ = true;
   queued_.clear();
+  for (ucp_conn_request_h request : std::exchange(requests_, {})) listener_->Reject(request);
   if (inbox_ != nullptr) inbox_->Close(reason);
   Quiesce(graceful);
+  listener_.reset();
   worker_.reset();  // closes the sockets: no buffer can be touched from here on
   if (inbox_ == nullptr) return;
+  for (auto& [node, link] : links_) {
+    for (auto& outgoing : std::exchange(link.waiting, {})) {
+      Sent(std::move(outgoing), UCS_ERR_CANCELED);
+    }
+  }
   for (Outgoing* outgoing : std::exchange(outgoing_, {})) {
     Sent(std::unique_ptr<Outgoing>(outgoing), UCS_ERR_CANCELED);
   }

@@ -14,6 +14,7 @@
 
 #include "base/loop.h"
 #include "transport/inbox.h"
+#include "transport/ucx/listener.h"
 #include "transport/ucx/worker.h"
 
 namespace ringwood {
@@ -22,13 +23,15 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
  public:
   // Close waits at most this long for what was sent to leave, and for UCX to let go of buffers.
   static constexpr double kCloseSeconds = 1.0;
-  // Messages accepted before Connect; peers that were told of the epoch first may be that early.
+  // Messages and connections accepted before Connect; peers that were told of the epoch first may
+  // be that early.
   static constexpr size_t kMaxBeforeConnect = 4096;
 
   UcxNode(Loop* loop, std::unique_ptr<UcxWorker> worker);
   ~UcxNode() override;
 
-  Status Start();  // takes messages and progress from here on
+  // Listens on `ip`; takes connections, messages and progress from here on.
+  Status Start(const std::string& ip);
   Status Connect(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
   void Send(int peer, const MessageName& name, const Content& content,
             std::span<const std::byte> payload, Transport::SendDone done);
@@ -45,17 +48,20 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   bool Arm() override;
 
  private:
-  struct Link {  // one peer; stable address, UCX holds it
-    UcxNode* node;
-    int peer;
-    std::string address;
-    ucp_ep_h endpoint = nullptr;
-  };
   struct Outgoing {  // one message being sent; UCX reads frame and payload until it completes
     UcxNode* node;
     int peer;
     Frame frame;
+    std::span<const std::byte> payload;
     Transport::SendDone done;
+  };
+  // One peer; at a stable place, because UCX holds it. Of two nodes the lower one connects.
+  struct Link {
+    UcxNode* node = nullptr;
+    int peer = 0;
+    UcxAddress address;
+    ucp_ep_h endpoint = nullptr;
+    std::deque<std::unique_ptr<Outgoing>> waiting;  // until the peer has connected
   };
 
   static ucs_status_t OnMessage(void* node, const void* header, size_t header_length, void* data,
@@ -64,7 +70,11 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   static void OnError(void* link, ucp_ep_h endpoint, ucs_status_t status);
 
   ucs_status_t Accept(const Frame& frame, void* data, size_t length, bool announced);
-  StatusOr<ucp_ep_h> EndpointOf(int peer);  // made when first needed
+  void Open(Link& link);
+  void AcceptQueued();
+  Status Make(Link& link, ucp_ep_params_t& params);
+  void Transmit(Link& link, std::unique_ptr<Outgoing> outgoing);
+  void FailLink(Link& link, const Status& reason);
   void DeliverQueued();
   void RunAnswersSoon();  // once closed, no progress runs them any more
   void Sent(std::unique_ptr<Outgoing> outgoing, ucs_status_t status);
@@ -74,13 +84,16 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
 
   Loop* const loop_;
   std::unique_ptr<UcxWorker> worker_;  // null once closed
-  const std::string address_;
+  std::unique_ptr<UcxListener> listener_;
+  std::string address_;
+  int self_ = 0;
   std::unique_ptr<Inbox> inbox_;  // from Connect on
   std::map<int, Link> links_;
   std::vector<Link*> broken_;     // reported by OnError, closed after progress
   std::set<Outgoing*> outgoing_;  // not yet completed by UCX
   // Announcements wait here for the end of progress; everything waits here before Connect.
   std::deque<std::pair<Frame, std::unique_ptr<Parcel>>> queued_;
+  std::vector<ucp_conn_request_h> requests_;  // connections not yet accepted
   bool attached_ = false;
   bool closed_ = false;
 };

@@ -1,5 +1,7 @@
 #include "transport/ucx/worker.h"
 
+#include <ucs/config/global_opts.h>
+
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -46,8 +48,12 @@ Status FromUcx(ucs_status_t status, const std::string& what) {
   }
 }
 
-StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interface) {
+StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interface,
+                                                     uint64_t client) {
   std::unique_ptr<UcxWorker> made(new UcxWorker);
+  made->client_ = client;
+  // UCX's own lines ("connection reset") would stand beside ours, which say who and when.
+  ucs_global_opts_set_value("LOG_LEVEL", "fatal");
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return FromUcx(status, "read UCX's defaults");
@@ -64,20 +70,15 @@ StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interfac
   if (status != UCS_OK) return FromUcx(status, "start UCX on interface " + interface);
 
   ucp_worker_params_t worker_params{};
-  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS;
+  worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_EVENTS |
+                             UCP_WORKER_PARAM_FIELD_CLIENT_ID;
+  worker_params.client_id = client;
   worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
   worker_params.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
   status = ucp_worker_create(made->context_, &worker_params, &made->worker_);
   if (status != UCS_OK) return FromUcx(status, "create a UCX worker on interface " + interface);
   status = ucp_worker_get_efd(made->worker_, &made->descriptor_);
   if (status != UCS_OK) return FromUcx(status, "get the UCX worker's descriptor");
-
-  ucp_address_t* address = nullptr;
-  size_t bytes = 0;
-  status = ucp_worker_get_address(made->worker_, &address, &bytes);
-  if (status != UCS_OK) return FromUcx(status, "get the UCX worker's address");
-  made->address_.assign(reinterpret_cast<const char*>(address), bytes);
-  ucp_worker_release_address(made->worker_, address);
   return made;
 }
 

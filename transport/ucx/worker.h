@@ -3,6 +3,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -15,13 +16,14 @@ Status FromUcx(ucs_status_t status, const std::string& what);
 
 class UcxWorker {
  public:
-  // On the thread that will own it. `interface` is the only network device used.
-  static StatusOr<std::unique_ptr<UcxWorker>> Make(const std::string& interface);
+  // On the thread that will own it. `interface` is the only network device used; `client` is the id
+  // that its connections carry.
+  static StatusOr<std::unique_ptr<UcxWorker>> Make(const std::string& interface, uint64_t client);
   ~UcxWorker();  // closes every connection that is still open
 
   ucp_worker_h handle() const { return worker_; }
   int descriptor() const { return descriptor_; }
-  const std::string& address() const { return address_; }
+  uint64_t client() const { return client_; }
 
  private:
   UcxWorker() = default;
@@ -29,7 +31,7 @@ class UcxWorker {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int descriptor_ = -1;  // UCX's
-  std::string address_;
+  uint64_t client_ = 0;
 };
 
 }  // namespace ringwood

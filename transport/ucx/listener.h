@@ -1,0 +1,49 @@
+// Where peers connect: a TCP port of the kernel's choice on one address. Every node has a random
+// client id that a connection carries, so the acceptor knows who it is before any message.
+//
+// Connections by socket address, not by worker address: with the latter, UCX 1.13.1 stops the
+// process ("got REP message") when a peer dies between the first and the second wire-up message.
+#pragma once
+
+#include <netinet/in.h>
+#include <ucp/api/ucp.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+// What Fabric::Address() says: "10.78.0.1 40123 9f86d081884c7d65".
+struct UcxAddress {
+  sockaddr_in socket{};
+  uint64_t client = 0;
+};
+std::string Format(const UcxAddress& address);
+StatusOr<UcxAddress> ParseUcxAddress(
+    const std::string& text);  // hostile input: refused, never read past
+
+class UcxListener {
+ public:
+  using OnRequest = std::function<void(ucp_conn_request_h)>;
+
+  // `on_request` runs inside UCX's progress and takes over the request.
+  static StatusOr<std::unique_ptr<UcxListener>> Make(ucp_worker_h worker, const std::string& ip,
+                                                     OnRequest on_request);
+  ~UcxListener();
+
+  const sockaddr_in& socket() const { return socket_; }
+  void Reject(ucp_conn_request_h request) { ucp_listener_reject(listener_, request); }
+
+ private:
+  UcxListener() = default;
+  static void OnConnection(ucp_conn_request_h request, void* listener);
+
+  ucp_listener_h listener_ = nullptr;
+  sockaddr_in socket_{};
+  OnRequest on_request_;
+};
+
+}  // namespace ringwood
