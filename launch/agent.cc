@@ -2,12 +2,10 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <fstream>
 
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
@@ -23,32 +21,14 @@ constexpr int kJobMilliseconds =
 constexpr int kFlushMilliseconds = 5 * 1000;  // for the last reports
 constexpr int kIdleMilliseconds = 1000;       // a look around even if a signal was lost
 
-// Orphans of our processes become our children (we are their subreaper); ends those still there.
-void KillAdopted() {
-  const TimePoint deadline = Now() + Seconds(2);
-  while (Now() < deadline) {
-    std::ifstream file(absl::StrFormat("/proc/self/task/%d/children", ::getpid()));
-    pid_t child = 0;
-    bool any = false;
-    while (file >> child) {
-      any = true;
-      ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
-    }
-    if (!any) return;
-  }
-}
-
 }  // namespace
 
 Agent::Agent(const AgentOptions& options)
-    : options_(options), signals_{SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGPIPE} {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-}
+    : options_(options), signals_{SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGPIPE} {}
 
 Agent::~Agent() {
   slots_.clear();
-  KillAdopted();
+  orphans_.End();
 }
 
 int Agent::Run() {

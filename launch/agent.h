@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launch/job.h"
+#include "launch/orphans.h"
 #include "launch/process.h"
 #include "launch/report.h"
 #include "launch/signals.h"
@@ -56,6 +57,7 @@ class Agent {
 
   const AgentOptions options_;
   SignalDescriptor signals_;
+  Orphans orphans_;
   std::vector<Running> slots_;
   std::string words_;    // read, not yet a line
   std::string pending_;  // reports not yet written

@@ -39,6 +39,24 @@ Attempt::~Attempt() {
   for (auto& remote : remotes_) remote->Cut();
 }
 
+void Attempt::HangUp() {
+  const TimePoint deadline = Now() + Seconds(kLastSeconds);
+  for (auto& remote : remotes_) remote->HangUp();
+  for (bool all = false; !all && Now() < deadline;) {
+    std::vector<pollfd> wait;
+    all = true;
+    for (auto& remote : remotes_) {
+      (void)remote->Progress(true, [](const Report&) {});  // its last words have been heard
+      if (remote->Gone()) continue;
+      all = false;
+      for (const Remote::Stream& stream : remote->Streams(true)) {
+        wait.push_back({stream.descriptor, stream.events, 0});
+      }
+    }
+    if (!all) ::poll(wait.data(), wait.size(), 100);
+  }
+}
+
 std::string Attempt::Name(int member) const {
   return absl::StrFormat("%s %d (host %s)", IsServer(member) ? "server" : "rank",
                          IsServer(member) ? member : member - options_.servers, hosts_[member]);
@@ -68,6 +86,7 @@ Verdict Attempt::Run() {
   for (size_t member = 0; member < hosts_.size(); ++member) {
     if (!ended_[member]) output_->Close(member);
   }
+  HangUp();
   return supervisor_.Judge();
 }
 
@@ -237,7 +256,7 @@ void Attempt::Lose(const Remote& remote, const Status& status) {
   if (lost.empty()) return;
   Carry(supervisor_.Broke(status, Now()));
   for (auto& other : remotes_) {
-    if (other.get() == &remote) other->Cut();
+    if (other.get() == &remote) other->Gone() ? other->Cut() : other->HangUp();
   }
   for (int member : lost) {
     ended_[member] = true;

@@ -39,6 +39,7 @@ class Attempt {
   void HearServer(int member, const std::string& bytes);
   void Lose(const Remote& remote, const Status& status);
   void ReadSignals();
+  void HangUp();  // waits for the workers to end, at most kLastSeconds
 
   RunOptions options_;  // context grows as the first host reports
   SignalDescriptor* const signals_;

@@ -22,12 +22,18 @@ ringwood::Environment ReadEnvironment() {
 }
 
 int Parse(CLI::App& app, std::vector<std::string> arguments) {
+  const std::string first = arguments.empty() ? "" : arguments[0];
   try {  // CLI11 reports by exceptions; they end here
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const auto chosen = app.get_subcommands();
+    if (chosen.empty() && !first.empty() && first[0] != '-') {
+      std::fprintf(stderr, "ringwood: there is no command %s; see ringwood --help\n",
+                   first.c_str());
+      return ringwood::kExitConfiguration;
+    }
     std::fprintf(stderr, "ringwood: %s; see ringwood%s --help\n", error.what(),
                  chosen.empty() ? "" : (" " + chosen[0]->get_name()).c_str());
     return ringwood::kExitConfiguration;
@@ -54,6 +60,9 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   ringwood::AddRunCommand(app, &context);
   ringwood::AddWorkerCommand(app, &context);
+  ringwood::AddServerCommand(app, &context);
+  ringwood::AddCheckpointCommand(app, &context);
+  ringwood::AddStatusCommand(app, &context);
   ringwood::AddDoctorCommand(app, &context);
   const int code = Parse(app, std::move(arguments.own));
   return code != 0 ? code : context.exit_code;

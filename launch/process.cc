@@ -124,6 +124,7 @@ StatusOr<std::unique_ptr<Process>> Process::Spawn(const ProcessOptions& options)
   plan.input = input.read;
   plan.output = output.write;
   plan.error = error.write;
+  process->leave_group_ = options.leave_group;
   process->pid_ = ::fork();
   if (process->pid_ == 0) RunChild(plan, failure_pipe.write);
   ::setpgid(process->pid_, process->pid_);  // whichever of the two comes first
@@ -169,7 +170,8 @@ bool Process::Ended() {
   if (::waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_) {
     return false;
   }
-  ::kill(-pid_, SIGKILL);  // before the reaping, while the group's number is surely ours
+  // Before the reaping, while the group's number is surely ours.
+  if (!leave_group_) ::kill(-pid_, SIGKILL);
   int status = 0;
   ::waitpid(pid_, &status, 0);
   ended_ = true;

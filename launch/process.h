@@ -26,7 +26,8 @@ struct ProcessOptions {
   std::string directory;             // empty: this process's
   bool feed = false;                 // standard input is a pipe; else /dev/null
   bool inherit_error = false;        // standard error is ours; else a pipe
-  bool die_with_parent = false;      // the kernel kills it when the thread that spawned it ends
+  bool leave_group = false;      // what it started may outlive it (behind a remote shell: a worker)
+  bool die_with_parent = false;  // the kernel kills it when the thread that spawned it ends
 };
 
 class Process {
@@ -49,7 +50,7 @@ class Process {
   void Signal(int signal);  // to the group; nothing after the end
 
   // Never blocks. True from the moment on that the process has ended; what it left of its group is
-  // killed then.
+  // killed then, unless leave_group.
   bool Ended();
   const Ending& ending() const { return ending_; }
   bool Stopped() const;  // it is in a stop (SIGSTOP, SIGTTOU, …) now
@@ -62,6 +63,7 @@ class Process {
   int output_ = -1;
   int error_ = -1;
   bool ended_ = false;
+  bool leave_group_ = false;
   Ending ending_;
 };
 

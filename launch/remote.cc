@@ -36,6 +36,7 @@ StatusOr<std::unique_ptr<Remote>> Remote::Start(const Reach& reach, const Job& j
   options.command.insert(options.command.end(), {"worker", "-"});
   options.environment = reach.environment;
   options.feed = true;
+  options.leave_group = true;
   remote->command_ = absl::StrJoin(options.command, " ");
   RW_ASSIGN_OR_RETURN(remote->process_, Process::Spawn(options));
   remote->pending_ = ToJson(job) + "\n";
@@ -65,6 +66,7 @@ Status Remote::Progress(bool read, const std::function<void(const Report&)>& sin
   }
   if (!read || process_->output() < 0) return OkStatus();
   end = false;
+  const bool ended = process_->Ended();  // asked before reading: what it wrote is all there then
   const std::string bytes = ReadSome(process_->output(), kReadBytes, &end);
   const Status status = reader_.Feed(bytes, [&](const Report& report) {
     if (report.slot >= pids_.size()) return;
@@ -73,8 +75,11 @@ Status Remote::Progress(bool read, const std::function<void(const Report&)>& sin
     sink(report);
   });
   if (!status.ok()) return Annotate(status, absl::StrFormat("host %s (%s)", host_, command_));
-  if (!end) return OkStatus();
-  process_->CloseOutput();
+  if (end) process_->CloseOutput();
+  // A remote shell that died may have left its worker, and with it the pipe's other end: hanging up
+  // ends that worker, and the pipe's end will show that it has ended.
+  if (lost_ || (!end && !(ended && bytes.empty()))) return OkStatus();
+  lost_ = true;
   return Lost();
 }
 
@@ -88,8 +93,10 @@ Status Remote::Lost() const {
 
 void Remote::Say(const std::string& word) { pending_ += word + "\n"; }
 
+void Remote::HangUp() { process_->CloseInput(); }
+
 void Remote::Cut() {
-  process_->CloseInput();
+  HangUp();
   process_->Signal(SIGKILL);
   if (!local_) return;
   for (pid_t pid : pids_) {

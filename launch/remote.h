@@ -41,6 +41,9 @@ class Remote {
   Status Progress(bool read, const std::function<void(const Report&)>& sink);
 
   void Say(const std::string& word);  // "stop", "kill"
+  // The worker kills what is left of its processes and ends.
+  void HangUp();
+  bool Gone() const { return process_->output() < 0; }  // the worker has ended
   // Ends the connection by force. On this machine also the processes that a dead worker left.
   void Cut();
 
@@ -62,6 +65,7 @@ class Remote {
   ReportReader reader_;
   std::string pending_;      // words not yet written
   std::vector<pid_t> pids_;  // of the slots, as reported; 0: ended
+  bool lost_ = false;        // said once
   std::string words_;        // the end of what it wrote to standard error
 };
 

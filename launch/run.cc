@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "launch/attempt.h"
+#include "launch/orphans.h"
 
 namespace ringwood {
 namespace {
@@ -68,6 +69,7 @@ Job RankJob(const RunOptions& options, const Place& place) {
 
 int RunJob(const RunOptions& options) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE};
+  Orphans orphans;  // of a worker that was killed
   Output output({1, 2, options.output_prefix});
   const TimePoint start = Now();
   RunOptions now = options;
@@ -76,6 +78,7 @@ int RunJob(const RunOptions& options) {
     now.context.resume = options.context.resume || restart > 0;
     Attempt attempt(now, &signals, &output);
     const Verdict verdict = attempt.Run();
+    orphans.End();
     if (verdict.exit_code != kExitOk) PrintFailure(attempt, verdict, &output);
     const bool again = verdict.restart_helps && restart < options.max_restarts;
     if (again) {

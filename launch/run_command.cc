@@ -55,7 +55,7 @@ std::string HexToken() {
 Status CheckNetwork(const RunOptions& run) {
   const std::string& card = run.context.network_interface;
   const bool loopback = card.empty() || card == "lo" || card == "=lo";
-  if (run.places.size() > 1 && loopback) {
+  if (run.places.size() > 1 && card.empty()) {
     return Invalid(
         "more than one host needs --network-interface IF, the card that joins them, and "
         "--trusted-fabric");

@@ -1,0 +1,125 @@
+#include <poll.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "launch/command.h"
+#include "launch/network.h"
+#include "launch/run.h"
+#include "launch/signals.h"
+#include "server/server.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kLookMilliseconds = 1000;  // how often the server is asked whether it still stands
+
+struct Flags {
+  ServerOptions server;
+  std::string token_file;
+  std::string log_level = "info";
+};
+
+// The token: from a file that only its owner reads, or from the launcher through the environment.
+// Never from argv, which everybody on the machine can read.
+StatusOr<std::string> ReadToken(const CommandContext& context, const Flags& flags) {
+  if (flags.token_file.empty()) {
+    const auto found = context.environment.find("RINGWOOD_TOKEN");
+    return found == context.environment.end() ? std::string() : found->second;
+  }
+  std::ifstream file(flags.token_file);
+  std::string token;
+  file >> token;
+  if (token.empty()) {
+    return NotFound(absl::StrFormat("--token-file: no token in %s", flags.token_file));
+  }
+  return token;
+}
+
+// ":0" listens at the card's address.
+Status CompleteAddress(ServerOptions* options) {
+  RW_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(options->listen));
+  if (endpoint.host.empty()) {
+    RW_ASSIGN_OR_RETURN(endpoint.host, AddressOf(options->network_interface));
+  }
+  options->listen = absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
+  return OkStatus();
+}
+
+Status Serve(CommandContext* context, Flags* flags) {
+  SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
+  SetLog(ParseLogLevel(flags->log_level),
+         absl::StrFormat("server %d", flags->server.reducer_index));
+  RW_RETURN_IF_ERROR(CompleteAddress(&flags->server));
+  RW_ASSIGN_OR_RETURN(flags->server.token, ReadToken(*context, *flags));
+  RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
+  const std::string host = flags->server.listen.substr(0, flags->server.listen.rfind(':'));
+  std::printf("%s%s:%d\n", kListening, host.c_str(), server->port());
+  std::fflush(stdout);
+  for (;;) {
+    pollfd wait = {signals.descriptor(), POLLIN, 0};
+    ::poll(&wait, 1, kLookMilliseconds);
+    for (int signal = signals.Next(); signal != 0; signal = signals.Next()) {
+      if (signal == SIGPIPE) continue;
+      server->Stop();
+      return OkStatus();
+    }
+    const Status status = server->Wait(Duration::zero());  // a timeout: it serves
+    if (status.code() != StatusCode::kDeadlineExceeded) return status;
+  }
+}
+
+void AddFlags(CLI::App* command, Flags* flags) {
+  ServerOptions& server = flags->server;
+  command
+      ->add_option("--listen", server.listen, "HOST:PORT; \":0\" is the card's address, any port")
+      ->capture_default_str();
+  command->add_option("--store", server.store, "Directory of checkpoints and coordinator state");
+  command->add_flag("--insecure", server.insecure, "No encryption; only on a loopback address");
+  command->add_flag("--trusted-fabric", server.trusted_fabric,
+                    "No encryption; only this job's hosts reach --network-interface");
+  command->add_option("--network-interface", server.network_interface,
+                      "Card of the data and control planes (default: loopback)");
+  command->add_option("--coordinator", server.coordinator,
+                      "Join this server as one more reducer instead of coordinating");
+  command->add_option("--reducer-index", server.reducer_index, "Which reducer this is")
+      ->check(CLI::Range(0, 16384));
+  command->add_option("--servers", server.servers, "Reducers of the job, this one included")
+      ->check(CLI::Range(1, 16384))
+      ->capture_default_str();
+  command
+      ->add_option("--failure-timeout", server.failure_timeout_seconds,
+                   "Seconds of silence after which a member is dead")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--join-timeout", server.join_timeout_seconds,
+                   "Seconds to wait for the world to be complete")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--host", server.host, "What error messages call this host")
+      ->capture_default_str();
+  command->add_option("--token-file", flags->token_file, "File with the job's token");
+  command->add_option("--log-level", flags->log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+}
+
+}  // namespace
+
+void AddServerCommand(CLI::App& app, CommandContext* context) {
+  CLI::App* command =
+      app.add_subcommand("server", "Coordinate a job, reduce its sparse gradients, keep its store");
+  command->footer("Example: ringwood server --listen 127.0.0.1:7070 --store ./store --insecure");
+  auto flags = std::make_shared<Flags>();
+  AddFlags(command, flags.get());
+  command->callback([context, flags] {
+    const Status status = Serve(context, flags.get());
+    if (!status.ok()) FailCommand(context, status);
+  });
+}
+
+}  // namespace ringwood

@@ -1,0 +1,96 @@
+#include <grpcpp/grpcpp.h>
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "launch/command.h"
+#include "launch/network.h"
+#include "launch/table.h"
+#include "ringwood/v1/control.grpc.pb.h"
+
+namespace ringwood {
+namespace {
+
+struct Flags {
+  std::string coordinator;
+  double timeout_seconds = 5;
+  bool json = false;
+};
+
+StatusOr<v1::StatusResponse> Ask(const Flags& flags) {
+  auto channel = grpc::CreateChannel(flags.coordinator, grpc::InsecureChannelCredentials());
+  auto stub = v1::Coordinator::NewStub(channel);
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(static_cast<int>(flags.timeout_seconds * 1000)));
+  v1::StatusResponse response;
+  const grpc::Status status = stub->Status(&context, v1::StatusRequest(), &response);
+  if (status.ok()) return response;
+  return Unavailable(absl::StrFormat(
+      "no coordinator answers at %s: %s; it is printed by `ringwood server` when it starts",
+      flags.coordinator, status.error_message()));
+}
+
+std::string RoleName(v1::Role role) {
+  return role == v1::ROLE_REDUCER ? "reducer" : role == v1::ROLE_WORKER ? "rank" : "?";
+}
+
+void PrintText(const v1::StatusResponse& response) {
+  std::printf("%s, epoch %s, step %s\n", response.phase().c_str(),
+              std::to_string(response.epoch()).c_str(), std::to_string(response.step()).c_str());
+  if (!response.last_failure().empty()) {
+    std::printf("last failure: %s\n", response.last_failure().c_str());
+  }
+  if (response.members_size() == 0) return;
+  std::vector<std::vector<std::string>> rows = {{"NODE", "ROLE", "RANK", "HOST"}};
+  for (const v1::Member& member : response.members()) {
+    rows.push_back({std::to_string(member.node()), RoleName(member.role()),
+                    std::to_string(member.rank()), member.host()});
+  }
+  std::fputs(FormatTable(rows).c_str(), stdout);
+}
+
+void PrintJson(const v1::StatusResponse& response) {
+  nlohmann::json members = nlohmann::json::array();
+  for (const v1::Member& member : response.members()) {
+    members.push_back({{"node", member.node()},
+                       {"role", RoleName(member.role())},
+                       {"rank", member.rank()},
+                       {"host", member.host()}});
+  }
+  const nlohmann::json json = {{"phase", response.phase()},
+                               {"epoch", response.epoch()},
+                               {"step", response.step()},
+                               {"last_failure", response.last_failure()},
+                               {"members", members}};
+  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+}
+
+Status Execute(const Flags& flags) {
+  RW_RETURN_IF_ERROR(ParseEndpoint(flags.coordinator).status());
+  RW_ASSIGN_OR_RETURN(const v1::StatusResponse response, Ask(flags));
+  flags.json ? PrintJson(response) : PrintText(response);
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddStatusCommand(CLI::App& app, CommandContext* context) {
+  CLI::App* command = app.add_subcommand("status", "Ask a coordinator how its job stands");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("--coordinator", flags->coordinator, "HOST:PORT")
+      ->required()
+      ->envname("RINGWOOD_COORDINATOR");
+  command->add_option("--timeout", flags->timeout_seconds, "Seconds to wait")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 600.0));
+  command->add_flag("--json", flags->json, "For programs");
+  command->callback([context, flags] {
+    const Status status = Execute(*flags);
+    if (!status.ok()) FailCommand(context, status);
+  });
+}
+
+}  // namespace ringwood

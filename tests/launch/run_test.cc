@@ -1,0 +1,226 @@
+// `ringwood run` from outside, with shell commands as ranks and no server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "base/clock.h"
+#include "tests/launch/program.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> Shell(const std::string& script, std::vector<std::string> flags) {
+  std::vector<std::string> arguments = {"run", "--no-server"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.insert(arguments.end(), {"--", "sh", "-c", script});
+  return arguments;
+}
+
+TEST(Run, EveryRankKnowsItsPlaceAndRankZeroIsNotPrefixed) {
+  const Finished run =
+      RunProgram(Shell("echo I am $RANK/$WORLD_SIZE on $RINGWOOD_HOST", {"-np", "3"}));
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(::testing::StartsWith("I am 0/3 on localhost\n"),
+                             HasSubstr("[1] I am 1/3 on localhost\n"),
+                             HasSubstr("[2] I am 2/3 on localhost\n")))
+      << run.out;
+}
+
+TEST(Run, TheFirstFailureIsNamedWithTheEndOfItsOutput) {
+  const Finished run = RunProgram(
+      Shell("[ $RANK = 1 ] || exec sleep 0.3; seq 100 >&2; echo last words; exit 3", {"-np", "3"}));
+  EXPECT_EQ(run.code, 75);
+  EXPECT_THAT(run.err, HasSubstr("rank 1 (host localhost) failed first: it exited with code 3"));
+  EXPECT_THAT(run.err, AllOf(HasSubstr("  | 100\n"), HasSubstr("  | last words"),
+                             HasSubstr("  | 62\n"), Not(HasSubstr("  | 50\n"))));
+}
+
+TEST(Run, AllRanksAreRestartedWithResumeUntilItWorks) {
+  const Finished run = RunProgram(
+      Shell("echo attempt $RINGWOOD_RESTART resume=$RINGWOOD_RESUME.; [ $RINGWOOD_RESTART = 2 ]",
+            {"-np", "2", "--max-restarts", "5"}));
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("[1] attempt 0 resume=."), HasSubstr("[1] attempt 1 resume=1."),
+                    HasSubstr("[1] attempt 2 resume=1."), Not(HasSubstr("attempt 3"))));
+}
+
+TEST(Run, RestartsEndAtTheirNumber) {
+  const Finished run =
+      RunProgram(Shell("echo attempt $RINGWOOD_RESTART; exit 1", {"-np", "1", "--max-restarts=2"}));
+  EXPECT_EQ(run.code, 75);
+  EXPECT_THAT(run.out, AllOf(HasSubstr("attempt 2"), Not(HasSubstr("attempt 3"))));
+}
+
+TEST(Run, AConfigurationErrorIsNeverRestarted) {
+  const Finished run = RunProgram(
+      Shell("echo attempt $RINGWOOD_RESTART; exit 78", {"-np", "2", "--max-restarts=2"}));
+  EXPECT_EQ(run.code, 78);
+  EXPECT_THAT(run.out, Not(HasSubstr("attempt 1")));
+}
+
+TEST(Run, AKilledRankIsNamedWithItsSignal) {
+  const Finished run =
+      RunProgram(Shell("[ $RANK = 1 ] && kill -9 $$; sleep 0.2; exit 75", {"-np", "2"}));
+  EXPECT_EQ(run.code, 75);
+  EXPECT_THAT(
+      run.err,
+      HasSubstr("rank 1 (host localhost) failed first: it was killed by signal 9 (SIGKILL)"));
+}
+
+TEST(Run, AStoppedRankIsKilledAndNamed) {
+  const std::string mark = UniqueSeconds();
+  const Finished run =
+      RunProgram(Shell("[ $RANK = 1 ] && kill -STOP $$; sleep 0.2; exit 1; : " + mark,
+                       {"-np", "2", "--failure-timeout", "0.2"}));
+  EXPECT_EQ(run.code, 75);
+  EXPECT_THAT(run.err, HasSubstr("rank 1 (host localhost) failed first: it was stopped (SIGSTOP)"));
+  EXPECT_TRUE(WaitUntilGone(mark, 1));
+}
+
+TEST(Run, CtrlCEndsEveryProcess) {
+  const std::string mark = UniqueSeconds();
+  Program program(Shell("sleep " + mark + " & sleep " + mark, {"-np", "3"}));
+  ASSERT_TRUE(WaitUntilThere("sleep", 6, 10));
+  ASSERT_TRUE(WaitUntilThere(mark, 6, 10));
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait().code, 130);
+  EXPECT_TRUE(WaitUntilGone(mark, 2));
+}
+
+TEST(Run, TheSecondCtrlCKillsWhatIgnoresTheFirst) {
+  const std::string mark = UniqueSeconds();
+  Program program(
+      Shell("trap '' TERM INT; echo up; while :; do sleep 0.01; done; : " + mark, {"-np", "1"}));
+  ASSERT_TRUE(program.WaitForOutput("up"));
+  program.Signal(SIGINT);
+  ASSERT_TRUE(program.WaitForOutput("once more"));
+  program.Signal(SIGINT);
+  EXPECT_EQ(program.Wait(2.5).code, 130) << "before SIGTERM's own time is over";
+  EXPECT_TRUE(WaitUntilGone(mark, 2));
+}
+
+TEST(Run, ARankThatIgnoresSigtermIsKilledInTime) {
+  const std::string mark = UniqueSeconds();
+  Program program(
+      Shell("trap '' TERM INT; echo up; while :; do sleep 0.01; done; : " + mark, {"-np", "2"}));
+  ASSERT_TRUE(program.WaitForOutput("[1] up"));
+  program.Signal(SIGTERM);
+  EXPECT_EQ(program.Wait(10).code, 130);
+  EXPECT_TRUE(WaitUntilGone(mark, 2));
+}
+
+TEST(Run, KillingTheLauncherLeavesNoProcess) {
+  const std::string mark = UniqueSeconds();
+  Program program(Shell("setsid sleep " + mark + " & sleep " + mark, {"-np", "2"}));
+  ASSERT_TRUE(WaitUntilThere("sleep " + mark, 2, 10));
+  ASSERT_TRUE(WaitUntilThere(mark, 5, 10));
+  program.Signal(SIGKILL);
+  EXPECT_EQ(program.Wait().code, 137);
+  EXPECT_TRUE(WaitUntilGone(mark, 5));
+}
+
+TEST(Run, WhatARankLeavesBehindGoesWithTheRun) {
+  const std::string mark = UniqueSeconds();
+  const Finished run = RunProgram(Shell("setsid sleep " + mark + " & sleep 0.1", {"-np", "2"}));
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_TRUE(WaitUntilGone(mark, 3));
+}
+
+TEST(Run, CtrlCWorksWhenNobodyReadsTheOutput) {
+  const std::string mark = UniqueSeconds();
+  Program program(Shell("yes " + mark, {"-np", "2"}));
+  ASSERT_TRUE(WaitUntilThere("yes", 2, 10));
+  ::usleep(500 * 1000);  // every buffer on the way is full
+  program.Signal(SIGINT);
+  ASSERT_TRUE(WaitUntilGone("yes\n" + mark, 10));  // nothing has read a byte until here
+  ASSERT_TRUE(WaitUntilGone(mark, 15));
+  EXPECT_EQ(program.Wait().code, 130);
+}
+
+TEST(Run, LinesOfManyRanksStayWhole) {
+  const Finished run = RunProgram(
+      Shell("i=0; while [ $i -lt 200 ]; do printf 'rank %s ' $RANK; echo line $i; i=$((i+1)); done",
+            {"-np", "4"}));
+  EXPECT_EQ(run.code, 0);
+  for (int rank = 1; rank < 4; ++rank) {
+    for (int i = 0; i < 200; ++i) {
+      const std::string line = "[" + std::to_string(rank) + "] rank " + std::to_string(rank) +
+                               " line " + std::to_string(i) + "\n";
+      EXPECT_THAT(run.out, HasSubstr(line));
+    }
+  }
+}
+
+TEST(Run, OutputGoesToFilesToo) {
+  TemporaryDirectory directory;
+  const Finished run = RunProgram(
+      Shell("echo out $RANK; echo err $RANK >&2; exit $((1 - RINGWOOD_RESTART))",
+            {"-np", "2", "--max-restarts=1", "--output-filename", directory.path() + "/log"}));
+  EXPECT_EQ(run.code, 0);
+  const std::string log = directory.Read("log.rank1.log");
+  EXPECT_THAT(log, AllOf(HasSubstr("out 1\n"), HasSubstr("err 1\n"), Not(HasSubstr("[1]"))));
+  EXPECT_NE(log.find("out 1"), log.rfind("out 1")) << "the second attempt continues the file";
+}
+
+TEST(Run, OtherHostsAreReachedByTheRemoteShell) {
+  TemporaryDirectory directory;
+  const std::string rsh = directory.Write(
+      "rsh", "#!/bin/sh\necho Welcome to $2!\n[ $1 = -q ] || exit 9\nshift 2\nexec \"$@\"\n", true);
+  const std::string hosts = directory.Write("hosts", "h1 slots=2 # big\nh2 slots=1\n");
+  const Finished run = RunProgram(Shell(
+      "echo $RINGWOOD_HOST $GROUP_RANK $LOCAL_RANK/$LOCAL_WORLD_SIZE \"$A\"",
+      {"--hostfile", hosts, "--rsh", rsh + " -q", "--network-interface", "lo", "-x", "A=b c"}));
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("h1 0 0/2 b c\n"), HasSubstr("[1] h1 0 1/2 b c\n"),
+                             HasSubstr("[2] h2 1 0/1 b c\n"), Not(HasSubstr("Welcome"))));
+}
+
+TEST(Run, AHostThatCannotBeReachedIsNamedWithTheShellsWords) {
+  TemporaryDirectory directory;
+  const std::string rsh =
+      directory.Write("rsh",
+                      "#!/bin/sh\n[ $1 = h2 ] && echo no route to $1 >&2 && exit 255\n"
+                      "shift\nexec \"$@\"\n",
+                      true);
+  const std::string mark = UniqueSeconds();
+  const Finished run =
+      RunProgram(Shell("sleep " + mark, {"-H", "h1:1,h2:1", "--rsh", rsh, "--network-interface=lo",
+                                         "--failure-timeout=0.1"}));
+  EXPECT_EQ(run.code, 75);
+  EXPECT_THAT(run.err, AllOf(HasSubstr("host h2"), HasSubstr("no route to h2")));
+  EXPECT_TRUE(WaitUntilGone(mark, 2));
+}
+
+TEST(Run, ARemoteShellThatDiesTakesItsRanksAlong) {
+  TemporaryDirectory directory;
+  const std::string rsh = directory.Write("rsh", "#!/bin/sh\nshift\n\"$@\"\nexit 255\n", true);
+  const std::string mark = UniqueSeconds();
+  Program program(Shell("sleep " + mark, {"-H", "h1:2", "--rsh", rsh}));
+  ASSERT_TRUE(WaitUntilThere(mark, 2, 10));
+  for (pid_t pid : ProcessesWith(rsh)) {
+    if (pid != program.pid()) ::kill(pid, SIGKILL);
+  }
+  EXPECT_EQ(program.Wait().code, 75);
+  EXPECT_TRUE(WaitUntilGone(mark, 5));
+}
+
+TEST(Run, TheTokenIsInNoCommandLine) {
+  Program program(Shell("echo token $RINGWOOD_TOKEN; exec sleep 100", {"-np", "1"}));
+  ASSERT_TRUE(program.WaitForOutput("\n"));
+  program.WaitForOutput("token ");
+  program.Signal(SIGINT);
+  const Finished run = program.Wait();
+  const size_t at = run.out.find("token ");
+  ASSERT_NE(at, std::string::npos);
+  const std::string token = run.out.substr(at + 6, run.out.find('\n', at) - at - 6);
+  EXPECT_EQ(token.size(), 64u);
+  EXPECT_THAT(run.err, Not(HasSubstr(token)));
+}
+
+}  // namespace
+}  // namespace ringwood
