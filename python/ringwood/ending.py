@@ -19,6 +19,10 @@ _installed = []  # the process in which the hooks were installed
 def watch(session):
     """From now on the end of the program closes `session`."""
     _open.add(session)
+
+
+def install():
+    """Before the first session is opened: from then on an error of Ringwood's decides the exit code."""
     if not _installed:
         _installed.append(os.getpid())
         before = sys.excepthook

@@ -6,6 +6,7 @@ that `DistributedOptimizer` may still say which momentum correction the sparse t
 
 import os
 
+from . import ending
 from .errors import InvalidError, RefusedError
 from .library import load
 from .session import Session
@@ -13,6 +14,7 @@ from .session import Session
 
 class Job:
     def __init__(self, momentum_correction, options):
+        ending.install()
         environment = load().options_from_environment()
         self.rank = options.get("rank", environment.rank)
         self.world = options.get("world", environment.world)

@@ -55,6 +55,7 @@ class Session:
                  planner=None, join_timeout=None, host=None):
         self._handle = None
         self._process = os.getpid()
+        ending.install()
         self._library = load()
         options = self._options(coordinator, rank, world)
         options.momentum = momentum

@@ -1,0 +1,65 @@
+"""The tests drive the built program and library the way users do; RINGWOOD_BUILD names the build."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("RINGWOOD_BUILD", ROOT / "build" / "release")).resolve()
+PROGRAM = BUILD / "bin" / "ringwood"
+LIBRARY = BUILD / "lib" / "libringwood.so"
+JOBS = pathlib.Path(__file__).resolve().parent / "jobs"
+EXAMPLE = ROOT / "examples" / "fashion_mnist.py"
+
+
+@dataclass
+class Ended:
+    """A process that came to its end: exit code and everything it printed."""
+    code: int
+    output: str
+
+
+def environment(**changes):
+    """This one's without another job's variables, with the package and the library of this build."""
+    mine = {name: value for name, value in os.environ.items()
+            if not name.startswith(("RINGWOOD_", "SLURM_", "OMPI_"))
+            and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    mine.update(PYTHONPATH=str(ROOT / "python"), RINGWOOD_LIBRARY=str(LIBRARY), OMP_NUM_THREADS="1",
+                **changes)
+    return mine
+
+
+def run(command, timeout=60, **changes):
+    """Runs to the end, in a group of its own that is killed whole at the limit."""
+    process = subprocess.Popen([str(word) for word in command], cwd=ROOT, env=environment(**changes),
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        pytest.fail(f"{command} was still running after {timeout} s:\n{output}")
+    return Ended(process.returncode, output)
+
+
+def run_job(script, *arguments, ranks=2, flags=(), timeout=60, code=0, **changes):
+    """`ringwood run` of a script with this interpreter; fails unless it ends with `code`."""
+    script = script if os.path.isabs(script) else JOBS / script
+    ended = run([PROGRAM, "run", "-np", ranks, *flags, "--", sys.executable, script, *arguments],
+                timeout, **changes)
+    assert ended.code == code, f"exit code {ended.code}, expected {code}:\n{ended.output}"
+    return ended
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built():
+    for path in (PROGRAM, LIBRARY):
+        if not path.exists():
+            pytest.fail(f"{path} is missing; build it with ./dev build (RINGWOOD_BUILD names another "
+                        "build directory)")

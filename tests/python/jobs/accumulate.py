@@ -1,0 +1,37 @@
+"""Two passes a step are one exchange of their sum; a parameter without gradient is named."""
+
+import torch
+
+import ringwood
+import ringwood.torch as rw
+
+torch.set_num_threads(1)
+rw.init(momentum_correction=0)
+model = torch.nn.Linear(4, 2)
+model.register_parameter("idle", torch.nn.Parameter(torch.zeros(3)))
+rw.broadcast_parameters(model.state_dict())
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters(),
+                                    momentum_correction=0, route="dense", backward_passes_per_step=2)
+inputs = torch.arange(8.0).view(2, 4) + rw.rank()
+optimizer.zero_grad()
+for row in inputs:
+    model(row).sum().backward()
+try:
+    optimizer.step()
+    raise AssertionError("a parameter without gradient went unnoticed")
+except ringwood.RefusedError as error:
+    assert "idle" in str(error) and "weight" not in str(error), error
+optimizer.missing = "zero"
+optimizer.step()
+expected = sum(torch.arange(8.0).view(2, 4).sum(0) + 2 * rank for rank in range(rw.size())) / rw.size()
+torch.testing.assert_close(model.weight.grad, expected.expand(2, 4))
+assert optimizer.last.step == 1
+model(inputs[0]).sum().backward()
+model(inputs[0]).sum().backward()
+try:
+    model(inputs[0]).sum().backward()
+    raise AssertionError("a third pass of two went unnoticed")
+except ringwood.RefusedError as error:
+    assert "3th" in str(error) or "third" in str(error) or "step()" in str(error), error
+optimizer.step()
+rw.shutdown()

@@ -1,0 +1,52 @@
+"""Wrong use gives a typed error and leaves the session usable."""
+
+import os
+
+import numpy as np
+
+import ringwood
+
+
+def refused(kind, words, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except kind as error:
+        assert all(word in str(error) for word in words), f"{words} not in: {error}"
+        return
+    raise AssertionError(f"{function} did not raise {kind.__name__}")
+
+
+with ringwood.Session() as session:
+    good = np.zeros(100, np.float32)
+    session.register("good", good)
+    refused(ringwood.ExistsError, ["good", "twice"], session.register, "good", good)
+    refused(ringwood.InvalidError, ["float64"], session.register, "a", np.zeros(3))
+    refused(ringwood.InvalidError, ["contiguous"], session.register, "a",
+            np.zeros((4, 4), np.float32)[:, ::2])
+    frozen = np.zeros(3, np.float32)
+    frozen.flags.writeable = False
+    refused(ringwood.InvalidError, ["read-only"], session.register, "a", frozen)
+    refused(ringwood.InvalidError, ["NumPy"], session.register, "a", [1.0, 2.0])
+    refused(ringwood.InvalidError, ["route"], session.register, "a", good.copy(), route="bus")
+    refused(ringwood.InvalidError, ["density"], session.register, "a", good.copy(), density=1.5)
+    refused(ringwood.NotFoundError, ["nobody", "good"], session.ready, "nobody")
+    refused(ringwood.InvalidError, ["50", "100"], session.rebind, "good", np.zeros(50, np.float32))
+    refused(ringwood.InvalidError, ["median"], session.allreduce, good, op="median")
+    refused(ringwood.RingwoodError, ["good"], session.finish_step)  # a step without its gradients
+
+    session.begin_step(1)
+    child = os.fork()
+    if child == 0:  # what a DataLoader's worker would do by mistake
+        code = session._library.ready(session._handle, 0)
+        try:
+            session.finish_step()
+        except ringwood.ForkedError:
+            os._exit(0 if code == ringwood.ForkedError.code else 3)
+        os._exit(4)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    good[:] = session.rank
+    session.ready("good")
+    session.finish_step()
+    assert good[0] == (session.world - 1) / 2
+session.close()
+refused(ringwood.RefusedError, ["closed"], session.begin_step)

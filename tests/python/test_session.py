@@ -1,0 +1,27 @@
+"""ringwood.Session end to end: real processes under `ringwood run`."""
+
+import pytest
+
+from conftest import run_job
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+def test_dense_gradients_become_the_weighted_average_exactly(ranks):
+    run_job("dense.py", ranks=ranks)
+
+
+@pytest.mark.parametrize("ranks, servers", [(1, 1), (2, 1), (3, 1), (4, 3), (5, 3)])
+def test_applied_and_residuals_are_the_gradients_exactly(ranks, servers):
+    run_job("sparse.py", ranks=ranks, flags=("--servers", servers))
+
+
+def test_wrong_use_gives_a_typed_error_and_the_session_goes_on():
+    run_job("misuse.py")
+
+
+@pytest.mark.parametrize("how, words", [
+    ("shape", ["weights", "100", "101"]), ("fewer", ["bias"]), ("world", ["2", "3"])])
+def test_ranks_that_disagree_stop_with_both_sides_named(how, words):
+    ended = run_job("disagree.py", how, code=78, flags=("--join-timeout", 20))
+    error = "\n".join(line for line in ended.output.splitlines() if "Error" in line)
+    assert all(word in error for word in words), ended.output

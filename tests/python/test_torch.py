@@ -1,0 +1,52 @@
+"""ringwood.torch, and the example that the demo runs."""
+
+import json
+import sys
+
+import pytest
+
+from conftest import EXAMPLE, run, run_job
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_dense_training_equals_one_process_on_the_whole_batch(ranks):
+    run_job("torch_layer.py", ranks=ranks)
+
+
+def test_passes_accumulate_and_missing_gradients_are_named():
+    run_job("accumulate.py")
+
+
+def test_forked_loader_workers_are_harmless():
+    run_job("loader.py")
+
+
+def train(report, *arguments, ranks=4, flags=(), timeout=240):
+    run_job(EXAMPLE, *arguments, ranks=ranks, flags=("--report", report, *flags), timeout=timeout)
+    return json.loads(report.read_text())
+
+
+def test_the_same_seed_gives_the_same_bits_on_every_rank(tmp_path):
+    one, two = (train(tmp_path / name, "--limit", 1000, "--epochs", 1, ranks=3) for name in "ab")
+    assert one["weights_digest"] == two["weights_digest"]
+    assert len(one["weights_digest"]) == 3 and len(set(one["weights_digest"])) == 1
+    assert one["steps"] == 8 and one["world"] == 3
+    sent = one["bytes_per_step"]
+    assert 0 < sent["dense"] + sent["sparse"] < sent["dense_equivalent"] / 5, sent
+
+
+def test_a_missing_data_set_names_the_package():
+    ended = run([sys.executable, EXAMPLE, "--single", "--data", "/nowhere"])
+    assert ended.code == 78 and "dataset-fashion-mnist" in ended.output, ended.output
+
+
+def test_accuracy_stays_within_two_points_of_one_process_without_compression(tmp_path):
+    reference = tmp_path / "single"
+    ended = run([sys.executable, EXAMPLE, "--single", "--report", reference], timeout=300)
+    assert ended.code == 0, ended.output
+    single = json.loads(reference.read_text())
+    together = train(tmp_path / "together")
+    print(f"accuracy: {together['accuracy']:.4f} with 4 ranks, {single['accuracy']:.4f} in one process")
+    assert together["steps"] == single["steps"] == 938
+    assert together["accuracy"] > single["accuracy"] - 0.02
+    assert len(set(together["weights_digest"])) == 1
