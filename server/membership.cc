@@ -65,10 +65,9 @@ void Membership::Handle(const event::Join& event) {
     Reply(displaced->call,
           same ? Aborted(who + " asked to join again")
                : AlreadyExists(absl::StrFormat(
-                     "%s was started on host %s, then again on host %s, and the newest wins: start "
-                     "each rank once",
-                     MemberLabel(request.role(), request.rank(), displaced->request.host()),
-                     displaced->request.host(), request.host())));
+                     "%s was started again, as %s, and the newest wins: "
+                     "start each rank once",
+                     MemberLabel(request.role(), request.rank(), displaced->request.host()), who)));
   }
   OpenIfComplete();
 }

@@ -1,0 +1,231 @@
+// Membership played from text: tests/server/scripts/*.txt. A line that starts with a word is an
+// event, the indented lines below it are all the actions that must follow, in order.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_format.h"
+#include "server/membership.h"
+
+namespace ringwood {
+namespace {
+
+// "rank=2 host=h1" → values by name; the first word has none.
+struct Line {
+  std::string verb;
+  std::map<std::string, std::string> values;
+  bool has(const std::string& key) const { return values.count(key) > 0; }
+  uint64_t number(const std::string& key, uint64_t otherwise) const {
+    return has(key) ? std::stoull(values.at(key)) : otherwise;
+  }
+  std::string text(const std::string& key, const std::string& otherwise) const {
+    return has(key) ? values.at(key) : otherwise;
+  }
+};
+
+Line Parse(const std::string& text) {
+  Line line;
+  std::istringstream words(text);
+  words >> line.verb;
+  for (std::string word; words >> word;) {
+    const size_t equals = word.find('=');
+    line.values[word.substr(0, equals)] =
+        equals == std::string::npos ? "1" : word.substr(equals + 1);
+  }
+  return line;
+}
+
+v1::JoinRequest JoinOf(const Line& line) {
+  v1::JoinRequest request;
+  request.set_protocol_version(line.number("version", 1));
+  request.set_role(line.has("server") ? v1::ROLE_REDUCER : v1::ROLE_WORKER);
+  request.set_rank(line.number(line.has("server") ? "server" : "rank", 0));
+  request.set_world(line.number("world", 2));
+  request.set_servers(line.number("servers", 0));
+  request.set_host(line.text("host", "h" + std::to_string(request.rank())));
+  request.set_incarnation(line.number("incarnation", 100 + request.rank()));
+  request.set_token(line.text("token", ""));
+  request.set_resume(line.has("resume"));
+  request.set_newest_epoch_seen(line.number("seen", 0));
+  return request;
+}
+
+template <typename Request>
+void Sign(const Line& line, Request* request) {
+  request->set_epoch(line.number("epoch", 1));
+  request->set_incarnation(line.number("incarnation", 100 + line.number("rank", 0)));
+}
+
+// tensors=a:10,b:20
+void AddTensors(const Line& line, v1::AgreeRequest* request) {
+  std::istringstream list(line.text("tensors", "a:10"));
+  for (std::string tensor; std::getline(list, tensor, ',');) {
+    v1::Tensor* added = request->add_tensors();
+    added->set_name(tensor.substr(0, tensor.find(':')));
+    added->set_elements(std::stoull(tensor.substr(tensor.find(':') + 1)));
+    added->set_route("dense");
+  }
+}
+
+Event EventOf(const Line& line) {
+  const CallId call = line.number("call", 0);
+  if (line.verb == "join") return event::Join{call, JoinOf(line), line.number("job", 7)};
+  if (line.verb == "agree") {
+    event::Agree agree{call, {}};
+    Sign(line, &agree.request);
+    agree.request.set_rank(line.number("rank", 0));
+    AddTensors(line, &agree.request);
+    if (agree.request.rank() == 0) agree.request.mutable_plan()->set_planner("exact");
+    return agree;
+  }
+  if (line.verb == "vote") {
+    event::Vote vote{call, {}};
+    Sign(line, &vote.request);
+    vote.request.set_rank(line.number("rank", 0));
+    vote.request.set_round(line.number("round", 1));
+    vote.request.set_digest(line.number("digest", 5));
+    vote.request.set_weight(std::stod(line.text("weight", "8")));
+    vote.request.set_non_finite(line.has("nan"));
+    return vote;
+  }
+  if (line.verb == "leave") {
+    event::Leave leave{call, {}};
+    Sign(line, &leave.request);
+    leave.request.set_node(line.number("rank", 0));
+    leave.request.set_failed(line.has("failed"));
+    leave.request.set_reason(line.text("failed", ""));
+    return leave;
+  }
+  if (line.verb == "beat") {
+    event::Beat beat{line.number("stream", 0), {}};
+    Sign(line, &beat.beat);
+    beat.beat.set_node(line.number("node", line.number("rank", 0)));
+    return beat;
+  }
+  if (line.verb == "broken") return event::StreamBroken{line.number("stream", 0)};
+  if (line.verb == "gone") return event::CallGone{call};
+  if (line.verb == "stop") return event::Stop{"the server is stopping"};
+  if (line.verb == "persisted") {
+    return event::Persisted{line.has("failed") ? Exhausted("no space left") : OkStatus()};
+  }
+  if (line.verb == "base") {
+    if (!line.has("step")) return event::BaseFound{std::optional<CheckpointBase>()};
+    return event::BaseFound{CheckpointBase{line.number("job", 7), line.number("epoch", 1),
+                                           line.number("step", 0),
+                                           static_cast<uint32_t>(line.number("world", 2))}};
+  }
+  EXPECT_EQ(line.verb, "tick");
+  return event::Tick{};
+}
+
+std::string Text(const Status& status) {
+  return absl::StatusCodeToString(status.code()) + ": " + Message(status);
+}
+std::string Text(const v1::JoinResponse& joined) {
+  std::string text =
+      absl::StrFormat("joined job=%d epoch=%d node=%d members=%d step=%d", joined.job(),
+                      joined.epoch(), joined.node(), joined.members_size(), joined.base_step());
+  return text + (joined.has_checkpoint() ? " checkpoint" : "");
+}
+std::string Text(const v1::AgreeResponse& agreed) {
+  return absl::StrFormat("agreed plan=%s from=%d", agreed.plan().planner(), agreed.from_round());
+}
+std::string Text(const v1::Commit& commit) {
+  return absl::StrFormat("commit epoch=%d round=%d weight=%g contributors=%d%s", commit.epoch(),
+                         commit.round(), commit.total_weight(), commit.contributors_size(),
+                         commit.skipped() ? " skipped" : "");
+}
+std::string Text(const v1::LeaveResponse&) { return "left"; }
+
+std::string Describe(const action::Reply& reply) {
+  return absl::StrFormat("reply %d %s", reply.call,
+                         std::visit([](const auto& answer) { return Text(answer); }, reply.answer));
+}
+std::string Describe(const action::FindBase& find) {
+  return absl::StrFormat("find base of job=%d", find.job);
+}
+std::string Describe(const action::Persist& persist) {
+  return absl::StrFormat("persist job=%d epoch=%d base=%d members=%d", persist.record.job(),
+                         persist.record.epoch(), persist.record.base_step(),
+                         persist.record.members_size());
+}
+std::string Describe(const action::Activate& activate) {
+  return absl::StrFormat("activate epoch=%d", activate.record.epoch());
+}
+std::string Describe(const action::Notify& notify) {
+  const v1::Notice& notice = notify.notice;
+  if (notice.has_ended()) return absl::StrFormat("notify %d ended", notify.stream);
+  if (notice.has_plan()) {
+    return absl::StrFormat("notify %d plan=%s from=%d", notify.stream,
+                           notice.plan().plan().planner(), notice.plan().from_round());
+  }
+  return absl::StrFormat("notify %d failure who=\"%s\" step=%d: %s", notify.stream,
+                         notice.failure().who(), notice.failure().step(),
+                         notice.failure().reason());
+}
+std::string Describe(const action::CloseStream& close) {
+  return absl::StrFormat("close %d %s", close.stream, Text(close.status));
+}
+std::string Describe(const action::Report&) { return ""; }  // the log is not part of the contract
+
+class Script : public testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(Script, PlaysAsWritten) {
+  std::ifstream file(GetParam());
+  ASSERT_TRUE(file.is_open());
+  MembershipOptions options;
+  v1::EpochRecord record;
+  TimePoint now{};
+  std::unique_ptr<Membership> membership;
+  std::vector<std::string> actions;  // that were not expected yet
+  std::string event;
+  int number = 0;
+  for (std::string text; std::getline(file, text);) {
+    ++number;
+    if (text.empty() || text[0] == '#') continue;
+    if (text[0] == ' ') {
+      const std::string expected = text.substr(text.find_first_not_of(' '));
+      ASSERT_FALSE(actions.empty())
+          << GetParam() << ":" << number << ": nothing left for: " << text;
+      ASSERT_EQ(actions.front(), expected) << GetParam() << ":" << number << " after: " << event;
+      actions.erase(actions.begin());
+      continue;
+    }
+    ASSERT_TRUE(actions.empty()) << GetParam() << ":" << number << ": unexpected after " << event
+                                 << ": " << actions.front();
+    event = text;
+    const Line line = Parse(text);
+    if (line.verb == "server") {  // the options, before the first event
+      options.servers = static_cast<int>(line.number("servers", 1));
+      options.token = line.text("token", "");
+      record.set_epoch(line.number("epoch", 0));
+      record.set_job(line.number("job", 0));
+      continue;
+    }
+    if (membership == nullptr) membership = std::make_unique<Membership>(options, record);
+    now += Seconds(std::stod(line.text("after", "0")));
+    for (const Action& action : membership->On(EventOf(line), now)) {
+      const std::string described = std::visit([](const auto& a) { return Describe(a); }, action);
+      if (!described.empty()) actions.push_back(described);
+    }
+  }
+  EXPECT_TRUE(actions.empty()) << "at the end: " << actions.front();
+}
+
+std::vector<std::filesystem::path> Scripts() {
+  std::vector<std::filesystem::path> scripts;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(RINGWOOD_SOURCE_DIR) +
+                                                               "/tests/server/scripts")) {
+    scripts.push_back(entry.path());
+  }
+  std::sort(scripts.begin(), scripts.end());
+  return scripts;
+}
+
+INSTANTIATE_TEST_SUITE_P(Membership, Script, testing::ValuesIn(Scripts()),
+                         [](const auto& info) { return info.param.stem().string(); });
+
+}  // namespace
+}  // namespace ringwood
