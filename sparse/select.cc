@@ -24,27 +24,47 @@ Entries SelectPlain(std::span<const float> values, uint64_t k) {
   return picks;
 }
 
+namespace {
+
+constexpr uint32_t kBins = 2048;
+// Neighbours often fall into one bin; four tables keep their increments independent of each other.
+using Histogram = std::array<std::array<uint32_t, kBins>, 4>;
+
+void Count(const uint32_t* keys, uint64_t count, int shift, uint32_t mask, Histogram* histogram) {
+  for (auto& table : *histogram) table.fill(0);
+  uint64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    for (int t = 0; t < 4; ++t) ++(*histogram)[t][keys[i + t] >> shift & mask];
+  }
+  for (; i < count; ++i) ++(*histogram)[0][keys[i] >> shift & mask];
+}
+
+}  // namespace
+
 KthKey FindKthKey(const float* values, uint64_t count, uint64_t k) {
   RW_CHECK(k >= 1 && k <= count);
   constexpr std::array<int, 3> kShift = {20, 10, 0};
-  constexpr std::array<int, 3> kBits = {11, 10, 10};
+  constexpr std::array<uint32_t, 3> kMask = {2047, 1023, 1023};
+  std::vector<uint32_t> keys(count);  // those that still agree with the k-th in the known bits
+  for (uint64_t i = 0; i < count; ++i) keys[i] = KeyOf(values[i]);
+  Histogram histogram;
   KthKey found;
-  uint32_t prefix = 0;  // the bits of the k-th key that are known, above the current shift
   for (size_t level = 0; level < kShift.size(); ++level) {
-    const int shift = kShift[level];
-    const uint32_t mask = (1u << kBits[level]) - 1;
-    const int above = shift + kBits[level];
-    std::array<uint32_t, 2048> histogram{};
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint32_t key = KeyOf(values[i]);
-      // The shift of a 31-bit key by 31 is 0 = prefix: the first level counts everything.
-      if (key >> above == prefix) ++histogram[(key >> shift) & mask];
+    Count(keys.data(), count, kShift[level], kMask[level], &histogram);
+    const auto in_bin = [&](uint32_t bin) {
+      return histogram[0][bin] + histogram[1][bin] + histogram[2][bin] + histogram[3][bin];
+    };
+    uint32_t bin = kMask[level];
+    while (found.larger + in_bin(bin) < k) found.larger += in_bin(bin--);
+    found.key |= bin << kShift[level];
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < count; ++i) {  // no branch: whether a key matches cannot be predicted
+      const uint32_t key = keys[i];
+      keys[kept] = key;
+      kept += (key >> kShift[level] & kMask[level]) == bin ? 1 : 0;
     }
-    uint32_t bin = mask;
-    while (found.larger + histogram[bin] < k) found.larger += histogram[bin--];
-    prefix = prefix << kBits[level] | bin;
+    count = kept;
   }
-  found.key = prefix;
   return found;
 }
 
@@ -57,14 +77,11 @@ uint32_t KeepFirst(uint32_t* index, float* value, uint64_t count, uint64_t k) {
   uint64_t kept = 0;
   for (uint64_t i = 0; i < count; ++i) {
     const uint32_t key = KeyOf(value[i]);
-    if (key < kth.key) continue;
-    if (key == kth.key) {
-      if (ties == 0) continue;
-      --ties;
-    }
+    const uint64_t tie = (key == kth.key) & (ties > 0);
+    ties -= tie;
     index[kept] = index[i];
     value[kept] = value[i];
-    ++kept;
+    kept += (key > kth.key) | tie;
   }
   return kth.key;
 }

@@ -59,6 +59,8 @@ class SparseTensor {
   std::span<float> mutable_momentum() { return momentum_[present_].span(); }  // empty when off
 
  private:
+  void Tune(uint64_t candidates, bool missed);
+
   const uint64_t elements_;
   const SparseOptions options_;
   int present_ = 0;  // which of the pairs is real; the other is the shadow
@@ -67,6 +69,7 @@ class SparseTensor {
   TopK topk_;
   Entries picks_;
   uint32_t last_key_ = 1;  // the k-th key of the last selection; a guess, never a result
+  float guess_ = 0.9f;     // share of the last threshold at which candidates begin
   bool pending_ = false;
 };
 
