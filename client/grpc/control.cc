@@ -17,8 +17,9 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
  public:
   using Failed = std::function<void(const Status&)>;
 
-  Stream(v1::Coordinator::Stub* stub, std::string address, Failed failed)
-      : address_(std::move(address)), failed_(std::move(failed)) {
+  Stream(v1::Coordinator::Stub* stub, std::shared_ptr<grpc::Channel> channel, std::string address,
+         Failed failed)
+      : channel_(std::move(channel)), address_(std::move(address)), failed_(std::move(failed)) {
     stub->async()->Attend(&context_, this);
     AddHold();  // Beat may come from outside until the stream ends
     StartRead(&notice_);
@@ -65,9 +66,11 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
   }
 
   void OnDone(const grpc::Status& status) override {
-    const std::string why =
-        status.ok() ? std::string("it ended the heartbeat stream") : status.error_message();
-    Fail(Unavailable("the coordinator at " + address_ + " is lost: " + why));
+    // A connection that still stands means that the coordinator ended the stream and says why.
+    const std::string why = status.ok() ? "no reason given" : status.error_message();
+    const bool stands = channel_->GetState(false) == GRPC_CHANNEL_READY;
+    Fail(Unavailable("the coordinator at " + address_ +
+                     (stands ? " ended the epoch: " : " is lost: ") + why));
     gone_.Notify();
   }
 
@@ -89,6 +92,7 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
     failed_(failure);
   }
 
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::string address_;
   const Failed failed_;
   grpc::ClientContext context_;  // no deadline: a stream lives as long as the membership
@@ -133,7 +137,7 @@ class GrpcControl : public Control {
   }
 
   Status Attend(const Attendance& attendance, std::function<void(const Status&)> failed) override {
-    stream_ = std::make_unique<Stream>(stub_.get(), address_,
+    stream_ = std::make_unique<Stream>(stub_.get(), channel_, address_,
                                        [this, failed = std::move(failed)](const Status& failure) {
                                          failed(failure);
                                          calls_.Cancel(failure);
