@@ -1,0 +1,91 @@
+#include "client/arena.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/random.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<std::byte> Noise(size_t bytes, uint64_t seed) {
+  Random random(seed);
+  std::vector<std::byte> noise(bytes);
+  for (std::byte& byte : noise) byte = static_cast<std::byte>(random.Next());
+  return noise;
+}
+
+TEST(Arena, SharedPiecesOfAllRanksCoverEveryByteOnce) {
+  const std::vector<size_t> sizes = {5 * kPieceBytes, 0, 1, 3 * kPieceBytes + 17, kPieceBytes - 1};
+  std::vector<std::vector<std::byte>> memory;
+  std::vector<Item> items;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    memory.emplace_back(sizes[i]);
+    items.push_back({"item" + std::to_string(i), true, memory.back()});
+  }
+  for (int world = 1; world <= 33; ++world) {
+    std::map<std::pair<size_t, uint64_t>, uint64_t> covered;  // (item, offset) -> bytes
+    size_t least = SIZE_MAX, most = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      const std::vector<Piece> pieces = PiecesOf(items, rank, world);
+      least = std::min(least, pieces.size());
+      most = std::max(most, pieces.size());
+      for (const Piece& piece : pieces) {
+        EXPECT_LE(piece.bytes, kPieceBytes);
+        EXPECT_TRUE(covered.emplace(std::pair(piece.item, piece.offset), piece.bytes).second);
+      }
+    }
+    EXPECT_LE(most - least, 1u) << "uneven shares in a world of " << world;
+    std::vector<uint64_t> next(sizes.size(), 0);
+    for (const auto& [place, bytes] : covered) {
+      EXPECT_EQ(place.second, next[place.first]);
+      next[place.first] += bytes;
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) EXPECT_EQ(next[i], sizes[i]);
+  }
+}
+
+TEST(Arena, OwnItemsAreWholeOnEveryRank) {
+  const std::vector<std::byte> own(2 * kPieceBytes + 3);
+  const std::vector<Item> items = {{"own", false, own}};
+  for (int rank : {0, 1, 2}) {
+    const std::vector<Piece> expected = {
+        {0, 0, kPieceBytes}, {0, kPieceBytes, kPieceBytes}, {0, 2 * kPieceBytes, 3}};
+    EXPECT_EQ(PiecesOf(items, rank, 3), expected);
+  }
+}
+
+TEST(Arena, HoldsTheBytesOfTheMomentItWasFilled) {
+  std::vector<std::byte> weights = Noise(2 * kPieceBytes + 100, 1);
+  const std::vector<std::byte> before = weights;
+  Arena arena(1 << 30);
+  ASSERT_TRUE(arena.Fill({{"weights", true, weights}}, 0, 1).ok());
+  weights = Noise(weights.size(), 2);  // training goes on
+  uint64_t at = 0;
+  for (size_t i = 0; i < arena.size(); ++i) {
+    const Arena::Entry entry = arena.entry(i);
+    EXPECT_EQ(entry.offset, at);
+    EXPECT_EQ(entry.item_bytes, before.size());
+    EXPECT_TRUE(std::equal(entry.data.begin(), entry.data.end(), before.begin() + at));
+    at += entry.data.size();
+  }
+  EXPECT_EQ(at, before.size());
+}
+
+TEST(Arena, RefusesWhatIsOverItsLimitOrNamedTwice) {
+  const std::vector<std::byte> data(2000);
+  Arena arena(1000);
+  EXPECT_EQ(arena.Fill({{"big", false, data}}, 0, 1).code(), StatusCode::kResourceExhausted);
+  Arena larger(1 << 20);
+  EXPECT_THAT(Message(larger.Fill({{"twice", true, data}, {"twice", true, data}}, 0, 1)),
+              HasSubstr("'twice'"));
+  EXPECT_TRUE(larger.Fill({{"same", true, data}, {"same", false, data}}, 0, 1).ok());
+  EXPECT_EQ(larger.Fill({{"", true, data}}, 0, 1).code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,243 @@
+// A job in one process: a coordinator that only gathers, a store in memory, ranks that are threads
+// over the in-process network. No reducers: workers merge among themselves, with the same result.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "base/digest.h"
+#include "client/session.h"
+#include "transport/in_process.h"
+
+namespace ringwood {
+
+// Gathers one request a rank, answers all.
+class GatheringCoordinator {
+ public:
+  GatheringCoordinator(int world, uint64_t base_step, bool has_checkpoint)
+      : world_(world), base_step_(base_step), has_checkpoint_(has_checkpoint) {}
+
+  // Announced to all who attend, and the answer to everybody who waits.
+  void Fail(const Status& failure);
+
+ private:
+  friend class GatheringControl;
+  const int world_;
+  const uint64_t base_step_;
+  const bool has_checkpoint_;
+  absl::Mutex mutex_;
+  Status failure_;
+  std::vector<v1::JoinRequest> joins_;
+  std::vector<v1::AgreeRequest> agrees_;
+  std::map<uint64_t, std::vector<v1::VoteRequest>> votes_;
+  std::map<int, std::function<void(const Status&)>> attending_;
+};
+
+inline void GatheringCoordinator::Fail(const Status& failure) {
+  std::map<int, std::function<void(const Status&)>> told;
+  {
+    absl::MutexLock lock(&mutex_);
+    failure_ = failure;
+    told = attending_;
+  }
+  for (auto& [rank, tell] : told) tell(failure);
+}
+
+class GatheringControl : public Control {
+ public:
+  GatheringControl(GatheringCoordinator* coordinator, int rank)
+      : coordinator_(coordinator), rank_(rank) {}
+  ~GatheringControl() override {
+    absl::MutexLock lock(&coordinator_->mutex_);
+    coordinator_->attending_.erase(rank_);
+  }
+
+  StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) override {
+    absl::MutexLock lock(&coordinator_->mutex_);
+    coordinator_->joins_.push_back(request);
+    RW_RETURN_IF_ERROR(Gather(&coordinator_->joins_, timeout));
+    v1::JoinResponse response;
+    response.set_job(1);
+    response.set_epoch(1);
+    response.set_node(rank_);
+    response.set_base_step(coordinator_->base_step_);
+    response.set_has_checkpoint(coordinator_->has_checkpoint_);
+    response.set_failure_timeout_seconds(0.2);
+    response.set_heartbeat_seconds(1);
+    for (const v1::JoinRequest& join : coordinator_->joins_) {
+      v1::Member* member = response.add_members();
+      member->set_node(join.rank());
+      member->set_role(v1::ROLE_WORKER);
+      member->set_rank(join.rank());
+      member->set_host(join.host());
+      member->set_fabric_address(join.fabric_address());
+    }
+    return response;
+  }
+
+  Status Attend(const Attendance&, std::function<void(const Status&)> failed) override {
+    absl::MutexLock lock(&coordinator_->mutex_);
+    coordinator_->attending_[rank_] = std::move(failed);
+    return OkStatus();
+  }
+
+  void Report(uint64_t, uint64_t) override {}
+
+  StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
+    absl::MutexLock lock(&coordinator_->mutex_);
+    coordinator_->agrees_.push_back(request);
+    RW_RETURN_IF_ERROR(Gather(&coordinator_->agrees_, timeout));
+    v1::AgreeResponse response;
+    response.set_from_round(coordinator_->base_step_ + 1);
+    for (const v1::AgreeRequest& agree : coordinator_->agrees_) {
+      if (agree.has_plan()) *response.mutable_plan() = agree.plan();
+    }
+    return response;
+  }
+
+  StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) override {
+    absl::MutexLock lock(&coordinator_->mutex_);
+    std::vector<v1::VoteRequest>& votes = coordinator_->votes_[request.round()];
+    votes.push_back(request);
+    RW_RETURN_IF_ERROR(Gather(&votes, timeout));
+    v1::Commit commit;
+    commit.set_epoch(request.epoch());
+    commit.set_round(request.round());
+    double total = 0;
+    for (const v1::VoteRequest& vote : votes) {
+      if (vote.digest() != request.digest()) return Internal("the digests differ");
+      total += vote.weight();
+      if (vote.non_finite()) commit.set_skipped(true);
+    }
+    commit.set_total_weight(total);
+    return commit;
+  }
+
+  Status Leave(const v1::LeaveRequest&, Duration) override { return OkStatus(); }
+
+ private:
+  template <typename Request>
+  Status Gather(std::vector<Request>* requests, Duration timeout)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(coordinator_->mutex_) {
+    const auto complete = [&] {
+      return static_cast<int>(requests->size()) == coordinator_->world_ ||
+             !coordinator_->failure_.ok();
+    };
+    if (!coordinator_->mutex_.AwaitWithTimeout(absl::Condition(&complete),
+                                               absl::FromChrono(timeout))) {
+      return TimedOut("not everybody came");
+    }
+    return coordinator_->failure_;
+  }
+
+  GatheringCoordinator* const coordinator_;
+  const int rank_;
+};
+
+// Whole items by (rank or -1, name); complete as soon as it is asked.
+class MemoryStore {
+ public:
+  absl::Mutex mutex;
+  std::map<std::pair<int, std::string>, std::vector<std::byte>> items;
+};
+
+class MemoryStoreClient : public StoreClient {
+ public:
+  explicit MemoryStoreClient(MemoryStore* store) : store_(store) {}
+
+  Status Save(const StripeName& stripe, const Arena& arena, Duration) override {
+    absl::MutexLock lock(&store_->mutex);
+    for (size_t i = 0; i < arena.size(); ++i) {
+      const Arena::Entry entry = arena.entry(i);
+      auto& item = store_->items[{entry.shared ? -1 : static_cast<int>(stripe.rank), *entry.name}];
+      item.resize(entry.item_bytes);
+      std::copy(entry.data.begin(), entry.data.end(), item.begin() + entry.offset);
+    }
+    return OkStatus();
+  }
+  Status Await(uint64_t, Duration) override { return OkStatus(); }
+  StatusOr<v1::CheckpointManifest> Manifest(uint64_t step) override {
+    absl::MutexLock lock(&store_->mutex);
+    v1::CheckpointManifest manifest;
+    for (const auto& [name, bytes] : store_->items) {
+      v1::StoredItem* item = manifest.add_items();
+      item->set_name(name.second);
+      item->set_scope(name.first < 0 ? v1::SCOPE_SHARED : v1::SCOPE_OWN);
+      item->set_rank(name.first < 0 ? 0 : name.first);
+      item->set_bytes(bytes.size());
+    }
+    return manifest;
+  }
+  Status Load(uint64_t, uint32_t rank, const std::string& name, bool shared,
+              std::span<std::byte> out) override {
+    absl::MutexLock lock(&store_->mutex);
+    const auto& item = store_->items.at({shared ? -1 : static_cast<int>(rank), name});
+    std::copy(item.begin(), item.end(), out.begin());
+    return OkStatus();
+  }
+  void Cancel() override {}
+
+ private:
+  MemoryStore* const store_;
+};
+
+struct Job {
+  int world = 2;
+  double momentum = 0;
+  uint64_t base_step = 0;
+  bool has_checkpoint = false;
+  MemoryStore* store = nullptr;  // where the test keeps one
+};
+
+// Runs `rank` with an open session in a thread for each rank and waits for all.
+inline void RunJob(const Job& job,
+                   const std::function<void(Session&, GatheringCoordinator&)>& rank) {
+  InProcessNetwork network;
+  GatheringCoordinator coordinator(job.world, job.base_step, job.has_checkpoint);
+  MemoryStore own;
+  std::vector<std::thread> threads;
+  for (int r = 0; r < job.world; ++r) {
+    threads.emplace_back([&, r] {
+      SessionOptions options;
+      options.coordinator = "127.0.0.1:1";
+      options.rank = r;
+      options.world = job.world;
+      options.momentum = job.momentum;
+      options.log_level = "warning";
+      Parts parts;
+      parts.make_fabric = [&](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
+        return network.MakeFabric(net);
+      };
+      parts.control = std::make_unique<GatheringControl>(&coordinator, r);
+      parts.store = std::make_unique<MemoryStoreClient>(job.store ? job.store : &own);
+      auto session = Session::Open(options, std::move(parts));
+      ASSERT_TRUE(session.ok()) << session.status();
+      rank(**session, coordinator);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A gradient and its registration.
+struct Gradient {
+  Gradient(Session& session, const std::string& name, size_t elements, const std::string& route,
+           double density = 0.1)
+      : data(elements, 0.0f) {
+    Tensor tensor;
+    tensor.spec = {name, elements, route, density};
+    tensor.data = data.data();
+    const StatusOr<int> registered = session.Register(tensor);
+    EXPECT_TRUE(registered.ok()) << registered.status();
+    id = registered.value_or(-1);
+  }
+  std::vector<float> data;
+  int id = -1;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,93 @@
+#include "client/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+Environment Given(std::map<std::string, std::string> variables) {
+  return [variables](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+}
+
+SessionOptions Good() {
+  SessionOptions options;
+  options.coordinator = "127.0.0.1:7000";
+  options.rank = 0;
+  options.world = 2;
+  return options;
+}
+
+TEST(Options, ComeFromTheLaunchersEnvironment) {
+  const auto options = OptionsFromEnvironment(Given({{"RANK", "3"},
+                                                     {"WORLD_SIZE", "8"},
+                                                     {"RINGWOOD_COORDINATOR", "127.0.0.1:7000"},
+                                                     {"RINGWOOD_HOST", "h1"},
+                                                     {"RINGWOOD_RESUME", "1"},
+                                                     {"RINGWOOD_PLANNER", "wfbp"},
+                                                     {"SLURM_PROCID", "5"}}));
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->rank, 3);
+  EXPECT_EQ(options->world, 8);
+  EXPECT_EQ(options->coordinator, "127.0.0.1:7000");
+  EXPECT_EQ(options->host, "h1");
+  EXPECT_EQ(options->planner, "wfbp");
+  EXPECT_TRUE(options->resume);
+  EXPECT_FALSE(options->trusted_fabric);
+}
+
+TEST(Options, FallBackToSlurmAndOpenMpi) {
+  const auto slurm = OptionsFromEnvironment(Given({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}}));
+  ASSERT_TRUE(slurm.ok());
+  EXPECT_EQ(slurm->rank, 1);
+  EXPECT_EQ(slurm->world, 4);
+  const auto mpi =
+      OptionsFromEnvironment(Given({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "3"}}));
+  ASSERT_TRUE(mpi.ok());
+  EXPECT_EQ(mpi->rank, 2);
+  EXPECT_EQ(mpi->world, 3);
+}
+
+TEST(Options, NameTheVariableThatIsMissingOrWrong) {
+  EXPECT_THAT(Message(OptionsFromEnvironment(Given({})).status()), HasSubstr("RANK is not set"));
+  EXPECT_THAT(Message(OptionsFromEnvironment(Given({{"RANK", "0"}})).status()),
+              HasSubstr("WORLD_SIZE is not set"));
+  EXPECT_THAT(
+      Message(OptionsFromEnvironment(Given({{"RANK", "zero"}, {"WORLD_SIZE", "2"}})).status()),
+      HasSubstr("RANK='zero'"));
+  EXPECT_THAT(Message(OptionsFromEnvironment(
+                          Given({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"RINGWOOD_MOMENTUM", "x"}}))
+                          .status()),
+              HasSubstr("RINGWOOD_MOMENTUM='x'"));
+}
+
+TEST(Options, WhatIsWrongIsFoundBeforeTheNetworkIsTouched) {
+  EXPECT_TRUE(Check(Good()).ok());
+  SessionOptions options = Good();
+  options.rank = 2;
+  EXPECT_EQ(Check(options).code(), StatusCode::kInvalidArgument);
+  options = Good();
+  options.coordinator = "nowhere";
+  EXPECT_EQ(Check(options).code(), StatusCode::kInvalidArgument);
+  options = Good();
+  options.momentum = 1;
+  EXPECT_EQ(Check(options).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(Options, ACoordinatorOffLoopbackNeedsATrustedFabric) {
+  SessionOptions options = Good();
+  options.coordinator = "10.1.2.3:7000";
+  EXPECT_EQ(Check(options).code(), StatusCode::kPermissionDenied);
+  options.trusted_fabric = true;
+  EXPECT_TRUE(Check(options).ok());
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,59 @@
+#include "client/scale.h"
+
+#include <gtest/gtest.h>
+
+#include <cfloat>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/random.h"
+
+namespace ringwood {
+namespace {
+
+TEST(Scale, MultipliesLikeThePlainLoop) {
+  Random random(7);
+  std::vector<float> in(1001), out(1001);
+  for (float& value : in) value = static_cast<float>(random.Unit() * 200 - 100);
+  EXPECT_FALSE(ScaleInto(in, 3, 4, out));
+  for (size_t i = 0; i < in.size(); ++i) EXPECT_EQ(out[i], 3 * in[i]);
+}
+
+TEST(Scale, FindsEveryValueThatCannotBeSummed) {
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(),
+        std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+        FLT_MAX / 2, -FLT_MAX / 2}) {
+    for (size_t at : {0u, 17u, 99u}) {
+      std::vector<float> in(100, 1.0f), out(100);
+      in[at] = bad;
+      EXPECT_TRUE(ScaleInto(in, 1, 4, out)) << bad << " at " << at;
+    }
+  }
+  std::vector<float> in(100, FLT_MAX / 8), out(100);
+  EXPECT_FALSE(ScaleInto(in, 1, 4, out));
+}
+
+TEST(Scale, AWeightOfZeroMakesZerosOfAnything) {
+  std::vector<float> in(10, std::numeric_limits<float>::quiet_NaN()), out(10, 1.0f);
+  EXPECT_FALSE(ScaleInto(in, 0, 4, out));
+  for (float value : out) EXPECT_EQ(value, 0.0f);
+}
+
+TEST(Scale, DividesWithCorrectRounding) {
+  Random random(9);
+  std::vector<float> sum(1000), out(1000);
+  for (float& value : sum) value = static_cast<float>(random.Unit() * 2e6 - 1e6);
+  for (double total : {1.0, 3.0, 7.0, 127.0, 0.1, 16777217.0}) {
+    DivideInto(sum, total, out);
+    for (size_t i = 0; i < sum.size(); ++i) {
+      EXPECT_EQ(out[i], static_cast<float>(static_cast<double>(sum[i]) / total));
+    }
+  }
+  DivideInto(sum, 0, out);
+  for (float value : out) EXPECT_EQ(value, 0.0f);
+}
+
+}  // namespace
+}  // namespace ringwood

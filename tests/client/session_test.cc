@@ -1,0 +1,261 @@
+#include "client/session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <limits>
+#include <numeric>
+
+#include "base/random.h"
+#include "tests/client/job.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+TEST(Session, TheResultIsTheWeightedAverageOnEveryRank) {
+  for (int world : {1, 2, 3, 5}) {
+    RunJob({.world = world}, [&](Session& session, GatheringCoordinator&) {
+      Gradient small(session, "small", 7, "dense");
+      Gradient large(session, "large", 5000, "dense");
+      for (int step = 0; step < 3; ++step) {
+        const float rank = static_cast<float>(session.rank());
+        std::fill(small.data.begin(), small.data.end(), rank + step);
+        std::fill(large.data.begin(), large.data.end(), -rank);
+        ASSERT_TRUE(session.BeginStep(rank + 1).ok());
+        ASSERT_TRUE(session.Ready(large.id).ok());
+        ASSERT_TRUE(session.Ready(small.id).ok());
+        const auto result = session.FinishStep();
+        ASSERT_TRUE(result.ok()) << result.status();
+        double total = 0, sum_small = 0, sum_large = 0;
+        for (int r = 0; r < world; ++r) {
+          total += r + 1;
+          sum_small += (r + 1.0) * (r + step);
+          sum_large -= (r + 1.0) * r;
+        }
+        EXPECT_EQ(result->total_weight, total);
+        EXPECT_EQ(result->step, step + 1u);
+        EXPECT_THAT(small.data, Each(static_cast<float>(sum_small / total)));
+        EXPECT_THAT(large.data, Each(static_cast<float>(sum_large / total)));
+      }
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  }
+}
+
+// On integers, exactly: what was applied and what remains is what came in.
+TEST(Session, SparseStepsLoseNothing) {
+  constexpr int kWorld = 3;
+  constexpr size_t kElements = 4000;
+  std::vector<std::vector<double>> gradients(kWorld, std::vector<double>(kElements, 0.0));
+  std::vector<std::vector<float>> residuals(kWorld, std::vector<float>(kElements));
+  std::vector<double> applied(kElements, 0.0);
+  RunJob({.world = kWorld}, [&](Session& session, GatheringCoordinator&) {
+    const int rank = session.rank();
+    Gradient sparse(session, "sparse", kElements, "sparse", 0.02);
+    Random random(rank);
+    for (int step = 0; step < 6; ++step) {
+      for (size_t i = 0; i < kElements; ++i) {
+        sparse.data[i] = static_cast<float>(random.Below(21)) - 10;
+        gradients[rank][i] += sparse.data[i];
+      }
+      ASSERT_TRUE(session.Ready(sparse.id).ok());
+      ASSERT_TRUE(session.FinishStep().ok());
+      if (rank == 0) {
+        for (size_t i = 0; i < kElements; ++i) applied[i] += std::rint(sparse.data[i] * kWorld);
+      }
+    }
+    ASSERT_TRUE(session.Residual(sparse.id, residuals[rank]).ok());
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  size_t nonzero = 0;
+  for (size_t i = 0; i < kElements; ++i) {
+    double in = 0, left = 0;
+    for (int r = 0; r < kWorld; ++r) {
+      in += gradients[r][i];
+      left += residuals[r][i];
+    }
+    EXPECT_EQ(in, applied[i] + left) << "element " << i;
+    nonzero += applied[i] != 0;
+  }
+  EXPECT_GT(nonzero, 100u);
+}
+
+TEST(Session, ANotANumberOnOneRankSkipsTheStepOnAll) {
+  RunJob({.world = 3}, [](Session& session, GatheringCoordinator&) {
+    Gradient dense(session, "dense", 10, "dense");
+    Gradient sparse(session, "sparse", 1000, "sparse");
+    std::fill(dense.data.begin(), dense.data.end(), 1.0f);
+    std::iota(sparse.data.begin(), sparse.data.end(), 0.0f);
+    if (session.rank() == 1) dense.data[3] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> before = sparse.data;
+    ASSERT_TRUE(session.Ready(sparse.id).ok());
+    ASSERT_TRUE(session.Ready(dense.id).ok());
+    const auto result = session.FinishStep();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->skipped);
+    EXPECT_EQ(sparse.data, before);
+    std::vector<float> residual(1000, 1.0f);
+    ASSERT_TRUE(session.Residual(sparse.id, residual).ok());
+    EXPECT_THAT(residual, Each(0.0f));
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+TEST(Session, AFailureLeavesGradientsAndResidualsAsTheyWere) {
+  RunJob({.world = 2}, [](Session& session, GatheringCoordinator& coordinator) {
+    Gradient dense(session, "dense", 100, "dense");
+    Gradient sparse(session, "sparse", 1000, "sparse");
+    std::fill(dense.data.begin(), dense.data.end(), 3.0f);
+    std::iota(sparse.data.begin(), sparse.data.end(), 0.0f);
+    ASSERT_TRUE(session.Ready(dense.id).ok());
+    ASSERT_TRUE(session.Ready(sparse.id).ok());
+    ASSERT_TRUE(session.FinishStep().ok());
+    const std::vector<float> dense_before = dense.data, sparse_before = sparse.data;
+    std::vector<float> before(1000), after(1000);
+    ASSERT_TRUE(session.Residual(sparse.id, before).ok());
+    // The announcement may come before, between or after these.
+    (void)session.Ready(dense.id);
+    (void)session.Ready(sparse.id);
+    if (session.rank() == 1) {  // dies without finishing the step
+      coordinator.Fail(Unavailable("rank 1 (host localhost) failed in epoch 1 at step 2: gone"));
+      return;
+    }
+    const auto result = session.FinishStep();
+    EXPECT_EQ(result.status().code(), StatusCode::kUnavailable);
+    EXPECT_THAT(Message(result.status()), HasSubstr("rank 1 (host localhost)"));
+    EXPECT_THAT(Message(result.status()), HasSubstr("step 2"));
+    EXPECT_EQ(dense.data, dense_before);
+    EXPECT_EQ(sparse.data, sparse_before);
+    ASSERT_TRUE(session.Residual(sparse.id, after).ok());
+    EXPECT_EQ(before, after);
+    EXPECT_EQ(session.FinishStep().status().code(), StatusCode::kUnavailable);
+  });
+}
+
+TEST(Session, MisuseIsATypedErrorThatNamesTheTensor) {
+  RunJob({.world = 1}, [](Session& session, GatheringCoordinator&) {
+    EXPECT_EQ(session.Ready(0).code(), StatusCode::kInvalidArgument);
+    Gradient first(session, "first", 10, "dense");
+    Gradient second(session, "second", 10, "dense");
+    std::vector<float> more(10);
+    EXPECT_EQ(session.Register({{"first", 10, "dense", 0.1}, more.data()}).status().code(),
+              StatusCode::kAlreadyExists);
+    EXPECT_EQ(session.Register({{"null", 10, "dense", 0.1}, nullptr}).status().code(),
+              StatusCode::kInvalidArgument);
+    EXPECT_EQ(session.Register({{"route", 10, "boat", 0.1}, more.data()}).status().code(),
+              StatusCode::kInvalidArgument);
+    EXPECT_EQ(session.Register({{"density", 10, "sparse", 1.5}, more.data()}).status().code(),
+              StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(session.FinishStep().status()), HasSubstr("2 of 2"));
+    ASSERT_TRUE(session.Ready(first.id).ok());
+    EXPECT_EQ(session.Ready(first.id).code(), StatusCode::kAlreadyExists);
+    EXPECT_THAT(Message(session.Ready(first.id)), HasSubstr("'first'"));
+    EXPECT_EQ(session.BeginStep(1).code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(session.Rebind(first.id, more.data()).code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(session.Register({{"late", 10, "dense", 0.1}, more.data()}).status().code(),
+              StatusCode::kFailedPrecondition);
+    const Status missing = session.FinishStep().status();
+    EXPECT_EQ(missing.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Message(missing), HasSubstr("second"));
+    ASSERT_TRUE(session.Ready(second.id).ok());
+    EXPECT_TRUE(session.FinishStep().ok());  // the step was still open
+    EXPECT_EQ(session.BeginStep(-1).code(), StatusCode::kInvalidArgument);
+    EXPECT_EQ(session.Ready(77).code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(session.Close("").ok());
+    EXPECT_EQ(session.Close("").code(), StatusCode::kFailedPrecondition);
+  });
+}
+
+TEST(Session, AReboundGradientIsReadAndWrittenAtItsNewPlace) {
+  RunJob({.world = 2}, [](Session& session, GatheringCoordinator&) {
+    Gradient dense(session, "dense", 10, "dense");
+    std::vector<float> moved(10, session.rank() + 1.0f);
+    ASSERT_TRUE(session.Rebind(dense.id, moved.data()).ok());
+    ASSERT_TRUE(session.Ready(dense.id).ok());
+    ASSERT_TRUE(session.FinishStep().ok());
+    EXPECT_THAT(moved, Each(1.5f));
+    EXPECT_THAT(dense.data, Each(0.0f));
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+TEST(Session, CollectivesWorkBeforeAndBetweenSteps) {
+  RunJob({.world = 3}, [](Session& session, GatheringCoordinator&) {
+    std::vector<int64_t> counts(5, session.rank());
+    const auto bytes = std::as_writable_bytes(std::span(counts));
+    ASSERT_TRUE(session.AllReduce(bytes, DataType::kInt64, ReduceOp::kSum, false).ok());
+    EXPECT_THAT(counts, Each(3));
+    EXPECT_EQ(session.AllReduce(bytes, DataType::kInt64, ReduceOp::kSum, true).code(),
+              StatusCode::kInvalidArgument);
+    std::vector<double> values(5, session.rank());
+    const auto doubles = std::as_writable_bytes(std::span(values));
+    ASSERT_TRUE(session.AllReduce(doubles, DataType::kFloat64, ReduceOp::kSum, true).ok());
+    EXPECT_THAT(values, Each(1.0));
+    // More than one piece.
+    std::vector<std::byte> large(Collectives::kPieceBytes + 1000,
+                                 static_cast<std::byte>(session.rank() + 1));
+    ASSERT_TRUE(session.Broadcast(large, 2).ok());
+    EXPECT_EQ(large.front(), std::byte{3});
+    EXPECT_EQ(large.back(), std::byte{3});
+    EXPECT_EQ(session.Broadcast(large, 3).code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+// Trains `steps` from `base`; returns the digest of weights and residual a rank ends with.
+std::vector<uint64_t> Train(uint64_t base, uint64_t steps, MemoryStore* store, bool save) {
+  constexpr int kWorld = 3;
+  constexpr size_t kElements = 3000;
+  std::vector<uint64_t> digests(kWorld);
+  const Job job{kWorld, 0.9, base, base > 0, store};
+  RunJob(job, [&](Session& session, GatheringCoordinator&) {
+    Gradient gradient(session, "w", kElements, "sparse", 0.01);
+    std::vector<float> weights(kElements, 1.0f);
+    const auto bytes = std::as_writable_bytes(std::span(weights));
+    EXPECT_EQ(session.resumed(), base > 0);
+    if (session.resumed()) {
+      ASSERT_TRUE(session.RestoreItem("weights", true, bytes).ok());
+    }
+    while (session.step() < base + steps) {
+      Random random(session.step() * 10 + session.rank());
+      for (size_t i = 0; i < kElements; ++i) {
+        gradient.data[i] = static_cast<float>(random.Unit() - 0.5) + 0.01f * weights[i];
+      }
+      ASSERT_TRUE(session.Ready(gradient.id).ok());
+      ASSERT_TRUE(session.FinishStep().ok());
+      for (size_t i = 0; i < kElements; ++i) weights[i] -= 0.1f * gradient.data[i];
+    }
+    if (save) {
+      ASSERT_TRUE(session.Checkpoint({{"weights", true, bytes}}).ok());
+      ASSERT_TRUE(session.CheckpointWait().ok());
+    }
+    std::vector<float> residual(kElements);
+    ASSERT_TRUE(session.Residual(gradient.id, residual).ok());
+    digests[session.rank()] = Combine(Digest(bytes), Digest(std::as_bytes(std::span(residual))));
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  return digests;
+}
+
+TEST(Session, AResumedRunEndsWithTheBitsOfTheUninterruptedOne) {
+  MemoryStore store, unused;
+  const std::vector<uint64_t> whole = Train(0, 9, &unused, false);
+  Train(0, 4, &store, true);
+  EXPECT_EQ(Train(4, 5, &store, false), whole);
+}
+
+TEST(Session, CheckpointNamesOfItsOwnAreRefusedToTheCaller) {
+  RunJob({.world = 1}, [](Session& session, GatheringCoordinator&) {
+    EXPECT_EQ(session.Checkpoint({{"ringwood/residual/x", false, {}}}).code(),
+              StatusCode::kInvalidArgument);
+    EXPECT_EQ(session.RestoreBytes("w", true).status().code(), StatusCode::kNotFound);
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+}  // namespace
+}  // namespace ringwood
