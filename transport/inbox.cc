@@ -171,7 +171,7 @@ void Inbox::StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel
   fetching_.emplace(id, Fetching{frame, std::move(posted), std::move(parcel)});
   fetched->Fetch(into, [this, id](Status status) {
     const auto found = fetching_.find(id);
-    if (found == fetching_.end()) return;  // answered by Abandon
+    if (found->second.posted.done == nullptr) return;  // answered by Abandon
     // The parcel's code is still on the stack, so it is destroyed with the queue's next turn.
     auto done = std::make_shared<Fetching>(std::move(found->second));
     fetching_.erase(found);
@@ -227,8 +227,10 @@ void Inbox::Close(const Status& reason) {
 }
 
 void Inbox::Abandon() {
-  for (auto& [id, fetch] : fetching_) Refuse(std::move(fetch.posted), closed_, fetch.frame);
-  fetching_.clear();
+  for (auto& [id, fetch] : fetching_) {
+    if (fetch.posted.done != nullptr) Refuse(std::move(fetch.posted), closed_, fetch.frame);
+    fetch.posted.done = nullptr;
+  }
 }
 
 bool Inbox::RunAnswers() {

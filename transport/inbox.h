@@ -56,7 +56,8 @@ class Inbox {
   // The epoch has ended: waiting and later receives are answered with `reason`, early messages are
   // dropped. Receives being fetched are answered with it when the fetching stops, or by Abandon.
   void Close(const Status& reason);
-  // The network library is gone and fetches nothing any more.
+  // The fetching has stopped: what is still being fetched is answered. Its parcels live on with the
+  // inbox, because the network library may still know them.
   void Abandon();
 
   // Queues an answer behind those already waiting.

@@ -17,7 +17,10 @@ constexpr unsigned kMessageId = 1;  // the one active message that every node ha
 UcxNode::UcxNode(Loop* loop, std::unique_ptr<UcxWorker> worker)
     : loop_(loop), worker_(std::move(worker)) {}
 
-UcxNode::~UcxNode() { Close(Aborted("the node was destroyed")); }
+UcxNode::~UcxNode() {
+  Close(Aborted("the node was destroyed"));
+  Dispose();
+}
 
 Status UcxNode::Start(const std::string& ip) {
   ucp_am_handler_param_t param{};
@@ -105,6 +108,7 @@ void UcxNode::AcceptQueued() {
       FailLink(*found, status);
       continue;
     }
+    found->connected = true;
     for (auto& outgoing : std::exchange(found->waiting, {})) Transmit(*found, std::move(outgoing));
   }
 }
@@ -166,14 +170,19 @@ void UcxNode::OnSent(void* request, ucs_status_t status, void* outgoing) {
 }
 
 void UcxNode::Sent(std::unique_ptr<Outgoing> outgoing, ucs_status_t status) {
-  Status result = inbox_->reason(outgoing->peer);  // the first reason is the one that explains
+  AnswerSend(*outgoing, status);
+}
+
+void UcxNode::AnswerSend(Outgoing& outgoing, ucs_status_t status) {
+  if (outgoing.done == nullptr) return;           // answered by Close
+  Status result = inbox_->reason(outgoing.peer);  // the first reason is the one that explains
   if (status == UCS_OK) {
     result = OkStatus();
   } else if (result.ok()) {
-    result = Unavailable(absl::StrFormat("send %s to %s: %s", ToString(NameOf(outgoing->frame)),
-                                         inbox_->Label(outgoing->peer), ucs_status_string(status)));
+    result = Unavailable(absl::StrFormat("send %s to %s: %s", ToString(NameOf(outgoing.frame)),
+                                         inbox_->Label(outgoing.peer), ucs_status_string(status)));
   }
-  inbox_->Answer([done = std::move(outgoing->done), result] { done(result); });
+  inbox_->Answer([done = std::exchange(outgoing.done, nullptr), result] { done(result); });
 }
 
 void UcxNode::Receive(int peer, const MessageName& name, const Content& content,
@@ -316,20 +325,46 @@ void UcxNode::Close(const Status& reason) {
   for (ucp_conn_request_h request : std::exchange(requests_, {})) listener_->Reject(request);
   if (inbox_ != nullptr) inbox_->Close(reason);
   Quiesce(graceful);
-  listener_.reset();
-  worker_.reset();  // closes the sockets: no buffer can be touched from here on
-  if (inbox_ == nullptr) return;
+  closed_at_ = Now();
+  if (inbox_ != nullptr) AnswerAll();
+  const auto self = weak_from_this().lock();
+  if (!Expects()) {
+    Dispose();
+  } else if (self != nullptr) {
+    loop_->After(Seconds(kLingerSeconds), [self] { self->Dispose(); });
+  }
+  while (inbox_ != nullptr && inbox_->RunAnswers()) {
+  }
+}
+
+void UcxNode::AnswerAll() {
   for (auto& [node, link] : links_) {
     for (auto& outgoing : std::exchange(link.waiting, {})) {
       Sent(std::move(outgoing), UCS_ERR_CANCELED);
     }
   }
-  for (Outgoing* outgoing : std::exchange(outgoing_, {})) {
-    Sent(std::unique_ptr<Outgoing>(outgoing), UCS_ERR_CANCELED);
-  }
+  // What UCX has not completed is answered here; the objects stay until UCX is gone.
+  for (Outgoing* outgoing : outgoing_) AnswerSend(*outgoing, UCS_ERR_CANCELED);
   inbox_->Abandon();
-  while (inbox_->RunAnswers()) {
+}
+
+bool UcxNode::Expects() const {
+  if (inbox_ == nullptr) return attached_;  // never joined: anybody may just be calling
+  for (const auto& [node, link] : links_) {
+    if (node < self_ && !link.connected) return true;
   }
+  return false;
+}
+
+void UcxNode::Dispose() {
+  if (worker_ == nullptr) return;
+  if (Expects()) {
+    const Duration left = Seconds(kGraceSeconds) - (Now() - closed_at_);
+    if (left > Duration::zero()) std::this_thread::sleep_for(left);
+  }
+  listener_.reset();
+  worker_.reset();
+  for (Outgoing* outgoing : std::exchange(outgoing_, {})) delete outgoing;
 }
 
 TransportCounters UcxNode::Counters() const {

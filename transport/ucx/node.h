@@ -23,6 +23,11 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
  public:
   // Close waits at most this long for what was sent to leave, and for UCX to let go of buffers.
   static constexpr double kCloseSeconds = 1.0;
+  // UCX 1.13.1 crashes when a listener goes while a peer's connection is half made. So a node that
+  // still expects connections keeps its listener this long after Close, and at least kGraceSeconds
+  // when its loop ends earlier; a half-made connection takes about a millisecond.
+  static constexpr double kLingerSeconds = 2.0;
+  static constexpr double kGraceSeconds = 0.05;
   // Messages and connections accepted before Connect; peers that were told of the epoch first may
   // be that early.
   static constexpr size_t kMaxBeforeConnect = 4096;
@@ -61,6 +66,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
     int peer = 0;
     UcxAddress address;
     ucp_ep_h endpoint = nullptr;
+    bool connected = false;                         // the peer's connection was accepted
     std::deque<std::unique_ptr<Outgoing>> waiting;  // until the peer has connected
   };
 
@@ -78,12 +84,16 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   void DeliverQueued();
   void RunAnswersSoon();  // once closed, no progress runs them any more
   void Sent(std::unique_ptr<Outgoing> outgoing, ucs_status_t status);
+  void AnswerSend(Outgoing& outgoing, ucs_status_t status);
+  void AnswerAll();
   void CloseBroken();
   void Quiesce(bool graceful);
+  bool Expects() const;  // some peer has not connected yet
+  void Dispose();        // of listener and worker; nothing is waiting for UCX any more
   bool Wait(ucs_status_ptr_t request, TimePoint deadline);  // false: UCX did not finish in time
 
   Loop* const loop_;
-  std::unique_ptr<UcxWorker> worker_;  // null once closed
+  std::unique_ptr<UcxWorker> worker_;  // null once disposed of
   std::unique_ptr<UcxListener> listener_;
   std::string address_;
   int self_ = 0;
@@ -95,6 +105,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   std::deque<std::pair<Frame, std::unique_ptr<Parcel>>> queued_;
   std::vector<ucp_conn_request_h> requests_;  // connections not yet accepted
   bool attached_ = false;
+  TimePoint closed_at_;
   bool closed_ = false;
 };
 

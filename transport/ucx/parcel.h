@@ -10,7 +10,7 @@ namespace ringwood {
 
 class UcxParcel : public Parcel {
  public:
-  // `worker` is read at Fetch and at destruction: null once the node has closed.
+  // `worker` is read at Fetch and at destruction: null once the node is disposed of.
   UcxParcel(const std::unique_ptr<class UcxWorker>* worker, void* descriptor);
   ~UcxParcel() override;
   uint64_t HeldBytes() const override { return 0; }
