@@ -1,16 +1,19 @@
 #include "sparse/codec.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "sparse/index_code.h"
+#include "sparse/value_code.h"
 
 namespace ringwood {
 namespace {
 
-// Layout of block16/fp32: the entries of each block as varints (7 bits a byte, low first), then all
-// 16-bit indices inside their blocks, then all values.
+// Layout: the number of entries of each block as a varint (7 bits a byte, low first), then all
+// indices (index_code.h), then all values (value_code.h).
 constexpr uint64_t kVarintBytes = 3;  // a block has at most 65,536 entries
 
 void PutVarint(uint32_t value, std::vector<std::byte>* out) {
@@ -39,12 +42,35 @@ Status Bad(const char* what, uint64_t block) {
 }  // namespace
 
 StatusOr<Codec> ParseCodec(const std::string& name) {
-  if (name == "block16/fp32") return Codec{};
-  return Invalid(absl::StrFormat("unknown codec \"%s\": use block16/fp32", name));
+  constexpr std::array<std::pair<const char*, IndexCode>, 2> kIndexCodes = {
+      {{"block16", IndexCode::kBlock16}, {"rice", IndexCode::kRice}}};
+  constexpr std::array<std::pair<const char*, ValueCode>, 4> kValueCodes = {
+      {{"fp32", ValueCode::kFloat32},
+       {"bf16", ValueCode::kBFloat16},
+       {"int8", ValueCode::kInt8},
+       {"int4", ValueCode::kInt4}}};
+  for (const auto& [index_name, index] : kIndexCodes) {
+    for (const auto& [value_name, value] : kValueCodes) {
+      if (name == absl::StrFormat("%s/%s", index_name, value_name)) return Codec{index, value};
+    }
+  }
+  return Invalid(
+      absl::StrFormat("unknown codec \"%s\": use block16 or rice, a slash, and fp32, bf16, "
+                      "int8 or int4, for example block16/fp32",
+                      name));
 }
 
 uint64_t MaxWireBytes(const Codec& codec, uint64_t elements, uint64_t k) {
-  return BlocksOf(elements) * kVarintBytes + std::min(k, elements) * (2 + 4);
+  const uint64_t blocks = BlocksOf(elements), count = std::min(k, elements);
+  return blocks * kVarintBytes + MaxIndexBytes(codec.index, blocks, count) +
+         ValueBytes(codec.value, count);
+}
+
+void RoundValues(const Codec& codec, std::span<float> values) {
+  if (codec.value == ValueCode::kFloat32) return;
+  std::vector<std::byte> wire(ValueBytes(codec.value, values.size()));
+  EncodeValues(codec.value, values, wire.data());
+  DecodeValues(codec.value, wire.data(), values);
 }
 
 void Encode(const Codec& codec, uint64_t elements, const Entries& entries,
@@ -52,54 +78,41 @@ void Encode(const Codec& codec, uint64_t elements, const Entries& entries,
   const size_t count = entries.size();
   out->clear();
   out->reserve(MaxWireBytes(codec, elements, count));
+  std::vector<uint32_t> in_block(BlocksOf(elements));
   size_t at = 0;
-  for (uint64_t block = 0; block < BlocksOf(elements); ++block) {
+  for (uint64_t block = 0; block < in_block.size(); ++block) {
     const uint64_t end = (block + 1) * kBlockElements;
     const size_t begin = at;
     while (at < count && entries.index[at] < end) ++at;
-    PutVarint(static_cast<uint32_t>(at - begin), out);
+    in_block[block] = static_cast<uint32_t>(at - begin);
+    PutVarint(in_block[block], out);
   }
   RW_CHECK(at == count);
+  EncodeIndices(codec.index, in_block, entries.index, out);
   const size_t head = out->size();
-  out->resize(head + count * 6);
-  std::byte* indices = out->data() + head;
-  for (size_t i = 0; i < count; ++i) {
-    const uint16_t local = static_cast<uint16_t>(entries.index[i]);
-    std::memcpy(indices + 2 * i, &local, 2);
-  }
-  if (count > 0) std::memcpy(indices + 2 * count, entries.value.data(), 4 * count);
+  out->resize(head + ValueBytes(codec.value, count));
+  EncodeValues(codec.value, entries.value, out->data() + head);
 }
 
 Status Decode(const Codec& codec, uint64_t elements, uint64_t max_entries,
               std::span<const std::byte> wire, Entries* entries) {
   entries->clear();
-  const uint64_t blocks = BlocksOf(elements);
-  std::span<const std::byte> heads = wire;
+  std::vector<uint32_t> in_block(BlocksOf(elements));
   uint64_t count = 0;
-  uint32_t in_block = 0;
-  for (uint64_t block = 0; block < blocks; ++block) {
-    if (!GetVarint(&wire, &in_block)) return Bad("the count ends early", block);
-    count += in_block;
+  for (uint64_t block = 0; block < in_block.size(); ++block) {
+    if (!GetVarint(&wire, &in_block[block])) return Bad("the count ends early", block);
+    count += in_block[block];
     if (count > max_entries) return Bad("more entries than the plan allows", block);
   }
-  if (wire.size() != count * 6) return Bad("length and count differ", blocks);
-  entries->index.resize(count);
-  entries->value.resize(count);
-  size_t at = 0;
-  for (uint64_t block = 0; block < blocks; ++block) {
-    GetVarint(&heads, &in_block);
-    const uint64_t base = block * kBlockElements;
-    const uint64_t limit = std::min(kBlockElements, elements - base);
-    int64_t last = -1;
-    for (uint32_t i = 0; i < in_block; ++i, ++at) {
-      uint16_t local;
-      std::memcpy(&local, wire.data() + 2 * at, 2);
-      if (local <= last || local >= limit) return Bad("an index is out of order", block);
-      last = local;
-      entries->index[at] = static_cast<uint32_t>(base + local);
-    }
+  std::vector<uint32_t> index(count);
+  RW_ASSIGN_OR_RETURN(const uint64_t used,
+                      DecodeIndices(codec.index, elements, in_block, wire, index));
+  if (wire.size() - used != ValueBytes(codec.value, count)) {
+    return Bad("length and count differ", in_block.size());
   }
-  if (count > 0) std::memcpy(entries->value.data(), wire.data() + 2 * count, 4 * count);
+  entries->index = std::move(index);
+  entries->value.resize(count);
+  DecodeValues(codec.value, wire.data() + used, entries->value);
   return OkStatus();
 }
 

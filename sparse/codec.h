@@ -15,12 +15,13 @@
 
 namespace ringwood {
 
-enum class IndexCode : uint8_t {
-  kBlock16 = 1,  // entries of each block of 65,536 counted; 16 bits an index inside its block
-};
+enum class IndexCode : uint8_t { kBlock16 = 1, kRice = 2 };  // index_code.h
 enum class ValueCode : uint8_t {
   kFloat32 = 1,
-};
+  kBFloat16 = 2,
+  kInt8 = 3,
+  kInt4 = 4
+};  // value_code.h
 
 struct Codec {
   IndexCode index = IndexCode::kBlock16;
@@ -34,11 +35,17 @@ struct Codec {
   bool operator==(const Codec&) const = default;
 };
 
-// "INDEX/VALUE"; an error names the known ones.
+// "INDEX/VALUE" with INDEX in {block16, rice} and VALUE in {fp32, bf16, int8, int4}; an error names
+// them.
 StatusOr<Codec> ParseCodec(const std::string& name);
 
 // No encoding of at most k entries out of `elements` is longer.
 uint64_t MaxWireBytes(const Codec& codec, uint64_t elements, uint64_t k);
+
+// Rounds values to what the codec can say, in place; rounding again changes nothing. Values are
+// those of a whole message (integer codes share a scale among neighbours). value − rounded is exact
+// in float.
+void RoundValues(const Codec& codec, std::span<float> values);
 
 // Replaces `out`. Indices are strictly increasing and below `elements`.
 void Encode(const Codec& codec, uint64_t elements, const Entries& entries,

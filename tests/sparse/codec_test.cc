@@ -2,14 +2,25 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
 
 #include "tests/sparse/samples.h"
 
 namespace ringwood {
 namespace {
 
-std::vector<std::string> Codecs() { return {"block16/fp32"}; }
+std::vector<std::string> Codecs() {
+  std::vector<std::string> names;
+  for (const char* index : {"block16", "rice"}) {
+    for (const char* value : {"fp32", "bf16", "int8", "int4"}) {
+      names.push_back(std::string(index) + "/" + value);
+    }
+  }
+  return names;
+}
 
 void ExpectValid(const Entries& entries, uint64_t elements, uint64_t most) {
   ASSERT_EQ(entries.index.size(), entries.value.size());
@@ -27,6 +38,7 @@ TEST(Codec, RoundTripsEveryShapeWithinItsBound) {
       for (uint64_t k :
            {uint64_t{0}, uint64_t{1}, elements / 1000, elements / 100, elements / 2, elements}) {
         Entries entries = RandomEntries(elements, k, elements + k);
+        RoundValues(codec, entries.value);
         std::vector<std::byte> wire;
         Encode(codec, elements, entries, &wire);
         EXPECT_LE(wire.size(), MaxWireBytes(codec, elements, k))
@@ -37,6 +49,81 @@ TEST(Codec, RoundTripsEveryShapeWithinItsBound) {
         EXPECT_EQ(back, entries) << name << " " << elements << " " << k;
       }
     }
+  }
+}
+
+TEST(Codec, StaysInItsBoundWhenEntriesCrowdIntoFewBlocks) {
+  const uint64_t elements = 40 * kBlockElements;
+  for (const std::string& name : Codecs()) {
+    const Codec codec = *ParseCodec(name);
+    for (uint64_t crowd : {1u, 100u, 32768u, 40000u, 65536u}) {
+      for (uint64_t others : {0u, 1u, 39u, 5000u}) {
+        Entries entries = RandomEntries(kBlockElements, crowd, crowd);
+        const Entries sparse = RandomEntries(elements - kBlockElements, others, others);
+        for (size_t i = 0; i < sparse.size(); ++i) {
+          entries.push_back(kBlockElements + sparse.index[i], sparse.value[i]);
+        }
+        RoundValues(codec, entries.value);
+        std::vector<std::byte> wire;
+        Encode(codec, elements, entries, &wire);
+        EXPECT_LE(wire.size(), MaxWireBytes(codec, elements, entries.size())) << name;
+        Entries back;
+        ASSERT_TRUE(Decode(codec, elements, entries.size(), wire, &back).ok());
+        EXPECT_EQ(back, entries);
+      }
+    }
+    // One entry a block, at its end: the longest gaps.
+    Entries ends;
+    for (uint32_t block = 1; block <= 40; ++block) ends.push_back(block * kBlockElements - 1, 1);
+    std::vector<std::byte> wire;
+    Encode(codec, elements, ends, &wire);
+    EXPECT_LE(wire.size(), MaxWireBytes(codec, elements, ends.size())) << name;
+  }
+}
+
+TEST(RoundValues, LeavesAnExactErrorAndRoundingTwiceIsRoundingOnce) {
+  for (const std::string& name : Codecs()) {
+    const Codec codec = *ParseCodec(name);
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      Random random(seed);
+      std::vector<float> values(1 + random.Below(700));
+      for (float& value : values) {  // every exponent that a seed's spread allows, denormals too
+        const uint32_t exponent = static_cast<uint32_t>(random.Below(1 + seed) + (seed % 4) * 13);
+        value = std::bit_cast<float>((static_cast<uint32_t>(random.Next()) & 0x807fffffu) |
+                                     exponent << 23);
+      }
+      std::vector<float> rounded = values;
+      RoundValues(codec, rounded);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const float error = values[i] - rounded[i];
+        EXPECT_EQ(static_cast<double>(values[i]), static_cast<double>(rounded[i]) + error) << name;
+        EXPECT_LE(std::fabs(error), std::fabs(values[i])) << name;
+      }
+      std::vector<float> again = rounded;
+      RoundValues(codec, again);
+      EXPECT_EQ(again, rounded) << name;
+    }
+  }
+}
+
+TEST(RoundValues, OfTheLargestFloatIsFinite) {
+  for (const std::string& name : Codecs()) {
+    std::vector<float> values = {std::numeric_limits<float>::max(), -1, 0, -0.0f};
+    RoundValues(*ParseCodec(name), values);
+    EXPECT_TRUE(std::isfinite(values[0])) << name;
+    EXPECT_GT(values[0], 1e38f) << name;
+  }
+}
+
+TEST(Codec, RiceIndicesStayWithinFivePerCentOfTheEntropyBound) {
+  const uint64_t elements = 1 << 22;
+  for (double density : {1.0 / 64, 0.01, 0.001}) {
+    const uint64_t k = static_cast<uint64_t>(density * elements);
+    std::vector<std::byte> wire;
+    Encode(*ParseCodec("rice/fp32"), elements, RandomEntries(elements, k, 3), &wire);
+    const double bits = 8.0 * (wire.size() - 4 * k) / k;
+    const double bound = -std::log2(density) - (1 - density) / density * std::log2(1 - density);
+    EXPECT_LE(bits, 1.05 * bound) << density;
   }
 }
 

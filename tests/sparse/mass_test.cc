@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "sparse/climb.h"
+#include "sparse/codec.h"
 #include "sparse/merge.h"
 #include "sparse/reducer.h"
 #include "sparse/select.h"
@@ -78,7 +79,10 @@ class Cluster {
         before[i] += gradient[i] - (1 - job_.options.decay) * tensors_[w]->residual()[i];
       }
       ASSERT_EQ(tensors_[w]->Accumulate(gradient, 1), 0u);
-      ups_.push_back(tensors_[w]->picks());
+      Entries up = tensors_[w]->picks();
+      RoundValues(*ParseCodec(job_.codec), up.value);
+      tensors_[w]->SetSent(up.value);
+      ups_.push_back(std::move(up));
       StartClimb(network_.at(w),
                  {job_.shape, w, round, 0, job_.elements, job_.options.k, job_.codec, job_.merge},
                  ups_.back(), [&, w](StatusOr<Descent> descent) {
@@ -156,6 +160,21 @@ TEST(Mass, HoldsAcrossBlocksOf65536) {
   job.options.k = 3000;
   Cluster cluster(job);
   for (uint64_t round = 1; round <= 3; ++round) cluster.Step(round);
+}
+
+TEST(Mass, HoldsToTheBitWithValuesThatRoundBecauseTheWorkerKeepsTheError) {
+  for (const char* value : {"bf16", "int8", "int4"}) {
+    for (const char* merge : {"gtopk", "union"}) {
+      for (int servers : {0, 1, 4}) {
+        Job job{{7, servers, 3}, merge, std::string("rice/") + value};
+        job.elements = 1000;
+        job.options.k = 90;
+        SCOPED_TRACE(testing::Message() << value << " " << merge << " " << servers);
+        Cluster cluster(job);
+        for (uint64_t round = 1; round <= 4; ++round) cluster.Step(round);
+      }
+    }
+  }
 }
 
 TEST(Mass, HoldsWhenTheResidualDecays) {

@@ -1,0 +1,209 @@
+#include "sparse/index_code.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kMaxParameter = 16;  // gaps are below 65,536
+
+Status Bad(const char* what, uint64_t block) {
+  return Corrupt(absl::StrFormat("entries of a peer cannot be read: %s in block %d", what, block));
+}
+
+class BitWriter {
+ public:
+  explicit BitWriter(std::vector<std::byte>* out) : out_(out) {}
+  // count <= 32; value < 2^count.
+  void Put(uint64_t value, int count) {
+    bits_ |= value << filled_;
+    filled_ += count;
+    if (filled_ < 32) return;
+    const size_t at = out_->size();
+    out_->resize(at + 4);
+    const uint32_t low = static_cast<uint32_t>(bits_);
+    std::memcpy(out_->data() + at, &low, 4);
+    bits_ >>= 32;
+    filled_ -= 32;
+  }
+  void PutOnes(uint32_t count) {
+    for (; count >= 32; count -= 32) Put(0xffffffffu, 32);
+    Put((1ull << count) - 1, static_cast<int>(count));
+  }
+  void Finish() {
+    for (; filled_ > 0; filled_ -= 8, bits_ >>= 8) out_->push_back(static_cast<std::byte>(bits_));
+  }
+
+ private:
+  std::vector<std::byte>* out_;
+  uint64_t bits_ = 0;
+  int filled_ = 0;
+};
+
+// Reads past the end give zeros; Ok() says whether that happened.
+class BitReader {
+ public:
+  explicit BitReader(std::span<const std::byte> wire) : wire_(wire) {}
+  // At least 57 bits from the present position, low first.
+  uint64_t Peek() const {
+    uint64_t word = 0;
+    const size_t at = position_ / 8;
+    if (at + 8 <= wire_.size()) {
+      std::memcpy(&word, wire_.data() + at, 8);
+    } else if (at < wire_.size()) {
+      std::memcpy(&word, wire_.data() + at, wire_.size() - at);
+    }
+    return word >> position_ % 8;
+  }
+  void Skip(int bits) { position_ += bits; }
+  bool Ok() const { return position_ <= 8 * wire_.size(); }
+  uint64_t bytes() const { return (position_ + 7) / 8; }
+
+ private:
+  std::span<const std::byte> wire_;
+  uint64_t position_ = 0;
+};
+
+// The better of the two parameters near log2(mean gap); the larger one keeps MaxIndexBytes.
+int ParameterFor(std::span<const uint32_t> index) {
+  const int high = std::bit_width(kBlockElements / index.size()) - 1;
+  if (high == 0) return 0;
+  uint64_t high_bits = 0, low_bits = 0;
+  int64_t last = -1;
+  for (uint32_t i : index) {
+    const int64_t local = i % kBlockElements;
+    const uint64_t gap = static_cast<uint64_t>(local - last - 1);
+    high_bits += (gap >> high) + 1;
+    low_bits += gap >> (high - 1);
+    last = local;
+  }
+  return low_bits < high_bits ? high - 1 : high;
+}
+
+void EncodeRice(std::span<const uint32_t> in_block, std::span<const uint32_t> index,
+                std::vector<std::byte>* out) {
+  std::vector<uint8_t> parameters;
+  size_t at = 0;
+  for (uint32_t count : in_block) {
+    if (count == 0) continue;
+    parameters.push_back(static_cast<uint8_t>(ParameterFor(index.subspan(at, count))));
+    out->push_back(static_cast<std::byte>(parameters.back()));
+    at += count;
+  }
+  BitWriter writer(out);
+  at = 0;
+  size_t used = 0;
+  for (uint32_t count : in_block) {
+    if (count == 0) continue;
+    const int parameter = parameters[used++];
+    int64_t last = -1;
+    for (uint32_t i = 0; i < count; ++i, ++at) {
+      const int64_t local = index[at] % kBlockElements;
+      const uint32_t gap = static_cast<uint32_t>(local - last - 1);
+      writer.PutOnes(gap >> parameter);
+      writer.Put((gap & ((1u << parameter) - 1)) << 1, parameter + 1);
+      last = local;
+    }
+  }
+  writer.Finish();
+}
+
+// One gap; false when it is longer than a block.
+bool GetGap(BitReader* reader, int parameter, uint64_t* gap) {
+  constexpr int kWindow = 56;  // bits of a Peek that are certainly there
+  uint64_t high = 0;
+  int ones = std::countr_one(reader->Peek());
+  for (; ones >= kWindow; ones = std::countr_one(reader->Peek())) {
+    high += kWindow;
+    reader->Skip(kWindow);
+    if (high > kBlockElements) return false;
+  }
+  reader->Skip(ones + 1);
+  const uint64_t low = reader->Peek() & ((1u << parameter) - 1);
+  reader->Skip(parameter);
+  *gap = (high + ones) << parameter | low;
+  return *gap < kBlockElements;
+}
+
+StatusOr<uint64_t> DecodeRice(uint64_t elements, std::span<const uint32_t> in_block,
+                              std::span<const std::byte> wire, std::span<uint32_t> index) {
+  const size_t heads = in_block.size() - std::count(in_block.begin(), in_block.end(), 0u);
+  if (wire.size() < heads) return Bad("the parameters end early", in_block.size());
+  BitReader reader(wire.subspan(heads));
+  size_t at = 0, used = 0;
+  for (uint64_t block = 0; block < in_block.size(); ++block) {
+    if (in_block[block] == 0) continue;
+    const int parameter = static_cast<int>(wire[used++]);
+    if (parameter > kMaxParameter) return Bad("a parameter is too large", block);
+    const uint64_t base = block * kBlockElements;
+    const uint64_t limit = std::min(kBlockElements, elements - base);
+    uint64_t next = 0;  // the smallest local index that may follow
+    for (uint32_t i = 0; i < in_block[block]; ++i, ++at) {
+      uint64_t gap;
+      if (!GetGap(&reader, parameter, &gap) || next + gap >= limit) {
+        return Bad("an index is outside", block);
+      }
+      index[at] = static_cast<uint32_t>(base + next + gap);
+      next += gap + 1;
+    }
+    if (!reader.Ok()) return Bad("the indices end early", block);
+  }
+  return heads + reader.bytes();
+}
+
+StatusOr<uint64_t> DecodeBlock16(uint64_t elements, std::span<const uint32_t> in_block,
+                                 std::span<const std::byte> wire, std::span<uint32_t> index) {
+  if (wire.size() < 2 * index.size()) return Bad("the indices end early", in_block.size());
+  size_t at = 0;
+  for (uint64_t block = 0; block < in_block.size(); ++block) {
+    const uint64_t base = block * kBlockElements;
+    const uint64_t limit = std::min(kBlockElements, elements - base);
+    int64_t last = -1;
+    for (uint32_t i = 0; i < in_block[block]; ++i, ++at) {
+      uint16_t local;
+      std::memcpy(&local, wire.data() + 2 * at, 2);
+      if (local <= last || local >= limit) return Bad("an index is out of order", block);
+      last = local;
+      index[at] = static_cast<uint32_t>(base + local);
+    }
+  }
+  return 2 * index.size();
+}
+
+}  // namespace
+
+uint64_t MaxIndexBytes(IndexCode code, uint64_t blocks, uint64_t count) {
+  if (code == IndexCode::kBlock16) return 2 * count;
+  if (count == 0) return 0;
+  // A block of c entries with p = floor(log2(65,536 / c)) takes at most c(1 + p) + 65,536 / 2^p
+  // bits, which is below c(3 + p); log2 is concave, so even spreading is the worst: p <= log2 of
+  // the mean.
+  const uint64_t mean = std::max<uint64_t>(1, blocks * kBlockElements / count);
+  const uint64_t bits = count * (3 + std::bit_width(mean));
+  return std::min(blocks, count) + bits / 8 + 1;
+}
+
+void EncodeIndices(IndexCode code, std::span<const uint32_t> in_block,
+                   std::span<const uint32_t> index, std::vector<std::byte>* out) {
+  if (code == IndexCode::kRice) return EncodeRice(in_block, index, out);
+  const size_t head = out->size();
+  out->resize(head + 2 * index.size());
+  std::byte* wire = out->data() + head;
+  for (size_t i = 0; i < index.size(); ++i) {
+    const uint16_t local = static_cast<uint16_t>(index[i]);
+    std::memcpy(wire + 2 * i, &local, 2);
+  }
+}
+
+StatusOr<uint64_t> DecodeIndices(IndexCode code, uint64_t elements,
+                                 std::span<const uint32_t> in_block,
+                                 std::span<const std::byte> wire, std::span<uint32_t> index) {
+  return code == IndexCode::kRice ? DecodeRice(elements, in_block, wire, index)
+                                  : DecodeBlock16(elements, in_block, wire, index);
+}
+
+}  // namespace ringwood
