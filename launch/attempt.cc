@@ -211,7 +211,7 @@ void Attempt::Hear(Remote* remote, const Report& report) {
     case ReportKind::kStarted:
       return;
     case ReportKind::kOutput:
-      if (IsServer(member)) HearServer(member, report.payload);
+      if (IsServer(member)) return HearServer(member, report.payload);
       [[fallthrough]];
     case ReportKind::kError:
       output_->Take(member, report.kind == ReportKind::kError, report.payload);
@@ -237,13 +237,17 @@ void Attempt::Hear(Remote* remote, const Report& report) {
 
 void Attempt::HearServer(int member, const std::string& bytes) {
   std::string& text = listening_[member];
-  if (text.size() > kMaxReadyBytes) return;
+  if (text.size() > kMaxReadyBytes) return output_->Take(member, false, bytes);
   text += bytes;
   const size_t at = text.find(kListening);
   const size_t end = at == std::string::npos ? at : text.find('\n', at);
   if (end == std::string::npos) return;
   const size_t begin = at + std::strlen(kListening);
-  if (member == 0) options_.context.coordinator = text.substr(begin, end - begin);
+  if (member == 0) {
+    options_.context.coordinator = text.substr(begin, end - begin);
+    output_->Say(absl::StrFormat("ringwood: coordinator at %s on host %s, checkpoints in %s",
+                                 options_.context.coordinator, hosts_[0], options_.store));
+  }
   text.assign(kMaxReadyBytes + 1, '\0');  // read once
   Carry(supervisor_.Ready(member, Now()));
 }

@@ -28,6 +28,7 @@ void AddWorkerCommand(CLI::App& app, CommandContext* context);
 void AddServerCommand(CLI::App& app, CommandContext* context);
 void AddCheckpointCommand(CLI::App& app, CommandContext* context);
 void AddStatusCommand(CLI::App& app, CommandContext* context);
+void AddBenchCommand(CLI::App& app, CommandContext* context);
 void AddDoctorCommand(CLI::App& app, CommandContext* context);
 
 }  // namespace ringwood

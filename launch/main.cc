@@ -6,6 +6,8 @@
 
 #include "launch/arguments.h"
 #include "launch/command.h"
+#include "launch/plan_command.h"
+#include "launch/simulate_command.h"
 #include "launch/supervisor.h"
 #include "launch/version.h"
 
@@ -63,6 +65,9 @@ int main(int argc, char** argv) {
   ringwood::AddServerCommand(app, &context);
   ringwood::AddCheckpointCommand(app, &context);
   ringwood::AddStatusCommand(app, &context);
+  ringwood::AddPlanCommand(app, &context.exit_code);
+  ringwood::AddSimulateCommand(app, &context.exit_code);
+  ringwood::AddBenchCommand(app, &context);
   ringwood::AddDoctorCommand(app, &context);
   const int code = Parse(app, std::move(arguments.own));
   return code != 0 ? code : context.exit_code;

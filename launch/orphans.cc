@@ -16,6 +16,8 @@
 namespace ringwood {
 namespace {
 
+constexpr int kPauseMicroseconds = 2000;
+
 // From "PID (NAME) STATE PARENT …"; 0: it ended meanwhile.
 pid_t ParentOf(pid_t pid) {
   std::ifstream file(absl::StrFormat("/proc/%d/stat", pid));
@@ -54,9 +56,10 @@ void Orphans::End() {
       if (spared_.count(pid) != 0) continue;
       any = true;
       ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);  // SIGKILL cannot be refused
+      ::waitpid(pid, nullptr, WNOHANG);
     }
     if (!any) return;
+    ::usleep(kPauseMicroseconds);  // SIGKILL cannot be refused, but it takes a moment
   }
 }
 
