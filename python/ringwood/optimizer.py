@@ -41,6 +41,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             raise RefusedError("this process has a DistributedOptimizer already; one wraps all parameters "
                                "(use parameter groups for different settings)")
         _check_momentum(optimizer, momentum_correction)
+        trained = _trained(optimizer, named_parameters)
         job.set_momentum_correction(momentum_correction)
         self.inner = optimizer
         self.weight = 1.0
@@ -51,8 +52,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._counts = [0.0, 0.0, 0.0, 0.0]
         self._synchronized = False
         self._absent = []
-        self._gradients = Gradients(self, _trained(optimizer, named_parameters), route, density,
-                                    backward_passes_per_step)
+        self._gradients = Gradients(self, trained, route, density, backward_passes_per_step)
         job.optimizers += 1
         self.session.agree()
         sparse = self.session.sparse_names()

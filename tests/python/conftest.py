@@ -61,5 +61,5 @@ def run_job(script, *arguments, ranks=2, flags=(), timeout=60, code=0, **changes
 def built():
     for path in (PROGRAM, LIBRARY):
         if not path.exists():
-            pytest.fail(f"{path} is missing; build it with ./dev build (RINGWOOD_BUILD names another "
-                        "build directory)")
+            pytest.exit(f"{path} is missing; build it with ./dev build (RINGWOOD_BUILD names another "
+                        "build directory)", returncode=1)
