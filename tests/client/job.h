@@ -133,7 +133,9 @@ class GatheringControl : public Control {
                                                absl::FromChrono(timeout))) {
       return TimedOut("not everybody came");
     }
-    return coordinator_->failure_;
+    // What everybody brought stands, even when a failure comes before the last one wakes up.
+    const bool all = static_cast<int>(requests->size()) == coordinator_->world_;
+    return all ? OkStatus() : coordinator_->failure_;
   }
 
   GatheringCoordinator* const coordinator_;
