@@ -22,6 +22,24 @@ std::string Text(const CheckpointId& id) {
   return absl::StrFormat("step %d (epoch %d)", id.step, id.epoch);
 }
 
+// The database must know the newest checkpoint that was reported complete. Looked at read-only:
+// opening it for writing removes the files that it has forgotten.
+Status CheckWitness(const rocksdb::Options& options, const std::string& directory) {
+  const std::string newest = ReadWitness(directory);
+  CheckpointId id;
+  if (!ParseKey(newest, 'm', &id)) return OkStatus();
+  rocksdb::DB* opened = nullptr;
+  RW_RETURN_IF_ERROR(
+      FromRocks(rocksdb::DB::OpenForReadOnly(options, directory, &opened), NameOf(directory)));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  RW_ASSIGN_OR_RETURN(const auto complete,
+                      CheckpointReader(db.get(), NameOf(directory)).Complete());
+  if (!complete.empty() && complete.front() >= id) return OkStatus();
+  return Corrupt(NameOf(directory) + " has lost the checkpoint of " + Text(id) +
+                 ", which was complete: its files were cut or replaced. Nothing was changed; bring "
+                 "the directory back from a copy, or give another --store");
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory)
@@ -30,6 +48,7 @@ CheckpointStore::CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::str
 StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::string& directory) {
   rocksdb::Options options = SafeOptions();
   options.compression = rocksdb::kNoCompression;
+  RW_RETURN_IF_ERROR(CheckWitness(options, directory));
   rocksdb::DB* opened = nullptr;
   RW_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(options, directory, &opened), NameOf(directory)));
   std::unique_ptr<CheckpointStore> store(
@@ -84,6 +103,9 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
   // Out of the log and into a table of its own: a torn tail of the log cannot take it away.
   RW_RETURN_IF_ERROR(
       Recover(FromRocks(db_->Flush(rocksdb::FlushOptions()), "cannot flush the manifest")));
+  if (Status witnessed = WriteWitness(directory_, ManifestKey(id)); !witnessed.ok()) {
+    Log(LogLevel::kWarning, "the checkpoint has no witness: " + Message(witnessed));
+  }
   if (Status pruned = Prune(manifest.job()); !pruned.ok()) {
     Log(LogLevel::kWarning, "old checkpoints stay: " + Message(pruned));
   }

@@ -2,6 +2,8 @@
 
 #include <rocksdb/db.h>
 
+#include <cstdlib>
+
 #include "absl/strings/str_format.h"
 #include "server/sealed.h"
 #include "server/store_directory.h"
@@ -19,15 +21,22 @@ Status Newer(const v1::EpochRecord& kept, const v1::EpochRecord& record) {
 
 class RocksCoordStore : public CoordStore {
  public:
-  RocksCoordStore(std::unique_ptr<rocksdb::DB> db, std::string name)
-      : db_(std::move(db)), name_(std::move(name)) {}
+  RocksCoordStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory)
+      : db_(std::move(db)), directory_(directory), name_("the coordinator's store " + directory) {}
 
   StatusOr<v1::EpochRecord> Load() override {
     std::string value;
     const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kKey, &value);
-    if (got.IsNotFound()) return v1::EpochRecord();
-    RW_RETURN_IF_ERROR(FromRocks(got, name_));
-    RW_ASSIGN_OR_RETURN(kept_, Unseal<v1::EpochRecord>(value, "the coordinator's record"));
+    if (!got.IsNotFound()) {
+      RW_RETURN_IF_ERROR(FromRocks(got, name_));
+      RW_ASSIGN_OR_RETURN(kept_, Unseal<v1::EpochRecord>(value, "the coordinator's record"));
+    }
+    const std::string witness = ReadWitness(directory_);
+    if (!witness.empty() && kept_.epoch() < std::strtoull(witness.c_str(), nullptr, 10)) {
+      return Corrupt(name_ + " has forgotten epoch " + witness +
+                     ": its files were cut or replaced; bring the directory back from a copy, or "
+                     "give another --store");
+    }
     return kept_;
   }
 
@@ -36,12 +45,14 @@ class RocksCoordStore : public CoordStore {
     rocksdb::WriteOptions synced;
     synced.sync = true;
     RW_RETURN_IF_ERROR(FromRocks(db_->Put(synced, kKey, Seal(record)), name_));
+    RW_RETURN_IF_ERROR(WriteWitness(directory_, std::to_string(record.epoch())));
     kept_ = record;
     return OkStatus();
   }
 
  private:
   std::unique_ptr<rocksdb::DB> db_;
+  const std::string directory_;
   const std::string name_;
   v1::EpochRecord kept_;
 };
@@ -65,7 +76,7 @@ StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& director
   const std::string name = "the coordinator's store " + directory;
   rocksdb::DB* opened = nullptr;
   RW_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(SafeOptions(), directory, &opened), name));
-  auto store = std::make_unique<RocksCoordStore>(std::unique_ptr<rocksdb::DB>(opened), name);
+  auto store = std::make_unique<RocksCoordStore>(std::unique_ptr<rocksdb::DB>(opened), directory);
   RW_RETURN_IF_ERROR(store->Load().status());
   return std::unique_ptr<CoordStore>(std::move(store));
 }

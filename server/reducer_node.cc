@@ -205,7 +205,8 @@ void ReducerNode::Life::BeatOn() {
 void ReducerNode::Life::Noticed(const v1::Notice& notice) {
   if (notice.has_failure()) {
     const v1::Failure& failure = notice.failure();
-    return Again(Aborted(absl::StrFormat("%s failed in epoch %d: %s", failure.who(),
+    return Again(Aborted(absl::StrFormat("%s failed in epoch %d: %s",
+                                         failure.who().empty() ? "the job" : failure.who(),
                                          failure.epoch(), failure.reason())),
                  true);
   }
@@ -218,7 +219,7 @@ void ReducerNode::Life::Noticed(const v1::Notice& notice) {
 
 // On data_. A second plan replaces the first between two rounds.
 Status ReducerNode::Life::Serve(const v1::Activated& activated) {
-  if (transport_ == nullptr) return Unavailable("the data plane is closed");
+  if (transport_ == nullptr) return OkStatus();  // Troubled has it
   RW_ASSIGN_OR_RETURN(const Plan plan, FromProto(activated.plan()));
   RW_ASSIGN_OR_RETURN(std::vector<ReducerGroup> groups, GroupsOf(activated, plan));
   int workers = 0;

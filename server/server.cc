@@ -159,8 +159,8 @@ void Server::Stop() {
     if (parts_->stopped) return;
     parts_->stopped = true;
   }
-  parts_->reducer.reset();
   if (parts_->coordinator != nullptr) parts_->coordinator->Stop("the server is stopping");
+  parts_->reducer.reset();
   if (parts_->store != nullptr) parts_->store->Stop();
   if (parts_->grpc != nullptr) {
     parts_->grpc->Shutdown(std::chrono::system_clock::now() +

@@ -9,9 +9,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "server/sealed.h"
 
 namespace ringwood {
 namespace {
@@ -25,14 +28,24 @@ Status Errno(const std::string& what) {
   return errno == ENOSPC ? Exhausted(message) : Refused(message);
 }
 
-// Temporary file, sync, rename, sync of the directory: there is a whole FORMAT or none.
-Status WriteFormat(const std::string& directory) {
-  const std::string path = directory + "/FORMAT", temporary = path + ".new";
-  const std::string line = FormatLine();
+bool HasStrangers(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().filename() != "FORMAT.new") return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// Temporary file, sync, rename, sync of the directory.
+Status ReplaceFile(const std::string& path, const std::string& content) {
+  const std::string directory = fs::path(path).parent_path(), temporary = path + ".new";
   const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return Errno("cannot write to the store directory " + directory);
-  const bool written = write(file, line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
-                       fsync(file) == 0;
+  if (file < 0) return Errno("cannot write to " + directory);
+  const bool written =
+      write(file, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
+      fsync(file) == 0;
   const Status failed = written ? OkStatus() : Errno("cannot write " + temporary);
   close(file);
   RW_RETURN_IF_ERROR(failed);
@@ -44,15 +57,20 @@ Status WriteFormat(const std::string& directory) {
   return synced ? OkStatus() : Errno("cannot sync " + directory);
 }
 
-bool HasStrangers(const std::string& directory) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (entry.path().filename() != "FORMAT.new") return true;
-  }
-  return false;
+Status WriteWitness(const std::string& directory, const std::string& newest) {
+  return ReplaceFile(directory + "/NEWEST", SealBytes(newest));
 }
 
-}  // namespace
+std::string ReadWitness(const std::string& directory) {
+  std::ifstream file(directory + "/NEWEST", std::ios::binary);
+  if (!file) return "";
+  const std::string sealed{std::istreambuf_iterator<char>(file), {}};
+  if (sealed.size() >= sizeof(uint64_t) && SealBytes(sealed.substr(sizeof(uint64_t))) == sealed) {
+    return sealed.substr(sizeof(uint64_t));
+  }
+  Log(LogLevel::kWarning, directory + "/NEWEST is damaged; going by the database alone");
+  return "";
+}
 
 Status CheckStore(const std::string& directory) {
   std::error_code error;
@@ -80,7 +98,7 @@ Status PrepareStore(const std::string& directory) {
     return Refused("cannot create the store directory " + directory + ": " + error.message());
   }
   if (!fs::exists(directory + "/FORMAT", error) && !HasStrangers(directory)) {
-    RW_RETURN_IF_ERROR(WriteFormat(directory));
+    RW_RETURN_IF_ERROR(ReplaceFile(directory + "/FORMAT", FormatLine()));
   }
   return CheckStore(directory);
 }

@@ -25,6 +25,17 @@ Status PrepareStore(const std::string& directory);
 // The same check without creating anything; NotFound where there is no store.
 Status CheckStore(const std::string& directory);
 
+// Replaces a file as a whole: after a crash there is the old content or the new one. Durable when
+// it returns.
+Status ReplaceFile(const std::string& path, const std::string& content);
+
+// A witness beside a database: the newest thing that it must know, in a file of its own. RocksDB
+// takes a cut MANIFEST for a shorter history and then removes the files it does not know; with the
+// witness that is found before anything is opened for writing. "" where there is none or a damaged
+// one (said in the log: the database itself is checked on its own).
+Status WriteWitness(const std::string& directory, const std::string& newest);
+std::string ReadWitness(const std::string& directory);
+
 // RocksDB's error in our words. `what` names the store; a locked one tells the remedy.
 Status FromRocks(const rocksdb::Status& status, const std::string& what);
 

@@ -1,0 +1,341 @@
+// Durable means durable: checkpoints under processes that are killed, files that are cut or
+// flipped, disks that are full.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/digest.h"
+#include "base/random.h"
+#include "server/checkpoint_list.h"
+#include "server/coord_store.h"
+#include "server/gathering.h"
+#include "server/store_directory.h"
+
+namespace ringwood {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointTest : public testing::Test {
+ protected:
+  CheckpointTest() {
+    std::string pattern = testing::TempDir() + "/ringwood-store-XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+  }
+  ~CheckpointTest() override { fs::remove_all(directory_); }
+  std::string directory_;
+};
+
+v1::EpochRecord Record(uint64_t epoch, uint32_t world = 2, uint64_t job = 5) {
+  v1::EpochRecord record;
+  record.set_epoch(epoch);
+  record.set_job(job);
+  record.set_world(world);
+  for (uint32_t rank = 0; rank < world; ++rank) {
+    v1::RecordedMember* member = record.add_members();
+    member->set_role(v1::ROLE_WORKER);
+    member->set_rank(rank);
+    member->set_incarnation(100 + rank);
+  }
+  return record;
+}
+
+v1::SaveChunk Chunk(uint64_t epoch, uint64_t step, uint32_t rank, const std::string& item,
+                    v1::Scope scope, uint64_t item_bytes, uint64_t offset,
+                    const std::string& data) {
+  v1::SaveChunk chunk;
+  chunk.set_epoch(epoch);
+  chunk.set_step(step);
+  chunk.set_rank(rank);
+  chunk.set_world(2);
+  chunk.set_incarnation(100 + rank);
+  chunk.set_item(item);
+  chunk.set_scope(scope);
+  chunk.set_item_bytes(item_bytes);
+  chunk.set_offset(offset);
+  chunk.set_data(data);
+  chunk.set_checksum(Digest(std::as_bytes(std::span(data))));
+  return chunk;
+}
+
+// The state at a step, for any size: what a load must give back.
+std::string StateAt(uint64_t step, size_t bytes) {
+  Random random(step);
+  std::string state(bytes, '\0');
+  for (char& byte : state) byte = static_cast<char>(random.Next());
+  return state;
+}
+
+Status SaveRank(Gathering* gathering, uint64_t epoch, uint64_t step, uint32_t rank,
+                const std::string& state) {
+  const size_t half = state.size() / 2;
+  const size_t from = rank == 0 ? 0 : half, to = rank == 0 ? half : state.size();
+  constexpr size_t kPiece = 64 << 10;
+  std::unique_ptr<Gathering::Incoming> incoming;
+  for (size_t at = from; at < to; at += kPiece) {
+    const auto chunk = Chunk(epoch, step, rank, "weights", v1::SCOPE_SHARED, state.size(), at,
+                             state.substr(at, std::min(kPiece, to - at)));
+    if (incoming == nullptr) {
+      auto begun = gathering->Begin(chunk);
+      if (!begun.ok()) return begun.status();
+      incoming = *std::move(begun);
+    }
+    RW_RETURN_IF_ERROR(incoming->Add(chunk));
+  }
+  const std::string own = "own of " + std::to_string(rank);
+  RW_RETURN_IF_ERROR(
+      incoming->Add(Chunk(epoch, step, rank, "residual", v1::SCOPE_OWN, own.size(), 0, own)));
+  return incoming->Finish().status();
+}
+
+Status Save(Gathering* gathering, uint64_t epoch, uint64_t step, size_t bytes) {
+  const std::string state = StateAt(step, bytes);
+  RW_RETURN_IF_ERROR(SaveRank(gathering, epoch, step, 0, state));
+  RW_RETURN_IF_ERROR(SaveRank(gathering, epoch, step, 1, state));
+  return gathering->Outcome(step).value_or(Internal("not complete"));
+}
+
+StatusOr<std::string> Load(const CheckpointStore& store, uint64_t step) {
+  RW_ASSIGN_OR_RETURN(const auto manifest, store.reader().Find(step));
+  std::string state;
+  for (const v1::StoredItem& item : manifest.items()) {
+    if (item.name() != "weights") continue;
+    for (const v1::StoredChunk& chunk : item.chunks()) {
+      RW_ASSIGN_OR_RETURN(const std::string bytes,
+                          store.reader().Chunk({manifest.epoch(), manifest.step()}, item, chunk));
+      state += bytes;
+    }
+  }
+  return state;
+}
+
+Gathering MakeGathering(CheckpointStore* store) {
+  return Gathering(store, [] { return int64_t{1}; });
+}
+
+TEST_F(CheckpointTest, AnotherEpochsProcessCannotSave) {
+  auto store = CheckpointStore::Open(directory_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  Gathering gathering = MakeGathering(store->get());
+  EXPECT_EQ(Save(&gathering, 1, 10, 1000).code(), StatusCode::kAborted) << "before any epoch";
+  gathering.SetEpoch(Record(3));
+  EXPECT_EQ(Save(&gathering, 2, 10, 1000).code(), StatusCode::kAborted);
+  auto impostor = Chunk(3, 10, 0, "weights", v1::SCOPE_SHARED, 1, 0, "x");
+  impostor.set_incarnation(9);
+  EXPECT_EQ(gathering.Begin(impostor).status().code(), StatusCode::kAborted);
+  EXPECT_TRUE(Save(&gathering, 3, 10, 1000).ok());
+  gathering.Fence();
+  EXPECT_EQ(Save(&gathering, 3, 20, 1000).code(), StatusCode::kAborted);
+}
+
+TEST_F(CheckpointTest, StripesWithGapsOverlapsOrDamageMakeNoCheckpoint) {
+  auto store = CheckpointStore::Open(directory_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  Gathering gathering = MakeGathering(store->get());
+  gathering.SetEpoch(Record(1, 1));
+  uint64_t step = 0;
+  auto attempt = [&](std::vector<v1::SaveChunk> chunks) -> Status {
+    ++step;
+    for (v1::SaveChunk& chunk : chunks) chunk.set_step(step), chunk.set_world(1);
+    RW_ASSIGN_OR_RETURN(auto incoming, gathering.Begin(chunks.front()));
+    for (const v1::SaveChunk& chunk : chunks) RW_RETURN_IF_ERROR(incoming->Add(chunk));
+    RW_RETURN_IF_ERROR(incoming->Finish().status());
+    return *gathering.Outcome(step);
+  };
+  const auto shared = v1::SCOPE_SHARED;
+  EXPECT_TRUE(
+      attempt({Chunk(1, 0, 0, "w", shared, 4, 2, "cd"), Chunk(1, 0, 0, "w", shared, 4, 0, "ab")})
+          .ok());
+  EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, 0, "ab")}).ok()) << "ends early";
+  EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, 2, "cd")}).ok()) << "gap";
+  EXPECT_FALSE(
+      attempt({Chunk(1, 0, 0, "w", shared, 4, 0, "abc"), Chunk(1, 0, 0, "w", shared, 4, 2, "cd")})
+          .ok())
+      << "overlap";
+  EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, 3, "cd")}).ok()) << "outside";
+  EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, ~0ull, "cd")}).ok()) << "wraps around";
+  EXPECT_FALSE(attempt({Chunk(1, 0, 0, "", shared, 4, 0, "abcd")}).ok()) << "no name";
+  auto damaged = Chunk(1, 0, 0, "w", shared, 4, 0, "abcd");
+  damaged.set_data("abXd");
+  EXPECT_EQ(attempt({damaged}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(store->get()->reader().Complete()->size(), 1u);
+}
+
+TEST(Retention, KeepsTwoOfThisJobAndTheNewestOfAnother) {
+  const std::vector<Kept> complete = {{{1, 10}, 7}, {{1, 20}, 7}, {{2, 5}, 8},
+                                      {{2, 10}, 8}, {{2, 15}, 8}, {{1, 30}, 7}};
+  EXPECT_EQ(Superfluous(complete, 8), (std::vector<CheckpointId>{{2, 5}, {1, 20}, {1, 10}}));
+}
+
+constexpr size_t kBytesOfWriter = 400'000;
+
+// Not a test of its own: the process that the next one kills. Saves step after step and reports
+// each that it was told is complete.
+TEST(CheckpointWriter, DISABLED_SavesUntilItIsKilled) {
+  const char* job = getenv("RINGWOOD_TEST_WRITER");
+  if (job == nullptr) GTEST_SKIP();
+  std::istringstream words(job);
+  std::string directory;
+  uint64_t epoch = 0, step = 0;
+  int reports = -1;
+  words >> directory >> epoch >> step >> reports;
+  auto store = CheckpointStore::Open(directory);
+  ASSERT_TRUE(store.ok()) << store.status();
+  Gathering gathering = MakeGathering(store->get());
+  gathering.SetEpoch(Record(epoch));
+  for (;; ++step) {
+    ASSERT_TRUE(Save(&gathering, epoch, step, kBytesOfWriter).ok());
+    ASSERT_EQ(write(reports, &step, sizeof step), static_cast<ssize_t>(sizeof step));
+  }
+}
+
+TEST_F(CheckpointTest, AKilledWriterLeavesTheNewestCompleteOneAndNoPart) {
+  constexpr int kKills = 25;
+  Random random(7);
+  uint64_t newest = 0, survived = 0;
+  for (int kill_number = 0; kill_number < kKills; ++kill_number) {
+    int reports[2];
+    ASSERT_EQ(pipe(reports), 0);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {  // a fresh program: RocksDB's threads do not come along in a fork
+      const std::string job = directory_ + " " + std::to_string(kill_number + 1) + " " +
+                              std::to_string(newest + 1) + " " + std::to_string(reports[1]);
+      setenv("RINGWOOD_TEST_WRITER", job.c_str(), 1);
+      execl("/proc/self/exe", "writer", "--gtest_also_run_disabled_tests",
+            "--gtest_filter=CheckpointWriter.DISABLED_SavesUntilItIsKilled", nullptr);
+      _exit(1);
+    }
+    close(reports[1]);
+    uint64_t told = newest;
+    const uint64_t wanted = newest + random.Below(3);  // dies while it writes one after this
+    while (told < wanted && read(reports[0], &told, sizeof told) == sizeof told) {
+    }
+    usleep(static_cast<useconds_t>(random.Below(60'000)));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself: " << status;
+    while (read(reports[0], &told, sizeof told) == sizeof told) {
+    }
+    close(reports[0]);
+    auto store = CheckpointStore::Open(directory_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    auto base = (*store)->NewestGood(0);
+    ASSERT_TRUE(base.ok()) << base.status();
+    const uint64_t found = base->has_value() ? (*base)->step : 0;
+    ASSERT_GE(found, told) << "a checkpoint that was reported complete is gone";
+    if (found > 0) {
+      auto loaded = Load(**store, found);
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      ASSERT_EQ(*loaded, StateAt(found, kBytesOfWriter));
+    }
+    const auto present = (*store)->reader().WithChunks();
+    for (const CheckpointId& id : *present) ASSERT_TRUE((*store)->reader().Manifest(id).ok());
+    survived += found > newest;
+    newest = std::max(newest, found);
+  }
+  EXPECT_GT(survived, 5u) << "most writers must get to write something";
+}
+
+// Copies the store, damages one file of the copy, and reads: right bytes or an error, nothing else.
+TEST_F(CheckpointTest, ATruncatedOrFlippedFileIsNeverSilent) {
+  const std::string whole = directory_ + "/whole/checkpoints", copy = directory_ + "/copy";
+  ASSERT_TRUE(PrepareStore(directory_ + "/whole").ok());
+  {
+    auto store = CheckpointStore::Open(whole);
+    Gathering gathering = MakeGathering(store->get());
+    gathering.SetEpoch(Record(1));
+    ASSERT_TRUE(Save(&gathering, 1, 1, 150'000).ok());
+    ASSERT_TRUE(Save(&gathering, 1, 2, 150'000).ok());
+  }
+  Random random(3);
+  int detected = 0, fell_back = 0, harmless = 0;
+  for (int i = 0; i < 120; ++i) {
+    fs::remove_all(copy);
+    fs::copy(whole, copy, fs::copy_options::recursive);
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(copy)) {
+      const std::string name = entry.path().filename();
+      if (entry.is_regular_file() && entry.file_size() > 0 && name.rfind("LOG", 0) != 0) {
+        files.push_back(entry.path());
+      }
+    }
+    std::sort(files.begin(), files.end());
+    const fs::path victim = files[static_cast<size_t>(i) % files.size()];
+    const uint64_t at = random.Below(fs::file_size(victim));
+    if (i % 2 == 0) {
+      fs::resize_file(victim, at);
+    } else {
+      std::fstream file(victim, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(static_cast<std::streamoff>(at));
+      const char byte = static_cast<char>(file.get() ^ (1 << random.Below(8)));
+      file.seekp(static_cast<std::streamoff>(at));
+      file.put(byte);
+    }
+    auto store = CheckpointStore::Open(copy);
+    if (!store.ok()) {
+      ++detected;
+      continue;
+    }
+    auto base = (*store)->NewestGood(0);
+    if (!base.ok()) {
+      ++detected;
+      continue;
+    }
+    if (!base->has_value()) {
+      FAIL() << victim << " at " << at << ": both checkpoints vanished without an error";
+    }
+    auto loaded = Load(**store, (*base)->step);
+    ASSERT_TRUE(loaded.ok()) << victim << " at " << at << ": " << loaded.status();
+    ASSERT_EQ(*loaded, StateAt((*base)->step, 150'000)) << victim << " at " << at;
+    (*base)->step == 2 ? ++harmless : ++fell_back;
+  }
+  std::printf("%d refused to open, %d fell back to the one before, %d without effect\n", detected,
+              fell_back, harmless);
+  EXPECT_GT(detected + fell_back, 10);
+}
+
+TEST_F(CheckpointTest, AFullDiskFailsThatCheckpointOnly) {
+  const std::string disk = directory_ + "/disk";
+  fs::create_directory(disk);
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=12m") != 0) GTEST_SKIP() << "needs root";
+  {
+    auto store = CheckpointStore::Open(disk + "/checkpoints");
+    ASSERT_TRUE(store.ok()) << store.status();
+    Gathering gathering = MakeGathering(store->get());
+    gathering.SetEpoch(Record(1));
+    EXPECT_TRUE(Save(&gathering, 1, 1, 1'000'000).ok());
+    const Status full = Save(&gathering, 1, 2, 30'000'000);
+    EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
+    EXPECT_EQ(*Load(**store, 1), StateAt(1, 1'000'000)) << "the one before stays";
+    EXPECT_TRUE(Save(&gathering, 1, 3, 1'000'000).ok()) << "and the next one works";
+    EXPECT_EQ(*Load(**store, 3), StateAt(3, 1'000'000));
+  }
+  EXPECT_EQ(umount(disk.c_str()), 0);
+}
+
+TEST_F(CheckpointTest, TheEpochIsKeptAndNeverDecreases) {
+  {
+    auto store = OpenCoordStore(directory_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ((*store)->Load()->epoch(), 0u);
+    EXPECT_TRUE((*store)->Save(Record(4)).ok());
+    EXPECT_FALSE((*store)->Save(Record(4)).ok());
+    EXPECT_FALSE((*store)->Save(Record(3)).ok());
+  }
+  auto store = OpenCoordStore(directory_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->Load()->epoch(), 4u);
+  EXPECT_EQ((*store)->Load()->members_size(), 2);
+  EXPECT_FALSE((*store)->Save(Record(4)).ok());
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,454 @@
+// A whole server over loopback gRPC: what a worker sees, from join to leave, with its own reducer.
+#include "server/server.h"
+
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <future>
+
+#include "base/digest.h"
+#include "base/loop.h"
+#include "base/random.h"
+#include "plan/wire.h"
+#include "ringwood/v1/control.grpc.pb.h"
+#include "ringwood/v1/store.grpc.pb.h"
+#include "server/checkpoint_list.h"
+#include "transport/ucx/fabric.h"
+
+namespace ringwood {
+namespace {
+
+class Directory {
+ public:
+  Directory() {
+    std::string pattern = testing::TempDir() + "/ringwood-server-XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// One worker process, as far as the server can tell.
+class Worker {
+ public:
+  Worker(int port, uint32_t rank, uint32_t world, bool resume = false) {
+    auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(port),
+                                       grpc::InsecureChannelCredentials());
+    control_ = v1::Coordinator::NewStub(channel);
+    store_ = v1::Store::NewStub(channel);
+    join_.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
+    join_.set_role(v1::ROLE_WORKER);
+    join_.set_rank(rank);
+    join_.set_world(world);
+    join_.set_host("test");
+    join_.set_incarnation(Unpredictable() | 1);
+    join_.set_resume(resume);
+    auto fabric = MakeUcxFabric(&loop_, UcxOptions());
+    EXPECT_TRUE(fabric.ok()) << fabric.status();
+    fabric_ = *std::move(fabric);
+    join_.set_fabric_address(fabric_->Address());
+  }
+  ~Worker() {
+    StopAttending();
+    EXPECT_TRUE(loop_.Call([this] { return fabric_.reset(), OkStatus(); }, Seconds(10)).ok());
+  }
+
+  v1::JoinRequest& request() { return join_; }
+  grpc::Status Join() {
+    grpc::ClientContext context;
+    Limit(&context);
+    return control_->Join(&context, join_, &joined);
+  }
+  void Attend() {
+    attending_ = std::make_unique<grpc::ClientContext>();
+    stream_ = control_->Attend(attending_.get());
+    Beat();
+  }
+  void Beat() {
+    v1::Beat beat;
+    beat.set_epoch(joined.epoch());
+    beat.set_node(joined.node());
+    beat.set_incarnation(join_.incarnation());
+    stream_->Write(beat);
+  }
+  bool Read(v1::Notice* notice) { return stream_->Read(notice); }
+  void StopAttending() {
+    if (stream_ == nullptr) return;
+    attending_->TryCancel();
+    stream_->Finish();
+    stream_.reset();
+  }
+  grpc::Status Agree(v1::AgreeResponse* response) {
+    v1::AgreeRequest request;
+    request.set_epoch(joined.epoch());
+    request.set_rank(join_.rank());
+    request.set_incarnation(join_.incarnation());
+    v1::Tensor* tensor = request.add_tensors();
+    tensor->set_name("weight");
+    tensor->set_elements(1000);
+    tensor->set_route("dense");
+    Plan plan;
+    plan.planner = "test";
+    if (join_.rank() == 0) *request.mutable_plan() = ToProto(plan);
+    grpc::ClientContext context;
+    Limit(&context);
+    return control_->Agree(&context, request, response);
+  }
+  grpc::Status Vote(uint64_t round, v1::Commit* commit) {
+    v1::VoteRequest vote;
+    vote.set_epoch(joined.epoch());
+    vote.set_round(round);
+    vote.set_rank(join_.rank());
+    vote.set_incarnation(join_.incarnation());
+    vote.set_digest(round);
+    vote.set_weight(4);
+    grpc::ClientContext context;
+    Limit(&context);
+    return control_->Vote(&context, vote, commit);
+  }
+  grpc::Status Leave(const std::string& failure = "") {
+    v1::LeaveRequest leave;
+    leave.set_epoch(joined.epoch());
+    leave.set_node(joined.node());
+    leave.set_incarnation(join_.incarnation());
+    leave.set_failed(!failure.empty());
+    leave.set_reason(failure);
+    v1::LeaveResponse response;
+    grpc::ClientContext context;
+    Limit(&context);
+    return control_->Leave(&context, leave, &response);
+  }
+  // This rank's half of the shared weights, and a residual of its own.
+  grpc::Status Save(uint64_t step, const std::string& weights, bool whole = true) {
+    grpc::ClientContext context;
+    Limit(&context);
+    v1::SaveReceipt receipt;
+    auto stream = store_->Save(&context, &receipt);
+    const size_t half = weights.size() / join_.world();
+    const size_t from = half * join_.rank();
+    const size_t to = join_.rank() + 1 == join_.world() ? weights.size() : from + half;
+    stream->Write(Chunk(step, "weights", v1::SCOPE_SHARED, weights.size(), from,
+                        weights.substr(from, to - from)));
+    if (whole) {
+      const std::string own = "residual of " + std::to_string(join_.rank());
+      v1::SaveChunk last = Chunk(step, "residual", v1::SCOPE_OWN, own.size(), 0, own);
+      last.set_last(true);
+      stream->Write(last);
+    }
+    stream->WritesDone();
+    return stream->Finish();
+  }
+  v1::AwaitResponse Await(uint64_t step, double seconds) {
+    v1::AwaitRequest request;
+    request.set_step(step);
+    request.set_timeout_seconds(seconds);
+    v1::AwaitResponse response;
+    grpc::ClientContext context;
+    Limit(&context);
+    EXPECT_TRUE(store_->Await(&context, request, &response).ok());
+    return response;
+  }
+  grpc::Status Load(uint64_t step, const std::string& item, v1::Scope scope, std::string* out) {
+    v1::LoadRequest request;
+    request.set_step(step);
+    request.set_rank(join_.rank());
+    request.set_item(item);
+    request.set_scope(scope);
+    grpc::ClientContext context;
+    Limit(&context);
+    auto stream = store_->Load(&context, request);
+    for (v1::LoadChunk chunk; stream->Read(&chunk);) {
+      EXPECT_EQ(chunk.offset(), out->size());
+      EXPECT_EQ(chunk.checksum(), Digest(std::as_bytes(std::span(chunk.data()))));
+      *out += chunk.data();
+    }
+    return stream->Finish();
+  }
+  v1::StatusResponse Status() {
+    v1::StatusResponse response;
+    grpc::ClientContext context;
+    Limit(&context);
+    EXPECT_TRUE(control_->Status(&context, {}, &response).ok());
+    return response;
+  }
+
+  v1::JoinResponse joined;
+
+ private:
+  static void Limit(grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  }
+  v1::SaveChunk Chunk(uint64_t step, const std::string& item, v1::Scope scope, uint64_t bytes,
+                      uint64_t offset, const std::string& data) const {
+    v1::SaveChunk chunk;
+    chunk.set_epoch(joined.epoch());
+    chunk.set_step(step);
+    chunk.set_rank(join_.rank());
+    chunk.set_world(join_.world());
+    chunk.set_incarnation(join_.incarnation());
+    chunk.set_item(item);
+    chunk.set_scope(scope);
+    chunk.set_item_bytes(bytes);
+    chunk.set_offset(offset);
+    chunk.set_data(data);
+    chunk.set_checksum(Digest(std::as_bytes(std::span(data))));
+    return chunk;
+  }
+
+  v1::JoinRequest join_;
+  std::unique_ptr<v1::Coordinator::Stub> control_;
+  std::unique_ptr<v1::Store::Stub> store_;
+  std::unique_ptr<Fabric> fabric_;  // an address that the server's reducer can read; never used
+  Loop loop_{"worker"};
+  std::unique_ptr<grpc::ClientContext> attending_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::Beat, v1::Notice>> stream_;
+};
+
+ServerOptions Embedded(const std::string& store = "") {
+  ServerOptions options;
+  options.insecure = true;
+  options.store = store;
+  return options;
+}
+
+// Both workers' calls at once; each blocks until the other's came.
+template <typename Call>
+std::pair<grpc::Status, grpc::Status> Both(Worker& a, Worker& b, Call call) {
+  auto other = std::async(std::launch::async, [&] { return call(b); });
+  grpc::Status mine = call(a);
+  return {mine, other.get()};
+}
+
+void JoinBoth(Worker& a, Worker& b) {
+  auto [first, second] = Both(a, b, [](Worker& worker) { return worker.Join(); });
+  ASSERT_TRUE(first.ok()) << first.error_message();
+  ASSERT_TRUE(second.ok()) << second.error_message();
+  a.Attend();
+  b.Attend();
+}
+
+void ExpectCommit(Worker& a, Worker& b, uint64_t round) {
+  auto [first, second] = Both(a, b, [&](Worker& worker) {
+    v1::Commit commit;
+    grpc::Status voted = worker.Vote(round, &commit);
+    EXPECT_EQ(commit.round(), round);
+    EXPECT_EQ(commit.total_weight(), 8);
+    return voted;
+  });
+  EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
+}
+
+void AgreeBoth(Worker& a, Worker& b) {
+  auto [first, second] = Both(a, b, [](Worker& worker) {
+    v1::AgreeResponse response;
+    return worker.Agree(&response);
+  });
+  EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
+}
+
+TEST(Server, RunsTwoJobsOneAfterTheOther) {
+  auto server = Server::Start(Embedded());
+  ASSERT_TRUE(server.ok()) << server.status();
+  uint64_t job = 0;
+  for (int run = 0; run < 2; ++run) {
+    Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+    JoinBoth(a, b);
+    EXPECT_EQ(a.joined.members_size(), 3) << "two workers and the server's own reducer";
+    EXPECT_FALSE(a.joined.members(2).fabric_address().empty());
+    EXPECT_EQ(a.joined.epoch(), static_cast<uint64_t>(run + 1));
+    EXPECT_NE(a.joined.job(), job);
+    job = a.joined.job();
+    AgreeBoth(a, b);
+    for (uint64_t round = 1; round <= 5; ++round) ExpectCommit(a, b, round);
+    EXPECT_EQ(a.Status().step(), 5u);
+    EXPECT_TRUE(a.Leave().ok());
+    EXPECT_TRUE(b.Leave().ok());
+  }
+  (*server)->Stop();
+  EXPECT_TRUE((*server)->Wait(Seconds(1)).ok());
+}
+
+TEST(Server, TellsEveryoneWhoDied) {
+  auto server = Server::Start(Embedded());
+  ASSERT_TRUE(server.ok()) << server.status();
+  Worker a((*server)->port(), 0, 2);
+  auto b = std::make_unique<Worker>((*server)->port(), 1, 2);
+  JoinBoth(a, *b);
+  AgreeBoth(a, *b);
+  b.reset();  // its heartbeat stream breaks
+  v1::Notice notice;
+  ASSERT_TRUE(a.Read(&notice));
+  EXPECT_EQ(notice.failure().who(), "rank 1 (host test)");
+  EXPECT_EQ(notice.failure().step(), 1u);
+  v1::Commit commit;
+  const grpc::Status voted = a.Vote(1, &commit);
+  EXPECT_EQ(voted.error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_NE(voted.error_message().find("rank 1 (host test)"), std::string::npos);
+}
+
+TEST(Server, NoticesASilentMemberWithinTheFailureTimeout) {
+  ServerOptions options = Embedded();
+  options.failure_timeout_seconds = 1;
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+  JoinBoth(a, b);
+  auto beats = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 15; ++i, usleep(200'000)) a.Beat();
+  });
+  v1::Notice notice;
+  ASSERT_TRUE(a.Read(&notice));
+  EXPECT_EQ(notice.failure().who(), "rank 1 (host test)");
+  EXPECT_NE(notice.failure().reason().find("silent"), std::string::npos);
+}
+
+TEST(Server, ResumesFromTheNewestCompleteCheckpoint) {
+  Directory directory;
+  const std::string weights(300'000, 'w');
+  uint64_t job = 0;
+  {
+    auto server = Server::Start(Embedded(directory.path()));
+    ASSERT_TRUE(server.ok()) << server.status();
+    Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+    JoinBoth(a, b);
+    job = a.joined.job();
+    for (uint64_t step : {10, 20, 30}) {
+      const std::string now = weights + std::to_string(step);
+      auto [first, second] = Both(a, b, [&](Worker& w) { return w.Save(step, now); });
+      EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
+      EXPECT_TRUE(a.Await(step, 10).complete());
+    }
+    // Step 40 stays half: one rank's stripe breaks off.
+    EXPECT_TRUE(a.Save(40, weights).ok());
+    EXPECT_FALSE(a.Await(40, 0.1).complete());
+    EXPECT_FALSE(b.Save(40, weights, false).ok());
+    EXPECT_NE(a.Await(40, 10).reason().find("rank 1"), std::string::npos);
+  }
+  auto server = Server::Start(Embedded(directory.path()));
+  ASSERT_TRUE(server.ok()) << server.status();
+  Worker a((*server)->port(), 0, 2, true), b((*server)->port(), 1, 2, true);
+  JoinBoth(a, b);
+  EXPECT_EQ(a.joined.base_step(), 30u);
+  EXPECT_TRUE(a.joined.has_checkpoint());
+  EXPECT_EQ(a.joined.epoch(), 2u);
+  EXPECT_EQ(a.joined.job(), job);
+  std::string loaded, own;
+  EXPECT_TRUE(b.Load(30, "weights", v1::SCOPE_SHARED, &loaded).ok());
+  EXPECT_EQ(loaded, weights + "30");
+  EXPECT_TRUE(b.Load(30, "residual", v1::SCOPE_OWN, &own).ok());
+  EXPECT_EQ(own, "residual of 1");
+  EXPECT_EQ(b.Load(30, "velocity", v1::SCOPE_OWN, &own).error_code(), grpc::StatusCode::NOT_FOUND);
+  // The list opens beside the running server: the two newest were kept.
+  auto list = ListCheckpoints(directory.path());
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_EQ(list->size(), 2u);
+  EXPECT_EQ((*list)[0].step, 30u);
+  EXPECT_TRUE((*list)[0].complete);
+  EXPECT_EQ((*list)[1].step, 20u);
+  EXPECT_TRUE(VerifyCheckpoint(directory.path(), 20).ok());
+}
+
+TEST(Server, LoadsSharedItemsIntoAnotherWorldAndRefusesOwnOnes) {
+  Directory directory;
+  {
+    auto server = Server::Start(Embedded(directory.path()));
+    ASSERT_TRUE(server.ok()) << server.status();
+    Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+    JoinBoth(a, b);
+    Both(a, b, [&](Worker& worker) { return worker.Save(7, "the weights"); });
+    ASSERT_TRUE(a.Await(7, 10).complete());
+  }
+  auto server = Server::Start(Embedded(directory.path()));
+  Worker alone((*server)->port(), 0, 1, true);
+  ASSERT_TRUE(alone.Join().ok());
+  EXPECT_EQ(alone.joined.base_step(), 7u);
+  std::string loaded, own;
+  EXPECT_TRUE(alone.Load(7, "weights", v1::SCOPE_SHARED, &loaded).ok());
+  EXPECT_EQ(loaded, "the weights");
+  const grpc::Status refused = alone.Load(7, "residual", v1::SCOPE_OWN, &own);
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_NE(refused.error_message().find("resume with 2 workers"), std::string::npos);
+}
+
+TEST(Server, StopsInTimeWithCallsHeldAndStreamsOpen) {
+  auto server = Server::Start(Embedded());
+  ASSERT_TRUE(server.ok()) << server.status();
+  Worker a((*server)->port(), 0, 2);
+  auto held = std::async(std::launch::async, [&] { return a.Join(); });
+  usleep(200'000);
+  const TimePoint start = Now();
+  (*server)->Stop();
+  EXPECT_LT(ToSeconds(Now() - start), 10);
+  EXPECT_EQ(held.get().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST(Server, RefusesWhatItCannotServeSafely) {
+  ServerOptions options;
+  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kPermissionDenied);
+  options.insecure = true;
+  options.listen = "0.0.0.0:0";
+  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kPermissionDenied);
+  options.trusted_fabric = true;
+  options.network_interface = "lo";
+  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kPermissionDenied);
+  options.listen = "nonsense";
+  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kInvalidArgument);
+  auto first = Server::Start(Embedded());
+  options = Embedded();
+  options.listen = "127.0.0.1:" + std::to_string((*first)->port());
+  const Status in_use = Server::Start(options).status();
+  EXPECT_EQ(in_use.code(), StatusCode::kFailedPrecondition);
+  EXPECT_NE(Message(in_use).find("in use"), std::string::npos) << in_use;
+}
+
+TEST(Server, RefusesAStoreThatIsLockedOrOfAnotherVersionOrNoStore) {
+  Directory directory;
+  {
+    auto first = Server::Start(Embedded(directory.path()));
+    ASSERT_TRUE(first.ok()) << first.status();
+    const Status locked = Server::Start(Embedded(directory.path())).status();
+    EXPECT_EQ(locked.code(), StatusCode::kFailedPrecondition);
+    EXPECT_NE(Message(locked).find("in use by another process"), std::string::npos) << locked;
+  }
+  std::filesystem::resize_file(directory.path() + "/FORMAT", 3);
+  const Status version = Server::Start(Embedded(directory.path())).status();
+  EXPECT_NE(Message(version).find("of another version"), std::string::npos) << version;
+  std::filesystem::remove(directory.path() + "/FORMAT");
+  const Status stranger = Server::Start(Embedded(directory.path())).status();
+  EXPECT_NE(Message(stranger).find("not a Ringwood store"), std::string::npos) << stranger;
+}
+
+TEST(Server, LivesThroughGarbageOnItsPort) {
+  auto server = Server::Start(Embedded());
+  ASSERT_TRUE(server.ok()) << server.status();
+  Random random(1);
+  for (int i = 0; i < 300; ++i) {
+    const int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_port = htons(static_cast<uint16_t>((*server)->port()));
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(stranger, reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+    std::string garbage = i % 2 ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" : "";
+    for (uint64_t bytes = random.Below(3000); bytes > 0; --bytes) {
+      garbage.push_back(static_cast<char>(random.Next()));
+    }
+    (void)send(stranger, garbage.data(), garbage.size(), MSG_NOSIGNAL);
+    close(stranger);
+  }
+  Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+  JoinBoth(a, b);
+  AgreeBoth(a, b);
+  ExpectCommit(a, b, 1);
+}
+
+}  // namespace
+}  // namespace ringwood
