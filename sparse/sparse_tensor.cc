@@ -22,7 +22,10 @@ void SparseTensor::set_k(uint64_t k) {
 
 uint64_t SparseTensor::Accumulate(std::span<const float> gradient, float weight) {
   RW_CHECK(gradient.size() == elements_);
-  const uint32_t guess = std::max(KeyOf(guess_ * FromKey(last_key_)), 1u);
+  const bool by_chunk = options_.chunk_elements != 0;
+  // By chunk, the first pass only updates: no finite value reaches the floor.
+  const uint32_t guess =
+      by_chunk ? kFirstNonFiniteKey : std::max(KeyOf(guess_ * FromKey(last_key_)), 1u);
   topk_.Restart(guess);
   const int shadow = 1 - present_;
   ringwood::Accumulate({.elements = elements_,
@@ -35,6 +38,12 @@ uint64_t SparseTensor::Accumulate(std::span<const float> gradient, float weight)
                         .decay = options_.decay,
                         .factor = options_.momentum},
                        &topk_);
+  pending_ = true;
+  if (by_chunk) {
+    const uint64_t nonfinite = topk_.nonfinite();
+    SelectByChunk();
+    return nonfinite;
+  }
   const bool missed = topk_.size() < topk_.k() && guess > 1;
   Tune(topk_.size(), missed);
   if (missed) {  // once more over the shadow, from the start
@@ -43,8 +52,28 @@ uint64_t SparseTensor::Accumulate(std::span<const float> gradient, float weight)
   }
   const uint64_t nonfinite = topk_.nonfinite();
   last_key_ = topk_.Take(&picks_);
-  pending_ = true;
   return nonfinite;
+}
+
+void SparseTensor::SelectByChunk() {
+  const std::span<const float> shadow = residual_[1 - present_].span();
+  const uint64_t size = options_.chunk_elements;
+  const uint64_t chunks = (elements_ + size - 1) / size;
+  picks_.clear();
+  Entries kept;
+  for (uint64_t chunk = 0; chunk < chunks; ++chunk) {
+    const uint64_t begin = chunk * size;
+    const std::span<const float> part = shadow.subspan(begin, std::min(size, elements_ - begin));
+    const uint64_t share = k() * (chunk + 1) / chunks - k() * chunk / chunks;
+    if (share == 0) continue;
+    TopK topk(part.size(), share);
+    topk.Restart(1);
+    Scan(part, &topk);
+    topk.Take(&kept);
+    for (size_t j = 0; j < kept.size(); ++j) {
+      picks_.push_back(static_cast<uint32_t>(begin + kept.index[j]), kept.value[j]);
+    }
+  }
 }
 
 // Error feedback piles values up just below the threshold, so how many candidates a share of it

@@ -21,6 +21,9 @@ struct SparseOptions {
   uint64_t k = 1;      // entries selected at most; 1..elements
   float momentum = 0;  // momentum correction (DGC, Lin et al. 2018): 0 = off
   float decay = 1;     // β of e ← β·e + x
+  // Scope of the selection. 0: the whole tensor. Otherwise each chunk of so many elements gives its
+  // share of k (shares differ by at most one and add up to k), so there is no global threshold.
+  uint64_t chunk_elements = 0;
 };
 
 // Touched on one thread at a time.
@@ -59,6 +62,7 @@ class SparseTensor {
   std::span<float> mutable_momentum() { return momentum_[present_].span(); }  // empty when off
 
  private:
+  void SelectByChunk();  // over the shadow
   void Tune(uint64_t candidates, bool missed);
 
   const uint64_t elements_;

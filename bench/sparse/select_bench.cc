@@ -56,7 +56,7 @@ void Measure(uint64_t elements, int pairs, double density, float momentum) {
   Fill(1, &gradients[0]);
   Fill(2, &gradients[1]);
   Buffer<float> plain(elements), velocity(elements);
-  SparseTensor tensor(elements, {k, momentum, 1});
+  SparseTensor tensor(elements, {k, momentum, 1, 0});
   const std::vector<uint8_t> counted(k, 1);
   std::vector<double> floor, ours, commit, ratio, sort;
   for (int pair = -20; pair < pairs; ++pair) {  // the first ones warm the threshold up

@@ -177,6 +177,14 @@ TEST(Mass, HoldsToTheBitWithValuesThatRoundBecauseTheWorkerKeepsTheError) {
   }
 }
 
+TEST(Mass, HoldsWhenEachChunkIsSelectedByItself) {
+  Job job{{6, 3, 2}};
+  job.elements = 1000;
+  job.options = {37, 0, 1, 64};
+  Cluster cluster(job);
+  for (uint64_t round = 1; round <= 3; ++round) cluster.Step(round);
+}
+
 TEST(Mass, HoldsWhenTheResidualDecays) {
   Job job{{6, 2, 8}};
   job.options = {5, 0,

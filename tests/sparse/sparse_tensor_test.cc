@@ -45,7 +45,7 @@ TEST(SparseTensor, EqualsThePlainRulesToTheBitOverManySteps) {
   for (float momentum : {0.0f, 0.9f}) {
     for (float decay : {1.0f, 0.95f}) {
       for (uint64_t elements : {1, 64, 1000, 30011}) {
-        const SparseOptions options{elements / 50 + 1, momentum, decay};
+        const SparseOptions options{elements / 50 + 1, momentum, decay, 0};
         SparseTensor tensor(elements, options);
         PlainTensor plain{std::vector<float>(elements), std::vector<float>(elements), {}};
         for (uint64_t step = 0; step < 6; ++step) {
@@ -67,7 +67,7 @@ TEST(SparseTensor, EqualsThePlainRulesToTheBitOverManySteps) {
 }
 
 TEST(SparseTensor, AbortRestoresResidualAndMomentumToTheBit) {
-  SparseTensor tensor(5000, {50, 0.9f, 1});
+  SparseTensor tensor(5000, {50, 0.9f, 1, 0});
   auto gradient = MakeGradient(Pattern::kRandom, 5000, 0, 1);
   for (float& g : gradient) g *= 0.1f;
   tensor.Accumulate(gradient, 1);
@@ -88,7 +88,7 @@ TEST(SparseTensor, AbortRestoresResidualAndMomentumToTheBit) {
 }
 
 TEST(SparseTensor, WhatARoundingCodeDidNotSendStaysInTheResidual) {
-  SparseTensor tensor(4, {2, 0, 1});
+  SparseTensor tensor(4, {2, 0, 1, 0});
   tensor.Accumulate(std::vector<float>{5.25f, 1, -3.125f, 0}, 1);
   tensor.SetSent(std::vector<float>{5, -3});
   tensor.Commit(std::vector<uint8_t>{1, 1});
@@ -96,7 +96,7 @@ TEST(SparseTensor, WhatARoundingCodeDidNotSendStaysInTheResidual) {
 }
 
 TEST(SparseTensor, ReportsNonFiniteValuesAndKeepsThemOutOfThePicks) {
-  SparseTensor tensor(6, {6, 0, 1});
+  SparseTensor tensor(6, {6, 0, 1, 0});
   const float inf = std::numeric_limits<float>::infinity();
   EXPECT_EQ(tensor.Accumulate(std::vector<float>{1, inf, -inf, std::nanf(""), 2, 0}, 1), 3u);
   EXPECT_EQ(tensor.picks().index, (std::vector<uint32_t>{0, 4}));
@@ -106,7 +106,7 @@ TEST(SparseTensor, ReportsNonFiniteValuesAndKeepsThemOutOfThePicks) {
 }
 
 TEST(SparseTensor, NonFiniteValuesAreCountedOnceWhenTheGuessWasTooHigh) {
-  SparseTensor tensor(20000, {100, 0, 1});
+  SparseTensor tensor(20000, {100, 0, 1, 0});
   auto gradient = MakeGradient(Pattern::kRandom, 20000, 0, 9);
   tensor.Accumulate(gradient, 1);
   tensor.Abort();
@@ -116,8 +116,27 @@ TEST(SparseTensor, NonFiniteValuesAreCountedOnceWhenTheGuessWasTooHigh) {
   EXPECT_EQ(tensor.picks(), SelectPlain(gradient, 100));
 }
 
+TEST(SparseTensor, ByChunkEachChunkGivesTheLargestOfItsShare) {
+  const uint64_t elements = 10000, size = 4096, k = 100;  // shares 33, 33, 34
+  SparseTensor tensor(elements, {k, 0, 1, size});
+  auto gradient = MakeGradient(Pattern::kRandom, elements, 0, 5);
+  gradient[9999] = std::nanf("");
+  EXPECT_EQ(tensor.Accumulate(gradient, 1), 1u);
+  Entries expected;
+  const uint64_t shares[] = {33, 33, 34};
+  for (uint64_t chunk = 0; chunk < 3; ++chunk) {
+    const auto part = std::span<const float>(gradient).subspan(
+        chunk * size, std::min(size, elements - chunk * size));
+    const Entries picks = SelectPlain(part, shares[chunk]);
+    for (size_t j = 0; j < picks.size(); ++j) {
+      expected.push_back(chunk * size + picks.index[j], picks.value[j]);
+    }
+  }
+  EXPECT_EQ(tensor.picks(), expected);
+}
+
 TEST(SparseTensor, AnotherDensityTakesEffectAtTheNextStep) {
-  SparseTensor tensor(3000, {30, 0, 1});
+  SparseTensor tensor(3000, {30, 0, 1, 0});
   const auto gradient = MakeGradient(Pattern::kRandom, 3000, 0, 2);
   tensor.Accumulate(gradient, 1);
   tensor.Abort();
@@ -127,7 +146,7 @@ TEST(SparseTensor, AnotherDensityTakesEffectAtTheNextStep) {
 }
 
 TEST(SparseTensor, ResidualNormIsTheSumOfSquares) {
-  SparseTensor tensor(3, {1, 0, 1});
+  SparseTensor tensor(3, {1, 0, 1, 0});
   tensor.Accumulate(std::vector<float>{3, -4, 12}, 1);
   tensor.Commit(std::vector<uint8_t>{1});
   EXPECT_EQ(tensor.ResidualSquaredNorm(), 25);

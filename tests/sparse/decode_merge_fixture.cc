@@ -1,0 +1,71 @@
+// The fuzz target of what a reducer does with bytes from the network: decode, merge, cut, answer,
+// each against its plain reference. libFuzzer runs it (docs/sparse.md says how);
+// decode_merge_test.cc runs it over the corpus and its mutations in every test run.
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "sparse/codec.h"
+#include "sparse/key.h"
+#include "sparse/merge.h"
+#include "sparse/select.h"
+
+namespace ringwood {
+namespace {
+
+bool SameBits(const Entries& a, const Entries& b) {
+  if (a.index != b.index) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const bool both_nan = a.value[i] != a.value[i] && b.value[i] != b.value[i];
+    if (!both_nan && std::bit_cast<uint32_t>(a.value[i]) != std::bit_cast<uint32_t>(b.value[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Byte 0: the codec; byte 1: the group's size; byte 2: where the first child's bytes end.
+void DecodeAndMerge(std::span<const std::byte> input) {
+  if (input.size() < 3) return;
+  const Codec codec{input[0] < std::byte{128} ? IndexCode::kBlock16 : IndexCode::kRice,
+                    static_cast<ValueCode>(1 + static_cast<int>(input[0]) % 4)};
+  const uint64_t elements = 1 + static_cast<uint64_t>(input[1]) * 700;  // up to three blocks
+  const uint64_t most = std::min<uint64_t>(elements, 200);
+  const std::span<const std::byte> wire = input.subspan(3);
+  const size_t cut = std::min<size_t>(static_cast<size_t>(input[2]) * 4, wire.size());
+  std::vector<Entries> children(2);
+  const Status first = Decode(codec, elements, most, wire.first(cut), &children[0]);
+  const Status second = Decode(codec, elements, most, wire.subspan(cut), &children[1]);
+  if (!first.ok()) children[0].clear();
+  if (!second.ok()) children[1].clear();
+  for (const Entries& child : children) {
+    RW_CHECK(child.size() <= most && child.index.size() == child.value.size());
+    std::vector<std::byte> again;
+    Encode(codec.Exact(), elements, child, &again);
+    RW_CHECK(again.size() <= MaxWireBytes(codec.Exact(), elements, child.size()));
+    Entries back;
+    RW_CHECK(Decode(codec.Exact(), elements, most, again, &back).ok() && SameBits(back, child));
+  }
+  Entries sum = MergeSum(children, elements);
+  RW_CHECK(SameBits(sum, MergeSumPlain(children)));
+  const uint64_t k = most / 4;
+  const size_t size = sum.size();
+  KeepLargest(k, &sum);
+  RW_CHECK(sum.size() == std::min<uint64_t>(k, size));
+  for (const Entries& child : children) {
+    const std::vector<uint8_t> counted = CountedOf(child.index, sum.index);
+    std::vector<std::byte> bits;
+    PackCounted(counted, &bits);
+    RW_CHECK(UnpackCounted(bits, child.size()) == counted);
+  }
+}
+
+}  // namespace
+}  // namespace ringwood
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  ringwood::DecodeAndMerge(std::as_bytes(std::span(data, size)));
+  return 0;
+}
