@@ -8,6 +8,7 @@
 #include "base/digest.h"
 #include "dense/broadcast.h"
 #include "dense/chunks.h"
+#include "dense/doubling.h"
 #include "dense/ring.h"
 
 namespace ringwood {
@@ -66,10 +67,17 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
   const size_t chunk_bytes =
       request.chunk_bytes != 0 ? request.chunk_bytes : kMessageBytes * request.world;
   ChunksRequest chunks;
-  chunks.chunk_elements = std::max<size_t>(1, chunk_bytes / size);
-  chunks.slots = request.world;
+  const bool doubling =
+      request.chunk_bytes == 0 &&
+      ChooseSchedule(request.input.size(), request.world, request.cost).strategy ==
+          Strategy::kRecursiveDoubling;
+  chunks.chunk_elements =
+      doubling ? request.input.size() / size : std::max<size_t>(1, chunk_bytes / size);
+  chunks.slots = doubling ? 1 : request.world;
   chunks.run.transport = transport;
-  chunks.run.schedule = RingAllReduce(request.rank, request.world);
+  chunks.run.schedule = doubling ? RecursiveDoubling(request.rank, request.world)
+                                 : RingAllReduce(request.rank, request.world);
+  chunks.run.self = request.rank;
   chunks.run.name = {request.lane, request.round, request.group, 0, 0};
   chunks.run.type = request.type;
   chunks.run.op = request.op;
@@ -97,6 +105,7 @@ void StartBroadcast(Transport* transport, const BroadcastRequest& request,
   chunks.run.schedule = request.data.size() <= kMessageBytes
                             ? BroadcastTree(request.rank, request.world, request.root)
                             : BroadcastChain(request.rank, request.world, request.root);
+  chunks.run.self = request.rank;
   chunks.run.name = {request.lane, request.round, request.group, 0, 0};
   chunks.run.type = DataType::kUInt8;
   chunks.run.input = request.data;

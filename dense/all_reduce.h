@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "dense/choose.h"
 #include "dense/reduce.h"
 #include "transport/transport.h"
 
@@ -24,7 +25,8 @@ struct AllReduceRequest {
   std::string wire = "fp32";  // "fp32": elements travel as they are
   std::span<const std::byte> input;
   std::span<std::byte> output;  // as long; the input's memory only for Lane::kImmediate
-  size_t chunk_bytes = 0;       // 0 = chosen here; the same on all ranks
+  size_t chunk_bytes = 0;       // of a ring's chunks; 0 = schedule and chunks chosen from `cost`
+  HopCost cost = {};            // the same on all ranks
 };
 
 struct AllReduceResult {
@@ -32,10 +34,10 @@ struct AllReduceResult {
   uint64_t sent_bytes = 0;  // payload this rank sent
 };
 
-// On the transport's thread. The output has the same bits on all ranks; dense/ring.h documents the
-// order of additions. Input and output stay valid until `done`; after an error, until the transport
-// is closed. `done` may run inside the call when there is nothing to send (world 1, no elements,
-// invalid request).
+// On the transport's thread. The output has the same bits on all ranks; dense/ring.h and
+// dense/doubling.h document the order of additions. Input and output stay valid until `done`; after
+// an error, until the transport is closed. `done` may run inside the call when there is nothing to
+// send (world 1, no elements, invalid request).
 void StartAllReduce(Transport* transport, const AllReduceRequest& request,
                     std::function<void(StatusOr<AllReduceResult>)> done);
 

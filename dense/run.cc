@@ -105,8 +105,10 @@ class Run : public std::enable_shared_from_this<Run> {
     if (taking_.op == Op::kReceiveReduce) {
       const void* mine = slot.written ? static_cast<const void*>(output)
                                       : static_cast<const void*>(Input(taking_.slot).data());
-      Reduce(request_.type, request_.op, mine, direct_ ? output : scratch_.data(), output,
-             Elements(taking_.slot));
+      const void* theirs = direct_ ? output : scratch_.data();
+      // Both sides of an exchange take the operands in the same order: it shows in NaNs' bits.
+      if (taking_.peer < request_.self) std::swap(mine, theirs);
+      Reduce(request_.type, request_.op, mine, theirs, output, Elements(taking_.slot));
     } else if (!direct_) {
       std::memcpy(output, scratch_.data(), Bytes(taking_.slot));
     }

@@ -19,6 +19,7 @@ namespace ringwood {
 struct RunRequest {
   Transport* transport = nullptr;
   Schedule schedule;
+  int self = 0;      // this node; the lower of two nodes is the left operand of a combination
   MessageName name;  // its slot counts the messages between a pair of nodes from 0
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
