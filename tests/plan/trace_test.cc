@@ -1,0 +1,111 @@
+#include "plan/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "plan/planner.h"
+#include "plan/trace_input.h"
+
+namespace ringwood {
+namespace {
+
+std::string Data(const std::string& file) {
+  return std::string(RINGWOOD_SOURCE_DIR) + "/data/" + file;
+}
+
+uint64_t ElementsOf(const Trace& trace) {
+  uint64_t sum = 0;
+  for (const TraceTensor& tensor : trace.tensors) sum += tensor.elements;
+  return sum;
+}
+
+TEST(Trace, PublicTracesHaveTheirModelsParameters) {
+  EXPECT_EQ(ElementsOf(*ReadTrace(Data("espresso/vgg16.csv"))), 138357544u);
+  EXPECT_EQ(ElementsOf(*ReadTrace(Data("espresso/resnet50.csv"))), 25557032u);
+  EXPECT_EQ(ElementsOf(*ReadTrace(Data("espresso/resnet101.csv"))), 44549160u);
+}
+
+TEST(Trace, TheBCaffeLogIsReadInBackwardOrder) {
+  const auto trace = ReadTrace(Data("bcaffe_googlenet/tmp2comm.csv"));
+  ASSERT_TRUE(trace.ok()) << Message(trace.status());
+  ASSERT_EQ(trace->tensors.size(), 64u);
+  EXPECT_EQ(trace->tensors.back().name, "layer0");
+  EXPECT_EQ(trace->tensors.back().elements, 9408u + 64u);
+  EXPECT_NEAR(trace->tensors.back().measured_seconds, 404e-6, 1e-12);
+  EXPECT_NEAR(trace->tensors.back().ready_seconds, 0.2003293, 1e-6);
+}
+
+TEST(Trace, OurFormatRoundTripsToTheBit) {
+  Trace trace;
+  trace.name = "t";
+  trace.format = "ringwood";
+  trace.forward_seconds = 0.1 / 3;
+  trace.tensors = {{"a", 7, 1e-9 / 3, 0.2 / 7, 1e-3 / 9, 0, 0}, {"b", 1, 0.1, 0, 0, 0, 0}};
+  const auto back = ParseTrace(FormatTrace(trace), "t.csv");
+  ASSERT_TRUE(back.ok()) << Message(back.status());
+  EXPECT_EQ(*back, trace);
+}
+
+struct Bad {
+  const char* what;
+  std::string text;
+  const char* expected;
+};
+
+TEST(Trace, BadFilesAreErrorsWithFileAndLine) {
+  const std::string head = "tensor,numel,ready_time_us\n";
+  const std::vector<Bad> cases = {
+      {"empty", "", "bad.csv:1:"},
+      {"header only", head, "bad.csv:1: the trace has no tensors"},
+      {"no columns", "x,y\n1,2\n", "bad.csv:1: columns are missing"},
+      {"a field short", head + "a,1\n", "bad.csv:2:"},
+      {"negative time", head + "a,1,-1\n", "bad.csv:2: the ready time is negative"},
+      {"falls", head + "a,1,5\nb,1,4\n", "bad.csv:3: the ready time falls"},
+      {"zero elements", head + "a,1,0\nb,0,1\n", "bad.csv:3: column 'numel'"},
+      {"NaN", head + "a,1,nan\n", "bad.csv:2: column 'ready_time_us'"},
+      {"infinite", head + "a,1,inf\n", "bad.csv:2:"},
+      {"text", head + "a,many,0\n", "bad.csv:2:"},
+      {"fraction", head + "a,1.5,0\n", "bad.csv:2:"},
+      {"too large", head + "a,1099511627777,0\n", "bad.csv:2:"},
+      {"overflows", head + "a,99999999999999999999,0\n", "bad.csv:2:"},
+      {"long line", head + std::string(70000, 'a') + ",1,0\n", "bad.csv:2: the line is longer"},
+      {"bias of another layer", "numel_aligned,layer_backward_us,comm_us\n1,2,3\n1,4,3\n",
+       "bad.csv:3: a bias must"},
+      {"forward", "# forward_seconds=-1\nname,elements,ready_seconds\na,1,0\n", "bad.csv:2:"},
+  };
+  for (const Bad& bad : cases) {
+    const auto trace = ParseTrace(bad.text, "bad.csv");
+    EXPECT_EQ(trace.status().code(), StatusCode::kInvalidArgument) << bad.what;
+    EXPECT_EQ(Message(trace.status()).find(bad.expected), 0u)
+        << bad.what << ": " << Message(trace.status());
+  }
+}
+
+TEST(Trace, TooManyRowsAreAnErrorWithTheLine) {
+  std::string text = "tensor,numel,ready_time_us\n";
+  for (uint64_t row = 0; row <= kMaxTraceRows; ++row) text += "a,1,0\n";
+  EXPECT_EQ(Message(ParseTrace(text, "big.csv").status()).find("big.csv:1048578: more than"), 0u);
+}
+
+TEST(Trace, AMissingFileIsNamed) {
+  EXPECT_NE(Message(ReadTrace("/nowhere/x.csv").status()).find("/nowhere/x.csv"),
+            std::string::npos);
+}
+
+TEST(Trace, HugeSizesDoNotOverflow) {
+  std::string text = "name,elements,ready_seconds\n";
+  for (int row = 0; row < 2000; ++row) text += "t,1099511627776,0\n";
+  PlanInput input = InputOf(*ParseTrace(text, "huge.csv"), 0.01);
+  input.world = 4;
+  for (const char* planner : {"exact", "single", "fixed"}) {
+    const auto plan = MakePlan(planner, input);
+    ASSERT_TRUE(plan.ok());
+    EXPECT_NEAR(plan->predicted_seconds, 2000 * 4 * 0x1p40 * 1.5 * 8.37e-9, 1e12);
+    EXPECT_GT(plan->predicted_seconds, 1e8);
+  }
+}
+
+}  // namespace
+}  // namespace ringwood
