@@ -1,0 +1,137 @@
+#include "plan/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/random.h"
+#include "plan/fit.h"
+#include "plan/show.h"
+
+namespace ringwood {
+namespace {
+
+PlanInput SmallStep() {
+  PlanInput input;
+  input.world = 4;
+  input.forward_seconds = 0.02;
+  input.network = {1e-4, 1e-8, 0};
+  input.tensors = {{"fc", 1000000, "auto", 0.01},
+                   {"conv2", 100000, "auto", 0.01},
+                   {"conv1", 5000, "auto", 0.01}};
+  input.ready_seconds = {0.005, 0.015, 0.030};
+  return input;
+}
+
+TEST(Timeline, TheLongestPathIsThePredictedStep) {
+  const PlanInput input = SmallStep();
+  for (const std::string& planner : PlannerNames()) {
+    const Plan plan = *MakePlan(planner, input);
+    const Timeline timeline = *MakeTimeline(input, plan, {});
+    EXPECT_NEAR(timeline.iteration_seconds, plan.predicted_seconds, 1e-9) << planner;
+    EXPECT_FALSE(timeline.critical_path.empty());
+    EXPECT_GE(timeline.exposed_seconds, 0);
+  }
+}
+
+TEST(Timeline, TheCriticalPathNamesWhatExposes) {
+  const PlanInput input = SmallStep();
+  const Timeline timeline = *MakeTimeline(input, *MakePlan("wfbp", input), {0, 0, 0.001});
+  const std::vector<std::string> expected = {"forward conv1", "forward conv2", "forward fc",
+                                             "backward fc",   "ring group 0",  "ring group 1",
+                                             "ring group 2",  "update"};
+  EXPECT_EQ(timeline.critical_path, expected);
+}
+
+TEST(Timeline, ASlowReaderIsTheStep) {
+  const PlanInput input = SmallStep();
+  const Timeline timeline = *MakeTimeline(input, *MakePlan("exact", input), {0.5, 0.1, 0});
+  EXPECT_DOUBLE_EQ(timeline.iteration_seconds, 0.6);
+  EXPECT_EQ(timeline.critical_path.back(), "copy them to the device");
+}
+
+TEST(Timeline, OverlapBoundIsTheThesisFormula) {
+  EXPECT_DOUBLE_EQ(OverlapBound(0.1, 0.2, 0.2), 1 + 1 / (0.5 + 1));
+  EXPECT_DOUBLE_EQ(OverlapBound(0.0, 0.2, 0.1), 1 + 1 / 2.0);
+  EXPECT_DOUBLE_EQ(OverlapBound(0.1, 0.2, 0), 1);
+}
+
+TEST(Show, JsonAndChromeTraceParseAndKeepEveryBit) {
+  PlanInput input = SmallStep();
+  input.tensors[1].name = "odd \"name\" \xff";
+  for (const std::string& planner : PlannerNames()) {
+    const PlannedStep step = *PlanStep(planner, input);
+    const auto json = nlohmann::json::parse(ToJson(step, input));
+    EXPECT_EQ(json["planner"], planner);
+    EXPECT_EQ(json["iteration_seconds"].get<double>(), step.iteration_seconds);
+    EXPECT_EQ(json["end_seconds"].get<double>(), step.end_seconds);
+    ASSERT_EQ(json["groups"].size(), step.plan.groups.size());
+    for (const auto& group : json["groups"]) {
+      for (const char* key : {"first", "last", "bytes", "route", "density", "start_seconds",
+                              "end_seconds", "reason"}) {
+        EXPECT_TRUE(group.contains(key)) << key;
+      }
+    }
+    const Timeline timeline = *MakeTimeline(input, step.plan, {});
+    const auto events = nlohmann::json::parse(ToChromeTrace(timeline, "x"))["traceEvents"];
+    EXPECT_GE(events.size(), timeline.nodes.size());
+    EXPECT_EQ(ToSvg({step}, input, "a < b").find("a < b"), std::string::npos);
+  }
+}
+
+TEST(Cost, ClosedFormsAreTheTable) {
+  const Network n{3, 5, 7};
+  const double m = 11;
+  const auto expect = [&](const Cost& cost, double a, double b) {
+    EXPECT_NEAR(cost.Startup(), a, 1e-12);
+    EXPECT_NEAR(cost.Seconds(m), a + b * m, 1e-9);
+  };
+  expect(RingCost(n, 8), 2 * 7 * 3, 2.0 * 7 / 8 * 5 + 7.0 / 8 * 7);
+  expect(RecursiveDoublingCost(n, 8), 3 * 3, (5 + 7) * 3);
+  expect(HalvingDoublingCost(n, 8), 2 * 3 * 3, 2 * 5 - (2 * 5 + 7) / 8.0 + 7);
+  expect(DoubleBinaryTreeCost(n, 8), 2 * 3 * 3, 5 + 7);
+  expect(RingReduceScatterCost(n, 8), 7 * 3, 7.0 / 8 * (5 + 7));
+  expect(RingAllGatherCost(n, 8), 7 * 3, 7.0 / 8 * 5);
+  expect(BinaryGtopkCost(n, 8), 2 * 3 * 3, 2 * 3 * 5);
+  expect(SparseAllGatherCost(n, 8), 3 * 3, 7 * 5);
+  EXPECT_EQ(RingCost(n, 1).Seconds(100), 0);
+}
+
+TEST(Cost, TablesInterpolateAndRefuseWhatIsNotMonotone) {
+  const Cost cost = *Cost::Table({{0, 1}, {10, 2}, {20, 6}});
+  EXPECT_DOUBLE_EQ(cost.Seconds(5), 1.5);
+  EXPECT_DOUBLE_EQ(cost.Seconds(15), 4);
+  EXPECT_DOUBLE_EQ(cost.Seconds(30), 10);  // the last slope goes on
+  EXPECT_DOUBLE_EQ(cost.Scaled(0.5, 0.1).Seconds(20), 2 + 2);
+  EXPECT_FALSE(Cost::Table({{0, 1}, {10, 0.5}}).ok());
+  EXPECT_FALSE(Cost::Table({{0, 1}, {0, 2}}).ok());
+  EXPECT_FALSE(Cost::Table({{0, 1}}).ok());
+  EXPECT_FALSE(Cost::Table({{0, 1}, {1, std::nan("")}}).ok());
+}
+
+TEST(Cost, TwoMessagesOnOneCardAreSlowedByThePenalty) {
+  EXPECT_DOUBLE_EQ(ContendedSeconds(Cost::Affine(1, 0.01), 100, 2, 0.5), 1 + 1.5);
+  EXPECT_DOUBLE_EQ(ContendedSeconds(Cost::Affine(1, 0.01), 100, 1, 0.5), 2);
+}
+
+TEST(Fit, TheRobustFitSurvivesAThirdOfWildSamples) {
+  Random random(9);
+  std::vector<std::pair<double, double>> samples;
+  for (int i = 0; i < 300; ++i) {
+    const double bytes = static_cast<double>(random.Below(1 << 20));
+    double seconds = 5e-4 + 8e-9 * bytes + 1e-6 * random.Unit();
+    if (i % 10 < 3) seconds += 0.1 * random.Unit();
+    samples.emplace_back(bytes, seconds);
+  }
+  const AffineFit fit = *FitRobust(samples);
+  EXPECT_NEAR(fit.startup_seconds, 5e-4, 2e-4);
+  EXPECT_NEAR(fit.seconds_per_byte, 8e-9, 4e-10);
+  EXPECT_FALSE(FitRobust({{1, 2}, {1, 3}}).ok());
+  const Network network = NetworkFromRing({2 * 7 * 1e-4, 2 * 7 / 8.0 * 8e-9, 0}, 8, 0);
+  EXPECT_NEAR(network.alpha, 1e-4, 1e-12);
+  EXPECT_NEAR(network.beta, 8e-9, 1e-18);
+}
+
+}  // namespace
+}  // namespace ringwood
