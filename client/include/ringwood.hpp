@@ -1,0 +1,142 @@
+// Ringwood for C++ (17 and later): thin, header-only, over ringwood.h. Errors are exceptions of
+// type ringwood::Error with the RINGWOOD_* code; ready() is the one call for other threads.
+//
+//   ringwood::Session session(ringwood::Options::FromEnvironment());
+//   const int id = session.Register("weights", gradient.data(), gradient.size(), "sparse", 0.01);
+//   ...
+//   session.BeginStep(batch_size);
+//   session.Ready(id);
+//   session.FinishStep();  // gradient holds the average
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ringwood.h"
+
+namespace ringwood {
+
+class Error : public std::runtime_error {
+ public:
+  Error(int code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  int code() const { return code_; }
+  // A restart from the newest checkpoint helps (exit code 75); otherwise the input is wrong.
+  bool restart() const { return code_ == RINGWOOD_UNAVAILABLE || code_ == RINGWOOD_ABORTED; }
+
+ private:
+  int code_;
+};
+
+inline void Check(int code) {
+  if (code != RINGWOOD_OK) throw Error(code, ringwood_last_error());
+}
+
+// ringwood_options with its size set; the strings are the caller's and live until Session is made.
+struct Options : ringwood_options {
+  Options() : ringwood_options{} { size = sizeof(ringwood_options); }
+  static Options FromEnvironment() {
+    Options options;
+    Check(ringwood_options_from_environment(&options, sizeof(ringwood_options)));
+    return options;
+  }
+};
+
+class Session {
+ public:
+  explicit Session(const Options& options) { Check(ringwood_open(&options, &handle_)); }
+  // During an exception the other ranks are told that this one failed.
+  ~Session() {
+    if (handle_ == nullptr) return;
+    ringwood_close(handle_,
+                   std::uncaught_exceptions() > 0 ? "an exception ended the rank" : nullptr);
+  }
+  Session(Session&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Session& operator=(Session&&) = delete;
+
+  // Orderly end that reports errors, which a destructor cannot.
+  void Close() { Check(ringwood_close(std::exchange(handle_, nullptr), nullptr)); }
+  void Fail(const std::string& why) {
+    ringwood_close(std::exchange(handle_, nullptr), why.c_str());
+  }
+
+  int rank() const { return ringwood_rank(handle_); }
+  int world() const { return ringwood_world(handle_); }
+  uint64_t epoch() const { return ringwood_epoch(handle_); }
+  uint64_t step() const { return ringwood_step(handle_); }
+  bool resumed() const { return ringwood_resumed(handle_) != 0; }
+
+  // `gradient` stays where it is (or Rebind says otherwise); the id is for Ready.
+  int Register(const std::string& name, float* gradient, uint64_t elements,
+               const std::string& route = "auto", double density = 0.01) {
+    ringwood_tensor tensor{};
+    tensor.size = sizeof tensor;
+    tensor.name = name.c_str();
+    tensor.data = gradient;
+    tensor.elements = elements;
+    tensor.type = RINGWOOD_FLOAT32;
+    tensor.route = route.c_str();
+    tensor.density = density;
+    int id = -1;
+    Check(ringwood_register(handle_, &tensor, &id));
+    return id;
+  }
+  void Rebind(int id, float* gradient) { Check(ringwood_rebind(handle_, id, gradient)); }
+  void Agree() { Check(ringwood_agree(handle_)); }
+  std::string plan() const {
+    const char* text = ringwood_plan_text(handle_);
+    return text == nullptr ? "" : text;
+  }
+
+  void BeginStep(double weight) { Check(ringwood_begin_step(handle_, weight)); }
+  void Ready(int id) { Check(ringwood_ready(handle_, id)); }
+  ringwood_step_result FinishStep() {
+    ringwood_step_result result{};
+    result.size = sizeof result;
+    Check(ringwood_finish_step(handle_, &result));
+    return result;
+  }
+  std::vector<float> Residual(int id, uint64_t elements) {
+    std::vector<float> residual(elements);
+    Check(ringwood_residual(handle_, id, residual.data(), elements));
+    return residual;
+  }
+
+  void AllReduce(void* data, uint64_t elements, int type, int op = RINGWOOD_SUM) {
+    Check(ringwood_allreduce(handle_, data, elements, type, op));
+  }
+  void Broadcast(void* data, uint64_t bytes, int root = 0) {
+    Check(ringwood_broadcast(handle_, data, bytes, root));
+  }
+
+  static ringwood_item Item(const char* name, const void* data, uint64_t bytes,
+                            int scope = RINGWOOD_SHARED) {
+    ringwood_item item{};
+    item.size = sizeof item;
+    item.name = name;
+    item.data = data;
+    item.bytes = bytes;
+    item.scope = scope;
+    return item;
+  }
+  void Checkpoint(const std::vector<ringwood_item>& items) {
+    Check(ringwood_checkpoint(handle_, items.data(), items.size()));
+  }
+  void CheckpointWait() { Check(ringwood_checkpoint_wait(handle_)); }
+  uint64_t RestoreBytes(const std::string& name, int scope = RINGWOOD_SHARED) {
+    uint64_t bytes = 0;
+    Check(ringwood_restore_bytes(handle_, name.c_str(), scope, &bytes));
+    return bytes;
+  }
+  void Restore(const std::string& name, void* out, uint64_t bytes, int scope = RINGWOOD_SHARED) {
+    Check(ringwood_restore(handle_, name.c_str(), scope, out, bytes));
+  }
+
+ private:
+  ringwood_session* handle_ = nullptr;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,21 @@
+# What a user's project finds: `find_package(Ringwood)` gives Ringwood::ringwood, pkg-config gives
+# "ringwood". Both hold paths relative to where they lie, so the tree can move.
+include(GNUInstallDirs)
+if(TARGET ringwood)
+  target_include_directories(ringwood INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS ringwood EXPORT RingwoodTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES client/include/ringwood.h client/include/ringwood.hpp
+          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(EXPORT RingwoodTargets NAMESPACE Ringwood:: FILE RingwoodConfig.cmake
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Ringwood)
+  include(CMakePackageConfigHelpers)
+  write_basic_package_version_file(${CMAKE_BINARY_DIR}/RingwoodConfigVersion.cmake
+    COMPATIBILITY SameMinorVersion)
+  install(FILES ${CMAKE_BINARY_DIR}/RingwoodConfigVersion.cmake
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Ringwood)
+  configure_file(cmake/ringwood.pc.in ${CMAKE_BINARY_DIR}/ringwood.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/ringwood.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
+if(TARGET ringwood_program)
+  install(TARGETS ringwood_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
