@@ -74,8 +74,12 @@ def load(directory, part, limit=0):
     labels = read_idx(directory, f"{part}-labels-idx1-ubyte.gz")
     if limit:
         images, labels = images[:limit], labels[:limit]
-    scaled = (torch.from_numpy(images.astype(np.float32)) / 255 - 0.286) / 0.353  # mean, deviation
-    return scaled.unsqueeze(1), torch.from_numpy(labels.astype(np.int64))
+    return torch.from_numpy(images.copy()).unsqueeze(1), torch.from_numpy(labels.astype(np.int64))
+
+
+def scaled(images):
+    """Bytes to numbers of mean 0 and deviation 1, a batch at a time."""
+    return (images.float() / 255 - 0.286) / 0.353
 
 
 def permutation(seed, epoch, samples):
@@ -163,6 +167,10 @@ class Together:
         cursor = rw.resume(model, self.optimizer)
         if cursor is None:
             rw.broadcast_parameters(model.state_dict(), root_rank=0)
+        elif cursor["batch"] != arguments.batch or cursor["seed"] != arguments.seed:
+            stop(f"the checkpoint was made with --batch {cursor['batch']} --seed {cursor['seed']}; "
+                 "continue with the same")
+        self.cursor = {"batch": arguments.batch, "seed": arguments.seed}
         self.first_step = cursor["step"] if cursor else 0
 
     def set_samples(self, samples):
@@ -173,7 +181,7 @@ class Together:
 
     def checkpoint(self, step):
         if self.every:
-            self.rw.save(self.model, self.optimizer, {"step": step}, every=self.every)
+            self.rw.save(self.model, self.optimizer, {**self.cursor, "step": step}, every=self.every)
 
     def traffic(self):
         """Bytes that a rank sends in a step: the mean over ranks and steps."""
@@ -260,7 +268,7 @@ class Training:
         loss = torch.zeros(())
         if high > low:  # a batch smaller than the world leaves some ranks without a sample
             chosen = order[low:high]
-            loss = functional.cross_entropy(self.model(self.train[0][chosen]), self.train[1][chosen])
+            loss = functional.cross_entropy(self.model(scaled(self.train[0][chosen])), self.train[1][chosen])
             loss.backward()
         optimizer.step()
         return loss.item() * (high - low), high - low
@@ -273,7 +281,7 @@ class Training:
         right = 0
         for begin in range(low, high, 500):
             end = min(begin + 500, high)
-            right += (self.model(images[begin:end]).argmax(1) == labels[begin:end]).sum().item()
+            right += (self.model(scaled(images[begin:end])).argmax(1) == labels[begin:end]).sum().item()
         return self.exchange.sum([right])[0] / len(images)
 
 

@@ -34,7 +34,7 @@ def environment(**changes):
     return mine
 
 
-def run(command, timeout=60, **changes):
+def run(command, timeout=180, **changes):
     """Runs to the end, in a group of its own that is killed whole at the limit."""
     process = subprocess.Popen([str(word) for word in command], cwd=ROOT, env=environment(**changes),
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -48,7 +48,7 @@ def run(command, timeout=60, **changes):
     return Ended(process.returncode, output)
 
 
-def run_job(script, *arguments, ranks=2, flags=(), timeout=60, code=0, **changes):
+def run_job(script, *arguments, ranks=2, flags=(), timeout=180, code=0, **changes):
     """`ringwood run` of a script with this interpreter; fails unless it ends with `code`."""
     script = script if os.path.isabs(script) else JOBS / script
     ended = run([PROGRAM, "run", "-np", ranks, *flags, "--", sys.executable, script, *arguments],

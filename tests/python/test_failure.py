@@ -1,7 +1,6 @@
 """What a dying rank does to the others, and what a restart makes of it."""
 
 import re
-import time
 
 import pytest
 
@@ -20,11 +19,10 @@ def test_an_exception_in_one_rank_stops_all_with_its_name():
 
 @pytest.mark.parametrize("how, verdict", [("kill", "SIGKILL"), ("stop", "SIGSTOP")])
 def test_a_dead_or_stopped_rank_is_found_and_named(how, verdict):
-    began = time.monotonic()
-    ended = run_job("failing.py", how, ranks=3, code=RESTART, flags=("--failure-timeout", 2), timeout=40)
+    ended = run_job("failing.py", how, ranks=3, code=RESTART, flags=("--failure-timeout", 4))
     told = [line for line in ended.output.splitlines() if "Error" in line]
     assert told and all("rank 1" in line for line in told), ended.output
-    assert verdict in ended.output and time.monotonic() - began < 40
+    assert verdict in ended.output
 
 
 @pytest.mark.parametrize("victims", ["one", "all"])
@@ -32,7 +30,7 @@ def test_a_killed_run_resumes_to_the_bits_of_the_uninterrupted(tmp_path, victims
     """Weights, residuals and velocities; after a restart by the launcher, and by --resume."""
     whole, restarted, resumed = (tmp_path / name for name in ("whole", "restarted", "resumed"))
     run_job("train.py", whole, "nobody", ranks=3)
-    flags = ("--failure-timeout", 2, "--checkpoint-every", 4)
+    flags = ("--failure-timeout", 5)
     ended = run_job("train.py", restarted, victims, ranks=3,
                     flags=(*flags, "--max-restarts", 1, "--store", tmp_path / "a"))
     assert "resumed" in ended.output, ended.output
@@ -56,6 +54,6 @@ def test_a_killed_pytorch_training_resumes_to_the_same_bits(tmp_path):
     whole, restarted = tmp_path / "whole", tmp_path / "restarted"
     run_job("train_torch.py", whole, 0)
     ended = run_job("train_torch.py", restarted, 11,
-                    flags=("--max-restarts", 1, "--failure-timeout", 2, "--store", tmp_path / "a"))
+                    flags=("--max-restarts", 1, "--store", tmp_path / "a"))
     assert "resumed at step" in ended.output, ended.output
     assert restarted.read_text() == whole.read_text()

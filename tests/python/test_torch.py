@@ -21,7 +21,7 @@ def test_forked_loader_workers_are_harmless():
     run_job("loader.py")
 
 
-def train(report, *arguments, ranks=4, flags=(), timeout=240):
+def train(report, *arguments, ranks=4, flags=(), timeout=600):
     run_job(EXAMPLE, *arguments, ranks=ranks, flags=("--report", report, *flags), timeout=timeout)
     return json.loads(report.read_text())
 
@@ -42,7 +42,7 @@ def test_a_missing_data_set_names_the_package():
 
 def test_accuracy_stays_within_two_points_of_one_process_without_compression(tmp_path):
     reference = tmp_path / "single"
-    ended = run([sys.executable, EXAMPLE, "--single", "--report", reference], timeout=300)
+    ended = run([sys.executable, EXAMPLE, "--single", "--report", reference], timeout=600)
     assert ended.code == 0, ended.output
     single = json.loads(reference.read_text())
     together = train(tmp_path / "together")
