@@ -84,7 +84,7 @@ class Player {
   Status Advance(int id) {
     Node& node = nodes_[id];
     for (; node.play < scene_.plays.size(); ++node.play, node.step = 0, node.entered = false) {
-      const Play& play = scene_.plays[node.play];
+      const Performance& play = scene_.plays[node.play];
       const Schedule& schedule = (*play.schedules)[id];
       if (!node.entered) Enter(id, play);
       while (node.step < schedule.size()) {
@@ -104,7 +104,7 @@ class Player {
     return OkStatus();
   }
 
-  void Enter(int id, const Play& play) {
+  void Enter(int id, const Performance& play) {
     Node& node = nodes_[id];
     node.entered = true;
     if (id >= scene_.workers) return;
@@ -124,7 +124,7 @@ class Player {
     return &channel;
   }
 
-  void Send(int id, const Step& step, const Play& play) {
+  void Send(int id, const Step& step, const Performance& play) {
     Node& node = nodes_[id];
     if (node.out == nullptr || node.out->to != step.peer) node.out = Find(id, step.peer);
     const double begin = std::max(node.now, node.out_free);
@@ -139,7 +139,7 @@ class Player {
 
   // All receives from here to the next send: the card serves them as they arrive. False: one of
   // them has not been sent yet.
-  StatusOr<bool> ReceiveRun(int id, const Schedule& schedule, const Play& play) {
+  StatusOr<bool> ReceiveRun(int id, const Schedule& schedule, const Performance& play) {
     Node& node = nodes_[id];
     size_t end = node.step + 1;
     while (end < schedule.size() && schedule[end].op != Op::kSend) ++end;
@@ -169,7 +169,7 @@ class Player {
     return true;
   }
 
-  StatusOr<bool> ReceiveOne(int id, const Step& step, const Play& play) {
+  StatusOr<bool> ReceiveOne(int id, const Step& step, const Performance& play) {
     Node& node = nodes_[id];
     if (node.in == nullptr || node.in->from != step.peer) node.in = Find(step.peer, id);
     if (node.in->waiting() == 0) {
@@ -184,7 +184,7 @@ class Player {
     return true;
   }
 
-  void Take(Node& node, double arrival, int from, Op op, const Play& play) {
+  void Take(Node& node, double arrival, int from, Op op, const Performance& play) {
     const double beta = std::max(node.beta, nodes_[from].beta);
     node.in_free = std::max(node.in_free, arrival) + beta * play.message_bytes;
     node.now = std::max(node.now, node.in_free);
@@ -240,7 +240,7 @@ class Player {
 }  // namespace
 
 StatusOr<Outcome> Simulate(const Scene& scene) {
-  for (const Play& play : scene.plays) {
+  for (const Performance& play : scene.plays) {
     const size_t nodes = scene.plays[0].schedules->size();
     if (play.schedules == nullptr || play.schedules->size() != nodes) {
       return Invalid("simulation: every play needs a schedule for every node");

@@ -26,7 +26,7 @@ struct NodeSpeed {
 };
 
 // One collective over all nodes.
-struct Play {
+struct Performance {
   const std::vector<Schedule>* schedules = nullptr;  // of each node; not owned
   double message_bytes = 0;                          // of every slot
   double ready_seconds = 0;                          // at a worker of speed 1
@@ -34,9 +34,9 @@ struct Play {
 
 struct Scene {
   Network network;
-  int workers = 1;                // the first nodes; the others are ready at once
-  std::vector<NodeSpeed> speeds;  // of each node; missing ones are 1
-  std::vector<Play> plays;        // each node runs them in order
+  int workers = 1;                 // the first nodes; the others are ready at once
+  std::vector<NodeSpeed> speeds;   // of each node; missing ones are 1
+  std::vector<Performance> plays;  // each node runs them in order
 };
 
 struct Outcome {

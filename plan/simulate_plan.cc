@@ -77,7 +77,7 @@ StatusOr<Outcome> SimulatePlan(const PlanScene& scene, const Plan& plan,
       elements += static_cast<double>(tensors[t].elements);
       ready = std::max(ready, ready_seconds[t]);
     }
-    Play play;
+    Performance play;
     RW_ASSIGN_OR_RETURN(play.schedules, library.Of(group.route));
     play.ready_seconds = ready;
     const double dense = group.codec == "bf16" ? 2 : 4;

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "plan/lane.h"
 #include "plan/planner.h"
 #include "plan/scaling.h"
 
