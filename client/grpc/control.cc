@@ -127,10 +127,13 @@ class GrpcControl : public Control {
     const grpc::Status status = stub_->Join(&context, request, &response);
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
       const bool reached = channel_->GetState(false) == GRPC_CHANNEL_READY;
-      return TimedOut(absl::StrFormat(
-          reached ? "rank %d waited %.0f s for the other ranks at the coordinator %s"
-                  : "rank %d found no coordinator in %.0f s at %s: is `ringwood server` up there?",
-          request.rank(), ToSeconds(timeout), address_));
+      return TimedOut(
+          reached
+              ? absl::StrFormat("rank %d waited %.0f s for the other ranks at the coordinator %s",
+                                request.rank(), ToSeconds(timeout), address_)
+              : absl::StrFormat("rank %d found no coordinator in %.0f s at %s: is `ringwood "
+                                "server` up there?",
+                                request.rank(), ToSeconds(timeout), address_));
     }
     RW_RETURN_IF_ERROR(calls_.Translate(status, What("join")));
     return response;
