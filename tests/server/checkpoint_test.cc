@@ -1,6 +1,7 @@
 // Durable means durable: checkpoints under processes that are killed, files that are cut or
 // flipped, disks that are full.
 #include <gtest/gtest.h>
+#include <rocksdb/db.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -300,6 +301,33 @@ TEST_F(CheckpointTest, ATruncatedOrFlippedFileIsNeverSilent) {
   std::printf("%d refused to open, %d fell back to the one before, %d without effect\n", detected,
               fell_back, harmless);
   EXPECT_GT(detected + fell_back, 10);
+}
+
+// RocksDB's own checks are content with these bytes; the hashes in the manifest are not.
+TEST_F(CheckpointTest, ReplacedBytesAreFoundByTheirHash) {
+  {
+    auto store = CheckpointStore::Open(directory_);
+    Gathering gathering = MakeGathering(store->get());
+    gathering.SetEpoch(Record(1));
+    ASSERT_TRUE(Save(&gathering, 1, 1, 150'000).ok());
+    ASSERT_TRUE(Save(&gathering, 1, 2, 150'000).ok());
+  }
+  {
+    rocksdb::DB* opened = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open(rocksdb::Options(), directory_, &opened).ok());
+    const std::unique_ptr<rocksdb::DB> db(opened);
+    std::string bytes;
+    ASSERT_TRUE(db->Get(rocksdb::ReadOptions(), ChunkKey({1, 2}, 1, 0), &bytes).ok());
+    bytes[bytes.size() / 2] ^= 1;
+    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), ChunkKey({1, 2}, 1, 0), bytes).ok());
+  }
+  auto store = CheckpointStore::Open(directory_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(Load(**store, 2).status().code(), StatusCode::kDataLoss);
+  auto base = (*store)->NewestGood(0);
+  ASSERT_TRUE(base.ok() && base->has_value()) << base.status();
+  EXPECT_EQ((*base)->step, 1u) << "the one before is used";
+  EXPECT_EQ(*Load(**store, 1), StateAt(1, 150'000));
 }
 
 TEST_F(CheckpointTest, AFullDiskFailsThatCheckpointOnly) {

@@ -165,7 +165,11 @@ class World {
     vote.request.set_round(process.round + 1);
     vote.request.set_digest(process.round);
     vote.request.set_weight(1);
-    votes_[{process.epoch, process.round + 1}].insert(process.node);
+    if (random_.Below(20) == 0) {  // a vote of an older epoch arrives late: it must not count
+      vote.request.set_epoch(process.epoch - 1);
+    } else {
+      votes_[{process.epoch, process.round + 1}].insert(process.node);
+    }
     Send(vote);
   }
 
