@@ -10,9 +10,10 @@
 namespace ringwood {
 namespace {
 
-constexpr double kLoopSeconds = 30;  // a task on a loop of ours that does not wait for a peer
-constexpr double kLeaveSeconds = 5;  // the coordinator may be gone: leaving must not hang
-constexpr double kGraceSeconds = 1;  // on top of the failure timeout, for the notice to arrive
+constexpr double kLoopSeconds = 30;      // a task on a loop of ours that does not wait for a peer
+constexpr double kLeaveSeconds = 5;      // the coordinator may be gone: leaving must not hang
+constexpr double kLateLeaveSeconds = 1;  // after a failure, which may be the coordinator's own
+constexpr double kGraceSeconds = 1;      // on top of the failure timeout, for the notice to arrive
 
 std::string LabelOf(const v1::Member& member) {
   return absl::StrFormat("%s %d (host %s)", member.role() == v1::ROLE_WORKER ? "rank" : "server",
@@ -159,7 +160,7 @@ Status Connection::Leave(const std::string& failure) {
   request.set_incarnation(incarnation_);
   request.set_failed(!failure.empty());
   request.set_reason(failure);
-  return control_->Leave(request, Seconds(kLeaveSeconds));
+  return control_->Leave(request, Seconds(status().ok() ? kLeaveSeconds : kLateLeaveSeconds));
 }
 
 }  // namespace ringwood
