@@ -157,7 +157,7 @@ void Agent::Obey(const std::string& word) {
   for (Running& running : slots_) {
     if (running.process == nullptr) continue;
     running.stopped = running.process->Stopped();
-    running.process->Signal(SIGTERM);
+    running.process->Signal(running.stopped ? SIGKILL : SIGTERM);  // a stopped one hears no other
   }
 }
 

@@ -112,7 +112,8 @@ void Add(CLI::App* parent, CommandContext* context, const std::string& name,
   command->add_option("--store", flags->store, "The store's directory")->required();
   command->add_flag("--json", flags->json, "For programs");
   if (name != "list") {
-    command->add_option("--step,step", flags->step, "Which checkpoint (0: see above)");
+    command->add_option("--step,step", flags->step,
+                        "Which checkpoint; without it what the command says");
   }
   command->callback([context, flags, act] {
     const Status status = act(*flags);
@@ -126,8 +127,9 @@ void AddCheckpointCommand(CLI::App& app, CommandContext* context) {
   CLI::App* parent = app.add_subcommand("checkpoint", "Look into a store, also while it is in use");
   parent->require_subcommand(1);
   Add(parent, context, "list", "What is there, newest first", List);
-  Add(parent, context, "show", "One manifest (0: the newest)", Show);
-  Add(parent, context, "verify", "Read every byte of one checkpoint (0: of all)", Verify);
+  Add(parent, context, "show", "One manifest; the newest without --step", Show);
+  Add(parent, context, "verify", "Read every byte of one checkpoint; of all without --step",
+      Verify);
 }
 
 }  // namespace ringwood
