@@ -2,6 +2,8 @@
 
 #include <poll.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
@@ -11,6 +13,10 @@ namespace ringwood {
 namespace {
 
 constexpr unsigned kMessageId = 1;  // the one active message that every node handles
+
+// A lane of our own. Messages between two nodes arrive in order, so the answer to a goodbye says
+// that everything sent before has arrived; without it the end of a connection overtakes the data.
+constexpr uint8_t kGoodbyeLane = 255;
 
 }  // namespace
 
@@ -195,7 +201,6 @@ void UcxNode::Receive(int peer, const MessageName& name, const Content& content,
 ucs_status_t UcxNode::OnMessage(void* node, const void* header, size_t header_length, void* data,
                                 size_t length, const ucp_am_recv_param_t* param) {
   auto* const self = static_cast<UcxNode*>(node);
-  if (self->closed_) return UCS_OK;
   const StatusOr<Frame> frame = ParseFrame({static_cast<const std::byte*>(header), header_length});
   if (!frame.ok() || frame->bytes != length) {
     if (self->inbox_ != nullptr) self->inbox_->CountCorrupt();
@@ -203,6 +208,8 @@ ucs_status_t UcxNode::OnMessage(void* node, const void* header, size_t header_le
         "a message was dropped: " + (frame.ok() ? "its length is wrong" : Message(frame.status())));
     return UCS_OK;
   }
+  if (frame->lane == kGoodbyeLane) self->OnGoodbye(*frame);
+  if (frame->lane == kGoodbyeLane || self->closed_) return UCS_OK;
   const bool announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
   return self->Accept(*frame, data, length, announced);
 }
@@ -236,6 +243,7 @@ void UcxNode::DeliverQueued() {
 void UcxNode::OnError(void* link, ucp_ep_h endpoint, ucs_status_t status) {
   auto* const broken = static_cast<Link*>(link);
   UcxNode* const node = broken->node;
+  broken->parted = true;
   if (node->closed_) return;
   node->FailLink(
       *broken, Unavailable(node->inbox_->Label(broken->peer) + " died or closed its connection (" +
@@ -293,15 +301,47 @@ bool UcxNode::Wait(ucs_status_ptr_t request, TimePoint deadline) {
   return finished;
 }
 
+void UcxNode::OnGoodbye(const Frame& frame) {
+  const auto found = links_.find(static_cast<int>(frame.sender));
+  if (found == links_.end()) return;
+  if (frame.slot == 1) {
+    found->second.parted = true;
+  } else if (found->second.endpoint != nullptr) {
+    SendGoodbye(found->second, true);
+  }
+}
+
+void UcxNode::SendGoodbye(Link& link, bool answer) {
+  MessageName name;
+  name.lane = static_cast<Lane>(kGoodbyeLane);
+  name.slot = answer ? 1 : 0;
+  Transmit(link, std::make_unique<Outgoing>(
+                     Outgoing{this, link.peer, inbox_->MakeFrame(name, {}, {}), {}, nullptr}));
+}
+
+void UcxNode::Part(TimePoint deadline) {
+  for (auto& [node, link] : links_) {
+    const bool reachable = link.endpoint != nullptr && (link.connected || node > self_);
+    if (!reachable) link.parted = true;
+    if (!link.parted) SendGoodbye(link, false);
+  }
+  const auto all_parted = [this] {
+    return std::all_of(links_.begin(), links_.end(),
+                       [](auto& entry) { return entry.second.parted; });
+  };
+  while (!all_parted() && Now() < deadline) {
+    if (ucp_worker_progress(worker_->handle()) != 0) continue;
+    if (ucp_worker_arm(worker_->handle()) != UCS_OK) continue;
+    pollfd descriptor{worker_->descriptor(), POLLIN, 0};
+    poll(&descriptor, 1, 1);
+  }
+  if (!all_parted()) Log(LogLevel::kWarning, "closing although a peer did not answer our goodbye");
+}
+
 // Sends what is still in UCX's hands if `graceful`, then makes UCX let go of every buffer.
 void UcxNode::Quiesce(bool graceful) {
   const TimePoint deadline = Now() + Seconds(kCloseSeconds);
-  if (graceful) {
-    const ucp_request_param_t param{};
-    if (!Wait(ucp_worker_flush_nbx(worker_->handle(), &param), deadline)) {
-      Log(LogLevel::kWarning, "closing although a peer did not take all that was sent to it");
-    }
-  }
+  if (graceful) Part(deadline);
   std::vector<ucs_status_ptr_t> requests;
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

@@ -67,6 +67,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
     UcxAddress address;
     ucp_ep_h endpoint = nullptr;
     bool connected = false;                         // the peer's connection was accepted
+    bool parted = false;                            // it has answered our goodbye, or is gone
     std::deque<std::unique_ptr<Outgoing>> waiting;  // until the peer has connected
   };
 
@@ -88,6 +89,9 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   void AnswerAll();
   void CloseBroken();
   void Quiesce(bool graceful);
+  void Part(TimePoint deadline);  // goodbye to all, until all have answered
+  void OnGoodbye(const Frame& frame);
+  void SendGoodbye(Link& link, bool answer);
   bool Expects() const;  // some peer has not connected yet
   void Dispose();        // of listener and worker; nothing is waiting for UCX any more
   bool Wait(ucs_status_ptr_t request, TimePoint deadline);  // false: UCX did not finish in time
