@@ -12,3 +12,6 @@ if(EXISTS ${CMAKE_SOURCE_DIR}/launch/main.cc)
   set_target_properties(ringwood_program PROPERTIES OUTPUT_NAME ringwood)
   target_link_libraries(ringwood_program PRIVATE ringwood_launch)
 endif()
+if(TARGET launch_test)
+  add_dependencies(launch_test ringwood_program)  # it drives the program from outside
+endif()
