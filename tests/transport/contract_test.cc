@@ -85,6 +85,7 @@ TEST_P(Contract, AMessageMayArriveBeforeItsReceiverHasJoinedTheEpoch) {
   EXPECT_TRUE(received_large.Wait().ok());
   EXPECT_EQ(into_small, small);
   EXPECT_EQ(into_large, large);
+  EXPECT_TRUE(sent_small.Wait().ok());
   EXPECT_TRUE(sent_large.Wait().ok());
 }
 
@@ -149,6 +150,7 @@ TEST_P(Contract, AnotherCountOrTypeIsAMismatchToo) {
   });
   EXPECT_EQ(count.Wait().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(type.Wait().code(), StatusCode::kInvalidArgument);
+  for (Answer& answer : sent) EXPECT_TRUE(answer.Wait().ok());
 }
 
 TEST_P(Contract, AMessageOfAnotherEpochIsDroppedAndCounted) {
@@ -237,6 +239,8 @@ TEST_P(Contract, APeerThatClosesIsNamedToThoseWhoWait) {
   Send(world, 2, 0, 2, payload, from_third);
   EXPECT_TRUE(third.Wait().ok());
   EXPECT_EQ(other, payload);
+  EXPECT_TRUE(from_third.Wait().ok());
+  EXPECT_TRUE(sent.Wait().ok());
 }
 
 TEST_P(Contract, AnOrderlyCloseStillDeliversWhatWasSent) {
@@ -279,6 +283,7 @@ TEST_P(Contract, CountersCountPayloadAndFrames) {
   Receive(world, 1, 0, 0, into, received);
   Send(world, 0, 1, 0, payload, sent);
   ASSERT_TRUE(received.Wait().ok());
+  EXPECT_TRUE(sent.Wait().ok());
   world.Run(0, [&] { EXPECT_EQ(world.transport(0)->Counters().sent_bytes, 1072u); });
   world.Run(1, [&] { EXPECT_EQ(world.transport(1)->Counters().received_bytes, 1072u); });
 }
