@@ -15,7 +15,8 @@ StatusOr<ScalingPoint> ScaleTo(int workers, const std::string& planner, const Pl
   PlanInput scaled = input;
   scaled.world = workers;
   RW_ASSIGN_OR_RETURN(const PlannedStep step, PlanStep(planner, scaled));
-  const PlanScene scene{scaled.network, workers, scaled.servers, scaled.entry_bytes, speeds};
+  const PlanScene scene{scaled.network,     workers, scaled.servers,
+                        scaled.entry_bytes, speeds,  scaled.selection};
   RW_ASSIGN_OR_RETURN(const Outcome outcome,
                       SimulatePlan(scene, step.plan, scaled.tensors, scaled.ready_seconds));
   double slowest = 1;

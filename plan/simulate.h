@@ -58,6 +58,7 @@ struct PlanScene {
   int reducers = 0;
   double entry_bytes = 6.1;
   std::vector<NodeSpeed> speeds;
+  SelectionCost selection;  // of each sparse tensor, beside backward
 };
 StatusOr<Outcome> SimulatePlan(const PlanScene& scene, const Plan& plan,
                                const std::vector<TensorSpec>& tensors,

@@ -75,7 +75,10 @@ StatusOr<Outcome> SimulatePlan(const PlanScene& scene, const Plan& plan,
         return Invalid(absl::StrCat("simulation: the plan names tensor ", t));
       }
       elements += static_cast<double>(tensors[t].elements);
-      ready = std::max(ready, ready_seconds[t]);
+      const double selection =
+          group.route == "tree" ? scene.selection.Seconds(static_cast<double>(tensors[t].elements))
+                                : 0;
+      ready = std::max(ready, ready_seconds[t] + selection);
     }
     Performance play;
     RW_ASSIGN_OR_RETURN(play.schedules, library.Of(group.route));

@@ -130,7 +130,7 @@ TEST(Simulate, GroupsFollowEachOtherLikeTheLane) {
   std::sort(input.ready_seconds.begin(), input.ready_seconds.end());
   for (const char* planner : {"wfbp", "exact", "single", "mgwfbp"}) {
     const Plan plan = *MakePlan(planner, input);
-    const auto outcome = SimulatePlan({input.network, 7, 1, input.entry_bytes, {}}, plan,
+    const auto outcome = SimulatePlan({input.network, 7, 1, input.entry_bytes, {}, {}}, plan,
                                       input.tensors, input.ready_seconds);
     ASSERT_TRUE(outcome.ok()) << Message(outcome.status());
     for (size_t g = 0; g < plan.groups.size(); ++g) {
