@@ -210,10 +210,10 @@ void Membership::Handle(const event::Tick&) {
     const Member& member = members_[node];
     const double silence = ToSeconds(now_ - member.heard);
     if (member.left || silence <= options_.failure_timeout_seconds) continue;
-    return Fail(node, StatusCode::kUnavailable,
-                absl::StrFormat(member.stream == 0 ? "it joined but never attended, for %.1f s"
-                                                   : "silent for %.1f s",
-                                silence));
+    return Fail(
+        node, StatusCode::kUnavailable,
+        absl::StrFormat("%s for %.1f s",
+                        member.stream == 0 ? "it joined but never attended," : "silent", silence));
   }
 }
 
