@@ -45,6 +45,7 @@ class Session {
   StatusOr<int> Register(const Tensor& tensor);
   Status Rebind(int id, float* data);
   Status Agree();
+  const Plan& plan() const { return plan_; }                     // empty before Agree
   const std::string& plan_text() const { return plan_text_; }  // "" before Agree
 
   Status BeginStep(double weight);

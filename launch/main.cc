@@ -7,6 +7,7 @@
 #include "launch/arguments.h"
 #include "launch/command.h"
 #include "launch/plan_command.h"
+#include "launch/replay_command.h"
 #include "launch/simulate_command.h"
 #include "launch/supervisor.h"
 #include "launch/version.h"
@@ -68,6 +69,8 @@ int main(int argc, char** argv) {
   ringwood::AddPlanCommand(app, &context.exit_code);
   ringwood::AddSimulateCommand(app, &context.exit_code);
   ringwood::AddBenchCommand(app, &context);
+  ringwood::AddReplayCommand(app, &context);
+  ringwood::AddReplayWorkerCommand(app, &context);
   ringwood::AddDoctorCommand(app, &context);
   const int code = Parse(app, std::move(arguments.own));
   return code != 0 ? code : context.exit_code;

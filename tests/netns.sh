@@ -78,6 +78,9 @@ check "rings run between hosts" 0 "4 ranks" \
   "${run[@]}" -H "$three" -- "$ringwood" bench allreduce --sizes 4K,1M --repeat 3
 check "rings run with a reducer on every host" 0 "4 ranks" \
   "${run[@]}" -H "$three" --servers 3 -- "$ringwood" bench allreduce --sizes 4K --repeat 3
+check "a trace is replayed between hosts" 0 '"world":4,"servers":3' \
+  timeout 120 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
+  -H "$three" --workers 4 --servers 3 --trace data/espresso/resnet50.csv --steps 1 --json
 check "a host that is not there is named" 75 "rw${id}nohost" \
   "${run[@]}" -H "$(host 0):1,rw${id}nohost:1" -- sleep 60
 check "a killed rank on another host is named" 75 "rank 2 (host $(host 1)) failed first" \

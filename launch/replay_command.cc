@@ -1,0 +1,149 @@
+#include "launch/replay_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "launch/replay_trainer.h"
+#include "launch/supervisor.h"
+#include "plan/trace.h"
+
+namespace ringwood {
+namespace {
+
+struct Flags {
+  ReplayOptions replay;
+  double forward_ms = 0;
+  bool json = false;
+  int workers = 0;
+  // For `run`, as they stand.
+  std::string hosts, rsh, remote_program, network_interface, planner;
+  bool trusted_fabric = false;
+};
+
+// Flags of the trainer: both commands have them.
+void AddReplayFlags(CLI::App* command, Flags* flags) {
+  ReplayOptions& replay = flags->replay;
+  command->add_option("--trace", replay.trace, "Profile of a model (CSV)")->required();
+  command->add_option("--forward-ms", flags->forward_ms, "Forward time of a step")
+      ->check(CLI::Range(0.0, 1e7));
+  command->add_option("--scale", replay.scale, "Multiplies every compute time")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1e6));
+  command->add_option("--steps", replay.steps, "Measured steps")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  command->add_option("--warmup", replay.warmup, "Steps before them")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000000));
+  command->add_option("--route", replay.route, "dense, sparse or auto, of every tensor")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"dense", "sparse", "auto"}));
+  command->add_option("--density", replay.density, "Of what goes up the tree")
+      ->capture_default_str()
+      ->check(CLI::Range(1e-9, 1.0));
+  command->add_option("--servers", replay.servers, "Server processes (reducers of the tree)")
+      ->capture_default_str();
+  command->add_option("--seed", replay.seed, "Of the gradients")->capture_default_str();
+  command->add_flag("--json", flags->json, "One line of JSON");
+}
+
+std::vector<std::string> WorkerCommand(const CommandContext& context, const Flags& flags) {
+  const ReplayOptions& replay = flags.replay;
+  std::vector<std::string> command = {
+      flags.remote_program.empty() ? context.program : flags.remote_program,
+      "replay-worker",
+      absl::StrFormat("--trace=%s", std::filesystem::absolute(replay.trace).string()),
+      absl::StrFormat("--forward-ms=%.17g", flags.forward_ms),
+      absl::StrFormat("--scale=%.17g", replay.scale),
+      absl::StrFormat("--steps=%d", replay.steps),
+      absl::StrFormat("--warmup=%d", replay.warmup),
+      absl::StrFormat("--route=%s", replay.route),
+      absl::StrFormat("--density=%.17g", replay.density),
+      absl::StrFormat("--servers=%d", replay.servers),
+      absl::StrFormat("--seed=%d", replay.seed)};
+  if (flags.json) command.push_back("--json");
+  return command;
+}
+
+std::vector<std::string> RunArguments(const Flags& flags) {
+  std::vector<std::string> arguments = {"run", absl::StrFormat("--num-proc=%d", flags.workers),
+                                        absl::StrFormat("--servers=%d", flags.replay.servers)};
+  const auto add = [&](const std::string& flag, const std::string& value) {
+    if (!value.empty()) arguments.push_back(flag + "=" + value);
+  };
+  add("--hosts", flags.hosts);
+  add("--rsh", flags.rsh);
+  add("--remote-program", flags.remote_program);
+  add("--network-interface", flags.network_interface);
+  add("--planner", flags.planner);
+  if (flags.trusted_fabric) arguments.push_back("--trusted-fabric");
+  return arguments;
+}
+
+// A replay is `ringwood run` with a trainer of ours, so it is handed to that command.
+Status Launch(CommandContext* context, const Flags& flags) {
+  RW_RETURN_IF_ERROR(ReadTrace(flags.replay.trace).status());
+  CommandContext inner = *context;
+  inner.trailing = WorkerCommand(*context, flags);
+  inner.dashes = true;
+  CLI::App app;
+  AddRunCommand(app, &inner);
+  std::vector<std::string> arguments = RunArguments(flags);
+  std::reverse(arguments.begin(), arguments.end());
+  try {  // CLI11 reports by exceptions; they end here
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return Invalid(error.what());
+  }
+  context->exit_code = inner.exit_code;
+  return OkStatus();
+}
+
+Status Work(const CommandContext& context, const Flags& flags) {
+  RW_ASSIGN_OR_RETURN(const ReplayResult result, RunReplay(flags.replay, context.environment));
+  if (result.rank != 0) return OkStatus();
+  std::printf("%s",
+              flags.json ? (ToJson(flags.replay, result) + "\n").c_str() : ToText(result).c_str());
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddReplayCommand(CLI::App& app, CommandContext* context) {
+  CLI::App* command =
+      app.add_subcommand("replay", "Train without a model: a trace's compute times, real bytes");
+  command->footer(
+      "Example: ringwood replay --trace data/espresso/resnet50.csv --forward-ms 30 --workers 4");
+  auto flags = std::make_shared<Flags>();
+  AddReplayFlags(command, flags.get());
+  command->add_option("--workers", flags->workers, "Ranks")
+      ->required()
+      ->check(CLI::Range(1, 16384));
+  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4, as for ringwood run");
+  command->add_option("--rsh", flags->rsh, "Remote shell, as for ringwood run");
+  command->add_option("--remote-program", flags->remote_program, "ringwood on the other hosts");
+  command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
+  command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
+  command->add_option("--planner", flags->planner, "hybrid, exact, wfbp, …");
+  command->callback([context, flags] {
+    const Status status = Launch(context, *flags);
+    if (!status.ok()) FailCommand(context, status);
+  });
+}
+
+void AddReplayWorkerCommand(CLI::App& app, CommandContext* context) {
+  CLI::App* command = app.add_subcommand("replay-worker", "A rank of `ringwood replay`");
+  command->group("");  // not shown: nobody starts it by hand
+  auto flags = std::make_shared<Flags>();
+  AddReplayFlags(command, flags.get());
+  command->callback([context, flags] {
+    flags->replay.forward_seconds = flags->forward_ms * 1e-3;
+    const Status status = Work(*context, *flags);
+    if (!status.ok()) FailCommand(context, status);
+  });
+}
+
+}  // namespace ringwood

@@ -1,0 +1,12 @@
+// `ringwood replay`: a job whose trainer replays a trace; and `ringwood replay-worker`, its ranks.
+#pragma once
+
+#include "launch/command.h"
+
+namespace ringwood {
+
+// `context` outlives the parsing.
+void AddReplayCommand(CLI::App& app, CommandContext* context);
+void AddReplayWorkerCommand(CLI::App& app, CommandContext* context);
+
+}  // namespace ringwood

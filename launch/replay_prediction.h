@@ -1,0 +1,25 @@
+// What the planner's model says a replayed step takes: the plan in force, priced with the trace's
+// times and with what a ring was measured to cost on this very network a moment before. Pure.
+#pragma once
+
+#include "base/status.h"
+#include "plan/plan.h"
+#include "plan/probe.h"
+#include "plan/trace.h"
+
+namespace ringwood {
+
+struct PredictionInput {
+  Plan plan;  // over the trace's tensors
+  double density = 0.001;
+  double forward_seconds = 0;  // scaled already
+  double scale = 1;            // of the trace's times
+  int world = 1;
+  int servers = 1;
+  ProbeResult probe;  // all-reduces of fp32
+};
+
+// Seconds of one step. The tree's cost follows from the ring's: both run over the same links.
+StatusOr<double> PredictStep(const Trace& trace, const PredictionInput& input);
+
+}  // namespace ringwood
