@@ -5,12 +5,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/loop.h"
 #include "client/control.h"
 #include "client/exchange.h"
+#include "client/observer.h"
 #include "client/options.h"
 #include "client/store_client.h"
 #include "transport/fabric.h"
@@ -26,6 +28,7 @@ struct Parts {
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop* net)> make_fabric;
   std::unique_ptr<Control> control;
   std::unique_ptr<StoreClient> store;
+  std::vector<std::unique_ptr<Observer>> observers;  // told of everything, by the session
 };
 
 class Connection {

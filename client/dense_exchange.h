@@ -23,7 +23,6 @@ class DenseExchange : public Exchange {
   uint64_t digest() const override { return digest_; }
   uint64_t sent_bytes() const override { return sent_bytes_; }
   bool non_finite() const override { return non_finite_; }
-  double residual_norm() const override { return 0; }
 
  private:
   const Place place_;

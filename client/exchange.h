@@ -39,10 +39,9 @@ class Exchange {
   virtual void Abort() = 0;
 
   // Valid after `done`.
-  virtual uint64_t digest() const = 0;       // of the sum; equal on all ranks
-  virtual uint64_t sent_bytes() const = 0;   // by this worker in this round
-  virtual bool non_finite() const = 0;       // a NaN or Inf here, or a sum that may overflow
-  virtual double residual_norm() const = 0;  // squared, of the last committed residual
+  virtual uint64_t digest() const = 0;      // of the sum; equal on all ranks
+  virtual uint64_t sent_bytes() const = 0;  // by this worker in this round
+  virtual bool non_finite() const = 0;      // a NaN or Inf here, or a sum that may overflow
 };
 
 }  // namespace ringwood

@@ -6,14 +6,9 @@
 
 namespace ringwood {
 
-Pipeline::Pipeline(Loop* compute, Loop* net, Transport* transport, const Plan& plan, size_t tensors,
+Pipeline::Pipeline(const Shell& shell, const Plan& plan, size_t tensors,
                    std::vector<std::unique_ptr<Exchange>> exchanges)
-    : compute_(compute),
-      net_(net),
-      transport_(transport),
-      plan_(plan),
-      exchanges_(std::move(exchanges)),
-      scheduler_(plan, tensors) {
+    : shell_(shell), plan_(plan), exchanges_(std::move(exchanges)), scheduler_(plan, tensors) {
   RW_CHECK(exchanges_.size() == plan_.groups.size());
 }
 
@@ -23,6 +18,7 @@ void Pipeline::Begin(uint64_t round) {
   round_ = round;
   weight_ = 1;
   any_ready_ = false;
+  shell_.observer->RoundBegun(round, Now());
 }
 
 Status Pipeline::SetWeight(float weight) {
@@ -40,7 +36,8 @@ Status Pipeline::Ready(uint32_t tensor) {
   RW_ASSIGN_OR_RETURN(const int group, scheduler_.Ready(tensor));
   any_ready_ = true;
   ++progress_;
-  if (group >= 0 && !compute_->Post([this, group] { Pack(group); })) {
+  shell_.observer->GradientReady(round_, tensor, Now());
+  if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {
     return Internal("the compute loop takes no work");
   }
   return OkStatus();
@@ -63,12 +60,16 @@ uint64_t Pipeline::progress() {
 
 void Pipeline::Pack(int group) {
   float weight;
+  uint64_t round;
   {
     absl::MutexLock lock(&mutex_);
     if (!status_.ok()) return;
     weight = weight_;
+    round = round_;
   }
+  shell_.observer->SelectionBegun(round, group, Now());
   exchanges_[group]->Pack(weight);
+  shell_.observer->Selected(round, group, Now());
   std::vector<int> start;
   {
     absl::MutexLock lock(&mutex_);
@@ -80,25 +81,28 @@ void Pipeline::Pack(int group) {
 
 void Pipeline::Start(const std::vector<int>& groups) {
   for (int group : groups) {
-    const bool posted = net_->Post([this, group] {
+    const bool posted = shell_.net->Post([this, group] {
       uint64_t round;
       {
         absl::MutexLock lock(&mutex_);
         if (!status_.ok()) return;
         round = round_;
       }
-      exchanges_[group]->Start(transport_, round,
-                               [this, group](Status status) { Exchanged(group, status); });
+      shell_.observer->GroupStarted(round, group, Now());
+      exchanges_[group]->Start(shell_.transport, round, [this, group, round](Status status) {
+        Exchanged(group, round, status);
+      });
     });
     if (!posted) Fail(Internal("the net loop takes no work"));
   }
 }
 
-void Pipeline::Exchanged(int group, const Status& status) {
+void Pipeline::Exchanged(int group, uint64_t round, const Status& status) {
   if (!status.ok()) {
     return Fail(
         Annotate(status, absl::StrFormat("group %d (%s)", group, plan_.groups[group].route)));
   }
+  shell_.observer->GroupEnded(round, group, exchanges_[group]->sent_bytes(), Now());
   std::vector<int> start;
   {
     absl::MutexLock lock(&mutex_);
@@ -129,7 +133,6 @@ RoundSummary Pipeline::Summary() const {
     const Exchange& exchange = *exchanges_[g];
     summary.digest = Combine(summary.digest, exchange.digest());
     summary.non_finite |= exchange.non_finite();
-    summary.residual_norm += exchange.residual_norm();
     (plan_.groups[g].route == "ring" ? summary.dense_bytes : summary.sparse_bytes) +=
         exchange.sent_bytes();
   }

@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/loop.h"
 #include "client/exchange.h"
+#include "client/observer.h"
 #include "client/scheduler.h"
 
 namespace ringwood {
@@ -17,16 +18,23 @@ namespace ringwood {
 struct RoundSummary {
   uint64_t digest = 0;  // of the sums of all groups, in plan order
   bool non_finite = false;
-  double residual_norm = 0;
   uint64_t dense_bytes = 0;  // sent
   uint64_t sparse_bytes = 0;
 };
 
 class Pipeline {
  public:
-  // `exchanges` one a group of `plan`. Loops and transport outlive all work: after Fail the owner
-  // closes the transport and drains both loops before it aborts or destroys this.
-  Pipeline(Loop* compute, Loop* net, Transport* transport, const Plan& plan, size_t tensors,
+  // What everything of a pipeline runs on; all of it outlives all work: after Fail the owner closes
+  // the transport, and in any case drains both loops, before it aborts or destroys this.
+  struct Shell {
+    Loop* compute = nullptr;
+    Loop* net = nullptr;
+    Transport* transport = nullptr;
+    Observer* observer = nullptr;  // of all events between RoundBegun and GroupEnded
+  };
+
+  // `exchanges` one a group of `plan`.
+  Pipeline(const Shell& shell, const Plan& plan, size_t tensors,
            std::vector<std::unique_ptr<Exchange>> exchanges);
 
   // The next round; the one before has been applied or aborted. The weight is 1 until SetWeight.
@@ -53,13 +61,11 @@ class Pipeline {
   void Abort();
 
  private:
-  void Pack(int group);                             // compute loop
-  void Start(const std::vector<int>& groups);       // any thread: posts to the net loop
-  void Exchanged(int group, const Status& status);  // net loop
+  void Pack(int group);                        // compute loop
+  void Start(const std::vector<int>& groups);  // any thread: posts to the net loop
+  void Exchanged(int group, uint64_t round, const Status& status);  // net loop
 
-  Loop* const compute_;
-  Loop* const net_;
-  Transport* const transport_;  // touched only on the net loop
+  const Shell shell_;
   const Plan plan_;
   const std::vector<std::unique_ptr<Exchange>> exchanges_;
 

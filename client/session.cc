@@ -13,8 +13,13 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   RW_RETURN_IF_ERROR(Check(options));
   SetLog(ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank));
   std::unique_ptr<Session> session(new Session(options));
+  session->guests_ = std::move(parts.observers);
+  for (const auto& guest : session->guests_) session->observers_.Add(guest.get());
   RW_ASSIGN_OR_RETURN(session->connection_, Connection::Open(options, std::move(parts)));
   Connection* connection = session->connection_.get();
+  session->observers_.Opened({connection->joined().job(), connection->joined().epoch(),
+                              options.rank, options.world, connection->place().servers,
+                              options.host});
   session->collectives_ = std::make_unique<Collectives>(connection);
   session->checkpointer_ = std::make_unique<Checkpointer>(connection->store());
   session->step_ = connection->joined().base_step();
@@ -25,6 +30,7 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   connection->Listen([raw = session.get()](const Status& failure) {
     absl::MutexLock lock(&raw->mutex_);
     if (raw->pipeline_) raw->pipeline_->Fail(failure);
+    if (!raw->closed_) raw->observers_.Failed(Message(failure), Now());
   });
   return session;
 }
@@ -35,8 +41,7 @@ Session::~Session() {
 }
 
 Status Session::Close(const std::string& failure) {
-  if (closed_) return Refused("the session is closed already");
-  closed_ = true;
+  if (closed_.exchange(true)) return Refused("the session is closed already");
   Status status;
   if (failure.empty() && connection_->status().ok()) status = CheckpointWait();
   const Status left = connection_->Leave(failure);
@@ -76,6 +81,10 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
   if (!(spec.density > 0 && spec.density <= 1)) {
     return Invalid(
         absl::StrFormat("tensor '%s': density %g is not in (0, 1]", spec.name, spec.density));
+  }
+  if (tensor.momentum && !(*tensor.momentum >= 0 && *tensor.momentum < 1)) {
+    return Invalid(
+        absl::StrFormat("tensor '%s': momentum %g is not in [0, 1)", spec.name, *tensor.momentum));
   }
   for (const auto& other : tensors_) {
     if (other->spec.name == spec.name) {
@@ -156,7 +165,7 @@ StatusOr<v1::Commit> Session::Vote(const RoundSummary& summary) {
   vote.set_digest(summary.digest);
   vote.set_weight(weight_);
   vote.set_non_finite(summary.non_finite);
-  vote.set_residual_norm(summary.residual_norm);
+  vote.set_residual_norm(residual_norm_);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
                       connection_->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
   if (commit.epoch() != epoch() || commit.round() != round_) {
@@ -176,16 +185,21 @@ StatusOr<StepResult> Session::FinishStep() {
     absl::MutexLock lock(&mutex_);
     pipeline = pipeline_.get();
   }
+  observers_.WaitBegun(round_, Now());
   const Status exchanged = pipeline->Wait(Seconds(kLongestWaitSeconds));
   if (!exchanged.ok()) return FailStep(exchanged);
   const RoundSummary summary = pipeline->Summary();
+  observers_.Voted(round_, summary.digest, Now());
   const StatusOr<v1::Commit> commit = Vote(summary);
   if (!commit.ok()) return FailStep(commit.status());
+  observers_.Committed(round_, commit->skipped(), Now());
   if (commit->skipped()) {
     pipeline->Abort();
   } else {
     pipeline->Apply(commit->total_weight());
+    ResidualsChanged();
   }
+  observers_.Applied(round_, Now());
   step_ = round_++;
   StepResult result;
   result.step = step_;

@@ -4,6 +4,7 @@
 // Ready from any thread; everything else from one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "client/checkpointer.h"
 #include "client/collectives.h"
 #include "client/connection.h"
+#include "client/observers.h"
 #include "client/pipeline.h"
 #include "client/restore.h"
 #include "client/tensor.h"
@@ -47,6 +49,8 @@ class Session {
   Status Agree();
   const Plan& plan() const { return plan_; }                     // empty before Agree
   const std::string& plan_text() const { return plan_text_; }  // "" before Agree
+  // "ring" or "tree", of the present plan; "" before Agree and for an id that there is not.
+  std::string route(int id) const;
 
   Status BeginStep(double weight);
   Status Ready(int id);
@@ -71,9 +75,13 @@ class Session {
   std::vector<TensorSpec> Table() const;
   StatusOr<Plan> ProposedPlan() const;
   Status Adopt(const v1::AgreeResponse& response);
+  // What the plan needs of each tensor: session_plan.cc.
   Status MakeStates();
+  StatusOr<std::unique_ptr<SparseTensor>> MakeState(size_t id, double density);
+  std::unique_ptr<Exchange> MakeExchange(const Place& place, uint32_t group);
   void MakePipeline();
-  Status Start();  // the early ready calls, once the pipeline stands
+  void ResidualsChanged();  // after each commit
+  Status Start();           // the early ready calls, once the pipeline stands
   Status CheckComplete();
   StatusOr<v1::Commit> Vote(const RoundSummary& summary);
   Status FailStep(const Status& status);
@@ -87,10 +95,16 @@ class Session {
   double weight_ = 1;
   bool begun_ = false;   // begin_step of the present step was called
   bool agreed_ = false;  // the table and the plan are fixed
-  bool closed_ = false;
-  std::vector<std::unique_ptr<Tensor>> tensors_;       // by id
-  std::vector<std::unique_ptr<SparseTensor>> states_;  // by id; null where dense
-  std::unique_ptr<Restore> restore_;                   // null: a new job
+  std::atomic<bool> closed_{false};
+  std::vector<std::unique_ptr<Tensor>> tensors_;  // by id
+  // By id; null where the route is dense and nothing is owed from a sparse one. The compute loop
+  // has them from ready to the round's end, and after it for a moment to read.
+  std::vector<std::unique_ptr<SparseTensor>> states_;
+  std::vector<size_t> carried_;           // ids of dense tensors that owe until the next commit
+  std::atomic<double> residual_norm_{0};  // squared, after the last committed round
+  std::unique_ptr<Restore> restore_;      // null: a new job
+  std::vector<std::unique_ptr<Observer>> guests_;
+  Observers observers_;
 
   absl::Mutex mutex_;
   std::unique_ptr<Pipeline> pipeline_ ABSL_GUARDED_BY(mutex_);  // set once, in Agree

@@ -1,12 +1,6 @@
-// Session's half that fixes the table and the plan, and makes what runs it.
-#include <algorithm>
-
+// Session's half that fixes the table and agrees on the plan.
 #include "absl/strings/str_format.h"
-#include "base/log.h"
-#include "client/dense_exchange.h"
 #include "client/session.h"
-#include "client/sparse_exchange.h"
-#include "client/state_names.h"
 #include "plan/planner.h"
 #include "plan/wire.h"
 
@@ -75,56 +69,6 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
   plan_text_ = ToString(plan_, table);
   agreed_ = true;
   return Start();
-}
-
-Status Session::MakeStates() {
-  states_.resize(tensors_.size());
-  for (const Group& group : plan_.groups) {
-    if (group.route != "tree") continue;
-    for (uint32_t index : group.tensors) {
-      const size_t id = TableIndex(static_cast<int>(index));
-      const TensorSpec& spec = tensors_[id]->spec;
-      SparseOptions options;
-      options.k = EntriesOf(group.density, spec.elements);
-      options.momentum = static_cast<float>(options_.momentum);
-      auto state = std::make_unique<SparseTensor>(spec.elements, options);
-      if (restore_) {
-        RW_RETURN_IF_ERROR(restore_->ReadIfThere(
-            ResidualItem(spec.name), false, std::as_writable_bytes(state->mutable_residual())));
-        RW_RETURN_IF_ERROR(restore_->ReadIfThere(
-            MomentumItem(spec.name), false, std::as_writable_bytes(state->mutable_momentum())));
-      }
-      states_[id] = std::move(state);
-    }
-  }
-  return OkStatus();
-}
-
-void Session::MakePipeline() {
-  Place place = connection_->place();
-  place.fanout = static_cast<int>(plan_.fanout);
-  std::vector<std::unique_ptr<Exchange>> exchanges;
-  for (uint32_t g = 0; g < plan_.groups.size(); ++g) {
-    std::vector<const Tensor*> tensors;
-    std::vector<SparseTensor*> states;
-    for (uint32_t index : plan_.groups[g].tensors) {
-      const size_t id = TableIndex(static_cast<int>(index));
-      tensors.push_back(tensors_[id].get());
-      states.push_back(states_[id].get());
-    }
-    if (plan_.groups[g].route == "ring") {
-      exchanges.push_back(std::make_unique<DenseExchange>(place, g, plan_.groups[g], tensors));
-    } else {
-      exchanges.push_back(
-          std::make_unique<SparseExchange>(place, g, plan_.groups[g], tensors, states));
-    }
-  }
-  auto pipeline = std::make_unique<Pipeline>(connection_->compute(), connection_->net(),
-                                             connection_->transport(), plan_, tensors_.size(),
-                                             std::move(exchanges));
-  pipeline->Begin(round_);
-  absl::MutexLock lock(&mutex_);
-  pipeline_ = std::move(pipeline);
 }
 
 Status Session::Start() {

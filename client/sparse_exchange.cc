@@ -85,12 +85,10 @@ void SparseExchange::Apply(double total_weight) {
   uint64_t first = 0;
   size_t at = 0;    // in the result
   size_t pick = 0;  // in the picks of all tensors
-  residual_norm_ = 0;
   for (size_t t = 0; t < tensors_.size(); ++t) {
     Scatter(t, first, &at, total_weight);
     const size_t picks = states_[t]->picks().size();
     states_[t]->Commit(std::span<const uint8_t>(counted_).subspan(pick, picks));
-    residual_norm_ += states_[t]->ResidualSquaredNorm();
     pick += picks;
     first += tensors_[t]->spec.elements;
   }

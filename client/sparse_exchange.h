@@ -26,7 +26,6 @@ class SparseExchange : public Exchange {
   uint64_t digest() const override { return digest_; }
   uint64_t sent_bytes() const override { return sent_bytes_; }
   bool non_finite() const override { return non_finite_; }
-  double residual_norm() const override { return residual_norm_; }
 
  private:
   void Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight);
@@ -45,7 +44,6 @@ class SparseExchange : public Exchange {
   uint64_t digest_ = 0;
   uint64_t sent_bytes_ = 0;
   bool non_finite_ = false;
-  double residual_norm_ = 0;
 };
 
 }  // namespace ringwood

@@ -96,6 +96,7 @@ typedef struct {
   int type;          /* RINGWOOD_FLOAT32 */
   const char* route; /* "dense" | "sparse" | "auto" */
   double density;    /* k/n where the route is sparse */
+  double momentum;   /* correction while sparse; 0: the session's, negative: none */
 } ringwood_tensor;
 
 /* Adds a tensor, before the first step. `id` counts from 0 in order of registration. */
@@ -110,6 +111,10 @@ RINGWOOD_EXPORT int ringwood_agree(ringwood_session* session);
 
 /* The plan as text, for people; valid until the next call. NULL before ringwood_agree. */
 RINGWOOD_EXPORT const char* ringwood_plan_text(ringwood_session* session);
+
+/* The route of a tensor in the present plan: "ring" (dense) or "tree" (sparse), constants. NULL
+ * before ringwood_agree and for an id that there is not. */
+RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int id);
 
 /* Opens the next step. `weight` = samples of this rank in it (0 is allowed): the result of the step
  * is sum(weight * gradient) / sum(weight). Optional before the first ready: the weight is then 1.

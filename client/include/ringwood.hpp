@@ -71,7 +71,7 @@ class Session {
 
   // `gradient` stays where it is (or Rebind says otherwise); the id is for Ready.
   int Register(const std::string& name, float* gradient, uint64_t elements,
-               const std::string& route = "auto", double density = 0.01) {
+               const std::string& route = "auto", double density = 0.01, double momentum = 0) {
     ringwood_tensor tensor{};
     tensor.size = sizeof tensor;
     tensor.name = name.c_str();
@@ -80,6 +80,7 @@ class Session {
     tensor.type = RINGWOOD_FLOAT32;
     tensor.route = route.c_str();
     tensor.density = density;
+    tensor.momentum = momentum;
     int id = -1;
     Check(ringwood_register(handle_, &tensor, &id));
     return id;
@@ -88,6 +89,12 @@ class Session {
   void Agree() { Check(ringwood_agree(handle_)); }
   std::string plan() const {
     const char* text = ringwood_plan_text(handle_);
+    return text == nullptr ? "" : text;
+  }
+
+  // "ring" or "tree"; "" before Agree.
+  std::string route(int id) const {
+    const char* text = ringwood_route(handle_, id);
     return text == nullptr ? "" : text;
   }
 

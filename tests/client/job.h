@@ -26,6 +26,12 @@ class GatheringCoordinator {
   // Announced to all who attend, and the answer to everybody who waits.
   void Fail(const Status& failure);
 
+  // Runs `task` while no other rank does.
+  void Alone(const std::function<void()>& task) {
+    absl::MutexLock lock(&mutex_);
+    task();
+  }
+
  private:
   friend class GatheringControl;
   const int world_;
@@ -195,6 +201,7 @@ struct Job {
   uint64_t base_step = 0;
   bool has_checkpoint = false;
   MemoryStore* store = nullptr;  // where the test keeps one
+  std::function<std::unique_ptr<Observer>(int rank)> observer = nullptr;
 };
 
 // Runs `rank` with an open session in a thread for each rank and waits for all.
@@ -218,6 +225,7 @@ inline void RunJob(const Job& job,
       };
       parts.control = std::make_unique<GatheringControl>(&coordinator, r);
       parts.store = std::make_unique<MemoryStoreClient>(job.store ? job.store : &own);
+      if (job.observer) parts.observers.push_back(job.observer(r));
       auto session = Session::Open(options, std::move(parts));
       ASSERT_TRUE(session.ok()) << session.status();
       rank(**session, coordinator);
@@ -229,10 +237,11 @@ inline void RunJob(const Job& job,
 // A gradient and its registration.
 struct Gradient {
   Gradient(Session& session, const std::string& name, size_t elements, const std::string& route,
-           double density = 0.1)
+           double density = 0.1, std::optional<double> momentum = std::nullopt)
       : data(elements, 0.0f) {
     Tensor tensor;
     tensor.spec = {name, elements, route, density};
+    tensor.momentum = momentum;
     tensor.data = data.data();
     const StatusOr<int> registered = session.Register(tensor);
     EXPECT_TRUE(registered.ok()) << registered.status();

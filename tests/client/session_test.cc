@@ -248,6 +248,74 @@ TEST(Session, AResumedRunEndsWithTheBitsOfTheUninterruptedOne) {
   EXPECT_EQ(Train(4, 5, &store, false), whole);
 }
 
+TEST(Session, ATensorThatBecomesDenseAcrossAResumePaysWhatItOwes) {
+  constexpr int kWorld = 2;
+  constexpr size_t kElements = 500;
+  MemoryStore store;
+  std::vector<double> in(kElements, 0.0), applied(kElements, 0.0);
+  const auto train = [&](uint64_t base, const std::string& route, bool save) {
+    const Job job{.world = kWorld, .base_step = base, .has_checkpoint = base > 0, .store = &store};
+    RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
+      Gradient gradient(session, "w", kElements, route, 0.02);
+      for (int step = 0; step < 2; ++step) {
+        Random random(session.step() * 10 + session.rank());
+        for (float& value : gradient.data) value = static_cast<float>(random.Below(21)) - 10;
+        coordinator.Alone([&] {
+          for (size_t i = 0; i < kElements; ++i) in[i] += gradient.data[i];
+        });
+        ASSERT_TRUE(session.Ready(gradient.id).ok());
+        ASSERT_TRUE(session.FinishStep().ok());
+        if (session.rank() != 0) continue;
+        for (size_t i = 0; i < kElements; ++i) applied[i] += gradient.data[i] * kWorld;
+      }
+      if (save) {
+        ASSERT_TRUE(session.Checkpoint({}).ok());
+        ASSERT_TRUE(session.CheckpointWait().ok());
+      }
+      std::vector<float> residual(kElements);
+      ASSERT_TRUE(session.Residual(gradient.id, residual).ok());
+      const bool owes = std::any_of(residual.begin(), residual.end(), [](float e) { return e; });
+      EXPECT_EQ(owes, route == "sparse");
+      EXPECT_EQ(session.route(gradient.id), route == "sparse" ? "tree" : "ring");
+      EXPECT_EQ(session.route(gradient.id + 1), "");
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  };
+  train(0, "sparse", true);
+  EXPECT_NE(applied, in);
+  train(2, "dense", false);
+  EXPECT_EQ(applied, in);
+}
+
+TEST(Session, ATensorsOwnMomentumGoesBeforeTheSessions) {
+  std::map<std::string, std::vector<float>> residuals;
+  RunJob({.world = 1, .momentum = 0.9}, [&](Session& session, GatheringCoordinator&) {
+    std::vector<std::unique_ptr<Gradient>> gradients;
+    gradients.push_back(std::make_unique<Gradient>(session, "session", 100, "sparse", 0.01));
+    gradients.push_back(std::make_unique<Gradient>(session, "none", 100, "sparse", 0.01, 0.0));
+    gradients.push_back(std::make_unique<Gradient>(session, "same", 100, "sparse", 0.01, 0.9));
+    std::vector<float> data(100);
+    EXPECT_EQ(session.Register({{"wrong", 100, "sparse", 0.1}, data.data(), 1.0}).status().code(),
+              StatusCode::kInvalidArgument);
+    for (int step = 0; step < 2; ++step) {
+      for (auto& gradient : gradients) {
+        std::iota(gradient->data.begin(), gradient->data.end(), 1.0f);
+        ASSERT_TRUE(session.Ready(gradient->id).ok());
+      }
+      ASSERT_TRUE(session.FinishStep().ok());
+    }
+    for (const auto& [name, id] : {std::pair("session", 0), {"none", 1}, {"same", 2}}) {
+      residuals[name].resize(100);
+      ASSERT_TRUE(session.Residual(id, residuals[name]).ok());
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  // Element 0 is never picked: 1 + 1 without momentum, 1 + (0.9 + 1) with it.
+  EXPECT_FLOAT_EQ(residuals["none"][0], 2.0f);
+  EXPECT_FLOAT_EQ(residuals["session"][0], 2.9f);
+  EXPECT_EQ(residuals["same"], residuals["session"]);
+}
+
 TEST(Session, CheckpointNamesOfItsOwnAreRefusedToTheCaller) {
   RunJob({.world = 1}, [](Session& session, GatheringCoordinator&) {
     EXPECT_EQ(session.Checkpoint({{"ringwood/residual/x", false, {}}}).code(),

@@ -1,0 +1,101 @@
+#include "client/c_handle.h"
+
+namespace ringwood::c {
+namespace {
+
+thread_local std::string last_error;
+
+}  // namespace
+
+int CodeOf(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return RINGWOOD_OK;
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kOutOfRange:
+      return RINGWOOD_INVALID;
+    case StatusCode::kNotFound:
+      return RINGWOOD_NOT_FOUND;
+    case StatusCode::kAlreadyExists:
+      return RINGWOOD_EXISTS;
+    case StatusCode::kFailedPrecondition:
+      return RINGWOOD_REFUSED;
+    case StatusCode::kResourceExhausted:
+      return RINGWOOD_EXHAUSTED;
+    case StatusCode::kUnavailable:
+      return RINGWOOD_UNAVAILABLE;
+    case StatusCode::kDeadlineExceeded:
+      return RINGWOOD_TIMED_OUT;
+    case StatusCode::kAborted:
+    case StatusCode::kCancelled:
+      return RINGWOOD_ABORTED;
+    case StatusCode::kDataLoss:
+      return RINGWOOD_CORRUPT;
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kUnauthenticated:
+      return RINGWOOD_DENIED;
+    default:
+      return RINGWOOD_INTERNAL;
+  }
+}
+
+int Answer(int code, const std::string& message) {
+  last_error = message;
+  return code;
+}
+
+int CheckHandle(const ringwood_session* handle) {
+  if (handle == nullptr) return Answer(RINGWOOD_INVALID, "the session is NULL: open one first");
+  if (handle->owner != getpid()) {
+    return Answer(
+        RINGWOOD_FORKED,
+        absl::StrFormat("process %d was forked from the one that opened the session (%d): "
+                        "only that one may use it",
+                        getpid(), handle->owner));
+  }
+  if (!handle->session) return Answer(RINGWOOD_REFUSED, "the session is closed");
+  return RINGWOOD_OK;
+}
+
+}  // namespace ringwood::c
+
+extern "C" {
+
+const char* ringwood_strerror(int code) {
+  switch (code) {
+    case RINGWOOD_OK:
+      return "ok";
+    case RINGWOOD_INVALID:
+      return "invalid input";
+    case RINGWOOD_NOT_FOUND:
+      return "not found";
+    case RINGWOOD_EXISTS:
+      return "registered twice";
+    case RINGWOOD_REFUSED:
+      return "refused in this state";
+    case RINGWOOD_EXHAUSTED:
+      return "over a limit";
+    case RINGWOOD_UNAVAILABLE:
+      return "a peer or the coordinator died";
+    case RINGWOOD_TIMED_OUT:
+      return "timed out";
+    case RINGWOOD_ABORTED:
+      return "the epoch ended";
+    case RINGWOOD_CORRUPT:
+      return "corrupt data";
+    case RINGWOOD_DENIED:
+      return "denied";
+    case RINGWOOD_INTERNAL:
+      return "internal error";
+    case RINGWOOD_FORKED:
+      return "used in a forked child";
+    default:
+      return "unknown code";
+  }
+}
+
+const char* ringwood_last_error(void) { return ringwood::c::last_error.c_str(); }
+
+const char* ringwood_version(void) { return "0.1.0"; }
+
+}  // extern "C"

@@ -1,0 +1,102 @@
+// Session's half that makes what a plan needs: the states of its sparse tensors, its exchanges, the
+// pipeline.
+#include <algorithm>
+
+#include "client/carry_exchange.h"
+#include "client/dense_exchange.h"
+#include "client/session.h"
+#include "client/sparse_exchange.h"
+#include "client/state_names.h"
+
+namespace ringwood {
+
+StatusOr<std::unique_ptr<SparseTensor>> Session::MakeState(size_t id, double density) {
+  const TensorSpec& spec = tensors_[id]->spec;
+  SparseOptions options;
+  options.k = EntriesOf(density, spec.elements);
+  options.momentum = static_cast<float>(tensors_[id]->momentum.value_or(options_.momentum));
+  auto state = std::make_unique<SparseTensor>(spec.elements, options);
+  if (restore_ == nullptr) return state;
+  RW_RETURN_IF_ERROR(restore_->ReadIfThere(ResidualItem(spec.name), false,
+                                           std::as_writable_bytes(state->mutable_residual())));
+  RW_RETURN_IF_ERROR(restore_->ReadIfThere(MomentumItem(spec.name), false,
+                                           std::as_writable_bytes(state->mutable_momentum())));
+  return state;
+}
+
+Status Session::MakeStates() {
+  states_.resize(tensors_.size());
+  for (const Group& group : plan_.groups) {
+    for (uint32_t index : group.tensors) {
+      const size_t id = TableIndex(static_cast<int>(index));
+      const bool sparse = group.route == "tree";
+      if (!sparse && restore_ != nullptr) {  // it may have been sparse when it was saved
+        const Status saved = restore_->Bytes(ResidualItem(tensors_[id]->spec.name), false).status();
+        if (saved.code() == StatusCode::kNotFound) continue;
+        RW_RETURN_IF_ERROR(saved);
+        carried_.push_back(id);
+      } else if (!sparse) {
+        continue;
+      }
+      RW_ASSIGN_OR_RETURN(states_[id], MakeState(id, group.density));
+    }
+  }
+  return OkStatus();
+}
+
+std::unique_ptr<Exchange> Session::MakeExchange(const Place& place, uint32_t group) {
+  const Group& spec = plan_.groups[group];
+  std::vector<const Tensor*> tensors;
+  std::vector<SparseTensor*> states;
+  for (uint32_t index : spec.tensors) {
+    const size_t id = TableIndex(static_cast<int>(index));
+    tensors.push_back(tensors_[id].get());
+    states.push_back(states_[id].get());
+  }
+  if (spec.route == "tree") {
+    return std::make_unique<SparseExchange>(place, group, spec, tensors, states);
+  }
+  const bool owes = std::any_of(states.begin(), states.end(),
+                                [](const SparseTensor* state) { return state != nullptr; });
+  if (!owes) return std::make_unique<DenseExchange>(place, group, spec, tensors);
+  return std::make_unique<CarryExchange>(
+      place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()));
+}
+
+void Session::MakePipeline() {
+  Place place = connection_->place();
+  place.fanout = static_cast<int>(plan_.fanout);
+  std::vector<std::unique_ptr<Exchange>> exchanges;
+  for (uint32_t g = 0; g < plan_.groups.size(); ++g) exchanges.push_back(MakeExchange(place, g));
+  const Pipeline::Shell shell{connection_->compute(), connection_->net(), connection_->transport(),
+                              &observers_};
+  auto pipeline = std::make_unique<Pipeline>(shell, plan_, tensors_.size(), std::move(exchanges));
+  observers_.PlanAdopted(plan_, Table(), round_);
+  pipeline->Begin(round_);
+  absl::MutexLock lock(&mutex_);
+  pipeline_ = std::move(pipeline);
+}
+
+void Session::ResidualsChanged() {
+  for (size_t id : carried_) states_[id].reset();
+  carried_.clear();
+  // A full mailbox loses one number of a report.
+  (void)connection_->compute()->Post([this] {
+    double norm = 0;
+    for (const auto& state : states_) norm += state ? state->ResidualSquaredNorm() : 0;
+    residual_norm_ = norm;
+  });
+}
+
+std::string Session::route(int id) const {
+  if (!CheckId(id).ok()) return "";
+  const uint32_t index = TableIndex(id);
+  for (const Group& group : plan_.groups) {
+    const bool here =
+        std::find(group.tensors.begin(), group.tensors.end(), index) != group.tensors.end();
+    if (here) return group.route;
+  }
+  return "";
+}
+
+}  // namespace ringwood
