@@ -19,7 +19,7 @@ class Job:
         self.rank = options.get("rank", environment.rank)
         self.world = options.get("world", environment.world)
         self.momentum_correction = momentum_correction
-        self.optimizers = 0
+        self._owner = None  # of the session's tensors
         self._options = options
         self._session = None
 
@@ -30,6 +30,19 @@ class Job:
                 raise RefusedError("the session is closed: call ringwood.torch.init() again")
             self._session = Session(momentum=self.momentum_correction, **self._options)
         return self._session
+
+    def register(self, owner, slots, settings):
+        """The session, after the ranks agreed on the plan. The tensors' ids count from 0 in the order of
+        `slots`; `settings`: name -> (route, density). They belong to one owner, which `owner` names."""
+        if self._owner is not None:
+            raise RefusedError(f"this process has a {self._owner} already; one wraps all parameters (use "
+                               "parameter groups for different settings)")
+        self._owner = owner
+        for index, slot in enumerate(slots):
+            if self.session.register(slot.name, slot.buffer, *settings[slot.name]) != index:
+                raise RefusedError(f"tensors were registered in the session before the {owner}")
+        self.session.agree()
+        return self.session
 
     def set_momentum_correction(self, value):
         """One value for the whole session, fixed when it is opened."""

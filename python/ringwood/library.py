@@ -1,8 +1,9 @@
 """libringwood.so through ctypes: where it is, its structs and the signatures of its functions.
 
 Looked for in this order: the file named by RINGWOOD_LIBRARY, build/release/lib of the repository that
-this package lies in, the package's own folder. It is loaded with local scope (RTLD_LOCAL), so that its
-gRPC and protobuf never meet those of another library in the process.
+this package lies in, the package's own folder, the lib folder that this package is installed below. It is
+loaded with local scope (RTLD_LOCAL), so that its gRPC and protobuf never meet those of another library in
+the process.
 
 Two views of one library: `waits` (ctypes.CDLL) gives up Python's lock during a call, for everything
 that may wait; `quick` (ctypes.PyDLL) keeps it, for ringwood_ready, which only enqueues: giving the lock
@@ -89,7 +90,8 @@ def library_places():
     package = os.path.dirname(os.path.abspath(__file__))
     repository = os.path.dirname(os.path.dirname(package))
     return [os.path.join(repository, "build", "release", "lib", "libringwood.so"),
-            os.path.join(package, "libringwood.so")]
+            os.path.join(package, "libringwood.so"),
+            os.path.join(os.path.dirname(repository), "libringwood.so")]
 
 
 class Library:

@@ -30,6 +30,8 @@ def region_of(what, value):
                            "tensor.contiguous()")
     if not writable:
         raise InvalidError(f"{what}: the array is read-only; the result is written into it")
+    if elements and not address:
+        raise InvalidError(f"{what}: its memory was freed")
     if kind not in ELEMENT_TYPES:
         raise InvalidError(f"{what}: element type {kind} is unknown; known are "
                            f"{', '.join(ELEMENT_TYPES)}")
@@ -47,6 +49,15 @@ def gradient_of(name, gradient):
     if kind != "float32":
         raise InvalidError(f'the gradient of "{name}" is {kind}; gradients are float32')
     return address, elements, gradient
+
+
+def address_of(owner):
+    """Where an array or tensor that was registered lies now; 0: its memory was freed."""
+    if _is_tensor(owner):
+        return owner.data_ptr()
+    if isinstance(owner, np.ndarray):
+        return owner.__array_interface__["data"][0] if owner.size else 0
+    return owner[0]
 
 
 def bytes_of(name, value):

@@ -2,63 +2,61 @@
 
 A hook on every parameter tells the session that its gradient is complete, while backward is still
 running; `step()` waits for the commit and then lets the wrapped optimizer update the weights.
-
-Momentum correction. Sparse tensors send what has gathered in the residual, so a velocity made from what
-arrives would come late and in lumps. The velocity therefore lives below the selection, in the library,
-and the optimizer's own momentum is 0. For tensors on the dense route the same velocity, u = m*u + average,
-is kept here, so that both routes follow one rule.
 """
 
 import contextlib
+import inspect
 import warnings
 
 import torch
 
 from .errors import InvalidError, RefusedError
 from .gradients import Gradients
+from .slot import slot_of
+from .velocity import Velocity
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
     """Looks and behaves like the optimizer it wraps; learning rate schedulers may hold it.
 
     `named_parameters`: as of the model, the same order on every rank. `route`: auto, dense or sparse;
-    `density`: share of the entries of a sparse tensor that a step sends. `missing`: what to do with a
-    parameter that got no gradient in a step: "error" names it, "zero" sends zeros, "skip" leaves it
-    alone if no rank has a gradient for it.
+    `density`: share of the entries of a sparse tensor that a step sends; a parameter group may hold its own
+    "route" and "density". `missing`: what to do with a parameter that got no gradient in a step: "error"
+    names it, "zero" sends zeros, "skip" leaves it alone if no rank has a gradient for it.
 
     `weight`: samples of this rank in the step, to be set before backward; the average is weighted by it.
     With 0 the backward may be left out. Gradients of several passes (`backward_passes_per_step`) are
     summed as PyTorch does; divide the loss if you want their mean.
+
+    `scaler`: the GradScaler that multiplies the loss. Its factor is divided out of what is sent, since
+    residuals must outlive it, and multiplied back into the averages for the scaler's unscale_.
     """
 
     def __init__(self, job, optimizer, named_parameters, density=0.01, momentum_correction=0.9,
-                 route="auto", backward_passes_per_step=1, missing="error"):
+                 route="auto", backward_passes_per_step=1, missing="error", scaler=None):
         if missing not in ("error", "zero", "skip"):
             raise InvalidError(f'missing="{missing}": choose error, zero or skip')
         if backward_passes_per_step < 1:
             raise InvalidError("backward_passes_per_step must be at least 1")
-        if job.optimizers:
-            raise RefusedError("this process has a DistributedOptimizer already; one wraps all parameters "
-                               "(use parameter groups for different settings)")
+        _check_closure(optimizer)
         _check_momentum(optimizer, momentum_correction)
         trained = _trained(optimizer, named_parameters)
+        settings = _settings(optimizer, trained, route, density)
+        scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        slots = [slot_of(name, parameter, scaler is not None) for name, parameter in trained.items()]
         job.set_momentum_correction(momentum_correction)
         self.inner = optimizer
         self.weight = 1.0
         self.missing = missing
         self.momentum_correction = momentum_correction
-        self.session = job.session
+        self.session = job.register("DistributedOptimizer", slots, settings)
         self.last = None  # the StepResult of the last step
         self._counts = [0.0, 0.0, 0.0, 0.0]
+        self._scaler = scaler
         self._synchronized = False
         self._absent = []
-        self._gradients = Gradients(self, trained, route, density, backward_passes_per_step)
-        job.optimizers += 1
-        self.session.agree()
-        sparse = self.session.sparse_names()
-        self.velocity = {name: torch.zeros_like(parameter)
-                         for name, parameter in self._gradients.named.items()
-                         if momentum_correction and name not in sparse}
+        self._gradients = Gradients(self, slots, backward_passes_per_step, self._scaler)
+        self._velocity = Velocity(momentum_correction, self.session, trained)
 
     # ---- what a torch optimizer has ----
 
@@ -84,6 +82,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def zero_grad(self, set_to_none=False):
         """Zeroes in place by default: gradients that stay where they are need no rebinding."""
         self._gradients.refuse_if_running("zero_grad()")
+        self._gradients.forget_passes()
+        self.end_step()
         self.inner.zero_grad(set_to_none=set_to_none)
 
     def step(self, closure=None):
@@ -94,8 +94,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         if not self._synchronized:
+            self._refuse_scaled()
             self.synchronize()
-        self._synchronized = False
+        self.end_step()
         if not self.last.skipped:
             with self._gradients.hidden(self._absent):
                 self.inner.step()
@@ -108,12 +109,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
             return self.last
         self._absent = self._gradients.complete(self.weight)
         self.last = self.session.finish_step()
-        self._gradients.finished()
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
         if not self.last.skipped:
-            self._apply_velocity()
+            self._velocity.replace(self._gradients.averages())
+        self._gradients.finished(self.last.skipped)
         self._synchronized = True
         return self.last
 
@@ -136,33 +137,44 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def state_dict(self):
         """The wrapped optimizer's, and under "ringwood" the velocity of the dense tensors. (Residuals
         and velocities of sparse tensors differ from rank to rank: they are in Ringwood's checkpoints.)"""
-        return {**self.inner.state_dict(), "ringwood": {"velocity": dict(self.velocity)}}
+        return {**self.inner.state_dict(), "ringwood": {"velocity": dict(self._velocity.of)}}
 
     def load_state_dict(self, state):
         state = dict(state)
         velocity = state.pop("ringwood", {}).get("velocity", {})
-        if velocity and set(velocity) != set(self.velocity):
-            raise InvalidError("the saved velocity belongs to other dense tensors: "
-                               f"{sorted(set(velocity) ^ set(self.velocity))}")
         self.inner.load_state_dict(state)
-        for name, values in velocity.items():
-            self.velocity[name].copy_(values)
+        self._velocity.load(velocity)
 
     def traffic(self):
         """[steps, dense bytes, sparse bytes, bytes if all were dense], sent by this rank so far."""
         return list(self._counts)
 
+    def end_step(self):
+        """The averages were used, or a scaler left the step out: the next step() exchanges again."""
+        self._synchronized = False
+
     # ---- inside ----
 
-    @torch.no_grad()
-    def _apply_velocity(self):
-        if not self.velocity:
-            return
-        gradients = [self._gradients.named[name].grad for name in self.velocity]
-        velocities = list(self.velocity.values())
-        torch._foreach_mul_(velocities, self.momentum_correction)
-        torch._foreach_add_(velocities, gradients)
-        torch._foreach_copy_(gradients, velocities)
+    def _refuse_scaled(self):
+        if self._scaler is not None:
+            raise RefusedError("step() with gradients that carry a GradScaler's factor: call "
+                               "scaler.step(optimizer) with a ringwood.torch.GradScaler, or "
+                               "optimizer.synchronize() before another scaler's unscale_ and step")
+
+
+def _check_closure(optimizer):
+    """LBFGS and the like evaluate the closure several times a step: each would be an exchange."""
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise InvalidError(f"{type(optimizer).__name__} evaluates its closure several times in one step; "
+                           "only optimizers that take one gradient a step can be distributed")
+
+
+def _settings(optimizer, trained, route, density):
+    """Name -> (route, density), the parameter group's own before the general ones."""
+    own = {id(parameter): (group.get("route", route), group.get("density", density))
+           for group in optimizer.param_groups for parameter in group["params"]}
+    return {name: own[id(parameter)] for name, parameter in trained.items()}
 
 
 def _check_momentum(optimizer, momentum_correction):

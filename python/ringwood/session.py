@@ -22,7 +22,7 @@ import numpy as np
 from . import ending
 from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError
 from .library import (ELEMENT_TYPES, OPERATIONS, SCOPES, Item, Options, StepNumbers, Tensor, load)
-from .memory import bytes_of, gradient_of, region_of
+from .memory import address_of, bytes_of, gradient_of, region_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Session:
         self._library.check(self._library.waits.ringwood_open(byref(options), byref(handle)))
         self._handle = handle
         self._ids = {}        # name -> id
-        self._gradients = {}  # name -> (object kept alive, elements)
+        self._gradients = {}  # name -> (object kept alive, elements, address)
         ending.watch(self)
 
     def _options(self, coordinator, rank, world):
@@ -98,7 +98,7 @@ class Session:
         identity = c_int(-1)
         self._call("ringwood_register", byref(tensor), byref(identity))
         self._ids[name] = identity.value
-        self._gradients[name] = (owner, elements)
+        self._gradients[name] = (owner, elements, pointer)
         return identity.value
 
     def rebind(self, name, gradient):
@@ -111,7 +111,7 @@ class Session:
                                f"{expected}")
         self._check_open()
         self._library.check(self._library.quick.ringwood_rebind(self._handle, identity, pointer))
-        self._gradients[name] = (owner, elements)
+        self._gradients[name] = (owner, elements, pointer)
 
     def agree(self):
         """Fixes the table and agrees on the plan with all ranks; the first step does it if needed."""
@@ -137,8 +137,9 @@ class Session:
         self._call("ringwood_begin_step", float(weight))
 
     def ready(self, name):
-        """The gradient is complete in memory. Any thread; enqueues only."""
-        identity = name if isinstance(name, int) else self._id(name)
+        """The gradient is complete in memory. Any thread; enqueues only. `name`: or the id that register
+        returned, which spares the check that the memory is still where it was."""
+        identity = name if isinstance(name, int) else self._still_there(name)
         code = self._library.ready(self._handle, identity)
         if code:
             self._check_open()
@@ -269,6 +270,14 @@ class Session:
         except KeyError:
             raise NotFoundError(f'no tensor "{name}" is registered (there are: '
                                 f'{", ".join(self._ids) or "none"})') from None
+
+    def _still_there(self, name):
+        identity = self._id(name)
+        owner, _, address = self._gradients[name]
+        if address_of(owner) != address:
+            raise InvalidError(f'the gradient of "{name}" was freed or moved since it was registered: keep '
+                               "its memory, or say rebind with the new one")
+        return identity
 
     def _check_open(self):
         if self._handle is None:

@@ -14,14 +14,18 @@ The training loop stays what it was. Names and meanings follow Horovod where it 
 import numpy as np
 import torch
 
+from . import ddp as _ddp
 from . import job as _job
+from .ddp import communication_hook
 from .errors import InvalidError
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
+from .scaler import GradScaler
 from .state import flatten, gather_tensors, unflatten
 from .training import resume, save
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
-           "broadcast_parameters", "broadcast_optimizer_state", "gather_texts", "save", "resume"]
+           "GradScaler", "HookState", "communication_hook", "broadcast_parameters",
+           "broadcast_optimizer_state", "gather_texts", "save", "resume"]
 
 
 def init(momentum_correction=0.9, **options):
@@ -54,10 +58,15 @@ def shutdown():
 
 
 def DistributedOptimizer(optimizer, named_parameters, density=0.01, momentum_correction=0.9,
-                         route="auto", backward_passes_per_step=1, missing="error"):
+                         route="auto", backward_passes_per_step=1, missing="error", scaler=None):
     """Wraps `optimizer`; see ringwood.optimizer.DistributedOptimizer."""
     return _DistributedOptimizer(_job.current(), optimizer, named_parameters, density,
-                                 momentum_correction, route, backward_passes_per_step, missing)
+                                 momentum_correction, route, backward_passes_per_step, missing, scaler)
+
+
+def HookState(named_parameters, density=0.01, momentum_correction=0.9, route="auto", scaler=None):
+    """For communication_hook; see ringwood.ddp.HookState."""
+    return _ddp.HookState(_job.current(), named_parameters, density, momentum_correction, route, scaler)
 
 
 def broadcast_parameters(parameters, root_rank=0, root=None):

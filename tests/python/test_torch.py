@@ -1,11 +1,17 @@
 """ringwood.torch, and the example that the demo runs."""
 
+import importlib.metadata
 import json
+import os
 import sys
 
 import pytest
 
 from conftest import EXAMPLE, run, run_job
+
+needs_device = pytest.mark.skipif(
+    not os.path.exists("/dev/nvidia0") or "+cpu" in importlib.metadata.version("torch"),
+    reason="no device")
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -15,6 +21,22 @@ def test_dense_training_equals_one_process_on_the_whole_batch(ranks):
 
 def test_passes_accumulate_and_missing_gradients_are_named():
     run_job("accumulate.py")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_device)])
+def test_gradients_that_are_staged_and_groups_closures_and_held_passes(device):
+    run_job("staged.py", device)
+
+
+def test_a_gradscaler_sees_averages_and_all_ranks_skip_together():
+    run_job("scaler.py")
+
+
+@pytest.mark.parametrize("route", ["dense", "sparse"])
+def test_the_hook_of_data_parallel_gives_the_bits_of_the_optimizer(tmp_path, route):
+    for how in ("optimizer", "hook"):
+        run_job("data_parallel.py", how, route, tmp_path / how)
+    assert (tmp_path / "hook").read_text() == (tmp_path / "optimizer").read_text()
 
 
 def test_forked_loader_workers_are_harmless():

@@ -34,4 +34,24 @@ try:
 except ringwood.RefusedError as error:
     assert "3th" in str(error) or "third" in str(error) or "step()" in str(error), error
 optimizer.step()
+
+# Passes whose gradients were zeroed are forgotten; what was gathered and then dropped is missing.
+model(inputs[0]).sum().backward()
+optimizer.zero_grad()
+for row in inputs:
+    model(row).sum().backward()
+optimizer.step()
+torch.testing.assert_close(model.weight.grad, expected.expand(2, 4))
+optimizer.missing = "error"
+with optimizer.no_sync():
+    model(inputs[0]).sum().backward()
+model.bias.grad = None
+try:
+    optimizer.step()
+    raise AssertionError("a gradient that was dropped went unnoticed")
+except ringwood.RefusedError as error:
+    assert "bias" in str(error) and "idle" in str(error) and "weight" not in str(error), error
+optimizer.missing = "zero"
+optimizer.step()
+assert optimizer.last.step == 4 and not model.bias.grad.any()
 rw.shutdown()

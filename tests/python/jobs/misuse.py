@@ -3,6 +3,7 @@
 import os
 
 import numpy as np
+import torch
 
 import ringwood
 
@@ -32,6 +33,15 @@ with ringwood.Session() as session:
     refused(ringwood.NotFoundError, ["nobody", "good"], session.ready, "nobody")
     refused(ringwood.InvalidError, ["50", "100"], session.rebind, "good", np.zeros(50, np.float32))
     refused(ringwood.InvalidError, ["median"], session.allreduce, good, op="median")
+    moved = torch.zeros(50)
+    session.register("moved", moved)
+    moved.data = torch.zeros(50)
+    refused(ringwood.InvalidError, ["moved", "rebind"], session.ready, "moved")
+    moved.untyped_storage().resize_(0)
+    refused(ringwood.InvalidError, ["moved", "freed"], session.ready, "moved")
+    refused(ringwood.InvalidError, ["moved", "freed"], session.rebind, "moved", moved)
+    moved.untyped_storage().resize_(200)
+    session.rebind("moved", moved.zero_())
     refused(ringwood.RingwoodError, ["good"], session.finish_step)  # a step without its gradients
 
     session.begin_step(1)
@@ -46,6 +56,7 @@ with ringwood.Session() as session:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     good[:] = session.rank
     session.ready("good")
+    session.ready("moved")
     session.finish_step()
     assert good[0] == (session.world - 1) / 2
 session.close()

@@ -1,0 +1,97 @@
+"""DistributedDataParallel whose gradients travel over Ringwood.
+
+    torch.distributed.init_process_group("gloo")    # MASTER_ADDR and MASTER_PORT: from `ringwood run`
+    rw.init()
+    model = DistributedDataParallel(model)
+    model.register_comm_hook(rw.HookState(model.named_parameters()), rw.communication_hook)
+
+Buckets are only where the gradients lie: what is registered are the parameters, because the buckets
+change after the first step, and because the plan merges by itself.
+"""
+
+import torch
+
+from .device import Arrivals
+from .errors import InvalidError, RefusedError
+from .slot import slot_of
+from .velocity import Velocity
+
+
+class HookState:
+    """What communication_hook needs to know; see DistributedOptimizer for the settings.
+
+    `weight`: samples of this rank, to be set before backward; the average is weighted by it. A NaN or Inf
+    on one rank makes the gradients of all ranks NaN, as a plain all-reduce does, so that a GradScaler
+    leaves the step out everywhere. `last`: the StepResult of the last backward.
+    """
+
+    def __init__(self, job, named_parameters, density=0.01, momentum_correction=0.9, route="auto",
+                 scaler=None):
+        named = {name: parameter for name, parameter in named_parameters if parameter.requires_grad}
+        self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
+        self._slots = [slot_of(name, parameter, self._scaler is not None, bucketed=True)
+                       for name, parameter in named.items()]
+        job.set_momentum_correction(momentum_correction)
+        self.session = job.register("communication hook", self._slots,
+                                    dict.fromkeys(named, (route, density)))
+        self.weight = 1.0
+        self.last = None
+        self._scale = 1.0
+        self._running = False  # between the first bucket and the last
+        self._pending = []     # (future, bucket) of the buckets before it
+        self._arrivals = Arrivals(self.session)
+        self._index = {id(parameter): index for index, parameter in enumerate(named.values())}
+        self._velocity = Velocity(momentum_correction, self.session, named)
+
+    def exchange(self, bucket):
+        """Announces the bucket's gradients; the last one of a backward waits for the commit."""
+        if not self._running:
+            self.session.begin_step(self.weight)
+            self._running = True
+            self._scale = self._scaler.get_scale() if self._scaler is not None else 1.0
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+            index = self._index.get(id(parameter))
+            if index is None:
+                raise RefusedError("the bucket holds a parameter that was not in named_parameters; pass "
+                                   "all of the model's to HookState")
+            if self._slots[index].take(self.session, gradient, self._scale):
+                self.session.ready(index)
+            else:
+                self._arrivals.add(index, self._slots[index])
+        content = bucket.buffer()
+        future = torch.futures.Future(devices=[content.device] if content.is_cuda else None)
+        self._pending.append((future, content))
+        if bucket.is_last():
+            self._finish()
+        return future
+
+    def _finish(self):
+        self._arrivals.wait()
+        self.last = self.session.finish_step()
+        if not self.last.skipped:
+            self._velocity.replace({slot.name: slot.buffer for slot in self._slots})
+        for slot in self._slots:
+            if self.last.skipped:
+                slot.skip()
+            else:
+                slot.give(self._scale)
+        pending, self._pending, self._running = self._pending, [], False
+        for future, content in pending:
+            future.set_result(content)
+
+    def state_dict(self):
+        """The velocity of the dense tensors."""
+        return {"velocity": dict(self._velocity.of)}
+
+    def load_state_dict(self, state):
+        self._velocity.load(state["velocity"])
+
+
+def communication_hook(state, bucket):
+    """For DistributedDataParallel.register_comm_hook, with a HookState. Divides by the sum of the weights
+    itself."""
+    if not isinstance(state, HookState):
+        raise InvalidError(f"communication_hook needs a ringwood.torch.HookState, not {type(state).__name__}"
+                           ": model.register_comm_hook(rw.HookState(model.named_parameters()), "
+                           "rw.communication_hook)")
+    return state.exchange(bucket)

@@ -1,0 +1,88 @@
+"""Where the session reads and writes the gradient of one parameter.
+
+In place: autograd's own buffer, if it is contiguous float32 on the CPU. Staged: a float32 buffer of ours
+beside it, for everything else: bfloat16 and float16, strides such as channels_last, gradients that still
+carry a GradScaler's factor, CUDA tensors (device.py). A staged gradient is copied in when it is complete
+and copied back after the commit; it costs a pass over memory each way and 4 bytes a parameter.
+
+`take` is called when the gradient is complete and says whether the session may read the buffer now; `give`
+after the commit, when the buffer holds the average; `skip` after a step that was skipped.
+"""
+
+import torch
+
+from .device import StagedOnDevice
+from .errors import InvalidError
+from .staged import Staged
+
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
+DEVICES = ("cpu", "cuda")
+
+
+def slot_of(name, parameter, scaled, bucketed=False):
+    """The cheapest slot that fits. `scaled`: a GradScaler multiplies the loss. `bucketed`: the gradients
+    are views of DistributedDataParallel's buckets."""
+    if parameter.dtype not in TYPES or parameter.device.type not in DEVICES:
+        raise InvalidError(f'the parameter "{name}" is {parameter.dtype} on {parameter.device}; '
+                           "gradients must be float32, bfloat16 or float16 on the CPU or a CUDA device")
+    if parameter.numel() == 0:
+        raise InvalidError(f'the parameter "{name}" has no elements; leave it out of the optimizer')
+    if parameter.device.type == "cuda":
+        return StagedOnDevice(name, parameter, scaled, bucketed)
+    if parameter.dtype == torch.float32 and parameter.is_contiguous() and not scaled:
+        return (InBucket if bucketed else InPlace)(name, parameter)
+    return Staged(name, parameter, scaled, bucketed)
+
+
+class InPlace:
+    def __init__(self, name, parameter):
+        self.name = name
+        self.parameter = parameter
+        if parameter.grad is None or not parameter.grad.is_contiguous():
+            parameter.grad = torch.zeros_like(parameter)
+        self.buffer = parameter.grad  # the memory that the session knows
+        self._address = self.buffer.data_ptr()
+
+    def take(self, session, gradient, scale):
+        """Where the training loop replaced the gradient (zero_grad with set_to_none=True), the session
+        hears of its new place."""
+        if gradient.data_ptr() != self._address:
+            if not gradient.is_contiguous():
+                gradient = self.parameter.grad = gradient.contiguous()
+            session.rebind(self.name, gradient)
+            self.buffer, self._address = gradient, gradient.data_ptr()
+        return True
+
+    def clear(self):
+        """Nobody made a gradient: it counts as zero."""
+        self.buffer.zero_()
+
+    def give(self, scale):
+        if self.parameter.grad is not self.buffer:
+            self.parameter.grad = self.buffer
+
+    def skip(self):
+        """The buffer holds this rank's own gradient still."""
+        self.give(1)
+
+
+class InBucket:
+    """A view of a bucket of DistributedDataParallel, which moves when the buckets are made anew."""
+
+    def __init__(self, name, parameter):
+        self.name = name
+        self.buffer = torch.zeros(parameter.shape, dtype=torch.float32)  # until the first bucket
+        self._address = 0
+
+    def take(self, session, gradient, scale):
+        if gradient.data_ptr() != self._address:
+            session.rebind(self.name, gradient)
+            self.buffer, self._address = gradient, gradient.data_ptr()
+        return True
+
+    def give(self, scale):
+        """Nothing to do: the average lies in the bucket."""
+
+    def skip(self):
+        """As everywhere in DistributedDataParallel: one rank's NaN is everyone's."""
+        self.buffer.fill_(float("nan"))

@@ -1,0 +1,49 @@
+"""The slot of a gradient that the session cannot read where it lies (slot.py says which)."""
+
+import torch
+
+
+class Staged:
+    def __init__(self, name, parameter, scaled, bucketed):
+        self.name = name
+        self.parameter = parameter
+        self._poisoned_by_skip = scaled or bucketed
+        self._bucketed = bucketed
+        self._gradient = None  # of this step, where it is a view of a bucket
+        self.buffer = self._new_buffer(parameter)
+
+    def _new_buffer(self, parameter):
+        return torch.zeros(parameter.shape, dtype=torch.float32)
+
+    @torch.no_grad()
+    def take(self, session, gradient, scale):
+        self._keep(gradient)
+        self.buffer.copy_(gradient)
+        if scale != 1:
+            self.buffer.div_(scale)
+        return True
+
+    def _keep(self, gradient):
+        self._gradient = gradient if self._bucketed else None
+
+    def clear(self):
+        self.buffer.zero_()
+
+    @torch.no_grad()
+    def give(self, scale):
+        if scale != 1:
+            self.buffer.mul_(scale)
+        self._target().copy_(self.buffer, non_blocking=True)
+
+    def _target(self):
+        if self._gradient is not None:
+            return self._gradient
+        if self.parameter.grad is None:
+            self.parameter.grad = torch.zeros_like(self.parameter)
+        return self.parameter.grad
+
+    def skip(self):
+        """Under a GradScaler and in buckets every rank's gradient becomes NaN, not only where one came up:
+        then every rank's scaler leaves the step out and lowers its factor."""
+        if self._poisoned_by_skip:
+            self._target().fill_(float("nan"))

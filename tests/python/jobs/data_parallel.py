@@ -1,0 +1,63 @@
+"""The same training twice over: argv[1] says how the gradients travel (optimizer: DistributedOptimizer,
+hook: DistributedDataParallel with the communication hook), argv[2] the route, argv[3] the file for the
+weights. The caller compares the two files."""
+
+import hashlib
+import sys
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import ringwood
+import ringwood.torch as rw
+
+how, route, path = sys.argv[1:]
+STEPS, BATCH, MOMENTUM = 6, 24, 0.8
+
+torch.set_num_threads(1)
+torch.manual_seed(5)
+rw.init()
+model = torch.nn.Sequential(
+    torch.nn.Conv2d(2, 8, 3).to(memory_format=torch.channels_last), torch.nn.ReLU(), torch.nn.Flatten(),
+    torch.nn.Linear(8 * 6 * 6, 120), torch.nn.Tanh(), torch.nn.Linear(120, 5))
+settings = {"density": 0.05, "momentum_correction": MOMENTUM, "route": route}
+plain = torch.optim.SGD(model.parameters(), lr=0.1)
+if how == "hook":
+    torch.distributed.init_process_group("gloo")
+    trained = DistributedDataParallel(model, bucket_cap_mb=0.02)  # several buckets, made anew in step 2
+    try:
+        rw.communication_hook(None, None)
+        raise AssertionError("a state of the wrong kind went unnoticed")
+    except ringwood.InvalidError as error:
+        assert "HookState" in str(error)
+    state = rw.HookState(model.named_parameters(), **settings)
+    trained.register_comm_hook(state, rw.communication_hook)
+    optimizer = plain
+else:
+    trained = model
+    state = optimizer = rw.DistributedOptimizer(plain, model.named_parameters(), **settings)
+data = torch.randn(STEPS, BATCH, 2, 8, 8, generator=torch.Generator().manual_seed(1))
+wanted = torch.randint(0, 5, (STEPS, BATCH), generator=torch.Generator().manual_seed(2))
+low, high = BATCH * rw.rank() // rw.size(), BATCH * (rw.rank() + 1) // rw.size()
+for step in range(STEPS):
+    optimizer.zero_grad()
+    state.weight = high - low
+    loss = torch.nn.functional.cross_entropy(trained(data[step, low:high]), wanted[step, low:high])
+    loss.backward()
+    optimizer.step()
+    assert state.last.step == step + 1 and not state.last.skipped
+    assert state.last.total_weight == BATCH
+
+if how == "hook":  # one rank's NaN is everyone's, so that a GradScaler would skip everywhere
+    optimizer.zero_grad()
+    loss = trained(data[0, low:high]).sum() * (float("nan") if rw.rank() == 0 else 1)
+    loss.backward()
+    assert state.last.skipped and all(p.grad.isnan().all() for p in model.parameters())
+    torch.distributed.destroy_process_group()
+digest = hashlib.sha256(b"".join(p.detach().contiguous().numpy().tobytes() for p in model.parameters()))
+digests = rw.gather_texts(digest.hexdigest())
+assert len(set(digests)) == 1, digests
+if rw.rank() == 0:
+    with open(path, "w") as file:
+        file.write(digests[0])
+rw.shutdown()

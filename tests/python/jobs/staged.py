@@ -1,0 +1,101 @@
+"""Gradients that the session cannot read where they lie: bfloat16, float16, channels_last, and ones that
+autograd makes anew; and parameter groups, closures, no_sync. Integers, so that every sum is exact. argv:
+the device, cpu or cuda."""
+
+import sys
+
+import torch
+
+import ringwood
+import ringwood.torch as rw
+
+torch.set_num_threads(1)
+rw.init(momentum_correction=0)
+device = sys.argv[1]
+last = torch.channels_last
+# Named by what is special about each; all ones, so that the weights show what was subtracted.
+parameters = {
+    "plain": torch.ones(3, 4),
+    "brain": torch.ones(5, 2, dtype=torch.bfloat16),
+    "half": torch.ones(7, dtype=torch.float16),
+    "channels": torch.ones(4, 3, 2, 2).contiguous(memory_format=last),
+    "turned": torch.ones(6, 5).t(),
+}
+parameters = {name: torch.nn.Parameter(value.to(device)) for name, value in parameters.items()}
+assert not parameters["channels"].is_contiguous() and not parameters["turned"].is_contiguous()
+groups = [{"params": [parameters["plain"], parameters["brain"]], "lr": 1.0},
+          {"params": [parameters[name] for name in ("half", "channels", "turned")], "lr": 0.5,
+           "route": "sparse", "density": 1.0}]
+try:
+    rw.DistributedOptimizer(torch.optim.LBFGS(parameters.values()), parameters.items(),
+                            momentum_correction=0)
+    raise AssertionError("LBFGS went unnoticed")
+except ringwood.InvalidError as error:
+    assert "closure" in str(error)
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(groups, lr=1.0), parameters.items(),
+                                    momentum_correction=0, route="dense")
+assert optimizer.session.sparse_names() == {"half", "channels", "turned"}
+
+
+def factors(name, rank, step):
+    """A gradient of small integers in logical order: what the loss is multiplied with."""
+    shape = parameters[name].shape
+    count = parameters[name].numel()
+    return ((torch.arange(count) * (rank + 2) + step) % 8).view(shape).to(parameters[name])
+
+
+def backward(step):
+    loss = sum((p * factors(name, rw.rank(), step)).float().sum() for name, p in parameters.items())
+    loss.backward()
+    return loss.detach()
+
+
+def mean(name, steps):
+    total = sum(factors(name, rank, step).double() for rank in range(rw.size()) for step in steps)
+    return total / rw.size()
+
+
+def check(expected_steps, before):
+    for name, p in parameters.items():
+        torch.testing.assert_close(p.grad.double(), mean(name, expected_steps), rtol=1e-2 if p.dtype !=
+                                   torch.float32 else 1e-6, atol=0)
+        rate = 1.0 if name in ("plain", "brain") else 0.5
+        torch.testing.assert_close(p.detach(), (before[name] - rate * p.grad).to(p.dtype))
+        assert p.grad.dtype == p.dtype
+
+
+def values():
+    return {name: p.detach().clone() for name, p in parameters.items()}
+
+
+for step in range(3):  # step 1: gradients that autograd makes anew
+    before = values()
+    optimizer.zero_grad(set_to_none=step == 1)
+    backward(step)
+    optimizer.step()
+    check([step], before)
+
+before = values()  # a closure, which zeroes by itself
+def closure():
+    optimizer.zero_grad()
+    return backward(3)
+loss = optimizer.step(closure)
+assert loss.item() == sum((before[n] * factors(n, rw.rank(), 3)).float().sum() for n in before).item()
+check([3], before)
+
+before = values()  # passes held back come along with the next
+optimizer.zero_grad()
+with optimizer.no_sync():
+    backward(4)
+backward(5)
+optimizer.step()
+check([4, 5], before)
+
+before = values()  # and go by themselves at step() if there is no next
+optimizer.zero_grad()
+with optimizer.no_sync():
+    backward(6)
+optimizer.step()
+check([6], before)
+assert optimizer.last.step == 6
+rw.shutdown()
