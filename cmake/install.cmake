@@ -1,5 +1,6 @@
 # What a user's project finds: `find_package(Ringwood)` gives Ringwood::ringwood, pkg-config gives
-# "ringwood". Both hold paths relative to where they lie, so the tree can move.
+# "ringwood", PYTHONPATH=PREFIX/lib/ringwood/python gives the package, which finds the library two folders
+# up. All of them hold paths relative to where they lie, so the tree can move.
 include(GNUInstallDirs)
 if(TARGET ringwood)
   target_include_directories(ringwood INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
@@ -13,8 +14,12 @@ if(TARGET ringwood)
     COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/RingwoodConfigVersion.cmake
           DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Ringwood)
+  file(RELATIVE_PATH RINGWOOD_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+  string(REGEX REPLACE "/$" "" RINGWOOD_PREFIX_FROM_PC ${RINGWOOD_PREFIX_FROM_PC})
   configure_file(cmake/ringwood.pc.in ${CMAKE_BINARY_DIR}/ringwood.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/ringwood.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(DIRECTORY python/ringwood DESTINATION ${CMAKE_INSTALL_LIBDIR}/ringwood/python
+          FILES_MATCHING PATTERN "*.py")
 endif()
 if(TARGET ringwood_program)
   install(TARGETS ringwood_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
