@@ -31,6 +31,7 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.momentum = options.momentum;
   result.planner = Text(options.planner, result.planner);
   result.log_level = Text(options.log_level, result.log_level);
+  result.wire = Text(options.wire, result.wire);
   if (options.join_timeout_seconds != 0) result.join_timeout_seconds = options.join_timeout_seconds;
   return result;
 }
@@ -60,6 +61,7 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.momentum = kept->momentum;
     value.planner = kept->planner.c_str();
     value.log_level = kept->log_level.c_str();
+    value.wire = kept->wire.c_str();
     value.join_timeout_seconds = kept->join_timeout_seconds;
     options->size = size;
     return Write(value, options, "ringwood_options");

@@ -50,7 +50,9 @@ void CarryExchange::Apply(double total_weight) {
   for (size_t t = 0; t < tensors_.size(); ++t) {
     std::copy_n(owed_[t].data, owed_[t].spec.elements, tensors_[t]->data);
   }
-  exchange_ = std::make_unique<DenseExchange>(place_, group_, spec_, tensors_);
+  auto next = std::make_unique<DenseExchange>(place_, group_, spec_, tensors_);
+  next->TakeErrors(*exchange_);
+  exchange_ = std::move(next);
   owed_.clear();
   memory_ = Buffer<float>();
 }

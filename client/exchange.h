@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "base/status.h"
 #include "transport/transport.h"
@@ -42,6 +43,10 @@ class Exchange {
   virtual uint64_t digest() const = 0;      // of the sum; equal on all ranks
   virtual uint64_t sent_bytes() const = 0;  // by this worker in this round
   virtual bool non_finite() const = 0;      // a NaN or Inf here, or a sum that may overflow
+
+  // What the wire's rounding took from a tensor of the group and the next round sends, in units of
+  // weight * gradient; empty where nothing is rounded. Between rounds; valid until the next Apply.
+  virtual std::span<const float> error(size_t tensor) const { return {}; }
 };
 
 }  // namespace ringwood

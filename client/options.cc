@@ -78,6 +78,7 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const Environment& environment) 
   options.token = Text(environment, "RINGWOOD_TOKEN", "");
   options.resume = Flag(environment, "RINGWOOD_RESUME");
   options.planner = Text(environment, "RINGWOOD_PLANNER", options.planner);
+  options.wire = Text(environment, "RINGWOOD_WIRE", options.wire);
   options.log_level = Text(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
   if (const Found found = Find(environment, {"RINGWOOD_MOMENTUM"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.momentum, Number(found));
@@ -101,6 +102,9 @@ Status Check(const SessionOptions& options) {
   }
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     return Invalid(absl::StrFormat("momentum %g is not in [0, 1)", options.momentum));
+  }
+  if (options.wire != "fp32" && options.wire != "bf16") {
+    return Invalid("the wire format '" + options.wire + "' is neither fp32 nor bf16");
   }
   if (!(options.join_timeout_seconds > 0)) {
     return Invalid(

@@ -19,6 +19,7 @@ struct SessionOptions {
   bool resume = false;
   double momentum = 0;  // momentum correction of sparse tensors
   std::string planner = "hybrid";
+  std::string wire = "fp32";  // of dense groups: "fp32", or "bf16" with error feedback
   std::string log_level = "info";
   double join_timeout_seconds = 120;
 };

@@ -236,10 +236,11 @@ Status Session::Residual(int id, std::span<float> out) const {
                                    spec.name, spec.elements, out.size()));
   }
   const SparseTensor* state = states_.empty() ? nullptr : states_[id].get();
-  if (state == nullptr) {
+  const std::span<const float> kept = state != nullptr ? state->residual() : WireError(id);
+  if (kept.empty()) {
     std::fill(out.begin(), out.end(), 0.0f);
   } else {
-    std::copy(state->residual().begin(), state->residual().end(), out.begin());
+    std::copy(kept.begin(), kept.end(), out.begin());
   }
   return OkStatus();
 }

@@ -47,7 +47,7 @@ class Session {
   StatusOr<int> Register(const Tensor& tensor);
   Status Rebind(int id, float* data);
   Status Agree();
-  const Plan& plan() const { return plan_; }                     // empty before Agree
+  const Plan& plan() const { return plan_; }                   // empty before Agree
   const std::string& plan_text() const { return plan_text_; }  // "" before Agree
   // "ring" or "tree", of the present plan; "" before Agree and for an id that there is not.
   std::string route(int id) const;
@@ -80,8 +80,9 @@ class Session {
   StatusOr<std::unique_ptr<SparseTensor>> MakeState(size_t id, double density);
   std::unique_ptr<Exchange> MakeExchange(const Place& place, uint32_t group);
   void MakePipeline();
-  void ResidualsChanged();  // after each commit
-  Status Start();           // the early ready calls, once the pipeline stands
+  std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
+  void ResidualsChanged();                            // after each commit
+  Status Start();  // the early ready calls, once the pipeline stands
   Status CheckComplete();
   StatusOr<v1::Commit> Vote(const RoundSummary& summary);
   Status FailStep(const Status& status);
@@ -100,6 +101,12 @@ class Session {
   // By id; null where the route is dense and nothing is owed from a sparse one. The compute loop
   // has them from ready to the round's end, and after it for a moment to read.
   std::vector<std::unique_ptr<SparseTensor>> states_;
+  // By id: the tensor's exchange, owned by the pipeline, and its place there.
+  struct Part {
+    const Exchange* exchange = nullptr;
+    size_t index = 0;
+  };
+  std::vector<Part> parts_;
   std::vector<size_t> carried_;           // ids of dense tensors that owe until the next commit
   std::atomic<double> residual_norm_{0};  // squared, after the last committed round
   std::unique_ptr<Restore> restore_;      // null: a new job

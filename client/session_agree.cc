@@ -29,6 +29,7 @@ StatusOr<Plan> Session::ProposedPlan() const {
   input.tensors = Table();
   input.world = world();
   input.servers = connection_->place().servers;
+  input.ring_codecs = {RingCodec(options_.wire)};
   if (input.tensors.empty()) return EmptyPlan(options_.planner);
   return MakePlan(options_.planner, input);
 }

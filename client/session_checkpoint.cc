@@ -15,9 +15,13 @@ Status Session::Checkpoint(std::vector<Item> items) {
   }
   for (size_t id = 0; id < states_.size(); ++id) {
     SparseTensor* state = states_[id].get();
-    if (state == nullptr) continue;
-    if (state->pending()) return Refused("a checkpoint in the middle of a step: finish_step first");
     const std::string& name = tensors_[id]->spec.name;
+    if (state == nullptr) {
+      const std::span<const float> error = WireError(id);
+      if (!error.empty()) items.push_back({ResidualItem(name), false, std::as_bytes(error)});
+      continue;
+    }
+    if (state->pending()) return Refused("a checkpoint in the middle of a step: finish_step first");
     items.push_back({ResidualItem(name), false, std::as_bytes(state->residual())});
     const std::span<float> momentum = state->mutable_momentum();
     if (!momentum.empty()) items.push_back({MomentumItem(name), false, std::as_bytes(momentum)});

@@ -67,7 +67,14 @@ void Session::MakePipeline() {
   Place place = connection_->place();
   place.fanout = static_cast<int>(plan_.fanout);
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  for (uint32_t g = 0; g < plan_.groups.size(); ++g) exchanges.push_back(MakeExchange(place, g));
+  parts_.resize(tensors_.size());
+  for (uint32_t g = 0; g < plan_.groups.size(); ++g) {
+    exchanges.push_back(MakeExchange(place, g));
+    const std::vector<uint32_t>& tensors = plan_.groups[g].tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      parts_[TableIndex(static_cast<int>(tensors[i]))] = {exchanges.back().get(), i};
+    }
+  }
   const Pipeline::Shell shell{connection_->compute(), connection_->net(), connection_->transport(),
                               &observers_};
   auto pipeline = std::make_unique<Pipeline>(shell, plan_, tensors_.size(), std::move(exchanges));
@@ -86,6 +93,11 @@ void Session::ResidualsChanged() {
     for (const auto& state : states_) norm += state ? state->ResidualSquaredNorm() : 0;
     residual_norm_ = norm;
   });
+}
+
+std::span<const float> Session::WireError(size_t id) const {
+  if (parts_.empty() || parts_[id].exchange == nullptr) return {};
+  return parts_[id].exchange->error(parts_[id].index);
 }
 
 std::string Session::route(int id) const {

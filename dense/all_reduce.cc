@@ -8,6 +8,7 @@
 #include "base/digest.h"
 #include "dense/broadcast.h"
 #include "dense/chunks.h"
+#include "dense/direct.h"
 #include "dense/doubling.h"
 #include "dense/ring.h"
 
@@ -32,24 +33,91 @@ Status Validate(const AllReduceRequest& request) {
                                    request.input.size(), request.output.size(),
                                    NameOf(request.type)));
   }
-  if (request.wire != "fp32") {
-    return Invalid(who + "unknown wire format \"" + request.wire + "\"; there is: fp32");
+  if (request.wire != "fp32" && request.wire != "bf16") {
+    return Invalid(who + "unknown wire format \"" + request.wire + "\"; there are: fp32, bf16");
+  }
+  if (request.wire == "fp32") return OkStatus();
+  if (request.type != DataType::kFloat32 || request.op != ReduceOp::kSum) {
+    return Invalid(
+        absl::StrFormat("%sthe wire format bf16 is for sums of float32, not for %s of %s", who,
+                        NameOf(request.op), NameOf(request.type)));
+  }
+  const size_t elements = request.input.size() / sizeof(float);
+  if (request.error.size() != elements || request.next_error.size() != elements) {
+    return Invalid(
+        absl::StrFormat("%sthe wire format bf16 needs errors of %d elements, got %d and "
+                        "%d",
+                        who, elements, request.error.size(), request.next_error.size()));
+  }
+  if (elements != 0 && request.input.data() == request.output.data()) {
+    return Invalid(who + "the wire format bf16 needs an output beside the input");
   }
   return OkStatus();
 }
 
-uint64_t SentBytes(const Schedule& schedule, size_t elements, size_t chunk_elements, int slots,
-                   size_t element_bytes) {
+// How a request is run; the same on all ranks but for the schedule.
+struct Way {
+  Schedule schedule;
+  size_t chunk_elements = 1;
+  int slots = 1;
+  bool rounded = false;  // travels as bf16
+};
+
+Way WayOf(const AllReduceRequest& request) {
+  const size_t size = SizeOf(request.type);
+  const bool bf16 = request.wire == "bf16";
+  Strategy strategy = Strategy::kRing;
+  if (request.chunk_bytes == 0) {
+    strategy = ChooseSchedule({.bytes = request.input.size(),
+                               .world = request.world,
+                               .cost = request.cost,
+                               .ring_ratio = bf16 ? 0.5 : 1})
+                   .strategy;
+  }
+  Way way;
+  way.slots = request.world;
+  way.chunk_elements = std::max<size_t>(1, request.input.size() / size);
+  switch (strategy) {
+    case Strategy::kRing: {
+      // The messages of a chunk are as long with bf16 as with fp32.
+      const size_t chunk_bytes = request.chunk_bytes != 0
+                                     ? request.chunk_bytes
+                                     : kMessageBytes * request.world * (bf16 ? 2 : 1);
+      way.schedule = RingAllReduce(request.rank, request.world);
+      way.chunk_elements = std::max<size_t>(1, chunk_bytes / size);
+      way.rounded = bf16 && request.world > 1;
+      break;
+    }
+    case Strategy::kRecursiveDoubling:
+      way.schedule = RecursiveDoubling(request.rank, request.world);
+      way.slots = 1;
+      break;
+    case Strategy::kDirect:
+      way.schedule = DirectExchange(request.rank, request.world);
+      break;
+  }
+  return way;
+}
+
+uint64_t SentElements(const Way& way, size_t elements) {
   uint64_t sent = 0;
   const auto add = [&](size_t count, uint64_t times) {
-    const std::vector<size_t> bounds = EvenBounds(count, slots);
-    for (const Step& step : schedule) {
+    const std::vector<size_t> bounds = EvenBounds(count, way.slots);
+    for (const Step& step : way.schedule) {
       if (step.op == Op::kSend) sent += times * (bounds[step.slot + 1] - bounds[step.slot]);
     }
   };
-  add(chunk_elements, elements / chunk_elements);
-  add(elements % chunk_elements, 1);
-  return sent * element_bytes;
+  add(way.chunk_elements, elements / way.chunk_elements);
+  add(elements % way.chunk_elements, 1);
+  return sent;
+}
+
+// Where nothing is rounded the error goes on its way whole: output = input + error, no error stays.
+void AddError(const AllReduceRequest& request) {
+  const size_t elements = request.error.size();
+  Reduce(DataType::kFloat32, ReduceOp::kSum, request.input.data(), request.error.data(),
+         request.output.data(), elements);
+  std::fill(request.next_error.begin(), request.next_error.end(), 0.0f);
 }
 
 }  // namespace
@@ -57,34 +125,35 @@ uint64_t SentBytes(const Schedule& schedule, size_t elements, size_t chunk_eleme
 void StartAllReduce(Transport* transport, const AllReduceRequest& request,
                     std::function<void(StatusOr<AllReduceResult>)> done) {
   if (Status status = Validate(request); !status.ok()) return done(status);
+  const Way way = WayOf(request);
+  ChunksRequest chunks;
+  chunks.chunk_elements = way.chunk_elements;
+  chunks.slots = way.slots;
+  chunks.run.transport = transport;
+  chunks.run.schedule = way.schedule;
+  chunks.run.self = request.rank;
+  chunks.run.name = {request.lane, request.round, request.group, 0, 0};
+  Values& values = chunks.run.values;
+  values.type = request.type;
+  values.op = request.op;
+  values.input = request.input;
+  values.output = request.output;
+  values.rounded = way.rounded;
+  values.error = request.error;
+  values.next_error = request.next_error;
+  if (request.wire == "bf16" && !way.rounded) {
+    AddError(request);
+    values.input = request.output;
+  }
   if (request.world == 1 || request.input.empty()) {
-    if (!request.input.empty() && request.input.data() != request.output.data()) {
+    if (!request.input.empty() && values.input.data() != request.output.data()) {
       std::memcpy(request.output.data(), request.input.data(), request.input.size());
     }
     return done(AllReduceResult{Digest(request.output), 0});
   }
-  const size_t size = SizeOf(request.type);
-  const size_t chunk_bytes =
-      request.chunk_bytes != 0 ? request.chunk_bytes : kMessageBytes * request.world;
-  ChunksRequest chunks;
-  const bool doubling =
-      request.chunk_bytes == 0 &&
-      ChooseSchedule(request.input.size(), request.world, request.cost).strategy ==
-          Strategy::kRecursiveDoubling;
-  chunks.chunk_elements =
-      doubling ? request.input.size() / size : std::max<size_t>(1, chunk_bytes / size);
-  chunks.slots = doubling ? 1 : request.world;
-  chunks.run.transport = transport;
-  chunks.run.schedule = doubling ? RecursiveDoubling(request.rank, request.world)
-                                 : RingAllReduce(request.rank, request.world);
-  chunks.run.self = request.rank;
-  chunks.run.name = {request.lane, request.round, request.group, 0, 0};
-  chunks.run.type = request.type;
-  chunks.run.op = request.op;
-  chunks.run.input = request.input;
-  chunks.run.output = request.output;
-  const uint64_t sent = SentBytes(chunks.run.schedule, request.input.size() / size,
-                                  chunks.chunk_elements, chunks.slots, size);
+  const size_t element_bytes = way.rounded ? sizeof(uint16_t) : SizeOf(request.type);
+  const uint64_t sent =
+      SentElements(way, request.input.size() / SizeOf(request.type)) * element_bytes;
   RunChunks(std::move(chunks), [done = std::move(done), sent](StatusOr<uint64_t> digest) {
     if (!digest.ok()) return done(Annotate(digest.status(), "all-reduce"));
     done(AllReduceResult{*digest, sent});
@@ -107,9 +176,9 @@ void StartBroadcast(Transport* transport, const BroadcastRequest& request,
                             : BroadcastChain(request.rank, request.world, request.root);
   chunks.run.self = request.rank;
   chunks.run.name = {request.lane, request.round, request.group, 0, 0};
-  chunks.run.type = DataType::kUInt8;
-  chunks.run.input = request.data;
-  chunks.run.output = request.data;
+  chunks.run.values.type = DataType::kUInt8;
+  chunks.run.values.input = request.data;
+  chunks.run.values.output = request.data;
   RunChunks(std::move(chunks), [done = std::move(done)](StatusOr<uint64_t> digest) {
     done(Annotate(digest.status(), "broadcast"));
   });

@@ -22,11 +22,18 @@ struct AllReduceRequest {
   uint32_t group = 0;
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
-  std::string wire = "fp32";  // "fp32": elements travel as they are
+  // "fp32": elements travel as they are. "bf16": sums of float32 travel rounded where that is
+  // shorter, and who rounds keeps the error: with x = input, summed over all ranks,
+  //     Σ x + Σ error = output + Σ next_error    (as exactly as fp32 adds)
+  std::string wire = "fp32";
   std::span<const std::byte> input;
   std::span<std::byte> output;  // as long; the input's memory only for Lane::kImmediate
-  size_t chunk_bytes = 0;       // of a ring's chunks; 0 = schedule and chunks chosen from `cost`
-  HopCost cost = {};            // the same on all ranks
+  // For "bf16" only, as many elements as the input; read, and written whole. The caller makes the
+  // new one real when the result is, and drops it otherwise.
+  std::span<const float> error;
+  std::span<float> next_error;
+  size_t chunk_bytes = 0;  // of a ring's chunks; 0 = schedule and chunks chosen from `cost`
+  HopCost cost = {};       // the same on all ranks
 };
 
 struct AllReduceResult {
@@ -34,8 +41,8 @@ struct AllReduceResult {
   uint64_t sent_bytes = 0;  // payload this rank sent
 };
 
-// On the transport's thread. The output has the same bits on all ranks; dense/ring.h and
-// dense/doubling.h document the order of additions. Input and output stay valid until `done`; after
+// On the transport's thread. The output has the same bits on all ranks; dense/ring.h, direct.h and
+// doubling.h document the order of additions. Input and output stay valid until `done`; after
 // an error, until the transport is closed. `done` may run inside the call when there is nothing to
 // send (world 1, no elements, invalid request).
 void StartAllReduce(Transport* transport, const AllReduceRequest& request,

@@ -23,16 +23,26 @@ double ProcessSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-// What one run and its callback share; lives until both let go of it.
-struct Shared {
+// What the runs of one size and their callbacks share; lives until all let go of it.
+struct Buffers {
+  Buffers(size_t bytes, bool rounded) : input(bytes), output(bytes) {
+    const size_t errors = rounded ? bytes / sizeof(float) : 0;
+    error = Buffer<float>(errors);
+    next_error = Buffer<float>(errors);
+  }
   Buffer<std::byte> input, output;
+  Buffer<float> error, next_error;  // with bf16 on the wire
+};
+
+struct Run {
   absl::Notification done;
   Status status;
 };
 
 StatusOr<double> RunOnce(Loop* loop, Transport* transport, const BenchOptions& options,
-                         uint64_t round, const std::shared_ptr<Shared>& shared) {
+                         uint64_t round, const std::shared_ptr<Buffers>& buffers) {
   const TimePoint start = Now();
+  const auto run = std::make_shared<Run>();
   const bool posted = loop->Post([=] {
     AllReduceRequest request;
     request.rank = options.rank;
@@ -40,19 +50,21 @@ StatusOr<double> RunOnce(Loop* loop, Transport* transport, const BenchOptions& o
     request.lane = Lane::kImmediate;
     request.round = round;
     request.wire = options.wire;
-    request.input = shared->input.span();
-    request.output = shared->output.span();
-    StartAllReduce(transport, request, [shared](StatusOr<AllReduceResult> result) {
-      shared->status = result.status();
-      shared->done.Notify();
+    request.input = buffers->input.span();
+    request.output = buffers->output.span();
+    request.error = buffers->error.span();
+    request.next_error = buffers->next_error.span();
+    StartAllReduce(transport, request, [run, buffers](StatusOr<AllReduceResult> result) {
+      run->status = result.status();
+      run->done.Notify();
     });
   });
   if (!posted) return Unavailable("the loop is stopping");
-  if (!shared->done.WaitForNotificationWithTimeout(absl::Seconds(kTimeoutSeconds))) {
+  if (!run->done.WaitForNotificationWithTimeout(absl::Seconds(kTimeoutSeconds))) {
     return TimedOut(absl::StrFormat("all-reduce of %d bytes, run %d: no end after %.0f s",
-                                    shared->input.size(), round, kTimeoutSeconds));
+                                    buffers->input.size(), round, kTimeoutSeconds));
   }
-  RW_RETURN_IF_ERROR(shared->status);
+  RW_RETURN_IF_ERROR(run->status);
   return ToSeconds(Now() - start);
 }
 
@@ -80,17 +92,12 @@ StatusOr<std::vector<BenchRow>> BenchAllReduce(Loop* loop, Transport* transport,
     const int runs = options.runs > 0
                          ? options.runs
                          : static_cast<int>(std::clamp<uint64_t>((64 << 20) / whole, 5, 50));
-    Buffer<std::byte> input(whole), output(whole);
+    const auto buffers = std::make_shared<Buffers>(whole, options.wire == "bf16");
     std::vector<double> seconds;
     double cpu = 0;
     for (int run = -1; run < runs; ++run) {
-      auto shared = std::make_shared<Shared>();
-      shared->input = std::move(input);
-      shared->output = std::move(output);
       const double before = ProcessSeconds();
-      RW_ASSIGN_OR_RETURN(const double took, RunOnce(loop, transport, options, round++, shared));
-      input = std::move(shared->input);
-      output = std::move(shared->output);
+      RW_ASSIGN_OR_RETURN(const double took, RunOnce(loop, transport, options, round++, buffers));
       if (run < 0) continue;
       seconds.push_back(took);
       cpu += ProcessSeconds() - before;

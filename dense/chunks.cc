@@ -18,7 +18,7 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
  public:
   Chunks(ChunksRequest request, std::function<void(StatusOr<uint64_t>)> done)
       : request_(std::move(request)), done_(std::move(done)) {
-    elements_ = request_.run.input.size() / SizeOf(request_.run.type);
+    elements_ = request_.run.values.input.size() / SizeOf(request_.run.values.type);
     digests_.resize((elements_ + request_.chunk_elements - 1) / request_.chunk_elements);
   }
 
@@ -36,12 +36,17 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
   void StartChunk(size_t chunk) {
     const size_t begin = chunk * request_.chunk_elements;
     const size_t count = std::min(request_.chunk_elements, elements_ - begin);
-    const size_t size = SizeOf(request_.run.type);
     RunRequest run = request_.run;
     run.name.chunk = static_cast<uint32_t>(chunk);
-    run.input = run.input.subspan(begin * size, count * size);
-    run.output = run.output.subspan(begin * size, count * size);
-    run.bounds = EvenBounds(count, request_.slots);
+    Values& values = run.values;
+    const size_t size = SizeOf(values.type);
+    values.input = values.input.subspan(begin * size, count * size);
+    values.output = values.output.subspan(begin * size, count * size);
+    values.bounds = EvenBounds(count, request_.slots);
+    if (values.rounded) {
+      values.error = values.error.subspan(begin, count);
+      values.next_error = values.next_error.subspan(begin, count);
+    }
     ++running_;
     RunSchedule(std::move(run), [self = shared_from_this(), chunk](StatusOr<SlotDigests> digests) {
       --self->running_;

@@ -10,7 +10,7 @@
 namespace ringwood {
 
 struct ChunksRequest {
-  RunRequest run;             // input and output are the whole tensor, bounds are ignored
+  RunRequest run;             // values are of the whole tensor, bounds are ignored
   size_t chunk_elements = 1;  // of every chunk but the last
   int slots = 1;              // of every chunk
 };

@@ -1,11 +1,15 @@
 #include "dense/reduce_simd.h"
 
+#include <cstddef>
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "dense/reduce_simd.cc"
 #include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
 #include "dense/half.h"
+#include "dense/rounding.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ringwood::HWY_NAMESPACE {
@@ -36,21 +40,74 @@ HWY_INLINE V RoundToBFloat16(D d32, V bits) {
   return hn::ShiftRight<16>(hn::IfThenElse(nan, hn::Or(bits, hn::Set(d32, 0x400000u)), rounded));
 }
 
+// A vector of bf16, widened.
+template <class DF>
+HWY_INLINE hn::Vec<DF> LoadBFloat16(DF df, const uint16_t* from) {
+  const hn::RebindToUnsigned<DF> d32;
+  const hn::Rebind<uint16_t, DF> d16;
+  return hn::BitCast(df, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
+}
+
+// Rounds `value`, stores it and returns what was stored, widened.
+template <class DF, class V>
+HWY_INLINE V StoreBFloat16(DF df, V value, uint16_t* to) {
+  const hn::RebindToUnsigned<DF> d32;
+  const hn::RebindToSigned<DF> di;
+  const hn::Rebind<uint16_t, DF> d16;
+  const auto rounded = RoundToBFloat16(d32, hn::BitCast(d32, value));
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, rounded)), d16, to);
+  return hn::BitCast(df, hn::ShiftLeft<16>(rounded));
+}
+
 void AddBFloat16(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t count) {
-  const hn::ScalableTag<uint32_t> d32;
-  const hn::Rebind<uint16_t, decltype(d32)> d16;
-  const hn::Rebind<float, decltype(d32)> df;
-  const size_t lanes = hn::Lanes(d32);
+  const hn::ScalableTag<float> df;
+  const size_t lanes = hn::Lanes(df);
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto left = hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, a + i)));
-    const auto right = hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, b + i)));
-    const auto sum = hn::Add(hn::BitCast(df, left), hn::BitCast(df, right));
-    const auto rounded = RoundToBFloat16(d32, hn::BitCast(d32, sum));
-    const hn::RebindToSigned<decltype(d32)> di;
-    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, rounded)), d16, out + i);
+    StoreBFloat16(df, hn::Add(LoadBFloat16(df, a + i), LoadBFloat16(df, b + i)), out + i);
   }
   for (; i < count; ++i) out[i] = ToBFloat16(FromBFloat16(a[i]) + FromBFloat16(b[i]));
+}
+
+void RoundSum(const float* x, const float* error, uint16_t* wire, float* next_error, size_t count) {
+  const hn::ScalableTag<float> df;
+  const size_t lanes = hn::Lanes(df);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto value = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
+    const auto sent = StoreBFloat16(df, value, wire + i);
+    hn::StoreU(hn::Sub(value, sent), df, next_error + i);
+  }
+  ReferenceRoundSum(x + i, error + i, wire + i, next_error + i, count - i);
+}
+
+void RoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
+                     size_t count) {
+  const hn::ScalableTag<float> df;
+  const size_t lanes = hn::Lanes(df);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto mine = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
+    const auto value = hn::Add(LoadBFloat16(df, wire + i), mine);
+    const auto sent = StoreBFloat16(df, value, wire + i);
+    hn::StoreU(hn::Sub(value, sent), df, next_error + i);
+  }
+  ReferenceRoundPartialSum(x + i, error + i, wire + i, next_error + i, count - i);
+}
+
+// Forwards: the floats that are written never reach a wire value that is still to be read.
+void WidenBehind(float* values, size_t count) {
+  const hn::ScalableTag<float> df;
+  const size_t lanes = hn::Lanes(df);
+  const uint16_t* const wire = HalfBehind(values, count);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(LoadBFloat16(df, wire + i), df, values + i);
+  for (; i < count; ++i) {
+    uint16_t rest;
+    std::memcpy(&rest, reinterpret_cast<const std::byte*>(values) + 2 * (count + i), sizeof rest);
+    const float value = FromBFloat16(rest);
+    std::memcpy(reinterpret_cast<std::byte*>(values + i), &value, sizeof value);
+  }
 }
 
 }  // namespace ringwood::HWY_NAMESPACE
@@ -61,6 +118,9 @@ namespace ringwood {
 
 HWY_EXPORT(AddFloat32);
 HWY_EXPORT(AddBFloat16);
+HWY_EXPORT(RoundSum);
+HWY_EXPORT(RoundPartialSum);
+HWY_EXPORT(WidenBehind);
 
 void SimdAddFloat32(const float* a, const float* b, float* out, size_t count) {
   HWY_DYNAMIC_DISPATCH(AddFloat32)(a, b, out, count);
@@ -68,6 +128,20 @@ void SimdAddFloat32(const float* a, const float* b, float* out, size_t count) {
 
 void SimdAddBFloat16(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t count) {
   HWY_DYNAMIC_DISPATCH(AddBFloat16)(a, b, out, count);
+}
+
+void SimdRoundSum(const float* x, const float* error, uint16_t* wire, float* next_error,
+                  size_t count) {
+  HWY_DYNAMIC_DISPATCH(RoundSum)(x, error, wire, next_error, count);
+}
+
+void SimdRoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
+                         size_t count) {
+  HWY_DYNAMIC_DISPATCH(RoundPartialSum)(x, error, wire, next_error, count);
+}
+
+void SimdWidenBehind(float* values, size_t count) {
+  HWY_DYNAMIC_DISPATCH(WidenBehind)(values, count);
 }
 
 }  // namespace ringwood

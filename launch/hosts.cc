@@ -156,6 +156,7 @@ Environment RankEnvironment(const RankContext& context, const Place& place, int 
   set("RINGWOOD_TOKEN", context.token);
   set("RINGWOOD_RESUME", context.resume ? "1" : "");
   set("RINGWOOD_PLANNER", context.planner);
+  set("RINGWOOD_WIRE", context.wire);
   set("RINGWOOD_LOG_LEVEL", context.log_level);
   set("RINGWOOD_REPORT", context.report);
   set("RINGWOOD_CHECKPOINT_EVERY",

@@ -52,6 +52,7 @@ struct RankContext {
   bool resume = false;
   int restart = 0;
   std::string planner;
+  std::string wire;
   std::string log_level;
   std::string report;
   int checkpoint_every = 0;

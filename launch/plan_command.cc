@@ -76,10 +76,7 @@ StatusOr<PlanInput> Input(const Flags& flags, const Trace& trace) {
   input.epsilon = flags.epsilon;
   input.contention = flags.contention;
   if (flags.bf16) {
-    input.ring_codecs.push_back({.name = "bf16",
-                                 .wire_ratio = 0.5,
-                                 .encode_seconds_per_byte = 1e-10,
-                                 .decode_seconds_per_byte = 1e-10});
+    input.ring_codecs.push_back(RingCodec("bf16"));
   }
   if (!flags.group_limit.empty()) {
     RW_ASSIGN_OR_RETURN(input.group_limit_bytes, ParseBytes(flags.group_limit));

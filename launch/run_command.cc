@@ -218,6 +218,9 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
       ->capture_default_str();
   command->add_option("--planner", run.context.planner, "hybrid, exact, wfbp, …")
       ->envname("RINGWOOD_PLANNER");
+  command->add_option("--wire", run.context.wire, "Dense gradients travel as fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->envname("RINGWOOD_WIRE");
   command->add_option("--output-filename", run.output_prefix,
                       "Also write every process's output to PREFIX.rankN.log");
   command->add_option("--log-level", run.context.log_level, "debug, info, warning or error")

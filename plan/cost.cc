@@ -149,6 +149,11 @@ double SelectionCost::Seconds(double elements) const {
          seconds_per_element_log2 * elements * std::log2(std::max(elements, 2.0));
 }
 
+CodecCost RingCodec(const std::string& name) {
+  if (name == "bf16") return {name, 0.5, 1e-10, 1e-10};
+  return {name, 1, 0, 0};
+}
+
 double ContendedSeconds(const Cost& cost, double bytes, int concurrent, double penalty) {
   const double startup = cost.Startup();
   return startup + (1 + penalty * (concurrent - 1)) * (cost.Seconds(bytes) - startup);

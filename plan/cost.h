@@ -95,6 +95,10 @@ struct CodecCost {
   bool operator==(const CodecCost&) const = default;
 };
 
+// What a dense group costs with "fp32" or "bf16" on the wire. bf16: half of the bytes, and two more
+// passes over memory of about 10 GB/s, one at each end.
+CodecCost RingCodec(const std::string& name);
+
 // Two lanes on one card: each of `concurrent` messages is slowed to
 // a + (1 + penalty*(concurrent-1)) * (T(M) - a). penalty = 1: the card is shared fairly (1/q each);
 // 0.5 was measured for two all-reduces on 10 GbE.

@@ -70,6 +70,7 @@ typedef struct {
   const char* planner;         /* "hybrid" (default), "exact", "wfbp", … */
   const char* log_level;       /* "info" */
   double join_timeout_seconds; /* how long ringwood_open waits for the whole world */
+  const char* wire;            /* dense groups travel as "fp32" (default) or "bf16" */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables
@@ -138,7 +139,9 @@ typedef struct {
  * nothing was applied: gradients and residuals are as before the step. */
 RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result);
 
-/* The residual of a sparse tensor after the last committed step (zeros for a dense one). */
+/* What this rank has of a tensor that was not applied yet, after the last committed step, in units
+ * of weight * gradient: what was not selected (sparse), what was rounded away on a bf16 wire
+ * (dense). */
 RINGWOOD_EXPORT int ringwood_residual(ringwood_session* session, int id, float* out,
                                       uint64_t elements);
 

@@ -52,7 +52,7 @@ class Session:
     """
 
     def __init__(self, coordinator=None, rank=None, world=None, *, momentum=0.0, resume=None,
-                 planner=None, join_timeout=None, host=None):
+                 planner=None, join_timeout=None, host=None, wire=None):
         self._handle = None
         self._process = os.getpid()
         ending.install()
@@ -62,7 +62,7 @@ class Session:
         for field, value in (("resume", resume), ("join_timeout_seconds", join_timeout)):
             if value is not None:
                 setattr(options, field, value)
-        for field, value in (("planner", planner), ("host", host)):
+        for field, value in (("planner", planner), ("host", host), ("wire", wire)):
             if value is not None:
                 setattr(options, field, value.encode())
         handle = c_void_p()

@@ -202,6 +202,7 @@ struct Job {
   bool has_checkpoint = false;
   MemoryStore* store = nullptr;  // where the test keeps one
   std::function<std::unique_ptr<Observer>(int rank)> observer = nullptr;
+  std::string wire = "fp32";
 };
 
 // Runs `rank` with an open session in a thread for each rank and waits for all.
@@ -218,6 +219,7 @@ inline void RunJob(const Job& job,
       options.rank = r;
       options.world = job.world;
       options.momentum = job.momentum;
+      options.wire = job.wire;
       options.log_level = "warning";
       Parts parts;
       parts.make_fabric = [&](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {

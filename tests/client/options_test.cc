@@ -32,6 +32,7 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
                                                      {"RINGWOOD_HOST", "h1"},
                                                      {"RINGWOOD_RESUME", "1"},
                                                      {"RINGWOOD_PLANNER", "wfbp"},
+                                                     {"RINGWOOD_WIRE", "bf16"},
                                                      {"SLURM_PROCID", "5"}}));
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->rank, 3);
@@ -39,6 +40,7 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
   EXPECT_EQ(options->coordinator, "127.0.0.1:7000");
   EXPECT_EQ(options->host, "h1");
   EXPECT_EQ(options->planner, "wfbp");
+  EXPECT_EQ(options->wire, "bf16");
   EXPECT_TRUE(options->resume);
   EXPECT_FALSE(options->trusted_fabric);
 }

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "dense/ring.h"
-#include "dense/run.h"
+#include "dense/slots.h"
 #include "tests/transport/world.h"
 
 namespace ringwood {
@@ -222,6 +222,17 @@ TEST(AllReduce, RefusesWhatItCannotRun) {
   request.input = request.output = std::span(data).first(8);
   request.wire = "fp8";
   EXPECT_TRUE(refused(request));
+  request.wire = "bf16";
+  EXPECT_TRUE(refused(request));  // no errors given
+  std::vector<float> error(2), next(2);
+  request.error = error;
+  request.next_error = next;
+  EXPECT_TRUE(refused(request));  // in place
+  std::vector<std::byte> output(8);
+  request.output = output;
+  request.op = ReduceOp::kMax;
+  EXPECT_TRUE(refused(request));
+  request.op = ReduceOp::kSum;
   request.wire = "fp32";
   request.rank = 2;
   EXPECT_TRUE(refused(request));

@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "dense/half.h"
+#include "dense/rounding.h"
 
 namespace ringwood {
 namespace {
@@ -44,6 +45,53 @@ TEST(Reduce, KeepsNotANumber) {
     Reduce(DataType::kFloat32, op, a, b, out, 3);
     EXPECT_TRUE(std::isnan(out[0]) && std::isnan(out[1]));
     EXPECT_EQ(out[2], op == ReduceOp::kSum ? 5 : op == ReduceOp::kMax ? 3 : 2);
+  }
+}
+
+// Finite values of all magnitudes.
+std::vector<float> Floats(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = static_cast<float>(std::ldexp(random.Unit() - 0.5, random.Below(60) - 30));
+  }
+  return values;
+}
+
+TEST(Rounding, MatchesThePlainReferenceBitForBit) {
+  for (size_t count : {0, 1, 3, 7, 8, 15, 16, 17, 33, 1000}) {
+    const auto x = Floats(count, 1), error = Floats(count, 2);
+    std::vector<uint16_t> fast(count), plain(count);
+    std::vector<float> fast_error(count), plain_error(count);
+    RoundSum(x.data(), error.data(), fast.data(), fast_error.data(), count);
+    ReferenceRoundSum(x.data(), error.data(), plain.data(), plain_error.data(), count);
+    ASSERT_EQ(fast, plain);
+    ASSERT_EQ(fast_error, plain_error);
+    RoundPartialSum(x.data(), error.data(), fast.data(), fast_error.data(), count);
+    ReferenceRoundPartialSum(x.data(), error.data(), plain.data(), plain_error.data(), count);
+    ASSERT_EQ(fast, plain);
+    ASSERT_EQ(fast_error, plain_error);
+    std::vector<float> wide(count), wide_plain(count);
+    std::copy(fast.begin(), fast.end(), HalfBehind(wide.data(), count));
+    std::copy(fast.begin(), fast.end(), HalfBehind(wide_plain.data(), count));
+    WidenBehind(wide.data(), count);
+    ReferenceWidenBehind(wide_plain.data(), count);
+    for (size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(wide[i], FromBFloat16(fast[i])) << i << " of " << count;
+      ASSERT_EQ(wide_plain[i], wide[i]);
+    }
+  }
+}
+
+TEST(Rounding, WhatIsSentAndTheErrorMakeTheValueToTheBit) {
+  const auto x = Floats(10000, 3);
+  const std::vector<float> none(x.size());
+  std::vector<uint16_t> wire(x.size());
+  std::vector<float> error(x.size());
+  RoundSum(x.data(), none.data(), wire.data(), error.data(), x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(static_cast<double>(FromBFloat16(wire[i])) + error[i], x[i]);
+    ASSERT_LE(std::fabs(error[i]), std::fabs(x[i]) / 256);
   }
 }
 

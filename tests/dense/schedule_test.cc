@@ -2,6 +2,7 @@
 
 #include "dense/broadcast.h"
 #include "dense/choose.h"
+#include "dense/direct.h"
 #include "dense/doubling.h"
 #include "dense/ring.h"
 #include "tests/dense/player.h"
@@ -70,16 +71,42 @@ TEST(RecursiveDoubling, EveryContributionLandsExactlyOnceOnEveryRank) {
   }
 }
 
+TEST(DirectExchange, EveryContributionLandsExactlyOnceOnEveryRank) {
+  for (int world = 1; world <= kMaxWorld; ++world) {
+    const Played played = Play(All(DirectExchange, world), OwnContributions(world, world));
+    ASSERT_TRUE(played.finished && played.drained) << world;
+    for (int rank = 0; rank < world; ++rank) {
+      EXPECT_EQ(played.sent[rank], 2 * (world - 1));  // of world slots, as in a ring
+      for (int slot = 0; slot < world; ++slot) {
+        ASSERT_EQ(played.slots[rank][slot], EveryoneOnce(world)) << world << " " << rank;
+      }
+    }
+  }
+}
+
+Strategy Chosen(uint64_t bytes, int world, const HopCost& cost, double ring_ratio = 1) {
+  return ChooseSchedule({bytes, world, cost, ring_ratio}).strategy;
+}
+
 TEST(ChooseSchedule, SwitchesWhereTheClosedFormsCross) {
-  const HopCost cost{1e-4, 1e-8};
-  // 4 ranks: 6 a + 1.5 S b = 2 a + 2 S b at S = 8 a / b = 80,000 bytes.
-  EXPECT_EQ(ChooseSchedule(79'000, 4, cost).strategy, Strategy::kRecursiveDoubling);
-  EXPECT_EQ(ChooseSchedule(81'000, 4, cost).strategy, Strategy::kRing);
-  EXPECT_DOUBLE_EQ(ChooseSchedule(81'000, 4, cost).seconds, 6e-4 + 1.5 * 81'000e-8);
-  // 5 ranks: two more hops for the fifth, 8 a + 1.6 S b = 4 a + 4 S b at S = 16,667 bytes.
-  EXPECT_EQ(ChooseSchedule(16'000, 5, cost).strategy, Strategy::kRecursiveDoubling);
-  EXPECT_EQ(ChooseSchedule(17'000, 5, cost).strategy, Strategy::kRing);
-  EXPECT_NE(ChooseSchedule(17'000, 5, cost).reason.find("ring"), std::string::npos);
+  // 4 ranks, free messages: doubling 2 a + 2 S b, direct 2 a + 1.5 S b.
+  EXPECT_EQ(Chosen(1000, 4, {1e-4, 1e-8, 0}), Strategy::kDirect);
+  // o = 2e-5: doubling 2 a + 2 o + 2 S b = direct 2 a + 6 o + 1.5 S b at S = 8 o / b = 16,000.
+  const HopCost cost{1e-4, 1e-8, 2e-5};
+  EXPECT_EQ(Chosen(15'900, 4, cost), Strategy::kRecursiveDoubling);
+  EXPECT_EQ(Chosen(16'100, 4, cost), Strategy::kDirect);
+  EXPECT_EQ(Chosen(kMaxDirectBytes + 1, 4, cost), Strategy::kRing);
+  // 5 ranks: two more hops for the fifth, 4 (a + o) + 4 S b = 2 a + 8 o + 1.6 S b: never shorter.
+  EXPECT_EQ(Chosen(4, 5, cost), Strategy::kDirect);
+  // A ring that sends half of the bytes: 6 (a + o) + 0.75 S b = 2 a + 6 o + 1.5 S b at 53,333.
+  EXPECT_EQ(Chosen(53'000, 4, cost, 0.5), Strategy::kDirect);
+  EXPECT_EQ(Chosen(54'000, 4, cost, 0.5), Strategy::kRing);
+}
+
+TEST(ChooseSchedule, SaysTheTimeItExpectsAndWhy) {
+  const Choice choice = ChooseSchedule({2'000'000, 4, {1e-4, 1e-8, 2e-5}, 1});
+  EXPECT_DOUBLE_EQ(choice.seconds, 6 * 1.2e-4 + 1.5 * 2e-2);
+  EXPECT_NE(choice.reason.find("ring for 2000000 bytes and 4 ranks"), std::string::npos);
 }
 
 TEST(Broadcast, ChainAndTreeReachEveryRankFromEveryRoot) {

@@ -1,0 +1,173 @@
+#include "dense/slots.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/digest.h"
+#include "dense/rounding.h"
+
+namespace ringwood {
+namespace {
+
+// A slot is sent from the input until something was received into it, from the output afterwards.
+// Where the schedule allows (ring), payloads land directly in the output and are combined there.
+class PlainSlots : public Slots {
+ public:
+  using Slots::Slots;
+  DataType wire_type() const override { return values_.type; }
+
+ private:
+  size_t Offset(int slot) const { return values_.bounds[slot] * SizeOf(values_.type); }
+  std::span<const std::byte> Input(int slot) const {
+    return values_.input.subspan(Offset(slot), Bytes(slot));
+  }
+  std::span<std::byte> Output(int slot) const {
+    return values_.output.subspan(Offset(slot), Bytes(slot));
+  }
+  bool InPlace() const { return values_.input.data() == values_.output.data(); }
+
+  Outgoing Content(int slot) override {
+    if (states_[slot].written || InPlace()) return {Output(slot), true};
+    return {Input(slot), false};
+  }
+
+  std::span<std::byte> Place(int slot, Op op) override {
+    // Whether the payload may land in the output: nothing reads there, and a sum not yet begun.
+    const State& state = states_[slot];
+    direct_ = state.held == 0 && (op == Op::kReceive || (!state.written && !InPlace()));
+    if (direct_) return Output(slot);
+    if (scratch_.size() < Bytes(slot)) scratch_ = Buffer<std::byte>(Bytes(slot));
+    return scratch_.span().first(Bytes(slot));
+  }
+
+  void Combine(int slot, Op op, bool theirs_first) override {
+    std::byte* const output = Output(slot).data();
+    if (op == Op::kReceiveReduce) {
+      const void* mine = states_[slot].written ? static_cast<const void*>(output)
+                                               : static_cast<const void*>(Input(slot).data());
+      const void* theirs = direct_ ? output : scratch_.data();
+      if (theirs_first) std::swap(mine, theirs);
+      Reduce(values_.type, values_.op, mine, theirs, output, Elements(slot));
+    } else if (!direct_) {
+      std::memcpy(output, scratch_.data(), Bytes(slot));
+    }
+  }
+
+  std::span<const std::byte> Result(int slot) override { return Output(slot); }
+
+  bool direct_ = false;
+  Buffer<std::byte> scratch_;
+};
+
+// For schedules in which a node combines at most once into a slot and rounds each slot once (rings:
+// its own slot first, every other after adding to it). The wire form of a slot lies in the second
+// half of the slot's output until everything is sent; then it is widened in place.
+class RoundedSlots : public Slots {
+ public:
+  explicit RoundedSlots(const Values& values) : Slots(values), rounded_(states_.size()) {
+    RW_CHECK(values.type == DataType::kFloat32 && values.op == ReduceOp::kSum);
+    RW_CHECK(values.input.data() != values.output.data());
+    const size_t elements = values.input.size() / sizeof(float);
+    RW_CHECK(values.error.size() == elements && values.next_error.size() == elements);
+  }
+  DataType wire_type() const override { return DataType::kBFloat16; }
+
+ private:
+  const float* Input(int slot) const {
+    return reinterpret_cast<const float*>(values_.input.data()) + values_.bounds[slot];
+  }
+  float* Output(int slot) const {
+    return reinterpret_cast<float*>(values_.output.data()) + values_.bounds[slot];
+  }
+  uint16_t* Wire(int slot) const { return HalfBehind(Output(slot), Elements(slot)); }
+  const float* Error(int slot) const { return values_.error.data() + values_.bounds[slot]; }
+  float* NextError(int slot) const { return values_.next_error.data() + values_.bounds[slot]; }
+  std::span<std::byte> WireBytes(int slot) const {
+    return {reinterpret_cast<std::byte*>(Wire(slot)), Bytes(slot)};
+  }
+
+  Outgoing Content(int slot) override {
+    if (!states_[slot].written && std::exchange(rounded_[slot], 1) == 0) {
+      RoundSum(Input(slot), Error(slot), Wire(slot), NextError(slot), Elements(slot));
+    }
+    return {WireBytes(slot), true};
+  }
+
+  std::span<std::byte> Place(int slot, Op) override {
+    if (states_[slot].held == 0) return WireBytes(slot);
+    if (scratch_.size() < Bytes(slot)) scratch_ = Buffer<std::byte>(Bytes(slot));
+    landed_in_scratch_ = true;
+    return scratch_.span().first(Bytes(slot));
+  }
+
+  void Combine(int slot, Op op, bool) override {
+    if (std::exchange(landed_in_scratch_, false)) {
+      std::memcpy(Wire(slot), scratch_.data(), Bytes(slot));
+    }
+    if (op != Op::kReceiveReduce) return;
+    RW_CHECK(std::exchange(rounded_[slot], 1) == 0);
+    RoundPartialSum(Input(slot), Error(slot), Wire(slot), NextError(slot), Elements(slot));
+  }
+
+  std::span<const std::byte> Result(int slot) override { return WireBytes(slot); }
+
+  void Close() override {
+    for (size_t slot = 0; slot < states_.size(); ++slot) {
+      WidenBehind(Output(static_cast<int>(slot)), Elements(static_cast<int>(slot)));
+    }
+  }
+
+  std::vector<uint8_t> rounded_;  // 1: done, once a slot
+  bool landed_in_scratch_ = false;
+  Buffer<std::byte> scratch_;
+};
+
+}  // namespace
+
+Slots::Outgoing Slots::BeginSend(int slot) {
+  const Outgoing outgoing = Content(slot);
+  if (outgoing.held) ++states_[slot].held;
+  return outgoing;
+}
+
+std::span<std::byte> Slots::Landing(int slot, Op op) { return Place(slot, op); }
+
+bool Slots::TakeIn(int slot, Op op, bool theirs_first, uint64_t checksum) {
+  State& state = states_[slot];
+  if (state.held != 0) return false;
+  Combine(slot, op, theirs_first);
+  state.written = true;
+  state.reduced = op == Op::kReceiveReduce;
+  state.digest = checksum;
+  return true;
+}
+
+std::vector<uint64_t> Slots::Finish() {
+  std::vector<uint64_t> digests;
+  for (size_t slot = 0; slot < states_.size(); ++slot) {
+    if (states_[slot].reduced) states_[slot].digest = Digest(Result(static_cast<int>(slot)));
+    digests.push_back(states_[slot].digest);
+  }
+  Close();
+  return digests;
+}
+
+std::unique_ptr<Slots> MakeSlots(const Values& values) {
+  if (values.rounded) return std::make_unique<RoundedSlots>(values);
+  return std::make_unique<PlainSlots>(values);
+}
+
+std::vector<size_t> EvenBounds(size_t count, int slots) {
+  std::vector<size_t> bounds;
+  const size_t share = count / slots;
+  const size_t rest = count % slots;  // the first `rest` slots have one element more
+  for (size_t s = 0; s <= static_cast<size_t>(slots); ++s) {
+    bounds.push_back(s * share + std::min(s, rest));
+  }
+  return bounds;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,173 @@
+// All-reduce with bf16 on the wire: who rounds keeps the error.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/random.h"
+#include "dense/all_reduce.h"
+#include "dense/half.h"
+#include "dense/slots.h"
+#include "tests/transport/world.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kChunk = 4096;  // elements
+
+// Multiples of 2^-4 below 2^15: sums of nine of them and of the errors are exact in fp32.
+std::vector<float> Coarse(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    value = static_cast<float>(random.Below(1 << 20)) / 16 - (1 << 15);
+  }
+  return values;
+}
+
+struct Rank {
+  std::vector<float> input, output, error, next_error;
+  AllReduceResult result;
+};
+
+std::vector<Rank> Ranks(int world, size_t count) {
+  std::vector<Rank> ranks(world);
+  for (int r = 0; r < world; ++r) {
+    ranks[r].input = Coarse(count, r + 1);
+    ranks[r].error = Coarse(count, 100 + r);
+    for (float& error : ranks[r].error) error /= 256;
+    for (float& error : ranks[r].error) error = std::round(error * 16) / 16;
+    ranks[r].output.resize(count);
+    ranks[r].next_error.assign(count, -1);
+  }
+  return ranks;
+}
+
+void AllReduce(World& world, uint64_t round, size_t chunk_bytes, std::vector<Rank>& ranks) {
+  world.RunAll([&](int rank, std::function<void()> finished) {
+    Rank& mine = ranks[rank];
+    AllReduceRequest request;
+    request.rank = rank;
+    request.world = world.size();
+    request.round = round;
+    request.wire = "bf16";
+    request.input = std::as_bytes(std::span(mine.input));
+    request.output = std::as_writable_bytes(std::span(mine.output));
+    request.error = mine.error;
+    request.next_error = mine.next_error;
+    request.chunk_bytes = chunk_bytes;
+    StartAllReduce(world.transport(rank), request,
+                   [&mine, finished](StatusOr<AllReduceResult> result) {
+                     EXPECT_TRUE(result.ok()) << Message(result.status());
+                     if (result.ok()) mine.result = *result;
+                     finished();
+                   });
+  });
+}
+
+// Sequential, in the order that dense/ring.h documents, rounding at every hop.
+std::vector<float> Reference(const std::vector<Rank>& ranks) {
+  const int world = static_cast<int>(ranks.size());
+  const size_t count = ranks[0].input.size();
+  std::vector<float> sum(count);
+  for (size_t begin = 0; begin < count; begin += kChunk) {
+    const auto bounds = EvenBounds(std::min(kChunk, count - begin), world);
+    for (int s = 0; s < world; ++s) {
+      for (size_t i = begin + bounds[s]; i < begin + bounds[s + 1]; ++i) {
+        sum[i] = FromBFloat16(ToBFloat16(ranks[s].input[i] + ranks[s].error[i]));
+        for (int k = 1; k < world; ++k) {
+          const Rank& next = ranks[(s + k) % world];
+          sum[i] = FromBFloat16(ToBFloat16(sum[i] + (next.input[i] + next.error[i])));
+        }
+      }
+    }
+  }
+  return sum;
+}
+
+void ExpectNothingLost(const std::vector<Rank>& ranks) {
+  for (size_t i = 0; i < ranks[0].output.size(); ++i) {
+    double before = 0, after = ranks[0].output[i];
+    for (const Rank& rank : ranks) {
+      before += static_cast<double>(rank.input[i]) + rank.error[i];
+      after += rank.next_error[i];
+    }
+    ASSERT_EQ(before, after) << i;
+  }
+}
+
+void ExpectTheSameBits(const std::vector<Rank>& ranks) {
+  for (const Rank& rank : ranks) {
+    ASSERT_EQ(0,
+              std::memcmp(rank.output.data(), ranks[0].output.data(), 4 * ranks[0].output.size()));
+    EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
+  }
+}
+
+class RoundedRingOver : public testing::TestWithParam<Kind> {};
+
+TEST_P(RoundedRingOver, LosesNothingAndGivesTheSameBitsOnAllRanks) {
+  for (int size = 1; size <= 9; ++size) {
+    World world(GetParam(), size);
+    uint64_t round = 0;
+    for (size_t count : {0, 1, 3, 1000, 50021}) {
+      auto ranks = Ranks(size, count);
+      const auto before = ranks;
+      AllReduce(world, ++round, kChunk * sizeof(float), ranks);
+      ExpectTheSameBits(ranks);
+      ExpectNothingLost(ranks);
+      if (size > 1) {
+        ASSERT_EQ(ranks[0].output, Reference(ranks));
+      }
+      uint64_t sent = 0;
+      for (int r = 0; r < size; ++r) {
+        EXPECT_EQ(ranks[r].input, before[r].input);
+        EXPECT_EQ(ranks[r].error, before[r].error);
+        sent += ranks[r].result.sent_bytes;
+      }
+      EXPECT_EQ(sent, 2u * (size - 1) * count * sizeof(uint16_t));
+    }
+  }
+}
+
+TEST_P(RoundedRingOver, ShortTensorsGoUnroundedAndTakeTheErrorAlong) {
+  for (int size : {2, 3, 5, 8}) {
+    World world(GetParam(), size);
+    auto ranks = Ranks(size, 1000);
+    AllReduce(world, 1, 0, ranks);
+    ExpectTheSameBits(ranks);
+    ExpectNothingLost(ranks);
+    for (const Rank& rank : ranks) EXPECT_EQ(rank.next_error, std::vector<float>(1000));
+  }
+}
+
+TEST_P(RoundedRingOver, ManyRoundsStayWithinOneRoundingOfTheTrueSum) {
+  World world(GetParam(), 4);
+  auto ranks = Ranks(4, 5000);
+  for (Rank& rank : ranks) rank.error.assign(5000, 0);
+  constexpr int kRounds = 20;
+  std::vector<double> applied(5000), truth(5000), largest(5000);
+  for (int round = 1; round <= kRounds; ++round) {
+    AllReduce(world, round, kChunk * sizeof(float), ranks);
+    for (Rank& rank : ranks) rank.error.swap(rank.next_error);
+    for (size_t i = 0; i < applied.size(); ++i) {
+      applied[i] += ranks[0].output[i];
+      double partial = 0;
+      for (const Rank& rank : ranks) {
+        truth[i] += rank.input[i];
+        partial += std::fabs(rank.input[i]) * 1.1;
+      }
+      largest[i] = partial;
+    }
+  }
+  // Without the errors the difference would grow with the rounds.
+  for (size_t i = 0; i < applied.size(); ++i) {
+    ASSERT_LE(std::fabs(applied[i] - truth[i]), 4 * largest[i] / 256) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, RoundedRingOver, testing::Values(Kind::kInProcess, Kind::kUcx),
+                         [](const auto& info) { return NameOfKind(info.param); });
+
+}  // namespace
+}  // namespace ringwood
