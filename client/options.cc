@@ -14,7 +14,7 @@ struct Found {
   const char* name = nullptr;
   const char* value = nullptr;
 };
-Found Find(const Environment& environment, std::initializer_list<const char*> names) {
+Found Find(const EnvironmentLookup& environment, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const char* value = environment(name);
     if (value != nullptr && *value != '\0') return {name, value};
@@ -42,12 +42,13 @@ StatusOr<double> Number(const Found& found) {
   return value;
 }
 
-std::string Text(const Environment& environment, const char* name, const std::string& otherwise) {
+std::string Text(const EnvironmentLookup& environment, const char* name,
+                 const std::string& otherwise) {
   const Found found = Find(environment, {name});
   return found.value != nullptr ? found.value : otherwise;
 }
 
-bool Flag(const Environment& environment, const char* name) {
+bool Flag(const EnvironmentLookup& environment, const char* name) {
   const std::string value = Text(environment, name, "0");
   return value != "0" && value != "false" && value != "no";
 }
@@ -59,7 +60,7 @@ bool IsLoopback(const std::string& address) {
 
 }  // namespace
 
-StatusOr<SessionOptions> OptionsFromEnvironment(const Environment& environment) {
+StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environment) {
   SessionOptions options;
   const Found rank = Find(environment, {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"});
   const Found world = Find(environment, {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"});

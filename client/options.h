@@ -25,10 +25,10 @@ struct SessionOptions {
 };
 
 // The value of a variable, or nullptr: getenv in a program, a map in a test.
-using Environment = std::function<const char*(const char* name)>;
+using EnvironmentLookup = std::function<const char*(const char* name)>;
 
 // RINGWOOD_* and torchrun's RANK and WORLD_SIZE, falling back to Slurm's and Open MPI's names.
-StatusOr<SessionOptions> OptionsFromEnvironment(const Environment& environment);
+StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environment);
 
 // Everything that can be found wrong before the network is touched.
 Status Check(const SessionOptions& options);

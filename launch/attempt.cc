@@ -31,7 +31,8 @@ Attempt::Attempt(const RunOptions& options, SignalDescriptor* signals, Output* o
   for (int server = 0; server < options.servers; ++server) {
     hosts_.push_back(options.places[server % options.places.size()].host);
   }
-  for (const Place& place : options.places) hosts_.insert(hosts_.end(), place.count, place.host);
+  for (const HostRanks& place : options.places)
+    hosts_.insert(hosts_.end(), place.count, place.host);
   ended_.resize(hosts_.size());
 }
 
@@ -181,7 +182,7 @@ Status Attempt::StartRanks() {
     options_.context.master_address = "127.0.0.1";
     RW_ASSIGN_OR_RETURN(options_.context.master_port, FreePort("127.0.0.1"));
   }
-  for (const Place& place : options_.places) {
+  for (const HostRanks& place : options_.places) {
     RW_RETURN_IF_ERROR(StartRemote(RankJob(options_, place), options_.servers + place.first_rank));
   }
   return OkStatus();

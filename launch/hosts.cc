@@ -101,7 +101,7 @@ StatusOr<std::vector<Host>> ParseHostFile(const std::string& text, const std::st
   return hosts;
 }
 
-StatusOr<std::vector<Place>> PlaceRanks(const std::vector<Host>& hosts, int ranks) {
+StatusOr<std::vector<HostRanks>> PlaceRanks(const std::vector<Host>& hosts, int ranks) {
   if (ranks < 0 || ranks > kMaxRanks) {
     return Invalid(absl::StrFormat("-np %d: give 1 to %d ranks", ranks, kMaxRanks));
   }
@@ -118,7 +118,7 @@ StatusOr<std::vector<Place>> PlaceRanks(const std::vector<Host>& hosts, int rank
         ranks, slots));
   }
   int shared = static_cast<int>(std::max<int64_t>(0, ranks - slots));  // for the open hosts
-  std::vector<Place> places;
+  std::vector<HostRanks> places;
   int next = 0;
   for (const Host& host : hosts) {
     int count = host.slots;
@@ -135,7 +135,7 @@ StatusOr<std::vector<Place>> PlaceRanks(const std::vector<Host>& hosts, int rank
   return places;
 }
 
-Environment RankEnvironment(const RankContext& context, const Place& place, int local) {
+Environment RankEnvironment(const RankContext& context, const HostRanks& place, int local) {
   Environment environment = {
       {"RANK", std::to_string(place.first_rank + local)},
       {"WORLD_SIZE", std::to_string(context.world)},

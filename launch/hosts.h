@@ -28,7 +28,7 @@ StatusOr<std::vector<Host>> ParseHosts(const std::string& text);
 StatusOr<std::vector<Host>> ParseHostFile(const std::string& text, const std::string& path);
 
 // One host's share of the ranks, contiguous.
-struct Place {
+struct HostRanks {
   std::string host;
   int group = 0;  // GROUP_RANK: the host's index among those that got ranks
   int first_rank = 0;
@@ -38,7 +38,7 @@ struct Place {
 // Fills the hosts in the order given. ranks 0: as many as the slots say. Hosts without slots share
 // what the others leave, as evenly as it goes, earlier ones first. Hosts left without ranks drop
 // out.
-StatusOr<std::vector<Place>> PlaceRanks(const std::vector<Host>& hosts, int ranks);
+StatusOr<std::vector<HostRanks>> PlaceRanks(const std::vector<Host>& hosts, int ranks);
 
 // What every rank of a job is told beside its place.
 struct RankContext {
@@ -62,6 +62,6 @@ using Environment = std::map<std::string, std::string>;
 
 // The variables of local rank `local` at `place`; torchrun's names and meanings, then RINGWOOD_*.
 // An option that is not set leaves no variable.
-Environment RankEnvironment(const RankContext& context, const Place& place, int local);
+Environment RankEnvironment(const RankContext& context, const HostRanks& place, int local);
 
 }  // namespace ringwood

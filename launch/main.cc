@@ -7,6 +7,7 @@
 #include "launch/arguments.h"
 #include "launch/command.h"
 #include "launch/plan_command.h"
+#include "launch/probe_command.h"
 #include "launch/replay_command.h"
 #include "launch/simulate_command.h"
 #include "launch/supervisor.h"
@@ -67,6 +68,7 @@ int main(int argc, char** argv) {
   ringwood::AddCheckpointCommand(app, &context);
   ringwood::AddStatusCommand(app, &context);
   ringwood::AddPlanCommand(app, &context.exit_code);
+  ringwood::AddProbeCommand(app, &context);
   ringwood::AddSimulateCommand(app, &context.exit_code);
   ringwood::AddBenchCommand(app, &context);
   ringwood::AddReplayCommand(app, &context);

@@ -12,7 +12,8 @@
 #include "client/session.h"
 #include "launch/replay_gradient.h"
 #include "launch/replay_prediction.h"
-#include "plan/probe.h"
+#include "launch/ring_probe.h"
+#include "launch/session_options.h"
 #include "plan/trace.h"
 
 namespace ringwood {
@@ -37,8 +38,6 @@ class Trainer {
 
  private:
   Status Register();
-  StatusOr<ProbeResult> ProbeRing();
-  Status Barrier();
   void MakeGradients(uint64_t step);
   StatusOr<double> Step(uint64_t step, uint64_t* bytes);
   StatusOr<double> Predicted(const ProbeResult& probe) const;
@@ -71,29 +70,6 @@ Status Trainer::Register() {
   return session_->Agree();
 }
 
-Status Trainer::Barrier() {
-  int32_t here = 1;
-  return session_->AllReduce(BytesOf(&here), DataType::kInt32, ReduceOp::kSum, false);
-}
-
-// Every rank times the same all-reduces; all probe rounds are run, since ranks that stopped by
-// their own clocks would no longer agree on the messages.
-StatusOr<ProbeResult> Trainer::ProbeRing() {
-  ProbeOptions probe;
-  probe.sizes = {4 << 10, 64 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20};
-  probe.repeats = 3;
-  probe.limit_seconds = kLongestWaitSeconds;
-  Buffer<float> data(probe.sizes.back() / sizeof(float));
-  const auto ring = [&](uint64_t bytes) -> StatusOr<double> {
-    RW_RETURN_IF_ERROR(Barrier());
-    const TimePoint start = Now();
-    RW_RETURN_IF_ERROR(session_->AllReduce(std::as_writable_bytes(data.span()).first(bytes),
-                                           DataType::kFloat32, ReduceOp::kSum, false));
-    return ToSeconds(Now() - start);
-  };
-  return Probe(ring, probe);
-}
-
 void Trainer::MakeGradients(uint64_t step) {
   for (size_t t = 0; t < gradients_.size(); ++t) {
     FillGradient(GradientSeed(options_.seed, session_->rank(), step, static_cast<uint32_t>(t)),
@@ -104,7 +80,7 @@ void Trainer::MakeGradients(uint64_t step) {
 // Deadlines count from the step's start, so that late wake-ups do not add up.
 StatusOr<double> Trainer::Step(uint64_t step, uint64_t* bytes) {
   MakeGradients(step);
-  RW_RETURN_IF_ERROR(Barrier());
+  RW_RETURN_IF_ERROR(Barrier(session_.get()));
   const TimePoint start = Now();
   const TimePoint backward = start + Seconds(ForwardSeconds());
   std::this_thread::sleep_until(backward);
@@ -134,7 +110,7 @@ StatusOr<double> Trainer::Predicted(const ProbeResult& probe) const {
 StatusOr<ReplayResult> Trainer::Run() {
   ::prctl(PR_SET_TIMERSLACK, kTimerSlackNanoseconds);
   RW_RETURN_IF_ERROR(Register());
-  RW_ASSIGN_OR_RETURN(const ProbeResult probe, ProbeRing());
+  RW_ASSIGN_OR_RETURN(const ProbeResult probe, ProbeRing(session_.get()));
   ReplayResult result;
   result.rank = session_->rank();
   result.world = session_->world();
@@ -162,10 +138,7 @@ Status Trainer::Close(const Status& outcome) {
 StatusOr<ReplayResult> RunReplay(const ReplayOptions& options,
                                  const std::map<std::string, std::string>& environment) {
   RW_ASSIGN_OR_RETURN(Trace trace, ReadTrace(options.trace));
-  RW_ASSIGN_OR_RETURN(const SessionOptions session, OptionsFromEnvironment([&](const char* name) {
-                        const auto found = environment.find(name);
-                        return found == environment.end() ? nullptr : found->second.c_str();
-                      }));
+  RW_ASSIGN_OR_RETURN(const SessionOptions session, SessionOptionsOf(environment));
   Trainer trainer(options, std::move(trace));
   RW_RETURN_IF_ERROR(trainer.Open(session));
   StatusOr<ReplayResult> result = trainer.Run();

@@ -53,7 +53,7 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
   return job;
 }
 
-Job RankJob(const RunOptions& options, const Place& place) {
+Job RankJob(const RunOptions& options, const HostRanks& place) {
   Job job;
   job.host = place.host;
   job.network_interface = options.context.network_interface;

@@ -17,7 +17,7 @@
 namespace ringwood {
 
 struct RunOptions {
-  std::vector<Place> places;  // at least one
+  std::vector<HostRanks> places;  // at least one
   std::vector<std::string> command;
   std::string directory;  // the ranks start there
   Reach reach;
@@ -40,7 +40,7 @@ inline constexpr char kListening[] = "ringwood server listening on ";
 Job ServerJob(const RunOptions& options, int index, const std::string& coordinator);
 
 // The job of one host's ranks.
-Job RankJob(const RunOptions& options, const Place& place);
+Job RankJob(const RunOptions& options, const HostRanks& place);
 
 // All attempts of a job. Blocks until everything it started has ended; the exit code.
 int RunJob(const RunOptions& options);

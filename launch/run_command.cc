@@ -136,7 +136,7 @@ void PrintPlan(const RunOptions& run) {
               run.servers > 0 ? (", the first on host " + run.places[0].host).c_str() : "");
   if (run.servers > 0)
     std::printf("store: %s\n", run.store.empty() ? "temporary" : run.store.c_str());
-  for (const Place& place : run.places) {
+  for (const HostRanks& place : run.places) {
     std::printf("host %s: ranks %d..%d", place.host.c_str(), place.first_rank,
                 place.first_rank + place.count - 1);
     if (place.host != "localhost") {

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Environment Given(std::map<std::string, std::string> variables) {
+EnvironmentLookup Given(std::map<std::string, std::string> variables) {
   return [variables](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? nullptr : found->second.c_str();

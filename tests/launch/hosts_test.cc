@@ -80,7 +80,7 @@ TEST(Hosts, EveryRankHasOnePlace) {
         }
         int next = 0;
         for (size_t i = 0; i < places->size(); ++i) {
-          const Place& place = (*places)[i];
+          const HostRanks& place = (*places)[i];
           ASSERT_EQ(place.first_rank, next);
           ASSERT_EQ(place.group, static_cast<int>(i));
           ASSERT_GT(place.count, 0);

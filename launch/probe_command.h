@@ -1,0 +1,11 @@
+// `ringwood probe`: the costs of this network, in the words of `ringwood plan`.
+#pragma once
+
+#include "launch/command.h"
+
+namespace ringwood {
+
+// `context` outlives the parsing.
+void AddProbeCommand(CLI::App& app, CommandContext* context);
+
+}  // namespace ringwood
