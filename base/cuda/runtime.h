@@ -1,0 +1,140 @@
+// CUDA's objects with an owner, and its errors as ours. Only for sources that are built with CUDA.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "base/status.h"
+
+namespace ringwood {
+
+// "what: CUDA's text". A missing driver or device is Unavailable, lack of memory Exhausted.
+Status FromCuda(cudaError_t error, const std::string& what);
+
+// Makes `device` the calling thread's current one for a scope: a trainer's thread keeps its own.
+class DeviceScope {
+ public:
+  explicit DeviceScope(int device) {
+    status_ = FromCuda(cudaGetDevice(&before_), "find the current CUDA device");
+    if (status_.ok()) status_ = FromCuda(cudaSetDevice(device), "choose a CUDA device");
+  }
+  ~DeviceScope() {
+    if (status_.ok()) cudaSetDevice(before_);
+  }
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  int before_ = 0;
+  Status status_;
+};
+
+enum class Place { kDevice, kPinned };  // pinned: host memory that the device copies from and to
+
+// `count` zeroed Ts.
+template <typename T, Place kPlace>
+class CudaBuffer {
+ public:
+  CudaBuffer() = default;
+  ~CudaBuffer() { Free(); }
+  CudaBuffer(CudaBuffer&& other) noexcept { *this = std::move(other); }
+  CudaBuffer& operator=(CudaBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(count_, other.count_);
+    return *this;
+  }
+
+  // On the current device; once. Zeroes on `stream`, without waiting, where it is the device's.
+  Status Allocate(size_t count, cudaStream_t stream) {
+    RW_CHECK(data_ == nullptr);
+    if (count == 0) return OkStatus();
+    const size_t bytes = count * sizeof(T);
+    void* memory = nullptr;
+    const cudaError_t error =
+        kPlace == Place::kDevice ? cudaMalloc(&memory, bytes) : cudaMallocHost(&memory, bytes);
+    const std::string what = "allocate " + std::to_string(bytes) + " bytes for CUDA";
+    RW_RETURN_IF_ERROR(FromCuda(error, what));
+    data_ = static_cast<T*>(memory);
+    count_ = count;
+    if (kPlace == Place::kDevice) return FromCuda(cudaMemsetAsync(memory, 0, bytes, stream), what);
+    std::memset(memory, 0, bytes);
+    return OkStatus();
+  }
+
+  T* data() const { return data_; }
+  size_t size() const { return count_; }
+  std::span<T> span() const { return {data_, count_}; }
+
+ private:
+  void Free() {
+    if (data_ == nullptr) return;
+    if (kPlace == Place::kDevice) {
+      cudaFree(data_);
+    } else {
+      cudaFreeHost(data_);
+    }
+  }
+
+  T* data_ = nullptr;
+  size_t count_ = 0;
+};
+template <typename T>
+using DeviceBuffer = CudaBuffer<T, Place::kDevice>;
+template <typename T>
+using PinnedBuffer = CudaBuffer<T, Place::kPinned>;
+
+class CudaStream {
+ public:
+  CudaStream() = default;
+  ~CudaStream() {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  // Does not order itself with the default stream; before the trainer's kernels where both wait.
+  Status Create() {
+    int least = 0, greatest = 0;
+    RW_RETURN_IF_ERROR(
+        FromCuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "read stream priorities"));
+    return FromCuda(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest),
+                    "create a CUDA stream");
+  }
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+class CudaEvent {
+ public:
+  CudaEvent() = default;
+  ~CudaEvent() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+
+  Status Create() {
+    return FromCuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming),
+                    "create a CUDA event");
+  }
+  // What is put on `later` from here on runs after what is on `earlier` now. No host waits.
+  Status Order(cudaStream_t earlier, cudaStream_t later) {
+    RW_RETURN_IF_ERROR(FromCuda(cudaEventRecord(event_, earlier), "record a CUDA event"));
+    return FromCuda(cudaStreamWaitEvent(later, event_, 0), "order two CUDA streams");
+  }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,355 @@
+#include "sparse/cuda/device_group.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/cuda/device.h"
+#include "base/cuda/runtime.h"
+#include "sparse/cuda/launch.h"
+
+namespace ringwood {
+namespace {
+
+using cuda::GroupView;
+using cuda::TensorOutcome;
+using cuda::TensorState;
+using cuda::TensorView;
+
+constexpr uint64_t kAlignFloats = 64;  // tensors begin at 256 bytes: whole lines of the caches
+
+class CudaGroup : public DeviceGroup {
+ public:
+  CudaGroup(cuda::Layout layout, const DeviceGroupOptions& options)
+      : layout_(std::move(layout)), options_(options) {}
+
+  ~CudaGroup() override {
+    const DeviceScope scope(options_.device);
+    if (stream_.get() != nullptr) cudaStreamSynchronize(stream_.get());
+  }
+
+  Status Start();
+
+  Status Accumulate(const std::vector<float*>& gradients, float weight, void* producer,
+                    std::function<void()> done) override;
+  std::span<const uint32_t> pick_index(size_t t) const override {
+    return host_index_.span().subspan(layout_.tensors[t].first_pick, Picked(t));
+  }
+  std::span<const float> pick_value(size_t t) const override {
+    return host_value_.span().subspan(layout_.tensors[t].first_pick, Picked(t));
+  }
+  uint64_t nonfinite() const override;
+  void SetSent(size_t t, std::span<const float> values) override;
+  Status Commit(std::span<const uint8_t> counted) override;
+  void Abort() override { pending_ = false; }
+  Status Scatter(const Entries& sum, double total_weight, void* consumer) override;
+  double ResidualSquaredNorm() const override { return norm_; }
+  Status ReadResidual(size_t t, std::span<float> into) override {
+    return Read(layout_.tensors[t].residual[present_], t, into);
+  }
+  Status WriteResidual(size_t t, std::span<const float> from) override {
+    return Write(layout_.tensors[t].residual[present_], t, from);
+  }
+  Status ReadMomentum(size_t t, std::span<float> into) override {
+    return Read(layout_.tensors[t].momentum[present_], t, into);
+  }
+  Status WriteMomentum(size_t t, std::span<const float> from) override {
+    return Write(layout_.tensors[t].momentum[present_], t, from);
+  }
+
+ private:
+  Status AllocateTensors();
+  Status AllocateWork();
+  Status Enqueue(float weight, cudaStream_t producer);
+  GroupView View() const;
+  uint32_t Picked(size_t t) const { return host_outcomes_.data()[t].picked; }
+  template <typename T>
+  Status ToHost(const DeviceBuffer<T>& from, const PinnedBuffer<T>& into) {
+    return FromCuda(cudaMemcpyAsync(into.data(), from.data(), from.size() * sizeof(T),
+                                    cudaMemcpyDeviceToHost, stream_.get()),
+                    "copy picks to the host");
+  }
+  template <typename T>
+  Status ToDevice(const PinnedBuffer<T>& from, const DeviceBuffer<T>& into, size_t count) {
+    return FromCuda(cudaMemcpyAsync(into.data(), from.data(), count * sizeof(T),
+                                    cudaMemcpyHostToDevice, stream_.get()),
+                    "copy to the device");
+  }
+  Status Read(const float* from, size_t t, std::span<float> into);
+  Status Write(float* to, size_t t, std::span<const float> from);
+  static void CUDART_CB Notify(void* group);  // on a thread of CUDA's
+
+  cuda::Layout layout_;  // with device pointers from Start on
+  const DeviceGroupOptions options_;
+  uint32_t refine_blocks_ = 0;
+  uint32_t present_ = 0;
+  bool pending_ = false;              // accumulated, neither committed nor aborted
+  std::atomic<bool> running_{false};  // Accumulate's work has not called `done`
+  std::function<void()> done_;
+  std::vector<float*> gradients_;  // of the last Accumulate
+  double norm_ = 0;
+
+  CudaStream stream_;
+  CudaEvent order_;
+  DeviceBuffer<float> floats_;  // residuals, momenta
+  DeviceBuffer<TensorView> tensors_;
+  DeviceBuffer<TensorState> states_;
+  DeviceBuffer<TensorOutcome> outcomes_;
+  DeviceBuffer<float*> gradient_table_;
+  DeviceBuffer<uint32_t> tile_tensor_, tile_first_, tile_count_, tile_larger_, tile_ties_;
+  DeviceBuffer<uint32_t> histogram_, candidate_index_, pick_index_;
+  DeviceBuffer<float> squares_, candidate_value_, pick_value_, sent_, result_value_;
+  DeviceBuffer<uint8_t> counted_;
+  DeviceBuffer<float*> result_place_;
+
+  PinnedBuffer<float*> host_gradients_, host_place_;
+  PinnedBuffer<TensorOutcome> host_outcomes_;
+  PinnedBuffer<uint32_t> host_index_;
+  PinnedBuffer<float> host_value_, host_squares_, host_sent_, host_result_;
+  PinnedBuffer<uint8_t> host_counted_;
+};
+
+Status CudaGroup::Start() {
+  const DeviceScope scope(options_.device);
+  RW_RETURN_IF_ERROR(scope.status());
+  RW_RETURN_IF_ERROR(stream_.Create());
+  RW_RETURN_IF_ERROR(order_.Create());
+  RW_RETURN_IF_ERROR(FromCuda(cuda::RefineBlocks(&refine_blocks_), "size the refining kernel"));
+  RW_RETURN_IF_ERROR(AllocateTensors());
+  RW_RETURN_IF_ERROR(AllocateWork());
+  const std::vector<TensorState> fresh(layout_.tensors.size());
+  const auto upload = [this](void* to, const void* from, size_t bytes) {
+    return FromCuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_.get()),
+                    "copy the tensor table to the device");
+  };
+  RW_RETURN_IF_ERROR(
+      upload(tensors_.data(), layout_.tensors.data(), tensors_.size() * sizeof(TensorView)));
+  RW_RETURN_IF_ERROR(upload(tile_tensor_.data(), layout_.tile_tensor.data(),
+                            tile_tensor_.size() * sizeof(uint32_t)));
+  RW_RETURN_IF_ERROR(upload(states_.data(), fresh.data(), states_.size() * sizeof(TensorState)));
+  return FromCuda(cudaStreamSynchronize(stream_.get()), "prepare a group on the device");
+}
+
+Status CudaGroup::AllocateTensors() {
+  const int arrays = options_.momentum != 0 ? 4 : 2;
+  uint64_t floats = 0;
+  const auto padded = [](uint64_t elements) {
+    return (elements + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
+  };
+  for (const TensorView& view : layout_.tensors) floats += arrays * padded(view.elements);
+  RW_RETURN_IF_ERROR(floats_.Allocate(floats, stream_.get()));
+  float* next = floats_.data();
+  for (TensorView& view : layout_.tensors) {
+    for (int side = 0; side < 2; ++side) {
+      view.residual[side] = std::exchange(next, next + padded(view.elements));
+      if (options_.momentum == 0) continue;
+      view.momentum[side] = std::exchange(next, next + padded(view.elements));
+    }
+  }
+  return OkStatus();
+}
+
+Status CudaGroup::AllocateWork() {
+  const cudaStream_t stream = stream_.get();
+  const size_t tensors = layout_.tensors.size(), tiles = layout_.tile_tensor.size();
+  RW_RETURN_IF_ERROR(tensors_.Allocate(tensors, stream));
+  RW_RETURN_IF_ERROR(states_.Allocate(tensors, stream));
+  RW_RETURN_IF_ERROR(outcomes_.Allocate(tensors, stream));
+  RW_RETURN_IF_ERROR(gradient_table_.Allocate(tensors, stream));
+  for (auto* array : {&tile_tensor_, &tile_first_, &tile_count_, &tile_larger_, &tile_ties_}) {
+    RW_RETURN_IF_ERROR(array->Allocate(tiles, stream));
+  }
+  RW_RETURN_IF_ERROR(histogram_.Allocate(tensors * cuda::kBins, stream));
+  RW_RETURN_IF_ERROR(squares_.Allocate(tiles, stream));
+  RW_RETURN_IF_ERROR(candidate_index_.Allocate(layout_.candidates, stream));
+  RW_RETURN_IF_ERROR(candidate_value_.Allocate(layout_.candidates, stream));
+  RW_RETURN_IF_ERROR(pick_index_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(pick_value_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(sent_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(counted_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(result_place_.Allocate(options_.max_result, stream));
+  RW_RETURN_IF_ERROR(result_value_.Allocate(options_.max_result, stream));
+  RW_RETURN_IF_ERROR(host_gradients_.Allocate(tensors, stream));
+  RW_RETURN_IF_ERROR(host_outcomes_.Allocate(tensors, stream));
+  RW_RETURN_IF_ERROR(host_squares_.Allocate(tiles, stream));
+  RW_RETURN_IF_ERROR(host_index_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(host_value_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(host_sent_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(host_counted_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(host_place_.Allocate(options_.max_result, stream));
+  return host_result_.Allocate(options_.max_result, stream);
+}
+
+GroupView CudaGroup::View() const {
+  GroupView view;
+  view.tensors = tensors_.data();
+  view.gradients = gradient_table_.data();
+  view.states = states_.data();
+  view.outcomes = outcomes_.data();
+  view.tensor_count = static_cast<uint32_t>(layout_.tensors.size());
+  view.tiles = static_cast<uint32_t>(layout_.tile_tensor.size());
+  view.present = present_;
+  view.tile_tensor = tile_tensor_.data();
+  view.tile_first = tile_first_.data();
+  view.tile_count = tile_count_.data();
+  view.tile_larger = tile_larger_.data();
+  view.tile_ties = tile_ties_.data();
+  view.tile_squares = squares_.data();
+  view.histogram = histogram_.data();
+  view.candidate_index = candidate_index_.data();
+  view.candidate_value = candidate_value_.data();
+  view.pick_index = pick_index_.data();
+  view.pick_value = pick_value_.data();
+  return view;
+}
+
+Status CudaGroup::Accumulate(const std::vector<float*>& gradients, float weight, void* producer,
+                             std::function<void()> done) {
+  RW_CHECK(gradients.size() == layout_.tensors.size());
+  if (running_) return Refused("the selection before this one has not ended on the device");
+  const DeviceScope scope(options_.device);
+  RW_RETURN_IF_ERROR(scope.status());
+  gradients_ = gradients;
+  std::copy(gradients.begin(), gradients.end(), host_gradients_.data());
+  done_ = std::move(done);
+  running_ = true;
+  const Status enqueued = Enqueue(weight, static_cast<cudaStream_t>(producer));
+  if (!enqueued.ok()) running_ = false;
+  pending_ = enqueued.ok();
+  return enqueued;
+}
+
+Status CudaGroup::Enqueue(float weight, cudaStream_t producer) {
+  RW_RETURN_IF_ERROR(order_.Order(producer, stream_.get()));
+  RW_RETURN_IF_ERROR(ToDevice(host_gradients_, gradient_table_, host_gradients_.size()));
+  const GroupView view = View();
+  RW_RETURN_IF_ERROR(FromCuda(
+      cuda::LaunchAccumulate(view, {weight, options_.decay, options_.momentum}, stream_.get()),
+      "start the accumulating kernel"));
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchRefine(view, refine_blocks_, stream_.get()),
+                              "start the refining kernel"));
+  RW_RETURN_IF_ERROR(ToHost(outcomes_, host_outcomes_));
+  RW_RETURN_IF_ERROR(ToHost(pick_index_, host_index_));
+  RW_RETURN_IF_ERROR(ToHost(pick_value_, host_value_));
+  RW_RETURN_IF_ERROR(ToHost(squares_, host_squares_));
+  return FromCuda(cudaLaunchHostFunc(stream_.get(), &CudaGroup::Notify, this),
+                  "ask CUDA for a notice");
+}
+
+void CUDART_CB CudaGroup::Notify(void* group) {
+  auto* const self = static_cast<CudaGroup*>(group);
+  std::copy(self->host_value_.span().begin(), self->host_value_.span().end(),
+            self->host_sent_.data());
+  const std::function<void()> done = std::exchange(self->done_, nullptr);
+  self->running_ = false;
+  done();
+}
+
+uint64_t CudaGroup::nonfinite() const {
+  uint64_t sum = 0;
+  for (const TensorOutcome& outcome : host_outcomes_.span()) sum += outcome.nonfinite;
+  return sum;
+}
+
+void CudaGroup::SetSent(size_t t, std::span<const float> values) {
+  RW_CHECK(pending_ && !running_ && values.size() == Picked(t));
+  std::copy(values.begin(), values.end(), host_sent_.data() + layout_.tensors[t].first_pick);
+}
+
+Status CudaGroup::Commit(std::span<const uint8_t> counted) {
+  RW_CHECK(pending_ && !running_);
+  double norm = 0;
+  for (const float squares : host_squares_.span()) norm += squares;
+  size_t next = 0;
+  for (size_t t = 0; t < layout_.tensors.size(); ++t) {
+    const uint32_t first = layout_.tensors[t].first_pick;
+    for (uint32_t j = 0; j < Picked(t); ++j) {
+      RW_CHECK(next < counted.size());
+      const uint8_t bit = host_counted_.data()[first + j] = counted[next++];
+      if (bit == 0) continue;
+      const double value = host_value_.data()[first + j];
+      const double left = value - host_sent_.data()[first + j];
+      norm += left * left - value * value;
+    }
+  }
+  RW_CHECK(next == counted.size());
+  const DeviceScope scope(options_.device);
+  RW_RETURN_IF_ERROR(scope.status());
+  RW_RETURN_IF_ERROR(ToDevice(host_sent_, sent_, layout_.picks));
+  RW_RETURN_IF_ERROR(ToDevice(host_counted_, counted_, layout_.picks));
+  RW_RETURN_IF_ERROR(FromCuda(
+      cuda::LaunchSettle(View(), sent_.data(), counted_.data(), layout_.picks, stream_.get()),
+      "start the committing kernel"));
+  norm_ = std::max(norm, 0.0);
+  present_ = 1 - present_;
+  pending_ = false;
+  return OkStatus();
+}
+
+Status CudaGroup::Scatter(const Entries& sum, double total_weight, void* consumer) {
+  RW_CHECK(!running_ && gradients_.size() == layout_.tensors.size());
+  if (sum.size() > options_.max_result) {
+    return Exhausted(absl::StrFormat("a result of %d entries where %d were agreed", sum.size(),
+                                     options_.max_result));
+  }
+  const DeviceScope scope(options_.device);
+  RW_RETURN_IF_ERROR(scope.status());
+  // The pinned arrays may still be on their way from the step before.
+  RW_RETURN_IF_ERROR(FromCuda(cudaEventSynchronize(order_.get()), "wait for the last result"));
+  size_t at = 0;
+  uint64_t first = 0;
+  for (size_t t = 0; t < layout_.tensors.size(); ++t) {
+    const uint64_t elements = layout_.tensors[t].elements;
+    RW_RETURN_IF_ERROR(FromCuda(
+        cudaMemsetAsync(gradients_[t], 0, elements * sizeof(float), stream_.get()), "zero"));
+    for (; at < sum.size() && sum.index[at] < first + elements; ++at) {
+      const double average = total_weight == 0 ? 0 : sum.value[at] / total_weight;
+      host_place_.data()[at] = gradients_[t] + (sum.index[at] - first);
+      host_result_.data()[at] = static_cast<float>(average);
+    }
+    first += elements;
+  }
+  RW_CHECK(at == sum.size());
+  RW_RETURN_IF_ERROR(ToDevice(host_place_, result_place_, at));
+  RW_RETURN_IF_ERROR(ToDevice(host_result_, result_value_, at));
+  RW_RETURN_IF_ERROR(
+      FromCuda(cuda::LaunchScatter(result_place_.data(), result_value_.data(), at, stream_.get()),
+               "start the scattering kernel"));
+  return order_.Order(stream_.get(), static_cast<cudaStream_t>(consumer));
+}
+
+Status CudaGroup::Read(const float* from, size_t t, std::span<float> into) {
+  RW_CHECK(from != nullptr && into.size() == layout_.tensors[t].elements);
+  const DeviceScope scope(options_.device);
+  RW_RETURN_IF_ERROR(scope.status());
+  RW_RETURN_IF_ERROR(FromCuda(
+      cudaMemcpyAsync(into.data(), from, into.size_bytes(), cudaMemcpyDeviceToHost, stream_.get()),
+      "read state from the device"));
+  return FromCuda(cudaStreamSynchronize(stream_.get()), "read state from the device");
+}
+
+Status CudaGroup::Write(float* to, size_t t, std::span<const float> from) {
+  RW_CHECK(to != nullptr && from.size() == layout_.tensors[t].elements && !pending_);
+  const DeviceScope scope(options_.device);
+  RW_RETURN_IF_ERROR(scope.status());
+  RW_RETURN_IF_ERROR(FromCuda(
+      cudaMemcpyAsync(to, from.data(), from.size_bytes(), cudaMemcpyHostToDevice, stream_.get()),
+      "write state to the device"));
+  return FromCuda(cudaStreamSynchronize(stream_.get()), "write state to the device");
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<DeviceGroup>> MakeDeviceGroup(const std::vector<cuda::TensorShape>& shapes,
+                                                       const DeviceGroupOptions& options) {
+  RW_RETURN_IF_ERROR(CountDevices().status());
+  RW_ASSIGN_OR_RETURN(cuda::Layout layout, cuda::LayOut(shapes));
+  auto group = std::make_unique<CudaGroup>(std::move(layout), options);
+  RW_RETURN_IF_ERROR(group->Start());
+  return std::unique_ptr<DeviceGroup>(std::move(group));
+}
+
+}  // namespace ringwood

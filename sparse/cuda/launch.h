@@ -1,0 +1,27 @@
+// Starts the kernels: pointers, counts and a stream in, CUDA's error out. Nothing waits.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "sparse/cuda/view.h"
+
+namespace ringwood::cuda {
+
+// One pass over gradients, residuals and momenta; candidates into the lists.
+cudaError_t LaunchAccumulate(const GroupView& group, const Scale& scale, cudaStream_t stream);
+
+// Blocks of the refining kernel that run at once on the current device.
+cudaError_t RefineBlocks(uint32_t* blocks);
+
+// Picks and outcomes of what LaunchAccumulate left; `blocks` from RefineBlocks.
+cudaError_t LaunchRefine(const GroupView& group, uint32_t blocks, cudaStream_t stream);
+
+// Counted picks leave the shadow; `places` is the length of the pick arrays.
+cudaError_t LaunchSettle(const GroupView& group, const float* sent, const uint8_t* counted,
+                         uint32_t places, cudaStream_t stream);
+
+// *places[i] = values[i].
+cudaError_t LaunchScatter(float* const* places, const float* values, uint64_t count,
+                          cudaStream_t stream);
+
+}  // namespace ringwood::cuda
