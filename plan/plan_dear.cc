@@ -9,19 +9,6 @@
 namespace ringwood {
 namespace {
 
-// Forward shared out like backward where layers were not measured.
-std::vector<double> ForwardSeconds(const Problem& problem) {
-  const PlanInput& input = *problem.input;
-  if (!input.forward_layer_seconds.empty()) return input.forward_layer_seconds;
-  std::vector<double> seconds = BackwardSeconds(problem);
-  const double backward = std::accumulate(seconds.begin(), seconds.end(), 0.0);
-  for (double& s : seconds) {
-    s = backward > 0 ? s / backward * input.forward_seconds
-                     : input.forward_seconds / static_cast<double>(seconds.size());
-  }
-  return seconds;
-}
-
 Group PhaseGroup(const char* route, size_t first, size_t last, double start, double end) {
   Group group;
   group.route = route;

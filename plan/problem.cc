@@ -196,6 +196,18 @@ std::vector<double> BackwardSeconds(const Problem& problem) {
   return seconds;
 }
 
+std::vector<double> ForwardSeconds(const Problem& problem) {
+  const PlanInput& input = *problem.input;
+  if (!input.forward_layer_seconds.empty()) return input.forward_layer_seconds;
+  std::vector<double> seconds = BackwardSeconds(problem);
+  const double backward = problem.ready.empty() ? 0 : problem.ready.back();
+  const double count = static_cast<double>(seconds.size());
+  for (double& s : seconds) {
+    s = backward > 0 ? s / backward * input.forward_seconds : input.forward_seconds / count;
+  }
+  return seconds;
+}
+
 double SelectionSeconds(const Problem& problem, uint32_t tensor) {
   const PlanInput& input = *problem.input;
   if (!input.selection_seconds.empty()) return input.selection_seconds[tensor];

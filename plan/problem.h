@@ -47,6 +47,8 @@ Plan Finish(const std::string& planner, const Problem& problem, std::vector<Grou
 
 // Backward time of each tensor's layer: the gaps between ready times.
 std::vector<double> BackwardSeconds(const Problem& problem);
+// Forward time of each tensor's layer: measured, else shared out like backward.
+std::vector<double> ForwardSeconds(const Problem& problem);
 
 // Selecting tensor t's entries: measured, else modelled.
 double SelectionSeconds(const Problem& problem, uint32_t tensor);

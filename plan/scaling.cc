@@ -6,30 +6,59 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "plan/problem.h"
 #include "plan/show.h"
 
 namespace ringwood {
+
+namespace {
+
+// When the next forward is through, from the start of backward: it waits for DeAR's gathers group
+// by group, the first layers' first. -1: the plan has no gathers.
+double NextForwardEnd(const Problem& problem, const Plan& plan, const Outcome& outcome,
+                      double backward_end, double slowest) {
+  const std::vector<double> forward = ForwardSeconds(problem);
+  double now = -1;
+  for (size_t g = 0; g < plan.groups.size(); ++g) {
+    const Group& group = plan.groups[g];
+    if (group.route != "all-gather") continue;
+    now = std::max({now, backward_end, outcome.end_seconds[g]});
+    for (const uint32_t t : group.tensors) now += forward[t] * slowest;
+  }
+  return now;
+}
+
+bool SelectsOnCompute(const std::string& planner) {
+  return planner == "omgs" || planner == "omgs-exact";
+}
+
+}  // namespace
 
 StatusOr<ScalingPoint> ScaleTo(int workers, const std::string& planner, const PlanInput& input,
                                const std::vector<NodeSpeed>& speeds) {
   PlanInput scaled = input;
   scaled.world = workers;
   RW_ASSIGN_OR_RETURN(const PlannedStep step, PlanStep(planner, scaled));
-  const PlanScene scene{scaled.network,     workers, scaled.servers,
-                        scaled.entry_bytes, speeds,  scaled.selection};
+  const PlanScene scene{scaled.network,           workers, scaled.servers,
+                        scaled.entry_bytes,       speeds,  scaled.selection,
+                        SelectsOnCompute(planner)};
   RW_ASSIGN_OR_RETURN(const Outcome outcome,
                       SimulatePlan(scene, step.plan, scaled.tensors, scaled.ready_seconds));
   double slowest = 1;
   for (size_t n = 0; n < speeds.size() && n < static_cast<size_t>(workers); ++n) {
     slowest = std::max(slowest, speeds[n].compute);
   }
-  double end = step.backward_seconds * slowest;
+  const double backward_end = step.backward_seconds * slowest;
+  double end = backward_end;
   for (const double node : outcome.node_end_seconds) end = std::max(end, node);
+  const double next_forward =
+      NextForwardEnd(MakeProblem(scaled), step.plan, outcome, backward_end, slowest);
   ScalingPoint point;
   point.workers = workers;
   point.groups = step.plan.groups.size();
   point.predicted_seconds = step.iteration_seconds;
-  point.simulated_seconds = input.forward_seconds * slowest + end;
+  point.simulated_seconds =
+      next_forward >= 0 ? next_forward : input.forward_seconds * slowest + end;
   const double compute = input.forward_seconds + step.backward_seconds;
   point.exposed_seconds = point.simulated_seconds - compute * slowest;
   point.efficiency = point.simulated_seconds > 0 ? compute / point.simulated_seconds : 1;

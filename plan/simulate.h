@@ -51,14 +51,16 @@ struct Outcome {
 // one length: the number of nodes.
 StatusOr<Outcome> Simulate(const Scene& scene);
 
-// The plan's groups on `workers` and `reducers`: rings and trees from the production schedules.
+// The plan's groups on `workers` and `reducers`: rings, their halves and trees from the production
+// schedules, one group after the other.
 struct PlanScene {
   Network network;
   int workers = 1;
   int reducers = 0;
   double entry_bytes = 6.1;
   std::vector<NodeSpeed> speeds;
-  SelectionCost selection;  // of each sparse tensor, beside backward
+  SelectionCost selection;          // of each sparse tensor, beside backward
+  bool selects_on_compute = false;  // of each sparse group instead, and backward waits (OMGS)
 };
 StatusOr<Outcome> SimulatePlan(const PlanScene& scene, const Plan& plan,
                                const std::vector<TensorSpec>& tensors,

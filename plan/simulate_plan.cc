@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <memory>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "dense/ring.h"
@@ -14,7 +14,16 @@ constexpr uint64_t kMaxSteps = uint64_t{64} << 20;  // of all nodes: 768 MB of s
 
 using Schedules = std::vector<Schedule>;
 
-Schedules Rings(const PlanScene& scene, Schedule (*ring)(int, int)) {
+using RingMaker = Schedule (*)(int rank, int world);
+
+RingMaker RingOf(const std::string& route) {
+  if (route == "ring") return RingAllReduce;
+  if (route == "reduce-scatter") return RingReduceScatter;
+  if (route == "all-gather") return RingAllGather;
+  return nullptr;
+}
+
+Schedules Rings(const PlanScene& scene, RingMaker ring) {
   Schedules schedules(scene.workers + scene.reducers);
   for (int rank = 0; rank < scene.workers; ++rank) schedules[rank] = ring(rank, scene.workers);
   return schedules;
@@ -34,24 +43,19 @@ class Library {
  public:
   Library(const PlanScene& scene, int fanout) : scene_(scene), fanout_(fanout) {}
   StatusOr<const Schedules*> Of(const std::string& route) {
-    std::unique_ptr<Schedules>* made = nullptr;
-    if (route == "ring") made = &ring_;
-    if (route == "tree") made = &tree_;
-    if (made == nullptr) {
+    const auto known = made_.find(route);
+    if (known != made_.end()) return &known->second;
+    const RingMaker ring = RingOf(route);
+    if (ring == nullptr && route != "tree") {
       return Invalid(absl::StrCat("simulation: route '", route, "' has no schedule to play"));
     }
-    if (*made == nullptr) {
-      *made = std::make_unique<Schedules>(route == "ring" ? Rings(scene_, RingAllReduce)
-                                                          : Trees(scene_, fanout_));
-    }
-    return made->get();
+    return &made_.emplace(route, ring ? Rings(scene_, ring) : Trees(scene_, fanout_)).first->second;
   }
 
  private:
   const PlanScene& scene_;
   int fanout_;
-  std::unique_ptr<Schedules> ring_;
-  std::unique_ptr<Schedules> tree_;
+  std::map<std::string, Schedules> made_;
 };
 
 }  // namespace
@@ -67,25 +71,27 @@ StatusOr<Outcome> SimulatePlan(const PlanScene& scene, const Plan& plan,
   }
   Library library(scene, static_cast<int>(plan.fanout));
   Scene stage{scene.network, scene.workers, scene.speeds, {}};
+  double delay = 0;  // of backward, by selections
   for (const Group& group : plan.groups) {
+    const bool sparse = group.route == "tree";
     double elements = 0;
     double ready = 0;
     for (const uint32_t t : group.tensors) {
       if (t >= tensors.size() || t >= ready_seconds.size()) {
         return Invalid(absl::StrCat("simulation: the plan names tensor ", t));
       }
-      elements += static_cast<double>(tensors[t].elements);
-      const double selection =
-          group.route == "tree" ? scene.selection.Seconds(static_cast<double>(tensors[t].elements))
-                                : 0;
-      ready = std::max(ready, ready_seconds[t] + selection);
+      const double own = static_cast<double>(tensors[t].elements);
+      const bool selects = sparse && !scene.selects_on_compute;
+      elements += own;
+      ready = std::max(ready, ready_seconds[t] + (selects ? scene.selection.Seconds(own) : 0));
     }
+    if (sparse && scene.selects_on_compute) delay += scene.selection.Seconds(elements);
     Performance play;
     RW_ASSIGN_OR_RETURN(play.schedules, library.Of(group.route));
-    play.ready_seconds = ready;
+    play.ready_seconds = group.route == "all-gather" ? 0 : ready + delay;
     const double dense = group.codec == "bf16" ? 2 : 4;
-    play.message_bytes = group.route == "ring" ? dense * elements / scene.workers
-                                               : scene.entry_bytes * static_cast<double>(group.k);
+    play.message_bytes = sparse ? scene.entry_bytes * static_cast<double>(group.k)
+                                : dense * elements / scene.workers;
     stage.plays.push_back(play);
   }
   return Simulate(stage);

@@ -53,8 +53,7 @@ class Builder {
 
   // Layer by layer, from the last tensor to the first. `gathers`: nodes of the plan's groups.
   void Forward(const std::string& what, const std::vector<size_t>& gathers) {
-    std::vector<double> seconds = input_.forward_layer_seconds;
-    if (seconds.empty()) seconds = Shared();
+    const std::vector<double> seconds = ForwardSeconds(problem_);
     std::vector<std::vector<size_t>> needs(input_.tensors.size());
     for (size_t g = 0; g < gathers.size(); ++g) {
       if (plan_.groups[g].route != "all-gather") continue;
@@ -65,16 +64,6 @@ class Builder {
       Chain(&compute_, absl::StrCat(what, " ", input_.tensors[t].name), "compute", seconds[t],
             needs[t]);
     }
-  }
-
-  std::vector<double> Shared() const {
-    std::vector<double> seconds = BackwardSeconds(problem_);
-    const double backward = problem_.ready.empty() ? 0 : problem_.ready.back();
-    const double count = static_cast<double>(seconds.size());
-    for (double& s : seconds) {
-      s = backward > 0 ? s / backward * input_.forward_seconds : input_.forward_seconds / count;
-    }
-    return seconds;
   }
 
   void Backward() {

@@ -6,6 +6,7 @@
 #include "dense/ring.h"
 #include "plan/cost.h"
 #include "plan/problem.h"
+#include "plan/scaling.h"
 #include "plan/sharded.h"
 #include "sparse/tree.h"
 
@@ -117,6 +118,23 @@ TEST(Simulate, AStragglerAndASlowLinkDelayEveryone) {
   EXPECT_LE(end(speeds), even + 0.005 + 1e-9);
   speeds[2] = {1, 1, 2};
   EXPECT_GT(end(speeds), even + 0.9 * (world - 1) * 8e-9 * 1e5);
+}
+
+TEST(Simulate, DearAndOmgsTakeWhatTheirPlannersPredict) {
+  PlanInput input;
+  input.forward_seconds = 0.02;
+  for (int t = 0; t < 20; ++t) {
+    input.tensors.push_back({absl::StrCat("t", t), 50000u * (t % 5 + 1), "auto", 0.01});
+    input.ready_seconds.push_back(0.003 * t);
+  }
+  for (const char* planner : {"dear", "omgs", "omgs-exact"}) {
+    for (const int workers : {2, 5, 8}) {
+      const auto point = ScaleTo(workers, planner, input, {});
+      ASSERT_TRUE(point.ok()) << Message(point.status());
+      EXPECT_NEAR(point->simulated_seconds, point->predicted_seconds, 1e-9) << planner << workers;
+      EXPECT_GT(point->exposed_seconds, 0);
+    }
+  }
 }
 
 TEST(Simulate, GroupsFollowEachOtherLikeTheLane) {
