@@ -19,7 +19,6 @@ struct Place {
   int rank = 0;
   int world = 1;
   int servers = 0;  // reducers
-  int fanout = 8;
 };
 
 class Exchange {

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "client/pipeline.h"
 #include "client/restore.h"
 #include "client/tensor.h"
+#include "sparse/climb.h"
 #include "sparse/sparse_tensor.h"
 
 namespace ringwood {
@@ -78,8 +80,8 @@ class Session {
   // What the plan needs of each tensor: session_plan.cc.
   Status MakeStates();
   StatusOr<std::unique_ptr<SparseTensor>> MakeState(size_t id, double density);
-  std::unique_ptr<Exchange> MakeExchange(const Place& place, uint32_t group);
-  void MakePipeline();
+  std::unique_ptr<Exchange> MakeExchange(uint32_t group, std::optional<Climb> climb);
+  Status MakePipeline();
   std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
   void ResidualsChanged();                            // after each commit
   Status Start();  // the early ready calls, once the pipeline stands

@@ -66,7 +66,7 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
   }
   round_ = response.from_round();
   RW_RETURN_IF_ERROR(MakeStates());
-  MakePipeline();
+  RW_RETURN_IF_ERROR(MakePipeline());
   plan_text_ = ToString(plan_, table);
   agreed_ = true;
   return Start();

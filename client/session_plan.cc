@@ -7,6 +7,7 @@
 #include "client/session.h"
 #include "client/sparse_exchange.h"
 #include "client/state_names.h"
+#include "plan/sparse_groups.h"
 
 namespace ringwood {
 
@@ -44,7 +45,9 @@ Status Session::MakeStates() {
   return OkStatus();
 }
 
-std::unique_ptr<Exchange> Session::MakeExchange(const Place& place, uint32_t group) {
+// `climb` where the group goes up a tree.
+std::unique_ptr<Exchange> Session::MakeExchange(uint32_t group, std::optional<Climb> climb) {
+  const Place& place = connection_->place();
   const Group& spec = plan_.groups[group];
   std::vector<const Tensor*> tensors;
   std::vector<SparseTensor*> states;
@@ -53,9 +56,7 @@ std::unique_ptr<Exchange> Session::MakeExchange(const Place& place, uint32_t gro
     tensors.push_back(tensors_[id].get());
     states.push_back(states_[id].get());
   }
-  if (spec.route == "tree") {
-    return std::make_unique<SparseExchange>(place, group, spec, tensors, states);
-  }
+  if (climb) return std::make_unique<SparseExchange>(*std::move(climb), tensors, states);
   const bool owes = std::any_of(states.begin(), states.end(),
                                 [](const SparseTensor* state) { return state != nullptr; });
   if (!owes) return std::make_unique<DenseExchange>(place, group, spec, tensors);
@@ -63,13 +64,21 @@ std::unique_ptr<Exchange> Session::MakeExchange(const Place& place, uint32_t gro
       place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()));
 }
 
-void Session::MakePipeline() {
-  Place place = connection_->place();
-  place.fanout = static_cast<int>(plan_.fanout);
+Status Session::MakePipeline() {
+  const Place& place = connection_->place();
+  const TreeShape shape{place.world, place.servers, static_cast<int>(plan_.fanout)};
+  std::vector<uint64_t> elements;
+  for (const TensorSpec& spec : Table()) elements.push_back(spec.elements);
+  std::vector<std::optional<Climb>> climbs(plan_.groups.size());
+  RW_ASSIGN_OR_RETURN(const std::vector<SparseGroup> groups,
+                      SparseGroupsOf(plan_, shape, elements));
+  for (const SparseGroup& group : groups) {
+    RW_ASSIGN_OR_RETURN(climbs[group.group], Climb::Of(shape, place.rank, group));
+  }
   std::vector<std::unique_ptr<Exchange>> exchanges;
   parts_.resize(tensors_.size());
   for (uint32_t g = 0; g < plan_.groups.size(); ++g) {
-    exchanges.push_back(MakeExchange(place, g));
+    exchanges.push_back(MakeExchange(g, std::move(climbs[g])));
     const std::vector<uint32_t>& tensors = plan_.groups[g].tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {
       parts_[TableIndex(static_cast<int>(tensors[i]))] = {exchanges.back().get(), i};
@@ -82,6 +91,7 @@ void Session::MakePipeline() {
   pipeline->Begin(round_);
   absl::MutexLock lock(&mutex_);
   pipeline_ = std::move(pipeline);
+  return OkStatus();
 }
 
 void Session::ResidualsChanged() {

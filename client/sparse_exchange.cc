@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "base/digest.h"
-#include "sparse/climb.h"
 
 namespace ringwood {
 namespace {
@@ -17,15 +16,19 @@ uint64_t DigestOf(const Entries& entries) {
 
 }  // namespace
 
-SparseExchange::SparseExchange(const Place& place, uint32_t group, const Group& spec,
-                               std::vector<const Tensor*> tensors,
+SparseExchange::SparseExchange(Climb climb, std::vector<const Tensor*> tensors,
                                std::vector<SparseTensor*> states)
-    : place_(place),
-      group_(group),
-      spec_(spec),
-      tensors_(std::move(tensors)),
-      states_(std::move(states)) {
-  for (const Tensor* tensor : tensors_) elements_ += tensor->spec.elements;
+    : climb_(std::move(climb)), tensors_(std::move(tensors)), states_(std::move(states)) {}
+
+// A coarse codec rounds: what is sent must be what the residuals give away.
+void SparseExchange::Round() {
+  climb_.Round(&up_);
+  size_t first = 0;
+  for (SparseTensor* state : states_) {
+    const size_t picks = state->picks().size();
+    state->SetSent(std::span<const float>(up_.value).subspan(first, picks));
+    first += picks;
+  }
 }
 
 void SparseExchange::Pack(float weight) {
@@ -45,20 +48,12 @@ void SparseExchange::Pack(float weight) {
     up_.value.insert(up_.value.end(), picks.value.begin(), picks.value.end());
     first += gradient.size();
   }
+  Round();
   packed_ = true;
 }
 
 void SparseExchange::Start(Transport* transport, uint64_t round, std::function<void(Status)> done) {
-  ClimbRequest request{};
-  request.shape = {place_.world, place_.servers, place_.fanout};
-  request.node = place_.rank;
-  request.round = round;
-  request.group = group_;
-  request.elements = elements_;
-  request.k = spec_.k;
-  request.codec = spec_.codec;
-  request.merge = spec_.merge;
-  StartClimb(transport, request, up_, [this, done = std::move(done)](StatusOr<Descent> descent) {
+  climb_.Start(transport, round, up_, [this, done = std::move(done)](StatusOr<Descent> descent) {
     if (descent.ok()) {
       RW_CHECK(descent->counted.size() == up_.size());
       result_ = std::move(descent->result);

@@ -8,6 +8,7 @@
 #include "base/buffer.h"
 #include "client/exchange.h"
 #include "client/tensor.h"
+#include "sparse/climb.h"
 #include "sparse/entries.h"
 #include "sparse/sparse_tensor.h"
 
@@ -16,8 +17,8 @@ namespace ringwood {
 class SparseExchange : public Exchange {
  public:
   // `tensors` and `states` in the group's order, both outlive this.
-  SparseExchange(const Place& place, uint32_t group, const Group& spec,
-                 std::vector<const Tensor*> tensors, std::vector<SparseTensor*> states);
+  SparseExchange(Climb climb, std::vector<const Tensor*> tensors,
+                 std::vector<SparseTensor*> states);
 
   void Pack(float weight) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override;
@@ -28,14 +29,12 @@ class SparseExchange : public Exchange {
   bool non_finite() const override { return non_finite_; }
 
  private:
+  void Round();
   void Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight);
 
-  const Place place_;
-  const uint32_t group_;
-  const Group spec_;
+  const Climb climb_;
   const std::vector<const Tensor*> tensors_;
   const std::vector<SparseTensor*> states_;
-  uint64_t elements_ = 0;
   Entries up_;                    // this round's picks, coordinates of the group
   Entries result_;                // the sum over all ranks
   std::vector<uint8_t> counted_;  // one a pick

@@ -24,7 +24,7 @@ struct Group {
   double density = 1;             // k/n up the tree; 1 on a ring
   uint64_t k = 0;  // entries each worker sends: sum of EntriesOf over its tensors; 0 on a ring
   std::string codec = "fp32";   // ring: "fp32" | "bf16"; tree: "block16/fp32", "rice/bf16", …
-  std::string merge = "gtopk";  // tree: "gtopk" | "union"
+  std::string merge = "gtopk";  // tree: "gtopk" | "union" | "exact"
   double start_seconds = 0;     // predicted, from the start of backward
   double end_seconds = 0;
   std::string reason;  // "merged: waiting 0.3 ms saves a 0.9 ms start-up"

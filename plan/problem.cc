@@ -46,19 +46,13 @@ double TreeSeconds(const Network& network, int workers, int reducers, int fanout
   const double wire = network.beta * bytes;
   const double add = network.gamma * bytes;
   if (reducers == 0) return (workers - 1) * (network.alpha + wire);
-  const TreeShape shape{workers, reducers, fanout};
   const int nodes = workers + reducers;
-  std::vector<std::vector<int>> children(nodes);
-  std::vector<int> parents(nodes);
-  for (int node = 0; node < nodes; ++node) {
-    parents[node] = ParentOf(shape, node);
-    if (parents[node] >= 0) children[parents[node]].push_back(node);
-  }
+  const Tree tree({workers, reducers, fanout});
   // Reducers are a heap: a later one is never above an earlier one.
   std::vector<double> up(nodes, 0);
   for (int node = nodes - 1; node >= workers; --node) {
     std::vector<double> arrivals;
-    for (const int child : children[node]) arrivals.push_back(up[child] + network.alpha);
+    for (const int child : tree.children(node)) arrivals.push_back(up[child] + network.alpha);
     std::sort(arrivals.begin(), arrivals.end());
     double card = 0;
     double adder = 0;
@@ -71,9 +65,9 @@ double TreeSeconds(const Network& network, int workers, int reducers, int fanout
   std::vector<double> down(nodes, 0);
   double last = 0;
   for (int node = workers; node < nodes; ++node) {
-    if (parents[node] < 0) down[node] = up[node];
-    for (size_t i = 0; i < children[node].size(); ++i) {
-      const int child = children[node][i];
+    if (tree.parent(node) < 0) down[node] = up[node];
+    for (size_t i = 0; i < tree.children(node).size(); ++i) {
+      const int child = tree.children(node)[i];
       down[child] = down[node] + static_cast<double>(i + 1) * wire + network.alpha;
       last = std::max(last, down[child]);
     }

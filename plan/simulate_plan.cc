@@ -30,12 +30,7 @@ Schedules Rings(const PlanScene& scene, RingMaker ring) {
 }
 
 Schedules Trees(const PlanScene& scene, int fanout) {
-  const TreeShape shape{scene.workers, scene.reducers, fanout};
-  Schedules schedules;
-  for (int node = 0; node < scene.workers + scene.reducers; ++node) {
-    schedules.push_back(TreeSchedule(shape, node));
-  }
-  return schedules;
+  return TreeSchedules({scene.workers, scene.reducers, fanout});
 }
 
 // The schedules of each route, made when first needed.

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "sparse/group.h"
 
 namespace ringwood {
 namespace {
@@ -25,7 +26,7 @@ StatusOr<Group> FromProto(const v1::Group& message, int index) {
   if (message.route() != "ring" && message.route() != "tree") return bad("unknown route");
   if (!(message.density() > 0 && message.density() <= 1)) return bad("density is not in (0, 1]");
   if (message.codec().empty() || message.codec().size() > kMaxName) return bad("bad codec name");
-  if (message.merge() != "gtopk" && message.merge() != "union") return bad("unknown merge");
+  if (!ParseMerge(message.merge()).ok()) return bad("unknown merge");
   if (!IsTime(message.start_seconds()) || !IsTime(message.end_seconds())) return bad("bad times");
   if (message.reason().size() > kMaxReason) return bad("the reason is too long");
   if ((message.route() == "tree") != (message.k() > 0)) return bad("entries do not fit the route");

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "plan/sparse_groups.h"
 #include "plan/wire.h"
 #include "server/control_link.h"
 #include "server/event.h"
@@ -33,23 +34,9 @@ bool IsFinal(const Status& status) {
   }
 }
 
-// The groups of the plan that climb trees. The plan is checked (FromProto), the table too.
-StatusOr<std::vector<ReducerGroup>> GroupsOf(const v1::Activated& activated, const Plan& plan) {
-  std::vector<ReducerGroup> groups;
-  for (size_t i = 0; i < plan.groups.size(); ++i) {
-    const Group& group = plan.groups[i];
-    if (group.route != "tree") continue;
-    ReducerGroup served{static_cast<uint32_t>(i), 0, group.k, group.codec, group.merge};
-    for (uint32_t tensor : group.tensors) {
-      if (tensor >= static_cast<uint32_t>(activated.tensors_size())) {
-        return Invalid(
-            absl::StrFormat("group %d names tensor %d of %d", i, tensor, activated.tensors_size()));
-      }
-      served.elements += activated.tensors(static_cast<int>(tensor)).elements();
-    }
-    groups.push_back(std::move(served));
-  }
-  return groups;
+// A message that does not fit the plan, as against a peer that is gone.
+bool IsWrongMessage(const Status& status) {
+  return status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kDataLoss;
 }
 
 }  // namespace
@@ -221,10 +208,12 @@ void ReducerNode::Life::Noticed(const v1::Notice& notice) {
 Status ReducerNode::Life::Serve(const v1::Activated& activated) {
   if (transport_ == nullptr) return OkStatus();  // Troubled has it
   RW_ASSIGN_OR_RETURN(const Plan plan, FromProto(activated.plan()));
-  RW_ASSIGN_OR_RETURN(std::vector<ReducerGroup> groups, GroupsOf(activated, plan));
   int workers = 0;
   for (const v1::Member& member : welcome_->members()) workers += member.role() == v1::ROLE_WORKER;
   const TreeShape shape{workers, welcome_->members_size() - workers, static_cast<int>(plan.fanout)};
+  std::vector<uint64_t> elements;
+  for (const v1::Tensor& tensor : activated.tensors()) elements.push_back(tensor.elements());
+  RW_ASSIGN_OR_RETURN(std::vector<SparseGroup> groups, SparseGroupsOf(plan, shape, elements));
   reducer_ = std::make_unique<Reducer>(
       transport_.get(), shape, static_cast<int>(welcome_->node()), std::move(groups),
       [this, turn = turn_](Status status) { Later(turn, [this, status] { Troubled(status); }); });
@@ -232,12 +221,19 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
   return OkStatus();
 }
 
-// A peer may have died: then the coordinator's notice is under way and names it. If it says nothing
-// within the time in which it must notice, the trouble is our own.
+// A peer that is gone is not news yet: it may have died, then the coordinator's notice is under way
+// and names it; or all have left in order, then the end of the job is. If it says nothing within
+// the time in which it must notice, the trouble is our own. What a peer sent wrong is said at once.
 void ReducerNode::Life::Troubled(const Status& why) {
-  Log(LogLevel::kWarning, "tree: " + Message(why));
+  if (IsWrongMessage(why)) {
+    Log(LogLevel::kError, "tree: " + Message(why));
+    return SayLeave(true, Message(why));
+  }
+  Log(LogLevel::kDebug, "tree: " + Message(why));
   loop_.After(Seconds(2 * welcome_->failure_timeout_seconds()), [this, turn = turn_, why] {
-    if (turn == turn_ && !ended_) SayLeave(true, Message(why));
+    if (turn != turn_ || ended_) return;
+    Log(LogLevel::kWarning, "tree: " + Message(why));
+    SayLeave(true, Message(why));
   });
 }
 

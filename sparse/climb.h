@@ -4,26 +4,17 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "sparse/codec.h"
 #include "sparse/entries.h"
+#include "sparse/group.h"
+#include "sparse/shard.h"
 #include "sparse/tree.h"
 #include "transport/transport.h"
 
 namespace ringwood {
-
-struct ClimbRequest {
-  TreeShape shape;
-  int node = 0;  // this worker's rank
-  uint64_t round = 0;
-  uint32_t group = 0;
-  uint64_t elements = 0;  // of the group
-  uint64_t k = 0;         // entries that a worker sends at most
-  std::string codec = "block16/fp32";
-  std::string merge = "gtopk";  // read only without reducers, where every worker merges for itself
-};
 
 struct Descent {
   Entries result;  // Σ over workers of the counted entries; the same bits on all workers
@@ -31,19 +22,48 @@ struct Descent {
   uint64_t sent_bytes = 0;       // payload
 };
 
-// Loop thread; returns at once. `up` has at most k entries, already rounded to what the codec can
-// say (RoundValues) if it is a coarse one. With one worker the result is `up` and everything
-// counts; without reducers the workers send to each other and all merge alike (right, but P − 1
-// messages each). There is no timer here: when a peer fails, the epoch closes the transport and
-// `done` hears the reason.
-void StartClimb(Transport* transport, const ClimbRequest& request, Entries up,
-                std::function<void(StatusOr<Descent>)> done);
+// One worker's way through one group, the same in every round: made once from the plan. A value.
+class Climb {
+ public:
+  // An error names what the plan has wrong.
+  static StatusOr<Climb> Of(const TreeShape& job, int worker, const SparseGroup& group);
 
-// Message slots of the sparse lane.
-constexpr uint32_t kEntriesSlot = 0;  // up: entries; down: the result
-constexpr uint32_t kCountedSlot = 1;  // down: counted bits
+  // Rounds the values to what the codec can say, message by message. What is lost must stay in the
+  // residual (SparseTensor::SetSent). Nothing changes where the codec has fp32 values. `up` has
+  // indices below the group's elements.
+  void Round(Entries* up) const;
 
-// Most entries of a result: gtopk has at most k, union k from every worker.
-uint64_t MaxResultEntries(const TreeShape& shape, uint64_t elements, uint64_t k);
+  // Loop thread; returns at once. `up` has at most k entries, already rounded. With one worker the
+  // result is `up` and everything counts; without reducers the workers send to each other and all
+  // merge alike (right, but P − 1 messages each). There is no timer here: when a peer fails, the
+  // epoch closes the transport and `done` hears the reason.
+  void Start(Transport* transport, uint64_t round, const Entries& up,
+             std::function<void(StatusOr<Descent>)> done) const;
+
+ private:
+  class Range;      // one range's exchange in flight
+  class AllRanges;  // of one round
+
+  // One index range as this worker sees it.
+  struct Part {
+    Shard shard;
+    int parent = -1;    // the first reducer; -1 without reducers
+    uint64_t k = 0;     // entries that a worker sends at most
+    uint64_t most = 0;  // entries of the result at most
+  };
+
+  TreeShape shape_;
+  int worker_ = 0;
+  SparseGroup group_;
+  Codec codec_;
+  Merge merge_ = Merge::kGtopk;
+  std::vector<Part> parts_;  // one where there is no tree to shard
+};
+
+// Message slots of the sparse lane: a reducer serves one range of a group, so ranges
+// need none of their own.
+constexpr uint32_t kEntriesSlot = 0;    // up: entries; down: the result
+constexpr uint32_t kCountedSlot = 1;    // down: counted bits
+constexpr uint32_t kHistogramSlot = 2;  // between the roots of ranges, one slot a level
 
 }  // namespace ringwood

@@ -8,32 +8,14 @@
 #include "base/check.h"
 #include "sparse/index_code.h"
 #include "sparse/value_code.h"
+#include "sparse/varint.h"
 
 namespace ringwood {
 namespace {
 
 // Layout: the number of entries of each block as a varint (7 bits a byte, low first), then all
 // indices (index_code.h), then all values (value_code.h).
-constexpr uint64_t kVarintBytes = 3;  // a block has at most 65,536 entries
-
-void PutVarint(uint32_t value, std::vector<std::byte>* out) {
-  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<std::byte>(value | 0x80));
-  out->push_back(static_cast<std::byte>(value));
-}
-
-// Advances `wire`; false when it ends early or runs over three bytes.
-bool GetVarint(std::span<const std::byte>* wire, uint32_t* value) {
-  *value = 0;
-  for (uint64_t i = 0; i < kVarintBytes && i < wire->size(); ++i) {
-    const uint32_t byte = static_cast<uint32_t>((*wire)[i]);
-    *value |= (byte & 0x7f) << (7 * i);
-    if (byte < 0x80) {
-      *wire = wire->subspan(i + 1);
-      return true;
-    }
-  }
-  return false;
-}
+constexpr int kVarintBytes = 3;  // a block has at most 65,536 entries
 
 Status Bad(const char* what, uint64_t block) {
   return Corrupt(absl::StrFormat("entries of a peer cannot be read: %s in block %d", what, block));
@@ -100,7 +82,8 @@ Status Decode(const Codec& codec, uint64_t elements, uint64_t max_entries,
   std::vector<uint32_t> in_block(BlocksOf(elements));
   uint64_t count = 0;
   for (uint64_t block = 0; block < in_block.size(); ++block) {
-    if (!GetVarint(&wire, &in_block[block])) return Bad("the count ends early", block);
+    if (!GetVarint(kVarintBytes, &wire, &in_block[block]))
+      return Bad("the count ends early", block);
     count += in_block[block];
     if (count > max_entries) return Bad("more entries than the plan allows", block);
   }

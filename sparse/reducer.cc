@@ -1,6 +1,7 @@
 #include "sparse/reducer.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -8,93 +9,43 @@
 #include "base/check.h"
 #include "sparse/climb.h"
 #include "sparse/codec.h"
+#include "sparse/global_cut.h"
 #include "sparse/merge.h"
 #include "sparse/select.h"
 
 namespace ringwood {
 namespace {
 
-constexpr uint64_t kEntryBytes = sizeof(uint32_t) + sizeof(float);
-
 Content ContentOf(const Codec& codec, uint64_t count) {
   return {static_cast<uint8_t>(codec.value), codec.id(), count};
 }
 
-// Most entries that `node` sends up.
-uint64_t MaxUp(const TreeShape& shape, int node, const ReducerGroup& group) {
-  const uint64_t workers = group.merge == "union" ? WorkersUnder(shape, node) : 1;
-  return std::min(group.elements, group.k * workers);
-}
-
-// Most entries of the result.
-uint64_t MaxDown(const TreeShape& shape, const ReducerGroup& group) {
-  return MaxUp(shape, shape.workers, group);  // the root is the first reducer
-}
-
-uint64_t GroupBytes(const TreeShape& shape, int node, const ReducerGroup& group,
-                    const Codec& codec) {
-  uint64_t bytes = 0, total = 0, bits = 0;
-  for (int child : ChildrenOf(shape, node)) {
-    const uint64_t entries = MaxUp(shape, child, group);
-    const Codec code = child < shape.workers ? codec : codec.Exact();
-    bytes += MaxWireBytes(code, group.elements, entries) + entries * (kEntryBytes + 1);
-    bits += CountedBytes(entries);
-    total += entries;
-  }
-  if (total == 0) return 0;
-  const uint64_t up = MaxUp(shape, node, group);
-  bytes += total * kEntryBytes;  // the sum
-  // Two answers and two messages up: those of the last round may still be on their way out.
-  bytes += 2 * (MaxWireBytes(codec.Exact(), group.elements, MaxDown(shape, group)) + bits);
-  bytes += 2 * (MaxWireBytes(codec.Exact(), group.elements, up) + CountedBytes(up));
-  return bytes + kBlockElements * sizeof(float) + kBlockElements / 8;
-}
-
 }  // namespace
-
-uint64_t ReducerMemoryBound(const TreeShape& shape, int node,
-                            const std::vector<ReducerGroup>& groups) {
-  uint64_t bytes = 0;
-  for (const ReducerGroup& group : groups) {
-    const StatusOr<Codec> codec = ParseCodec(group.codec);
-    if (codec.ok()) bytes += GroupBytes(shape, node, group, *codec);
-  }
-  return bytes;
-}
 
 // What the callbacks share: alive as long as the transport owes one of them.
 class Reducer::Service : public std::enable_shared_from_this<Service> {
  public:
-  Service(Transport* transport, const TreeShape& shape, int node, std::vector<ReducerGroup> groups,
+  Service(Transport* transport, const TreeShape& shape, int node, std::vector<SparseGroup> groups,
           std::function<void(Status)> on_error)
       : transport_(transport),
         shape_(shape),
         node_(node),
-        parent_(ParentOf(shape, node)),
-        children_(ChildrenOf(shape, node)),
         memory_bytes_(ReducerMemoryBound(shape, node, groups)),
         on_error_(std::move(on_error)) {
-    for (ReducerGroup& group : groups) groups_.push_back({.plan = std::move(group)});
+    for (const SparseGroup& group : groups) Add(group);
   }
 
   void Start(uint64_t first_round) {
-    if (children_.empty()) return;  // an idle reducer, or a world of one
     for (size_t g = 0; g < groups_.size() && !stopped_; ++g) {
       Group& group = groups_[g];
       group.round = first_round;
-      const StatusOr<Codec> codec = ParseCodec(group.plan.codec);
-      if (!codec.ok()) return Fail(codec.status(), group);
-      if (group.plan.merge != "gtopk" && group.plan.merge != "union") {
-        return Fail(
-            Invalid(absl::StrFormat("unknown merge \"%s\": use gtopk or union", group.plan.merge)),
-            group);
-      }
-      group.codec = *codec;
-      group.inbox.resize(children_.size());
-      for (size_t c = 0; c < children_.size(); ++c) {
-        const uint64_t entries = MaxUp(shape_, children_[c], group.plan);
+      if (!group.error.ok()) return Fail(group.error, group);
+      const ReducerPart& part = group.part;
+      if (part.idle()) continue;  // nobody sends here, or a world of one
+      group.inbox.resize(part.children.size());
+      for (size_t c = 0; c < part.children.size(); ++c) {
         group.inbox[c] =
-            Buffer<std::byte>(MaxWireBytes(UpCodec(group, c), group.plan.elements, entries));
+            Buffer<std::byte>(MaxWireBytes(part.CodecOf(c), part.elements, part.most_sent[c]));
       }
       Arm(g);
     }
@@ -114,13 +65,19 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   };
 
   struct Group {
-    ReducerGroup plan;
-    Codec codec{};
+    ReducerPart part{};
+    Status error{};  // what the plan has wrong
     uint64_t round = 0;
     std::vector<Buffer<std::byte>> inbox{};  // one a child, bounded by the plan
     std::vector<Entries> entries{};  // of each child; only the indices stay until the answer
     size_t missing = 0;              // children that have not been heard
-    std::vector<uint32_t> kept{};    // what survived here, in the order it went up
+    size_t lost = 0;                 // of them: children that are gone
+    Status why{};                    // the first of those
+    Entries sum{};                   // kExact: while the shards agree on the threshold
+    std::optional<GlobalCut> cut{};
+    std::vector<std::vector<uint32_t>> histograms{};  // of the level, one a shard
+    size_t unheard = 0;                               // of them
+    std::vector<uint32_t> kept{};                     // what survived here, in the order it went up
     std::shared_ptr<Message> up{};
     std::shared_ptr<Message> down{};
     Buffer<std::byte> answer{};  // counted bits from the parent
@@ -128,24 +85,35 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     int descending = 0;  // messages from the parent that are missing
   };
 
-  Codec UpCodec(const Group& group, size_t c) const {
-    return children_[c] < shape_.workers ? group.codec : group.codec.Exact();
+  void Add(const SparseGroup& plan) {
+    Group group;
+    StatusOr<ReducerPart> part = PartOf(shape_, node_, plan);
+    if (part.ok()) {
+      group.part = *std::move(part);
+    } else {
+      group.part.group = plan.group;
+      group.error = part.status();
+    }
+    groups_.push_back(std::move(group));
   }
 
   MessageName Name(const Group& group, uint32_t slot) const {
-    return {Lane::kSparse, group.round, group.plan.group, 0, slot};
+    return {Lane::kSparse, group.round, group.part.group, 0, slot};
   }
 
   // Waits for every child's entries of the group's round.
   void Arm(size_t g) {
     Group& group = groups_[g];
-    group.missing = children_.size();
-    group.entries.assign(children_.size(), {});
+    const std::vector<int>& children = group.part.children;
+    group.missing = children.size();
+    group.lost = 0;
+    group.why = OkStatus();
+    group.entries.assign(children.size(), {});
     const uint64_t round = group.round;
-    for (size_t c = 0; c < children_.size() && !stopped_; ++c) {
+    for (size_t c = 0; c < children.size() && !stopped_; ++c) {
       RW_CHECK(group.round == round);
       transport_->Receive(
-          children_[c], Name(group, kEntriesSlot), ContentOf(UpCodec(group, c), 0),
+          children[c], Name(group, kEntriesSlot), ContentOf(group.part.CodecOf(c), 0),
           group.inbox[c].span(),
           [self = shared_from_this(), g, c](StatusOr<std::span<std::byte>> got, const Frame&) {
             self->OnEntries(g, c, got);
@@ -156,31 +124,91 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   void OnEntries(size_t g, size_t c, const StatusOr<std::span<std::byte>>& got) {
     if (stopped_) return;
     Group& group = groups_[g];
-    if (!got.ok()) return Fail(got.status(), group);
-    const Status read = Decode(UpCodec(group, c), group.plan.elements,
-                               MaxUp(shape_, children_[c], group.plan), *got, &group.entries[c]);
-    if (!read.ok()) {
-      return Fail(Annotate(read, absl::StrFormat("from node %d", children_[c])), group);
+    const ReducerPart& part = group.part;
+    if (!got.ok()) {
+      ++group.lost;
+      if (group.why.ok()) group.why = got.status();
+    } else {
+      const Status read =
+          Decode(part.CodecOf(c), part.elements, part.most_sent[c], *got, &group.entries[c]);
+      if (!read.ok()) {
+        return Fail(Annotate(read, absl::StrFormat("from node %d", part.children[c])), group);
+      }
+      --group.missing;
     }
-    if (--group.missing == 0) Reduce(g);
+    const bool somebody_waits = group.missing < part.children.size();
+    if (group.lost > 0 && (somebody_waits || group.lost == part.children.size())) {
+      return Fail(group.why, group);
+    }
+    if (group.missing == 0) Reduce(g);
   }
 
   void Reduce(size_t g) {
     Group& group = groups_[g];
-    Entries sum = MergeSum(group.entries, group.plan.elements);
+    const ReducerPart& part = group.part;
+    Entries sum = MergeSum(group.entries, part.elements);
     for (Entries& entries : group.entries) std::vector<float>().swap(entries.value);
-    if (group.plan.merge == "gtopk") KeepLargest(group.plan.k, &sum);
-    if (parent_ == -1) {
-      Fresh(&group.down, MaxDown(shape_, group.plan), group);
-      Fill(group, sum, group.down.get());
-      group.kept = std::move(sum.index);
-      Answer(g);
-    } else {
-      Fresh(&group.up, MaxUp(shape_, node_, group.plan), group);
-      Fill(group, sum, group.up.get());
-      group.kept = std::move(sum.index);
-      Ask(g);
+    if (!part.roots.empty()) {
+      group.sum = std::move(sum);
+      group.cut.emplace(part.keep_of_all, part.shard, static_cast<int>(part.roots.size()));
+      return AskShards(g);
     }
+    if (part.merge != Merge::kUnion) KeepLargest(part.keep, &sum);
+    Pass(g, std::move(sum));
+  }
+
+  // One level of the histograms, to and from the roots of all shards.
+  void AskShards(size_t g) {
+    Group& group = groups_[g];
+    const ReducerPart& part = group.part;
+    const uint32_t slot = kHistogramSlot + static_cast<uint32_t>(group.cut->level());
+    group.histograms.assign(part.roots.size(), {});
+    group.histograms[part.shard] = group.cut->Count(group.sum.value);
+    group.unheard = part.roots.size() - 1;
+    const auto own = std::make_shared<const std::vector<std::byte>>(
+        GlobalCut::Pack(group.histograms[part.shard]));
+    for (size_t s = 0; s < part.roots.size() && !stopped_; ++s) {
+      if (part.roots[s] == node_) continue;
+      transport_->Send(part.roots[s], Name(group, slot), {}, *own,
+                       [self = shared_from_this(), g, own](Status status) {
+                         if (!status.ok() && !self->stopped_) self->Fail(status, self->groups_[g]);
+                       });
+    }
+    for (size_t s = 0; s < part.roots.size() && !stopped_; ++s) {
+      if (part.roots[s] == node_) continue;
+      const auto box = std::make_shared<Buffer<std::byte>>(GlobalCut::kMaxPackedBytes);
+      transport_->Receive(
+          part.roots[s], Name(group, slot), {}, box->span(),
+          [self = shared_from_this(), g, s, box](StatusOr<std::span<std::byte>> got, const Frame&) {
+            self->OnHistogram(g, s, got);
+          });
+    }
+  }
+
+  void OnHistogram(size_t g, size_t s, const StatusOr<std::span<std::byte>>& got) {
+    if (stopped_) return;
+    Group& group = groups_[g];
+    if (!got.ok()) return Fail(got.status(), group);
+    StatusOr<std::vector<uint32_t>> histogram = GlobalCut::Unpack(*got);
+    if (!histogram.ok()) return Fail(histogram.status(), group);
+    group.histograms[s] = *std::move(histogram);
+    if (--group.unheard > 0) return;
+    if (!group.cut->Take(group.histograms)) return AskShards(g);
+    group.cut->Apply(&group.sum);
+    KeepLargest(group.part.keep, &group.sum);  // whatever the others said
+    Pass(g, std::move(group.sum));
+  }
+
+  // What survived here goes up, or down at the root.
+  void Pass(size_t g, Entries sum) {
+    Group& group = groups_[g];
+    const ReducerPart& part = group.part;
+    const bool root = part.parent == -1;
+    std::shared_ptr<Message>& message = root ? group.down : group.up;
+    Fresh(&message, root ? part.most_down : part.most_up, group);
+    Fill(group, sum, message.get());
+    group.kept = std::move(sum.index);
+    root ? Answer(g) : Ask(g);
   }
 
   // A message that nobody sends any more, with room for `entries`.
@@ -188,12 +216,12 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     if (*message == nullptr || message->use_count() > 1) {
       *message = std::make_shared<Message>();
       (*message)->wire =
-          Buffer<std::byte>(MaxWireBytes(group.codec.Exact(), group.plan.elements, entries));
+          Buffer<std::byte>(MaxWireBytes(group.part.codec.Exact(), group.part.elements, entries));
     }
   }
 
   void Fill(const Group& group, const Entries& entries, Message* message) {
-    Encode(group.codec.Exact(), group.plan.elements, entries, &scratch_);
+    Encode(group.part.codec.Exact(), group.part.elements, entries, &scratch_);
     RW_CHECK(scratch_.size() <= message->wire.size());
     std::copy(scratch_.begin(), scratch_.end(), message->wire.data());
     message->bytes = scratch_.size();
@@ -203,15 +231,16 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   // Sends the survivors to the parent and waits for its answer.
   void Ask(size_t g) {
     Group& group = groups_[g];
-    Fresh(&group.down, MaxDown(shape_, group.plan), group);
+    Fresh(&group.down, group.part.most_down, group);
     group.answer = Buffer<std::byte>(CountedBytes(group.kept.size()));
     group.descending = 2;
     const auto self = shared_from_this();
     const MessageName result = Name(group, kEntriesSlot), bits = Name(group, kCountedSlot);
     const uint64_t count = group.kept.size();
-    SendOut(group, parent_, result, ContentOf(group.codec.Exact(), count), group.up,
+    SendOut(group, group.part.parent, result, ContentOf(group.part.codec.Exact(), count), group.up,
             group.up->payload());
-    transport_->Receive(parent_, result, ContentOf(group.codec.Exact(), 0), group.down->wire.span(),
+    transport_->Receive(group.part.parent, result, ContentOf(group.part.codec.Exact(), 0),
+                        group.down->wire.span(),
                         [self, g](StatusOr<std::span<std::byte>> got, const Frame& frame) {
                           if (self->stopped_) return;
                           Group& group = self->groups_[g];
@@ -221,7 +250,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
                           if (--group.descending == 0) self->OnAnswer(g);
                         });
     if (stopped_) return;
-    transport_->Receive(parent_, bits, {0, 0, count}, group.answer.span(),
+    transport_->Receive(group.part.parent, bits, {0, 0, count}, group.answer.span(),
                         [self, g](StatusOr<std::span<std::byte>> got, const Frame&) {
                           if (self->stopped_) return;
                           Group& group = self->groups_[g];
@@ -253,14 +282,14 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   void Answer(size_t g) {
     Group& group = groups_[g];
     const std::shared_ptr<Message> down = group.down;
-    down->counted.resize(children_.size());
+    down->counted.resize(group.part.children.size());
     const MessageName result = Name(group, kEntriesSlot), bits = Name(group, kCountedSlot);
-    const Content content = ContentOf(group.codec.Exact(), down->entries);
-    for (size_t c = 0; c < children_.size() && !stopped_; ++c) {
+    const Content content = ContentOf(group.part.codec.Exact(), down->entries);
+    for (size_t c = 0; c < group.part.children.size() && !stopped_; ++c) {
       const std::vector<uint32_t>& sent = group.entries[c].index;
       PackCounted(CountedOf(sent, group.kept), &down->counted[c]);
-      SendOut(group, children_[c], bits, {0, 0, sent.size()}, down, down->counted[c]);
-      SendOut(group, children_[c], result, content, down, down->payload());
+      SendOut(group, group.part.children[c], bits, {0, 0, sent.size()}, down, down->counted[c]);
+      SendOut(group, group.part.children[c], result, content, down, down->payload());
     }
     if (stopped_) return;
     ++group.round;
@@ -282,14 +311,12 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     stopped_ = true;
     const auto on_error = std::move(on_error_);
     on_error(Annotate(status, absl::StrFormat("reducer node %d, round %d, group %d", node_,
-                                              group.round, group.plan.group)));
+                                              group.round, group.part.group)));
   }
 
   Transport* const transport_;
   const TreeShape shape_;
   const int node_;
-  const int parent_;
-  const std::vector<int> children_;
   const uint64_t memory_bytes_;
   std::function<void(Status)> on_error_;
   std::vector<Group> groups_;
@@ -298,7 +325,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
 };
 
 Reducer::Reducer(Transport* transport, const TreeShape& shape, int node,
-                 std::vector<ReducerGroup> groups, std::function<void(Status)> on_error)
+                 std::vector<SparseGroup> groups, std::function<void(Status)> on_error)
     : service_(std::make_shared<Service>(transport, shape, node, std::move(groups),
                                          std::move(on_error))) {
   RW_CHECK(node >= shape.workers && node < shape.workers + shape.reducers);

@@ -3,6 +3,10 @@
 //
 // Stateless between rounds: nothing is lost when an entry is dropped here, because its bit stays 0
 // all the way down and the worker keeps it. An entry counts iff it survived here and counted above.
+//
+// Between two rounds peers may leave in order, so a lost child is no failure by itself: it becomes
+// one when somebody waits, that is, when another child has sent its entries of the round or when
+// nobody is left who could.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +16,11 @@
 #include <vector>
 
 #include "base/status.h"
+#include "sparse/reducer_part.h"
 #include "sparse/tree.h"
 #include "transport/transport.h"
 
 namespace ringwood {
-
-struct ReducerGroup {
-  uint32_t group = 0;
-  uint64_t elements = 0;
-  uint64_t k = 0;  // entries that each worker sends at most, and of a gtopk result
-  std::string codec = "block16/fp32";  // workers to first reducer; above and down: its exact form
-  std::string merge = "gtopk";         // "gtopk": keep k of the sum; "union": keep all
-};
-
-// Most bytes that a Reducer with these groups holds at any time; 0 for a node that has no children.
-uint64_t ReducerMemoryBound(const TreeShape& shape, int node,
-                            const std::vector<ReducerGroup>& groups);
 
 // Everything on the transport's loop thread. The transport must outlive its last callback (Close
 // first, or destroy the Reducer first: both are fine).
@@ -35,7 +28,7 @@ class Reducer {
  public:
   // `on_error` hears the first failure, once; the reducer has stopped then. It may destroy the
   // Reducer.
-  Reducer(Transport* transport, const TreeShape& shape, int node, std::vector<ReducerGroup> groups,
+  Reducer(Transport* transport, const TreeShape& shape, int node, std::vector<SparseGroup> groups,
           std::function<void(Status)> on_error);
   ~Reducer();
 

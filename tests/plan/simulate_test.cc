@@ -45,10 +45,7 @@ TEST(Simulate, ATreeTakesItsClosedForm) {
   for (int workers = 2; workers <= 33; ++workers) {
     for (const int reducers : {0, 1, 2, 3, 5, 9}) {
       for (const int fanout : {2, 4, 8}) {
-        std::vector<Schedule> schedules;
-        for (int node = 0; node < workers + reducers; ++node) {
-          schedules.push_back(TreeSchedule({workers, reducers, fanout}, node));
-        }
+        const std::vector<Schedule> schedules = TreeSchedules({workers, reducers, fanout});
         const double bytes = 3e5;
         const double expected = TreeSeconds(kNetwork, workers, reducers, fanout, bytes);
         EXPECT_NEAR(EndOf(schedules, workers, bytes), expected, 1e-12)

@@ -23,24 +23,59 @@ struct Job {
   SparseOptions options = {};
   Pattern pattern = Pattern::kRandom;
   uint64_t seed = 1;
+  int shards = 1;
+  int first = 0;      // reducer
+  uint64_t keep = 0;  // k_down; 0: k
 };
 
-// What the tree must give, by plain recursion over maps and full sorts.
-Entries PlainResult(const Job& job, int node, const std::vector<Entries>& ups) {
-  if (node < job.shape.workers) return ups[node];
-  std::vector<Entries> children;
-  for (int child : ChildrenOf(job.shape, node)) children.push_back(PlainResult(job, child, ups));
-  Entries sum = MergeSumPlain(children);
-  if (job.merge == "union" || sum.size() <= job.options.k) return sum;
+SparseGroup GroupOf(const Job& job) {
+  return {0, job.elements, job.options.k, job.codec, job.merge, job.keep, job.shards, job.first};
+}
+
+// The `most` first of the order, by a full sort; zeros too.
+Entries PlainKeep(const Entries& sum, uint64_t most) {
   std::vector<size_t> order(sum.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return KeyOf(sum.value[a]) > KeyOf(sum.value[b]); });
-  order.resize(job.options.k);
+  order.resize(std::min<uint64_t>(most, order.size()));
   std::sort(order.begin(), order.end());
   Entries kept;
   for (size_t i : order) kept.push_back(sum.index[i], sum.value[i]);
   return kept;
+}
+
+// What one range's tree must give, by plain recursion over maps and full sorts.
+Entries PlainRange(const Tree& tree, int node, uint64_t most, const std::vector<Entries>& ups) {
+  if (tree.children(node).empty()) return ups[node];
+  std::vector<Entries> children;
+  for (int child : tree.children(node)) children.push_back(PlainRange(tree, child, most, ups));
+  return PlainKeep(MergeSumPlain(children), most);
+}
+
+// And all ranges together: "exact" cuts the roots' sums as one.
+Entries PlainResult(const Job& job, const std::vector<Entries>& ups) {
+  const SparseGroup group = GroupOf(job);
+  const TreeShape shape = *ShapeOf(job.shape, group);
+  const bool exact = job.merge == "exact";
+  Entries result;
+  const std::vector<Shard> ranges = ShardsOf(job.elements, group.result_entries(), group.shards);
+  for (int s = 0; s < group.shards; ++s) {
+    std::vector<Entries> cut;
+    for (const Entries& up : ups) cut.push_back(CutOut(up, ranges[s]));
+    const Tree tree(shape, s);
+    const int root = RootOf(shape, s);
+    uint64_t most = job.merge == "union" ? job.elements : ranges[s].quota;
+    if (exact) most = group.result_entries();
+    if (!exact || group.shards == 1) {
+      PutBack(PlainRange(tree, root, most, cut), ranges[s], &result);
+      continue;
+    }
+    std::vector<Entries> children;
+    for (int child : tree.children(root)) children.push_back(PlainRange(tree, child, most, cut));
+    PutBack(MergeSumPlain(children), ranges[s], &result);
+  }
+  return exact ? PlainKeep(result, group.result_entries()) : result;
 }
 
 class Cluster {
@@ -53,8 +88,7 @@ class Cluster {
     for (int r = 0; r < job.shape.reducers; ++r) {
       const int node = job.shape.workers + r;
       reducers_.push_back(std::make_unique<Reducer>(
-          network_.at(node), job.shape, node,
-          std::vector<ReducerGroup>{{0, job.elements, job.options.k, job.codec, job.merge}},
+          network_.at(node), job.shape, node, std::vector<SparseGroup>{GroupOf(job)},
           [this](Status status) { errors_.push_back(Message(status)); }));
       reducers_.back()->Start(1);
     }
@@ -79,17 +113,17 @@ class Cluster {
         before[i] += gradient[i] - (1 - job_.options.decay) * tensors_[w]->residual()[i];
       }
       ASSERT_EQ(tensors_[w]->Accumulate(gradient, 1), 0u);
+      const StatusOr<Climb> climb = Climb::Of(job_.shape, w, GroupOf(job_));
+      ASSERT_TRUE(climb.ok()) << Message(climb.status());
       Entries up = tensors_[w]->picks();
-      RoundValues(*ParseCodec(job_.codec), up.value);
+      climb->Round(&up);
       tensors_[w]->SetSent(up.value);
       ups_.push_back(std::move(up));
-      StartClimb(network_.at(w),
-                 {job_.shape, w, round, 0, job_.elements, job_.options.k, job_.codec, job_.merge},
-                 ups_.back(), [&, w](StatusOr<Descent> descent) {
-                   ASSERT_TRUE(descent.ok()) << Message(descent.status());
-                   descents_[w] = *std::move(descent);
-                   ++answered;
-                 });
+      climb->Start(network_.at(w), round, ups_.back(), [&, w](StatusOr<Descent> descent) {
+        ASSERT_TRUE(descent.ok()) << Message(descent.status());
+        descents_[w] = *std::move(descent);
+        ++answered;
+      });
     }
     network_.Run();
     ASSERT_EQ(errors_, std::vector<std::string>{});
@@ -103,7 +137,7 @@ class Cluster {
     for (size_t j = 0; j < result.size(); ++j) after[result.index[j]] += result.value[j];
     for (uint64_t i = 0; i < job_.elements; ++i) ASSERT_EQ(before[i], after[i]) << "element " << i;
     if (job_.shape.workers > 1 && job_.shape.reducers > 0) {
-      ASSERT_EQ(result, PlainResult(job_, job_.shape.workers, ups_));
+      ASSERT_EQ(result, PlainResult(job_, ups_));
     }
   }
 
@@ -149,6 +183,54 @@ TEST(Mass, NothingIsLostForAnyWorldServersFanOutAndPattern) {
             if (testing::Test::HasFatalFailure()) return;
           }
         }
+      }
+    }
+  }
+}
+
+TEST(Mass, NothingIsLostWhenIndexRangesHaveTreesOfTheirOwn) {
+  for (int workers : {1, 2, 3, 8, 17}) {
+    for (int servers : {2, 3, 5}) {
+      for (const char* merge : {"gtopk", "union", "exact"}) {
+        Job job{{workers, servers, 2 + workers % 3}, merge};
+        job.shards = workers % 2 == 0 ? 2 : servers;
+        job.first = workers % servers;
+        job.elements = (job.shards + 1) * kBlockElements - 1000;
+        job.options.k = 1 + workers * 10;
+        job.pattern = static_cast<Pattern>((workers + servers) % static_cast<int>(Pattern::kCount));
+        job.seed = workers * 10 + servers;
+        SCOPED_TRACE(testing::Message() << workers << " workers " << servers << " servers "
+                                        << job.shards << " shards " << merge);
+        Cluster cluster(job);
+        for (uint64_t round = 1; round <= 2; ++round) cluster.Step(round);
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(Mass, HoldsToTheBitWithCoarseValuesWhenSharded) {
+  for (const char* codec : {"block16/bf16", "rice/int8", "rice/int4"}) {
+    Job job{{5, 3, 8}, "exact", codec};
+    job.shards = 3;
+    job.elements = 3 * kBlockElements;
+    job.options.k = 700;
+    Cluster cluster(job);
+    for (uint64_t round = 1; round <= 3; ++round) cluster.Step(round);
+  }
+}
+
+TEST(Mass, HoldsWhenTheResultHasAnotherNumberOfEntriesThanAWorkerSends) {
+  for (uint64_t keep : {3, 40}) {
+    for (const char* merge : {"gtopk", "exact"}) {
+      for (int servers : {0, 1, 3}) {
+        Job job{{6, servers, 3}, merge};
+        job.options.k = 11;
+        job.keep = keep;
+        Cluster cluster(job);
+        cluster.Step(1);
+        EXPECT_EQ(cluster.result().size(), keep);
+        for (uint64_t round = 2; round <= 3; ++round) cluster.Step(round);
       }
     }
   }
@@ -208,6 +290,22 @@ TEST(Gtopk, WithOneServerIsTheKLargestOfTheTrueSumOverTheUnionOfPicks) {
   }
 }
 
+TEST(Exact, ShardedOverAllServersGivesWhatOneServerGives) {
+  for (int pattern = 0; pattern < static_cast<int>(Pattern::kCount); ++pattern) {
+    Job job{{6, 4, 8}, "exact"};
+    job.pattern = static_cast<Pattern>(pattern);
+    job.shards = 4;
+    job.elements = 4 * kBlockElements;
+    job.options.k = 500;
+    Cluster sharded(job);
+    sharded.Step(1);
+    job.shape.reducers = job.shards = 1;
+    Cluster single(job);
+    single.Step(1);
+    EXPECT_EQ(sharded.result(), single.result()) << "pattern " << pattern;
+  }
+}
+
 // gTop-k as published: pairs merge and cut; rank 0's k are everyone's; a worker puts its picks back
 // whose indices are not among them, and clears those that are. Returns applied + residuals.
 std::vector<double> PublishedScheme(std::vector<std::vector<float>> acc, uint64_t k) {
@@ -242,26 +340,25 @@ TEST(Gtopk, ThePublishedSchemeLosesMassWhereOursDoesNot) {
   EXPECT_EQ(published, (std::vector<double>{10, 40}));  // 49 went in
 
   const TreeShape shape{4, 3, 2};
-  ASSERT_EQ(ChildrenOf(shape, 5), (std::vector<int>{0, 1}));
+  ASSERT_EQ(Tree(shape).children(5), (std::vector<int>{0, 1}));
   ShuffledNetwork network(7, 1);
   std::vector<std::unique_ptr<Reducer>> reducers;
   for (int node = 4; node < 7; ++node) {
-    reducers.push_back(
-        std::make_unique<Reducer>(network.at(node), shape, node,
-                                  std::vector<ReducerGroup>{{0, 2, 1, "block16/fp32", "gtopk"}},
-                                  [](Status status) { ADD_FAILURE() << Message(status); }));
+    reducers.push_back(std::make_unique<Reducer>(
+        network.at(node), shape, node, std::vector<SparseGroup>{{0, 2, 1, "block16/fp32", "gtopk"}},
+        [](Status status) { ADD_FAILURE() << Message(status); }));
     reducers.back()->Start(0);
   }
   std::vector<double> mass(2, 0);
   for (int w = 0; w < 4; ++w) {
     const Entries up = SelectPlain(acc[w], 1);
-    StartClimb(network.at(w), {shape, w, 0, 0, 2, 1, "block16/fp32", "gtopk"}, up,
-               [&, w, up](StatusOr<Descent> descent) {
-                 ASSERT_TRUE(descent.ok());
-                 EXPECT_EQ(descent->result.index, (std::vector<uint32_t>{1}));
-                 if (w == 0) mass[1] += descent->result.value[0];
-                 if (descent->counted[0] == 0) mass[up.index[0]] += up.value[0];
-               });
+    const Climb climb = *Climb::Of(shape, w, {0, 2, 1, "block16/fp32", "gtopk"});
+    climb.Start(network.at(w), 0, up, [&, w, up](StatusOr<Descent> descent) {
+      ASSERT_TRUE(descent.ok());
+      EXPECT_EQ(descent->result.index, (std::vector<uint32_t>{1}));
+      if (w == 0) mass[1] += descent->result.value[0];
+      if (descent->counted[0] == 0) mass[up.index[0]] += up.value[0];
+    });
   }
   network.Run();
   EXPECT_EQ(mass, (std::vector<double>{10, 49}));
@@ -290,14 +387,14 @@ TEST(Reducer, MayBeDestroyedWhileTheTransportStillOwesItAnswers) {
   const TreeShape shape{2, 1, 8};
   int failures = 0;
   auto reducer = std::make_unique<Reducer>(
-      network.at(2), shape, 2, std::vector<ReducerGroup>{{0, 1000, 10, "block16/fp32", "gtopk"}},
+      network.at(2), shape, 2, std::vector<SparseGroup>{{0, 1000, 10, "block16/fp32", "gtopk"}},
       [&](Status) { ++failures; });
   reducer->Start(1);
   EXPECT_GT(reducer->MemoryBytes(), 0u);
   StatusOr<Descent> heard = Internal("nothing yet");
-  StartClimb(network.at(0), {shape, 0, 1, 0, 1000, 10, "block16/fp32", "gtopk"},
-             RandomEntries(1000, 10, 1),
-             [&](StatusOr<Descent> descent) { heard = std::move(descent); });
+  const Climb climb = *Climb::Of(shape, 0, {0, 1000, 10, "block16/fp32", "gtopk"});
+  climb.Start(network.at(0), 1, RandomEntries(1000, 10, 1),
+              [&](StatusOr<Descent> descent) { heard = std::move(descent); });
   network.Run();
   reducer.reset();
   network.at(2)->Close(Unavailable("node 2 left"));

@@ -15,6 +15,9 @@ std::vector<TreeShape> Shapes() {
   for (int workers = 1; workers <= 33; ++workers) {
     for (int reducers = 0; reducers <= 7; ++reducers) {
       for (int fanout : {1, 2, 3, 5, 8}) shapes.push_back({workers, reducers, fanout});
+      for (int shards = 2; shards <= reducers; ++shards) {
+        shapes.push_back({workers, reducers, 3, shards, workers % reducers});
+      }
     }
   }
   return shapes;
@@ -31,10 +34,10 @@ struct Played {
 Played Interpret(const TreeShape& shape) {
   const int nodes = shape.workers + shape.reducers;
   Played run{std::vector<std::map<int, Content>>(nodes), false, 0};
-  std::vector<Schedule> schedules;
-  for (int node = 0; node < nodes; ++node) {
-    schedules.push_back(TreeSchedule(shape, node));
-    if (node < shape.workers) run.slots[node][shape.reducers == 0 ? node : 0] = {node};
+  const std::vector<Schedule> schedules = TreeSchedules(shape);
+  for (int node = 0; node < shape.workers; ++node) {
+    if (shape.reducers == 0) run.slots[node][node] = {node};
+    for (int s = 0; s < shape.shards && shape.reducers > 0; ++s) run.slots[node][s] = {node};
   }
   std::map<std::tuple<int, int, int>, std::deque<Content>> wires;
   std::vector<size_t> at(nodes, 0);
@@ -61,6 +64,9 @@ Played Interpret(const TreeShape& shape) {
   return run;
 }
 
+// Of shard 0's tree.
+std::vector<int> ChildrenOf(const TreeShape& shape, int node) { return Tree(shape).children(node); }
+
 TEST(Tree, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
   for (const TreeShape& shape : Shapes()) {
     const Played run = Interpret(shape);
@@ -69,10 +75,10 @@ TEST(Tree, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
     Content everyone;
     for (int worker = 0; worker < shape.workers; ++worker) everyone.insert(worker);
     for (int worker = 0; worker < shape.workers; ++worker) {
-      if (shape.reducers > 0) {
-        ASSERT_EQ(run.slots[worker].at(0), everyone);
-        continue;
+      for (int s = 0; s < shape.shards && shape.reducers > 0; ++s) {
+        ASSERT_EQ(run.slots[worker].at(s), everyone);
       }
+      if (shape.reducers > 0) continue;
       for (int from = 0; from < shape.workers; ++from) {
         ASSERT_EQ(run.slots[worker].at(from), Content{from});
       }
@@ -84,29 +90,34 @@ TEST(Tree, ParentsAndChildrenAgreeAndEveryUsedReducerHasTwo) {
   for (const TreeShape& shape : Shapes()) {
     if (shape.workers == 1 || shape.reducers == 0) continue;
     const int nodes = shape.workers + shape.reducers;
-    int roots = 0;
-    for (int node = 0; node < nodes; ++node) {
-      for (int child : ChildrenOf(shape, node)) ASSERT_EQ(ParentOf(shape, child), node);
-      const size_t children = ChildrenOf(shape, node).size();
-      if (node < shape.workers) {
-        ASSERT_EQ(children, 0u);
-        ASSERT_GE(ParentOf(shape, node), shape.workers);
-      } else {
-        ASSERT_TRUE(children == 0 || children >= 2);
-        if (children > 0 && ParentOf(shape, node) == -1) ++roots;
+    std::set<int> used;  // no reducer serves two shards
+    for (int s = 0; s < shape.shards; ++s) {
+      const Tree tree(shape, s);
+      for (int node = 0; node < nodes; ++node) {
+        for (int child : tree.children(node)) ASSERT_EQ(tree.parent(child), node);
+        const size_t children = tree.children(node).size();
+        if (node < shape.workers) {
+          ASSERT_EQ(children, 0u);
+          ASSERT_GE(tree.parent(node), shape.workers);
+        } else if (children > 0) {
+          ASSERT_GE(children, 2u);
+          ASSERT_TRUE(used.insert(node).second);
+          ASSERT_EQ(ShardOfReducer(shape, node), s);
+          ASSERT_EQ(tree.parent(node) == -1, node == RootOf(shape, s));
+        }
       }
+      ASSERT_EQ(tree.workers_under(RootOf(shape, s)), shape.workers);
     }
-    ASSERT_EQ(roots, 1);
-    ASSERT_EQ(WorkersUnder(shape, shape.workers), shape.workers);
   }
 }
 
 TEST(Tree, FanOutIsKeptWhenTheReducersSuffice) {
   for (const TreeShape& shape : Shapes()) {
-    if (shape.workers == 1 || shape.reducers == 0 || shape.fanout < 2) continue;
+    if (shape.workers == 1 || shape.reducers == 0 || shape.fanout < 2 || shape.shards > 1) continue;
+    const Tree tree(shape);
     size_t used = 0, widest = 0;
     for (int r = 0; r < shape.reducers; ++r) {
-      const size_t children = ChildrenOf(shape, shape.workers + r).size();
+      const size_t children = tree.children(shape.workers + r).size();
       used += children > 0;
       widest = std::max(widest, children);
     }

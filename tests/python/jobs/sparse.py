@@ -7,7 +7,7 @@ import numpy as np
 
 import ringwood
 
-SIZES = {"large": 80_000, "small": 3000}
+SIZES = {"wide": 300_000, "large": 80_000, "small": 3000}  # wide: index ranges on several servers
 DENSITY = 0.02
 
 with ringwood.Session() as session:

@@ -1,0 +1,79 @@
+#include "sparse/reducer_part.h"
+
+#include <algorithm>
+
+#include "sparse/global_cut.h"
+#include "sparse/merge.h"
+#include "sparse/shard.h"
+
+namespace ringwood {
+namespace {
+
+constexpr uint64_t kEntryBytes = sizeof(uint32_t) + sizeof(float);
+
+// Entries that `node` sends up at most, when each worker sends `k` of the shard at most.
+uint64_t MostSent(const Tree& tree, const TreeShape& shape, int node, const ReducerPart& part,
+                  uint64_t k) {
+  const uint64_t workers = tree.workers_under(node);
+  const uint64_t sum = std::min(part.elements, k * workers);
+  if (node < shape.workers || part.merge == Merge::kUnion) return sum;
+  return std::min(sum, part.keep);
+}
+
+}  // namespace
+
+StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup& group) {
+  RW_ASSIGN_OR_RETURN(const TreeShape sharded, ShapeOf(shape, group));
+  const uint64_t keep = group.result_entries();
+  ReducerPart part;
+  part.group = group.group;
+  RW_ASSIGN_OR_RETURN(part.codec, ParseCodec(group.codec));
+  RW_ASSIGN_OR_RETURN(part.merge, ParseMerge(group.merge));
+  part.shard = ShardOfReducer(sharded, node);
+  part.keep_of_all = keep;
+  const Shard shard = ShardsOf(group.elements, keep, group.shards)[part.shard];
+  part.elements = shard.elements();
+  part.keep = part.merge == Merge::kExact ? std::min(keep, part.elements) : shard.quota;
+  const Tree tree(sharded, part.shard);
+  part.parent = tree.parent(node);
+  part.children = tree.children(node);
+  const uint64_t k = std::min(group.k, part.elements);
+  for (int child : part.children) {
+    part.coarse.push_back(child < shape.workers);
+    part.most_sent.push_back(MostSent(tree, shape, child, part, k));
+  }
+  part.most_up = MostSent(tree, shape, node, part, k);
+  part.most_down = MostSent(tree, shape, RootOf(sharded, part.shard), part, k);
+  if (part.merge == Merge::kExact && group.shards > 1 && !part.idle() && part.parent == -1) {
+    for (int s = 0; s < group.shards; ++s) part.roots.push_back(RootOf(sharded, s));
+  }
+  return part;
+}
+
+uint64_t ReducerPart::MemoryBytes() const {
+  if (idle()) return 0;
+  uint64_t bytes = 0, total = 0, bits = 0;
+  for (size_t c = 0; c < children.size(); ++c) {
+    bytes += MaxWireBytes(CodecOf(c), elements, most_sent[c]) + most_sent[c] * (kEntryBytes + 1);
+    bits += CountedBytes(most_sent[c]);
+    total += most_sent[c];
+  }
+  bytes += total * kEntryBytes;  // the sum
+  // Two answers and two messages up: those of the last round may still be on their way out.
+  bytes += 2 * (MaxWireBytes(codec.Exact(), elements, most_down) + bits);
+  bytes += 2 * (MaxWireBytes(codec.Exact(), elements, most_up) + CountedBytes(most_up));
+  bytes += roots.size() * (GlobalCut::kBins * sizeof(uint32_t) + GlobalCut::kMaxPackedBytes);
+  return bytes + kBlockElements * sizeof(float) + kBlockElements / 8;
+}
+
+uint64_t ReducerMemoryBound(const TreeShape& shape, int node,
+                            const std::vector<SparseGroup>& groups) {
+  uint64_t bytes = 0;
+  for (const SparseGroup& group : groups) {
+    const StatusOr<ReducerPart> part = PartOf(shape, node, group);
+    if (part.ok()) bytes += part->MemoryBytes();
+  }
+  return bytes;
+}
+
+}  // namespace ringwood

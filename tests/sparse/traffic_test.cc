@@ -1,0 +1,155 @@
+// Bytes on the network cards, counted: P hosts, each with a worker and a server, whole exchanges
+// over the in-process network. What stays inside a host is not on its card.
+#include <gtest/gtest.h>
+
+#include <latch>
+
+#include "absl/strings/str_format.h"
+#include "sparse/assign.h"
+#include "sparse/climb.h"
+#include "sparse/reducer.h"
+#include "tests/sparse/samples.h"
+#include "transport/in_process.h"
+
+namespace ringwood {
+namespace {
+
+constexpr uint64_t kElements = 16000000;
+constexpr uint64_t kEntries = 16000;
+
+// Passes everything on and counts what each node sends to each other; loop thread only.
+class CountingTransport : public Transport {
+ public:
+  using Matrix = std::vector<std::vector<uint64_t>>;
+  CountingTransport(std::unique_ptr<Transport> inner, int self, Matrix* sent)
+      : inner_(std::move(inner)), self_(self), sent_(sent) {}
+
+  void Send(int peer, const MessageName& name, const Content& content,
+            std::span<const std::byte> payload, SendDone done) override {
+    (*sent_)[self_][peer] += payload.size();
+    inner_->Send(peer, name, content, payload, std::move(done));
+  }
+  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+               ReceiveDone done) override {
+    inner_->Receive(peer, name, content, into, std::move(done));
+  }
+  void Close(const Status& reason) override { inner_->Close(reason); }
+  TransportCounters Counters() const override { return inner_->Counters(); }
+
+ private:
+  const std::unique_ptr<Transport> inner_;
+  const int self_;
+  Matrix* const sent_;
+};
+
+// Indices spread evenly, other ones on every worker.
+Entries Spread(int worker) {
+  Random random(worker + 1);
+  Entries entries;
+  const uint64_t stride = kElements / kEntries;
+  for (uint64_t j = 0; j < kEntries; ++j) {
+    entries.push_back(static_cast<uint32_t>(j * stride + random.Below(stride)),
+                      static_cast<float>(random.Unit() - 0.5));
+  }
+  return entries;
+}
+
+struct Card {
+  uint64_t sent = 0, received = 0;
+};
+
+// The busiest card of one round. Worker w and server w are host w.
+Card Busiest(int hosts, int servers, const std::string& merge) {
+  const TreeShape job{hosts, servers, 8};
+  std::vector<SparseGroup> groups(1);
+  groups[0].elements = kElements;
+  groups[0].k = kEntries;
+  groups[0].merge = merge;
+  Assign(job, &groups);
+  const int nodes = hosts + servers;
+  CountingTransport::Matrix sent(nodes, std::vector<uint64_t>(nodes, 0));
+  InProcessNetwork network;
+  Loop loop("cluster");
+  std::vector<std::unique_ptr<Fabric>> fabrics;
+  std::vector<Peer> peers;
+  for (int node = 0; node < nodes; ++node) {
+    fabrics.push_back(network.MakeFabric(&loop));
+    peers.push_back({node, absl::StrFormat("node %d", node), fabrics.back()->Address()});
+  }
+  std::vector<std::unique_ptr<Transport>> ends;
+  std::vector<std::unique_ptr<Reducer>> reducers;
+  std::latch answered(hosts);
+  EXPECT_TRUE(
+      loop.Call(
+              [&]() -> Status {
+                for (int node = 0; node < nodes; ++node) {
+                  RW_ASSIGN_OR_RETURN(auto end,
+                                      fabrics[node]->Connect({1, 1, node}, peers, FabricLimits()));
+                  ends.push_back(std::make_unique<CountingTransport>(std::move(end), node, &sent));
+                }
+                for (int node = hosts; node < nodes; ++node) {
+                  reducers.push_back(std::make_unique<Reducer>(
+                      ends[node].get(), job, node, groups,
+                      [](Status status) { ADD_FAILURE() << Message(status); }));
+                  reducers.back()->Start(1);
+                }
+                for (int w = 0; w < hosts; ++w) {
+                  RW_ASSIGN_OR_RETURN(const Climb climb, Climb::Of(job, w, groups[0]));
+                  climb.Start(ends[w].get(), 1, Spread(w), [&](StatusOr<Descent> descent) {
+                    EXPECT_TRUE(descent.ok()) << Message(descent.status());
+                    EXPECT_EQ(descent.ok() ? descent->result.size() : 0, kEntries);
+                    answered.count_down();
+                  });
+                }
+                return OkStatus();
+              },
+              Seconds(60))
+          .ok());
+  answered.wait();
+  EXPECT_TRUE(loop.Call(
+                      [&] {
+                        reducers.clear();
+                        for (auto& end : ends) end->Close(Aborted("the test is over"));
+                        ends.clear();
+                        fabrics.clear();
+                        return OkStatus();
+                      },
+                      Seconds(60))
+                  .ok());
+  std::vector<Card> cards(hosts);
+  for (int from = 0; from < nodes; ++from) {
+    for (int to = 0; to < nodes; ++to) {
+      if (from % hosts == to % hosts) continue;
+      cards[from % hosts].sent += sent[from][to];
+      cards[to % hosts].received += sent[from][to];
+    }
+  }
+  Card busiest;
+  for (const Card& card : cards) {
+    busiest.sent = std::max(busiest.sent, card.sent);
+    busiest.received = std::max(busiest.received, card.received);
+  }
+  return busiest;
+}
+
+TEST(Traffic, ShardedOverAllHostsTheBusiestCardCarriesTheLowerBound) {
+  for (int hosts : {2, 4, 20}) {
+    // The histograms of "exact" cost each pair of servers some 2 KiB a round.
+    for (const auto& [merge, limit] : {std::pair("gtopk", 1.05), std::pair("exact", 1.25)}) {
+      const Card card = Busiest(hosts, hosts, merge);
+      const double bound = 2.0 * kEntries * (hosts - 1) / hosts * 6;
+      EXPECT_LE(card.sent, limit * bound) << hosts << " hosts, " << merge;
+      EXPECT_LE(card.received, limit * bound) << hosts << " hosts, " << merge;
+      EXPECT_GE(card.received, 0.9 * bound);
+    }
+  }
+}
+
+TEST(Traffic, AtTwentyHostsACardReceivesAnEighthOfWhatAGatherDoes) {
+  const Card gather = Busiest(20, 0, "gtopk");
+  EXPECT_GE(gather.received, 19 * kEntries * 6);
+  EXPECT_GE(gather.received, 8 * Busiest(20, 20, "gtopk").received);
+}
+
+}  // namespace
+}  // namespace ringwood
