@@ -1,0 +1,106 @@
+"""Runs the convergence grid: Fashion-MNIST, dense against every kind of sparse exchange.
+
+    python bench/convergence/grid.py --ringwood build/release/bin/ringwood [--only REGEX] [--list]
+    python bench/convergence/table.py          # table and chart of what is there
+
+One line of JSON a run is appended to results.jsonl beside this file. A run whose line is there is not
+repeated, so the grid can be stopped at any time and continued.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+LONGEST_SECONDS = 7200  # of one run
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    density: float = 0.01
+    run: tuple = ()      # flags of `ringwood run`
+    train: tuple = ()    # flags of the trainer
+
+    @property
+    def label(self):
+        return self.name if self.name == "dense" else f"{self.name} {self.density:g}"
+
+
+def cases():
+    yield Case("dense", train=("--route", "dense"))
+    for density in (0.01, 0.001):
+        yield Case("gtopk", density)
+        yield Case("lags", density, run=("--planner", "lags"))
+
+
+def runs(seeds, worlds):
+    for seed, world, case in itertools.product(seeds, worlds, cases()):
+        yield {"case": case.label, "workers": world, "seed": seed}, case
+
+
+def key(line):
+    return line["case"], line["workers"], line["seed"]
+
+
+def done(results):
+    if not results.exists():
+        return set()
+    return {key(json.loads(line)) for line in results.read_text().splitlines() if line}
+
+
+def execute(ringwood, case, what, arguments):
+    """One run; its report, or None after an error that was printed."""
+    with tempfile.TemporaryDirectory() as directory:
+        report = pathlib.Path(directory) / "report.json"
+        command = [ringwood, "run", "-np", str(what["workers"]), "--failure-timeout", "600", *case.run,
+                   "--", sys.executable, str(HERE / "train.py"), "--seed", str(what["seed"]),
+                   "--density", str(case.density), "--epochs", str(arguments.passes),
+                   "--limit", str(arguments.limit), *case.train]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RINGWOOD_GRID_REPORT": str(report)}
+        run = subprocess.run(command, env=environment, capture_output=True, text=True,
+                             timeout=LONGEST_SECONDS, check=False)
+        if run.returncode != 0 or not report.exists():
+            print(f"{what}: exit code {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}", file=sys.stderr)
+            return None
+        return json.loads(report.read_text())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
+    parser.add_argument("--results", type=pathlib.Path, default=HERE / "results.jsonl")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--workers", type=int, nargs="+", default=[4, 8])
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--limit", type=int, default=0, help="use only the first N training samples")
+    parser.add_argument("--only", default="", metavar="REGEX", help="cases whose label matches")
+    parser.add_argument("--list", action="store_true", help="print what is missing, run nothing")
+    arguments = parser.parse_args()
+    known, failed = done(arguments.results), 0
+    for what, case in runs(arguments.seeds, arguments.workers):
+        if key(what) in known or not re.search(arguments.only, case.label):
+            continue
+        if arguments.list:
+            print(what)
+            continue
+        report = execute(arguments.ringwood, case, what, arguments)
+        if report is None:
+            failed += 1
+            continue
+        with open(arguments.results, "a") as file:
+            file.write(json.dumps({**what, "passes": arguments.passes, "limit": arguments.limit, **report}) + "\n")
+        print(f"{what}: accuracy {report['accuracy']:.4f} in {report['seconds']:.0f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
