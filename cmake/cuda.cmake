@@ -12,7 +12,9 @@ function(ringwood_cuda name)
     set_target_properties(ringwood_${name} PROPERTIES CUDA_ARCHITECTURES "${RINGWOOD_CUDA_ARCHITECTURES}")
     target_link_libraries(ringwood_${name} PUBLIC CUDA::cudart_static)
     # --fmad=false: products and sums are rounded one by one, as on every CPU.
-    target_compile_options(ringwood_${name} PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false>)
+    # --expt-relaxed-constexpr: constexpr functions run on both sides.
+    target_compile_options(ringwood_${name} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CUDA>:--fmad=false;--expt-relaxed-constexpr>")
   elseif(EXISTS ${absent})
     target_sources(ringwood_${name} PRIVATE ${absent})
   endif()

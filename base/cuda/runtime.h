@@ -126,10 +126,16 @@ class CudaEvent {
     return FromCuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming),
                     "create a CUDA event");
   }
-  // What is put on `later` from here on runs after what is on `earlier` now. No host waits.
-  Status Order(cudaStream_t earlier, cudaStream_t later) {
-    RW_RETURN_IF_ERROR(FromCuda(cudaEventRecord(event_, earlier), "record a CUDA event"));
+  Status Record(cudaStream_t stream) {
+    return FromCuda(cudaEventRecord(event_, stream), "record a CUDA event");
+  }
+  // What is put on `later` from here on runs after what was recorded. No host waits.
+  Status Await(cudaStream_t later) {
     return FromCuda(cudaStreamWaitEvent(later, event_, 0), "order two CUDA streams");
+  }
+  Status Order(cudaStream_t earlier, cudaStream_t later) {
+    RW_RETURN_IF_ERROR(Record(earlier));
+    return Await(later);
   }
   cudaEvent_t get() const { return event_; }
 

@@ -1,0 +1,13 @@
+// Linked where the build has no CUDA.
+#include "base/cuda/device.h"
+#include "dense/cuda/device_ring.h"
+
+namespace ringwood {
+
+StatusOr<std::string> MakeDeviceRingId(const std::string&) { return CountDevices().status(); }
+
+StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop*, const DeviceRingOptions&) {
+  return CountDevices().status();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,414 @@
+#include "dense/cuda/device_ring.h"
+
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
+#include "base/check.h"
+#include "base/cuda/device.h"
+#include "base/cuda/runtime.h"
+#include "base/log.h"
+#include "dense/cuda/launch.h"
+#include "dense/cuda/nccl_library.h"
+
+namespace ringwood {
+namespace {
+
+// NCCL finishes most calls within microseconds: so long it is asked without a pause, then by timer.
+constexpr double kSpinSeconds = 50e-6;
+constexpr double kPollSeconds = 200e-6;
+constexpr double kWatchSeconds = 0.1;  // between two looks at deadlines and NCCL's own errors
+
+// NCCL's numbers (nccl.h, ncclDataType_t and ncclRedOp_t).
+int NcclType(DataType type) {
+  switch (type) {
+    case DataType::kUInt8:
+      return 1;
+    case DataType::kInt32:
+      return 2;
+    case DataType::kInt64:
+      return 4;
+    case DataType::kFloat16:
+      return 6;
+    case DataType::kFloat32:
+      return 7;
+    case DataType::kFloat64:
+      return 8;
+    case DataType::kBFloat16:
+      return 9;
+  }
+  return -1;
+}
+
+int NcclOp(ReduceOp op) { return op == ReduceOp::kSum ? 0 : op == ReduceOp::kMax ? 2 : 3; }
+
+struct Call {
+  bool reduce = true;  // or broadcast
+  DeviceReduction reduction;
+  int root = 0;
+  std::function<void(StatusOr<AllReduceResult>)> done;
+  std::unique_ptr<CudaEvent> produced;  // the producer's stream when the call was made
+  TimePoint deadline;                   // once NCCL has it
+
+  std::string Name() const {
+    return absl::StrFormat("%s of round %d group %d over NCCL", reduce ? "all-reduce" : "broadcast",
+                           reduction.round, reduction.group);
+  }
+  uint64_t bytes() const { return reduction.count * SizeOf(reduction.type); }
+};
+
+class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing> {
+ public:
+  NcclRing(Loop* loop, nccl::Library library, const DeviceRingOptions& options)
+      : loop_(loop), library_(std::move(library)), options_(options) {}
+
+  Status Start();  // from then on it lives until Close
+
+  void AllReduce(const DeviceReduction& reduction,
+                 std::function<void(StatusOr<AllReduceResult>)> done) override {
+    Add({true, reduction, 0, std::move(done), nullptr, {}});
+  }
+  void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) override {
+    DeviceReduction whole;
+    whole.round = broadcast.round;
+    whole.group = broadcast.group;
+    whole.type = DataType::kUInt8;
+    whole.input = whole.output = broadcast.data;
+    whole.count = broadcast.bytes;
+    whole.producer = broadcast.producer;
+    Add({false,
+         whole,
+         broadcast.root,
+         [done = std::move(done)](StatusOr<AllReduceResult> result) { done(result.status()); },
+         nullptr,
+         {}});
+  }
+  Status Close(const Status& reason) override;
+
+ private:
+  struct Notice {  // what a callback of CUDA's carries to the loop
+    std::shared_ptr<NcclRing> ring;
+    uint64_t sequence;
+  };
+
+  void Add(Call call);
+  void Pump();
+  bool Settled();  // NCCL is ready for the next call; false: asked again soon, or failed
+  Status Issue(Call& call);
+  Status Finish(const Call& call, uint64_t sequence);  // after NCCL: digest, notice
+  void Ended(uint64_t sequence);
+  void Watch();
+  void Fail(const Status& reason);
+  void AnswerAll(const Status& reason);
+  Status Check(int result, const std::string& what);
+  void Answer(Call call, StatusOr<AllReduceResult> result) {
+    loop_->Post([done = std::move(call.done), result = std::move(result)] { done(result); });
+  }
+
+  Loop* const loop_;
+  const nccl::Library library_;
+  const DeviceRingOptions options_;
+  nccl::Communicator* communicator_ = nullptr;
+  std::unique_ptr<Loop> aborter_;  // ncclCommAbort may hang: it gets a thread of its own
+  CudaStream stream_;
+  DeviceBuffer<uint64_t> digests_;  // a call under way has the slot sequence % kMaxInFlight
+  PinnedBuffer<uint64_t> host_digests_;
+  std::deque<Call> waiting_;
+  std::map<uint64_t, Call> running_;  // by sequence; on the stream, or being put there
+  uint64_t next_ = 0;
+  bool ready_ = false;    // the communicator stands
+  bool asking_ = true;    // NCCL has not said yet how its last call went
+  bool issuing_ = false;  // that call was the collective of running_.rbegin()
+  bool polling_ = false;
+  TimePoint start_deadline_;
+  Status failed_;
+  bool closed_ = false;
+};
+
+Status NcclRing::Start() {
+  const DeviceScope scope(options_.device);
+  RW_RETURN_IF_ERROR(scope.status());
+  RW_RETURN_IF_ERROR(stream_.Create());
+  RW_RETURN_IF_ERROR(digests_.Allocate(kMaxInFlight, stream_.get()));
+  RW_RETURN_IF_ERROR(host_digests_.Allocate(kMaxInFlight, stream_.get()));
+  start_deadline_ = Now() + Seconds(options_.timeout_seconds);
+  if (options_.world == 1) {
+    ready_ = true;
+    asking_ = false;
+    return OkStatus();
+  }
+  aborter_ = std::make_unique<Loop>("rw-nccl-abort");
+  nccl::Id id;
+  std::memcpy(id.bytes, options_.id.data(), sizeof id.bytes);
+  nccl::Config config{sizeof(nccl::Config), 0xcafebeefu, static_cast<unsigned>(nccl::kMinVersion),
+                      0};
+  const int result =
+      library_.comm_init_rank_config(&communicator_, options_.world, id, options_.rank, &config);
+  RW_RETURN_IF_ERROR(Check(result, "join the ring"));
+  Watch();
+  return OkStatus();
+}
+
+Status NcclRing::Check(int result, const std::string& what) {
+  if (result == nccl::kSuccess || result == nccl::kInProgress) return OkStatus();
+  const char* detail = communicator_ != nullptr ? library_.get_last_error(communicator_) : nullptr;
+  return Unavailable(absl::StrFormat(
+      "rank %d: %s: NCCL says \"%s\"%s%s", options_.rank, what, library_.get_error_string(result),
+      detail != nullptr && *detail != 0 ? ": " : "", detail != nullptr ? detail : ""));
+}
+
+void NcclRing::Add(Call call) {
+  RW_CHECK(loop_->OnThread());
+  Status refused = failed_;
+  if (refused.ok() && waiting_.size() + running_.size() >= kMaxInFlight) {
+    refused =
+        Exhausted(absl::StrFormat("%s: %d calls are under way already", call.Name(), kMaxInFlight));
+  }
+  if (refused.ok() && NcclType(call.reduction.type) < 0) {
+    refused = Invalid(call.Name() + ": unknown element type");
+  }
+  if (refused.ok() && (call.root < 0 || call.root >= options_.world)) {
+    refused =
+        Invalid(absl::StrFormat("%s: root %d of %d ranks", call.Name(), call.root, options_.world));
+  }
+  if (!refused.ok()) return Answer(std::move(call), refused);
+  const DeviceScope scope(options_.device);
+  call.produced = std::make_unique<CudaEvent>();
+  Status recorded = call.produced->Create();
+  if (recorded.ok()) {
+    recorded = call.produced->Record(static_cast<cudaStream_t>(call.reduction.producer));
+  }
+  if (!recorded.ok()) return Answer(std::move(call), recorded);
+  waiting_.push_back(std::move(call));
+  Pump();
+}
+
+void NcclRing::Pump() {
+  const DeviceScope scope(options_.device);
+  while (failed_.ok() && Settled() && !waiting_.empty()) {
+    const uint64_t sequence = next_++;
+    Call& call = running_[sequence] = std::move(waiting_.front());
+    waiting_.pop_front();
+    issuing_ = true;
+    if (const Status issued = Issue(call); !issued.ok()) return Fail(issued);
+  }
+}
+
+bool NcclRing::Settled() {
+  const TimePoint until = Now() + Seconds(kSpinSeconds);
+  while (asking_) {
+    int state = nccl::kSuccess;
+    Status status = Check(library_.comm_get_async_error(communicator_, &state), "ask NCCL");
+    if (status.ok()) status = Check(state, ready_ ? "run a collective" : "join the ring");
+    if (!status.ok()) {
+      Fail(status);
+      return false;
+    }
+    if (state == nccl::kSuccess) {
+      asking_ = false;
+      ready_ = true;
+    } else if (Now() > until) {
+      if (!std::exchange(polling_, true)) {
+        loop_->After(Seconds(kPollSeconds), [self = shared_from_this()] {
+          self->polling_ = false;
+          if (self->failed_.ok()) self->Pump();
+        });
+      }
+      return false;
+    }
+  }
+  if (std::exchange(issuing_, false)) {
+    const auto& [sequence, call] = *running_.rbegin();
+    if (const Status finished = Finish(call, sequence); !finished.ok()) {
+      Fail(finished);
+      return false;
+    }
+  }
+  return true;
+}
+
+Status NcclRing::Issue(Call& call) {
+  const DeviceReduction& r = call.reduction;
+  call.deadline = Now() + Seconds(options_.timeout_seconds);
+  RW_RETURN_IF_ERROR(call.produced->Await(stream_.get()));
+  if (options_.world == 1 || r.count == 0) {
+    if (r.input == r.output || r.count == 0) return OkStatus();
+    return FromCuda(
+        cudaMemcpyAsync(r.output, r.input, call.bytes(), cudaMemcpyDeviceToDevice, stream_.get()),
+        call.Name());
+  }
+  const int result = call.reduce ? library_.all_reduce(r.input, r.output, r.count, NcclType(r.type),
+                                                       NcclOp(r.op), communicator_, stream_.get())
+                                 : library_.broadcast(r.input, r.output, r.count, NcclType(r.type),
+                                                      call.root, communicator_, stream_.get());
+  asking_ = result == nccl::kInProgress;
+  return Check(result, call.Name());
+}
+
+Status NcclRing::Finish(const Call& call, uint64_t sequence) {
+  const size_t slot = sequence % kMaxInFlight;
+  if (call.reduce) {
+    RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchWordDigest(call.reduction.output, call.bytes(),
+                                                       digests_.data() + slot, stream_.get()),
+                                call.Name()));
+    RW_RETURN_IF_ERROR(
+        FromCuda(cudaMemcpyAsync(host_digests_.data() + slot, digests_.data() + slot,
+                                 sizeof(uint64_t), cudaMemcpyDeviceToHost, stream_.get()),
+                 call.Name()));
+  }
+  auto notice = std::make_unique<Notice>(Notice{shared_from_this(), sequence});
+  const cudaHostFn_t hand_over = [](void* data) {
+    const std::unique_ptr<Notice> notice(static_cast<Notice*>(data));
+    Loop* const loop = notice->ring->loop_;
+    loop->Post(
+        [ring = std::move(notice->ring), sequence = notice->sequence] { ring->Ended(sequence); });
+  };
+  RW_RETURN_IF_ERROR(
+      FromCuda(cudaLaunchHostFunc(stream_.get(), hand_over, notice.get()), call.Name()));
+  notice.release();  // the callback owns it
+  return OkStatus();
+}
+
+void NcclRing::Ended(uint64_t sequence) {
+  const auto found = running_.find(sequence);
+  if (found == running_.end()) return;  // answered by Close
+  const Call call = std::move(found->second);
+  running_.erase(found);
+  const uint64_t around = options_.world - 1;
+  call.done(AllReduceResult{call.reduce ? host_digests_.data()[sequence % kMaxInFlight] : 0,
+                            2 * around * call.bytes() / options_.world});
+}
+
+// While the ring lives: deadlines, and errors that NCCL finds by itself (a peer that is gone).
+void NcclRing::Watch() {
+  if (closed_ || !failed_.ok()) return;
+  const TimePoint now = Now();
+  const Call* const oldest = running_.empty() ? nullptr : &running_.begin()->second;
+  int state = nccl::kSuccess;
+  Status status = Check(library_.comm_get_async_error(communicator_, &state), "ask NCCL");
+  if (status.ok()) status = Check(state, oldest != nullptr ? oldest->Name() : "an idle ring");
+  if (status.ok() && !ready_ && now > start_deadline_) {
+    status = TimedOut(absl::StrFormat("rank %d: not all %d ranks came to NCCL within %.1f s",
+                                      options_.rank, options_.world, options_.timeout_seconds));
+  } else if (status.ok() && oldest != nullptr && now > oldest->deadline) {
+    status = TimedOut(absl::StrFormat("rank %d: %s did not end within %.1f s", options_.rank,
+                                      oldest->Name(), options_.timeout_seconds));
+  }
+  if (!status.ok()) return Fail(status);
+  loop_->After(Seconds(kWatchSeconds), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Watch();
+  });
+}
+
+void NcclRing::Fail(const Status& reason) {
+  if (failed_.ok()) failed_ = reason;
+  AnswerAll(failed_);
+}
+
+void NcclRing::AnswerAll(const Status& reason) {
+  for (auto& [sequence, call] : running_) Answer(std::move(call), Annotate(reason, call.Name()));
+  for (Call& call : waiting_) Answer(std::move(call), Annotate(reason, call.Name()));
+  running_.clear();
+  waiting_.clear();
+}
+
+// Lets go of the communicator and of all that is on the stream. Where everything has ended, NCCL
+// first delivers what peers still wait for; whatever takes too long is aborted. May hang.
+void Release(const nccl::Library& library, nccl::Communicator* communicator, bool orderly,
+             cudaStream_t stream) {
+  int state = nccl::kSuccess;
+  if (orderly && library.comm_finalize(communicator) != nccl::kSuccess) state = nccl::kInProgress;
+  const TimePoint until = Now() + Seconds(DeviceRing::kAbortSeconds / 2);
+  while (orderly && Now() < until) {
+    if (library.comm_get_async_error(communicator, &state) != nccl::kSuccess) break;
+    if (state != nccl::kInProgress) break;
+    std::this_thread::sleep_for(Seconds(kPollSeconds));
+  }
+  const bool delivered = orderly && state == nccl::kSuccess;
+  (delivered ? library.comm_destroy : library.comm_abort)(communicator);
+  cudaStreamSynchronize(stream);
+}
+
+Status NcclRing::Close(const Status& reason) {
+  RW_CHECK(loop_->OnThread());
+  if (std::exchange(closed_, true)) return OkStatus();
+  const bool orderly = failed_.ok() && running_.empty() && waiting_.empty() && !asking_;
+  Fail(reason.ok() ? Aborted("the ring was closed") : reason);
+  if (communicator_ == nullptr) {
+    const DeviceScope scope(options_.device);
+    if (stream_.get() != nullptr) cudaStreamSynchronize(stream_.get());
+    return OkStatus();
+  }
+  // What the helper needs lives until it ends, however late.
+  auto released = std::make_shared<absl::Notification>();
+  const bool posted = aborter_->Post([=, self = shared_from_this()] {
+    const DeviceScope scope(self->options_.device);
+    Release(self->library_, self->communicator_, orderly, self->stream_.get());
+    released->Notify();
+  });
+  if (posted && released->WaitForNotificationWithTimeout(absl::Seconds(kAbortSeconds))) {
+    aborter_.reset();
+    return OkStatus();
+  }
+  aborter_.release();  // joining a thread that hangs inside NCCL would hang here too
+  const Status hung = TimedOut(
+      absl::StrFormat("rank %d: NCCL did not let go of its buffers within %.0f s: end this process",
+                      options_.rank, kAbortSeconds));
+  Log(LogLevel::kError, Message(hung));
+  return hung;
+}
+
+// The owner's handle: the ring itself lives on while callbacks of CUDA's know it.
+class NcclRingHandle : public DeviceRing {
+ public:
+  explicit NcclRingHandle(std::shared_ptr<NcclRing> ring) : ring_(std::move(ring)) {}
+  ~NcclRingHandle() override { (void)ring_->Close(Aborted("the ring was destroyed")); }
+  void AllReduce(const DeviceReduction& reduction,
+                 std::function<void(StatusOr<AllReduceResult>)> done) override {
+    ring_->AllReduce(reduction, std::move(done));
+  }
+  void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) override {
+    ring_->Broadcast(broadcast, std::move(done));
+  }
+  Status Close(const Status& reason) override { return ring_->Close(reason); }
+
+ private:
+  const std::shared_ptr<NcclRing> ring_;
+};
+
+}  // namespace
+
+StatusOr<std::string> MakeDeviceRingId(const std::string& library) {
+  RW_ASSIGN_OR_RETURN(const nccl::Library loaded, nccl::Load(library));
+  nccl::Id id;
+  if (const int result = loaded.get_unique_id(&id); result != nccl::kSuccess) {
+    return Unavailable(std::string("make an id for NCCL: ") + loaded.get_error_string(result));
+  }
+  return std::string(id.bytes, sizeof id.bytes);
+}
+
+StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop* loop, const DeviceRingOptions& options) {
+  RW_CHECK(loop->OnThread());
+  if (options.world < 1 || options.rank < 0 || options.rank >= options.world) {
+    return Invalid(absl::StrFormat("rank %d of %d ranks", options.rank, options.world));
+  }
+  if (options.world > 1 && options.id.size() != nccl::kIdBytes) {
+    return Invalid(absl::StrFormat("an id of %d bytes for NCCL, %d are expected", options.id.size(),
+                                   nccl::kIdBytes));
+  }
+  RW_RETURN_IF_ERROR(CountDevices().status());
+  nccl::Library library;
+  if (options.world > 1) {
+    RW_ASSIGN_OR_RETURN(library, nccl::Load(options.library));
+  }
+  auto ring = std::make_shared<NcclRing>(loop, std::move(library), options);
+  auto handle = std::make_unique<NcclRingHandle>(ring);  // closes it if the start fails
+  RW_RETURN_IF_ERROR(ring->Start());
+  return std::unique_ptr<DeviceRing>(std::move(handle));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,48 @@
+#include "dense/cuda/launch.h"
+#include "dense/cuda/word_digest.h"
+
+namespace ringwood::cuda {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr unsigned kMaxBlocks = 1024;  // enough to fill a device; each adds to one word of memory
+
+// The word at `place`: one load where the array allows it, else byte by byte.
+__device__ uint32_t WordAt(const unsigned char* data, uint64_t bytes, uint64_t place, bool whole) {
+  const uint64_t at = place * 4;
+  if (whole && at + 4 <= bytes) return *reinterpret_cast<const uint32_t*>(data + at);
+  uint32_t word = 0;
+  for (unsigned b = 0; b < 4 && at + b < bytes; ++b) word |= uint32_t{data[at + b]} << (8 * b);
+  return word;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    WordDigestKernel(const unsigned char* data, uint64_t bytes, unsigned long long* digest) {
+  const uint64_t words = (bytes + 3) / 4;
+  const bool whole = reinterpret_cast<uintptr_t>(data) % 4 == 0;
+  unsigned long long sum = 0;
+  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
+  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < words; i += stride) {
+    sum += MixWord(WordAt(data, bytes, i, whole), i);
+  }
+  for (unsigned distance = 16; distance > 0; distance /= 2) {
+    sum += __shfl_down_sync(0xffffffffu, sum, distance);
+  }
+  if (threadIdx.x % 32 == 0) atomicAdd(digest, sum);
+}
+
+}  // namespace
+
+cudaError_t LaunchWordDigest(const void* data, uint64_t bytes, uint64_t* digest,
+                             cudaStream_t stream) {
+  static_assert(sizeof(unsigned long long) == sizeof(uint64_t));
+  const cudaError_t cleared = cudaMemsetAsync(digest, 0, sizeof(*digest), stream);
+  if (cleared != cudaSuccess || bytes == 0) return cleared;
+  const uint64_t blocks = (bytes / 4 + kThreads) / kThreads;
+  const auto grid = static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
+  WordDigestKernel<<<grid, kThreads, 0, stream>>>(static_cast<const unsigned char*>(data), bytes,
+                                                  reinterpret_cast<unsigned long long*>(digest));
+  return cudaGetLastError();
+}
+
+}  // namespace ringwood::cuda

@@ -1,0 +1,224 @@
+// The ring over NCCL: its contract with 2 and 4 ranks, each a process of its own, on one device;
+// skipped where there is no device or no NCCL. NCCL takes several ranks on one device when each
+// says that it is another host.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/notification.h"
+#include "base/cuda/device.h"
+#include "dense/cuda/device_ring.h"
+#include "dense/cuda/word_digest.h"
+
+namespace ringwood {
+namespace {
+
+TEST(WordDigest, SeesEveryByteAndItsPlace) {
+  std::vector<unsigned char> bytes(11);
+  std::iota(bytes.begin(), bytes.end(), 1);
+  const uint64_t digest = WordDigest(bytes.data(), bytes.size());
+  for (unsigned char& byte : bytes) {
+    byte ^= 64;
+    EXPECT_NE(WordDigest(bytes.data(), bytes.size()), digest);
+    byte ^= 64;
+  }
+  const std::vector<uint32_t> ab = {1, 2}, ba = {2, 1};
+  EXPECT_NE(WordDigest(ab.data(), 8), WordDigest(ba.data(), 8));
+  EXPECT_NE(WordDigest(ab.data(), 0), WordDigest(ab.data(), 4));
+}
+
+TEST(DeviceRing, WhatIsMissingIsSaidWithTheRemedy) {
+  const auto id = MakeDeviceRingId("/nonexistent/libnccl.so.2");
+  ASSERT_EQ(id.status().code(), StatusCode::kUnavailable);
+  const std::string message = Message(id.status());
+  EXPECT_TRUE(message.find("install") != std::string::npos) << message;
+}
+
+TEST(DeviceRing, EveryEpochHasAnIdOfItsOwn) {
+  setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  const auto first = MakeDeviceRingId("");
+  if (!first.ok()) GTEST_SKIP() << "skipped: " << Message(first.status());
+  EXPECT_EQ(first->size(), 128u);
+  EXPECT_NE(*MakeDeviceRingId(""), *first);
+}
+
+// One rank's end of the contract. Every method waits for the answer.
+class Rank {
+ public:
+  Rank(int rank, int world, const std::string& id) : rank_(rank), world_(world) {
+    status_ = loop_.Call(
+        [&]() -> Status {
+          DeviceRingOptions options;
+          options.rank = rank;
+          options.world = world;
+          options.id = id;
+          options.timeout_seconds = 15;
+          RW_ASSIGN_OR_RETURN(ring_, MakeDeviceRing(&loop_, options));
+          return OkStatus();
+        },
+        Seconds(30));
+  }
+  ~Rank() {
+    const Status closed = loop_.Call(
+        [&] {
+          ring_.reset();
+          return OkStatus();
+        },
+        Seconds(30));
+    EXPECT_TRUE(closed.ok()) << Message(closed);
+  }
+
+  const Status& status() const { return status_; }
+  Loop& loop() { return loop_; }
+  DeviceRing& ring() { return *ring_; }
+
+  // `kCalls` sums at once: element i of call c is rank + c + i mod 7, so the sum is known.
+  void SumSeveral(uint64_t count) {
+    constexpr int kCalls = 5;
+    std::vector<std::unique_ptr<DeviceArray>> arrays;
+    std::vector<StatusOr<AllReduceResult>> results(kCalls, Internal("not answered"));
+    std::vector<absl::Notification> done(kCalls);
+    std::vector<float> host(count);
+    for (int c = 0; c < kCalls; ++c) {
+      arrays.push_back(*MakeDeviceArray(0, std::max<uint64_t>(count * 2, 1) * sizeof(float)));
+      for (uint64_t i = 0; i < count; ++i) host[i] = static_cast<float>(rank_ + c + i % 7);
+      ASSERT_TRUE(arrays[c]->Upload(std::as_bytes(std::span(host))).ok());
+      loop_.Post([&, c] {
+        DeviceReduction reduction;
+        reduction.group = c;
+        reduction.input = arrays[c]->data();
+        reduction.output = static_cast<float*>(arrays[c]->data()) + count;
+        reduction.count = count;
+        ring_->AllReduce(reduction, [&, c](StatusOr<AllReduceResult> result) {
+          results[c] = std::move(result);
+          done[c].Notify();
+        });
+      });
+    }
+    for (int c = 0; c < kCalls; ++c) {
+      ASSERT_TRUE(done[c].WaitForNotificationWithTimeout(absl::Seconds(30)));
+      ASSERT_TRUE(results[c].ok()) << Message(results[c].status());
+      std::vector<float> both(2 * count);
+      ASSERT_TRUE(arrays[c]->Download(std::as_writable_bytes(std::span(both))).ok());
+      for (uint64_t i = 0; i < count; ++i) {
+        ASSERT_EQ(both[count + i], world_ * (c + i % 7) + world_ * (world_ - 1) / 2) << i;
+        ASSERT_EQ(both[i], rank_ + c + i % 7) << "the input was written";
+      }
+      EXPECT_EQ(results[c]->digest, WordDigest(both.data() + count, count * sizeof(float)));
+    }
+  }
+
+  void BroadcastFrom(int root, uint64_t bytes) {
+    const auto array = *MakeDeviceArray(0, bytes);
+    std::vector<std::byte> host(bytes, static_cast<std::byte>(rank_ + 1));
+    ASSERT_TRUE(array->Upload(host).ok());
+    absl::Notification done;
+    Status status;
+    loop_.Post([&] {
+      ring_->Broadcast({1, 2, root, array->data(), bytes, nullptr}, [&](Status answer) {
+        status = answer;
+        done.Notify();
+      });
+    });
+    ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(30)));
+    ASSERT_TRUE(status.ok()) << Message(status);
+    ASSERT_TRUE(array->Download(host).ok());
+    EXPECT_EQ(host, std::vector<std::byte>(bytes, static_cast<std::byte>(root + 1)));
+  }
+
+  // A call that the others never make: Close answers it with its reason.
+  void CloseAnswersACallThatCannotEnd() {
+    const auto array = *MakeDeviceArray(0, 4096);
+    absl::Notification done;
+    Status status;
+    loop_.Post([&] {
+      DeviceReduction reduction;
+      reduction.input = reduction.output = array->data();
+      reduction.count = 1024;
+      ring_->AllReduce(reduction, [&](StatusOr<AllReduceResult> result) {
+        status = result.status();
+        done.Notify();
+      });
+    });
+    EXPECT_FALSE(done.WaitForNotificationWithTimeout(absl::Seconds(1)));
+    const Status closed =
+        loop_.Call([&] { return ring_->Close(Aborted("rank 5 fell silent")); }, Seconds(30));
+    EXPECT_TRUE(closed.ok()) << Message(closed);
+    ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(5)));
+    EXPECT_EQ(status.code(), StatusCode::kAborted);
+    EXPECT_NE(Message(status).find("rank 5 fell silent"), std::string::npos);
+  }
+
+ private:
+  const int rank_;
+  const int world_;
+  Loop loop_{"rank"};
+  std::unique_ptr<DeviceRing> ring_;  // touched on loop_
+  Status status_;
+};
+
+// Runs in the processes that the tests below start, and nowhere else.
+TEST(DeviceRingRank, KeepsTheContract) {
+  const char* const rank_text = std::getenv("RINGWOOD_TEST_RING_RANK");
+  if (rank_text == nullptr) GTEST_SKIP() << "one rank of DeviceRing's tests";
+  const int rank = std::atoi(rank_text);
+  const int world = std::atoi(std::getenv("RINGWOOD_TEST_RING_WORLD"));
+  Rank end(rank, world, absl::HexStringToBytes(std::getenv("RINGWOOD_TEST_RING_ID")));
+  ASSERT_TRUE(end.status().ok()) << Message(end.status());
+  for (const uint64_t count : {0, 1, 3, 4096, (1 << 20) + 1}) end.SumSeveral(count);
+  for (const uint64_t bytes : {1, 1000003}) end.BroadcastFrom(world - 1, bytes);
+  if (rank == 0) {
+    end.CloseAnswersACallThatCannotEnd();
+  } else {
+    absl::SleepFor(absl::Seconds(4));  // here, but silent
+  }
+}
+
+void RunRanks(int world) {
+  if (!CountDevices().ok()) GTEST_SKIP() << "skipped: no device";
+  setenv("NCCL_SOCKET_IFNAME", "lo", 1);  // where the id's maker listens
+  const auto id = MakeDeviceRingId("");
+  if (!id.ok()) GTEST_SKIP() << "skipped: " << Message(id.status());
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < world; ++rank) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    const std::pair<const char*, std::string> settings[] = {
+        {"RINGWOOD_TEST_RING_RANK", std::to_string(rank)},
+        {"RINGWOOD_TEST_RING_WORLD", std::to_string(world)},
+        {"RINGWOOD_TEST_RING_ID", std::string(absl::BytesToHexString(*id))},
+        {"NCCL_HOSTID", absl::StrFormat("host%d", rank)},
+        {"NCCL_NET", "Socket"},
+        {"NCCL_SOCKET_IFNAME", "lo"},
+        {"NCCL_P2P_DISABLE", "1"},
+        {"NCCL_SHM_DISABLE", "1"},
+        {"NCCL_MNNVL_ENABLE", "0"},
+        {"NCCL_CUMEM_ENABLE", "0"},
+        {"NCCL_MAX_NCHANNELS", "1"},
+        {"CUDA_MODULE_LOADING", "EAGER"}};
+    for (const auto& [name, value] : settings) setenv(name, value.c_str(), 1);
+    execl("/proc/self/exe", "dense_test", "--gtest_filter=DeviceRingRank.*", nullptr);
+    _exit(127);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "a rank failed: " << status;
+  }
+}
+
+TEST(DeviceRing, TwoRanksOnOneDeviceKeepTheContract) { RunRanks(2); }
+TEST(DeviceRing, FourRanksOnOneDeviceKeepTheContract) { RunRanks(4); }
+
+}  // namespace
+}  // namespace ringwood
