@@ -32,6 +32,9 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.planner = Text(options.planner, result.planner);
   result.log_level = Text(options.log_level, result.log_level);
   result.wire = Text(options.wire, result.wire);
+  result.sparse_codec = Text(options.sparse_codec, result.sparse_codec);
+  result.sparse_merge = Text(options.sparse_merge, result.sparse_merge);
+  result.sparse_chunk = options.sparse_chunk;
   if (options.join_timeout_seconds != 0) result.join_timeout_seconds = options.join_timeout_seconds;
   return result;
 }
@@ -62,6 +65,9 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.planner = kept->planner.c_str();
     value.log_level = kept->log_level.c_str();
     value.wire = kept->wire.c_str();
+    value.sparse_codec = kept->sparse_codec.c_str();
+    value.sparse_merge = kept->sparse_merge.c_str();
+    value.sparse_chunk = kept->sparse_chunk;
     value.join_timeout_seconds = kept->join_timeout_seconds;
     options->size = size;
     return Write(value, options, "ringwood_options");

@@ -5,6 +5,8 @@
 #include <cstdlib>
 
 #include "absl/strings/str_format.h"
+#include "sparse/codec.h"
+#include "sparse/group.h"
 
 namespace ringwood {
 namespace {
@@ -80,6 +82,11 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.resume = Flag(environment, "RINGWOOD_RESUME");
   options.planner = Text(environment, "RINGWOOD_PLANNER", options.planner);
   options.wire = Text(environment, "RINGWOOD_WIRE", options.wire);
+  options.sparse_codec = Text(environment, "RINGWOOD_SPARSE_CODEC", options.sparse_codec);
+  options.sparse_merge = Text(environment, "RINGWOOD_SPARSE_MERGE", options.sparse_merge);
+  if (const Found found = Find(environment, {"RINGWOOD_SPARSE_CHUNK"}); found.value != nullptr) {
+    RW_ASSIGN_OR_RETURN(options.sparse_chunk, Integer(found));
+  }
   options.log_level = Text(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
   if (const Found found = Find(environment, {"RINGWOOD_MOMENTUM"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.momentum, Number(found));
@@ -103,6 +110,12 @@ Status Check(const SessionOptions& options) {
   }
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     return Invalid(absl::StrFormat("momentum %g is not in [0, 1)", options.momentum));
+  }
+  RW_RETURN_IF_ERROR(ParseCodec(options.sparse_codec).status());
+  RW_RETURN_IF_ERROR(ParseMerge(options.sparse_merge).status());
+  if (options.sparse_chunk < 0 || (options.sparse_chunk > 0 && options.sparse_chunk < 64)) {
+    return Invalid(absl::StrFormat("sparse chunks of %d elements: use 64 or more, or 0 for none",
+                                   options.sparse_chunk));
   }
   if (options.wire != "fp32" && options.wire != "bf16") {
     return Invalid("the wire format '" + options.wire + "' is neither fp32 nor bf16");

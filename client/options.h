@@ -20,6 +20,12 @@ struct SessionOptions {
   double momentum = 0;  // momentum correction of sparse tensors
   std::string planner = "hybrid";
   std::string wire = "fp32";  // of dense groups: "fp32", or "bf16" with error feedback
+  // Of sparse groups, as rank 0 has them (the plan carries them to the others):
+  std::string sparse_codec = "block16/fp32";  // worker to first reducer, sparse/codec.h
+  std::string sparse_merge = "gtopk";         // or "union" or "exact", sparse/group.h
+  // Each chunk of so many elements is selected by itself; 0: each tensor as a whole. Equal on all
+  // ranks.
+  int sparse_chunk = 0;
   std::string log_level = "info";
   double join_timeout_seconds = 120;
 };

@@ -30,6 +30,10 @@ StatusOr<Plan> Session::ProposedPlan() const {
   input.world = world();
   input.servers = connection_->place().servers;
   input.ring_codecs = {RingCodec(options_.wire)};
+  RW_ASSIGN_OR_RETURN(const Codec codec, ParseCodec(options_.sparse_codec));
+  input.tree_codec = options_.sparse_codec;
+  input.entry_bytes = codec.EntryBytes();
+  input.merge = options_.sparse_merge;
   if (input.tensors.empty()) return EmptyPlan(options_.planner);
   return MakePlan(options_.planner, input);
 }

@@ -15,6 +15,7 @@ StatusOr<std::unique_ptr<SparseTensor>> Session::MakeState(size_t id, double den
   const TensorSpec& spec = tensors_[id]->spec;
   SparseOptions options;
   options.k = EntriesOf(density, spec.elements);
+  options.chunk_elements = static_cast<uint64_t>(options_.sparse_chunk);
   options.momentum = static_cast<float>(tensors_[id]->momentum.value_or(options_.momentum));
   auto state = std::make_unique<SparseTensor>(spec.elements, options);
   if (restore_ == nullptr) return state;

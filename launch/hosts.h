@@ -53,6 +53,8 @@ struct RankContext {
   int restart = 0;
   std::string planner;
   std::string wire;
+  std::string sparse_codec;
+  std::string sparse_merge;
   std::string log_level;
   std::string report;
   int checkpoint_every = 0;

@@ -13,6 +13,7 @@
 #include "launch/command.h"
 #include "launch/run.h"
 #include "launch/supervisor.h"
+#include "sparse/codec.h"
 
 namespace ringwood {
 namespace {
@@ -221,6 +222,14 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
   command->add_option("--wire", run.context.wire, "Dense gradients travel as fp32 or bf16")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->envname("RINGWOOD_WIRE");
+  command
+      ->add_option("--sparse-codec", run.context.sparse_codec,
+                   "Entries travel as INDEX/VALUE: block16 or rice; fp32, bf16, int8 or int4")
+      ->check([](const std::string& name) { return Message(ParseCodec(name).status()); })
+      ->envname("RINGWOOD_SPARSE_CODEC");
+  command->add_option("--sparse-merge", run.context.sparse_merge, "gtopk, union or exact")
+      ->check(CLI::IsMember({"gtopk", "union", "exact"}))
+      ->envname("RINGWOOD_SPARSE_MERGE");
   command->add_option("--output-filename", run.output_prefix,
                       "Also write every process's output to PREFIX.rankN.log");
   command->add_option("--log-level", run.context.log_level, "debug, info, warning or error")

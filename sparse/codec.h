@@ -32,6 +32,8 @@ struct Codec {
   }
   // The same index code with fp32 values: what reducers send (partial sums are never rounded).
   Codec Exact() const { return {index, ValueCode::kFloat32}; }
+  // What an entry costs about, of the way up and the way down (which is exact): for planners.
+  double EntryBytes() const;
   bool operator==(const Codec&) const = default;
 };
 

@@ -71,6 +71,11 @@ typedef struct {
   const char* log_level;       /* "info" */
   double join_timeout_seconds; /* how long ringwood_open waits for the whole world */
   const char* wire;            /* dense groups travel as "fp32" (default) or "bf16" */
+  const char* sparse_codec; /* INDEX/VALUE: block16 (default) or rice; fp32 (default), bf16, int8 or
+                               int4: coarse values go to the first reducer only, the error stays in
+                               the residual. Rank 0's word counts, as in the next */
+  const char* sparse_merge; /* "gtopk" (default), "union" or "exact" */
+  int sparse_chunk; /* select chunk by chunk of so many elements; 0: each tensor as a whole */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

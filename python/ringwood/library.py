@@ -23,7 +23,8 @@ class Options(Structure):
                 ("host", c_char_p), ("interface_name", c_char_p), ("trusted_fabric", c_int),
                 ("token", c_char_p), ("resume", c_int), ("momentum", c_double),
                 ("planner", c_char_p), ("log_level", c_char_p),
-                ("join_timeout_seconds", c_double), ("wire", c_char_p)]
+                ("join_timeout_seconds", c_double), ("wire", c_char_p),
+                ("sparse_codec", c_char_p), ("sparse_merge", c_char_p), ("sparse_chunk", c_int)]
 
 
 class Tensor(Structure):

@@ -52,17 +52,20 @@ class Session:
     """
 
     def __init__(self, coordinator=None, rank=None, world=None, *, momentum=0.0, resume=None,
-                 planner=None, join_timeout=None, host=None, wire=None):
+                 planner=None, join_timeout=None, host=None, wire=None, sparse_codec=None,
+                 sparse_merge=None, sparse_chunk=None):
         self._handle = None
         self._process = os.getpid()
         ending.install()
         self._library = load()
         options = self._options(coordinator, rank, world)
         options.momentum = momentum
-        for field, value in (("resume", resume), ("join_timeout_seconds", join_timeout)):
+        for field, value in (("resume", resume), ("join_timeout_seconds", join_timeout),
+                             ("sparse_chunk", sparse_chunk)):
             if value is not None:
                 setattr(options, field, value)
-        for field, value in (("planner", planner), ("host", host), ("wire", wire)):
+        for field, value in (("planner", planner), ("host", host), ("wire", wire),
+                             ("sparse_codec", sparse_codec), ("sparse_merge", sparse_merge)):
             if value is not None:
                 setattr(options, field, value.encode())
         handle = c_void_p()

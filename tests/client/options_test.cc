@@ -33,6 +33,9 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
                                                      {"RINGWOOD_RESUME", "1"},
                                                      {"RINGWOOD_PLANNER", "wfbp"},
                                                      {"RINGWOOD_WIRE", "bf16"},
+                                                     {"RINGWOOD_SPARSE_CODEC", "rice/int8"},
+                                                     {"RINGWOOD_SPARSE_MERGE", "exact"},
+                                                     {"RINGWOOD_SPARSE_CHUNK", "4096"},
                                                      {"SLURM_PROCID", "5"}}));
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->rank, 3);
@@ -41,6 +44,9 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
   EXPECT_EQ(options->host, "h1");
   EXPECT_EQ(options->planner, "wfbp");
   EXPECT_EQ(options->wire, "bf16");
+  EXPECT_EQ(options->sparse_codec, "rice/int8");
+  EXPECT_EQ(options->sparse_merge, "exact");
+  EXPECT_EQ(options->sparse_chunk, 4096);
   EXPECT_TRUE(options->resume);
   EXPECT_FALSE(options->trusted_fabric);
 }
@@ -72,6 +78,12 @@ TEST(Options, NameTheVariableThatIsMissingOrWrong) {
 
 TEST(Options, WhatIsWrongIsFoundBeforeTheNetworkIsTouched) {
   EXPECT_TRUE(Check(Good()).ok());
+  SessionOptions coarse = Good();
+  coarse.sparse_codec = "rice/int3";
+  EXPECT_NE(Message(Check(coarse)).find("rice/int3"), std::string::npos);
+  coarse = Good();
+  coarse.sparse_merge = "most";
+  EXPECT_NE(Message(Check(coarse)).find("most"), std::string::npos);
   SessionOptions options = Good();
   options.rank = 2;
   EXPECT_EQ(Check(options).code(), StatusCode::kInvalidArgument);

@@ -15,6 +15,11 @@ def test_applied_and_residuals_are_the_gradients_exactly(ranks, servers):
     run_job("sparse.py", ranks=ranks, flags=("--servers", servers))
 
 
+def test_nothing_is_lost_with_coarse_values_and_one_threshold_over_two_servers():
+    run_job("sparse.py", ranks=3, RINGWOOD_SPARSE_CHUNK="4096",
+            flags=("--servers", 2, "--sparse-codec", "rice/int4", "--sparse-merge", "exact"))
+
+
 def test_wrong_use_gives_a_typed_error_and_the_session_goes_on():
     run_job("misuse.py")
 
