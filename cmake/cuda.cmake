@@ -20,6 +20,21 @@ function(ringwood_cuda name)
   endif()
 endfunction()
 
+# bench/gpu/*.cc: a program each, for bench/gpu/run. Built wherever CUDA is, so that they stay whole.
+function(ringwood_cuda_benches)
+  if(NOT CMAKE_CUDA_COMPILER)
+    return()
+  endif()
+  file(GLOB benches CONFIGURE_DEPENDS bench/gpu/*.cc)
+  foreach(bench ${benches})
+    get_filename_component(program ${bench} NAME_WE)
+    add_executable(${program} ${bench} ${CMAKE_SOURCE_DIR}/bench/gpu/spin.cu)
+    set_target_properties(${program} PROPERTIES
+      CUDA_ARCHITECTURES "${RINGWOOD_CUDA_ARCHITECTURES}")
+    target_link_libraries(${program} PRIVATE ringwood_sparse ringwood_dense)
+  endforeach()
+endfunction()
+
 # CUDA_HOME or /usr/local/cuda, as every CUDA build looks for it.
 option(RINGWOOD_CUDA "Use CUDA when nvcc is found" ON)
 set(RINGWOOD_CUDA_ARCHITECTURES 90 CACHE STRING "Compute capabilities to build for, such as 80;90")

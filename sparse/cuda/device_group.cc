@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/cuda/device.h"
 #include "base/cuda/runtime.h"
+#include "sparse/cuda/group_memory.h"
 #include "sparse/cuda/launch.h"
 
 namespace ringwood {
@@ -16,15 +17,11 @@ namespace {
 
 using cuda::GroupView;
 using cuda::TensorOutcome;
-using cuda::TensorState;
-using cuda::TensorView;
-
-constexpr uint64_t kAlignFloats = 64;  // tensors begin at 256 bytes: whole lines of the caches
 
 class CudaGroup : public DeviceGroup {
  public:
   CudaGroup(cuda::Layout layout, const DeviceGroupOptions& options)
-      : layout_(std::move(layout)), options_(options) {}
+      : options_(options), memory_(std::move(layout)) {}
 
   ~CudaGroup() override {
     const DeviceScope scope(options_.device);
@@ -36,10 +33,10 @@ class CudaGroup : public DeviceGroup {
   Status Accumulate(const std::vector<float*>& gradients, float weight, void* producer,
                     std::function<void()> done) override;
   std::span<const uint32_t> pick_index(size_t t) const override {
-    return host_index_.span().subspan(layout_.tensors[t].first_pick, Picked(t));
+    return host_index_.span().subspan(memory_.layout().tensors[t].first_pick, Picked(t));
   }
   std::span<const float> pick_value(size_t t) const override {
-    return host_value_.span().subspan(layout_.tensors[t].first_pick, Picked(t));
+    return host_value_.span().subspan(memory_.layout().tensors[t].first_pick, Picked(t));
   }
   uint64_t nonfinite() const override;
   void SetSent(size_t t, std::span<const float> values) override;
@@ -48,23 +45,20 @@ class CudaGroup : public DeviceGroup {
   Status Scatter(const Entries& sum, double total_weight, void* consumer) override;
   double ResidualSquaredNorm() const override { return norm_; }
   Status ReadResidual(size_t t, std::span<float> into) override {
-    return Read(layout_.tensors[t].residual[present_], t, into);
+    return Read(memory_.layout().tensors[t].residual[present_], t, into);
   }
   Status WriteResidual(size_t t, std::span<const float> from) override {
-    return Write(layout_.tensors[t].residual[present_], t, from);
+    return Write(memory_.layout().tensors[t].residual[present_], t, from);
   }
   Status ReadMomentum(size_t t, std::span<float> into) override {
-    return Read(layout_.tensors[t].momentum[present_], t, into);
+    return Read(memory_.layout().tensors[t].momentum[present_], t, into);
   }
   Status WriteMomentum(size_t t, std::span<const float> from) override {
-    return Write(layout_.tensors[t].momentum[present_], t, from);
+    return Write(memory_.layout().tensors[t].momentum[present_], t, from);
   }
 
  private:
-  Status AllocateTensors();
-  Status AllocateWork();
   Status Enqueue(float weight, cudaStream_t producer);
-  GroupView View() const;
   uint32_t Picked(size_t t) const { return host_outcomes_.data()[t].picked; }
   template <typename T>
   Status ToHost(const DeviceBuffer<T>& from, const PinnedBuffer<T>& into) {
@@ -82,7 +76,6 @@ class CudaGroup : public DeviceGroup {
   Status Write(float* to, size_t t, std::span<const float> from);
   static void CUDART_CB Notify(void* group);  // on a thread of CUDA's
 
-  cuda::Layout layout_;  // with device pointers from Start on
   const DeviceGroupOptions options_;
   uint32_t refine_blocks_ = 0;
   uint32_t present_ = 0;
@@ -94,14 +87,8 @@ class CudaGroup : public DeviceGroup {
 
   CudaStream stream_;
   CudaEvent order_;
-  DeviceBuffer<float> floats_;  // residuals, momenta
-  DeviceBuffer<TensorView> tensors_;
-  DeviceBuffer<TensorState> states_;
-  DeviceBuffer<TensorOutcome> outcomes_;
-  DeviceBuffer<float*> gradient_table_;
-  DeviceBuffer<uint32_t> tile_tensor_, tile_first_, tile_count_, tile_larger_, tile_ties_;
-  DeviceBuffer<uint32_t> histogram_, candidate_index_, pick_index_;
-  DeviceBuffer<float> squares_, candidate_value_, pick_value_, sent_, result_value_;
+  cuda::GroupMemory memory_;
+  DeviceBuffer<float> sent_, result_value_;
   DeviceBuffer<uint8_t> counted_;
   DeviceBuffer<float*> result_place_;
 
@@ -118,97 +105,27 @@ Status CudaGroup::Start() {
   RW_RETURN_IF_ERROR(stream_.Create());
   RW_RETURN_IF_ERROR(order_.Create());
   RW_RETURN_IF_ERROR(FromCuda(cuda::RefineBlocks(&refine_blocks_), "size the refining kernel"));
-  RW_RETURN_IF_ERROR(AllocateTensors());
-  RW_RETURN_IF_ERROR(AllocateWork());
-  const std::vector<TensorState> fresh(layout_.tensors.size());
-  const auto upload = [this](void* to, const void* from, size_t bytes) {
-    return FromCuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_.get()),
-                    "copy the tensor table to the device");
-  };
-  RW_RETURN_IF_ERROR(
-      upload(tensors_.data(), layout_.tensors.data(), tensors_.size() * sizeof(TensorView)));
-  RW_RETURN_IF_ERROR(upload(tile_tensor_.data(), layout_.tile_tensor.data(),
-                            tile_tensor_.size() * sizeof(uint32_t)));
-  RW_RETURN_IF_ERROR(upload(states_.data(), fresh.data(), states_.size() * sizeof(TensorState)));
-  return FromCuda(cudaStreamSynchronize(stream_.get()), "prepare a group on the device");
-}
-
-Status CudaGroup::AllocateTensors() {
-  const int arrays = options_.momentum != 0 ? 4 : 2;
-  uint64_t floats = 0;
-  const auto padded = [](uint64_t elements) {
-    return (elements + kAlignFloats - 1) / kAlignFloats * kAlignFloats;
-  };
-  for (const TensorView& view : layout_.tensors) floats += arrays * padded(view.elements);
-  RW_RETURN_IF_ERROR(floats_.Allocate(floats, stream_.get()));
-  float* next = floats_.data();
-  for (TensorView& view : layout_.tensors) {
-    for (int side = 0; side < 2; ++side) {
-      view.residual[side] = std::exchange(next, next + padded(view.elements));
-      if (options_.momentum == 0) continue;
-      view.momentum[side] = std::exchange(next, next + padded(view.elements));
-    }
-  }
-  return OkStatus();
-}
-
-Status CudaGroup::AllocateWork() {
   const cudaStream_t stream = stream_.get();
-  const size_t tensors = layout_.tensors.size(), tiles = layout_.tile_tensor.size();
-  RW_RETURN_IF_ERROR(tensors_.Allocate(tensors, stream));
-  RW_RETURN_IF_ERROR(states_.Allocate(tensors, stream));
-  RW_RETURN_IF_ERROR(outcomes_.Allocate(tensors, stream));
-  RW_RETURN_IF_ERROR(gradient_table_.Allocate(tensors, stream));
-  for (auto* array : {&tile_tensor_, &tile_first_, &tile_count_, &tile_larger_, &tile_ties_}) {
-    RW_RETURN_IF_ERROR(array->Allocate(tiles, stream));
-  }
-  RW_RETURN_IF_ERROR(histogram_.Allocate(tensors * cuda::kBins, stream));
-  RW_RETURN_IF_ERROR(squares_.Allocate(tiles, stream));
-  RW_RETURN_IF_ERROR(candidate_index_.Allocate(layout_.candidates, stream));
-  RW_RETURN_IF_ERROR(candidate_value_.Allocate(layout_.candidates, stream));
-  RW_RETURN_IF_ERROR(pick_index_.Allocate(layout_.picks, stream));
-  RW_RETURN_IF_ERROR(pick_value_.Allocate(layout_.picks, stream));
-  RW_RETURN_IF_ERROR(sent_.Allocate(layout_.picks, stream));
-  RW_RETURN_IF_ERROR(counted_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(memory_.Allocate(options_.momentum != 0, stream));
+  const cuda::Layout& layout = memory_.layout();
+  RW_RETURN_IF_ERROR(sent_.Allocate(layout.picks, stream));
+  RW_RETURN_IF_ERROR(counted_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(result_place_.Allocate(options_.max_result, stream));
   RW_RETURN_IF_ERROR(result_value_.Allocate(options_.max_result, stream));
-  RW_RETURN_IF_ERROR(host_gradients_.Allocate(tensors, stream));
-  RW_RETURN_IF_ERROR(host_outcomes_.Allocate(tensors, stream));
-  RW_RETURN_IF_ERROR(host_squares_.Allocate(tiles, stream));
-  RW_RETURN_IF_ERROR(host_index_.Allocate(layout_.picks, stream));
-  RW_RETURN_IF_ERROR(host_value_.Allocate(layout_.picks, stream));
-  RW_RETURN_IF_ERROR(host_sent_.Allocate(layout_.picks, stream));
-  RW_RETURN_IF_ERROR(host_counted_.Allocate(layout_.picks, stream));
+  RW_RETURN_IF_ERROR(host_gradients_.Allocate(layout.tensors.size(), stream));
+  RW_RETURN_IF_ERROR(host_outcomes_.Allocate(layout.tensors.size(), stream));
+  RW_RETURN_IF_ERROR(host_squares_.Allocate(layout.tile_tensor.size(), stream));
+  RW_RETURN_IF_ERROR(host_index_.Allocate(layout.picks, stream));
+  RW_RETURN_IF_ERROR(host_value_.Allocate(layout.picks, stream));
+  RW_RETURN_IF_ERROR(host_sent_.Allocate(layout.picks, stream));
+  RW_RETURN_IF_ERROR(host_counted_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(host_place_.Allocate(options_.max_result, stream));
   return host_result_.Allocate(options_.max_result, stream);
 }
 
-GroupView CudaGroup::View() const {
-  GroupView view;
-  view.tensors = tensors_.data();
-  view.gradients = gradient_table_.data();
-  view.states = states_.data();
-  view.outcomes = outcomes_.data();
-  view.tensor_count = static_cast<uint32_t>(layout_.tensors.size());
-  view.tiles = static_cast<uint32_t>(layout_.tile_tensor.size());
-  view.present = present_;
-  view.tile_tensor = tile_tensor_.data();
-  view.tile_first = tile_first_.data();
-  view.tile_count = tile_count_.data();
-  view.tile_larger = tile_larger_.data();
-  view.tile_ties = tile_ties_.data();
-  view.tile_squares = squares_.data();
-  view.histogram = histogram_.data();
-  view.candidate_index = candidate_index_.data();
-  view.candidate_value = candidate_value_.data();
-  view.pick_index = pick_index_.data();
-  view.pick_value = pick_value_.data();
-  return view;
-}
-
 Status CudaGroup::Accumulate(const std::vector<float*>& gradients, float weight, void* producer,
                              std::function<void()> done) {
-  RW_CHECK(gradients.size() == layout_.tensors.size());
+  RW_CHECK(gradients.size() == memory_.layout().tensors.size());
   if (running_) return Refused("the selection before this one has not ended on the device");
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
@@ -224,17 +141,17 @@ Status CudaGroup::Accumulate(const std::vector<float*>& gradients, float weight,
 
 Status CudaGroup::Enqueue(float weight, cudaStream_t producer) {
   RW_RETURN_IF_ERROR(order_.Order(producer, stream_.get()));
-  RW_RETURN_IF_ERROR(ToDevice(host_gradients_, gradient_table_, host_gradients_.size()));
-  const GroupView view = View();
+  RW_RETURN_IF_ERROR(ToDevice(host_gradients_, memory_.gradients(), host_gradients_.size()));
+  const GroupView view = memory_.View(present_);
   RW_RETURN_IF_ERROR(FromCuda(
       cuda::LaunchAccumulate(view, {weight, options_.decay, options_.momentum}, stream_.get()),
       "start the accumulating kernel"));
   RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchRefine(view, refine_blocks_, stream_.get()),
                               "start the refining kernel"));
-  RW_RETURN_IF_ERROR(ToHost(outcomes_, host_outcomes_));
-  RW_RETURN_IF_ERROR(ToHost(pick_index_, host_index_));
-  RW_RETURN_IF_ERROR(ToHost(pick_value_, host_value_));
-  RW_RETURN_IF_ERROR(ToHost(squares_, host_squares_));
+  RW_RETURN_IF_ERROR(ToHost(memory_.outcomes(), host_outcomes_));
+  RW_RETURN_IF_ERROR(ToHost(memory_.pick_index(), host_index_));
+  RW_RETURN_IF_ERROR(ToHost(memory_.pick_value(), host_value_));
+  RW_RETURN_IF_ERROR(ToHost(memory_.squares(), host_squares_));
   return FromCuda(cudaLaunchHostFunc(stream_.get(), &CudaGroup::Notify, this),
                   "ask CUDA for a notice");
 }
@@ -256,7 +173,8 @@ uint64_t CudaGroup::nonfinite() const {
 
 void CudaGroup::SetSent(size_t t, std::span<const float> values) {
   RW_CHECK(pending_ && !running_ && values.size() == Picked(t));
-  std::copy(values.begin(), values.end(), host_sent_.data() + layout_.tensors[t].first_pick);
+  std::copy(values.begin(), values.end(),
+            host_sent_.data() + memory_.layout().tensors[t].first_pick);
 }
 
 Status CudaGroup::Commit(std::span<const uint8_t> counted) {
@@ -264,8 +182,8 @@ Status CudaGroup::Commit(std::span<const uint8_t> counted) {
   double norm = 0;
   for (const float squares : host_squares_.span()) norm += squares;
   size_t next = 0;
-  for (size_t t = 0; t < layout_.tensors.size(); ++t) {
-    const uint32_t first = layout_.tensors[t].first_pick;
+  for (size_t t = 0; t < memory_.layout().tensors.size(); ++t) {
+    const uint32_t first = memory_.layout().tensors[t].first_pick;
     for (uint32_t j = 0; j < Picked(t); ++j) {
       RW_CHECK(next < counted.size());
       const uint8_t bit = host_counted_.data()[first + j] = counted[next++];
@@ -278,11 +196,12 @@ Status CudaGroup::Commit(std::span<const uint8_t> counted) {
   RW_CHECK(next == counted.size());
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
-  RW_RETURN_IF_ERROR(ToDevice(host_sent_, sent_, layout_.picks));
-  RW_RETURN_IF_ERROR(ToDevice(host_counted_, counted_, layout_.picks));
-  RW_RETURN_IF_ERROR(FromCuda(
-      cuda::LaunchSettle(View(), sent_.data(), counted_.data(), layout_.picks, stream_.get()),
-      "start the committing kernel"));
+  RW_RETURN_IF_ERROR(ToDevice(host_sent_, sent_, memory_.layout().picks));
+  RW_RETURN_IF_ERROR(ToDevice(host_counted_, counted_, memory_.layout().picks));
+  RW_RETURN_IF_ERROR(
+      FromCuda(cuda::LaunchSettle(memory_.View(present_), sent_.data(), counted_.data(),
+                                  memory_.layout().picks, stream_.get()),
+               "start the committing kernel"));
   norm_ = std::max(norm, 0.0);
   present_ = 1 - present_;
   pending_ = false;
@@ -290,7 +209,7 @@ Status CudaGroup::Commit(std::span<const uint8_t> counted) {
 }
 
 Status CudaGroup::Scatter(const Entries& sum, double total_weight, void* consumer) {
-  RW_CHECK(!running_ && gradients_.size() == layout_.tensors.size());
+  RW_CHECK(!running_ && gradients_.size() == memory_.layout().tensors.size());
   if (sum.size() > options_.max_result) {
     return Exhausted(absl::StrFormat("a result of %d entries where %d were agreed", sum.size(),
                                      options_.max_result));
@@ -301,8 +220,8 @@ Status CudaGroup::Scatter(const Entries& sum, double total_weight, void* consume
   RW_RETURN_IF_ERROR(FromCuda(cudaEventSynchronize(order_.get()), "wait for the last result"));
   size_t at = 0;
   uint64_t first = 0;
-  for (size_t t = 0; t < layout_.tensors.size(); ++t) {
-    const uint64_t elements = layout_.tensors[t].elements;
+  for (size_t t = 0; t < memory_.layout().tensors.size(); ++t) {
+    const uint64_t elements = memory_.layout().tensors[t].elements;
     RW_RETURN_IF_ERROR(FromCuda(
         cudaMemsetAsync(gradients_[t], 0, elements * sizeof(float), stream_.get()), "zero"));
     for (; at < sum.size() && sum.index[at] < first + elements; ++at) {
@@ -322,7 +241,7 @@ Status CudaGroup::Scatter(const Entries& sum, double total_weight, void* consume
 }
 
 Status CudaGroup::Read(const float* from, size_t t, std::span<float> into) {
-  RW_CHECK(from != nullptr && into.size() == layout_.tensors[t].elements);
+  RW_CHECK(from != nullptr && into.size() == memory_.layout().tensors[t].elements);
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
   RW_RETURN_IF_ERROR(FromCuda(
@@ -332,7 +251,7 @@ Status CudaGroup::Read(const float* from, size_t t, std::span<float> into) {
 }
 
 Status CudaGroup::Write(float* to, size_t t, std::span<const float> from) {
-  RW_CHECK(to != nullptr && from.size() == layout_.tensors[t].elements && !pending_);
+  RW_CHECK(to != nullptr && from.size() == memory_.layout().tensors[t].elements && !pending_);
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
   RW_RETURN_IF_ERROR(FromCuda(
