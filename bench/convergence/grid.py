@@ -27,8 +27,9 @@ LONGEST_SECONDS = 7200  # of one run
 class Case:
     name: str
     density: float = 0.01
-    run: tuple = ()      # flags of `ringwood run`
-    train: tuple = ()    # flags of the trainer
+    run: tuple = ()          # flags of `ringwood run`
+    train: tuple = ()        # flags of the trainer
+    environment: tuple = ()  # (name, value), …
 
     @property
     def label(self):
@@ -39,7 +40,11 @@ def cases():
     yield Case("dense", train=("--route", "dense"))
     for density in (0.01, 0.001):
         yield Case("gtopk", density)
+        yield Case("union", density, run=("--sparse-merge", "union"))
+        yield Case("chunk", density, environment=(("RINGWOOD_SPARSE_CHUNK", "4096"),))
         yield Case("lags", density, run=("--planner", "lags"))
+    yield Case("int8", run=("--sparse-codec", "block16/int8"))
+    yield Case("int4", run=("--sparse-codec", "block16/int4"))
 
 
 def runs(seeds, worlds):
@@ -65,7 +70,8 @@ def execute(ringwood, case, what, arguments):
                    "--", sys.executable, str(HERE / "train.py"), "--seed", str(what["seed"]),
                    "--density", str(case.density), "--epochs", str(arguments.passes),
                    "--limit", str(arguments.limit), *case.train]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RINGWOOD_GRID_REPORT": str(report)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RINGWOOD_GRID_REPORT": str(report),
+                       **dict(case.environment)}
         run = subprocess.run(command, env=environment, capture_output=True, text=True,
                              timeout=LONGEST_SECONDS, check=False)
         if run.returncode != 0 or not report.exists():
