@@ -14,7 +14,7 @@ import torch
 from .device import Arrivals
 from .errors import InvalidError, RefusedError
 from .slot import slot_of
-from .velocity import Velocity
+from .velocity import Velocity, check_momentum
 
 
 class HookState:
@@ -31,9 +31,9 @@ class HookState:
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         self._slots = [slot_of(name, parameter, self._scaler is not None, bucketed=True)
                        for name, parameter in named.items()]
-        job.set_momentum_correction(momentum_correction)
+        check_momentum(momentum_correction)
         self.session = job.register("communication hook", self._slots,
-                                    dict.fromkeys(named, (route, density)))
+                                    dict.fromkeys(named, (route, density, momentum_correction)))
         self.weight = 1.0
         self.last = None
         self._scale = 1.0
@@ -41,7 +41,7 @@ class HookState:
         self._pending = []     # (future, bucket) of the buckets before it
         self._arrivals = Arrivals(self.session)
         self._index = {id(parameter): index for index, parameter in enumerate(named.values())}
-        self._velocity = Velocity(momentum_correction, self.session, named)
+        self._velocity = Velocity(self.session, self._slots, dict.fromkeys(named, momentum_correction))
 
     def exchange(self, bucket):
         """Announces the bucket's gradients; the last one of a backward waits for the commit."""
@@ -69,7 +69,7 @@ class HookState:
         self._arrivals.wait()
         self.last = self.session.finish_step()
         if not self.last.skipped:
-            self._velocity.replace({slot.name: slot.buffer for slot in self._slots})
+            self._velocity.replace()
         for slot in self._slots:
             if self.last.skipped:
                 slot.skip()

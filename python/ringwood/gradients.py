@@ -53,8 +53,8 @@ class Gradients:
     def _refuse_excess(self, index):
         if self._passes[index] > self._passes_per_step:
             raise RefusedError(
-                f'"{self.slots[index].name}" got a gradient for the {self._passes[index]}th time in this step: '
-                "call step() after every backward, or say backward_passes_per_step")
+                f'"{self.slots[index].name}" got a gradient for the {self._passes[index]}th time in this '
+                "step: call step() after every backward, or say backward_passes_per_step")
 
     def _begin(self):
         self._owner.end_step()
@@ -107,10 +107,6 @@ class Gradients:
             raise RefusedError(f"{len(missing)} parameter(s) got no gradient in this step: {names}"
                                f"{', …' if len(missing) > 10 else ''}. Pass missing=\"zero\" or \"skip\" "
                                "to DistributedOptimizer if that is intended")
-
-    def averages(self):
-        """Name -> the buffer that holds the average after the commit."""
-        return {slot.name: slot.buffer for slot in self.slots}
 
     def finished(self, skipped):
         """The commit is through: every average is its parameter's gradient."""

@@ -1,24 +1,22 @@
-"""The one job that a process of `ringwood.torch` belongs to: opened at the first need, closed once.
-
-`init` reads the environment only; the session is opened by the first call that needs the others, so
-that `DistributedOptimizer` may still say which momentum correction the sparse tensors get.
+"""The one job that a process of `ringwood.torch` belongs to: `init` reads the environment only; the session
+is opened by the first call that needs the others, and closed once.
 """
 
 import os
 
 from . import ending
-from .errors import InvalidError, RefusedError
+from .agreement import refuse_differences
+from .errors import RefusedError
 from .library import load
 from .session import Session
 
 
 class Job:
-    def __init__(self, momentum_correction, options):
+    def __init__(self, options):
         ending.install()
         environment = load().options_from_environment()
         self.rank = options.get("rank", environment.rank)
         self.world = options.get("world", environment.world)
-        self.momentum_correction = momentum_correction
         self._owner = None  # of the session's tensors
         self._options = options
         self._session = None
@@ -28,12 +26,13 @@ class Job:
         if self._session is None or self._session.closed:
             if self._session is not None:
                 raise RefusedError("the session is closed: call ringwood.torch.init() again")
-            self._session = Session(momentum=self.momentum_correction, **self._options)
+            self._session = Session(**self._options)
         return self._session
 
-    def register(self, owner, slots, settings):
+    def register(self, owner, slots, settings, **others):
         """The session, after the ranks agreed on the plan. The tensors' ids count from 0 in the order of
-        `slots`; `settings`: name -> (route, density). They belong to one owner, which `owner` names."""
+        `slots`; `settings`: name -> (route, density, momentum). `owner` says to whom they belong; `others` are
+        further settings, the same on every rank."""
         if self._owner is not None:
             raise RefusedError(f"this process has a {self._owner} already; one wraps all parameters (use "
                                "parameter groups for different settings)")
@@ -42,18 +41,9 @@ class Job:
             if self.session.register(slot.name, slot.buffer, *settings[slot.name]) != index:
                 raise RefusedError(f"tensors were registered in the session before the {owner}")
         self.session.agree()
+        refuse_differences(self.session, {**{f'"{name}" (route, density, momentum)': values
+                                             for name, values in settings.items()}, **others})
         return self.session
-
-    def set_momentum_correction(self, value):
-        """One value for the whole session, fixed when it is opened."""
-        if value == self.momentum_correction:
-            return
-        if self._session is not None:
-            raise InvalidError(
-                f"momentum_correction={value}, but the session was opened with "
-                f"{self.momentum_correction}: make the DistributedOptimizer before the first broadcast, or "
-                f"call ringwood.torch.init(momentum_correction={value})")
-        self.momentum_correction = value
 
     def close(self):
         if self._session is not None:
@@ -71,10 +61,10 @@ def local_rank():
 _job = []  # the process's job, once init was called
 
 
-def start(momentum_correction, options):
+def start(options):
     if _job and not (_job[0]._session and _job[0]._session.closed):
         return _job[0]
-    _job[:] = [Job(momentum_correction, options)]
+    _job[:] = [Job(options)]
     return _job[0]
 
 

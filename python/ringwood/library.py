@@ -30,7 +30,7 @@ class Options(Structure):
 class Tensor(Structure):
     """ringwood_tensor."""
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("data", c_void_p), ("elements", c_uint64),
-                ("type", c_int), ("route", c_char_p), ("density", c_double)]
+                ("type", c_int), ("route", c_char_p), ("density", c_double), ("momentum", c_double)]
 
 
 class StepNumbers(Structure):
@@ -74,6 +74,7 @@ _WAITING = {  # name: (result, arguments)
 _QUICK = {
     "ringwood_ready": (c_int, [_SESSION, c_int]),
     "ringwood_rebind": (c_int, [_SESSION, c_int, c_void_p]),
+    "ringwood_route": (c_char_p, [_SESSION, c_int]),
     "ringwood_rank": (c_int, [_SESSION]),
     "ringwood_world": (c_int, [_SESSION]),
     "ringwood_epoch": (c_uint64, [_SESSION]),

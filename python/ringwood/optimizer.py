@@ -13,7 +13,7 @@ import torch
 from .errors import InvalidError, RefusedError
 from .gradients import Gradients
 from .slot import slot_of
-from .velocity import Velocity
+from .velocity import Velocity, check_momentum
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
@@ -21,8 +21,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     `named_parameters`: as of the model, the same order on every rank. `route`: auto, dense or sparse;
     `density`: share of the entries of a sparse tensor that a step sends; a parameter group may hold its own
-    "route" and "density". `missing`: what to do with a parameter that got no gradient in a step: "error"
-    names it, "zero" sends zeros, "skip" leaves it alone if no rank has a gradient for it.
+    "route", "density" and "momentum_correction". `missing`: what to do with a parameter that got no
+    gradient in a step: "error" names it, "zero" sends zeros, "skip" leaves it alone if no rank has one.
 
     `weight`: samples of this rank in the step, to be set before backward; the average is weighted by it.
     With 0 the backward may be left out. Gradients of several passes (`backward_passes_per_step`) are
@@ -39,24 +39,23 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if backward_passes_per_step < 1:
             raise InvalidError("backward_passes_per_step must be at least 1")
         _check_closure(optimizer)
-        _check_momentum(optimizer, momentum_correction)
         trained = _trained(optimizer, named_parameters)
-        settings = _settings(optimizer, trained, route, density)
+        settings = _settings(optimizer, trained, route, density, momentum_correction)
         scaler = scaler if scaler is not None and scaler.is_enabled() else None
         slots = [slot_of(name, parameter, scaler is not None) for name, parameter in trained.items()]
-        job.set_momentum_correction(momentum_correction)
         self.inner = optimizer
         self.weight = 1.0
         self.missing = missing
-        self.momentum_correction = momentum_correction
-        self.session = job.register("DistributedOptimizer", slots, settings)
+        self.session = job.register("DistributedOptimizer", slots, settings, missing=missing,
+                                    backward_passes_per_step=backward_passes_per_step)
         self.last = None  # the StepResult of the last step
         self._counts = [0.0, 0.0, 0.0, 0.0]
         self._scaler = scaler
         self._synchronized = False
         self._absent = []
         self._gradients = Gradients(self, slots, backward_passes_per_step, self._scaler)
-        self._velocity = Velocity(momentum_correction, self.session, trained)
+        self._velocity = Velocity(self.session, slots,
+                                  {name: momentum for name, (*_, momentum) in settings.items()})
 
     # ---- what a torch optimizer has ----
 
@@ -113,7 +112,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
         if not self.last.skipped:
-            self._velocity.replace(self._gradients.averages())
+            self._velocity.replace()
         self._gradients.finished(self.last.skipped)
         self._synchronized = True
         return self.last
@@ -170,29 +169,28 @@ def _check_closure(optimizer):
                            "only optimizers that take one gradient a step can be distributed")
 
 
-def _settings(optimizer, trained, route, density):
-    """Name -> (route, density), the parameter group's own before the general ones."""
-    own = {id(parameter): (group.get("route", route), group.get("density", density))
-           for group in optimizer.param_groups for parameter in group["params"]}
+def _settings(optimizer, trained, route, density, momentum):
+    """Name -> (route, density, momentum correction): the parameter group's own before the general ones."""
+    own = {}
+    for group in optimizer.param_groups:
+        settings = (group.get("route", route), group.get("density", density),
+                    group.get("momentum_correction", momentum))
+        _check_momentum(optimizer, group, settings[-1])
+        own.update((id(parameter), settings) for parameter in group["params"])
     return {name: own[id(parameter)] for name, parameter in trained.items()}
 
 
-def _check_momentum(optimizer, momentum_correction):
-    if not 0 <= momentum_correction < 1:
-        raise InvalidError(f"momentum_correction={momentum_correction} must lie in [0, 1)")
-    if not momentum_correction:
-        return
-    for group in optimizer.param_groups:
-        if group.get("momentum"):
-            raise InvalidError(
-                f"the optimizer has momentum={group['momentum']} and momentum_correction="
-                f"{momentum_correction} would apply it twice: the velocity lives in Ringwood, so make the "
-                "optimizer with momentum=0 (or pass momentum_correction=0)")
-        if "betas" in group:
-            warnings.warn(f"{type(optimizer).__name__} averages gradients itself; momentum_correction="
-                          f"{momentum_correction} comes on top. Pass momentum_correction=0 if you do not "
-                          "want both", stacklevel=4)
-            return
+def _check_momentum(optimizer, group, correction):
+    check_momentum(correction)
+    if correction and group.get("momentum"):
+        raise InvalidError(
+            f"the optimizer has momentum={group['momentum']} and momentum_correction={correction} would "
+            "apply it twice: the velocity lives in Ringwood, so make the optimizer with momentum=0 (or pass "
+            "momentum_correction=0)")
+    if correction and "betas" in group:
+        warnings.warn(f"{type(optimizer).__name__} averages gradients itself; momentum_correction="
+                      f"{correction} comes on top. Pass momentum_correction=0 if you do not want both",
+                      stacklevel=6)
 
 
 def _trained(optimizer, named_parameters):

@@ -43,6 +43,13 @@ def sentence_of(error):
     return f"{type(error).__name__}: {error}{place}"
 
 
+def _momentum(value):
+    """As ringwood_tensor has it: 0 is the session's, a negative number none."""
+    if value is None:
+        return 0.0
+    return float(value) or -1.0
+
+
 class Session:
     """One rank of a job. Every argument left out comes from the environment that `ringwood run` makes.
 
@@ -88,16 +95,16 @@ class Session:
 
     # ---- gradients ----
 
-    def register(self, name, gradient, route="auto", density=0.01):
+    def register(self, name, gradient, route="auto", density=0.01, momentum=None):
         """Adds a tensor, before the first step; the same order and shapes on every rank. `gradient`:
-        contiguous float32 array or CPU tensor, or (pointer, elements); a reference is kept. Returns
-        its id."""
+        contiguous float32 array or CPU tensor, or (pointer, elements); a reference is kept. `momentum`:
+        correction while it is sparse; None: the session's. Returns its id."""
         if name in self._ids:
             raise ExistsError(f'the tensor "{name}" is registered twice; every name is registered once')
         pointer, elements, owner = gradient_of(name, gradient)
         tensor = Tensor(size=ctypes.sizeof(Tensor), name=name.encode(), data=pointer,
                         elements=elements, type=ELEMENT_TYPES["float32"], route=route.encode(),
-                        density=density)
+                        density=density, momentum=_momentum(momentum))
         identity = c_int(-1)
         self._call("ringwood_register", byref(tensor), byref(identity))
         self._ids[name] = identity.value
@@ -127,13 +134,12 @@ class Session:
         text = self._library.waits.ringwood_plan_text(self._handle)
         return text.decode() if text else None
 
-    def sparse_names(self):
-        """The tensors that the plan sends up the tree: each has a row of its own in the plan's text."""
-        rows = [row for row in (self.plan or "").splitlines() if row.split()[1:2] == ["tree"]]
-        names = {name for name in self._ids if any(f" {name}; " in row for row in rows)}
-        if len(names) != len(rows):
-            raise RefusedError("the plan merges sparse tensors; its text does not name each of them")
-        return names
+    def route(self, name):
+        """The tensor's route in the present plan: "ring" (dense) or "tree" (sparse); None before `agree`."""
+        identity = self._id(name)
+        self._check_open()
+        text = self._library.quick.ringwood_route(self._handle, identity)
+        return text.decode() if text else None
 
     def begin_step(self, weight=1.0):
         """Opens the next step. `weight`: samples of this rank in it; 0 is allowed."""

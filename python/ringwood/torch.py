@@ -11,11 +11,11 @@
 The training loop stays what it was. Names and meanings follow Horovod where it has them.
 """
 
-import numpy as np
 import torch
 
 from . import ddp as _ddp
 from . import job as _job
+from .agreement import broadcast_bytes
 from .ddp import communication_hook
 from .errors import InvalidError
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
@@ -28,10 +28,10 @@ __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "Distrib
            "broadcast_optimizer_state", "gather_texts", "save", "resume"]
 
 
-def init(momentum_correction=0.9, **options):
+def init(**options):
     """Reads the job from the environment (see ringwood.Session for `options`); a second call does
     nothing. The session itself opens when it is first needed."""
-    _job.start(momentum_correction, options)
+    _job.start(options)
 
 
 def rank():
@@ -90,22 +90,11 @@ def _broadcast_tensor(tensor, root):
         tensor.copy_(received)
 
 
-def broadcast_bytes(content, root=0):
-    """The root's bytes to everyone; the others' argument is ignored."""
-    length = session().broadcast(np.array([len(content or b"")], np.int64), root)[0]
-    out = np.zeros(length, np.uint8)
-    if rank() == root:
-        out[:] = np.frombuffer(content, np.uint8)
-    if length:
-        session().broadcast(out, root)
-    return out.tobytes()
-
-
 def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
     """The root's state (momenta, counters, learning rates) to everyone."""
     root = root_rank if root is None else root
     skeleton, tensors = flatten(optimizer.state_dict())
-    skeleton = broadcast_bytes(skeleton if rank() == root else b"", root)
+    skeleton = broadcast_bytes(session(), skeleton if rank() == root else b"", root)
     if rank() != root:
         tensors = gather_tensors(skeleton)
     tensors = [tensor.detach().clone() for tensor in tensors]
@@ -117,4 +106,4 @@ def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
 
 def gather_texts(text):
     """A list with every rank's text, the same on all ranks."""
-    return [broadcast_bytes(text.encode(), each).decode() for each in range(size())]
+    return [broadcast_bytes(session(), text.encode(), each).decode() for each in range(size())]

@@ -2,7 +2,8 @@
 
 Sparse tensors send what has gathered in the residual, so a velocity made from what arrives would come late
 and in lumps. Theirs therefore lives below the selection, in the library; dense tensors get the same rule
-here, and the optimizer's own momentum is 0.
+here, and the optimizer's own momentum is 0. A tensor whose route a new plan changes starts with the
+velocity 0.
 """
 
 import torch
@@ -10,29 +11,42 @@ import torch
 from .errors import InvalidError
 
 
+def check_momentum(momentum_correction):
+    if not 0 <= momentum_correction < 1:
+        raise InvalidError(f"momentum_correction={momentum_correction} must lie in [0, 1)")
+
+
 class Velocity:
-    def __init__(self, momentum, session, named):
-        """`named`: name -> parameter, of the session's dense and sparse tensors."""
-        self._momentum = momentum
-        sparse = session.sparse_names() if momentum else named
-        self.of = {name: torch.zeros(parameter.shape, dtype=torch.float32)
-                   for name, parameter in named.items() if name not in sparse}
+    def __init__(self, session, slots, momenta):
+        """`momenta`: name -> m, of the tensors that `slots` names."""
+        self._session = session
+        self._momenta = momenta
+        self._slots = [slot for slot in slots if momenta[slot.name]]
+        self.of = {}  # name -> u, of the tensors that the present plan sends densely
+        self._follow_plan()
+
+    def _follow_plan(self):
+        dense = [slot for slot in self._slots if self._session.route(slot.name) != "tree"]
+        if len(dense) != len(self.of) or any(slot.name not in self.of for slot in dense):
+            self.of = {slot.name: self.of.get(slot.name, torch.zeros_like(slot.buffer)) for slot in dense}
 
     @torch.no_grad()
-    def replace(self, averages):
-        """`averages`: name -> float32 tensor for each of `of`, changed in place."""
+    def replace(self):
+        """After a commit: the velocities take the averages' place in the slots."""
+        self._follow_plan()
         if not self.of:
             return
         velocities = list(self.of.values())
-        gradients = [averages[name] for name in self.of]
-        torch._foreach_mul_(velocities, self._momentum)
-        torch._foreach_add_(velocities, gradients)
-        torch._foreach_copy_(gradients, velocities)
+        averages = [slot.buffer for slot in self._slots if slot.name in self.of]
+        torch._foreach_mul_(velocities, [self._momenta[name] for name in self.of])
+        torch._foreach_add_(velocities, averages)
+        torch._foreach_copy_(averages, velocities)
 
     def load(self, saved):
-        """Puts back what was read from `of`."""
-        if saved and set(saved) != set(self.of):
-            raise InvalidError("the saved velocity belongs to other dense tensors: "
-                               f"{sorted(set(saved) ^ set(self.of))}")
+        """Puts back what was read from `of`. What is sparse now has its velocity in the library."""
+        strange = sorted(set(saved) - set(self._momenta))
+        if strange:
+            raise InvalidError(f"the saved velocity belongs to other tensors: {', '.join(strange[:10])}")
         for name, values in saved.items():
-            self.of[name].copy_(values)
+            if name in self.of:
+                self.of[name].copy_(values)

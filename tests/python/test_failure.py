@@ -9,11 +9,16 @@ from conftest import PROGRAM, run, run_job
 RESTART = 75
 
 
-def test_an_exception_in_one_rank_stops_all_with_its_name():
-    ended = run_job("failing.py", "raise", ranks=3, code=RESTART)
+@pytest.mark.parametrize("how, words", [
+    ("raise", "ValueError: boom on purpose"), ("bare", "ValueError: boom on purpose"),
+    ("exit", "gone on purpose")])
+def test_an_exception_in_one_rank_stops_all_with_its_name(how, words):
+    ended = run_job("failing.py", how, ranks=3, code=RESTART)
     told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
     assert len(told) >= 2 and all("rank 1" in line for line in told), ended.output
-    assert "ValueError: boom on purpose" in ended.output
+    summary = ended.output[ended.output.index("failed first"):]
+    assert words in summary, ended.output  # its last words, not those of the ranks that followed it
+    assert "ringwood.errors." not in summary, ended.output
     assert re.search(r"rank 1 .*exited with code 1", ended.output), ended.output
 
 

@@ -25,8 +25,12 @@ def test_wrong_use_gives_a_typed_error_and_the_session_goes_on():
 
 
 @pytest.mark.parametrize("how, words", [
-    ("shape", ["weights", "100", "101"]), ("fewer", ["bias"]), ("world", ["2", "3"])])
+    ("shape", ["weights", "100", "101"]), ("fewer", ["bias"]), ("order", ["weights", "bias"]), ("world", ["2", "3"])])
 def test_ranks_that_disagree_stop_with_both_sides_named(how, words):
     ended = run_job("disagree.py", how, code=78, flags=("--join-timeout", 20))
     error = "\n".join(line for line in ended.output.splitlines() if "Error" in line)
     assert all(word in error for word in words), ended.output
+
+
+def test_ready_keeps_the_interpreter_beside_a_busy_thread():
+    run_job("busy.py")

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conftest import EXAMPLE, run, run_job
+from conftest import EXAMPLE, ROOT, run, run_job
 
 needs_device = pytest.mark.skipif(
     not os.path.exists("/dev/nvidia0") or "+cpu" in importlib.metadata.version("torch"),
@@ -39,6 +39,12 @@ def test_the_hook_of_data_parallel_gives_the_bits_of_the_optimizer(tmp_path, rou
     assert (tmp_path / "hook").read_text() == (tmp_path / "optimizer").read_text()
 
 
+def test_ranks_with_other_settings_stop_with_both_sides_named():
+    ended = run_job("settings.py", code=78)
+    assert '"bias" (route, density, momentum) is' in ended.output, ended.output
+    assert "0.8" in ended.output and "0.9" in ended.output
+
+
 def test_forked_loader_workers_are_harmless():
     run_job("loader.py")
 
@@ -55,6 +61,32 @@ def test_the_same_seed_gives_the_same_bits_on_every_rank(tmp_path):
     assert one["steps"] == 8 and one["world"] == 3
     sent = one["bytes_per_step"]
     assert 0 < sent["dense"] + sent["sparse"] < sent["dense_equivalent"] / 5, sent
+
+
+LSTM = (ROOT / "examples" / "char_lstm.py", "--hidden", 64, "--window", 24, "--momentum", 0, "--lr", 2)
+FASHION = (EXAMPLE, "--limit", 1500, "--epochs", 1)
+
+
+def curves(tmp_path, example, route, ranks):
+    """The losses of every step, in one process and together."""
+    ended = run([sys.executable, *example, "--single", "--report", tmp_path / "single"])
+    assert ended.code == 0, ended.output
+    run_job(*example, "--route", route, "--report", tmp_path / "together", ranks=ranks)
+    return [json.loads((tmp_path / name).read_text())["losses"] for name in ("single", "together")]
+
+
+@pytest.mark.parametrize("example", [(*LSTM, "--steps", 60), FASHION], ids=["lstm", "fashion_mnist"])
+def test_the_dense_loss_curve_is_that_of_one_process(tmp_path, example):
+    single, together = curves(tmp_path, example, "dense", ranks=3)
+    assert single[-1] < 0.9 * single[0]
+    assert together == pytest.approx(single, rel=1e-4)
+
+
+def test_the_sparse_loss_curve_is_close_to_that_of_one_process(tmp_path):
+    example = (*LSTM, "--steps", 150, "--density", 0.1)
+    single, together = curves(tmp_path, example, "sparse", ranks=2)
+    assert together != pytest.approx(single, rel=1e-4)
+    assert sum(together[-15:]) == pytest.approx(sum(single[-15:]), rel=0.05)
 
 
 def test_a_missing_data_set_names_the_package():

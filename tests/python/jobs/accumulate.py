@@ -6,7 +6,7 @@ import ringwood
 import ringwood.torch as rw
 
 torch.set_num_threads(1)
-rw.init(momentum_correction=0)
+rw.init()
 model = torch.nn.Linear(4, 2)
 model.register_parameter("idle", torch.nn.Parameter(torch.zeros(3)))
 rw.broadcast_parameters(model.state_dict())

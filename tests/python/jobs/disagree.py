@@ -10,10 +10,11 @@ import ringwood
 how, odd = sys.argv[1], os.environ["RANK"] == "1"
 if how == "world" and odd:
     os.environ["WORLD_SIZE"] = "3"
+tensors = {"weights": 101 if how == "shape" and odd else 100, "bias": 10}
+names = list(reversed(tensors)) if how == "order" and odd else list(tensors)
+if how == "fewer" and odd:
+    names.remove("bias")
 with ringwood.Session() as session:
-    session.register("weights", np.zeros(101 if how == "shape" and odd else 100, np.float32))
-    if how == "fewer" and odd:
-        pass
-    else:
-        session.register("bias", np.zeros(10, np.float32))
+    for name in names:
+        session.register(name, np.zeros(tensors[name], np.float32))
     session.agree()

@@ -8,14 +8,25 @@ import numpy as np
 
 import ringwood
 
-with ringwood.Session() as session:
+
+
+def train(session):
     gradient = np.ones(5000, np.float32)
     session.register("weights", gradient, route="sparse")
     for step in range(6):
         if session.rank == 1 and step == 3:
-            if sys.argv[1] == "raise":
+            if sys.argv[1] == "exit":
+                sys.exit("gone on purpose")
+            if sys.argv[1] in ("raise", "bare"):
                 raise ValueError("boom on purpose")
             os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[sys.argv[1]])
         session.begin_step(1)
         session.ready("weights")
         session.finish_step()
+
+
+if sys.argv[1] == "bare":  # nothing around it: the end of the program tells the others
+    train(ringwood.Session())
+else:
+    with ringwood.Session() as session:
+        train(session)

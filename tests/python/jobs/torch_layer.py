@@ -19,12 +19,13 @@ def refused(kind, words, function, *arguments, **named):
 
 torch.set_num_threads(1)
 torch.manual_seed(3)
-MOMENTUM, RATE, BATCH = 0.8, 0.1, 12
+MOMENTUM, OTHER, RATE, BATCH = 0.8, 0.5, 0.1, 12
 model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
 model.register_parameter("spare", torch.nn.Parameter(torch.ones(4)))
 twin = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
 twin.load_state_dict({name: value for name, value in model.state_dict().items() if name != "spare"})
-reference = torch.optim.SGD(twin.parameters(), lr=RATE, momentum=MOMENTUM)
+momenta = {p: MOMENTUM if i < 2 else OTHER for i, p in enumerate(twin.parameters())}
+reference = torch.optim.SGD([{"params": [p], "momentum": m} for p, m in momenta.items()], lr=RATE)
 
 refused(ringwood.RefusedError, ["init"], rw.rank)
 rw.init()
@@ -32,7 +33,9 @@ refused(ringwood.InvalidError, ["twice", "momentum=0.9"], rw.DistributedOptimize
         torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9), model.named_parameters())
 refused(ringwood.InvalidError, ["named_parameters"], rw.DistributedOptimizer,
         torch.optim.SGD(model.parameters(), lr=RATE), list(model.named_parameters())[:2])
-optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=RATE), model.named_parameters(),
+groups = [{"params": [*model[0].parameters(), model.spare]},
+          {"params": model[2].parameters(), "momentum_correction": OTHER}]
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(groups, lr=RATE), model.named_parameters(),
                                     momentum_correction=MOMENTUM, route="dense", missing="skip")
 refused(ringwood.RefusedError, ["one wraps all"], rw.DistributedOptimizer,
         torch.optim.SGD(model.parameters(), lr=RATE), model.named_parameters(),
@@ -65,7 +68,7 @@ for step in range(6):
     reference.zero_grad()
     loss_of(twin, inputs, targets).backward()
     if step == 4:  # the reference clips its velocity too: that is what the gradients hold here
-        velocity = [MOMENTUM * reference.state[p]["momentum_buffer"] + p.grad for p in twin.parameters()]
+        velocity = [m * reference.state[p]["momentum_buffer"] + p.grad for p, m in momenta.items()]
         total = torch.sqrt(sum((v * v).sum() for v in velocity))
         assert math.isclose(total.item(), norm.item(), rel_tol=1e-4), (total, norm)
         scale = min(1.0, 0.5 / (norm.item() + 1e-6))

@@ -1,0 +1,35 @@
+"""What every rank must say alike, compared before the first step."""
+
+import json
+import zlib
+
+import numpy as np
+
+from .errors import InvalidError
+
+
+def broadcast_bytes(session, content, root=0):
+    """The root's bytes to everyone; the others' argument is ignored."""
+    length = session.broadcast(np.array([len(content)], np.int64), root)[0]
+    out = np.zeros(length, np.uint8)
+    if session.rank == root:
+        out[:] = np.frombuffer(content, np.uint8)
+    if length:
+        session.broadcast(out, root)
+    return out.tobytes()
+
+
+def refuse_differences(session, settings):
+    """`settings`: name -> value that JSON knows. Every rank raises if one rank's are different; the error
+    names the first difference to rank 0."""
+    text = json.dumps(settings).encode()
+    number = zlib.crc32(text)
+    highest, lowest = session.allreduce(np.array([number, -number], np.int64), op="max")
+    if highest == -lowest:
+        return
+    mine, first = json.loads(text), json.loads(broadcast_bytes(session, text))
+    for name in {**first, **mine}:
+        if mine.get(name) != first.get(name):
+            raise InvalidError(f"{name} is {mine.get(name)} on rank {session.rank} and {first.get(name)} on "
+                               "rank 0: the settings must be the same on every rank")
+    raise InvalidError("another rank has other settings than rank 0; its own error names them")

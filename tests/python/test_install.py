@@ -1,0 +1,59 @@
+"""What `cmake --install` gives: the examples build against it in a clean directory, and run."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, JOBS, ROOT, run
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    place = tmp_path_factory.mktemp("installed")
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", place], check=True, capture_output=True)
+    return place
+
+
+def libraries(prefix):
+    """The folder below `prefix` that libringwood.so lies in: lib, or lib/x86_64-linux-gnu."""
+    return next(prefix.glob("lib*/**/libringwood.so")).parent
+
+
+def run_installed(prefix, *command, ranks=2, **changes):
+    ended = run([prefix / "bin" / "ringwood", "run", "-np", ranks, "--", *command], **changes)
+    assert ended.code == 0, ended.output
+    return ended.output
+
+
+def test_a_c_trainer_builds_with_pkg_config(prefix, tmp_path):
+    shutil.copy(ROOT / "examples" / "minimal.c", tmp_path)
+    packages = libraries(prefix) / "pkgconfig"
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "ringwood"], check=True, text=True,
+                           env={"PATH": "/usr/bin:/bin", "PKG_CONFIG_PATH": str(packages)},
+                           capture_output=True).stdout.split()
+    assert f"-I{packages}/../../include" in flags or any(str(prefix) in flag for flag in flags), flags
+    ended = run(["cc", "-Wall", "-Werror", tmp_path / "minimal.c", *flags,
+                 f"-Wl,-rpath,{libraries(prefix)}", "-o", tmp_path / "minimal"])
+    assert ended.code == 0, ended.output
+    output = run_installed(prefix, tmp_path / "minimal")
+    assert "rank 1 of 2: mean squared error 0.0" in output, output
+
+
+def test_a_libtorch_trainer_builds_with_find_package(prefix, tmp_path):
+    shutil.copytree(ROOT / "examples" / "libtorch", tmp_path / "source")
+    torch = run([sys.executable, "-c", "import torch; print(torch.utils.cmake_prefix_path)"]).output.strip()
+    ended = run(["cmake", "-S", tmp_path / "source", "-B", tmp_path / "build",
+                 f"-DCMAKE_PREFIX_PATH={prefix};{torch}"])
+    assert ended.code == 0, ended.output
+    ended = run(["cmake", "--build", tmp_path / "build"], timeout=400)
+    assert ended.code == 0, ended.output
+    output = run_installed(prefix, tmp_path / "build" / "train", 60, ranks=3)
+    assert "3 ranks: loss" in output, output
+
+
+def test_the_installed_python_package_finds_its_library(prefix):
+    package = libraries(prefix) / "ringwood" / "python"
+    run_installed(prefix, "env", "-u", "RINGWOOD_LIBRARY", f"PYTHONPATH={package}", sys.executable,
+                  JOBS / "dense.py")
