@@ -228,6 +228,7 @@ class Training:
     test: tuple
     began: float = field(default_factory=time.monotonic)
     samples_done: int = 0
+    losses: list = field(default_factory=list)  # of each step, this rank's part of the mean
 
     def __post_init__(self):
         self.progress = Progress(self.exchange.rank == 0)
@@ -271,6 +272,7 @@ class Training:
             loss = functional.cross_entropy(self.model(scaled(self.train[0][chosen])), self.train[1][chosen])
             loss.backward()
         optimizer.step()
+        self.losses.append(loss.item() * (high - low) / (end - begin))
         return loss.item() * (high - low), high - low
 
     @torch.no_grad()
@@ -311,6 +313,7 @@ def main():
     training = Training(arguments, exchange, model, train, test)
     accuracy = training.run()
     report = {"accuracy": accuracy, "steps": training.total_steps, "world": exchange.world,
+              "losses": exchange.sum(training.losses) if training.losses else [],
               "weights_digest": exchange.digests(), "bytes_per_step": exchange.traffic()}
     if exchange.rank == 0:
         print(summary(report, time.monotonic() - training.began), flush=True)
