@@ -1,6 +1,6 @@
 # What a user's project finds: `find_package(Ringwood)` gives Ringwood::ringwood, pkg-config gives
-# "ringwood", PYTHONPATH=PREFIX/lib/ringwood/python gives the package, which finds the library two folders
-# up. All of them hold paths relative to where they lie, so the tree can move.
+# "ringwood", PYTHONPATH=PREFIX/lib/ringwood/python gives the package, which finds the library in the
+# lib folder above. All of them hold paths relative to where they lie, so the tree can move.
 include(GNUInstallDirs)
 if(TARGET ringwood)
   target_include_directories(ringwood INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

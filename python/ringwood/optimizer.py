@@ -71,6 +71,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def defaults(self):
         return self.inner.defaults
 
+    def __getattr__(self, name):
+        """What else an optimizer has, such as its registered hooks, is the wrapped one's."""
+        if name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
     def __repr__(self):
         return f"DistributedOptimizer({self.inner!r})"
 

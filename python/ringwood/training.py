@@ -56,14 +56,25 @@ def _random_state():
     version, words, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state()
     return json.dumps({
-        "torch": torch.get_rng_state().numpy().tobytes().hex(),
+        "torch": _hex(torch.get_rng_state()),
+        "cuda": [_hex(state) for state in torch.cuda.get_rng_state_all()] if torch.cuda.is_available() else [],
         "python": [version, list(words), gauss],
         "numpy": [name, keys.tolist(), position, has_gauss, cached]}).encode()
 
 
+def _hex(state):
+    return state.numpy().tobytes().hex()
+
+
+def _from_hex(text):
+    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
+
+
 def _set_random_state(content):
     state = json.loads(content)
-    torch.set_rng_state(torch.frombuffer(bytearray.fromhex(state["torch"]), dtype=torch.uint8))
+    torch.set_rng_state(_from_hex(state["torch"]))
+    if state["cuda"]:
+        torch.cuda.set_rng_state_all([_from_hex(each) for each in state["cuda"]])
     version, words, gauss = state["python"]
     random.setstate((version, tuple(words), gauss))
     name, keys, position, has_gauss, cached = state["numpy"]

@@ -41,6 +41,8 @@ refused(ringwood.RefusedError, ["one wraps all"], rw.DistributedOptimizer,
         torch.optim.SGD(model.parameters(), lr=RATE), model.named_parameters(),
         momentum_correction=MOMENTUM)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3)
+called = []
+optimizer.register_step_post_hook(lambda *_: called.append(True))
 follower = torch.optim.lr_scheduler.StepLR(reference, step_size=3)
 # Of three ranks the last has no sample and the second has its part too.
 low, high = [[(0, 12)], [(0, 6), (6, 12)], [(0, 4), (4, 12), (0, 0)]][rw.size() - 1][rw.rank()]
@@ -83,6 +85,7 @@ for step in range(6):
     assert torch.equal(model.spare, torch.ones(4)), "no rank had a gradient for it"
     for ours, theirs in zip([p for n, p in model.named_parameters() if n != "spare"], twin.parameters()):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+assert len(called) == 6
 assert optimizer.param_groups[0]["lr"] == reference.param_groups[0]["lr"]
 
 # A NaN on one rank: all ranks skip the step and say so; the next one works.
