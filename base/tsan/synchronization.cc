@@ -18,7 +18,7 @@ Function* Next(const char* name) {
 }  // namespace
 
 // The count of a shared Status is let go inside the library too.
-extern "C" const char* __tsan_default_suppressions() {
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "race:absl::debian3::Status::Unref\n";
 }
 
