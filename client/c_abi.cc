@@ -35,6 +35,8 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.sparse_codec = Text(options.sparse_codec, result.sparse_codec);
   result.sparse_merge = Text(options.sparse_merge, result.sparse_merge);
   result.sparse_chunk = options.sparse_chunk;
+  result.timeline = Text(options.timeline);
+  result.flight_record = Text(options.flight_record);
   if (options.join_timeout_seconds != 0) result.join_timeout_seconds = options.join_timeout_seconds;
   return result;
 }
@@ -69,6 +71,8 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.sparse_merge = kept->sparse_merge.c_str();
     value.sparse_chunk = kept->sparse_chunk;
     value.join_timeout_seconds = kept->join_timeout_seconds;
+    value.timeline = kept->timeline.empty() ? nullptr : kept->timeline.c_str();
+    value.flight_record = kept->flight_record.empty() ? nullptr : kept->flight_record.c_str();
     options->size = size;
     return Write(value, options, "ringwood_options");
   });
@@ -79,7 +83,8 @@ int ringwood_open(const ringwood_options* options, ringwood_session** session) {
     if (session == nullptr) return Invalid("the place for the session is NULL");
     *session = nullptr;
     RW_ASSIGN_OR_RETURN(const ringwood::SessionOptions read, OptionsOf(options));
-    RW_ASSIGN_OR_RETURN(auto opened, ringwood::Session::Open(read, ringwood::MakeParts(read)));
+    RW_ASSIGN_OR_RETURN(ringwood::Parts parts, ringwood::MakeParts(read));
+    RW_ASSIGN_OR_RETURN(auto opened, ringwood::Session::Open(read, std::move(parts)));
     *session = new ringwood_session{getpid(), std::move(opened), ""};
     return ringwood::OkStatus();
   });

@@ -88,6 +88,8 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
     RW_ASSIGN_OR_RETURN(options.sparse_chunk, Integer(found));
   }
   options.log_level = Text(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
+  options.timeline = Text(environment, "RINGWOOD_TIMELINE", "");
+  options.flight_record = Text(environment, "RINGWOOD_FLIGHT_RECORD", "");
   if (const Found found = Find(environment, {"RINGWOOD_MOMENTUM"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.momentum, Number(found));
   }

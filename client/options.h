@@ -28,6 +28,8 @@ struct SessionOptions {
   int sparse_chunk = 0;
   std::string log_level = "info";
   double join_timeout_seconds = 120;
+  std::string timeline;       // file of this rank's timeline; empty: none
+  std::string flight_record;  // file of its last events; empty: none
 };
 
 // The value of a variable, or nullptr: getenv in a program, a map in a test.

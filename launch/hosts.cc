@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "absl/strings/str_format.h"
+#include "launch/trace_name.h"
 
 namespace ringwood {
 namespace {
@@ -161,6 +162,12 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_SPARSE_MERGE", context.sparse_merge);
   set("RINGWOOD_LOG_LEVEL", context.log_level);
   set("RINGWOOD_REPORT", context.report);
+  const int rank = place.first_rank + local;
+  const auto trace = [&](const std::string& name, const char* extension) {
+    return name.empty() ? "" : TraceFileName(name, rank, context.restart, extension);
+  };
+  set("RINGWOOD_TIMELINE", trace(context.timeline, "json"));
+  set("RINGWOOD_FLIGHT_RECORD", trace(context.flight_record, "flight"));
   set("RINGWOOD_CHECKPOINT_EVERY",
       context.checkpoint_every > 0 ? std::to_string(context.checkpoint_every) : "");
   return environment;

@@ -57,6 +57,7 @@ struct RankContext {
   std::string sparse_merge;
   std::string log_level;
   std::string report;
+  std::string timeline, flight_record;  // named as in launch/trace_name.h; empty: none
   int checkpoint_every = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "launch/replay_command.h"
 #include "launch/simulate_command.h"
 #include "launch/supervisor.h"
+#include "launch/trace_command.h"
 #include "launch/version.h"
 
 namespace {
@@ -73,6 +74,7 @@ int main(int argc, char** argv) {
   ringwood::AddBenchCommand(app, &context);
   ringwood::AddReplayCommand(app, &context);
   ringwood::AddReplayWorkerCommand(app, &context);
+  ringwood::AddTraceCommand(app, &context);
   ringwood::AddDoctorCommand(app, &context);
   const int code = Parse(app, std::move(arguments.own));
   return code != 0 ? code : context.exit_code;

@@ -28,8 +28,9 @@ struct Finding {
 
 StatusOr<Finding> ProbeJob(const Environment& environment) {
   RW_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(environment));
+  RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(options));
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                      Session::Open(options, MakeParts(options)));
+                      Session::Open(options, std::move(parts)));
   if (session->world() < 2) {
     RW_RETURN_IF_ERROR(session->Close(""));
     return Invalid(

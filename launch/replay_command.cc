@@ -19,7 +19,7 @@ struct Flags {
   bool json = false;
   int workers = 0;
   // For `run`, as they stand.
-  std::string hosts, rsh, remote_program, network_interface, planner;
+  std::string hosts, rsh, remote_program, network_interface, planner, wire, timeline;
   bool trusted_fabric = false;
 };
 
@@ -79,6 +79,8 @@ std::vector<std::string> RunArguments(const Flags& flags) {
   add("--remote-program", flags.remote_program);
   add("--network-interface", flags.network_interface);
   add("--planner", flags.planner);
+  add("--wire", flags.wire);
+  add("--timeline", flags.timeline);
   if (flags.trusted_fabric) arguments.push_back("--trusted-fabric");
   return arguments;
 }
@@ -128,6 +130,8 @@ void AddReplayCommand(CLI::App& app, CommandContext* context) {
   command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
   command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
   command->add_option("--planner", flags->planner, "hybrid, exact, wfbp, …");
+  command->add_option("--wire", flags->wire, "As for ringwood run: fp32, bf16");
+  command->add_option("--timeline", flags->timeline, "As for ringwood run");
   command->callback([context, flags] {
     const Status status = Launch(context, *flags);
     if (!status.ok()) FailCommand(context, status);

@@ -1,6 +1,8 @@
 #include "launch/replay_prediction.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "plan/problem.h"
@@ -28,6 +30,19 @@ StatusOr<PlanInput> InputFor(const Trace& trace, const PredictionInput& given,
   return input;
 }
 
+// Groups are packed one after the other, in the order in which their last gradients come.
+std::vector<size_t> InReadyOrder(const Plan& plan) {
+  std::vector<size_t> order(plan.groups.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto last = [&](size_t g) {
+    const std::vector<uint32_t>& tensors = plan.groups[g].tensors;
+    return tensors.empty() ? 0 : *std::max_element(tensors.begin(), tensors.end());
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return last(a) < last(b); });
+  return order;
+}
+
 }  // namespace
 
 // The routes share each host's card, so groups are taken to run one after the other.
@@ -38,23 +53,29 @@ StatusOr<double> PredictStep(const Trace& trace, const PredictionInput& given) {
   }
   RW_ASSIGN_OR_RETURN(const PlanInput input, InputFor(trace, given, codec));
   const Problem problem = MakeProblem(input);
-  double free = 0;
-  for (const Group& group : given.plan.groups) {
+  double compute_free = 0;
+  double card_free = 0;
+  for (const size_t g : InReadyOrder(given.plan)) {
+    const Group& group = given.plan.groups[g];
+    const bool tree = group.route == "tree";
     double ready = 0;
-    double bytes = 0;
+    double elements = 0;
     for (const uint32_t t : group.tensors) {
       if (t >= trace.tensors.size()) {
         return Invalid(
             absl::StrFormat("prediction: the plan names tensor %d of %d", t, trace.tensors.size()));
       }
-      const double selection = group.route == "tree" ? SelectionSeconds(problem, t) : 0;
-      ready = std::max(ready, problem.ready[t] + selection);
-      bytes += sizeof(float) * static_cast<double>(trace.tensors[t].elements);
+      ready = std::max(ready, problem.ready[t]);
+      elements += static_cast<double>(trace.tensors[t].elements);
     }
-    free = std::max(free, ready) + (group.route == "tree" ? TreeGroupSeconds(problem, group.k)
-                                                          : problem.ring.Seconds(bytes));
+    compute_free =
+        std::max(compute_free, ready) + elements * (tree ? given.costs.select_seconds_per_element
+                                                         : given.costs.pack_seconds_per_element);
+    card_free =
+        std::max(card_free, compute_free) + (tree ? TreeGroupSeconds(problem, group.k)
+                                                  : problem.ring.Seconds(sizeof(float) * elements));
   }
-  return given.forward_seconds + free;
+  return given.forward_seconds + card_free + given.costs.tail_seconds;
 }
 
 }  // namespace ringwood

@@ -1,8 +1,10 @@
 // What the planner's model says a replayed step takes: the plan in force, priced with the trace's
-// times and with what a ring was measured to cost on this very network a moment before. Pure.
+// times, with what a ring was measured to cost on this very network a moment before, and with what
+// warm-up steps showed of packing, selection and applying. Pure.
 #pragma once
 
 #include "base/status.h"
+#include "launch/replay_profile.h"
 #include "plan/plan.h"
 #include "plan/probe.h"
 #include "plan/trace.h"
@@ -17,6 +19,7 @@ struct PredictionInput {
   int world = 1;
   int servers = 1;
   ProbeResult probe;  // all-reduces of fp32
+  ReplayCosts costs;  // of warm-up steps
 };
 
 // Seconds of one step. The tree's cost follows from the ring's: both run over the same links.

@@ -15,11 +15,13 @@ std::string ToJson(const ReplayOptions& options, const ReplayResult& result) {
   json["planner"] = result.planner;
   json["route"] = options.route;
   json["density"] = options.density;
+  json["wire"] = result.wire;
   json["scale"] = options.scale;
   json["compute_s"] = result.compute_seconds;
   json["predicted_s"] = result.predicted_seconds;
   json["median_s"] = result.median_seconds;
   json["steps_s"] = result.step_seconds;
+  json["busy_cores"] = MedianOf(result.busy_cores);
   json["bytes_per_worker_per_step"] = result.bytes_per_worker_per_step;
   return json.dump();
 }

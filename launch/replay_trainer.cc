@@ -11,6 +11,7 @@
 #include "client/grpc/parts.h"
 #include "client/session.h"
 #include "launch/replay_gradient.h"
+#include "launch/replay_load.h"
 #include "launch/replay_prediction.h"
 #include "launch/ring_probe.h"
 #include "launch/session_options.h"
@@ -39,7 +40,7 @@ class Trainer {
  private:
   Status Register();
   void MakeGradients(uint64_t step);
-  StatusOr<double> Step(uint64_t step, uint64_t* bytes);
+  Status Step(uint64_t step, ReplayResult* result);
   StatusOr<double> Predicted(const ProbeResult& probe) const;
   // Registration is in forward order, the trace in backward order.
   int IdOf(size_t tensor) const { return static_cast<int>(trace_.tensors.size() - 1 - tensor); }
@@ -48,13 +49,20 @@ class Trainer {
   const ReplayOptions options_;
   const Trace trace_;
   std::string planner_;
+  std::string wire_;
+  ReplayProfile* profile_ = nullptr;  // the session's
   std::unique_ptr<Session> session_;
   std::vector<Buffer<float>> gradients_;  // by tensor of the trace
 };
 
 Status Trainer::Open(const SessionOptions& options) {
   planner_ = options.planner;
-  RW_ASSIGN_OR_RETURN(session_, Session::Open(options, MakeParts(options)));
+  wire_ = options.wire;
+  RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(options));
+  auto profile = std::make_unique<ReplayProfile>();
+  profile_ = profile.get();
+  parts.observers.push_back(std::move(profile));
+  RW_ASSIGN_OR_RETURN(session_, Session::Open(options, std::move(parts)));
   return OkStatus();
 }
 
@@ -78,9 +86,10 @@ void Trainer::MakeGradients(uint64_t step) {
 }
 
 // Deadlines count from the step's start, so that late wake-ups do not add up.
-StatusOr<double> Trainer::Step(uint64_t step, uint64_t* bytes) {
+Status Trainer::Step(uint64_t step, ReplayResult* result) {
   MakeGradients(step);
   RW_RETURN_IF_ERROR(Barrier(session_.get()));
+  RW_ASSIGN_OR_RETURN(const double busy_before, BusySeconds());
   const TimePoint start = Now();
   const TimePoint backward = start + Seconds(ForwardSeconds());
   std::this_thread::sleep_until(backward);
@@ -89,22 +98,27 @@ StatusOr<double> Trainer::Step(uint64_t step, uint64_t* bytes) {
                                   Seconds(trace_.tensors[t].ready_seconds * options_.scale));
     RW_RETURN_IF_ERROR(session_->Ready(IdOf(t)));
   }
-  RW_ASSIGN_OR_RETURN(const StepResult result, session_->FinishStep());
+  RW_ASSIGN_OR_RETURN(const StepResult sums, session_->FinishStep());
   double seconds = ToSeconds(Now() - start);
-  *bytes = result.dense_bytes + result.sparse_bytes;
+  RW_ASSIGN_OR_RETURN(const double busy, BusySeconds());
+  result->busy_cores.push_back((busy - busy_before) / seconds);
+  result->bytes_per_worker_per_step = sums.dense_bytes + sums.sparse_bytes;
   RW_RETURN_IF_ERROR(
       session_->AllReduce(BytesOf(&seconds), DataType::kFloat64, ReduceOp::kMax, false));
-  return seconds;
+  result->step_seconds.push_back(seconds);
+  return OkStatus();
 }
 
 StatusOr<double> Trainer::Predicted(const ProbeResult& probe) const {
+  const ReplayCosts costs = CostsOf(session_->plan(), trace_, profile_->Events());
   return PredictStep(trace_, {.plan = session_->plan(),
                               .density = options_.density,
                               .forward_seconds = ForwardSeconds(),
                               .scale = options_.scale,
                               .world = session_->world(),
                               .servers = options_.servers,
-                              .probe = probe});
+                              .probe = probe,
+                              .costs = costs});
 }
 
 StatusOr<ReplayResult> Trainer::Run() {
@@ -116,15 +130,17 @@ StatusOr<ReplayResult> Trainer::Run() {
   result.world = session_->world();
   result.trace = trace_.name;
   result.planner = planner_;
+  result.wire = wire_;
   result.compute_seconds = ForwardSeconds() + trace_.tensors.back().ready_seconds * options_.scale;
   for (int step = 0; step < options_.warmup + options_.steps; ++step) {
-    RW_ASSIGN_OR_RETURN(const double seconds, Step(step, &result.bytes_per_worker_per_step));
-    if (step >= options_.warmup) result.step_seconds.push_back(seconds);
+    if (step == options_.warmup) {
+      RW_ASSIGN_OR_RETURN(result.predicted_seconds, Predicted(probe));
+      result.step_seconds.clear();
+      result.busy_cores.clear();
+    }
+    RW_RETURN_IF_ERROR(Step(step, &result));
   }
-  std::vector<double> sorted = result.step_seconds;
-  std::sort(sorted.begin(), sorted.end());
-  result.median_seconds = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
-  RW_ASSIGN_OR_RETURN(result.predicted_seconds, Predicted(probe));
+  result.median_seconds = MedianOf(result.step_seconds);
   return result;
 }
 
@@ -134,6 +150,11 @@ Status Trainer::Close(const Status& outcome) {
 }
 
 }  // namespace
+
+double MedianOf(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
 
 StatusOr<ReplayResult> RunReplay(const ReplayOptions& options,
                                  const std::map<std::string, std::string>& environment) {

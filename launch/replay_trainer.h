@@ -28,10 +28,12 @@ struct ReplayResult {
   int world = 1;
   std::string trace;           // its name
   std::string planner;         // of the job
+  std::string wire;            // of dense groups
   double compute_seconds = 0;  // forward and backward, as slept
   double predicted_seconds = 0;
   double median_seconds = 0;
   std::vector<double> step_seconds;  // of the slowest rank in each step
+  std::vector<double> busy_cores;    // of this rank's host in each step, by whatever
   uint64_t bytes_per_worker_per_step = 0;
   bool operator==(const ReplayResult&) const = default;
 };
@@ -40,6 +42,8 @@ struct ReplayResult {
 // other ranks have been told of it.
 StatusOr<ReplayResult> RunReplay(const ReplayOptions& options,
                                  const std::map<std::string, std::string>& environment);
+
+double MedianOf(std::vector<double> values);  // not empty
 
 // One line of JSON without its newline | a few lines for people.
 std::string ToJson(const ReplayOptions& options, const ReplayResult& result);

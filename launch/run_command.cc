@@ -113,6 +113,11 @@ Status Complete(const CommandContext& context, Flags* flags) {
   if (flags->no_server) run.servers = 0;
   if (!run.context.report.empty()) run.context.report = fs::absolute(run.context.report);
   if (!run.store.empty()) run.store = fs::absolute(run.store);
+  for (std::string* name : {&run.context.timeline, &run.context.flight_record}) {
+    if (name->empty()) continue;
+    *name = fs::absolute(*name);
+    if (fs::is_directory(*name) && name->back() != '/') *name += '/';
+  }
   return OkStatus();
 }
 
@@ -210,6 +215,10 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
   command->add_option("--checkpoint-every", run.context.checkpoint_every,
                       "Steps between checkpoints");
   command->add_option("--report", run.context.report, "JSON file that rank 0 writes at the end");
+  command->add_option("--timeline,--timeline-filename", run.context.timeline,
+                      "Every rank's timeline: NAME.rankN.json, or rankN.json in a directory");
+  command->add_option("--flight-record", run.context.flight_record,
+                      "Every rank's last events, which survive its death: NAME.rankN.flight");
   command
       ->add_option("--failure-timeout", run.failure_timeout_seconds,
                    "Seconds of silence after which a process is dead")

@@ -1,21 +1,42 @@
 #include "client/grpc/parts.h"
 
+#include "client/flight_recorder.h"
 #include "client/grpc/control.h"
 #include "client/grpc/store_client.h"
+#include "client/trace_writer.h"
 #include "transport/interface.h"
 #include "transport/ucx/fabric.h"
 
 namespace ringwood {
 
-Parts MakeParts(const SessionOptions& options) {
+namespace {
+
+StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options, Loop* net) {
+  UcxOptions ucx;
+  if (!options.network_interface.empty()) {
+    RW_ASSIGN_OR_RETURN(ucx.network_interface, ChooseInterface(options.network_interface));
+  }
+  ucx.trusted_fabric = options.trusted_fabric;
+  return MakeUcxFabric(net, ucx);
+}
+
+}  // namespace
+
+StatusOr<Parts> MakeParts(const SessionOptions& options) {
   Parts parts;
-  parts.make_fabric = [options](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
-    UcxOptions ucx;
-    if (!options.network_interface.empty()) {
-      RW_ASSIGN_OR_RETURN(ucx.network_interface, ChooseInterface(options.network_interface));
-    }
-    ucx.trusted_fabric = options.trusted_fabric;
-    return MakeUcxFabric(net, ucx);
+  ChunkSink* sink = nullptr;  // owned by the observers, which the session keeps to its end
+  if (!options.timeline.empty()) {
+    RW_ASSIGN_OR_RETURN(auto writer, TraceWriter::Create(options.timeline));
+    sink = writer.get();
+    parts.observers.push_back(std::move(writer));
+  }
+  if (!options.flight_record.empty()) {
+    RW_ASSIGN_OR_RETURN(FlightRecord record, FlightRecord::Create(options.flight_record));
+    parts.observers.push_back(std::make_unique<FlightRecorder>(std::move(record)));
+  }
+  parts.make_fabric = [options, sink](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
+    RW_ASSIGN_OR_RETURN(auto fabric, MakeFabric(options, net));
+    return sink == nullptr ? std::move(fabric) : TraceFabric(std::move(fabric), sink);
   };
   parts.control = MakeGrpcControl(options.coordinator);
   parts.store = MakeGrpcStoreClient(options.coordinator);

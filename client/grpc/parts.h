@@ -6,6 +6,7 @@
 
 namespace ringwood {
 
-Parts MakeParts(const SessionOptions& options);
+// With the observers that the options ask for; kInvalidArgument if their files cannot be made.
+StatusOr<Parts> MakeParts(const SessionOptions& options);
 
 }  // namespace ringwood

@@ -75,7 +75,9 @@ typedef struct {
                                int4: coarse values go to the first reducer only, the error stays in
                                the residual. Rank 0's word counts, as in the next */
   const char* sparse_merge; /* "gtopk" (default), "union" or "exact" */
-  int sparse_chunk; /* select chunk by chunk of so many elements; 0: each tensor as a whole */
+  int sparse_chunk;     /* select chunk by chunk of so many elements; 0: each tensor as a whole */
+  const char* timeline; /* file of this rank's timeline (Chrome trace), NULL: none */
+  const char* flight_record; /* file of this rank's last events, NULL: none */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

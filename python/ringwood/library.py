@@ -24,7 +24,8 @@ class Options(Structure):
                 ("token", c_char_p), ("resume", c_int), ("momentum", c_double),
                 ("planner", c_char_p), ("log_level", c_char_p),
                 ("join_timeout_seconds", c_double), ("wire", c_char_p),
-                ("sparse_codec", c_char_p), ("sparse_merge", c_char_p), ("sparse_chunk", c_int)]
+                ("sparse_codec", c_char_p), ("sparse_merge", c_char_p), ("sparse_chunk", c_int),
+                ("timeline", c_char_p), ("flight_record", c_char_p)]
 
 
 class Tensor(Structure):

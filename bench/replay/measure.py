@@ -1,0 +1,93 @@
+"""Replays a trace on test hosts, Ringwood and PyTorch DDP in turn, and appends what each run says.
+
+    bench/netns.sh up 4 1gbit                       # makes the hosts (root)
+    bench/replay/measure.py --trace resnet50 --hosts 4 --variants ddp,fp32,bf16,hybrid --rounds 5
+
+One line of JSON a run in --output, so that a grid can be measured in many calls. Variants of a round run one
+after the other: A B C A B C. A call that passes --limit seconds starts no further run.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+DENSE = ["--route", "dense"]
+VARIANTS = {  # flags of `ringwood replay`
+    "fp32": ["--planner", "hybrid", *DENSE],
+    "bf16": ["--planner", "hybrid", *DENSE, "--wire", "bf16"],
+    "hybrid": ["--planner", "hybrid", "--route", "auto", "--density", "0.001"],
+    **{name: ["--planner", name, *DENSE] for name in ("wfbp", "fixed", "mgwfbp", "exact", "single")},
+}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trace", required=True, help="name of a file in data/espresso, without .csv")
+    parser.add_argument("--hosts", type=int, required=True)
+    parser.add_argument("--variants", default="ddp,fp32,bf16,hybrid")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=3, help="measured steps of a run")
+    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--forward-ms", type=float, default=30)
+    parser.add_argument("--rate", default="1gbit", help="what the hosts were made with; for the record")
+    parser.add_argument("--prefix", default="rwbench", help="of the hosts' names")
+    parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
+    parser.add_argument("--output", type=pathlib.Path, default=HERE / "results.jsonl")
+    parser.add_argument("--limit", type=float, default=1e9, help="seconds")
+    return parser.parse_args()
+
+
+def replay_flags(given):
+    return ["--trace", str(ROOT / f"data/espresso/{given.trace}.csv"), "--forward-ms", str(given.forward_ms),
+            "--steps", str(given.steps), "--warmup", str(given.warmup)]
+
+
+def json_line(text, what):
+    lines = [line for line in text.splitlines() if line.startswith("{")]
+    if not lines:
+        sys.exit(f"{what} printed no result:\n{text[-3000:]}")
+    return json.loads(lines[-1])
+
+
+def run_ddp(given):
+    ranks = []
+    for rank in range(given.hosts):
+        environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(given.hosts), MASTER_ADDR="10.79.0.1",
+                           MASTER_PORT="29517", GLOO_SOCKET_IFNAME="eth0", OMP_NUM_THREADS="1")
+        command = ["ip", "netns", "exec", f"{given.prefix}{rank}", sys.executable, str(HERE / "ddp.py")]
+        ranks.append(subprocess.Popen(command + replay_flags(given), env=environment, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
+    texts = [rank.communicate()[0] for rank in ranks]
+    return json_line(texts[0], "ddp")
+
+
+def run_ringwood(given, flags):
+    hosts = ",".join(f"{given.prefix}{host}:1" for host in range(given.hosts))
+    command = [given.ringwood, "replay", "--workers", str(given.hosts), "--hosts", hosts, "--rsh", "ip netns exec",
+               "--network-interface", "eth0", "--trusted-fabric", "--servers", str(given.hosts), "--json"]
+    done = subprocess.run(command + replay_flags(given) + flags, text=True, capture_output=True, check=False)
+    return json_line(done.stdout + done.stderr, " ".join(flags))
+
+
+def main():
+    given = arguments()
+    begin = time.monotonic()
+    for number in range(given.rounds):
+        for variant in given.variants.split(","):
+            if time.monotonic() - begin > given.limit:
+                return
+            result = run_ddp(given) if variant == "ddp" else run_ringwood(given, VARIANTS[variant])
+            row = {"variant": variant, "hosts": given.hosts, "rate": given.rate, "at": round(time.time()), **result}
+            with given.output.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{given.trace} {given.hosts} hosts {variant}: {row['median_s']:.3f} s, predicted "
+                  f"{row.get('predicted_s', 0):.3f}, busy cores {row['busy_cores']:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+// One thing that happened in a session, as 40 bytes: what timelines and flight records are made of.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ringwood {
+
+enum class TraceKind : uint8_t {
+  kNone = 0,
+  kRound,        // a round begins
+  kReady,        // index: tensor
+  kSelect,       // index: group; packing or selection begins
+  kSelected,     // index: group
+  kGroup,        // index: group; it has its lane
+  kGroupEnded,   // index: group; value: bytes sent
+  kWait,         // the trainer waits for the groups
+  kVoted,        // value: digest
+  kCommitted,    // value: 1 if skipped
+  kApplied,      //
+  kFailed,       // the epoch is over here; round: 0
+  kPlanAdopted,  // index: groups; value: the plan's hash
+};
+inline constexpr uint8_t kTraceKinds = 13;
+
+struct TraceEvent {
+  int64_t nanoseconds = 0;  // of the monotonic clock of the rank's host
+  uint64_t round = 0;
+  uint64_t value = 0;
+  uint32_t index = 0;
+  TraceKind kind = TraceKind::kNone;
+  bool operator==(const TraceEvent&) const = default;
+};
+
+// "ready", "group ended", …
+std::string NameOf(TraceKind kind);
+
+}  // namespace ringwood

@@ -1,0 +1,60 @@
+#include "launch/replay_profile.h"
+
+#include <gtest/gtest.h>
+
+namespace ringwood {
+namespace {
+
+// One round: a ring of 1000 elements packed in `pack` ns, a tree of 100 selected in `select` ns.
+void Play(uint64_t round, int64_t pack, int64_t select, int64_t tail, ReplayProfile* profile) {
+  const int64_t at = static_cast<int64_t>(round) * 1'000'000;
+  profile->Take({at, round, 0, 0, TraceKind::kSelect});
+  profile->Take({at + pack, round, 0, 0, TraceKind::kSelected});
+  profile->Take({at + 5000, round, 0, 1, TraceKind::kSelect});
+  profile->Take({at + 5000 + select, round, 0, 1, TraceKind::kSelected});
+  profile->Take({at + 9000, round, 0, 0, TraceKind::kGroupEnded});
+  profile->Take({at + 8000, round, 0, 1, TraceKind::kGroupEnded});
+  profile->Take({at + 9000 + tail, round, 0, 0, TraceKind::kApplied});
+}
+
+Plan TwoGroups() {
+  Plan plan;
+  plan.groups.resize(2);
+  plan.groups[0].tensors = {0, 1};
+  plan.groups[0].route = "ring";
+  plan.groups[1].tensors = {2};
+  plan.groups[1].route = "tree";
+  return plan;
+}
+
+Trace ThreeTensors() {
+  Trace trace;
+  trace.tensors.resize(3);
+  trace.tensors[0].elements = 400;
+  trace.tensors[1].elements = 600;
+  trace.tensors[2].elements = 100;
+  return trace;
+}
+
+TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {
+  ReplayProfile profile;
+  Play(1, 900'000, 900'000, 900'000, &profile);
+  Play(2, 2000, 300, 50, &profile);
+  Play(3, 1000, 200, 40, &profile);
+  Play(4, 3000, 400, 60, &profile);
+  const ReplayCosts costs = CostsOf(TwoGroups(), ThreeTensors(), profile.Events());
+  EXPECT_NEAR(costs.pack_seconds_per_element, 2e-9, 1e-15);
+  EXPECT_NEAR(costs.select_seconds_per_element, 3e-9, 1e-15);
+  EXPECT_NEAR(costs.tail_seconds, 50e-9, 1e-15);
+}
+
+TEST(ReplayProfile, RoundsThatWereNotAppliedDoNotCount) {
+  ReplayProfile profile;
+  profile.Take({1, 1, 0, 0, TraceKind::kSelect});
+  EXPECT_EQ(CostsOf(TwoGroups(), ThreeTensors(), profile.Events()), ReplayCosts());
+  Play(2, 1000, 100, 10, &profile);
+  EXPECT_NEAR(CostsOf(TwoGroups(), ThreeTensors(), profile.Events()).tail_seconds, 10e-9, 1e-15);
+}
+
+}  // namespace
+}  // namespace ringwood
