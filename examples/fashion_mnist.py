@@ -36,7 +36,7 @@ def parse_arguments():
     parser.add_argument("--density", type=float, default=0.01, help="share of entries sent, sparse tensors")
     parser.add_argument("--route", default="auto", choices=["auto", "dense", "sparse"])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--limit", type=int, default=0, help="use only the first N training samples")
+    parser.add_argument("--limit", type=int, default=0, help="use only the first N samples of both sets")
     parser.add_argument("--data", default=DATA, help="directory of the four .gz files")
     parser.add_argument("--checkpoint-every", type=int, metavar="STEPS",
                         default=int(os.environ.get("RINGWOOD_CHECKPOINT_EVERY", "0") or 0))
@@ -307,7 +307,7 @@ def main():
     torch.set_num_threads(1)  # sums in one order; the ranks share the cores anyway
     torch.use_deterministic_algorithms(True)
     train = load(arguments.data, "train", arguments.limit)
-    test = load(arguments.data, "t10k")
+    test = load(arguments.data, "t10k", arguments.limit)
     model = make_model(arguments.seed)
     exchange = (Alone if arguments.single else Together)(model, arguments)
     training = Training(arguments, exchange, model, train, test)

@@ -7,46 +7,51 @@ import sys
 
 import pytest
 
-from conftest import EXAMPLE, ROOT, run, run_job
+from conftest import EXAMPLE, JOBS, PROGRAM, ROOT, run, run_job
 
 needs_device = pytest.mark.skipif(
     not os.path.exists("/dev/nvidia0") or "+cpu" in importlib.metadata.version("torch"),
     reason="no device")
+SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole batch",
+           "accumulate.py": "passes accumulate and missing gradients are named",
+           "staged.py:cpu": "gradients of all kinds, groups, closures, passes held back",
+           "scaler.py": "a GradScaler sees averages and all ranks skip together",
+           "loader.py": "forked loader workers are harmless"}
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_dense_training_equals_one_process_on_the_whole_batch(ranks):
-    run_job("torch_layer.py", ranks=ranks)
+@pytest.fixture(scope="module")
+def in_turn():
+    """One job for all of them."""
+    return run([PROGRAM, "run", "-np", 2, "--", sys.executable, JOBS / "in_turn.py", *SCRIPTS])
 
 
-def test_passes_accumulate_and_missing_gradients_are_named():
-    run_job("accumulate.py")
+@pytest.mark.parametrize("script", SCRIPTS, ids=SCRIPTS.values())
+def test_of_two_ranks(in_turn, script):
+    assert f"done {script}\n" in in_turn.output, in_turn.output
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_device)])
-def test_gradients_that_are_staged_and_groups_closures_and_held_passes(device):
-    run_job("staged.py", device)
+def test_dense_training_of_three_ranks_equals_one_process_on_the_whole_batch():
+    run_job("torch_layer.py", ranks=3)
 
 
-def test_a_gradscaler_sees_averages_and_all_ranks_skip_together():
-    run_job("scaler.py")
+@needs_device
+def test_gradients_on_a_device_are_staged():
+    run_job("staged.py", "cuda")
 
 
-@pytest.mark.parametrize("route", ["dense", "sparse"])
-def test_the_hook_of_data_parallel_gives_the_bits_of_the_optimizer(tmp_path, route):
-    for how in ("optimizer", "hook"):
-        run_job("data_parallel.py", how, route, tmp_path / how)
-    assert (tmp_path / "hook").read_text() == (tmp_path / "optimizer").read_text()
+def test_the_hook_of_data_parallel_gives_the_bits_of_the_optimizer(tmp_path):
+    runs = ["optimizer:dense", "hook:dense", "scaled:dense", "optimizer:sparse", "hook:sparse"]
+    files = {each: tmp_path / str(number) for number, each in enumerate(runs)}
+    run_job("in_turn.py", *(f"data_parallel.py:{each}:{file}" for each, file in files.items()))
+    bits = {each: file.read_text() for each, file in files.items()}
+    assert bits["hook:dense"] == bits["scaled:dense"] == bits["optimizer:dense"], bits
+    assert bits["hook:sparse"] == bits["optimizer:sparse"] != bits["hook:dense"], bits
 
 
 def test_ranks_with_other_settings_stop_with_both_sides_named():
     ended = run_job("settings.py", code=78)
     assert '"bias" (route, density, momentum) is' in ended.output, ended.output
     assert "0.8" in ended.output and "0.9" in ended.output
-
-
-def test_forked_loader_workers_are_harmless():
-    run_job("loader.py")
 
 
 def train(report, *arguments, ranks=4, flags=(), timeout=600):
@@ -64,7 +69,7 @@ def test_the_same_seed_gives_the_same_bits_on_every_rank(tmp_path):
 
 
 LSTM = (ROOT / "examples" / "char_lstm.py", "--hidden", 64, "--window", 24, "--momentum", 0, "--lr", 2)
-FASHION = (EXAMPLE, "--limit", 1500, "--epochs", 1)
+FASHION = (EXAMPLE, "--limit", 1000, "--epochs", 1)
 
 
 def curves(tmp_path, example, route, ranks):
@@ -78,7 +83,7 @@ def curves(tmp_path, example, route, ranks):
 @pytest.mark.parametrize("example", [(*LSTM, "--steps", 60), FASHION], ids=["lstm", "fashion_mnist"])
 def test_the_dense_loss_curve_is_that_of_one_process(tmp_path, example):
     single, together = curves(tmp_path, example, "dense", ranks=3)
-    assert single[-1] < 0.9 * single[0]
+    assert single[-1] < single[0] - 0.05
     assert together == pytest.approx(single, rel=1e-4)
 
 

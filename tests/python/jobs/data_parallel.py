@@ -1,6 +1,6 @@
 """The same training twice over: argv[1] says how the gradients travel (optimizer: DistributedOptimizer,
-hook: DistributedDataParallel with the communication hook), argv[2] the route, argv[3] the file for the
-weights. The caller compares the two files."""
+hook: DistributedDataParallel with the communication hook, scaled: the same with a GradScaler), argv[2] the route, argv[3] the file for the
+weights. The caller compares the files: the scaler's factor is a power of two, so the bits are the same."""
 
 import hashlib
 import sys
@@ -22,7 +22,8 @@ model = torch.nn.Sequential(
     torch.nn.Linear(8 * 6 * 6, 120), torch.nn.Tanh(), torch.nn.Linear(120, 5))
 settings = {"density": 0.05, "momentum_correction": MOMENTUM, "route": route}
 plain = torch.optim.SGD(model.parameters(), lr=0.1)
-if how == "hook":
+scaler = torch.amp.GradScaler("cpu", init_scale=256.0, enabled=how == "scaled")
+if how != "optimizer":
     torch.distributed.init_process_group("gloo")
     trained = DistributedDataParallel(model, bucket_cap_mb=0.02)  # several buckets, made anew in step 2
     try:
@@ -30,7 +31,7 @@ if how == "hook":
         raise AssertionError("a state of the wrong kind went unnoticed")
     except ringwood.InvalidError as error:
         assert "HookState" in str(error)
-    state = rw.HookState(model.named_parameters(), **settings)
+    state = rw.HookState(model.named_parameters(), **settings, scaler=scaler)
     trained.register_comm_hook(state, rw.communication_hook)
     optimizer = plain
 else:
@@ -43,16 +44,21 @@ for step in range(STEPS):
     optimizer.zero_grad()
     state.weight = high - low
     loss = torch.nn.functional.cross_entropy(trained(data[step, low:high]), wanted[step, low:high])
-    loss.backward()
-    optimizer.step()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
     assert state.last.step == step + 1 and not state.last.skipped
     assert state.last.total_weight == BATCH
 
-if how == "hook":  # one rank's NaN is everyone's, so that a GradScaler would skip everywhere
+if how != "optimizer":  # one rank's NaN is everyone's, so that a GradScaler skips everywhere
     optimizer.zero_grad()
     loss = trained(data[0, low:high]).sum() * (float("nan") if rw.rank() == 0 else 1)
-    loss.backward()
+    scaler.scale(loss).backward()
     assert state.last.skipped and all(p.grad.isnan().all() for p in model.parameters())
+    if how == "scaled":
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == 128
     torch.distributed.destroy_process_group()
 digest = hashlib.sha256(b"".join(p.detach().contiguous().numpy().tobytes() for p in model.parameters()))
 digests = rw.gather_texts(digest.hexdigest())

@@ -1,0 +1,14 @@
+"""Runs the scripts that argv names (SCRIPT:ARGUMENT:…) one after the other, each with a session of its own;
+importing PyTorch takes longer than any of them. Rank 0 says which are done."""
+
+import os
+import pathlib
+import runpy
+import sys
+
+for words in sys.argv[1:]:
+    script, *arguments = words.split(":")
+    sys.argv = [script, *arguments]
+    runpy.run_path(str(pathlib.Path(__file__).parent / script), run_name="__main__")
+    if os.environ["RANK"] == "0":
+        print(f"done {words}", flush=True)
