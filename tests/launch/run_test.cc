@@ -31,8 +31,8 @@ TEST(Run, EveryRankKnowsItsPlaceAndRankZeroIsNotPrefixed) {
 }
 
 TEST(Run, TheFirstFailureIsNamedWithTheEndOfItsOutput) {
-  const Finished run = RunProgram(
-      Shell("[ $RANK = 1 ] || exec sleep 0.3; seq 100 >&2; echo last words; exit 3", {"-np", "3"}));
+  const Finished run = RunProgram(Shell(
+      "[ $RANK = 1 ] || exec sleep 0.3; seq 100 >&2; echo last words >&2; exit 3", {"-np", "3"}));
   EXPECT_EQ(run.code, 75);
   EXPECT_THAT(run.err, HasSubstr("rank 1 (host localhost) failed first: it exited with code 3"));
   EXPECT_THAT(run.err, AllOf(HasSubstr("  | 100\n"), HasSubstr("  | last words"),
