@@ -43,39 +43,66 @@ std::vector<size_t> InReadyOrder(const Plan& plan) {
   return order;
 }
 
+double ElementsOf(const Trace& trace, const Group& group) {
+  double elements = 0;
+  for (const uint32_t t : group.tensors) elements += static_cast<double>(trace.tensors[t].elements);
+  return elements;
+}
+
+double ModelledSeconds(const Problem& problem, const Trace& trace, const Group& group) {
+  if (group.route == "tree") return TreeGroupSeconds(problem, group.k);
+  return problem.ring.Seconds(sizeof(float) * ElementsOf(trace, group));
+}
+
+// What the warm-up's groups took, over what the model says of them: 1 where nothing was seen.
+double Correction(const Problem& problem, const Trace& trace, const Plan& plan, bool tree,
+                  double seen) {
+  double modelled = 0;
+  for (const Group& group : plan.groups) {
+    if ((group.route == "tree") == tree) modelled += ModelledSeconds(problem, trace, group);
+  }
+  return seen > 0 && modelled > 0 ? seen / modelled : 1;
+}
+
+Status CheckTensors(const Trace& trace, const Plan& plan) {
+  for (const Group& group : plan.groups) {
+    for (const uint32_t t : group.tensors) {
+      if (t < trace.tensors.size()) continue;
+      return Invalid(
+          absl::StrFormat("prediction: the plan names tensor %d of %d", t, trace.tensors.size()));
+    }
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
-// The routes share each host's card, so groups are taken to run one after the other.
+// Each route is a lane of its own; that they share the card is in what the warm-up showed.
 StatusOr<double> PredictStep(const Trace& trace, const PredictionInput& given) {
+  RW_RETURN_IF_ERROR(CheckTensors(trace, given.plan));
   std::string codec = "fp32";
   for (const Group& group : given.plan.groups) {
     if (group.route == "ring") codec = group.codec;
   }
   RW_ASSIGN_OR_RETURN(const PlanInput input, InputFor(trace, given, codec));
   const Problem problem = MakeProblem(input);
-  double compute_free = 0;
-  double card_free = 0;
+  const ReplayCosts& costs = given.costs;
+  const double ring = Correction(problem, trace, given.plan, false, costs.ring_seconds);
+  const double tree = Correction(problem, trace, given.plan, true, costs.tree_seconds);
+  double compute_free = 0, ring_free = 0, tree_free = 0;
   for (const size_t g : InReadyOrder(given.plan)) {
     const Group& group = given.plan.groups[g];
-    const bool tree = group.route == "tree";
+    const bool sparse = group.route == "tree";
     double ready = 0;
-    double elements = 0;
-    for (const uint32_t t : group.tensors) {
-      if (t >= trace.tensors.size()) {
-        return Invalid(
-            absl::StrFormat("prediction: the plan names tensor %d of %d", t, trace.tensors.size()));
-      }
-      ready = std::max(ready, problem.ready[t]);
-      elements += static_cast<double>(trace.tensors[t].elements);
-    }
-    compute_free =
-        std::max(compute_free, ready) + elements * (tree ? given.costs.select_seconds_per_element
-                                                         : given.costs.pack_seconds_per_element);
-    card_free =
-        std::max(card_free, compute_free) + (tree ? TreeGroupSeconds(problem, group.k)
-                                                  : problem.ring.Seconds(sizeof(float) * elements));
+    for (const uint32_t t : group.tensors) ready = std::max(ready, problem.ready[t]);
+    compute_free = std::max(compute_free, ready) +
+                   ElementsOf(trace, group) *
+                       (sparse ? costs.select_seconds_per_element : costs.pack_seconds_per_element);
+    double& lane_free = sparse ? tree_free : ring_free;
+    lane_free = std::max(lane_free, compute_free) +
+                ModelledSeconds(problem, trace, group) * (sparse ? tree : ring);
   }
-  return given.forward_seconds + card_free + given.costs.tail_seconds;
+  return given.forward_seconds + std::max(ring_free, tree_free) + costs.tail_seconds;
 }
 
 }  // namespace ringwood

@@ -1,6 +1,6 @@
 // What the planner's model says a replayed step takes: the plan in force, priced with the trace's
 // times, with what a ring was measured to cost on this very network a moment before, and with what
-// warm-up steps showed of packing, selection and applying. Pure.
+// warm-up steps showed of packing, selection, groups and applying. Pure.
 #pragma once
 
 #include "base/status.h"

@@ -3,19 +3,24 @@
 #include <algorithm>
 #include <map>
 
+#include "launch/median.h"
+
 namespace ringwood {
 namespace {
 
 struct Round {
-  std::map<uint32_t, int64_t> begun;  // packing, by group
-  double pack = 0, select = 0;        // ns
+  std::map<uint32_t, int64_t> begun, started;       // packing, exchange; by group
+  double pack = 0, select = 0, ring = 0, tree = 0;  // ns
   int64_t last_end = 0, applied = 0;
 };
 
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+// Adds what passed since `begun` to the sum of the group's route.
+void Add(const Plan& plan, const std::map<uint32_t, int64_t>& begun, const TraceEvent& event,
+         double* ring, double* tree) {
+  const auto found = begun.find(event.index);
+  if (found == begun.end() || event.index >= plan.groups.size()) return;
+  *(plan.groups[event.index].route == "tree" ? tree : ring) +=
+      static_cast<double>(event.nanoseconds - found->second);
 }
 
 void Take(const Plan& plan, const TraceEvent& event, Round* round) {
@@ -23,15 +28,14 @@ void Take(const Plan& plan, const TraceEvent& event, Round* round) {
     case TraceKind::kSelect:
       round->begun[event.index] = event.nanoseconds;
       break;
-    case TraceKind::kSelected: {
-      const auto found = round->begun.find(event.index);
-      if (found == round->begun.end() || event.index >= plan.groups.size()) break;
-      const bool tree = plan.groups[event.index].route == "tree";
-      (tree ? round->select : round->pack) +=
-          static_cast<double>(event.nanoseconds - found->second);
+    case TraceKind::kSelected:
+      Add(plan, round->begun, event, &round->pack, &round->select);
       break;
-    }
+    case TraceKind::kGroup:
+      round->started[event.index] = event.nanoseconds;
+      break;
     case TraceKind::kGroupEnded:
+      Add(plan, round->started, event, &round->ring, &round->tree);
       round->last_end = std::max(round->last_end, event.nanoseconds);
       break;
     case TraceKind::kApplied:
@@ -59,13 +63,19 @@ ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<Trac
       (group.route == "tree" ? sparse : dense) += elements;
     }
   }
-  std::vector<double> pack, select, tail;
+  std::vector<double> pack, select, ring, tree, tail;
   for (const auto& [number, round] : rounds) {
     if (dense > 0) pack.push_back(round.pack * 1e-9 / dense);
     if (sparse > 0) select.push_back(round.select * 1e-9 / sparse);
+    ring.push_back(round.ring * 1e-9);
+    tree.push_back(round.tree * 1e-9);
     tail.push_back(static_cast<double>(round.applied - round.last_end) * 1e-9);
   }
-  return {Median(std::move(pack)), Median(std::move(select)), Median(std::move(tail))};
+  return {.pack_seconds_per_element = Median(std::move(pack)),
+          .select_seconds_per_element = Median(std::move(select)),
+          .ring_seconds = Median(std::move(ring)),
+          .tree_seconds = Median(std::move(tree)),
+          .tail_seconds = Median(std::move(tail))};
 }
 
 }  // namespace ringwood

@@ -1,5 +1,5 @@
-// What a replay's warm-up steps show of the costs that no message has: packing, selection, and what
-// comes after the last group.
+// What a replay's warm-up steps show of its costs: packing, selection, the groups on their lanes,
+// and what comes after the last of them.
 #pragma once
 
 #include <vector>
@@ -15,6 +15,9 @@ namespace ringwood {
 struct ReplayCosts {
   double pack_seconds_per_element = 0;    // of dense groups
   double select_seconds_per_element = 0;  // of sparse groups
+  // All groups of a route, from start to end, one after the other; 0: not seen.
+  double ring_seconds = 0;
+  double tree_seconds = 0;
   double tail_seconds = 0;  // from the last group's end until the averages are in place
   bool operator==(const ReplayCosts&) const = default;
 };

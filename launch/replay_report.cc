@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "launch/median.h"
 #include "launch/replay_trainer.h"
 
 namespace ringwood {
@@ -21,7 +22,7 @@ std::string ToJson(const ReplayOptions& options, const ReplayResult& result) {
   json["predicted_s"] = result.predicted_seconds;
   json["median_s"] = result.median_seconds;
   json["steps_s"] = result.step_seconds;
-  json["busy_cores"] = MedianOf(result.busy_cores);
+  json["busy_cores"] = Median(result.busy_cores);
   json["bytes_per_worker_per_step"] = result.bytes_per_worker_per_step;
   return json.dump();
 }

@@ -2,7 +2,6 @@
 
 #include <sys/prctl.h>
 
-#include <algorithm>
 #include <memory>
 #include <thread>
 
@@ -10,6 +9,7 @@
 #include "base/clock.h"
 #include "client/grpc/parts.h"
 #include "client/session.h"
+#include "launch/median.h"
 #include "launch/replay_gradient.h"
 #include "launch/replay_load.h"
 #include "launch/replay_prediction.h"
@@ -140,7 +140,7 @@ StatusOr<ReplayResult> Trainer::Run() {
     }
     RW_RETURN_IF_ERROR(Step(step, &result));
   }
-  result.median_seconds = MedianOf(result.step_seconds);
+  result.median_seconds = Median(result.step_seconds);
   return result;
 }
 
@@ -150,11 +150,6 @@ Status Trainer::Close(const Status& outcome) {
 }
 
 }  // namespace
-
-double MedianOf(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
 
 StatusOr<ReplayResult> RunReplay(const ReplayOptions& options,
                                  const std::map<std::string, std::string>& environment) {

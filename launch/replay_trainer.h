@@ -43,8 +43,6 @@ struct ReplayResult {
 StatusOr<ReplayResult> RunReplay(const ReplayOptions& options,
                                  const std::map<std::string, std::string>& environment);
 
-double MedianOf(std::vector<double> values);  // not empty
-
 // One line of JSON without its newline | a few lines for people.
 std::string ToJson(const ReplayOptions& options, const ReplayResult& result);
 std::string ToText(const ReplayResult& result);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "launch/median.h"
 
 namespace ringwood {
 namespace {
@@ -17,12 +18,6 @@ constexpr double kSlowWay = 0.01;    // and of a step
 using Interval = std::pair<int64_t, int64_t>;
 
 double ToSeconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
 
 // Total length of the union, of what lies before `limit`.
 double Covered(std::vector<Interval> intervals, int64_t limit) {

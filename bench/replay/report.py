@@ -42,7 +42,7 @@ def read(path):
 
 
 def ratios(case, variant):
-    return [ddp["median_s"] / run["median_s"] for ddp, run in zip(case["ddp"], case[variant])]
+    return [ddp["median_s"] / run["median_s"] for ddp, run in zip(case.get("ddp", []), case.get(variant, []))]
 
 
 def median_of(runs, field="median_s"):
@@ -59,7 +59,7 @@ def against_ddp(cases, program):
             values = ratios(case, variant)
             lines.append(
                 f"| {trace} | {hosts} | {name} | {median_of(case['ddp']):.3f} s | {median_of(case[variant]):.3f} s "
-                f"| **{statistics.median(values):.2f}** ({min(values):.2f}, {max(values):.2f}; {len(values)}) "
+                f"| **{statistics.median(values):.3f}** ({min(values):.2f}, {max(values):.2f}; {len(values)}) "
                 f"| {possible(program, trace, hosts, variant):.3f} s | {median_of(case[variant], 'busy_cores'):.1f} |")
     return "\n".join(lines)
 
@@ -68,7 +68,8 @@ def predictions(cases):
     lines = ["| trace | hosts | plan | predicted | measured | off by |", "|---|---|---|---|---|---|"]
     for (trace, hosts), case in sorted(cases.items()):
         for variant, runs in case.items():
-            if variant == "ddp":
+            runs = [run for run in runs if "predicted_s" in run]
+            if not runs:
                 continue
             off = statistics.median(run["predicted_s"] / run["median_s"] - 1 for run in runs)
             lines.append(f"| {trace} | {hosts} | {variant} | {median_of(runs, 'predicted_s'):.3f} s "

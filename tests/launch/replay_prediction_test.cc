@@ -80,6 +80,16 @@ TEST(ReplayPrediction, PackingIsSerialAndTheTailComesLast) {
   EXPECT_NEAR(PredictStep(ThreeTensors(), input).value(), 0.527, 1e-9);
 }
 
+TEST(ReplayPrediction, TheWarmUpsGroupsCorrectTheModelByOneFactor) {
+  PredictionInput input;
+  input.plan.groups = {Ring({0}), Ring({1}), Ring({2})};  // modelled: 2 + 3 + 2 ms
+  input.world = 4;
+  input.probe = Probed();
+  input.costs = {.ring_seconds = 0.014};
+  // b: ready at 10 ms, through at 16 ms. a: through at 20 ms.
+  EXPECT_NEAR(PredictStep(ThreeTensors(), input).value(), 0.020, 1e-9);
+}
+
 TEST(ReplayPrediction, APlanOfAnotherTableIsRefused) {
   PredictionInput input;
   input.plan.groups = {Ring({3})};

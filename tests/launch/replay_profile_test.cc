@@ -12,6 +12,8 @@ void Play(uint64_t round, int64_t pack, int64_t select, int64_t tail, ReplayProf
   profile->Take({at + pack, round, 0, 0, TraceKind::kSelected});
   profile->Take({at + 5000, round, 0, 1, TraceKind::kSelect});
   profile->Take({at + 5000 + select, round, 0, 1, TraceKind::kSelected});
+  profile->Take({at + 6000, round, 0, 0, TraceKind::kGroup});
+  profile->Take({at + 7500, round, 0, 1, TraceKind::kGroup});
   profile->Take({at + 9000, round, 0, 0, TraceKind::kGroupEnded});
   profile->Take({at + 8000, round, 0, 1, TraceKind::kGroupEnded});
   profile->Take({at + 9000 + tail, round, 0, 0, TraceKind::kApplied});
@@ -45,6 +47,8 @@ TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {
   const ReplayCosts costs = CostsOf(TwoGroups(), ThreeTensors(), profile.Events());
   EXPECT_NEAR(costs.pack_seconds_per_element, 2e-9, 1e-15);
   EXPECT_NEAR(costs.select_seconds_per_element, 3e-9, 1e-15);
+  EXPECT_NEAR(costs.ring_seconds, 3000e-9, 1e-15);
+  EXPECT_NEAR(costs.tree_seconds, 500e-9, 1e-15);
   EXPECT_NEAR(costs.tail_seconds, 50e-9, 1e-15);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "launch/trace_file.h"
 
 namespace ringwood {
@@ -26,7 +27,7 @@ inline std::vector<RankTrace> SampleTraces(const std::vector<SampleRank>& ranks,
   const int world = static_cast<int>(ranks.size());
   for (int r = 0; r < world; ++r) {
     traces[r].info = {
-        .job = 1, .epoch = 1, .rank = r, .world = world, .host = "h" + std::to_string(r)};
+        .job = 1, .epoch = 1, .rank = r, .world = world, .host = absl::StrFormat("h%d", r)};
     const auto time = [&](int rank, int round, double at) {
       return static_cast<int64_t>((1000 + ranks[rank].clock + 100 * round + at) * kMillisecond);
     };
@@ -48,9 +49,8 @@ inline std::vector<RankTrace> SampleTraces(const std::vector<SampleRank>& ranks,
       add("vote", TraceLane::kTrainer, 85, 85 + ranks[r].commit);
       add("apply", TraceLane::kTrainer, 85 + ranks[r].commit, 95);
       const int next = (r + 1) % world;
-      const std::string id = std::to_string(round) + "/" + std::to_string(r);
-      const std::string before =
-          std::to_string(round) + "/" + std::to_string((r + world - 1) % world);
+      const std::string id = absl::StrFormat("%d/%d", round, r);
+      const std::string before = absl::StrFormat("%d/%d", round, (r + world - 1) % world);
       traces[r].arrows.push_back({id, true, next, time(r, round, 80)});
       traces[r].arrows.push_back(
           {before, false, 0, time(r, round, 80 + ranks[(r + world - 1) % world].link)});
