@@ -1,6 +1,7 @@
 """Tables (Markdown) and a chart (SVG) of what measure.py appended.
 
     bench/replay/report.py [--results FILE] [--chart docs/replay.svg] > tables.md
+    bench/replay/report.py --results bench/replay/predictions.jsonl
 
 A ratio is of two runs of one round (the i-th of DDP and the i-th of the variant); its median is given, and
 least and most. "possible" is what the planner's model says of the plan on an ideal 1 Gbit/s link: 956 Mbit/s of
@@ -113,7 +114,8 @@ def main():
     parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
     given = parser.parse_args()
     cases = read(given.results)
-    print(against_ddp(cases, given.ringwood), predictions(cases), sep="\n\n")
+    tables = [against_ddp(cases, given.ringwood), predictions(cases)]
+    print("\n\n".join(table for table in tables if table.count("\n") > 1))  # more than a head
     if given.chart:
         given.chart.write_text(chart(cases, given.ringwood))
 
