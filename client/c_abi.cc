@@ -37,6 +37,7 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.sparse_chunk = options.sparse_chunk;
   result.timeline = Text(options.timeline);
   result.flight_record = Text(options.flight_record);
+  result.transport = Text(options.transport, result.transport);
   if (options.join_timeout_seconds != 0) result.join_timeout_seconds = options.join_timeout_seconds;
   return result;
 }
@@ -70,6 +71,7 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.sparse_codec = kept->sparse_codec.c_str();
     value.sparse_merge = kept->sparse_merge.c_str();
     value.sparse_chunk = kept->sparse_chunk;
+    value.transport = kept->transport.c_str();
     value.join_timeout_seconds = kept->join_timeout_seconds;
     value.timeline = kept->timeline.empty() ? nullptr : kept->timeline.c_str();
     value.flight_record = kept->flight_record.empty() ? nullptr : kept->flight_record.c_str();

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "sparse/codec.h"
 #include "sparse/group.h"
+#include "transport/open_fabric.h"
 
 namespace ringwood {
 namespace {
@@ -78,6 +79,7 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.host = Text(environment, "RINGWOOD_HOST", options.host);
   options.network_interface = Text(environment, "RINGWOOD_NETWORK_INTERFACE", "");
   options.trusted_fabric = Flag(environment, "RINGWOOD_TRUSTED_FABRIC");
+  options.transport = Text(environment, "RINGWOOD_TRANSPORT", options.transport);
   options.token = Text(environment, "RINGWOOD_TOKEN", "");
   options.resume = Flag(environment, "RINGWOOD_RESUME");
   options.planner = Text(environment, "RINGWOOD_PLANNER", options.planner);
@@ -119,6 +121,7 @@ Status Check(const SessionOptions& options) {
     return Invalid(absl::StrFormat("sparse chunks of %d elements: use 64 or more, or 0 for none",
                                    options.sparse_chunk));
   }
+  RW_RETURN_IF_ERROR(CheckTransport(options.transport));
   if (options.wire != "fp32" && options.wire != "bf16") {
     return Invalid("the wire format '" + options.wire + "' is neither fp32 nor bf16");
   }

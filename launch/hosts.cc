@@ -158,6 +158,7 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_RESUME", context.resume ? "1" : "");
   set("RINGWOOD_PLANNER", context.planner);
   set("RINGWOOD_WIRE", context.wire);
+  set("RINGWOOD_TRANSPORT", context.transport);
   set("RINGWOOD_SPARSE_CODEC", context.sparse_codec);
   set("RINGWOOD_SPARSE_MERGE", context.sparse_merge);
   set("RINGWOOD_LOG_LEVEL", context.log_level);

@@ -53,6 +53,7 @@ struct RankContext {
   int restart = 0;
   std::string planner;
   std::string wire;
+  std::string transport;
   std::string sparse_codec;
   std::string sparse_merge;
   std::string log_level;

@@ -47,6 +47,7 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
   if (!context.network_interface.empty()) {
     job.command.push_back("--network-interface=" + context.network_interface);
   }
+  if (!context.transport.empty()) job.command.push_back("--transport=" + context.transport);
   job.command.push_back(context.trusted_fabric ? "--trusted-fabric" : "--insecure");
   job.environment["RINGWOOD_TOKEN"] = context.token;
   job.slots.push_back({absl::StrFormat("server %d", index), {}});

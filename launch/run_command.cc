@@ -232,6 +232,11 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->envname("RINGWOOD_WIRE");
   command
+      ->add_option("--transport", run.context.transport,
+                   "Data plane: ucx, grpc, or auto (ucx where the network is private)")
+      ->check(CLI::IsMember({"ucx", "grpc", "auto"}))
+      ->envname("RINGWOOD_TRANSPORT");
+  command
       ->add_option("--sparse-codec", run.context.sparse_codec,
                    "Entries travel as INDEX/VALUE: block16 or rice; fp32, bf16, int8 or int4")
       ->check([](const std::string& name) { return Message(ParseCodec(name).status()); })

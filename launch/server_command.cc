@@ -81,6 +81,11 @@ void AddFlags(CLI::App* command, Flags* flags) {
   command->add_flag("--insecure", server.insecure, "No encryption; only on a loopback address");
   command->add_flag("--trusted-fabric", server.trusted_fabric,
                     "No encryption; only this job's hosts reach --network-interface");
+  command
+      ->add_option("--transport", server.transport,
+                   "Data plane: ucx, grpc, or auto (ucx where the network is private)")
+      ->check(CLI::IsMember({"ucx", "grpc", "auto"}))
+      ->capture_default_str();
   command->add_option("--network-interface", server.network_interface,
                       "Card of the data and control planes (default: loopback)");
   command->add_option("--coordinator", server.coordinator,

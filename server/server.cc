@@ -15,7 +15,7 @@
 #include "server/reducer_node.h"
 #include "server/store_directory.h"
 #include "server/store_service.h"
-#include "transport/ucx/fabric.h"
+#include "transport/open_fabric.h"
 
 namespace ringwood {
 namespace {
@@ -117,8 +117,10 @@ void Server::Parts::StartReducer() {
   node.index = options.reducer_index;
   node.host = options.host;
   node.token = options.token;
-  node.make_fabric = [ucx = UcxOptions{options.network_interface, options.trusted_fabric}](
-                         Loop* loop) { return MakeUcxFabric(loop, ucx); };
+  node.make_fabric = [fabric = FabricOptions{options.transport, options.network_interface,
+                                             options.trusted_fabric}](Loop* loop) {
+    return OpenFabric(loop, fabric);
+  };
   node.refused = [this](const Status& status) {
     Log(LogLevel::kError, "the reducer cannot go on: " + Message(status));
     absl::MutexLock lock(&mutex);

@@ -13,6 +13,7 @@ namespace ringwood {
 struct ServerOptions {
   std::string listen = "127.0.0.1:0";  // HOST:PORT; port 0: the kernel chooses, see port()
   bool insecure = false;               // plaintext is wanted; enough for a loopback address
+  std::string transport = "auto";      // data plane: "ucx", "grpc" or "auto"
   bool trusted_fabric = false;         // the operator declares network_interface's network private
   std::string network_interface;  // data plane, and control plane off loopback; empty: loopback
   std::string store;              // directory; empty: nothing is kept

@@ -5,19 +5,20 @@
 #include "client/grpc/store_client.h"
 #include "client/trace_writer.h"
 #include "transport/interface.h"
-#include "transport/ucx/fabric.h"
+#include "transport/open_fabric.h"
 
 namespace ringwood {
 
 namespace {
 
 StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options, Loop* net) {
-  UcxOptions ucx;
+  FabricOptions fabric;
+  fabric.transport = options.transport;
   if (!options.network_interface.empty()) {
-    RW_ASSIGN_OR_RETURN(ucx.network_interface, ChooseInterface(options.network_interface));
+    RW_ASSIGN_OR_RETURN(fabric.network_interface, ChooseInterface(options.network_interface));
   }
-  ucx.trusted_fabric = options.trusted_fabric;
-  return MakeUcxFabric(net, ucx);
+  fabric.trusted_fabric = options.trusted_fabric;
+  return OpenFabric(net, fabric);
 }
 
 }  // namespace

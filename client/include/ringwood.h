@@ -78,6 +78,7 @@ typedef struct {
   int sparse_chunk;     /* select chunk by chunk of so many elements; 0: each tensor as a whole */
   const char* timeline; /* file of this rank's timeline (Chrome trace), NULL: none */
   const char* flight_record; /* file of this rank's last events, NULL: none */
+  const char* transport;     /* data plane: "ucx", "grpc" or "auto" (default), equal on all ranks */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

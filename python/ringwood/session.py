@@ -60,7 +60,7 @@ class Session:
 
     def __init__(self, coordinator=None, rank=None, world=None, *, momentum=0.0, resume=None,
                  planner=None, join_timeout=None, host=None, wire=None, sparse_codec=None,
-                 sparse_merge=None, sparse_chunk=None):
+                 sparse_merge=None, sparse_chunk=None, transport=None):
         self._handle = None
         self._process = os.getpid()
         ending.install()
@@ -72,7 +72,8 @@ class Session:
             if value is not None:
                 setattr(options, field, value)
         for field, value in (("planner", planner), ("host", host), ("wire", wire),
-                             ("sparse_codec", sparse_codec), ("sparse_merge", sparse_merge)):
+                             ("sparse_codec", sparse_codec), ("sparse_merge", sparse_merge),
+                             ("transport", transport)):
             if value is not None:
                 setattr(options, field, value.encode())
         handle = c_void_p()

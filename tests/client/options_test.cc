@@ -36,6 +36,7 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
                                                      {"RINGWOOD_SPARSE_CODEC", "rice/int8"},
                                                      {"RINGWOOD_SPARSE_MERGE", "exact"},
                                                      {"RINGWOOD_SPARSE_CHUNK", "4096"},
+                                                     {"RINGWOOD_TRANSPORT", "grpc"},
                                                      {"SLURM_PROCID", "5"}}));
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->rank, 3);
@@ -47,6 +48,7 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
   EXPECT_EQ(options->sparse_codec, "rice/int8");
   EXPECT_EQ(options->sparse_merge, "exact");
   EXPECT_EQ(options->sparse_chunk, 4096);
+  EXPECT_EQ(options->transport, "grpc");
   EXPECT_TRUE(options->resume);
   EXPECT_FALSE(options->trusted_fabric);
 }

@@ -288,7 +288,8 @@ TEST_P(Contract, CountersCountPayloadAndFrames) {
   world.Run(1, [&] { EXPECT_EQ(world.transport(1)->Counters().received_bytes, 1072u); });
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, Contract, testing::Values(Kind::kInProcess, Kind::kUcx),
+INSTANTIATE_TEST_SUITE_P(Transports, Contract,
+                         testing::Values(Kind::kInProcess, Kind::kUcx, Kind::kGrpc),
                          [](const auto& info) { return NameOfKind(info.param); });
 
 }  // namespace

@@ -13,14 +13,17 @@
 #include "base/check.h"
 #include "base/loop.h"
 #include "transport/fabric.h"
+#include "transport/grpc/fabric.h"
 #include "transport/in_process.h"
 #include "transport/ucx/fabric.h"
 
 namespace ringwood {
 
-enum class Kind { kInProcess, kUcx };
+enum class Kind { kInProcess, kUcx, kGrpc };
 
-inline std::string NameOfKind(Kind kind) { return kind == Kind::kInProcess ? "InProcess" : "Ucx"; }
+inline std::string NameOfKind(Kind kind) {
+  return kind == Kind::kInProcess ? "InProcess" : kind == Kind::kUcx ? "Ucx" : "Grpc";
+}
 
 class World {
  public:
@@ -89,7 +92,7 @@ class World {
  private:
   std::unique_ptr<Fabric> MakeFabric(Kind kind, Loop* loop) {
     if (kind == Kind::kInProcess) return network_.MakeFabric(loop);
-    auto made = MakeUcxFabric(loop, {});
+    auto made = kind == Kind::kUcx ? MakeUcxFabric(loop, {}) : MakeGrpcFabric(loop, {});
     EXPECT_TRUE(made.ok()) << Message(made.status());
     return made.ok() ? std::move(*made) : nullptr;
   }

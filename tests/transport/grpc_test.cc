@@ -1,0 +1,228 @@
+// What is gRPC's own on the data plane: credentials, strangers, pieces that lie. The contract that
+// it shares with the other transports is in contract_test.cc.
+#include <arpa/inet.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/transport/world.h"
+#include "transport/grpc/wire.h"
+
+namespace ringwood {
+namespace {
+
+constexpr uint64_t kImpostor = 0xabcd;  // the client id of a peer that the test plays
+
+std::vector<std::byte> Bytes(std::initializer_list<int> values) {
+  std::vector<std::byte> bytes;
+  for (int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+template <typename T>
+std::vector<std::byte> Piece(int kind, const T& body, size_t payload = 0) {
+  std::vector<std::byte> piece(1 + sizeof body + payload);
+  piece[0] = static_cast<std::byte>(kind);
+  std::memcpy(piece.data() + 1, &body, sizeof body);
+  return piece;
+}
+
+Frame FrameOf(uint32_t sender, uint64_t bytes) {
+  Frame frame;
+  frame.sender = sender;
+  frame.job = World::kJob;
+  frame.epoch = World::kEpoch;
+  frame.lane = static_cast<uint8_t>(Lane::kDense);
+  frame.bytes = bytes;
+  return frame;
+}
+
+// Node 1 is real; node 0 is the test, which says on the wire what it wants.
+class Impostor {
+ public:
+  Impostor() {
+    auto made = MakeGrpcFabric(&loop_, {});
+    EXPECT_TRUE(made.ok()) << Message(made.status());
+    fabric_ = std::move(*made);
+    const std::vector<Peer> peers = {
+        {0, "rank 0 (host evil)", absl::StrFormat("grpc 127.0.0.1:1 %016x", kImpostor)},
+        {1, "rank 1 (host h1)", fabric_->Address()}};
+    OnLoop([&] { transport_ = *fabric_->Connect({World::kJob, World::kEpoch, 1}, peers, {}); });
+    const std::string address = fabric_->Address();
+    door_ = *OpenDoor("127.0.0.1", {}, [](uint64_t) {});
+    wire_ = door_->Call(address.substr(5, address.rfind(' ') - 5));
+    wire_->Start(
+        {[](std::vector<std::byte>) {}, [this](bool) { written_->Notify(); }, [](std::string) {}});
+  }
+  ~Impostor() {
+    wire_->Release();
+    OnLoop([&] {
+      transport_.reset();
+      fabric_.reset();
+    });
+  }
+
+  void Say(const std::vector<std::byte>& piece) {
+    written_ = std::make_unique<absl::Notification>();
+    wire_->Write(piece, {});
+    EXPECT_TRUE(written_->WaitForNotificationWithTimeout(absl::Seconds(20)));
+  }
+  Status Receive(double seconds) {
+    std::vector<std::byte> into(100);
+    Answer answer;
+    OnLoop([&] {
+      transport_->Receive(0, {Lane::kDense, 0, 0, 7, 0}, {0, 0, 0}, into, answer.ForReceive());
+    });
+    const Status status = answer.Wait(seconds);
+    if (!answer.ready.HasBeenNotified()) {
+      OnLoop([&] { transport_->Close(Aborted("the test is over")); });
+      answer.ready.WaitForNotification();
+    }
+    return status;
+  }
+  uint64_t Corrupt() {
+    uint64_t count = 0;
+    OnLoop([&] { count = transport_->Counters().corrupt_frames; });
+    return count;
+  }
+
+ private:
+  void OnLoop(const std::function<void()>& task) {
+    const Status status = loop_.Call(
+        [&] {
+          task();
+          return OkStatus();
+        },
+        Seconds(30));
+    RW_CHECK(status.ok());
+  }
+
+  Loop loop_{"node"};
+  std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<Door> door_;
+  Wire* wire_ = nullptr;
+  std::unique_ptr<absl::Notification> written_;  // the last piece
+};
+
+TEST(GrpcTransport, APieceThatLiesEndsItsSendersLinkByName) {
+  const std::vector<std::vector<std::byte>> lies = {
+      {},                                 // nothing at all
+      Bytes({9, 1, 2, 3}),                // an unknown kind
+      Bytes({2, 1, 2}),                   // half a frame
+      Piece(2, Frame{.magic = 7}),        // another program's frame
+      Piece(2, FrameOf(1, 0)),            // in somebody else's name
+      Piece(2, FrameOf(0, 10), 11),       // longer than its frame says
+      Piece(2, FrameOf(0, 1 << 30), 10),  // a first piece that is not full
+      Bytes({3, 1}),                      // the rest of no message
+      Piece(4, uint64_t{1000}),           // took what was never sent
+      Bytes({4, 1}),                      // no number
+      Piece(1, kImpostor),                // a second hello
+  };
+  for (size_t i = 0; i < lies.size(); ++i) {
+    Impostor impostor;
+    impostor.Say(Piece(1, kImpostor));
+    impostor.Say(lies[i]);
+    const Status status = impostor.Receive(20);
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss) << i << ": " << Message(status);
+    EXPECT_NE(Message(status).find("rank 0 (host evil)"), std::string::npos) << i;
+    EXPECT_EQ(impostor.Corrupt(), 1u) << i;
+  }
+}
+
+TEST(GrpcTransport, AnAnnouncedSizeTakesNoMemory) {
+  Impostor impostor;
+  impostor.Say(Piece(1, kImpostor));
+  const size_t full = kPieceBytes - sizeof(Frame) - 1;
+  impostor.Say(Piece(2, FrameOf(0, uint64_t{1} << 50), full));  // nobody asks: beyond the stash
+  EXPECT_EQ(impostor.Receive(20).code(), StatusCode::kResourceExhausted);
+}
+
+TEST(GrpcTransport, AStrangerIsNotHeard) {
+  Impostor stranger;
+  stranger.Say(Piece(1, kImpostor + 1));
+  stranger.Say(Piece(2, FrameOf(0, 0)));
+  EXPECT_EQ(stranger.Receive(0.3).code(), StatusCode::kDeadlineExceeded);
+}
+
+TEST(GrpcTransport, GarbageOnThePortDoesNoHarm) {
+  World world(Kind::kGrpc, 2);
+  const std::string& address = world.peers()[1].address;
+  const int port = std::stoi(address.substr(address.find(':') + 1));
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(port));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int socket_fd = socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(connect(socket_fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  const std::string garbage(10000, '\x5a');
+  ASSERT_GT(send(socket_fd, garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
+  std::vector<std::byte> payload(1000, std::byte{3}), into(1000);
+  Answer sent, received;
+  world.Run(1, [&] { world.transport(1)->Receive(0, {}, {0, 0, 0}, into, received.ForReceive()); });
+  world.Run(0, [&] { world.transport(0)->Send(1, {}, {0, 0, 1000}, payload, sent.ForSend()); });
+  EXPECT_TRUE(received.Wait().ok()) << Message(received.status);
+  EXPECT_TRUE(sent.Wait().ok());
+  EXPECT_EQ(into, payload);
+  close(socket_fd);
+}
+
+// Two nodes, each with its own credentials.
+Status Exchange(const GrpcOptions& lower, const GrpcOptions& upper) {
+  Loop loops[2] = {Loop("lower"), Loop("upper")};
+  std::unique_ptr<Fabric> fabrics[2];
+  std::unique_ptr<Transport> transports[2];
+  std::vector<Peer> peers;
+  for (int i = 0; i < 2; ++i) {
+    RW_ASSIGN_OR_RETURN(fabrics[i], MakeGrpcFabric(&loops[i], i == 0 ? lower : upper));
+    peers.push_back({i, absl::StrFormat("rank %d", i), fabrics[i]->Address()});
+  }
+  std::vector<std::byte> payload(10, std::byte{3}), into(10);
+  Answer sent, received;
+  for (int i = 0; i < 2; ++i) {
+    RW_RETURN_IF_ERROR(loops[i].Call(
+        [&, i]() -> Status {
+          RW_ASSIGN_OR_RETURN(transports[i], fabrics[i]->Connect({1, 1, i}, peers, {}));
+          if (i == 0) {
+            transports[0]->Send(1, {}, {0, 0, 10}, payload, sent.ForSend());
+          } else {
+            transports[1]->Receive(0, {}, {0, 0, 0}, into, received.ForReceive());
+          }
+          return OkStatus();
+        },
+        Seconds(30)));
+  }
+  const Status status = sent.Wait();
+  for (int i = 0; i < 2; ++i) {
+    const Status closed = loops[i].Call(
+        [&, i] {
+          transports[i].reset();
+          fabrics[i].reset();
+          return OkStatus();
+        },
+        Seconds(30));
+    RW_CHECK(closed.ok());
+  }
+  EXPECT_TRUE(received.ready.HasBeenNotified());
+  return status;
+}
+
+TEST(GrpcTransport, CredentialsProtectBothSides) {
+  GrpcOptions local;
+  local.server_credentials = grpc::experimental::LocalServerCredentials(LOCAL_TCP);
+  local.channel_credentials = grpc::experimental::LocalCredentials(LOCAL_TCP);
+  EXPECT_TRUE(Exchange(local, local).ok());
+  GrpcOptions tls = local;
+  tls.channel_credentials = grpc::SslCredentials({});
+  EXPECT_EQ(Exchange(tls, local).code(), StatusCode::kUnavailable);  // the other end has no TLS
+  GrpcOptions half;
+  half.server_credentials = local.server_credentials;
+  Loop loop("node");
+  EXPECT_EQ(MakeGrpcFabric(&loop, half).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,33 @@
+// The data plane for networks that are not trusted: the frames of the other transports on gRPC
+// streams, so that TLS protects them once credentials are given.
+//
+// One bidirectional stream a pair of nodes; of two nodes the lower one calls. Payloads travel in
+// pieces, and the receiver says how much it has taken out: a sender keeps at most a window under
+// way, so no queue of gRPC's grows beyond that.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/fabric.h"
+
+namespace grpc {
+class ChannelCredentials;
+class ServerCredentials;
+}  // namespace grpc
+
+namespace ringwood {
+
+struct GrpcOptions {
+  std::string network_interface;  // empty = "lo"
+  bool trusted_fabric = false;    // the operator declares the interface's network private
+  // Both or neither; neither is plaintext, which only loopback and a trusted fabric may carry.
+  std::shared_ptr<grpc::ServerCredentials> server_credentials;
+  std::shared_ptr<grpc::ChannelCredentials> channel_credentials;
+};
+
+// Any thread but the loop's own. Fabric and Transport are used and destroyed on the loop's thread.
+// Denied for plaintext on an interface that is not loopback without trusted_fabric.
+StatusOr<std::unique_ptr<Fabric>> MakeGrpcFabric(Loop* loop, const GrpcOptions& options);
+
+}  // namespace ringwood

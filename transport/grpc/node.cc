@@ -1,0 +1,338 @@
+#include "transport/grpc/node.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/random.h"
+
+namespace ringwood {
+namespace {
+
+enum Kind : uint8_t { kHello = 1, kStart = 2, kMore = 3, kTaken = 4 };
+
+constexpr size_t kDataBytes = kPieceBytes - sizeof(Frame) - 1;  // of a message in one piece
+
+// One byte of kind, then the number.
+std::vector<std::byte> Numbered(Kind kind, uint64_t number) {
+  std::vector<std::byte> piece(1 + sizeof number);
+  piece[0] = static_cast<std::byte>(kind);
+  std::memcpy(piece.data() + 1, &number, sizeof number);
+  return piece;
+}
+
+StatusOr<uint64_t> NumberIn(std::span<const std::byte> body) {
+  uint64_t number = 0;
+  if (body.size() != sizeof number) return Corrupt("a piece has the wrong length");
+  std::memcpy(&number, body.data(), sizeof number);
+  return number;
+}
+
+}  // namespace
+
+Status GrpcNode::Start(const std::string& ip) {
+  RW_ASSIGN_OR_RETURN(
+      door_, OpenDoor(ip, options_, [loop = loop_, weak = weak_from_this()](uint64_t number) {
+        loop->Post([weak, number] {
+          if (const auto self = weak.lock()) self->Incoming(number);
+        });
+      }));
+  client_ = Unpredictable() | 1;  // never 0
+  address_ = absl::StrFormat("grpc %s:%d %016x", ip, door_->port(), client_);
+  return OkStatus();
+}
+
+Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
+                         const FabricLimits& limits) {
+  if (closed_) return Refused("the fabric is closed");
+  inbox_ = std::make_unique<Inbox>(name, peers, limits);
+  for (const Peer& peer : peers) {
+    if (peer.node == name.self) continue;
+    Link& link = links_[peer.node];
+    char endpoint[64] = {};
+    if (std::sscanf(peer.address.c_str(), "grpc %63s %16" SCNx64, endpoint, &link.client) != 2) {
+      return Invalid(peer.label + ": this is no address of a gRPC data plane: \"" +
+                     peer.address.substr(0, 60) + "\"; do all processes use the same transport?");
+    }
+    link.endpoint = endpoint;
+  }
+  for (auto& [node, link] : links_) {
+    if (node < name.self) continue;  // it calls us
+    link.hello_due = true;
+    link.wire = door_->Call(link.endpoint);
+    link.wire_id = next_id_++;
+    Begin(link.wire, link.wire_id);
+    Pump(link);
+  }
+  for (const auto& [id, stranger] : std::map<uint64_t, Stranger>(strangers_)) {
+    if (stranger.client != 0) Greeted(id, stranger.client);
+  }
+  return OkStatus();
+}
+
+void GrpcNode::Begin(Wire* wire, uint64_t id) {
+  const auto post = [loop = loop_, weak = weak_from_this()](auto act) {
+    loop->Post([weak, act = std::move(act)] {
+      const auto self = weak.lock();
+      if (self != nullptr && !self->closed_) act(*self);
+    });
+  };
+  WireEvents events;
+  events.arrived = [post, id](std::vector<std::byte> piece) {
+    post([id, piece = std::move(piece)](GrpcNode& node) { node.Arrived(id, piece); });
+  };
+  events.written = [post, id](bool ok) {
+    post([id, ok](GrpcNode& node) { node.Written(id, ok); });
+  };
+  events.gone = [post, id](std::string why) {
+    post([id, why = std::move(why)](GrpcNode& node) { node.Gone(id, why); });
+  };
+  wire->Start(std::move(events));
+  wire->Read();
+}
+
+void GrpcNode::Incoming(uint64_t number) {
+  if (closed_) return;
+  Wire* const wire = door_->Claim(number);
+  if (wire == nullptr) return;
+  const uint64_t id = next_id_++;
+  strangers_[id].wire = wire;
+  Begin(wire, id);
+  if (strangers_.size() > Door::kMaxUnclaimed) {
+    strangers_.erase(id);
+    wire->Release();
+  }
+}
+
+int GrpcNode::PeerOf(uint64_t id) const {
+  for (const auto& [node, link] : links_) {
+    if (link.wire != nullptr && link.wire_id == id) return node;
+  }
+  return -1;
+}
+
+void GrpcNode::Arrived(uint64_t id, const std::vector<std::byte>& piece) {
+  if (strangers_.count(id) != 0) {
+    const bool hello = !piece.empty() && piece[0] == static_cast<std::byte>(kHello);
+    return Greeted(id, hello ? NumberIn(std::span(piece).subspan(1)) : Corrupt("no hello"));
+  }
+  const int peer = PeerOf(id);
+  if (peer < 0) return;
+  Link& link = links_.at(peer);
+  if (const Status status = Take(peer, link, piece); !status.ok()) {
+    inbox_->CountCorrupt();
+    FailLink(peer, link, Annotate(status, inbox_->Label(peer)));
+  } else {
+    link.wire->Read();
+    Pump(link);
+  }
+  Schedule();
+}
+
+void GrpcNode::Written(uint64_t id, bool ok) {
+  const int peer = PeerOf(id);
+  if (peer < 0) return;
+  Link& link = links_.at(peer);
+  if (!ok) return;  // the wire is about to be gone
+  link.writing = false;
+  AnswerLeaving(link);
+  Pump(link);
+  Schedule();
+}
+
+void GrpcNode::AnswerLeaving(Link& link) {
+  for (Outgoing& message : std::exchange(link.leaving, {})) {
+    inbox_->Answer([done = std::move(message.done)] { done(OkStatus()); });
+  }
+}
+
+// Before Connect the hello is kept and nothing more is read.
+void GrpcNode::Greeted(uint64_t id, const StatusOr<uint64_t>& client) {
+  if (inbox_ == nullptr && client.ok()) {
+    strangers_[id].client = *client;
+    return;
+  }
+  Wire* const wire = strangers_[id].wire;
+  strangers_.erase(id);
+  for (auto& [node, link] : links_) {
+    if (!client.ok() || link.client != *client || link.wire_id != 0) continue;
+    link.wire = wire;
+    link.wire_id = id;
+    wire->Read();
+    return Pump(link);
+  }
+  Log(LogLevel::kWarning, "the connection of a node that is not awaited was refused");
+  wire->Release();
+}
+
+Status GrpcNode::Take(int peer, Link& link, std::span<const std::byte> piece) {
+  if (piece.empty()) return Corrupt("an empty piece arrived");
+  const std::span<const std::byte> body = piece.subspan(1);
+  switch (static_cast<Kind>(piece[0])) {
+    case kStart:
+      RW_RETURN_IF_ERROR(TakeStart(peer, link, body));
+      link.taken += body.size();
+      break;
+    case kMore:
+      if (link.assembly == nullptr || body.empty() || !link.assembly->Add(body)) {
+        return Corrupt("a piece arrived that belongs to no message");
+      }
+      link.taken += body.size();
+      break;
+    case kTaken: {
+      RW_ASSIGN_OR_RETURN(const uint64_t taken, NumberIn(body));
+      if (taken < link.taken_by_peer || taken > link.sent) return Corrupt("it took what was not");
+      link.taken_by_peer = taken;
+      break;
+    }
+    default:
+      return Corrupt("a piece of an unknown kind arrived");
+  }
+  if (link.assembly != nullptr && link.assembly->complete()) link.assembly.reset();
+  return OkStatus();
+}
+
+Status GrpcNode::TakeStart(int peer, Link& link, std::span<const std::byte> body) {
+  if (body.size() < sizeof(Frame)) return Corrupt("a message without a whole frame arrived");
+  RW_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(body.first(sizeof(Frame))));
+  const std::span<const std::byte> data = body.subspan(sizeof(Frame));
+  if (link.assembly != nullptr || data.size() > frame.bytes) {
+    return Corrupt("a message began inside another, or is longer than its frame says");
+  }
+  if (frame.sender != static_cast<uint32_t>(peer)) {
+    return Corrupt(absl::StrFormat("it sends in the name of node %d", frame.sender));
+  }
+  if (data.size() == frame.bytes) {
+    inbox_->Arrive(frame, data);
+    return OkStatus();
+  }
+  if (data.size() < kDataBytes) return Corrupt("a message's first piece is not a full one");
+  link.assembly = std::make_shared<Assembly>(frame.bytes);
+  inbox_->Arrive(frame, MakeGrpcParcel(link.assembly, frame.bytes));
+  link.assembly->Add(data);
+  return OkStatus();
+}
+
+void GrpcNode::Send(int peer, const MessageName& name, const Content& content,
+                    std::span<const std::byte> payload, Transport::SendDone done) {
+  RW_CHECK(inbox_ != nullptr);
+  Status lost = inbox_->reason(peer);
+  if (lost.ok() && !inbox_->IsPeer(peer)) {
+    lost = Invalid(absl::StrFormat("node %d is no peer of this epoch", peer));
+  }
+  if (lost.ok() && links_.at(peer).queue.size() >= kMaxQueued) {
+    lost = Exhausted(absl::StrFormat("%d messages wait already", kMaxQueued));
+  }
+  if (!lost.ok()) {
+    lost = Annotate(lost, "send " + ToString(name) + " to " + inbox_->Label(peer));
+    inbox_->Answer([done = std::move(done), lost] { done(lost); });
+    return Schedule();
+  }
+  inbox_->CountSent(sizeof(Frame) + payload.size());
+  Link& link = links_.at(peer);
+  link.queue.push_back({inbox_->MakeFrame(name, content, payload), payload, std::move(done)});
+  Pump(link);
+}
+
+// One piece at a time: who we are, then what we have taken, then a message.
+void GrpcNode::Pump(Link& link) {
+  if (link.wire == nullptr || link.writing) return;
+  const bool ended = link.assembly == nullptr && link.taken != link.taken_said;
+  if (link.hello_due) {
+    link.hello_due = false;
+    link.writing = true;
+    link.wire->Write(Numbered(kHello, client_), {});
+  } else if (ended || link.taken - link.taken_said >= kTakenBytes) {
+    link.taken_said = link.taken;
+    link.writing = true;
+    link.wire->Write(Numbered(kTaken, link.taken), {});
+  } else if (!link.queue.empty() && link.sent - link.taken_by_peer < kWindowBytes) {
+    WriteMessage(link);
+  }
+}
+
+void GrpcNode::WriteMessage(Link& link) {
+  Outgoing& message = link.queue.front();
+  const std::span<const std::byte> data = message.payload.subspan(
+      link.offset, std::min<size_t>(kDataBytes, message.payload.size() - link.offset));
+  std::byte head[1 + sizeof(Frame)] = {static_cast<std::byte>(link.begun ? kMore : kStart)};
+  if (!link.begun) std::memcpy(head + 1, &message.frame, sizeof(Frame));
+  const size_t head_bytes = link.begun ? 1 : sizeof head;
+  link.writing = true;
+  link.begun = true;
+  link.offset += data.size();
+  link.sent += head_bytes - 1 + data.size();
+  link.wire->Write({head, head_bytes}, data);
+  if (link.offset < message.payload.size()) return;
+  link.leaving.push_back(std::move(message));
+  link.queue.pop_front();
+  link.offset = 0;
+  link.begun = false;
+}
+
+void GrpcNode::Receive(int peer, const MessageName& name, const Content& content,
+                       std::span<std::byte> into, Transport::ReceiveDone done) {
+  inbox_->Post(peer, name, content, into, std::move(done));
+  Schedule();
+}
+
+void GrpcNode::Gone(uint64_t id, const std::string& why) {
+  if (const auto found = strangers_.find(id); found != strangers_.end()) {
+    found->second.wire->Release();
+    strangers_.erase(found);
+    return;
+  }
+  const int peer = PeerOf(id);
+  if (peer < 0) return;
+  FailLink(peer, links_.at(peer), Unavailable(inbox_->Label(peer) + ": " + why));
+  Schedule();
+}
+
+void GrpcNode::FailLink(int peer, Link& link, const Status& reason) {
+  inbox_->Fail(peer, reason);
+  if (link.wire != nullptr) std::exchange(link.wire, nullptr)->Release();
+  for (auto* sends : {&link.leaving, &link.queue}) {
+    for (Outgoing& message : *sends) {
+      const Status lost = Annotate(reason, "send " + ToString(NameOf(message.frame)));
+      inbox_->Answer([done = std::move(message.done), lost] { done(lost); });
+    }
+    sends->clear();
+  }
+  link.assembly.reset();
+}
+
+void GrpcNode::Close(const Status& reason) {
+  if (closed_) return;
+  closed_ = true;
+  for (const auto& [id, stranger] : std::exchange(strangers_, {})) stranger.wire->Release();
+  const Status why = reason.ok() ? Aborted("the epoch was closed") : reason;
+  if (inbox_ != nullptr) inbox_->Close(why);
+  for (auto& [node, link] : links_) {
+    AnswerLeaving(link);  // the stream ends after it
+    FailLink(node, link, why);
+  }
+  if (inbox_ != nullptr) inbox_->Abandon();
+  while (inbox_ != nullptr && inbox_->RunAnswers()) {
+  }
+  if (door_ != nullptr) door_->Close(kCloseSeconds);
+}
+
+void GrpcNode::Schedule() {
+  if (scheduled_ || inbox_ == nullptr || !inbox_->HasAnswers()) return;
+  scheduled_ = loop_->Post([self = shared_from_this()] {
+    self->scheduled_ = false;
+    self->inbox_->RunAnswers();
+    self->Schedule();
+  });
+}
+
+TransportCounters GrpcNode::Counters() const {
+  return inbox_ != nullptr ? inbox_->counters() : TransportCounters{};
+}
+
+}  // namespace ringwood

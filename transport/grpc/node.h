@@ -1,0 +1,105 @@
+// What Fabric and Transport of one node share: door, links to the peers, inbox. On the loop's
+// thread; what gRPC's threads have to say is posted to it.
+//
+// A piece begins with its kind:
+//   hello  client id                    the caller says who it is: first, once
+//   start  frame, payload               a message, or its first piece
+//   more   payload                      the pieces that follow, before any other message
+//   taken  bytes                        of messages that the receiver has moved out, so far
+//
+// A send is answered when its last piece has been written to the stream, and streams end in order,
+// so a close loses nothing that was answered. Frames count into `taken` like payloads.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/loop.h"
+#include "transport/grpc/parcel.h"
+#include "transport/grpc/wire.h"
+#include "transport/inbox.h"
+
+namespace ringwood {
+
+class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
+ public:
+  // Written and not yet taken, one way between two nodes: two round trips of 10 ms at 1.6 Gbit/s.
+  static constexpr uint64_t kWindowBytes = 4 << 20;
+  // The receiver speaks at the end of a message and after so many bytes of a long one.
+  static constexpr uint64_t kTakenBytes = kWindowBytes / 4;
+  static constexpr size_t kMaxQueued = 1 << 14;  // sends to one peer
+  // Close waits at most this long for gRPC to end the streams.
+  static constexpr double kCloseSeconds = 1.0;
+
+  GrpcNode(Loop* loop, GrpcOptions options) : loop_(loop), options_(std::move(options)) {}
+
+  Status Start(const std::string& ip);
+  Status Connect(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
+  void Send(int peer, const MessageName& name, const Content& content,
+            std::span<const std::byte> payload, Transport::SendDone done);
+  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+               Transport::ReceiveDone done);
+  void Close(const Status& reason);
+  TransportCounters Counters() const;
+
+  const std::string& address() const { return address_; }
+  Loop* loop() const { return loop_; }
+
+ private:
+  struct Outgoing {
+    Frame frame;
+    std::span<const std::byte> payload;
+    Transport::SendDone done;
+  };
+  struct Stranger {
+    Wire* wire = nullptr;
+    uint64_t client = 0;  // what its hello said; 0: nothing yet
+  };
+  struct Link {  // one peer
+    std::string endpoint;
+    uint64_t client = 0;  // what its hello says
+    Wire* wire = nullptr;
+    uint64_t wire_id = 0;
+    bool writing = false;
+    bool hello_due = false;
+    std::deque<Outgoing> queue;    // the first may be half sent
+    uint64_t offset = 0;           // payload of the first that is sent
+    bool begun = false;            // its frame is sent
+    std::deque<Outgoing> leaving;  // none or one, whose last piece is being written
+    uint64_t sent = 0, taken_by_peer = 0;
+    uint64_t taken = 0, taken_said = 0;
+    std::shared_ptr<Assembly> assembly;  // of the message that is arriving
+  };
+
+  void Incoming(uint64_t number);
+  void Begin(Wire* wire, uint64_t id);  // events name the wire by `id`, which is never used again
+  void Arrived(uint64_t id, const std::vector<std::byte>& piece);
+  void Written(uint64_t id, bool ok);
+  void Greeted(uint64_t id, const StatusOr<uint64_t>& client);
+  Status Take(int peer, Link& link, std::span<const std::byte> piece);
+  Status TakeStart(int peer, Link& link, std::span<const std::byte> body);
+  void AnswerLeaving(Link& link);
+  void Pump(Link& link);
+  void WriteMessage(Link& link);
+  void Gone(uint64_t id, const std::string& why);
+  void FailLink(int peer, Link& link, const Status& reason);
+  int PeerOf(uint64_t id) const;  // -1: none
+  void Schedule();                // answers run from the loop, never inside a call
+
+  Loop* const loop_;
+  const GrpcOptions options_;
+  uint64_t client_ = 0;  // what our hello says
+  std::string address_;
+  std::unique_ptr<Door> door_;
+  std::map<int, Link> links_;
+  std::map<uint64_t, Stranger> strangers_;  // by id of the wire
+  uint64_t next_id_ = 1;
+  std::unique_ptr<Inbox> inbox_;  // from Connect on
+  bool scheduled_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace ringwood

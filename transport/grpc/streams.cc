@@ -1,0 +1,283 @@
+#include <grpcpp/alarm.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "transport/grpc/wire.h"
+
+namespace ringwood {
+namespace {
+
+constexpr char kMethod[] = "/ringwood.v1.Data/Exchange";
+constexpr int kLookaheadBytes = 4 << 20;  // HTTP/2's own window: a fast, distant wire stays full
+
+std::vector<std::byte> BytesOf(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::vector<std::byte> bytes;
+  if (!buffer.Dump(&slices).ok()) return bytes;
+  bytes.reserve(buffer.Length());
+  for (const grpc::Slice& slice : slices) {
+    const auto* const begin = reinterpret_cast<const std::byte*>(slice.begin());
+    bytes.insert(bytes.end(), begin, begin + slice.size());
+  }
+  return bytes;
+}
+
+// What both ends of a stream do alike. gRPC calls OnDone, which deletes the object, only after
+// Release: it waits for the server's Finish and for the client's last hold.
+template <class Reactor>
+class Stream : public Reactor, public Wire {
+ public:
+  void Start(WireEvents events) override {
+    events_ = std::move(events);
+    Begin();
+  }
+  void Read() override {
+    {
+      absl::MutexLock lock(&mutex_);
+      reading_ = true;
+    }
+    Reactor::StartRead(&incoming_);
+  }
+  void Write(std::span<const std::byte> head, std::span<const std::byte> data) override {
+    const grpc::Slice slices[] = {{head.data(), head.size()}, {data.data(), data.size()}};
+    outgoing_ = grpc::ByteBuffer(slices, 2);
+    {
+      absl::MutexLock lock(&mutex_);
+      writing_ = true;
+    }
+    Reactor::StartWrite(&outgoing_);
+  }
+  void Release() override {
+    bool drain = false, end = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      released_ = true;
+      drain = drains_ && !std::exchange(reading_, true);
+      end = !writing_;
+    }
+    if (drain) Reactor::StartRead(&incoming_);
+    if (end) End();
+  }
+
+  void OnReadDone(bool ok) override {
+    std::vector<std::byte> piece = BytesOf(incoming_);
+    incoming_.Clear();
+    {
+      absl::MutexLock lock(&mutex_);
+      reading_ = false;
+      if (!released_) {
+        return ok ? events_.arrived(std::move(piece)) : events_.gone("it closed its connection");
+      }
+      if (!ok || !drains_) return;
+      reading_ = true;
+    }
+    Reactor::StartRead(&incoming_);
+  }
+  // gRPC may call this inside StartWrite, so the lock is never held across one. Events are told
+  // under the lock: after Release the loop that they are posted to may be gone.
+  void OnWriteDone(bool ok) override {
+    bool end = false;
+    {
+      absl::MutexLock lock(&mutex_);
+      writing_ = false;
+      end = released_;
+      if (!released_) events_.written(ok);
+    }
+    if (end) End();
+  }
+
+ protected:
+  // A call sees its end only behind what it has not read, so a released one reads on, at most a
+  // window; a server's end waits for nothing.
+  explicit Stream(bool drains) : drains_(drains) {}
+  virtual void Begin() {}
+  virtual void End() = 0;  // once, with nothing left to write
+
+ private:
+  const bool drains_;
+  WireEvents events_;
+  grpc::ByteBuffer incoming_;
+  grpc::ByteBuffer outgoing_;
+  absl::Mutex mutex_;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool released_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class ServerStream : public Stream<grpc::ServerGenericBidiReactor> {
+ public:
+  ServerStream() : Stream(false) {}
+  void OnDone() override { delete this; }
+
+ private:
+  void End() override { Finish(grpc::Status::OK); }
+};
+
+// Calls that have not ended. gRPC 1.51 must not lose its last channel on a thread of its own (that
+// thread would wait for itself), so a door, which keeps a server, outlives its calls.
+class Calls {
+ public:
+  void Add() {
+    absl::MutexLock lock(&mutex_);
+    ++count_;
+  }
+  void Remove() {
+    absl::MutexLock lock(&mutex_);
+    --count_;
+  }
+  void AwaitNone(double seconds) {
+    absl::MutexLock lock(&mutex_);
+    const auto none = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return count_ == 0; };
+    mutex_.AwaitWithTimeout(absl::Condition(&none), absl::Seconds(seconds));
+  }
+
+ private:
+  absl::Mutex mutex_;
+  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
+ public:
+  ClientStream(const std::string& endpoint, const GrpcOptions& options,
+               std::shared_ptr<Calls> calls)
+      : Stream(true), calls_(std::move(calls)) {
+    calls_->Add();
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // one connection a pair and epoch
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+    arguments.SetMaxReceiveMessageSize(kPieceBytes);
+    const auto credentials = options.channel_credentials != nullptr
+                                 ? options.channel_credentials
+                                 : grpc::InsecureChannelCredentials();
+    stub_ = std::make_unique<grpc::GenericStub>(
+        grpc::CreateCustomChannel(endpoint, credentials, arguments));
+  }
+  // The peer answers the end of our half with its own; if it does not, the call is cancelled.
+  void Release() override {
+    linger_.Set(std::chrono::system_clock::now() + std::chrono::milliseconds(kLingerMilliseconds),
+                [weak = std::weak_ptr(context_)](bool expired) {
+                  const auto context = weak.lock();
+                  if (expired && context != nullptr) context->TryCancel();
+                });
+    Stream::Release();
+  }
+  void OnDone(const grpc::Status&) override {
+    const std::shared_ptr<Calls> calls = calls_;
+    delete this;  // and its channel
+    calls->Remove();
+  }
+
+ private:
+  void Begin() override {
+    stub_->PrepareBidiStreamingCall(context_.get(), kMethod, {}, this);
+    AddHold();
+    StartCall();
+  }
+  void End() override {
+    StartWritesDone();
+    RemoveHold();
+  }
+
+  static constexpr int kLingerMilliseconds = static_cast<int>(1000 * kLingerSeconds);
+
+  const std::shared_ptr<Calls> calls_;
+  const std::shared_ptr<grpc::ClientContext> context_ = std::make_shared<grpc::ClientContext>();
+  grpc::Alarm linger_;
+  std::unique_ptr<grpc::GenericStub> stub_;
+};
+
+class GrpcDoor : public Door, public grpc::CallbackGenericService {
+ public:
+  GrpcDoor(const GrpcOptions& options, std::function<void(uint64_t)> incoming)
+      : options_(options), incoming_(std::move(incoming)) {}
+  ~GrpcDoor() override { Close(0); }
+
+  Status Open(const std::string& ip) {
+    grpc::ServerBuilder builder;
+    const auto credentials = options_.server_credentials != nullptr
+                                 ? options_.server_credentials
+                                 : grpc::InsecureServerCredentials();
+    builder.AddListeningPort(ip + ":0", credentials, &port_);
+    builder.RegisterCallbackGenericService(this);
+    builder.SetMaxReceiveMessageSize(kPieceBytes);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) return Refused("gRPC cannot listen on " + ip);
+    return OkStatus();
+  }
+
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    auto* const stream = new ServerStream;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!closed_ && unclaimed_.size() < kMaxUnclaimed) {
+        unclaimed_[++newest_] = stream;
+        incoming_(newest_);
+        return stream;
+      }
+    }
+    stream->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "no further streams"));
+    return stream;
+  }
+
+  int port() const override { return port_; }
+
+  Wire* Call(const std::string& endpoint) override {
+    return new ClientStream(endpoint, options_, calls_);
+  }
+
+  Wire* Claim(uint64_t number) override {
+    absl::MutexLock lock(&mutex_);
+    const auto found = unclaimed_.find(number);
+    if (found == unclaimed_.end()) return nullptr;
+    ServerStream* const stream = found->second;
+    unclaimed_.erase(found);
+    return stream;
+  }
+
+  void Close(double seconds) override {
+    std::map<uint64_t, ServerStream*> unclaimed;
+    {
+      absl::MutexLock lock(&mutex_);
+      closed_ = true;
+      unclaimed.swap(unclaimed_);
+    }
+    for (const auto& [number, stream] : unclaimed) stream->Release();
+    if (server_ == nullptr) return;
+    calls_->AwaitNone(seconds + Wire::kLingerSeconds);
+    server_->Shutdown(std::chrono::system_clock::now() +
+                      std::chrono::milliseconds(static_cast<int>(1000 * seconds)));
+    server_.reset();
+  }
+
+ private:
+  const GrpcOptions options_;
+  const std::function<void(uint64_t)> incoming_;
+  const std::shared_ptr<Calls> calls_ = std::make_shared<Calls>();
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+  absl::Mutex mutex_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t newest_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, ServerStream*> unclaimed_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Door>> OpenDoor(const std::string& ip, const GrpcOptions& options,
+                                         std::function<void(uint64_t number)> incoming) {
+  auto door = std::make_unique<GrpcDoor>(options, std::move(incoming));
+  RW_RETURN_IF_ERROR(door->Open(ip));
+  return std::unique_ptr<Door>(std::move(door));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,25 @@
+// The data plane by the name that users choose it with.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/fabric.h"
+
+namespace ringwood {
+
+struct FabricOptions {
+  // "ucx", "grpc", or "auto": UCX on loopback and where the operator declared the network private,
+  // gRPC elsewhere. All nodes of a job choose the same, because they are given the same.
+  std::string transport = "auto";
+  std::string network_interface;  // empty = "lo"
+  bool trusted_fabric = false;
+};
+
+// Invalid for a name that is none of these.
+Status CheckTransport(const std::string& transport);
+
+// Any thread but the loop's own; see MakeUcxFabric and MakeGrpcFabric.
+StatusOr<std::unique_ptr<Fabric>> OpenFabric(Loop* loop, const FabricOptions& options);
+
+}  // namespace ringwood
