@@ -39,8 +39,15 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.flight_record = Text(options.flight_record);
   result.transport = Text(options.transport, result.transport);
   if (options.join_timeout_seconds != 0) result.join_timeout_seconds = options.join_timeout_seconds;
+  result.adapt = options.adapt != 0;
+  result.freeze_plan = Text(options.freeze_plan);
+  result.save_plan = Text(options.save_plan);
+  result.profile = Text(options.profile);
   return result;
 }
+
+// For a caller: NULL where there is none.
+const char* Given(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
 }  // namespace
 
@@ -59,10 +66,9 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.rank = kept->rank;
     value.world = kept->world;
     value.host = kept->host.c_str();
-    value.interface_name =
-        kept->network_interface.empty() ? nullptr : kept->network_interface.c_str();
+    value.interface_name = Given(kept->network_interface);
     value.trusted_fabric = kept->trusted_fabric;
-    value.token = kept->token.empty() ? nullptr : kept->token.c_str();
+    value.token = Given(kept->token);
     value.resume = kept->resume;
     value.momentum = kept->momentum;
     value.planner = kept->planner.c_str();
@@ -73,8 +79,12 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.sparse_chunk = kept->sparse_chunk;
     value.transport = kept->transport.c_str();
     value.join_timeout_seconds = kept->join_timeout_seconds;
-    value.timeline = kept->timeline.empty() ? nullptr : kept->timeline.c_str();
-    value.flight_record = kept->flight_record.empty() ? nullptr : kept->flight_record.c_str();
+    value.timeline = Given(kept->timeline);
+    value.flight_record = Given(kept->flight_record);
+    value.adapt = kept->adapt;
+    value.freeze_plan = Given(kept->freeze_plan);
+    value.save_plan = Given(kept->save_plan);
+    value.profile = Given(kept->profile);
     options->size = size;
     return Write(value, options, "ringwood_options");
   });

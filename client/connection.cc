@@ -78,8 +78,12 @@ Status Connection::Connect() {
       Seconds(kLoopSeconds)));
   const double heartbeat = joined_.heartbeat_seconds() > 0 ? joined_.heartbeat_seconds() : 1;
   control_->Report(joined_.base_step(), 0);
-  return control_->Attend({joined_.epoch(), joined_.node(), incarnation_, Seconds(heartbeat)},
-                          [this](const Status& failure) { Announce(failure); });
+  const double silence = joined_.failure_timeout_seconds() > 0
+                             ? joined_.failure_timeout_seconds()
+                             : ToSeconds(Attendance().failure_timeout);
+  return control_->Attend(
+      {joined_.epoch(), joined_.node(), incarnation_, Seconds(heartbeat), Seconds(silence)},
+      [this](const Status& failure) { Announce(failure); });
 }
 
 Connection::~Connection() {

@@ -16,7 +16,8 @@ struct Attendance {
   uint64_t epoch = 0;
   uint32_t node = 0;
   uint64_t incarnation = 0;
-  Duration every = Seconds(1);  // between heartbeats
+  Duration every = Seconds(1);            // between heartbeats
+  Duration failure_timeout = Seconds(5);  // a coordinator that is silent for so long is lost
 };
 
 class Control {

@@ -92,6 +92,10 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.log_level = Text(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
   options.timeline = Text(environment, "RINGWOOD_TIMELINE", "");
   options.flight_record = Text(environment, "RINGWOOD_FLIGHT_RECORD", "");
+  options.adapt = Flag(environment, "RINGWOOD_ADAPT");
+  options.freeze_plan = Text(environment, "RINGWOOD_FREEZE_PLAN", "");
+  options.save_plan = Text(environment, "RINGWOOD_SAVE_PLAN", "");
+  options.profile = Text(environment, "RINGWOOD_PROFILE", "");
   if (const Found found = Find(environment, {"RINGWOOD_MOMENTUM"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.momentum, Number(found));
   }
@@ -128,6 +132,9 @@ Status Check(const SessionOptions& options) {
   if (!(options.join_timeout_seconds > 0)) {
     return Invalid(
         absl::StrFormat("join timeout %g s is not positive", options.join_timeout_seconds));
+  }
+  if (options.adapt && !options.freeze_plan.empty()) {
+    return Invalid("a frozen plan cannot adapt: give one of --adapt and --freeze-plan");
   }
   if (!options.trusted_fabric && !IsLoopback(options.coordinator)) {
     return Denied(absl::StrFormat(

@@ -31,6 +31,12 @@ struct SessionOptions {
   double join_timeout_seconds = 120;
   std::string timeline;       // file of this rank's timeline; empty: none
   std::string flight_record;  // file of its last events; empty: none
+  bool adapt = false;         // measure, and follow what was measured with new plans
+  // Files of rank 0; empty: none. The plan that the job runs, and no other; where to write each
+  // plan that the job runs, and at the end what was measured, as a trace.
+  std::string freeze_plan;
+  std::string save_plan;
+  std::string profile;
 };
 
 // The value of a variable, or nullptr: getenv in a program, a map in a test.

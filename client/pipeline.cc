@@ -3,12 +3,17 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/digest.h"
+#include "plan/wire.h"
 
 namespace ringwood {
 
-Pipeline::Pipeline(const Shell& shell, const Plan& plan, size_t tensors,
+Pipeline::Pipeline(const Shell& shell, const Plan& plan, uint32_t generation, size_t tensors,
                    std::vector<std::unique_ptr<Exchange>> exchanges)
-    : shell_(shell), plan_(plan), exchanges_(std::move(exchanges)), scheduler_(plan, tensors) {
+    : shell_(shell),
+      plan_(plan),
+      generation_(generation),
+      exchanges_(std::move(exchanges)),
+      scheduler_(plan, tensors) {
   RW_CHECK(exchanges_.size() == plan_.groups.size());
 }
 
@@ -35,7 +40,6 @@ Status Pipeline::Ready(uint32_t tensor) {
   RW_RETURN_IF_ERROR(status_);
   RW_ASSIGN_OR_RETURN(const int group, scheduler_.Ready(tensor));
   any_ready_ = true;
-  ++progress_;
   shell_.observer->GradientReady(round_, tensor, Now());
   if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {
     return Internal("the compute loop takes no work");
@@ -51,11 +55,6 @@ bool Pipeline::IsReady(uint32_t tensor) {
 std::vector<uint32_t> Pipeline::Missing() {
   absl::MutexLock lock(&mutex_);
   return scheduler_.Missing();
-}
-
-uint64_t Pipeline::progress() {
-  absl::MutexLock lock(&mutex_);
-  return progress_;
 }
 
 void Pipeline::Pack(int group) {
@@ -89,9 +88,9 @@ void Pipeline::Start(const std::vector<int>& groups) {
         round = round_;
       }
       shell_.observer->GroupStarted(round, group, Now());
-      exchanges_[group]->Start(shell_.transport, round, [this, group, round](Status status) {
-        Exchanged(group, round, status);
-      });
+      exchanges_[group]->Start(
+          shell_.transport, WireRound(generation_, round),
+          [this, group, round](Status status) { Exchanged(group, round, status); });
     });
     if (!posted) Fail(Internal("the net loop takes no work"));
   }

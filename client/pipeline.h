@@ -33,8 +33,8 @@ class Pipeline {
     Observer* observer = nullptr;  // of all events between RoundBegun and GroupEnded
   };
 
-  // `exchanges` one a group of `plan`.
-  Pipeline(const Shell& shell, const Plan& plan, size_t tensors,
+  // `exchanges` one a group of `plan`, the plan of number `generation` in this epoch.
+  Pipeline(const Shell& shell, const Plan& plan, uint32_t generation, size_t tensors,
            std::vector<std::unique_ptr<Exchange>> exchanges);
 
   // The next round; the one before has been applied or aborted. The weight is 1 until SetWeight.
@@ -46,7 +46,6 @@ class Pipeline {
   Status Ready(uint32_t tensor);  // any thread; enqueues
   bool IsReady(uint32_t tensor);
   std::vector<uint32_t> Missing();
-  uint64_t progress();  // grows with every ready gradient
 
   // Until all groups are done, the first error, or `limit`.
   Status Wait(Duration limit);
@@ -67,6 +66,7 @@ class Pipeline {
 
   const Shell shell_;
   const Plan plan_;
+  const uint32_t generation_;
   const std::vector<std::unique_ptr<Exchange>> exchanges_;
 
   absl::Mutex mutex_;
@@ -74,7 +74,6 @@ class Pipeline {
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
   float weight_ ABSL_GUARDED_BY(mutex_) = 1;
   bool any_ready_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t progress_ ABSL_GUARDED_BY(mutex_) = 0;
   Status status_ ABSL_GUARDED_BY(mutex_);
 };
 

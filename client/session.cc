@@ -13,6 +13,7 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   RW_RETURN_IF_ERROR(Check(options));
   SetLog(ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank));
   std::unique_ptr<Session> session(new Session(options));
+  session->observers_.Add(&session->profile_);
   session->guests_ = std::move(parts.observers);
   for (const auto& guest : session->guests_) session->observers_.Add(guest.get());
   RW_ASSIGN_OR_RETURN(session->connection_, Connection::Open(options, std::move(parts)));
@@ -44,6 +45,7 @@ Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
   Status status;
   if (failure.empty() && connection_->status().ok()) status = CheckpointWait();
+  WriteProfile();
   const Status left = connection_->Leave(failure);
   checkpointer_.reset();
   connection_->Fail(Aborted("the session is closed"));
@@ -166,6 +168,7 @@ StatusOr<v1::Commit> Session::Vote(const RoundSummary& summary) {
   vote.set_weight(weight_);
   vote.set_non_finite(summary.non_finite);
   vote.set_residual_norm(residual_norm_);
+  AskFor(&vote);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
                       connection_->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
   if (commit.epoch() != epoch() || commit.round() != round_) {
@@ -213,8 +216,10 @@ StatusOr<StepResult> Session::FinishStep() {
   result.dense_equivalent_bytes = result.dense_equivalent_bytes * 2 * (world() - 1) / world();
   weight_ = 1;
   begun_ = false;
-  pipeline->Begin(round_);
-  connection_->control()->Report(step_, pipeline->progress());
+  connection_->control()->Report(step_, step_ * tensors_.size());
+  // This step stands; trouble from here on ends the session, and the next call says so.
+  const Status followed = Follow(*commit);
+  if (!followed.ok() || !commit->has_plan()) pipeline->Begin(round_);
   return result;
 }
 

@@ -12,11 +12,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/adapter.h"
 #include "client/checkpointer.h"
 #include "client/collectives.h"
 #include "client/connection.h"
 #include "client/observers.h"
 #include "client/pipeline.h"
+#include "client/profile.h"
 #include "client/restore.h"
 #include "client/tensor.h"
 #include "sparse/climb.h"
@@ -75,16 +77,36 @@ class Session {
   uint32_t TableIndex(int id) const { return static_cast<uint32_t>(tensors_.size() - 1 - id); }
   Status CheckId(int id) const;
   std::vector<TensorSpec> Table() const;
-  StatusOr<Plan> ProposedPlan() const;
+
+  // session_agree.cc
+  PlanInput InputOf(std::vector<TensorSpec> table) const;
+  StatusOr<Plan> ProposedPlan();
+  StatusOr<std::optional<Plan>> RestoredPlan();
   Status Adopt(const v1::AgreeResponse& response);
-  // What the plan needs of each tensor: session_plan.cc.
-  Status MakeStates();
-  StatusOr<std::unique_ptr<SparseTensor>> MakeState(size_t id, double density);
+  Status RestoreStates();
+  void BeginAdapting();
+  Status Start();  // the early ready calls, once the pipeline stands
+
+  // session_plan.cc: a plan and what it needs of each tensor, between two rounds.
+  Status Install(Plan plan, uint32_t generation);
+  std::unique_ptr<SparseTensor> MakeState(size_t id, uint64_t k) const;
+  StatusOr<std::unique_ptr<SparseTensor>> RestoredState(size_t id);
+  void KeepWireErrors();
+  void MakeStates();
   std::unique_ptr<Exchange> MakeExchange(uint32_t group, std::optional<Climb> climb);
-  Status MakePipeline();
+  Status MakePipeline(uint32_t generation);
   std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
   void ResidualsChanged();                            // after each commit
-  Status Start();  // the early ready calls, once the pipeline stands
+
+  // session_adapt.cc
+  void AskFor(v1::VoteRequest* vote);
+  Status Follow(const v1::Commit& commit);
+  Status BringTogether(bool probe);
+  StatusOr<AffineFit> ProbeRing();
+  Status ChangePlan(const v1::Commit& commit);
+  void SavePlan();
+  void WriteProfile();  // at the end
+
   Status CheckComplete();
   StatusOr<v1::Commit> Vote(const RoundSummary& summary);
   Status FailStep(const Status& status);
@@ -112,11 +134,13 @@ class Session {
   std::vector<size_t> carried_;           // ids of dense tensors that owe until the next commit
   std::atomic<double> residual_norm_{0};  // squared, after the last committed round
   std::unique_ptr<Restore> restore_;      // null: a new job
+  Profile profile_;
+  std::unique_ptr<Adapter> adapter_;  // null: the plan stays
   std::vector<std::unique_ptr<Observer>> guests_;
   Observers observers_;
 
   absl::Mutex mutex_;
-  std::unique_ptr<Pipeline> pipeline_ ABSL_GUARDED_BY(mutex_);  // set once, in Agree
+  std::unique_ptr<Pipeline> pipeline_ ABSL_GUARDED_BY(mutex_);  // from Agree on
   std::vector<bool> early_ready_ ABSL_GUARDED_BY(mutex_);       // by id, before the pipeline
   bool any_early_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -1,6 +1,9 @@
 // Session's half that fixes the table and agrees on the plan.
 #include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "client/plan_file.h"
 #include "client/session.h"
+#include "client/state_names.h"
 #include "plan/planner.h"
 #include "plan/wire.h"
 
@@ -24,18 +27,56 @@ std::vector<TensorSpec> Session::Table() const {
   return table;
 }
 
-StatusOr<Plan> Session::ProposedPlan() const {
+PlanInput Session::InputOf(std::vector<TensorSpec> table) const {
   PlanInput input;
-  input.tensors = Table();
+  input.tensors = std::move(table);
   input.world = world();
   input.servers = connection_->place().servers;
   input.ring_codecs = {RingCodec(options_.wire)};
-  RW_ASSIGN_OR_RETURN(const Codec codec, ParseCodec(options_.sparse_codec));
   input.tree_codec = options_.sparse_codec;
-  input.entry_bytes = codec.EntryBytes();
+  input.entry_bytes = ParseCodec(options_.sparse_codec)->EntryBytes();  // Check has read it before
   input.merge = options_.sparse_merge;
-  if (input.tensors.empty()) return EmptyPlan(options_.planner);
-  return MakePlan(options_.planner, input);
+  return input;
+}
+
+// The frozen plan, else the checkpoint's, else a new one from the fixed profile.
+StatusOr<Plan> Session::ProposedPlan() {
+  std::vector<TensorSpec> table = Table();
+  if (table.empty()) return EmptyPlan(options_.planner);
+  if (!options_.freeze_plan.empty()) {
+    RW_ASSIGN_OR_RETURN(const v1::SavedPlan saved, ReadPlanFile(options_.freeze_plan));
+    StatusOr<Plan> plan = PlanFor(table, saved);
+    return plan.ok() ? plan : Annotate(plan.status(), options_.freeze_plan);
+  }
+  RW_ASSIGN_OR_RETURN(std::optional<Plan> restored, RestoredPlan());
+  if (restored) return *std::move(restored);
+  return MakePlan(options_.planner, InputOf(std::move(table)));
+}
+
+// Nothing: there is none, or it was made for another job than this one.
+StatusOr<std::optional<Plan>> Session::RestoredPlan() {
+  if (restore_ == nullptr) return std::nullopt;
+  const StatusOr<uint64_t> bytes = restore_->Bytes(kPlanItem, true);
+  if (bytes.status().code() == StatusCode::kNotFound) return std::nullopt;
+  RW_RETURN_IF_ERROR(bytes.status());
+  std::string text(*bytes, '\0');
+  RW_RETURN_IF_ERROR(restore_->Read(kPlanItem, true, std::as_writable_bytes(std::span(text))));
+  v1::SavedPlan saved;
+  if (!saved.ParseFromString(text)) return Corrupt("the checkpoint's plan cannot be read");
+  Status fits;
+  if (saved.world() != static_cast<uint32_t>(world()) ||
+      saved.servers() != static_cast<uint32_t>(connection_->place().servers)) {
+    fits = Invalid(absl::StrFormat("it was made for %d workers and %d servers", saved.world(),
+                                   saved.servers()));
+  } else if (saved.plan().planner() != options_.planner) {
+    fits = Invalid(absl::StrFormat("it was made by the planner %s", saved.plan().planner()));
+  } else {
+    StatusOr<Plan> plan = PlanFor(Table(), saved);
+    if (plan.ok()) return *std::move(plan);
+    fits = plan.status();
+  }
+  Log(LogLevel::kInfo, "the checkpoint's plan is not used: " + Message(fits));
+  return std::nullopt;
 }
 
 Status Session::Agree() {
@@ -60,27 +101,52 @@ Status Session::Agree() {
 }
 
 Status Session::Adopt(const v1::AgreeResponse& response) {
-  RW_ASSIGN_OR_RETURN(plan_, FromProto(response.plan()));
-  const std::vector<TensorSpec> table = Table();
-  if (!table.empty()) RW_RETURN_IF_ERROR(Validate(plan_, table));
-  RW_RETURN_IF_ERROR(Scheduler::Check(plan_, table.size()));
+  RW_ASSIGN_OR_RETURN(Plan plan, FromProto(response.plan()));
+  RW_RETURN_IF_ERROR(Validate(plan, Table()));
   if (response.from_round() != step_ + 1) {
     return Internal(absl::StrFormat("the coordinator goes on with round %d after step %d",
                                     response.from_round(), step_));
   }
   round_ = response.from_round();
-  RW_RETURN_IF_ERROR(MakeStates());
-  RW_RETURN_IF_ERROR(MakePipeline());
-  plan_text_ = ToString(plan_, table);
+  RW_RETURN_IF_ERROR(RestoreStates());
+  RW_RETURN_IF_ERROR(Install(std::move(plan), 0));
   agreed_ = true;
+  BeginAdapting();
   return Start();
 }
 
+// Before the first plan; what dense tensors owe, from a sparse time or to the wire's rounding, too.
+Status Session::RestoreStates() {
+  states_.resize(tensors_.size());
+  if (restore_ == nullptr) return OkStatus();
+  for (size_t id = 0; id < tensors_.size(); ++id) {
+    const Status saved = restore_->Bytes(ResidualItem(tensors_[id]->spec.name), false).status();
+    if (saved.code() == StatusCode::kNotFound) continue;
+    RW_RETURN_IF_ERROR(saved);
+    RW_ASSIGN_OR_RETURN(states_[id], RestoredState(id));
+  }
+  return OkStatus();
+}
+
+// Tensors with momentum correction keep their route: their velocity could not go with them, and the
+// trainer's optimizer would have to take over.
+void Session::BeginAdapting() {
+  if (rank() != 0 || !options_.adapt || world() == 1 || tensors_.empty()) return;
+  std::vector<TensorSpec> table = Table();
+  for (const Group& group : plan_.groups) {
+    for (uint32_t index : group.tensors) {
+      const Tensor& tensor = *tensors_[TableIndex(static_cast<int>(index))];
+      if (tensor.momentum.value_or(options_.momentum) == 0) continue;
+      table[index].route = group.route == "tree" ? "sparse" : "dense";
+    }
+  }
+  adapter_ = std::make_unique<Adapter>(
+      PlanQuestion{options_.planner, InputOf(std::move(table)), Plan(), 0, AffineFit()});
+  adapter_->Adopted(plan_);
+}
+
 Status Session::Start() {
-  // A failure announced before the pipeline stood has passed it by.
-  const Status failed = connection_->status();
   absl::MutexLock lock(&mutex_);
-  if (!failed.ok()) pipeline_->Fail(failed);
   for (size_t id = 0; id < early_ready_.size(); ++id) {
     if (early_ready_[id]) RW_RETURN_IF_ERROR(pipeline_->Ready(TableIndex(static_cast<int>(id))));
   }

@@ -1,5 +1,6 @@
 // Session's half that saves and restores.
 #include "absl/strings/str_format.h"
+#include "client/plan_file.h"
 #include "client/session.h"
 #include "client/state_names.h"
 
@@ -25,6 +26,11 @@ Status Session::Checkpoint(std::vector<Item> items) {
     items.push_back({ResidualItem(name), false, std::as_bytes(state->residual())});
     const std::span<float> momentum = state->mutable_momentum();
     if (!momentum.empty()) items.push_back({MomentumItem(name), false, std::as_bytes(momentum)});
+  }
+  std::string plan;
+  if (agreed_ && !tensors_.empty()) {
+    plan = ToSave(plan_, Table(), world(), connection_->place().servers).SerializeAsString();
+    items.push_back({kPlanItem, true, std::as_bytes(std::span(plan))});
   }
   StripeName stripe;
   stripe.epoch = epoch();

@@ -11,39 +11,65 @@
 
 namespace ringwood {
 
-StatusOr<std::unique_ptr<SparseTensor>> Session::MakeState(size_t id, double density) {
-  const TensorSpec& spec = tensors_[id]->spec;
+Status Session::Install(Plan plan, uint32_t generation) {
+  KeepWireErrors();
+  plan_ = std::move(plan);
+  MakeStates();
+  RW_RETURN_IF_ERROR(MakePipeline(generation));
+  plan_text_ = ToString(plan_, Table());
+  if (adapter_ != nullptr) adapter_->Adopted(plan_);
+  SavePlan();
+  // A failure announced before the pipeline stood has passed it by.
+  const Status failed = connection_->status();
+  absl::MutexLock lock(&mutex_);
+  if (!failed.ok()) pipeline_->Fail(failed);
+  return OkStatus();
+}
+
+// What the exchanges that end have rounded away is owed like the residual of a sparse tensor.
+void Session::KeepWireErrors() {
+  for (size_t id = 0; id < parts_.size(); ++id) {
+    const std::span<const float> error = WireError(id);
+    if (error.empty() || states_[id] != nullptr) continue;
+    states_[id] = MakeState(id, 1);
+    std::copy(error.begin(), error.end(), states_[id]->mutable_residual().begin());
+  }
+}
+
+std::unique_ptr<SparseTensor> Session::MakeState(size_t id, uint64_t k) const {
   SparseOptions options;
-  options.k = EntriesOf(density, spec.elements);
+  options.k = k;
   options.chunk_elements = static_cast<uint64_t>(options_.sparse_chunk);
   options.momentum = static_cast<float>(tensors_[id]->momentum.value_or(options_.momentum));
-  auto state = std::make_unique<SparseTensor>(spec.elements, options);
-  if (restore_ == nullptr) return state;
-  RW_RETURN_IF_ERROR(restore_->ReadIfThere(ResidualItem(spec.name), false,
-                                           std::as_writable_bytes(state->mutable_residual())));
-  RW_RETURN_IF_ERROR(restore_->ReadIfThere(MomentumItem(spec.name), false,
+  return std::make_unique<SparseTensor>(tensors_[id]->spec.elements, options);
+}
+
+StatusOr<std::unique_ptr<SparseTensor>> Session::RestoredState(size_t id) {
+  const std::string& name = tensors_[id]->spec.name;
+  std::unique_ptr<SparseTensor> state = MakeState(id, 1);
+  RW_RETURN_IF_ERROR(
+      restore_->Read(ResidualItem(name), false, std::as_writable_bytes(state->mutable_residual())));
+  RW_RETURN_IF_ERROR(restore_->ReadIfThere(MomentumItem(name), false,
                                            std::as_writable_bytes(state->mutable_momentum())));
   return state;
 }
 
-Status Session::MakeStates() {
-  states_.resize(tensors_.size());
+// A tensor that turns sparse begins with nothing; one that turns dense owes what it has.
+void Session::MakeStates() {
+  carried_.clear();
   for (const Group& group : plan_.groups) {
     for (uint32_t index : group.tensors) {
       const size_t id = TableIndex(static_cast<int>(index));
-      const bool sparse = group.route == "tree";
-      if (!sparse && restore_ != nullptr) {  // it may have been sparse when it was saved
-        const Status saved = restore_->Bytes(ResidualItem(tensors_[id]->spec.name), false).status();
-        if (saved.code() == StatusCode::kNotFound) continue;
-        RW_RETURN_IF_ERROR(saved);
-        carried_.push_back(id);
-      } else if (!sparse) {
-        continue;
+      const uint64_t k = EntriesOf(group.density, tensors_[id]->spec.elements);
+      if (group.route != "tree") {
+        if (states_[id] != nullptr) carried_.push_back(id);
+      } else if (states_[id] == nullptr) {
+        states_[id] = MakeState(id, k);
+      } else {
+        states_[id]->set_k(k);
       }
-      RW_ASSIGN_OR_RETURN(states_[id], MakeState(id, group.density));
     }
   }
-  return OkStatus();
 }
 
 // `climb` where the group goes up a tree.
@@ -65,7 +91,7 @@ std::unique_ptr<Exchange> Session::MakeExchange(uint32_t group, std::optional<Cl
       place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()));
 }
 
-Status Session::MakePipeline() {
+Status Session::MakePipeline(uint32_t generation) {
   const Place& place = connection_->place();
   const TreeShape shape{place.world, place.servers, static_cast<int>(plan_.fanout)};
   std::vector<uint64_t> elements;
@@ -87,11 +113,12 @@ Status Session::MakePipeline() {
   }
   const Pipeline::Shell shell{connection_->compute(), connection_->net(), connection_->transport(),
                               &observers_};
-  auto pipeline = std::make_unique<Pipeline>(shell, plan_, tensors_.size(), std::move(exchanges));
+  auto pipeline =
+      std::make_unique<Pipeline>(shell, plan_, generation, tensors_.size(), std::move(exchanges));
   observers_.PlanAdopted(plan_, Table(), round_);
   pipeline->Begin(round_);
   absl::MutexLock lock(&mutex_);
-  pipeline_ = std::move(pipeline);
+  pipeline_.swap(pipeline);
   return OkStatus();
 }
 

@@ -7,6 +7,8 @@ namespace ringwood {
 
 inline constexpr char kOwnPrefix[] = "ringwood/";
 
+inline constexpr char kPlanItem[] = "ringwood/plan";  // shared: SavedPlan, serialised
+
 inline std::string ResidualItem(const std::string& tensor) {
   return kOwnPrefix + ("residual/" + tensor);
 }

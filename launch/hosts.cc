@@ -161,6 +161,10 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_TRANSPORT", context.transport);
   set("RINGWOOD_SPARSE_CODEC", context.sparse_codec);
   set("RINGWOOD_SPARSE_MERGE", context.sparse_merge);
+  set("RINGWOOD_ADAPT", context.adapt ? "1" : "");
+  set("RINGWOOD_FREEZE_PLAN", context.freeze_plan);
+  set("RINGWOOD_SAVE_PLAN", context.save_plan);
+  set("RINGWOOD_PROFILE", context.profile);
   set("RINGWOOD_LOG_LEVEL", context.log_level);
   set("RINGWOOD_REPORT", context.report);
   const int rank = place.first_rank + local;

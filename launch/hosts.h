@@ -56,6 +56,8 @@ struct RankContext {
   std::string transport;
   std::string sparse_codec;
   std::string sparse_merge;
+  bool adapt = false;
+  std::string freeze_plan, save_plan, profile;  // files of rank 0; empty: none
   std::string log_level;
   std::string report;
   std::string timeline, flight_record;  // named as in launch/trace_name.h; empty: none

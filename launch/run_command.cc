@@ -204,6 +204,23 @@ void AddHostFlags(CLI::App* command, Flags* flags) {
       ->envname("RINGWOOD_TRUSTED_FABRIC");
 }
 
+void AddPlanFlags(CLI::App* command, RankContext* context) {
+  command->add_option("--planner", context->planner, "hybrid, exact, wfbp, …")
+      ->envname("RINGWOOD_PLANNER");
+  CLI::Option* adapt = command->add_flag(
+      "--adapt", context->adapt, "Follow what is measured with new plans (runs no longer repeat)");
+  adapt->envname("RINGWOOD_ADAPT");
+  command->add_option("--freeze-plan", context->freeze_plan, "Run the plan in this file of rank 0")
+      ->envname("RINGWOOD_FREEZE_PLAN")
+      ->excludes(adapt);
+  command->add_option("--save-plan", context->save_plan, "Write each plan that is run to this file")
+      ->envname("RINGWOOD_SAVE_PLAN");
+  command
+      ->add_option("--profile", context->profile,
+                   "Write what was measured, at the end (for ringwood plan --trace)")
+      ->envname("RINGWOOD_PROFILE");
+}
+
 void AddJobFlags(CLI::App* command, Flags* flags) {
   RunOptions& run = flags->run;
   command->add_option("--servers", run.servers, "Server processes (reducers of the sparse tree)")
@@ -226,8 +243,7 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
   command
       ->add_option("--join-timeout", run.join_timeout_seconds, "Seconds to wait for all to start")
       ->capture_default_str();
-  command->add_option("--planner", run.context.planner, "hybrid, exact, wfbp, …")
-      ->envname("RINGWOOD_PLANNER");
+  AddPlanFlags(command, &run.context);
   command->add_option("--wire", run.context.wire, "Dense gradients travel as fp32 or bf16")
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->envname("RINGWOOD_WIRE");

@@ -17,4 +17,10 @@ v1::Tensor ToProto(const TensorSpec& tensor);
 StatusOr<Plan> FromProto(const v1::Plan& message);
 StatusOr<TensorSpec> FromProto(const v1::Tensor& message);
 
+// Plans of one epoch are numbered from 0, and the rounds of the data plane carry the number: what a
+// reducer of the plan before still waits for can never meet a message of the next.
+inline uint64_t WireRound(uint32_t generation, uint64_t round) {
+  return (static_cast<uint64_t>(generation) << 40) | round;
+}
+
 }  // namespace ringwood

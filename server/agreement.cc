@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "plan/planner.h"
+#include "plan/wire.h"
 
 namespace ringwood {
 namespace {
@@ -19,6 +21,17 @@ bool SameShape(const v1::Tensor& a, const v1::Tensor& b) {
 
 }  // namespace
 
+Status CheckPlan(const v1::Plan& plan,
+                 const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors) {
+  std::vector<TensorSpec> table;
+  for (const v1::Tensor& tensor : tensors) {
+    RW_ASSIGN_OR_RETURN(TensorSpec spec, FromProto(tensor));
+    table.push_back(std::move(spec));
+  }
+  RW_ASSIGN_OR_RETURN(const Plan read, FromProto(plan));
+  return Validate(read, table);
+}
+
 Status Agreement::Add(CallId call, const v1::AgreeRequest& request, CallId* displaced) {
   *displaced = 0;
   if (request.rank() == 0 && !request.has_plan()) {
@@ -28,6 +41,9 @@ Status Agreement::Add(CallId call, const v1::AgreeRequest& request, CallId* disp
     if (rank == request.rank()) continue;
     RW_RETURN_IF_ERROR(Compare(other.request, request));
     break;  // those that are in are equal to each other
+  }
+  if (request.rank() == 0) {
+    RW_RETURN_IF_ERROR(Annotate(CheckPlan(request.plan(), request.tensors()), label_(0)));
   }
   auto found = requests_.find(request.rank());
   if (found != requests_.end()) *displaced = found->second.call;

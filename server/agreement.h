@@ -10,6 +10,11 @@
 
 namespace ringwood {
 
+// Whether every member can run this plan on these tensors: it has travelled, and nothing is
+// believed.
+Status CheckPlan(const v1::Plan& plan,
+                 const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors);
+
 class Agreement {
  public:
   // `label(rank)` names a member for the errors.
@@ -17,9 +22,9 @@ class Agreement {
 
   Agreement(uint32_t world, Label label) : world_(world), label_(std::move(label)) {}
 
-  // Takes one worker's table. An error (the tables differ, or rank 0 brought no plan) ends the
-  // epoch: it names the tensor, both ranks and both shapes. `displaced` is the call that the same
-  // rank had waiting, or 0.
+  // Takes one worker's table. An error (the tables differ, or rank 0 brought no plan that can run)
+  // ends the epoch: it names the tensor, both ranks and both shapes. `displaced` is the call that
+  // the same rank had waiting, or 0.
   Status Add(CallId call, const v1::AgreeRequest& request, CallId* displaced);
 
   void Forget(CallId call);  // its caller went away

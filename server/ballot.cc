@@ -23,6 +23,9 @@ Status Ballot::Add(CallId call, const v1::VoteRequest& vote, CallId* displaced) 
         "%s brought the weight %g to step %d: a weight is a number of samples, 0 or more", who,
         vote.weight(), round_));
   }
+  if (vote.rank() != 0 && (vote.has_plan() || vote.review() || vote.probe())) {
+    return Invalid(who + " asks for a plan or a review: only rank 0 does, for all");
+  }
   auto found = votes_.find(vote.rank());
   if (found != votes_.end()) {
     if (!SameVote(found->second.vote, vote)) {
@@ -65,6 +68,10 @@ StatusOr<v1::Commit> Ballot::Decide() const {
   commit.set_total_weight(weight);
   commit.set_residual_norm(norm);
   commit.set_skipped(non_finite || weight == 0);
+  const v1::VoteRequest& first = votes_.at(0).vote;
+  if (first.has_plan()) *commit.mutable_plan() = first.plan();
+  commit.set_review(first.review());
+  commit.set_probe(first.probe());
   return commit;
 }
 
@@ -81,6 +88,8 @@ Status Ballot::Divergence() const {
       "check the memory and network of the ranks that stand alone, then resume",
       round_, absl::StrJoin(sides, "; ")));
 }
+
+const std::string& Ballot::plan_reason() const { return votes_.at(0).vote.plan_reason(); }
 
 std::vector<CallId> Ballot::Calls() const {
   std::vector<CallId> calls;

@@ -19,7 +19,7 @@ class Ballot {
 
   // Takes one vote. The same vote again is the same vote (`displaced`: the call that waited with
   // it, or 0). An error ends the epoch: a worker that votes twice differently, a weight that is
-  // negative or not a number.
+  // negative or not a number, wishes of another rank than 0 (a new plan, a review).
   Status Add(CallId call, const v1::VoteRequest& vote, CallId* displaced);
 
   // Its caller went away; the vote stands, so that the worker's next call finds it.
@@ -33,7 +33,8 @@ class Ballot {
   // sample, commits as skipped: nothing is applied anywhere. Unequal digests are an error that
   // names the ranks: it is never a warning (replica identity).
   StatusOr<v1::Commit> Decide() const;
-  std::vector<CallId> Calls() const;  // those still waiting
+  const std::string& plan_reason() const;  // why rank 0 brought a new plan
+  std::vector<CallId> Calls() const;       // those still waiting
 
  private:
   struct Cast {

@@ -155,6 +155,7 @@ void Membership::Begin() {
   phase_ = Phase::kRunning;
   agreement_.reset();
   activated_.reset();
+  generation_ = 0;
   ballot_.reset();
   last_commit_.Clear();
   failure_.Clear();

@@ -76,6 +76,8 @@ class Membership {
   void RefuseTwin(const Member& member);
   void Attend(uint32_t node, StreamId stream);
   void Activated();
+  void TellReducersThePlan();
+  void ChangePlan(v1::Commit* commit, const std::string& reason);
   void Decide();
   void End();
   void Fail(uint32_t node, StatusCode code, const std::string& reason);
@@ -102,7 +104,8 @@ class Membership {
   std::vector<Member> members_;  // by node; of the present or last epoch, candidates while opening
   v1::EpochRecord proposed_;     // while opening
   std::unique_ptr<Agreement> agreement_;
-  std::unique_ptr<v1::Activated> activated_;  // what was agreed
+  std::unique_ptr<v1::Activated> activated_;  // what was agreed, with the present plan
+  uint32_t generation_ = 0;                   // its number in this epoch
   std::unique_ptr<Ballot> ballot_;
   uint64_t committed_ = 0;  // rounds
   v1::Commit last_commit_;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "plan/wire.h"
 #include "server/membership.h"
 
 namespace ringwood {
@@ -126,12 +127,7 @@ void Membership::Activated() {
   activated_->set_from_round(committed_ + 1);
   *activated_->mutable_tensors() = agreement_->table().tensors();
   *activated_->mutable_plan() = agreement_->plan();
-  // The reducers are told first: their part stands, or is on its way, when the workers begin.
-  for (const Member& member : members_) {
-    if (member.joined.role() == v1::ROLE_REDUCER && member.stream != 0) {
-      actions_.push_back(action::Notify{member.stream, PlanNotice()});
-    }
-  }
+  TellReducersThePlan();
   v1::AgreeResponse response;
   *response.mutable_plan() = agreement_->plan();
   response.set_from_round(activated_->from_round());
@@ -139,10 +135,29 @@ void Membership::Activated() {
   agreement_.reset();
 }
 
+// Before the workers hear of it: the reducers' part stands, or is on its way, when they begin.
+void Membership::TellReducersThePlan() {
+  for (const Member& member : members_) {
+    if (member.joined.role() == v1::ROLE_REDUCER && member.stream != 0) {
+      actions_.push_back(action::Notify{member.stream, PlanNotice()});
+    }
+  }
+}
+
+// Between the round that is committed and the next, at the same boundary for everyone.
+void Membership::ChangePlan(v1::Commit* commit, const std::string& reason) {
+  commit->set_generation(++generation_);
+  *activated_->mutable_plan() = commit->plan();
+  TellReducersThePlan();
+  constexpr size_t kMostReason = 1000;  // characters of a line of the log
+  Say(absl::StrFormat("plan %d begins with step %d: %s", generation_ + 1, committed_ + 1,
+                      reason.substr(0, kMostReason)));
+}
+
 v1::Notice Membership::PlanNotice() const {
   v1::Notice notice;
   *notice.mutable_plan() = *activated_;
-  notice.mutable_plan()->set_from_round(committed_ + 1);
+  notice.mutable_plan()->set_from_round(WireRound(generation_, committed_ + 1));
   return notice;
 }
 
@@ -167,7 +182,11 @@ void Membership::Handle(const event::Vote& event) {
                                        [this](uint32_t rank) { return LabelOf(rank); });
   }
   CallId displaced = 0;
-  Status added = ballot_->Add(event.call, vote, &displaced);
+  Status added;
+  if (vote.has_plan()) {
+    added = Annotate(CheckPlan(vote.plan(), activated_->tensors()), "the new plan");
+  }
+  if (added.ok()) added = ballot_->Add(event.call, vote, &displaced);
   Reply(displaced, Aborted("this rank voted again"));
   if (!added.ok()) {
     Reply(event.call, added);
@@ -188,6 +207,7 @@ void Membership::Decide() {
   StatusOr<v1::Commit> commit = ballot_->Decide();
   if (!commit.ok()) return Fail(members_.size(), commit.status().code(), Message(commit.status()));
   committed_ = commit->round();
+  if (commit->has_plan()) ChangePlan(&*commit, ballot_->plan_reason());
   last_commit_ = *commit;
   for (CallId call : ballot_->Calls()) Reply(call, *commit);
   ballot_.reset();

@@ -23,6 +23,7 @@ namespace {
 constexpr int kMaxMessageBytes = 4 << 20;  // control messages and chunks are far smaller
 constexpr int kMaxStreamsOfConnection = 256;
 constexpr double kStopSeconds = 3;
+constexpr int kLeastPingMilliseconds = 1000;
 
 Status CheckOptions(const ServerOptions& options) {
   if (options.servers < 0 || options.servers > static_cast<int>(kMaxServers)) {
@@ -99,9 +100,12 @@ Status Server::Parts::StartListening(const std::string& address) {
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use is an error
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1'000);
+  // Heartbeats find silence; pings find connections that nobody beats on, and must not be quicker.
+  const int silence = static_cast<int>(1000 * options.failure_timeout_seconds);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, std::max(silence, kLeastPingMilliseconds));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, silence);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kLeastPingMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   grpc = builder.BuildAndStart();
   if (grpc == nullptr || port == 0) return Refused("cannot listen on " + address);

@@ -1,12 +1,14 @@
 #include "client/grpc/calls.h"
 
+#include <algorithm>
+
 namespace ringwood {
 namespace {
 
 // The largest answer is a manifest: 64 bytes for each piece of 1 MiB.
 constexpr int kMaxAnswerBytes = 64 << 20;
-constexpr int kKeepaliveMilliseconds = 2000;
-constexpr int kKeepaliveTimeoutMilliseconds = 5000;
+// The server takes more frequent pings of an idle connection for an attack.
+constexpr int kLeastPingMilliseconds = 1000;
 
 }  // namespace
 
@@ -43,15 +45,18 @@ Status Calls::Translate(const grpc::Status& status, const std::string& what) {
   return Status(static_cast<StatusCode>(status.error_code()), what + ": " + status.error_message());
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, bool keepalive) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           std::optional<Duration> silence) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   // A member's connections are its own: no sharing by address inside the process.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  if (keepalive) {
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMilliseconds);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMilliseconds);
+  if (silence) {  // half of it until a ping, half of it for the answer
+    const int half =
+        std::max(kLeastPingMilliseconds, static_cast<int>(1000 * ToSeconds(*silence) / 2));
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, half);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, half);
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);

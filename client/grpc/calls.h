@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -41,8 +42,9 @@ class Calls {
   Status reason_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Plaintext, no proxy from the environment. `keepalive`: asks the server for a sign of life every
-// few seconds, which finds one that is stopped or cut off.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, bool keepalive);
+// Plaintext, no proxy from the environment. With `silence` the server is asked for signs of life,
+// so that one that is stopped or cut off for so long (2 s at least) is found.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           std::optional<Duration> silence);
 
 }  // namespace ringwood

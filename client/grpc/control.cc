@@ -110,7 +110,7 @@ class GrpcControl : public Control {
  public:
   explicit GrpcControl(const std::string& address)
       : address_(address),
-        channel_(MakeChannel(address, true)),
+        channel_(MakeChannel(address, std::nullopt)),
         stub_(v1::Coordinator::NewStub(channel_)) {}
 
   ~GrpcControl() override {
@@ -140,6 +140,9 @@ class GrpcControl : public Control {
   }
 
   Status Attend(const Attendance& attendance, std::function<void(const Status&)> failed) override {
+    // How long silence may last is known from here on only.
+    channel_ = MakeChannel(address_, attendance.failure_timeout);
+    stub_ = v1::Coordinator::NewStub(channel_);
     stream_ = std::make_unique<Stream>(stub_.get(), channel_, address_,
                                        [this, failed = std::move(failed)](const Status& failure) {
                                          failed(failure);
@@ -205,8 +208,8 @@ class GrpcControl : public Control {
   }
 
   const std::string address_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::Coordinator::Stub> stub_;
+  std::shared_ptr<grpc::Channel> channel_;  // another one from Attend on
+  std::unique_ptr<v1::Coordinator::Stub> stub_;
   Calls calls_;
   std::atomic<uint64_t> step_{0};
   std::atomic<uint64_t> progress_{0};

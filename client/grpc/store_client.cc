@@ -16,7 +16,7 @@ v1::Scope ScopeOf(bool shared) { return shared ? v1::SCOPE_SHARED : v1::SCOPE_OW
 class GrpcStoreClient : public StoreClient {
  public:
   explicit GrpcStoreClient(const std::string& address)
-      : address_(address), stub_(v1::Store::NewStub(MakeChannel(address, false))) {}
+      : address_(address), stub_(v1::Store::NewStub(MakeChannel(address, std::nullopt))) {}
 
   Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) override {
     grpc::ClientContext context;

@@ -79,6 +79,11 @@ typedef struct {
   const char* timeline; /* file of this rank's timeline (Chrome trace), NULL: none */
   const char* flight_record; /* file of this rank's last events, NULL: none */
   const char* transport;     /* data plane: "ucx", "grpc" or "auto" (default), equal on all ranks */
+  int adapt;                 /* 1: measure, and follow what was measured with new plans */
+  /* Files of rank 0, NULL: none. */
+  const char* freeze_plan; /* the plan to run, and no other */
+  const char* save_plan;   /* where to write each plan that the job runs */
+  const char* profile;     /* where to write, at the end, what was measured (a trace) */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables
@@ -122,7 +127,8 @@ RINGWOOD_EXPORT int ringwood_agree(ringwood_session* session);
 RINGWOOD_EXPORT const char* ringwood_plan_text(ringwood_session* session);
 
 /* The route of a tensor in the present plan: "ring" (dense) or "tree" (sparse), constants. NULL
- * before ringwood_agree and for an id that there is not. */
+ * before ringwood_agree and for an id that there is not. With `adapt` it may change in
+ * ringwood_finish_step. */
 RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int id);
 
 /* Opens the next step. `weight` = samples of this rank in it (0 is allowed): the result of the step

@@ -25,7 +25,9 @@ class Options(Structure):
                 ("planner", c_char_p), ("log_level", c_char_p),
                 ("join_timeout_seconds", c_double), ("wire", c_char_p),
                 ("sparse_codec", c_char_p), ("sparse_merge", c_char_p), ("sparse_chunk", c_int),
-                ("timeline", c_char_p), ("flight_record", c_char_p), ("transport", c_char_p)]
+                ("timeline", c_char_p), ("flight_record", c_char_p), ("transport", c_char_p),
+                ("adapt", c_int), ("freeze_plan", c_char_p), ("save_plan", c_char_p),
+                ("profile", c_char_p)]
 
 
 class Tensor(Structure):

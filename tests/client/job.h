@@ -1,18 +1,23 @@
 // A job in one process: a coordinator that only gathers, a store in memory, ranks that are threads
-// over the in-process network. No reducers: workers merge among themselves, with the same result.
+// over the in-process network. Without a reducer workers merge among themselves: the same result.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "base/digest.h"
 #include "client/session.h"
+#include "plan/wire.h"
+#include "tests/client/reducer.h"
 #include "transport/in_process.h"
 
 namespace ringwood {
@@ -23,8 +28,18 @@ class GatheringCoordinator {
   GatheringCoordinator(int world, uint64_t base_step, bool has_checkpoint)
       : world_(world), base_step_(base_step), has_checkpoint_(has_checkpoint) {}
 
+  void Use(JobReducer* reducer) { reducer_ = reducer; }  // before anyone joins
+
   // Announced to all who attend, and the answer to everybody who waits.
   void Fail(const Status& failure);
+
+  // All ranks change to `plan` after `round`, as if rank 0 had asked for it.
+  void ChangePlanAfter(uint64_t round, const Plan& plan) {
+    absl::MutexLock lock(&mutex_);
+    plans_[round] = plan;
+  }
+
+  uint64_t reviews() const { return reviews_; }  // in Alone
 
   // Runs `task` while no other rank does.
   void Alone(const std::function<void()>& task) {
@@ -37,7 +52,47 @@ class GatheringCoordinator {
   const int world_;
   const uint64_t base_step_;
   const bool has_checkpoint_;
+
+  std::vector<Peer> Peers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    std::vector<Peer> peers;
+    for (const v1::JoinRequest& join : joins_) {
+      peers.push_back({static_cast<int>(join.rank()), "a rank", join.fabric_address()});
+    }
+    if (reducer_ != nullptr) peers.push_back({world_, "the reducer", reducer_->address()});
+    return peers;
+  }
+
+  // The first plan, once.
+  void Serve(const v1::Plan& plan) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (reducer_ == nullptr || std::exchange(serving_, true)) return;
+    reducer_->Connect(Peers());
+    reducer_->Serve(plan, agrees_.front(), base_step_ + 1);
+  }
+
+  void Wish(const v1::VoteRequest& first, v1::Commit* commit)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    reviews_ += first.review();
+    commit->set_review(first.review());
+    commit->set_probe(first.probe());
+    if (first.has_plan()) *commit->mutable_plan() = first.plan();
+    if (const auto plan = plans_.find(commit->round()); plan != plans_.end()) {
+      *commit->mutable_plan() = ToProto(plan->second);
+    }
+    if (!commit->has_plan()) return;
+    const bool is_new = changed_.insert(commit->round()).second;
+    commit->set_generation(static_cast<uint32_t>(changed_.size()));
+    if (is_new && reducer_ != nullptr) {
+      reducer_->Serve(commit->plan(), agrees_.front(),
+                      WireRound(commit->generation(), commit->round() + 1));
+    }
+  }
+
   absl::Mutex mutex_;
+  std::map<uint64_t, Plan> plans_;  // by the round that they follow
+  uint64_t reviews_ = 0;            // counted once a rank
+  std::set<uint64_t> changed_;      // rounds that a change followed
+  JobReducer* reducer_ = nullptr;
+  bool serving_ = false;
   Status failure_;
   std::vector<v1::JoinRequest> joins_;
   std::vector<v1::AgreeRequest> agrees_;
@@ -84,6 +139,12 @@ class GatheringControl : public Control {
       member->set_host(join.host());
       member->set_fabric_address(join.fabric_address());
     }
+    if (coordinator_->reducer_ != nullptr) {
+      v1::Member* member = response.add_members();
+      member->set_node(coordinator_->world_);
+      member->set_role(v1::ROLE_REDUCER);
+      member->set_fabric_address(coordinator_->reducer_->address());
+    }
     return response;
   }
 
@@ -104,6 +165,7 @@ class GatheringControl : public Control {
     for (const v1::AgreeRequest& agree : coordinator_->agrees_) {
       if (agree.has_plan()) *response.mutable_plan() = agree.plan();
     }
+    coordinator_->Serve(response.plan());
     return response;
   }
 
@@ -122,6 +184,9 @@ class GatheringControl : public Control {
       if (vote.non_finite()) commit.set_skipped(true);
     }
     commit.set_total_weight(total);
+    for (const v1::VoteRequest& vote : votes) {
+      if (vote.rank() == 0) coordinator_->Wish(vote, &commit);
+    }
     return commit;
   }
 
@@ -203,6 +268,8 @@ struct Job {
   MemoryStore* store = nullptr;  // where the test keeps one
   std::function<std::unique_ptr<Observer>(int rank)> observer = nullptr;
   std::string wire = "fp32";
+  std::function<void(SessionOptions*)> options = nullptr;  // what else they are
+  bool reducer = false;                                    // one beside the ranks
 };
 
 // Runs `rank` with an open session in a thread for each rank and waits for all.
@@ -210,6 +277,8 @@ inline void RunJob(const Job& job,
                    const std::function<void(Session&, GatheringCoordinator&)>& rank) {
   InProcessNetwork network;
   GatheringCoordinator coordinator(job.world, job.base_step, job.has_checkpoint);
+  std::optional<JobReducer> reducer;
+  if (job.reducer) coordinator.Use(&reducer.emplace(&network, job.world));
   MemoryStore own;
   std::vector<std::thread> threads;
   for (int r = 0; r < job.world; ++r) {
@@ -221,6 +290,7 @@ inline void RunJob(const Job& job,
       options.momentum = job.momentum;
       options.wire = job.wire;
       options.log_level = "warning";
+      if (job.options) job.options(&options);
       Parts parts;
       parts.make_fabric = [&](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
         return network.MakeFabric(net);

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "server/membership.h"
+#include "tests/server/plans.h"
 
 namespace ringwood {
 namespace {
@@ -66,7 +67,15 @@ void AddTensors(const Line& line, v1::AgreeRequest* request) {
     added->set_name(tensor.substr(0, tensor.find(':')));
     added->set_elements(std::stoull(tensor.substr(tensor.find(':') + 1)));
     added->set_route("dense");
+    added->set_density(0.01);
   }
+}
+
+// covers=N: of N tensors, not of all. forged: its hash is another plan's.
+v1::Plan PlanOf(const Line& line, const std::string& planner, int tensors) {
+  v1::Plan plan = OneRing(static_cast<uint32_t>(line.number("covers", tensors)), planner);
+  if (line.has("forged")) plan.set_hash(plan.hash() + 1);
+  return plan;
 }
 
 Event EventOf(const Line& line) {
@@ -77,7 +86,8 @@ Event EventOf(const Line& line) {
     Sign(line, &agree.request);
     agree.request.set_rank(line.number("rank", 0));
     AddTensors(line, &agree.request);
-    if (agree.request.rank() == 0) agree.request.mutable_plan()->set_planner("exact");
+    if (agree.request.rank() == 0)
+      *agree.request.mutable_plan() = PlanOf(line, "exact", agree.request.tensors_size());
     return agree;
   }
   if (line.verb == "vote") {
@@ -88,6 +98,8 @@ Event EventOf(const Line& line) {
     vote.request.set_digest(line.number("digest", 5));
     vote.request.set_weight(std::stod(line.text("weight", "8")));
     vote.request.set_non_finite(line.has("nan"));
+    vote.request.set_review(line.has("review"));
+    if (line.has("plan")) *vote.request.mutable_plan() = PlanOf(line, line.text("plan", ""), 1);
     return vote;
   }
   if (line.verb == "leave") {
@@ -133,9 +145,13 @@ std::string Text(const v1::AgreeResponse& agreed) {
   return absl::StrFormat("agreed plan=%s from=%d", agreed.plan().planner(), agreed.from_round());
 }
 std::string Text(const v1::Commit& commit) {
-  return absl::StrFormat("commit epoch=%d round=%d weight=%g contributors=%d%s", commit.epoch(),
-                         commit.round(), commit.total_weight(), commit.contributors_size(),
-                         commit.skipped() ? " skipped" : "");
+  std::string text =
+      absl::StrFormat("commit epoch=%d round=%d weight=%g contributors=%d%s%s", commit.epoch(),
+                      commit.round(), commit.total_weight(), commit.contributors_size(),
+                      commit.skipped() ? " skipped" : "", commit.review() ? " review" : "");
+  if (!commit.has_plan()) return text;
+  return text +
+         absl::StrFormat(" plan=%s generation=%d", commit.plan().planner(), commit.generation());
 }
 std::string Text(const v1::LeaveResponse&) { return "left"; }
 
@@ -158,8 +174,11 @@ std::string Describe(const action::Notify& notify) {
   const v1::Notice& notice = notify.notice;
   if (notice.has_ended()) return absl::StrFormat("notify %d ended", notify.stream);
   if (notice.has_plan()) {
-    return absl::StrFormat("notify %d plan=%s from=%d", notify.stream,
-                           notice.plan().plan().planner(), notice.plan().from_round());
+    const uint64_t round = notice.plan().from_round() % WireRound(1, 0);
+    const uint64_t generation = notice.plan().from_round() / WireRound(1, 0);
+    return absl::StrFormat("notify %d plan=%s from=%d%s", notify.stream,
+                           notice.plan().plan().planner(), round,
+                           generation == 0 ? "" : absl::StrFormat(" generation=%d", generation));
   }
   return absl::StrFormat("notify %d failure who=\"%s\" step=%d: %s", notify.stream,
                          notice.failure().who(), notice.failure().step(),

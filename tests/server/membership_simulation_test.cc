@@ -12,6 +12,7 @@
 
 #include "base/random.h"
 #include "server/membership.h"
+#include "tests/server/plans.h"
 
 namespace ringwood {
 namespace {
@@ -153,7 +154,7 @@ class World {
     agree.request.set_epoch(process.epoch);
     agree.request.set_rank(process.node);
     agree.request.set_incarnation(process.incarnation);
-    if (process.node == 0) agree.request.mutable_plan()->set_planner("exact");
+    if (process.node == 0) *agree.request.mutable_plan() = OneRing(0, "exact");
     Send(agree);
   }
 

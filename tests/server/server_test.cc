@@ -18,6 +18,7 @@
 #include "ringwood/v1/control.grpc.pb.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/checkpoint_list.h"
+#include "tests/server/plans.h"
 #include "transport/ucx/fabric.h"
 
 namespace ringwood {
@@ -95,9 +96,8 @@ class Worker {
     tensor->set_name("weight");
     tensor->set_elements(1000);
     tensor->set_route("dense");
-    Plan plan;
-    plan.planner = "test";
-    if (join_.rank() == 0) *request.mutable_plan() = ToProto(plan);
+    tensor->set_density(0.01);
+    if (join_.rank() == 0) *request.mutable_plan() = OneRing(1, "test");
     grpc::ClientContext context;
     Limit(&context);
     return control_->Agree(&context, request, response);

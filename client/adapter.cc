@@ -1,0 +1,69 @@
+#include "client/adapter.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/log.h"
+
+namespace ringwood {
+
+Adapter::Request Adapter::Next(size_t rounds) {
+  std::optional<PlanAnswer> answer;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (planning_) return {};
+    answer = std::exchange(answer_, std::nullopt);
+  }
+  Request request;
+  if (answer) {
+    question_.promised = answer->promised;
+    if (answer->plan) {
+      request.plan = std::move(answer->plan);
+      request.reason = std::move(answer->reason);
+      return request;
+    }
+    Log(LogLevel::kInfo, "the plan was reviewed: " + answer->reason);
+  }
+  ++unlooked_;
+  if (plans_ > kMostPlans || rounds < Profile::kWindow || (!probe_ && unlooked_ < kReviewEvery)) {
+    return request;
+  }
+  unlooked_ = 0;
+  request.review = true;
+  request.probe = probe_;
+  return request;
+}
+
+void Adapter::Adopted(const Plan& plan) {
+  question_.plan = plan;
+  unlooked_ = 0;
+  if (++plans_ > kMostPlans) {
+    Log(LogLevel::kWarning, "the plan changed too often in this epoch: it stays from here on");
+  }
+}
+
+void Adapter::Reviewed(const Measured& measured, const std::optional<AffineFit>& ring) {
+  if (!ring) {
+    probe_ = std::abs(Drift(question_.promised, measured)) > kDriftLimit;
+    return;
+  }
+  probe_ = false;
+  question_.ring = *ring;
+  {
+    absl::MutexLock lock(&mutex_);
+    planning_ = true;
+  }
+  const auto plan = [this, question = question_, measured] {
+    StatusOr<PlanAnswer> answer = Review(question, measured);
+    if (!answer.ok()) {
+      Log(LogLevel::kWarning, "no new plan: " + Message(answer.status()));
+      answer = PlanAnswer{std::nullopt, measured.round_seconds, "it cannot be improved"};
+    }
+    absl::MutexLock lock(&mutex_);
+    planning_ = false;
+    answer_ = *std::move(answer);
+  };
+  if (!loop_.Post(plan)) Log(LogLevel::kWarning, "no new plan: the planning loop takes no work");
+}
+
+}  // namespace ringwood

@@ -1,0 +1,24 @@
+// A plan beside the tensors that it was made for: as an item of checkpoints, and as the file of
+// --save-plan and --freeze-plan (JSON of the message).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "plan/plan.h"
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+v1::SavedPlan ToSave(const Plan& plan, const std::vector<TensorSpec>& table, int world,
+                     int servers);
+
+// The plan, if it is one for `table`; otherwise the error names the first difference.
+StatusOr<Plan> PlanFor(const std::vector<TensorSpec>& table, const v1::SavedPlan& saved);
+
+// The errors name the file. Writing replaces it in one step.
+StatusOr<v1::SavedPlan> ReadPlanFile(const std::string& path);
+Status WritePlanFile(const v1::SavedPlan& saved, const std::string& path);
+
+}  // namespace ringwood

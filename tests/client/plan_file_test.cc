@@ -1,0 +1,72 @@
+#include "client/plan_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "plan/planner.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<TensorSpec> kTable = {{"a", 1000, "dense", 0.01}, {"b", 90000, "auto", 0.01}};
+
+class PlanFile : public testing::Test {
+ protected:
+  PlanFile() : path_(testing::TempDir() + "plan_" + std::to_string(getpid()) + ".json") {
+    PlanInput input;
+    input.tensors = kTable;
+    input.world = 4;
+    plan_ = *MakePlan("hybrid", input);
+  }
+  ~PlanFile() override { std::filesystem::remove(path_); }
+  void Write(const std::string& text) { std::ofstream(path_) << text; }
+
+  const std::string path_;
+  Plan plan_;
+};
+
+TEST_F(PlanFile, BringsThePlanBackAsItWas) {
+  ASSERT_TRUE(WritePlanFile(ToSave(plan_, kTable, 4, 1), path_).ok());
+  const auto saved = ReadPlanFile(path_);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(saved->world(), 4u);
+  const auto read = PlanFor(kTable, *saved);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, plan_);
+}
+
+TEST_F(PlanFile, AnotherModelsPlanIsRefusedWithTheFirstDifference) {
+  const v1::SavedPlan saved = ToSave(plan_, kTable, 4, 1);
+  std::vector<TensorSpec> other = kTable;
+  other[1].elements = 7;
+  EXPECT_THAT(Message(PlanFor(other, saved).status()), HasSubstr("tensor 1 is 'b' (90000"));
+  EXPECT_THAT(Message(PlanFor({kTable[0]}, saved).status()), HasSubstr("2 tensors, here are 1"));
+  v1::SavedPlan newer = saved;
+  newer.set_format(9);
+  EXPECT_THAT(Message(PlanFor(kTable, newer).status()), HasSubstr("format 9"));
+}
+
+TEST_F(PlanFile, WhatIsNoPlanIsAnErrorThatNamesTheFile) {
+  EXPECT_EQ(ReadPlanFile(path_).status().code(), StatusCode::kNotFound);
+  Write("{\"format\": 1, \"plan\": {\"groups\": 3}}");
+  EXPECT_EQ(ReadPlanFile(path_).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(ReadPlanFile(path_).status()), HasSubstr(path_));
+  const Status unwritten = WritePlanFile({}, "/proc/no/such/folder");
+  EXPECT_THAT(Message(unwritten), HasSubstr("/proc/no/such/folder"));
+}
+
+// A file that somebody edited: the hash in it is no longer that of its content.
+TEST_F(PlanFile, AnEditedPlanIsRefused) {
+  v1::SavedPlan saved = ToSave(plan_, kTable, 4, 1);
+  saved.mutable_plan()->set_fanout(saved.plan().fanout() + 1);
+  EXPECT_EQ(PlanFor(kTable, saved).status().code(), StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,134 @@
+#include "client/review.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kForward = 0.02;
+
+// Twenty equal tensors, a millisecond apart.
+PlanInput Table(uint64_t elements) {
+  PlanInput input;
+  input.world = 4;
+  input.servers = 1;
+  for (int t = 0; t < 20; ++t) {
+    input.tensors.push_back({"t" + std::to_string(t), elements, "dense", 0.01});
+  }
+  return input;
+}
+
+// What a network of this ring cost would show of the plan, all exactly as predicted.
+Measured Reality(const PlanInput& table, const Plan& plan, const AffineFit& ring) {
+  Measured measured;
+  for (size_t t = 0; t < table.tensors.size(); ++t) {
+    measured.ready_seconds.push_back(kForward + 1e-3 * static_cast<double>(t));
+  }
+  PlanInput input = table;
+  for (size_t t = 0; t < table.tensors.size(); ++t) {
+    input.ready_seconds.push_back(1e-3 * static_cast<double>(t));
+  }
+  input.forward_seconds = kForward;
+  input.ring_cost = ring.cost();
+  for (const Group& group : plan.groups) {
+    double bytes = 0;
+    for (uint32_t t : group.tensors) bytes += 4.0 * static_cast<double>(table.tensors[t].elements);
+    measured.group_seconds.push_back(ring.cost().Seconds(bytes));
+    measured.pack_seconds.push_back(0);
+  }
+  measured.tail_seconds = 1e-3;
+  measured.round_seconds = Predict(input, plan) + measured.tail_seconds;
+  return measured;
+}
+
+Plan Made(const std::string& planner, const PlanInput& table) {
+  StatusOr<Plan> plan = MakePlan(planner, table);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+TEST(Review, FindsThePlanThatTheNetworkAsksFor) {
+  const PlanInput table = Table(100'000);
+  // A start-up as long as all bytes: messages must be merged. And none: they must not be.
+  const AffineFit slow_start{0.05, 1e-9, 0}, slow_bytes{1e-6, 5e-8, 0};
+  const Plan apart = Made("wfbp", table), merged = Made("single", table);
+  PlanQuestion question{"exact", table, apart, 0, slow_start};
+  const Measured at_first = Reality(table, apart, slow_start);
+  StatusOr<PlanAnswer> answer = Review(question, at_first);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_TRUE(answer->plan.has_value()) << answer->reason;
+  EXPECT_LE(answer->plan->groups.size(), 2u);
+  EXPECT_LT(answer->promised, at_first.round_seconds / 5);
+  EXPECT_THAT(answer->reason, HasSubstr("first measurement"));
+  // The promise holds on the network that it was made for.
+  const Measured kept = Reality(table, *answer->plan, slow_start);
+  EXPECT_NEAR(Drift(answer->promised, kept), 0, 1e-6);
+
+  question.plan = merged;
+  question.ring = slow_bytes;
+  question.promised = 0.03;
+  const Measured later = Reality(table, merged, slow_bytes);
+  EXPECT_GT(Drift(question.promised, later), kDriftLimit);
+  answer = Review(question, later);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  ASSERT_TRUE(answer->plan.has_value()) << answer->reason;
+  EXPECT_GT(answer->plan->groups.size(), 1u);
+  EXPECT_THAT(answer->reason, HasSubstr("where 30 ms was predicted"));
+}
+
+TEST(Review, LeavesTheBestPlanAndPromisesWhatWasMeasured) {
+  const PlanInput table = Table(100'000);
+  const AffineFit ring{1e-3, 1e-8, 0};
+  PlanQuestion question{"exact", table, Made("single", table), 0, ring};
+  StatusOr<PlanAnswer> answer = Review(question, Reality(table, question.plan, ring));
+  ASSERT_TRUE(answer.ok() && answer->plan) << answer->reason;
+  question.plan = *answer->plan;
+  question.promised = 0.5 * answer->promised;
+  const Measured measured = Reality(table, question.plan, ring);
+  answer = Review(question, measured);
+  ASSERT_TRUE(answer.ok());
+  EXPECT_FALSE(answer->plan.has_value());
+  EXPECT_EQ(answer->promised, measured.round_seconds);
+  EXPECT_THAT(answer->reason, HasSubstr("it stays"));
+}
+
+TEST(Review, PlansInTheOrderInWhichGradientsWereReady) {
+  const PlanInput table = Table(100'000);
+  PlanQuestion question{"wfbp", table, Made("single", table), 0, AffineFit{1e-5, 1e-8, 0}};
+  Measured measured = Reality(table, question.plan, question.ring);
+  std::reverse(measured.ready_seconds.begin(), measured.ready_seconds.end());
+  const StatusOr<PlanAnswer> answer = Review(question, measured);
+  ASSERT_TRUE(answer.ok() && answer->plan) << answer.status();
+  EXPECT_EQ(answer->plan->groups.front().tensors, std::vector<uint32_t>{19});
+  EXPECT_TRUE(Validate(*answer->plan, table.tensors).ok());
+}
+
+TEST(Review, MeasurementsOfAnotherPlanAreRefused) {
+  const PlanInput table = Table(10);
+  const PlanQuestion question{"exact", table, Made("wfbp", table), 0, AffineFit()};
+  const Measured other = Reality(table, Made("single", table), AffineFit());
+  EXPECT_EQ(Review(question, other).status().code(), StatusCode::kInternal);
+}
+
+TEST(Refine, TellsTheStartUpFromTheBytesWhereSizesDiffer) {
+  const AffineFit before{1, 1, 0};
+  const AffineFit fit = Refine(before, {{1e3, 2e-3}, {1e5, 2.99e-3}, {1e6, 11.99e-3}});
+  EXPECT_NEAR(fit.startup_seconds, 1.99e-3, 1e-6);
+  EXPECT_NEAR(fit.seconds_per_byte, 1e-8, 1e-11);
+}
+
+TEST(Refine, KeepsTheStartUpWhereSizesAreAlike) {
+  const AffineFit before{1e-3, 1e-8, 0};
+  const AffineFit slower = Refine(before, {{1e6, 51e-3}, {1e6, 51e-3}});
+  EXPECT_EQ(slower.startup_seconds, before.startup_seconds);
+  EXPECT_NEAR(slower.seconds_per_byte, 5e-8, 1e-12);
+  const AffineFit faster = Refine(before, {{1e6, 0.5e-3}});
+  EXPECT_NEAR(faster.cost().Seconds(1e6), 0.5e-3, 1e-9);
+  EXPECT_EQ(Refine(before, {}).seconds_per_byte, before.seconds_per_byte);
+}
+
+}  // namespace
+}  // namespace ringwood

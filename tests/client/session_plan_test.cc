@@ -1,0 +1,247 @@
+// Plans that change between two rounds, that a file freezes, that a checkpoint keeps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "base/random.h"
+#include "client/plan_file.h"
+#include "plan/planner.h"
+#include "tests/client/job.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr size_t kElements = 600;
+
+Plan PlanOf(const std::vector<TensorSpec>& table, const std::string& planner) {
+  PlanInput input;
+  input.tensors = table;
+  input.world = 3;
+  return *MakePlan(planner, input);
+}
+
+// The table that a session of these two tensors has: last first.
+std::vector<TensorSpec> Table(const std::string& first, const std::string& second,
+                              uint64_t elements = kElements) {
+  return {{"second", elements, second, 0.05}, {"first", elements, first, 0.05}};
+}
+
+// Both tensors dense, then the second sparse, then both sparse, then dense again: on integers, what
+// was applied and what remains is what came in, whatever the plan was.
+// With a reducer, which every change reaches, and without.
+class SessionPlanRoutes : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(WithAReducer, SessionPlanRoutes, testing::Bool());
+
+TEST_P(SessionPlanRoutes, NothingIsLostWhenTensorsChangeThem) {
+  constexpr int kWorld = 3;
+  std::vector<double> in(2 * kElements, 0.0), applied(2 * kElements, 0.0);
+  RunJob({.world = kWorld, .reducer = GetParam()},
+         [&](Session& session, GatheringCoordinator& coordinator) {
+           Gradient first(session, "first", kElements, "auto", 0.05);
+           Gradient second(session, "second", kElements, "auto", 0.05);
+           const char* routes[][2] = {{"dense", "sparse"},
+                                      {"sparse", "sparse"},
+                                      {"dense", "sparse"},
+                                      {"sparse", "dense"},
+                                      {"dense", "dense"}};
+           for (uint64_t change = 0; change < std::size(routes); ++change) {
+             std::vector<TensorSpec> table = Table(routes[change][0], routes[change][1]);
+             coordinator.ChangePlanAfter(2 * (change + 1), PlanOf(table, "hybrid"));
+           }
+           for (int step = 0; step < 14; ++step) {
+             Random random(step * 10 + session.rank());
+             for (Gradient* gradient : {&second, &first}) {
+               for (float& value : gradient->data)
+                 value = static_cast<float>(random.Below(21)) - 10;
+               coordinator.Alone([&] {
+                 for (size_t i = 0; i < kElements; ++i)
+                   in[gradient->id * kElements + i] += gradient->data[i];
+               });
+               ASSERT_TRUE(session.Ready(gradient->id).ok());
+             }
+             ASSERT_TRUE(session.FinishStep().ok());
+             const uint64_t change = session.step() / 2;  // that holds from here on
+             if (change > 0 && change <= std::size(routes)) {
+               EXPECT_EQ(session.route(0),
+                         routes[change - 1][0] == std::string("dense") ? "ring" : "tree");
+             }
+             if (session.rank() != 0) continue;
+             for (Gradient* gradient : {&first, &second}) {
+               for (size_t i = 0; i < kElements; ++i) {
+                 applied[gradient->id * kElements + i] += std::rint(gradient->data[i] * kWorld);
+               }
+             }
+           }
+           EXPECT_TRUE(session.Close("").ok());
+         });
+  EXPECT_EQ(applied, in);  // the last two steps were dense: nothing is owed
+}
+
+TEST(SessionPlan, WhatTheWireRoundedAwayOutlivesAChange) {
+  constexpr size_t kMany = 200'000;  // short groups are not rounded
+  size_t owed = 0;                   // elements, over both ranks
+  RunJob({.world = 2, .wire = "bf16"}, [&](Session& session, GatheringCoordinator& coordinator) {
+    Gradient first(session, "first", kMany, "auto", 0.05);
+    Gradient second(session, "second", kMany, "auto", 0.05);
+    PlanInput input;
+    input.tensors = Table("dense", "dense", kMany);
+    input.world = 2;
+    input.ring_codecs = {{.name = "bf16", .wire_ratio = 0.5}};
+    coordinator.ChangePlanAfter(1, *MakePlan("single", input));
+    input.tensors = Table("sparse", "sparse", kMany);
+    coordinator.ChangePlanAfter(2, *MakePlan("hybrid", input));
+    for (int step = 1; step <= 2; ++step) {
+      for (Gradient* gradient : {&second, &first}) {
+        for (size_t i = 0; i < kMany; ++i) gradient->data[i] = 1.0f + 1e-5f * i;
+        ASSERT_TRUE(session.Ready(gradient->id).ok());
+      }
+      ASSERT_TRUE(session.FinishStep().ok());
+    }
+    EXPECT_EQ(session.route(first.id), "tree");
+    for (Gradient* gradient : {&second, &first}) {  // a rank rounds what it sends, not all
+      ASSERT_TRUE(session.Residual(gradient->id, gradient->data).ok());
+      coordinator.Alone([&] {
+        for (float e : gradient->data) owed += e != 0;
+      });
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  // The change to one merged bf16 group rounds in step 2; what it rounded is a residual afterwards.
+  EXPECT_GT(owed, kMany / 2);
+}
+
+TEST(SessionPlan, ASkippedStepAndAChangeTogetherLoseNothing) {
+  RunJob({.world = 2}, [&](Session& session, GatheringCoordinator& coordinator) {
+    Gradient first(session, "first", kElements, "auto", 0.05);
+    Gradient second(session, "second", kElements, "auto", 0.05);
+    coordinator.ChangePlanAfter(1, PlanOf(Table("sparse", "sparse"), "hybrid"));
+    coordinator.ChangePlanAfter(2, PlanOf(Table("dense", "dense"), "hybrid"));
+    std::vector<float> total(kElements, 0.0f);
+    for (int step = 1; step <= 4; ++step) {
+      for (Gradient* gradient : {&second, &first}) {
+        for (size_t i = 0; i < kElements; ++i) gradient->data[i] = static_cast<float>(i + step);
+        if (step == 3 && session.rank() == 1) gradient->data[5] = NAN;
+        ASSERT_TRUE(session.Ready(gradient->id).ok());
+      }
+      const auto result = session.FinishStep();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->skipped, step == 3);
+      if (step == 3) continue;
+      for (size_t i = 0; i < kElements; ++i) total[i] += first.data[i];
+    }
+    for (size_t i = 0; i < kElements; ++i) EXPECT_EQ(total[i], 3.0f * i + 1 + 2 + 4) << i;
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+TEST(SessionPlan, APlanThatCannotRunEndsTheSessionAfterTheStep) {
+  RunJob({.world = 2}, [&](Session& session, GatheringCoordinator& coordinator) {
+    Gradient first(session, "first", kElements, "dense");
+    coordinator.ChangePlanAfter(1, PlanOf(Table("dense", "dense"), "hybrid"));
+    ASSERT_TRUE(session.Ready(first.id).ok());
+    ASSERT_TRUE(session.FinishStep().ok());
+    const Status late = session.BeginStep(1);
+    EXPECT_EQ(late.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(late), HasSubstr("the new plan"));
+  });
+}
+
+TEST(SessionPlan, ASavedPlanIsFrozenByTheNextJob) {
+  const std::string path = testing::TempDir() + "frozen_" + std::to_string(getpid()) + ".json";
+  std::string saved;
+  for (const bool freeze : {false, true}) {
+    Job job{.world = 2};
+    job.options = [&](SessionOptions* options) {
+      (freeze ? options->freeze_plan : options->save_plan) = path;
+      options->planner = freeze ? "single" : "wfbp";  // the file goes before
+    };
+    RunJob(job, [&](Session& session, GatheringCoordinator&) {
+      Gradient first(session, "first", kElements, "dense");
+      Gradient second(session, "second", kElements, "dense");
+      ASSERT_TRUE(session.Agree().ok());
+      if (session.rank() == 0 && !freeze) saved = session.plan_text();
+      if (freeze) {
+        EXPECT_EQ(session.plan_text(), saved);
+      }
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(SessionPlan, AResumedJobGoesOnWithTheCheckpointsPlan) {
+  MemoryStore store;
+  std::string before;
+  for (const uint64_t base : {0, 2}) {
+    const Job job{.world = 2, .base_step = base, .has_checkpoint = base > 0, .store = &store};
+    RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
+      Gradient first(session, "first", kElements, "auto", 0.05);
+      Gradient second(session, "second", kElements, "auto", 0.05);
+      coordinator.ChangePlanAfter(1, PlanOf(Table("sparse", "dense"), "hybrid"));
+      if (base > 0) {
+        ASSERT_TRUE(session.Agree().ok());
+        EXPECT_EQ(session.plan_text(), before);
+        EXPECT_EQ(session.route(0), "tree");
+        EXPECT_TRUE(session.Close("").ok());
+        return;
+      }
+      for (int step = 0; step < 2; ++step) {
+        ASSERT_TRUE(session.Ready(first.id).ok());
+        ASSERT_TRUE(session.Ready(second.id).ok());
+        ASSERT_TRUE(session.FinishStep().ok());
+      }
+      ASSERT_TRUE(session.Checkpoint({}).ok());
+      EXPECT_TRUE(session.Close("").ok());
+      if (session.rank() == 0) before = session.plan_text();
+    });
+  }
+}
+
+TEST(SessionPlan, AnAdaptiveJobReviewsItsPlanAndWritesItsProfile) {
+  Job job{.world = 2};
+  const std::string path = testing::TempDir() + "profile_" + std::to_string(getpid()) + ".csv";
+  job.options = [&](SessionOptions* options) {
+    options->adapt = true;
+    options->profile = path;
+  };
+  uint64_t reviews = 0;
+  RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
+    std::vector<std::unique_ptr<Gradient>> gradients;
+    for (int t = 0; t < 8; ++t) {
+      gradients.push_back(
+          std::make_unique<Gradient>(session, "t" + std::to_string(t), 1000, "dense"));
+    }
+    for (int step = 0; step < 40; ++step) {
+      for (auto& gradient : gradients) {
+        std::fill(gradient->data.begin(), gradient->data.end(), 1.0f + step + session.rank());
+        ASSERT_TRUE(session.Ready(gradient->id).ok());
+      }
+      ASSERT_TRUE(session.FinishStep().ok());
+      for (auto& gradient : gradients) {
+        EXPECT_THAT(gradient->data, testing::Each(1.5f + step));
+      }
+    }
+    EXPECT_TRUE(session.Close("").ok());
+    if (session.rank() == 0) coordinator.Alone([&] { reviews = coordinator.reviews(); });
+  });
+  EXPECT_GE(reviews, 1u);
+  EXPECT_TRUE(std::filesystem::exists(path));
+  std::filesystem::remove(path);
+}
+
+TEST(SessionPlan, AMissingFrozenPlanIsNamed) {
+  Job job{.world = 1};
+  job.options = [](SessionOptions* options) { options->freeze_plan = "/no/such/plan.json"; };
+  RunJob(job, [](Session& session, GatheringCoordinator&) {
+    Gradient first(session, "first", kElements, "dense");
+    EXPECT_THAT(Message(session.Agree()), HasSubstr("/no/such/plan.json"));
+  });
+}
+
+}  // namespace
+}  // namespace ringwood
