@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/include/ringwood.h"
+#include "launch/bench_sparse_command.h"
 #include "launch/command.h"
 #include "launch/supervisor.h"
 #include "launch/table.h"
@@ -106,6 +107,8 @@ Status AllReduce(const Flags& flags) {
 void AddBenchCommand(CLI::App& app, CommandContext* context) {
   CLI::App* parent = app.add_subcommand("bench", "Measure what this network and machine give");
   parent->require_subcommand(1);
+  AddBenchSelectCommand(parent, context);
+  AddBenchSparseCommand(parent, context);
   CLI::App* command =
       parent->add_subcommand("allreduce", "Time rings over the ranks of the job it runs in");
   command->footer("Example: ringwood run -np 4 -- ringwood bench allreduce");

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "launch/arguments.h"
+#include "launch/bench_sparse_command.h"
 #include "launch/command.h"
 #include "launch/plan_command.h"
 #include "launch/probe_command.h"
@@ -72,6 +73,7 @@ int main(int argc, char** argv) {
   ringwood::AddProbeCommand(app, &context);
   ringwood::AddSimulateCommand(app, &context.exit_code);
   ringwood::AddBenchCommand(app, &context);
+  ringwood::AddBenchSparseWorkerCommand(app, &context);
   ringwood::AddReplayCommand(app, &context);
   ringwood::AddReplayWorkerCommand(app, &context);
   ringwood::AddTraceCommand(app, &context);

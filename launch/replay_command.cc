@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "launch/inner_run.h"
 #include "launch/replay_trainer.h"
 #include "launch/supervisor.h"
 #include "plan/trace.h"
@@ -69,7 +70,7 @@ std::vector<std::string> WorkerCommand(const CommandContext& context, const Flag
 }
 
 std::vector<std::string> RunArguments(const Flags& flags) {
-  std::vector<std::string> arguments = {"run", absl::StrFormat("--num-proc=%d", flags.workers),
+  std::vector<std::string> arguments = {absl::StrFormat("--num-proc=%d", flags.workers),
                                         absl::StrFormat("--servers=%d", flags.replay.servers)};
   const auto add = [&](const std::string& flag, const std::string& value) {
     if (!value.empty()) arguments.push_back(flag + "=" + value);
@@ -88,20 +89,7 @@ std::vector<std::string> RunArguments(const Flags& flags) {
 // A replay is `ringwood run` with a trainer of ours, so it is handed to that command.
 Status Launch(CommandContext* context, const Flags& flags) {
   RW_RETURN_IF_ERROR(ReadTrace(flags.replay.trace).status());
-  CommandContext inner = *context;
-  inner.trailing = WorkerCommand(*context, flags);
-  inner.dashes = true;
-  CLI::App app;
-  AddRunCommand(app, &inner);
-  std::vector<std::string> arguments = RunArguments(flags);
-  std::reverse(arguments.begin(), arguments.end());
-  try {  // CLI11 reports by exceptions; they end here
-    app.parse(std::move(arguments));
-  } catch (const CLI::ParseError& error) {
-    return Invalid(error.what());
-  }
-  context->exit_code = inner.exit_code;
-  return OkStatus();
+  return InnerRun(context, RunArguments(flags), WorkerCommand(*context, flags));
 }
 
 Status Work(const CommandContext& context, const Flags& flags) {

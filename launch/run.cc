@@ -43,6 +43,7 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
                  absl::StrFormat("--join-timeout=%g", options.join_timeout_seconds),
                  "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level)};
   if (index == 0) job.command.push_back("--store=" + options.store);
+  if (!options.max_memory.empty()) job.command.push_back("--max-memory=" + options.max_memory);
   if (index > 0) job.command.push_back("--coordinator=" + coordinator);
   if (!context.network_interface.empty()) {
     job.command.push_back("--network-interface=" + context.network_interface);

@@ -23,6 +23,7 @@ struct RunOptions {
   Reach reach;
   int servers = 1;  // 0: only launch
   std::string store;
+  std::string max_memory;  // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
   int max_restarts = 0;

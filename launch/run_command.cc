@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/random.h"
+#include "base/units.h"
 #include "launch/command.h"
 #include "launch/run.h"
 #include "launch/supervisor.h"
@@ -225,6 +226,10 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
   RunOptions& run = flags->run;
   command->add_option("--servers", run.servers, "Server processes (reducers of the sparse tree)")
       ->capture_default_str();
+  command
+      ->add_option("--max-memory", run.max_memory,
+                   "Servers refuse a job whose reducer may need more, as 4G (default: no limit)")
+      ->check([](const std::string& text) { return Message(ParseBytes(text).status()); });
   command->add_option("--store", run.store, "Directory of the checkpoints (default: temporary)");
   command->add_flag("--resume", flags->resume, "Continue from the newest checkpoint in --store");
   command->add_option("--max-restarts", run.max_restarts, "Restarts of all after a failure")

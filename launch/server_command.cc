@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "launch/command.h"
 #include "launch/network.h"
 #include "launch/run.h"
@@ -20,6 +21,7 @@ constexpr int kLookMilliseconds = 1000;  // how often the server is asked whethe
 struct Flags {
   ServerOptions server;
   std::string token_file;
+  std::string max_memory;
   std::string log_level = "info";
 };
 
@@ -54,6 +56,9 @@ Status Serve(CommandContext* context, Flags* flags) {
   SetLog(ParseLogLevel(flags->log_level),
          absl::StrFormat("server %d", flags->server.reducer_index));
   RW_RETURN_IF_ERROR(CompleteAddress(&flags->server));
+  if (!flags->max_memory.empty()) {
+    RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
+  }
   RW_ASSIGN_OR_RETURN(flags->server.token, ReadToken(*context, *flags));
   RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
   const std::string host = flags->server.listen.substr(0, flags->server.listen.rfind(':'));
@@ -107,6 +112,8 @@ void AddFlags(CLI::App* command, Flags* flags) {
       ->capture_default_str();
   command->add_option("--host", server.host, "What error messages call this host")
       ->capture_default_str();
+  command->add_option("--max-memory", flags->max_memory,
+                      "Refuse a job whose reducer may need more, as 4G (default: no limit)");
   command->add_option("--token-file", flags->token_file, "File with the job's token");
   command->add_option("--log-level", flags->log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))

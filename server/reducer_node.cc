@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/units.h"
 #include "plan/sparse_groups.h"
 #include "plan/wire.h"
 #include "server/control_link.h"
@@ -85,6 +86,7 @@ class ReducerNode::Life {
   void BeatOn();
   void Noticed(const v1::Notice& notice);
   Status Serve(const v1::Activated& activated);
+  Status Admit(const TreeShape& shape, const std::vector<SparseGroup>& groups);
   void Troubled(const Status& why);
   void Again(const Status& why, bool at_once);
   void CloseEpoch(const Status& why);
@@ -214,11 +216,24 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
   std::vector<uint64_t> elements;
   for (const v1::Tensor& tensor : activated.tensors()) elements.push_back(tensor.elements());
   RW_ASSIGN_OR_RETURN(std::vector<SparseGroup> groups, SparseGroupsOf(plan, shape, elements));
+  RW_RETURN_IF_ERROR(Admit(shape, groups));
   reducer_ = std::make_unique<Reducer>(
       transport_.get(), shape, static_cast<int>(welcome_->node()), std::move(groups),
       [this, turn = turn_](Status status) { Later(turn, [this, status] { Troubled(status); }); });
   reducer_->Start(activated.from_round());
   return OkStatus();
+}
+
+// Before the first message: the bound follows from the table and the plan.
+Status ReducerNode::Life::Admit(const TreeShape& shape, const std::vector<SparseGroup>& groups) {
+  const uint64_t limit = options_.max_memory_bytes;
+  const uint64_t bound = ReducerMemoryBound(shape, static_cast<int>(welcome_->node()), groups);
+  if (limit == 0 || bound <= limit) return OkStatus();
+  return Exhausted(absl::StrFormat(
+      "server %d may need %d bytes (%s) for the sparse groups of this job, --max-memory allows %s: "
+      "allow more, use more servers or lower densities",
+      options_.index, bound, FormatBytes(static_cast<double>(bound)),
+      FormatBytes(static_cast<double>(limit))));
 }
 
 // A peer that is gone is not news yet: it may have died, then the coordinator's notice is under way

@@ -7,6 +7,7 @@
 // coordinator decides, unless it stays silent for the failure timeout.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -22,6 +23,7 @@ struct ReducerNodeOptions {
   int index = 0;            // of this job's servers
   std::string host;
   std::string token;
+  uint64_t max_memory_bytes = 0;  // a plan whose bound is above is refused; 0: no limit
   // Makes the data plane of one epoch on the given loop; called on another thread than the loop's.
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop*)> make_fabric;
   // The coordinator will never take this node (bad token, wrong index, other version): once.

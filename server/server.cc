@@ -121,6 +121,7 @@ void Server::Parts::StartReducer() {
   node.index = options.reducer_index;
   node.host = options.host;
   node.token = options.token;
+  node.max_memory_bytes = options.max_memory_bytes;
   node.make_fabric = [fabric = FabricOptions{options.transport, options.network_interface,
                                              options.trusted_fabric}](Loop* loop) {
     return OpenFabric(loop, fabric);

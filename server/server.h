@@ -2,6 +2,7 @@
 // another process's coordinator. Embedded by the launcher, standing alone as `ringwood server`.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,8 @@ struct ServerOptions {
   std::string coordinator;  // empty: this process coordinates; else HOST:PORT it joins as reducer
   int reducer_index = 0;
   int servers = 1;  // reducers of a job, this one included; counted by the coordinator
+  uint64_t max_memory_bytes =
+      0;  // of the reducer; a job that may need more is refused; 0: no limit
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
   std::string host = "localhost";  // as the launcher calls it

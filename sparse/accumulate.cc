@@ -37,7 +37,8 @@ uint64_t Segment(const AccumulatePass& pass, uint64_t begin, TopK* topk) {
   const auto below = hn::Set(di, static_cast<int32_t>(topk->floor() - 1));
   const auto weight = hn::Set(d, pass.weight), decay = hn::Set(d, pass.decay),
              factor = hn::Set(d, pass.factor);
-  HWY_ALIGN float fresh[kStride];  // a copy in the cache: reading a streamed line back would stall
+  // A copy in the cache: reading a streamed line back would stall. One more element for OfferWord.
+  HWY_ALIGN float fresh[2 * kStride] = {};
   uint64_t i = begin;
   for (; i + kStride <= pass.elements && topk->room() >= kStride; i += kStride) {
     uint64_t bits = 0;
@@ -59,10 +60,7 @@ uint64_t Segment(const AccumulatePass& pass, uint64_t begin, TopK* topk) {
       const auto large = hn::Gt(hn::BitCast(di, hn::Abs(value)), below);
       bits |= Bits(di, large) << j;
     }
-    for (; bits != 0; bits &= bits - 1) {
-      const size_t j = hwy::Num0BitsBelowLS1Bit_Nonzero64(bits);
-      topk->Offer(static_cast<uint32_t>(i + j), fresh[j]);
-    }
+    topk->OfferWord(static_cast<uint32_t>(i), bits, fresh);
   }
   return i;
 }
@@ -126,6 +124,7 @@ void Accumulate(const AccumulatePass& pass, TopK* topk) {
                             : Segments(HWY_DYNAMIC_DISPATCH(SegmentResidual), pass, topk);
   hwy::FlushStream();
   PlainFrom(rest, pass, topk);
+  topk->Settle();
 }
 
 void Scan(std::span<const float> values, TopK* topk) {
@@ -137,6 +136,7 @@ void Scan(std::span<const float> values, TopK* topk) {
     if (topk->room() == 0) topk->Cut();
     topk->Offer(static_cast<uint32_t>(i), values[i]);
   }
+  topk->Settle();
 }
 
 }  // namespace ringwood

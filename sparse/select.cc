@@ -106,15 +106,27 @@ TopK::TopK(uint64_t elements, uint64_t k)
 void TopK::Restart(uint32_t floor) {
   RW_CHECK(floor >= 1);
   floor_ = floor;
-  size_ = 0;
+  size_ = settled_ = 0;
   nonfinite_ = 0;
 }
 
+void TopK::Settle() {
+  uint64_t kept = settled_;
+  for (uint64_t i = settled_; i < size_; ++i) {
+    index_[kept] = index_[i];
+    value_[kept] = value_[i];
+    kept += IsFinite(value_[i]) ? 1 : 0;
+  }
+  nonfinite_ += size_ - kept;
+  size_ = settled_ = kept;
+}
+
 void TopK::Cut() {
+  Settle();
   if (size_ < k_ || k_ == 0) return;
   const uint32_t kth = size_ == k_ ? FindKthKey(value_.data(), size_, k_).key
                                    : KeepFirst(index_.data(), value_.data(), size_, k_);
-  size_ = k_;
+  size_ = settled_ = k_;
   // An Inf must still be seen and counted, so the floor stays at or below the first of them.
   floor_ = std::max(floor_, std::min(kth + 1, kFirstNonFiniteKey));
 }
@@ -124,7 +136,7 @@ uint32_t TopK::Take(Entries* picks) {
   const uint32_t kth = size_ == k_ && k_ > 0 ? floor_ - 1 : 1;
   picks->index.assign(index_.data(), index_.data() + size_);
   picks->value.assign(value_.data(), value_.data() + size_);
-  size_ = 0;
+  size_ = settled_ = 0;
   return std::max(kth, 1u);
 }
 

@@ -6,6 +6,7 @@
 // leave the residuals.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -64,6 +65,29 @@ class TopK {
     ++size_;
   }
 
+  // Offers values[j] with index base + j for every bit j of `bits` (values at or above the floor;
+  // room() >= 64). `values` has 65 readable elements. No branch for up to four bits, because
+  // whether a word has any cannot be predicted. NaN and Inf stay in the list until Settle.
+  void OfferWord(uint32_t base, uint64_t bits, const float* values) {
+    uint32_t* index = index_.data() + size_;
+    float* value = value_.data() + size_;
+    size_ += static_cast<uint64_t>(std::popcount(bits));
+    for (int n = 0; n < 4; ++n, bits &= bits - 1) {  // of no bits: element 64, overwritten later
+      const uint32_t j = static_cast<uint32_t>(std::countr_zero(bits));
+      *index++ = base + j;
+      *value++ = values[j];
+    }
+    for (; bits != 0; bits &= bits - 1) {
+      const uint32_t j = static_cast<uint32_t>(std::countr_zero(bits));
+      *index++ = base + j;
+      *value++ = values[j];
+    }
+  }
+
+  // Takes NaN and Inf out of the list and counts them; needed after OfferWord, before anything but
+  // another offer.
+  void Settle();
+
   // Cuts to the k largest; raises the floor when that many are held.
   void Cut();
 
@@ -75,6 +99,7 @@ class TopK {
   uint64_t k_;
   uint64_t capacity_;
   uint64_t size_ = 0;
+  uint64_t settled_ = 0;  // so many of them are known to be finite
   uint64_t nonfinite_ = 0;
   uint32_t floor_ = 1;
   Buffer<uint32_t> index_;

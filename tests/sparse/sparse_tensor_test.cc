@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "tests/sparse/samples.h"
@@ -63,6 +65,39 @@ TEST(SparseTensor, EqualsThePlainRulesToTheBitOverManySteps) {
         }
       }
     }
+  }
+}
+
+// The k first of the order by nth_element: SelectPlain sorts, which is slow here.
+Entries SelectByNthElement(std::span<const float> values, uint64_t k) {
+  std::vector<uint32_t> keys;
+  for (float value : values) keys.push_back(KeyOf(value));
+  std::nth_element(keys.begin(), keys.begin() + (k - 1), keys.end(), std::greater<>());
+  const uint32_t kth = keys[k - 1];
+  const auto larger =
+      std::count_if(values.begin(), values.end(), [&](float value) { return KeyOf(value) > kth; });
+  uint64_t ties = k - static_cast<uint64_t>(larger);
+  Entries picks;
+  for (uint32_t i = 0; i < values.size(); ++i) {
+    const bool tie = KeyOf(values[i]) == kth && ties > 0;
+    ties -= tie;
+    if (KeyOf(values[i]) > kth || tie) picks.push_back(i, values[i]);
+  }
+  return picks;
+}
+
+TEST(SparseTensor, OfTenMillionAtAnOddOffsetIsExactWhenTheThresholdJumps) {
+  const uint64_t elements = 10'000'019, k = 10'000;
+  std::vector<float> memory = MakeGradient(Pattern::kRandom, elements + 1, 0, 4);
+  const std::span<float> gradient = std::span(memory).subspan(1);
+  SparseTensor tensor(elements, {k, 0, 1, 0});
+  for (float jump : {1.0f, 10.0f, 0.1f, 1.0f}) {  // of what is added: many ties, too
+    for (float& g : gradient) g *= jump;
+    ASSERT_EQ(tensor.Accumulate(gradient, 1), 0u);
+    std::vector<float> sum = Copy(tensor.residual());
+    for (uint64_t i = 0; i < elements; ++i) sum[i] += gradient[i];
+    ASSERT_EQ(tensor.picks(), SelectByNthElement(sum, k)) << jump;
+    tensor.Commit(EveryOther(tensor.picks().size()));
   }
 }
 

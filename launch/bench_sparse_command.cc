@@ -1,0 +1,234 @@
+#include "launch/bench_sparse_command.h"
+
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/units.h"
+#include "launch/inner_run.h"
+#include "launch/select_bench.h"
+#include "launch/sparse_bench.h"
+#include "launch/table.h"
+#include "sparse/codec.h"
+
+namespace ringwood {
+namespace {
+
+constexpr uint64_t kMaxElements = (uint64_t{1} << 32) - 1;
+constexpr double kFastEntryBytes = 6;  // block16/fp32
+
+struct SelectFlags {
+  uint64_t elements = 16000000;
+  std::vector<double> densities = {0.001, 0.01};
+  double momentum = 0;
+  int pairs = 15;
+  bool json = false;
+};
+
+struct SparseFlags {
+  SparseBenchOptions bench;
+  std::vector<double> densities;
+  bool json = false;
+  int workers = 4;
+  int servers = 1;
+  std::string hosts, rsh, remote_program, network_interface;
+  bool trusted_fabric = false;
+};
+
+void Print(const SelectFlags& flags, const std::vector<SelectBenchResult>& results) {
+  nlohmann::ordered_json json = {{"results", nlohmann::ordered_json::array()}};
+  std::vector<std::vector<std::string>> rows = {
+      {"ELEMENTS", "K", "PLAIN UPDATE", "WITH SELECTION", "COMMIT", "RATIO", "FROM", "TO"}};
+  for (const SelectBenchResult& r : results) {
+    json["results"].push_back({{"elements", r.elements},
+                               {"k", r.k},
+                               {"momentum", r.momentum},
+                               {"plain_s", r.plain_seconds},
+                               {"p50_s", r.select_seconds},
+                               {"commit_s", r.commit_seconds},
+                               {"ratio", r.ratio},
+                               {"ratio_least", r.least_ratio},
+                               {"ratio_most", r.most_ratio}});
+    rows.push_back({absl::StrFormat("%d", r.elements), absl::StrFormat("%d", r.k),
+                    FormatSeconds(r.plain_seconds), FormatSeconds(r.select_seconds),
+                    FormatSeconds(r.commit_seconds), absl::StrFormat("%.3f", r.ratio),
+                    absl::StrFormat("%.3f", r.least_ratio), absl::StrFormat("%.3f", r.most_ratio)});
+  }
+  std::printf("%s", flags.json ? (json.dump() + "\n").c_str() : FormatTable(rows).c_str());
+}
+
+void Print(const SparseFlags& flags, const SparseBenchResult& result) {
+  nlohmann::ordered_json json = {{"results", nlohmann::ordered_json::array()}};
+  std::vector<std::vector<std::string>> rows = {
+      {"K", "RANGES", "MEDIAN", "BUSIEST CARD", "LOWER BOUND"}};
+  for (const SparseBenchCase& c : result.cases) {
+    const double bound =
+        2 * static_cast<double>(c.k) * (result.workers - 1) / result.workers * kFastEntryBytes;
+    const bool card = c.card_bytes > 0;
+    json["results"].push_back({{"workers", result.workers},
+                               {"servers", result.servers},
+                               {"elements", flags.bench.elements},
+                               {"k", c.k},
+                               {"ranges", c.shards},
+                               {"codec", flags.bench.codec},
+                               {"merge", flags.bench.merge},
+                               {"p50_s", c.median_seconds},
+                               {"bytes_busiest_link", card ? c.card_bytes : c.worker_bytes},
+                               {"bytes_counted", card ? "card" : "sent by a worker"},
+                               {"bytes_lower_bound", bound}});
+    rows.push_back({absl::StrFormat("%d", c.k), absl::StrFormat("%d", c.shards),
+                    FormatSeconds(c.median_seconds), card ? FormatBytes(c.card_bytes) : "-",
+                    FormatBytes(bound)});
+  }
+  if (flags.json) {
+    std::printf("%s\n", json.dump().c_str());
+    return;
+  }
+  std::printf("%s%s",
+              absl::StrFormat("sparse all-reduce of %d elements, %d workers, %d servers, %s, %s\n",
+                              flags.bench.elements, result.workers, result.servers,
+                              flags.bench.codec, flags.bench.merge)
+                  .c_str(),
+              FormatTable(rows).c_str());
+}
+
+// What the measurement itself needs: both commands have them.
+void AddMeasureFlags(CLI::App* command, SparseFlags* flags) {
+  SparseBenchOptions& bench = flags->bench;
+  command->add_option("--elements", bench.elements, "Elements of the tensor")
+      ->capture_default_str()
+      ->check(CLI::Range(uint64_t{1}, kMaxElements));
+  command->add_option("--entries", bench.entries, "k of each worker, one or more: 25000,250000")
+      ->delimiter(',')
+      ->capture_default_str();
+  command
+      ->add_option("--density", flags->densities, "Instead of --entries: k / elements, 0.001,0.01")
+      ->delimiter(',')
+      ->check(CLI::Range(1e-9, 1.0));
+  command->add_option("--fanout", bench.fanout, "Children of a reducer where a range has several")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1 << 20));
+  command->add_option("--codec", bench.codec, "INDEX/VALUE, as --sparse-codec of ringwood run")
+      ->capture_default_str()
+      ->check([](const std::string& name) { return Message(ParseCodec(name).status()); });
+  command->add_option("--merge", bench.merge, "gtopk, union or exact")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"gtopk", "union", "exact"}));
+  command->add_option("--rounds", bench.rounds, "Measured rounds")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  command->add_flag("--json", flags->json, "One line of JSON");
+}
+
+// --density in the words of --entries.
+Status Resolve(SparseFlags* flags) {
+  SparseBenchOptions& bench = flags->bench;
+  if (!flags->densities.empty()) bench.entries.clear();
+  for (double density : flags->densities) {
+    bench.entries.push_back(std::max<uint64_t>(
+        1, static_cast<uint64_t>(std::llround(density * static_cast<double>(bench.elements)))));
+  }
+  for (uint64_t k : bench.entries) {
+    if (k >= 1 && k <= bench.elements) continue;
+    return Invalid(absl::StrFormat("--entries: %d of %d elements", k, bench.elements));
+  }
+  return OkStatus();
+}
+
+Status Launch(CommandContext* context, SparseFlags* flags) {
+  RW_RETURN_IF_ERROR(Resolve(flags));
+  const SparseBenchOptions& bench = flags->bench;
+  std::vector<std::string> command = {
+      flags->remote_program.empty() ? context->program : flags->remote_program,
+      "bench-sparse-worker",
+      absl::StrFormat("--elements=%d", bench.elements),
+      "--entries=" + absl::StrJoin(bench.entries, ","),
+      absl::StrFormat("--fanout=%d", bench.fanout),
+      "--codec=" + bench.codec,
+      "--merge=" + bench.merge,
+      absl::StrFormat("--rounds=%d", bench.rounds)};
+  if (flags->json) command.push_back("--json");
+  std::vector<std::string> arguments = {absl::StrFormat("--num-proc=%d", flags->workers),
+                                        absl::StrFormat("--servers=%d", flags->servers)};
+  const auto add = [&](const std::string& flag, const std::string& value) {
+    if (!value.empty()) arguments.push_back(flag + "=" + value);
+  };
+  add("--hosts", flags->hosts);
+  add("--rsh", flags->rsh);
+  add("--remote-program", flags->remote_program);
+  add("--network-interface", flags->network_interface);
+  if (flags->trusted_fabric) arguments.push_back("--trusted-fabric");
+  return InnerRun(context, std::move(arguments), std::move(command));
+}
+
+}  // namespace
+
+void AddBenchSelectCommand(CLI::App* bench, CommandContext* context) {
+  CLI::App* command = bench->add_subcommand(
+      "select", "Time residual update and selection against the update alone, on this machine");
+  command->footer("Example: ringwood bench select --elements 16000000 --density 0.001,0.01");
+  auto flags = std::make_shared<SelectFlags>();
+  command->add_option("--elements", flags->elements, "Elements of the tensor")
+      ->capture_default_str()
+      ->check(CLI::Range(uint64_t{1}, kMaxElements));
+  command->add_option("--density", flags->densities, "k / elements, one or more")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(1e-9, 1.0));
+  command->add_option("--momentum", flags->momentum, "Momentum correction; 0: off")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 0.9999));
+  command->add_option("--pairs", flags->pairs, "Measured pairs")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  command->add_flag("--json", flags->json, "One line of JSON");
+  command->callback([flags] {
+    std::vector<SelectBenchResult> results;
+    for (double density : flags->densities) {
+      results.push_back(MeasureSelection(flags->elements, density,
+                                         static_cast<float>(flags->momentum), flags->pairs));
+    }
+    Print(*flags, results);
+  });
+}
+
+void AddBenchSparseCommand(CLI::App* bench, CommandContext* context) {
+  CLI::App* command =
+      bench->add_subcommand("sparse", "Time sparse all-reduces in a job that this starts");
+  command->footer("Example: ringwood bench sparse --workers 4 --servers 4 --density 0.001,0.01");
+  auto flags = std::make_shared<SparseFlags>();
+  AddMeasureFlags(command, flags.get());
+  command->add_option("--workers", flags->workers, "Ranks")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 16384));
+  command->add_option("--servers", flags->servers, "Reducers; they share the workers' hosts")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 16384));
+  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4, as for ringwood run");
+  command->add_option("--rsh", flags->rsh, "Remote shell, as for ringwood run");
+  command->add_option("--remote-program", flags->remote_program, "ringwood on the other hosts");
+  command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
+  command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
+  command->callback([context, flags] {
+    const Status status = Launch(context, flags.get());
+    if (!status.ok()) FailCommand(context, status);
+  });
+}
+
+void AddBenchSparseWorkerCommand(CLI::App& app, CommandContext* context) {
+  CLI::App* command =
+      app.add_subcommand("bench-sparse-worker", "A rank of `ringwood bench sparse`");
+  command->group("");  // not shown: nobody starts it by hand
+  auto flags = std::make_shared<SparseFlags>();
+  AddMeasureFlags(command, flags.get());
+  command->callback([context, flags] {
+    StatusOr<SparseBenchResult> result = RunSparseBench(flags->bench, context->environment);
+    if (!result.ok()) return FailCommand(context, result.status());
+    if (result->rank == 0) Print(*flags, *result);
+  });
+}
+
+}  // namespace ringwood

@@ -1,0 +1,14 @@
+// `ringwood bench select` and `ringwood bench sparse`; and `ringwood bench-sparse-worker`, the
+// ranks of the latter.
+#pragma once
+
+#include "launch/command.h"
+
+namespace ringwood {
+
+// `bench`: the parent command. `context` outlives the parsing.
+void AddBenchSelectCommand(CLI::App* bench, CommandContext* context);
+void AddBenchSparseCommand(CLI::App* bench, CommandContext* context);
+void AddBenchSparseWorkerCommand(CLI::App& app, CommandContext* context);
+
+}  // namespace ringwood

@@ -1,0 +1,209 @@
+#include "launch/sparse_bench.h"
+
+#include <algorithm>
+#include <fstream>
+#include <future>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "client/collectives.h"
+#include "client/grpc/parts.h"
+#include "launch/session_options.h"
+#include "plan/sparse_groups.h"
+#include "plan/wire.h"
+#include "sparse/climb.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kWarmUps = 3;
+constexpr double kPatienceSeconds = 60;  // for one exchange
+
+// Indices spread over the whole tensor, other ones on every rank; values heavy-tailed.
+Entries Sample(uint64_t elements, uint64_t count, int rank) {
+  Random random(1000 * count + static_cast<uint64_t>(rank));
+  Entries entries;
+  for (uint64_t j = 0; j < count; ++j) {
+    const uint64_t begin = elements * j / count, end = elements * (j + 1) / count;
+    const double u = random.Unit() + random.Unit() - 1;
+    entries.push_back(static_cast<uint32_t>(begin + random.Below(end - begin)),
+                      static_cast<float>(u * u * u));
+  }
+  return entries;
+}
+
+// What the kernel counted on a card; 0 without one.
+struct CardBytes {
+  double sent = 0, received = 0;
+};
+CardBytes ReadCard(const std::string& interface) {
+  CardBytes bytes;
+  const std::string folder = "/sys/class/net/" + interface + "/statistics/";
+  if (interface.empty()) return bytes;
+  std::ifstream(folder + "tx_bytes") >> bytes.sent;
+  std::ifstream(folder + "rx_bytes") >> bytes.received;
+  return bytes;
+}
+
+class Bench {
+ public:
+  Bench(const SparseBenchOptions& options, const SessionOptions& session)
+      : options_(options), card_(session.network_interface) {}
+
+  Status Open(const SessionOptions& session) {
+    RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(session));
+    RW_ASSIGN_OR_RETURN(connection_, Connection::Open(session, std::move(parts)));
+    collectives_ = std::make_unique<Collectives>(connection_.get());
+    return OkStatus();
+  }
+
+  StatusOr<SparseBenchResult> Run();
+
+  Status Close(const Status& outcome) {
+    const Status left = connection_->Leave(Message(outcome));
+    connection_->Fail(Aborted("the measurement is over"));
+    return outcome.ok() ? left : outcome;
+  }
+
+ private:
+  Plan MakePlan() const;
+  Status Agree(const Plan& plan);
+  Status MakeClimbs(const Plan& plan);
+  StatusOr<Descent> Exchange(size_t which);
+  Status Measure(size_t which, bool keep);
+  // The largest of each number over all ranks.
+  Status MaxOverRanks(std::span<double> numbers) {
+    return collectives_->AllReduce(std::as_writable_bytes(numbers), DataType::kFloat64,
+                                   ReduceOp::kMax);
+  }
+
+  const SparseBenchOptions options_;
+  const std::string card_;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Collectives> collectives_;
+  uint64_t round_ = 0;
+  std::vector<Climb> climbs_;
+  std::vector<Entries> ups_;
+  std::vector<SparseBenchCase> cases_;
+  std::vector<std::vector<double>> seconds_;  // by case
+};
+
+// One tensor and one group a case.
+Plan Bench::MakePlan() const {
+  Plan plan;
+  plan.planner = "bench";
+  plan.fanout = static_cast<uint32_t>(options_.fanout);
+  for (uint32_t i = 0; i < options_.entries.size(); ++i) {
+    Group group;
+    group.tensors = {i};
+    group.route = "tree";
+    group.k = options_.entries[i];
+    group.density = static_cast<double>(group.k) / static_cast<double>(options_.elements);
+    group.codec = options_.codec;
+    group.merge = options_.merge;
+    plan.groups.push_back(group);
+  }
+  return plan;
+}
+
+Status Bench::Agree(const Plan& plan) {
+  v1::AgreeRequest request;
+  request.set_epoch(connection_->joined().epoch());
+  request.set_rank(static_cast<uint32_t>(connection_->place().rank));
+  request.set_incarnation(connection_->incarnation());
+  for (size_t i = 0; i < options_.entries.size(); ++i) {
+    *request.add_tensors() =
+        ToProto(TensorSpec{absl::StrFormat("k%d-%d", options_.entries[i], i), options_.elements,
+                           "sparse", plan.groups[i].density});
+  }
+  if (connection_->place().rank == 0) *request.mutable_plan() = ToProto(plan);
+  RW_ASSIGN_OR_RETURN(const v1::AgreeResponse response,
+                      connection_->control()->Agree(request, Seconds(kPatienceSeconds)));
+  round_ = response.from_round();
+  return OkStatus();
+}
+
+Status Bench::MakeClimbs(const Plan& plan) {
+  const Place& place = connection_->place();
+  const TreeShape job{place.world, place.servers, options_.fanout};
+  const std::vector<uint64_t> elements(plan.groups.size(), options_.elements);
+  RW_ASSIGN_OR_RETURN(const auto groups, SparseGroupsOf(plan, job, elements));
+  for (const SparseGroup& group : groups) {
+    RW_ASSIGN_OR_RETURN(Climb climb, Climb::Of(job, place.rank, group));
+    ups_.push_back(Sample(options_.elements, group.k, place.rank));
+    climb.Round(&ups_.back());
+    climbs_.push_back(std::move(climb));
+    cases_.push_back({group.k, group.shards});
+  }
+  seconds_.resize(cases_.size());
+  return OkStatus();
+}
+
+StatusOr<Descent> Bench::Exchange(size_t which) {
+  const auto answer = std::make_shared<std::promise<StatusOr<Descent>>>();
+  std::future<StatusOr<Descent>> future = answer->get_future();
+  const bool posted = connection_->net()->Post([this, which, answer] {
+    climbs_[which].Start(
+        connection_->transport(), round_, ups_[which],
+        [answer](StatusOr<Descent> descent) { answer->set_value(std::move(descent)); });
+  });
+  if (!posted) return Exhausted("the net loop takes no more work");
+  if (future.wait_for(Seconds(kPatienceSeconds)) != std::future_status::ready) {
+    return TimedOut(absl::StrFormat("rank %d: a sparse exchange took more than %g s",
+                                    connection_->place().rank, kPatienceSeconds));
+  }
+  return future.get();
+}
+
+Status Bench::Measure(size_t which, bool keep) {
+  double here[1] = {1};
+  RW_RETURN_IF_ERROR(MaxOverRanks(here));  // a barrier
+  const CardBytes before = ReadCard(card_);
+  const TimePoint start = Now();
+  RW_ASSIGN_OR_RETURN(const Descent descent, Exchange(which));
+  const double seconds = ToSeconds(Now() - start);
+  RW_RETURN_IF_ERROR(MaxOverRanks(here));  // and all is sent
+  const CardBytes after = ReadCard(card_);
+  double most[] = {seconds, std::max(after.sent - before.sent, after.received - before.received),
+                   static_cast<double>(descent.sent_bytes)};
+  RW_RETURN_IF_ERROR(MaxOverRanks(most));
+  if (!keep) return OkStatus();
+  seconds_[which].push_back(most[0]);
+  cases_[which].card_bytes = std::max(cases_[which].card_bytes, most[1]);
+  cases_[which].worker_bytes = most[2];
+  return OkStatus();
+}
+
+StatusOr<SparseBenchResult> Bench::Run() {
+  const Plan plan = MakePlan();
+  RW_RETURN_IF_ERROR(Agree(plan));
+  RW_RETURN_IF_ERROR(MakeClimbs(plan));
+  for (int i = 0; i < kWarmUps + options_.rounds; ++i, ++round_) {
+    for (size_t which = 0; which < cases_.size(); ++which) {
+      RW_RETURN_IF_ERROR(Measure(which, i >= kWarmUps));
+    }
+  }
+  const Place& place = connection_->place();
+  SparseBenchResult result{place.rank, place.world, place.servers, cases_};
+  for (size_t which = 0; which < cases_.size(); ++which) {
+    std::sort(seconds_[which].begin(), seconds_[which].end());
+    result.cases[which].median_seconds = seconds_[which][seconds_[which].size() / 2];
+  }
+  return result;
+}
+
+}  // namespace
+
+StatusOr<SparseBenchResult> RunSparseBench(const SparseBenchOptions& options,
+                                           const std::map<std::string, std::string>& environment) {
+  RW_ASSIGN_OR_RETURN(const SessionOptions session, SessionOptionsOf(environment));
+  Bench bench(options, session);
+  RW_RETURN_IF_ERROR(bench.Open(session));
+  StatusOr<SparseBenchResult> result = bench.Run();
+  RW_RETURN_IF_ERROR(bench.Close(result.status()));
+  return result;
+}
+
+}  // namespace ringwood
