@@ -26,8 +26,8 @@ function(ringwood_folder name)
   endforeach()
 endfunction()
 
-# One test binary a folder; CTest sees every TEST by name. Long ones are named *Long* and carry the
-# label "long" (`ctest -L long`); `./dev test` runs them with their small counts too.
+# One test binary a folder; CTest sees every TEST by name. Suites named …Long carry the label "long":
+# `./dev test` leaves them out (ctest -LE long), `ctest -L long` runs them.
 function(ringwood_tests name)
   file(GLOB tests CONFIGURE_DEPENDS tests/${name}/*_test.cc tests/${name}/*_fixture.cc)
   if(tests)
@@ -36,8 +36,11 @@ function(ringwood_tests name)
     target_compile_definitions(${name}_test PRIVATE
       RINGWOOD_SOURCE_DIR="${CMAKE_SOURCE_DIR}" RINGWOOD_BINARY_DIR="${CMAKE_BINARY_DIR}")
     include(GoogleTest)
-    gtest_discover_tests(${name}_test TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
-      DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${name}_test TEST_PREFIX ${name}. TEST_FILTER -*Long.*
+      DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+    gtest_discover_tests(${name}_test TEST_PREFIX ${name}. TEST_FILTER *Long.*
+      TEST_LIST ${name}_long_tests DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
+      PROPERTIES TIMEOUT 600 LABELS long)
   endif()
 endfunction()
 

@@ -1,8 +1,9 @@
-// Times all-reduce on one rank of a job that is already connected; every rank calls it with the
-// same options. Figures as nccl-tests defines them: algbw = S/t, busbw = algbw · 2(P-1)/P.
+// Times all-reduce on one rank of a job that is already connected. Figures as nccl-tests defines
+// them: algbw = S/t, busbw = algbw · 2(P-1)/P.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,10 +15,13 @@ namespace ringwood {
 struct BenchOptions {
   int rank = 0;
   int world = 1;
-  std::vector<uint64_t> bytes;  // of the tensor; rounded down to whole floats
   std::string wire = "fp32";
-  int runs = 0;              // of every size; 0 = chosen by size, 5 to 50
-  uint64_t first_round = 1;  // rounds used: as many as all runs together, and one more each size
+  uint64_t chunk_bytes = 0;  // of a ring; 0 = schedule and chunks chosen by size
+};
+
+struct BenchSamples {
+  std::vector<double> seconds;  // of each run, on this rank
+  double cpu_seconds = 0;       // of this process, all runs
 };
 
 struct BenchRow {
@@ -27,15 +31,40 @@ struct BenchRow {
   double p99_s = 0;
   double algbw_gbit = 0;
   double busbw_gbit = 0;
-  double cpu_s_per_gb = 0;  // of this process, per 10^9 bytes of tensor
+  double cpu_s_per_gb = 0;  // of one process, per 10^9 bytes of tensor
 };
 
-// From a thread that is not the loop's. Every run starts when all ranks have finished the previous
-// one (the all-reduce itself sees to that within a hop); the first of each size is a warm-up.
-StatusOr<std::vector<BenchRow>> BenchAllReduce(Loop* loop, Transport* transport,
-                                               const BenchOptions& options);
+// All-reduces of one size over a loop and a transport, on one rank; every rank makes the same
+// calls.
+class AllReduceBench {
+ public:
+  // `bytes` is rounded down to whole floats. Loop and transport outlive this.
+  AllReduceBench(Loop* loop, Transport* transport, const BenchOptions& options, uint64_t bytes);
 
-// {"results": [{"bytes": …, "p50_s": …, …}]}
-std::string ToJson(const std::vector<BenchRow>& rows);
+  uint64_t bytes() const;
+
+  // One warm-up whose sum is checked, then `runs`, as rounds *round, *round + 1, … From a thread
+  // that is not the loop's. A run starts when all ranks have finished the previous one: the
+  // all-reduce itself sees to that within a hop.
+  Status Run(int runs, uint64_t* round, BenchSamples* samples);
+
+ private:
+  struct Buffers;
+  StatusOr<double> RunOnce(uint64_t round);
+  Status CheckSum() const;
+
+  Loop* const loop_;
+  Transport* const transport_;
+  const BenchOptions options_;
+  const std::shared_ptr<Buffers> buffers_;  // callbacks of runs that were given up hold them too
+};
+
+// How often a size is run when nobody says it: 5 to 50 times.
+int DefaultRuns(uint64_t bytes);
+
+BenchRow Summarize(uint64_t bytes, int world, BenchSamples samples);
+
+// {"bytes": …, "runs": …, "p50_s": …, …}: one row.
+std::string ToJson(const BenchRow& row);
 
 }  // namespace ringwood

@@ -1,6 +1,6 @@
 #include "dense/choose.h"
 
-#include <array>
+#include <algorithm>
 #include <bit>
 
 #include "absl/strings/str_format.h"
@@ -39,6 +39,14 @@ Choice ChooseSchedule(const ChooseRequest& request) {
       NameOf(choice.strategy), request.bytes, request.world, ring * 1e3, doubling * 1e3,
       direct * 1e3);
   return choice;
+}
+
+uint64_t RingMessageBytes(uint64_t bytes, int world) {
+  constexpr uint64_t kChunks = 4;
+  constexpr uint64_t kLeast = 32 << 10;  // 0.27 ms at 1 Gbit/s
+  constexpr uint64_t kMost = 256 << 10;  // four chunks of eight ranks stay in the caches
+  const uint64_t even = bytes / (kChunks * static_cast<uint64_t>(world));
+  return std::clamp(even, kLeast, kMost) / 64 * 64;
 }
 
 }  // namespace ringwood

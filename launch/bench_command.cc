@@ -4,47 +4,26 @@
 #include <sstream>
 
 #include "absl/strings/str_format.h"
-#include "base/clock.h"
 #include "base/units.h"
-#include "client/include/ringwood.h"
+#include "launch/bench_allreduce.h"
 #include "launch/bench_sparse_command.h"
 #include "launch/command.h"
 #include "launch/supervisor.h"
-#include "launch/table.h"
 
 namespace ringwood {
 namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
-constexpr int kWarmUps = 2;
 
 struct Flags {
-  std::string sizes = "4K,64K,1M,16M";
-  int repeat = 10;
+  BenchPlan plan;
+  std::string bytes = "4K,64K,1M,16M";
+  bool json = false;
+  // With --workers this process starts the job; these are for `run`, as they stand.
+  int workers = 0;
+  std::string hosts, rsh, remote_program, network_interface, wire;
+  bool trusted_fabric = false;
 };
-
-// The C interface's codes, back to where the program speaks Status.
-Status FromCode(int code) {
-  const std::string text = ringwood_last_error();
-  switch (code) {
-    case RINGWOOD_OK:
-      return OkStatus();
-    case RINGWOOD_INVALID:
-    case RINGWOOD_NOT_FOUND:
-      return Invalid(text);
-    case RINGWOOD_REFUSED:
-      return Refused(text);
-    case RINGWOOD_DENIED:
-      return Denied(text);
-    default:
-      return Unavailable(text);
-  }
-}
-
-struct Closer {
-  void operator()(ringwood_session* session) const { ringwood_close(session, nullptr); }
-};
-using Session = std::unique_ptr<ringwood_session, Closer>;
 
 StatusOr<std::vector<uint64_t>> ParseSizes(const std::string& text) {
   std::vector<uint64_t> sizes;
@@ -52,54 +31,95 @@ StatusOr<std::vector<uint64_t>> ParseSizes(const std::string& text) {
   for (std::string item; std::getline(items, item, ',');) {
     RW_ASSIGN_OR_RETURN(const uint64_t bytes, ParseBytes(item));
     if (bytes < sizeof(float) || bytes > kMaxBytes) {
-      return Invalid(absl::StrFormat("--sizes: %s is not between 4 bytes and 4 GiB", item));
+      return Invalid(absl::StrFormat("--bytes: %s is not between 4 bytes and 4 GiB", item));
     }
     sizes.push_back(bytes);
   }
-  if (sizes.empty()) return Invalid("--sizes is empty; give sizes such as 64K,1M");
+  if (sizes.empty()) return Invalid("--bytes is empty; give sizes such as 64K,1M");
   return sizes;
 }
 
-// Seconds of one all-reduce of `data` (median), after a check that the sum is right.
-StatusOr<double> Measure(ringwood_session* session, int repeat, std::vector<float>* data) {
-  const int rank = ringwood_rank(session), world = ringwood_world(session);
-  std::vector<double> seconds;
-  for (int i = 0; i < kWarmUps + repeat; ++i) {
-    std::fill(data->begin(), data->end(), static_cast<float>(rank + 1));
-    const TimePoint start = Now();
-    RW_RETURN_IF_ERROR(FromCode(
-        ringwood_allreduce(session, data->data(), data->size(), RINGWOOD_FLOAT32, RINGWOOD_SUM)));
-    if (i >= kWarmUps) seconds.push_back(ToSeconds(Now() - start));
-    const float sum = static_cast<float>(world) * static_cast<float>(world + 1) / 2;
-    const bool good = std::all_of(data->begin(), data->end(), [&](float v) { return v == sum; });
-    if (!good) return Internal(absl::StrFormat("rank %d: the sum is wrong", rank));
-  }
-  std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
-  return seconds[seconds.size() / 2];
-}
-
-Status AllReduce(const Flags& flags) {
-  RW_ASSIGN_OR_RETURN(const std::vector<uint64_t> sizes, ParseSizes(flags.sizes));
-  ringwood_options options;
-  RW_RETURN_IF_ERROR(FromCode(ringwood_options_from_environment(&options, sizeof(options))));
-  ringwood_session* opened = nullptr;
-  RW_RETURN_IF_ERROR(FromCode(ringwood_open(&options, &opened)));
-  const Session session(opened);
-  const int world = ringwood_world(opened);
-  std::vector<std::vector<std::string>> rows = {{"SIZE", "MEDIAN", "RATE", "PER LINK"}};
-  for (uint64_t bytes : sizes) {
-    std::vector<float> data(bytes / sizeof(float));
-    RW_ASSIGN_OR_RETURN(const double seconds, Measure(opened, flags.repeat, &data));
-    const double rate = static_cast<double>(bytes) / seconds;
-    // A ring sends 2(P-1)/P of the bytes over every link, each way.
-    rows.push_back({FormatBytes(static_cast<double>(bytes)), FormatSeconds(seconds),
-                    FormatBytes(rate) + "/s", FormatBytes(rate * 2 * (world - 1) / world) + "/s"});
-  }
-  if (ringwood_rank(opened) == 0) {
-    std::printf("all-reduce of float32, %d ranks, median of %d\n%s", world, flags.repeat,
-                FormatTable(rows).c_str());
+// A rank's.
+Status Work(const CommandContext& context, Flags& flags) {
+  RW_ASSIGN_OR_RETURN(flags.plan.bytes, ParseSizes(flags.bytes));
+  RW_ASSIGN_OR_RETURN(const BenchReport report, RunBench(flags.plan, context.environment));
+  if (report.rank == 0) {
+    std::fputs((flags.json ? ToJson(report) : ToText(report)).c_str(), stdout);
   }
   return OkStatus();
+}
+
+std::vector<std::string> RankCommand(const CommandContext& context, const Flags& flags) {
+  std::vector<std::string> command = {
+      flags.remote_program.empty() ? context.program : flags.remote_program,
+      "bench",
+      "allreduce",
+      "--bytes=" + flags.bytes,
+      absl::StrFormat("--runs=%d", flags.plan.runs),
+      absl::StrFormat("--turns=%d", flags.plan.turns),
+      "--python=" + flags.plan.python};
+  if (!flags.plan.peer.empty()) command.push_back("--peer=" + flags.plan.peer);
+  if (flags.json) command.push_back("--json");
+  return command;
+}
+
+std::vector<std::string> RunArguments(const Flags& flags) {
+  std::vector<std::string> arguments = {"run", absl::StrFormat("--num-proc=%d", flags.workers)};
+  const auto add = [&](const std::string& flag, const std::string& value) {
+    if (!value.empty()) arguments.push_back(flag + "=" + value);
+  };
+  add("--hosts", flags.hosts);
+  add("--rsh", flags.rsh);
+  add("--remote-program", flags.remote_program);
+  add("--network-interface", flags.network_interface);
+  add("--wire", flags.wire);
+  if (flags.trusted_fabric) arguments.push_back("--trusted-fabric");
+  return arguments;
+}
+
+// A benchmark is `ringwood run` with this command as the program of each rank.
+Status Launch(CommandContext* context, const Flags& flags) {
+  RW_RETURN_IF_ERROR(ParseSizes(flags.bytes).status());
+  CommandContext inner = *context;
+  inner.trailing = RankCommand(*context, flags);
+  inner.dashes = true;
+  CLI::App app;
+  AddRunCommand(app, &inner);
+  std::vector<std::string> arguments = RunArguments(flags);
+  std::reverse(arguments.begin(), arguments.end());
+  try {  // CLI11 reports by exceptions; they end here
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return Invalid(error.what());
+  }
+  context->exit_code = inner.exit_code;
+  return OkStatus();
+}
+
+void AddFlags(CLI::App* command, Flags* flags) {
+  BenchPlan& plan = flags->plan;
+  command->add_option("--bytes,--sizes", flags->bytes, "Sizes of the tensor: 64K,1M")
+      ->capture_default_str();
+  command->add_option("--runs,--repeat", plan.runs, "Measured runs of each size; 0: by size")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100000));
+  command->add_option("--peer", plan.peer, "Measure this in turn with ours: gloo (PyTorch's)")
+      ->check(CLI::IsMember({"gloo"}));
+  command->add_option("--turns", plan.turns, "With a peer: how often each has its turn")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--python", plan.python, "The peer's interpreter, with PyTorch")
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "JSON instead of a table");
+  command->add_option("--workers", flags->workers, "Start this many ranks (else: be one)")
+      ->check(CLI::Range(1, 16384));
+  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4, as for ringwood run");
+  command->add_option("--rsh", flags->rsh, "Remote shell, as for ringwood run");
+  command->add_option("--remote-program", flags->remote_program, "ringwood on the other hosts");
+  command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
+  command->add_option("--wire", flags->wire, "fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}));
+  command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
 }
 
 }  // namespace
@@ -109,16 +129,15 @@ void AddBenchCommand(CLI::App& app, CommandContext* context) {
   parent->require_subcommand(1);
   AddBenchSelectCommand(parent, context);
   AddBenchSparseCommand(parent, context);
-  CLI::App* command =
-      parent->add_subcommand("allreduce", "Time rings over the ranks of the job it runs in");
-  command->footer("Example: ringwood run -np 4 -- ringwood bench allreduce");
+  CLI::App* command = parent->add_subcommand(
+      "allreduce", "Time dense all-reduces: of a job of its own, or of the job it runs in");
+  command->footer(
+      "Examples: ringwood bench allreduce --workers 4 --bytes 64K,1M\n"
+      "          ringwood run -np 4 -- ringwood bench allreduce");
   auto flags = std::make_shared<Flags>();
-  command->add_option("--sizes", flags->sizes, "Sizes in bytes: 64K,1M")->capture_default_str();
-  command->add_option("--repeat", flags->repeat, "Measured runs of each size")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
+  AddFlags(command, flags.get());
   command->callback([context, flags] {
-    const Status status = AllReduce(*flags);
+    const Status status = flags->workers > 0 ? Launch(context, *flags) : Work(*context, *flags);
     if (!status.ok()) FailCommand(context, status);
   });
 }

@@ -220,7 +220,11 @@ void Inbox::Fail(int peer, const Status& reason) {
 void Inbox::Close(const Status& reason) {
   if (!closed_.ok()) return;
   closed_ = reason.ok() ? Aborted("the epoch was closed") : reason;
-  for (auto& [key, posted] : posted_) Refuse(std::move(posted), closed_, Frame{});
+  for (auto& [key, posted] : posted_) {
+    Refuse(std::move(posted),
+           Annotate(closed_, "receive " + ToString(key.second) + " from " + Label(key.first)),
+           Frame{});
+  }
   posted_.clear();
   early_.clear();
   early_bytes_ = 0;

@@ -1,8 +1,8 @@
-// all_reduce_bench WORLD BYTES,BYTES,… [INTERFACE [NAMESPACE-PREFIX]]
+// all_reduce_bench WORLD BYTES,BYTES,… [INTERFACE [NAMESPACE-PREFIX [WIRE [MESSAGE-BYTES,…]]]]
 //
 // One process a rank over UCX; with a prefix rank i runs in the network namespace PREFIXi (see
 // bench/netns.sh), so that every rank has a card of its own with a shaped rate. Rank 0's figures go
-// to standard output as JSON.
+// to standard output as JSON, a line a size. MESSAGE-BYTES of a ring; 0: what the engine chooses.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -34,7 +34,32 @@ void WriteLine(int fd, const std::string& line) {
   RW_CHECK(write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()));
 }
 
-Status RunRank(const BenchOptions& options, const UcxOptions& ucx, int in, int out) {
+struct Job {
+  BenchOptions options;
+  std::vector<uint64_t> sizes;
+  std::vector<uint64_t> messages = {0};
+};
+
+Status Measure(const Job& job, Loop* loop, Transport* transport) {
+  uint64_t round = 1;
+  for (const uint64_t size : job.sizes) {
+    for (const uint64_t message : job.messages) {
+      BenchOptions options = job.options;
+      options.chunk_bytes = message * options.world * (options.wire == "bf16" ? 2 : 1);
+      AllReduceBench bench(loop, transport, options, size);
+      BenchSamples samples;
+      RW_RETURN_IF_ERROR(bench.Run(DefaultRuns(size), &round, &samples));
+      if (options.rank != 0) continue;
+      const BenchRow row = Summarize(bench.bytes(), options.world, samples);
+      std::printf("%6d %s\n", static_cast<int>(message), ToJson(row).c_str());
+      std::fflush(stdout);
+    }
+  }
+  return OkStatus();
+}
+
+Status RunRank(const Job& job, const UcxOptions& ucx, int in, int out) {
+  const BenchOptions& options = job.options;
   Loop loop("bench");
   RW_ASSIGN_OR_RETURN(const auto fabric, MakeUcxFabric(&loop, ucx));
   WriteLine(out, fabric->Address());
@@ -49,41 +74,49 @@ Status RunRank(const BenchOptions& options, const UcxOptions& ucx, int in, int o
         return OkStatus();
       },
       Seconds(20)));
-  const auto rows = BenchAllReduce(&loop, transport.get(), options);
+  const Status measured = Measure(job, &loop, transport.get());
   RW_RETURN_IF_ERROR(loop.Call(
       [&] {
         transport.reset();
         return OkStatus();
       },
       Seconds(20)));
-  RW_RETURN_IF_ERROR(rows.status());
-  if (options.rank == 0) std::fputs(ToJson(*rows).c_str(), stdout);
-  return OkStatus();
+  return measured;
+}
+
+std::vector<uint64_t> Sizes(std::string list) {
+  std::vector<uint64_t> sizes;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    sizes.push_back(ParseBytes(list.substr(0, comma)).value());
+    list.erase(0, comma + 1);
+  }
+  return sizes;
 }
 
 int Main(int argc, char** argv) {
   if (argc < 3) {
-    std::fputs("all_reduce_bench WORLD BYTES,… [INTERFACE [NAMESPACE-PREFIX]]\n", stderr);
+    std::fputs("all_reduce_bench WORLD BYTES,… [INTERFACE [NAMESPACE-PREFIX [WIRE [MESSAGE,…]]]]\n",
+               stderr);
     return 78;
   }
-  BenchOptions options;
+  Job job;
+  BenchOptions& options = job.options;
   options.world = std::atoi(argv[1]);
-  for (std::string list = argv[2]; !list.empty();) {
-    const size_t comma = std::min(list.find(','), list.size());
-    options.bytes.push_back(ParseBytes(list.substr(0, comma)).value());
-    list.erase(0, comma + 1);
-  }
+  job.sizes = Sizes(argv[2]);
+  if (argc > 5) options.wire = argv[5];
+  if (argc > 6) job.messages = Sizes(argv[6]);
   std::vector<int> to, from;
   for (options.rank = 0; options.rank < options.world; ++options.rank) {
     int down[2], up[2];
     RW_CHECK(pipe2(down, O_CLOEXEC) == 0 && pipe2(up, O_CLOEXEC) == 0);
     if (fork() == 0) {
-      if (argc > 4) {
+      if (argc > 4 && *argv[4] != '\0') {
         const std::string space = absl::StrFormat("/run/netns/%s%d", argv[4], options.rank);
         const int fd = open(space.c_str(), O_RDONLY | O_CLOEXEC);
         RW_CHECK(fd >= 0 && setns(fd, CLONE_NEWNET) == 0);
       }
-      const Status status = RunRank(options, {argc > 3 ? argv[3] : "lo", true}, down[0], up[1]);
+      const Status status = RunRank(job, {argc > 3 ? argv[3] : "lo", true}, down[0], up[1]);
       if (!status.ok())
         std::fprintf(stderr, "rank %d: %s\n", options.rank, Message(status).c_str());
       std::fflush(stdout);

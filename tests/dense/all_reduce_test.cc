@@ -208,6 +208,33 @@ TEST_P(AllReduceOver, ARankThatLeavesIsNamedToItsNeighbours) {
   world.Close(0, Aborted("over"));
 }
 
+// Silence is found by heartbeats, which close the transport; the answer says what was waited for.
+TEST_P(AllReduceOver, ASilentRankEndsTheCallWithWhatWasAwaited) {
+  World world(GetParam(), 3);
+  const auto input = Bytes(Values(1 << 20, 0));
+  std::vector<std::byte> output(input.size());
+  Answer answer;
+  world.Run(0, [&] {  // ranks 1 and 2 never come
+    AllReduceRequest request;
+    request.world = 3;
+    request.round = 17;
+    request.group = 5;
+    request.input = input;
+    request.output = output;
+    StartAllReduce(world.transport(0), request, [&](StatusOr<AllReduceResult> result) {
+      answer.status = result.status();
+      answer.ready.Notify();
+    });
+  });
+  EXPECT_FALSE(answer.ready.HasBeenNotified());
+  world.Close(0, Unavailable("rank 2 (host h2) was silent for 5 s"));
+  EXPECT_EQ(answer.Wait(5).code(), StatusCode::kUnavailable);
+  const std::string message = Message(answer.status);
+  for (const char* part : {"round 17", "group 5", "chunk 0", "rank 2 (host h2) was silent"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+}
+
 TEST(AllReduce, RefusesWhatItCannotRun) {
   const auto refused = [](const AllReduceRequest& request) {
     Status status;

@@ -95,12 +95,20 @@ TEST(ChooseSchedule, SwitchesWhereTheClosedFormsCross) {
   const HopCost cost{1e-4, 1e-8, 2e-5};
   EXPECT_EQ(Chosen(15'900, 4, cost), Strategy::kRecursiveDoubling);
   EXPECT_EQ(Chosen(16'100, 4, cost), Strategy::kDirect);
-  EXPECT_EQ(Chosen(kMaxDirectBytes + 1, 4, cost), Strategy::kRing);
+  EXPECT_EQ(Chosen(kMaxDirectBytes, 4, cost), Strategy::kDirect);
+  EXPECT_NE(Chosen(kMaxDirectBytes + 1, 4, cost), Strategy::kDirect);
+  EXPECT_EQ(Chosen(100'000, 4, cost), Strategy::kRing);
   // 5 ranks: two more hops for the fifth, 4 (a + o) + 4 S b = 2 a + 8 o + 1.6 S b: never shorter.
   EXPECT_EQ(Chosen(4, 5, cost), Strategy::kDirect);
   // A ring that sends half of the bytes: 6 (a + o) + 0.75 S b = 2 a + 6 o + 1.5 S b at 53,333.
   EXPECT_EQ(Chosen(53'000, 4, cost, 0.5), Strategy::kDirect);
   EXPECT_EQ(Chosen(54'000, 4, cost, 0.5), Strategy::kRing);
+}
+
+TEST(ChooseSchedule, RingsOfMediumTensorsHaveSeveralChunksAndNoTinyMessages) {
+  EXPECT_EQ(RingMessageBytes(1 << 20, 4), 64u << 10);       // four chunks
+  EXPECT_EQ(RingMessageBytes(256 << 10, 8), 32u << 10);     // one: messages would be tiny
+  EXPECT_EQ(RingMessageBytes(102'000'000, 4), 256u << 10);  // as long as they get
 }
 
 TEST(ChooseSchedule, SaysTheTimeItExpectsAndWhy) {

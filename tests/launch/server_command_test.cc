@@ -119,12 +119,5 @@ TEST(RunWithServer, KillingTheLauncherLeavesNoServer) {
   EXPECT_TRUE(WaitUntilGone(directory.path(), 5));
 }
 
-TEST(Bench, AllReduceRunsAsAJobAndChecksItsSums) {
-  const Finished run = RunProgram(
-      {"run", "-np", "3", "--", kProgram, "bench", "allreduce", "--sizes=4K,1M", "--repeat=3"});
-  EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_THAT(run.out, AllOf(HasSubstr("3 ranks"), HasSubstr("4 KiB"), HasSubstr("1 MiB")));
-}
-
 }  // namespace
 }  // namespace ringwood

@@ -36,7 +36,8 @@ class UcxTransport : public Transport {
 
 class UcxFabric : public Fabric {
  public:
-  explicit UcxFabric(std::shared_ptr<UcxNode> node) : node_(std::move(node)) {}
+  UcxFabric(std::shared_ptr<UcxNode> node, std::string place)
+      : node_(std::move(node)), place_(std::move(place)) {}
   ~UcxFabric() override {
     if (!connected_) node_->Close(Aborted("the fabric was destroyed"));
   }
@@ -49,11 +50,15 @@ class UcxFabric : public Fabric {
     RW_CHECK(!connected_ && node_->loop()->OnThread());
     RW_RETURN_IF_ERROR(node_->Connect(name, peers, limits));
     connected_ = true;
+    // One line a job: that of node 0. The others say the same of their own cards.
+    Log(name.self == 0 ? LogLevel::kInfo : LogLevel::kDebug,
+        absl::StrFormat("data plane: %s, tcp by UCX, %d nodes", place_, peers.size()));
     return std::unique_ptr<Transport>(std::make_unique<UcxTransport>(node_));
   }
 
  private:
   const std::shared_ptr<UcxNode> node_;
+  const std::string place_;  // "192.168.1.3 eth0"
   bool connected_ = false;
 };
 
@@ -81,8 +86,8 @@ StatusOr<std::unique_ptr<Fabric>> MakeUcxFabric(Loop* loop, const UcxOptions& op
         return OkStatus();
       },
       Seconds(kStartSeconds)));
-  Log(LogLevel::kDebug, "data plane: UCX, tcp on " + interface + " " + address);
-  return std::unique_ptr<Fabric>(std::make_unique<UcxFabric>(std::move(*node)));
+  return std::unique_ptr<Fabric>(
+      std::make_unique<UcxFabric>(std::move(*node), address + " " + interface));
 }
 
 }  // namespace ringwood

@@ -1,0 +1,41 @@
+// A rank of `ringwood bench allreduce`: joins the job, times all-reduces, its peer's in turn with
+// them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dense/bench.h"
+
+namespace ringwood {
+
+struct BenchPlan {
+  std::vector<uint64_t> bytes = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
+  int runs = 0;      // of each size in each turn; 0: by size
+  int turns = 5;     // ours, the peer's, ours, …; 1 without a peer
+  std::string peer;  // "" or "gloo"
+  std::string python = "python3";
+};
+
+struct BenchResult {
+  BenchRow ours;
+  BenchRow peer;  // runs = 0: none
+  // Of each turn, the peer's median over ours: median, smallest and largest.
+  double ratio = 0, ratio_min = 0, ratio_max = 0;
+};
+
+struct BenchReport {
+  int rank = 0;
+  int world = 1;
+  std::string wire;
+  std::vector<BenchResult> results;
+};
+
+StatusOr<BenchReport> RunBench(const BenchPlan& plan,
+                               const std::map<std::string, std::string>& environment);
+
+std::string ToText(const BenchReport& report);  // a table for people
+std::string ToJson(const BenchReport& report);  // {"results": [{…}]}
+
+}  // namespace ringwood
