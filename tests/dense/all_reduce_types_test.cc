@@ -19,7 +19,7 @@ std::vector<std::byte> WholeNumbers(DataType type, size_t count, int rank) {
   Random random(rank + 1);
   for (uint8_t& value : few) value = static_cast<uint8_t>(random.Below(14));
   std::vector<std::byte> bytes(count * SizeOf(type));
-  // 0 + x widens x to the type, by the engine's own plain reference for uint8 tables.
+  // 0, 1, … 13 in the type: one added again and again.
   std::vector<std::byte> table(14 * SizeOf(type));
   std::vector<std::byte> one(SizeOf(type));
   const auto set_one = [&](auto value) { std::memcpy(one.data(), &value, sizeof value); };
