@@ -82,7 +82,8 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
                         return found == environment.end() ? nullptr : found->second.c_str();
                       }));
   RW_RETURN_IF_ERROR(Check(options));
-  RW_ASSIGN_OR_RETURN(auto connection, Connection::Open(options, MakeParts(options)));
+  RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(options));
+  RW_ASSIGN_OR_RETURN(auto connection, Connection::Open(options, std::move(parts)));
   std::unique_ptr<GlooPeer> peer;
   BenchReport report{options.rank, options.world, options.wire, {}};
   const auto measure = [&]() -> Status {
