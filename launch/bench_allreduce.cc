@@ -8,6 +8,7 @@
 #include "client/connection.h"
 #include "client/grpc/parts.h"
 #include "launch/gloo_peer.h"
+#include "launch/session_options.h"
 #include "launch/table.h"
 #include "transport/interface.h"
 
@@ -76,11 +77,7 @@ class Bench {
 
 StatusOr<BenchReport> RunBench(const BenchPlan& plan,
                                const std::map<std::string, std::string>& environment) {
-  RW_ASSIGN_OR_RETURN(const SessionOptions options,
-                      OptionsFromEnvironment([&](const char* name) -> const char* {
-                        const auto found = environment.find(name);
-                        return found == environment.end() ? nullptr : found->second.c_str();
-                      }));
+  RW_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(environment));
   RW_RETURN_IF_ERROR(Check(options));
   RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(options));
   RW_ASSIGN_OR_RETURN(auto connection, Connection::Open(options, std::move(parts)));

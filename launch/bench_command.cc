@@ -8,6 +8,7 @@
 #include "launch/bench_allreduce.h"
 #include "launch/bench_sparse_command.h"
 #include "launch/command.h"
+#include "launch/inner_run.h"
 #include "launch/supervisor.h"
 
 namespace ringwood {
@@ -21,7 +22,7 @@ struct Flags {
   bool json = false;
   // With --workers this process starts the job; these are for `run`, as they stand.
   int workers = 0;
-  std::string hosts, rsh, remote_program, network_interface, wire;
+  std::string hosts, rsh, remote_program, network_interface, wire, transport;
   bool trusted_fabric = false;
 };
 
@@ -73,6 +74,7 @@ std::vector<std::string> RunArguments(const Flags& flags) {
   add("--remote-program", flags.remote_program);
   add("--network-interface", flags.network_interface);
   add("--wire", flags.wire);
+  add("--transport", flags.transport);
   if (flags.trusted_fabric) arguments.push_back("--trusted-fabric");
   return arguments;
 }
@@ -80,20 +82,7 @@ std::vector<std::string> RunArguments(const Flags& flags) {
 // A benchmark is `ringwood run` with this command as the program of each rank.
 Status Launch(CommandContext* context, const Flags& flags) {
   RW_RETURN_IF_ERROR(ParseSizes(flags.bytes).status());
-  CommandContext inner = *context;
-  inner.trailing = RankCommand(*context, flags);
-  inner.dashes = true;
-  CLI::App app;
-  AddRunCommand(app, &inner);
-  std::vector<std::string> arguments = RunArguments(flags);
-  std::reverse(arguments.begin(), arguments.end());
-  try {  // CLI11 reports by exceptions; they end here
-    app.parse(std::move(arguments));
-  } catch (const CLI::ParseError& error) {
-    return Invalid(error.what());
-  }
-  context->exit_code = inner.exit_code;
-  return OkStatus();
+  return InnerRun(context, RunArguments(flags), RankCommand(*context, flags));
 }
 
 void AddFlags(CLI::App* command, Flags* flags) {
@@ -119,6 +108,8 @@ void AddFlags(CLI::App* command, Flags* flags) {
   command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
   command->add_option("--wire", flags->wire, "fp32 or bf16")
       ->check(CLI::IsMember({"fp32", "bf16"}));
+  command->add_option("--transport", flags->transport, "ucx, grpc or auto")
+      ->check(CLI::IsMember({"ucx", "grpc", "auto"}));
   command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
 }
 
