@@ -21,9 +21,8 @@ struct Flags {
   std::string bytes = "4K,64K,1M,16M";
   bool json = false;
   // With --workers this process starts the job; these are for `run`, as they stand.
-  int workers = 0;
-  std::string hosts, rsh, remote_program, network_interface, wire, transport;
-  bool trusted_fabric = false;
+  InnerRunFlags run;
+  std::string wire, transport;
 };
 
 StatusOr<std::vector<uint64_t>> ParseSizes(const std::string& text) {
@@ -50,39 +49,23 @@ Status Work(const CommandContext& context, Flags& flags) {
   return OkStatus();
 }
 
-std::vector<std::string> RankCommand(const CommandContext& context, const Flags& flags) {
-  std::vector<std::string> command = {
-      flags.remote_program.empty() ? context.program : flags.remote_program,
-      "bench",
-      "allreduce",
-      "--bytes=" + flags.bytes,
-      absl::StrFormat("--runs=%d", flags.plan.runs),
-      absl::StrFormat("--turns=%d", flags.plan.turns),
-      "--python=" + flags.plan.python};
-  if (!flags.plan.peer.empty()) command.push_back("--peer=" + flags.plan.peer);
-  if (flags.json) command.push_back("--json");
-  return command;
-}
-
-std::vector<std::string> RunArguments(const Flags& flags) {
-  std::vector<std::string> arguments = {"run", absl::StrFormat("--num-proc=%d", flags.workers)};
-  const auto add = [&](const std::string& flag, const std::string& value) {
-    if (!value.empty()) arguments.push_back(flag + "=" + value);
-  };
-  add("--hosts", flags.hosts);
-  add("--rsh", flags.rsh);
-  add("--remote-program", flags.remote_program);
-  add("--network-interface", flags.network_interface);
-  add("--wire", flags.wire);
-  add("--transport", flags.transport);
-  if (flags.trusted_fabric) arguments.push_back("--trusted-fabric");
+std::vector<std::string> RankArguments(const Flags& flags) {
+  std::vector<std::string> arguments = {"bench",
+                                        "allreduce",
+                                        "--bytes=" + flags.bytes,
+                                        absl::StrFormat("--runs=%d", flags.plan.runs),
+                                        absl::StrFormat("--turns=%d", flags.plan.turns),
+                                        "--python=" + flags.plan.python};
+  if (!flags.plan.peer.empty()) arguments.push_back("--peer=" + flags.plan.peer);
+  if (flags.json) arguments.push_back("--json");
   return arguments;
 }
 
 // A benchmark is `ringwood run` with this command as the program of each rank.
 Status Launch(CommandContext* context, const Flags& flags) {
   RW_RETURN_IF_ERROR(ParseSizes(flags.bytes).status());
-  return InnerRun(context, RunArguments(flags), RankCommand(*context, flags));
+  return InnerRun(context, flags.run, {{"--wire", flags.wire}, {"--transport", flags.transport}},
+                  RankArguments(flags));
 }
 
 void AddFlags(CLI::App* command, Flags* flags) {
@@ -100,17 +83,11 @@ void AddFlags(CLI::App* command, Flags* flags) {
   command->add_option("--python", plan.python, "The peer's interpreter, with PyTorch")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "JSON instead of a table");
-  command->add_option("--workers", flags->workers, "Start this many ranks (else: be one)")
-      ->check(CLI::Range(1, 16384));
-  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4, as for ringwood run");
-  command->add_option("--rsh", flags->rsh, "Remote shell, as for ringwood run");
-  command->add_option("--remote-program", flags->remote_program, "ringwood on the other hosts");
-  command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
+  AddInnerRunFlags(command, &flags->run)->description("Start so many ranks (else: be one)");
   command->add_option("--wire", flags->wire, "fp32 or bf16")
       ->check(CLI::IsMember({"fp32", "bf16"}));
   command->add_option("--transport", flags->transport, "ucx, grpc or auto")
       ->check(CLI::IsMember({"ucx", "grpc", "auto"}));
-  command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
 }
 
 }  // namespace
@@ -128,7 +105,7 @@ void AddBenchCommand(CLI::App& app, CommandContext* context) {
   auto flags = std::make_shared<Flags>();
   AddFlags(command, flags.get());
   command->callback([context, flags] {
-    const Status status = flags->workers > 0 ? Launch(context, *flags) : Work(*context, *flags);
+    const Status status = flags->run.workers > 0 ? Launch(context, *flags) : Work(*context, *flags);
     if (!status.ok()) FailCommand(context, status);
   });
 }

@@ -32,10 +32,8 @@ struct SparseFlags {
   SparseBenchOptions bench;
   std::vector<double> densities;
   bool json = false;
-  int workers = 4;
+  InnerRunFlags run{.workers = 4};
   int servers = 1;
-  std::string hosts, rsh, remote_program, network_interface;
-  bool trusted_fabric = false;
 };
 
 void Print(const SelectFlags& flags, const std::vector<SelectBenchResult>& results) {
@@ -141,27 +139,16 @@ Status Resolve(SparseFlags* flags) {
 Status Launch(CommandContext* context, SparseFlags* flags) {
   RW_RETURN_IF_ERROR(Resolve(flags));
   const SparseBenchOptions& bench = flags->bench;
-  std::vector<std::string> command = {
-      flags->remote_program.empty() ? context->program : flags->remote_program,
-      "bench-sparse-worker",
-      absl::StrFormat("--elements=%d", bench.elements),
-      "--entries=" + absl::StrJoin(bench.entries, ","),
-      absl::StrFormat("--fanout=%d", bench.fanout),
-      "--codec=" + bench.codec,
-      "--merge=" + bench.merge,
-      absl::StrFormat("--rounds=%d", bench.rounds)};
-  if (flags->json) command.push_back("--json");
-  std::vector<std::string> arguments = {absl::StrFormat("--num-proc=%d", flags->workers),
-                                        absl::StrFormat("--servers=%d", flags->servers)};
-  const auto add = [&](const std::string& flag, const std::string& value) {
-    if (!value.empty()) arguments.push_back(flag + "=" + value);
-  };
-  add("--hosts", flags->hosts);
-  add("--rsh", flags->rsh);
-  add("--remote-program", flags->remote_program);
-  add("--network-interface", flags->network_interface);
-  if (flags->trusted_fabric) arguments.push_back("--trusted-fabric");
-  return InnerRun(context, std::move(arguments), std::move(command));
+  std::vector<std::string> arguments = {"bench-sparse-worker",
+                                        absl::StrFormat("--elements=%d", bench.elements),
+                                        "--entries=" + absl::StrJoin(bench.entries, ","),
+                                        absl::StrFormat("--fanout=%d", bench.fanout),
+                                        "--codec=" + bench.codec,
+                                        "--merge=" + bench.merge,
+                                        absl::StrFormat("--rounds=%d", bench.rounds)};
+  if (flags->json) arguments.push_back("--json");
+  return InnerRun(context, flags->run, {{"--servers", std::to_string(flags->servers)}},
+                  std::move(arguments));
 }
 
 }  // namespace
@@ -201,17 +188,10 @@ void AddBenchSparseCommand(CLI::App* bench, CommandContext* context) {
   command->footer("Example: ringwood bench sparse --workers 4 --servers 4 --density 0.001,0.01");
   auto flags = std::make_shared<SparseFlags>();
   AddMeasureFlags(command, flags.get());
-  command->add_option("--workers", flags->workers, "Ranks")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 16384));
+  AddInnerRunFlags(command, &flags->run)->capture_default_str();
   command->add_option("--servers", flags->servers, "Reducers; they share the workers' hosts")
       ->capture_default_str()
       ->check(CLI::Range(1, 16384));
-  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4, as for ringwood run");
-  command->add_option("--rsh", flags->rsh, "Remote shell, as for ringwood run");
-  command->add_option("--remote-program", flags->remote_program, "ringwood on the other hosts");
-  command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
-  command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
   command->callback([context, flags] {
     const Status status = Launch(context, flags.get());
     if (!status.ok()) FailCommand(context, status);

@@ -18,10 +18,9 @@ struct Flags {
   ReplayOptions replay;
   double forward_ms = 0;
   bool json = false;
-  int workers = 0;
   // For `run`, as they stand.
-  std::string hosts, rsh, remote_program, network_interface, planner, wire, timeline;
-  bool trusted_fabric = false;
+  InnerRunFlags run;
+  std::string planner, wire, timeline;
 };
 
 // Flags of the trainer: both commands have them.
@@ -51,10 +50,9 @@ void AddReplayFlags(CLI::App* command, Flags* flags) {
   command->add_flag("--json", flags->json, "One line of JSON");
 }
 
-std::vector<std::string> WorkerCommand(const CommandContext& context, const Flags& flags) {
+std::vector<std::string> WorkerArguments(const Flags& flags) {
   const ReplayOptions& replay = flags.replay;
-  std::vector<std::string> command = {
-      flags.remote_program.empty() ? context.program : flags.remote_program,
+  std::vector<std::string> arguments = {
       "replay-worker",
       absl::StrFormat("--trace=%s", std::filesystem::absolute(replay.trace).string()),
       absl::StrFormat("--forward-ms=%.17g", flags.forward_ms),
@@ -65,31 +63,19 @@ std::vector<std::string> WorkerCommand(const CommandContext& context, const Flag
       absl::StrFormat("--density=%.17g", replay.density),
       absl::StrFormat("--servers=%d", replay.servers),
       absl::StrFormat("--seed=%d", replay.seed)};
-  if (flags.json) command.push_back("--json");
-  return command;
-}
-
-std::vector<std::string> RunArguments(const Flags& flags) {
-  std::vector<std::string> arguments = {absl::StrFormat("--num-proc=%d", flags.workers),
-                                        absl::StrFormat("--servers=%d", flags.replay.servers)};
-  const auto add = [&](const std::string& flag, const std::string& value) {
-    if (!value.empty()) arguments.push_back(flag + "=" + value);
-  };
-  add("--hosts", flags.hosts);
-  add("--rsh", flags.rsh);
-  add("--remote-program", flags.remote_program);
-  add("--network-interface", flags.network_interface);
-  add("--planner", flags.planner);
-  add("--wire", flags.wire);
-  add("--timeline", flags.timeline);
-  if (flags.trusted_fabric) arguments.push_back("--trusted-fabric");
+  if (flags.json) arguments.push_back("--json");
   return arguments;
 }
 
 // A replay is `ringwood run` with a trainer of ours, so it is handed to that command.
 Status Launch(CommandContext* context, const Flags& flags) {
   RW_RETURN_IF_ERROR(ReadTrace(flags.replay.trace).status());
-  return InnerRun(context, RunArguments(flags), WorkerCommand(*context, flags));
+  return InnerRun(context, flags.run,
+                  {{"--servers", std::to_string(flags.replay.servers)},
+                   {"--planner", flags.planner},
+                   {"--wire", flags.wire},
+                   {"--timeline", flags.timeline}},
+                  WorkerArguments(flags));
 }
 
 Status Work(const CommandContext& context, const Flags& flags) {
@@ -109,14 +95,7 @@ void AddReplayCommand(CLI::App& app, CommandContext* context) {
       "Example: ringwood replay --trace data/espresso/resnet50.csv --forward-ms 30 --workers 4");
   auto flags = std::make_shared<Flags>();
   AddReplayFlags(command, flags.get());
-  command->add_option("--workers", flags->workers, "Ranks")
-      ->required()
-      ->check(CLI::Range(1, 16384));
-  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4, as for ringwood run");
-  command->add_option("--rsh", flags->rsh, "Remote shell, as for ringwood run");
-  command->add_option("--remote-program", flags->remote_program, "ringwood on the other hosts");
-  command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
-  command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
+  AddInnerRunFlags(command, &flags->run)->required();
   command->add_option("--planner", flags->planner, "hybrid, exact, wfbp, …");
   command->add_option("--wire", flags->wire, "As for ringwood run: fp32, bf16");
   command->add_option("--timeline", flags->timeline, "As for ringwood run");
