@@ -6,7 +6,7 @@
 #
 # TRACE: data/espresso/resnet50.csv. SECONDS (25) at the first and the last rate, twice as many at
 # the low one. Prints the coordinator's lines and a table. Needs what bench/netns.sh needs, and an
-# idle machine.
+# idle machine. STEPS (150) and DENSITY (0.01) are of the changing run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 trace=${1:-data/espresso/resnet50.csv}
@@ -28,9 +28,9 @@ rate() {  # RATE: of every card, both ways
 }
 
 replay() {  # STEPS OUTPUT
-  RINGWOOD_ADAPT=1 build/release/bin/ringwood replay --trace "$trace" --forward-ms 30 --workers $hosts \
+  RINGWOOD_ADAPT=1 RINGWOOD_LOG_LEVEL=info build/release/bin/ringwood replay --trace "$trace" --forward-ms 30 --workers $hosts \
     --hosts "$(for ((i = 0; i < hosts; ++i)); do printf '%s%d:1,' $name $i; done | sed 's/,$//')" \
-    --rsh "ip netns exec" --network-interface eth0 --trusted-fabric --route auto --density 0.001 \
+    --rsh "ip netns exec" --network-interface eth0 --trusted-fabric --route auto --density "${DENSITY:-0.01}" \
     --warmup 0 --steps "$1" --json >"$2" 2>&1
 }
 
