@@ -1,0 +1,70 @@
+// A fabric and its transport over a node: the object, shared by both and by calls under way, that
+// holds a wire's connections. Node has address(), loop(), Connect, Send, Receive, Close, Counters.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "transport/fabric.h"
+#include "transport/transport.h"
+
+namespace ringwood {
+
+template <typename Node>
+class NodeTransport : public Transport {
+ public:
+  explicit NodeTransport(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+  ~NodeTransport() override { node_->Close(Aborted("the transport was destroyed")); }
+
+  void Send(int peer, const MessageName& name, const Content& content,
+            std::span<const std::byte> payload, SendDone done) override {
+    node_->Send(peer, name, content, payload, std::move(done));
+  }
+  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+               ReceiveDone done) override {
+    node_->Receive(peer, name, content, into, std::move(done));
+  }
+  void Close(const Status& reason) override { node_->Close(reason); }
+  TransportCounters Counters() const override { return node_->Counters(); }
+
+ private:
+  const std::shared_ptr<Node> node_;
+};
+
+template <typename Node>
+class NodeFabric : public Fabric {
+ public:
+  // `wire`: for people, "192.168.1.3 eth0, tcp by UCX".
+  NodeFabric(std::shared_ptr<Node> node, std::string wire)
+      : node_(std::move(node)), wire_(std::move(wire)) {}
+  ~NodeFabric() override {
+    if (!connected_) node_->Close(Aborted("the fabric was destroyed"));
+  }
+
+  std::string Address() const override { return node_->address(); }
+
+  StatusOr<std::unique_ptr<Transport>> Connect(const EpochName& name,
+                                               const std::vector<Peer>& peers,
+                                               const FabricLimits& limits) override {
+    RW_CHECK(!connected_ && node_->loop()->OnThread());
+    RW_RETURN_IF_ERROR(node_->Connect(name, peers, limits));
+    connected_ = true;
+    // One line a job: that of node 0. The others say the same of their own cards.
+    Log(name.self == 0 ? LogLevel::kInfo : LogLevel::kDebug,
+        absl::StrFormat("data plane: %s, %d nodes", wire_, peers.size()));
+    return std::unique_ptr<Transport>(std::make_unique<NodeTransport<Node>>(node_));
+  }
+
+ private:
+  const std::shared_ptr<Node> node_;
+  const std::string wire_;
+  bool connected_ = false;
+};
+
+}  // namespace ringwood
