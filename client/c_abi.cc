@@ -8,11 +8,11 @@
 using ringwood::Invalid;
 using ringwood::Status;
 using ringwood::StatusOr;
+using ringwood::c::Peek;
 using ringwood::c::Read;
 using ringwood::c::Run;
 using ringwood::c::Text;
-using ringwood::c::Usable;
-using ringwood::c::With;
+using ringwood::c::Turn;
 using ringwood::c::Write;
 
 namespace {
@@ -97,36 +97,40 @@ int ringwood_open(const ringwood_options* options, ringwood_session** session) {
     RW_ASSIGN_OR_RETURN(const ringwood::SessionOptions read, OptionsOf(options));
     RW_ASSIGN_OR_RETURN(ringwood::Parts parts, ringwood::MakeParts(read));
     RW_ASSIGN_OR_RETURN(auto opened, ringwood::Session::Open(read, std::move(parts)));
-    *session = new ringwood_session{getpid(), std::move(opened), ""};
+    *session = new ringwood_session(std::move(opened));
     return ringwood::OkStatus();
   });
 }
 
 int ringwood_close(ringwood_session* session, const char* failure) {
   if (session == nullptr) return RINGWOOD_OK;
-  const int code = With(session, [&](auto& open) { return open.Close(Text(failure)); });
-  if (Usable(session)) session->session.reset();
+  const Turn turn(session);
+  if (turn.code() != RINGWOOD_OK) return turn.code();
+  const int code = Run([&] { return turn.session().Close(Text(failure)); });
+  std::unique_ptr<ringwood::Session> ended;  // destroyed without the lock
+  absl::MutexLock lock(&session->mutex);
+  ended.swap(session->session);
   return code;
 }
 
 int ringwood_rank(const ringwood_session* session) {
-  return Usable(session) ? session->session->rank() : -1;
+  return Peek(session, -1, [](auto& open) { return open.rank(); });
 }
 
 int ringwood_world(const ringwood_session* session) {
-  return Usable(session) ? session->session->world() : -1;
+  return Peek(session, -1, [](auto& open) { return open.world(); });
 }
 
 uint64_t ringwood_epoch(const ringwood_session* session) {
-  return Usable(session) ? session->session->epoch() : 0;
+  return Peek(session, uint64_t{0}, [](auto& open) { return open.epoch(); });
 }
 
 uint64_t ringwood_step(const ringwood_session* session) {
-  return Usable(session) ? session->session->step() : 0;
+  return Peek(session, uint64_t{0}, [](auto& open) { return open.step(); });
 }
 
 int ringwood_resumed(const ringwood_session* session) {
-  return Usable(session) && session->session->resumed() ? 1 : 0;
+  return Peek(session, 0, [](auto& open) { return open.resumed() ? 1 : 0; });
 }
 
 }  // extern "C"

@@ -5,21 +5,29 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <new>
 #include <span>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "client/include/ringwood.h"
 #include "client/session.h"
 
 // The handle outlives its session: it is never freed (a few bytes a session), so that a call after
-// close is an error and not a crash.
+// close is an error and not a crash. A forked child reads the owner and nothing else.
 struct ringwood_session {
-  pid_t owner = 0;  // the process that opened it; a forked child only reads this
-  std::unique_ptr<ringwood::Session> session;
+  explicit ringwood_session(std::unique_ptr<ringwood::Session> opened)
+      : owner(getpid()), session(std::move(opened)) {}
+
+  const pid_t owner;               // the process that opened it
+  std::atomic<bool> taken{false};  // by a call that only one thread may make at a time
+  absl::Mutex mutex;               // held while the session is looked at, never while a call waits
+  std::unique_ptr<ringwood::Session> session ABSL_GUARDED_BY(mutex);  // null: closed
   std::string plan_text;
 };
 
@@ -28,6 +36,7 @@ namespace ringwood::c {
 // Keeps `message` for ringwood_last_error on this thread; the code.
 int Answer(int code, const std::string& message);
 int CodeOf(StatusCode code);
+extern const char kClosed[];
 
 // Runs `call`, which returns a Status, and lets nothing be thrown into C.
 template <typename Call>
@@ -42,18 +51,47 @@ int Run(Call call) {
   }
 }
 
-// RINGWOOD_OK when this process may use the open session, else the answer.
+// RINGWOOD_OK when this process may use the handle, else the answer.
 int CheckHandle(const ringwood_session* handle);
+
+// A call of which the header says that it comes from one thread at a time; a second one is an error
+// and not a race. Until the end of its life nobody closes the session.
+class Turn {
+ public:
+  explicit Turn(ringwood_session* handle)
+      : handle_(handle), code_(CheckHandle(handle)), mine_(code_ == RINGWOOD_OK && Take()) {}
+  ~Turn() {
+    if (mine_) handle_->taken.store(false, std::memory_order_release);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  int code() const { return code_; }  // RINGWOOD_OK: the session is there and ours
+  Session& session() const { return *session_; }
+
+ private:
+  bool Take();
+
+  ringwood_session* const handle_;
+  Session* session_ = nullptr;
+  int code_;
+  const bool mine_;
+};
 
 template <typename Call>
 int With(ringwood_session* handle, Call call) {
-  const int usable = CheckHandle(handle);
-  return usable == RINGWOOD_OK ? Run([&] { return call(*handle->session); }) : usable;
+  const Turn turn(handle);
+  return turn.code() == RINGWOOD_OK ? Run([&] { return call(turn.session()); }) : turn.code();
 }
 
-// The same question without an answer kept.
-inline bool Usable(const ringwood_session* handle) {
-  return handle != nullptr && handle->owner == getpid() && handle->session != nullptr;
+// For a look at the open session that any thread may take; `otherwise` where there is none. Keeps
+// no error, except with a code for an answer.
+template <typename Value, typename Look>
+Value Peek(const ringwood_session* handle, Value otherwise, Look look) {
+  if (handle == nullptr || handle->owner != getpid()) return otherwise;
+  auto* const open = const_cast<ringwood_session*>(handle);
+  absl::ReaderMutexLock lock(&open->mutex);
+  return open->session != nullptr ? look(*open->session) : otherwise;
 }
 
 // A struct of the caller's version: missing fields keep their defaults.

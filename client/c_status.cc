@@ -7,6 +7,8 @@ thread_local std::string last_error;
 
 }  // namespace
 
+const char kClosed[] = "the session is closed";
+
 int CodeOf(StatusCode code) {
   switch (code) {
     case StatusCode::kOk:
@@ -53,8 +55,20 @@ int CheckHandle(const ringwood_session* handle) {
                         "only that one may use it",
                         getpid(), handle->owner));
   }
-  if (!handle->session) return Answer(RINGWOOD_REFUSED, "the session is closed");
   return RINGWOOD_OK;
+}
+
+bool Turn::Take() {
+  if (handle_->taken.exchange(true, std::memory_order_acquire)) {
+    code_ = Answer(RINGWOOD_REFUSED,
+                   "another thread is in a call on this session: all calls but ringwood_ready come "
+                   "from one thread at a time");
+    return false;
+  }
+  absl::ReaderMutexLock lock(&handle_->mutex);
+  session_ = handle_->session.get();
+  if (session_ == nullptr) code_ = Answer(RINGWOOD_REFUSED, kClosed);
+  return true;
 }
 
 }  // namespace ringwood::c

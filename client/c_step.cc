@@ -3,9 +3,13 @@
 
 using ringwood::Invalid;
 using ringwood::Status;
+using ringwood::c::Answer;
+using ringwood::c::CheckHandle;
+using ringwood::c::Peek;
 using ringwood::c::Read;
+using ringwood::c::Run;
 using ringwood::c::Text;
-using ringwood::c::Usable;
+using ringwood::c::Turn;
 using ringwood::c::With;
 using ringwood::c::Write;
 
@@ -41,14 +45,16 @@ int ringwood_agree(ringwood_session* session) {
 }
 
 const char* ringwood_plan_text(ringwood_session* session) {
-  if (!Usable(session) || session->session->plan_text().empty()) return nullptr;
-  session->plan_text = session->session->plan_text();
+  const Turn turn(session);
+  if (turn.code() != RINGWOOD_OK || turn.session().plan_text().empty()) return nullptr;
+  session->plan_text = turn.session().plan_text();
   return session->plan_text.c_str();
 }
 
 const char* ringwood_route(const ringwood_session* session, int id) {
-  if (!Usable(session)) return nullptr;
-  const std::string& route = session->session->route(id);
+  // Only a call of the trainer's thread changes it, and that is where this one comes from.
+  const std::string route =
+      Peek(session, std::string(), [&](auto& open) { return open.route(id); });
   return route == "ring" ? "ring" : route == "tree" ? "tree" : nullptr;
 }
 
@@ -57,7 +63,13 @@ int ringwood_begin_step(ringwood_session* session, double weight) {
 }
 
 int ringwood_ready(ringwood_session* session, int id) {
-  return With(session, [&](auto& open) { return open.Ready(id); });
+  const int usable = CheckHandle(session);
+  if (usable != RINGWOOD_OK) return usable;
+  const auto ready = [&](auto& open) { return Run([&] { return open.Ready(id); }); };
+  // No session is there to answer with this code.
+  constexpr int kNone = -1;
+  const int code = Peek(session, kNone, ready);
+  return code == kNone ? Answer(RINGWOOD_REFUSED, ringwood::c::kClosed) : code;
 }
 
 int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result) {

@@ -105,6 +105,14 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   return options;
 }
 
+std::vector<std::pair<std::string, std::string>> Agreed(const SessionOptions& options) {
+  return {{"planner", options.planner},
+          {"wire", options.wire},
+          {"sparse codec", options.sparse_codec},
+          {"sparse merge", options.sparse_merge},
+          {"sparse chunk", absl::StrFormat("%d", options.sparse_chunk)}};
+}
+
 Status Check(const SessionOptions& options) {
   if (options.coordinator.rfind(':') == std::string::npos) {
     return Invalid(absl::StrFormat(

@@ -3,6 +3,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 
@@ -21,12 +23,9 @@ struct SessionOptions {
   double momentum = 0;  // momentum correction of sparse tensors
   std::string planner = "hybrid";
   std::string wire = "fp32";  // of dense groups: "fp32", or "bf16" with error feedback
-  // Of sparse groups, as rank 0 has them (the plan carries them to the others):
   std::string sparse_codec = "block16/fp32";  // worker to first reducer, sparse/codec.h
   std::string sparse_merge = "gtopk";         // or "union" or "exact", sparse/group.h
-  // Each chunk of so many elements is selected by itself; 0: each tensor as a whole. Equal on all
-  // ranks.
-  int sparse_chunk = 0;
+  int sparse_chunk = 0;  // elements that are selected by themselves; 0: each tensor as a whole
   std::string log_level = "info";
   double join_timeout_seconds = 120;
   std::string timeline;       // file of this rank's timeline; empty: none
@@ -44,6 +43,10 @@ using EnvironmentLookup = std::function<const char*(const char* name)>;
 
 // RINGWOOD_* and torchrun's RANK and WORLD_SIZE, falling back to Slurm's and Open MPI's names.
 StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environment);
+
+// What changes results, name and value: equal on all ranks, which is checked when they agree on the
+// plan. (Momenta and densities are compared tensor by tensor.)
+std::vector<std::pair<std::string, std::string>> Agreed(const SessionOptions& options);
 
 // Everything that can be found wrong before the network is touched.
 Status Check(const SessionOptions& options);

@@ -86,7 +86,16 @@ Status Session::Agree() {
   request.set_epoch(epoch());
   request.set_rank(static_cast<uint32_t>(rank()));
   request.set_incarnation(connection_->incarnation());
-  for (const TensorSpec& spec : Table()) *request.add_tensors() = ToProto(spec);
+  for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor) {
+    v1::Tensor* added = request.add_tensors();
+    *added = ToProto((*tensor)->spec);
+    added->set_momentum((*tensor)->momentum.value_or(options_.momentum));
+  }
+  for (const auto& [name, value] : Agreed(options_)) {
+    v1::Setting* setting = request.add_settings();
+    setting->set_name(name);
+    setting->set_value(value);
+  }
   if (rank() == 0) {
     RW_ASSIGN_OR_RETURN(const Plan plan, ProposedPlan());
     *request.mutable_plan() = ToProto(plan);

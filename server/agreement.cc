@@ -11,12 +11,14 @@ namespace {
 
 std::string Shape(const v1::Tensor& tensor) {
   std::string text = absl::StrFormat("%d elements, route %s", tensor.elements(), tensor.route());
-  if (tensor.route() != "dense") text += absl::StrFormat(", density %g", tensor.density());
+  if (tensor.route() != "dense") text += absl::StrFormat(", density %.9g", tensor.density());
+  if (tensor.momentum() != 0) text += absl::StrFormat(", momentum %.9g", tensor.momentum());
   return text;
 }
 
 bool SameShape(const v1::Tensor& a, const v1::Tensor& b) {
-  return a.elements() == b.elements() && a.route() == b.route() && a.density() == b.density();
+  return a.elements() == b.elements() && a.route() == b.route() && a.momentum() == b.momentum() &&
+         (a.route() == "dense" || a.density() == b.density());
 }
 
 }  // namespace
@@ -40,6 +42,7 @@ Status Agreement::Add(CallId call, const v1::AgreeRequest& request, CallId* disp
   for (const auto& [rank, other] : requests_) {
     if (rank == request.rank()) continue;
     RW_RETURN_IF_ERROR(Compare(other.request, request));
+    RW_RETURN_IF_ERROR(CompareSettings(other.request, request));
     break;  // those that are in are equal to each other
   }
   if (request.rank() == 0) {
@@ -74,6 +77,23 @@ Status Agreement::Compare(const v1::AgreeRequest& a, const v1::AgreeRequest& b) 
     return Invalid(absl::StrFormat(
         "%s registered %d tensors, %s %d: \"%s\" is on %s only; register the same on every rank",
         both[0], a.tensors_size(), both[1], b.tensors_size(), extra.name(), both[more ? 0 : 1]));
+  }
+  return OkStatus();
+}
+
+Status Agreement::CompareSettings(const v1::AgreeRequest& a, const v1::AgreeRequest& b) const {
+  const std::string both[] = {label_(a.rank()), label_(b.rank())};
+  const int common = std::min(a.settings_size(), b.settings_size());
+  for (int i = 0; i < common; ++i) {
+    const v1::Setting &left = a.settings(i), &right = b.settings(i);
+    if (left.name() == right.name() && left.value() == right.value()) continue;
+    return Invalid(
+        absl::StrFormat("%s is \"%s\" on %s, %s is \"%s\" on %s: set it alike on every rank",
+                        left.name(), left.value(), both[0], right.name(), right.value(), both[1]));
+  }
+  if (a.settings_size() != b.settings_size()) {
+    return Invalid(absl::StrFormat("%s has %d settings, %s %d: run the same version on every rank",
+                                   both[0], a.settings_size(), both[1], b.settings_size()));
   }
   return OkStatus();
 }

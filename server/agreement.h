@@ -1,4 +1,4 @@
-// Every worker's tensor table, compared; rank 0's plan for all. Pure.
+// Every worker's tensor table and settings, compared; rank 0's plan for all. Pure.
 #pragma once
 
 #include <functional>
@@ -22,9 +22,9 @@ class Agreement {
 
   Agreement(uint32_t world, Label label) : world_(world), label_(std::move(label)) {}
 
-  // Takes one worker's table. An error (the tables differ, or rank 0 brought no plan that can run)
-  // ends the epoch: it names the tensor, both ranks and both shapes. `displaced` is the call that
-  // the same rank had waiting, or 0.
+  // Takes one worker's table. An error (the tables or the settings differ, or rank 0 brought no
+  // plan that can run) ends the epoch: it names the tensor or setting, both ranks and what each
+  // has. `displaced` is the call that the same rank had waiting, or 0.
   Status Add(CallId call, const v1::AgreeRequest& request, CallId* displaced);
 
   void Forget(CallId call);  // its caller went away
@@ -39,6 +39,7 @@ class Agreement {
     v1::AgreeRequest request;
   };
   Status Compare(const v1::AgreeRequest& a, const v1::AgreeRequest& b) const;
+  Status CompareSettings(const v1::AgreeRequest& a, const v1::AgreeRequest& b) const;
 
   uint32_t world_;
   Label label_;

@@ -1,14 +1,18 @@
 /* Ringwood's C interface: gradient exchange for trainers in any language.
  *
- * One session a process and rank, from ringwood_open to ringwood_close. Calls return 0 or a
+ * One session for each rank, from ringwood_open to ringwood_close. Calls return 0 or a
  * RINGWOOD_* code; ringwood_last_error gives the sentence that names who, what and the remedy.
  * Option structs carry their size first, so that older callers work with newer libraries.
  *
  * Threads: ringwood_ready may be called from any thread, only enqueues and never blocks
  * (microseconds; from Python through ctypes.PyDLL). Every other call comes from one thread at a
  * time and may wait, at most for the failure timeout after a peer died (from Python through
- * ctypes.CDLL). No call of ours ever runs on a thread of the caller's after it returned, and none
- * calls back.
+ * ctypes.CDLL); while one is under way, another thread's call is refused. No call of ours ever runs
+ * on a thread of the caller's after it returned, and none calls back.
+ *
+ * Memory of gradients belongs to the caller and stays from ringwood_register (or ringwood_rebind)
+ * to ringwood_close. C cannot tell that memory was freed: a gradient that moved must be said with
+ * ringwood_rebind before its next ready, one that goes away ends the session first.
  *
  * After fork() the child may not use the session: every call returns RINGWOOD_FORKED and touches
  * nothing of the parent's. */
@@ -73,7 +77,8 @@ typedef struct {
   const char* wire;            /* dense groups travel as "fp32" (default) or "bf16" */
   const char* sparse_codec; /* INDEX/VALUE: block16 (default) or rice; fp32 (default), bf16, int8 or
                                int4: coarse values go to the first reducer only, the error stays in
-                               the residual. Rank 0's word counts, as in the next */
+                               the residual. Equal on all ranks, as all that changes results:
+                               ringwood_agree names what differs */
   const char* sparse_merge; /* "gtopk" (default), "union" or "exact" */
   int sparse_chunk;     /* select chunk by chunk of so many elements; 0: each tensor as a whole */
   const char* timeline; /* file of this rank's timeline (Chrome trace), NULL: none */

@@ -72,6 +72,15 @@ class Gradients:
         self._passes[:] = [0] * len(self.slots)
         self._touched[:] = [False] * len(self.slots)
 
+    def refuse_strangers(self, parameters):
+        """`parameters`: what the optimizer updates now. One that was not there at the start has no hook
+        and would drift away from the other ranks in silence."""
+        known = {id(slot.parameter) for slot in self.slots}
+        strangers = sum(id(parameter) not in known for parameter in parameters if parameter.requires_grad)
+        if strangers:
+            raise RefusedError(f"{strangers} parameter(s) of the optimizer were added or replaced since the "
+                               "ranks agreed on the plan: make them before the DistributedOptimizer")
+
     def complete(self, weight):
         """Announces what the hooks did not. Returns the indices that no rank has a gradient for, if the
         policy is to skip them."""

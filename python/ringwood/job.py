@@ -40,9 +40,8 @@ class Job:
         for index, slot in enumerate(slots):
             if self.session.register(slot.name, slot.buffer, *settings[slot.name]) != index:
                 raise RefusedError(f"tensors were registered in the session before the {owner}")
-        self.session.agree()
-        refuse_differences(self.session, {**{f'"{name}" (route, density, momentum)': values
-                                             for name, values in settings.items()}, **others})
+        self.session.agree()  # compares names, shapes, routes, densities and momenta
+        refuse_differences(self.session, others)
         return self.session
 
     def close(self):

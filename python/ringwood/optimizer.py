@@ -112,6 +112,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         clipping by the global norm. `step` then does not exchange again."""
         if self._synchronized:
             return self.last
+        self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
         self._absent = self._gradients.complete(self.weight)
         self.last = self.session.finish_step()
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,

@@ -60,7 +60,8 @@ class Session:
 
     def __init__(self, coordinator=None, rank=None, world=None, *, momentum=0.0, resume=None,
                  planner=None, join_timeout=None, host=None, wire=None, sparse_codec=None,
-                 sparse_merge=None, sparse_chunk=None, transport=None):
+                 sparse_merge=None, sparse_chunk=None, transport=None, adapt=None, freeze_plan=None,
+                 save_plan=None, profile=None, timeline=None, flight_record=None):
         self._handle = None
         self._process = os.getpid()
         ending.install()
@@ -68,14 +69,16 @@ class Session:
         options = self._options(coordinator, rank, world)
         options.momentum = momentum
         for field, value in (("resume", resume), ("join_timeout_seconds", join_timeout),
-                             ("sparse_chunk", sparse_chunk)):
+                             ("sparse_chunk", sparse_chunk), ("adapt", adapt)):
             if value is not None:
                 setattr(options, field, value)
         for field, value in (("planner", planner), ("host", host), ("wire", wire),
                              ("sparse_codec", sparse_codec), ("sparse_merge", sparse_merge),
-                             ("transport", transport)):
+                             ("transport", transport), ("freeze_plan", freeze_plan),
+                             ("save_plan", save_plan), ("profile", profile), ("timeline", timeline),
+                             ("flight_record", flight_record)):
             if value is not None:
-                setattr(options, field, value.encode())
+                setattr(options, field, os.fsencode(value))
         handle = c_void_p()
         self._library.check(self._library.waits.ringwood_open(byref(options), byref(handle)))
         self._handle = handle

@@ -272,9 +272,10 @@ struct Job {
   bool reducer = false;                                    // one beside the ranks
 };
 
-// Runs `rank` with an open session in a thread for each rank and waits for all.
-inline void RunJob(const Job& job,
-                   const std::function<void(Session&, GatheringCoordinator&)>& rank) {
+using RankWithSession = std::function<void(std::unique_ptr<Session>, GatheringCoordinator&)>;
+
+// Runs `rank` with an open session of its own in a thread for each rank and waits for all.
+inline void RunOwningJob(const Job& job, const RankWithSession& rank) {
   InProcessNetwork network;
   GatheringCoordinator coordinator(job.world, job.base_step, job.has_checkpoint);
   std::optional<JobReducer> reducer;
@@ -300,10 +301,18 @@ inline void RunJob(const Job& job,
       if (job.observer) parts.observers.push_back(job.observer(r));
       auto session = Session::Open(options, std::move(parts));
       ASSERT_TRUE(session.ok()) << session.status();
-      rank(**session, coordinator);
+      rank(*std::move(session), coordinator);
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// The same for a rank that only borrows its session.
+inline void RunJob(const Job& job,
+                   const std::function<void(Session&, GatheringCoordinator&)>& rank) {
+  RunOwningJob(job, [&](std::unique_ptr<Session> session, GatheringCoordinator& coordinator) {
+    rank(*session, coordinator);
+  });
 }
 
 // A gradient and its registration.

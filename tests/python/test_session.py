@@ -25,11 +25,23 @@ def test_wrong_use_gives_a_typed_error_and_the_session_goes_on():
 
 
 @pytest.mark.parametrize("how, words", [
-    ("shape", ["weights", "100", "101"]), ("fewer", ["bias"]), ("order", ["weights", "bias"]), ("world", ["2", "3"])])
+    ("shape", ["weights", "100", "101"]), ("fewer", ["bias"]), ("order", ["weights", "bias"]),
+    ("world", ["2", "3"]), ("wire", ["wire", "fp32", "bf16"]), ("momentum", ["bias", "0.8", "0.9"])])
 def test_ranks_that_disagree_stop_with_both_sides_named(how, words):
     ended = run_job("disagree.py", how, code=78, flags=("--join-timeout", 20))
     error = "\n".join(line for line in ended.output.splitlines() if "Error" in line)
     assert all(word in error for word in words), ended.output
+
+
+def test_two_ranks_live_in_one_process():
+    run_job("two_ranks.py", ranks=1)
+
+
+def test_plans_and_records_are_arguments_of_the_session(tmp_path):
+    run_job("records.py", tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    ranks = {f"{rank}.{kind}" for rank in (0, 1) for kind in ("json", "flight")}
+    assert names == {"plan.json", "profile.csv", *ranks}, names
 
 
 def test_ready_keeps_the_interpreter_beside_a_busy_thread():

@@ -59,16 +59,20 @@ void Sign(const Line& line, Request* request) {
   request->set_incarnation(line.number("incarnation", 100 + line.number("rank", 0)));
 }
 
-// tensors=a:10,b:20
+// tensors=a:10,b:20; of all of them route=auto, density=0.1, momentum=0.9; setting wire=bf16.
 void AddTensors(const Line& line, v1::AgreeRequest* request) {
   std::istringstream list(line.text("tensors", "a:10"));
   for (std::string tensor; std::getline(list, tensor, ',');) {
     v1::Tensor* added = request->add_tensors();
     added->set_name(tensor.substr(0, tensor.find(':')));
     added->set_elements(std::stoull(tensor.substr(tensor.find(':') + 1)));
-    added->set_route("dense");
-    added->set_density(0.01);
+    added->set_route(line.text("route", "dense"));
+    added->set_density(std::stod(line.text("density", "0.01")));
+    added->set_momentum(std::stod(line.text("momentum", "0")));
   }
+  v1::Setting* setting = request->add_settings();
+  setting->set_name("wire");
+  setting->set_value(line.text("wire", "fp32"));
 }
 
 // covers=N: of N tensors, not of all. forged: its hash is another plan's.

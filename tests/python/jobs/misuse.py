@@ -1,6 +1,7 @@
 """Wrong use gives a typed error and leaves the session usable."""
 
 import os
+import threading
 
 import numpy as np
 import torch
@@ -43,6 +44,11 @@ with ringwood.Session() as session:
     moved.untyped_storage().resize_(200)
     session.rebind("moved", moved.zero_())
     refused(ringwood.RingwoodError, ["good"], session.finish_step)  # a step without its gradients
+
+    refused(ringwood.ExistsError, [f"rank {session.rank}"], ringwood.Session)  # a second one of this rank
+    hook = threading.Thread(target=refused, args=(ringwood.ExistsError, ["good"], session.register, "good", good))
+    hook.start()
+    hook.join()
 
     session.begin_step(1)
     child = os.fork()

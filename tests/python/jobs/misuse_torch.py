@@ -1,0 +1,60 @@
+"""Wrong use of the optimizer gives a typed error that names what is wrong."""
+
+import torch
+
+import ringwood
+import ringwood.torch as rw
+
+torch.set_num_threads(1)
+
+
+def refused(kind, words, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except kind as error:
+        assert all(word in str(error) for word in words), f"{words} not in: {error}"
+        return
+    raise AssertionError(f"{function} did not raise {kind.__name__}")
+
+
+rw.init()
+model = torch.nn.Linear(4, 2)
+rw.broadcast_parameters(model.state_dict())
+inner = torch.optim.SGD(model.parameters(), lr=1.0)
+refused(ringwood.InvalidError, ["not in named_parameters"], rw.DistributedOptimizer, inner,
+        [("weight", model.weight)])
+refused(ringwood.InvalidError, ["twice"], rw.DistributedOptimizer, inner,
+        [("w", model.weight), ("w", model.bias)])
+optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), momentum_correction=0)
+refused(ringwood.RefusedError, ["already"], rw.DistributedOptimizer, inner, model.named_parameters())
+refused(ringwood.RefusedError, ["already"], rw.HookState, model.named_parameters())
+refused(ringwood.RefusedError, ["without backward"], optimizer.step)
+refused(ringwood.RefusedError, ["after the ranks agreed"], optimizer.add_param_group,
+        {"params": [torch.nn.Parameter(torch.zeros(3))]})
+
+inputs = torch.ones(3, 4)
+model(inputs).sum().backward()
+refused(ringwood.RefusedError, ["between backward"], optimizer.zero_grad)
+refused(ringwood.RefusedError, ["after every backward"], model(inputs).sum().backward)
+optimizer.step()  # none of it has spoilt the session
+optimizer.zero_grad()
+
+kept = model.bias
+model.bias = torch.nn.Parameter(torch.zeros(2))  # the optimizer still has the old one
+model(inputs).sum().backward()
+refused(ringwood.RefusedError, ["bias"], optimizer.step)
+inner.param_groups[0]["params"][1] = model.bias  # now it has one that no rank has agreed on
+refused(ringwood.RefusedError, ["replaced"], optimizer.step)
+inner.param_groups[0]["params"][1] = model.bias = kept
+model.bias.grad = torch.zeros(2)
+refused(ringwood.RefusedError, ["bias"], optimizer.step)  # its hook never ran
+optimizer.missing = "zero"
+optimizer.step()
+optimizer.zero_grad()
+
+model.weight.data = model.weight.data.double()  # another type after the agreement
+model.bias.data = model.bias.data.double()
+model.weight.grad = model.bias.grad = None
+refused(ringwood.InvalidError, ["float64"], model(inputs.double()).sum().backward)
+rw.shutdown()
+refused(ringwood.RefusedError, ["closed"], optimizer.step)
