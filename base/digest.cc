@@ -1,6 +1,6 @@
 #include "base/digest.h"
 
-#include <xxhash.h>
+#include RINGWOOD_XXHASH  // set in cmake/packages.cmake
 
 namespace ringwood {
 

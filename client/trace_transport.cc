@@ -13,26 +13,26 @@ class NotingTransport : public Transport {
   NotingTransport(std::unique_ptr<Transport> inner, ChunkSink* sink)
       : inner_(std::move(inner)), sink_(sink) {}
 
-  void Send(int peer, const MessageName& name, const Content& content,
-            std::span<const std::byte> payload, SendDone done) override {
+  void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
+            SendDone done) override {
     if (name.lane == Lane::kImmediate) {
       return inner_->Send(peer, name, content, payload, std::move(done));
     }
     const int64_t begin = NanosecondsOf(Now());
     inner_->Send(peer, name, content, payload,
-                 [sink = sink_, peer, name, bytes = payload.size(), begin,
+                 [sink = sink_, peer, name, bytes = payload.bytes.size(), begin,
                   done = std::move(done)](Status status) {
                    if (status.ok()) sink->Sent(peer, name, bytes, begin, NanosecondsOf(Now()));
                    done(status);
                  });
   }
 
-  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
                ReceiveDone done) override {
     if (name.lane == Lane::kImmediate) {
-      return inner_->Receive(peer, name, content, into, std::move(done));
+      return inner_->Receive(peer, name, content, landing, std::move(done));
     }
-    inner_->Receive(peer, name, content, into,
+    inner_->Receive(peer, name, content, landing,
                     [sink = sink_, peer, name, done = std::move(done)](
                         StatusOr<std::span<std::byte>> payload, const Frame& frame) {
                       if (payload.ok()) sink->Received(peer, name, NanosecondsOf(Now()));

@@ -14,6 +14,18 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 
+# Where xxHash was built with it, its choice of AVX2 or AVX-512 at run time: several times SSE2's rate.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_LIBRARIES PkgConfig::xxhash)
+check_cxx_source_compiles("#include <xxh_x86dispatch.h>
+  int main() { return static_cast<int>(XXH3_64bits_withSeed(\"\", 0, 0)); }" RINGWOOD_XXHASH_DISPATCH)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(RINGWOOD_XXHASH_DISPATCH)
+  set(RINGWOOD_XXHASH "<xxh_x86dispatch.h>")
+else()
+  set(RINGWOOD_XXHASH "<xxhash.h>")
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})

@@ -5,6 +5,7 @@
 
 #include "dense/half.h"
 #include "dense/reduce_simd.h"
+#include "dense/unaligned.h"
 
 namespace ringwood {
 namespace {
@@ -32,19 +33,17 @@ T Combine(ReduceOp op, T a, T b) {
 
 template <typename T>
 void Plain(ReduceOp op, const void* a, const void* b, void* out, size_t count) {
-  const T* const left = static_cast<const T*>(a);
-  const T* const right = static_cast<const T*>(b);
-  T* const result = static_cast<T*>(out);
-  for (size_t i = 0; i < count; ++i) result[i] = Combine(op, left[i], right[i]);
+  for (size_t i = 0; i < count; ++i) {
+    SetElement<T>(out, i, Combine(op, ElementAt<T>(a, i), ElementAt<T>(b, i)));
+  }
 }
 
 template <float (*Widen)(uint16_t), uint16_t (*Round)(float)>
 void Half(ReduceOp op, const void* a, const void* b, void* out, size_t count) {
-  const uint16_t* const left = static_cast<const uint16_t*>(a);
-  const uint16_t* const right = static_cast<const uint16_t*>(b);
-  uint16_t* const result = static_cast<uint16_t*>(out);
   for (size_t i = 0; i < count; ++i) {
-    result[i] = Round(Combine(op, Widen(left[i]), Widen(right[i])));
+    const float left = Widen(ElementAt<uint16_t>(a, i));
+    const float right = Widen(ElementAt<uint16_t>(b, i));
+    SetElement(out, i, Round(Combine(op, left, right)));
   }
 }
 

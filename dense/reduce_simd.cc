@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "dense/half.h"
+#include "dense/reduce.h"
 #include "dense/rounding.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,7 +26,7 @@ void AddFloat32(const float* a, const float* b, float* out, size_t count) {
     hn::StoreU(first, d, out + i);
     hn::StoreU(second, d, out + i + lanes);
   }
-  for (; i < count; ++i) out[i] = a[i] + b[i];
+  ReferenceReduce(DataType::kFloat32, ReduceOp::kSum, a + i, b + i, out + i, count - i);
 }
 
 // Round to nearest even in integers: Highway 1.0's own demotion to bf16 truncates.
@@ -66,7 +67,7 @@ void AddBFloat16(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t cou
   for (; i + lanes <= count; i += lanes) {
     StoreBFloat16(df, hn::Add(LoadBFloat16(df, a + i), LoadBFloat16(df, b + i)), out + i);
   }
-  for (; i < count; ++i) out[i] = ToBFloat16(FromBFloat16(a[i]) + FromBFloat16(b[i]));
+  ReferenceReduce(DataType::kBFloat16, ReduceOp::kSum, a + i, b + i, out + i, count - i);
 }
 
 void RoundSum(const float* x, const float* error, uint16_t* wire, float* next_error, size_t count) {
@@ -81,18 +82,18 @@ void RoundSum(const float* x, const float* error, uint16_t* wire, float* next_er
   ReferenceRoundSum(x + i, error + i, wire + i, next_error + i, count - i);
 }
 
-void RoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
-                     size_t count) {
+void RoundPartialSum(const uint16_t* partial, const float* x, const float* error, uint16_t* wire,
+                     float* next_error, size_t count) {
   const hn::ScalableTag<float> df;
   const size_t lanes = hn::Lanes(df);
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto mine = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
-    const auto value = hn::Add(LoadBFloat16(df, wire + i), mine);
+    const auto value = hn::Add(LoadBFloat16(df, partial + i), mine);
     const auto sent = StoreBFloat16(df, value, wire + i);
     hn::StoreU(hn::Sub(value, sent), df, next_error + i);
   }
-  ReferenceRoundPartialSum(x + i, error + i, wire + i, next_error + i, count - i);
+  ReferenceRoundPartialSum(partial + i, x + i, error + i, wire + i, next_error + i, count - i);
 }
 
 // Forwards: the floats that are written never reach a wire value that is still to be read.
@@ -135,9 +136,9 @@ void SimdRoundSum(const float* x, const float* error, uint16_t* wire, float* nex
   HWY_DYNAMIC_DISPATCH(RoundSum)(x, error, wire, next_error, count);
 }
 
-void SimdRoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
-                         size_t count) {
-  HWY_DYNAMIC_DISPATCH(RoundPartialSum)(x, error, wire, next_error, count);
+void SimdRoundPartialSum(const uint16_t* partial, const float* x, const float* error,
+                         uint16_t* wire, float* next_error, size_t count) {
+  HWY_DYNAMIC_DISPATCH(RoundPartialSum)(partial, x, error, wire, next_error, count);
 }
 
 void SimdWidenBehind(float* values, size_t count) {

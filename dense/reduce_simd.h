@@ -14,8 +14,8 @@ void SimdAddBFloat16(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t
 // What dense/rounding.h says of the functions without "Simd".
 void SimdRoundSum(const float* x, const float* error, uint16_t* wire, float* next_error,
                   size_t count);
-void SimdRoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
-                         size_t count);
+void SimdRoundPartialSum(const uint16_t* partial, const float* x, const float* error,
+                         uint16_t* wire, float* next_error, size_t count);
 void SimdWidenBehind(float* values, size_t count);
 
 }  // namespace ringwood

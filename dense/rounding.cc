@@ -4,6 +4,7 @@
 
 #include "dense/half.h"
 #include "dense/reduce_simd.h"
+#include "dense/unaligned.h"
 
 namespace ringwood {
 
@@ -11,9 +12,9 @@ void RoundSum(const float* x, const float* error, uint16_t* wire, float* next_er
   SimdRoundSum(x, error, wire, next_error, count);
 }
 
-void RoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
-                     size_t count) {
-  SimdRoundPartialSum(x, error, wire, next_error, count);
+void RoundPartialSum(const uint16_t* partial, const float* x, const float* error, uint16_t* wire,
+                     float* next_error, size_t count) {
+  SimdRoundPartialSum(partial, x, error, wire, next_error, count);
 }
 
 void WidenBehind(float* values, size_t count) { SimdWidenBehind(values, count); }
@@ -27,10 +28,10 @@ void ReferenceRoundSum(const float* x, const float* error, uint16_t* wire, float
   }
 }
 
-void ReferenceRoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
-                              size_t count) {
+void ReferenceRoundPartialSum(const uint16_t* partial, const float* x, const float* error,
+                              uint16_t* wire, float* next_error, size_t count) {
   for (size_t i = 0; i < count; ++i) {
-    const float v = FromBFloat16(wire[i]) + (x[i] + error[i]);
+    const float v = FromBFloat16(ElementAt<uint16_t>(partial, i)) + (x[i] + error[i]);
     wire[i] = ToBFloat16(v);
     next_error[i] = v - FromBFloat16(wire[i]);
   }

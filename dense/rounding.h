@@ -19,11 +19,12 @@ void RoundSum(const float* x, const float* error, uint16_t* wire, float* next_er
 void ReferenceRoundSum(const float* x, const float* error, uint16_t* wire, float* next_error,
                        size_t count);
 
-// `wire` holds a partial sum:  v = wire + (x + error);  wire = bf16(v);  next_error = v - wire.
-void RoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
-                     size_t count);
-void ReferenceRoundPartialSum(const float* x, const float* error, uint16_t* wire, float* next_error,
-                              size_t count);
+// v = partial + (x + error);  wire = bf16(v);  next_error = v - wire.  `partial` may be `wire`
+// and need not be aligned.
+void RoundPartialSum(const uint16_t* partial, const float* x, const float* error, uint16_t* wire,
+                     float* next_error, size_t count);
+void ReferenceRoundPartialSum(const uint16_t* partial, const float* x, const float* error,
+                              uint16_t* wire, float* next_error, size_t count);
 
 // values[i] = HalfBehind(values, count)[i], in place.
 void WidenBehind(float* values, size_t count);

@@ -39,7 +39,7 @@ class Run : public std::enable_shared_from_this<Run> {
     const Slots::Outgoing outgoing = slots_->BeginSend(step.slot);
     ++sending_;
     request_.transport->Send(
-        step.peer, name, ContentOf(step.slot), outgoing.bytes,
+        step.peer, name, ContentOf(step.slot), outgoing.payload,
         [self = shared_from_this(), slot = step.slot, held = outgoing.held](Status status) {
           --self->sending_;
           if (held) self->slots_->EndSend(slot);
@@ -52,9 +52,10 @@ class Run : public std::enable_shared_from_this<Run> {
   void Receive(const Step& step, const MessageName& name) {
     waiting_ = true;
     arrived_ = false;
-    taking_ = step;
+    // Both sides of an exchange take the operands in the same order: it shows in NaNs' bits.
+    taking_ = {step.slot, step.op, step.peer < request_.self};
     request_.transport->Receive(
-        step.peer, name, ContentOf(step.slot), slots_->Landing(step.slot, step.op),
+        step.peer, name, ContentOf(step.slot), slots_->BeginReceive(taking_),
         [self = shared_from_this(), bytes = slots_->Bytes(step.slot)](
             StatusOr<std::span<std::byte>> payload, const Frame& frame) {
           if (!payload.ok()) return self->Fail(payload.status());
@@ -70,10 +71,7 @@ class Run : public std::enable_shared_from_this<Run> {
 
   // Takes in what has arrived, as soon as no send holds the slot any more.
   void TakeIn() {
-    if (!waiting_ || !arrived_) return;
-    // Both sides of an exchange take the operands in the same order: it shows in NaNs' bits.
-    const bool theirs_first = taking_.peer < request_.self;
-    waiting_ = !slots_->TakeIn(taking_.slot, taking_.op, theirs_first, checksum_);
+    if (waiting_ && arrived_) waiting_ = !slots_->EndReceive(taking_, checksum_);
   }
 
   void Fail(const Status& status) {
@@ -88,7 +86,7 @@ class Run : public std::enable_shared_from_this<Run> {
   int sending_ = 0;
   bool waiting_ = false;  // for taking_ to be taken in
   bool arrived_ = false;
-  Step taking_{Op::kReceive, 0, 0};
+  Slots::Incoming taking_;
   uint64_t checksum_ = 0;
 };
 

@@ -29,36 +29,36 @@ class PlainSlots : public Slots {
   }
   bool InPlace() const { return values_.input.data() == values_.output.data(); }
 
-  Outgoing Content(int slot) override {
+  View Content(int slot) override {
     if (states_[slot].written || InPlace()) return {Output(slot), true};
     return {Input(slot), false};
   }
 
-  std::span<std::byte> Place(int slot, Op op) override {
+  std::span<std::byte> Place(const Incoming& incoming) override {
     // Whether the payload may land in the output: nothing reads there, and a sum not yet begun.
+    const int slot = incoming.slot;
     const State& state = states_[slot];
-    direct_ = state.held == 0 && (op == Op::kReceive || (!state.written && !InPlace()));
-    if (direct_) return Output(slot);
+    const bool begun = state.written || InPlace();
+    if (state.held == 0 && (incoming.op == Op::kReceive || !begun)) return Output(slot);
     if (scratch_.size() < Bytes(slot)) scratch_ = Buffer<std::byte>(Bytes(slot));
     return scratch_.span().first(Bytes(slot));
   }
 
-  void Combine(int slot, Op op, bool theirs_first) override {
+  void Combine(const Incoming& incoming, std::span<const std::byte> payload) override {
+    const int slot = incoming.slot;
     std::byte* const output = Output(slot).data();
-    if (op == Op::kReceiveReduce) {
-      const void* mine = states_[slot].written ? static_cast<const void*>(output)
-                                               : static_cast<const void*>(Input(slot).data());
-      const void* theirs = direct_ ? output : scratch_.data();
-      if (theirs_first) std::swap(mine, theirs);
+    if (incoming.op == Op::kReceiveReduce) {
+      const std::byte* mine = states_[slot].written ? output : Input(slot).data();
+      const std::byte* theirs = payload.data();
+      if (incoming.theirs_first) std::swap(mine, theirs);
       Reduce(values_.type, values_.op, mine, theirs, output, Elements(slot));
-    } else if (!direct_) {
-      std::memcpy(output, scratch_.data(), Bytes(slot));
+    } else if (payload.data() != output) {
+      std::memcpy(output, payload.data(), payload.size());
     }
   }
 
   std::span<const std::byte> Result(int slot) override { return Output(slot); }
 
-  bool direct_ = false;
   Buffer<std::byte> scratch_;
 };
 
@@ -89,27 +89,29 @@ class RoundedSlots : public Slots {
     return {reinterpret_cast<std::byte*>(Wire(slot)), Bytes(slot)};
   }
 
-  Outgoing Content(int slot) override {
+  View Content(int slot) override {
     if (!states_[slot].written && std::exchange(rounded_[slot], 1) == 0) {
       RoundSum(Input(slot), Error(slot), Wire(slot), NextError(slot), Elements(slot));
     }
     return {WireBytes(slot), true};
   }
 
-  std::span<std::byte> Place(int slot, Op) override {
+  std::span<std::byte> Place(const Incoming& incoming) override {
+    const int slot = incoming.slot;
     if (states_[slot].held == 0) return WireBytes(slot);
     if (scratch_.size() < Bytes(slot)) scratch_ = Buffer<std::byte>(Bytes(slot));
-    landed_in_scratch_ = true;
     return scratch_.span().first(Bytes(slot));
   }
 
-  void Combine(int slot, Op op, bool) override {
-    if (std::exchange(landed_in_scratch_, false)) {
-      std::memcpy(Wire(slot), scratch_.data(), Bytes(slot));
+  void Combine(const Incoming& incoming, std::span<const std::byte> payload) override {
+    const int slot = incoming.slot;
+    if (incoming.op == Op::kReceiveReduce) {
+      RW_CHECK(std::exchange(rounded_[slot], 1) == 0);
+      RoundPartialSum(reinterpret_cast<const uint16_t*>(payload.data()), Input(slot), Error(slot),
+                      Wire(slot), NextError(slot), Elements(slot));
+    } else if (payload.data() != WireBytes(slot).data()) {
+      std::memcpy(Wire(slot), payload.data(), payload.size());
     }
-    if (op != Op::kReceiveReduce) return;
-    RW_CHECK(std::exchange(rounded_[slot], 1) == 0);
-    RoundPartialSum(Input(slot), Error(slot), Wire(slot), NextError(slot), Elements(slot));
   }
 
   std::span<const std::byte> Result(int slot) override { return WireBytes(slot); }
@@ -121,35 +123,50 @@ class RoundedSlots : public Slots {
   }
 
   std::vector<uint8_t> rounded_;  // 1: done, once a slot
-  bool landed_in_scratch_ = false;
   Buffer<std::byte> scratch_;
 };
 
 }  // namespace
 
 Slots::Outgoing Slots::BeginSend(int slot) {
-  const Outgoing outgoing = Content(slot);
-  if (outgoing.held) ++states_[slot].held;
-  return outgoing;
+  const View view = Content(slot);
+  State& state = states_[slot];
+  if (view.held) ++state.held;
+  if (!state.digest.has_value()) state.digest = Digest(view.bytes);
+  return {{view.bytes, state.digest}, view.held};
 }
 
-std::span<std::byte> Slots::Landing(int slot, Op op) { return Place(slot, op); }
+Landing Slots::BeginReceive(const Incoming& incoming) {
+  const std::span<std::byte> place = Place(incoming);
+  landed_ = place;
+  if (states_[incoming.slot].held != 0) return place;
+  return {place, [this, incoming](std::span<const std::byte> payload) {
+            landed_ = {};
+            if (payload.size() == Bytes(incoming.slot)) Combine(incoming, payload);
+          }};
+}
 
-bool Slots::TakeIn(int slot, Op op, bool theirs_first, uint64_t checksum) {
-  State& state = states_[slot];
+bool Slots::EndReceive(const Incoming& incoming, uint64_t checksum) {
+  State& state = states_[incoming.slot];
   if (state.held != 0) return false;
-  Combine(slot, op, theirs_first);
+  if (landed_.data() != nullptr) Combine(incoming, landed_);
+  landed_ = {};
   state.written = true;
-  state.reduced = op == Op::kReceiveReduce;
-  state.digest = checksum;
+  state.reduced = incoming.op == Op::kReceiveReduce;
+  state.digest.reset();
+  if (!state.reduced) state.digest = checksum;
   return true;
 }
 
 std::vector<uint64_t> Slots::Finish() {
   std::vector<uint64_t> digests;
   for (size_t slot = 0; slot < states_.size(); ++slot) {
-    if (states_[slot].reduced) states_[slot].digest = Digest(Result(static_cast<int>(slot)));
-    digests.push_back(states_[slot].digest);
+    const State& state = states_[slot];
+    if (state.reduced && !state.digest.has_value()) {
+      digests.push_back(Digest(Result(static_cast<int>(slot))));
+    } else {
+      digests.push_back(state.written ? *state.digest : 0);
+    }
   }
   Close();
   return digests;

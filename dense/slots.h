@@ -4,11 +4,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "dense/reduce.h"
 #include "transport/schedule.h"
+#include "transport/transport.h"
 
 namespace ringwood {
 
@@ -35,18 +37,24 @@ class Slots {
   virtual DataType wire_type() const = 0;
 
   struct Outgoing {
-    std::span<const std::byte> bytes;
+    Payload payload;
     bool held;  // the slot does not change before EndSend
   };
-  // The slot's present content.
+  // The slot's present content. Its digest is computed once however often it is sent, and not at
+  // all where it goes on as it came.
   Outgoing BeginSend(int slot);
   void EndSend(int slot) { --states_[slot].held; }
 
-  // Where the payload of a receive into `slot` lands; one at a time.
-  std::span<std::byte> Landing(int slot, Op op);
-  // Combines the payload that has landed. False, and nothing done: a send still holds the slot.
-  // `theirs_first`: the peer's value is the left operand.
-  bool TakeIn(int slot, Op op, bool theirs_first, uint64_t checksum);
+  // One receive at a time. `theirs_first`: the peer's value is the left operand.
+  struct Incoming {
+    int slot = 0;
+    Op op = Op::kReceive;
+    bool theirs_first = false;
+  };
+  // Where its payload goes: to its place or into the sum at once, where no send reads there.
+  Landing BeginReceive(const Incoming& incoming);
+  // Its payload is in the slot. False, and nothing done: a send still holds the slot.
+  bool EndReceive(const Incoming& incoming, uint64_t checksum);
 
   // Once, when every message was sent and taken in. Digests of the slots in order, of their bytes
   // as they travel; 0 for those that were never received.
@@ -54,20 +62,29 @@ class Slots {
 
  protected:
   struct State {
-    bool written = false;  // something was taken in
-    bool reduced = false;  // its last value was computed here
-    int held = 0;          // sends that read what a receive would overwrite
-    uint64_t digest = 0;
+    bool written = false;            // something was taken in
+    bool reduced = false;            // its last value was computed here
+    int held = 0;                    // sends that read what a receive would overwrite
+    std::optional<uint64_t> digest;  // of the present content as it travels, once it is known
   };
 
-  virtual Outgoing Content(int slot) = 0;
-  virtual std::span<std::byte> Place(int slot, Op op) = 0;
-  virtual void Combine(int slot, Op op, bool theirs_first) = 0;
+  struct View {
+    std::span<const std::byte> bytes;
+    bool held;
+  };
+  virtual View Content(int slot) = 0;
+  // Memory for the payload of the receive that begins; not the slot's own while it is held.
+  virtual std::span<std::byte> Place(const Incoming& incoming) = 0;
+  // `payload` may lie in that place; the slot is not held.
+  virtual void Combine(const Incoming& incoming, std::span<const std::byte> payload) = 0;
   virtual std::span<const std::byte> Result(int slot) = 0;  // as it travels
   virtual void Close() {}
 
   const Values values_;
   std::vector<State> states_;
+
+ private:
+  std::span<const std::byte> landed_;  // payload of the present receive, until it is combined
 };
 
 std::unique_ptr<Slots> MakeSlots(const Values& values);

@@ -13,7 +13,7 @@ namespace ringwood {
 // What Fabric and Transport of one node share. Touched only on loop().
 class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
  public:
-  using Payload = std::shared_ptr<Buffer<std::byte>>;
+  using Copy = std::shared_ptr<Buffer<std::byte>>;
 
   InProcessEnd(InProcessNetwork* network, Loop* loop, uint64_t address)
       : network_(network), loop_(loop), address_(address) {}
@@ -31,7 +31,7 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
     before_.clear();
   }
 
-  void Deliver(const Frame& frame, const Payload& payload) {
+  void Deliver(const Frame& frame, const Copy& payload) {
     if (closed_) return;
     if (inbox_ == nullptr) {
       before_.emplace_back(frame, payload);
@@ -47,29 +47,29 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
     Schedule();
   }
 
-  void Send(int peer, const MessageName& name, const Content& content,
-            std::span<const std::byte> payload, Transport::SendDone done) {
+  void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
+            Transport::SendDone done) {
     Status status = inbox_->reason(peer);
     if (status.ok() && !inbox_->IsPeer(peer)) {
       status = Invalid(absl::StrFormat("node %d is no peer of this epoch", peer));
     }
     if (status.ok()) {
-      auto copy = std::make_shared<Buffer<std::byte>>(payload.size());
-      std::copy(payload.begin(), payload.end(), copy->data());
+      auto copy = std::make_shared<Buffer<std::byte>>(payload.bytes.size());
+      std::copy(payload.bytes.begin(), payload.bytes.end(), copy->data());
       const Frame frame = inbox_->MakeFrame(name, content, payload);
       const bool posted = network_->PostTo(
           peers_[peer], [frame, copy](InProcessEnd& end) { end.Deliver(frame, copy); });
       if (!posted) status = Unavailable(inbox_->Label(peer) + " is gone");
-      inbox_->CountSent(sizeof(Frame) + payload.size());
+      inbox_->CountSent(sizeof(Frame) + payload.bytes.size());
     }
     if (!status.ok()) status = Annotate(status, "send " + ToString(name));
     inbox_->Answer([done = std::move(done), status] { done(status); });
     Schedule();
   }
 
-  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
                Transport::ReceiveDone done) {
-    inbox_->Post(peer, name, content, into, std::move(done));
+    inbox_->Post(peer, name, content, landing, std::move(done));
     Schedule();
   }
 
@@ -106,9 +106,9 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
   int self_ = 0;
   bool closed_ = false;
   bool scheduled_ = false;
-  std::unique_ptr<Inbox> inbox_;                  // from Connect on
-  std::map<int, uint64_t> peers_;                 // node → address
-  std::deque<std::pair<Frame, Payload>> before_;  // arrived before Connect
+  std::unique_ptr<Inbox> inbox_;               // from Connect on
+  std::map<int, uint64_t> peers_;              // node → address
+  std::deque<std::pair<Frame, Copy>> before_;  // arrived before Connect
 };
 
 namespace {
@@ -118,13 +118,13 @@ class InProcessTransport : public Transport {
   explicit InProcessTransport(std::shared_ptr<InProcessEnd> end) : end_(std::move(end)) {}
   ~InProcessTransport() override { Close(Aborted("the transport was destroyed")); }
 
-  void Send(int peer, const MessageName& name, const Content& content,
-            std::span<const std::byte> payload, SendDone done) override {
+  void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
+            SendDone done) override {
     end_->Send(peer, name, content, payload, std::move(done));
   }
-  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
                ReceiveDone done) override {
-    end_->Receive(peer, name, content, into, std::move(done));
+    end_->Receive(peer, name, content, landing, std::move(done));
   }
   void Close(const Status& reason) override { end_->Close(reason); }
   TransportCounters Counters() const override { return end_->Counters(); }

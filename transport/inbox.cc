@@ -52,7 +52,7 @@ Status Inbox::reason(int peer) const {
 }
 
 Frame Inbox::MakeFrame(const MessageName& name, const Content& content,
-                       std::span<const std::byte> payload) const {
+                       const Payload& payload) const {
   Frame frame;
   frame.sender = static_cast<uint32_t>(name_.self);
   frame.job = name_.job;
@@ -65,14 +65,14 @@ Frame Inbox::MakeFrame(const MessageName& name, const Content& content,
   frame.type = content.type;
   frame.codec = content.codec;
   frame.count = content.count;
-  frame.bytes = payload.size();
-  frame.checksum = Digest(payload);
+  frame.bytes = payload.bytes.size();
+  frame.checksum = payload.digest.has_value() ? *payload.digest : Digest(payload.bytes);
   return frame;
 }
 
-void Inbox::Post(int peer, const MessageName& name, const Content& content,
-                 std::span<std::byte> into, Transport::ReceiveDone done) {
-  Posted posted{content, into, std::move(done)};
+void Inbox::Post(int peer, const MessageName& name, const Content& content, const Landing& landing,
+                 Transport::ReceiveDone done) {
+  Posted posted{content, landing, std::move(done)};
   const Key key{peer, name};
   if (const auto early = early_.find(key); closed_.ok() && early != early_.end()) {
     Early message = std::move(early->second);
@@ -107,7 +107,7 @@ bool Inbox::IsCurrent(const Frame& frame) {
 
 Status Inbox::Compare(const Frame& frame, const Posted& posted) const {
   const bool same = frame.type == posted.content.type && frame.codec == posted.content.codec &&
-                    frame.bytes <= posted.into.size() &&
+                    frame.bytes <= posted.landing.into.size() &&
                     (posted.content.count == 0 || frame.count == posted.content.count);
   if (same) return OkStatus();
   return Invalid(absl::StrFormat(
@@ -115,7 +115,7 @@ Status Inbox::Compare(const Frame& frame, const Posted& posted) const {
       "options",
       ToString(NameOf(frame)), Label(static_cast<int>(frame.sender)),
       Describe(frame.bytes, frame.type, frame.codec, frame.count), Label(name_.self),
-      Describe(posted.into.size(), posted.content.type, posted.content.codec,
+      Describe(posted.landing.into.size(), posted.content.type, posted.content.codec,
                posted.content.count)));
 }
 
@@ -130,9 +130,7 @@ void Inbox::Arrive(const Frame& frame, std::span<const std::byte> payload) {
   Posted posted = std::move(found->second);
   posted_.erase(found);
   Status status = Compare(frame, posted);
-  if (status.ok() && !payload.empty()) {
-    std::memcpy(posted.into.data(), payload.data(), payload.size());
-  }
+  if (status.ok()) status = Take(frame, posted, payload);
   Finish(frame, std::move(posted), status);
 }
 
@@ -166,7 +164,7 @@ void Inbox::StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel
     return;
   }
   const uint64_t id = next_fetch_++;
-  const std::span<std::byte> into = posted.into.first(frame.bytes);
+  const std::span<std::byte> into = posted.landing.into.first(frame.bytes);
   Parcel* const fetched = parcel.get();
   fetching_.emplace(id, Fetching{frame, std::move(posted), std::move(parcel)});
   fetched->Fetch(into, [this, id](Status status) {
@@ -180,23 +178,32 @@ void Inbox::StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel
     } else if (!status.ok()) {
       status = Annotate(status, "receive " + ToString(NameOf(done->frame)) + " from " +
                                     Label(static_cast<int>(done->frame.sender)));
+    } else {
+      status = Take(done->frame, done->posted, done->posted.landing.into.first(done->frame.bytes));
     }
     Answer([done] { done->parcel.reset(); });
     Finish(done->frame, std::move(done->posted), status);
   });
 }
 
-void Inbox::Finish(const Frame& frame, Posted posted, Status status) {
-  std::span<std::byte> received = posted.into.first(status.ok() ? frame.bytes : 0);
-  if (status.ok() && Digest(received) != frame.checksum) {
+// The payload lies in the network library's memory, or has landed.
+Status Inbox::Take(const Frame& frame, const Posted& posted, std::span<const std::byte> payload) {
+  if (Digest(payload) != frame.checksum) {
     ++counters_.corrupt_frames;
-    status = Corrupt("the checksum of " + ToString(NameOf(frame)) + " from " +
-                     Label(static_cast<int>(frame.sender)) + " does not match its payload");
+    return Corrupt("the checksum of " + ToString(NameOf(frame)) + " from " +
+                   Label(static_cast<int>(frame.sender)) + " does not match its payload");
   }
-  if (!status.ok()) {
-    Refuse(std::move(posted), status, frame);
-    return;
+  if (posted.landing.take != nullptr) {
+    posted.landing.take(payload);
+  } else if (!payload.empty() && payload.data() != posted.landing.into.data()) {
+    std::memcpy(posted.landing.into.data(), payload.data(), payload.size());
   }
+  return OkStatus();
+}
+
+void Inbox::Finish(const Frame& frame, Posted posted, const Status& status) {
+  if (!status.ok()) return Refuse(std::move(posted), status, frame);
+  const std::span<std::byte> received = posted.landing.into.first(frame.bytes);
   Answer([done = std::move(posted.done), received, frame] { done(received, frame); });
 }
 

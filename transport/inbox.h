@@ -1,6 +1,6 @@
 // Matches what arrives with what is asked for, in either order; every transport has one.
 //
-//     Receive ──► posted_ ─┐                    ┌─► copied or fetched into the posted span,
+//     Receive ──► posted_ ─┐                    ┌─► copied or fetched to where the landing says,
 //                          ├─ same (peer, name) ┤   length, type, codec, count, checksum checked
 //     arrival ──► early_ ──┘                    └─► done
 //
@@ -42,7 +42,7 @@ class Inbox {
 
   Inbox(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
 
-  void Post(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+  void Post(int peer, const MessageName& name, const Content& content, const Landing& landing,
             Transport::ReceiveDone done);
 
   // A message whose payload lies in `payload` for the duration of the call.
@@ -66,8 +66,7 @@ class Inbox {
   bool RunAnswers();  // runs those queued when it is called; true if any ran
 
   // The frame that stands before `payload` in a message from this node.
-  Frame MakeFrame(const MessageName& name, const Content& content,
-                  std::span<const std::byte> payload) const;
+  Frame MakeFrame(const MessageName& name, const Content& content, const Payload& payload) const;
 
   bool IsPeer(int node) const { return labels_.count(node) != 0 && node != name_.self; }
   std::string Label(int node) const;
@@ -81,7 +80,7 @@ class Inbox {
   using Key = std::pair<int, MessageName>;
   struct Posted {
     Content content;
-    std::span<std::byte> into;
+    Landing landing;
     Transport::ReceiveDone done;
   };
   struct Early {
@@ -97,7 +96,8 @@ class Inbox {
   bool IsCurrent(const Frame& frame);
   Status Compare(const Frame& frame, const Posted& posted) const;
   void StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel> parcel);
-  void Finish(const Frame& frame, Posted posted, Status status);
+  Status Take(const Frame& frame, const Posted& posted, std::span<const std::byte> payload);
+  void Finish(const Frame& frame, Posted posted, const Status& status);
   void Refuse(Posted posted, const Status& status, const Frame& frame);
 
   const EpochName name_;

@@ -22,13 +22,13 @@ class NodeTransport : public Transport {
   explicit NodeTransport(std::shared_ptr<Node> node) : node_(std::move(node)) {}
   ~NodeTransport() override { node_->Close(Aborted("the transport was destroyed")); }
 
-  void Send(int peer, const MessageName& name, const Content& content,
-            std::span<const std::byte> payload, SendDone done) override {
+  void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
+            SendDone done) override {
     node_->Send(peer, name, content, payload, std::move(done));
   }
-  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
                ReceiveDone done) override {
-    node_->Receive(peer, name, content, into, std::move(done));
+    node_->Receive(peer, name, content, landing, std::move(done));
   }
   void Close(const Status& reason) override { node_->Close(reason); }
   TransportCounters Counters() const override { return node_->Counters(); }

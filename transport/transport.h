@@ -5,9 +5,12 @@
 // epoch: its nodes, job and epoch number never change, a new epoch gets a new one.
 #pragma once
 
+#include <concepts>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "transport/frame.h"
@@ -28,23 +31,53 @@ struct TransportCounters {
   uint64_t corrupt_frames = 0;  // checksum or format: the epoch fails
 };
 
+// What is sent. A range of bytes converts to it.
+struct Payload {
+  Payload() = default;
+  template <typename Range>
+  requires std::constructible_from<std::span<const std::byte>, Range &&> Payload(
+      Range&& range, std::optional<uint64_t> known = std::nullopt)  // NOLINT: a range is one
+      : bytes(std::forward<Range>(range)), digest(known) {}
+
+  std::span<const std::byte> bytes;
+  std::optional<uint64_t> digest;  // Digest(bytes), where the caller knows it: saves a pass
+};
+
+// Where a payload goes. A range of writable bytes converts to it.
+struct Landing {
+  using Take = std::function<void(std::span<const std::byte>)>;
+
+  template <typename Range>
+  requires std::constructible_from<std::span<std::byte>, Range &&> Landing(
+      Range&& range, Take with = nullptr)  // NOLINT: a range is one
+      : into(std::forward<Range>(range)), take(std::move(with)) {}
+
+  std::span<std::byte> into;
+  // Null: the payload ends up in `into`. Otherwise it is handed to `take`, once and just before
+  // `done` is due, after its checksum was found right: from the network library's memory where it
+  // arrived there (saves a copy), else from `into`, where it landed. `take` may run inside the
+  // network library: it moves bytes and calls nothing of the transport.
+  Take take;
+};
+
 class Transport {
  public:
   using SendDone = std::function<void(Status)>;
-  // The payload as it arrived, and its frame. The span is `into` (dense) cut to the bytes received.
+  // The payload as it arrived, and its frame. The span is `into` cut to the bytes received; where
+  // the landing has a `take` its bytes are that one's.
   using ReceiveDone = std::function<void(StatusOr<std::span<std::byte>>, const Frame&)>;
 
   virtual ~Transport() = default;
 
-  // `payload` stays valid and unchanged until `done`. Zero copy where the transport can.
+  // The payload's bytes stay valid and unchanged until `done`. Zero copy where the transport can.
   virtual void Send(int peer, const MessageName& name, const Content& content,
-                    std::span<const std::byte> payload, SendDone done) = 0;
+                    const Payload& payload, SendDone done) = 0;
 
-  // Receives the message `name` of `peer` into `into`, which stays valid until `done`. It may be
+  // Receives the message `name` of `peer`; the landing's memory stays valid until `done`. It may be
   // posted before or after the message arrives. A payload longer than `into`, or with another type,
   // codec or (if count != 0) count, gives an error that names both sides.
   virtual void Receive(int peer, const MessageName& name, const Content& content,
-                       std::span<std::byte> into, ReceiveDone done) = 0;
+                       const Landing& landing, ReceiveDone done) = 0;
 
   // Ends the epoch: every pending and later Send and Receive is answered with `reason`, and no
   // buffer is touched afterwards. Callbacks may run inside Close. Idempotent.

@@ -67,8 +67,16 @@ TEST(Rounding, MatchesThePlainReferenceBitForBit) {
     ReferenceRoundSum(x.data(), error.data(), plain.data(), plain_error.data(), count);
     ASSERT_EQ(fast, plain);
     ASSERT_EQ(fast_error, plain_error);
-    RoundPartialSum(x.data(), error.data(), fast.data(), fast_error.data(), count);
-    ReferenceRoundPartialSum(x.data(), error.data(), plain.data(), plain_error.data(), count);
+    // From memory of its own at an odd address, then in place.
+    std::vector<std::byte> partial(2 * count + 1);
+    if (count != 0) std::memcpy(partial.data() + 1, fast.data(), 2 * count);
+    const auto* const odd = reinterpret_cast<const uint16_t*>(partial.data() + 1);
+    std::vector<uint16_t> from_odd(count);
+    RoundPartialSum(odd, x.data(), error.data(), from_odd.data(), fast_error.data(), count);
+    RoundPartialSum(fast.data(), x.data(), error.data(), fast.data(), fast_error.data(), count);
+    ReferenceRoundPartialSum(plain.data(), x.data(), error.data(), plain.data(), plain_error.data(),
+                             count);
+    ASSERT_EQ(from_odd, plain);
     ASSERT_EQ(fast, plain);
     ASSERT_EQ(fast_error, plain_error);
     std::vector<float> wide(count), wide_plain(count);

@@ -11,21 +11,21 @@ class ShuffledNetwork::Node : public Transport {
  public:
   Node(ShuffledNetwork* network, int self) : network_(network), self_(self) {}
 
-  void Send(int peer, const MessageName& name, const Content& content,
-            std::span<const std::byte> payload, SendDone done) override {
+  void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
+            SendDone done) override {
     const Key key{self_, peer, name};
-    counters_.sent_bytes += payload.size();
+    counters_.sent_bytes += payload.bytes.size();
     const bool fresh =
-        network_->messages_.emplace(key, Message{content, payload, std::move(done)}).second;
+        network_->messages_.emplace(key, Message{content, payload.bytes, std::move(done)}).second;
     RW_CHECK(fresh);
     network_->Match(key);
   }
 
-  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
                ReceiveDone done) override {
     const Key key{peer, self_, name};
     const bool fresh =
-        network_->posted_.emplace(key, Posted{content, into, std::move(done)}).second;
+        network_->posted_.emplace(key, Posted{content, landing.into, std::move(done)}).second;
     RW_CHECK(fresh);
     network_->Match(key);
   }

@@ -24,14 +24,14 @@ class CountingTransport : public Transport {
   CountingTransport(std::unique_ptr<Transport> inner, int self, Matrix* sent)
       : inner_(std::move(inner)), self_(self), sent_(sent) {}
 
-  void Send(int peer, const MessageName& name, const Content& content,
-            std::span<const std::byte> payload, SendDone done) override {
-    (*sent_)[self_][peer] += payload.size();
+  void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
+            SendDone done) override {
+    (*sent_)[self_][peer] += payload.bytes.size();
     inner_->Send(peer, name, content, payload, std::move(done));
   }
-  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
                ReceiveDone done) override {
-    inner_->Receive(peer, name, content, into, std::move(done));
+    inner_->Receive(peer, name, content, landing, std::move(done));
   }
   void Close(const Status& reason) override { inner_->Close(reason); }
   TransportCounters Counters() const override { return inner_->Counters(); }

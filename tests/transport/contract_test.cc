@@ -1,6 +1,7 @@
 // What every transport promises, held against each of them.
 #include <numeric>
 
+#include "base/digest.h"
 #include "tests/transport/world.h"
 
 namespace ringwood {
@@ -48,6 +49,67 @@ TEST_P(Contract, AMessageLandsInThePostedBufferWhateverItsSize) {
     EXPECT_EQ(received.bytes, bytes);
     EXPECT_EQ(received.frame.sender, 0u);
     ++chunk;
+  }
+}
+
+TEST_P(Contract, ALandingThatTakesGetsTheWholePayloadOnceBeforeTheAnswer) {
+  World world(GetParam(), 2);
+  uint32_t chunk = 0;
+  for (bool early : {false, true}) {
+    for (size_t bytes : {0, 1, 9000, 300000, 2 << 20}) {
+      const auto payload = Pattern(bytes, 6);
+      std::vector<std::byte> into(bytes), taken;
+      int times = 0;
+      bool answered = false;
+      const Landing landing(into, [&](std::span<const std::byte> from) {
+        EXPECT_FALSE(answered);
+        taken.assign(from.begin(), from.end());
+        ++times;
+      });
+      Answer sent, received;
+      const auto receive = [&] {
+        world.transport(1)->Receive(0, Name(chunk), Bytes(0), landing,
+                                    [&, done = received.ForReceive()](auto answer, auto& frame) {
+                                      answered = true;
+                                      done(answer, frame);
+                                    });
+      };
+      if (!early) world.Run(1, receive);
+      Send(world, 0, 1, chunk, payload, sent);
+      if (early) absl::SleepFor(absl::Milliseconds(20));
+      if (early) world.Run(1, receive);
+      EXPECT_TRUE(received.Wait().ok()) << Message(received.status);
+      EXPECT_TRUE(sent.Wait().ok());
+      EXPECT_EQ(times, 1);
+      EXPECT_EQ(taken, payload);
+      EXPECT_EQ(received.bytes, bytes);
+      ++chunk;
+    }
+  }
+}
+
+TEST_P(Contract, AKnownDigestIsSentAndAPayloadThatDiffersFromItIsNotTaken) {
+  World world(GetParam(), 2);
+  const auto payload = Pattern(5000, 7);
+  for (const uint64_t error : {0, 1}) {
+    std::vector<std::byte> into(payload.size());
+    bool taken = false;
+    Answer sent, received;
+    const Landing landing(into, [&](std::span<const std::byte>) { taken = true; });
+    const uint32_t chunk = static_cast<uint32_t>(error);
+    world.Run(1, [&] {
+      world.transport(1)->Receive(0, Name(chunk), Bytes(0), landing, received.ForReceive());
+    });
+    world.Run(0, [&] {
+      world.transport(0)->Send(1, Name(chunk), Bytes(payload.size()),
+                               {payload, Digest(payload) + error}, sent.ForSend());
+    });
+    EXPECT_EQ(received.Wait().ok(), error == 0);
+    EXPECT_TRUE(sent.Wait().ok());
+    EXPECT_EQ(taken, error == 0);
+    if (error == 0) continue;
+    EXPECT_EQ(received.status.code(), StatusCode::kDataLoss);
+    world.Run(1, [&] { EXPECT_EQ(world.transport(1)->Counters().corrupt_frames, 1u); });
   }
 }
 

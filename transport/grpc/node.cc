@@ -219,7 +219,7 @@ Status GrpcNode::TakeStart(int peer, Link& link, std::span<const std::byte> body
 }
 
 void GrpcNode::Send(int peer, const MessageName& name, const Content& content,
-                    std::span<const std::byte> payload, Transport::SendDone done) {
+                    const Payload& payload, Transport::SendDone done) {
   RW_CHECK(inbox_ != nullptr);
   Status lost = inbox_->reason(peer);
   if (lost.ok() && !inbox_->IsPeer(peer)) {
@@ -233,9 +233,9 @@ void GrpcNode::Send(int peer, const MessageName& name, const Content& content,
     inbox_->Answer([done = std::move(done), lost] { done(lost); });
     return Schedule();
   }
-  inbox_->CountSent(sizeof(Frame) + payload.size());
+  inbox_->CountSent(sizeof(Frame) + payload.bytes.size());
   Link& link = links_.at(peer);
-  link.queue.push_back({inbox_->MakeFrame(name, content, payload), payload, std::move(done)});
+  link.queue.push_back({inbox_->MakeFrame(name, content, payload), payload.bytes, std::move(done)});
   Pump(link);
 }
 
@@ -276,8 +276,8 @@ void GrpcNode::WriteMessage(Link& link) {
 }
 
 void GrpcNode::Receive(int peer, const MessageName& name, const Content& content,
-                       std::span<std::byte> into, Transport::ReceiveDone done) {
-  inbox_->Post(peer, name, content, into, std::move(done));
+                       const Landing& landing, Transport::ReceiveDone done) {
+  inbox_->Post(peer, name, content, landing, std::move(done));
   Schedule();
 }
 

@@ -127,7 +127,7 @@ void UcxNode::FailLink(Link& link, const Status& reason) {
 }
 
 void UcxNode::Send(int peer, const MessageName& name, const Content& content,
-                   std::span<const std::byte> payload, Transport::SendDone done) {
+                   const Payload& payload, Transport::SendDone done) {
   RW_CHECK(inbox_ != nullptr);
   Status lost = inbox_->reason(peer);
   if (lost.ok() && !inbox_->IsPeer(peer)) {
@@ -139,9 +139,9 @@ void UcxNode::Send(int peer, const MessageName& name, const Content& content,
     RunAnswersSoon();
     return;
   }
-  inbox_->CountSent(sizeof(Frame) + payload.size());
-  auto outgoing = std::make_unique<Outgoing>(
-      Outgoing{this, peer, inbox_->MakeFrame(name, content, payload), payload, std::move(done)});
+  inbox_->CountSent(sizeof(Frame) + payload.bytes.size());
+  auto outgoing = std::make_unique<Outgoing>(Outgoing{
+      this, peer, inbox_->MakeFrame(name, content, payload), payload.bytes, std::move(done)});
   Link& link = links_.at(peer);
   if (link.endpoint == nullptr) {
     link.waiting.push_back(std::move(outgoing));
@@ -192,9 +192,9 @@ void UcxNode::AnswerSend(Outgoing& outgoing, ucs_status_t status) {
 }
 
 void UcxNode::Receive(int peer, const MessageName& name, const Content& content,
-                      std::span<std::byte> into, Transport::ReceiveDone done) {
+                      const Landing& landing, Transport::ReceiveDone done) {
   RW_CHECK(inbox_ != nullptr);
-  inbox_->Post(peer, name, content, into, std::move(done));
+  inbox_->Post(peer, name, content, landing, std::move(done));
   RunAnswersSoon();
 }
 

@@ -38,9 +38,9 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   // Listens on `ip`; takes connections, messages and progress from here on.
   Status Start(const std::string& ip);
   Status Connect(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
-  void Send(int peer, const MessageName& name, const Content& content,
-            std::span<const std::byte> payload, Transport::SendDone done);
-  void Receive(int peer, const MessageName& name, const Content& content, std::span<std::byte> into,
+  void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
+            Transport::SendDone done);
+  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
                Transport::ReceiveDone done);
   void Close(const Status& reason);
   TransportCounters Counters() const;
