@@ -75,6 +75,58 @@ Status Collectives::Broadcast(std::span<std::byte> data, int root) {
   return OkStatus();
 }
 
+Status Collectives::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op) {
+  return RunShares(data, type, op, "reduce-scatter", StartReduceScatter, true);
+}
+
+Status Collectives::AllGather(std::span<std::byte> data, DataType type) {
+  return RunShares(data, type, ReduceOp::kSum, "all-gather", StartAllGather, false);
+}
+
+// A piece takes the next elements of every share, so that its shares are parts of those of the
+// whole.
+Status Collectives::RunShares(std::span<std::byte> data, DataType type, ReduceOp op,
+                              const char* what, StartShares start, bool scatters) {
+  const Place& place = connection_->place();
+  const size_t size = SizeOf(type);
+  const std::vector<Range> shares = CutEvenly(data.size() / size, place.world);
+  const size_t part = std::max<size_t>(1, kPieceBytes / size / shares.size());
+  std::vector<std::byte> piece;
+  for (size_t at = 0; at < shares[0].count; at += part) {
+    const auto each = [&](auto copy) {  // of the piece, and its place in the data
+      size_t packed = 0;
+      for (size_t s = 0; s < shares.size(); ++s) {
+        const size_t begin = std::min(at, shares[s].count);
+        const size_t bytes = std::min(part, shares[s].count - begin) * size;
+        copy(s, packed, (shares[s].begin + begin) * size, bytes);
+        packed += bytes;
+      }
+      return packed;
+    };
+    piece.resize(each([](size_t, size_t, size_t, size_t) {}));
+    each([&](size_t, size_t packed, size_t there, size_t bytes) {
+      std::copy_n(data.begin() + there, bytes, piece.begin() + packed);
+    });
+    const uint64_t call = ++calls_;
+    RW_RETURN_IF_ERROR(
+        Run(piece, what, [=](Transport* transport, std::span<std::byte> bytes, auto done) {
+          SharesRequest request{};
+          request.rank = place.rank;
+          request.world = place.world;
+          request.round = call;
+          request.type = type;
+          request.op = op;
+          request.data = bytes;
+          start(transport, request, done);
+        }));
+    each([&](size_t share, size_t packed, size_t there, size_t bytes) {
+      if (scatters && share != static_cast<size_t>(place.rank)) return;
+      std::copy_n(piece.begin() + packed, bytes, data.begin() + there);
+    });
+  }
+  return OkStatus();
+}
+
 Status Collectives::Run(std::span<std::byte> piece, const char* what, StartPiece start) {
   RW_RETURN_IF_ERROR(connection_->status());
   auto running = std::make_shared<Running>(piece.size());

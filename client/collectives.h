@@ -1,10 +1,13 @@
-// All-reduce and broadcast outside the plan: immediate, blocking, in the same order on every rank.
+// All-reduce, its two halves and broadcast outside the plan: immediate, blocking, in the same order
+// on every rank.
 #pragma once
 
 #include <span>
 
 #include "client/connection.h"
 #include "dense/all_reduce.h"
+#include "dense/cut.h"
+#include "dense/shares.h"
 
 namespace ringwood {
 
@@ -18,8 +21,15 @@ class Collectives {
 
   Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op);
   Status Broadcast(std::span<std::byte> data, int root);
+  // This rank's share of `data` (CutEvenly) becomes the combination; the rest stays as it is.
+  Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op);
+  // Reads this rank's share of `data` and writes the others'.
+  Status AllGather(std::span<std::byte> data, DataType type);
 
  private:
+  using StartShares = void (*)(Transport*, const SharesRequest&, std::function<void(Status)>);
+  Status RunShares(std::span<std::byte> data, DataType type, ReduceOp op, const char* what,
+                   StartShares start, bool scatters);
   // Runs `start` on the net loop over a copy of `piece` and copies the result back.
   using StartPiece =
       std::function<void(Transport*, std::span<std::byte>, std::function<void(Status)>)>;

@@ -263,4 +263,17 @@ Status Session::Broadcast(std::span<std::byte> data, int root) {
   return collectives_->Broadcast(data, root);
 }
 
+Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
+  if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
+  RW_RETURN_IF_ERROR(collectives_->ReduceScatter(data, type, op));
+  if (!average) return OkStatus();
+  const Range share = CutEvenly(data.size() / SizeOf(type), world())[rank()];
+  return Divide(data.subspan(share.begin * SizeOf(type), share.count * SizeOf(type)), type,
+                world());
+}
+
+Status Session::AllGather(std::span<std::byte> data, DataType type) {
+  return collectives_->AllGather(data, type);
+}
+
 }  // namespace ringwood

@@ -63,6 +63,8 @@ class Session {
 
   Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
   Status Broadcast(std::span<std::byte> data, int root);
+  Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
+  Status AllGather(std::span<std::byte> data, DataType type);
 
   Status Checkpoint(std::vector<Item> items);
   Status CheckpointWait();

@@ -102,9 +102,9 @@ Way WayOf(const AllReduceRequest& request) {
 uint64_t SentElements(const Way& way, size_t elements) {
   uint64_t sent = 0;
   const auto add = [&](size_t count, uint64_t times) {
-    const std::vector<size_t> bounds = EvenBounds(count, way.slots);
+    const std::vector<Range> slots = CutEvenly(count, way.slots);
     for (const Step& step : way.schedule) {
-      if (step.op == Op::kSend) sent += times * (bounds[step.slot + 1] - bounds[step.slot]);
+      if (step.op == Op::kSend) sent += times * slots[step.slot].count;
     }
   };
   add(way.chunk_elements, elements / way.chunk_elements);

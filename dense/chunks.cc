@@ -19,7 +19,11 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
   Chunks(ChunksRequest request, std::function<void(StatusOr<uint64_t>)> done)
       : request_(std::move(request)), done_(std::move(done)) {
     elements_ = request_.run.values.input.size() / SizeOf(request_.run.values.type);
-    digests_.resize((elements_ + request_.chunk_elements - 1) / request_.chunk_elements);
+    shares_ = CutEvenly(elements_, request_.slots);
+    part_ = std::max<size_t>(1, request_.chunk_elements / request_.slots);
+    const size_t whole = request_.by_share ? shares_[0].count : elements_;
+    const size_t chunk = request_.by_share ? part_ : request_.chunk_elements;
+    digests_.resize((whole + chunk - 1) / chunk);
   }
 
   void Advance() {
@@ -34,19 +38,9 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
 
  private:
   void StartChunk(size_t chunk) {
-    const size_t begin = chunk * request_.chunk_elements;
-    const size_t count = std::min(request_.chunk_elements, elements_ - begin);
     RunRequest run = request_.run;
     run.name.chunk = static_cast<uint32_t>(chunk);
-    Values& values = run.values;
-    const size_t size = SizeOf(values.type);
-    values.input = values.input.subspan(begin * size, count * size);
-    values.output = values.output.subspan(begin * size, count * size);
-    values.bounds = EvenBounds(count, request_.slots);
-    if (values.rounded) {
-      values.error = values.error.subspan(begin, count);
-      values.next_error = values.next_error.subspan(begin, count);
-    }
+    run.values.slots = request_.by_share ? PartsOfShares(chunk) : PartsOfRange(chunk);
     ++running_;
     RunSchedule(std::move(run), [self = shared_from_this(), chunk](StatusOr<SlotDigests> digests) {
       --self->running_;
@@ -62,9 +56,28 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
     });
   }
 
+  std::vector<Range> PartsOfRange(size_t chunk) const {
+    const size_t begin = chunk * request_.chunk_elements;
+    const size_t count = std::min(request_.chunk_elements, elements_ - begin);
+    std::vector<Range> slots = CutEvenly(count, request_.slots);
+    for (Range& slot : slots) slot.begin += begin;
+    return slots;
+  }
+
+  std::vector<Range> PartsOfShares(size_t chunk) const {
+    std::vector<Range> slots;
+    for (const Range& share : shares_) {
+      const size_t begin = std::min(chunk * part_, share.count);
+      slots.push_back({share.begin + begin, std::min(part_, share.count - begin)});
+    }
+    return slots;
+  }
+
   const ChunksRequest request_;
   std::function<void(StatusOr<uint64_t>)> done_;  // null once it has run
   size_t elements_ = 0;
+  std::vector<Range> shares_;
+  size_t part_ = 1;                // of a share that a chunk takes, by_share
   std::vector<uint64_t> digests_;  // one a chunk
   size_t next_ = 0;
   size_t running_ = 0;

@@ -13,6 +13,11 @@
 
 namespace ringwood {
 
+// Afterwards rank r holds the complete slot r.
+Schedule DirectReduceScatter(int rank, int world);
+// Expects rank r to hold slot r; afterwards every rank holds all.
+Schedule DirectAllGather(int rank, int world);
+// One after the other.
 Schedule DirectExchange(int rank, int world);
 
 }  // namespace ringwood

@@ -94,7 +94,7 @@ class Run : public std::enable_shared_from_this<Run> {
 
 void RunSchedule(RunRequest request, std::function<void(StatusOr<SlotDigests>)> done) {
   const Values& values = request.values;
-  RW_CHECK(!values.bounds.empty() && values.input.size() == values.output.size());
+  RW_CHECK(!values.slots.empty() && values.input.size() == values.output.size());
   std::make_shared<Run>(std::move(request), std::move(done))->Advance();
 }
 

@@ -1,6 +1,5 @@
 #include "dense/slots.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -20,7 +19,7 @@ class PlainSlots : public Slots {
   DataType wire_type() const override { return values_.type; }
 
  private:
-  size_t Offset(int slot) const { return values_.bounds[slot] * SizeOf(values_.type); }
+  size_t Offset(int slot) const { return values_.slots[slot].begin * SizeOf(values_.type); }
   std::span<const std::byte> Input(int slot) const {
     return values_.input.subspan(Offset(slot), Bytes(slot));
   }
@@ -77,14 +76,14 @@ class RoundedSlots : public Slots {
 
  private:
   const float* Input(int slot) const {
-    return reinterpret_cast<const float*>(values_.input.data()) + values_.bounds[slot];
+    return reinterpret_cast<const float*>(values_.input.data()) + values_.slots[slot].begin;
   }
   float* Output(int slot) const {
-    return reinterpret_cast<float*>(values_.output.data()) + values_.bounds[slot];
+    return reinterpret_cast<float*>(values_.output.data()) + values_.slots[slot].begin;
   }
   uint16_t* Wire(int slot) const { return HalfBehind(Output(slot), Elements(slot)); }
-  const float* Error(int slot) const { return values_.error.data() + values_.bounds[slot]; }
-  float* NextError(int slot) const { return values_.next_error.data() + values_.bounds[slot]; }
+  const float* Error(int slot) const { return values_.error.data() + values_.slots[slot].begin; }
+  float* NextError(int slot) const { return values_.next_error.data() + values_.slots[slot].begin; }
   std::span<std::byte> WireBytes(int slot) const {
     return {reinterpret_cast<std::byte*>(Wire(slot)), Bytes(slot)};
   }
@@ -175,16 +174,6 @@ std::vector<uint64_t> Slots::Finish() {
 std::unique_ptr<Slots> MakeSlots(const Values& values) {
   if (values.rounded) return std::make_unique<RoundedSlots>(values);
   return std::make_unique<PlainSlots>(values);
-}
-
-std::vector<size_t> EvenBounds(size_t count, int slots) {
-  std::vector<size_t> bounds;
-  const size_t share = count / slots;
-  const size_t rest = count % slots;  // the first `rest` slots have one element more
-  for (size_t s = 0; s <= static_cast<size_t>(slots); ++s) {
-    bounds.push_back(s * share + std::min(s, rest));
-  }
-  return bounds;
 }
 
 }  // namespace ringwood

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "dense/cut.h"
 #include "dense/reduce.h"
 #include "transport/schedule.h"
 #include "transport/transport.h"
@@ -19,7 +20,7 @@ struct Values {
   ReduceOp op = ReduceOp::kSum;
   std::span<const std::byte> input;  // never written
   std::span<std::byte> output;       // as long as the input; the same memory or no overlap
-  std::vector<size_t> bounds;        // slot s is the elements [bounds[s], bounds[s+1])
+  std::vector<Range> slots;          // the elements of each slot; no two slots overlap
   // fp32 sums only: round what travels to bf16. `error` is added to the input; what is rounded away
   // goes to `next_error`. Both as long as the input, overlapping nothing.
   bool rounded = false;
@@ -29,10 +30,10 @@ struct Values {
 
 class Slots {
  public:
-  explicit Slots(const Values& values) : values_(values), states_(values.bounds.size() - 1) {}
+  explicit Slots(const Values& values) : values_(values), states_(values.slots.size()) {}
   virtual ~Slots() = default;
 
-  size_t Elements(int slot) const { return values_.bounds[slot + 1] - values_.bounds[slot]; }
+  size_t Elements(int slot) const { return values_.slots[slot].count; }
   size_t Bytes(int slot) const { return Elements(slot) * SizeOf(wire_type()); }  // that travel
   virtual DataType wire_type() const = 0;
 
@@ -88,8 +89,5 @@ class Slots {
 };
 
 std::unique_ptr<Slots> MakeSlots(const Values& values);
-
-// Cuts `count` elements into `slots` ranges that differ by one element at most: slots+1 bounds.
-std::vector<size_t> EvenBounds(size_t count, int slots);
 
 }  // namespace ringwood

@@ -170,6 +170,18 @@ RINGWOOD_EXPORT int ringwood_allreduce(ringwood_session* session, void* data, ui
 RINGWOOD_EXPORT int ringwood_broadcast(ringwood_session* session, void* data, uint64_t bytes,
                                        int root);
 
+/* The halves of an all-reduce. `elements` are cut evenly into as many shares as there are ranks,
+ * one after the other, the first ones longer by one where they do not divide; this rank's share is
+ * [begin, begin + count). After a reduce-scatter the rank's share of `data` is the combination over
+ * all ranks and the rest is as before; an all-gather reads the rank's share and writes the others'.
+ */
+RINGWOOD_EXPORT int ringwood_share(ringwood_session* session, uint64_t elements, uint64_t* begin,
+                                   uint64_t* count);
+RINGWOOD_EXPORT int ringwood_reduce_scatter(ringwood_session* session, void* data,
+                                            uint64_t elements, int type, int op);
+RINGWOOD_EXPORT int ringwood_all_gather(ringwood_session* session, void* data, uint64_t elements,
+                                        int type);
+
 typedef struct {
   size_t size;
   const char* name;

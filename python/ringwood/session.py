@@ -50,6 +50,12 @@ def _momentum(value):
     return float(value) or -1.0
 
 
+def _operation(what, op):
+    if op not in OPERATIONS:
+        raise InvalidError(f'{what} knows {", ".join(OPERATIONS)}, not "{op}"')
+    return OPERATIONS[op]
+
+
 class Session:
     """One rank of a job. Every argument left out comes from the environment that `ringwood run` makes.
 
@@ -176,10 +182,30 @@ class Session:
 
     def allreduce(self, array, op="sum"):
         """In place, and returned. `op`: sum, average, max, min."""
-        if op not in OPERATIONS:
-            raise InvalidError(f'allreduce knows {", ".join(OPERATIONS)}, not "{op}"')
         pointer, elements, kind, _ = region_of("allreduce", array)
-        self._call("ringwood_allreduce", pointer, elements, ELEMENT_TYPES[kind], OPERATIONS[op])
+        self._call("ringwood_allreduce", pointer, elements, ELEMENT_TYPES[kind],
+                   _operation("allreduce", op))
+        return array
+
+    def share(self, elements):
+        """The slice of `elements` that is this rank's share: cut evenly in rank order, the first shares
+        longer by one where they do not divide."""
+        begin, count = c_uint64(), c_uint64()
+        self._call("ringwood_share", elements, byref(begin), byref(count))
+        return slice(begin.value, begin.value + count.value)
+
+    def reduce_scatter(self, array, op="sum"):
+        """This rank's share of `array`, combined over all ranks: a flat view of it. The rest of the
+        array stays as it is."""
+        pointer, elements, kind, _ = region_of("reduce_scatter", array)
+        self._call("ringwood_reduce_scatter", pointer, elements, ELEMENT_TYPES[kind],
+                   _operation("reduce_scatter", op))
+        return array.reshape(-1)[self.share(elements)]
+
+    def all_gather(self, array):
+        """Every rank's share of `array` to everyone, in place, and returned."""
+        pointer, elements, kind, _ = region_of("all_gather", array)
+        self._call("ringwood_all_gather", pointer, elements, ELEMENT_TYPES[kind])
         return array
 
     def broadcast(self, array, root=0):

@@ -51,6 +51,9 @@ std::vector<int> EveryCall(ringwood_session* session) {
           ringwood_residual(session, 0, data.data(), data.size()),
           ringwood_allreduce(session, data.data(), data.size(), RINGWOOD_FLOAT32, RINGWOOD_SUM),
           ringwood_broadcast(session, data.data(), 4, 0),
+          ringwood_share(session, 10, &bytes, &bytes),
+          ringwood_reduce_scatter(session, data.data(), 10, RINGWOOD_FLOAT32, RINGWOOD_SUM),
+          ringwood_all_gather(session, data.data(), 10, RINGWOOD_FLOAT32),
           ringwood_checkpoint(session, nullptr, 0),
           ringwood_checkpoint_wait(session),
           ringwood_restore_bytes(session, "w", RINGWOOD_SHARED, &bytes),
@@ -103,6 +106,12 @@ TEST(Misuse, WhatIsNotAnArgumentIsInvalid) {
     EXPECT_EQ(ringwood_allreduce(session, data.data(), 3, 99, RINGWOOD_SUM), RINGWOOD_INVALID);
     EXPECT_EQ(ringwood_allreduce(session, data.data(), 3, RINGWOOD_FLOAT32, 9), RINGWOOD_INVALID);
     EXPECT_EQ(ringwood_broadcast(session, data.data(), 4, 7), RINGWOOD_INVALID);
+    EXPECT_EQ(ringwood_reduce_scatter(session, nullptr, 3, RINGWOOD_FLOAT32, RINGWOOD_SUM),
+              RINGWOOD_INVALID);
+    EXPECT_EQ(ringwood_reduce_scatter(session, data.data(), 3, RINGWOOD_FLOAT32, 9),
+              RINGWOOD_INVALID);
+    EXPECT_EQ(ringwood_all_gather(session, data.data(), 3, 99), RINGWOOD_INVALID);
+    EXPECT_EQ(ringwood_share(session, 3, nullptr, nullptr), RINGWOOD_INVALID);
   });
 }
 

@@ -34,9 +34,9 @@ std::vector<float> Reference(size_t count, int world, size_t chunk_elements) {
   for (int r = 0; r < world; ++r) inputs.push_back(Values(count, r));
   std::vector<float> sum(count);
   for (size_t begin = 0; begin < count; begin += chunk_elements) {
-    const auto bounds = EvenBounds(std::min(chunk_elements, count - begin), world);
+    const auto slots = CutEvenly(std::min(chunk_elements, count - begin), world);
     for (int s = 0; s < world; ++s) {
-      for (size_t i = begin + bounds[s]; i < begin + bounds[s + 1]; ++i) {
+      for (size_t i = begin + slots[s].begin; i < begin + slots[s].begin + slots[s].count; ++i) {
         sum[i] = inputs[s][i];
         for (int k = 1; k < world; ++k) sum[i] = inputs[(s + k) % world][i] + sum[i];
       }

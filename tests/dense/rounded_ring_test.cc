@@ -71,9 +71,9 @@ std::vector<float> Reference(const std::vector<Rank>& ranks) {
   const size_t count = ranks[0].input.size();
   std::vector<float> sum(count);
   for (size_t begin = 0; begin < count; begin += kChunk) {
-    const auto bounds = EvenBounds(std::min(kChunk, count - begin), world);
+    const auto slots = CutEvenly(std::min(kChunk, count - begin), world);
     for (int s = 0; s < world; ++s) {
-      for (size_t i = begin + bounds[s]; i < begin + bounds[s + 1]; ++i) {
+      for (size_t i = begin + slots[s].begin; i < begin + slots[s].begin + slots[s].count; ++i) {
         sum[i] = FromBFloat16(ToBFloat16(ranks[s].input[i] + ranks[s].error[i]));
         for (int k = 1; k < world; ++k) {
           const Rank& next = ranks[(s + k) % world];

@@ -84,6 +84,24 @@ TEST(DirectExchange, EveryContributionLandsExactlyOnceOnEveryRank) {
   }
 }
 
+TEST(DirectExchange, ItsHalvesAreAReduceScatterAndAnAllGatherWithRankRHoldingSlotR) {
+  for (int world = 1; world <= kMaxWorld; ++world) {
+    const Played scattered = Play(All(DirectReduceScatter, world), OwnContributions(world, world));
+    std::vector<std::vector<Contributions>> start(world, std::vector<Contributions>(world));
+    for (int slot = 0; slot < world; ++slot) start[slot][slot] = {{slot, 1}};
+    const Played gathered = Play(All(DirectAllGather, world), start);
+    ASSERT_TRUE(scattered.finished && scattered.drained && gathered.finished && gathered.drained);
+    for (int rank = 0; rank < world; ++rank) {
+      EXPECT_EQ(scattered.sent[rank], world - 1);
+      EXPECT_EQ(gathered.sent[rank], world - 1);
+      ASSERT_EQ(scattered.slots[rank][rank], EveryoneOnce(world));
+      for (int slot = 0; slot < world; ++slot) {
+        ASSERT_EQ(gathered.slots[rank][slot], (Contributions{{slot, 1}}));
+      }
+    }
+  }
+}
+
 Strategy Chosen(uint64_t bytes, int world, const HopCost& cost, double ring_ratio = 1) {
   return ChooseSchedule({bytes, world, cost, ring_ratio}).strategy;
 }

@@ -40,6 +40,17 @@ with ringwood.Session() as session:
     assert (session.allreduce(ones.copy(), op="max") == session.world).all()
     assert (session.allreduce(ones.copy(), op="min") == 1).all()
     assert (session.allreduce(ones.astype(np.float64), op="average") == sum(ranks) / len(ranks)).all()
+    for values in (np.arange(23, dtype=np.float32).reshape(23, 1), np.zeros((0,), np.int64)):
+        mine = session.share(values.size)
+        scattered = values * (session.rank + 1)
+        before = scattered.copy()
+        share = session.reduce_scatter(scattered)
+        np.testing.assert_array_equal(share, values.ravel()[mine] * sum(ranks))
+        before.ravel()[mine] = share  # the rest stays
+        np.testing.assert_array_equal(scattered, before)
+        np.testing.assert_array_equal(session.all_gather(scattered), values * sum(ranks))
+    averaged = session.reduce_scatter(np.ones(session.world), op="average")
+    assert averaged.tolist() == [1.0], averaged
     root = session.world - 1
     assert (session.broadcast(ones, root=root) == session.world).all()
     assert session.residual("bias").tolist() == [0] * 1000

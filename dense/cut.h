@@ -1,0 +1,18 @@
+// How elements are cut into slots and shares.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace ringwood {
+
+struct Range {
+  size_t begin = 0;
+  size_t count = 0;
+};
+
+// `count` elements in `parts` ranges, one after the other, that differ by one element at most: the
+// first ones are longer.
+std::vector<Range> CutEvenly(size_t count, int parts);
+
+}  // namespace ringwood

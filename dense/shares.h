@@ -1,0 +1,39 @@
+// The two halves of an all-reduce, each for itself: reduce-scatter leaves every rank with its share
+// of the combination, all-gather spreads the shares. Share r of n elements is the r-th range of
+// CutEvenly(n, world) (dense/cut.h), so that one undoes the other's distribution.
+//
+// Up to kMaxDirectBytes by direct exchange, beyond by rings (dense/direct.h, dense/ring.h); half of
+// an all-reduce's bytes. Order of additions in share s: direct as dense/direct.h says, on a ring
+//     ((x[s+1] + x[s+2]) + …) + x[s], ranks modulo P.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "dense/reduce.h"
+#include "transport/transport.h"
+
+namespace ringwood {
+
+struct SharesRequest {
+  int rank = 0;
+  int world = 1;
+  Lane lane = Lane::kImmediate;
+  uint64_t round = 0;
+  uint32_t group = 0;
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;  // of a reduce-scatter
+  std::span<std::byte> data;     // all elements, as long on every rank; valid until `done`
+  size_t message_bytes = 0;      // of a ring; 0 = schedule and messages chosen by size
+};
+
+// On the transport's thread, as StartAllReduce. Afterwards the rank's share of `data` is combined
+// over all ranks; the rest holds partial results.
+void StartReduceScatter(Transport* transport, const SharesRequest& request,
+                        std::function<void(Status)> done);
+
+// Reads the rank's share of `data` and writes those of the others.
+void StartAllGather(Transport* transport, const SharesRequest& request,
+                    std::function<void(Status)> done);
+
+}  // namespace ringwood
