@@ -25,7 +25,7 @@ Adapter::Request Adapter::Next(size_t rounds) {
     Log(LogLevel::kInfo, "the plan was reviewed: " + answer->reason);
   }
   ++unlooked_;
-  if (plans_ > kMostPlans || rounds < Profile::kWindow || (!probe_ && unlooked_ < kReviewEvery)) {
+  if (rounds < Profile::kWindow || (!probe_ && unlooked_ < kReviewEvery)) {
     return request;
   }
   unlooked_ = 0;
@@ -37,9 +37,6 @@ Adapter::Request Adapter::Next(size_t rounds) {
 void Adapter::Adopted(const Plan& plan) {
   question_.plan = plan;
   unlooked_ = 0;
-  if (++plans_ > kMostPlans) {
-    Log(LogLevel::kWarning, "the plan changed too often in this epoch: it stays from here on");
-  }
 }
 
 void Adapter::Reviewed(const Measured& measured, const std::optional<AffineFit>& ring) {
@@ -57,7 +54,8 @@ void Adapter::Reviewed(const Measured& measured, const std::optional<AffineFit>&
     StatusOr<PlanAnswer> answer = Review(question, measured);
     if (!answer.ok()) {
       Log(LogLevel::kWarning, "no new plan: " + Message(answer.status()));
-      answer = PlanAnswer{std::nullopt, measured.round_seconds, "it cannot be improved"};
+      answer = PlanAnswer{std::nullopt, measured.round_seconds - OwnSeconds(measured),
+                          "it cannot be improved"};
     }
     absl::MutexLock lock(&mutex_);
     planning_ = false;

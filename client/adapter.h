@@ -17,8 +17,6 @@ namespace ringwood {
 class Adapter {
  public:
   static constexpr size_t kReviewEvery = 5;  // rounds
-  // Of an epoch: each leaves the receives behind that reducers had posted for the plan before.
-  static constexpr uint32_t kMostPlans = 100;
 
   struct Request {  // of a vote
     bool review = false;
@@ -40,7 +38,6 @@ class Adapter {
   PlanQuestion question_;
   size_t unlooked_ = 0;  // rounds since the last review
   bool probe_ = true;    // what was promised does not hold: the next review finds out why
-  uint32_t plans_ = 0;
 
   absl::Mutex mutex_;
   bool planning_ ABSL_GUARDED_BY(mutex_) = false;

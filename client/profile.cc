@@ -144,7 +144,7 @@ std::vector<double> ToMaxima(const Measured& measured) {
   std::vector<double> maxima = measured.ready_seconds;
   maxima.insert(maxima.end(), measured.pack_seconds.begin(), measured.pack_seconds.end());
   for (double seconds : measured.group_seconds) maxima.push_back(-seconds);
-  maxima.push_back(-measured.tail_seconds);
+  maxima.push_back(measured.tail_seconds);
   maxima.push_back(measured.round_seconds);
   return maxima;
 }
@@ -158,7 +158,7 @@ Measured FromMaxima(const std::vector<double>& maxima, size_t tensors, size_t gr
   measured.pack_seconds.assign(at, at + groups);
   at += groups;
   for (size_t g = 0; g < groups; ++g) measured.group_seconds.push_back(-*at++);
-  measured.tail_seconds = -*at++;
+  measured.tail_seconds = *at++;
   measured.round_seconds = *at;
   return measured;
 }

@@ -13,8 +13,10 @@
 namespace ringwood {
 
 struct Measured {
-  std::vector<double> ready_seconds;  // of each tensor, from the begin of its round
-  std::vector<double> pack_seconds;   // of each group: packing, or selection
+  // Of each tensor, from the begin of its round, which is the end of the one before: forward and
+  // the trainer's other time are in all of them.
+  std::vector<double> ready_seconds;
+  std::vector<double> pack_seconds;  // of each group: packing, or selection
   // Of each group from start to end; time during which two lanes ran counts half for each, because
   // they share one card.
   std::vector<double> group_seconds;
@@ -23,7 +25,8 @@ struct Measured {
 };
 
 // What all ranks together measured is the entry-wise maximum of these over the ranks: the latest
-// ready times, and the shortest exchanges, because who comes late to one does not wait in it.
+// ready times and the longest tail, and the shortest exchanges, because who comes late to one does
+// not wait in it.
 std::vector<double> ToMaxima(const Measured& measured);
 // The inverse; `maxima` is of the same plan.
 Measured FromMaxima(const std::vector<double>& maxima, size_t tensors, size_t groups);

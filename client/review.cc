@@ -112,19 +112,24 @@ PlanInput MeasuredInput(const PlanQuestion& question, const Measured& measured,
 
 std::string Why(const PlanQuestion& question, const Measured& measured, const AffineFit& ring) {
   const std::string costs = "the ring takes " + Text(ring);
-  if (question.promised == 0) {
-    return absl::StrFormat("first measurement, a step takes %s, %s",
-                           FormatSeconds(measured.round_seconds), costs);
-  }
-  return absl::StrFormat("a step takes %s where %s was predicted (%+.0f %%), %s",
-                         FormatSeconds(measured.round_seconds), FormatSeconds(question.promised),
+  const double own = OwnSeconds(measured);
+  const std::string step =
+      absl::StrFormat("a step takes %s, %s of it before the first gradient",
+                      FormatSeconds(measured.round_seconds), FormatSeconds(own));
+  if (question.promised == 0) return "first measurement, " + step + ", " + costs;
+  return absl::StrFormat("%s, where %s was predicted (%+.0f %%), %s", step,
+                         FormatSeconds(own + question.promised),
                          100 * Drift(question.promised, measured), costs);
 }
 
 }  // namespace
 
+double OwnSeconds(const Measured& measured) {
+  return *std::min_element(measured.ready_seconds.begin(), measured.ready_seconds.end());
+}
+
 double Drift(double promised, const Measured& measured) {
-  return measured.round_seconds / promised - 1;
+  return measured.round_seconds / (OwnSeconds(measured) + promised) - 1;
 }
 
 AffineFit Refine(const AffineFit& before, const std::vector<std::pair<double, double>>& samples) {
@@ -186,7 +191,7 @@ StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measur
   better = Renumbered(std::move(better), order);
   PlanAnswer answer;
   answer.reason = Why(question, measured, ring);
-  answer.promised = measured.round_seconds;
+  answer.promised = measured.round_seconds - OwnSeconds(measured);
   if (Hash(better) == Hash(question.plan) || better.predicted_seconds > (1 - kLeastGain) * now) {
     answer.reason += absl::StrFormat("; it stays: %s by its prediction, the best other %s",
                                      FormatSeconds(now), FormatSeconds(better.predicted_seconds));
@@ -195,7 +200,7 @@ StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measur
   answer.reason += absl::StrFormat("; %s by its prediction, %s by the new one's of %d groups",
                                    FormatSeconds(now), FormatSeconds(better.predicted_seconds),
                                    better.groups.size());
-  answer.promised = better.predicted_seconds;
+  answer.promised = better.predicted_seconds - OwnSeconds(measured);
   answer.plan = std::move(better);
   return answer;
 }

@@ -25,17 +25,24 @@ struct PlanQuestion {
   std::string planner;
   PlanInput input;      // in table order, nothing measured: what the first plan was made from
   Plan plan;            // that runs
-  double promised = 0;  // seconds of a step; 0: nothing was measured when it was made
+  double promised = 0;  // as of an answer; 0: nothing was measured when it was made
   AffineFit ring;       // bytes of a dense group → s, as an idle network has just answered
 };
 
 struct PlanAnswer {
   std::optional<Plan> plan;  // a better one
-  double promised = 0;       // seconds of a step from here on: the next question's
-  std::string reason;        // for the log: old and new prediction, and why
+  // Seconds from a step's first gradient to its end, from here on: the next question's. What the
+  // trainer does before that gradient is its own affair.
+  double promised = 0;
+  std::string reason;  // for the log: old and new prediction, and why
 };
 
-// How far a step is from what was promised: 0.2 = a fifth longer.
+// Seconds of a step that are the trainer's own: from the end of the step before to the first
+// gradient (forward, loading samples, whatever it does in between).
+double OwnSeconds(const Measured& measured);
+
+// How far a step is from what was promised, with the trainer's own time as it is now: 0.2 = a fifth
+// longer.
 double Drift(double promised, const Measured& measured);
 
 // `measured` is of all ranks, its ready_seconds by table, its groups by `question.plan`.

@@ -40,6 +40,7 @@ class NotingTransport : public Transport {
                     });
   }
 
+  void Withdraw(Lane lane, uint64_t round) override { inner_->Withdraw(lane, round); }
   void Close(const Status& reason) override { inner_->Close(reason); }
   TransportCounters Counters() const override { return inner_->Counters(); }
 

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/client_callback.h>
 
+#include <algorithm>
 #include <set>
 
 #include "absl/base/thread_annotations.h"
@@ -16,15 +17,20 @@ namespace {
 // gRPC promises a callback for everything that was cancelled; one that stays away this long is a
 // bug.
 constexpr double kCancelSeconds = 30;
+// The coordinator takes more frequent pings of an idle connection for an attack.
+constexpr int kLeastPingMilliseconds = 1000;
 
 Status FromGrpc(const grpc::Status& status) {
   return Status(static_cast<StatusCode>(status.error_code()), status.error_message().c_str());
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+// Half of the silence until a ping, half of it for the answer.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Duration silence) {
+  const int half = std::max(kLeastPingMilliseconds, static_cast<int>(500 * ToSeconds(silence)));
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, half);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, half);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -43,8 +49,8 @@ struct Call {
 // What callbacks share with the link: it lives until the last of them has run.
 class ControlLink::Wire : public std::enable_shared_from_this<Wire> {
  public:
-  explicit Wire(const std::string& address)
-      : stub_(v1::Coordinator::NewStub(MakeChannel(address))) {}
+  Wire(const std::string& address, Duration silence)
+      : stub_(v1::Coordinator::NewStub(MakeChannel(address, silence))) {}
 
   void Join(const v1::JoinRequest& request, Duration deadline,
             std::function<void(StatusOr<v1::JoinResponse>)> done) {
@@ -198,7 +204,8 @@ void ControlLink::Wire::EndAttendance() {
   if (stream != nullptr) stream->Stop();
 }
 
-ControlLink::ControlLink(const std::string& address) : wire_(std::make_shared<Wire>(address)) {}
+ControlLink::ControlLink(const std::string& address, Duration silence)
+    : wire_(std::make_shared<Wire>(address, silence)) {}
 ControlLink::~ControlLink() { wire_->CancelAll(); }
 void ControlLink::Join(const v1::JoinRequest& request, Duration deadline,
                        std::function<void(StatusOr<v1::JoinResponse>)> done) {

@@ -14,7 +14,9 @@ namespace ringwood {
 
 class ControlLink {
  public:
-  explicit ControlLink(const std::string& address);  // "host:port"; connects when first used
+  // `address` "host:port"; connects when first used. A connection that is silent for `silence` (the
+  // failure timeout) is broken.
+  ControlLink(const std::string& address, Duration silence);
   ~ControlLink();  // cancels what is under way; no callback runs afterwards
 
   // One at a time.

@@ -48,7 +48,8 @@ class ReducerNode::Life {
       : options_(std::move(options)),
         data_("reducer"),
         loop_("reducer-control"),
-        link_(std::make_unique<ControlLink>(options_.coordinator)) {
+        link_(std::make_unique<ControlLink>(options_.coordinator,
+                                            Seconds(options_.failure_timeout_seconds))) {
     loop_.Post([this] { Begin(); });
   }
 
@@ -153,6 +154,7 @@ void ReducerNode::Life::Joined(StatusOr<v1::JoinResponse> answer) {
   pause_ = kFirstPauseSeconds;
   welcome_ = *std::move(answer);
   newest_epoch_ = welcome_->epoch();
+  if (options_.joined) options_.joined(*welcome_);
   const uint64_t turn = turn_;
   link_->Attend(
       [this, turn](const v1::Notice& notice) { Later(turn, [this, notice] { Noticed(notice); }); },
@@ -217,6 +219,8 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
   for (const v1::Tensor& tensor : activated.tensors()) elements.push_back(tensor.elements());
   RW_ASSIGN_OR_RETURN(std::vector<SparseGroup> groups, SparseGroupsOf(plan, shape, elements));
   RW_RETURN_IF_ERROR(Admit(shape, groups));
+  reducer_.reset();
+  transport_->Withdraw(Lane::kSparse, activated.from_round());  // what the one before waited for
   reducer_ = std::make_unique<Reducer>(
       transport_.get(), shape, static_cast<int>(welcome_->node()), std::move(groups),
       [this, turn = turn_](Status status) { Later(turn, [this, status] { Troubled(status); }); });

@@ -14,6 +14,7 @@
 
 #include "base/loop.h"
 #include "base/status.h"
+#include "ringwood/v1/control.pb.h"
 #include "transport/fabric.h"
 
 namespace ringwood {
@@ -23,9 +24,12 @@ struct ReducerNodeOptions {
   int index = 0;            // of this job's servers
   std::string host;
   std::string token;
-  uint64_t max_memory_bytes = 0;  // a plan whose bound is above is refused; 0: no limit
+  double failure_timeout_seconds = 5;  // silence of the coordinator after which it is lost
+  uint64_t max_memory_bytes = 0;       // a plan whose bound is above is refused; 0: no limit
   // Makes the data plane of one epoch on the given loop; called on another thread than the loop's.
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop*)> make_fabric;
+  // Told of each epoch that it joins, before the data plane connects; not set: nobody is.
+  std::function<void(const v1::JoinResponse&)> joined;
   // The coordinator will never take this node (bad token, wrong index, other version): once.
   std::function<void(Status)> refused;
 };

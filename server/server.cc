@@ -121,11 +121,14 @@ void Server::Parts::StartReducer() {
   node.index = options.reducer_index;
   node.host = options.host;
   node.token = options.token;
+  node.failure_timeout_seconds = options.failure_timeout_seconds;
   node.max_memory_bytes = options.max_memory_bytes;
-  node.make_fabric = [fabric = FabricOptions{options.transport, options.network_interface,
-                                             options.trusted_fabric}](Loop* loop) {
-    return OpenFabric(loop, fabric);
+  node.make_fabric = [this](Loop* loop) -> StatusOr<std::unique_ptr<Fabric>> {
+    RW_ASSIGN_OR_RETURN(auto fabric, OpenFabric(loop, {options.transport, options.network_interface,
+                                                       options.trusted_fabric}));
+    return options.watched ? options.watched(std::move(fabric)) : std::move(fabric);
   };
+  node.joined = options.joined;
   node.refused = [this](const Status& status) {
     Log(LogLevel::kError, "the reducer cannot go on: " + Message(status));
     absl::MutexLock lock(&mutex);

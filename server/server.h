@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "ringwood/v1/control.pb.h"
+#include "transport/fabric.h"
 
 namespace ringwood {
 
@@ -27,6 +30,10 @@ struct ServerOptions {
   double join_timeout_seconds = 120;
   std::string host = "localhost";  // as the launcher calls it
   std::string token;               // empty: none is asked for
+  // For who watches the reducer: told of each epoch that it joins, and may put itself around the
+  // data plane of one. Threads of the server's; both may be left out.
+  std::function<void(const v1::JoinResponse&)> joined;
+  std::function<std::unique_ptr<Fabric>(std::unique_ptr<Fabric>)> watched;
 };
 
 class Server {

@@ -73,6 +73,11 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
     Schedule();
   }
 
+  void Withdraw(Lane lane, uint64_t round) {
+    inbox_->Withdraw(lane, round);
+    Schedule();
+  }
+
   void Close(const Status& reason) {
     if (closed_) return;
     closed_ = true;
@@ -126,6 +131,7 @@ class InProcessTransport : public Transport {
                ReceiveDone done) override {
     end_->Receive(peer, name, content, landing, std::move(done));
   }
+  void Withdraw(Lane lane, uint64_t round) override { end_->Withdraw(lane, round); }
   void Close(const Status& reason) override { end_->Close(reason); }
   TransportCounters Counters() const override { return end_->Counters(); }
 

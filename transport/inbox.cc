@@ -94,6 +94,27 @@ void Inbox::Post(int peer, const MessageName& name, const Content& content, cons
   }
 }
 
+void Inbox::Withdraw(Lane lane, uint64_t round) {
+  const auto over = [&](const Key& key) {
+    return key.second.lane == lane && key.second.round < round;
+  };
+  for (auto it = posted_.begin(); it != posted_.end();) {
+    if (!over(it->first)) {
+      ++it;
+      continue;
+    }
+    const std::string what = ToString(it->first.second) + " from " + Label(it->first.first);
+    Refuse(std::move(it->second),
+           Status(StatusCode::kCancelled, ("receive " + what + ": withdrawn").c_str()), Frame{});
+    it = posted_.erase(it);
+  }
+  std::erase_if(early_, [&](const auto& entry) {
+    if (!over(entry.first)) return false;
+    early_bytes_ -= entry.second.parcel->HeldBytes();
+    return true;
+  });
+}
+
 bool Inbox::IsCurrent(const Frame& frame) {
   if (!closed_.ok()) return false;
   if (frame.job != name_.job || frame.epoch != name_.epoch ||

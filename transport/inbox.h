@@ -45,6 +45,9 @@ class Inbox {
   void Post(int peer, const MessageName& name, const Content& content, const Landing& landing,
             Transport::ReceiveDone done);
 
+  // Transport::Withdraw; early messages of those rounds are dropped with them.
+  void Withdraw(Lane lane, uint64_t round);
+
   // A message whose payload lies in `payload` for the duration of the call.
   void Arrive(const Frame& frame, std::span<const std::byte> payload);
   // A message whose payload can be fetched later.

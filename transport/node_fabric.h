@@ -1,5 +1,6 @@
 // A fabric and its transport over a node: the object, shared by both and by calls under way, that
-// holds a wire's connections. Node has address(), loop(), Connect, Send, Receive, Close, Counters.
+// holds a wire's connections. Node has address(), loop(), Connect, Send, Receive, Withdraw, Close,
+// Counters.
 #pragma once
 
 #include <memory>
@@ -30,6 +31,7 @@ class NodeTransport : public Transport {
                ReceiveDone done) override {
     node_->Receive(peer, name, content, landing, std::move(done));
   }
+  void Withdraw(Lane lane, uint64_t round) override { node_->Withdraw(lane, round); }
   void Close(const Status& reason) override { node_->Close(reason); }
   TransportCounters Counters() const override { return node_->Counters(); }
 

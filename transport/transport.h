@@ -79,6 +79,10 @@ class Transport {
   virtual void Receive(int peer, const MessageName& name, const Content& content,
                        const Landing& landing, ReceiveDone done) = 0;
 
+  // Nobody will send what was asked for of this lane in rounds before `round`: those receives are
+  // answered with kCancelled, and their memory is not touched any more.
+  virtual void Withdraw(Lane lane, uint64_t round) = 0;
+
   // Ends the epoch: every pending and later Send and Receive is answered with `reason`, and no
   // buffer is touched afterwards. Callbacks may run inside Close. Idempotent.
   virtual void Close(const Status& reason) = 0;

@@ -61,7 +61,7 @@ TEST(Profile, MediansForgetTheFirstRoundAndOneSlowOne) {
   EXPECT_EQ(profile.rounds(), 0u);
 }
 
-TEST(Profile, MaximaOverRanksAreTheLatestGradientsAndTheShortestExchanges) {
+TEST(Profile, MaximaOverRanksAreTheLatestGradientsTheLongestTailAndTheShortestExchanges) {
   const Measured one{{1, 5}, {0.1}, {3}, 0.5, 10}, other{{2, 4}, {0.2}, {2}, 0.7, 11};
   std::vector<double> maxima = ToMaxima(one);
   const std::vector<double> second = ToMaxima(other);
@@ -70,7 +70,7 @@ TEST(Profile, MaximaOverRanksAreTheLatestGradientsAndTheShortestExchanges) {
   EXPECT_THAT(both.ready_seconds, ElementsAre(2, 5));
   EXPECT_THAT(both.pack_seconds, ElementsAre(0.2));
   EXPECT_THAT(both.group_seconds, ElementsAre(2));
-  EXPECT_EQ(both.tail_seconds, 0.5);
+  EXPECT_EQ(both.tail_seconds, 0.7);
   EXPECT_EQ(both.round_seconds, 11);
 }
 

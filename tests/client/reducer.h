@@ -41,6 +41,8 @@ class JobReducer {
       const TreeShape shape{workers_, 1, static_cast<int>(read.fanout)};
       std::vector<uint64_t> elements;
       for (const v1::Tensor& tensor : table.tensors()) elements.push_back(tensor.elements());
+      reducer_.reset();
+      transport_->Withdraw(Lane::kSparse, wire_round);
       reducer_ = std::make_unique<Reducer>(
           transport_.get(), shape, workers_, *SparseGroupsOf(read, shape, elements),
           [](const Status&) {});  // the ranks' own errors fail the test

@@ -69,7 +69,7 @@ TEST(Review, FindsThePlanThatTheNetworkAsksFor) {
 
   question.plan = merged;
   question.ring = slow_bytes;
-  question.promised = 0.03;
+  question.promised = 0.03 - kForward;
   const Measured later = Reality(table, merged, slow_bytes);
   EXPECT_GT(Drift(question.promised, later), kDriftLimit);
   answer = Review(question, later);
@@ -91,8 +91,24 @@ TEST(Review, LeavesTheBestPlanAndPromisesWhatWasMeasured) {
   answer = Review(question, measured);
   ASSERT_TRUE(answer.ok());
   EXPECT_FALSE(answer->plan.has_value());
-  EXPECT_EQ(answer->promised, measured.round_seconds);
+  EXPECT_NEAR(answer->promised, measured.round_seconds - kForward, 1e-9);
   EXPECT_THAT(answer->reason, HasSubstr("it stays"));
+}
+
+TEST(Review, WhatTheTrainerDoesBetweenStepsIsNoDrift) {
+  const PlanInput table = Table(100'000);
+  const AffineFit ring{1e-3, 1e-8, 0};
+  const Plan plan = Made("single", table);
+  Measured measured = Reality(table, plan, ring);
+  const double promised = measured.round_seconds - OwnSeconds(measured);
+  EXPECT_NEAR(Drift(promised, measured), 0, 1e-9);
+  constexpr double kLoading = 0.5;  // samples come late now
+  for (double& ready : measured.ready_seconds) ready += kLoading;
+  measured.round_seconds += kLoading;
+  EXPECT_NEAR(OwnSeconds(measured), kForward + kLoading, 1e-9);
+  EXPECT_NEAR(Drift(promised, measured), 0, 1e-9);
+  measured.round_seconds *= 1.2;  // and the exchange slower
+  EXPECT_NEAR(Drift(promised, measured), 0.2, 1e-9);
 }
 
 TEST(Review, PlansInTheOrderInWhichGradientsWereReady) {

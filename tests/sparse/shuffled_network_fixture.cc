@@ -30,6 +30,8 @@ class ShuffledNetwork::Node : public Transport {
     network_->Match(key);
   }
 
+  void Withdraw(Lane, uint64_t) override {}  // one plan: nobody is left waiting
+
   void Close(const Status& reason) override {
     std::vector<std::function<void()>> answers;
     std::erase_if(network_->posted_, [&](auto& item) {

@@ -33,6 +33,7 @@ class CountingTransport : public Transport {
                ReceiveDone done) override {
     inner_->Receive(peer, name, content, landing, std::move(done));
   }
+  void Withdraw(Lane lane, uint64_t round) override { inner_->Withdraw(lane, round); }
   void Close(const Status& reason) override { inner_->Close(reason); }
   TransportCounters Counters() const override { return inner_->Counters(); }
 

@@ -261,6 +261,42 @@ TEST_P(Contract, CloseAnswersEverythingWithItsReason) {
   world.Close(0, Aborted("again"));
 }
 
+TEST_P(Contract, WhatIsWithdrawnIsAnsweredAndTheRestArrives) {
+  World world(GetParam(), 2);
+  const auto payload = Pattern(100, 1);
+  std::vector<std::byte> never(100), into(100);
+  const std::vector<std::byte> untouched = never;
+  Answer old, sent_old, current, sent_current, again, sent_early;
+  const auto receive = [&](uint64_t round, std::vector<std::byte>* to, Answer* answer) {
+    world.Run(0, [&, round, to, answer] {
+      MessageName name = Name(0);
+      name.round = round;
+      world.transport(0)->Receive(1, name, Bytes(0), *to, answer->ForReceive());
+    });
+  };
+  const auto send = [&](uint64_t round, Answer* answer) {
+    world.Run(1, [&, round, answer] {
+      MessageName name = Name(0);
+      name.round = round;
+      world.transport(1)->Send(0, name, Bytes(payload.size()), payload, answer->ForSend());
+    });
+  };
+  receive(10, &never, &old);
+  receive(11, &into, &current);
+  send(9, &sent_early);  // nobody asks for it, and nobody will
+  EXPECT_TRUE(sent_early.Wait().ok());
+  world.Run(0, [&] { world.transport(0)->Withdraw(Name(0).lane, 11); });
+  EXPECT_EQ(old.Wait().code(), StatusCode::kCancelled);
+  send(11, &sent_current);
+  EXPECT_TRUE(current.Wait().ok());
+  EXPECT_EQ(into, payload);
+  EXPECT_EQ(never, untouched);
+  receive(10, &never, &again);  // the same name may be asked for again
+  send(10, &sent_old);
+  EXPECT_TRUE(again.Wait().ok());
+  EXPECT_EQ(never, payload);
+}
+
 TEST_P(Contract, CloseInsideACallbackIsAllowed) {
   World world(GetParam(), 2);
   const auto payload = Pattern(100, 1);

@@ -281,6 +281,11 @@ void GrpcNode::Receive(int peer, const MessageName& name, const Content& content
   Schedule();
 }
 
+void GrpcNode::Withdraw(Lane lane, uint64_t round) {
+  inbox_->Withdraw(lane, round);
+  Schedule();
+}
+
 void GrpcNode::Gone(uint64_t id, const std::string& why) {
   if (const auto found = strangers_.find(id); found != strangers_.end()) {
     found->second.wire->Release();

@@ -42,6 +42,7 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
             Transport::SendDone done);
   void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
                Transport::ReceiveDone done);
+  void Withdraw(Lane lane, uint64_t round);
   void Close(const Status& reason);
   TransportCounters Counters() const;
 

@@ -198,6 +198,11 @@ void UcxNode::Receive(int peer, const MessageName& name, const Content& content,
   RunAnswersSoon();
 }
 
+void UcxNode::Withdraw(Lane lane, uint64_t round) {
+  inbox_->Withdraw(lane, round);
+  RunAnswersSoon();
+}
+
 ucs_status_t UcxNode::OnMessage(void* node, const void* header, size_t header_length, void* data,
                                 size_t length, const ucp_am_recv_param_t* param) {
   auto* const self = static_cast<UcxNode*>(node);
