@@ -49,12 +49,14 @@ void AppendArrowEnd(const char* phase, int rank, const TraceChunk& chunk, int pe
 }  // namespace
 
 std::string ChromeOpening(const TraceInfo& info) {
+  const bool server = info.rank >= info.world;
+  const std::string name = absl::StrFormat("%s %d (host %s)", server ? "server" : "rank",
+                                           server ? info.rank - info.world : info.rank, info.host);
   std::string lines = "[\n";
   absl::StrAppendFormat(&lines,
                         "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":%s}"
                         "},\n",
-                        info.rank,
-                        JsonString(absl::StrFormat("rank %d (host %s)", info.rank, info.host)));
+                        info.rank, JsonString(name));
   int lane = 0;
   for (const char* name : kLaneNames) {
     absl::StrAppendFormat(&lines,

@@ -14,8 +14,9 @@ namespace ringwood {
 enum class TraceLane : int { kTrainer = 0, kSelection = 1, kRing = 2, kTree = 3 };
 
 struct TraceSpan {
-  std::string name;      // the tensor, or the group's first and last tensor
-  std::string category;  // forward | backward | select | ring | tree | wait | vote | apply
+  std::string name;  // the tensor, or the group's first and last tensor
+  // forward | backward | select | ring | tree | wait | vote | apply; of a server: reduce
+  std::string category;
   TraceLane lane = TraceLane::kTrainer;
   int64_t begin_nanoseconds = 0;
   int64_t end_nanoseconds = 0;
@@ -29,7 +30,7 @@ struct TraceSpan {
 struct TraceInfo {
   uint64_t job = 0;
   uint64_t epoch = 0;
-  int rank = 0;
+  int rank = 0;  // from `world` on: a server, by its node
   int world = 1;
   std::string host;
   bool operator==(const TraceInfo&) const = default;

@@ -7,24 +7,21 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "base/loop.h"
+#include "client/chunk_notes.h"
 #include "client/trace_observer.h"
+#include "client/trace_output.h"
 #include "client/trace_span.h"
-#include "client/trace_transport.h"
 
 namespace ringwood {
 
 class TraceWriter : public TraceObserver, public ChunkSink {
  public:
-  // Events and chunks of one round at most; beyond them it goes incomplete into the file.
+  // Events of one round at most; beyond them it goes incomplete into the file.
   static constexpr size_t kMaxEvents = 1 << 18;
-  static constexpr size_t kMaxChunks = 1 << 18;
-  // Rounds that wait for the disk at most; beyond them rounds are left out.
-  static constexpr int kMaxWaiting = 64;
 
   // Replaces what is at `file`.
   static StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& file);
-  ~TraceWriter() override;  // writes what is left, for ten seconds at most
+  ~TraceWriter() override;  // writes what is left
 
   void Opened(const ObservedSession& session) override;
   void PlanAdopted(const Plan& plan, const std::vector<TensorSpec>& table,
@@ -39,25 +36,16 @@ class TraceWriter : public TraceObserver, public ChunkSink {
     uint64_t round = 0;
     std::shared_ptr<const TraceLabels> labels;
     std::vector<TraceEvent> events;
-    std::vector<TraceChunk> chunks;
+    ChunkNotes notes;
   };
 
-  TraceWriter(std::string file, int descriptor);
-  TraceChunk* ChunkOf(const MessageName& name, int64_t at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // hands the batch to the loop
-  void Write(const std::string& lines);                // on the loop
-
-  const std::string file_;
-  const int descriptor_;  // written on the loop only
-  bool broken_ = false;   // touched only on the loop
+  explicit TraceWriter(std::unique_ptr<TraceOutput> output) : output_(std::move(output)) {}
+  void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // hands the batch over to be written
 
   absl::Mutex mutex_;
   int rank_ ABSL_GUARDED_BY(mutex_) = 0;
   Batch batch_ ABSL_GUARDED_BY(mutex_);
-  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
-
-  std::unique_ptr<Loop> loop_;  // last: it uses everything above
+  const std::unique_ptr<TraceOutput> output_;
 };
 
 }  // namespace ringwood

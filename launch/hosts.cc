@@ -167,7 +167,7 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_PROFILE", context.profile);
   set("RINGWOOD_LOG_LEVEL", context.log_level);
   set("RINGWOOD_REPORT", context.report);
-  const int rank = place.first_rank + local;
+  const std::string rank = absl::StrFormat("rank%d", place.first_rank + local);
   const auto trace = [&](const std::string& name, const char* extension) {
     return name.empty() ? "" : TraceFileName(name, rank, context.restart, extension);
   };

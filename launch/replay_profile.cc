@@ -3,39 +3,40 @@
 #include <algorithm>
 #include <map>
 
+#include "base/check.h"
 #include "launch/median.h"
 
 namespace ringwood {
 namespace {
 
 struct Round {
-  std::map<uint32_t, int64_t> begun, started;       // packing, exchange; by group
-  double pack = 0, select = 0, ring = 0, tree = 0;  // ns
+  std::map<uint32_t, int64_t> begun, started;  // packing, exchange; by group
   int64_t last_end = 0, applied = 0;
+  ReplayRound seconds;
 };
 
-// Adds what passed since `begun` to the sum of the group's route.
-void Add(const Plan& plan, const std::map<uint32_t, int64_t>& begun, const TraceEvent& event,
-         double* ring, double* tree) {
+// What passed since `begun`; 0 where there was no such beginning.
+double Since(const std::map<uint32_t, int64_t>& begun, const TraceEvent& event) {
   const auto found = begun.find(event.index);
-  if (found == begun.end() || event.index >= plan.groups.size()) return;
-  *(plan.groups[event.index].route == "tree" ? tree : ring) +=
-      static_cast<double>(event.nanoseconds - found->second);
+  return found == begun.end() ? 0 : 1e-9 * static_cast<double>(event.nanoseconds - found->second);
 }
 
 void Take(const Plan& plan, const TraceEvent& event, Round* round) {
+  const bool known = event.index < plan.groups.size();
   switch (event.kind) {
     case TraceKind::kSelect:
       round->begun[event.index] = event.nanoseconds;
       break;
     case TraceKind::kSelected:
-      Add(plan, round->begun, event, &round->pack, &round->select);
+      if (!known) break;
+      (plan.groups[event.index].route == "tree" ? round->seconds.select : round->seconds.pack) +=
+          Since(round->begun, event);
       break;
     case TraceKind::kGroup:
       round->started[event.index] = event.nanoseconds;
       break;
     case TraceKind::kGroupEnded:
-      Add(plan, round->started, event, &round->ring, &round->tree);
+      if (known) round->seconds.exchange[event.index] = Since(round->started, event);
       round->last_end = std::max(round->last_end, event.nanoseconds);
       break;
     case TraceKind::kApplied:
@@ -48,13 +49,45 @@ void Take(const Plan& plan, const TraceEvent& event, Round* round) {
 
 }  // namespace
 
-ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<TraceEvent>& events) {
-  std::map<uint64_t, Round> rounds;
-  for (const TraceEvent& event : events) Take(plan, event, &rounds[event.round]);
-  std::erase_if(rounds, [](const auto& item) {
-    return item.second.applied == 0 || item.second.last_end == 0;
-  });
+std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TraceEvent>& events) {
+  std::map<uint64_t, Round> found;
+  for (const TraceEvent& event : events) {
+    Round& round = found[event.round];
+    round.seconds.exchange.resize(plan.groups.size(), 0.0);
+    Take(plan, event, &round);
+  }
+  std::vector<ReplayRound> rounds;
+  for (auto& [number, round] : found) {
+    if (round.applied == 0 || round.last_end == 0) continue;
+    round.seconds.tail = 1e-9 * static_cast<double>(round.applied - round.last_end);
+    rounds.push_back(std::move(round.seconds));
+  }
   if (rounds.size() > 1) rounds.erase(rounds.begin());
+  return rounds;
+}
+
+std::vector<double> ToMaxima(const std::vector<ReplayRound>& rounds) {
+  std::vector<double> maxima;
+  for (const ReplayRound& round : rounds) {
+    maxima.insert(maxima.end(), {round.pack, round.select, round.tail});
+    for (const double seconds : round.exchange) maxima.push_back(-seconds);
+  }
+  return maxima;
+}
+
+void FromMaxima(const std::vector<double>& maxima, std::vector<ReplayRound>* rounds) {
+  auto at = maxima.begin();
+  for (ReplayRound& round : *rounds) {
+    RW_CHECK(static_cast<size_t>(maxima.end() - at) >= 3 + round.exchange.size());
+    round.pack = *at++;
+    round.select = *at++;
+    round.tail = *at++;
+    for (double& seconds : round.exchange) seconds = -*at++;
+  }
+  RW_CHECK(at == maxima.end());
+}
+
+ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<ReplayRound>& rounds) {
   double dense = 0;
   double sparse = 0;
   for (const Group& group : plan.groups) {
@@ -64,12 +97,16 @@ ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<Trac
     }
   }
   std::vector<double> pack, select, ring, tree, tail;
-  for (const auto& [number, round] : rounds) {
-    if (dense > 0) pack.push_back(round.pack * 1e-9 / dense);
-    if (sparse > 0) select.push_back(round.select * 1e-9 / sparse);
-    ring.push_back(round.ring * 1e-9);
-    tree.push_back(round.tree * 1e-9);
-    tail.push_back(static_cast<double>(round.applied - round.last_end) * 1e-9);
+  for (const ReplayRound& round : rounds) {
+    if (dense > 0) pack.push_back(round.pack / dense);
+    if (sparse > 0) select.push_back(round.select / sparse);
+    double sums[] = {0, 0};  // ring, tree
+    for (size_t g = 0; g < plan.groups.size(); ++g) {
+      sums[plan.groups[g].route == "tree"] += round.exchange[g];
+    }
+    ring.push_back(sums[0]);
+    tree.push_back(sums[1]);
+    tail.push_back(round.tail);
   }
   return {.pack_seconds_per_element = Median(std::move(pack)),
           .select_seconds_per_element = Median(std::move(select)),

@@ -12,19 +12,37 @@
 
 namespace ringwood {
 
-struct ReplayCosts {
+// One warm-up step, seconds: of a rank, or of the job.
+struct ReplayRound {
+  double pack = 0;               // of all dense groups, one after the other
+  double select = 0;             // of all sparse groups
+  double tail = 0;               // from the last group's end until the averages are in place
+  std::vector<double> exchange;  // of each group of the plan, from start to end
+  bool operator==(const ReplayRound&) const = default;
+};
+
+// The whole rounds among the events, without the first where there are more: it allocates.
+std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TraceEvent>& events);
+
+// What the job shows is the entry-wise maximum over its ranks of these: a step waits for the rank
+// that packs, selects, votes and applies longest, and a group takes what its last rank sees, since
+// those that come early to it wait in it.
+std::vector<double> ToMaxima(const std::vector<ReplayRound>& rounds);
+// The inverse, into rounds of the same shape.
+void FromMaxima(const std::vector<double>& maxima, std::vector<ReplayRound>* rounds);
+
+struct ReplayCosts {                      // medians over the rounds
   double pack_seconds_per_element = 0;    // of dense groups
   double select_seconds_per_element = 0;  // of sparse groups
   // All groups of a route, from start to end, one after the other; 0: not seen.
   double ring_seconds = 0;
   double tree_seconds = 0;
-  double tail_seconds = 0;  // from the last group's end until the averages are in place
+  double tail_seconds = 0;
   bool operator==(const ReplayCosts&) const = default;
 };
 
-// Of the events of whole rounds; the first round is left out when there are more. `plan` is over
-// the trace's tensors. Zeros when there is no whole round.
-ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<TraceEvent>& events);
+// `plan` is over the trace's tensors. Zeros without rounds.
+ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<ReplayRound>& rounds);
 
 class ReplayProfile : public TraceObserver {
  public:

@@ -41,7 +41,7 @@ class Trainer {
   Status Register();
   void MakeGradients(uint64_t step);
   Status Step(uint64_t step, ReplayResult* result);
-  StatusOr<double> Predicted(const ProbeResult& probe) const;
+  StatusOr<double> Predicted(const ProbeResult& probe);
   // Registration is in forward order, the trace in backward order.
   int IdOf(size_t tensor) const { return static_cast<int>(trace_.tensors.size() - 1 - tensor); }
   double ForwardSeconds() const { return options_.forward_seconds * options_.scale; }
@@ -109,8 +109,16 @@ Status Trainer::Step(uint64_t step, ReplayResult* result) {
   return OkStatus();
 }
 
-StatusOr<double> Trainer::Predicted(const ProbeResult& probe) const {
-  const ReplayCosts costs = CostsOf(session_->plan(), trace_, profile_->Events());
+// All ranks bring together what their warm-up steps showed.
+StatusOr<double> Trainer::Predicted(const ProbeResult& probe) {
+  std::vector<ReplayRound> rounds = RoundsOf(session_->plan(), profile_->Events());
+  std::vector<double> maxima = ToMaxima(rounds);
+  if (!maxima.empty()) {
+    RW_RETURN_IF_ERROR(session_->AllReduce(std::as_writable_bytes(std::span(maxima)),
+                                           DataType::kFloat64, ReduceOp::kMax, false));
+  }
+  FromMaxima(maxima, &rounds);
+  const ReplayCosts costs = CostsOf(session_->plan(), trace_, rounds);
   return PredictStep(trace_, {.plan = session_->plan(),
                               .density = options_.density,
                               .forward_seconds = ForwardSeconds(),

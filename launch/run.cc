@@ -1,8 +1,12 @@
 #include "launch/run.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include "absl/strings/str_format.h"
 #include "launch/attempt.h"
 #include "launch/orphans.h"
+#include "launch/trace_name.h"
 
 namespace ringwood {
 namespace {
@@ -11,7 +15,23 @@ std::string Count(int number, const std::string& noun) {
   return absl::StrFormat("%d %s%s", number, noun, number == 1 ? "" : "s");
 }
 
-void PrintFailure(const Attempt& attempt, const Verdict& verdict, Output* output) {
+// Where the last events are that survive a death: of the rank that failed, or of rank 0 where a
+// server did. A file on another host cannot be looked for from here.
+void PointToFlight(const RunOptions& options, const Attempt& attempt, int member, Output* output) {
+  const RankContext& context = options.context;
+  if (context.flight_record.empty()) return;
+  const int rank = std::max(0, member - options.servers);
+  const std::string file = TraceFileName(context.flight_record, absl::StrFormat("rank%d", rank),
+                                         context.restart, "flight");
+  const std::string name = attempt.Name(options.servers + rank);
+  const bool elsewhere = name.find("(host localhost)") == std::string::npos;
+  if (!elsewhere && !std::filesystem::exists(file)) return;
+  output->Say(
+      absl::StrFormat("ringwood: the last events of %s: ringwood trace flight %s", name, file));
+}
+
+void PrintFailure(const RunOptions& options, const Attempt& attempt, const Verdict& verdict,
+                  Output* output) {
   if (verdict.culprit < 0) {
     output->Say("ringwood: " + verdict.reason);
     return;
@@ -19,9 +39,11 @@ void PrintFailure(const Attempt& attempt, const Verdict& verdict, Output* output
   const std::string name = attempt.Name(verdict.culprit);
   output->Say(absl::StrFormat("ringwood: %s failed first: it %s", name, verdict.reason));
   const std::vector<std::string> tail = output->Tail(verdict.culprit);
-  if (tail.empty()) return;
-  output->Say(absl::StrFormat("ringwood: the end of what %s wrote:", name));
-  for (const std::string& line : tail) output->Say("  | " + line);
+  if (!tail.empty()) {
+    output->Say(absl::StrFormat("ringwood: the end of what %s wrote:", name));
+    for (const std::string& line : tail) output->Say("  | " + line);
+  }
+  PointToFlight(options, attempt, verdict.culprit, output);
 }
 
 }  // namespace
@@ -47,6 +69,11 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
   if (index > 0) job.command.push_back("--coordinator=" + coordinator);
   if (!context.network_interface.empty()) {
     job.command.push_back("--network-interface=" + context.network_interface);
+  }
+  if (!context.timeline.empty()) {
+    job.command.push_back("--timeline=" + TraceFileName(context.timeline,
+                                                        absl::StrFormat("server%d", index),
+                                                        context.restart, "json"));
   }
   if (!context.transport.empty()) job.command.push_back("--transport=" + context.transport);
   job.command.push_back(context.trusted_fabric ? "--trusted-fabric" : "--insecure");
@@ -81,7 +108,7 @@ int RunJob(const RunOptions& options) {
     Attempt attempt(now, &signals, &output);
     const Verdict verdict = attempt.Run();
     orphans.End();
-    if (verdict.exit_code != kExitOk) PrintFailure(attempt, verdict, &output);
+    if (verdict.exit_code != kExitOk) PrintFailure(now, attempt, verdict, &output);
     const bool again = verdict.restart_helps && restart < options.max_restarts;
     if (again) {
       output.Say(absl::StrFormat("ringwood: restarting all from the newest checkpoint (%d of %d)",

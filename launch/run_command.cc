@@ -238,7 +238,8 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
                       "Steps between checkpoints");
   command->add_option("--report", run.context.report, "JSON file that rank 0 writes at the end");
   command->add_option("--timeline,--timeline-filename", run.context.timeline,
-                      "Every rank's timeline: NAME.rankN.json, or rankN.json in a directory");
+                      "Every rank's and server's timeline: NAME.rankN.json, NAME.serverN.json, or "
+                      "rankN.json in a directory");
   command->add_option("--flight-record", run.context.flight_record,
                       "Every rank's last events, which survive its death: NAME.rankN.flight");
   command

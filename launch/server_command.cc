@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "client/reducer_trace.h"
 #include "launch/command.h"
 #include "launch/network.h"
 #include "launch/run.h"
@@ -22,6 +23,7 @@ struct Flags {
   ServerOptions server;
   std::string token_file;
   std::string max_memory;
+  std::string timeline;
   std::string log_level = "info";
 };
 
@@ -51,6 +53,33 @@ Status CompleteAddress(ServerOptions* options) {
   return OkStatus();
 }
 
+ObservedSession SessionOf(const v1::JoinResponse& joined) {
+  ObservedSession session{.job = joined.job(),
+                          .epoch = joined.epoch(),
+                          .rank = static_cast<int>(joined.node()),
+                          .world = 0,
+                          .servers = 0,
+                          .host = ""};
+  for (const v1::Member& member : joined.members()) {
+    (member.role() == v1::ROLE_WORKER ? session.world : session.servers) += 1;
+    if (member.node() == joined.node()) session.host = member.host();
+  }
+  return session;
+}
+
+// Null without --timeline; it outlives the server.
+StatusOr<std::unique_ptr<ReducerTrace>> Watch(const std::string& timeline, ServerOptions* options) {
+  if (timeline.empty()) return nullptr;
+  RW_ASSIGN_OR_RETURN(auto trace, ReducerTrace::Create(timeline));
+  options->joined = [raw = trace.get()](const v1::JoinResponse& joined) {
+    raw->Opened(SessionOf(joined));
+  };
+  options->watched = [raw = trace.get()](std::unique_ptr<Fabric> fabric) {
+    return TraceFabric(std::move(fabric), raw);
+  };
+  return trace;
+}
+
 Status Serve(CommandContext* context, Flags* flags) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
   SetLog(ParseLogLevel(flags->log_level),
@@ -60,6 +89,8 @@ Status Serve(CommandContext* context, Flags* flags) {
     RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
   }
   RW_ASSIGN_OR_RETURN(flags->server.token, ReadToken(*context, *flags));
+  RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTrace> trace,
+                      Watch(flags->timeline, &flags->server));
   RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
   const std::string host = flags->server.listen.substr(0, flags->server.listen.rfind(':'));
   std::printf("%s%s:%d\n", kListening, host.c_str(), server->port());
@@ -114,6 +145,8 @@ void AddFlags(CLI::App* command, Flags* flags) {
       ->capture_default_str();
   command->add_option("--max-memory", flags->max_memory,
                       "Refuse a job whose reducer may need more, as 4G (default: no limit)");
+  command->add_option("--timeline", flags->timeline,
+                      "File of the reducer's timeline, of the newest job");
   command->add_option("--token-file", flags->token_file, "File with the job's token");
   command->add_option("--log-level", flags->log_level, "debug, info, warning or error")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}))

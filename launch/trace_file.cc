@@ -133,10 +133,10 @@ StatusOr<std::vector<RankTrace>> ReadTraceFiles(const std::vector<std::string>& 
             [](const RankTrace& a, const RankTrace& b) { return a.info.rank < b.info.rank; });
   for (size_t i = 1; i < ranks.size(); ++i) {
     if (ranks[i].info.rank == ranks[i - 1].info.rank) {
-      return Invalid(absl::StrFormat("two of the files hold rank %d", ranks[i].info.rank));
+      return Invalid(absl::StrFormat("two of the files hold node %d", ranks[i].info.rank));
     }
     if (ranks[i].info.job != ranks[0].info.job || ranks[i].info.epoch != ranks[0].info.epoch) {
-      return Invalid(absl::StrFormat("ranks %d and %d are of different jobs or epochs",
+      return Invalid(absl::StrFormat("nodes %d and %d are of different jobs or epochs",
                                      ranks[0].info.rank, ranks[i].info.rank));
     }
   }

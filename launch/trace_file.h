@@ -18,7 +18,7 @@ struct TraceArrowEnd {
   int64_t at_nanoseconds = 0;
 };
 
-// What one rank's file holds, or a merged file holds of one rank.
+// What the file of a rank or server holds, or a merged file holds of one.
 struct RankTrace {
   TraceInfo info;
   std::vector<TraceSpan> spans;
@@ -28,8 +28,9 @@ struct RankTrace {
 
 constexpr size_t kMaxTraceFileBytes = size_t{4} << 30;  // far above any useful timeline
 
-// One entry a rank, by rank. Files are believed nothing: errors name file and line. A last line
-// that was cut is left out. kInvalidArgument when two files hold the same rank, or different jobs.
+// One entry a rank, by rank, then the servers. Files are believed nothing: errors name file and
+// line. A last line that was cut is left out. kInvalidArgument when two files hold the same rank,
+// or different jobs.
 StatusOr<std::vector<RankTrace>> ReadTraceFiles(const std::vector<std::string>& files);
 
 // `text` is the content of `file`, whose name only the errors use. Appends to `ranks`.

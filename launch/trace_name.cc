@@ -4,10 +4,10 @@
 
 namespace ringwood {
 
-std::string TraceFileName(const std::string& name, int rank, int restart,
+std::string TraceFileName(const std::string& name, const std::string& member, int restart,
                           const std::string& extension) {
   const std::string again = restart > 0 ? absl::StrFormat("restart%d.", restart) : "";
-  const std::string last = absl::StrFormat("%srank%d.%s", again, rank, extension);
+  const std::string last = again + member + "." + extension;
   if (name.empty() || name.back() == '/') return name + last;
   const std::string end = "." + extension;
   const bool has = name.size() > end.size() && name.substr(name.size() - end.size()) == end;

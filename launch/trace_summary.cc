@@ -162,6 +162,20 @@ std::string WhyLate(const RankSummary& slow, const std::vector<RankSummary>& ran
                          FormatSeconds(Median(backward)));
 }
 
+ServerSummary SummarizeServer(const RankTrace& server) {
+  std::map<uint64_t, double> reduce;  // by round
+  for (const TraceSpan& span : server.spans) {
+    reduce[span.round] += ToSeconds(span.end_nanoseconds - span.begin_nanoseconds);
+  }
+  if (reduce.size() > 1) reduce.erase(reduce.begin());
+  std::vector<double> seconds;
+  for (const auto& [round, sum] : reduce) seconds.push_back(sum);
+  return {.server = server.info.rank - server.info.world,
+          .host = server.info.host,
+          .rounds = static_cast<int>(reduce.size()),
+          .reduce = Median(seconds)};
+}
+
 void Judge(TraceSummary* summary) {
   const auto& ranks = summary->ranks;
   const auto slow =
@@ -181,9 +195,10 @@ void Judge(TraceSummary* summary) {
       [](const LinkSummary& a, const LinkSummary& b) { return a.seconds < b.seconds; });
   if (ways.size() > 1 && worst->seconds > kSlowLink * Median(ways) &&
       worst->seconds > kSlowWay * slow->step) {
-    summary->verdict = absl::StrFormat(
-        "the network from rank %d to rank %d is the slowest: messages take %s, elsewhere %s",
-        worst->from, worst->to, FormatSeconds(worst->seconds), FormatSeconds(Median(ways)));
+    summary->verdict =
+        absl::StrFormat("the network from %s to %s is the slowest: messages take %s, elsewhere %s",
+                        NodeName(*summary, worst->from), NodeName(*summary, worst->to),
+                        FormatSeconds(worst->seconds), FormatSeconds(Median(ways)));
     return;
   }
   summary->verdict = "no rank and no link stands out";
@@ -191,17 +206,27 @@ void Judge(TraceSummary* summary) {
 
 }  // namespace
 
+std::string NodeName(const TraceSummary& summary, int node) {
+  const bool server = node >= summary.world;
+  return absl::StrFormat("%s %d", server ? "server" : "rank", server ? node - summary.world : node);
+}
+
 StatusOr<TraceSummary> Summarize(const std::vector<RankTrace>& ranks) {
   TraceSummary summary;
   std::vector<std::map<uint64_t, Round>> rounds;
   for (const RankTrace& rank : ranks) {
+    if (rank.info.rank >= rank.info.world) {
+      summary.servers.push_back(SummarizeServer(rank));
+      continue;
+    }
+    summary.world = rank.info.world;
     rounds.push_back(RoundsOf(rank));
     if (rounds.back().empty()) {
       return Invalid(absl::StrFormat("the timeline of rank %d has no whole step", rank.info.rank));
     }
     summary.ranks.push_back(Summarize(rank.info, rounds.back()));
   }
-  if (summary.ranks.empty()) return Invalid("there is no timeline");
+  if (summary.ranks.empty()) return Invalid("there is no timeline of a rank");
   SetLateness(rounds, &summary.ranks);
   summary.links = Links(ranks);
   Judge(&summary);

@@ -27,7 +27,15 @@ struct RankSummary {
   double overlap() const { return exchange > 0 ? hidden / exchange : 1; }
 };
 
-// The way of first messages from one rank to another.
+// A reducer's part of a step, seconds, median over the rounds.
+struct ServerSummary {
+  int server = 0;
+  std::string host;
+  int rounds = 0;
+  double reduce = 0;  // entries were all there, answers not yet sent: merging, selecting, sending
+};
+
+// The way of first messages from one node to another: ranks, then servers.
 struct LinkSummary {
   int from = 0;
   int to = 0;
@@ -36,7 +44,9 @@ struct LinkSummary {
 
 struct TraceSummary {
   std::vector<RankSummary> ranks;
+  std::vector<ServerSummary> servers;  // whose timelines there are
   std::vector<LinkSummary> links;
+  int world = 0;        // nodes from it on are servers
   int slowest = -1;     // rank; -1: none stands out
   std::string verdict;  // a sentence: which rank or link, by how much, and why
 };
@@ -44,6 +54,9 @@ struct TraceSummary {
 // Of aligned timelines. The first round of each rank is left out when there are more: it has what
 // happens once. kInvalidArgument when no rank has a whole round.
 StatusOr<TraceSummary> Summarize(const std::vector<RankTrace>& ranks);
+
+// "rank 2", "server 0".
+std::string NodeName(const TraceSummary& summary, int node);
 
 std::string ToText(const TraceSummary& summary);
 std::string ToJson(const TraceSummary& summary);  // one line without its newline

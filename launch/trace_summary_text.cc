@@ -21,11 +21,19 @@ std::string ToText(const TraceSummary& summary) {
                     FormatSeconds(rank.apply), FormatSeconds(rank.late)});
   }
   std::string text = FormatTable(rows);
+  if (!summary.servers.empty()) {
+    std::vector<std::vector<std::string>> servers = {{"SERVER", "HOST", "STEPS", "REDUCE"}};
+    for (const ServerSummary& server : summary.servers) {
+      servers.push_back({std::to_string(server.server), server.host, std::to_string(server.rounds),
+                         FormatSeconds(server.reduce)});
+    }
+    text += "\n" + FormatTable(servers);
+  }
   if (!summary.links.empty()) {
     std::vector<std::vector<std::string>> links = {{"FROM", "TO", "FIRST MESSAGE"}};
     for (const LinkSummary& link : summary.links) {
       links.push_back(
-          {std::to_string(link.from), std::to_string(link.to), FormatSeconds(link.seconds)});
+          {NodeName(summary, link.from), NodeName(summary, link.to), FormatSeconds(link.seconds)});
     }
     text += "\n" + FormatTable(links);
   }
@@ -53,6 +61,14 @@ std::string ToJson(const TraceSummary& summary) {
                              {"apply_s", rank.apply},
                              {"late_s", rank.late}});
   }
+  json["servers"] = nlohmann::ordered_json::array();
+  for (const ServerSummary& server : summary.servers) {
+    json["servers"].push_back({{"server", server.server},
+                               {"host", server.host},
+                               {"rounds", server.rounds},
+                               {"reduce_s", server.reduce}});
+  }
+  json["world"] = summary.world;  // nodes of links from it on are servers
   json["links"] = nlohmann::ordered_json::array();
   for (const LinkSummary& link : summary.links) {
     json["links"].push_back({{"from", link.from}, {"to", link.to}, {"seconds", link.seconds}});

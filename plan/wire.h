@@ -23,4 +23,7 @@ inline uint64_t WireRound(uint32_t generation, uint64_t round) {
   return (static_cast<uint64_t>(generation) << 40) | round;
 }
 
+// The round of such a name, without the plan's number.
+inline uint64_t RoundOf(uint64_t wire_round) { return wire_round & ((uint64_t{1} << 40) - 1); }
+
 }  // namespace ringwood

@@ -44,7 +44,8 @@ TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {
   Play(2, 2000, 300, 50, &profile);
   Play(3, 1000, 200, 40, &profile);
   Play(4, 3000, 400, 60, &profile);
-  const ReplayCosts costs = CostsOf(TwoGroups(), ThreeTensors(), profile.Events());
+  const ReplayCosts costs =
+      CostsOf(TwoGroups(), ThreeTensors(), RoundsOf(TwoGroups(), profile.Events()));
   EXPECT_NEAR(costs.pack_seconds_per_element, 2e-9, 1e-15);
   EXPECT_NEAR(costs.select_seconds_per_element, 3e-9, 1e-15);
   EXPECT_NEAR(costs.ring_seconds, 3000e-9, 1e-15);
@@ -55,9 +56,24 @@ TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {
 TEST(ReplayProfile, RoundsThatWereNotAppliedDoNotCount) {
   ReplayProfile profile;
   profile.Take({1, 1, 0, 0, TraceKind::kSelect});
-  EXPECT_EQ(CostsOf(TwoGroups(), ThreeTensors(), profile.Events()), ReplayCosts());
+  EXPECT_EQ(CostsOf(TwoGroups(), ThreeTensors(), RoundsOf(TwoGroups(), profile.Events())),
+            ReplayCosts());
   Play(2, 1000, 100, 10, &profile);
-  EXPECT_NEAR(CostsOf(TwoGroups(), ThreeTensors(), profile.Events()).tail_seconds, 10e-9, 1e-15);
+  const std::vector<ReplayRound> rounds = RoundsOf(TwoGroups(), profile.Events());
+  ASSERT_EQ(rounds.size(), 1u);
+  EXPECT_NEAR(rounds[0].tail, 10e-9, 1e-15);
+}
+
+TEST(ReplayProfile, AStepWaitsForTheSlowestRankAndAGroupForTheLast) {
+  const ReplayRound one{.pack = 3, .select = 1, .tail = 5, .exchange = {7, 2}};
+  const ReplayRound other{.pack = 1, .select = 4, .tail = 6, .exchange = {1, 9}};
+  const std::vector<double> mine = ToMaxima({one, one}), theirs = ToMaxima({other, one});
+  std::vector<double> maxima(mine.size());
+  for (size_t i = 0; i < mine.size(); ++i) maxima[i] = std::max(mine[i], theirs[i]);
+  std::vector<ReplayRound> rounds = {one, one};
+  FromMaxima(maxima, &rounds);
+  const ReplayRound both{.pack = 3, .select = 4, .tail = 6, .exchange = {1, 2}};
+  EXPECT_EQ(rounds, (std::vector<ReplayRound>{both, one}));
 }
 
 }  // namespace

@@ -47,6 +47,33 @@ TEST(Trace, AJobsTimelinesAreMergedAndSummedUp) {
   EXPECT_GE(json["ranks"][1]["backward_s"], 0.02);
 }
 
+TEST(Trace, ReducersHaveTheOtherEndsOfTheArrows) {
+  const TemporaryDirectory directory;
+  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kTrace),
+                                   "--workers=2", "--servers=2", "--route=sparse", "--density=0.01",
+                                   "--steps=3", "--timeline", directory.path() + "/job"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const auto file = [&](const char* member) {
+    return directory.path() + "/job." + member + ".json";
+  };
+  const Finished summary = RunProgram({"trace", "summary", "--json", file("rank0"), file("rank1"),
+                                       file("server0"), file("server1")});
+  ASSERT_EQ(summary.code, 0) << summary.err;
+  const auto json = nlohmann::json::parse(summary.out, nullptr, false);
+  ASSERT_EQ(json["ranks"].size(), 2u);
+  ASSERT_EQ(json["servers"].size(), 2u);
+  double reduce = 0;
+  for (const auto& server : json["servers"]) reduce += server["reduce_s"].get<double>();
+  EXPECT_GT(reduce, 0);
+  int up = 0, down = 0;
+  for (const auto& link : json["links"]) {
+    up += link["from"] < 2 && link["to"] >= 2;
+    down += link["from"] >= 2 && link["to"] < 2;
+  }
+  EXPECT_GE(up, 2);
+  EXPECT_EQ(up, down);
+}
+
 TEST(Trace, TheFlightRecordOfAKilledRankIsThere) {
   const TemporaryDirectory directory;
   const std::string trace = directory.Write("t.csv", kTrace);
@@ -60,6 +87,9 @@ TEST(Trace, TheFlightRecordOfAKilledRankIsThere) {
                   "[ $RANK = 1 ] && { " + watch + "}; exec " + self + " replay-worker --trace " +
                       trace + " --steps 100000 --route dense"});
   EXPECT_EQ(run.code, 75);
+  EXPECT_THAT(run.err,
+              HasSubstr("the last events of rank 1 (host localhost): ringwood trace flight " +
+                        directory.path()));
   const Finished killed = RunProgram({"trace", "flight", record});
   EXPECT_EQ(killed.code, 0) << killed.err;
   EXPECT_THAT(killed.out, HasSubstr("rank 1 of 2 on host localhost"));

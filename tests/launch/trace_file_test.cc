@@ -13,11 +13,11 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(TraceName, EveryRankAndRestartHasItsFile) {
-  EXPECT_EQ(TraceFileName("job", 2, 0, "json"), "job.rank2.json");
-  EXPECT_EQ(TraceFileName("job.json", 2, 0, "json"), "job.rank2.json");
-  EXPECT_EQ(TraceFileName("job.json", 2, 1, "json"), "job.restart1.rank2.json");
-  EXPECT_EQ(TraceFileName("dir/", 2, 0, "flight"), "dir/rank2.flight");
-  EXPECT_EQ(TraceFileName(".json", 0, 0, "json"), ".json.rank0.json");
+  EXPECT_EQ(TraceFileName("job", "rank2", 0, "json"), "job.rank2.json");
+  EXPECT_EQ(TraceFileName("job.json", "rank2", 0, "json"), "job.rank2.json");
+  EXPECT_EQ(TraceFileName("job.json", "rank2", 1, "json"), "job.restart1.rank2.json");
+  EXPECT_EQ(TraceFileName("dir/", "rank2", 0, "flight"), "dir/rank2.flight");
+  EXPECT_EQ(TraceFileName(".json", "server0", 0, "json"), ".json.server0.json");
 }
 
 TraceInfo Info() { return {.job = 9, .epoch = 2, .rank = 1, .world = 2, .host = "h\"1"}; }

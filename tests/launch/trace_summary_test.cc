@@ -76,5 +76,32 @@ TEST(TraceSummary, ATimelineWithoutAWholeStepIsRefused) {
   EXPECT_FALSE(Summarize({}).ok());
 }
 
+TEST(TraceSummary, AServerIsSummedUpByItsReductions) {
+  std::vector<RankTrace> traces = SampleTraces({{}, {}}, 4);
+  RankTrace server;
+  server.info = {.job = 1, .epoch = 1, .rank = 3, .world = 2, .host = "s"};
+  for (uint64_t round = 0; round < 4; ++round) {
+    for (int group = 0; group < 2; ++group) {
+      server.spans.push_back({.name = "group",
+                              .category = "reduce",
+                              .lane = TraceLane::kTree,
+                              .begin_nanoseconds = group * kMillisecond,
+                              .end_nanoseconds = (2 * group + 1) * kMillisecond,
+                              .round = round,
+                              .group = group});
+    }
+  }
+  traces.push_back(server);
+  const TraceSummary summary = *Summarize(traces);
+  ASSERT_EQ(summary.servers.size(), 1u);
+  EXPECT_EQ(summary.servers[0].server, 1);
+  EXPECT_EQ(summary.servers[0].rounds, 3);
+  EXPECT_NEAR(summary.servers[0].reduce, 3e-3, 1e-9);
+  EXPECT_EQ(summary.ranks.size(), 2u);
+  EXPECT_EQ(NodeName(summary, 3), "server 1");
+  EXPECT_THAT(ToText(summary), HasSubstr("REDUCE"));
+  EXPECT_THAT(ToJson(summary), HasSubstr("\"reduce_s\":"));
+}
+
 }  // namespace
 }  // namespace ringwood
