@@ -53,26 +53,28 @@ void SparseExchange::Pack(float weight) {
 }
 
 void SparseExchange::Start(Transport* transport, uint64_t round, std::function<void(Status)> done) {
-  climb_.Start(transport, round, up_, [this, done = std::move(done)](StatusOr<Descent> descent) {
-    if (descent.ok()) {
-      RW_CHECK(descent->counted.size() == up_.size());
-      result_ = std::move(descent->result);
-      counted_ = std::move(descent->counted);
-      sent_bytes_ = descent->sent_bytes;
-      digest_ = DigestOf(result_);
-      non_finite_ |= !std::all_of(result_.value.begin(), result_.value.end(),
-                                  [](float value) { return std::isfinite(value); });
-    }
-    done(descent.status());
-  });
+  climb_.Start(
+      transport, round, up_,
+      [this, done = std::move(done)](StatusOr<Descent> descent) {
+        if (descent.ok()) {
+          RW_CHECK(descent->counted.size() == up_.size());
+          descent_ = *std::move(descent);
+          const Entries& result = descent_.result;
+          digest_ = DigestOf(result);
+          non_finite_ |= !std::all_of(result.value.begin(), result.value.end(),
+                                      [](float value) { return std::isfinite(value); });
+        }
+        done(descent.status());
+      },
+      std::move(descent_));
 }
 
 void SparseExchange::Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight) {
   const std::span<float> out = tensors_[tensor]->gradient();
   std::fill(out.begin(), out.end(), 0.0f);
-  for (; *at < result_.size() && result_.index[*at] < first + out.size(); ++*at) {
-    const double average = total_weight == 0 ? 0 : result_.value[*at] / total_weight;
-    out[result_.index[*at] - first] = static_cast<float>(average);
+  for (; *at < descent_.result.size() && descent_.result.index[*at] < first + out.size(); ++*at) {
+    const double average = total_weight == 0 ? 0 : descent_.result.value[*at] / total_weight;
+    out[descent_.result.index[*at] - first] = static_cast<float>(average);
   }
 }
 
@@ -83,7 +85,7 @@ void SparseExchange::Apply(double total_weight) {
   for (size_t t = 0; t < tensors_.size(); ++t) {
     Scatter(t, first, &at, total_weight);
     const size_t picks = states_[t]->picks().size();
-    states_[t]->Commit(std::span<const uint8_t>(counted_).subspan(pick, picks));
+    states_[t]->Commit(std::span<const uint8_t>(descent_.counted).subspan(pick, picks));
     pick += picks;
     first += tensors_[t]->spec.elements;
   }

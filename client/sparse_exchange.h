@@ -25,7 +25,7 @@ class SparseExchange : public Exchange {
   void Apply(double total_weight) override;
   void Abort() override;
   uint64_t digest() const override { return digest_; }
-  uint64_t sent_bytes() const override { return sent_bytes_; }
+  uint64_t sent_bytes() const override { return descent_.sent_bytes; }
   bool non_finite() const override { return non_finite_; }
 
  private:
@@ -35,13 +35,11 @@ class SparseExchange : public Exchange {
   const Climb climb_;
   const std::vector<const Tensor*> tensors_;
   const std::vector<SparseTensor*> states_;
-  Entries up_;                    // this round's picks, coordinates of the group
-  Entries result_;                // the sum over all ranks
-  std::vector<uint8_t> counted_;  // one a pick
-  Buffer<float> zeros_;           // stands for the gradient where the weight is 0
+  Entries up_;           // this round's picks, coordinates of the group
+  Descent descent_;      // the sum over all ranks, and which picks counted
+  Buffer<float> zeros_;  // stands for the gradient where the weight is 0
   bool packed_ = false;
   uint64_t digest_ = 0;
-  uint64_t sent_bytes_ = 0;
   bool non_finite_ = false;
 };
 

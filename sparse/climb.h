@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/status.h"
@@ -22,7 +23,8 @@ struct Descent {
   uint64_t sent_bytes = 0;       // payload
 };
 
-// One worker's way through one group, the same in every round: made once from the plan. A value.
+// One worker's way through one group, the same in every round: made once from the plan. A value;
+// copies share memory for messages.
 class Climb {
  public:
   // An error names what the plan has wrong.
@@ -33,21 +35,24 @@ class Climb {
   // indices below the group's elements.
   void Round(Entries* up) const;
 
-  // Loop thread; returns at once. `up` has at most k entries, already rounded. With one worker the
-  // result is `up` and everything counts; without reducers the workers send to each other and all
-  // merge alike (right, but P − 1 messages each). There is no timer here: when a peer fails, the
-  // epoch closes the transport and `done` hears the reason.
+  // Loop thread; returns at once. `up` has at most k entries, already rounded; it is not needed
+  // afterwards. With one worker the result is `up` and everything counts; without reducers the
+  // workers send to each other and all merge alike (right, but P − 1 messages each). There is no
+  // timer here: when a peer fails, the epoch closes the transport and `done` hears the reason.
+  // The memory of `old`, the answer of an earlier round, is used again.
   void Start(Transport* transport, uint64_t round, const Entries& up,
-             std::function<void(StatusOr<Descent>)> done) const;
+             std::function<void(StatusOr<Descent>)> done, Descent old = {}) const;
 
  private:
+  struct Memory;    // what a range needs in a round
   class Range;      // one range's exchange in flight
   class AllRanges;  // of one round
 
   // One index range as this worker sees it.
   struct Part {
-    Shard shard;
+    IndexRange range;
     int parent = -1;    // the first reducer; -1 without reducers
+    int chunks = 1;     // of every message of entries
     uint64_t k = 0;     // entries that a worker sends at most
     uint64_t most = 0;  // entries of the result at most
   };
@@ -58,6 +63,8 @@ class Climb {
   Codec codec_;
   Merge merge_ = Merge::kGtopk;
   std::vector<Part> parts_;  // one where there is no tree to shard
+  // One a part, kept from round to round; empty while a round has it. Loop thread.
+  std::shared_ptr<std::vector<Memory>> memory_;
 };
 
 // Message slots of the sparse lane: a reducer serves one range of a group, so ranges

@@ -13,9 +13,19 @@
 namespace ringwood {
 namespace {
 
-// Layout: the number of entries of each block as a varint (7 bits a byte, low first), then all
-// indices (index_code.h), then all values (value_code.h).
-constexpr int kVarintBytes = 3;  // a block has at most 65,536 entries
+// Layout, numbers as varints (varint.h): the first block that has entries and how many blocks
+// follow (0: no entries at all); the number of entries of each of them; then all indices
+// (index_code.h), then all values (value_code.h).
+constexpr int kVarintBytes = 3;  // a group has at most 65,536 blocks, a block as many entries
+
+// The first place from `at` on whose index is not below `end`. By doubling steps: a block has one
+// entry in sparse messages and hundreds in others.
+size_t EndOfBlock(std::span<const uint32_t> index, size_t at, uint64_t end) {
+  size_t step = 1;
+  while (at + step < index.size() && index[at + step] < end) step *= 2;
+  const auto last = index.begin() + std::min(at + step, index.size());
+  return std::lower_bound(index.begin() + at + step / 2, last, end) - index.begin();
+}
 
 Status Bad(const char* what, uint64_t block) {
   return Corrupt(absl::StrFormat("entries of a peer cannot be read: %s in block %d", what, block));
@@ -51,7 +61,7 @@ double Codec::EntryBytes() const {
 
 uint64_t MaxWireBytes(const Codec& codec, uint64_t elements, uint64_t k) {
   const uint64_t blocks = BlocksOf(elements), count = std::min(k, elements);
-  return blocks * kVarintBytes + MaxIndexBytes(codec.index, blocks, count) +
+  return (2 + blocks) * kVarintBytes + MaxIndexBytes(codec.index, blocks, count) +
          ValueBytes(codec.value, count);
 }
 
@@ -62,47 +72,82 @@ void RoundValues(const Codec& codec, std::span<float> values) {
   DecodeValues(codec.value, wire.data(), values);
 }
 
-void Encode(const Codec& codec, uint64_t elements, const Entries& entries,
-            std::vector<std::byte>* out) {
+uint64_t Encode(const Codec& codec, const IndexRange& range, const EntriesView& entries,
+                std::span<std::byte> wire) {
   const size_t count = entries.size();
-  out->clear();
-  out->reserve(MaxWireBytes(codec, elements, count));
-  std::vector<uint32_t> in_block(BlocksOf(elements));
+  RW_CHECK(wire.size() >= MaxWireBytes(codec, range.elements(), count));
+  RW_CHECK(count == 0 ||
+           (entries.index.front() >= range.begin && entries.index.back() < range.end));
+  std::byte* to = wire.data();
+  const uint64_t first = count == 0 ? 0 : (entries.index.front() - range.begin) / kBlockElements;
+  const uint64_t last = count == 0 ? 0 : (entries.index.back() - range.begin) / kBlockElements + 1;
+  std::vector<uint32_t> in_block(last - first);
+  to = PutVarint(static_cast<uint32_t>(first), to);
+  to = PutVarint(static_cast<uint32_t>(in_block.size()), to);
   size_t at = 0;
-  for (uint64_t block = 0; block < in_block.size(); ++block) {
-    const uint64_t end = (block + 1) * kBlockElements;
-    const size_t begin = at;
-    while (at < count && entries.index[at] < end) ++at;
-    in_block[block] = static_cast<uint32_t>(at - begin);
-    PutVarint(in_block[block], out);
+  for (size_t b = 0; b < in_block.size(); ++b) {
+    const size_t next =
+        EndOfBlock(entries.index, at, range.begin + (first + b + 1) * kBlockElements);
+    in_block[b] = static_cast<uint32_t>(next - at);
+    to = PutVarint(in_block[b], to);
+    at = next;
   }
-  RW_CHECK(at == count);
-  EncodeIndices(codec.index, in_block, entries.index, out);
-  const size_t head = out->size();
-  out->resize(head + ValueBytes(codec.value, count));
-  EncodeValues(codec.value, entries.value, out->data() + head);
+  to = EncodeIndices(codec.index, in_block, entries.index, to);
+  EncodeValues(codec.value, entries.value, to);
+  return static_cast<uint64_t>(to - wire.data()) + ValueBytes(codec.value, count);
 }
 
-Status Decode(const Codec& codec, uint64_t elements, uint64_t max_entries,
-              std::span<const std::byte> wire, Entries* entries) {
-  entries->clear();
-  std::vector<uint32_t> in_block(BlocksOf(elements));
+namespace {
+
+// The head of a message: the entries of each block from the first on.
+struct Head {
+  uint64_t first = 0;
+  std::vector<uint32_t> in_block;
   uint64_t count = 0;
-  for (uint64_t block = 0; block < in_block.size(); ++block) {
-    if (!GetVarint(kVarintBytes, &wire, &in_block[block]))
-      return Bad("the count ends early", block);
-    count += in_block[block];
-    if (count > max_entries) return Bad("more entries than the plan allows", block);
+};
+
+StatusOr<Head> ReadHead(const IndexRange& range, uint64_t max_entries,
+                        std::span<const std::byte>* wire) {
+  const uint64_t blocks = BlocksOf(range.elements());
+  uint32_t first = 0, number = 0;
+  if (!GetVarint(kVarintBytes, wire, &first) || !GetVarint(kVarintBytes, wire, &number)) {
+    return Bad("the head ends early", 0);
   }
-  std::vector<uint32_t> index(count);
-  RW_ASSIGN_OR_RETURN(const uint64_t used,
-                      DecodeIndices(codec.index, elements, in_block, wire, index));
-  if (wire.size() - used != ValueBytes(codec.value, count)) {
-    return Bad("length and count differ", in_block.size());
+  if (uint64_t{first} + number > blocks) return Bad("the message ends outside", first);
+  Head head{first, std::vector<uint32_t>(number)};
+  for (uint32_t b = 0; b < number; ++b) {
+    if (!GetVarint(kVarintBytes, wire, &head.in_block[b])) {
+      return Bad("the count ends early", first + b);
+    }
+    head.count += head.in_block[b];
+    if (head.count > max_entries) return Bad("more entries than the plan allows", first + b);
   }
-  entries->index = std::move(index);
-  entries->value.resize(count);
-  DecodeValues(codec.value, wire.data() + used, entries->value);
+  return head;
+}
+
+}  // namespace
+
+Status Decode(const Codec& codec, const IndexRange& range, uint64_t max_entries,
+              std::span<const std::byte> wire, Entries* entries) {
+  RW_ASSIGN_OR_RETURN(const Head head, ReadHead(range, max_entries, &wire));
+  const size_t old = entries->size();
+  entries->index.resize(old + head.count);
+  const std::span<uint32_t> index = std::span(entries->index).subspan(old);
+  const IndexRange part{range.begin + head.first * kBlockElements, range.end};
+  const StatusOr<uint64_t> used = DecodeIndices(codec.index, part, head.in_block, wire, index);
+  Status status = used.status();
+  if (status.ok() && wire.size() - *used != ValueBytes(codec.value, head.count)) {
+    status = Bad("length and count differ", head.first);
+  }
+  if (status.ok() && old > 0 && !index.empty() && index.front() <= entries->index[old - 1]) {
+    status = Bad("an index is not above those before", head.first);
+  }
+  if (!status.ok()) {
+    entries->index.resize(old);
+    return status;
+  }
+  entries->value.resize(old + head.count);
+  DecodeValues(codec.value, wire.data() + *used, std::span(entries->value).subspan(old));
   return OkStatus();
 }
 

@@ -49,13 +49,15 @@ uint64_t MaxWireBytes(const Codec& codec, uint64_t elements, uint64_t k);
 // in float.
 void RoundValues(const Codec& codec, std::span<float> values);
 
-// Replaces `out`. Indices are strictly increasing and below `elements`.
-void Encode(const Codec& codec, uint64_t elements, const Entries& entries,
-            std::vector<std::byte>* out);
+// Writes to the front of `wire`, which has MaxWireBytes(codec, range.elements(), entries.size()).
+// Indices are strictly increasing and inside the range. Returns the bytes written.
+uint64_t Encode(const Codec& codec, const IndexRange& range, const EntriesView& entries,
+                std::span<std::byte> wire);
 
-// Replaces `entries`. Any bytes are allowed: the answer is an error or valid entries (strictly
-// increasing indices below `elements`, at most `max_entries`); values may be any float.
-Status Decode(const Codec& codec, uint64_t elements, uint64_t max_entries,
+// Appends to `entries`. Any bytes are allowed: the answer is an error, and nothing is appended, or
+// valid entries (at most `max_entries`, inside the range, strictly increasing and above those that
+// are there); values may be any float.
+Status Decode(const Codec& codec, const IndexRange& range, uint64_t max_entries,
               std::span<const std::byte> wire, Entries* entries);
 
 }  // namespace ringwood

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace ringwood {
@@ -25,11 +26,34 @@ struct Entries {
   bool operator==(const Entries&) const = default;
 };
 
+// Some of the entries that somebody else holds.
+struct EntriesView {
+  std::span<const uint32_t> index;
+  std::span<const float> value;
+
+  EntriesView() = default;
+  EntriesView(const Entries& entries) : index(entries.index), value(entries.value) {}
+  size_t size() const { return index.size(); }
+  EntriesView Part(size_t first, size_t count) const {
+    EntriesView part;
+    part.index = index.subspan(first, count);
+    part.value = value.subspan(first, count);
+    return part;
+  }
+};
+
 // Entries are coded, merged and answered in blocks of this many consecutive indices.
 constexpr uint64_t kBlockElements = 65536;
 
 constexpr uint64_t BlocksOf(uint64_t elements) {
   return (elements + kBlockElements - 1) / kBlockElements;
 }
+
+// Elements [begin, end) of a group; begin is a multiple of kBlockElements.
+struct IndexRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t elements() const { return end - begin; }
+};
 
 }  // namespace ringwood

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "sparse/cut.h"
 #include "sparse/key.h"
 #include "sparse/varint.h"
 
@@ -91,16 +92,8 @@ bool GlobalCut::Take(const std::vector<std::vector<uint32_t>>& histograms) {
 
 void GlobalCut::Apply(Entries* entries) const {
   if (all_) return;
-  uint64_t ties = ties_;
-  size_t kept = 0;
-  for (size_t j = 0; j < entries->size(); ++j) {
-    const uint32_t key = KeyOf(entries->value[j]);
-    const bool tie = key == key_ && ties > 0;
-    if (tie) --ties;
-    if (key <= key_ && !tie) continue;
-    entries->index[kept] = entries->index[j];
-    entries->value[kept++] = entries->value[j];
-  }
+  const uint64_t kept =
+      KeepAbove(key_, ties_, entries->index.data(), entries->value.data(), entries->size());
   entries->index.resize(kept);
   entries->value.resize(kept);
 }

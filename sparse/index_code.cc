@@ -17,16 +17,15 @@ Status Bad(const char* what, uint64_t block) {
 
 class BitWriter {
  public:
-  explicit BitWriter(std::vector<std::byte>* out) : out_(out) {}
+  explicit BitWriter(std::byte* to) : to_(to) {}
   // count <= 32; value < 2^count.
   void Put(uint64_t value, int count) {
     bits_ |= value << filled_;
     filled_ += count;
     if (filled_ < 32) return;
-    const size_t at = out_->size();
-    out_->resize(at + 4);
     const uint32_t low = static_cast<uint32_t>(bits_);
-    std::memcpy(out_->data() + at, &low, 4);
+    std::memcpy(to_, &low, 4);
+    to_ += 4;
     bits_ >>= 32;
     filled_ -= 32;
   }
@@ -34,12 +33,13 @@ class BitWriter {
     for (; count >= 32; count -= 32) Put(0xffffffffu, 32);
     Put((1ull << count) - 1, static_cast<int>(count));
   }
-  void Finish() {
-    for (; filled_ > 0; filled_ -= 8, bits_ >>= 8) out_->push_back(static_cast<std::byte>(bits_));
+  std::byte* Finish() {
+    for (; filled_ > 0; filled_ -= 8, bits_ >>= 8) *to_++ = static_cast<std::byte>(bits_);
+    return to_;
   }
 
  private:
-  std::vector<std::byte>* out_;
+  std::byte* to_;
   uint64_t bits_ = 0;
   int filled_ = 0;
 };
@@ -84,17 +84,17 @@ int ParameterFor(std::span<const uint32_t> index) {
   return low_bits < high_bits ? high - 1 : high;
 }
 
-void EncodeRice(std::span<const uint32_t> in_block, std::span<const uint32_t> index,
-                std::vector<std::byte>* out) {
+std::byte* EncodeRice(std::span<const uint32_t> in_block, std::span<const uint32_t> index,
+                      std::byte* to) {
   std::vector<uint8_t> parameters;
   size_t at = 0;
   for (uint32_t count : in_block) {
     if (count == 0) continue;
     parameters.push_back(static_cast<uint8_t>(ParameterFor(index.subspan(at, count))));
-    out->push_back(static_cast<std::byte>(parameters.back()));
+    *to++ = static_cast<std::byte>(parameters.back());
     at += count;
   }
-  BitWriter writer(out);
+  BitWriter writer(to);
   at = 0;
   size_t used = 0;
   for (uint32_t count : in_block) {
@@ -109,7 +109,7 @@ void EncodeRice(std::span<const uint32_t> in_block, std::span<const uint32_t> in
       last = local;
     }
   }
-  writer.Finish();
+  return writer.Finish();
 }
 
 // One gap; false when it is longer than a block.
@@ -129,7 +129,7 @@ bool GetGap(BitReader* reader, int parameter, uint64_t* gap) {
   return *gap < kBlockElements;
 }
 
-StatusOr<uint64_t> DecodeRice(uint64_t elements, std::span<const uint32_t> in_block,
+StatusOr<uint64_t> DecodeRice(const IndexRange& range, std::span<const uint32_t> in_block,
                               std::span<const std::byte> wire, std::span<uint32_t> index) {
   const size_t heads = in_block.size() - std::count(in_block.begin(), in_block.end(), 0u);
   if (wire.size() < heads) return Bad("the parameters end early", in_block.size());
@@ -139,8 +139,8 @@ StatusOr<uint64_t> DecodeRice(uint64_t elements, std::span<const uint32_t> in_bl
     if (in_block[block] == 0) continue;
     const int parameter = static_cast<int>(wire[used++]);
     if (parameter > kMaxParameter) return Bad("a parameter is too large", block);
-    const uint64_t base = block * kBlockElements;
-    const uint64_t limit = std::min(kBlockElements, elements - base);
+    const uint64_t base = range.begin + block * kBlockElements;
+    const uint64_t limit = std::min(kBlockElements, range.end - base);
     uint64_t next = 0;  // the smallest local index that may follow
     for (uint32_t i = 0; i < in_block[block]; ++i, ++at) {
       uint64_t gap;
@@ -155,21 +155,31 @@ StatusOr<uint64_t> DecodeRice(uint64_t elements, std::span<const uint32_t> in_bl
   return heads + reader.bytes();
 }
 
-StatusOr<uint64_t> DecodeBlock16(uint64_t elements, std::span<const uint32_t> in_block,
+uint16_t LocalAt(const std::byte* wire, size_t at) {
+  uint16_t local;
+  std::memcpy(&local, wire + 2 * at, 2);
+  return local;
+}
+
+StatusOr<uint64_t> DecodeBlock16(const IndexRange& range, std::span<const uint32_t> in_block,
                                  std::span<const std::byte> wire, std::span<uint32_t> index) {
   if (wire.size() < 2 * index.size()) return Bad("the indices end early", in_block.size());
-  size_t at = 0;
+  const std::byte* from = wire.data();
+  uint32_t* to = index.data();
   for (uint64_t block = 0; block < in_block.size(); ++block) {
-    const uint64_t base = block * kBlockElements;
-    const uint64_t limit = std::min(kBlockElements, elements - base);
-    int64_t last = -1;
-    for (uint32_t i = 0; i < in_block[block]; ++i, ++at) {
-      uint16_t local;
-      std::memcpy(&local, wire.data() + 2 * at, 2);
-      if (local <= last || local >= limit) return Bad("an index is out of order", block);
-      last = local;
-      index[at] = static_cast<uint32_t>(base + local);
+    const size_t count = in_block[block];
+    if (count == 0) continue;
+    const uint64_t base = range.begin + block * kBlockElements;
+    // Increasing, so that only the last one can be outside. No way out of the loops: the compiler
+    // makes vectors of them.
+    unsigned disorder = 0;
+    for (size_t i = 1; i < count; ++i) disorder |= LocalAt(from, i) <= LocalAt(from, i - 1);
+    if (disorder != 0 || base + LocalAt(from, count - 1) >= range.end) {
+      return Bad("an index is out of order", block);
     }
+    for (size_t i = 0; i < count; ++i) to[i] = static_cast<uint32_t>(base) + LocalAt(from, i);
+    from += 2 * count;
+    to += count;
   }
   return 2 * index.size();
 }
@@ -187,23 +197,21 @@ uint64_t MaxIndexBytes(IndexCode code, uint64_t blocks, uint64_t count) {
   return std::min(blocks, count) + bits / 8 + 1;
 }
 
-void EncodeIndices(IndexCode code, std::span<const uint32_t> in_block,
-                   std::span<const uint32_t> index, std::vector<std::byte>* out) {
-  if (code == IndexCode::kRice) return EncodeRice(in_block, index, out);
-  const size_t head = out->size();
-  out->resize(head + 2 * index.size());
-  std::byte* wire = out->data() + head;
+std::byte* EncodeIndices(IndexCode code, std::span<const uint32_t> in_block,
+                         std::span<const uint32_t> index, std::byte* to) {
+  if (code == IndexCode::kRice) return EncodeRice(in_block, index, to);
   for (size_t i = 0; i < index.size(); ++i) {
     const uint16_t local = static_cast<uint16_t>(index[i]);
-    std::memcpy(wire + 2 * i, &local, 2);
+    std::memcpy(to + 2 * i, &local, 2);
   }
+  return to + 2 * index.size();
 }
 
-StatusOr<uint64_t> DecodeIndices(IndexCode code, uint64_t elements,
+StatusOr<uint64_t> DecodeIndices(IndexCode code, const IndexRange& range,
                                  std::span<const uint32_t> in_block,
                                  std::span<const std::byte> wire, std::span<uint32_t> index) {
-  return code == IndexCode::kRice ? DecodeRice(elements, in_block, wire, index)
-                                  : DecodeBlock16(elements, in_block, wire, index);
+  return code == IndexCode::kRice ? DecodeRice(range, in_block, wire, index)
+                                  : DecodeBlock16(range, in_block, wire, index);
 }
 
 }  // namespace ringwood

@@ -5,24 +5,58 @@
 #include <span>
 #include <vector>
 
+#include "base/buffer.h"
 #include "sparse/entries.h"
 
 namespace ringwood {
 
-// The union of the children's entries; values of one index are added in the order of the children
-// (so the same inputs give the same bits). Indices are below `elements`. Block by block: the sums
-// of one block stay in the cache.
+// Room for one block, the same for all merges of a thread. Between two uses `present` is zero and
+// every value is −0, the number that changes nothing when another is added to it.
+struct BlockRoom {
+  BlockRoom();
+  Buffer<float> value;
+  std::vector<uint64_t> present;  // one bit an element
+};
+
+// The union of the children's entries, block by block as they come; values of one index are added
+// in the order of the children, so the same inputs give the same bits.
+class Merger {
+ public:
+  // Forgets everything but its memory.
+  void Restart(size_t children);
+
+  // Adds the blocks below `end` that are not added yet; the children have all their entries below
+  // `end`. Entries further on may be there or not. `end` never falls; elements below it that make
+  // no whole block wait, unless there are `elements` in all.
+  void Advance(std::span<const Entries> children, uint64_t end, uint64_t elements, BlockRoom* room);
+
+  Entries* sum() { return &sum_; }
+
+ private:
+  std::vector<size_t> next_;  // one a child: its first entry that is not added yet
+  uint64_t block_ = 0;        // that comes next
+  Entries sum_;
+};
+
+// All at once. Indices are below `elements`.
 Entries MergeSum(std::span<const Entries> children, uint64_t elements);
 
 // The reference: one ordered map.
 Entries MergeSumPlain(std::span<const Entries> children);
 
-// One byte an entry of `sent`: 1 if its index is in `counted`. Both strictly increasing.
-std::vector<uint8_t> CountedOf(std::span<const uint32_t> sent, std::span<const uint32_t> counted);
-
 // Bits on the wire, entry j in bit j % 8 of byte j / 8; unused bits are 0.
 constexpr uint64_t CountedBytes(uint64_t entries) { return (entries + 7) / 8; }
-void PackCounted(std::span<const uint8_t> counted, std::vector<std::byte>* out);
-std::vector<uint8_t> UnpackCounted(std::span<const std::byte> bits, uint64_t entries);
+
+// For each child the bits of its entries: 1 if the index is in `counted`, which is strictly
+// increasing. Replaces `bits`.
+void PackCountedOf(std::span<const uint32_t> counted, std::span<const Entries> children,
+                   BlockRoom* room, std::vector<std::vector<std::byte>>* bits);
+
+// The reference of the bits before packing: one byte an entry of `sent`.
+std::vector<uint8_t> CountedOf(std::span<const uint32_t> sent, std::span<const uint32_t> counted);
+
+// One byte (0 or 1) an entry, appended to `counted`.
+void UnpackCounted(std::span<const std::byte> bits, uint64_t entries,
+                   std::vector<uint8_t>* counted);
 
 }  // namespace ringwood

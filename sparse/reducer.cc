@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/buffer.h"
 #include "base/check.h"
+#include "sparse/chunks.h"
 #include "sparse/climb.h"
 #include "sparse/codec.h"
 #include "sparse/global_cut.h"
@@ -42,11 +43,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
       if (!group.error.ok()) return Fail(group.error, group);
       const ReducerPart& part = group.part;
       if (part.idle()) continue;  // nobody sends here, or a world of one
-      group.inbox.resize(part.children.size());
-      for (size_t c = 0; c < part.children.size(); ++c) {
-        group.inbox[c] =
-            Buffer<std::byte>(MaxWireBytes(part.CodecOf(c), part.elements, part.most_sent[c]));
-      }
+      Prepare(&group);
       Arm(g);
     }
   }
@@ -57,32 +54,51 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
  private:
   // Bytes on their way out, shared with the sends: not reused before the last of them is done.
   struct Message {
-    Buffer<std::byte> wire;  // as large as it can become
-    size_t bytes = 0;
-    uint64_t entries = 0;
+    struct Chunk {
+      size_t bytes = 0;
+      uint64_t entries = 0;
+    };
+    Buffer<std::byte> wire;  // as large as all chunks can become
+    std::vector<Chunk> chunks;
     std::vector<std::vector<std::byte>> counted;  // one a child
-    std::span<const std::byte> payload() const { return wire.span().first(bytes); }
+
+    std::span<std::byte> Room(int chunk) {
+      const size_t each = wire.size() / chunks.size();
+      return wire.span().subspan(static_cast<size_t>(chunk) * each, each);
+    }
+    std::span<const std::byte> Payload(int chunk) { return Room(chunk).first(chunks[chunk].bytes); }
+  };
+
+  // What one child sends in a round.
+  struct Child {
+    Buffer<std::byte> inbox{};                          // all chunks, bounded by the plan
+    std::vector<std::span<const std::byte>> arrived{};  // one a chunk
+    std::vector<bool> here{};                           // one a chunk
+    int read = 0;                                       // chunks that are decoded
+    bool lost = false;
   };
 
   struct Group {
     ReducerPart part{};
     Status error{};  // what the plan has wrong
     uint64_t round = 0;
-    std::vector<Buffer<std::byte>> inbox{};  // one a child, bounded by the plan
-    std::vector<Entries> entries{};  // of each child; only the indices stay until the answer
-    size_t missing = 0;              // children that have not been heard
-    size_t lost = 0;                 // of them: children that are gone
+    std::vector<Child> children{};
+    std::vector<Entries> entries{};  // of each child
+    Merger merger{};
+    bool heard = false;              // somebody has sent entries of the round
+    size_t missing = 0;              // children that have not sent all
+    size_t lost = 0;                 // children that are gone
     Status why{};                    // the first of those
-    Entries sum{};                   // kExact: while the shards agree on the threshold
-    std::optional<GlobalCut> cut{};
+    std::optional<GlobalCut> cut{};  // kExact: while the shards agree on the threshold
     std::vector<std::vector<uint32_t>> histograms{};  // of the level, one a shard
     size_t unheard = 0;                               // of them
-    std::vector<uint32_t> kept{};                     // what survived here, in the order it went up
     std::shared_ptr<Message> up{};
     std::shared_ptr<Message> down{};
     Buffer<std::byte> answer{};  // counted bits from the parent
-    size_t answer_bytes = 0;
-    int descending = 0;  // messages from the parent that are missing
+    int descending = 0;          // messages from the parent that are missing
+
+    // The sum, and once it is cut what survived here, in the order it went up.
+    Entries* sum() { return merger.sum(); }
   };
 
   void Add(const SparseGroup& plan) {
@@ -97,64 +113,120 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     groups_.push_back(std::move(group));
   }
 
-  MessageName Name(const Group& group, uint32_t slot) const {
-    return {Lane::kSparse, group.round, group.part.group, 0, slot};
+  MessageName Name(const Group& group, uint32_t slot, int chunk = 0) const {
+    return {Lane::kSparse, group.round, group.part.group, static_cast<uint32_t>(chunk), slot};
+  }
+
+  // All memory of the group, but for messages to send.
+  void Prepare(Group* group) {
+    const ReducerPart& part = group->part;
+    group->children.resize(part.children.size());
+    group->entries.resize(part.children.size());
+    uint64_t total = 0;
+    for (size_t c = 0; c < part.children.size(); ++c) {
+      group->children[c].inbox = Buffer<std::byte>(part.InboxBytes(c) * part.chunks);
+      group->entries[c].index.reserve(part.most_sent[c]);
+      group->entries[c].value.reserve(part.most_sent[c]);
+      total += part.most_sent[c];
+    }
+    group->sum()->index.reserve(total);
+    group->sum()->value.reserve(total);
+    if (part.parent != -1) group->answer = Buffer<std::byte>(CountedBytes(part.most_up));
   }
 
   // Waits for every child's entries of the group's round.
   void Arm(size_t g) {
     Group& group = groups_[g];
-    const std::vector<int>& children = group.part.children;
-    group.missing = children.size();
+    const ReducerPart& part = group.part;
+    group.missing = part.children.size();
     group.lost = 0;
+    group.heard = false;
     group.why = OkStatus();
-    group.entries.assign(children.size(), {});
-    const uint64_t round = group.round;
-    for (size_t c = 0; c < children.size() && !stopped_; ++c) {
-      RW_CHECK(group.round == round);
-      transport_->Receive(
-          children[c], Name(group, kEntriesSlot), ContentOf(group.part.CodecOf(c), 0),
-          group.inbox[c].span(),
-          [self = shared_from_this(), g, c](StatusOr<std::span<std::byte>> got, const Frame&) {
-            self->OnEntries(g, c, got);
-          });
+    group.merger.Restart(part.children.size());
+    for (size_t c = 0; c < part.children.size(); ++c) {
+      Child& child = group.children[c];
+      child.arrived.assign(part.chunks, {});
+      child.here.assign(part.chunks, false);
+      child.read = 0;
+      child.lost = false;
+      group.entries[c].clear();
+    }
+    for (int chunk = 0; chunk < part.chunks; ++chunk) {
+      for (size_t c = 0; c < part.children.size() && !stopped_; ++c) Await(g, c, chunk);
     }
   }
 
-  void OnEntries(size_t g, size_t c, const StatusOr<std::span<std::byte>>& got) {
+  void Await(size_t g, size_t c, int chunk) {
+    Group& group = groups_[g];
+    const uint64_t bytes = group.part.InboxBytes(c);
+    transport_->Receive(
+        group.part.children[c], Name(group, kEntriesSlot, chunk),
+        ContentOf(group.part.CodecOf(c), 0),
+        group.children[c].inbox.span().subspan(static_cast<uint64_t>(chunk) * bytes, bytes),
+        [self = shared_from_this(), g, c, chunk](StatusOr<std::span<std::byte>> got, const Frame&) {
+          self->OnChunk(g, c, chunk, got);
+        });
+  }
+
+  void OnChunk(size_t g, size_t c, int chunk, const StatusOr<std::span<std::byte>>& got) {
     if (stopped_) return;
     Group& group = groups_[g];
-    const ReducerPart& part = group.part;
-    if (!got.ok()) {
+    Child& child = group.children[c];
+    if (got.ok()) {
+      group.heard = true;
+      child.arrived[chunk] = *got;
+      child.here[chunk] = true;
+      const Status read = Read(&group, c);
+      if (!read.ok()) {
+        return Fail(Annotate(read, absl::StrFormat("from node %d", group.part.children[c])), group);
+      }
+    } else if (!std::exchange(child.lost, true)) {
       ++group.lost;
       if (group.why.ok()) group.why = got.status();
-    } else {
-      const Status read =
-          Decode(part.CodecOf(c), part.elements, part.most_sent[c], *got, &group.entries[c]);
-      if (!read.ok()) {
-        return Fail(Annotate(read, absl::StrFormat("from node %d", part.children[c])), group);
-      }
-      --group.missing;
     }
-    const bool somebody_waits = group.missing < part.children.size();
-    if (group.lost > 0 && (somebody_waits || group.lost == part.children.size())) {
+    if (group.lost > 0 && (group.heard || group.lost == group.children.size())) {
       return Fail(group.why, group);
     }
+    if (got.ok()) Merge(g);
+  }
+
+  // Decodes the child's chunks that have their turn; one that is early waits.
+  Status Read(Group* group, size_t c) {
+    const ReducerPart& part = group->part;
+    Child& child = group->children[c];
+    Entries* const entries = &group->entries[c];
+    if (child.read == part.chunks) return OkStatus();
+    for (; child.read < part.chunks && child.here[child.read]; ++child.read) {
+      RW_RETURN_IF_ERROR(Decode(part.CodecOf(c), {0, part.elements},
+                                part.most_sent[c] - entries->size(), child.arrived[child.read],
+                                entries));
+    }
+    if (child.read == part.chunks) --group->missing;
+    return OkStatus();
+  }
+
+  // Adds what all children have: everything below the least of their last entries.
+  void Merge(size_t g) {
+    Group& group = groups_[g];
+    uint64_t end = group.part.elements;
+    for (size_t c = 0; c < group.children.size(); ++c) {
+      if (group.children[c].read == group.part.chunks) continue;
+      const std::vector<uint32_t>& index = group.entries[c].index;
+      end = std::min<uint64_t>(end, index.empty() ? 0 : index.back());
+    }
+    group.merger.Advance(group.entries, end, group.part.elements, &room_);
     if (group.missing == 0) Reduce(g);
   }
 
   void Reduce(size_t g) {
     Group& group = groups_[g];
     const ReducerPart& part = group.part;
-    Entries sum = MergeSum(group.entries, part.elements);
-    for (Entries& entries : group.entries) std::vector<float>().swap(entries.value);
     if (!part.roots.empty()) {
-      group.sum = std::move(sum);
       group.cut.emplace(part.keep_of_all, part.shard, static_cast<int>(part.roots.size()));
       return AskShards(g);
     }
-    if (part.merge != Merge::kUnion) KeepLargest(part.keep, &sum);
-    Pass(g, std::move(sum));
+    if (part.merge != Merge::kUnion) KeepLargest(part.keep, group.sum());
+    Pass(g);
   }
 
   // One level of the histograms, to and from the roots of all shards.
@@ -163,7 +235,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     const ReducerPart& part = group.part;
     const uint32_t slot = kHistogramSlot + static_cast<uint32_t>(group.cut->level());
     group.histograms.assign(part.roots.size(), {});
-    group.histograms[part.shard] = group.cut->Count(group.sum.value);
+    group.histograms[part.shard] = group.cut->Count(group.sum()->value);
     group.unheard = part.roots.size() - 1;
     const auto own = std::make_shared<const std::vector<std::byte>>(
         GlobalCut::Pack(group.histograms[part.shard]));
@@ -194,105 +266,128 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     group.histograms[s] = *std::move(histogram);
     if (--group.unheard > 0) return;
     if (!group.cut->Take(group.histograms)) return AskShards(g);
-    group.cut->Apply(&group.sum);
-    KeepLargest(group.part.keep, &group.sum);  // whatever the others said
-    Pass(g, std::move(group.sum));
+    group.cut->Apply(group.sum());
+    KeepLargest(group.part.keep, group.sum());  // whatever the others said
+    Pass(g);
   }
 
   // What survived here goes up, or down at the root.
-  void Pass(size_t g, Entries sum) {
+  void Pass(size_t g) {
     Group& group = groups_[g];
     const ReducerPart& part = group.part;
-    const bool root = part.parent == -1;
-    std::shared_ptr<Message>& message = root ? group.down : group.up;
-    Fresh(&message, root ? part.most_down : part.most_up, group);
-    Fill(group, sum, message.get());
-    group.kept = std::move(sum.index);
-    root ? Answer(g) : Ask(g);
+    Fresh(&group.down, part.DownBytes(), part);
+    if (part.parent == -1) {
+      for (int chunk = 0; chunk < part.chunks; ++chunk) {
+        Fill(part, *group.sum(), chunk, group.down.get());
+        PassDown(g, chunk);
+      }
+      return Answer(g);
+    }
+    Fresh(&group.up, part.UpBytes(), part);
+    const Codec exact = part.codec.Exact();
+    for (int chunk = 0; chunk < part.chunks; ++chunk) {
+      Fill(part, *group.sum(), chunk, group.up.get());
+      SendOut(group, part.parent, Name(group, kEntriesSlot, chunk),
+              ContentOf(exact, group.up->chunks[chunk].entries), group.up,
+              group.up->Payload(chunk));
+    }
+    AwaitAnswer(g);
   }
 
-  // A message that nobody sends any more, with room for `entries`.
-  void Fresh(std::shared_ptr<Message>* message, uint64_t entries, const Group& group) {
+  // A message that nobody sends any more.
+  void Fresh(std::shared_ptr<Message>* message, uint64_t chunk_bytes, const ReducerPart& part) {
     if (*message == nullptr || message->use_count() > 1) {
       *message = std::make_shared<Message>();
-      (*message)->wire =
-          Buffer<std::byte>(MaxWireBytes(group.part.codec.Exact(), group.part.elements, entries));
+      (*message)->wire = Buffer<std::byte>(chunk_bytes * part.chunks);
+      (*message)->chunks.resize(part.chunks);
     }
   }
 
-  void Fill(const Group& group, const Entries& entries, Message* message) {
-    Encode(group.part.codec.Exact(), group.part.elements, entries, &scratch_);
-    RW_CHECK(scratch_.size() <= message->wire.size());
-    std::copy(scratch_.begin(), scratch_.end(), message->wire.data());
-    message->bytes = scratch_.size();
-    message->entries = entries.size();
+  void Fill(const ReducerPart& part, const Entries& entries, int chunk, Message* message) {
+    const Cut cut{entries.size(), part.chunks};
+    const uint64_t begin = cut.begin(chunk), count = cut.begin(chunk + 1) - begin;
+    const uint64_t bytes = Encode(part.codec.Exact(), {0, part.elements},
+                                  EntriesView(entries).Part(begin, count), message->Room(chunk));
+    message->chunks[chunk] = {bytes, count};
   }
 
-  // Sends the survivors to the parent and waits for its answer.
-  void Ask(size_t g) {
+  // The parent's answer: each chunk of the result goes on as it comes.
+  void AwaitAnswer(size_t g) {
     Group& group = groups_[g];
-    Fresh(&group.down, group.part.most_down, group);
-    group.answer = Buffer<std::byte>(CountedBytes(group.kept.size()));
-    group.descending = 2;
+    const ReducerPart& part = group.part;
+    group.descending = part.chunks + 1;
     const auto self = shared_from_this();
-    const MessageName result = Name(group, kEntriesSlot), bits = Name(group, kCountedSlot);
-    const uint64_t count = group.kept.size();
-    SendOut(group, group.part.parent, result, ContentOf(group.part.codec.Exact(), count), group.up,
-            group.up->payload());
-    transport_->Receive(group.part.parent, result, ContentOf(group.part.codec.Exact(), 0),
-                        group.down->wire.span(),
-                        [self, g](StatusOr<std::span<std::byte>> got, const Frame& frame) {
-                          if (self->stopped_) return;
-                          Group& group = self->groups_[g];
-                          if (!got.ok()) return self->Fail(got.status(), group);
-                          group.down->bytes = got->size();
-                          group.down->entries = frame.count;
-                          if (--group.descending == 0) self->OnAnswer(g);
-                        });
+    for (int chunk = 0; chunk < part.chunks && !stopped_; ++chunk) {
+      transport_->Receive(part.parent, Name(group, kEntriesSlot, chunk),
+                          ContentOf(part.codec.Exact(), 0), group.down->Room(chunk),
+                          [self, g, chunk](StatusOr<std::span<std::byte>> got, const Frame& frame) {
+                            if (self->stopped_) return;
+                            Group& group = self->groups_[g];
+                            if (!got.ok()) return self->Fail(got.status(), group);
+                            group.down->chunks[chunk] = {got->size(), frame.count};
+                            self->PassDown(g, chunk);
+                            if (--group.descending == 0) self->Next(g);
+                          });
+    }
     if (stopped_) return;
-    transport_->Receive(group.part.parent, bits, {0, 0, count}, group.answer.span(),
+    const uint64_t count = group.sum()->size();
+    transport_->Receive(part.parent, Name(group, kCountedSlot), {0, 0, count},
+                        group.answer.span().first(CountedBytes(count)),
                         [self, g](StatusOr<std::span<std::byte>> got, const Frame&) {
                           if (self->stopped_) return;
                           Group& group = self->groups_[g];
                           if (!got.ok()) return self->Fail(got.status(), group);
-                          group.answer_bytes = got->size();
-                          if (--group.descending == 0) self->OnAnswer(g);
+                          self->OnAnswer(g, *got);
                         });
   }
 
   // What counted above, of what survived here.
-  void OnAnswer(size_t g) {
+  void OnAnswer(size_t g, std::span<const std::byte> bits) {
     Group& group = groups_[g];
-    if (group.answer_bytes != CountedBytes(group.kept.size())) {
+    std::vector<uint32_t>& kept = group.sum()->index;
+    if (bits.size() != CountedBytes(kept.size())) {
       return Fail(Corrupt(absl::StrFormat("%d entries went up and %d bytes of bits came down",
-                                          group.kept.size(), group.answer_bytes)),
+                                          kept.size(), bits.size())),
                   group);
     }
-    const std::vector<uint8_t> counted = UnpackCounted(group.answer.span(), group.kept.size());
+    counted_.clear();
+    UnpackCounted(bits, kept.size(), &counted_);
     size_t at = 0;
-    for (size_t j = 0; j < group.kept.size(); ++j) {
-      group.kept[at] = group.kept[j];
-      at += counted[j];
+    for (size_t j = 0; j < kept.size(); ++j) {
+      kept[at] = kept[j];
+      at += counted_[j];
     }
-    group.kept.resize(at);
+    kept.resize(at);
+    --group.descending;
     Answer(g);
   }
 
-  // Sends the result (as it is encoded already) and each child's bits, and turns to the next round.
+  // One chunk of the result to all children, as it is encoded already.
+  void PassDown(size_t g, int chunk) {
+    Group& group = groups_[g];
+    const Content content = ContentOf(group.part.codec.Exact(), group.down->chunks[chunk].entries);
+    for (size_t c = 0; c < group.part.children.size() && !stopped_; ++c) {
+      SendOut(group, group.part.children[c], Name(group, kEntriesSlot, chunk), content, group.down,
+              group.down->Payload(chunk));
+    }
+  }
+
+  // To each child which of its entries counted: those that the sum still has.
   void Answer(size_t g) {
     Group& group = groups_[g];
     const std::shared_ptr<Message> down = group.down;
-    down->counted.resize(group.part.children.size());
-    const MessageName result = Name(group, kEntriesSlot), bits = Name(group, kCountedSlot);
-    const Content content = ContentOf(group.part.codec.Exact(), down->entries);
+    PackCountedOf(group.sum()->index, group.entries, &room_, &down->counted);
     for (size_t c = 0; c < group.part.children.size() && !stopped_; ++c) {
-      const std::vector<uint32_t>& sent = group.entries[c].index;
-      PackCounted(CountedOf(sent, group.kept), &down->counted[c]);
-      SendOut(group, group.part.children[c], bits, {0, 0, sent.size()}, down, down->counted[c]);
-      SendOut(group, group.part.children[c], result, content, down, down->payload());
+      SendOut(group, group.part.children[c], Name(group, kCountedSlot),
+              {0, 0, group.entries[c].size()}, down, down->counted[c]);
     }
+    if (group.descending == 0) Next(g);
+  }
+
+  // All children have been told everything.
+  void Next(size_t g) {
     if (stopped_) return;
-    ++group.round;
+    ++groups_[g].round;
     Arm(g);
   }
 
@@ -320,7 +415,8 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   const uint64_t memory_bytes_;
   std::function<void(Status)> on_error_;
   std::vector<Group> groups_;
-  std::vector<std::byte> scratch_;
+  BlockRoom room_;
+  std::vector<uint8_t> counted_;
   bool stopped_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sparse/chunks.h"
 #include "sparse/global_cut.h"
 #include "sparse/merge.h"
 #include "sparse/shard.h"
@@ -29,6 +30,7 @@ StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup
   part.group = group.group;
   RW_ASSIGN_OR_RETURN(part.codec, ParseCodec(group.codec));
   RW_ASSIGN_OR_RETURN(part.merge, ParseMerge(group.merge));
+  part.chunks = ChunkCount(part.codec, group.k / static_cast<uint64_t>(group.shards));
   part.shard = ShardOfReducer(sharded, node);
   part.keep_of_all = keep;
   const Shard shard = ShardsOf(group.elements, keep, group.shards)[part.shard];
@@ -50,18 +52,29 @@ StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup
   return part;
 }
 
+uint64_t ReducerPart::InboxBytes(size_t child) const {
+  return MaxChunkBytes(CodecOf(child), elements, most_sent[child], chunks);
+}
+uint64_t ReducerPart::UpBytes() const {
+  return MaxChunkBytes(codec.Exact(), elements, most_up, chunks);
+}
+uint64_t ReducerPart::DownBytes() const {
+  return MaxChunkBytes(codec.Exact(), elements, most_down, chunks);
+}
+
 uint64_t ReducerPart::MemoryBytes() const {
   if (idle()) return 0;
+  const auto number = static_cast<uint64_t>(chunks);
   uint64_t bytes = 0, total = 0, bits = 0;
   for (size_t c = 0; c < children.size(); ++c) {
-    bytes += MaxWireBytes(CodecOf(c), elements, most_sent[c]) + most_sent[c] * (kEntryBytes + 1);
+    bytes += number * InboxBytes(c) + most_sent[c] * kEntryBytes;
     bits += CountedBytes(most_sent[c]);
     total += most_sent[c];
   }
   bytes += total * kEntryBytes;  // the sum
   // Two answers and two messages up: those of the last round may still be on their way out.
-  bytes += 2 * (MaxWireBytes(codec.Exact(), elements, most_down) + bits);
-  bytes += 2 * (MaxWireBytes(codec.Exact(), elements, most_up) + CountedBytes(most_up));
+  bytes += 2 * (number * DownBytes() + bits);
+  bytes += 2 * number * UpBytes() + most_up + CountedBytes(most_up);
   bytes += roots.size() * (GlobalCut::kBins * sizeof(uint32_t) + GlobalCut::kMaxPackedBytes);
   return bytes + kBlockElements * sizeof(float) + kBlockElements / 8;
 }

@@ -17,6 +17,7 @@ struct ReducerPart {
   Codec codec;
   Merge merge = Merge::kGtopk;
   int shard = 0;
+  int chunks = 1;            // of every message of entries
   uint64_t elements = 0;     // of the shard; its coordinates are those of all messages
   uint64_t keep = 0;         // entries that survive here at most (gtopk, exact)
   uint64_t keep_of_all = 0;  // entries of the result of all shards together
@@ -29,6 +30,9 @@ struct ReducerPart {
   std::vector<int> roots;           // exact and sharded, at a root: the roots of all shards
 
   bool idle() const { return children.empty(); }
+  uint64_t InboxBytes(size_t child) const;  // of one chunk
+  uint64_t UpBytes() const;                 // of one chunk
+  uint64_t DownBytes() const;
   Codec CodecOf(size_t child) const { return coarse[child] ? codec : codec.Exact(); }
   uint64_t MemoryBytes() const;
 };

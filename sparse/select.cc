@@ -1,10 +1,10 @@
 #include "sparse/select.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "base/check.h"
+#include "sparse/cut.h"
 
 namespace ringwood {
 
@@ -26,63 +26,10 @@ Entries SelectPlain(std::span<const float> values, uint64_t k) {
 
 namespace {
 
-constexpr uint32_t kBins = 2048;
-// Neighbours often fall into one bin; four tables keep their increments independent of each other.
-using Histogram = std::array<std::array<uint32_t, kBins>, 4>;
-
-void Count(const uint32_t* keys, uint64_t count, int shift, uint32_t mask, Histogram* histogram) {
-  for (auto& table : *histogram) table.fill(0);
-  uint64_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    for (int t = 0; t < 4; ++t) ++(*histogram)[t][keys[i + t] >> shift & mask];
-  }
-  for (; i < count; ++i) ++(*histogram)[0][keys[i] >> shift & mask];
-}
-
-}  // namespace
-
-KthKey FindKthKey(const float* values, uint64_t count, uint64_t k) {
-  RW_CHECK(k >= 1 && k <= count);
-  constexpr std::array<int, 3> kShift = {20, 10, 0};
-  constexpr std::array<uint32_t, 3> kMask = {2047, 1023, 1023};
-  std::vector<uint32_t> keys(count);  // those that still agree with the k-th in the known bits
-  for (uint64_t i = 0; i < count; ++i) keys[i] = KeyOf(values[i]);
-  Histogram histogram;
-  KthKey found;
-  for (size_t level = 0; level < kShift.size(); ++level) {
-    Count(keys.data(), count, kShift[level], kMask[level], &histogram);
-    const auto in_bin = [&](uint32_t bin) {
-      return histogram[0][bin] + histogram[1][bin] + histogram[2][bin] + histogram[3][bin];
-    };
-    uint32_t bin = kMask[level];
-    while (found.larger + in_bin(bin) < k) found.larger += in_bin(bin--);
-    found.key |= bin << kShift[level];
-    uint64_t kept = 0;
-    for (uint64_t i = 0; i < count; ++i) {  // no branch: whether a key matches cannot be predicted
-      const uint32_t key = keys[i];
-      keys[kept] = key;
-      kept += (key >> kShift[level] & kMask[level]) == bin ? 1 : 0;
-    }
-    count = kept;
-  }
-  return found;
-}
-
-namespace {
-
 // Moves the k first of the order to the front, keeping index order. Returns the k-th key.
 uint32_t KeepFirst(uint32_t* index, float* value, uint64_t count, uint64_t k) {
   const KthKey kth = FindKthKey(value, count, k);
-  uint64_t ties = k - kth.larger;
-  uint64_t kept = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint32_t key = KeyOf(value[i]);
-    const uint64_t tie = (key == kth.key) & (ties > 0);
-    ties -= tie;
-    index[kept] = index[i];
-    value[kept] = value[i];
-    kept += (key > kth.key) | tie;
-  }
+  KeepAbove(kth.key, k - kth.larger, index, value, count);
   return kth.key;
 }
 
@@ -111,8 +58,11 @@ void TopK::Restart(uint32_t floor) {
 }
 
 void TopK::Settle() {
-  uint64_t kept = settled_;
-  for (uint64_t i = settled_; i < size_; ++i) {
+  // Hardly ever is there one to take out; the compiler makes vectors of the question.
+  unsigned any = 0;
+  for (uint64_t i = settled_; i < size_; ++i) any |= IsFinite(value_[i]) ? 0 : 1;
+  uint64_t kept = any == 0 ? size_ : settled_;
+  for (uint64_t i = kept; i < size_; ++i) {
     index_[kept] = index_[i];
     value_[kept] = value_[i];
     kept += IsFinite(value_[i]) ? 1 : 0;

@@ -19,14 +19,6 @@ namespace ringwood {
 // The reference: sorts everything. Every faster way is tested against it.
 Entries SelectPlain(std::span<const float> values, uint64_t k);
 
-// The key of rank k (1 = the largest) among `keys`, and how many are strictly larger.
-// Three passes of a histogram over 11, 10 and 10 bits; 1 <= k <= count.
-struct KthKey {
-  uint32_t key = 0;
-  uint64_t larger = 0;
-};
-KthKey FindKthKey(const float* values, uint64_t count, uint64_t k);
-
 // Keeps the min(k, size) first entries of the order, in index order.
 void KeepLargest(uint64_t k, Entries* entries);
 

@@ -30,22 +30,4 @@ int ShardCount(int reducers, uint64_t elements, uint64_t k) {
   return static_cast<int>(std::clamp<uint64_t>(most, 1, std::max(1, reducers)));
 }
 
-Entries CutOut(const Entries& group, const Shard& shard) {
-  const auto first = std::lower_bound(group.index.begin(), group.index.end(), shard.begin);
-  const auto last = std::lower_bound(first, group.index.end(), shard.end);
-  const auto value = group.value.begin() + (first - group.index.begin());
-  Entries part;
-  part.index.assign(first, last);
-  part.value.assign(value, value + (last - first));
-  for (uint32_t& index : part.index) index -= static_cast<uint32_t>(shard.begin);
-  return part;
-}
-
-void PutBack(const Entries& part, const Shard& shard, Entries* group) {
-  for (uint32_t index : part.index) {
-    group->index.push_back(index + static_cast<uint32_t>(shard.begin));
-  }
-  group->value.insert(group->value.end(), part.value.begin(), part.value.end());
-}
-
 }  // namespace ringwood

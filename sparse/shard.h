@@ -29,8 +29,4 @@ std::vector<Shard> ShardsOf(uint64_t elements, uint64_t k, int shards);
 constexpr uint64_t kMinShardEntries = 512;
 int ShardCount(int reducers, uint64_t elements, uint64_t k);
 
-// The entries of the range, in its coordinates, and back again: appended to `group`.
-Entries CutOut(const Entries& group, const Shard& shard);
-void PutBack(const Entries& part, const Shard& shard, Entries* group);
-
 }  // namespace ringwood

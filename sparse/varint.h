@@ -8,9 +8,16 @@
 
 namespace ringwood {
 
+// To a place with room for 5 bytes; returns where it ends.
+inline std::byte* PutVarint(uint32_t value, std::byte* to) {
+  for (; value >= 0x80; value >>= 7) *to++ = static_cast<std::byte>(value | 0x80);
+  *to++ = static_cast<std::byte>(value);
+  return to;
+}
+
 inline void PutVarint(uint32_t value, std::vector<std::byte>* out) {
-  for (; value >= 0x80; value >>= 7) out->push_back(static_cast<std::byte>(value | 0x80));
-  out->push_back(static_cast<std::byte>(value));
+  std::byte bytes[5];
+  out->insert(out->end(), bytes, PutVarint(value, bytes));
 }
 
 // Advances `wire`; false when it ends early or runs over `most` bytes (at most 5).

@@ -43,19 +43,22 @@ std::vector<float> ReadValues(const std::string& file) {
 
 void Measure(const std::string& name, uint64_t elements, const Entries& entries) {
   const Codec codec = *ParseCodec(name);
-  std::vector<std::byte> wire;
+  std::vector<std::byte> wire(MaxWireBytes(codec, elements, entries.size()));
+  uint64_t length = 0;
   Entries back;
   double best = 1e9;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     const TimePoint start = Now();
-    Encode(codec, elements, entries, &wire);
-    const bool ok = Decode(codec, elements, entries.size(), wire, &back).ok();
+    back.clear();
+    length = Encode(codec, {0, elements}, entries, wire);
+    const bool ok =
+        Decode(codec, {0, elements}, entries.size(), std::span(wire).first(length), &back).ok();
     if (!ok) std::abort();
     best = std::min(best, ToSeconds(Now() - start));
   }
   const double density = static_cast<double>(entries.size()) / static_cast<double>(elements);
   const double bound = -std::log2(density) - (1 - density) / density * std::log2(1 - density);
-  const double bytes = static_cast<double>(wire.size());
+  const double bytes = static_cast<double>(length);
   std::printf("%-14s density %.5f  %6.2f bits an entry (entropy of the index %.2f)  %7.2f GB/s\n",
               name.c_str(), density, 8 * bytes / static_cast<double>(entries.size()), bound,
               sizeof(float) * static_cast<double>(elements) / best / 1e9);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 
+#include "sparse/chunks.h"
 #include "tests/sparse/samples.h"
 
 namespace ringwood {
@@ -39,12 +40,11 @@ TEST(Codec, RoundTripsEveryShapeWithinItsBound) {
            {uint64_t{0}, uint64_t{1}, elements / 1000, elements / 100, elements / 2, elements}) {
         Entries entries = RandomEntries(elements, k, elements + k);
         RoundValues(codec, entries.value);
-        std::vector<std::byte> wire;
-        Encode(codec, elements, entries, &wire);
+        std::vector<std::byte> wire = WireOf(codec, elements, entries);
         EXPECT_LE(wire.size(), MaxWireBytes(codec, elements, k))
             << name << " " << elements << " " << k;
         Entries back;
-        const Status read = Decode(codec, elements, k, wire, &back);
+        const Status read = Decode(codec, {0, elements}, k, wire, &back);
         ASSERT_TRUE(read.ok()) << Message(read);
         EXPECT_EQ(back, entries) << name << " " << elements << " " << k;
       }
@@ -64,19 +64,17 @@ TEST(Codec, StaysInItsBoundWhenEntriesCrowdIntoFewBlocks) {
           entries.push_back(kBlockElements + sparse.index[i], sparse.value[i]);
         }
         RoundValues(codec, entries.value);
-        std::vector<std::byte> wire;
-        Encode(codec, elements, entries, &wire);
+        std::vector<std::byte> wire = WireOf(codec, elements, entries);
         EXPECT_LE(wire.size(), MaxWireBytes(codec, elements, entries.size())) << name;
         Entries back;
-        ASSERT_TRUE(Decode(codec, elements, entries.size(), wire, &back).ok());
+        ASSERT_TRUE(Decode(codec, {0, elements}, entries.size(), wire, &back).ok());
         EXPECT_EQ(back, entries);
       }
     }
     // One entry a block, at its end: the longest gaps.
     Entries ends;
     for (uint32_t block = 1; block <= 40; ++block) ends.push_back(block * kBlockElements - 1, 1);
-    std::vector<std::byte> wire;
-    Encode(codec, elements, ends, &wire);
+    std::vector<std::byte> wire = WireOf(codec, elements, ends);
     EXPECT_LE(wire.size(), MaxWireBytes(codec, elements, ends.size())) << name;
   }
 }
@@ -119,8 +117,8 @@ TEST(Codec, RiceIndicesStayWithinFivePerCentOfTheEntropyBound) {
   const uint64_t elements = 1 << 22;
   for (double density : {1.0 / 64, 0.01, 0.001}) {
     const uint64_t k = static_cast<uint64_t>(density * elements);
-    std::vector<std::byte> wire;
-    Encode(*ParseCodec("rice/fp32"), elements, RandomEntries(elements, k, 3), &wire);
+    std::vector<std::byte> wire =
+        WireOf(*ParseCodec("rice/fp32"), elements, RandomEntries(elements, k, 3));
     const double bits = 8.0 * (wire.size() - 4 * k) / k;
     const double bound = -std::log2(density) - (1 - density) / density * std::log2(1 - density);
     EXPECT_LE(bits, 1.05 * bound) << density;
@@ -132,8 +130,7 @@ TEST(Codec, HostileBytesGiveAnErrorOrValidEntries) {
   for (const std::string& name : Codecs()) {
     const Codec codec = *ParseCodec(name);
     Random random(7);
-    std::vector<std::byte> wire;
-    Encode(codec, elements, RandomEntries(elements, most, 5), &wire);
+    std::vector<std::byte> wire = WireOf(codec, elements, RandomEntries(elements, most, 5));
     Entries back;
     for (int trial = 0; trial < 20000; ++trial) {
       std::vector<std::byte> bad = wire;
@@ -145,7 +142,12 @@ TEST(Codec, HostileBytesGiveAnErrorOrValidEntries) {
         bad.resize(random.Below(64));
         for (std::byte& byte : bad) byte = static_cast<std::byte>(random.Next());
       }
-      if (Decode(codec, elements, most, bad, &back).ok()) ExpectValid(back, elements, most);
+      back.clear();
+      if (Decode(codec, {0, elements}, most, bad, &back).ok()) {
+        ExpectValid(back, elements, most);
+      } else {
+        EXPECT_EQ(back.size(), 0u);
+      }
     }
   }
 }
@@ -153,25 +155,70 @@ TEST(Codec, HostileBytesGiveAnErrorOrValidEntries) {
 TEST(Codec, EveryTruncationAndEveryExtensionIsAnError) {
   for (const std::string& name : Codecs()) {
     const Codec codec = *ParseCodec(name);
-    std::vector<std::byte> wire;
-    Encode(codec, 70000, RandomEntries(70000, 90, 1), &wire);
+    std::vector<std::byte> wire = WireOf(codec, 70000, RandomEntries(70000, 90, 1));
     Entries back;
     for (size_t bytes = 0; bytes < wire.size(); ++bytes) {
-      EXPECT_FALSE(Decode(codec, 70000, 90, std::span(wire).first(bytes), &back).ok()) << bytes;
+      EXPECT_FALSE(Decode(codec, {0, 70000}, 90, std::span(wire).first(bytes), &back).ok())
+          << bytes;
     }
     wire.push_back(std::byte{0});
-    EXPECT_FALSE(Decode(codec, 70000, 90, wire, &back).ok());
+    EXPECT_FALSE(Decode(codec, {0, 70000}, 90, wire, &back).ok());
   }
+}
+
+TEST(Codec, ChunksOfAMessageInARangeGiveTheWholeWhenDecodedInOrder) {
+  const IndexRange range{2 * kBlockElements, 7 * kBlockElements - 100};
+  for (const std::string& name : Codecs()) {
+    const Codec codec = *ParseCodec(name);
+    Entries entries = RandomEntries(range.elements(), 3000, 9);
+    for (uint32_t& index : entries.index) index += static_cast<uint32_t>(range.begin);
+    RoundValues(codec, entries.value);
+    Entries back;
+    for (int chunks : {1, 2, 5, 12, 13}) {  // 3000 entries make 12 runs of 256
+      const Cut cut{entries.size(), chunks};
+      ASSERT_EQ(cut.begin(chunks), entries.size());
+      back.clear();
+      std::vector<std::byte> wire(MaxChunkBytes(codec, range.elements(), entries.size(), chunks));
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        const uint64_t begin = cut.begin(chunk), count = cut.begin(chunk + 1) - begin;
+        const uint64_t bytes = Encode(codec, range, EntriesView(entries).Part(begin, count), wire);
+        const Status read =
+            Decode(codec, range, cut.entries(), std::span(wire).first(bytes), &back);
+        ASSERT_TRUE(read.ok()) << Message(read);
+      }
+      EXPECT_EQ(back, entries) << name << " in " << chunks;
+    }
+  }
+}
+
+TEST(Codec, AChunkThatDoesNotFollowTheOneBeforeIsRefused) {
+  for (const std::string& name : Codecs()) {
+    const Codec codec = *ParseCodec(name);
+    const Entries entries = RandomEntries(1000, 50, 1);
+    const std::vector<std::byte> wire = WireOf(codec, 1000, entries);
+    Entries back;
+    ASSERT_TRUE(Decode(codec, {0, 1000}, 50, wire, &back).ok());
+    EXPECT_FALSE(Decode(codec, {0, 1000}, 50, wire, &back).ok());
+    EXPECT_EQ(back.index, entries.index) << "what was there stays";
+  }
+}
+
+TEST(ChunkCount, CutsWhatIsSentAtOnceInSmallPiecesAndLongMessagesInMebibytes) {
+  const Codec fast = *ParseCodec("block16/fp32");
+  EXPECT_EQ(ChunkCount(fast, 1), 1);
+  EXPECT_EQ(ChunkCount(fast, 2 * kChunkEntries), 2);
+  EXPECT_EQ(ChunkCount(fast, 62500), 7);
+  EXPECT_EQ(ChunkCount(fast, 250000), 1);
+  EXPECT_EQ(ChunkCount(fast, 2500000), 14);
 }
 
 TEST(Codec, MoreEntriesThanThePlanAllowsAreRefused) {
   for (const std::string& name : Codecs()) {
     const Codec codec = *ParseCodec(name);
-    std::vector<std::byte> wire;
-    Encode(codec, 1000, RandomEntries(1000, 51, 1), &wire);
+    std::vector<std::byte> wire = WireOf(codec, 1000, RandomEntries(1000, 51, 1));
     Entries back;
-    EXPECT_FALSE(Decode(codec, 1000, 50, wire, &back).ok());
-    EXPECT_TRUE(Decode(codec, 1000, 51, wire, &back).ok());
+    EXPECT_FALSE(Decode(codec, {0, 1000}, 50, wire, &back).ok());
+    EXPECT_TRUE(Decode(codec, {0, 1000}, 51, wire, &back).ok());
   }
 }
 

@@ -36,17 +36,17 @@ void DecodeAndMerge(std::span<const std::byte> input) {
   const std::span<const std::byte> wire = input.subspan(3);
   const size_t cut = std::min<size_t>(static_cast<size_t>(input[2]) * 4, wire.size());
   std::vector<Entries> children(2);
-  const Status first = Decode(codec, elements, most, wire.first(cut), &children[0]);
-  const Status second = Decode(codec, elements, most, wire.subspan(cut), &children[1]);
+  const Status first = Decode(codec, {0, elements}, most, wire.first(cut), &children[0]);
+  const Status second = Decode(codec, {0, elements}, most, wire.subspan(cut), &children[1]);
   if (!first.ok()) children[0].clear();
   if (!second.ok()) children[1].clear();
   for (const Entries& child : children) {
     RW_CHECK(child.size() <= most && child.index.size() == child.value.size());
-    std::vector<std::byte> again;
-    Encode(codec.Exact(), elements, child, &again);
-    RW_CHECK(again.size() <= MaxWireBytes(codec.Exact(), elements, child.size()));
+    std::vector<std::byte> again(MaxWireBytes(codec.Exact(), elements, child.size()));
+    again.resize(Encode(codec.Exact(), {0, elements}, child, again));
     Entries back;
-    RW_CHECK(Decode(codec.Exact(), elements, most, again, &back).ok() && SameBits(back, child));
+    RW_CHECK(Decode(codec.Exact(), {0, elements}, most, again, &back).ok() &&
+             SameBits(back, child));
   }
   Entries sum = MergeSum(children, elements);
   RW_CHECK(SameBits(sum, MergeSumPlain(children)));
@@ -54,11 +54,13 @@ void DecodeAndMerge(std::span<const std::byte> input) {
   const size_t size = sum.size();
   KeepLargest(k, &sum);
   RW_CHECK(sum.size() == std::min<uint64_t>(k, size));
-  for (const Entries& child : children) {
-    const std::vector<uint8_t> counted = CountedOf(child.index, sum.index);
-    std::vector<std::byte> bits;
-    PackCounted(counted, &bits);
-    RW_CHECK(UnpackCounted(bits, child.size()) == counted);
+  BlockRoom room;
+  std::vector<std::vector<std::byte>> bits;
+  PackCountedOf(sum.index, children, &room, &bits);
+  for (size_t c = 0; c < children.size(); ++c) {
+    std::vector<uint8_t> counted;
+    UnpackCounted(bits[c], children[c].size(), &counted);
+    RW_CHECK(counted == CountedOf(children[c].index, sum.index));
   }
 }
 

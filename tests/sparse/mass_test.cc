@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "sparse/chunks.h"
 #include "sparse/climb.h"
 #include "sparse/codec.h"
 #include "sparse/merge.h"
@@ -242,6 +243,21 @@ TEST(Mass, HoldsAcrossBlocksOf65536) {
   job.options.k = 3000;
   Cluster cluster(job);
   for (uint64_t round = 1; round <= 3; ++round) cluster.Step(round);
+}
+
+TEST(Mass, HoldsWhenMessagesTravelInChunks) {
+  for (const char* codec : {"block16/fp32", "rice/int4"}) {
+    for (const char* merge : {"gtopk", "union", "exact"}) {
+      Job job{{4, 3, 2}, merge, codec};
+      job.elements = 4 * kBlockElements + 5000;
+      job.options.k = 5 * kChunkEntries + 17;
+      job.shards = std::string(merge) == "exact" ? 2 : 1;
+      SCOPED_TRACE(testing::Message() << codec << " " << merge);
+      Cluster cluster(job);
+      for (uint64_t round = 1; round <= 2; ++round) cluster.Step(round);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
 }
 
 TEST(Mass, HoldsToTheBitWithValuesThatRoundBecauseTheWorkerKeepsTheError) {

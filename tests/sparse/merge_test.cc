@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/sparse/samples.h"
 
 namespace ringwood {
@@ -31,16 +33,53 @@ TEST(Counted, SaysForEachSentEntryWhetherItIsInTheResult) {
   EXPECT_EQ(CountedOf(sent, {}), (std::vector<uint8_t>{0, 0, 0, 0}));
 }
 
-TEST(Counted, BitsRoundTrip) {
-  Random random(1);
-  for (uint64_t count = 0; count < 40; ++count) {
-    std::vector<uint8_t> counted(count);
-    for (uint8_t& bit : counted) bit = random.Below(2);
-    std::vector<std::byte> bits;
-    PackCounted(counted, &bits);
-    EXPECT_EQ(bits.size(), CountedBytes(count));
-    EXPECT_EQ(UnpackCounted(bits, count), counted);
+TEST(Counted, BitsOfEachChildAreThoseOfThePlainComparison) {
+  BlockRoom room;
+  std::vector<std::vector<std::byte>> bits;
+  for (uint64_t elements : {70, 65536, 300000}) {
+    for (uint64_t size : {uint64_t{0}, uint64_t{1}, elements / 7, elements / 2, elements}) {
+      const Entries counted = RandomEntries(elements, size, 1);
+      std::vector<Entries> children;
+      for (uint64_t c = 0; c < 5; ++c) {
+        children.push_back(RandomEntries(elements, elements * c / 5, 10 + c));
+      }
+      PackCountedOf(counted.index, children, &room, &bits);
+      ASSERT_EQ(bits.size(), children.size());
+      for (size_t c = 0; c < children.size(); ++c) {
+        ASSERT_EQ(bits[c].size(), CountedBytes(children[c].size()));
+        std::vector<uint8_t> bytes = {7};
+        UnpackCounted(bits[c], children[c].size(), &bytes);
+        EXPECT_EQ(bytes[0], 7) << "what was there stays";
+        bytes.erase(bytes.begin());
+        EXPECT_EQ(bytes, CountedOf(children[c].index, counted.index));
+      }
+    }
   }
+}
+
+TEST(Merger, GivesTheSameInAnyNumberOfAdvances) {
+  const uint64_t elements = 400000;
+  std::vector<Entries> children;
+  for (size_t c = 0; c < 3; ++c) children.push_back(RandomEntries(elements, 9000 + c, c));
+  const Entries whole = MergeSumPlain(children);
+  BlockRoom room;
+  Merger merger;
+  for (uint64_t step : {1u, 1000u, 65536u, 150000u}) {
+    merger.Restart(children.size());
+    for (uint64_t end = 0; end < elements; end += step * 13) {
+      merger.Advance(children, end, elements, &room);
+      EXPECT_TRUE(merger.sum()->size() == 0 || merger.sum()->index.back() < end);
+    }
+    merger.Advance(children, elements, elements, &room);
+    EXPECT_EQ(*merger.sum(), whole);
+  }
+}
+
+TEST(Merger, KeepsTheSignOfALoneZero) {
+  Entries zero;
+  zero.push_back(3, -0.0f);
+  const Entries sum = MergeSum(std::vector<Entries>{zero, Entries{}}, 100);
+  EXPECT_TRUE(std::signbit(sum.value[0]));
 }
 
 }  // namespace

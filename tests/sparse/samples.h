@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/random.h"
+#include "sparse/codec.h"
 #include "sparse/entries.h"
+#include "sparse/shard.h"
 
 namespace ringwood {
 
@@ -51,6 +53,30 @@ inline Entries RandomEntries(uint64_t elements, uint64_t count, uint64_t seed) {
                       static_cast<float>(static_cast<int>(random.Below(2001)) - 1000) / 8);
   }
   return entries;
+}
+
+// One message of all entries.
+inline std::vector<std::byte> WireOf(const Codec& codec, uint64_t elements,
+                                     const Entries& entries) {
+  std::vector<std::byte> wire(MaxWireBytes(codec, elements, entries.size()));
+  wire.resize(Encode(codec, {0, elements}, entries, wire));
+  return wire;
+}
+
+// The entries of the range, in its coordinates, and back again: appended to `group`.
+inline Entries CutOut(const Entries& group, const Shard& shard) {
+  Entries part;
+  for (size_t j = 0; j < group.size(); ++j) {
+    if (group.index[j] < shard.begin || group.index[j] >= shard.end) continue;
+    part.push_back(group.index[j] - static_cast<uint32_t>(shard.begin), group.value[j]);
+  }
+  return part;
+}
+
+inline void PutBack(const Entries& part, const Shard& shard, Entries* group) {
+  for (size_t j = 0; j < part.size(); ++j) {
+    group->push_back(part.index[j] + static_cast<uint32_t>(shard.begin), part.value[j]);
+  }
 }
 
 }  // namespace ringwood

@@ -127,27 +127,6 @@ TEST(Scan, EqualsTheFullSortOnLargeAndRisingInputs) {
   }
 }
 
-TEST(FindKthKey, EqualsTheSortedKeys) {
-  for (uint64_t seed = 0; seed < 20; ++seed) {
-    Random random(seed);
-    std::vector<float> values(1 + random.Below(3000));
-    for (float& value : values) {
-      const uint32_t bits = static_cast<uint32_t>(random.Next());
-      value = std::bit_cast<float>(seed % 2 ? bits : bits & 0x800000ffu);
-    }
-    std::vector<uint32_t> keys;
-    for (float value : values) keys.push_back(KeyOf(value));
-    std::sort(keys.rbegin(), keys.rend());
-    for (uint64_t k = 1; k <= keys.size(); k += 1 + k / 3) {
-      const KthKey kth = FindKthKey(values.data(), values.size(), k);
-      EXPECT_EQ(kth.key, keys[k - 1]);
-      EXPECT_EQ(kth.larger,
-                static_cast<uint64_t>(std::count_if(keys.begin(), keys.end(),
-                                                    [&](uint32_t x) { return x > kth.key; })));
-    }
-  }
-}
-
 TEST(KeepLargest, TakesTheSmallerIndexOnATieAndZerosLast) {
   Entries entries;
   for (uint32_t i = 0; i < 6; ++i) entries.push_back(i * 10, i == 3 ? -7.0f : i == 0 ? 0.0f : 2.0f);
