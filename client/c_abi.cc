@@ -35,6 +35,7 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.sparse_codec = Text(options.sparse_codec, result.sparse_codec);
   result.sparse_merge = Text(options.sparse_merge, result.sparse_merge);
   result.sparse_chunk = options.sparse_chunk;
+  result.sparse_method = Text(options.sparse_method, result.sparse_method);
   result.timeline = Text(options.timeline);
   result.flight_record = Text(options.flight_record);
   result.transport = Text(options.transport, result.transport);
@@ -77,6 +78,7 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.sparse_codec = kept->sparse_codec.c_str();
     value.sparse_merge = kept->sparse_merge.c_str();
     value.sparse_chunk = kept->sparse_chunk;
+    value.sparse_method = kept->sparse_method.c_str();
     value.transport = kept->transport.c_str();
     value.join_timeout_seconds = kept->join_timeout_seconds;
     value.timeline = Given(kept->timeline);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "sparse/codec.h"
 #include "sparse/group.h"
+#include "sparse/selector.h"
 #include "transport/open_fabric.h"
 
 namespace ringwood {
@@ -86,6 +87,7 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.wire = Text(environment, "RINGWOOD_WIRE", options.wire);
   options.sparse_codec = Text(environment, "RINGWOOD_SPARSE_CODEC", options.sparse_codec);
   options.sparse_merge = Text(environment, "RINGWOOD_SPARSE_MERGE", options.sparse_merge);
+  options.sparse_method = Text(environment, "RINGWOOD_SPARSE_METHOD", options.sparse_method);
   if (const Found found = Find(environment, {"RINGWOOD_SPARSE_CHUNK"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.sparse_chunk, Integer(found));
   }
@@ -110,6 +112,7 @@ std::vector<std::pair<std::string, std::string>> Agreed(const SessionOptions& op
           {"wire", options.wire},
           {"sparse codec", options.sparse_codec},
           {"sparse merge", options.sparse_merge},
+          {"sparse method", options.sparse_method},
           {"sparse chunk", absl::StrFormat("%d", options.sparse_chunk)}};
 }
 
@@ -132,6 +135,10 @@ Status Check(const SessionOptions& options) {
   if (options.sparse_chunk < 0 || (options.sparse_chunk > 0 && options.sparse_chunk < 64)) {
     return Invalid(absl::StrFormat("sparse chunks of %d elements: use 64 or more, or 0 for none",
                                    options.sparse_chunk));
+  }
+  RW_ASSIGN_OR_RETURN(const Method method, ParseMethod(options.sparse_method));
+  if (options.sparse_chunk > 0 && method != Method::kExact) {
+    return Invalid("sparse chunks have no threshold of the whole: they go with the method exact");
   }
   RW_RETURN_IF_ERROR(CheckTransport(options.transport));
   if (options.wire != "fp32" && options.wire != "bf16") {

@@ -25,6 +25,7 @@ struct SessionOptions {
   std::string wire = "fp32";  // of dense groups: "fp32", or "bf16" with error feedback
   std::string sparse_codec = "block16/fp32";  // worker to first reducer, sparse/codec.h
   std::string sparse_merge = "gtopk";         // or "union" or "exact", sparse/group.h
+  std::string sparse_method = "exact";        // or "threshold" or "gaussian", sparse/selector.h
   int sparse_chunk = 0;  // elements that are selected by themselves; 0: each tensor as a whole
   std::string log_level = "info";
   double join_timeout_seconds = 120;

@@ -39,6 +39,7 @@ void Session::KeepWireErrors() {
 std::unique_ptr<SparseTensor> Session::MakeState(size_t id, uint64_t k) const {
   SparseOptions options;
   options.k = k;
+  options.method = *ParseMethod(options_.sparse_method);  // Check has read it before
   options.chunk_elements = static_cast<uint64_t>(options_.sparse_chunk);
   options.momentum = static_cast<float>(tensors_[id]->momentum.value_or(options_.momentum));
   return std::make_unique<SparseTensor>(tensors_[id]->spec.elements, options);

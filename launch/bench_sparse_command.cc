@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -23,6 +24,7 @@ constexpr double kFastEntryBytes = 6;  // block16/fp32
 struct SelectFlags {
   uint64_t elements = 16000000;
   std::vector<double> densities = {0.001, 0.01};
+  std::vector<std::string> methods = {"exact"};
   double momentum = 0;
   int pairs = 15;
   bool json = false;
@@ -36,13 +38,18 @@ struct SparseFlags {
   int servers = 1;
 };
 
-void Print(const SelectFlags& flags, const std::vector<SelectBenchResult>& results) {
+using MethodResult = std::pair<std::string, SelectBenchResult>;
+
+void Print(const SelectFlags& flags, const std::vector<MethodResult>& results) {
   nlohmann::ordered_json json = {{"results", nlohmann::ordered_json::array()}};
-  std::vector<std::vector<std::string>> rows = {
-      {"ELEMENTS", "K", "PLAIN UPDATE", "WITH SELECTION", "COMMIT", "RATIO", "FROM", "TO"}};
-  for (const SelectBenchResult& r : results) {
-    json["results"].push_back({{"elements", r.elements},
+  std::vector<std::vector<std::string>> rows = {{"METHOD", "ELEMENTS", "K", "PICKED",
+                                                 "PLAIN UPDATE", "WITH SELECTION", "COMMIT",
+                                                 "RATIO", "FROM", "TO"}};
+  for (const auto& [method, r] : results) {
+    json["results"].push_back({{"method", method},
+                               {"elements", r.elements},
                                {"k", r.k},
+                               {"picked", r.picked},
                                {"momentum", r.momentum},
                                {"plain_s", r.plain_seconds},
                                {"p50_s", r.select_seconds},
@@ -50,10 +57,11 @@ void Print(const SelectFlags& flags, const std::vector<SelectBenchResult>& resul
                                {"ratio", r.ratio},
                                {"ratio_least", r.least_ratio},
                                {"ratio_most", r.most_ratio}});
-    rows.push_back({absl::StrFormat("%d", r.elements), absl::StrFormat("%d", r.k),
-                    FormatSeconds(r.plain_seconds), FormatSeconds(r.select_seconds),
-                    FormatSeconds(r.commit_seconds), absl::StrFormat("%.3f", r.ratio),
-                    absl::StrFormat("%.3f", r.least_ratio), absl::StrFormat("%.3f", r.most_ratio)});
+    rows.push_back({method, absl::StrFormat("%d", r.elements), absl::StrFormat("%d", r.k),
+                    absl::StrFormat("%.2f k", r.picked), FormatSeconds(r.plain_seconds),
+                    FormatSeconds(r.select_seconds), FormatSeconds(r.commit_seconds),
+                    absl::StrFormat("%.3f", r.ratio), absl::StrFormat("%.3f", r.least_ratio),
+                    absl::StrFormat("%.3f", r.most_ratio)});
   }
   std::printf("%s", flags.json ? (json.dump() + "\n").c_str() : FormatTable(rows).c_str());
 }
@@ -61,10 +69,11 @@ void Print(const SelectFlags& flags, const std::vector<SelectBenchResult>& resul
 void Print(const SparseFlags& flags, const SparseBenchResult& result) {
   nlohmann::ordered_json json = {{"results", nlohmann::ordered_json::array()}};
   std::vector<std::vector<std::string>> rows = {
-      {"K", "RANGES", "MEDIAN", "BUSIEST CARD", "LOWER BOUND"}};
+      {"K", "RANGES", "MEDIAN", "BUSIEST CARD", "LOWER BOUND", "A GATHER"}};
   for (const SparseBenchCase& c : result.cases) {
     const double bound =
         2 * static_cast<double>(c.k) * (result.workers - 1) / result.workers * kFastEntryBytes;
+    const double gather = static_cast<double>(c.k) * (result.workers - 1) * kFastEntryBytes;
     const bool card = c.card_bytes > 0;
     json["results"].push_back({{"workers", result.workers},
                                {"servers", result.servers},
@@ -76,10 +85,11 @@ void Print(const SparseFlags& flags, const SparseBenchResult& result) {
                                {"p50_s", c.median_seconds},
                                {"bytes_busiest_link", card ? c.card_bytes : c.worker_bytes},
                                {"bytes_counted", card ? "card" : "sent by a worker"},
-                               {"bytes_lower_bound", bound}});
+                               {"bytes_lower_bound", bound},
+                               {"bytes_gather", gather}});
     rows.push_back({absl::StrFormat("%d", c.k), absl::StrFormat("%d", c.shards),
                     FormatSeconds(c.median_seconds), card ? FormatBytes(c.card_bytes) : "-",
-                    FormatBytes(bound)});
+                    FormatBytes(bound), FormatBytes(gather)});
   }
   if (flags.json) {
     std::printf("%s\n", json.dump().c_str());
@@ -165,6 +175,10 @@ void AddBenchSelectCommand(CLI::App* bench, CommandContext* context) {
       ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::Range(1e-9, 1.0));
+  command->add_option("--method", flags->methods, "exact, threshold or gaussian, one or more")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check([](const std::string& name) { return Message(ParseMethod(name).status()); });
   command->add_option("--momentum", flags->momentum, "Momentum correction; 0: off")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 0.9999));
@@ -173,10 +187,13 @@ void AddBenchSelectCommand(CLI::App* bench, CommandContext* context) {
       ->check(CLI::Range(1, 100000));
   command->add_flag("--json", flags->json, "One line of JSON");
   command->callback([flags] {
-    std::vector<SelectBenchResult> results;
+    std::vector<MethodResult> results;
     for (double density : flags->densities) {
-      results.push_back(MeasureSelection(flags->elements, density,
-                                         static_cast<float>(flags->momentum), flags->pairs));
+      for (const std::string& method : flags->methods) {
+        results.emplace_back(method,
+                             MeasureSelection({flags->elements, density, *ParseMethod(method),
+                                               static_cast<float>(flags->momentum), flags->pairs}));
+      }
     }
     Print(*flags, results);
   });

@@ -161,6 +161,7 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_TRANSPORT", context.transport);
   set("RINGWOOD_SPARSE_CODEC", context.sparse_codec);
   set("RINGWOOD_SPARSE_MERGE", context.sparse_merge);
+  set("RINGWOOD_SPARSE_METHOD", context.sparse_method);
   set("RINGWOOD_ADAPT", context.adapt ? "1" : "");
   set("RINGWOOD_FREEZE_PLAN", context.freeze_plan);
   set("RINGWOOD_SAVE_PLAN", context.save_plan);

@@ -56,6 +56,7 @@ struct RankContext {
   std::string transport;
   std::string sparse_codec;
   std::string sparse_merge;
+  std::string sparse_method;
   bool adapt = false;
   std::string freeze_plan, save_plan, profile;  // files of rank 0; empty: none
   std::string log_level;

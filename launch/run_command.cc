@@ -266,6 +266,9 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
   command->add_option("--sparse-merge", run.context.sparse_merge, "gtopk, union or exact")
       ->check(CLI::IsMember({"gtopk", "union", "exact"}))
       ->envname("RINGWOOD_SPARSE_MERGE");
+  command->add_option("--sparse-method", run.context.sparse_method, "exact, threshold or gaussian")
+      ->check(CLI::IsMember({"exact", "threshold", "gaussian"}))
+      ->envname("RINGWOOD_SPARSE_METHOD");
   command->add_option("--output-filename", run.output_prefix,
                       "Also write every process's output to PREFIX.rankN.log");
   command->add_option("--log-level", run.context.log_level, "debug, info, warning or error")

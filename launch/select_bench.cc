@@ -48,18 +48,20 @@ void Plain(const float* g, float momentum, Buffer<float>* residual, Buffer<float
 
 }  // namespace
 
-SelectBenchResult MeasureSelection(uint64_t elements, double density, float momentum, int pairs) {
+SelectBenchResult MeasureSelection(const SelectBenchCase& bench) {
+  const uint64_t elements = bench.elements;
+  const float momentum = bench.momentum;
   SelectBenchResult result;
   result.elements = elements;
   result.momentum = momentum;
   result.k = std::max<uint64_t>(
-      1, static_cast<uint64_t>(std::llround(density * static_cast<double>(elements))));
+      1, static_cast<uint64_t>(std::llround(bench.density * static_cast<double>(elements))));
   const Buffer<float> gradients[] = {MakeGradient(elements, 1), MakeGradient(elements, 2)};
   Buffer<float> residual(elements), velocity(momentum == 0 ? 0 : elements);
-  SparseTensor tensor(elements, {result.k, momentum, 1, 0});
+  SparseTensor tensor(elements, {result.k, momentum, 1, 0, bench.method});
   const std::vector<uint8_t> counted(result.k, 1);
   std::vector<double> plain, select, commit, ratio;
-  for (int pair = -kWarmUps; pair < pairs; ++pair) {
+  for (int pair = -kWarmUps; pair < bench.pairs; ++pair) {
     const Buffer<float>& gradient = gradients[pair & 1];
     const double a = Time([&] { Plain(gradient.data(), momentum, &residual, &velocity); });
     const double b = Time([&] { tensor.Accumulate(gradient.span(), 1); });
@@ -69,10 +71,12 @@ SelectBenchResult MeasureSelection(uint64_t elements, double density, float mome
     select.push_back(b);
     commit.push_back(c);
     ratio.push_back(b / a);
+    result.picked += static_cast<double>(tensor.picks().size());
   }
   result.plain_seconds = Median(plain);
   result.select_seconds = Median(select);
   result.commit_seconds = Median(commit);
+  result.picked /= bench.pairs * static_cast<double>(result.k);
   result.ratio = Median(ratio);
   result.least_ratio = *std::min_element(ratio.begin(), ratio.end());
   result.most_ratio = *std::max_element(ratio.begin(), ratio.end());

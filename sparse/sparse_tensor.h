@@ -9,11 +9,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "base/buffer.h"
 #include "sparse/entries.h"
 #include "sparse/select.h"
+#include "sparse/selector.h"
 
 namespace ringwood {
 
@@ -24,6 +26,7 @@ struct SparseOptions {
   // Scope of the selection. 0: the whole tensor. Otherwise each chunk of so many elements gives its
   // share of k (shares differ by at most one and add up to k), so there is no global threshold.
   uint64_t chunk_elements = 0;
+  Method method = Method::kExact;  // kExact where chunk_elements is not 0
 };
 
 // Touched on one thread at a time.
@@ -31,7 +34,8 @@ class SparseTensor {
  public:
   SparseTensor(uint64_t elements, const SparseOptions& options);
 
-  // e' = decay·e + (momentum ? (u' = momentum·u + weight·g) : weight·g), then selects k of e'.
+  // e' = decay·e + (momentum ? (u' = momentum·u + weight·g) : weight·g), then selects at most k of
+  // e' by the method.
   // Nothing is real until Commit; a second call before it starts again from the present residual.
   // Returns how many NaN or Inf e' holds: they are never picked, and a step with any must not be
   // committed.
@@ -62,18 +66,14 @@ class SparseTensor {
   std::span<float> mutable_momentum() { return momentum_[present_].span(); }  // empty when off
 
  private:
-  void SelectByChunk();  // over the shadow
-  void Tune(uint64_t candidates, bool missed);
-
   const uint64_t elements_;
   const SparseOptions options_;
   int present_ = 0;  // which of the pairs is real; the other is the shadow
   Buffer<float> residual_[2];
   Buffer<float> momentum_[2];  // empty when off
   TopK topk_;
+  const std::unique_ptr<Selector> selector_;
   Entries picks_;
-  uint32_t last_key_ = 1;  // the k-th key of the last selection; a guess, never a result
-  float guess_ = 0.9f;     // share of the last threshold at which candidates begin
   bool pending_ = false;
 };
 

@@ -89,6 +89,8 @@ typedef struct {
   const char* freeze_plan; /* the plan to run, and no other */
   const char* save_plan;   /* where to write each plan that the job runs */
   const char* profile;     /* where to write, at the end, what was measured (a trace) */
+  const char*
+      sparse_method; /* "exact" (default), "threshold" or "gaussian": how entries are found */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

@@ -27,7 +27,7 @@ class Options(Structure):
                 ("sparse_codec", c_char_p), ("sparse_merge", c_char_p), ("sparse_chunk", c_int),
                 ("timeline", c_char_p), ("flight_record", c_char_p), ("transport", c_char_p),
                 ("adapt", c_int), ("freeze_plan", c_char_p), ("save_plan", c_char_p),
-                ("profile", c_char_p)]
+                ("profile", c_char_p), ("sparse_method", c_char_p)]
 
 
 class Tensor(Structure):

@@ -66,8 +66,8 @@ class Session:
 
     def __init__(self, coordinator=None, rank=None, world=None, *, momentum=0.0, resume=None,
                  planner=None, join_timeout=None, host=None, wire=None, sparse_codec=None,
-                 sparse_merge=None, sparse_chunk=None, transport=None, adapt=None, freeze_plan=None,
-                 save_plan=None, profile=None, timeline=None, flight_record=None):
+                 sparse_merge=None, sparse_chunk=None, sparse_method=None, transport=None, adapt=None,
+                 freeze_plan=None, save_plan=None, profile=None, timeline=None, flight_record=None):
         self._handle = None
         self._process = os.getpid()
         ending.install()
@@ -80,8 +80,9 @@ class Session:
                 setattr(options, field, value)
         for field, value in (("planner", planner), ("host", host), ("wire", wire),
                              ("sparse_codec", sparse_codec), ("sparse_merge", sparse_merge),
-                             ("transport", transport), ("freeze_plan", freeze_plan),
-                             ("save_plan", save_plan), ("profile", profile), ("timeline", timeline),
+                             ("sparse_method", sparse_method), ("transport", transport),
+                             ("freeze_plan", freeze_plan), ("save_plan", save_plan),
+                             ("profile", profile), ("timeline", timeline),
                              ("flight_record", flight_record)):
             if value is not None:
                 setattr(options, field, os.fsencode(value))

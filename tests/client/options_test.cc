@@ -35,6 +35,7 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
                                                      {"RINGWOOD_WIRE", "bf16"},
                                                      {"RINGWOOD_SPARSE_CODEC", "rice/int8"},
                                                      {"RINGWOOD_SPARSE_MERGE", "exact"},
+                                                     {"RINGWOOD_SPARSE_METHOD", "threshold"},
                                                      {"RINGWOOD_SPARSE_CHUNK", "4096"},
                                                      {"RINGWOOD_TRANSPORT", "grpc"},
                                                      {"SLURM_PROCID", "5"}}));
@@ -47,6 +48,7 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
   EXPECT_EQ(options->wire, "bf16");
   EXPECT_EQ(options->sparse_codec, "rice/int8");
   EXPECT_EQ(options->sparse_merge, "exact");
+  EXPECT_EQ(options->sparse_method, "threshold");
   EXPECT_EQ(options->sparse_chunk, 4096);
   EXPECT_EQ(options->transport, "grpc");
   EXPECT_TRUE(options->resume);
@@ -86,6 +88,13 @@ TEST(Options, WhatIsWrongIsFoundBeforeTheNetworkIsTouched) {
   coarse = Good();
   coarse.sparse_merge = "most";
   EXPECT_NE(Message(Check(coarse)).find("most"), std::string::npos);
+  coarse = Good();
+  coarse.sparse_method = "random";
+  EXPECT_NE(Message(Check(coarse)).find("random"), std::string::npos);
+  coarse.sparse_method = "gaussian";
+  EXPECT_TRUE(Check(coarse).ok());
+  coarse.sparse_chunk = 4096;
+  EXPECT_NE(Message(Check(coarse)).find("exact"), std::string::npos);
   SessionOptions options = Good();
   options.rank = 2;
   EXPECT_EQ(Check(options).code(), StatusCode::kInvalidArgument);

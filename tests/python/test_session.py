@@ -20,6 +20,11 @@ def test_nothing_is_lost_with_coarse_values_and_one_threshold_over_two_servers()
             flags=("--servers", 2, "--sparse-codec", "rice/int4", "--sparse-merge", "exact"))
 
 
+@pytest.mark.parametrize("method", ["threshold", "gaussian"])
+def test_nothing_is_lost_with_another_method_of_selection(method):
+    run_job("sparse.py", ranks=3, flags=("--servers", 2, "--sparse-method", method))
+
+
 def test_wrong_use_gives_a_typed_error_and_the_session_goes_on():
     run_job("misuse.py")
 

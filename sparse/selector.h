@@ -1,0 +1,49 @@
+// How the picks of a tensor are found, step after step: behind one interface, so that nobody else
+// cares. All methods pick at most k, never zeros, NaN or Inf, and leave the rest in the residual.
+//
+//   exact      the k first of the selection order (key.h)
+//   threshold  what reaches the threshold that the last steps needed for k: no exact cut, fewer
+//              than k entries where values fell
+//   gaussian   Gaussian-k (Shi et al. 2019): the threshold above which a normal distribution of the
+//              same mean and deviation has k values, corrected by counting up to three times
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "sparse/entries.h"
+#include "sparse/select.h"
+
+namespace ringwood {
+
+enum class Method { kExact, kThreshold, kGaussian };
+
+// "exact", "threshold" or "gaussian"; an error names them.
+StatusOr<Method> ParseMethod(const std::string& name);
+
+// One a tensor. What it remembers of the last steps is a guess; only for kThreshold does a result
+// depend on it.
+class Selector {
+ public:
+  virtual ~Selector() = default;
+
+  // Keys below need not be offered in the pass that updates the residual; at least 1, and at most
+  // kFirstNonFiniteKey, which offers nothing that can be picked.
+  virtual uint32_t Floor() const = 0;
+
+  // `topk` has been offered what reached the floor in `values` and is settled. It may be offered
+  // more. Replaces `picks`.
+  virtual void Select(std::span<const float> values, TopK* topk, Entries* picks) = 0;
+};
+
+// With chunk_elements > 0 every chunk of so many elements gives its share of k (shares differ by at
+// most one and add up to k), exactly: there is no threshold of the whole then.
+std::unique_ptr<Selector> MakeSelector(Method method, uint64_t chunk_elements);
+
+// x such that a normal variable is above it with this probability; 0 < tail <= 0.5.
+double UpperQuantile(double tail);
+
+}  // namespace ringwood
