@@ -17,9 +17,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr size_t kStride = 64;  // elements whose comparison results fill one machine word
 
-// The hardware's own prefetching ends with every page of 4 KiB; this goes on (one page ahead).
-constexpr size_t kAhead = 1024;
-
 // Bit j of the answer: lane j of the comparison is true.
 template <class D, class M>
 uint64_t Bits(D d, M mask) {
@@ -48,11 +45,8 @@ uint64_t Segment(const AccumulatePass& pass, uint64_t begin, TopK* topk) {
     for (size_t j = 0; j < kStride; j += lanes) {
       auto value = hn::Zero(d);
       if (kUpdate) {
-        hwy::Prefetch(pass.gradient + i + j + kAhead);
-        hwy::Prefetch(pass.residual + i + j + kAhead);
         auto x = hn::Mul(weight, hn::LoadU(d, pass.gradient + i + j));
         if (kMomentum) {
-          hwy::Prefetch(pass.momentum + i + j + kAhead);
           x = hn::Add(hn::Mul(factor, hn::LoadU(d, pass.momentum + i + j)), x);
           hn::Stream(x, d, pass.momentum_shadow + i + j);
         }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/buffer.h"
 #include "base/check.h"
+#include "base/digest.h"
 #include "sparse/chunks.h"
 #include "sparse/climb.h"
 #include "sparse/codec.h"
@@ -57,6 +58,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     struct Chunk {
       size_t bytes = 0;
       uint64_t entries = 0;
+      uint64_t digest = 0;  // worked out once, for all children
     };
     Buffer<std::byte> wire;  // as large as all chunks can become
     std::vector<Chunk> chunks;
@@ -66,7 +68,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
       const size_t each = wire.size() / chunks.size();
       return wire.span().subspan(static_cast<size_t>(chunk) * each, each);
     }
-    std::span<const std::byte> Payload(int chunk) { return Room(chunk).first(chunks[chunk].bytes); }
+    Payload Of(int chunk) { return {Room(chunk).first(chunks[chunk].bytes), chunks[chunk].digest}; }
   };
 
   // What one child sends in a round.
@@ -288,8 +290,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     for (int chunk = 0; chunk < part.chunks; ++chunk) {
       Fill(part, *group.sum(), chunk, group.up.get());
       SendOut(group, part.parent, Name(group, kEntriesSlot, chunk),
-              ContentOf(exact, group.up->chunks[chunk].entries), group.up,
-              group.up->Payload(chunk));
+              ContentOf(exact, group.up->chunks[chunk].entries), group.up, group.up->Of(chunk));
     }
     AwaitAnswer(g);
   }
@@ -308,7 +309,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     const uint64_t begin = cut.begin(chunk), count = cut.begin(chunk + 1) - begin;
     const uint64_t bytes = Encode(part.codec.Exact(), {0, part.elements},
                                   EntriesView(entries).Part(begin, count), message->Room(chunk));
-    message->chunks[chunk] = {bytes, count};
+    message->chunks[chunk] = {bytes, count, Digest(message->Room(chunk).first(bytes))};
   }
 
   // The parent's answer: each chunk of the result goes on as it comes.
@@ -324,7 +325,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
                             if (self->stopped_) return;
                             Group& group = self->groups_[g];
                             if (!got.ok()) return self->Fail(got.status(), group);
-                            group.down->chunks[chunk] = {got->size(), frame.count};
+                            group.down->chunks[chunk] = {got->size(), frame.count, frame.checksum};
                             self->PassDown(g, chunk);
                             if (--group.descending == 0) self->Next(g);
                           });
@@ -368,7 +369,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     const Content content = ContentOf(group.part.codec.Exact(), group.down->chunks[chunk].entries);
     for (size_t c = 0; c < group.part.children.size() && !stopped_; ++c) {
       SendOut(group, group.part.children[c], Name(group, kEntriesSlot, chunk), content, group.down,
-              group.down->Payload(chunk));
+              group.down->Of(chunk));
     }
   }
 
@@ -392,7 +393,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   }
 
   void SendOut(const Group& group, int peer, const MessageName& name, const Content& content,
-               std::shared_ptr<Message> message, std::span<const std::byte> payload) {
+               std::shared_ptr<Message> message, const Payload& payload) {
     if (stopped_) return;
     const size_t g = static_cast<size_t>(&group - groups_.data());
     transport_->Send(peer, name, content, payload,

@@ -71,7 +71,7 @@ uint64_t ReducerPart::MemoryBytes() const {
     bits += CountedBytes(most_sent[c]);
     total += most_sent[c];
   }
-  bytes += total * kEntryBytes;  // the sum
+  bytes += total * (kEntryBytes + sizeof(uint32_t));  // the sum, and its keys while it is cut
   // Two answers and two messages up: those of the last round may still be on their way out.
   bytes += 2 * (number * DownBytes() + bits);
   bytes += 2 * number * UpBytes() + most_up + CountedBytes(most_up);

@@ -88,10 +88,14 @@ class GaussianSelector : public Selector {
     const double mean = sum / n, deviation = std::sqrt(std::max(0.0, squares / n - mean * mean));
     double threshold = std::fabs(mean) + deviation * UpperQuantile(std::min(0.5, wanted / n / 2));
     if (!std::isfinite(threshold)) return 1;  // a step that will not be committed
-    for (int i = 0; i < kCorrections; ++i) {
+    double enough = 0;  // the highest threshold that more than k values are known to reach
+    for (int i = 0; i <= kCorrections; ++i) {
       const double found = static_cast<double>(CountAbove(values, static_cast<float>(threshold)));
       if (found >= wanted * 2 / 3 && found <= wanted * 4 / 3) break;
-      threshold *= found < wanted ? 0.5 : 1.5;
+      if (found > wanted) enough = std::max(enough, threshold);
+      // It may jump back and forth over a flat distribution: rather cut than send next to nothing.
+      if (i == kCorrections && enough > 0) threshold = enough;
+      if (i < kCorrections) threshold *= found < wanted ? 0.5 : 1.5;
     }
     const uint32_t key = KeyOf(static_cast<float>(threshold));
     return std::clamp(key, 1u, kFirstNonFiniteKey - 1);

@@ -34,7 +34,7 @@ void DecodeAndMerge(std::span<const std::byte> input) {
   const uint64_t elements = 1 + static_cast<uint64_t>(input[1]) * 700;  // up to three blocks
   const uint64_t most = std::min<uint64_t>(elements, 200);
   const std::span<const std::byte> wire = input.subspan(3);
-  const size_t cut = std::min<size_t>(static_cast<size_t>(input[2]) * 4, wire.size());
+  const size_t cut = std::min<size_t>(static_cast<size_t>(input[2]), wire.size());
   std::vector<Entries> children(2);
   const Status first = Decode(codec, {0, elements}, most, wire.first(cut), &children[0]);
   const Status second = Decode(codec, {0, elements}, most, wire.subspan(cut), &children[1]);

@@ -104,6 +104,17 @@ TEST(Selector, GaussianFindsAboutKOfNormalValuesAndCorrectsItselfForOthers) {
   }
 }
 
+TEST(Selector, GaussianDoesNotStarveWhereItsCorrectionsJumpOverAFlatDistribution) {
+  SparseOptions options{300};
+  options.method = Method::kGaussian;
+  SparseTensor tensor(30000, options);
+  for (uint64_t step = 0; step < 6; ++step) {
+    tensor.Accumulate(MakeGradient(Pattern::kRandom, 30000, 0, step), 1);
+    EXPECT_GE(tensor.picks().size(), 200u) << step;
+    tensor.Commit(std::vector<uint8_t>(tensor.picks().size(), 1));
+  }
+}
+
 TEST(UpperQuantile, IsThatOfTheNormalDistribution) {
   EXPECT_NEAR(UpperQuantile(0.5), 0, 1e-9);
   EXPECT_NEAR(UpperQuantile(0.158655253931457), 1, 1e-9);

@@ -106,6 +106,7 @@ void ShuffledNetwork::Deliver(const Key& key) {
   frame.count = sent.content.count;
   frame.bytes = sent.payload.size();
   const uint64_t digest = Digest(sent.payload);
+  frame.checksum = digest;
   ready_.push_back([sent, digest] {
     RW_CHECK(Digest(sent.payload) == digest);  // unchanged until done
     sent.done(OkStatus());

@@ -1,0 +1,95 @@
+// What a reducer does with its children's entries, stage by stage, on one core: nanoseconds an
+// entry that comes in, beside the plain reference where there is one.
+//
+//   reduce_bench [ELEMENTS [K [CHILDREN]]]     of one index range: 4000000 62500 4
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "sparse/codec.h"
+#include "sparse/cut.h"
+#include "sparse/merge.h"
+#include "sparse/select.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kRepeats = 15;
+
+Entries Sample(uint64_t elements, uint64_t count, uint64_t seed) {
+  Random random(seed);
+  Entries entries;
+  for (uint64_t j = 0; j < count; ++j) {
+    const uint64_t begin = elements * j / count, end = elements * (j + 1) / count;
+    const double u = random.Unit() + random.Unit() - 1;
+    entries.push_back(static_cast<uint32_t>(begin + random.Below(end - begin)),
+                      static_cast<float>(u * u * u));
+  }
+  return entries;
+}
+
+// The best of some; `prepare` is not timed.
+void Time(const std::string& stage, uint64_t entries, const std::function<void()>& prepare,
+          const std::function<void()>& work) {
+  double best = 1e9;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    prepare();
+    const TimePoint start = Now();
+    work();
+    best = std::min(best, ToSeconds(Now() - start));
+  }
+  std::printf("%-28s %7.2f ns an entry\n", stage.c_str(),
+              1e9 * best / static_cast<double>(entries));
+}
+
+void Run(uint64_t elements, uint64_t k, uint64_t count) {
+  std::vector<Entries> children;
+  for (uint64_t c = 0; c < count; ++c) children.push_back(Sample(elements, k, c + 1));
+  const uint64_t total = count * k;
+  const auto nothing = [] {};
+  for (const char* name : {"block16/fp32", "rice/int8"}) {
+    const Codec codec = *ParseCodec(name);
+    std::vector<std::byte> wire(MaxWireBytes(codec, elements, k));
+    uint64_t bytes = 0;
+    Time(std::string("encode ") + name, k, nothing, [&] {
+      bytes = Encode(codec, {0, elements}, children[0], wire);
+    });
+    Entries back;
+    Time(
+        std::string("decode ") + name, k, [&] { back.clear(); },
+        [&] {
+          const Status read = Decode(codec, {0, elements}, k, std::span(wire).first(bytes), &back);
+          if (!read.ok()) std::abort();
+        });
+  }
+  BlockRoom room;
+  Merger merger;
+  Time(
+      "add", total, [&] { merger.Restart(count); },
+      [&] { merger.Advance(children, elements, elements, &room); });
+  Time("add, plainly", total, nothing, [&] { (void)MergeSumPlain(children); });
+  const Entries sum = *merger.sum();
+  Entries cut;
+  Time(
+      "cut", total, [&] { cut = sum; }, [&] { KeepLargest(k, &cut); });
+  std::vector<std::vector<std::byte>> bits;
+  Time("counted bits", total, nothing, [&] { PackCountedOf(cut.index, children, &room, &bits); });
+  Time("counted bits, plainly", total, nothing, [&] {
+    for (const Entries& child : children) (void)CountedOf(child.index, cut.index);
+  });
+}
+
+}  // namespace
+}  // namespace ringwood
+
+int main(int argc, char** argv) {
+  const auto number = [&](int at, uint64_t otherwise) {
+    return argc > at ? std::strtoull(argv[at], nullptr, 10) : otherwise;
+  };
+  ringwood::Run(number(1, 4000000), number(2, 62500), number(3, 4));
+}
