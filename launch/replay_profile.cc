@@ -36,7 +36,10 @@ void Take(const Plan& plan, const TraceEvent& event, Round* round) {
       round->started[event.index] = event.nanoseconds;
       break;
     case TraceKind::kGroupEnded:
-      if (known) round->seconds.exchange[event.index] = Since(round->started, event);
+      if (known) {
+        (plan.groups[event.index].route == "tree" ? round->seconds.tree : round->seconds.ring) +=
+            Since(round->started, event);
+      }
       round->last_end = std::max(round->last_end, event.nanoseconds);
       break;
     case TraceKind::kApplied:
@@ -51,11 +54,7 @@ void Take(const Plan& plan, const TraceEvent& event, Round* round) {
 
 std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TraceEvent>& events) {
   std::map<uint64_t, Round> found;
-  for (const TraceEvent& event : events) {
-    Round& round = found[event.round];
-    round.seconds.exchange.resize(plan.groups.size(), 0.0);
-    Take(plan, event, &round);
-  }
+  for (const TraceEvent& event : events) Take(plan, event, &found[event.round]);
   std::vector<ReplayRound> rounds;
   for (auto& [number, round] : found) {
     if (round.applied == 0 || round.last_end == 0) continue;
@@ -69,22 +68,23 @@ std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TraceEvent
 std::vector<double> ToMaxima(const std::vector<ReplayRound>& rounds) {
   std::vector<double> maxima;
   for (const ReplayRound& round : rounds) {
-    maxima.insert(maxima.end(), {round.pack, round.select, round.tail});
-    for (const double seconds : round.exchange) maxima.push_back(-seconds);
+    maxima.insert(maxima.end(), {round.pack, round.select, round.tail, -round.ring, -round.tree});
   }
   return maxima;
 }
 
-void FromMaxima(const std::vector<double>& maxima, std::vector<ReplayRound>* rounds) {
-  auto at = maxima.begin();
-  for (ReplayRound& round : *rounds) {
-    RW_CHECK(static_cast<size_t>(maxima.end() - at) >= 3 + round.exchange.size());
-    round.pack = *at++;
-    round.select = *at++;
-    round.tail = *at++;
-    for (double& seconds : round.exchange) seconds = -*at++;
+std::vector<ReplayRound> FromMaxima(const std::vector<double>& maxima) {
+  constexpr size_t kEntries = 5;
+  RW_CHECK(maxima.size() % kEntries == 0);
+  std::vector<ReplayRound> rounds;
+  for (size_t i = 0; i < maxima.size(); i += kEntries) {
+    rounds.push_back({.pack = maxima[i],
+                      .select = maxima[i + 1],
+                      .tail = maxima[i + 2],
+                      .ring = -maxima[i + 3],
+                      .tree = -maxima[i + 4]});
   }
-  RW_CHECK(at == maxima.end());
+  return rounds;
 }
 
 ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<ReplayRound>& rounds) {
@@ -100,12 +100,8 @@ ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<Repl
   for (const ReplayRound& round : rounds) {
     if (dense > 0) pack.push_back(round.pack / dense);
     if (sparse > 0) select.push_back(round.select / sparse);
-    double sums[] = {0, 0};  // ring, tree
-    for (size_t g = 0; g < plan.groups.size(); ++g) {
-      sums[plan.groups[g].route == "tree"] += round.exchange[g];
-    }
-    ring.push_back(sums[0]);
-    tree.push_back(sums[1]);
+    ring.push_back(round.ring);
+    tree.push_back(round.tree);
     tail.push_back(round.tail);
   }
   return {.pack_seconds_per_element = Median(std::move(pack)),

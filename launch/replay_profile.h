@@ -14,10 +14,11 @@ namespace ringwood {
 
 // One warm-up step, seconds: of a rank, or of the job.
 struct ReplayRound {
-  double pack = 0;               // of all dense groups, one after the other
-  double select = 0;             // of all sparse groups
-  double tail = 0;               // from the last group's end until the averages are in place
-  std::vector<double> exchange;  // of each group of the plan, from start to end
+  double pack = 0;    // of all dense groups, one after the other
+  double select = 0;  // of all sparse groups
+  double tail = 0;    // from the last group's end until the averages are in place
+  double ring = 0;    // all groups of the route, from start to end, one after the other
+  double tree = 0;
   bool operator==(const ReplayRound&) const = default;
 };
 
@@ -25,11 +26,11 @@ struct ReplayRound {
 std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TraceEvent>& events);
 
 // What the job shows is the entry-wise maximum over its ranks of these: a step waits for the rank
-// that packs, selects, votes and applies longest, and a group takes what its last rank sees, since
-// those that come early to it wait in it.
+// that packs, selects, votes and applies longest; a lane takes what the rank sees that waits least
+// in it for the others.
 std::vector<double> ToMaxima(const std::vector<ReplayRound>& rounds);
-// The inverse, into rounds of the same shape.
-void FromMaxima(const std::vector<double>& maxima, std::vector<ReplayRound>* rounds);
+// The inverse.
+std::vector<ReplayRound> FromMaxima(const std::vector<double>& maxima);
 
 struct ReplayCosts {                      // medians over the rounds
   double pack_seconds_per_element = 0;    // of dense groups

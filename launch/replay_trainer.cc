@@ -111,14 +111,12 @@ Status Trainer::Step(uint64_t step, ReplayResult* result) {
 
 // All ranks bring together what their warm-up steps showed.
 StatusOr<double> Trainer::Predicted(const ProbeResult& probe) {
-  std::vector<ReplayRound> rounds = RoundsOf(session_->plan(), profile_->Events());
-  std::vector<double> maxima = ToMaxima(rounds);
+  std::vector<double> maxima = ToMaxima(RoundsOf(session_->plan(), profile_->Events()));
   if (!maxima.empty()) {
     RW_RETURN_IF_ERROR(session_->AllReduce(std::as_writable_bytes(std::span(maxima)),
                                            DataType::kFloat64, ReduceOp::kMax, false));
   }
-  FromMaxima(maxima, &rounds);
-  const ReplayCosts costs = CostsOf(session_->plan(), trace_, rounds);
+  const ReplayCosts costs = CostsOf(session_->plan(), trace_, FromMaxima(maxima));
   return PredictStep(trace_, {.plan = session_->plan(),
                               .density = options_.density,
                               .forward_seconds = ForwardSeconds(),

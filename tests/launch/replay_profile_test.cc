@@ -64,16 +64,14 @@ TEST(ReplayProfile, RoundsThatWereNotAppliedDoNotCount) {
   EXPECT_NEAR(rounds[0].tail, 10e-9, 1e-15);
 }
 
-TEST(ReplayProfile, AStepWaitsForTheSlowestRankAndAGroupForTheLast) {
-  const ReplayRound one{.pack = 3, .select = 1, .tail = 5, .exchange = {7, 2}};
-  const ReplayRound other{.pack = 1, .select = 4, .tail = 6, .exchange = {1, 9}};
+TEST(ReplayProfile, AStepWaitsForTheSlowestRankAndALaneTakesWhatTheLastOneSees) {
+  const ReplayRound one{.pack = 3, .select = 1, .tail = 5, .ring = 7, .tree = 2};
+  const ReplayRound other{.pack = 1, .select = 4, .tail = 6, .ring = 1, .tree = 9};
   const std::vector<double> mine = ToMaxima({one, one}), theirs = ToMaxima({other, one});
   std::vector<double> maxima(mine.size());
   for (size_t i = 0; i < mine.size(); ++i) maxima[i] = std::max(mine[i], theirs[i]);
-  std::vector<ReplayRound> rounds = {one, one};
-  FromMaxima(maxima, &rounds);
-  const ReplayRound both{.pack = 3, .select = 4, .tail = 6, .exchange = {1, 2}};
-  EXPECT_EQ(rounds, (std::vector<ReplayRound>{both, one}));
+  const ReplayRound both{.pack = 3, .select = 4, .tail = 6, .ring = 1, .tree = 2};
+  EXPECT_EQ(FromMaxima(maxima), (std::vector<ReplayRound>{both, one}));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(Trace, TheFlightRecordOfAKilledRankIsThere) {
   EXPECT_THAT(killed.out, HasSubstr("gradient ready"));
   EXPECT_THAT(killed.out, HasSubstr("committed"));
   const Finished other = RunProgram({"trace", "flight", directory.path() + "/rank0.flight"});
-  EXPECT_THAT(other.out, HasSubstr("failed: rank 1"));
+  EXPECT_THAT(other.out, HasSubstr("rank 1 (host localhost) failed in epoch 1"));
 }
 
 TEST(Trace, FilesThatAreNotTimelinesAreRefused) {
