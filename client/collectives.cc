@@ -48,6 +48,7 @@ Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp
           request.op = op;
           request.input = bytes;
           request.output = bytes;
+          request.hosts = &place.hosts;
           StartAllReduce(transport, request,
                          [done](StatusOr<AllReduceResult> result) { done(result.status()); });
         }));

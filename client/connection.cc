@@ -20,6 +20,16 @@ std::string LabelOf(const v1::Member& member) {
                          member.rank(), member.host());
 }
 
+// Everybody "localhost" on a card: nobody was told where it is (no launcher of ours), so nobody is
+// taken for a neighbour. Equal on all ranks, as one of them alone is never on loopback.
+Hosts HostsOf(const std::vector<std::string>& names, const std::string& interface) {
+  Hosts hosts = GroupByHost(names);
+  const bool loopback = interface.empty() || interface == "lo";
+  if (loopback || hosts.size() > 1 || names[0] != "localhost") return hosts;
+  Log(LogLevel::kInfo, "which ranks share a host is not known: set RINGWOOD_HOST of each");
+  return OneEach(static_cast<int>(names.size()));
+}
+
 }  // namespace
 
 Connection::Connection(const SessionOptions& options, Parts parts)
@@ -54,8 +64,15 @@ Status Connection::Join(const SessionOptions& options) {
   request.set_resume(options.resume);
   RW_ASSIGN_OR_RETURN(joined_, control_->Join(request, Seconds(options.join_timeout_seconds)));
   int servers = 0;
-  for (const v1::Member& member : joined_.members()) servers += member.role() == v1::ROLE_REDUCER;
+  std::vector<std::string> hosts(options.world);  // by rank
+  for (const v1::Member& member : joined_.members()) {
+    servers += member.role() == v1::ROLE_REDUCER;
+    if (member.role() == v1::ROLE_WORKER && member.rank() < hosts.size()) {
+      hosts[member.rank()] = member.host();
+    }
+  }
   place_.servers = servers;
+  place_.hosts = HostsOf(hosts, options.network_interface);
   if (joined_.members_size() != options.world + servers ||
       joined_.node() != static_cast<uint32_t>(options.rank)) {
     return Internal(absl::StrFormat("the coordinator made rank %d node %d of %d nodes, %d servers",
@@ -67,7 +84,8 @@ Status Connection::Join(const SessionOptions& options) {
 Status Connection::Connect() {
   std::vector<Peer> peers;
   for (const v1::Member& member : joined_.members()) {
-    peers.push_back({static_cast<int>(member.node()), LabelOf(member), member.fabric_address()});
+    peers.push_back({static_cast<int>(member.node()), LabelOf(member), member.fabric_address(),
+                     member.host()});
   }
   const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node())};
   RW_RETURN_IF_ERROR(net_->Call(

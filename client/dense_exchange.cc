@@ -60,6 +60,7 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
   request.output = std::as_writable_bytes(output_.span());
   request.error = error_[present_].span();
   request.next_error = error_[1 - present_].span();
+  request.hosts = &place_.hosts;
   StartAllReduce(transport, request,
                  [this, done = std::move(done)](StatusOr<AllReduceResult> result) {
                    if (result.ok()) {

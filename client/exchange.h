@@ -10,6 +10,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "dense/hosts.h"
 #include "transport/transport.h"
 
 namespace ringwood {
@@ -19,6 +20,7 @@ struct Place {
   int rank = 0;
   int world = 1;
   int servers = 0;  // reducers
+  Hosts hosts;      // of the workers
 };
 
 class Exchange {

@@ -77,6 +77,7 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   RW_ASSIGN_OR_RETURN(options.rank, Integer(rank));
   RW_ASSIGN_OR_RETURN(options.world, Integer(world));
   options.coordinator = Text(environment, "RINGWOOD_COORDINATOR", "");
+  options.host = Text(environment, "SLURMD_NODENAME", options.host);
   options.host = Text(environment, "RINGWOOD_HOST", options.host);
   options.network_interface = Text(environment, "RINGWOOD_NETWORK_INTERFACE", "");
   options.trusted_fabric = Flag(environment, "RINGWOOD_TRUSTED_FABRIC");

@@ -10,6 +10,7 @@
 #include "dense/chunks.h"
 #include "dense/direct.h"
 #include "dense/doubling.h"
+#include "dense/hierarchy.h"
 #include "dense/ring.h"
 
 namespace ringwood {
@@ -19,11 +20,20 @@ namespace {
 // processors) is small beside its time on the wire (2 ms at 1 Gbit/s).
 constexpr size_t kMessageBytes = 256 << 10;
 
+// Of one chunk of a hierarchy: the ranks of a host send all of it to its agents at once, four
+// chunks together. What an agent has not asked for yet stays far below the 64 MiB that a transport
+// keeps.
+constexpr size_t kHierarchyChunkBytes = 8 << 20;
+
 Status Validate(const AllReduceRequest& request) {
   const std::string who =
       absl::StrFormat("all-reduce of round %d group %d: ", request.round, request.group);
   if (request.world < 1 || request.rank < 0 || request.rank >= request.world) {
     return Invalid(absl::StrFormat("%srank %d of world %d", who, request.rank, request.world));
+  }
+  if (request.hosts != nullptr && !IsComplete(*request.hosts, request.world)) {
+    return Invalid(absl::StrFormat("%sthe hosts have %d ranks, not the %d of the world", who,
+                                   RanksOf(*request.hosts), request.world));
   }
   if (SizeOf(request.type) == 0) return Invalid(who + "unknown element type");
   if (request.input.size() != request.output.size() ||
@@ -62,32 +72,54 @@ struct Way {
   bool rounded = false;  // travels as bf16
 };
 
+Strategy StrategyOf(const AllReduceRequest& request) {
+  if (request.chunk_bytes != 0) return Strategy::kRing;
+  if (request.strategy) return *request.strategy;
+  return ChooseSchedule({.bytes = request.input.size(),
+                         .world = request.world,
+                         .cost = request.cost,
+                         .ring_ratio = request.wire == "bf16" ? 0.5 : 1,
+                         .hosts = request.hosts})
+      .strategy;
+}
+
+// A ring in the order of the hosts: as few neighbours as can be are on different ones.
+Schedule RingByHosts(int rank, const Hosts& hosts) {
+  const std::vector<int> order = HostOrder(hosts);
+  const auto place = std::find(order.begin(), order.end(), rank) - order.begin();
+  Schedule schedule = RingAllReduce(static_cast<int>(place), static_cast<int>(order.size()));
+  for (Step& step : schedule) step.peer = order[step.peer];
+  return schedule;
+}
+
+// `longest`: bytes of a chunk at most, for what is kept of it by those that are not ready for it.
+void CutIntoChunks(const AllReduceRequest& request, size_t longest, Way* way) {
+  // The messages of a chunk are as long with bf16 as with fp32.
+  const uint64_t ratio = way->rounded ? 2 : 1;
+  const uint64_t message = RingMessageBytes(request.input.size() / ratio, way->slots);
+  const size_t chunk_bytes = request.chunk_bytes != 0
+                                 ? request.chunk_bytes
+                                 : std::min<size_t>(message * way->slots * ratio, longest);
+  way->chunk_elements = std::max<size_t>(1, chunk_bytes / SizeOf(request.type));
+}
+
 Way WayOf(const AllReduceRequest& request) {
-  const size_t size = SizeOf(request.type);
-  const bool bf16 = request.wire == "bf16";
-  Strategy strategy = Strategy::kRing;
-  if (request.chunk_bytes == 0) {
-    strategy = ChooseSchedule({.bytes = request.input.size(),
-                               .world = request.world,
-                               .cost = request.cost,
-                               .ring_ratio = bf16 ? 0.5 : 1})
-                   .strategy;
-  }
+  const Hosts hosts = request.hosts != nullptr ? *request.hosts : OneEach(request.world);
   Way way;
   way.slots = request.world;
-  way.chunk_elements = std::max<size_t>(1, request.input.size() / size);
-  switch (strategy) {
-    case Strategy::kRing: {
-      // The messages of a chunk are as long with bf16 as with fp32.
-      const uint64_t ratio = bf16 ? 2 : 1;
-      const uint64_t message = RingMessageBytes(request.input.size() / ratio, request.world);
-      const size_t chunk_bytes =
-          request.chunk_bytes != 0 ? request.chunk_bytes : message * request.world * ratio;
-      way.schedule = RingAllReduce(request.rank, request.world);
-      way.chunk_elements = std::max<size_t>(1, chunk_bytes / size);
-      way.rounded = bf16 && request.world > 1;
+  way.chunk_elements = std::max<size_t>(1, request.input.size() / SizeOf(request.type));
+  switch (StrategyOf(request)) {
+    case Strategy::kRing:
+      way.schedule = RingByHosts(request.rank, hosts);
+      way.rounded = request.wire == "bf16" && request.world > 1;
+      CutIntoChunks(request, SIZE_MAX, &way);
       break;
-    }
+    case Strategy::kHierarchy:
+      way.schedule = HierarchicalAllReduce(request.rank, hosts);
+      way.slots = HierarchySlots(hosts);
+      way.rounded = request.wire == "bf16" && hosts.size() > 1;
+      CutIntoChunks(request, kHierarchyChunkBytes, &way);
+      break;
     case Strategy::kRecursiveDoubling:
       way.schedule = RecursiveDoubling(request.rank, request.world);
       way.slots = 1;
@@ -99,12 +131,14 @@ Way WayOf(const AllReduceRequest& request) {
   return way;
 }
 
-uint64_t SentElements(const Way& way, size_t elements) {
+uint64_t SentBytes(const Way& way, size_t elements, size_t element_bytes) {
   uint64_t sent = 0;
   const auto add = [&](size_t count, uint64_t times) {
     const std::vector<Range> slots = CutEvenly(count, way.slots);
     for (const Step& step : way.schedule) {
-      if (step.op == Op::kSend) sent += times * slots[step.slot].count;
+      if (step.op != Op::kSend) continue;
+      const size_t each = way.rounded && !step.exact ? sizeof(uint16_t) : element_bytes;
+      sent += times * slots[step.slot].count * each;
     }
   };
   add(way.chunk_elements, elements / way.chunk_elements);
@@ -151,9 +185,8 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
     }
     return done(AllReduceResult{Digest(request.output), 0});
   }
-  const size_t element_bytes = way.rounded ? sizeof(uint16_t) : SizeOf(request.type);
-  const uint64_t sent =
-      SentElements(way, request.input.size() / SizeOf(request.type)) * element_bytes;
+  const size_t element_bytes = SizeOf(request.type);
+  const uint64_t sent = SentBytes(way, request.input.size() / element_bytes, element_bytes);
   RunChunks(std::move(chunks), [done = std::move(done), sent](StatusOr<uint64_t> digest) {
     if (!digest.ok()) return done(Annotate(digest.status(), "all-reduce"));
     done(AllReduceResult{*digest, sent});

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -34,6 +35,9 @@ struct AllReduceRequest {
   std::span<float> next_error;
   size_t chunk_bytes = 0;  // of a ring's chunks; 0 = schedule and chunks chosen from `cost`
   HopCost cost = {};       // the same on all ranks
+  // Who shares a host, the same on all ranks; read during the call. Nothing: nobody does.
+  const Hosts* hosts = nullptr;
+  std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen; ignored with chunk_bytes
 };
 
 struct AllReduceResult {
@@ -41,10 +45,10 @@ struct AllReduceResult {
   uint64_t sent_bytes = 0;  // payload this rank sent
 };
 
-// On the transport's thread. The output has the same bits on all ranks; dense/ring.h, direct.h and
-// doubling.h document the order of additions. Input and output stay valid until `done`; after
-// an error, until the transport is closed. `done` may run inside the call when there is nothing to
-// send (world 1, no elements, invalid request).
+// On the transport's thread. The output has the same bits on all ranks; dense/ring.h (ranks counted
+// in HostOrder), direct.h, doubling.h and hierarchy.h document the order of additions. Input and
+// output stay valid until `done`; after an error, until the transport is closed. `done` may run
+// inside the call when there is nothing to send (world 1, no elements, invalid request).
 void StartAllReduce(Transport* transport, const AllReduceRequest& request,
                     std::function<void(StatusOr<AllReduceResult>)> done);
 

@@ -62,6 +62,8 @@ StatusOr<double> AllReduceBench::RunOnce(uint64_t round) {
         request.round = round;
         request.wire = options.wire;
         request.chunk_bytes = options.chunk_bytes;
+        if (!options.hosts.empty()) request.hosts = &options.hosts;
+        request.strategy = options.strategy;
         request.input = std::as_bytes(buffers->input.span());
         request.output = std::as_writable_bytes(buffers->output.span());
         request.error = buffers->error.span();

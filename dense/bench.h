@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/loop.h"
+#include "dense/choose.h"
 #include "transport/transport.h"
 
 namespace ringwood {
@@ -17,6 +19,8 @@ struct BenchOptions {
   int world = 1;
   std::string wire = "fp32";
   uint64_t chunk_bytes = 0;  // of a ring; 0 = schedule and chunks chosen by size
+  Hosts hosts = {};          // of the ranks; none: each on its own
+  std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen by size
 };
 
 struct BenchSamples {

@@ -2,10 +2,48 @@
 
 #include <algorithm>
 #include <bit>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 
 namespace ringwood {
+namespace {
+
+constexpr double kOverlap = 4;  // chunks in flight, dense/chunks.cc
+
+int Core(int world) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(world))); }
+
+int DoublingHops(int world) {
+  const int core = Core(world);
+  return std::bit_width(static_cast<unsigned>(core)) - 1 + (world > core ? 2 : 0);
+}
+
+// What the busiest card sends in recursive doubling, in S: exchanges that leave the host.
+double DoublingShare(const Hosts& hosts) {
+  const int world = RanksOf(hosts);
+  const int core = Core(world);
+  std::vector<int> host_of(world);
+  for (size_t h = 0; h < hosts.size(); ++h) {
+    for (int rank : hosts[h]) host_of[rank] = static_cast<int>(h);
+  }
+  double share = 0;  // hops come one after the other, and each has its busiest card
+  const auto add_hop = [&](int ranks, auto partner) {
+    std::vector<int> sent(hosts.size());
+    for (int rank = 0; rank < ranks; ++rank) {
+      sent[host_of[rank]] += host_of[rank] != host_of[partner(rank)];
+    }
+    share += *std::max_element(sent.begin(), sent.end());
+  };
+  for (int distance = 1; distance < core; distance *= 2) {
+    add_hop(core, [=](int rank) { return rank ^ distance; });
+  }
+  for (int once = 0; core < world && once < 2; ++once) {
+    add_hop(world - core, [=](int rank) { return rank + core; });
+  }
+  return share;
+}
+
+}  // namespace
 
 const char* NameOf(Strategy strategy) {
   switch (strategy) {
@@ -15,37 +53,77 @@ const char* NameOf(Strategy strategy) {
       return "recursive doubling";
     case Strategy::kDirect:
       return "direct exchange";
+    case Strategy::kHierarchy:
+      return "hierarchy";
   }
   return "unknown";
 }
 
+double CardShare(Strategy strategy, const Hosts& hosts) {
+  const double world = RanksOf(hosts);
+  const double count = static_cast<double>(hosts.size());
+  if (hosts.size() <= 1) return 0;
+  if (strategy == Strategy::kRing) return 2 * (world - 1) / world;
+  if (strategy == Strategy::kHierarchy) return 2 * (count - 1) / count;
+  if (strategy == Strategy::kRecursiveDoubling) return DoublingShare(hosts);
+  double busiest = 0;
+  for (const std::vector<int>& host : hosts) {
+    const double here = static_cast<double>(host.size());
+    busiest = std::max(busiest, 2 * here * (world - here) / world);
+  }
+  return busiest;
+}
+
 Choice ChooseSchedule(const ChooseRequest& request) {
   const HopCost& cost = request.cost;
-  const double wire = static_cast<double>(request.bytes) * cost.beta;
+  const Hosts hosts = request.hosts != nullptr ? *request.hosts : OneEach(request.world);
   const double hop = cost.alpha + cost.message;
-  const double stages = 2.0 * (request.world - 1);
-  const auto ranks = static_cast<unsigned>(request.world);
-  const int hops = std::bit_width(std::bit_floor(ranks)) - 1 + (std::has_single_bit(ranks) ? 0 : 2);
-  const double ring = stages * hop + stages / request.world * wire * request.ring_ratio;
-  const double doubling = hops * (hop + wire);
-  const double direct = 2 * cost.alpha + stages * cost.message + stages / request.world * wire;
-  Choice choice{Strategy::kRing, ring, ""};
-  if (doubling < choice.seconds) choice = {Strategy::kRecursiveDoubling, doubling, ""};
-  if (direct < choice.seconds && request.bytes <= kMaxDirectBytes) {
-    choice = {Strategy::kDirect, direct, ""};
+  const double around = 2.0 * (request.world - 1);
+  const double count = static_cast<double>(hosts.size());
+  const double largest = LargestHost(hosts);
+  const double bytes = static_cast<double>(request.bytes);
+  const double inside = 2 * (largest - 1) * bytes * cost.inside_beta;
+  const double doubled = largest > 1 ? largest * bytes * cost.inside_beta : 0;  // in each hop
+  const auto wire = [&](Strategy strategy) {
+    return CardShare(strategy, hosts) * bytes * cost.beta;
+  };
+  const auto overlapped = [](double outside, double within) {
+    return std::max(outside, within) + std::min(outside, within) / kOverlap;
+  };
+  // A ring rounds every hop, a hierarchy what goes to other hosts and then comes from its agents.
+  const double ratio = hosts.size() > 1 ? request.ring_ratio : 1;
+  const Choice ways[] = {
+      {Strategy::kRing,
+       around * hop + overlapped(wire(Strategy::kRing), inside) * request.ring_ratio, ""},
+      {Strategy::kRecursiveDoubling,
+       DoublingHops(request.world) * (hop + doubled) + wire(Strategy::kRecursiveDoubling), ""},
+      {Strategy::kDirect, 2 * cost.alpha + around * cost.message + wire(Strategy::kDirect) + inside,
+       ""},
+      {Strategy::kHierarchy,
+       2 * count * (hop + (largest - 1) * cost.message) +
+           overlapped(wire(Strategy::kHierarchy) * ratio, inside * (1 + ratio) / 2),
+       ""}};
+  Choice choice = ways[0];
+  for (const Choice& way : ways) {
+    const bool too_long =
+        (way.strategy == Strategy::kDirect && request.bytes > kMaxDirectBytes) ||
+        (way.strategy == Strategy::kRecursiveDoubling && request.bytes > kMaxDoublingBytes);
+    const bool is_ring = way.strategy == Strategy::kHierarchy && largest == 1;
+    if (!too_long && !is_ring && way.seconds < choice.seconds) choice = way;
   }
   choice.reason = absl::StrFormat(
-      "%s for %d bytes and %d ranks: ring %.3g ms, doubling %.3g ms, direct %.3g ms",
-      NameOf(choice.strategy), request.bytes, request.world, ring * 1e3, doubling * 1e3,
-      direct * 1e3);
+      "%s for %d bytes and %d ranks on %d hosts: ring %.3g ms, doubling %.3g ms, direct %.3g ms, "
+      "hierarchy %.3g ms",
+      NameOf(choice.strategy), request.bytes, request.world, hosts.size(), ways[0].seconds * 1e3,
+      ways[1].seconds * 1e3, ways[2].seconds * 1e3, ways[3].seconds * 1e3);
   return choice;
 }
 
-uint64_t RingMessageBytes(uint64_t bytes, int world) {
+uint64_t RingMessageBytes(uint64_t bytes, int slots) {
   constexpr uint64_t kChunks = 4;
   constexpr uint64_t kLeast = 32 << 10;  // 0.27 ms at 1 Gbit/s
   constexpr uint64_t kMost = 256 << 10;  // four chunks of eight ranks stay in the caches
-  const uint64_t even = bytes / (kChunks * static_cast<uint64_t>(world));
+  const uint64_t even = bytes / (kChunks * static_cast<uint64_t>(slots));
   return std::clamp(even, kLeast, kMost) / 64 * 64;
 }
 

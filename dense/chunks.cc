@@ -41,19 +41,25 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
     RunRequest run = request_.run;
     run.name.chunk = static_cast<uint32_t>(chunk);
     run.values.slots = request_.by_share ? PartsOfShares(chunk) : PartsOfRange(chunk);
+    if (scratch_.empty()) scratch_.push_back(std::make_shared<Buffer<std::byte>>());
+    const std::shared_ptr<Buffer<std::byte>> scratch = std::move(scratch_.back());
+    scratch_.pop_back();
+    run.values.scratch = scratch;
     ++running_;
-    RunSchedule(std::move(run), [self = shared_from_this(), chunk](StatusOr<SlotDigests> digests) {
-      --self->running_;
-      if (self->done_ == nullptr) return;
-      if (!digests.ok()) {
-        std::exchange(self->done_, nullptr)(digests.status());
-        return;
-      }
-      for (uint64_t of_slot : *digests) {
-        self->digests_[chunk] = Combine(self->digests_[chunk], of_slot);
-      }
-      self->Advance();
-    });
+    RunSchedule(std::move(run),
+                [self = shared_from_this(), chunk, scratch](StatusOr<SlotDigests> digests) {
+                  --self->running_;
+                  self->scratch_.push_back(scratch);
+                  if (self->done_ == nullptr) return;
+                  if (!digests.ok()) {
+                    std::exchange(self->done_, nullptr)(digests.status());
+                    return;
+                  }
+                  for (uint64_t of_slot : *digests) {
+                    self->digests_[chunk] = Combine(self->digests_[chunk], of_slot);
+                  }
+                  self->Advance();
+                });
   }
 
   std::vector<Range> PartsOfRange(size_t chunk) const {
@@ -79,6 +85,7 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
   std::vector<Range> shares_;
   size_t part_ = 1;                // of a share that a chunk takes, by_share
   std::vector<uint64_t> digests_;  // one a chunk
+  std::vector<std::shared_ptr<Buffer<std::byte>>> scratch_;  // of chunks that have ended
   size_t next_ = 0;
   size_t running_ = 0;
 };

@@ -3,7 +3,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/buffer.h"
 #include "base/check.h"
 #include "base/digest.h"
 #include "dense/rounding.h"
@@ -16,19 +15,20 @@ namespace {
 class PlainSlots : public Slots {
  public:
   using Slots::Slots;
-  DataType wire_type() const override { return values_.type; }
+  DataType WireType(bool) const override { return values_.type; }
 
  private:
   size_t Offset(int slot) const { return values_.slots[slot].begin * SizeOf(values_.type); }
+  size_t Length(int slot) const { return Bytes(slot, false); }
   std::span<const std::byte> Input(int slot) const {
-    return values_.input.subspan(Offset(slot), Bytes(slot));
+    return values_.input.subspan(Offset(slot), Length(slot));
   }
   std::span<std::byte> Output(int slot) const {
-    return values_.output.subspan(Offset(slot), Bytes(slot));
+    return values_.output.subspan(Offset(slot), Length(slot));
   }
   bool InPlace() const { return values_.input.data() == values_.output.data(); }
 
-  View Content(int slot) override {
+  View Content(int slot, bool) override {
     if (states_[slot].written || InPlace()) return {Output(slot), true};
     return {Input(slot), false};
   }
@@ -39,8 +39,7 @@ class PlainSlots : public Slots {
     const State& state = states_[slot];
     const bool begun = state.written || InPlace();
     if (state.held == 0 && (incoming.op == Op::kReceive || !begun)) return Output(slot);
-    if (scratch_.size() < Bytes(slot)) scratch_ = Buffer<std::byte>(Bytes(slot));
-    return scratch_.span().first(Bytes(slot));
+    return Scratch(Length(slot));
   }
 
   void Combine(const Incoming& incoming, std::span<const std::byte> payload) override {
@@ -57,22 +56,27 @@ class PlainSlots : public Slots {
   }
 
   std::span<const std::byte> Result(int slot) override { return Output(slot); }
-
-  Buffer<std::byte> scratch_;
 };
 
-// For schedules in which a node combines at most once into a slot and rounds each slot once (rings:
-// its own slot first, every other after adding to it). The wire form of a slot lies in the second
-// half of the slot's output until everything is sent; then it is widened in place.
+// For schedules in which a node rounds each slot at most once, before or while it combines what
+// came rounded (rings: its own slot first, every other after adding to it), and exact messages come
+// before rounded ones. The wire form of a slot lies in the second half of the slot's output until
+// everything is sent; then it is widened in place.
+//
+// What comes exact is added to the error: next_error = error + exact…, and this node rounds
+// input + next_error. What leaves exact takes the error along whole: no error stays.
 class RoundedSlots : public Slots {
  public:
-  explicit RoundedSlots(const Values& values) : Slots(values), rounded_(states_.size()) {
+  explicit RoundedSlots(const Values& values)
+      : Slots(values), settled_(states_.size()), gathered_(states_.size()) {
     RW_CHECK(values.type == DataType::kFloat32 && values.op == ReduceOp::kSum);
     RW_CHECK(values.input.data() != values.output.data());
     const size_t elements = values.input.size() / sizeof(float);
     RW_CHECK(values.error.size() == elements && values.next_error.size() == elements);
   }
-  DataType wire_type() const override { return DataType::kBFloat16; }
+  DataType WireType(bool exact) const override {
+    return exact ? DataType::kFloat32 : DataType::kBFloat16;
+  }
 
  private:
   const float* Input(int slot) const {
@@ -82,31 +86,44 @@ class RoundedSlots : public Slots {
     return reinterpret_cast<float*>(values_.output.data()) + values_.slots[slot].begin;
   }
   uint16_t* Wire(int slot) const { return HalfBehind(Output(slot), Elements(slot)); }
-  const float* Error(int slot) const { return values_.error.data() + values_.slots[slot].begin; }
   float* NextError(int slot) const { return values_.next_error.data() + values_.slots[slot].begin; }
+  // What this node adds to its input: its error, and what has come exact.
+  const float* Owed(int slot) const {
+    return gathered_[slot] ? NextError(slot) : values_.error.data() + values_.slots[slot].begin;
+  }
   std::span<std::byte> WireBytes(int slot) const {
-    return {reinterpret_cast<std::byte*>(Wire(slot)), Bytes(slot)};
+    return {reinterpret_cast<std::byte*>(Wire(slot)), Bytes(slot, false)};
   }
 
-  View Content(int slot) override {
-    if (!states_[slot].written && std::exchange(rounded_[slot], 1) == 0) {
-      RoundSum(Input(slot), Error(slot), Wire(slot), NextError(slot), Elements(slot));
+  View Content(int slot, bool exact) override {
+    const bool first = std::exchange(settled_[slot], 1) == 0;
+    if (exact) {
+      RW_CHECK(first && !gathered_[slot]);
+      float* const output = Output(slot);
+      Reduce(DataType::kFloat32, ReduceOp::kSum, Input(slot), Owed(slot), output, Elements(slot));
+      std::fill_n(NextError(slot), Elements(slot), 0.0f);
+      return {{reinterpret_cast<std::byte*>(output), Bytes(slot, true)}, true};
     }
+    if (first) RoundSum(Input(slot), Owed(slot), Wire(slot), NextError(slot), Elements(slot));
     return {WireBytes(slot), true};
   }
 
   std::span<std::byte> Place(const Incoming& incoming) override {
     const int slot = incoming.slot;
-    if (states_[slot].held == 0) return WireBytes(slot);
-    if (scratch_.size() < Bytes(slot)) scratch_ = Buffer<std::byte>(Bytes(slot));
-    return scratch_.span().first(Bytes(slot));
+    if (!incoming.exact && states_[slot].held == 0) return WireBytes(slot);
+    return Scratch(Bytes(slot, incoming.exact));
   }
 
   void Combine(const Incoming& incoming, std::span<const std::byte> payload) override {
     const int slot = incoming.slot;
-    if (incoming.op == Op::kReceiveReduce) {
-      RW_CHECK(std::exchange(rounded_[slot], 1) == 0);
-      RoundPartialSum(reinterpret_cast<const uint16_t*>(payload.data()), Input(slot), Error(slot),
+    if (incoming.exact) {
+      RW_CHECK(incoming.op == Op::kReceiveReduce && !settled_[slot]);
+      Reduce(DataType::kFloat32, ReduceOp::kSum, Owed(slot), payload.data(), NextError(slot),
+             Elements(slot));
+      gathered_[slot] = 1;
+    } else if (incoming.op == Op::kReceiveReduce) {
+      RW_CHECK(std::exchange(settled_[slot], 1) == 0);
+      RoundPartialSum(reinterpret_cast<const uint16_t*>(payload.data()), Input(slot), Owed(slot),
                       Wire(slot), NextError(slot), Elements(slot));
     } else if (payload.data() != WireBytes(slot).data()) {
       std::memcpy(Wire(slot), payload.data(), payload.size());
@@ -121,14 +138,24 @@ class RoundedSlots : public Slots {
     }
   }
 
-  std::vector<uint8_t> rounded_;  // 1: done, once a slot
-  Buffer<std::byte> scratch_;
+  std::vector<uint8_t> settled_;   // 1: this node's part of the slot is on its way
+  std::vector<uint8_t> gathered_;  // 1: something came exact
 };
 
 }  // namespace
 
-Slots::Outgoing Slots::BeginSend(int slot) {
-  const View view = Content(slot);
+Slots::Slots(const Values& values)
+    : values_(values),
+      states_(values.slots.size()),
+      scratch_(values.scratch ? values.scratch : std::make_shared<Buffer<std::byte>>()) {}
+
+std::span<std::byte> Slots::Scratch(size_t bytes) {
+  if (scratch_->size() < bytes) *scratch_ = Buffer<std::byte>(bytes);
+  return scratch_->span().first(bytes);
+}
+
+Slots::Outgoing Slots::BeginSend(int slot, bool exact) {
+  const View view = Content(slot, exact);
   State& state = states_[slot];
   if (view.held) ++state.held;
   if (!state.digest.has_value()) state.digest = Digest(view.bytes);
@@ -141,7 +168,7 @@ Landing Slots::BeginReceive(const Incoming& incoming) {
   if (states_[incoming.slot].held != 0) return place;
   return {place, [this, incoming](std::span<const std::byte> payload) {
             landed_ = {};
-            if (payload.size() == Bytes(incoming.slot)) Combine(incoming, payload);
+            if (payload.size() == Bytes(incoming.slot, incoming.exact)) Combine(incoming, payload);
           }};
 }
 

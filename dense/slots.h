@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "base/buffer.h"
 #include "dense/cut.h"
 #include "dense/reduce.h"
 #include "transport/schedule.h"
@@ -26,16 +27,20 @@ struct Values {
   bool rounded = false;
   std::span<const float> error;
   std::span<float> next_error;
+  // For payloads that have nowhere else to land, of one slot at a time; null: one of its own. Runs
+  // that come one after the other share it, because fresh memory costs a page fault a page.
+  std::shared_ptr<Buffer<std::byte>> scratch = nullptr;
 };
 
 class Slots {
  public:
-  explicit Slots(const Values& values) : values_(values), states_(values.slots.size()) {}
+  explicit Slots(const Values& values);
   virtual ~Slots() = default;
 
   size_t Elements(int slot) const { return values_.slots[slot].count; }
-  size_t Bytes(int slot) const { return Elements(slot) * SizeOf(wire_type()); }  // that travel
-  virtual DataType wire_type() const = 0;
+  // Of a message: its element type, its length. `exact` as its step says.
+  virtual DataType WireType(bool exact) const = 0;
+  size_t Bytes(int slot, bool exact) const { return Elements(slot) * SizeOf(WireType(exact)); }
 
   struct Outgoing {
     Payload payload;
@@ -43,7 +48,7 @@ class Slots {
   };
   // The slot's present content. Its digest is computed once however often it is sent, and not at
   // all where it goes on as it came.
-  Outgoing BeginSend(int slot);
+  Outgoing BeginSend(int slot, bool exact);
   void EndSend(int slot) { --states_[slot].held; }
 
   // One receive at a time. `theirs_first`: the peer's value is the left operand.
@@ -51,6 +56,7 @@ class Slots {
     int slot = 0;
     Op op = Op::kReceive;
     bool theirs_first = false;
+    bool exact = false;
   };
   // Where its payload goes: to its place or into the sum at once, where no send reads there.
   Landing BeginReceive(const Incoming& incoming);
@@ -73,7 +79,7 @@ class Slots {
     std::span<const std::byte> bytes;
     bool held;
   };
-  virtual View Content(int slot) = 0;
+  virtual View Content(int slot, bool exact) = 0;
   // Memory for the payload of the receive that begins; not the slot's own while it is held.
   virtual std::span<std::byte> Place(const Incoming& incoming) = 0;
   // `payload` may lie in that place; the slot is not held.
@@ -81,10 +87,13 @@ class Slots {
   virtual std::span<const std::byte> Result(int slot) = 0;  // as it travels
   virtual void Close() {}
 
+  std::span<std::byte> Scratch(size_t bytes);
+
   const Values values_;
   std::vector<State> states_;
 
  private:
+  const std::shared_ptr<Buffer<std::byte>> scratch_;
   std::span<const std::byte> landed_;  // payload of the present receive, until it is combined
 };
 

@@ -14,7 +14,7 @@ struct BenchPlan {
   std::vector<uint64_t> bytes = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
   int runs = 0;      // of each size in each turn; 0: by size
   int turns = 5;     // ours, the peer's, ours, …; 1 without a peer
-  std::string peer;  // "" or "gloo"
+  std::string peer;  // "", "gloo", or "ring": ours, but one ring of all ranks whatever the hosts
   std::string python = "python3";
 };
 
@@ -23,11 +23,15 @@ struct BenchResult {
   BenchRow peer;  // runs = 0: none
   // Of each turn, the peer's median over ours: median, smallest and largest.
   double ratio = 0, ratio_min = 0, ratio_max = 0;
+  // What the card of rank 0's host sent, headers included, for one byte of the tensor; negative:
+  // the job runs on loopback, or the peer is not one of ours.
+  double card = -1, peer_card = -1;
 };
 
 struct BenchReport {
   int rank = 0;
   int world = 1;
+  int hosts = 1;
   std::string wire;
   std::vector<BenchResult> results;
 };

@@ -75,8 +75,11 @@ void AddFlags(CLI::App* command, Flags* flags) {
   command->add_option("--runs,--repeat", plan.runs, "Measured runs of each size; 0: by size")
       ->capture_default_str()
       ->check(CLI::Range(0, 100000));
-  command->add_option("--peer", plan.peer, "Measure this in turn with ours: gloo (PyTorch's)")
-      ->check(CLI::IsMember({"gloo"}));
+  command
+      ->add_option("--peer", plan.peer,
+                   "Measure this in turn with ours: gloo (PyTorch's), or ring: one of all ranks "
+                   "whatever the hosts")
+      ->check(CLI::IsMember({"gloo", "ring"}));
   command->add_option("--turns", plan.turns, "With a peer: how often each has its turn")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));

@@ -4,6 +4,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 
+#include <fstream>
+#include <sstream>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -65,6 +67,21 @@ StatusOr<std::string> InterfaceAddress(const std::string& interface) {
 StatusOr<bool> IsLoopback(const std::string& interface) {
   RW_ASSIGN_OR_RETURN(const Interface found, Find(interface));
   return found.loopback;
+}
+
+StatusOr<uint64_t> SentByInterface(const std::string& interface) {
+  // Linux, proc(5): after the name 8 numbers of what was received, then those of what was sent.
+  std::ifstream table("/proc/self/net/dev");
+  for (std::string line; std::getline(table, line);) {
+    const size_t colon = line.find(':');
+    const size_t name = line.find_first_not_of(' ');
+    if (colon == std::string::npos || line.substr(name, colon - name) != interface) continue;
+    std::istringstream numbers(line.substr(colon + 1));
+    uint64_t number = 0;
+    for (int column = 0; column < 9; ++column) numbers >> number;
+    if (numbers) return number;
+  }
+  return NotFound("the kernel counts nothing for the interface " + interface);
 }
 
 StatusOr<std::string> ChooseInterface(const std::string& nccl_style_spec) {

@@ -1,6 +1,7 @@
 // Network interfaces of this machine, by name: where the data plane listens and is seen.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -12,6 +13,9 @@ StatusOr<std::string> InterfaceAddress(const std::string& interface);
 
 // True for "lo" and whatever else carries the loopback flag.
 StatusOr<bool> IsLoopback(const std::string& interface);
+
+// Bytes that `interface` has sent since it exists, headers included.
+StatusOr<uint64_t> SentByInterface(const std::string& interface);
 
 // Reads NCCL_SOCKET_IFNAME's notation (NCCL user guide, environment variables): "eth" = first
 // interface whose name starts so, "=eth0" = exactly that, "^docker,br" = none of these, lists by

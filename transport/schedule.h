@@ -17,11 +17,13 @@ enum class Op : uint8_t {
 };
 
 // `peer` is a node of the epoch: workers 0..P-1, then reducers P..P+S-1.
-// `slot` is a range of the tensor (dense) or the entries of one stage (sparse).
+// `slot` is a range of the tensor (dense) or the entries of one stage (sparse). `exact`: the
+// message travels unrounded where those of the run are rounded (dense/hierarchy.h).
 struct Step {
   Op op;
   int peer;
   int slot;
+  bool exact = false;
   bool operator==(const Step&) const = default;
 };
 

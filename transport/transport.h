@@ -20,8 +20,9 @@ namespace ringwood {
 // Who belongs to the epoch. node 0..world-1 are workers (node = rank), then the reducers.
 struct Peer {
   int node = 0;
-  std::string label;    // for errors: "rank 2 (host h1)" or "server 0 (host h0)"
-  std::string address;  // opaque bytes from that node's Fabric::Address()
+  std::string label;      // for errors: "rank 2 (host h1)" or "server 0 (host h0)"
+  std::string address;    // opaque bytes from that node's Fabric::Address()
+  std::string host = "";  // as the launcher calls it; empty: not known
 };
 
 struct TransportCounters {

@@ -387,7 +387,8 @@ TEST_P(Contract, CountersCountPayloadAndFrames) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Contract,
-                         testing::Values(Kind::kInProcess, Kind::kUcx, Kind::kGrpc),
+                         testing::Values(Kind::kInProcess, Kind::kUcx, Kind::kUcxOneHost,
+                                         Kind::kGrpc),
                          [](const auto& info) { return NameOfKind(info.param); });
 
 }  // namespace

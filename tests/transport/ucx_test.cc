@@ -9,6 +9,7 @@
 
 #include "tests/transport/world.h"
 #include "transport/interface.h"
+#include "transport/ucx/neighbour.h"
 
 namespace ringwood {
 namespace {
@@ -44,22 +45,34 @@ std::string ReadAddress(int fd) {
   return address;
 }
 
-// The child joins as `rank` of 3, sends one message to rank 0 and then sleeps until it is killed.
+constexpr size_t kLong = 1 << 20;
+constexpr uint32_t kGo = 9;  // chunks: rank 0's word, and what a child answers
+constexpr uint32_t kPayload = 10, kMarker = 11;
+
+MessageName Chunk(uint32_t chunk) { return {Lane::kDense, 1, 0, chunk, 0}; }
+
+// The child joins as `rank` of 3 on one host, sends one message to rank 0 and then sleeps until it
+// is killed; when rank 0 says go it sends a long one, which it only announces, and a short one.
 [[noreturn]] void RunChild(int rank, int in, int out) {
   Loop loop("child");
   auto fabric = MakeUcxFabric(&loop, {});
   RW_CHECK(fabric.ok());
   WriteAddress(out, (*fabric)->Address());
   std::vector<Peer> peers;
-  for (int i = 0; i < 3; ++i) peers.push_back({i, absl::StrFormat("rank %d", i), ReadAddress(in)});
+  for (int i = 0; i < 3; ++i) {
+    peers.push_back({i, absl::StrFormat("rank %d", i), ReadAddress(in), "h"});
+  }
   std::unique_ptr<Transport> transport;
-  std::vector<std::byte> payload(1000, std::byte{5});
+  std::vector<std::byte> payload(1000, std::byte{5}), go(1), whole(kLong, std::byte{6});
   RW_CHECK(loop.Call(
                    [&]() -> Status {
                      RW_ASSIGN_OR_RETURN(transport,
                                          (*fabric)->Connect({World::kJob, 1, rank}, peers, {}));
-                     transport->Send(0, {Lane::kDense, 1, 0, 0, 0}, {7, 0, 1000}, payload,
-                                     [](Status) {});
+                     transport->Send(0, Chunk(0), {7, 0, 1000}, payload, [](Status) {});
+                     transport->Receive(0, Chunk(kGo), {7, 0, 1}, go, [&](auto, const Frame&) {
+                       transport->Send(0, Chunk(kPayload), {7, 0, kLong}, whole, [](Status) {});
+                       transport->Send(0, Chunk(kMarker), {7, 0, 1000}, payload, [](Status) {});
+                     });
                      return OkStatus();
                    },
                    Seconds(20))
@@ -87,9 +100,9 @@ TEST(UcxProcesses, AKilledPeerIsNamedAndAStoppedOneEndsWithClose) {
   Loop loop("rank0");
   auto fabric = MakeUcxFabric(&loop, {});
   ASSERT_TRUE(fabric.ok()) << Message(fabric.status());
-  std::vector<Peer> peers = {{0, "rank 0", (*fabric)->Address()}};
+  std::vector<Peer> peers = {{0, "rank 0", (*fabric)->Address(), "h"}};
   for (int rank : {1, 2}) {
-    peers.push_back({rank, absl::StrFormat("rank %d", rank), ReadAddress(children[rank].out)});
+    peers.push_back({rank, absl::StrFormat("rank %d", rank), ReadAddress(children[rank].out), "h"});
   }
   for (int rank : {1, 2}) {
     for (const Peer& peer : peers) WriteAddress(children[rank].in, peer.address);
@@ -120,10 +133,20 @@ TEST(UcxProcesses, AKilledPeerIsNamedAndAStoppedOneEndsWithClose) {
   });
   EXPECT_TRUE(hello[0].Wait().ok()) << Message(hello[0].status);
   EXPECT_TRUE(hello[1].Wait().ok()) << Message(hello[1].status);
+  // Rank 1 is killed when its long payload was announced and not yet read.
+  Answer word, marker, lost;
+  std::vector<std::byte> one(1), short_one(1000), never(kLong);
+  on_loop([&] {
+    transport->Send(1, Chunk(kGo), {7, 0, 1}, one, word.ForSend());
+    transport->Receive(1, Chunk(kMarker), {7, 0, 0}, short_one, marker.ForReceive());
+  });
+  ASSERT_TRUE(marker.Wait().ok()) << Message(marker.status);
   kill(children[2].pid, SIGSTOP);
   kill(children[1].pid, SIGKILL);
   EXPECT_EQ(waiting[0].Wait().code(), StatusCode::kUnavailable);
   EXPECT_NE(Message(waiting[0].status).find("rank 1 died"), std::string::npos);
+  on_loop([&] { transport->Receive(1, Chunk(kPayload), {7, 0, 0}, never, lost.ForReceive()); });
+  EXPECT_EQ(lost.Wait().code(), StatusCode::kUnavailable) << Message(lost.status);
   EXPECT_EQ(waiting[1].Wait(0.1).code(), StatusCode::kDeadlineExceeded);  // heartbeats' business
   const TimePoint start = Now();
   on_loop([&] { transport->Close(Unavailable("rank 2 fell silent")); });
@@ -187,6 +210,35 @@ TEST(Interface, FollowsTheNotationOfNccl) {
   const auto other = ChooseInterface("^lo");
   EXPECT_TRUE(!other.ok() || *other != "lo");
   EXPECT_TRUE(ChooseInterface("").ok());
+}
+
+TEST(Neighbour, MemoryIsReadWhereTheCookieIsFoundOnly) {
+  const uint64_t cookie = 0x9f86d081884c7d65;
+  const auto address = reinterpret_cast<uint64_t>(&cookie);
+  EXPECT_TRUE(HasCookie(getpid(), address, cookie));
+  EXPECT_FALSE(HasCookie(getpid(), address, cookie + 1));
+  EXPECT_FALSE(HasCookie(getpid(), 8, cookie));       // no memory of ours
+  EXPECT_FALSE(HasCookie(1 << 29, address, cookie));  // no process
+  EXPECT_FALSE(HasCookie(0, address, cookie));
+  std::byte into[4];
+  const Status gone = ReadMemory(1 << 29, address, into);
+  EXPECT_EQ(gone.code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(gone).find("read 4 bytes of process 536870912"), std::string::npos);
+}
+
+TEST(Neighbour, AParcelSettlesOnceWhetherItIsReadOrDropped) {
+  const auto payload = std::vector<std::byte>(100, std::byte{3});
+  const Announcement announcement{reinterpret_cast<uint64_t>(payload.data()), 1};
+  int settled = 0;
+  std::vector<std::byte> into(100);
+  {
+    NeighbourParcel read(getpid(), announcement, [&] { ++settled; });
+    read.Fetch(into, [](Status status) { EXPECT_TRUE(status.ok()) << Message(status); });
+    EXPECT_EQ(settled, 1);
+    NeighbourParcel dropped(getpid(), announcement, [&] { ++settled; });
+  }
+  EXPECT_EQ(settled, 2);
+  EXPECT_EQ(into, payload);
 }
 
 }  // namespace

@@ -19,10 +19,20 @@
 
 namespace ringwood {
 
-enum class Kind { kInProcess, kUcx, kGrpc };
+enum class Kind { kInProcess, kUcx, kUcxOneHost, kGrpc };
 
 inline std::string NameOfKind(Kind kind) {
-  return kind == Kind::kInProcess ? "InProcess" : kind == Kind::kUcx ? "Ucx" : "Grpc";
+  switch (kind) {
+    case Kind::kInProcess:
+      return "InProcess";
+    case Kind::kUcx:
+      return "Ucx";
+    case Kind::kUcxOneHost:
+      return "UcxOneHost";
+    case Kind::kGrpc:
+      return "Grpc";
+  }
+  return "";
 }
 
 class World {
@@ -36,7 +46,8 @@ class World {
     transports_.resize(size);
     for (int i = 0; i < size; ++i) {
       fabrics_[i] = MakeFabric(kind, loops_[i].get());
-      peers_.push_back({i, absl::StrFormat("rank %d (host h%d)", i, i), fabrics_[i]->Address()});
+      peers_.push_back({i, absl::StrFormat("rank %d (host h%d)", i, i), fabrics_[i]->Address(),
+                        kind == Kind::kUcxOneHost ? "h" : ""});
     }
     for (int i = 0; connect && i < size; ++i) Connect(i);
   }
@@ -92,7 +103,7 @@ class World {
  private:
   std::unique_ptr<Fabric> MakeFabric(Kind kind, Loop* loop) {
     if (kind == Kind::kInProcess) return network_.MakeFabric(loop);
-    auto made = kind == Kind::kUcx ? MakeUcxFabric(loop, {}) : MakeGrpcFabric(loop, {});
+    auto made = kind == Kind::kGrpc ? MakeGrpcFabric(loop, {}) : MakeUcxFabric(loop, {});
     EXPECT_TRUE(made.ok()) << Message(made.status());
     return made.ok() ? std::move(*made) : nullptr;
   }

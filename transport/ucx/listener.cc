@@ -15,15 +15,16 @@ namespace ringwood {
 std::string Format(const UcxAddress& address) {
   char ip[INET_ADDRSTRLEN];
   inet_ntop(AF_INET, &address.socket.sin_addr, ip, sizeof ip);
-  return absl::StrFormat("%s %d %016x", ip, ntohs(address.socket.sin_port), address.client);
+  return absl::StrFormat("%s %d %016x %d %x", ip, ntohs(address.socket.sin_port), address.client,
+                         address.pid, address.cookie);
 }
 
 StatusOr<UcxAddress> ParseUcxAddress(const std::string& text) {
   UcxAddress address;
   char ip[INET_ADDRSTRLEN] = {};
   unsigned port = 0;
-  const bool read =
-      std::sscanf(text.c_str(), "%15s %5u %16" SCNx64, ip, &port, &address.client) == 3;
+  const bool read = std::sscanf(text.c_str(), "%15s %5u %16" SCNx64 " %9d %16" SCNx64, ip, &port,
+                                &address.client, &address.pid, &address.cookie) >= 3;
   if (!read || port == 0 || port > 65535 || inet_pton(AF_INET, ip, &address.socket.sin_addr) != 1) {
     return Invalid("this is no data-plane address: \"" + text.substr(0, 60) +
                    "\"; do all processes use the same transport?");

@@ -16,10 +16,12 @@
 
 namespace ringwood {
 
-// What Fabric::Address() says: "10.78.0.1 40123 9f86d081884c7d65".
+// What Fabric::Address() says: "10.78.0.1 40123 9f86d081884c7d65 4711 55d0c0ffee00".
 struct UcxAddress {
   sockaddr_in socket{};
   uint64_t client = 0;
+  int pid = 0;          // for processes of the same host, neighbour.h; 0: not said
+  uint64_t cookie = 0;  // where `client` stands in the memory of that process
 };
 std::string Format(const UcxAddress& address);
 StatusOr<UcxAddress> ParseUcxAddress(

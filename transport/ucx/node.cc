@@ -1,6 +1,7 @@
 #include "transport/ucx/node.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -10,15 +11,6 @@
 #include "transport/ucx/parcel.h"
 
 namespace ringwood {
-namespace {
-
-constexpr unsigned kMessageId = 1;  // the one active message that every node handles
-
-// A lane of our own. Messages between two nodes arrive in order, so the answer to a goodbye says
-// that everything sent before has arrived; without it the end of a connection overtakes the data.
-constexpr uint8_t kGoodbyeLane = 255;
-
-}  // namespace
 
 UcxNode::UcxNode(Loop* loop, std::unique_ptr<UcxWorker> worker)
     : loop_(loop), worker_(std::move(worker)) {}
@@ -32,12 +24,14 @@ Status UcxNode::Start(const std::string& ip) {
   ucp_am_handler_param_t param{};
   param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
-  param.id = kMessageId;
   param.flags = UCP_AM_FLAG_WHOLE_MSG;
-  param.cb = &UcxNode::OnMessage;
   param.arg = this;
-  const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_->handle(), &param);
-  if (status != UCS_OK) return FromUcx(status, "set UCX's message handler");
+  for (const unsigned id : {kMessageId, kAnnouncementId}) {
+    param.id = id;
+    param.cb = id == kMessageId ? &UcxNode::OnMessage : &UcxNode::OnAnnouncement;
+    const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_->handle(), &param);
+    if (status != UCS_OK) return FromUcx(status, "set UCX's message handler");
+  }
   RW_ASSIGN_OR_RETURN(listener_, UcxListener::Make(worker_->handle(), ip, [this](auto request) {
                         if (!closed_ && requests_.size() < kMaxBeforeConnect) {
                           requests_.push_back(request);
@@ -45,7 +39,9 @@ Status UcxNode::Start(const std::string& ip) {
                           listener_->Reject(request);
                         }
                       }));
-  address_ = Format({listener_->socket(), worker_->client()});
+  cookie_ = worker_->client();
+  address_ = Format(
+      {listener_->socket(), worker_->client(), getpid(), reinterpret_cast<uint64_t>(&cookie_)});
   loop_->Attach(this);
   attached_ = true;
   return OkStatus();
@@ -65,8 +61,11 @@ Status UcxNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
     if (!address.ok()) return Annotate(address.status(), peer.label);
     link.address = *address;
   }
+  FindNeighbours(peers);
   for (auto& [node, link] : links_) {
-    if (self_ < node) Open(link);
+    if (self_ > node) continue;
+    Open(link);
+    Greet(link);
   }
   AcceptQueued();
   DeliverQueued();
@@ -115,6 +114,7 @@ void UcxNode::AcceptQueued() {
       continue;
     }
     found->connected = true;
+    Greet(*found);
     for (auto& outgoing : std::exchange(found->waiting, {})) Transmit(*found, std::move(outgoing));
   }
 }
@@ -124,6 +124,7 @@ void UcxNode::FailLink(Link& link, const Status& reason) {
   for (auto& outgoing : std::exchange(link.waiting, {})) {
     Sent(std::move(outgoing), UCS_ERR_CANCELED);
   }
+  DropAnnounced(link.peer);
 }
 
 void UcxNode::Send(int peer, const MessageName& name, const Content& content,
@@ -145,6 +146,8 @@ void UcxNode::Send(int peer, const MessageName& name, const Content& content,
   Link& link = links_.at(peer);
   if (link.endpoint == nullptr) {
     link.waiting.push_back(std::move(outgoing));
+  } else if (link.reads_us && payload.bytes.size() >= kLeastAnnounced) {
+    Announce(link, std::move(outgoing));
   } else {
     Transmit(link, std::move(outgoing));
   }
@@ -158,7 +161,7 @@ void UcxNode::Transmit(Link& link, std::unique_ptr<Outgoing> outgoing) {
   param.user_data = outgoing.get();
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   const ucs_status_ptr_t request =
-      ucp_am_send_nbx(link.endpoint, kMessageId, &outgoing->frame, sizeof(Frame),
+      ucp_am_send_nbx(link.endpoint, outgoing->id, &outgoing->frame, sizeof(Frame),
                       outgoing->payload.data(), outgoing->payload.size(), &param);
   if (UCS_PTR_IS_PTR(request)) {
     outgoing_.insert(outgoing.release());
@@ -213,8 +216,7 @@ ucs_status_t UcxNode::OnMessage(void* node, const void* header, size_t header_le
         "a message was dropped: " + (frame.ok() ? "its length is wrong" : Message(frame.status())));
     return UCS_OK;
   }
-  if (frame->lane == kGoodbyeLane) self->OnGoodbye(*frame);
-  if (frame->lane == kGoodbyeLane || self->closed_) return UCS_OK;
+  if (self->TakeNote(*frame) || self->closed_) return UCS_OK;
   const bool announced = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
   return self->Accept(*frame, data, length, announced);
 }
@@ -306,29 +308,46 @@ bool UcxNode::Wait(ucs_status_ptr_t request, TimePoint deadline) {
   return finished;
 }
 
+bool UcxNode::TakeNote(const Frame& frame) {
+  const auto link = links_.find(static_cast<int>(frame.sender));
+  switch (frame.lane) {
+    case kGoodbyeLane:
+      OnGoodbye(frame);
+      return true;
+    case kHelloLane:
+      if (link != links_.end()) link->second.reads_us = true;
+      return true;
+    case kReceiptLane:
+      if (!closed_) OnReceipt(frame);
+      return true;
+    default:
+      return false;
+  }
+}
+
 void UcxNode::OnGoodbye(const Frame& frame) {
   const auto found = links_.find(static_cast<int>(frame.sender));
   if (found == links_.end()) return;
   if (frame.slot == 1) {
     found->second.parted = true;
   } else if (found->second.endpoint != nullptr) {
-    SendGoodbye(found->second, true);
+    SendNote(found->second, kGoodbyeLane, 1, 0);
   }
 }
 
-void UcxNode::SendGoodbye(Link& link, bool answer) {
+void UcxNode::SendNote(Link& link, uint8_t lane, uint32_t slot, uint64_t count) {
   MessageName name;
-  name.lane = static_cast<Lane>(kGoodbyeLane);
-  name.slot = answer ? 1 : 0;
-  Transmit(link, std::make_unique<Outgoing>(
-                     Outgoing{this, link.peer, inbox_->MakeFrame(name, {}, {}), {}, nullptr}));
+  name.lane = static_cast<Lane>(lane);
+  name.slot = slot;
+  Transmit(link, std::make_unique<Outgoing>(Outgoing{
+                     this, link.peer, inbox_->MakeFrame(name, {0, 0, count}, {}), {}, nullptr}));
 }
 
 void UcxNode::Part(TimePoint deadline) {
   for (auto& [node, link] : links_) {
     const bool reachable = link.endpoint != nullptr && (link.connected || node > self_);
     if (!reachable) link.parted = true;
-    if (!link.parted) SendGoodbye(link, false);
+    if (!link.parted) SendNote(link, kGoodbyeLane, 0, 0);
   }
   const auto all_parted = [this] {
     return std::all_of(links_.begin(), links_.end(),
@@ -363,7 +382,8 @@ void UcxNode::Close(const Status& reason) {
   if (attached_) loop_->Detach(this);
   // Somebody still waits for something: the epoch is being torn down and nothing is worth sending.
   // Otherwise this is an orderly end, and a peer may still wait for our last message.
-  bool graceful = inbox_ != nullptr && outgoing_.empty() && !inbox_->HasPending();
+  bool graceful =
+      inbox_ != nullptr && outgoing_.empty() && announced_.empty() && !inbox_->HasPending();
   for (const auto& [node, link] : links_) graceful &= link.waiting.empty();
   closed_ = true;
   queued_.clear();
@@ -388,6 +408,7 @@ void UcxNode::AnswerAll() {
       Sent(std::move(outgoing), UCS_ERR_CANCELED);
     }
   }
+  DropAnnounced(kEverybody);
   // What UCX has not completed is answered here; the objects stay until UCX is gone.
   for (Outgoing* outgoing : outgoing_) AnswerSend(*outgoing, UCS_ERR_CANCELED);
   inbox_->Abandon();

@@ -15,6 +15,7 @@
 #include "base/loop.h"
 #include "transport/inbox.h"
 #include "transport/ucx/listener.h"
+#include "transport/ucx/neighbour.h"
 #include "transport/ucx/worker.h"
 
 namespace ringwood {
@@ -54,12 +55,23 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   bool Arm() override;
 
  private:
+  static constexpr unsigned kMessageId = 1;  // active messages that every node handles
+  static constexpr unsigned kAnnouncementId = 2;
+  // Lanes of our own. Messages between two nodes arrive in order, so the answer to a goodbye says
+  // that everything sent before has arrived; without it the end of a connection overtakes the data.
+  static constexpr uint8_t kGoodbyeLane = 255;
+  static constexpr uint8_t kHelloLane = 254;    // see node_neighbours.cc
+  static constexpr uint8_t kReceiptLane = 253;  // its count is the ticket
+  static constexpr int kEverybody = -1;
+
   struct Outgoing {  // one message being sent; UCX reads frame and payload until it completes
     UcxNode* node;
     int peer;
     Frame frame;
     std::span<const std::byte> payload;
     Transport::SendDone done;
+    unsigned id = kMessageId;
+    Announcement announcement = {};  // the payload, where it is one
   };
   // One peer; at a stable place, because UCX holds it. Of two nodes the lower one connects.
   struct Link {
@@ -69,11 +81,15 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
     ucp_ep_h endpoint = nullptr;
     bool connected = false;                         // the peer's connection was accepted
     bool parted = false;                            // it has answered our goodbye, or is gone
+    bool readable = false;                          // its memory, by this process
+    bool reads_us = false;                          // it said so
     std::deque<std::unique_ptr<Outgoing>> waiting;  // until the peer has connected
   };
 
   static ucs_status_t OnMessage(void* node, const void* header, size_t header_length, void* data,
                                 size_t length, const ucp_am_recv_param_t* param);
+  static ucs_status_t OnAnnouncement(void* node, const void* header, size_t header_length,
+                                     void* data, size_t length, const ucp_am_recv_param_t* param);
   static void OnSent(void* request, ucs_status_t status, void* outgoing);
   static void OnError(void* link, ucp_ep_h endpoint, ucs_status_t status);
 
@@ -90,11 +106,18 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   void AnswerAll();
   void CloseBroken();
   void Quiesce(bool graceful);
-  void Part(TimePoint deadline);  // goodbye to all, until all have answered
+  void Part(TimePoint deadline);      // goodbye to all, until all have answered
+  bool TakeNote(const Frame& frame);  // false: the frame is a message's
   void OnGoodbye(const Frame& frame);
-  void SendGoodbye(Link& link, bool answer);
-  bool Expects() const;  // some peer has not connected yet
-  void Dispose();        // of listener and worker; nothing is waiting for UCX any more
+  void SendNote(Link& link, uint8_t lane, uint32_t slot, uint64_t count);
+  // node_neighbours.cc
+  void FindNeighbours(const std::vector<Peer>& peers);
+  void Greet(Link& link);
+  void Announce(Link& link, std::unique_ptr<Outgoing> outgoing);
+  void OnReceipt(const Frame& frame);
+  void DropAnnounced(int peer);  // or those of kEverybody: answered, they will not be read
+  bool Expects() const;          // some peer has not connected yet
+  void Dispose();                // of listener and worker; nothing is waiting for UCX any more
   bool Wait(ucs_status_ptr_t request, TimePoint deadline);  // false: UCX did not finish in time
 
   Loop* const loop_;
@@ -108,6 +131,9 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   std::set<Outgoing*> outgoing_;  // not yet completed by UCX
   // Announcements wait here for the end of progress; everything waits here before Connect.
   std::deque<std::pair<Frame, std::unique_ptr<Parcel>>> queued_;
+  std::map<uint64_t, std::unique_ptr<Outgoing>> announced_;  // by ticket, until the receipt
+  uint64_t next_ticket_ = 0;
+  uint64_t cookie_ = 0;                       // the client id, for processes of this host to find
   std::vector<ucp_conn_request_h> requests_;  // connections not yet accepted
   bool attached_ = false;
   TimePoint closed_at_;
