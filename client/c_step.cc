@@ -30,6 +30,12 @@ int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, 
     if (given.density != 0) value.spec.density = given.density;
     value.data = static_cast<float*>(given.data);
     if (given.momentum != 0) value.momentum = std::max(0.0, given.momentum);
+    if (given.memory == RINGWOOD_CUDA) {
+      value.device = ringwood::OnDevice{given.device, given.stream};
+    } else if (given.memory != RINGWOOD_HOST) {
+      return Invalid(absl::StrFormat("tensor '%s' lies in memory of the unknown kind %d",
+                                     value.spec.name, given.memory));
+    }
     RW_ASSIGN_OR_RETURN(const int number, open.Register(value));
     if (id != nullptr) *id = number;
     return ringwood::OkStatus();

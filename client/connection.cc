@@ -36,6 +36,7 @@ Connection::Connection(const SessionOptions& options, Parts parts)
     : incarnation_(Unpredictable()),
       compute_(std::make_unique<Loop>("rw-compute")),
       net_(std::make_unique<Loop>("rw-net")),
+      accelerator_(std::move(parts.accelerator)),
       store_(std::move(parts.store)),
       control_(std::move(parts.control)) {
   place_.rank = options.rank;
@@ -84,8 +85,8 @@ Status Connection::Join(const SessionOptions& options) {
 Status Connection::Connect() {
   std::vector<Peer> peers;
   for (const v1::Member& member : joined_.members()) {
-    peers.push_back({static_cast<int>(member.node()), LabelOf(member), member.fabric_address(),
-                     member.host()});
+    peers.push_back(
+        {static_cast<int>(member.node()), LabelOf(member), member.fabric_address(), member.host()});
   }
   const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node())};
   RW_RETURN_IF_ERROR(net_->Call(
@@ -110,6 +111,7 @@ Connection::~Connection() {
   const Status ended = net_->Call(
       [this] {
         if (transport_) transport_->Close(Aborted("the session is closed"));
+        device_ring_.reset();
         transport_.reset();
         fabric_.reset();
         return OkStatus();
@@ -118,6 +120,16 @@ Connection::~Connection() {
   RW_CHECK(ended.ok());
   compute_.reset();
   net_.reset();
+}
+
+Status Connection::OpenDeviceRing(const DeviceRingOptions& options) {
+  return net_->Call(
+      [this, options]() -> Status {
+        RW_RETURN_IF_ERROR(status());
+        RW_ASSIGN_OR_RETURN(device_ring_, accelerator_.make_ring(net_.get(), options));
+        return OkStatus();
+      },
+      Seconds(kLoopSeconds));
 }
 
 void Connection::Listen(std::function<void(const Status&)> listener) {
@@ -149,6 +161,7 @@ void Connection::Fail(const Status& reason) {
   // A full mailbox means that the net loop hangs; then Drain's deadline speaks.
   net_->Post([this, reason] {
     if (transport_) transport_->Close(reason);
+    if (device_ring_) (void)device_ring_->Close(reason);  // it logs what does not let go
   });
 }
 

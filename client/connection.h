@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/loop.h"
+#include "client/accelerator.h"
 #include "client/control.h"
 #include "client/exchange.h"
 #include "client/observer.h"
@@ -29,6 +30,7 @@ struct Parts {
   std::unique_ptr<Control> control;
   std::unique_ptr<StoreClient> store;
   std::vector<std::unique_ptr<Observer>> observers;  // told of everything, by the session
+  Accelerator accelerator = {};
 };
 
 class Connection {
@@ -47,6 +49,10 @@ class Connection {
   StoreClient* store() { return store_.get(); }
   const Place& place() const { return place_; }
   const v1::JoinResponse& joined() const { return joined_; }
+  const Accelerator& accelerator() const { return accelerator_; }
+  // The ring of this epoch for device tensors; ends with the transport. Once.
+  Status OpenDeviceRing(const DeviceRingOptions& options);
+  DeviceRing* device_ring() { return device_ring_.get(); }  // for use on the net loop
   uint64_t incarnation() const { return incarnation_; }
 
   // `listener` runs once, when the connection fails; at once if it has. Any thread then.
@@ -80,8 +86,10 @@ class Connection {
   v1::JoinResponse joined_;
   std::unique_ptr<Loop> compute_;
   std::unique_ptr<Loop> net_;
-  std::unique_ptr<Fabric> fabric_;        // destroyed on net_
-  std::unique_ptr<Transport> transport_;  // touched and destroyed on net_
+  std::unique_ptr<Fabric> fabric_;           // destroyed on net_
+  std::unique_ptr<Transport> transport_;     // touched and destroyed on net_
+  std::unique_ptr<DeviceRing> device_ring_;  // touched and destroyed on net_
+  const Accelerator accelerator_;
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<Control> control_;
 

@@ -84,6 +84,7 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
     return Invalid(
         absl::StrFormat("tensor '%s': density %g is not in (0, 1]", spec.name, spec.density));
   }
+  RW_RETURN_IF_ERROR(CheckPlace(tensor));
   if (tensor.momentum && !(*tensor.momentum >= 0 && *tensor.momentum < 1)) {
     return Invalid(
         absl::StrFormat("tensor '%s': momentum %g is not in [0, 1)", spec.name, *tensor.momentum));
@@ -96,6 +97,7 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
   absl::MutexLock lock(&mutex_);
   if (any_early_) return Refused("tensor '" + spec.name + "' comes after the first ready");
   tensors_.push_back(std::make_unique<Tensor>(tensor));
+  if (tensor.device) tensors_.back()->spec.route = "dense";
   early_ready_.push_back(false);
   return static_cast<int>(tensors_.size() - 1);
 }

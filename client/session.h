@@ -89,13 +89,18 @@ class Session {
   void BeginAdapting();
   Status Start();  // the early ready calls, once the pipeline stands
 
+  // session_device.cc
+  bool IsOnDevice() const;                        // the tensors are; all or none
+  Status CheckPlace(const Tensor& tensor) const;  // among those there are
+  Status OpenDeviceRing();                        // if they are
+
   // session_plan.cc: a plan and what it needs of each tensor, between two rounds.
   Status Install(Plan plan, uint32_t generation);
   std::unique_ptr<SparseTensor> MakeState(size_t id, uint64_t k) const;
   StatusOr<std::unique_ptr<SparseTensor>> RestoredState(size_t id);
   void KeepWireErrors();
   void MakeStates();
-  std::unique_ptr<Exchange> MakeExchange(uint32_t group, std::optional<Climb> climb);
+  StatusOr<std::unique_ptr<Exchange>> MakeExchange(uint32_t group, std::optional<Climb> climb);
   Status MakePipeline(uint32_t generation);
   std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
   void ResidualsChanged();                            // after each commit

@@ -32,7 +32,7 @@ PlanInput Session::InputOf(std::vector<TensorSpec> table) const {
   input.tensors = std::move(table);
   input.world = world();
   input.servers = connection_->place().servers;
-  input.ring_codecs = {RingCodec(options_.wire)};
+  input.ring_codecs = {RingCodec(IsOnDevice() ? "fp32" : options_.wire)};
   input.tree_codec = options_.sparse_codec;
   input.entry_bytes = ParseCodec(options_.sparse_codec)->EntryBytes();  // Check has read it before
   input.merge = options_.sparse_merge;
@@ -96,6 +96,9 @@ Status Session::Agree() {
     setting->set_name(name);
     setting->set_value(value);
   }
+  v1::Setting* const memory = request.add_settings();
+  memory->set_name("memory of the tensors");
+  memory->set_value(IsOnDevice() ? "device" : "host");
   if (rank() == 0) {
     RW_ASSIGN_OR_RETURN(const Plan plan, ProposedPlan());
     *request.mutable_plan() = ToProto(plan);
@@ -118,6 +121,7 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
   }
   round_ = response.from_round();
   RW_RETURN_IF_ERROR(RestoreStates());
+  RW_RETURN_IF_ERROR(OpenDeviceRing());
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0));
   agreed_ = true;
   BeginAdapting();
@@ -125,9 +129,10 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
 }
 
 // Before the first plan; what dense tensors owe, from a sparse time or to the wire's rounding, too.
+// Those on a device owe nothing.
 Status Session::RestoreStates() {
   states_.resize(tensors_.size());
-  if (restore_ == nullptr) return OkStatus();
+  if (restore_ == nullptr || IsOnDevice()) return OkStatus();
   for (size_t id = 0; id < tensors_.size(); ++id) {
     const Status saved = restore_->Bytes(ResidualItem(tensors_[id]->spec.name), false).status();
     if (saved.code() == StatusCode::kNotFound) continue;

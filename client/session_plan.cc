@@ -4,6 +4,7 @@
 
 #include "client/carry_exchange.h"
 #include "client/dense_exchange.h"
+#include "client/device_exchange.h"
 #include "client/session.h"
 #include "client/sparse_exchange.h"
 #include "client/state_names.h"
@@ -74,7 +75,8 @@ void Session::MakeStates() {
 }
 
 // `climb` where the group goes up a tree.
-std::unique_ptr<Exchange> Session::MakeExchange(uint32_t group, std::optional<Climb> climb) {
+StatusOr<std::unique_ptr<Exchange>> Session::MakeExchange(uint32_t group,
+                                                          std::optional<Climb> climb) {
   const Place& place = connection_->place();
   const Group& spec = plan_.groups[group];
   std::vector<const Tensor*> tensors;
@@ -84,12 +86,21 @@ std::unique_ptr<Exchange> Session::MakeExchange(uint32_t group, std::optional<Cl
     tensors.push_back(tensors_[id].get());
     states.push_back(states_[id].get());
   }
-  if (climb) return std::make_unique<SparseExchange>(*std::move(climb), tensors, states);
+  using Made = std::unique_ptr<Exchange>;
+  if (IsOnDevice()) {
+    uint64_t elements = 0;
+    for (const Tensor* tensor : tensors) elements += tensor->spec.elements;
+    RW_ASSIGN_OR_RETURN(auto bucket, connection_->accelerator().make_bucket(
+                                         tensors.front()->device->index, elements));
+    return Made(std::make_unique<DeviceExchange>(place, group, tensors, std::move(bucket),
+                                                 connection_->device_ring()));
+  }
+  if (climb) return Made(std::make_unique<SparseExchange>(*std::move(climb), tensors, states));
   const bool owes = std::any_of(states.begin(), states.end(),
                                 [](const SparseTensor* state) { return state != nullptr; });
-  if (!owes) return std::make_unique<DenseExchange>(place, group, spec, tensors);
-  return std::make_unique<CarryExchange>(
-      place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()));
+  if (!owes) return Made(std::make_unique<DenseExchange>(place, group, spec, tensors));
+  return Made(std::make_unique<CarryExchange>(
+      place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end())));
 }
 
 Status Session::MakePipeline(uint32_t generation) {
@@ -106,7 +117,8 @@ Status Session::MakePipeline(uint32_t generation) {
   std::vector<std::unique_ptr<Exchange>> exchanges;
   parts_.resize(tensors_.size());
   for (uint32_t g = 0; g < plan_.groups.size(); ++g) {
-    exchanges.push_back(MakeExchange(g, std::move(climbs[g])));
+    RW_ASSIGN_OR_RETURN(auto exchange, MakeExchange(g, std::move(climbs[g])));
+    exchanges.push_back(std::move(exchange));
     const std::vector<uint32_t>& tensors = plan_.groups[g].tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {
       parts_[TableIndex(static_cast<int>(tensors[i]))] = {exchanges.back().get(), i};

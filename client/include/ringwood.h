@@ -56,6 +56,7 @@ enum { /* element types */
 };
 
 enum { RINGWOOD_SUM = 0, RINGWOOD_AVERAGE = 1, RINGWOOD_MAX = 2, RINGWOOD_MIN = 3 };
+enum { RINGWOOD_HOST = 0, RINGWOOD_CUDA = 1 };  /* memory of a tensor */
 enum { RINGWOOD_SHARED = 1, RINGWOOD_OWN = 2 }; /* scope of a checkpoint item */
 
 typedef struct ringwood_session ringwood_session;
@@ -118,6 +119,12 @@ typedef struct {
   const char* route; /* "dense" | "sparse" | "auto" */
   double density;    /* k/n where the route is sparse */
   double momentum;   /* correction while sparse; 0: the session's, negative: none */
+  int memory;        /* RINGWOOD_HOST, or RINGWOOD_CUDA: `data` is device memory; alike for all
+                        tensors of a job. Device tensors are dense and travel NCCL's rings */
+  int device;        /* CUDA: which one */
+  void* stream;      /* CUDA: the cudaStream_t on which the gradient is made and used; ready may be
+                        called as soon as its kernels are on it, and what is put on it after
+                        ringwood_finish_step sees the average. NULL: the default stream */
 } ringwood_tensor;
 
 /* Adds a tensor, before the first step. `id` counts from 0 in order of registration. */

@@ -1,5 +1,6 @@
 // Linked where the build has no CUDA.
 #include "base/cuda/device.h"
+#include "dense/cuda/device_bucket.h"
 #include "dense/cuda/device_ring.h"
 
 namespace ringwood {
@@ -7,6 +8,10 @@ namespace ringwood {
 StatusOr<std::string> MakeDeviceRingId(const std::string&) { return CountDevices().status(); }
 
 StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop*, const DeviceRingOptions&) {
+  return CountDevices().status();
+}
+
+StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int, uint64_t) {
   return CountDevices().status();
 }
 

@@ -19,6 +19,8 @@
 
 namespace ringwood {
 
+constexpr size_t kDeviceRingIdBytes = 128;
+
 // Opaque bytes that one rank makes for an epoch and all ranks of it need (the control plane carries
 // them). `library` as in DeviceRingOptions.
 StatusOr<std::string> MakeDeviceRingId(const std::string& library);

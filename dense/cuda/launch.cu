@@ -31,7 +31,56 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x % 32 == 0) atomicAdd(digest, sum);
 }
 
+__global__ void __launch_bounds__(kThreads)
+    ScaleKernel(const float* in, float weight, float* out, uint64_t count, uint32_t* largest) {
+  unsigned mine = 0;
+  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
+  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
+    const float value = weight * in[i];
+    out[i] = value;
+    mine = max(mine, __float_as_uint(value) & 0x7fffffffu);
+  }
+  mine = __reduce_max_sync(0xffffffffu, mine);
+  if (threadIdx.x % 32 == 0) atomicMax(largest, mine);
+}
+
+// In double where the divisor is no float: the quotient is then rounded twice, as on the CPU.
+template <typename Wide>
+__global__ void __launch_bounds__(kThreads)
+    DivideKernel(const float* sum, Wide total, float* out, uint64_t count) {
+  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
+  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
+    out[i] = static_cast<float>(static_cast<Wide>(sum[i]) / total);
+  }
+}
+
+unsigned GridFor(uint64_t items) {
+  const uint64_t blocks = (items + kThreads - 1) / kThreads;
+  return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
+}
+
 }  // namespace
+
+cudaError_t LaunchScale(const float* in, float weight, float* out, uint64_t count,
+                        uint32_t* largest, cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  if (weight == 0) return cudaMemsetAsync(out, 0, count * sizeof(float), stream);
+  ScaleKernel<<<GridFor(count), kThreads, 0, stream>>>(in, weight, out, count, largest);
+  return cudaGetLastError();
+}
+
+cudaError_t LaunchDivide(const float* sum, double total, float* out, uint64_t count,
+                         cudaStream_t stream) {
+  if (count == 0) return cudaSuccess;
+  if (total == 0) return cudaMemsetAsync(out, 0, count * sizeof(float), stream);
+  const float narrow = static_cast<float>(total);
+  if (static_cast<double>(narrow) == total) {
+    DivideKernel<<<GridFor(count), kThreads, 0, stream>>>(sum, narrow, out, count);
+  } else {
+    DivideKernel<<<GridFor(count), kThreads, 0, stream>>>(sum, total, out, count);
+  }
+  return cudaGetLastError();
+}
 
 cudaError_t LaunchWordDigest(const void* data, uint64_t bytes, uint64_t* digest,
                              cudaStream_t stream) {

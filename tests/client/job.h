@@ -269,7 +269,8 @@ struct Job {
   std::function<std::unique_ptr<Observer>(int rank)> observer = nullptr;
   std::string wire = "fp32";
   std::function<void(SessionOptions*)> options = nullptr;  // what else they are
-  bool reducer = false;                                    // one beside the ranks
+  std::function<Accelerator(int rank)> accelerator = nullptr;
+  bool reducer = false;  // one beside the ranks
 };
 
 using RankWithSession = std::function<void(std::unique_ptr<Session>, GatheringCoordinator&)>;
@@ -298,6 +299,7 @@ inline void RunOwningJob(const Job& job, const RankWithSession& rank) {
       };
       parts.control = std::make_unique<GatheringControl>(&coordinator, r);
       parts.store = std::make_unique<MemoryStoreClient>(job.store ? job.store : &own);
+      if (job.accelerator) parts.accelerator = job.accelerator(r);
       if (job.observer) parts.observers.push_back(job.observer(r));
       auto session = Session::Open(options, std::move(parts));
       ASSERT_TRUE(session.ok()) << session.status();

@@ -1,0 +1,23 @@
+// What a session needs of a device: functions, so that tests bring a device of their own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "dense/cuda/device_bucket.h"
+#include "dense/cuda/device_ring.h"
+
+namespace ringwood {
+
+struct Accelerator {
+  // Of an epoch, on one rank; all others get it over the host transport.
+  std::function<StatusOr<std::string>()> make_ring_id = [] { return MakeDeviceRingId(""); };
+  // On the loop's thread.
+  std::function<StatusOr<std::unique_ptr<DeviceRing>>(Loop*, const DeviceRingOptions&)> make_ring =
+      MakeDeviceRing;
+  std::function<StatusOr<std::unique_ptr<DeviceBucket>>(int device, uint64_t elements)>
+      make_bucket = MakeDeviceBucket;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,48 @@
+// The memory of a dense group on a device: weighted gradients of all its tensors one after the
+// other, and the sum of all ranks beside them; and the two passes that go between them and the
+// trainer's tensors. Nothing here waits: streams order everything.
+//
+//     trainer's streams ── gradients ──► Pack ──► input ── ring ──► output ──► Unpack ──► gradients
+//
+// One thread at a time; not the same one always.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+class DeviceBucket {
+ public:
+  struct Part {
+    float* data = nullptr;  // device memory, the trainer's
+    uint64_t elements = 0;
+    void* stream = nullptr;  // cudaStream_t that makes and uses `data`; null: the default stream
+  };
+
+  virtual ~DeviceBucket() = default;  // waits for what was put on stream()
+
+  // input = weight * parts, one after the other, after what the parts' streams hold now; with
+  // weight 0 zeros, and the parts are not read. The parts fill the bucket.
+  virtual Status Pack(std::span<const Part> parts, float weight) = 0;
+  // Largest |input| of the last Pack as the bits of a float, Inf and NaN above all numbers. Valid
+  // when stream() has done what Pack put on it.
+  virtual uint32_t largest() const = 0;
+
+  // parts = output / total, correctly rounded when total is a float, zeros when it is 0: on each
+  // part's stream, so before what the trainer puts there next. The ring has ended.
+  virtual Status Unpack(std::span<const Part> parts, double total) = 0;
+
+  virtual const float* input() const = 0;
+  virtual float* output() = 0;
+  virtual uint64_t elements() const = 0;
+  virtual void* stream() const = 0;  // cudaStream_t: Pack is on it
+};
+
+// Unavailable without CUDA or a device.
+StatusOr<std::unique_ptr<DeviceBucket>> MakeDeviceBucket(int device, uint64_t elements);
+
+}  // namespace ringwood

@@ -1,0 +1,117 @@
+// The passes over dense memory on a device give the bits of those on the CPU; a session of one rank
+// on a device. Both are skipped where there is none.
+#include "dense/cuda/device_bucket.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "base/cuda/device.h"
+#include "base/random.h"
+#include "client/scale.h"
+#include "tests/client/job.h"
+
+namespace ringwood {
+namespace {
+
+std::vector<float> Numbers(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> numbers(count);
+  for (float& number : numbers) {
+    number = static_cast<float>((random.Unit() - 0.5) * (1 << random.Below(20)));
+  }
+  return numbers;
+}
+
+std::unique_ptr<DeviceArray> OnTheDevice(const std::vector<float>& values) {
+  auto array = *MakeDeviceArray(0, values.size() * sizeof(float));
+  EXPECT_TRUE(array->Upload(std::as_bytes(std::span(values))).ok());
+  return array;
+}
+
+std::vector<float> FromTheDevice(const DeviceArray& array, size_t count) {
+  std::vector<float> values(count);
+  EXPECT_TRUE(array.Download(std::as_writable_bytes(std::span(values))).ok());
+  return values;
+}
+
+TEST(DeviceBucket, WithoutADeviceItSaysSo) {
+  if (CountDevices().ok()) GTEST_SKIP() << "there is a device";
+  EXPECT_EQ(MakeDeviceBucket(0, 10).status().code(), StatusCode::kUnavailable);
+}
+
+TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpu) {
+  if (!CountDevices().ok()) GTEST_SKIP() << "skipped: no device";
+  for (const float weight : {1.0f, 0.3f, 0.0f}) {
+    const std::vector<float> a = Numbers(1, 1), b = Numbers(1'000'003, 2);
+    const auto on_a = OnTheDevice(a), on_b = OnTheDevice(b);
+    const DeviceBucket::Part parts[] = {{static_cast<float*>(on_a->data()), a.size(), nullptr},
+                                        {static_cast<float*>(on_b->data()), b.size(), nullptr}};
+    auto bucket = *MakeDeviceBucket(0, a.size() + b.size());
+    ASSERT_TRUE(bucket->Pack(parts, weight).ok());
+    auto ring = std::make_unique<Loop>("ring");  // of one rank: it copies
+    std::unique_ptr<DeviceRing> one;
+    absl::Notification done;
+    uint64_t digest = 0;
+    ASSERT_TRUE(ring->Call(
+                        [&]() -> Status {
+                          RW_ASSIGN_OR_RETURN(one, MakeDeviceRing(ring.get(), {}));
+                          DeviceReduction reduction;
+                          reduction.input = bucket->input();
+                          reduction.output = bucket->output();
+                          reduction.count = bucket->elements();
+                          reduction.producer = bucket->stream();
+                          one->AllReduce(reduction, [&](StatusOr<AllReduceResult> result) {
+                            EXPECT_TRUE(result.ok()) << Message(result.status());
+                            digest = result.ok() ? result->digest : 0;
+                            done.Notify();
+                          });
+                          return OkStatus();
+                        },
+                        Seconds(20))
+                    .ok());
+    ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    ASSERT_TRUE(bucket->Unpack(parts, 0.7).ok());
+    std::vector<float> packed(b.size()), expected(b.size());
+    ScaleInto(b, weight, 1, packed);
+    DivideInto(packed, 0.7, expected);
+    EXPECT_EQ(FromTheDevice(*on_b, b.size()), expected);
+    uint32_t largest = 0;
+    for (float x : packed) largest = std::max(largest, std::bit_cast<uint32_t>(x) & 0x7fffffffu);
+    EXPECT_EQ(bucket->largest(),
+              std::max(largest, std::bit_cast<uint32_t>(weight * a[0]) & 0x7fffffffu));
+    EXPECT_NE(digest, 0u);
+    ASSERT_TRUE(ring->Call(
+                        [&] {
+                          one.reset();
+                          return OkStatus();
+                        },
+                        Seconds(20))
+                    .ok());
+  }
+}
+
+TEST(DeviceTensors, ASessionOfOneRankKeepsItsGradientOnARealDevice) {
+  if (!CountDevices().ok()) GTEST_SKIP() << "skipped: no device";
+  RunJob({.world = 1}, [](Session& session, GatheringCoordinator&) {
+    const std::vector<float> values = Numbers(100'000, 3);
+    const auto array = OnTheDevice(values);
+    Tensor tensor;
+    tensor.spec = {"w", values.size(), "dense", 0.01};
+    tensor.data = static_cast<float*>(array->data());
+    tensor.device = OnDevice{};
+    const auto id = session.Register(tensor);
+    ASSERT_TRUE(id.ok()) << id.status();
+    ASSERT_TRUE(session.BeginStep(4).ok());
+    ASSERT_TRUE(session.Ready(*id).ok());
+    const auto result = session.FinishStep();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(FromTheDevice(*array, values.size()), values);  // 4 x / 4
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,243 @@
+// A device in one process: its memory is the host's, its streams are threads, its rings add when
+// the last rank has come. Everything is as late as on a device: nothing has happened when a call
+// returns, only the order that streams promise is kept.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "client/accelerator.h"
+#include "client/scale.h"
+#include "dense/cuda/word_digest.h"
+
+namespace ringwood {
+
+class FakeStream {
+ public:
+  FakeStream() : thread_([this] { Run(); }) {}
+  ~FakeStream() {
+    Put(nullptr);
+    thread_.join();
+  }
+  void Put(std::function<void()> task) {
+    absl::MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  // What is put here from now on runs after what `earlier` holds now.
+  void Await(FakeStream* earlier) {
+    auto reached = std::make_shared<absl::Notification>();
+    earlier->Put([reached] { reached->Notify(); });
+    Put([reached] { reached->WaitForNotification(); });
+  }
+  void Wait() {
+    absl::Notification reached;
+    Put([&] { reached.Notify(); });
+    reached.WaitForNotification();
+  }
+
+ private:
+  void Run() {
+    while (true) {
+      std::function<void()> task;
+      {
+        absl::MutexLock lock(&mutex_);
+        const auto any = [this] { return !tasks_.empty(); };
+        mutex_.Await(absl::Condition(&any));
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      if (task == nullptr) return;
+      task();
+    }
+  }
+
+  absl::Mutex mutex_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+// Where the rings of a job meet.
+class FakeRings {
+ public:
+  struct Part {
+    DeviceReduction reduction;
+    std::function<void(uint64_t digest)> ended;
+  };
+  explicit FakeRings(int world) : world_(world) {}
+
+  std::string id() const { return std::string(kDeviceRingIdBytes, 'r'); }
+
+  void Arrive(uint64_t sequence, int rank, Part part) {
+    absl::MutexLock lock(&mutex_);
+    auto& parts = waiting_[sequence];
+    parts[rank] = std::move(part);
+    if (static_cast<int>(parts.size()) < world_) return;
+    const uint64_t count = parts.begin()->second.reduction.count;
+    std::vector<float> sum(count);
+    for (const auto& [from, each] : parts) {
+      const auto* input = static_cast<const float*>(each.reduction.input);
+      for (uint64_t i = 0; i < count; ++i) sum[i] += input[i];
+    }
+    for (const auto& [to, each] : parts) {
+      if (closed_.count(to) != 0) continue;  // its memory may be gone
+      std::copy(sum.begin(), sum.end(), static_cast<float*>(each.reduction.output));
+      each.ended(WordDigest(sum.data(), count * sizeof(float)));
+    }
+    waiting_.erase(sequence);
+  }
+
+  void Close(int rank, const Status& reason) {
+    absl::MutexLock lock(&mutex_);
+    closed_.emplace(rank, reason);
+  }
+  Status ReasonOf(int rank) {
+    absl::MutexLock lock(&mutex_);
+    const auto found = closed_.find(rank);
+    return found == closed_.end() ? OkStatus() : found->second;
+  }
+
+ private:
+  const int world_;
+  absl::Mutex mutex_;
+  std::map<uint64_t, std::map<int, Part>> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, Status> closed_ ABSL_GUARDED_BY(mutex_);
+};
+
+class FakeRing : public DeviceRing, public std::enable_shared_from_this<FakeRing> {
+ public:
+  FakeRing(Loop* loop, FakeRings* rings, const DeviceRingOptions& options)
+      : loop_(loop), rings_(rings), options_(options) {}
+
+  void AllReduce(const DeviceReduction& reduction,
+                 std::function<void(StatusOr<AllReduceResult>)> done) override {
+    if (!closed_.ok()) return done(closed_);
+    const uint64_t sequence = next_++;
+    pending_[sequence] = std::move(done);
+    stream_.Await(static_cast<FakeStream*>(reduction.producer));
+    stream_.Put([self = shared_from_this(), sequence, reduction] {
+      self->rings_->Arrive(sequence, self->options_.rank,
+                           {reduction, [self, sequence](uint64_t digest) {
+                              self->loop_->Post([self, sequence, digest] {
+                                self->Answer(sequence, AllReduceResult{digest, 8});
+                              });
+                            }});
+    });
+  }
+  void Broadcast(const DeviceBroadcast&, std::function<void(Status)> done) override {
+    done(Internal("nobody asks for it"));
+  }
+  Status Close(const Status& reason) override {
+    if (!closed_.ok()) return OkStatus();
+    closed_ = reason;
+    rings_->Close(options_.rank, reason);
+    while (!pending_.empty()) Answer(pending_.begin()->first, reason);
+    return OkStatus();
+  }
+
+ private:
+  void Answer(uint64_t sequence, StatusOr<AllReduceResult> result) {
+    const auto found = pending_.find(sequence);
+    if (found == pending_.end()) return;  // answered by Close
+    auto done = std::move(found->second);
+    pending_.erase(found);
+    done(std::move(result));
+  }
+
+  Loop* const loop_;
+  FakeRings* const rings_;
+  const DeviceRingOptions options_;
+  std::map<uint64_t, std::function<void(StatusOr<AllReduceResult>)>> pending_;
+  uint64_t next_ = 0;
+  Status closed_;
+  FakeStream stream_;
+};
+
+class FakeRingHandle : public DeviceRing {
+ public:
+  explicit FakeRingHandle(std::shared_ptr<FakeRing> ring) : ring_(std::move(ring)) {}
+  ~FakeRingHandle() override { (void)ring_->Close(Aborted("destroyed")); }
+  void AllReduce(const DeviceReduction& reduction,
+                 std::function<void(StatusOr<AllReduceResult>)> done) override {
+    ring_->AllReduce(reduction, std::move(done));
+  }
+  void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) override {
+    ring_->Broadcast(broadcast, std::move(done));
+  }
+  Status Close(const Status& reason) override { return ring_->Close(reason); }
+
+ private:
+  const std::shared_ptr<FakeRing> ring_;
+};
+
+class FakeBucket : public DeviceBucket {
+ public:
+  explicit FakeBucket(uint64_t elements) : input_(elements), output_(elements) {}
+  ~FakeBucket() override { stream_.Wait(); }
+
+  Status Pack(std::span<const Part> parts, float weight) override {
+    stream_.Put([this] { largest_ = 0; });
+    uint64_t at = 0;
+    for (const Part& part : parts) {
+      stream_.Await(static_cast<FakeStream*>(part.stream));
+      stream_.Put([this, part, weight, at] {
+        const std::span<float> place = std::span(input_).subspan(at, part.elements);
+        ScaleInto({part.data, part.elements}, weight, 1, place);
+        for (float value : place) {
+          largest_ = std::max(largest_, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
+        }
+      });
+      at += part.elements;
+    }
+    return OkStatus();
+  }
+  uint32_t largest() const override { return largest_; }
+  Status Unpack(std::span<const Part> parts, double total) override {
+    uint64_t at = 0;
+    for (const Part& part : parts) {
+      static_cast<FakeStream*>(part.stream)->Put([this, part, total, at] {
+        DivideInto(std::span(output_).subspan(at, part.elements), total,
+                   {part.data, part.elements});
+      });
+      at += part.elements;
+    }
+    return OkStatus();
+  }
+  const float* input() const override { return input_.data(); }
+  float* output() override { return output_.data(); }
+  uint64_t elements() const override { return input_.size(); }
+  void* stream() const override { return &stream_; }
+
+ private:
+  std::vector<float> input_, output_;
+  uint32_t largest_ = 0;
+  mutable FakeStream stream_;
+};
+
+inline Accelerator FakeAccelerator(FakeRings* rings) {
+  Accelerator accelerator;
+  accelerator.make_ring_id = [rings]() -> StatusOr<std::string> { return rings->id(); };
+  accelerator.make_ring =
+      [rings](Loop* loop,
+              const DeviceRingOptions& options) -> StatusOr<std::unique_ptr<DeviceRing>> {
+    if (options.world > 1 && options.id != rings->id()) return Internal("the id of another ring");
+    return std::unique_ptr<DeviceRing>(
+        std::make_unique<FakeRingHandle>(std::make_shared<FakeRing>(loop, rings, options)));
+  };
+  accelerator.make_bucket = [](int, uint64_t elements) -> StatusOr<std::unique_ptr<DeviceBucket>> {
+    return std::unique_ptr<DeviceBucket>(std::make_unique<FakeBucket>(elements));
+  };
+  return accelerator;
+}
+
+}  // namespace ringwood
