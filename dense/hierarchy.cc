@@ -10,8 +10,7 @@ namespace {
 // One rank's part, made in the order in which it is run.
 class Maker {
  public:
-  Maker(int rank, const Hosts& hosts)
-      : hosts_(hosts), rank_(rank), count_(static_cast<int>(hosts.size())) {
+  Maker(int rank, const Hosts& hosts) : hosts_(hosts), count_(static_cast<int>(hosts.size())) {
     const auto here = std::find_if(hosts.begin(), hosts.end(), [rank](const auto& ranks) {
       return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
     });
@@ -71,7 +70,6 @@ class Maker {
   }
 
   const Hosts& hosts_;
-  const int rank_;
   const int count_;  // of hosts
   int host_ = 0;
   std::vector<int> others_;

@@ -52,7 +52,7 @@ class FakeStream {
       std::function<void()> task;
       {
         absl::MutexLock lock(&mutex_);
-        const auto any = [this] { return !tasks_.empty(); };
+        const auto any = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !tasks_.empty(); };
         mutex_.Await(absl::Condition(&any));
         task = std::move(tasks_.front());
         tasks_.pop_front();
