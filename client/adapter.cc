@@ -15,7 +15,7 @@ Adapter::Request Adapter::Next(size_t rounds) {
     answer = std::exchange(answer_, std::nullopt);
   }
   Request request;
-  if (answer) {
+  if (answer && answer->stage == question_.stage) {
     question_.promised = answer->promised;
     if (answer->plan) {
       request.plan = std::move(answer->plan);
@@ -34,8 +34,12 @@ Adapter::Request Adapter::Next(size_t rounds) {
   return request;
 }
 
-void Adapter::Adopted(const Plan& plan) {
+void Adapter::Adopted(const Plan& plan, int stage) {
   question_.plan = plan;
+  if (std::exchange(question_.stage, stage) != stage) {
+    question_.promised = 0;
+    probe_ = true;
+  }
   unlooked_ = 0;
 }
 
@@ -54,11 +58,12 @@ void Adapter::Reviewed(const Measured& measured, const std::optional<AffineFit>&
     StatusOr<PlanAnswer> answer = Review(question, measured);
     if (!answer.ok()) {
       Log(LogLevel::kWarning, "no new plan: " + Message(answer.status()));
-      answer = PlanAnswer{std::nullopt, measured.round_seconds - OwnSeconds(measured),
-                          "it cannot be improved"};
+      answer = PlanAnswer{.promised = measured.round_seconds - OwnSeconds(measured),
+                          .reason = "it cannot be improved"};
     }
     absl::MutexLock lock(&mutex_);
     planning_ = false;
+    answer->stage = question.stage;
     answer_ = *std::move(answer);
   };
   if (!loop_.Post(plan)) Log(LogLevel::kWarning, "no new plan: the planning loop takes no work");

@@ -30,7 +30,9 @@ class Adapter {
 
   // All on the trainer's thread. With every vote; `rounds` that were measured by the present plan.
   Request Next(size_t rounds);
-  void Adopted(const Plan& plan);  // the first, and each that Next asked for
+  // The first plan, each that Next asked for, and each of a new stage of the density warm-up, for
+  // which nothing was promised yet.
+  void Adopted(const Plan& plan, int stage);
   // The review that was asked for; `ring` where it was probed.
   void Reviewed(const Measured& measured, const std::optional<AffineFit>& ring);
 

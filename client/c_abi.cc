@@ -44,6 +44,10 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.freeze_plan = Text(options.freeze_plan);
   result.save_plan = Text(options.save_plan);
   result.profile = Text(options.profile);
+  result.warmup_steps = options.warmup_steps;
+  result.momentum_masking = options.momentum_masking >= 0;
+  result.clip_norm = options.clip_norm;
+  if (options.sparse_keep != 0) result.sparse_keep = options.sparse_keep;
   return result;
 }
 
@@ -87,6 +91,10 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.freeze_plan = Given(kept->freeze_plan);
     value.save_plan = Given(kept->save_plan);
     value.profile = Given(kept->profile);
+    value.warmup_steps = kept->warmup_steps;
+    value.momentum_masking = kept->momentum_masking ? 1 : -1;
+    value.clip_norm = kept->clip_norm;
+    value.sparse_keep = kept->sparse_keep;
     options->size = size;
     return Write(value, options, "ringwood_options");
   });

@@ -36,6 +36,7 @@ int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, 
       return Invalid(absl::StrFormat("tensor '%s' lies in memory of the unknown kind %d",
                                      value.spec.name, given.memory));
     }
+    if (given.clip_norm != 0) value.clip_norm = std::max(0.0, given.clip_norm);
     RW_ASSIGN_OR_RETURN(const int number, open.Register(value));
     if (id != nullptr) *id = number;
     return ringwood::OkStatus();

@@ -52,8 +52,8 @@ std::string Text(const EnvironmentLookup& environment, const char* name,
   return found.value != nullptr ? found.value : otherwise;
 }
 
-bool Flag(const EnvironmentLookup& environment, const char* name) {
-  const std::string value = Text(environment, name, "0");
+bool Flag(const EnvironmentLookup& environment, const char* name, bool otherwise = false) {
+  const std::string value = Text(environment, name, otherwise ? "1" : "0");
   return value != "0" && value != "false" && value != "no";
 }
 
@@ -92,6 +92,9 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   if (const Found found = Find(environment, {"RINGWOOD_SPARSE_CHUNK"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.sparse_chunk, Integer(found));
   }
+  if (const Found found = Find(environment, {"RINGWOOD_WARMUP_STEPS"}); found.value != nullptr) {
+    RW_ASSIGN_OR_RETURN(options.warmup_steps, Integer(found));
+  }
   options.log_level = Text(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
   options.timeline = Text(environment, "RINGWOOD_TIMELINE", "");
   options.flight_record = Text(environment, "RINGWOOD_FLIGHT_RECORD", "");
@@ -101,6 +104,13 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.profile = Text(environment, "RINGWOOD_PROFILE", "");
   if (const Found found = Find(environment, {"RINGWOOD_MOMENTUM"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.momentum, Number(found));
+  }
+  if (const Found found = Find(environment, {"RINGWOOD_CLIP_NORM"}); found.value != nullptr) {
+    RW_ASSIGN_OR_RETURN(options.clip_norm, Number(found));
+  }
+  options.momentum_masking = Flag(environment, "RINGWOOD_MOMENTUM_MASKING", true);
+  if (const Found found = Find(environment, {"RINGWOOD_SPARSE_KEEP"}); found.value != nullptr) {
+    RW_ASSIGN_OR_RETURN(options.sparse_keep, Number(found));
   }
   if (const Found found = Find(environment, {"RINGWOOD_JOIN_TIMEOUT"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.join_timeout_seconds, Number(found));
@@ -114,7 +124,10 @@ std::vector<std::pair<std::string, std::string>> Agreed(const SessionOptions& op
           {"sparse codec", options.sparse_codec},
           {"sparse merge", options.sparse_merge},
           {"sparse method", options.sparse_method},
-          {"sparse chunk", absl::StrFormat("%d", options.sparse_chunk)}};
+          {"sparse chunk", absl::StrFormat("%d", options.sparse_chunk)},
+          {"sparse keep", absl::StrFormat("%g", options.sparse_keep)},
+          {"momentum masking", options.momentum_masking ? "on" : "off"},
+          {"warm-up steps", absl::StrFormat("%d", options.warmup_steps)}};
 }
 
 Status Check(const SessionOptions& options) {
@@ -133,6 +146,14 @@ Status Check(const SessionOptions& options) {
   }
   RW_RETURN_IF_ERROR(ParseCodec(options.sparse_codec).status());
   RW_RETURN_IF_ERROR(ParseMerge(options.sparse_merge).status());
+  if (!(options.sparse_keep > 0) || !std::isfinite(options.sparse_keep)) {
+    return Invalid(absl::StrFormat(
+        "a sparse result of %g times the entries that are sent: use a number above 0",
+        options.sparse_keep));
+  }
+  if (!(options.clip_norm >= 0) || !std::isfinite(options.clip_norm)) {
+    return Invalid(absl::StrFormat("clip norm %g is not a norm", options.clip_norm));
+  }
   if (options.sparse_chunk < 0 || (options.sparse_chunk > 0 && options.sparse_chunk < 64)) {
     return Invalid(absl::StrFormat("sparse chunks of %d elements: use 64 or more, or 0 for none",
                                    options.sparse_chunk));
@@ -151,6 +172,14 @@ Status Check(const SessionOptions& options) {
   }
   if (options.adapt && !options.freeze_plan.empty()) {
     return Invalid("a frozen plan cannot adapt: give one of --adapt and --freeze-plan");
+  }
+  if (options.warmup_steps < 0) {
+    return Invalid(absl::StrFormat("a density warm-up of %d steps", options.warmup_steps));
+  }
+  if (options.warmup_steps > 0 && !options.freeze_plan.empty()) {
+    return Invalid(
+        "a frozen plan cannot change its densities: give one of --density-warmup and "
+        "--freeze-plan");
   }
   if (!options.trusted_fabric && !IsLoopback(options.coordinator)) {
     return Denied(absl::StrFormat(

@@ -21,12 +21,20 @@ struct SessionOptions {
   std::string token;
   bool resume = false;
   double momentum = 0;  // momentum correction of sparse tensors
+  // Entries that were applied start again with velocity 0 (DGC's momentum factor masking), while
+  // the density is at most kMaskedDensity.
+  bool momentum_masking = true;
+  // A sparse tensor's gradient enters the residual with the norm clip_norm / sqrt(world) at most
+  // (DGC's local clipping); 0: as it is.
+  double clip_norm = 0;
   std::string planner = "hybrid";
   std::string wire = "fp32";  // of dense groups: "fp32", or "bf16" with error feedback
   std::string sparse_codec = "block16/fp32";  // worker to first reducer, sparse/codec.h
   std::string sparse_merge = "gtopk";         // or "union" or "exact", sparse/group.h
   std::string sparse_method = "exact";        // or "threshold" or "gaussian", sparse/selector.h
-  int sparse_chunk = 0;  // elements that are selected by themselves; 0: each tensor as a whole
+  double sparse_keep = 1;  // entries of the result, as a multiple of those that a worker sends
+  int sparse_chunk = 0;    // elements that are selected by themselves; 0: each tensor as a whole
+  int warmup_steps = 0;    // density warm-up from the job's first step (plan/warm_up.h); 0: none
   std::string log_level = "info";
   double join_timeout_seconds = 120;
   std::string timeline;       // file of this rank's timeline; empty: none

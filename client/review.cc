@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "plan/density_changes.h"
 #include "plan/problem.h"
 
 namespace ringwood {
@@ -110,6 +111,14 @@ PlanInput MeasuredInput(const PlanQuestion& question, const Measured& measured,
   return input;
 }
 
+// Both in table order; `now`: seconds of the running plan by the model that predicts the other.
+bool IsBetter(const PlanQuestion& question, const Plan& better, double now) {
+  if (better.predicted_seconds <= (1 - kLeastGain) * now) return true;
+  const std::vector<TensorSpec>& table = question.input.tensors;
+  return better.predicted_seconds <= (1 + kSameTime) * now &&
+         InformationOf(better, table) >= kLeastMoreEntries * InformationOf(question.plan, table);
+}
+
 std::string Why(const PlanQuestion& question, const Measured& measured, const AffineFit& ring) {
   const std::string costs = "the ring takes " + Text(ring);
   const double own = OwnSeconds(measured);
@@ -186,13 +195,14 @@ StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measur
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
   const PlanInput input = MeasuredInput(question, measured, order, ring, samples);
   RW_ASSIGN_OR_RETURN(Plan better, MakePlan(question.planner, input));
+  better = AtStage(std::move(better), input.tensors, question.stage);
   const double now = Predict(input, Renumbered(question.plan, place)) + measured.tail_seconds;
   better.predicted_seconds = Predict(input, better) + measured.tail_seconds;
   better = Renumbered(std::move(better), order);
   PlanAnswer answer;
   answer.reason = Why(question, measured, ring);
   answer.promised = measured.round_seconds - OwnSeconds(measured);
-  if (Hash(better) == Hash(question.plan) || better.predicted_seconds > (1 - kLeastGain) * now) {
+  if (Hash(better) == Hash(question.plan) || !IsBetter(question, better, now)) {
     answer.reason += absl::StrFormat("; it stays: %s by its prediction, the best other %s",
                                      FormatSeconds(now), FormatSeconds(better.predicted_seconds));
     return answer;
@@ -200,6 +210,8 @@ StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measur
   answer.reason += absl::StrFormat("; %s by its prediction, %s by the new one's of %d groups",
                                    FormatSeconds(now), FormatSeconds(better.predicted_seconds),
                                    better.groups.size());
+  const std::string densities = DensityChanges(question.plan, better, question.input.tensors);
+  if (!densities.empty()) answer.reason += "; " + densities;
   answer.promised = better.predicted_seconds - OwnSeconds(measured);
   answer.plan = std::move(better);
   return answer;

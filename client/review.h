@@ -13,6 +13,7 @@
 #include "client/profile.h"
 #include "plan/fit.h"
 #include "plan/planner.h"
+#include "plan/warm_up.h"
 
 namespace ringwood {
 
@@ -20,13 +21,18 @@ namespace ringwood {
 constexpr double kDriftLimit = 0.10;
 // A plan that promises less gain than this is not worth a change.
 constexpr double kLeastGain = 0.03;
+// Unless it sends so many times the entries in the same time: what LAGS looks for.
+constexpr double kLeastMoreEntries = 1.10;
+// "The same time" is longer by this at most.
+constexpr double kSameTime = 0.01;
 
 struct PlanQuestion {
   std::string planner;
-  PlanInput input;      // in table order, nothing measured: what the first plan was made from
-  Plan plan;            // that runs
-  double promised = 0;  // as of an answer; 0: nothing was measured when it was made
-  AffineFit ring;       // bytes of a dense group → s, as an idle network has just answered
+  PlanInput input;            // in table order, nothing measured: what the first plan was made from
+  Plan plan;                  // that runs
+  double promised = 0;        // as of an answer; 0: nothing was measured when it was made
+  AffineFit ring;             // bytes of a dense group → s, as an idle network has just answered
+  int stage = kWarmUpStages;  // of the density warm-up: plans are compared as they are in it
 };
 
 struct PlanAnswer {
@@ -34,7 +40,8 @@ struct PlanAnswer {
   // Seconds from a step's first gradient to its end, from here on: the next question's. What the
   // trainer does before that gradient is its own affair.
   double promised = 0;
-  std::string reason;  // for the log: old and new prediction, and why
+  std::string reason;         // for the log: old and new prediction, and why
+  int stage = kWarmUpStages;  // of the question
 };
 
 // Seconds of a step that are the trainer's own: from the end of the step before to the first

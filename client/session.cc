@@ -89,6 +89,11 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
     return Invalid(
         absl::StrFormat("tensor '%s': momentum %g is not in [0, 1)", spec.name, *tensor.momentum));
   }
+  const double clip_norm = tensor.clip_norm.value_or(options_.clip_norm);
+  if (!(clip_norm >= 0) || !std::isfinite(clip_norm)) {
+    return Invalid(
+        absl::StrFormat("tensor '%s': clip_norm %g is not a norm", spec.name, clip_norm));
+  }
   for (const auto& other : tensors_) {
     if (other->spec.name == spec.name) {
       return AlreadyExists(absl::StrFormat("tensor '%s' is registered twice", spec.name));
@@ -98,6 +103,8 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
   if (any_early_) return Refused("tensor '" + spec.name + "' comes after the first ready");
   tensors_.push_back(std::make_unique<Tensor>(tensor));
   if (tensor.device) tensors_.back()->spec.route = "dense";
+  // The sum of P independent gradients of norm c / sqrt(P) has the norm c.
+  tensors_.back()->norm_limit = clip_norm / std::sqrt(world());
   early_ready_.push_back(false);
   return static_cast<int>(tensors_.size() - 1);
 }

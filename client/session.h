@@ -106,6 +106,7 @@ class Session {
   void ResidualsChanged();                            // after each commit
 
   // session_adapt.cc
+  int StageAfter(uint64_t committed) const;  // of the density warm-up
   void AskFor(v1::VoteRequest* vote);
   Status Follow(const v1::Commit& commit);
   Status BringTogether(bool probe);

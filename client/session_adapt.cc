@@ -10,6 +10,7 @@
 #include "client/session.h"
 #include "plan/planner.h"
 #include "plan/probe.h"
+#include "plan/warm_up.h"
 #include "plan/wire.h"
 
 namespace ringwood {
@@ -22,7 +23,22 @@ std::span<std::byte> BytesOf(std::vector<T>* values) {
 
 }  // namespace
 
+int Session::StageAfter(uint64_t committed) const {
+  return WarmUpStage(committed, static_cast<uint64_t>(options_.warmup_steps));
+}
+
+// A stage of the density warm-up that begins goes before what the adapter wants.
 void Session::AskFor(v1::VoteRequest* vote) {
+  if (rank() != 0) return;
+  const int stage = StageAfter(round_);  // of the next step
+  if (stage != StageAfter(step_)) {
+    const Plan next = AtStage(plan_, Table(), stage);
+    if (Hash(next) != Hash(plan_)) {
+      *vote->mutable_plan() = ToProto(next);
+      vote->set_plan_reason(StageText(stage));
+    }
+    return;
+  }
   if (adapter_ == nullptr) return;
   const Adapter::Request request = adapter_->Next(profile_.rounds());
   vote->set_review(request.review);

@@ -5,6 +5,7 @@
 #include "client/session.h"
 #include "client/state_names.h"
 #include "plan/planner.h"
+#include "plan/warm_up.h"
 #include "plan/wire.h"
 
 namespace ringwood {
@@ -36,6 +37,7 @@ PlanInput Session::InputOf(std::vector<TensorSpec> table) const {
   input.tree_codec = options_.sparse_codec;
   input.entry_bytes = ParseCodec(options_.sparse_codec)->EntryBytes();  // Check has read it before
   input.merge = options_.sparse_merge;
+  input.keep = options_.sparse_keep;
   return input;
 }
 
@@ -90,6 +92,7 @@ Status Session::Agree() {
     v1::Tensor* added = request.add_tensors();
     *added = ToProto((*tensor)->spec);
     added->set_momentum((*tensor)->momentum.value_or(options_.momentum));
+    added->set_clip_norm((*tensor)->clip_norm.value_or(options_.clip_norm));
   }
   for (const auto& [name, value] : Agreed(options_)) {
     v1::Setting* setting = request.add_settings();
@@ -100,7 +103,8 @@ Status Session::Agree() {
   memory->set_name("memory of the tensors");
   memory->set_value(IsOnDevice() ? "device" : "host");
   if (rank() == 0) {
-    RW_ASSIGN_OR_RETURN(const Plan plan, ProposedPlan());
+    RW_ASSIGN_OR_RETURN(Plan plan, ProposedPlan());
+    if (options_.freeze_plan.empty()) plan = AtStage(std::move(plan), Table(), StageAfter(step_));
     *request.mutable_plan() = ToProto(plan);
   }
   StatusOr<v1::AgreeResponse> response =
@@ -156,7 +160,7 @@ void Session::BeginAdapting() {
   }
   adapter_ = std::make_unique<Adapter>(
       PlanQuestion{options_.planner, InputOf(std::move(table)), Plan(), 0, AffineFit()});
-  adapter_->Adopted(plan_);
+  adapter_->Adopted(plan_, StageAfter(step_));
 }
 
 Status Session::Start() {

@@ -11,6 +11,13 @@
 #include "plan/sparse_groups.h"
 
 namespace ringwood {
+namespace {
+
+// Above it entries wait so shortly that their momentum is fresh, and clearing it would leave next
+// to none: at density 1 nothing but plain SGD. The first stages of the density warm-up are above.
+constexpr double kMaskedDensity = 0.05;
+
+}  // namespace
 
 Status Session::Install(Plan plan, uint32_t generation) {
   KeepWireErrors();
@@ -18,7 +25,7 @@ Status Session::Install(Plan plan, uint32_t generation) {
   MakeStates();
   RW_RETURN_IF_ERROR(MakePipeline(generation));
   plan_text_ = ToString(plan_, Table());
-  if (adapter_ != nullptr) adapter_->Adopted(plan_);
+  if (adapter_ != nullptr) adapter_->Adopted(plan_, StageAfter(step_));
   SavePlan();
   // A failure announced before the pipeline stood has passed it by.
   const Status failed = connection_->status();
@@ -70,6 +77,8 @@ void Session::MakeStates() {
       } else {
         states_[id]->set_k(k);
       }
+      if (group.route != "tree") continue;
+      states_[id]->set_masking(options_.momentum_masking && group.density <= kMaskedDensity);
     }
   }
 }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/digest.h"
+#include "client/clip.h"
 
 namespace ringwood {
 namespace {
@@ -42,7 +43,8 @@ void SparseExchange::Pack(float weight) {
       if (zeros_.size() < gradient.size()) zeros_ = Buffer<float>(gradient.size());
       gradient = zeros_.span().first(gradient.size());
     }
-    non_finite_ |= states_[t]->Accumulate(gradient, weight) != 0;
+    const float clipped = ClippedWeight(gradient, weight, tensors_[t]->norm_limit);
+    non_finite_ |= states_[t]->Accumulate(gradient, clipped) != 0;
     const Entries& picks = states_[t]->picks();
     for (uint32_t index : picks.index) up_.index.push_back(static_cast<uint32_t>(first) + index);
     up_.value.insert(up_.value.end(), picks.value.begin(), picks.value.end());

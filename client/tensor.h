@@ -20,6 +20,9 @@ struct Tensor {
   float* data = nullptr;  // the trainer's; read from ready on, written at commit only
   std::optional<double> momentum = std::nullopt;  // correction while sparse; nothing: the session's
   std::optional<OnDevice> device = std::nullopt;  // nothing: `data` is host memory
+  // Of the session and of all ranks together; nothing: the session's. docs/sparse.md
+  std::optional<double> clip_norm = std::nullopt;
+  double norm_limit = 0;  // what it is for this rank's gradient; 0: none. Set by Register
 
   std::span<float> gradient() const { return {data, spec.elements}; }
 };

@@ -162,6 +162,8 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_SPARSE_CODEC", context.sparse_codec);
   set("RINGWOOD_SPARSE_MERGE", context.sparse_merge);
   set("RINGWOOD_SPARSE_METHOD", context.sparse_method);
+  set("RINGWOOD_WARMUP_STEPS",
+      context.density_warmup > 0 ? std::to_string(context.density_warmup) : "");
   set("RINGWOOD_ADAPT", context.adapt ? "1" : "");
   set("RINGWOOD_FREEZE_PLAN", context.freeze_plan);
   set("RINGWOOD_SAVE_PLAN", context.save_plan);

@@ -57,6 +57,7 @@ struct RankContext {
   std::string sparse_codec;
   std::string sparse_merge;
   std::string sparse_method;
+  int density_warmup = 0;  // steps
   bool adapt = false;
   std::string freeze_plan, save_plan, profile;  // files of rank 0; empty: none
   std::string log_level;

@@ -222,6 +222,25 @@ void AddPlanFlags(CLI::App* command, RankContext* context) {
       ->envname("RINGWOOD_PROFILE");
 }
 
+void AddSparseFlags(CLI::App* command, RankContext* context) {
+  command
+      ->add_option("--sparse-codec", context->sparse_codec,
+                   "Entries travel as INDEX/VALUE: block16 or rice; fp32, bf16, int8 or int4")
+      ->check([](const std::string& name) { return Message(ParseCodec(name).status()); })
+      ->envname("RINGWOOD_SPARSE_CODEC");
+  command->add_option("--sparse-merge", context->sparse_merge, "gtopk, union or exact")
+      ->check(CLI::IsMember({"gtopk", "union", "exact"}))
+      ->envname("RINGWOOD_SPARSE_MERGE");
+  command->add_option("--sparse-method", context->sparse_method, "exact, threshold or gaussian")
+      ->check(CLI::IsMember({"exact", "threshold", "gaussian"}))
+      ->envname("RINGWOOD_SPARSE_METHOD");
+  command
+      ->add_option("--density-warmup", context->density_warmup,
+                   "Steps in which the density of sparse tensors falls from 0.25 to their own")
+      ->check(CLI::Range(0, 1'000'000))
+      ->envname("RINGWOOD_WARMUP_STEPS");
+}
+
 void AddJobFlags(CLI::App* command, Flags* flags) {
   RunOptions& run = flags->run;
   command->add_option("--servers", run.servers, "Server processes (reducers of the sparse tree)")
@@ -258,17 +277,7 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
                    "Data plane: ucx, grpc, or auto (ucx where the network is private)")
       ->check(CLI::IsMember({"ucx", "grpc", "auto"}))
       ->envname("RINGWOOD_TRANSPORT");
-  command
-      ->add_option("--sparse-codec", run.context.sparse_codec,
-                   "Entries travel as INDEX/VALUE: block16 or rice; fp32, bf16, int8 or int4")
-      ->check([](const std::string& name) { return Message(ParseCodec(name).status()); })
-      ->envname("RINGWOOD_SPARSE_CODEC");
-  command->add_option("--sparse-merge", run.context.sparse_merge, "gtopk, union or exact")
-      ->check(CLI::IsMember({"gtopk", "union", "exact"}))
-      ->envname("RINGWOOD_SPARSE_MERGE");
-  command->add_option("--sparse-method", run.context.sparse_method, "exact, threshold or gaussian")
-      ->check(CLI::IsMember({"exact", "threshold", "gaussian"}))
-      ->envname("RINGWOOD_SPARSE_METHOD");
+  AddSparseFlags(command, &run.context);
   command->add_option("--output-filename", run.output_prefix,
                       "Also write every process's output to PREFIX.rankN.log");
   command->add_option("--log-level", run.context.log_level, "debug, info, warning or error")

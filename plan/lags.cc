@@ -1,5 +1,6 @@
 // LAGS-SGD (Shi et al., ECAI 2020): each group as dense as hides behind the backward of the next
-// one.
+// one, and never sparser than the user's lower bound. Tensors that the user wants dense share the
+// rings of the exact merging.
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
@@ -20,32 +21,35 @@ uint64_t ElementsOf(const Problem& problem, const std::vector<uint32_t>& tensors
   return elements;
 }
 
-double Floor(const Problem& problem) {
-  const double ratio = std::max(1.0, problem.input->lags_max_ratio);
-  return std::min(problem.input->max_density, 1 / ratio);
+double Floor(const Problem& problem, const std::vector<uint32_t>& tensors) {
+  double density = 1 / std::max(1.0, problem.input->lags_max_ratio);
+  for (const uint32_t t : tensors) density = std::max(density, problem.input->tensors[t].density);
+  return std::min(problem.input->max_density, density);
+}
+
+double FloorSeconds(const Problem& problem, const std::vector<uint32_t>& tensors) {
+  return TreeGroupSeconds(problem,
+                          EntriesOf(problem.input->tensors, tensors, Floor(problem, tensors)));
 }
 
 // MG-WFBP's rule at the lowest density: what cannot hide at all shares start-ups.
-std::vector<Pending> Merge(const Problem& problem) {
+std::vector<Pending> Merge(const Problem& problem, const std::vector<uint32_t>& sparse) {
   std::vector<Pending> groups;
   double free = 0;  // when the groups that are closed have left the lane, at the lowest density
-  for (uint32_t t = 0; t < problem.ready.size(); ++t) {
+  for (const uint32_t t : sparse) {
     const double selected = problem.ready[t] + SelectionSeconds(problem, t);
     if (!groups.empty()) {
       Pending& last = groups.back();
       const double start = std::max(free, last.selected);
       if (problem.ready[t] - start < problem.tree.Startup()) {
-        const double own = TreeGroupSeconds(
-            problem, EntriesOf(problem.input->tensors, last.tensors, Floor(problem)));
         // A group that hides as it is stays as it is.
-        if (start + own > problem.ready[t]) {
+        if (start + FloorSeconds(problem, last.tensors) > problem.ready[t]) {
           last.tensors.push_back(t);
           last.selected = std::max(last.selected, selected);
           continue;
         }
       }
-      free = start + TreeGroupSeconds(
-                         problem, EntriesOf(problem.input->tensors, last.tensors, Floor(problem)));
+      free = start + FloorSeconds(problem, last.tensors);
     }
     groups.push_back({{t}, selected});
   }
@@ -60,7 +64,7 @@ double Densest(const Problem& problem, const std::vector<uint32_t>& tensors, dou
   const auto ends = [&](double density) {
     return start + TreeGroupSeconds(problem, EntriesOf(problem.input->tensors, tensors, density));
   };
-  double low = Floor(problem);
+  double low = Floor(problem, tensors);
   if (ends(low) > deadline) return low;
   const double most = std::min(1.0, problem.input->max_density);
   if (ends(most) <= deadline) return most;
@@ -77,8 +81,15 @@ double Densest(const Problem& problem, const std::vector<uint32_t>& tensors, dou
 }  // namespace
 
 Plan PlanLags(const Problem& problem) {
-  const std::vector<Pending> merged = Merge(problem);
-  std::vector<Group> groups;
+  std::vector<uint32_t> dense, sparse;
+  for (uint32_t t = 0; t < problem.ready.size(); ++t) {
+    (problem.input->tensors[t].route == "dense" ? dense : sparse).push_back(t);
+  }
+  const Lane lane = RingLane(problem, dense);
+  Grouping grouping = Play(lane, Exact(lane));
+  Explain(lane, grouping);
+  std::vector<Group> groups = RingGroups(problem, dense, grouping);
+  const std::vector<Pending> merged = Merge(problem, sparse);
   double free = 0;
   for (size_t g = 0; g < merged.size(); ++g) {
     const double start = std::max(free, merged[g].selected);
@@ -92,12 +103,12 @@ Plan PlanLags(const Problem& problem) {
     group.end_seconds = start + TreeGroupSeconds(problem, group.k);
     const bool hides = group.end_seconds <= deadline;
     if (last) {
-      group.reason = "last: nothing is left to hide behind, so the highest ratio";
+      group.reason = "last: nothing is left to hide behind, so the lowest density";
     } else if (hides) {
       group.reason = absl::StrFormat("hides: done %s before the next group's gradients",
                                      FormatSeconds(deadline - group.end_seconds));
     } else {
-      group.reason = absl::StrFormat("shows by %s even at the highest ratio",
+      group.reason = absl::StrFormat("shows by %s even at the lowest density",
                                      FormatSeconds(group.end_seconds - deadline));
     }
     free = group.end_seconds;

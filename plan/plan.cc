@@ -29,7 +29,8 @@ uint64_t HashOf(const Group& group) {
   hash = Combine(hash, HashOf(group.density));
   hash = Combine(hash, group.k);
   hash = Combine(hash, HashOf(group.codec));
-  return Combine(hash, HashOf(group.merge));
+  hash = Combine(hash, HashOf(group.merge));
+  return group.keep == 1 ? hash : Combine(hash, HashOf(group.keep));
 }
 
 std::string NameOf(const Group& group, const std::vector<TensorSpec>& tensors) {

@@ -69,9 +69,10 @@ Status CheckNumbers(const PlanInput& input) {
     return Invalid(absl::StrFormat("world %d with %d servers, fan-out %d cannot be planned",
                                    input.world, input.servers, input.fanout));
   }
-  const double numbers[] = {input.network.alpha,   input.network.beta,   input.network.gamma,
-                            input.forward_seconds, input.entry_bytes,    input.epsilon,
-                            input.contention,      input.lags_max_ratio, input.max_density};
+  const double numbers[] = {
+      input.network.alpha, input.network.beta, input.network.gamma, input.forward_seconds,
+      input.entry_bytes,   input.epsilon,      input.contention,    input.lags_max_ratio,
+      input.max_density,   input.keep};
   for (const double number : numbers) {
     if (!std::isfinite(number) || number < 0) {
       return Invalid(absl::StrFormat("planner input: %g is not a time, size or ratio", number));

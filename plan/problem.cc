@@ -216,6 +216,7 @@ Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double de
   group.density = density;
   group.codec = problem.input->tree_codec;
   group.merge = problem.input->merge;
+  group.keep = problem.input->keep;
   return group;
 }
 

@@ -1,9 +1,23 @@
 #include "plan/sparse_groups.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "absl/strings/str_format.h"
 #include "sparse/assign.h"
 
 namespace ringwood {
+namespace {
+
+// Entries of the result; 0: as many as a worker sends.
+uint64_t KeepOf(const Group& group, uint64_t elements) {
+  if (group.keep == 1) return 0;
+  const double entries = std::round(group.keep * static_cast<double>(group.k));
+  if (!(entries < static_cast<double>(elements))) return elements;
+  return std::max<uint64_t>(1, static_cast<uint64_t>(entries));
+}
+
+}  // namespace
 
 StatusOr<std::vector<SparseGroup>> SparseGroupsOf(const Plan& plan, const TreeShape& job,
                                                   const std::vector<uint64_t>& elements) {
@@ -23,6 +37,7 @@ StatusOr<std::vector<SparseGroup>> SparseGroupsOf(const Plan& plan, const TreeSh
       }
       group.elements += elements[tensor];
     }
+    group.keep = KeepOf(planned, group.elements);
     groups.push_back(std::move(group));
   }
   Assign(job, &groups);

@@ -25,8 +25,12 @@ StatusOr<Group> FromProto(const v1::Group& message, int index) {
   if (message.tensors_size() == 0) return bad("it has no tensors");
   if (message.route() != "ring" && message.route() != "tree") return bad("unknown route");
   if (!(message.density() > 0 && message.density() <= 1)) return bad("density is not in (0, 1]");
+  if (!(message.final_density() >= 0 && message.final_density() <= message.density())) {
+    return bad("its final density is not in [0, density]");
+  }
   if (message.codec().empty() || message.codec().size() > kMaxName) return bad("bad codec name");
   if (!ParseMerge(message.merge()).ok()) return bad("unknown merge");
+  if (!(message.keep() >= 0) || !std::isfinite(message.keep())) return bad("bad multiple of k");
   if (!IsTime(message.start_seconds()) || !IsTime(message.end_seconds())) return bad("bad times");
   if (message.reason().size() > kMaxReason) return bad("the reason is too long");
   if ((message.route() == "tree") != (message.k() > 0)) return bad("entries do not fit the route");
@@ -34,9 +38,11 @@ StatusOr<Group> FromProto(const v1::Group& message, int index) {
   group.tensors.assign(message.tensors().begin(), message.tensors().end());
   group.route = message.route();
   group.density = message.density();
+  group.final_density = message.final_density();
   group.k = message.k();
   group.codec = message.codec();
   group.merge = message.merge();
+  if (message.keep() != 0) group.keep = message.keep();
   group.start_seconds = message.start_seconds();
   group.end_seconds = message.end_seconds();
   group.reason = message.reason();
@@ -53,9 +59,11 @@ v1::Plan ToProto(const Plan& plan) {
     for (const uint32_t tensor : group.tensors) out->add_tensors(tensor);
     out->set_route(group.route);
     out->set_density(group.density);
+    out->set_final_density(group.final_density);
     out->set_k(group.k);
     out->set_codec(group.codec);
     out->set_merge(group.merge);
+    if (group.keep != 1) out->set_keep(group.keep);
     out->set_start_seconds(group.start_seconds);
     out->set_end_seconds(group.end_seconds);
     out->set_reason(group.reason);

@@ -13,12 +13,13 @@ std::string Shape(const v1::Tensor& tensor) {
   std::string text = absl::StrFormat("%d elements, route %s", tensor.elements(), tensor.route());
   if (tensor.route() != "dense") text += absl::StrFormat(", density %.9g", tensor.density());
   if (tensor.momentum() != 0) text += absl::StrFormat(", momentum %.9g", tensor.momentum());
+  if (tensor.clip_norm() != 0) text += absl::StrFormat(", clip norm %.9g", tensor.clip_norm());
   return text;
 }
 
 bool SameShape(const v1::Tensor& a, const v1::Tensor& b) {
   return a.elements() == b.elements() && a.route() == b.route() && a.momentum() == b.momentum() &&
-         (a.route() == "dense" || a.density() == b.density());
+         a.clip_norm() == b.clip_norm() && (a.route() == "dense" || a.density() == b.density());
 }
 
 }  // namespace

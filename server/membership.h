@@ -76,6 +76,7 @@ class Membership {
   void RefuseTwin(const Member& member);
   void Attend(uint32_t node, StreamId stream);
   void Activated();
+  Status Admit(const v1::Plan& plan) const;  // on the tensors that were agreed on
   void TellReducersThePlan();
   void ChangePlan(v1::Commit* commit, const std::string& reason);
   void Decide();

@@ -4,6 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "plan/wire.h"
+#include "server/admission.h"
 #include "server/membership.h"
 
 namespace ringwood {
@@ -127,12 +128,24 @@ void Membership::Activated() {
   activated_->set_from_round(committed_ + 1);
   *activated_->mutable_tensors() = agreement_->table().tensors();
   *activated_->mutable_plan() = agreement_->plan();
+  if (const Status admitted = Admit(activated_->plan()); !admitted.ok()) {
+    activated_.reset();
+    return Fail(members_.size(), admitted.code(), Message(admitted));
+  }
   TellReducersThePlan();
   v1::AgreeResponse response;
   *response.mutable_plan() = agreement_->plan();
   response.set_from_round(activated_->from_round());
   for (CallId call : agreement_->Calls()) Reply(call, response);
   agreement_.reset();
+}
+
+Status Membership::Admit(const v1::Plan& plan) const {
+  std::vector<ServerLimit> servers;
+  for (uint32_t node = world(); node < members_.size(); ++node) {
+    servers.push_back({members_[node].Label(), members_[node].joined.max_memory_bytes()});
+  }
+  return AdmitPlan(plan, activated_->tensors(), world(), servers);
 }
 
 // Before the workers hear of it: the reducers' part stands, or is on its way, when they begin.
@@ -207,6 +220,12 @@ void Membership::Decide() {
   StatusOr<v1::Commit> commit = ballot_->Decide();
   if (!commit.ok()) return Fail(members_.size(), commit.status().code(), Message(commit.status()));
   committed_ = commit->round();
+  if (commit->has_plan()) {
+    if (const Status admitted = Admit(commit->plan()); !admitted.ok()) {
+      Say("a new plan is not taken: " + Message(admitted));
+      commit->clear_plan();
+    }
+  }
   if (commit->has_plan()) ChangePlan(&*commit, ballot_->plan_reason());
   last_commit_ = *commit;
   for (CallId call : ballot_->Calls()) Reply(call, *commit);

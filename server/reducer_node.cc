@@ -7,7 +7,6 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/units.h"
 #include "plan/sparse_groups.h"
 #include "plan/wire.h"
 #include "server/control_link.h"
@@ -87,7 +86,6 @@ class ReducerNode::Life {
   void BeatOn();
   void Noticed(const v1::Notice& notice);
   Status Serve(const v1::Activated& activated);
-  Status Admit(const TreeShape& shape, const std::vector<SparseGroup>& groups);
   void Troubled(const Status& why);
   void Again(const Status& why, bool at_once);
   void CloseEpoch(const Status& why);
@@ -137,6 +135,7 @@ void ReducerNode::Life::Join() {
   request.set_token(options_.token);
   request.set_fabric_address(address_);
   request.set_newest_epoch_seen(newest_epoch_);
+  request.set_max_memory_bytes(options_.max_memory_bytes);
   link_->Join(request, Seconds(kJoinSeconds),
               [this, turn = turn_](StatusOr<v1::JoinResponse> answer) {
                 Later(turn, [this, answer = std::move(answer)] { Joined(answer); });
@@ -218,7 +217,6 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
   std::vector<uint64_t> elements;
   for (const v1::Tensor& tensor : activated.tensors()) elements.push_back(tensor.elements());
   RW_ASSIGN_OR_RETURN(std::vector<SparseGroup> groups, SparseGroupsOf(plan, shape, elements));
-  RW_RETURN_IF_ERROR(Admit(shape, groups));
   reducer_.reset();
   transport_->Withdraw(Lane::kSparse, activated.from_round());  // what the one before waited for
   reducer_ = std::make_unique<Reducer>(
@@ -226,18 +224,6 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
       [this, turn = turn_](Status status) { Later(turn, [this, status] { Troubled(status); }); });
   reducer_->Start(activated.from_round());
   return OkStatus();
-}
-
-// Before the first message: the bound follows from the table and the plan.
-Status ReducerNode::Life::Admit(const TreeShape& shape, const std::vector<SparseGroup>& groups) {
-  const uint64_t limit = options_.max_memory_bytes;
-  const uint64_t bound = ReducerMemoryBound(shape, static_cast<int>(welcome_->node()), groups);
-  if (limit == 0 || bound <= limit) return OkStatus();
-  return Exhausted(absl::StrFormat(
-      "server %d may need %d bytes (%s) for the sparse groups of this job, --max-memory allows %s: "
-      "allow more, use more servers or lower densities",
-      options_.index, bound, FormatBytes(static_cast<double>(bound)),
-      FormatBytes(static_cast<double>(limit))));
 }
 
 // A peer that is gone is not news yet: it may have died, then the coordinator's notice is under way

@@ -25,7 +25,7 @@ struct ReducerNodeOptions {
   std::string host;
   std::string token;
   double failure_timeout_seconds = 5;  // silence of the coordinator after which it is lost
-  uint64_t max_memory_bytes = 0;       // a plan whose bound is above is refused; 0: no limit
+  uint64_t max_memory_bytes = 0;  // the coordinator admits no plan whose bound is above; 0: none
   // Makes the data plane of one epoch on the given loop; called on another thread than the loop's.
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop*)> make_fabric;
   // Told of each epoch that it joins, before the data plane connects; not set: nobody is.

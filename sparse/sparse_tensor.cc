@@ -48,7 +48,7 @@ void SparseTensor::SetSent(std::span<const float> values) {
 void SparseTensor::Commit(std::span<const uint8_t> counted) {
   RW_CHECK(pending_ && counted.size() == picks_.size());
   float* shadow = residual_[1 - present_].data();
-  float* momentum_shadow = momentum_[1 - present_].data();
+  float* momentum_shadow = masking_ ? momentum_[1 - present_].data() : nullptr;
   for (size_t j = 0; j < picks_.size(); ++j) {
     if (counted[j] == 0) continue;
     shadow[picks_.index[j]] -= picks_.value[j];

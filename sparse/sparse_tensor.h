@@ -48,8 +48,8 @@ class SparseTensor {
   // residual. Between Accumulate and Commit; one value a pick.
   void SetSent(std::span<const float> values);
 
-  // The shadow becomes real. One byte (0 or 1) a pick: counted picks leave the residual and clear
-  // the momentum there, the others stay.
+  // The shadow becomes real. One byte (0 or 1) a pick: counted picks leave the residual and, with
+  // masking, clear the momentum there; the others stay.
   void Commit(std::span<const uint8_t> counted);
 
   // Drops the shadow: as if Accumulate had not run. Without a pending Accumulate it does nothing.
@@ -59,6 +59,9 @@ class SparseTensor {
   uint64_t elements() const { return elements_; }
   uint64_t k() const { return topk_.k(); }
   void set_k(uint64_t k);  // a new density; not while pending
+  // Whether counted picks clear the momentum (DGC's momentum factor masking), as they do from the
+  // start. Without it a velocity goes on where its entry was just applied.
+  void set_masking(bool masking) { masking_ = masking; }
 
   double ResidualSquaredNorm() const;
   std::span<const float> residual() const { return residual_[present_].span(); }
@@ -75,6 +78,7 @@ class SparseTensor {
   const std::unique_ptr<Selector> selector_;
   Entries picks_;
   bool pending_ = false;
+  bool masking_ = true;
 };
 
 }  // namespace ringwood

@@ -92,6 +92,14 @@ typedef struct {
   const char* profile;     /* where to write, at the end, what was measured (a trace) */
   const char*
       sparse_method; /* "exact" (default), "threshold" or "gaussian": how entries are found */
+  int warmup_steps;  /* density warm-up: over so many steps, from the first of the job, the density
+                        of sparse tensors falls from 0.25 to their own; 0: none */
+  int momentum_masking; /* negative: an entry that was applied keeps its velocity; else it is
+                           cleared there, while the density is at most 5 % */
+  double clip_norm;     /* a sparse tensor's gradient is taken up with a norm of at most clip_norm /
+                           sqrt(world); 0: as it is */
+  double sparse_keep; /* entries of a sparse result, as a multiple of those that a worker sends; 0:
+                         as many */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables
@@ -125,6 +133,7 @@ typedef struct {
   void* stream;      /* CUDA: the cudaStream_t on which the gradient is made and used; ready may be
                         called as soon as its kernels are on it, and what is put on it after
                         ringwood_finish_step sees the average. NULL: the default stream */
+  double clip_norm;  /* while sparse; 0: the session's, negative: none */
 } ringwood_tensor;
 
 /* Adds a tensor, before the first step. `id` counts from 0 in order of registration. */

@@ -26,14 +26,14 @@ class HookState:
     """
 
     def __init__(self, job, named_parameters, density=0.01, momentum_correction=0.9, route="auto",
-                 scaler=None):
+                 scaler=None, clip_norm=None):
         named = {name: parameter for name, parameter in named_parameters if parameter.requires_grad}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         self._slots = [slot_of(name, parameter, self._scaler is not None, bucketed=True)
                        for name, parameter in named.items()]
         check_momentum(momentum_correction)
         self.session = job.register("communication hook", self._slots,
-                                    dict.fromkeys(named, (route, density, momentum_correction)))
+                                    dict.fromkeys(named, (route, density, momentum_correction, clip_norm)))
         self.weight = 1.0
         self.last = None
         self._scale = 1.0

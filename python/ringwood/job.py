@@ -31,7 +31,7 @@ class Job:
 
     def register(self, owner, slots, settings, **others):
         """The session, after the ranks agreed on the plan. The tensors' ids count from 0 in the order of
-        `slots`; `settings`: name -> (route, density, momentum). `owner` says to whom they belong; `others` are
+        `slots`; `settings`: name -> (route, density, momentum, clip norm). `owner` says to whom they belong; `others` are
         further settings, the same on every rank."""
         if self._owner is not None:
             raise RefusedError(f"this process has a {self._owner} already; one wraps all parameters (use "

@@ -27,13 +27,15 @@ class Options(Structure):
                 ("sparse_codec", c_char_p), ("sparse_merge", c_char_p), ("sparse_chunk", c_int),
                 ("timeline", c_char_p), ("flight_record", c_char_p), ("transport", c_char_p),
                 ("adapt", c_int), ("freeze_plan", c_char_p), ("save_plan", c_char_p),
-                ("profile", c_char_p), ("sparse_method", c_char_p)]
+                ("profile", c_char_p), ("sparse_method", c_char_p), ("warmup_steps", c_int),
+                ("momentum_masking", c_int), ("clip_norm", c_double), ("sparse_keep", c_double)]
 
 
 class Tensor(Structure):
     """ringwood_tensor."""
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("data", c_void_p), ("elements", c_uint64),
-                ("type", c_int), ("route", c_char_p), ("density", c_double), ("momentum", c_double)]
+                ("type", c_int), ("route", c_char_p), ("density", c_double), ("momentum", c_double),
+                ("memory", c_int), ("device", c_int), ("stream", c_void_p), ("clip_norm", c_double)]
 
 
 class StepNumbers(Structure):

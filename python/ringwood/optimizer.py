@@ -21,8 +21,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     `named_parameters`: as of the model, the same order on every rank. `route`: auto, dense or sparse;
     `density`: share of the entries of a sparse tensor that a step sends; a parameter group may hold its own
-    "route", "density" and "momentum_correction". `missing`: what to do with a parameter that got no
+    "route", "density", "momentum_correction" and "clip_norm". `missing`: what to do with a parameter that got no
     gradient in a step: "error" names it, "zero" sends zeros, "skip" leaves it alone if no rank has one.
+
+    `clip_norm`: sparse tensors' gradients are clipped before they gather in the residual, each rank's to the
+    norm clip_norm / sqrt(world); None: what the session has.
 
     `weight`: samples of this rank in the step, to be set before backward; the average is weighted by it.
     With 0 the backward may be left out. Gradients of several passes (`backward_passes_per_step`) are
@@ -33,14 +36,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
     """
 
     def __init__(self, job, optimizer, named_parameters, density=0.01, momentum_correction=0.9,
-                 route="auto", backward_passes_per_step=1, missing="error", scaler=None):
+                 route="auto", backward_passes_per_step=1, missing="error", scaler=None,
+                 clip_norm=None):
         if missing not in ("error", "zero", "skip"):
             raise InvalidError(f'missing="{missing}": choose error, zero or skip')
         if backward_passes_per_step < 1:
             raise InvalidError("backward_passes_per_step must be at least 1")
         _check_closure(optimizer)
         trained = _trained(optimizer, named_parameters)
-        settings = _settings(optimizer, trained, route, density, momentum_correction)
+        settings = _settings(optimizer, trained, route, density, momentum_correction, clip_norm)
         scaler = scaler if scaler is not None and scaler.is_enabled() else None
         slots = [slot_of(name, parameter, scaler is not None) for name, parameter in trained.items()]
         self.inner = optimizer
@@ -55,7 +59,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._absent = []
         self._gradients = Gradients(self, slots, backward_passes_per_step, self._scaler)
         self._velocity = Velocity(self.session, slots,
-                                  {name: momentum for name, (*_, momentum) in settings.items()})
+                                  {name: momentum for name, (_, _, momentum, _) in settings.items()})
 
     # ---- what a torch optimizer has ----
 
@@ -176,13 +180,14 @@ def _check_closure(optimizer):
                            "only optimizers that take one gradient a step can be distributed")
 
 
-def _settings(optimizer, trained, route, density, momentum):
-    """Name -> (route, density, momentum correction): the parameter group's own before the general ones."""
+def _settings(optimizer, trained, route, density, momentum, clip_norm):
+    """Name -> (route, density, momentum correction, clip norm): the parameter group's own before the general
+    ones."""
     own = {}
     for group in optimizer.param_groups:
         settings = (group.get("route", route), group.get("density", density),
-                    group.get("momentum_correction", momentum))
-        _check_momentum(optimizer, group, settings[-1])
+                    group.get("momentum_correction", momentum), group.get("clip_norm", clip_norm))
+        _check_momentum(optimizer, group, settings[2])
         own.update((id(parameter), settings) for parameter in group["params"])
     return {name: own[id(parameter)] for name, parameter in trained.items()}
 

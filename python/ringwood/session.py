@@ -43,7 +43,12 @@ def sentence_of(error):
     return f"{type(error).__name__}: {error}{place}"
 
 
-def _momentum(value):
+def _switch(value):
+    """As ringwood_options has what is on unless it is negative."""
+    return None if value is None else 1 if value else -1
+
+
+def _own(value):
     """As ringwood_tensor has it: 0 is the session's, a negative number none."""
     if value is None:
         return 0.0
@@ -67,7 +72,8 @@ class Session:
     def __init__(self, coordinator=None, rank=None, world=None, *, momentum=0.0, resume=None,
                  planner=None, join_timeout=None, host=None, wire=None, sparse_codec=None,
                  sparse_merge=None, sparse_chunk=None, sparse_method=None, transport=None, adapt=None,
-                 freeze_plan=None, save_plan=None, profile=None, timeline=None, flight_record=None):
+                 freeze_plan=None, save_plan=None, profile=None, timeline=None, flight_record=None,
+                 warmup_steps=None, momentum_masking=None, clip_norm=None, sparse_keep=None):
         self._handle = None
         self._process = os.getpid()
         ending.install()
@@ -75,7 +81,10 @@ class Session:
         options = self._options(coordinator, rank, world)
         options.momentum = momentum
         for field, value in (("resume", resume), ("join_timeout_seconds", join_timeout),
-                             ("sparse_chunk", sparse_chunk), ("adapt", adapt)):
+                             ("sparse_chunk", sparse_chunk), ("adapt", adapt),
+                             ("warmup_steps", warmup_steps), ("clip_norm", clip_norm),
+                             ("sparse_keep", sparse_keep),
+                             ("momentum_masking", _switch(momentum_masking))):
             if value is not None:
                 setattr(options, field, value)
         for field, value in (("planner", planner), ("host", host), ("wire", wire),
@@ -106,16 +115,17 @@ class Session:
 
     # ---- gradients ----
 
-    def register(self, name, gradient, route="auto", density=0.01, momentum=None):
+    def register(self, name, gradient, route="auto", density=0.01, momentum=None, clip_norm=None):
         """Adds a tensor, before the first step; the same order and shapes on every rank. `gradient`:
         contiguous float32 array or CPU tensor, or (pointer, elements); a reference is kept. `momentum`:
-        correction while it is sparse; None: the session's. Returns its id."""
+        correction while it is sparse, `clip_norm`: of its gradient while it is sparse; None: the session's.
+        Returns its id."""
         if name in self._ids:
             raise ExistsError(f'the tensor "{name}" is registered twice; every name is registered once')
         pointer, elements, owner = gradient_of(name, gradient)
         tensor = Tensor(size=ctypes.sizeof(Tensor), name=name.encode(), data=pointer,
                         elements=elements, type=ELEMENT_TYPES["float32"], route=route.encode(),
-                        density=density, momentum=_momentum(momentum))
+                        density=density, momentum=_own(momentum), clip_norm=_own(clip_norm))
         identity = c_int(-1)
         self._call("ringwood_register", byref(tensor), byref(identity))
         self._ids[name] = identity.value

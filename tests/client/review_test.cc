@@ -122,6 +122,34 @@ TEST(Review, PlansInTheOrderInWhichGradientsWereReady) {
   EXPECT_TRUE(Validate(*answer->plan, table.tensors).ok());
 }
 
+// A network that is ten times as fast as the first plan believed hides more: LAGS makes its layers
+// denser though no step gets shorter, says which and why, and back again when it is slow.
+TEST(Review, LagsFitsTheDensitiesToWhatWasMeasured) {
+  PlanInput table = Table(1'000'000);
+  for (TensorSpec& tensor : table.tensors) tensor.route = "sparse";
+  const auto reality = [&](const Plan& plan, const AffineFit& ring, double byte) {
+    Measured measured = Reality(table, plan, ring);
+    measured.group_seconds.clear();
+    for (const Group& group : plan.groups) {
+      measured.group_seconds.push_back(1e-5 + byte * table.entry_bytes * group.k);
+    }
+    return measured;
+  };
+  const AffineFit ring{1e-5, 1e-9, 0};
+  const Plan first = Made("lags", table);
+  const PlanQuestion question{"lags", table, first, 0, ring};
+  const auto denser = Review(question, reality(first, ring, 1e-9));
+  ASSERT_TRUE(denser.ok()) << denser.status();
+  ASSERT_TRUE(denser->plan) << denser->reason;
+  EXPECT_THAT(denser->reason, HasSubstr("densities: t"));
+  EXPECT_THAT(denser->reason, HasSubstr("(hides: "));
+  const PlanQuestion then{"lags", table, *denser->plan, denser->promised, {1e-5, 1e-7, 0}};
+  const auto sparser = Review(then, reality(*denser->plan, then.ring, 1e-7));
+  ASSERT_TRUE(sparser.ok()) << sparser.status();
+  ASSERT_TRUE(sparser->plan) << sparser->reason;
+  EXPECT_THAT(sparser->reason, HasSubstr("→ 0.01 ("));
+}
+
 TEST(Review, MeasurementsOfAnotherPlanAreRefused) {
   const PlanInput table = Table(10);
   const PlanQuestion question{"exact", table, Made("wfbp", table), 0, AffineFit()};

@@ -82,6 +82,25 @@ TEST(Lags, AFasterNetworkIsNeverSparserTensorByTensor) {
   EXPECT_GT(before[0], 0.5);
 }
 
+TEST(Lags, DensitiesHaveTheUsersLowerBoundAndDenseTensorsTravelRings) {
+  PlanInput input = Input("resnet50.csv", 8e-9);
+  for (size_t t = 0; t < input.tensors.size(); ++t) {
+    input.tensors[t].density = 0.02;
+    if (t % 3 == 0) input.tensors[t].route = "dense";
+  }
+  const Plan plan = *MakePlan("lags", input);
+  EXPECT_TRUE(Validate(plan, input.tensors).ok()) << Message(Validate(plan, input.tensors));
+  size_t dense = 0;
+  for (const Group& group : plan.groups) {
+    if (group.route == "tree") {
+      EXPECT_GE(group.density, 0.02);
+    } else {
+      dense += group.tensors.size();
+    }
+  }
+  EXPECT_EQ(dense, (input.tensors.size() + 2) / 3);
+}
+
 TEST(Lags, ABacklogMakesTheNextTensorSparser) {
   PlanInput input;
   input.world = 4;

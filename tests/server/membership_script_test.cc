@@ -50,6 +50,7 @@ v1::JoinRequest JoinOf(const Line& line) {
   request.set_token(line.text("token", ""));
   request.set_resume(line.has("resume"));
   request.set_newest_epoch_seen(line.number("seen", 0));
+  request.set_max_memory_bytes(line.number("memory", 0));
   return request;
 }
 
@@ -75,8 +76,10 @@ void AddTensors(const Line& line, v1::AgreeRequest* request) {
   setting->set_value(line.text("wire", "fp32"));
 }
 
-// covers=N: of N tensors, not of all. forged: its hash is another plan's.
+// covers=N: of N tensors, not of all. forged: its hash is another plan's. sparse=N: tensor 0 of N
+// elements goes up a tree, every entry of it.
 v1::Plan PlanOf(const Line& line, const std::string& planner, int tensors) {
+  if (line.has("sparse")) return OneTree(line.number("sparse", 0), planner);
   v1::Plan plan = OneRing(static_cast<uint32_t>(line.number("covers", tensors)), planner);
   if (line.has("forged")) plan.set_hash(plan.hash() + 1);
   return plan;

@@ -20,4 +20,17 @@ inline v1::Plan OneRing(uint32_t tensors, const std::string& planner) {
   return ToProto(plan);
 }
 
+// Tensor 0 of `elements`, all of it up a tree.
+inline v1::Plan OneTree(uint64_t elements, const std::string& planner) {
+  Plan plan;
+  plan.planner = planner;
+  Group group;
+  group.route = "tree";
+  group.tensors = {0};
+  group.k = elements;
+  group.codec = "block16/fp32";
+  plan.groups.push_back(group);
+  return ToProto(plan);
+}
+
 }  // namespace ringwood

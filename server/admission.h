@@ -1,0 +1,25 @@
+// Whether the servers of a job have room for a plan. The bound of each follows from the tensor
+// table and the plan, so the answer is there before the first message. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+struct ServerLimit {
+  std::string label;       // of the server, for the error
+  uint64_t max_bytes = 0;  // as its --max-memory says; 0: no limit
+};
+
+// `servers` in the order of their nodes, which come after the `workers`. `plan` can run on
+// `tensors` (CheckPlan). The error names the server, what it may need, its limit and the remedy.
+Status AdmitPlan(const v1::Plan& plan,
+                 const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors, uint32_t workers,
+                 const std::vector<ServerLimit>& servers);
+
+}  // namespace ringwood
