@@ -17,6 +17,8 @@ SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
 }
 
 SignalDescriptor::~SignalDescriptor() {
+  while (Next() != 0) {  // pending ones would strike with the mask: SIGPIPE of a write that failed
+  }
   ::close(descriptor_);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }

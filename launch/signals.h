@@ -7,7 +7,7 @@
 namespace ringwood {
 
 // Blocks `signals` for the thread (and so for a process without threads) while it lives; children
-// unblock them before exec (process.cc).
+// unblock them before exec (process.cc). Those that nobody took are dropped at its end.
 class SignalDescriptor {
  public:
   explicit SignalDescriptor(std::initializer_list<int> signals);

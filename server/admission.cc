@@ -29,7 +29,7 @@ Status AdmitPlan(const v1::Plan& plan,
     const uint64_t bound =
         ReducerMemoryBound(shape, static_cast<int>(workers) + static_cast<int>(s), groups);
     if (limit == 0 || bound <= limit) continue;
-    return Exhausted(
+    return Refused(
         absl::StrFormat("%s may need %d bytes (%s) for the sparse groups of this job, --max-memory "
                         "allows %s: allow "
                         "more, use more servers or lower densities%s",

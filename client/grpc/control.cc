@@ -66,11 +66,15 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
   }
 
   void OnDone(const grpc::Status& status) override {
-    // A connection that still stands means that the coordinator ended the stream and says why.
+    // A connection that still stands means that the coordinator ended the stream and says why: this
+    // rank came too late for the notice.
     const std::string why = status.ok() ? "no reason given" : status.error_message();
-    const bool stands = channel_->GetState(false) == GRPC_CHANNEL_READY;
-    Fail(Unavailable("the coordinator at " + address_ +
-                     (stands ? " ended the epoch: " : " is lost: ") + why));
+    if (!status.ok() && channel_->GetState(false) == GRPC_CHANNEL_READY) {
+      Fail(Status(static_cast<StatusCode>(status.error_code()),
+                  "the coordinator at " + address_ + " ended the epoch: " + why));
+    } else {
+      Fail(Unavailable("the coordinator at " + address_ + " is lost: " + why));
+    }
     gone_.Notify();
   }
 
@@ -78,7 +82,8 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
   static Status StatusOf(const v1::Failure& failure) {
     const auto code =
         failure.code() == 0 ? StatusCode::kUnavailable : static_cast<StatusCode>(failure.code());
-    return Status(code, absl::StrFormat("%s failed in epoch %d at step %d: %s", failure.who(),
+    return Status(code, absl::StrFormat("%s failed in epoch %d at step %d: %s",
+                                        failure.who().empty() ? "the job" : failure.who(),
                                         failure.epoch(), failure.step(), failure.reason()));
   }
 

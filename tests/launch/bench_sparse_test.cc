@@ -58,8 +58,8 @@ TEST(MaxMemory, AJobThatMayNeedMoreIsRefusedWithTheNumber) {
   const Finished run =
       RunProgram({"run", "-np", "2", "--max-memory", "64K", "--", program, "bench-sparse-worker",
                   "--elements=1000000", "--entries=20000", "--rounds=1"});
-  EXPECT_NE(run.code, 0);
-  EXPECT_THAT(run.err, HasSubstr("server 0 may need"));
+  EXPECT_EQ(run.code, 78);
+  EXPECT_THAT(run.err, HasSubstr("server 0 (host localhost) may need"));
   EXPECT_THAT(run.err, HasSubstr("--max-memory allows 64 KiB"));
 }
 

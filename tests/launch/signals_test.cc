@@ -1,0 +1,27 @@
+#include "launch/signals.h"
+
+#include <gtest/gtest.h>
+
+namespace ringwood {
+namespace {
+
+TEST(SignalDescriptor, GivesTheSignalsThatCame) {
+  SignalDescriptor signals{SIGHUP, SIGTERM};
+  EXPECT_EQ(signals.Next(), 0);
+  ::raise(SIGTERM);
+  EXPECT_EQ(signals.Next(), SIGTERM);
+  EXPECT_EQ(signals.Next(), 0);
+}
+
+TEST(SignalDescriptor, OneThatNobodyTookDoesNotStrikeAtItsEnd) {
+  {
+    SignalDescriptor signals{SIGPIPE};
+    ::raise(SIGPIPE);
+  }
+  sigset_t pending;
+  ASSERT_EQ(::sigpending(&pending), 0);
+  EXPECT_EQ(sigismember(&pending, SIGPIPE), 0);
+}
+
+}  // namespace
+}  // namespace ringwood
