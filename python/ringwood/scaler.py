@@ -12,9 +12,19 @@ A NaN or Inf on one rank reaches the scalers of all, so that all leave the step 
 
 import torch
 
+from .errors import InvalidError
 from .optimizer import DistributedOptimizer
 
-_Base = torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler
+if hasattr(torch.amp, "GradScaler"):
+    _Base = torch.amp.GradScaler
+else:
+    class _Base(torch.cuda.amp.GradScaler):
+        """That of PyTorch before 2.3 scales on CUDA devices only and takes no device."""
+
+        def __init__(self, device="cuda", **named):
+            if device != "cuda":
+                raise InvalidError(f'a GradScaler on "{device}" needs PyTorch 2.3, this is {torch.__version__}')
+            super().__init__(**named)
 
 
 class GradScaler(_Base):

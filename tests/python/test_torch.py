@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+import torch
 
 from conftest import EXAMPLE, JOBS, PROGRAM, ROOT, run, run_job
 
@@ -15,9 +16,11 @@ needs_device = pytest.mark.skipif(
 SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole batch",
            "accumulate.py": "passes accumulate and missing gradients are named",
            "staged.py:cpu": "gradients of all kinds, groups, closures, passes held back",
-           "scaler.py": "a GradScaler sees averages and all ranks skip together",
            "misuse_torch.py": "wrong use of the optimizer is a typed error",
            "loader.py": "forked loader workers are harmless"}
+SCALES = hasattr(torch.amp, "GradScaler")  # on a CPU; PyTorch before 2.3 does not
+if SCALES:
+    SCRIPTS["scaler.py"] = "a GradScaler sees averages and all ranks skip together"
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +44,13 @@ def test_gradients_on_a_device_are_staged():
 
 
 def test_the_hook_of_data_parallel_gives_the_bits_of_the_optimizer(tmp_path):
-    runs = ["optimizer:dense", "hook:dense", "scaled:dense", "optimizer:sparse", "hook:sparse"]
+    runs = ["optimizer:dense", "hook:dense", "optimizer:sparse", "hook:sparse"]
+    runs += ["scaled:dense"] if SCALES else []
     files = {each: tmp_path / str(number) for number, each in enumerate(runs)}
     run_job("in_turn.py", *(f"data_parallel.py:{each}:{file}" for each, file in files.items()))
     bits = {each: file.read_text() for each, file in files.items()}
-    assert bits["hook:dense"] == bits["scaled:dense"] == bits["optimizer:dense"], bits
+    assert bits["hook:dense"] == bits["optimizer:dense"], bits
+    assert not SCALES or bits["scaled:dense"] == bits["optimizer:dense"], bits
     assert bits["hook:sparse"] == bits["optimizer:sparse"] != bits["hook:dense"], bits
 
 

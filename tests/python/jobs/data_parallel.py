@@ -1,6 +1,6 @@
 """The same training twice over: argv[1] says how the gradients travel (optimizer: DistributedOptimizer,
-hook: DistributedDataParallel with the communication hook, scaled: the same with a GradScaler), argv[2] the route, argv[3] the file for the
-weights. The caller compares the files: the scaler's factor is a power of two, so the bits are the same."""
+hook: DistributedDataParallel with the communication hook, scaled: the same with a GradScaler), argv[2] the route, argv[3] the file for
+the weights. The caller compares the files: the scaler's factor is a power of two, so the bits are the same."""
 
 import hashlib
 import sys
@@ -22,7 +22,9 @@ model = torch.nn.Sequential(
     torch.nn.Linear(8 * 6 * 6, 120), torch.nn.Tanh(), torch.nn.Linear(120, 5))
 settings = {"density": 0.05, "momentum_correction": MOMENTUM, "route": route}
 plain = torch.optim.SGD(model.parameters(), lr=0.1)
-scaler = torch.amp.GradScaler("cpu", init_scale=256.0, enabled=how == "scaled")
+scaler = torch.cuda.amp.GradScaler(enabled=False)
+if how == "scaled":
+    scaler = torch.amp.GradScaler("cpu", init_scale=256.0)
 if how != "optimizer":
     torch.distributed.init_process_group("gloo")
     trained = DistributedDataParallel(model, bucket_cap_mb=0.02)  # several buckets, made anew in step 2
