@@ -10,7 +10,7 @@ import statistics
 from collections import defaultdict
 
 HERE = pathlib.Path(__file__).resolve().parent
-LEFT, ROW, WIDTH, TOP = 150, 22, 640, 46   # of the chart, in pixels
+LEFT, ROW, WIDTH, TOP = 190, 22, 680, 46   # of the chart, in pixels
 COLORS = {4: "#1b6ca8", 8: "#c2571a"}
 OTHER_COLOR = "#444444"
 
@@ -76,7 +76,7 @@ def chart(found):
     for points in range(int(low), int(high) + 1):
         stroke = "#000" if points == 0 else "#ddd"
         parts.append(f'<line x1="{x(points):.1f}" x2="{x(points):.1f}" y1="{TOP - 8}" y2="{height - 32}" stroke="{stroke}"/>')
-        parts.append(f'<text x="{x(points):.1f}" y="{height - 16}" text-anchor="middle">{points:+d}</text>')
+        parts.append(f'<text x="{x(points):.1f}" y="{height - 16}" text-anchor="middle">{format(points, "+d") if points else 0}</text>')
     for i, name in enumerate(names):
         y = TOP + ROW * i + ROW / 2
         parts.append(f'<text x="{LEFT - 10}" y="{y + 4:.1f}" text-anchor="end">{name}</text>')

@@ -98,9 +98,12 @@ def chart(cases, program):
     for number, ((trace, hosts), variant, reached, best) in enumerate(rows):
         y = 38 + height * number
         name = html.escape(f"{trace}, {hosts} hosts, {variant}")
+        # The figure stands behind the mark where it would lie under it.
+        hidden = x(reached) - 2 < x(best) < x(reached) + 36
+        label = x(best if hidden else reached) + 5
         parts.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end" font-size="11">{name}</text>'
                      f'<rect x="{left}" y="{y}" width="{x(reached) - left:.1f}" height="{height - 6}" '
-                     f'fill="{COLOURS[variant]}"/><text x="{x(reached) + 5:.1f}" y="{y + 12}" font-size="11" '
+                     f'fill="{COLOURS[variant]}"/><text x="{label:.1f}" y="{y + 12}" font-size="11" '
                      f'fill="#333">{reached:.2f}</text><rect x="{x(best) - 1.5:.1f}" y="{y - 2}" width="3" '
                      f'height="{height - 2}" fill="black"><title>possible: {best:.2f}</title></rect>')
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{60 + height * len(rows)}" '
