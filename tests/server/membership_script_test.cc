@@ -40,7 +40,7 @@ Line Parse(const std::string& text) {
 
 v1::JoinRequest JoinOf(const Line& line) {
   v1::JoinRequest request;
-  request.set_protocol_version(line.number("version", 1));
+  request.set_protocol_version(line.number("version", v1::PROTOCOL_VERSION_CURRENT));
   request.set_role(line.has("server") ? v1::ROLE_REDUCER : v1::ROLE_WORKER);
   request.set_rank(line.number(line.has("server") ? "server" : "rank", 0));
   request.set_world(line.number("world", 2));
