@@ -152,17 +152,16 @@ void Connection::Announce(const Status& failure) {
 }
 
 void Connection::Fail(const Status& reason) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!status_.ok()) return;
-    status_ = reason;
-    if (listener_) listener_(reason);
-  }
-  // A full mailbox means that the net loop hangs; then Drain's deadline speaks.
+  absl::MutexLock lock(&mutex_);
+  if (!status_.ok()) return;
+  status_ = reason;
+  // Posted before anyone hears of the failure, so that who drains the loops then waits for this
+  // too. A full mailbox means that the net loop hangs; then Drain's deadline speaks.
   net_->Post([this, reason] {
     if (transport_) transport_->Close(reason);
     if (device_ring_) (void)device_ring_->Close(reason);  // it logs what does not let go
   });
+  if (listener_) listener_(reason);
 }
 
 Status Connection::Named(const Status& status) {
