@@ -7,32 +7,19 @@
 
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
-#include "base/random.h"
 #include "client/collectives.h"
 #include "client/grpc/parts.h"
 #include "launch/session_options.h"
 #include "plan/sparse_groups.h"
 #include "plan/wire.h"
 #include "sparse/climb.h"
+#include "sparse/spread_entries.h"
 
 namespace ringwood {
 namespace {
 
 constexpr int kWarmUps = 3;
 constexpr double kPatienceSeconds = 60;  // for one exchange
-
-// Indices spread over the whole tensor, other ones on every rank; values heavy-tailed.
-Entries Sample(uint64_t elements, uint64_t count, int rank) {
-  Random random(1000 * count + static_cast<uint64_t>(rank));
-  Entries entries;
-  for (uint64_t j = 0; j < count; ++j) {
-    const uint64_t begin = elements * j / count, end = elements * (j + 1) / count;
-    const double u = random.Unit() + random.Unit() - 1;
-    entries.push_back(static_cast<uint32_t>(begin + random.Below(end - begin)),
-                      static_cast<float>(u * u * u));
-  }
-  return entries;
-}
 
 // What the kernel counted on a card; 0 without one.
 struct CardBytes {
@@ -133,7 +120,8 @@ Status Bench::MakeClimbs(const Plan& plan) {
   RW_ASSIGN_OR_RETURN(const auto groups, SparseGroupsOf(plan, job, elements));
   for (const SparseGroup& group : groups) {
     RW_ASSIGN_OR_RETURN(Climb climb, Climb::Of(job, place.rank, group));
-    ups_.push_back(Sample(options_.elements, group.k, place.rank));
+    const uint64_t seed = 1000 * group.k + static_cast<uint64_t>(place.rank);  // others elsewhere
+    ups_.push_back(SpreadEntries(options_.elements, group.k, seed));
     climb.Round(&ups_.back());
     climbs_.push_back(std::move(climb));
     cases_.push_back({group.k, group.shards});

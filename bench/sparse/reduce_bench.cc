@@ -10,28 +10,16 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/random.h"
 #include "sparse/codec.h"
 #include "sparse/cut.h"
 #include "sparse/merge.h"
 #include "sparse/select.h"
+#include "sparse/spread_entries.h"
 
 namespace ringwood {
 namespace {
 
 constexpr int kRepeats = 15;
-
-Entries Sample(uint64_t elements, uint64_t count, uint64_t seed) {
-  Random random(seed);
-  Entries entries;
-  for (uint64_t j = 0; j < count; ++j) {
-    const uint64_t begin = elements * j / count, end = elements * (j + 1) / count;
-    const double u = random.Unit() + random.Unit() - 1;
-    entries.push_back(static_cast<uint32_t>(begin + random.Below(end - begin)),
-                      static_cast<float>(u * u * u));
-  }
-  return entries;
-}
 
 // The best of some; `prepare` is not timed.
 void Time(const std::string& stage, uint64_t entries, const std::function<void()>& prepare,
@@ -49,7 +37,7 @@ void Time(const std::string& stage, uint64_t entries, const std::function<void()
 
 void Run(uint64_t elements, uint64_t k, uint64_t count) {
   std::vector<Entries> children;
-  for (uint64_t c = 0; c < count; ++c) children.push_back(Sample(elements, k, c + 1));
+  for (uint64_t c = 0; c < count; ++c) children.push_back(SpreadEntries(elements, k, c + 1));
   const uint64_t total = count * k;
   const auto nothing = [] {};
   for (const char* name : {"block16/fp32", "rice/int8"}) {
