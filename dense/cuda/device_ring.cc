@@ -362,24 +362,6 @@ Status NcclRing::Close(const Status& reason) {
   return hung;
 }
 
-// The owner's handle: the ring itself lives on while callbacks of CUDA's know it.
-class NcclRingHandle : public DeviceRing {
- public:
-  explicit NcclRingHandle(std::shared_ptr<NcclRing> ring) : ring_(std::move(ring)) {}
-  ~NcclRingHandle() override { (void)ring_->Close(Aborted("the ring was destroyed")); }
-  void AllReduce(const DeviceReduction& reduction,
-                 std::function<void(StatusOr<AllReduceResult>)> done) override {
-    ring_->AllReduce(reduction, std::move(done));
-  }
-  void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) override {
-    ring_->Broadcast(broadcast, std::move(done));
-  }
-  Status Close(const Status& reason) override { return ring_->Close(reason); }
-
- private:
-  const std::shared_ptr<NcclRing> ring_;
-};
-
 }  // namespace
 
 StatusOr<std::string> MakeDeviceRingId(const std::string& library) {
@@ -406,7 +388,7 @@ StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop* loop, const DeviceRin
     RW_ASSIGN_OR_RETURN(library, nccl::Load(options.library));
   }
   auto ring = std::make_shared<NcclRing>(loop, std::move(library), options);
-  auto handle = std::make_unique<NcclRingHandle>(ring);  // closes it if the start fails
+  auto handle = std::make_unique<DeviceRingHandle>(ring);  // closes it if the start fails
   RW_RETURN_IF_ERROR(ring->Start());
   return std::unique_ptr<DeviceRing>(std::move(handle));
 }

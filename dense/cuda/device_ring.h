@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/loop.h"
 #include "dense/all_reduce.h"
@@ -74,7 +75,26 @@ class DeviceRing {
   // Ends the epoch: every pending and later call is answered with `reason`, no buffer is touched
   // afterwards. TimedOut: NCCL did not let go in kAbortSeconds, buffers and device are not safe any
   // more and the process must end.
+  // Once closed it does nothing.
   virtual Status Close(const Status& reason) = 0;
+};
+
+// The owner's handle of a ring that lives on while callbacks of its device know it.
+class DeviceRingHandle : public DeviceRing {
+ public:
+  explicit DeviceRingHandle(std::shared_ptr<DeviceRing> ring) : ring_(std::move(ring)) {}
+  ~DeviceRingHandle() override { (void)ring_->Close(Aborted("the ring was destroyed")); }
+  void AllReduce(const DeviceReduction& reduction,
+                 std::function<void(StatusOr<AllReduceResult>)> done) override {
+    ring_->AllReduce(reduction, std::move(done));
+  }
+  void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) override {
+    ring_->Broadcast(broadcast, std::move(done));
+  }
+  Status Close(const Status& reason) override { return ring_->Close(reason); }
+
+ private:
+  const std::shared_ptr<DeviceRing> ring_;
 };
 
 // Does not wait for the other ranks. Unavailable without CUDA, device or NCCL.

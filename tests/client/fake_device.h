@@ -163,23 +163,6 @@ class FakeRing : public DeviceRing, public std::enable_shared_from_this<FakeRing
   FakeStream stream_;
 };
 
-class FakeRingHandle : public DeviceRing {
- public:
-  explicit FakeRingHandle(std::shared_ptr<FakeRing> ring) : ring_(std::move(ring)) {}
-  ~FakeRingHandle() override { (void)ring_->Close(Aborted("destroyed")); }
-  void AllReduce(const DeviceReduction& reduction,
-                 std::function<void(StatusOr<AllReduceResult>)> done) override {
-    ring_->AllReduce(reduction, std::move(done));
-  }
-  void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) override {
-    ring_->Broadcast(broadcast, std::move(done));
-  }
-  Status Close(const Status& reason) override { return ring_->Close(reason); }
-
- private:
-  const std::shared_ptr<FakeRing> ring_;
-};
-
 class FakeBucket : public DeviceBucket {
  public:
   explicit FakeBucket(uint64_t elements) : input_(elements), output_(elements) {}
@@ -232,7 +215,7 @@ inline Accelerator FakeAccelerator(FakeRings* rings) {
               const DeviceRingOptions& options) -> StatusOr<std::unique_ptr<DeviceRing>> {
     if (options.world > 1 && options.id != rings->id()) return Internal("the id of another ring");
     return std::unique_ptr<DeviceRing>(
-        std::make_unique<FakeRingHandle>(std::make_shared<FakeRing>(loop, rings, options)));
+        std::make_unique<DeviceRingHandle>(std::make_shared<FakeRing>(loop, rings, options)));
   };
   accelerator.make_bucket = [](int, uint64_t elements) -> StatusOr<std::unique_ptr<DeviceBucket>> {
     return std::unique_ptr<DeviceBucket>(std::make_unique<FakeBucket>(elements));
