@@ -173,7 +173,7 @@ Status ReducerNode::Life::Connect() {
   for (const v1::Member& member : welcome_->members()) {
     peers.push_back({static_cast<int>(member.node()),
                      MemberLabel(member.role(), member.rank(), member.host()),
-                     member.fabric_address()});
+                     member.fabric_address(), member.host()});
   }
   const EpochName name{welcome_->job(), welcome_->epoch(), static_cast<int>(welcome_->node())};
   RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, FabricLimits()));

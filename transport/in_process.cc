@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "transport/inbox.h"
+#include "transport/node_fabric.h"
 
 namespace ringwood {
 
@@ -116,31 +117,6 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
   std::deque<std::pair<Frame, Copy>> before_;  // arrived before Connect
 };
 
-namespace {
-
-class InProcessTransport : public Transport {
- public:
-  explicit InProcessTransport(std::shared_ptr<InProcessEnd> end) : end_(std::move(end)) {}
-  ~InProcessTransport() override { Close(Aborted("the transport was destroyed")); }
-
-  void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
-            SendDone done) override {
-    end_->Send(peer, name, content, payload, std::move(done));
-  }
-  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
-               ReceiveDone done) override {
-    end_->Receive(peer, name, content, landing, std::move(done));
-  }
-  void Withdraw(Lane lane, uint64_t round) override { end_->Withdraw(lane, round); }
-  void Close(const Status& reason) override { end_->Close(reason); }
-  TransportCounters Counters() const override { return end_->Counters(); }
-
- private:
-  const std::shared_ptr<InProcessEnd> end_;
-};
-
-}  // namespace
-
 class InProcessFabric : public Fabric {
  public:
   explicit InProcessFabric(std::shared_ptr<InProcessEnd> end) : end_(std::move(end)) {}
@@ -156,7 +132,7 @@ class InProcessFabric : public Fabric {
     RW_CHECK(!connected_ && end_->loop()->OnThread());
     connected_ = true;
     end_->Connect(name, peers, limits);
-    return std::unique_ptr<Transport>(std::make_unique<InProcessTransport>(end_));
+    return std::unique_ptr<Transport>(std::make_unique<NodeTransport<InProcessEnd>>(end_));
   }
 
  private:

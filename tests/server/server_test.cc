@@ -276,6 +276,47 @@ TEST(Server, RunsTwoJobsOneAfterTheOther) {
   EXPECT_TRUE((*server)->Wait(Seconds(1)).ok());
 }
 
+// Hands on what the reducer connects to.
+class Listening : public Fabric {
+ public:
+  Listening(std::unique_ptr<Fabric> fabric, std::promise<std::vector<Peer>>* peers)
+      : fabric_(std::move(fabric)), peers_(peers) {}
+  std::string Address() const override { return fabric_->Address(); }
+  StatusOr<std::unique_ptr<Transport>> Connect(const EpochName& name,
+                                               const std::vector<Peer>& peers,
+                                               const FabricLimits& limits) override {
+    auto transport = fabric_->Connect(name, peers, limits);
+    peers_->set_value(peers);
+    return transport;
+  }
+
+ private:
+  const std::unique_ptr<Fabric> fabric_;
+  std::promise<std::vector<Peer>>* const peers_;
+};
+
+TEST(Server, ItsReducerKnowsWhoSharesItsHost) {
+  std::promise<std::vector<Peer>> promise;
+  ServerOptions options = Embedded();
+  options.host = "h0";
+  options.watched = [&, first = true](std::unique_ptr<Fabric> fabric) mutable {
+    if (!std::exchange(first, false)) return fabric;  // of the epoch after the job
+    return std::unique_ptr<Fabric>(std::make_unique<Listening>(std::move(fabric), &promise));
+  };
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+  b.request().set_host("h1");
+  JoinBoth(a, b);
+  auto connected = promise.get_future();
+  ASSERT_EQ(connected.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  const std::vector<Peer> peers = connected.get();
+  ASSERT_EQ(peers.size(), 3u);
+  EXPECT_EQ(peers[0].host, "test");
+  EXPECT_EQ(peers[1].host, "h1");
+  EXPECT_EQ(peers[2].host, "h0");
+}
+
 TEST(Server, TellsEveryoneWhoDied) {
   auto server = Server::Start(Embedded());
   ASSERT_TRUE(server.ok()) << server.status();
