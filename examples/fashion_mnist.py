@@ -2,11 +2,13 @@
 
     ringwood run -np 4 -- python examples/fashion_mnist.py
     python examples/fashion_mnist.py --single        # the same training in one process, plain PyTorch
+    ringwood run -np 4 -- python examples/fashion_mnist.py --device cuda
 
 Every rank takes its share of each global batch by position: a pass over the data is one permutation
 (from the seed and the number of the pass), a global cursor walks through it, and rank r of P takes the
 positions [B*r/P, B*(r+1)/P) of a batch of B. Shares may differ by one sample, so the average of the
-gradients is weighted by samples. Everything is deterministic: the same seed gives the same bits.
+gradients is weighted by samples. Everything is deterministic: the same seed gives the same bits (on a CUDA
+device where PyTorch can; it warns where not).
 """
 
 import argparse
@@ -38,6 +40,8 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=int, default=0, help="use only the first N samples of both sets")
     parser.add_argument("--data", default=DATA, help="directory of the four .gz files")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"],
+                        help="where data and model lie; of several CUDA devices each rank of a host takes its own")
     parser.add_argument("--checkpoint-every", type=int, metavar="STEPS",
                         default=int(os.environ.get("RINGWOOD_CHECKPOINT_EVERY", "0") or 0))
     parser.add_argument("--report", default=os.environ.get("RINGWOOD_REPORT"), metavar="FILE",
@@ -52,6 +56,32 @@ def parse_arguments():
 def stop(sentence):
     print(f"fashion_mnist: {sentence}", file=sys.stderr)
     sys.exit(CONFIGURATION_ERROR)
+
+
+# ---- device ---------------------------------------------------------------------------------------
+
+def local_rank():
+    return int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def prepare(kind):
+    """The device, with PyTorch told to add in one order and, on CUDA, in full float32 as a CPU does."""
+    torch.set_num_threads(1)  # the ranks share the cores anyway
+    if kind == "cpu":
+        torch.use_deterministic_algorithms(True)
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        stop("--device cuda: PyTorch finds no CUDA device here; leave the flag out to train on the CPU")
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # what cuBLAS needs to be deterministic
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.allow_tf32 = False
+    device = torch.device("cuda", local_rank() % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
+def name_of(device):
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
 
 
 # ---- data -----------------------------------------------------------------------------------------
@@ -69,12 +99,13 @@ def read_idx(directory, name):
     return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)
 
 
-def load(directory, part, limit=0):
+def load(directory, part, limit=0, device="cpu"):
     images = read_idx(directory, f"{part}-images-idx3-ubyte.gz")
     labels = read_idx(directory, f"{part}-labels-idx1-ubyte.gz")
     if limit:
         images, labels = images[:limit], labels[:limit]
-    return torch.from_numpy(images.copy()).unsqueeze(1), torch.from_numpy(labels.astype(np.int64))
+    labels = torch.from_numpy(labels.astype(np.int64))
+    return torch.from_numpy(images.copy()).unsqueeze(1).to(device), labels.to(device)
 
 
 def scaled(images):
@@ -94,13 +125,15 @@ def share(begin, end, rank, world):
 
 # ---- model ----------------------------------------------------------------------------------------
 
-def make_model(seed):
-    """Two convolutions and two linear layers, 1.25 million parameters, most of them in one tensor."""
+def make_model(seed, device="cpu"):
+    """Two convolutions and two linear layers, 1.25 million parameters, most of them in one tensor. The same
+    first weights on every device."""
     torch.manual_seed(seed)
-    return nn.Sequential(
+    model = nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(32 * 7 * 7, 768), nn.ReLU(), nn.Linear(768, 10))
+    return model.to(device)
 
 
 def learning_rate(highest, step, total):
@@ -114,7 +147,7 @@ def learning_rate(highest, step, total):
 def weights_digest(model):
     digest = hashlib.sha256()
     for parameter in model.parameters():
-        digest.update(parameter.detach().contiguous().numpy().tobytes())
+        digest.update(parameter.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -268,12 +301,13 @@ class Training:
         self.exchange.set_samples(high - low)
         loss = torch.zeros(())
         if high > low:  # a batch smaller than the world leaves some ranks without a sample
-            chosen = order[low:high]
+            chosen = order[low:high].to(self.train[0].device)
             loss = functional.cross_entropy(self.model(scaled(self.train[0][chosen])), self.train[1][chosen])
             loss.backward()
         optimizer.step()
-        self.losses.append(loss.item() * (high - low) / (end - begin))
-        return loss.item() * (high - low), high - low
+        loss = loss.item()  # on a device: waits
+        self.losses.append(loss * (high - low) / (end - begin))
+        return loss * (high - low), high - low
 
     @torch.no_grad()
     def accuracy(self):
@@ -304,15 +338,15 @@ def summary(report, seconds):
 
 def main():
     arguments = parse_arguments()
-    torch.set_num_threads(1)  # sums in one order; the ranks share the cores anyway
-    torch.use_deterministic_algorithms(True)
-    train = load(arguments.data, "train", arguments.limit)
-    test = load(arguments.data, "t10k", arguments.limit)
-    model = make_model(arguments.seed)
+    device = prepare(arguments.device)
+    train = load(arguments.data, "train", arguments.limit, device)
+    test = load(arguments.data, "t10k", arguments.limit, device)
+    model = make_model(arguments.seed, device)
     exchange = (Alone if arguments.single else Together)(model, arguments)
     training = Training(arguments, exchange, model, train, test)
     accuracy = training.run()
     report = {"accuracy": accuracy, "steps": training.total_steps, "world": exchange.world,
+              "device": name_of(device),
               "losses": exchange.sum(training.losses) if training.losses else [],
               "weights_digest": exchange.digests(), "bytes_per_step": exchange.traffic()}
     if exchange.rank == 0:

@@ -1,11 +1,13 @@
 """Runs the convergence grid: Fashion-MNIST, dense against every kind of sparse exchange.
 
     python bench/convergence/grid.py --ringwood build/release/bin/ringwood [--only REGEX] [--list]
+        [--jobs N] [--device cuda]
     python bench/convergence/table.py          # table and chart of what is there
 
 Sparse cases have momentum correction and a density warm-up over a quarter of the first pass over the data.
 One line of JSON a run is appended to results.jsonl beside this file. A run whose line is there is not
-repeated, so the grid can be stopped at any time and continued.
+repeated, so the grid can be stopped at any time and continued. What a seed is compared with, its dense run,
+should be of the same device.
 """
 
 import argparse
@@ -17,6 +19,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -79,7 +83,8 @@ def execute(ringwood, case, what, arguments):
                    "--density-warmup", str(warm_up_steps(case, arguments.limit)), *case.run,
                    "--", sys.executable, str(HERE / "train.py"), "--seed", str(what["seed"]),
                    "--density", str(case.density), "--epochs", str(arguments.passes),
-                   "--limit", str(arguments.limit),
+                   "--limit", str(arguments.limit), "--device", arguments.device,
+                   *(["--data", arguments.data] if arguments.data else []),
                    "--batch", str(BATCH), *case.train]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RINGWOOD_GRID_REPORT": str(report),
                        **dict(case.environment)}
@@ -91,7 +96,33 @@ def execute(ringwood, case, what, arguments):
         return json.loads(report.read_text())
 
 
-def main():
+class Grid:
+    """Runs what is missing, several at a time; a run's line is in the file before the next one starts."""
+
+    def __init__(self, arguments):
+        self._arguments = arguments
+        self._writing = threading.Lock()  # the results file
+        self.failed = 0
+
+    def run(self, missing):
+        with ThreadPoolExecutor(self._arguments.jobs) as workers:
+            for done in [workers.submit(self._one, what, case) for what, case in missing]:
+                done.result()
+
+    def _one(self, what, case):
+        arguments = self._arguments
+        report = execute(arguments.ringwood, case, what, arguments)
+        with self._writing:
+            if report is None:
+                self.failed += 1
+                return
+            with open(arguments.results, "a") as file:
+                file.write(json.dumps({**what, "passes": arguments.passes, "limit": arguments.limit,
+                                       "warm_up": warm_up_steps(case, arguments.limit), **report}) + "\n")
+            print(f"{what}: accuracy {report['accuracy']:.4f} in {report['seconds']:.0f} s", flush=True)
+
+
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
     parser.add_argument("--results", type=pathlib.Path, default=HERE / "results.jsonl")
@@ -100,24 +131,27 @@ def main():
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--limit", type=int, default=0, help="use only the first N training samples")
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose label matches")
+    parser.add_argument("--jobs", type=int, default=1, help="so many runs at a time (each has --workers ranks)")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--data", default="", help="directory of the data set's four .gz files")
     parser.add_argument("--list", action="store_true", help="print what is missing, run nothing")
     arguments = parser.parse_args()
-    known, failed = done(arguments.results), 0
-    for what, case in runs(arguments.seeds, arguments.workers):
-        if key(what) in known or not re.search(arguments.only, case.label):
-            continue
-        if arguments.list:
-            print(what)
-            continue
-        report = execute(arguments.ringwood, case, what, arguments)
-        if report is None:
-            failed += 1
-            continue
-        with open(arguments.results, "a") as file:
-            file.write(json.dumps({**what, "passes": arguments.passes, "limit": arguments.limit,
-                                   "warm_up": warm_up_steps(case, arguments.limit), **report}) + "\n")
-        print(f"{what}: accuracy {report['accuracy']:.4f} in {report['seconds']:.0f} s", flush=True)
-    return 1 if failed else 0
+    if arguments.jobs < 1:
+        parser.error("--jobs must be at least 1")
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    known = done(arguments.results)
+    missing = [(what, case) for what, case in runs(arguments.seeds, arguments.workers)
+               if key(what) not in known and re.search(arguments.only, case.label)]
+    if arguments.list:
+        print(*(what for what, _ in missing), sep="\n")
+        return 0
+    grid = Grid(arguments)
+    grid.run(missing)
+    return 1 if grid.failed else 0
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class Measured(example.Training):
         for name in sorted(name for name in parameters if session.route(name) == "tree"):
             left = session.residual(name).astype(np.float64).ravel()
             session.allreduce(left)
-            applied = parameters[name].grad.double().numpy().ravel() * weight
+            applied = parameters[name].grad.double().cpu().numpy().ravel() * weight
             total = left + applied
             kept = np.count_nonzero(applied) / applied.size
             by_chance = (1 - kept) * np.dot(total, total)
@@ -59,18 +59,26 @@ class Measured(example.Training):
                 self.deltas.setdefault(name, []).append([step, np.dot(left, left) / by_chance])
 
 
+def share_device(kind):
+    """NCCL takes several ranks on one device when each says that it is another host."""
+    if kind == "cuda" and torch.cuda.device_count() == 1:
+        os.environ.setdefault("NCCL_HOSTID", f"host{example.local_rank()}")
+
+
 def main():
     arguments = example.parse_arguments()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    train = example.load(arguments.data, "train", arguments.limit)
-    model = example.make_model(arguments.seed)
+    share_device(arguments.device)
+    device = example.prepare(arguments.device)
+    train = example.load(arguments.data, "train", arguments.limit, device)
+    model = example.make_model(arguments.seed, device)
     exchange = example.Together(model, arguments)
-    training = Measured(arguments, exchange, model, train, example.load(arguments.data, "t10k"))
+    test = example.load(arguments.data, "t10k", device=device)
+    training = Measured(arguments, exchange, model, train, test)
     training.deltas = {}
     began = time.monotonic()
     accuracy = training.run()
     report = {"accuracy": accuracy, "steps": training.total_steps, "world": exchange.world,
+              "device": example.name_of(device),
               "seconds": time.monotonic() - began, "bytes_per_step": exchange.traffic(),
               "delta": training.deltas}
     if exchange.rank == 0:

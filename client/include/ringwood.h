@@ -136,6 +136,11 @@ typedef struct {
   double clip_norm;  /* while sparse; 0: the session's, negative: none */
 } ringwood_tensor;
 
+/* Whether this process can exchange tensors with `memory` = RINGWOOD_CUDA: the library was built
+ * with CUDA, there is a device, and NCCL is found. Else RINGWOOD_UNAVAILABLE, and
+ * ringwood_last_error says what is missing. Any time, any thread, no session needed. */
+RINGWOOD_EXPORT int ringwood_device_support(void);
+
 /* Adds a tensor, before the first step. `id` counts from 0 in order of registration. */
 RINGWOOD_EXPORT int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor,
                                       int* id);

@@ -12,6 +12,7 @@
 #include "base/cuda/device.h"
 #include "base/cuda/runtime.h"
 #include "base/log.h"
+#include "dense/cuda/device_support.h"
 #include "dense/cuda/launch.h"
 #include "dense/cuda/nccl_library.h"
 
@@ -363,6 +364,11 @@ Status NcclRing::Close(const Status& reason) {
 }
 
 }  // namespace
+
+Status FindDeviceSupport(const std::string& library) {
+  RW_RETURN_IF_ERROR(CountDevices().status());
+  return nccl::Load(library).status();
+}
 
 StatusOr<std::string> MakeDeviceRingId(const std::string& library) {
   RW_ASSIGN_OR_RETURN(const nccl::Library loaded, nccl::Load(library));

@@ -10,6 +10,7 @@
 
 #include "base/cuda/device.h"
 #include "base/random.h"
+#include "client/include/ringwood.h"
 #include "client/scale.h"
 #include "tests/client/job.h"
 
@@ -40,6 +41,8 @@ std::vector<float> FromTheDevice(const DeviceArray& array, size_t count) {
 TEST(DeviceBucket, WithoutADeviceItSaysSo) {
   if (CountDevices().ok()) GTEST_SKIP() << "there is a device";
   EXPECT_EQ(MakeDeviceBucket(0, 10).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(ringwood_device_support(), RINGWOOD_UNAVAILABLE);
+  EXPECT_NE(std::string(ringwood_last_error()), "");
 }
 
 TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpu) {

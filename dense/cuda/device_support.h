@@ -1,0 +1,14 @@
+// Whether this process can exchange device memory, asked before anything is made of it.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+// Unavailable says what is missing: CUDA in the build, a driver, a device, NCCL. `library` as in
+// DeviceRingOptions.
+Status FindDeviceSupport(const std::string& library);
+
+}  // namespace ringwood
