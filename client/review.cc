@@ -98,7 +98,8 @@ PlanInput MeasuredInput(const PlanQuestion& question, const Measured& measured,
   }
   input.forward_seconds = input.ready_seconds.front();
   for (double& ready : input.ready_seconds) ready -= input.forward_seconds;
-  input.network = NetworkFromRing(ring, input.world, input.network.gamma);
+  input.network = NetworkBehind(ring.startup_seconds, ring.seconds_per_byte, HostsOf(input),
+                                input.network.gamma);
   input.ring_cost = ring.cost();
   const int fanout = static_cast<int>(question.plan.fanout);
   const AffineFit tree = Line(TreeCost(input.network, input.world, input.servers, fanout));

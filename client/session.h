@@ -45,6 +45,7 @@ class Session {
 
   int rank() const { return connection_->place().rank; }
   int world() const { return connection_->place().world; }
+  const Hosts& hosts() const { return connection_->place().hosts; }  // of the ranks
   uint64_t epoch() const { return connection_->joined().epoch(); }
   uint64_t step() const { return step_; }
 

@@ -32,6 +32,7 @@ PlanInput Session::InputOf(std::vector<TensorSpec> table) const {
   PlanInput input;
   input.tensors = std::move(table);
   input.world = world();
+  input.hosts = connection_->place().hosts;
   input.servers = connection_->place().servers;
   input.ring_codecs = {RingCodec(IsOnDevice() ? "fp32" : options_.wire)};
   input.tree_codec = options_.sparse_codec;

@@ -16,9 +16,14 @@ Hosts GroupByHost(const std::vector<std::string>& names) {
   return hosts;
 }
 
-Hosts OneEach(int world) {
+Hosts OneEach(int world) { return EvenHosts(world, 1); }
+
+Hosts EvenHosts(int world, int ranks) {
   Hosts hosts;
-  for (int rank = 0; rank < world; ++rank) hosts.push_back({rank});
+  for (int rank = 0; rank < world; ++rank) {
+    if (rank % ranks == 0) hosts.emplace_back();
+    hosts.back().push_back(rank);
+  }
   return hosts;
 }
 

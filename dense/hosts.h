@@ -16,6 +16,9 @@ Hosts GroupByHost(const std::vector<std::string>& names);
 // Every rank on a host of its own.
 Hosts OneEach(int world);
 
+// `ranks` a host, in order; the last has what is left.
+Hosts EvenHosts(int world, int ranks);
+
 int RanksOf(const Hosts& hosts);
 int LargestHost(const Hosts& hosts);  // ranks of it
 

@@ -20,6 +20,7 @@ struct Flags {
   std::vector<std::string> costs;
   std::string network;
   int workers = 0;
+  int ranks_a_host = 1;
   int servers = 1;
   std::string planner = "all";
   double density = 0;  // 0: not given
@@ -54,6 +55,7 @@ Status SetCosts(const Flags& flags, PlanInput* input) {
         "alpha=S,beta=S_PER_BYTE --workers N");
   }
   input->world = flags.workers > 0 ? flags.workers : 2;
+  if (flags.ranks_a_host > 1) input->hosts = EvenHosts(input->world, flags.ranks_a_host);
   input->servers = flags.servers;
   return OkStatus();
 }
@@ -160,6 +162,8 @@ void AddPlanCommand(CLI::App& app, int* exit_code) {
       ->take_all();
   command->add_option("--network", flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]");
   command->add_option("--workers", flags->workers, "workers on that network");
+  command->add_option("--ranks-per-host", flags->ranks_a_host, "workers that share a card (1)")
+      ->check(CLI::PositiveNumber);
   command->add_option("--servers", flags->servers, "reducers of the sparse tree (1)");
   command->add_option("--planner", flags->planner, "a planner's name, or all");
   command->add_option("--density", flags->density, "lower bound on the sparse route (0.01)");

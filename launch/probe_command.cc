@@ -23,6 +23,7 @@ struct Flags {
 struct Finding {
   int rank = 0;
   int world = 1;
+  Hosts hosts;
   ProbeResult probe;
 };
 
@@ -39,7 +40,7 @@ StatusOr<Finding> ProbeJob(const Environment& environment) {
   StatusOr<ProbeResult> probe = ProbeRing(session.get());
   RW_RETURN_IF_ERROR(session->Close(Message(probe.status())));
   RW_RETURN_IF_ERROR(probe.status());
-  return Finding{session->rank(), session->world(), *std::move(probe)};
+  return Finding{session->rank(), session->world(), session->hosts(), *std::move(probe)};
 }
 
 // The columns that `--cost ring:table=FILE` reads.
@@ -85,7 +86,9 @@ std::string ToText(const Finding& finding, const Network& network) {
 Status Run(const Environment& environment, const Flags& flags) {
   RW_ASSIGN_OR_RETURN(const Finding finding, ProbeJob(environment));
   if (finding.rank != 0) return OkStatus();
-  const Network network = NetworkFromRing(finding.probe.fit, finding.world, 0);
+  const AffineFit& fit = finding.probe.fit;
+  const Network network =
+      NetworkBehind(fit.startup_seconds, fit.seconds_per_byte, finding.hosts, 0);
   if (!flags.table.empty()) RW_RETURN_IF_ERROR(WriteText(flags.table, ToCsv(finding.probe)));
   const std::string text = flags.json ? ToJson(finding, network) : ToText(finding, network);
   std::printf("%s", text.c_str());

@@ -16,6 +16,7 @@ StatusOr<PlanInput> InputFor(const Trace& trace, const PredictionInput& given,
                              const std::string& ring_codec) {
   PlanInput input = InputOf(trace, given.density);
   input.world = given.world;
+  input.hosts = given.hosts;
   input.servers = given.servers;
   input.forward_seconds = given.forward_seconds;
   input.forward_layer_seconds.clear();
@@ -24,7 +25,9 @@ StatusOr<PlanInput> InputFor(const Trace& trace, const PredictionInput& given,
   if (ring_codec == "bf16") input.ring_codecs = {{.name = ring_codec, .wire_ratio = 0.5}};
   if (given.world > 1) {
     RW_ASSIGN_OR_RETURN(input.ring_cost, Cost::Table(given.probe.medians));
-    input.network = NetworkFromRing(given.probe.fit, given.world, input.network.gamma);
+    const AffineFit& fit = given.probe.fit;
+    input.network = NetworkBehind(fit.startup_seconds, fit.seconds_per_byte, HostsOf(input),
+                                  input.network.gamma);
   }
   RW_RETURN_IF_ERROR(Validate(input));
   return input;

@@ -17,6 +17,7 @@ struct PredictionInput {
   double forward_seconds = 0;  // scaled already
   double scale = 1;            // of the trace's times
   int world = 1;
+  Hosts hosts;  // of the ranks
   int servers = 1;
   ProbeResult probe;  // all-reduces of fp32
   ReplayCosts costs;  // of warm-up steps

@@ -122,6 +122,7 @@ StatusOr<double> Trainer::Predicted(const ProbeResult& probe) {
                               .forward_seconds = ForwardSeconds(),
                               .scale = options_.scale,
                               .world = session_->world(),
+                              .hosts = session_->hosts(),
                               .servers = options_.servers,
                               .probe = probe,
                               .costs = costs});

@@ -109,6 +109,47 @@ Cost RingAllGatherCost(const Network& network, int workers) {
   return Cost::Affine(others * network.alpha, others / workers * network.beta);
 }
 
+namespace {
+
+// How often an all-reduce pays for each of the network's numbers.
+struct Shares {
+  double hops = 0;    // alpha
+  double card = 0;    // beta, of the tensor's bytes
+  double inside = 0;  // inside_beta
+  double added = 0;   // gamma
+};
+
+Shares SharesOf(const Hosts& hosts) {
+  const double count = static_cast<double>(hosts.size());
+  const double largest = LargestHost(hosts);
+  return {2 * (count - 1) + (largest > 1 ? 2 : 0), 2 * (count - 1) / count, 2 * (largest - 1),
+          (largest - 1) / largest + (count - 1) / (count * largest)};
+}
+
+}  // namespace
+
+Cost HierarchyCost(const Network& network, const Hosts& hosts) {
+  const Shares shares = SharesOf(hosts);
+  return Cost::Affine(shares.hops * network.alpha,
+                      std::max(shares.card * network.beta, shares.inside * network.inside_beta) +
+                          shares.added * network.gamma);
+}
+
+Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& hosts, double gamma) {
+  const Shares shares = SharesOf(hosts);
+  Network network;
+  network.alpha = startup / std::max(1.0, shares.hops);
+  network.gamma = gamma;
+  const double bytes = std::max(0.0, seconds_per_byte - shares.added * gamma);
+  if (hosts.size() > 1) {
+    network.beta = bytes / shares.card;
+    network.inside_beta = std::min(network.inside_beta, network.beta);
+  } else if (shares.inside > 0) {
+    network.inside_beta = network.beta = bytes / shares.inside;
+  }
+  return network;
+}
+
 Cost SparseTreeCost(const Network& network, const std::vector<int>& fan) {
   double a = 0;
   double b = 0;

@@ -11,14 +11,17 @@
 #include <vector>
 
 #include "base/status.h"
+#include "dense/hosts.h"
 
 namespace ringwood {
 
-// One link and one adder. Defaults: 1 Gbit/s Ethernet, of which 956 Mbit/s are payload.
+// One link and one adder. Defaults: 1 Gbit/s Ethernet, of which 956 Mbit/s are payload; inside a
+// host, where all its ranks share one memory, what two cores reached (dense/choose.h).
 struct Network {
   double alpha = 1e-4;
   double beta = 8.37e-9;
   double gamma = 2.5e-10;
+  double inside_beta = 5e-10;
   bool operator==(const Network&) const = default;
 };
 
@@ -63,6 +66,17 @@ Cost HalvingDoublingCost(const Network& network, int workers);
 Cost DoubleBinaryTreeCost(const Network& network, int workers);
 Cost RingReduceScatterCost(const Network& network, int workers);
 Cost RingAllGatherCost(const Network& network, int workers);
+
+// Of an all-reduce by hierarchy (dense/hierarchy.h), H hosts of at most L ranks; with L = 1 the
+// ring:
+//   2(H-1) alpha, and 2 more inside    max(2(H-1)/H beta, 2(L-1) inside_beta)
+//   + ((L-1)/L + (H-1)/(H L)) gamma
+// What goes on inside the hosts overlaps with the cards, chunk by chunk.
+Cost HierarchyCost(const Network& network, const Hosts& hosts);
+
+// The link behind an all-reduce that took `startup` and `seconds_per_byte`: HierarchyCost the other
+// way round, gamma given. On one host the link is its memory.
+Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& hosts, double gamma);
 
 // gTop-k through reducers, as a function of the bytes of one message (one worker's k entries).
 // `fan` is how many children the reducers of each level serve, leaves first: a reducer's card takes

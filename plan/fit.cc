@@ -79,13 +79,4 @@ StatusOr<AffineFit> FitRobust(const Samples& samples) {
   return Clamped(Median(std::move(starts)), b, samples);
 }
 
-Network NetworkFromRing(const AffineFit& ring, int workers, double gamma) {
-  const double others = std::max(1, workers - 1);
-  Network network;
-  network.alpha = ring.startup_seconds / (2 * others);
-  network.gamma = gamma;
-  network.beta = std::max(0.0, (ring.seconds_per_byte * workers / others - gamma) / 2);
-  return network;
-}
-
 }  // namespace ringwood

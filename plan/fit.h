@@ -25,7 +25,4 @@ StatusOr<AffineFit> FitLeastSquares(const std::vector<std::pair<double, double>>
 // probing an idle network, where an outlier is an accident. Above 2000 samples every n-th is used.
 StatusOr<AffineFit> FitRobust(const std::vector<std::pair<double, double>>& samples);
 
-// Alpha and beta of one link from the costs of a ring of `workers`, gamma given.
-Network NetworkFromRing(const AffineFit& ring, int workers, double gamma);
-
 }  // namespace ringwood

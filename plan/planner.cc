@@ -114,6 +114,9 @@ Status Validate(const PlanInput& input) {
       CheckTimes(input.forward_layer_seconds, input.tensors.size(), false, "forward times"));
   RW_RETURN_IF_ERROR(
       CheckTimes(input.selection_seconds, input.tensors.size(), false, "selection times"));
+  if (!input.hosts.empty() && !IsComplete(input.hosts, input.world)) {
+    return Invalid(absl::StrFormat("plan: each of %d workers stands on one host", input.world));
+  }
   return CheckNumbers(input);
 }
 

@@ -24,6 +24,7 @@ struct PlanInput {
   std::vector<double> selection_seconds;  // measured, of each tensor; empty: `selection`
 
   int world = 1;    // workers
+  Hosts hosts;      // of the workers; empty: each has one of its own
   int servers = 1;  // reducers; 0: workers exchange entries among themselves
   int fanout = 0;   // of the reducers; 0: the planner chooses
   Network network;
@@ -41,6 +42,9 @@ struct PlanInput {
   double epsilon = 0.01;           // hybrid: plans this close to the fastest count as as fast
   double contention = 0.5;         // asc: slow-down of a message beside another (see cost.h)
 };
+
+// input.hosts, or one for each worker.
+Hosts HostsOf(const PlanInput& input);
 
 // "hybrid" (the default of live jobs), "exact", "wfbp", "single", "fixed", "mgwfbp", "oasr", "asc",
 // "lags", "omgs", "omgs-exact", "dear".

@@ -17,7 +17,9 @@ double WithCodec(const Cost& wire, const CodecCost& codec, double bytes) {
 }
 
 Cost WireCost(const PlanInput& input) {
-  return input.ring_cost ? *input.ring_cost : RingCost(input.network, input.world);
+  if (input.ring_cost) return *input.ring_cost;
+  return LargestHost(input.hosts) > 1 ? HierarchyCost(input.network, input.hosts)
+                                      : RingCost(input.network, input.world);
 }
 
 // The lower envelope of all allowed codecs: a table where there is a choice.
@@ -40,6 +42,10 @@ Cost CheapestCodec(const PlanInput& input) {
 }
 
 }  // namespace
+
+Hosts HostsOf(const PlanInput& input) {
+  return input.hosts.empty() ? OneEach(input.world) : input.hosts;
+}
 
 double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes) {
   if (workers <= 1) return 0;

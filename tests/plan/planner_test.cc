@@ -76,11 +76,25 @@ TEST(Planner, OneWorkerAndAnEmptyTableWork) {
   EXPECT_TRUE(MakePlan("hybrid", input)->groups.empty());
 }
 
+TEST(Planner, WorkersThatShareACardMakeDenseGroupsCheaper) {
+  PlanInput input = SmallNetwork();
+  input.world = 8;
+  const double ring = MakePlan("exact", input)->predicted_seconds;
+  input.hosts = EvenHosts(8, 4);
+  const double hierarchy = MakePlan("exact", input)->predicted_seconds;
+  EXPECT_GT(ring / hierarchy, 1.5);
+  input.hosts = OneEach(8);
+  EXPECT_EQ(MakePlan("exact", input)->predicted_seconds, ring);
+}
+
 TEST(Planner, BadInputIsNamed) {
   PlanInput input = SmallNetwork();
   EXPECT_NE(Message(MakePlan("nonsense", input).status()).find("exact"), std::string::npos);
   input.tensors[3].elements = 0;
   EXPECT_NE(Message(MakePlan("exact", input).status()).find("weight1"), std::string::npos);
+  input = SmallNetwork();
+  input.hosts = {{0, 1}, {2}};  // of four workers
+  EXPECT_NE(Message(MakePlan("exact", input).status()).find("host"), std::string::npos);
   input = SmallNetwork();
   input.ready_seconds.assign(input.tensors.size(), 1);
   input.ready_seconds[4] = 0.5;

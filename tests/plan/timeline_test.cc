@@ -128,9 +128,40 @@ TEST(Fit, TheRobustFitSurvivesAThirdOfWildSamples) {
   EXPECT_NEAR(fit.startup_seconds, 5e-4, 2e-4);
   EXPECT_NEAR(fit.seconds_per_byte, 8e-9, 4e-10);
   EXPECT_FALSE(FitRobust({{1, 2}, {1, 3}}).ok());
-  const Network network = NetworkFromRing({2 * 7 * 1e-4, 2 * 7 / 8.0 * 8e-9, 0}, 8, 0);
-  EXPECT_NEAR(network.alpha, 1e-4, 1e-12);
-  EXPECT_NEAR(network.beta, 8e-9, 1e-18);
+}
+
+TEST(Cost, AHierarchyIsTheRingWhereEveryRankHasAHostOfItsOwn) {
+  const Network network{1e-4, 8e-9, 5e-10};
+  for (int world = 2; world <= 17; ++world) {
+    for (const double bytes : {0.0, 1e4, 1e8}) {
+      EXPECT_NEAR(HierarchyCost(network, OneEach(world)).Seconds(bytes),
+                  RingCost(network, world).Seconds(bytes), 1e-12);
+    }
+  }
+}
+
+TEST(Cost, AHierarchyPaysForItsSlowestHop) {
+  Network network{1e-4, 8e-9, 0};
+  // Two hosts of four: the card carries the tensor once, a ring of all eight 1.75 times.
+  EXPECT_NEAR(HierarchyCost(network, EvenHosts(8, 4)).Seconds(1e8), 4e-4 + 0.8, 1e-9);
+  network.inside_beta = 8e-9;  // a memory no faster than the card
+  EXPECT_NEAR(HierarchyCost(network, EvenHosts(8, 4)).Seconds(1e8), 4e-4 + 6 * 0.8, 1e-9);
+  EXPECT_NEAR(HierarchyCost(network, EvenHosts(4, 4)).Seconds(1e8), 2e-4 + 6 * 0.8, 1e-9);
+}
+
+TEST(Cost, TheNetworkBehindAnAllReduceIsTheOneThatItsCostWasMadeOf) {
+  const Network network{1e-4, 8e-9, 5e-10};
+  for (const Hosts& hosts :
+       {OneEach(2), OneEach(8), EvenHosts(8, 4), EvenHosts(7, 3), Hosts{{0}, {1, 2, 3}, {4}}}) {
+    const Cost cost = HierarchyCost(network, hosts);
+    const double slope = cost.Seconds(1) - cost.Startup();
+    const Network found = NetworkBehind(cost.Startup(), slope, hosts, network.gamma);
+    EXPECT_NEAR(found.alpha, network.alpha, 1e-12);
+    EXPECT_NEAR(found.beta, network.beta, 1e-15);
+  }
+  const Network memory = NetworkBehind(1e-4, 6 * 3e-10, EvenHosts(4, 4), 0);
+  EXPECT_NEAR(memory.inside_beta, 3e-10, 1e-18);
+  EXPECT_EQ(memory.beta, memory.inside_beta);
 }
 
 }  // namespace
