@@ -5,17 +5,9 @@ import threading
 
 import numpy as np
 import torch
+from refusals import refused
 
 import ringwood
-
-
-def refused(kind, words, function, *arguments, **named):
-    try:
-        function(*arguments, **named)
-    except kind as error:
-        assert all(word in str(error) for word in words), f"{words} not in: {error}"
-        return
-    raise AssertionError(f"{function} did not raise {kind.__name__}")
 
 
 with ringwood.Session() as session:

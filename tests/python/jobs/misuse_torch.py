@@ -1,20 +1,12 @@
 """Wrong use of the optimizer gives a typed error that names what is wrong."""
 
 import torch
+from refusals import refused
 
 import ringwood
 import ringwood.torch as rw
 
 torch.set_num_threads(1)
-
-
-def refused(kind, words, function, *arguments, **named):
-    try:
-        function(*arguments, **named)
-    except kind as error:
-        assert all(word in str(error) for word in words), f"{words} not in: {error}"
-        return
-    raise AssertionError(f"{function} did not raise {kind.__name__}")
 
 
 rw.init()

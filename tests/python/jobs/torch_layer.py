@@ -3,18 +3,10 @@
 import math
 
 import torch
+from refusals import refused
 
 import ringwood
 import ringwood.torch as rw
-
-
-def refused(kind, words, function, *arguments, **named):
-    try:
-        function(*arguments, **named)
-    except kind as error:
-        assert all(word in str(error) for word in words), f"{words} not in: {error}"
-        return
-    raise AssertionError(f"{function} did not raise {kind.__name__}")
 
 
 torch.set_num_threads(1)
