@@ -13,7 +13,7 @@ import torch
 
 from .device import Arrivals
 from .errors import InvalidError, RefusedError
-from .slot import slot_of
+from .slot import settle, slot_of
 from .velocity import Velocity, check_momentum
 
 
@@ -26,14 +26,15 @@ class HookState:
     """
 
     def __init__(self, job, named_parameters, density=0.01, momentum_correction=0.9, route="auto",
-                 scaler=None, clip_norm=None):
+                 scaler=None, clip_norm=None, device_tensors="auto"):
         named = {name: parameter for name, parameter in named_parameters if parameter.requires_grad}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
-        self._slots = [slot_of(name, parameter, self._scaler is not None, bucketed=True)
-                       for name, parameter in named.items()]
         check_momentum(momentum_correction)
-        self.session = job.register("communication hook", self._slots,
-                                    dict.fromkeys(named, (route, density, momentum_correction, clip_norm)))
+        self._stream = job.exchange_stream(device_tensors, named.values(), [route])
+        self._slots = [slot_of(name, parameter, self._stream, self._scaler is not None, bucketed=True)
+                       for name, parameter in named.items()]
+        settings = dict.fromkeys(named, (route, density, momentum_correction, clip_norm))
+        self.session = job.register("communication hook", self._slots, settings, self._stream)
         self.weight = 1.0
         self.last = None
         self._scale = 1.0
@@ -68,13 +69,7 @@ class HookState:
     def _finish(self):
         self._arrivals.wait()
         self.last = self.session.finish_step()
-        if not self.last.skipped:
-            self._velocity.replace()
-        for slot in self._slots:
-            if self.last.skipped:
-                slot.skip()
-            else:
-                slot.give(self._scale)
+        settle(self._slots, self._stream, self._velocity, self.last.skipped, self._scale)
         pending, self._pending, self._running = self._pending, [], False
         for future, content in pending:
             future.set_result(content)

@@ -13,7 +13,7 @@ import torch
 from .staged import Staged
 
 
-class StagedOnDevice(Staged):
+class StagedFromDevice(Staged):
     def _new_buffer(self, parameter):
         self._stream = torch.cuda.Stream(parameter.device)  # from PyTorch's pool of 32
         self._copied = torch.cuda.Event()   # the gradient is in the buffer

@@ -10,13 +10,15 @@ import torch
 
 from .device import Arrivals
 from .errors import RefusedError
+from .slot import settle
 
 
 class Gradients:
-    """`slots`: registered in the session, in this order."""
+    """`slots`: registered in the session, in this order, and exchanged on `stream`."""
 
-    def __init__(self, owner, slots, passes_per_step, scaler):
+    def __init__(self, owner, slots, stream, passes_per_step, scaler):
         self.slots = slots
+        self._stream = stream
         self.quiet = False  # inside no_sync
         self._owner = owner
         self._session = owner.session
@@ -117,15 +119,11 @@ class Gradients:
                                f"{', …' if len(missing) > 10 else ''}. Pass missing=\"zero\" or \"skip\" "
                                "to DistributedOptimizer if that is intended")
 
-    def finished(self, skipped):
-        """The commit is through: every average is its parameter's gradient."""
+    def finished(self, skipped, velocity):
+        """The commit is through: every average, or its velocity, is its parameter's gradient."""
         self._running = False
         self.forget_passes()
-        for slot in self.slots:
-            if skipped:
-                slot.skip()
-            else:
-                slot.give(self._scale)
+        settle(self.slots, self._stream, velocity, skipped, self._scale)
 
     @contextlib.contextmanager
     def hidden(self, indices):

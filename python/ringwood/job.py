@@ -8,6 +8,7 @@ from . import ending
 from .agreement import refuse_differences
 from .errors import RefusedError
 from .library import load
+from .placement import exchange_stream
 from .session import Session
 
 
@@ -29,16 +30,27 @@ class Job:
             self._session = Session(**self._options)
         return self._session
 
-    def register(self, owner, slots, settings, **others):
-        """The session, after the ranks agreed on the plan. The tensors' ids count from 0 in the order of
-        `slots`; `settings`: name -> (route, density, momentum, clip norm). `owner` says to whom they belong; `others` are
-        further settings, the same on every rank."""
+    def exchange_stream(self, choice, parameters, routes):
+        """Where the gradients of all parameters are exchanged; before `register`."""
+        self._refuse_another_owner()
+        if choice == "auto":
+            choice = os.environ.get("RINGWOOD_DEVICE_TENSORS") or choice
+        return exchange_stream(self.session, choice, parameters, routes)
+
+    def _refuse_another_owner(self):
         if self._owner is not None:
             raise RefusedError(f"this process has a {self._owner} already; one wraps all parameters (use "
                                "parameter groups for different settings)")
+
+    def register(self, owner, slots, settings, stream, **others):
+        """The session, after the ranks agreed on the plan. The tensors' ids count from 0 in the order of
+        `slots`; `settings`: name -> (route, density, momentum, clip norm). `owner` says to whom they belong;
+        `others` are further settings, the same on every rank."""
+        self._refuse_another_owner()
         self._owner = owner
         for index, slot in enumerate(slots):
-            if self.session.register(slot.name, slot.buffer, *settings[slot.name]) != index:
+            if self.session.register(slot.name, slot.buffer, *settings[slot.name],
+                                     stream=stream.handle) != index:
                 raise RefusedError(f"tensors were registered in the session before the {owner}")
         self.session.agree()  # compares names, shapes, routes, densities and momenta
         refuse_differences(self.session, others)

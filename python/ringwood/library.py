@@ -54,12 +54,14 @@ class Item(Structure):
 ELEMENT_TYPES = {"float32": 1, "bfloat16": 2, "float16": 3, "float64": 4, "int32": 5, "int64": 6,
                  "uint8": 7}
 OPERATIONS = {"sum": 0, "average": 1, "max": 2, "min": 3}
+MEMORY = {"host": 0, "cuda": 1}
 SCOPES = {"shared": 1, "own": 2}
 
 _SESSION = c_void_p
 _WAITING = {  # name: (result, arguments)
     "ringwood_options_from_environment": (c_int, [POINTER(Options), c_size_t]),
     "ringwood_open": (c_int, [POINTER(Options), POINTER(_SESSION)]),
+    "ringwood_device_support": (c_int, []),
     "ringwood_close": (c_int, [_SESSION, c_char_p]),
     "ringwood_register": (c_int, [_SESSION, POINTER(Tensor), POINTER(c_int)]),
     "ringwood_agree": (c_int, [_SESSION]),

@@ -1,5 +1,8 @@
 """From arrays, tensors and pointers to addresses. torch is recognised by its methods, not imported."""
 
+import sys
+from dataclasses import dataclass
+
 import numpy as np
 
 from .errors import InvalidError
@@ -10,11 +13,20 @@ def _is_tensor(value):
     return hasattr(value, "data_ptr") and hasattr(value, "is_contiguous")
 
 
-def region_of(what, value):
+@dataclass(frozen=True)
+class Gradient:
+    """What the library hears of a float32 gradient."""
+    owner: object  # to be kept alive
+    address: int
+    elements: int
+    device: int | None = None  # the CUDA device that it lies on
+
+
+def region_of(what, value, devices=("cpu",)):
     """(address, elements, type name, bytes an element) of a contiguous, writable array or tensor."""
     if _is_tensor(value):
         kind = str(value.dtype).removeprefix("torch.")
-        if value.device.type != "cpu":
+        if value.device.type not in devices:
             raise InvalidError(f"{what}: the tensor lies on {value.device}; copy it to the CPU first")
         contiguous, writable = value.is_contiguous(), True
         address, elements, width = value.data_ptr(), value.numel(), value.element_size()
@@ -38,17 +50,26 @@ def region_of(what, value):
     return address, elements, kind, width
 
 
-def gradient_of(name, gradient):
-    """(address, elements, object to keep alive) of a float32 gradient."""
+def gradient_of(name, gradient, device=None):
+    """`device`: the CUDA device of a pointer; a tensor says its own."""
     if isinstance(gradient, tuple) and len(gradient) == 2:
         address, elements = (int(part) for part in gradient)
         if not address:
             raise InvalidError(f'the gradient of "{name}" is a null pointer')
-        return address, elements, gradient
-    address, elements, kind, _ = region_of(f'the gradient of "{name}"', gradient)
+        return Gradient(gradient, address, elements, device)
+    address, elements, kind, _ = region_of(f'the gradient of "{name}"', gradient, ("cpu", "cuda"))
     if kind != "float32":
         raise InvalidError(f'the gradient of "{name}" is {kind}; gradients are float32')
-    return address, elements, gradient
+    own = gradient.device.index if _is_tensor(gradient) and gradient.device.type == "cuda" else None
+    if device not in (None, own):
+        raise InvalidError(f'the gradient of "{name}" does not lie on the CUDA device {device}')
+    return Gradient(gradient, address, elements, own)
+
+
+def stream_of(owner, device):
+    """The stream of a gradient on `device` of which the caller says none: the one that is current; the
+    default stream of what is not a tensor."""
+    return sys.modules["torch"].cuda.current_stream(device).cuda_stream if _is_tensor(owner) else 0
 
 
 def address_of(owner):

@@ -33,11 +33,14 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     `scaler`: the GradScaler that multiplies the loss. Its factor is divided out of what is sent, since
     residuals must outlive it, and multiplied back into the averages for the scaler's unscale_.
+
+    `device_tensors`: "stage" sends CUDA gradients through host memory, "in_place" refuses to, "auto" (what
+    RINGWOOD_DEVICE_TENSORS says, if anything) exchanges them in place where that is possible on all ranks.
     """
 
     def __init__(self, job, optimizer, named_parameters, density=0.01, momentum_correction=0.9,
                  route="auto", backward_passes_per_step=1, missing="error", scaler=None,
-                 clip_norm=None):
+                 clip_norm=None, device_tensors="auto"):
         if missing not in ("error", "zero", "skip"):
             raise InvalidError(f'missing="{missing}": choose error, zero or skip')
         if backward_passes_per_step < 1:
@@ -46,18 +49,19 @@ class DistributedOptimizer(torch.optim.Optimizer):
         trained = _trained(optimizer, named_parameters)
         settings = _settings(optimizer, trained, route, density, momentum_correction, clip_norm)
         scaler = scaler if scaler is not None and scaler.is_enabled() else None
-        slots = [slot_of(name, parameter, scaler is not None) for name, parameter in trained.items()]
+        stream = job.exchange_stream(device_tensors, trained.values(), [s[0] for s in settings.values()])
+        slots = [slot_of(name, parameter, stream, scaler is not None) for name, parameter in trained.items()]
         self.inner = optimizer
         self.weight = 1.0
         self.missing = missing
-        self.session = job.register("DistributedOptimizer", slots, settings, missing=missing,
+        self.session = job.register("DistributedOptimizer", slots, settings, stream, missing=missing,
                                     backward_passes_per_step=backward_passes_per_step)
         self.last = None  # the StepResult of the last step
         self._counts = [0.0, 0.0, 0.0, 0.0]
         self._scaler = scaler
         self._synchronized = False
         self._absent = []
-        self._gradients = Gradients(self, slots, backward_passes_per_step, self._scaler)
+        self._gradients = Gradients(self, slots, stream, backward_passes_per_step, self._scaler)
         self._velocity = Velocity(self.session, slots,
                                   {name: momentum for name, (_, _, momentum, _) in settings.items()})
 
@@ -122,9 +126,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
-        if not self.last.skipped:
-            self._velocity.replace()
-        self._gradients.finished(self.last.skipped)
+        self._gradients.finished(self.last.skipped, self._velocity)
         self._synchronized = True
         return self.last
 

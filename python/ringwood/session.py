@@ -21,8 +21,8 @@ import numpy as np
 
 from . import ending
 from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError
-from .library import (ELEMENT_TYPES, OPERATIONS, SCOPES, Item, Options, StepNumbers, Tensor, load)
-from .memory import address_of, bytes_of, gradient_of, region_of
+from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, Item, Options, StepNumbers, Tensor, load)
+from .memory import address_of, bytes_of, gradient_of, region_of, stream_of
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Session:
         self._library.check(self._library.waits.ringwood_open(byref(options), byref(handle)))
         self._handle = handle
         self._ids = {}        # name -> id
-        self._gradients = {}  # name -> (object kept alive, elements, address)
+        self._gradients = {}  # name -> memory.Gradient
         ending.watch(self)
 
     def _options(self, coordinator, rank, world):
@@ -115,34 +115,45 @@ class Session:
 
     # ---- gradients ----
 
-    def register(self, name, gradient, route="auto", density=0.01, momentum=None, clip_norm=None):
+    def register(self, name, gradient, route="auto", density=0.01, momentum=None, clip_norm=None,
+                 device=None, stream=None):
         """Adds a tensor, before the first step; the same order and shapes on every rank. `gradient`:
-        contiguous float32 array or CPU tensor, or (pointer, elements); a reference is kept. `momentum`:
+        contiguous float32 array or tensor, or (pointer, elements); a reference is kept. `momentum`:
         correction while it is sparse, `clip_norm`: of its gradient while it is sparse; None: the session's.
-        Returns its id."""
+        Returns its id.
+
+        CUDA tensors are exchanged where they are, if all of the job's lie on one device a rank. `stream`: the
+        handle of the CUDA stream on which the gradient is made and used, by default the one that is current
+        now; `device`: where a pointer points to."""
         if name in self._ids:
             raise ExistsError(f'the tensor "{name}" is registered twice; every name is registered once')
-        pointer, elements, owner = gradient_of(name, gradient)
-        tensor = Tensor(size=ctypes.sizeof(Tensor), name=name.encode(), data=pointer,
-                        elements=elements, type=ELEMENT_TYPES["float32"], route=route.encode(),
+        given = gradient_of(name, gradient, device)
+        tensor = Tensor(size=ctypes.sizeof(Tensor), name=name.encode(), data=given.address,
+                        elements=given.elements, type=ELEMENT_TYPES["float32"], route=route.encode(),
                         density=density, momentum=_own(momentum), clip_norm=_own(clip_norm))
+        if given.device is not None:
+            tensor.memory, tensor.device = MEMORY["cuda"], given.device
+            tensor.stream = stream_of(gradient, given.device) if stream is None else stream
         identity = c_int(-1)
         self._call("ringwood_register", byref(tensor), byref(identity))
         self._ids[name] = identity.value
-        self._gradients[name] = (owner, elements, pointer)
+        self._gradients[name] = given
         return identity.value
 
     def rebind(self, name, gradient):
         """The gradient moved: the same elements, used from the next ready on."""
         identity = self._id(name)
-        pointer, elements, owner = gradient_of(name, gradient)
-        expected = self._gradients[name][1]
-        if elements != expected:
-            raise InvalidError(f'the gradient of "{name}" has {elements} elements, registered were '
-                               f"{expected}")
+        before = self._gradients[name]
+        given = gradient_of(name, gradient, before.device)
+        if given.elements != before.elements:
+            raise InvalidError(f'the gradient of "{name}" has {given.elements} elements, registered were '
+                               f"{before.elements}")
+        if given.device != before.device:
+            raise InvalidError(f'the gradient of "{name}" lies on the CUDA device {given.device}, the '
+                               "registered one in host memory")
         self._check_open()
-        self._library.check(self._library.quick.ringwood_rebind(self._handle, identity, pointer))
-        self._gradients[name] = (owner, elements, pointer)
+        self._library.check(self._library.quick.ringwood_rebind(self._handle, identity, given.address))
+        self._gradients[name] = given
 
     def agree(self):
         """Fixes the table and agrees on the plan with all ranks; the first step does it if needed."""
@@ -185,7 +196,7 @@ class Session:
 
     def residual(self, name):
         """What of this tensor was not applied yet on this rank; zeros on the dense route."""
-        out = np.empty(self._gradients[name][1] if name in self._ids else 0, np.float32)
+        out = np.empty(self._gradients[name].elements if name in self._ids else 0, np.float32)
         self._call("ringwood_residual", self._id(name), out.ctypes.data, out.size)
         return out
 
@@ -257,6 +268,11 @@ class Session:
 
     # ---- where we are ----
 
+    def device_support(self):
+        """What this process lacks to exchange CUDA tensors where they are: a sentence, or ""."""
+        code = self._library.waits.ringwood_device_support()
+        return (self._library.quick.ringwood_last_error() or b"").decode(errors="replace") if code else ""
+
     def _number(self, function):
         self._check_open()
         return getattr(self._library.quick, function)(self._handle)
@@ -323,8 +339,8 @@ class Session:
 
     def _still_there(self, name):
         identity = self._id(name)
-        owner, _, address = self._gradients[name]
-        if address_of(owner) != address:
+        given = self._gradients[name]
+        if address_of(given.owner) != given.address:
             raise InvalidError(f'the gradient of "{name}" was freed or moved since it was registered: keep '
                                "its memory, or say rebind with the new one")
         return identity

@@ -1,17 +1,19 @@
 """Where the session reads and writes the gradient of one parameter.
 
-In place: autograd's own buffer, if it is contiguous float32 on the CPU. Staged: a float32 buffer of ours
-beside it, for everything else: bfloat16 and float16, strides such as channels_last, gradients that still
-carry a GradScaler's factor, CUDA tensors (device.py). A staged gradient is copied in when it is complete
-and copied back after the commit; it costs a pass over memory each way and 4 bytes a parameter.
+In place: autograd's own buffer, if it is contiguous float32. Staged: a float32 buffer of ours beside it, for
+everything else: bfloat16 and float16, strides such as channels_last, gradients that still carry a
+GradScaler's factor; a buffer in host memory for CUDA tensors where the session reads no others (placement.py,
+device.py). A staged gradient is copied in when it is complete and copied back after the commit; it costs a
+pass over memory each way and 4 bytes a parameter.
 
 `take` is called when the gradient is complete and says whether the session may read the buffer now; `give`
-after the commit, when the buffer holds the average; `skip` after a step that was skipped.
+after the commit, when the buffer holds the average; `skip` after a step that was skipped. `settle` calls
+the last two.
 """
 
 import torch
 
-from .device import StagedOnDevice
+from .device import StagedFromDevice
 from .errors import InvalidError
 from .staged import Staged
 
@@ -19,25 +21,38 @@ TYPES = (torch.float32, torch.bfloat16, torch.float16)
 DEVICES = ("cpu", "cuda")
 
 
-def slot_of(name, parameter, scaled, bucketed=False):
-    """The cheapest slot that fits. `scaled`: a GradScaler multiplies the loss. `bucketed`: the gradients
-    are views of DistributedDataParallel's buckets."""
+def slot_of(name, parameter, stream, scaled, bucketed=False):
+    """The cheapest slot that fits. `stream`: as placement.py chose it. `scaled`: a GradScaler multiplies the
+    loss. `bucketed`: the gradients are views of DistributedDataParallel's buckets."""
     if parameter.dtype not in TYPES or parameter.device.type not in DEVICES:
         raise InvalidError(f'the parameter "{name}" is {parameter.dtype} on {parameter.device}; '
                            "gradients must be float32, bfloat16 or float16 on the CPU or a CUDA device")
     if parameter.numel() == 0:
         raise InvalidError(f'the parameter "{name}" has no elements; leave it out of the optimizer')
-    if parameter.device.type == "cuda":
-        return StagedOnDevice(name, parameter, scaled, bucketed)
+    if parameter.device.type != torch.device(stream.device).type:
+        return StagedFromDevice(name, parameter, stream, scaled, bucketed)
     if parameter.dtype == torch.float32 and parameter.is_contiguous() and not scaled:
-        return (InBucket if bucketed else InPlace)(name, parameter)
-    return Staged(name, parameter, scaled, bucketed)
+        return (InBucket if bucketed else InPlace)(name, parameter, stream)
+    return Staged(name, parameter, stream, scaled, bucketed)
+
+
+def settle(slots, stream, velocity, skipped, scale):
+    """After the vote: the parameters' gradients become averages, or what a skipped step leaves."""
+    with stream.work():
+        if not skipped:
+            velocity.replace()
+        for slot in slots:
+            if skipped:
+                slot.skip()
+            else:
+                slot.give(scale)
 
 
 class InPlace:
-    def __init__(self, name, parameter):
+    def __init__(self, name, parameter, stream):
         self.name = name
         self.parameter = parameter
+        self._stream = stream
         if parameter.grad is None or not parameter.grad.is_contiguous():
             parameter.grad = torch.zeros_like(parameter)
         self.buffer = parameter.grad  # the memory that the session knows
@@ -51,11 +66,13 @@ class InPlace:
                 gradient = self.parameter.grad = gradient.contiguous()
             session.rebind(self.name, gradient)
             self.buffer, self._address = gradient, gradient.data_ptr()
+        self._stream.follow(gradient)
         return True
 
     def clear(self):
         """Nobody made a gradient: it counts as zero."""
-        self.buffer.zero_()
+        with self._stream.work():
+            self.buffer.zero_()
 
     def give(self, scale):
         if self.parameter.grad is not self.buffer:
@@ -69,15 +86,17 @@ class InPlace:
 class InBucket:
     """A view of a bucket of DistributedDataParallel, which moves when the buckets are made anew."""
 
-    def __init__(self, name, parameter):
+    def __init__(self, name, parameter, stream):
         self.name = name
-        self.buffer = torch.zeros(parameter.shape, dtype=torch.float32)  # until the first bucket
+        self.buffer = torch.zeros_like(parameter, requires_grad=False)  # until the first bucket
+        self._stream = stream
         self._address = 0
 
     def take(self, session, gradient, scale):
         if gradient.data_ptr() != self._address:
             session.rebind(self.name, gradient)
             self.buffer, self._address = gradient, gradient.data_ptr()
+        self._stream.follow(gradient)
         return True
 
     def give(self, scale):

@@ -4,30 +4,35 @@ import torch
 
 
 class Staged:
-    def __init__(self, name, parameter, scaled, bucketed):
+    """The buffer is host memory, or on the device of `stream`."""
+
+    def __init__(self, name, parameter, stream, scaled, bucketed):
         self.name = name
         self.parameter = parameter
+        self._stream = stream
         self._poisoned_by_skip = scaled or bucketed
         self._bucketed = bucketed
         self._gradient = None  # of this step, where it is a view of a bucket
         self.buffer = self._new_buffer(parameter)
 
     def _new_buffer(self, parameter):
-        return torch.zeros(parameter.shape, dtype=torch.float32)
+        return torch.zeros(parameter.shape, dtype=torch.float32, device=self._stream.device)
 
     @torch.no_grad()
     def take(self, session, gradient, scale):
         self._keep(gradient)
-        self.buffer.copy_(gradient)
-        if scale != 1:
-            self.buffer.div_(scale)
+        with self._stream.work(gradient):
+            self.buffer.copy_(gradient)
+            if scale != 1:
+                self.buffer.div_(scale)
         return True
 
     def _keep(self, gradient):
         self._gradient = gradient if self._bucketed else None
 
     def clear(self):
-        self.buffer.zero_()
+        with self._stream.work():
+            self.buffer.zero_()
 
     @torch.no_grad()
     def give(self, scale):

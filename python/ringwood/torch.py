@@ -59,18 +59,18 @@ def shutdown():
 
 def DistributedOptimizer(optimizer, named_parameters, density=0.01, momentum_correction=0.9,
                          route="auto", backward_passes_per_step=1, missing="error", scaler=None,
-                         clip_norm=None):
+                         clip_norm=None, device_tensors="auto"):
     """Wraps `optimizer`; see ringwood.optimizer.DistributedOptimizer."""
     return _DistributedOptimizer(_job.current(), optimizer, named_parameters, density,
                                  momentum_correction, route, backward_passes_per_step, missing, scaler,
-                                 clip_norm)
+                                 clip_norm, device_tensors)
 
 
 def HookState(named_parameters, density=0.01, momentum_correction=0.9, route="auto", scaler=None,
-              clip_norm=None):
+              clip_norm=None, device_tensors="auto"):
     """For communication_hook; see ringwood.ddp.HookState."""
     return _ddp.HookState(_job.current(), named_parameters, density, momentum_correction, route, scaler,
-                          clip_norm)
+                          clip_norm, device_tensors)
 
 
 def broadcast_parameters(parameters, root_rank=0, root=None):

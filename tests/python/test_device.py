@@ -1,14 +1,31 @@
-"""Which gradients on their way from a device the session hears of, and when."""
+"""CUDA gradients: what is decided without a device, and on a device that training in place, staged and in one
+process on the CPU is the same. Several ranks share the device."""
 
+import json
 import sys
 
+import numpy as np
 import pytest
+import torch
 
-from conftest import ROOT
+from conftest import EXAMPLE, ROOT, run_job
 
 sys.path.insert(0, str(ROOT / "python"))
-device = pytest.importorskip("ringwood.device")
+from ringwood.device import Arrivals  # noqa: E402
+from ringwood.placement import SPARSE_IN_PLACE, why_staged  # noqa: E402
 
+on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no device")
+# NCCL as between hosts, over loopback; in_turn.py makes each rank a host.
+SHARED = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo",
+          "NCCL_MNNVL_ENABLE": "0", "NCCL_CUMEM_ENABLE": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+IN_PLACE, STAGED = "exchanged where they are", "staged through host memory: "
+
+
+def job(script, *arguments, ranks=2):
+    return run_job("in_turn.py", ":".join(map(str, (script, *arguments))), ranks=ranks, **SHARED)
+
+
+# ---- without a device -----------------------------------------------------------------------------
 
 class Session:
     def __init__(self):
@@ -31,7 +48,7 @@ class Slot:
 
 def test_gradients_are_announced_in_order_when_they_have_arrived():
     session, slots = Session(), [Slot() for _ in range(4)]
-    arrivals = device.Arrivals(session)
+    arrivals = Arrivals(session)
     arrivals.add(0, slots[0])
     slots[1].here = True
     arrivals.add(1, slots[1])
@@ -44,3 +61,86 @@ def test_gradients_are_announced_in_order_when_they_have_arrived():
     assert session.heard == [0, 1, 2, 3]
     arrivals.wait()
     assert session.heard == [0, 1, 2, 3]
+
+
+def test_what_cannot_be_exchanged_in_place_says_why():
+    one = {"cuda:0"}
+    assert why_staged("auto", one, ["dense", "dense"], "") == ""
+    assert why_staged("in_place", one, ["dense"], "") == ""
+    assert why_staged("auto", one, ["dense"], "no NCCL") == "no NCCL"
+    assert "as asked for" in why_staged("stage", one, ["dense"], "")
+    assert "cuda:0, cuda:1" in why_staged("auto", {"cuda:1", "cuda:0"}, ["dense"], "")
+    assert "cpu, cuda:0" in why_staged("auto", {"cpu", "cuda:0"}, ["dense"], "")
+    assert bool(why_staged("auto", one, ["dense", "auto"], "")) == (not SPARSE_IN_PLACE)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
+def test_without_a_device_its_memory_is_refused_with_what_is_missing():
+    ended = run_job("no_device.py", ranks=1)
+    assert "missing: " in ended.output, ended.output
+
+
+def test_on_the_cpu_the_script_that_devices_run_says_the_same(tmp_path):
+    ended = job("on_device.py", "cpu", "dense", "auto", tmp_path / "weights")
+    assert IN_PLACE not in ended.output and STAGED not in ended.output, ended.output
+
+
+# ---- on a device ----------------------------------------------------------------------------------
+
+@on_device
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_session_exchanges_tensors_and_pointers(ranks):
+    job("device_session.py", ranks=ranks)
+
+
+@on_device
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("route", ["dense", "sparse"])
+def test_training_in_place_staged_and_on_the_cpu_is_the_same(tmp_path, route, ranks):
+    choices = ["auto", "stage", "auto,stage"]  # the last: rank 0 could, the others stage
+    for number, choice in enumerate(choices):
+        ended = job("on_device.py", "cuda", route, choice, tmp_path / str(number), ranks=ranks)
+        possible = route == "dense" or SPARSE_IN_PLACE
+        reason = "as asked for" if possible or choice == "stage" else "sparse"
+        line = IN_PLACE if possible and choice == "auto" else STAGED + reason
+        assert ended.output.count(line) == 1, ended.output
+    job("on_device.py", "cpu", route, "auto", tmp_path / "cpu", ranks=ranks)
+    weights = [np.fromfile(tmp_path / name, np.float32) for name in ("0", "1", "2", "cpu")]
+    assert (weights[1] == weights[2]).all()
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(weights[0], weights[3], rtol=1e-3, atol=1e-5)
+
+
+@on_device
+@pytest.mark.parametrize("route", ["dense", "sparse"])
+def test_gradients_of_all_kinds_travel(route):
+    """In place as dense; types and strides that the session does not know go through a buffer."""
+    job("staged.py", "cuda", route)
+
+
+@on_device
+def test_a_scaler_on_a_device_sees_averages_and_all_ranks_skip_together():
+    job("scaler.py", "cuda")
+
+
+@on_device
+def test_the_hook_of_data_parallel_on_a_device_gives_the_optimizers_weights(tmp_path):
+    kinds = [("optimizer", "cuda"), ("hook", "cuda"), ("scaled", "cuda"), ("optimizer", "cpu")]
+    weights = []
+    for how, device in kinds:
+        job("data_parallel.py", how, "dense", tmp_path / f"{how}-{device}", device)
+        weights.append(np.fromfile(tmp_path / f"{how}-{device}", np.float32))
+    for other in weights[1:]:
+        np.testing.assert_allclose(weights[0], other, rtol=1e-3, atol=1e-4)
+
+
+@on_device
+def test_the_example_on_a_device_has_the_losses_of_the_cpu(tmp_path):
+    losses = []
+    for device in ("cpu", "cuda"):
+        report = tmp_path / device
+        job(EXAMPLE, "--limit", 1000, "--epochs", 1, "--route", "dense", "--device", device, "--report", report)
+        found = json.loads(report.read_text())
+        assert (found["device"] == "cpu") == (device == "cpu") and len(set(found["weights_digest"])) == 1
+        losses.append(found["losses"])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)

@@ -1,8 +1,8 @@
 """The same training twice over: argv[1] says how the gradients travel (optimizer: DistributedOptimizer,
-hook: DistributedDataParallel with the communication hook, scaled: the same with a GradScaler), argv[2] the route, argv[3] the file for
-the weights. The caller compares the files: the scaler's factor is a power of two, so the bits are the same."""
+hook: DistributedDataParallel with the communication hook, scaled: the same with a GradScaler), argv[2] the
+route, argv[3] the file for the weights, argv[4] the device (left out: the CPU). The caller compares the files:
+the scaler's factor is a power of two, so the bits are the same."""
 
-import hashlib
 import sys
 
 import torch
@@ -11,7 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 import ringwood
 import ringwood.torch as rw
 
-how, route, path = sys.argv[1:]
+how, route, path, device = [*sys.argv[1:], "cpu"][:4]
 STEPS, BATCH, MOMENTUM = 6, 24, 0.8
 
 torch.set_num_threads(1)
@@ -19,12 +19,12 @@ torch.manual_seed(5)
 rw.init()
 model = torch.nn.Sequential(
     torch.nn.Conv2d(2, 8, 3).to(memory_format=torch.channels_last), torch.nn.ReLU(), torch.nn.Flatten(),
-    torch.nn.Linear(8 * 6 * 6, 120), torch.nn.Tanh(), torch.nn.Linear(120, 5))
+    torch.nn.Linear(8 * 6 * 6, 120), torch.nn.Tanh(), torch.nn.Linear(120, 5)).to(device)
 settings = {"density": 0.05, "momentum_correction": MOMENTUM, "route": route}
 plain = torch.optim.SGD(model.parameters(), lr=0.1)
 scaler = torch.cuda.amp.GradScaler(enabled=False)
 if how == "scaled":
-    scaler = torch.amp.GradScaler("cpu", init_scale=256.0)
+    scaler = torch.amp.GradScaler(device, init_scale=256.0)
 if how != "optimizer":
     torch.distributed.init_process_group("gloo")
     trained = DistributedDataParallel(model, bucket_cap_mb=0.02)  # several buckets, made anew in step 2
@@ -39,8 +39,8 @@ if how != "optimizer":
 else:
     trained = model
     state = optimizer = rw.DistributedOptimizer(plain, model.named_parameters(), **settings)
-data = torch.randn(STEPS, BATCH, 2, 8, 8, generator=torch.Generator().manual_seed(1))
-wanted = torch.randint(0, 5, (STEPS, BATCH), generator=torch.Generator().manual_seed(2))
+data = torch.randn(STEPS, BATCH, 2, 8, 8, generator=torch.Generator().manual_seed(1)).to(device)
+wanted = torch.randint(0, 5, (STEPS, BATCH), generator=torch.Generator().manual_seed(2)).to(device)
 low, high = BATCH * rw.rank() // rw.size(), BATCH * (rw.rank() + 1) // rw.size()
 for step in range(STEPS):
     optimizer.zero_grad()
@@ -62,10 +62,8 @@ if how != "optimizer":  # one rank's NaN is everyone's, so that a GradScaler ski
         scaler.update()
         assert scaler.get_scale() == 128
     torch.distributed.destroy_process_group()
-digest = hashlib.sha256(b"".join(p.detach().contiguous().numpy().tobytes() for p in model.parameters()))
-digests = rw.gather_texts(digest.hexdigest())
-assert len(set(digests)) == 1, digests
+weights = torch.cat([p.detach().flatten() for p in model.parameters()]).cpu().numpy()
+assert len(set(rw.gather_texts(weights.tobytes().hex()))) == 1, "the ranks have different weights"
 if rw.rank() == 0:
-    with open(path, "w") as file:
-        file.write(digests[0])
+    weights.tofile(path)
 rw.shutdown()

@@ -6,6 +6,8 @@ import pathlib
 import runpy
 import sys
 
+# NCCL takes several ranks on one device when each says that it is another host.
+os.environ["NCCL_HOSTID"] = "host" + os.environ["RANK"]
 for words in sys.argv[1:]:
     script, *arguments = words.split(":")
     sys.argv = [script, *arguments]

@@ -1,10 +1,14 @@
-"""A GradScaler's factor is divided out of what is sent; a NaN or Inf on one rank makes all skip."""
+"""A GradScaler's factor is divided out of what is sent; a NaN or Inf on one rank makes all skip. argv: the
+device, or nothing: the CPU."""
+
+import sys
 
 import torch
 
 import ringwood
 import ringwood.torch as rw
 
+device = (sys.argv[1:] or ["cpu"])[0]
 MOMENTUM, RATE, BATCH, NORM = 0.8, 0.1, 12, 0.05
 torch.set_num_threads(1)
 torch.manual_seed(3)
@@ -12,13 +16,13 @@ rw.init()
 
 
 def network():
-    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).to(device)
 
 
 model, twin = network(), network()
 twin.load_state_dict(model.state_dict())
 # Each rank's factor is its own: in what is sent it must not show.
-scaler = rw.GradScaler("cpu", init_scale=1024.0 * 4 ** rw.rank(), growth_interval=1000)
+scaler = rw.GradScaler(device, init_scale=1024.0 * 4 ** rw.rank(), growth_interval=1000)
 optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=RATE), model.named_parameters(),
                                     momentum_correction=MOMENTUM, route="dense", scaler=scaler)
 velocity = [torch.zeros_like(p) for p in twin.parameters()]
@@ -26,7 +30,7 @@ low, high = BATCH * rw.rank() // rw.size(), BATCH * (rw.rank() + 1) // rw.size()
 
 
 def loss_of(net, inputs, targets):
-    with torch.autocast("cpu", enabled=False):
+    with torch.autocast(device, enabled=False):
         return torch.nn.functional.mse_loss(net(inputs), targets)
 
 
@@ -45,7 +49,7 @@ def reference_step(inputs, targets, clip):
 
 
 for step in range(5):
-    inputs, targets = torch.randn(BATCH, 6), torch.randn(BATCH, 3)
+    inputs, targets = torch.randn(BATCH, 6).to(device), torch.randn(BATCH, 3).to(device)
     optimizer.zero_grad(set_to_none=step == 3)
     optimizer.weight = high - low
     scaler.scale(loss_of(model, inputs[low:high], targets[low:high])).backward()
@@ -83,8 +87,8 @@ try:
 except ringwood.RefusedError as error:
     assert "scaler.step" in str(error)
 optimizer.synchronize()
-theirs = torch.amp.GradScaler("cpu", init_scale=scaler.get_scale())
-theirs.scale(torch.zeros(()))
+theirs = torch.amp.GradScaler(device, init_scale=scaler.get_scale())
+theirs.scale(torch.zeros((), device=device))
 theirs.unscale_(optimizer)
 theirs.step(optimizer)
 rw.shutdown()

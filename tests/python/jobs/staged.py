@@ -1,6 +1,6 @@
 """Gradients that the session cannot read where they lie: bfloat16, float16, channels_last, and ones that
 autograd makes anew; and parameter groups, closures, no_sync. Integers, so that every sum is exact. argv:
-the device, cpu or cuda."""
+the device, cpu or cuda, and the second group's route."""
 
 import sys
 
@@ -11,7 +11,7 @@ import ringwood.torch as rw
 
 torch.set_num_threads(1)
 rw.init()
-device = sys.argv[1]
+device, route = sys.argv[1:]
 last = torch.channels_last
 # Named by what is special about each; all ones, so that the weights show what was subtracted.
 parameters = {
@@ -25,7 +25,7 @@ parameters = {name: torch.nn.Parameter(value.to(device)) for name, value in para
 assert not parameters["channels"].is_contiguous() and not parameters["turned"].is_contiguous()
 groups = [{"params": [parameters["plain"], parameters["brain"]], "lr": 1.0},
           {"params": [parameters[name] for name in ("half", "channels", "turned")], "lr": 0.5,
-           "route": "sparse", "density": 1.0}]
+           "route": route, "density": 1.0}]
 try:
     rw.DistributedOptimizer(torch.optim.LBFGS(parameters.values()), parameters.items(),
                             momentum_correction=0)
@@ -35,7 +35,7 @@ except ringwood.InvalidError as error:
 optimizer = rw.DistributedOptimizer(torch.optim.SGD(groups, lr=1.0), parameters.items(),
                                     momentum_correction=0, route="dense")
 assert ([name for name in parameters if optimizer.session.route(name) == "tree"]
-        == ["half", "channels", "turned"])
+        == (["half", "channels", "turned"] if route == "sparse" else []))
 
 
 def factors(name, rank, step):
