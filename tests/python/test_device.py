@@ -1,6 +1,7 @@
 """CUDA gradients: what is decided without a device, and on a device that training in place, staged and in one
 process on the CPU is the same. Several ranks share the device."""
 
+import contextlib
 import json
 import sys
 
@@ -13,6 +14,7 @@ from conftest import EXAMPLE, ROOT, run_job
 sys.path.insert(0, str(ROOT / "python"))
 from ringwood.device import Arrivals  # noqa: E402
 from ringwood.placement import SPARSE_IN_PLACE, why_staged  # noqa: E402
+from ringwood.stream import ExchangeStream  # noqa: E402
 
 on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no device")
 # NCCL as between hosts, over loopback; in_turn.py makes each rank a host.
@@ -72,6 +74,52 @@ def test_what_cannot_be_exchanged_in_place_says_why():
     assert "cuda:0, cuda:1" in why_staged("auto", {"cuda:1", "cuda:0"}, ["dense"], "")
     assert "cpu, cuda:0" in why_staged("auto", {"cpu", "cuda:0"}, ["dense"], "")
     assert bool(why_staged("auto", one, ["dense", "auto"], "")) == (not SPARSE_IN_PLACE)
+
+
+class Cuda:
+    """Streams as PyTorch has them, which write down who waits for whom."""
+
+    class Stream:
+        def __init__(self, name, log):
+            self.name, self.log, self.cuda_stream = name, log, id(self)
+
+        def wait_stream(self, other):
+            self.log.append(f"{self.name} waits for {other.name}")
+
+    def __init__(self):
+        self.log = []
+        self.first, self.other = (Cuda.Stream(name, self.log) for name in ("first", "other"))
+        self.current = self.first
+
+    def current_stream(self, device):
+        return self.current
+
+    @contextlib.contextmanager
+    def stream(self, stream):
+        self.current, before = stream, self.current
+        yield
+        self.current = before
+
+    def record_stream(self, stream):  # of a gradient
+        self.log.append(f"{stream.name} keeps the gradient")
+
+
+def test_the_stream_of_the_session_and_the_callers_wait_for_each_other(monkeypatch):
+    cuda = Cuda()
+    for name in ("current_stream", "stream"):
+        monkeypatch.setattr(torch.cuda, name, getattr(cuda, name))
+    stream = ExchangeStream("cuda:0")
+    stream.follow(cuda)
+    with stream.work(cuda):
+        pass
+    assert not cuda.log and stream.handle == cuda.first.cuda_stream  # one stream: nobody waits
+    with cuda.stream(cuda.other):
+        stream.follow(cuda)
+        assert cuda.log == ["first waits for other", "first keeps the gradient"]
+        cuda.log.clear()
+        with stream.work():
+            assert cuda.current is cuda.first and cuda.log == ["first waits for other"]
+        assert cuda.current is cuda.other and cuda.log[1:] == ["other waits for first"]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
