@@ -60,8 +60,11 @@ class Measured(example.Training):
 
 
 def share_device(kind):
-    """NCCL takes several ranks on one device when each says that it is another host."""
+    """Ranks that share a device stage: kernels that wait for those of other processes would take turns with
+    them, a time slice a hop. (Where the caller wants it otherwise: NCCL takes several ranks on one device
+    when each says that it is another host.)"""
     if kind == "cuda" and torch.cuda.device_count() == 1:
+        os.environ.setdefault("RINGWOOD_DEVICE_TENSORS", "stage")
         os.environ.setdefault("NCCL_HOSTID", f"host{example.local_rank()}")
 
 
