@@ -1,12 +1,12 @@
 #include "base/loop.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "absl/synchronization/notification.h"
 #include "base/check.h"
@@ -85,6 +85,7 @@ void Loop::After(Duration delay, Task task) {
 
 void Loop::Run() {
   int idle = 0;
+  bool rested = true;  // since it last had work
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
@@ -93,8 +94,13 @@ void Loop::Run() {
     const bool ran = RunTasks();
     const bool fired = RunTimers();
     const bool moved = Progress();
-    idle = ran || fired || moved ? 0 : idle + 1;
-    if (idle < (sources_.empty() ? 1 : kSpins)) continue;
+    if (ran || fired || moved) {
+      idle = 0;
+      rested = false;
+      continue;
+    }
+    if (!std::exchange(rested, true) && Nap()) continue;
+    if (++idle < (sources_.empty() ? 1 : kSpins)) continue;
     Sleep();
     idle = 0;
   }
@@ -132,20 +138,33 @@ bool Loop::Progress() {
   return any;
 }
 
+bool Loop::Nap() {
+  std::optional<Duration> nap;
+  for (Source* source : sources_) nap = std::min(nap.value_or(Duration::max()), source->Nap());
+  if (!nap || *nap <= Duration::zero()) return false;
+  std::vector<pollfd> fds{{wake_, POLLIN, 0}};
+  Wait(&fds, nap);
+  return true;
+}
+
 void Loop::Sleep() {
   std::vector<pollfd> fds{{wake_, POLLIN, 0}};
   for (Source* source : sources_) {
     if (!source->Arm()) return;  // something arrived meanwhile
     fds.push_back({source->Descriptor(), POLLIN, 0});
   }
-  timespec wait{};
+  Wait(&fds, std::nullopt);
+}
+
+void Loop::Wait(std::vector<pollfd>* fds, std::optional<Duration> limit) {
   if (!timers_.empty()) {
-    const auto left = std::max<int64_t>(
-        0, std::chrono::duration_cast<std::chrono::nanoseconds>(timers_.begin()->first - Now())
-               .count());
-    wait = {left / 1'000'000'000, left % 1'000'000'000};
+    const Duration left = std::max(Duration::zero(), timers_.begin()->first - Now());
+    limit = std::min(limit.value_or(left), left);
   }
-  ppoll(fds.data(), fds.size(), timers_.empty() ? nullptr : &wait, nullptr);
+  timespec wait{};
+  if (limit) wait = {limit->count() / 1'000'000'000, limit->count() % 1'000'000'000};
+  ppoll(fds->data(), fds->size(), limit ? &wait : nullptr, nullptr);
+  if (fds->front().revents == 0) return;
   uint64_t count;
   [[maybe_unused]] ssize_t drained = read(wake_, &count, sizeof count);
 }

@@ -5,9 +5,12 @@
 // then.
 #pragma once
 
+#include <poll.h>
+
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +33,9 @@ class Loop {
     virtual int Descriptor() const = 0;
     virtual bool Progress() = 0;  // does what can be done now; true if it did anything
     virtual bool Arm() = 0;       // true: nothing pending, the descriptor will wake us
+    // What comes within this time may wait until its end, so that more of it is taken in at once.
+    // Asked after work was done; tasks and timers do not wait for it.
+    virtual Duration Nap() { return Duration::zero(); }
   };
 
   // Tasks waiting at most; a producer that passes it has lost its own bound, so Post refuses.
@@ -61,7 +67,9 @@ class Loop {
   bool RunTasks();   // true if any ran
   bool RunTimers();  // true if any ran
   bool Progress();   // true if any source did something
+  bool Nap();        // false: some source wants to be woken
   void Sleep();
+  void Wait(std::vector<pollfd>* fds, std::optional<Duration> limit);  // the first is wake_
   void Wake();
 
   const std::string name_;

@@ -1,5 +1,6 @@
 #include "transport/inbox.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_format.h"
@@ -92,6 +93,13 @@ void Inbox::Post(int peer, const MessageName& name, const Content& content, cons
            Internal("the message " + ToString(name) + " of " + Label(peer) + " is awaited twice"),
            Frame{});
   }
+}
+
+bool Inbox::AwaitsOnlyLong(size_t count, uint64_t bytes) const {
+  return posted_.size() >= count && std::all_of(posted_.begin(), posted_.end(), [&](auto& entry) {
+           const Posted& posted = entry.second;
+           return posted.content.count != 0 && posted.landing.into.size() >= bytes;
+         });
 }
 
 void Inbox::Withdraw(Lane lane, uint64_t round) {

@@ -74,6 +74,8 @@ class Inbox {
   bool IsPeer(int node) const { return labels_.count(node) != 0 && node != name_.self; }
   std::string Label(int node) const;
   Status reason(int peer) const;  // why `peer`, or the whole epoch, cannot be reached; OK if it can
+  // At least `count` messages are awaited, all of a known length of at least `bytes`.
+  bool AwaitsOnlyLong(size_t count, uint64_t bytes) const;
   bool HasPending() const { return !posted_.empty() || !fetching_.empty(); }
   void CountSent(uint64_t bytes) { counters_.sent_bytes += bytes; }
   void CountCorrupt() { ++counters_.corrupt_frames; }

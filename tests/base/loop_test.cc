@@ -87,6 +87,34 @@ TEST(Loop, ASleepingLoopWakesForItsSourceAndUsesNoCpu) {
                   .ok());
 }
 
+// Says that it may be left alone, for an hour at first.
+class Sleeper : public Pipe {
+ public:
+  bool Arm() override {
+    ++armed;
+    return true;
+  }
+  Duration Nap() override { return naps++ == 0 ? Seconds(3600) : Seconds(0.001); }
+  std::atomic<int> naps{0}, armed{0};
+};
+
+TEST(Loop, TasksDoNotWaitForANapAndEachNeedsWorkBeforeIt) {
+  Sleeper sleeper;
+  Loop loop("test");
+  const auto attach = [&] { return loop.Attach(&sleeper), OkStatus(); };
+  const auto detach = [&] { return loop.Detach(&sleeper), OkStatus(); };
+  ASSERT_TRUE(loop.Call(attach, Seconds(10)).ok());  // work: the nap of an hour follows
+  while (sleeper.naps == 0) usleep(1000);
+  EXPECT_EQ(sleeper.armed, 0) << "a nap is not woken by the source";
+  ASSERT_TRUE(loop.Call([] { return OkStatus(); }, Seconds(10)).ok());
+  while (sleeper.armed == 0) usleep(1000);  // the nap brought nothing: it sleeps until it is woken
+  EXPECT_EQ(sleeper.naps, 2);
+  sleeper.Signal();
+  for (int i = 0; i < 5000 && sleeper.seen == 0; ++i) usleep(1000);
+  EXPECT_EQ(sleeper.seen, 1);
+  ASSERT_TRUE(loop.Call(detach, Seconds(10)).ok());
+}
+
 TEST(Loop, AFullMailboxRefuses) {
   Loop loop("test");
   std::atomic<bool> go{false};

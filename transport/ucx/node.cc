@@ -234,6 +234,7 @@ ucs_status_t UcxNode::Accept(const Frame& frame, void* data, size_t length, bool
   if (inbox_ == nullptr) {
     queued_.emplace_back(frame, CopyParcel(payload));
   } else {
+    if (length >= Patience::kLongBytes && IsStreaming()) patience_.Arrived(Now());
     inbox_->Arrive(frame, payload);
   }
   return UCS_OK;
@@ -275,6 +276,17 @@ int UcxNode::Descriptor() const { return worker_->descriptor(); }
 bool UcxNode::Arm() {
   if (inbox_ != nullptr && inbox_->HasAnswers()) return false;
   return ucp_worker_arm(worker_->handle()) == UCS_OK;
+}
+
+bool UcxNode::IsStreaming() const {
+  return inbox_ != nullptr &&
+         inbox_->AwaitsOnlyLong(Patience::kFewestAwaited, Patience::kLongBytes);
+}
+
+Duration UcxNode::Nap() {
+  if (IsStreaming() && !inbox_->HasAnswers()) return patience_.Nap();
+  patience_.Interrupt();
+  return Duration::zero();
 }
 
 bool UcxNode::Progress() {

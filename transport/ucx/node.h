@@ -14,6 +14,7 @@
 
 #include "base/loop.h"
 #include "transport/inbox.h"
+#include "transport/patience.h"
 #include "transport/ucx/listener.h"
 #include "transport/ucx/neighbour.h"
 #include "transport/ucx/worker.h"
@@ -53,6 +54,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   int Descriptor() const override;
   bool Progress() override;
   bool Arm() override;
+  Duration Nap() override;
 
  private:
   static constexpr unsigned kMessageId = 1;  // active messages that every node handles
@@ -116,6 +118,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   void Announce(Link& link, std::unique_ptr<Outgoing> outgoing);
   void OnReceipt(const Frame& frame);
   void DropAnnounced(int peer);  // or those of kEverybody: answered, they will not be read
+  bool IsStreaming() const;      // long messages come, and nothing else is awaited
   bool Expects() const;          // some peer has not connected yet
   void Dispose();                // of listener and worker; nothing is waiting for UCX any more
   bool Wait(ucs_status_ptr_t request, TimePoint deadline);  // false: UCX did not finish in time
@@ -133,6 +136,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   std::deque<std::pair<Frame, std::unique_ptr<Parcel>>> queued_;
   std::map<uint64_t, std::unique_ptr<Outgoing>> announced_;  // by ticket, until the receipt
   uint64_t next_ticket_ = 0;
+  Patience patience_;
   uint64_t cookie_ = 0;                       // the client id, for processes of this host to find
   std::vector<ucp_conn_request_h> requests_;  // connections not yet accepted
   bool attached_ = false;

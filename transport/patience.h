@@ -1,0 +1,35 @@
+// How long what arrives may lie before it is taken in, while long messages stream: a node that is
+// woken for every few packets of a slow card pays more for waking than for the bytes.
+//
+// A nap is half of the time between two messages, so that the chunks in flight hide it, and nothing
+// where messages come faster than every kLeastGap: there the processor is the limit, not the card.
+#pragma once
+
+#include <optional>
+
+#include "base/clock.h"
+
+namespace ringwood {
+
+class Patience {
+ public:
+  static constexpr uint64_t kLongBytes = 128 << 10;  // messages shorter than this are not waited on
+  // Long messages that must be awaited, and nothing else. One that is awaited alone holds up
+  // somebody's next step.
+  static constexpr int kFewestAwaited = 3;
+  static constexpr Duration kLeastGap = std::chrono::microseconds(1500);  // 256 KiB at 1.4 Gbit/s
+  static constexpr Duration kLongestNap = std::chrono::milliseconds(1);
+
+  // A long message has arrived while enough of them were awaited.
+  void Arrived(TimePoint now);
+  // Too few are awaited: the next arrival says nothing of the rate.
+  void Interrupt() { last_.reset(); }
+  // Zero until a rate is known.
+  Duration Nap() const;
+
+ private:
+  std::optional<TimePoint> last_;
+  std::optional<Duration> gap_;  // between arrivals, smoothed over about eight
+};
+
+}  // namespace ringwood
