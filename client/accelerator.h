@@ -4,9 +4,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dense/cuda/device_bucket.h"
 #include "dense/cuda/device_ring.h"
+#include "sparse/cuda/device_group.h"
 
 namespace ringwood {
 
@@ -18,6 +20,9 @@ struct Accelerator {
       MakeDeviceRing;
   std::function<StatusOr<std::unique_ptr<DeviceBucket>>(int device, uint64_t elements)>
       make_bucket = MakeDeviceBucket;
+  std::function<StatusOr<std::unique_ptr<DeviceGroup>>(const std::vector<cuda::TensorShape>&,
+                                                       const DeviceGroupOptions&)>
+      make_group = MakeDeviceGroup;
 };
 
 }  // namespace ringwood

@@ -27,8 +27,8 @@ CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& sp
   exchange_ = std::make_unique<DenseExchange>(place_, group_, spec_, std::move(views));
 }
 
-void CarryExchange::Pack(float weight) {
-  if (!carries()) return exchange_->Pack(weight);
+void CarryExchange::Pack(float weight, std::function<void(Status)> packed) {
+  if (!carries()) return exchange_->Pack(weight, std::move(packed));
   for (size_t t = 0; t < tensors_.size(); ++t) {
     const std::span<const float> gradient = tensors_[t]->gradient();
     const std::span<float> out = owed_[t].gradient();
@@ -41,7 +41,7 @@ void CarryExchange::Pack(float weight) {
     const std::span<const float> residual = states_[t]->residual();
     for (size_t i = 0; i < out.size(); ++i) out[i] += residual[i];
   }
-  exchange_->Pack(1);
+  exchange_->Pack(1, std::move(packed));
 }
 
 void CarryExchange::Apply(double total_weight) {

@@ -19,7 +19,7 @@ class CarryExchange : public Exchange {
   CarryExchange(const Place& place, uint32_t group, const Group& spec,
                 std::vector<const Tensor*> tensors, std::vector<const SparseTensor*> states);
 
-  void Pack(float weight) override;
+  void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
     exchange_->Start(transport, round, std::move(done));
   }

@@ -37,7 +37,7 @@ DenseExchange::DenseExchange(const Place& place, uint32_t group, const Group& sp
   for (Buffer<float>& error : error_) error = Buffer<float>(input_.size());
 }
 
-void DenseExchange::Pack(float weight) {
+void DenseExchange::Pack(float weight, std::function<void(Status)> packed) {
   non_finite_ = false;
   size_t at = 0;
   for (const Tensor* tensor : tensors_) {
@@ -45,6 +45,7 @@ void DenseExchange::Pack(float weight) {
                              input_.span().subspan(at, tensor->spec.elements));
     at += tensor->spec.elements;
   }
+  packed(OkStatus());
 }
 
 void DenseExchange::Start(Transport* transport, uint64_t round, std::function<void(Status)> done) {

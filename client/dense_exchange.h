@@ -20,7 +20,7 @@ class DenseExchange : public Exchange {
   DenseExchange(const Place& place, uint32_t group, const Group& spec,
                 std::vector<const Tensor*> tensors);
 
-  void Pack(float weight) override;
+  void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override;
   void Apply(double total_weight) override;
   void Abort() override {}  // the present errors were never touched

@@ -27,10 +27,7 @@ std::vector<DeviceBucket::Part> DeviceExchange::Parts() const {
   return parts;
 }
 
-void DeviceExchange::Pack(float weight) { packed_ = bucket_->Pack(Parts(), weight); }
-
 void DeviceExchange::Start(Transport*, uint64_t round, std::function<void(Status)> done) {
-  if (!packed_.ok()) return done(packed_);
   DeviceReduction reduction;
   reduction.round = round;
   reduction.group = group_;
@@ -55,6 +52,7 @@ void DeviceExchange::Apply(double total_weight) {
   // no way to follow them.
   if (!unpacked.ok()) Log(LogLevel::kError, Message(unpacked));
   RW_CHECK(unpacked.ok());
+  bucket_->Forgive();
 }
 
 }  // namespace ringwood

@@ -2,7 +2,8 @@
 // the average back in the gradients on the trainer's own streams. Nobody waits for the device but
 // the vote, which needs the sum's digest.
 //
-// The wire is the ring's own (fp32): nothing is rounded and nothing is owed.
+// The wire is the ring's own (fp32): nothing is rounded. What its tensors owe from a sparse time is
+// in the bucket and goes with the first sum that is committed.
 #pragma once
 
 #include <memory>
@@ -22,7 +23,9 @@ class DeviceExchange : public Exchange {
   DeviceExchange(const Place& place, uint32_t group, std::vector<const Tensor*> tensors,
                  std::unique_ptr<DeviceBucket> bucket, DeviceRing* ring);
 
-  void Pack(float weight) override;
+  void Pack(float weight, std::function<void(Status)> packed) override {
+    packed(bucket_->Pack(Parts(), weight));
+  }
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override;
   void Apply(double total_weight) override;
   void Abort() override {}  // gradients were only read
@@ -38,7 +41,6 @@ class DeviceExchange : public Exchange {
   const std::vector<const Tensor*> tensors_;
   const std::unique_ptr<DeviceBucket> bucket_;
   DeviceRing* const ring_;
-  Status packed_;  // why this round's packing failed
   AllReduceResult result_;
   bool non_finite_ = false;
 };

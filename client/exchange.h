@@ -27,8 +27,9 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Reads the gradients, multiplied by `weight` (0: they are not read). Compute loop.
-  virtual void Pack(float weight) = 0;
+  // Reads the gradients, multiplied by `weight` (0: they are not read). Compute loop, and so is
+  // `packed`: within the call, or later where a device is asked. Then Start may come.
+  virtual void Pack(float weight, std::function<void(Status)> packed) = 0;
 
   // Sends and receives; `done` on the net loop, before which all buffers stay. Net loop.
   virtual void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) = 0;
@@ -37,7 +38,8 @@ class Exchange {
   // is zeros), writes it over the gradients and makes the residuals real.
   virtual void Apply(double total_weight) = 0;
 
-  // As if Pack had not run. After Pack or after `done`, never between; trainer's thread.
+  // As if Pack had not run; no `packed` comes any more. Before Start or after `done`, never
+  // between; trainer's thread.
   virtual void Abort() = 0;
 
   // Valid after `done`.

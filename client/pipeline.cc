@@ -67,7 +67,12 @@ void Pipeline::Pack(int group) {
     round = round_;
   }
   shell_.observer->SelectionBegun(round, group, Now());
-  exchanges_[group]->Pack(weight);
+  exchanges_[group]->Pack(
+      weight, [this, group, round](const Status& status) { Packed(group, round, status); });
+}
+
+void Pipeline::Packed(int group, uint64_t round, const Status& status) {
+  if (!status.ok()) return Fail(NamedGroup(group, status));
   shell_.observer->Selected(round, group, Now());
   std::vector<int> start;
   {
@@ -97,10 +102,7 @@ void Pipeline::Start(const std::vector<int>& groups) {
 }
 
 void Pipeline::Exchanged(int group, uint64_t round, const Status& status) {
-  if (!status.ok()) {
-    return Fail(
-        Annotate(status, absl::StrFormat("group %d (%s)", group, plan_.groups[group].route)));
-  }
+  if (!status.ok()) return Fail(NamedGroup(group, status));
   shell_.observer->GroupEnded(round, group, exchanges_[group]->sent_bytes(), Now());
   std::vector<int> start;
   {
@@ -108,6 +110,10 @@ void Pipeline::Exchanged(int group, uint64_t round, const Status& status) {
     start = scheduler_.Finished(group);
   }
   Start(start);
+}
+
+Status Pipeline::NamedGroup(int group, const Status& status) const {
+  return Annotate(status, absl::StrFormat("group %d (%s)", group, plan_.groups[group].route));
 }
 
 void Pipeline::Fail(const Status& reason) {

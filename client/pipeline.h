@@ -60,9 +60,12 @@ class Pipeline {
   void Abort();
 
  private:
-  void Pack(int group);                        // compute loop
+  void Pack(int group);                                          // compute loop
+  void Packed(int group, uint64_t round, const Status& status);  // compute loop
   void Start(const std::vector<int>& groups);  // any thread: posts to the net loop
   void Exchanged(int group, uint64_t round, const Status& status);  // net loop
+
+  Status NamedGroup(int group, const Status& status) const;
 
   const Shell shell_;
   const Plan plan_;

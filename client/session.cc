@@ -38,7 +38,17 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
 
 Session::~Session() {
   checkpointer_.reset();
-  connection_.reset();  // no callback into the pipeline from here on
+  if (connection_ == nullptr) return;
+  closed_ = true;
+  connection_->Fail(Aborted("the session is gone"));
+  connection_->Drain();
+  std::unique_ptr<Pipeline> pipeline;  // what it has on a device still talks to the loops
+  {
+    absl::MutexLock lock(&mutex_);
+    pipeline = std::move(pipeline_);
+  }
+  pipeline.reset();
+  connection_.reset();
 }
 
 Status Session::Close(const std::string& failure) {
@@ -84,7 +94,6 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
     return Invalid(
         absl::StrFormat("tensor '%s': density %g is not in (0, 1]", spec.name, spec.density));
   }
-  RW_RETURN_IF_ERROR(CheckPlace(tensor));
   if (tensor.momentum && !(*tensor.momentum >= 0 && *tensor.momentum < 1)) {
     return Invalid(
         absl::StrFormat("tensor '%s': momentum %g is not in [0, 1)", spec.name, *tensor.momentum));
@@ -94,6 +103,7 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
     return Invalid(
         absl::StrFormat("tensor '%s': clip_norm %g is not a norm", spec.name, clip_norm));
   }
+  RW_RETURN_IF_ERROR(CheckPlace(tensor));
   for (const auto& other : tensors_) {
     if (other->spec.name == spec.name) {
       return AlreadyExists(absl::StrFormat("tensor '%s' is registered twice", spec.name));
@@ -102,7 +112,12 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
   absl::MutexLock lock(&mutex_);
   if (any_early_) return Refused("tensor '" + spec.name + "' comes after the first ready");
   tensors_.push_back(std::make_unique<Tensor>(tensor));
-  if (tensor.device) tensors_.back()->spec.route = "dense";
+  if (tensor.device && spec.route == "auto") {
+    if (const Status can = CheckSelection(tensor); !can.ok()) {
+      Log(LogLevel::kInfo, Message(can) + ": it is dense");
+      tensors_.back()->spec.route = "dense";
+    }
+  }
   // The sum of P independent gradients of norm c / sqrt(P) has the norm c.
   tensors_.back()->norm_limit = clip_norm / std::sqrt(world());
   early_ready_.push_back(false);
@@ -250,6 +265,9 @@ Status Session::Residual(int id, std::span<float> out) const {
                                    spec.name, spec.elements, out.size()));
   }
   const SparseTensor* state = states_.empty() ? nullptr : states_[id].get();
+  if (state == nullptr && !parts_.empty() && parts_[id].device != nullptr) {
+    return parts_[id].device->ReadResidual(parts_[id].index, out);
+  }
   const std::span<const float> kept = state != nullptr ? state->residual() : WireError(id);
   if (kept.empty()) {
     std::fill(out.begin(), out.end(), 0.0f);

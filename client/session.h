@@ -16,6 +16,7 @@
 #include "client/checkpointer.h"
 #include "client/collectives.h"
 #include "client/connection.h"
+#include "client/device_sparse_exchange.h"
 #include "client/observers.h"
 #include "client/pipeline.h"
 #include "client/profile.h"
@@ -93,10 +94,19 @@ class Session {
   // session_device.cc
   bool IsOnDevice() const;                        // the tensors are; all or none
   Status CheckPlace(const Tensor& tensor) const;  // among those there are
-  Status OpenDeviceRing();                        // if they are
+  // Whether a device can select from it; Invalid names the option that it cannot follow.
+  Status CheckSelection(const Tensor& tensor) const;
+  Status OpenDeviceRing();  // where the plan has groups for it, once an epoch
+  StatusOr<std::unique_ptr<SparseTensor>> CopyOfDeviceState(size_t id) const;
+  Status KeepDeviceStates();
+  StatusOr<std::unique_ptr<Exchange>> MakeDeviceExchange(uint32_t group,
+                                                         std::optional<Climb> climb);
+  StatusOr<std::unique_ptr<DeviceGroup>> MakeGroupOnDevice(const Group& spec,
+                                                           uint64_t max_result) const;
 
   // session_plan.cc: a plan and what it needs of each tensor, between two rounds.
   Status Install(Plan plan, uint32_t generation);
+  bool IsMasked(const Group& group) const;
   std::unique_ptr<SparseTensor> MakeState(size_t id, uint64_t k) const;
   StatusOr<std::unique_ptr<SparseTensor>> RestoredState(size_t id);
   void KeepWireErrors();
@@ -131,12 +141,14 @@ class Session {
   bool agreed_ = false;  // the table and the plan are fixed
   std::atomic<bool> closed_{false};
   std::vector<std::unique_ptr<Tensor>> tensors_;  // by id
-  // By id; null where the route is dense and nothing is owed from a sparse one. The compute loop
-  // has them from ready to the round's end, and after it for a moment to read.
+  // By id; null where the route is dense and nothing is owed from a sparse one, and where the
+  // tensor's exchange has its state on a device. The compute loop has them from ready to the
+  // round's end, and after it for a moment to read.
   std::vector<std::unique_ptr<SparseTensor>> states_;
   // By id: the tensor's exchange, owned by the pipeline, and its place there.
   struct Part {
     const Exchange* exchange = nullptr;
+    DeviceSparseExchange* device = nullptr;  // the same, where it has the tensor's state
     size_t index = 0;
   };
   std::vector<Part> parts_;

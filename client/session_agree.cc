@@ -126,7 +126,6 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
   }
   round_ = response.from_round();
   RW_RETURN_IF_ERROR(RestoreStates());
-  RW_RETURN_IF_ERROR(OpenDeviceRing());
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0));
   agreed_ = true;
   BeginAdapting();
@@ -134,10 +133,9 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
 }
 
 // Before the first plan; what dense tensors owe, from a sparse time or to the wire's rounding, too.
-// Those on a device owe nothing.
 Status Session::RestoreStates() {
   states_.resize(tensors_.size());
-  if (restore_ == nullptr || IsOnDevice()) return OkStatus();
+  if (restore_ == nullptr) return OkStatus();
   for (size_t id = 0; id < tensors_.size(); ++id) {
     const Status saved = restore_->Bytes(ResidualItem(tensors_[id]->spec.name), false).status();
     if (saved.code() == StatusCode::kNotFound) continue;

@@ -5,6 +5,11 @@
 #include "client/state_names.h"
 
 namespace ringwood {
+namespace {
+
+Status MidStep() { return Refused("a checkpoint in the middle of a step: finish_step first"); }
+
+}  // namespace
 
 Status Session::Checkpoint(std::vector<Item> items) {
   RW_RETURN_IF_ERROR(connection_->status());
@@ -14,15 +19,21 @@ Status Session::Checkpoint(std::vector<Item> items) {
                      "' are the session's own");
     }
   }
+  std::vector<std::unique_ptr<SparseTensor>> copies;  // of what devices have
   for (size_t id = 0; id < states_.size(); ++id) {
     SparseTensor* state = states_[id].get();
+    if (state == nullptr && !parts_.empty() && parts_[id].device != nullptr) {
+      if (parts_[id].device->pending()) return MidStep();
+      RW_ASSIGN_OR_RETURN(copies.emplace_back(), CopyOfDeviceState(id));
+      state = copies.back().get();
+    }
     const std::string& name = tensors_[id]->spec.name;
     if (state == nullptr) {
       const std::span<const float> error = WireError(id);
       if (!error.empty()) items.push_back({ResidualItem(name), false, std::as_bytes(error)});
       continue;
     }
-    if (state->pending()) return Refused("a checkpoint in the middle of a step: finish_step first");
+    if (state->pending()) return MidStep();
     items.push_back({ResidualItem(name), false, std::as_bytes(state->residual())});
     const std::span<float> momentum = state->mutable_momentum();
     if (!momentum.empty()) items.push_back({MomentumItem(name), false, std::as_bytes(momentum)});

@@ -1,6 +1,7 @@
 // Session's half for tensors on a device. All tensors of a session are on the host or all on one
 // device, on every rank: groups are then of one kind, and the ring has one order of calls.
 #include "absl/strings/str_format.h"
+#include "client/device_exchange.h"
 #include "client/session.h"
 
 namespace ringwood {
@@ -10,12 +11,7 @@ bool Session::IsOnDevice() const {
 }
 
 Status Session::CheckPlace(const Tensor& tensor) const {
-  if (tensor.device && tensor.spec.route == "sparse") {
-    return Invalid(absl::StrFormat(
-        "tensor '%s' is on a device and sparse: only dense ones are exchanged there, copy it to "
-        "the host or leave its route to the planner",
-        tensor.spec.name));
-  }
+  if (tensor.device && tensor.spec.route == "sparse") RW_RETURN_IF_ERROR(CheckSelection(tensor));
   if (tensors_.empty()) return OkStatus();
   const std::optional<OnDevice>& first = tensors_.front()->device;
   const bool alike = first.has_value() == tensor.device.has_value() &&
@@ -27,9 +23,33 @@ Status Session::CheckPlace(const Tensor& tensor) const {
       tensor.spec.name, tensors_.front()->spec.name));
 }
 
+// These options are equal on all ranks, or the coordinator says so: all refuse alike.
+Status Session::CheckSelection(const Tensor& tensor) const {
+  std::string option, remedy;
+  if (options_.sparse_chunk != 0) {
+    option = absl::StrFormat("sparse_chunk = %d", options_.sparse_chunk);
+    remedy = "set sparse_chunk to 0";
+  } else if (options_.sparse_method != "exact") {
+    option = absl::StrFormat("sparse_method = %s", options_.sparse_method);
+    remedy = "use the method exact";
+  } else if (tensor.clip_norm.value_or(options_.clip_norm) != 0) {
+    option = absl::StrFormat("clip_norm = %g", tensor.clip_norm.value_or(options_.clip_norm));
+    remedy = "set clip_norm to 0 and clip where the gradient is made";
+  }
+  if (option.empty()) return OkStatus();
+  return Invalid(
+      absl::StrFormat("tensor '%s' is on a device, where nothing is selected with %s: %s, make the "
+                      "tensor dense, or copy it to the host",
+                      tensor.spec.name, option, remedy));
+}
+
 // Every epoch has a ring of its own, from an id that rank 0 makes and the host transport carries.
+// Plans change on all ranks between the same two steps, so all come here together.
 Status Session::OpenDeviceRing() {
-  if (!IsOnDevice()) return OkStatus();
+  if (!IsOnDevice() || connection_->device_ring() != nullptr) return OkStatus();
+  bool needed = false;
+  for (const Group& group : plan_.groups) needed |= group.route == "ring";
+  if (!needed) return OkStatus();
   DeviceRingOptions options;
   options.device = tensors_.front()->device->index;
   options.rank = rank();
@@ -43,6 +63,82 @@ Status Session::OpenDeviceRing() {
     RW_RETURN_IF_ERROR(collectives_->Broadcast(std::as_writable_bytes(std::span(options.id)), 0));
   }
   return connection_->OpenDeviceRing(options);
+}
+
+StatusOr<std::unique_ptr<SparseTensor>> Session::CopyOfDeviceState(size_t id) const {
+  const Part& part = parts_[id];
+  std::unique_ptr<SparseTensor> state = MakeState(id, 1);
+  RW_RETURN_IF_ERROR(part.device->ReadResidual(part.index, state->mutable_residual()));
+  const std::span<float> momentum = state->mutable_momentum();
+  if (!momentum.empty()) RW_RETURN_IF_ERROR(part.device->ReadMomentum(part.index, momentum));
+  return state;
+}
+
+// Through host memory into the groups of the next plan: their sizes, and the tensors in them, are
+// others. What ends gives its memory back before they are made.
+Status Session::KeepDeviceStates() {
+  for (size_t id = 0; id < parts_.size(); ++id) {
+    if (parts_[id].device == nullptr) continue;
+    RW_ASSIGN_OR_RETURN(states_[id], CopyOfDeviceState(id));
+  }
+  for (Part& part : parts_) {
+    if (part.device != nullptr) part.device->Release();
+  }
+  for (Part& part : parts_) part.device = nullptr;
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<DeviceGroup>> Session::MakeGroupOnDevice(const Group& spec,
+                                                                  uint64_t max_result) const {
+  DeviceGroupOptions options;
+  std::vector<cuda::TensorShape> shapes;
+  for (uint32_t index : spec.tensors) {
+    const Tensor& tensor = *tensors_[TableIndex(static_cast<int>(index))];
+    RW_RETURN_IF_ERROR(CheckSelection(tensor));  // a frozen plan may not know
+    shapes.push_back({tensor.spec.elements, EntriesOf(spec.density, tensor.spec.elements),
+                      static_cast<float>(tensor.momentum.value_or(options_.momentum))});
+    options.device = tensor.device->index;
+  }
+  options.masking = IsMasked(spec);
+  options.max_result = max_result;
+  return connection_->accelerator().make_group(shapes, options);
+}
+
+// A sparse group takes the states of its tensors with it; a dense one has what they owe in its
+// bucket, and the states stay until the first commit.
+StatusOr<std::unique_ptr<Exchange>> Session::MakeDeviceExchange(uint32_t group,
+                                                                std::optional<Climb> climb) {
+  using Made = std::unique_ptr<Exchange>;
+  const Group& spec = plan_.groups[group];
+  std::vector<const Tensor*> tensors;
+  std::vector<size_t> ids;
+  uint64_t elements = 0;
+  for (uint32_t index : spec.tensors) {
+    ids.push_back(TableIndex(static_cast<int>(index)));
+    tensors.push_back(tensors_[ids.back()].get());
+    elements += tensors.back()->spec.elements;
+  }
+  if (!climb) {
+    RW_ASSIGN_OR_RETURN(auto bucket, connection_->accelerator().make_bucket(
+                                         tensors.front()->device->index, elements));
+    uint64_t first = 0;
+    for (size_t id : ids) {
+      if (states_[id]) RW_RETURN_IF_ERROR(bucket->Owe(first, states_[id]->residual()));
+      first += tensors_[id]->spec.elements;
+    }
+    return Made(std::make_unique<DeviceExchange>(connection_->place(), group, tensors,
+                                                 std::move(bucket), connection_->device_ring()));
+  }
+  RW_ASSIGN_OR_RETURN(auto on_device, MakeGroupOnDevice(spec, climb->most_entries()));
+  for (size_t t = 0; t < ids.size(); ++t) {
+    SparseTensor* const state = states_[ids[t]].get();
+    if (state == nullptr) continue;
+    RW_RETURN_IF_ERROR(on_device->WriteResidual(t, state->residual()));
+    const std::span<const float> momentum = state->mutable_momentum();
+    if (!momentum.empty()) RW_RETURN_IF_ERROR(on_device->WriteMomentum(t, momentum));
+  }
+  return Made(std::make_unique<DeviceSparseExchange>(*std::move(climb), tensors,
+                                                     std::move(on_device), connection_->compute()));
 }
 
 }  // namespace ringwood

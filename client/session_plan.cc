@@ -4,24 +4,25 @@
 
 #include "client/carry_exchange.h"
 #include "client/dense_exchange.h"
-#include "client/device_exchange.h"
 #include "client/session.h"
 #include "client/sparse_exchange.h"
 #include "client/state_names.h"
 #include "plan/sparse_groups.h"
 
 namespace ringwood {
-namespace {
 
 // Above it entries wait so shortly that their momentum is fresh, and clearing it would leave next
 // to none: at density 1 nothing but plain SGD. The first stages of the density warm-up are above.
-constexpr double kMaskedDensity = 0.05;
-
-}  // namespace
+bool Session::IsMasked(const Group& group) const {
+  constexpr double kMaskedDensity = 0.05;
+  return options_.momentum_masking && group.density <= kMaskedDensity;
+}
 
 Status Session::Install(Plan plan, uint32_t generation) {
   KeepWireErrors();
+  RW_RETURN_IF_ERROR(KeepDeviceStates());
   plan_ = std::move(plan);
+  RW_RETURN_IF_ERROR(OpenDeviceRing());
   MakeStates();
   RW_RETURN_IF_ERROR(MakePipeline(generation));
   plan_text_ = ToString(plan_, Table());
@@ -63,22 +64,22 @@ StatusOr<std::unique_ptr<SparseTensor>> Session::RestoredState(size_t id) {
   return state;
 }
 
-// A tensor that turns sparse begins with nothing; one that turns dense owes what it has.
+// A tensor that turns sparse begins with nothing; one that turns dense owes what it has. On a
+// device the exchange of a sparse one takes over what there is.
 void Session::MakeStates() {
   carried_.clear();
   for (const Group& group : plan_.groups) {
     for (uint32_t index : group.tensors) {
       const size_t id = TableIndex(static_cast<int>(index));
+      if (group.route != "tree" && states_[id] != nullptr) carried_.push_back(id);
+      if (group.route != "tree" || IsOnDevice()) continue;
       const uint64_t k = EntriesOf(group.density, tensors_[id]->spec.elements);
-      if (group.route != "tree") {
-        if (states_[id] != nullptr) carried_.push_back(id);
-      } else if (states_[id] == nullptr) {
+      if (states_[id] == nullptr) {
         states_[id] = MakeState(id, k);
       } else {
         states_[id]->set_k(k);
       }
-      if (group.route != "tree") continue;
-      states_[id]->set_masking(options_.momentum_masking && group.density <= kMaskedDensity);
+      states_[id]->set_masking(IsMasked(group));
     }
   }
 }
@@ -96,14 +97,6 @@ StatusOr<std::unique_ptr<Exchange>> Session::MakeExchange(uint32_t group,
     states.push_back(states_[id].get());
   }
   using Made = std::unique_ptr<Exchange>;
-  if (IsOnDevice()) {
-    uint64_t elements = 0;
-    for (const Tensor* tensor : tensors) elements += tensor->spec.elements;
-    RW_ASSIGN_OR_RETURN(auto bucket, connection_->accelerator().make_bucket(
-                                         tensors.front()->device->index, elements));
-    return Made(std::make_unique<DeviceExchange>(place, group, tensors, std::move(bucket),
-                                                 connection_->device_ring()));
-  }
   if (climb) return Made(std::make_unique<SparseExchange>(*std::move(climb), tensors, states));
   const bool owes = std::any_of(states.begin(), states.end(),
                                 [](const SparseTensor* state) { return state != nullptr; });
@@ -124,14 +117,20 @@ Status Session::MakePipeline(uint32_t generation) {
     RW_ASSIGN_OR_RETURN(climbs[group.group], Climb::Of(shape, place.rank, group));
   }
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  parts_.resize(tensors_.size());
+  std::vector<Part> parts(tensors_.size());
   for (uint32_t g = 0; g < plan_.groups.size(); ++g) {
-    RW_ASSIGN_OR_RETURN(auto exchange, MakeExchange(g, std::move(climbs[g])));
+    RW_ASSIGN_OR_RETURN(auto exchange, IsOnDevice() ? MakeDeviceExchange(g, std::move(climbs[g]))
+                                                    : MakeExchange(g, std::move(climbs[g])));
+    auto* const device = dynamic_cast<DeviceSparseExchange*>(exchange.get());
     exchanges.push_back(std::move(exchange));
     const std::vector<uint32_t>& tensors = plan_.groups[g].tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      parts_[TableIndex(static_cast<int>(tensors[i]))] = {exchanges.back().get(), i};
+      parts[TableIndex(static_cast<int>(tensors[i]))] = {exchanges.back().get(), device, i};
     }
+  }
+  parts_ = std::move(parts);
+  for (size_t id = 0; id < parts_.size(); ++id) {
+    if (parts_[id].device != nullptr) states_[id].reset();  // its exchange has taken it over
   }
   const Pipeline::Shell shell{connection_->compute(), connection_->net(), connection_->transport(),
                               &observers_};
@@ -147,9 +146,13 @@ Status Session::MakePipeline(uint32_t generation) {
 void Session::ResidualsChanged() {
   for (size_t id : carried_) states_[id].reset();
   carried_.clear();
+  double on_device = 0;
+  for (const Part& part : parts_) {
+    if (part.device != nullptr && part.index == 0) on_device += part.device->ResidualSquaredNorm();
+  }
   // A full mailbox loses one number of a report.
-  (void)connection_->compute()->Post([this] {
-    double norm = 0;
+  (void)connection_->compute()->Post([this, on_device] {
+    double norm = on_device;
     for (const auto& state : states_) norm += state ? state->ResidualSquaredNorm() : 0;
     residual_norm_ = norm;
   });

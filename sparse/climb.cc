@@ -298,6 +298,13 @@ StatusOr<Climb> Climb::Of(const TreeShape& job, int worker, const SparseGroup& g
   return climb;
 }
 
+uint64_t Climb::most_entries() const {
+  if (shape_.workers == 1) return group_.k;  // its own picks
+  uint64_t most = 0;
+  for (const Part& part : parts_) most += part.most;
+  return most;
+}
+
 void Climb::Round(Entries* up) const {
   if (codec_ == codec_.Exact()) return;
   auto first = up->index.begin();

@@ -30,6 +30,8 @@ class Climb {
   // An error names what the plan has wrong.
   static StatusOr<Climb> Of(const TreeShape& job, int worker, const SparseGroup& group);
 
+  uint64_t most_entries() const;  // of a result
+
   // Rounds the values to what the codec can say, message by message. What is lost must stay in the
   // residual (SparseTensor::SetSent). Nothing changes where the codec has fp32 values. `up` has
   // indices below the group's elements.

@@ -94,15 +94,14 @@ StatusOr<double> CopyRate(Bench* bench) {
   return 2 * kElements * sizeof(float) / Median(seconds);
 }
 
-Status Step(Bench* bench, const cuda::GroupMemory& memory, int step, float factor) {
+Status Step(Bench* bench, const cuda::GroupMemory& memory, int step) {
   float* const gradient = bench->gradients[step % kGradients].data();
   RW_RETURN_IF_ERROR(FromCuda(cudaMemcpyAsync(memory.gradients().data(), &gradient, sizeof gradient,
                                               cudaMemcpyHostToDevice, bench->stream),
                               "set the gradient"));
   const cuda::GroupView view = memory.View(step % 2);
   bench->timer.Begin(bench->stream);
-  RW_RETURN_IF_ERROR(
-      FromCuda(cuda::LaunchAccumulate(view, {1, 1, factor}, bench->stream), "accumulate"));
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchAccumulate(view, {1, 1}, bench->stream), "accumulate"));
   return FromCuda(cuda::LaunchRefine(view, bench->blocks, bench->stream), "refine");
 }
 
@@ -121,13 +120,13 @@ Status CheckFirstStep(Bench* bench, const cuda::GroupMemory& memory, uint64_t k)
 }
 
 Status Measure(Bench* bench, double copy_rate, uint64_t k, bool momentum) {
-  RW_ASSIGN_OR_RETURN(cuda::Layout layout, cuda::LayOut({{kElements, k}}));
+  RW_ASSIGN_OR_RETURN(cuda::Layout layout, cuda::LayOut({{kElements, k, momentum ? 0.9f : 0.0f}}));
   cuda::GroupMemory memory(std::move(layout));
-  RW_RETURN_IF_ERROR(memory.Allocate(momentum, bench->stream));
+  RW_RETURN_IF_ERROR(memory.Allocate(bench->stream));
   std::vector<double> seconds;
   int whole = 0;  // steps whose guess was bad
   for (int step = 0; step < kWarmUps + kRuns; ++step) {
-    RW_RETURN_IF_ERROR(Step(bench, memory, step, momentum ? 0.9f : 0.0f));
+    RW_RETURN_IF_ERROR(Step(bench, memory, step));
     RW_ASSIGN_OR_RETURN(const double took, bench->timer.End(bench->stream));
     if (step == 0) RW_RETURN_IF_ERROR(CheckFirstStep(bench, memory, k));
     // What was picked leaves, as if all of it had been counted.
@@ -136,7 +135,7 @@ Status Measure(Bench* bench, double copy_rate, uint64_t k, bool momentum) {
     cudaMemsetAsync(counted.data(), 1, k, bench->stream);
     RW_RETURN_IF_ERROR(
         FromCuda(cuda::LaunchSettle(memory.View(step % 2), memory.pick_value().data(),
-                                    counted.data(), static_cast<uint32_t>(k), bench->stream),
+                                    counted.data(), true, static_cast<uint32_t>(k), bench->stream),
                  "settle"));
     cuda::TensorOutcome outcome;
     RW_RETURN_IF_ERROR(FromCuda(

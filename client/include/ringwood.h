@@ -128,7 +128,8 @@ typedef struct {
   double density;    /* k/n where the route is sparse */
   double momentum;   /* correction while sparse; 0: the session's, negative: none */
   int memory;        /* RINGWOOD_HOST, or RINGWOOD_CUDA: `data` is device memory; alike for all
-                        tensors of a job. Device tensors are dense and travel NCCL's rings */
+                        tensors of a job. Dense ones travel NCCL's rings, of sparse ones the
+                        picks travel the tree */
   int device;        /* CUDA: which one */
   void* stream;      /* CUDA: the cudaStream_t on which the gradient is made and used; ready may be
                         called as soon as its kernels are on it, and what is put on it after

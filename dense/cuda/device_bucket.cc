@@ -27,6 +27,21 @@ class CudaBucket : public DeviceBucket {
     return order_.Create();
   }
 
+  Status Owe(uint64_t first, std::span<const float> values) override {
+    RW_CHECK(first + values.size() <= elements_);
+    const DeviceScope scope(device_);
+    RW_RETURN_IF_ERROR(scope.status());
+    if (owed_.data() == nullptr) RW_RETURN_IF_ERROR(owed_.Allocate(elements_, stream_.get()));
+    owes_ = true;
+    RW_RETURN_IF_ERROR(
+        FromCuda(cudaMemcpyAsync(owed_.data() + first, values.data(), values.size_bytes(),
+                                 cudaMemcpyHostToDevice, stream_.get()),
+                 "copy a residual to the device"));
+    return FromCuda(cudaStreamSynchronize(stream_.get()), "copy a residual to the device");
+  }
+  // The memory stays until the plan goes: giving it back would make the trainer wait.
+  void Forgive() override { owes_ = false; }
+
   Status Pack(std::span<const Part> parts, float weight) override {
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
@@ -37,7 +52,8 @@ class CudaBucket : public DeviceBucket {
     for (const Part& part : parts) {
       RW_RETURN_IF_ERROR(order_.Order(static_cast<cudaStream_t>(part.stream), stream));
       RW_CHECK(at + part.elements <= elements_);
-      RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchScale(part.data, weight, input_.data() + at,
+      const float* const owed = owes_ ? owed_.data() + at : nullptr;
+      RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchScale(part.data, weight, owed, input_.data() + at,
                                                     part.elements, largest_.data(), stream),
                                   "pack a gradient"));
       at += part.elements;
@@ -74,6 +90,8 @@ class CudaBucket : public DeviceBucket {
   const uint64_t elements_;
   CudaStream stream_;
   DeviceBuffer<float> input_, output_;
+  DeviceBuffer<float> owed_;  // empty until something is
+  bool owes_ = false;
   DeviceBuffer<uint32_t> largest_;
   PinnedBuffer<uint32_t> host_largest_;
   CudaEvent order_;

@@ -25,8 +25,13 @@ class DeviceBucket {
 
   virtual ~DeviceBucket() = default;  // waits for what was put on stream()
 
-  // input = weight * parts, one after the other, after what the parts' streams hold now; with
-  // weight 0 zeros, and the parts are not read. The parts fill the bucket.
+  // Host memory that every Pack adds to the elements from `first` on, until Forgive: what tensors
+  // owe from a sparse time. Waits for the device.
+  virtual Status Owe(uint64_t first, std::span<const float> values) = 0;
+  virtual void Forgive() = 0;  // after a sum that held it
+
+  // input = weight * parts (+ owed), one after the other, after what the parts' streams hold now;
+  // with weight 0 zeros (+ owed), and the parts are not read. The parts fill the bucket.
   virtual Status Pack(std::span<const Part> parts, float weight) = 0;
   // Largest |input| of the last Pack as the bits of a float, Inf and NaN above all numbers. Valid
   // when stream() has done what Pack put on it.

@@ -32,11 +32,13 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    ScaleKernel(const float* in, float weight, float* out, uint64_t count, uint32_t* largest) {
+    ScaleKernel(const float* in, float weight, const float* owed, float* out, uint64_t count,
+                uint32_t* largest) {
   unsigned mine = 0;
   const uint64_t stride = uint64_t{gridDim.x} * kThreads;
   for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
-    const float value = weight * in[i];
+    float value = weight == 0 ? 0 : weight * in[i];
+    if (owed != nullptr) value += owed[i];
     out[i] = value;
     mine = max(mine, __float_as_uint(value) & 0x7fffffffu);
   }
@@ -61,11 +63,11 @@ unsigned GridFor(uint64_t items) {
 
 }  // namespace
 
-cudaError_t LaunchScale(const float* in, float weight, float* out, uint64_t count,
-                        uint32_t* largest, cudaStream_t stream) {
+cudaError_t LaunchScale(const float* in, float weight, const float* owed, float* out,
+                        uint64_t count, uint32_t* largest, cudaStream_t stream) {
   if (count == 0) return cudaSuccess;
-  if (weight == 0) return cudaMemsetAsync(out, 0, count * sizeof(float), stream);
-  ScaleKernel<<<GridFor(count), kThreads, 0, stream>>>(in, weight, out, count, largest);
+  if (weight == 0 && owed == nullptr) return cudaMemsetAsync(out, 0, count * sizeof(float), stream);
+  ScaleKernel<<<GridFor(count), kThreads, 0, stream>>>(in, weight, owed, out, count, largest);
   return cudaGetLastError();
 }
 

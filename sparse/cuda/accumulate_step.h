@@ -17,6 +17,14 @@ struct AccumulateShared {
   uint32_t first;  // where the tile's candidates go in the list
 };
 
+// Zeros where the gradient is not read.
+template <class Thread>
+RW_DEVICE Four LoadGradient(const float* gradient, bool read) {
+  if (!read) return Four{{0, 0, 0, 0}};
+  if (reinterpret_cast<uintptr_t>(gradient) % 16 == 0) return Thread::Load4(gradient);
+  return Four{{gradient[0], gradient[1], gradient[2], gradient[3]}};
+}
+
 // The new residual at `at` and the next three elements; zero beyond the end.
 template <class Thread>
 RW_DEVICE Four Update(const GroupView& group, uint32_t t, const Scale& scale, uint64_t at) {
@@ -24,6 +32,7 @@ RW_DEVICE Four Update(const GroupView& group, uint32_t t, const Scale& scale, ui
   Four value = {{0, 0, 0, 0}};
   if (at >= tensor.elements) return value;
   const bool corrected = tensor.momentum[0] != nullptr;
+  const bool read = scale.weight != 0;
   const float* gradient = group.gradients[t] + at;
   const float* residual = tensor.residual[group.present] + at;
   float* shadow = tensor.residual[1 - group.present] + at;
@@ -31,21 +40,19 @@ RW_DEVICE Four Update(const GroupView& group, uint32_t t, const Scale& scale, ui
   float* momentum_shadow = corrected ? tensor.momentum[1 - group.present] + at : nullptr;
   if (at + 4 > tensor.elements) {
     for (uint32_t c = 0; c < 4 && at + c < tensor.elements; ++c) {
-      float x = scale.weight * gradient[c];
-      if (corrected) x = momentum_shadow[c] = scale.factor * momentum[c] + x;
+      float x = scale.weight * (read ? gradient[c] : 0);
+      if (corrected) x = momentum_shadow[c] = tensor.factor * momentum[c] + x;
       shadow[c] = value.at[c] = scale.decay * residual[c] + x;
     }
     return value;
   }
-  const Four g = reinterpret_cast<uintptr_t>(gradient) % 16 == 0
-                     ? Thread::Load4(gradient)
-                     : Four{{gradient[0], gradient[1], gradient[2], gradient[3]}};
+  const Four g = LoadGradient<Thread>(gradient, read);
   const Four e = Thread::Load4(residual);
   Four x;
   for (uint32_t c = 0; c < 4; ++c) x.at[c] = scale.weight * g.at[c];
   if (corrected) {
     const Four u = Thread::Load4(momentum);
-    for (uint32_t c = 0; c < 4; ++c) x.at[c] = scale.factor * u.at[c] + x.at[c];
+    for (uint32_t c = 0; c < 4; ++c) x.at[c] = tensor.factor * u.at[c] + x.at[c];
     Thread::Store4(momentum_shadow, x);
   }
   for (uint32_t c = 0; c < 4; ++c) value.at[c] = scale.decay * e.at[c] + x.at[c];

@@ -30,8 +30,9 @@ class CudaGroup : public DeviceGroup {
 
   Status Start();
 
-  Status Accumulate(const std::vector<float*>& gradients, float weight, void* producer,
+  Status Accumulate(const std::vector<Gradient>& gradients, float weight,
                     std::function<void()> done) override;
+  Status Health() override;
   std::span<const uint32_t> pick_index(size_t t) const override {
     return host_index_.span().subspan(memory_.layout().tensors[t].first_pick, Picked(t));
   }
@@ -42,7 +43,7 @@ class CudaGroup : public DeviceGroup {
   void SetSent(size_t t, std::span<const float> values) override;
   Status Commit(std::span<const uint8_t> counted) override;
   void Abort() override { pending_ = false; }
-  Status Scatter(const Entries& sum, double total_weight, void* consumer) override;
+  Status Scatter(const Entries& sum, double total_weight) override;
   double ResidualSquaredNorm() const override { return norm_; }
   Status ReadResidual(size_t t, std::span<float> into) override {
     return Read(memory_.layout().tensors[t].residual[present_], t, into);
@@ -58,7 +59,10 @@ class CudaGroup : public DeviceGroup {
   }
 
  private:
-  Status Enqueue(float weight, cudaStream_t producer);
+  Status Enqueue(float weight);
+  // Each stream of the trainer's once: `ours` goes on after what they hold, or they after `ours`.
+  enum class Order { kTheirsFirst, kOursFirst };
+  Status OrderStreams(Order order);
   uint32_t Picked(size_t t) const { return host_outcomes_.data()[t].picked; }
   template <typename T>
   Status ToHost(const DeviceBuffer<T>& from, const PinnedBuffer<T>& into) {
@@ -82,7 +86,7 @@ class CudaGroup : public DeviceGroup {
   bool pending_ = false;              // accumulated, neither committed nor aborted
   std::atomic<bool> running_{false};  // Accumulate's work has not called `done`
   std::function<void()> done_;
-  std::vector<float*> gradients_;  // of the last Accumulate
+  std::vector<Gradient> gradients_;  // of the last Accumulate
   double norm_ = 0;
 
   CudaStream stream_;
@@ -106,7 +110,7 @@ Status CudaGroup::Start() {
   RW_RETURN_IF_ERROR(order_.Create());
   RW_RETURN_IF_ERROR(FromCuda(cuda::RefineBlocks(&refine_blocks_), "size the refining kernel"));
   const cudaStream_t stream = stream_.get();
-  RW_RETURN_IF_ERROR(memory_.Allocate(options_.momentum != 0, stream));
+  RW_RETURN_IF_ERROR(memory_.Allocate(stream));
   const cuda::Layout& layout = memory_.layout();
   RW_RETURN_IF_ERROR(sent_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(counted_.Allocate(layout.picks, stream));
@@ -123,29 +127,49 @@ Status CudaGroup::Start() {
   return host_result_.Allocate(options_.max_result, stream);
 }
 
-Status CudaGroup::Accumulate(const std::vector<float*>& gradients, float weight, void* producer,
+Status CudaGroup::Accumulate(const std::vector<Gradient>& gradients, float weight,
                              std::function<void()> done) {
   RW_CHECK(gradients.size() == memory_.layout().tensors.size());
   if (running_) return Refused("the selection before this one has not ended on the device");
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
   gradients_ = gradients;
-  std::copy(gradients.begin(), gradients.end(), host_gradients_.data());
+  std::transform(gradients.begin(), gradients.end(), host_gradients_.data(),
+                 [](const Gradient& gradient) { return gradient.data; });
   done_ = std::move(done);
   running_ = true;
-  const Status enqueued = Enqueue(weight, static_cast<cudaStream_t>(producer));
+  const Status enqueued = Enqueue(weight);
   if (!enqueued.ok()) running_ = false;
   pending_ = enqueued.ok();
   return enqueued;
 }
 
-Status CudaGroup::Enqueue(float weight, cudaStream_t producer) {
-  RW_RETURN_IF_ERROR(order_.Order(producer, stream_.get()));
+Status CudaGroup::OrderStreams(Order order) {
+  for (size_t t = 0; t < gradients_.size(); ++t) {
+    const auto same = [&](const Gradient& other) { return other.stream == gradients_[t].stream; };
+    if (std::any_of(gradients_.begin(), gradients_.begin() + t, same)) continue;
+    cudaStream_t earlier = static_cast<cudaStream_t>(gradients_[t].stream), later = stream_.get();
+    if (order == Order::kOursFirst) std::swap(earlier, later);
+    RW_RETURN_IF_ERROR(order_.Order(earlier, later));
+  }
+  return OkStatus();
+}
+
+Status CudaGroup::Health() {
+  const DeviceScope scope(options_.device);
+  RW_RETURN_IF_ERROR(scope.status());
+  const cudaError_t error = cudaStreamQuery(stream_.get());
+  if (error != cudaErrorNotReady) return FromCuda(error, "select on the device");
+  (void)cudaGetLastError();  // that it is not ready is no error of the next launch
+  return OkStatus();
+}
+
+Status CudaGroup::Enqueue(float weight) {
+  RW_RETURN_IF_ERROR(OrderStreams(Order::kTheirsFirst));
   RW_RETURN_IF_ERROR(ToDevice(host_gradients_, memory_.gradients(), host_gradients_.size()));
   const GroupView view = memory_.View(present_);
-  RW_RETURN_IF_ERROR(FromCuda(
-      cuda::LaunchAccumulate(view, {weight, options_.decay, options_.momentum}, stream_.get()),
-      "start the accumulating kernel"));
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchAccumulate(view, {weight, options_.decay}, stream_.get()),
+                              "start the accumulating kernel"));
   RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchRefine(view, refine_blocks_, stream_.get()),
                               "start the refining kernel"));
   RW_RETURN_IF_ERROR(ToHost(memory_.outcomes(), host_outcomes_));
@@ -200,7 +224,7 @@ Status CudaGroup::Commit(std::span<const uint8_t> counted) {
   RW_RETURN_IF_ERROR(ToDevice(host_counted_, counted_, memory_.layout().picks));
   RW_RETURN_IF_ERROR(
       FromCuda(cuda::LaunchSettle(memory_.View(present_), sent_.data(), counted_.data(),
-                                  memory_.layout().picks, stream_.get()),
+                                  options_.masking, memory_.layout().picks, stream_.get()),
                "start the committing kernel"));
   norm_ = std::max(norm, 0.0);
   present_ = 1 - present_;
@@ -208,7 +232,7 @@ Status CudaGroup::Commit(std::span<const uint8_t> counted) {
   return OkStatus();
 }
 
-Status CudaGroup::Scatter(const Entries& sum, double total_weight, void* consumer) {
+Status CudaGroup::Scatter(const Entries& sum, double total_weight) {
   RW_CHECK(!running_ && gradients_.size() == memory_.layout().tensors.size());
   if (sum.size() > options_.max_result) {
     return Exhausted(absl::StrFormat("a result of %d entries where %d were agreed", sum.size(),
@@ -216,17 +240,18 @@ Status CudaGroup::Scatter(const Entries& sum, double total_weight, void* consume
   }
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
-  // The pinned arrays may still be on their way from the step before.
-  RW_RETURN_IF_ERROR(FromCuda(cudaEventSynchronize(order_.get()), "wait for the last result"));
+  // `done` came behind the copies of the step before: the pinned arrays are free.
+  RW_RETURN_IF_ERROR(OrderStreams(Order::kTheirsFirst));
   size_t at = 0;
   uint64_t first = 0;
   for (size_t t = 0; t < memory_.layout().tensors.size(); ++t) {
     const uint64_t elements = memory_.layout().tensors[t].elements;
-    RW_RETURN_IF_ERROR(FromCuda(
-        cudaMemsetAsync(gradients_[t], 0, elements * sizeof(float), stream_.get()), "zero"));
+    float* const out = gradients_[t].data;
+    RW_RETURN_IF_ERROR(
+        FromCuda(cudaMemsetAsync(out, 0, elements * sizeof(float), stream_.get()), "zero"));
     for (; at < sum.size() && sum.index[at] < first + elements; ++at) {
       const double average = total_weight == 0 ? 0 : sum.value[at] / total_weight;
-      host_place_.data()[at] = gradients_[t] + (sum.index[at] - first);
+      host_place_.data()[at] = out + (sum.index[at] - first);
       host_result_.data()[at] = static_cast<float>(average);
     }
     first += elements;
@@ -237,7 +262,7 @@ Status CudaGroup::Scatter(const Entries& sum, double total_weight, void* consume
   RW_RETURN_IF_ERROR(
       FromCuda(cuda::LaunchScatter(result_place_.data(), result_value_.data(), at, stream_.get()),
                "start the scattering kernel"));
-  return order_.Order(stream_.get(), static_cast<cudaStream_t>(consumer));
+  return OrderStreams(Order::kOursFirst);
 }
 
 Status CudaGroup::Read(const float* from, size_t t, std::span<float> into) {

@@ -6,8 +6,8 @@
 // memory, from where a transport sends it; the result goes back the same way. No call waits for the
 // device, except where it says so: what Accumulate enqueues calls `done` when it has run.
 //
-//   trainer's stream ──event──► own stream: accumulate, refine, copy picks ──► done (host)
-//   own stream: counted picks leave, result is scattered ──event──► trainer's stream
+//   trainer's streams ──event──► own stream: accumulate, refine, copy picks ──► done (host)
+//   own stream: counted picks leave, result is scattered ──event──► trainer's streams
 //
 // One Accumulate and Commit or Abort at a time; calls on one thread at a time.
 #pragma once
@@ -26,8 +26,8 @@ namespace ringwood {
 
 struct DeviceGroupOptions {
   int device = 0;
-  float momentum = 0;  // as in SparseOptions; the scope of a selection is the whole tensor
-  float decay = 1;
+  float decay = 1;          // as in SparseOptions
+  bool masking = true;      // SparseTensor::set_masking
   uint64_t max_result = 0;  // entries of a result at most
 };
 
@@ -35,12 +35,18 @@ class DeviceGroup {
  public:
   virtual ~DeviceGroup() = default;  // waits for what it has enqueued
 
-  // `gradients`: one device pointer a tensor, aligned to 4 bytes, valid and unchanged until `done`.
-  // What is on `producer` (a cudaStream_t) now runs before. `done` runs on a thread of CUDA's and
-  // may only hand over (Loop::Post); where the device fails it may never run, so its waiters have a
-  // deadline. Refused while an earlier one has not been done.
-  virtual Status Accumulate(const std::vector<float*>& gradients, float weight, void* producer,
+  struct Gradient {
+    float* data = nullptr;   // device memory, aligned to 4 bytes; unchanged until `done`
+    void* stream = nullptr;  // cudaStream_t that makes and uses it; null: the default stream
+  };
+
+  // `gradients`: one a tensor, multiplied by `weight` (0: they are not read and count as zeros).
+  // What is on their streams now runs before. `done` runs on a thread of CUDA's and may only hand
+  // over (Loop::Post); where the device fails it may never run, so its waiters have a deadline and
+  // ask Health. Refused while an earlier one has not been done.
+  virtual Status Accumulate(const std::vector<Gradient>& gradients, float weight,
                             std::function<void()> done) = 0;
+  virtual Status Health() = 0;  // OK, or why the device will never call `done`
 
   // From `done` on, until the next Accumulate. Tensor coordinates; rising indices.
   virtual std::span<const uint32_t> pick_index(size_t tensor) const = 0;
@@ -55,8 +61,8 @@ class DeviceGroup {
   virtual void Abort() = 0;
 
   // Overwrites the gradients of the last Accumulate with `sum`/`total_weight` (coordinates of the
-  // group), zero elsewhere. What is put on `consumer` afterwards sees them.
-  virtual Status Scatter(const Entries& sum, double total_weight, void* consumer) = 0;
+  // group), zero elsewhere: after what their streams hold now and before what is put there next.
+  virtual Status Scatter(const Entries& sum, double total_weight) = 0;
 
   // ‖e‖² over all tensors, of the last committed residuals.
   virtual double ResidualSquaredNorm() const = 0;
@@ -68,7 +74,8 @@ class DeviceGroup {
   virtual Status WriteMomentum(size_t tensor, std::span<const float> from) = 0;
 };
 
-// Unavailable without CUDA or a device; Exhausted where its memory does not suffice.
+// A selection's scope is the whole tensor. Unavailable without CUDA or a device; Exhausted where
+// its memory does not suffice.
 StatusOr<std::unique_ptr<DeviceGroup>> MakeDeviceGroup(const std::vector<cuda::TensorShape>& shapes,
                                                        const DeviceGroupOptions& options);
 

@@ -18,8 +18,8 @@ Status Upload(void* to, const void* from, size_t bytes, cudaStream_t stream) {
 
 }  // namespace
 
-Status GroupMemory::Allocate(bool momentum, cudaStream_t stream) {
-  RW_RETURN_IF_ERROR(AllocateTensors(momentum, stream));
+Status GroupMemory::Allocate(cudaStream_t stream) {
+  RW_RETURN_IF_ERROR(AllocateTensors(stream));
   RW_RETURN_IF_ERROR(AllocateWork(stream));
   const std::vector<TensorState> fresh(layout_.tensors.size());
   RW_RETURN_IF_ERROR(Upload(tensors_.data(), layout_.tensors.data(),
@@ -31,17 +31,17 @@ Status GroupMemory::Allocate(bool momentum, cudaStream_t stream) {
   return FromCuda(cudaStreamSynchronize(stream), "prepare a group on the device");
 }
 
-Status GroupMemory::AllocateTensors(bool momentum, cudaStream_t stream) {
+Status GroupMemory::AllocateTensors(cudaStream_t stream) {
   uint64_t floats = 0;
   for (const TensorView& view : layout_.tensors) {
-    floats += (momentum ? 4 : 2) * Padded(view.elements);
+    floats += (view.factor != 0 ? 4 : 2) * Padded(view.elements);
   }
   RW_RETURN_IF_ERROR(floats_.Allocate(floats, stream));
   float* next = floats_.data();
   for (TensorView& view : layout_.tensors) {
     for (int side = 0; side < 2; ++side) {
       view.residual[side] = std::exchange(next, next + Padded(view.elements));
-      if (momentum) view.momentum[side] = std::exchange(next, next + Padded(view.elements));
+      if (view.factor != 0) view.momentum[side] = std::exchange(next, next + Padded(view.elements));
     }
   }
   return OkStatus();

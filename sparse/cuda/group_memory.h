@@ -13,7 +13,7 @@ class GroupMemory {
   explicit GroupMemory(Layout layout) : layout_(std::move(layout)) {}
 
   // On the current device; once. Waits until everything is in place.
-  Status Allocate(bool momentum, cudaStream_t stream);
+  Status Allocate(cudaStream_t stream);
 
   const Layout& layout() const { return layout_; }  // with device pointers from Allocate on
   GroupView View(uint32_t present) const;
@@ -26,7 +26,7 @@ class GroupMemory {
   const DeviceBuffer<float>& squares() const { return squares_; }
 
  private:
-  Status AllocateTensors(bool momentum, cudaStream_t stream);
+  Status AllocateTensors(cudaStream_t stream);
   Status AllocateWork(cudaStream_t stream);
 
   Layout layout_;

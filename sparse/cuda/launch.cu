@@ -64,10 +64,11 @@ __global__ void __launch_bounds__(kThreads) RefineKernel(GroupView group) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    SettleKernel(GroupView group, const float* sent, const uint8_t* counted, uint32_t places) {
+    SettleKernel(GroupView group, const float* sent, const uint8_t* counted, bool masking,
+                 uint32_t places) {
   const uint64_t place = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (place < places) {
-    SettlePick<CudaThread>(group, sent, counted, static_cast<uint32_t>(place));
+    SettlePick<CudaThread>(group, sent, counted, masking, static_cast<uint32_t>(place));
   }
 }
 
@@ -118,9 +119,9 @@ cudaError_t LaunchRefine(const GroupView& group, uint32_t blocks, cudaStream_t s
 }
 
 cudaError_t LaunchSettle(const GroupView& group, const float* sent, const uint8_t* counted,
-                         uint32_t places, cudaStream_t stream) {
+                         bool masking, uint32_t places, cudaStream_t stream) {
   if (places == 0) return cudaSuccess;
-  SettleKernel<<<BlocksFor(places), kThreads, 0, stream>>>(group, sent, counted, places);
+  SettleKernel<<<BlocksFor(places), kThreads, 0, stream>>>(group, sent, counted, masking, places);
   return cudaGetLastError();
 }
 

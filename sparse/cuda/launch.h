@@ -18,7 +18,7 @@ cudaError_t LaunchRefine(const GroupView& group, uint32_t blocks, cudaStream_t s
 
 // Counted picks leave the shadow; `places` is the length of the pick arrays.
 cudaError_t LaunchSettle(const GroupView& group, const float* sent, const uint8_t* counted,
-                         uint32_t places, cudaStream_t stream);
+                         bool masking, uint32_t places, cudaStream_t stream);
 
 // *places[i] = values[i].
 cudaError_t LaunchScatter(float* const* places, const float* values, uint64_t count,

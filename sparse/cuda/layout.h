@@ -18,6 +18,7 @@ constexpr uint64_t kCandidateSlack = 4096;
 struct TensorShape {
   uint64_t elements = 0;
   uint64_t k = 0;
+  float momentum = 0;  // 0: off
 };
 
 struct Layout {
@@ -36,6 +37,7 @@ inline StatusOr<Layout> LayOut(const std::vector<TensorShape>& shapes) {
     TensorView view;
     view.elements = shape.elements;
     view.k = static_cast<uint32_t>(k);
+    view.factor = shape.momentum;
     view.first_tile = static_cast<uint32_t>(tiles);
     view.tiles = static_cast<uint32_t>((shape.elements + kTileElements - 1) / kTileElements);
     view.first_candidate = static_cast<uint32_t>(candidates);

@@ -17,15 +17,16 @@ RW_DEVICE inline uint32_t TensorOfPick(const GroupView& group, uint32_t place) {
 }
 
 // `sent`: what travelled for each pick, which differs from its value where a code rounds.
+// `masking`: whether counted picks clear their momentum.
 template <class Thread>
 RW_DEVICE void SettlePick(const GroupView& group, const float* sent, const uint8_t* counted,
-                          uint32_t place) {
+                          bool masking, uint32_t place) {
   const uint32_t t = TensorOfPick(group, place);
   const TensorView& tensor = group.tensors[t];
   if (place - tensor.first_pick >= group.outcomes[t].picked || counted[place] == 0) return;
   const uint32_t index = group.pick_index[place];
   tensor.residual[1 - group.present][index] -= sent[place];
-  if (tensor.momentum[0] != nullptr) tensor.momentum[1 - group.present][index] = 0;
+  if (masking && tensor.momentum[0] != nullptr) tensor.momentum[1 - group.present][index] = 0;
 }
 
 }  // namespace ringwood::cuda

@@ -30,6 +30,7 @@ struct TensorView {
   uint64_t elements = 0;
   float* residual[2] = {nullptr, nullptr};  // aligned to 16 bytes
   float* momentum[2] = {nullptr, nullptr};  // null: off
+  float factor = 0;                         // of the momentum
   uint32_t k = 0;
   uint32_t first_tile = 0;
   uint32_t tiles = 0;
@@ -81,11 +82,11 @@ struct GroupView {
   float* pick_value = nullptr;
 };
 
+// With weight 0 the gradient is not read and counts as zeros.
 // u' = factor·u + weight·g, e' = decay·e + u' (or weight·g); sparse/accumulate.h.
 struct Scale {
   float weight = 1;
   float decay = 1;
-  float factor = 0;
 };
 
 }  // namespace ringwood::cuda

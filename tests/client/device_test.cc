@@ -137,7 +137,10 @@ TEST(DeviceTensors, WhatARankCannotDoIsRefusedWithTheRemedy) {
     Tensor sparse = host;
     sparse.device = OnDevice{0, &stream};
     sparse.spec.route = "sparse";
-    EXPECT_THAT(Message(session.Register(sparse).status()), testing::HasSubstr("copy it"));
+    sparse.clip_norm = 3;
+    const std::string message = Message(session.Register(sparse).status());
+    EXPECT_THAT(message, testing::HasSubstr("clip_norm = 3"));
+    EXPECT_THAT(message, testing::HasSubstr("copy it"));
   });
 }
 

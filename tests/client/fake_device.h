@@ -20,6 +20,7 @@
 #include "client/accelerator.h"
 #include "client/scale.h"
 #include "dense/cuda/word_digest.h"
+#include "sparse/sparse_tensor.h"
 
 namespace ringwood {
 
@@ -141,6 +142,7 @@ class FakeRing : public DeviceRing, public std::enable_shared_from_this<FakeRing
     if (!closed_.ok()) return OkStatus();
     closed_ = reason;
     rings_->Close(options_.rank, reason);
+    stream_.Wait();  // what it runs holds this, and must not be the last to
     while (!pending_.empty()) Answer(pending_.begin()->first, reason);
     return OkStatus();
   }
@@ -176,6 +178,7 @@ class FakeBucket : public DeviceBucket {
       stream_.Put([this, part, weight, at] {
         const std::span<float> place = std::span(input_).subspan(at, part.elements);
         ScaleInto({part.data, part.elements}, weight, 1, place);
+        for (size_t i = 0; i < place.size() && !owed_.empty(); ++i) place[i] += owed_[at + i];
         for (float value : place) {
           largest_ = std::max(largest_, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
         }
@@ -184,6 +187,12 @@ class FakeBucket : public DeviceBucket {
     }
     return OkStatus();
   }
+  Status Owe(uint64_t first, std::span<const float> values) override {
+    owed_.resize(input_.size());
+    std::copy(values.begin(), values.end(), owed_.begin() + first);
+    return OkStatus();
+  }
+  void Forgive() override { owed_.clear(); }
   uint32_t largest() const override { return largest_; }
   Status Unpack(std::span<const Part> parts, double total) override {
     uint64_t at = 0;
@@ -203,7 +212,127 @@ class FakeBucket : public DeviceBucket {
 
  private:
   std::vector<float> input_, output_;
+  std::vector<float> owed_;  // empty: nothing
   uint32_t largest_ = 0;
+  mutable FakeStream stream_;
+};
+
+// The plain CPU selection behind a stream.
+class FakeGroup : public DeviceGroup {
+ public:
+  // `health`, where there is one: what goes wrong with the device, which then never calls back.
+  FakeGroup(const std::vector<cuda::TensorShape>& shapes, const DeviceGroupOptions& options,
+            std::function<Status()> health)
+      : options_(options), health_(std::move(health)) {
+    for (const cuda::TensorShape& shape : shapes) {
+      SparseOptions sparse;
+      sparse.k = shape.k;
+      sparse.momentum = shape.momentum;
+      sparse.decay = options.decay;
+      states_.push_back(std::make_unique<SparseTensor>(shape.elements, sparse));
+      states_.back()->set_masking(options.masking);
+    }
+  }
+  ~FakeGroup() override { stream_.Wait(); }
+
+  Status Accumulate(const std::vector<Gradient>& gradients, float weight,
+                    std::function<void()> done) override {
+    gradients_ = gradients;
+    for (const Gradient& gradient : gradients) {
+      stream_.Await(static_cast<FakeStream*>(gradient.stream));
+    }
+    stream_.Put([this, gradients, weight, done = std::move(done)] {
+      nonfinite_ = 0;
+      for (size_t t = 0; t < states_.size(); ++t) {
+        const std::vector<float> zeros(weight == 0 ? states_[t]->elements() : 0);
+        const float* const data = weight == 0 ? zeros.data() : gradients[t].data;
+        nonfinite_ += states_[t]->Accumulate({data, states_[t]->elements()}, weight);
+      }
+      if (Health().ok()) done();
+    });
+    return OkStatus();
+  }
+  Status Health() override { return health_ ? health_() : OkStatus(); }
+  std::span<const uint32_t> pick_index(size_t t) const override {
+    return states_[t]->picks().index;
+  }
+  std::span<const float> pick_value(size_t t) const override { return states_[t]->picks().value; }
+  uint64_t nonfinite() const override { return nonfinite_; }
+  void SetSent(size_t t, std::span<const float> values) override { states_[t]->SetSent(values); }
+
+  Status Commit(std::span<const uint8_t> counted) override {
+    stream_.Put([this, bits = std::vector<uint8_t>(counted.begin(), counted.end())] {
+      size_t at = 0;
+      for (const auto& state : states_) {
+        const size_t picks = state->picks().size();
+        state->Commit(std::span(bits).subspan(at, picks));
+        at += picks;
+      }
+    });
+    return OkStatus();
+  }
+  // After a failure the device may be at work still.
+  void Abort() override {
+    stream_.Put([this] {
+      for (const auto& state : states_) state->Abort();
+    });
+  }
+
+  Status Scatter(const Entries& sum, double total_weight) override {
+    if (sum.size() > options_.max_result) return Exhausted("more entries than were agreed");
+    for (const Gradient& gradient : gradients_) {
+      stream_.Await(static_cast<FakeStream*>(gradient.stream));
+    }
+    stream_.Put([this, sum, total_weight, gradients = gradients_] {
+      size_t at = 0;
+      uint64_t first = 0;
+      for (size_t t = 0; t < states_.size(); ++t) {
+        const uint64_t elements = states_[t]->elements();
+        std::fill_n(gradients[t].data, elements, 0.0f);
+        for (; at < sum.size() && sum.index[at] < first + elements; ++at) {
+          const double average = total_weight == 0 ? 0 : sum.value[at] / total_weight;
+          gradients[t].data[sum.index[at] - first] = static_cast<float>(average);
+        }
+        first += elements;
+      }
+    });
+    for (const Gradient& gradient : gradients_) {
+      static_cast<FakeStream*>(gradient.stream)->Await(&stream_);
+    }
+    return OkStatus();
+  }
+
+  double ResidualSquaredNorm() const override {
+    stream_.Wait();
+    double norm = 0;
+    for (const auto& state : states_) norm += state->ResidualSquaredNorm();
+    return norm;
+  }
+  Status ReadResidual(size_t t, std::span<float> into) override {
+    stream_.Wait();
+    std::copy_n(states_[t]->residual().data(), into.size(), into.data());
+    return OkStatus();
+  }
+  Status WriteResidual(size_t t, std::span<const float> from) override {
+    std::copy(from.begin(), from.end(), states_[t]->mutable_residual().begin());
+    return OkStatus();
+  }
+  Status ReadMomentum(size_t t, std::span<float> into) override {
+    stream_.Wait();
+    std::copy_n(states_[t]->mutable_momentum().data(), into.size(), into.data());
+    return OkStatus();
+  }
+  Status WriteMomentum(size_t t, std::span<const float> from) override {
+    std::copy(from.begin(), from.end(), states_[t]->mutable_momentum().begin());
+    return OkStatus();
+  }
+
+ private:
+  const DeviceGroupOptions options_;
+  const std::function<Status()> health_;
+  std::vector<std::unique_ptr<SparseTensor>> states_;
+  std::vector<Gradient> gradients_;
+  uint64_t nonfinite_ = 0;
   mutable FakeStream stream_;
 };
 
@@ -219,6 +348,11 @@ inline Accelerator FakeAccelerator(FakeRings* rings) {
   };
   accelerator.make_bucket = [](int, uint64_t elements) -> StatusOr<std::unique_ptr<DeviceBucket>> {
     return std::unique_ptr<DeviceBucket>(std::make_unique<FakeBucket>(elements));
+  };
+  accelerator.make_group =
+      [](const std::vector<cuda::TensorShape>& shapes,
+         const DeviceGroupOptions& options) -> StatusOr<std::unique_ptr<DeviceGroup>> {
+    return std::unique_ptr<DeviceGroup>(std::make_unique<FakeGroup>(shapes, options, nullptr));
   };
   return accelerator;
 }

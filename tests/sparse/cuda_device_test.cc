@@ -22,19 +22,20 @@ TEST(DeviceGroup, WithoutADeviceTheReasonAndTheRemedyAreSaid) {
 }
 
 // A group on the device and the same tensors on the CPU, fed with the same gradients.
-void Compare(const std::vector<cuda::TensorShape>& shapes, float momentum, int steps) {
-  auto group = MakeDeviceGroup(shapes, {0, momentum, 1, 1});
+void Compare(std::vector<cuda::TensorShape> shapes, float momentum, int steps) {
+  for (auto& shape : shapes) shape.momentum = momentum;
+  auto group = MakeDeviceGroup(shapes, {.max_result = 1});
   ASSERT_TRUE(group.ok()) << Message(group.status());
   std::vector<std::unique_ptr<SparseTensor>> plain;
   std::vector<std::unique_ptr<DeviceArray>> arrays;
-  std::vector<float*> gradients;
+  std::vector<DeviceGroup::Gradient> gradients;
   for (const cuda::TensorShape& shape : shapes) {
     SparseOptions options;
     options.k = shape.k;
     options.momentum = momentum;
     plain.push_back(std::make_unique<SparseTensor>(shape.elements, options));
     arrays.push_back(*MakeDeviceArray(0, (shape.elements + 1) * sizeof(float)));
-    gradients.push_back(static_cast<float*>(arrays.back()->data()) + plain.size() % 2);
+    gradients.push_back({static_cast<float*>(arrays.back()->data()) + plain.size() % 2, nullptr});
   }
   for (int step = 0; step < steps; ++step) {
     std::vector<uint8_t> counted;
@@ -45,7 +46,7 @@ void Compare(const std::vector<cuda::TensorShape>& shapes, float momentum, int s
       plain[t]->Accumulate(std::span(host).subspan((t + 1) % 2, shapes[t].elements), 1.5f);
     }
     absl::Notification done;
-    ASSERT_TRUE((*group)->Accumulate(gradients, 1.5f, nullptr, [&] { done.Notify(); }).ok());
+    ASSERT_TRUE((*group)->Accumulate(gradients, 1.5f, [&] { done.Notify(); }).ok());
     ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(30)));
     for (size_t t = 0; t < shapes.size(); ++t) {
       const Entries& expected = plain[t]->picks();
@@ -81,14 +82,16 @@ TEST(DeviceGroup, PicksAndResidualsEqualTheCpusToTheBit) {
 
 TEST(DeviceGroup, TheResultReachesTheGradientsAndAnAbortChangesNothing) {
   if (NoDevice()) GTEST_SKIP() << "skipped: no device";
-  auto group = MakeDeviceGroup({{1000, 10}, {500, 5}}, {0, 0, 1, 3});
+  auto group = MakeDeviceGroup({{1000, 10}, {500, 5}}, {.max_result = 3});
   ASSERT_TRUE(group.ok()) << Message(group.status());
   const auto array = *MakeDeviceArray(0, 1500 * sizeof(float));
   std::vector<float> host(1500, 1.0f);
   ASSERT_TRUE(array->Upload(std::as_bytes(std::span(host))).ok());
   auto* const data = static_cast<float*>(array->data());
   absl::Notification done;
-  ASSERT_TRUE((*group)->Accumulate({data, data + 1000}, 2, nullptr, [&] { done.Notify(); }).ok());
+  ASSERT_TRUE((*group)
+                  ->Accumulate({{data, nullptr}, {data + 1000, nullptr}}, 2, [&] { done.Notify(); })
+                  .ok());
   ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(30)));
   (*group)->Abort();
   std::vector<float> residual(1000, 7);
@@ -98,13 +101,13 @@ TEST(DeviceGroup, TheResultReachesTheGradientsAndAnAbortChangesNothing) {
   sum.push_back(0, 8);
   sum.push_back(999, 4);
   sum.push_back(1000, 2);
-  ASSERT_TRUE((*group)->Scatter(sum, 4, nullptr).ok());
+  ASSERT_TRUE((*group)->Scatter(sum, 4).ok());
   ASSERT_TRUE(array->Download(std::as_writable_bytes(std::span(host))).ok());
   std::vector<float> expected(1500);
   expected[0] = 2, expected[999] = 1, expected[1000] = 0.5f;
   EXPECT_EQ(host, expected);
   sum.push_back(1001, 1);
-  EXPECT_EQ((*group)->Scatter(sum, 4, nullptr).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ((*group)->Scatter(sum, 4).code(), StatusCode::kResourceExhausted);
 }
 
 }  // namespace

@@ -26,13 +26,13 @@ using cuda::TensorShape;
 // A group on the emulated device.
 class EmulatedGroup {
  public:
-  EmulatedGroup(const std::vector<TensorShape>& shapes, bool momentum, uint32_t blocks)
+  EmulatedGroup(const std::vector<TensorShape>& shapes, uint32_t blocks)
       : blocks_(blocks), layout_(*cuda::LayOut(shapes)) {
     const size_t tensors = shapes.size(), tiles = layout_.tile_tensor.size();
     for (cuda::TensorView& view : layout_.tensors) {
       for (int side = 0; side < 2; ++side) {
         view.residual[side] = NewBuffer(view.elements);
-        view.momentum[side] = momentum ? NewBuffer(view.elements) : nullptr;
+        view.momentum[side] = view.factor != 0 ? NewBuffer(view.elements) : nullptr;
       }
     }
     states_.resize(tensors);
@@ -95,9 +95,10 @@ class EmulatedGroup {
     return picks;
   }
 
-  void Commit(const std::vector<float>& sent, const std::vector<uint8_t>& counted) {
+  void Commit(const std::vector<float>& sent, const std::vector<uint8_t>& counted,
+              bool masking = true) {
     for (uint32_t place = 0; place < layout_.picks; ++place) {
-      cuda::SettlePick<EmulatedThread>(View(), sent.data(), counted.data(), place);
+      cuda::SettlePick<EmulatedThread>(View(), sent.data(), counted.data(), masking, place);
     }
     present_ = 1 - present_;
   }
@@ -142,11 +143,12 @@ bool SameBits(std::span<const float> a, std::span<const float> b) {
 
 // The plain CPU's way for one tensor, beside which the device's is held step by step.
 struct Plain {
-  Plain(const TensorShape& shape, bool with_momentum)
+  explicit Plain(const TensorShape& shape)
       : k(shape.k),
+        factor(shape.momentum),
         residual(shape.elements),
         shadow(shape.elements),
-        momentum(with_momentum ? shape.elements : 0),
+        momentum(factor != 0 ? shape.elements : 0),
         momentum_shadow(momentum.size()) {}
 
   Entries Step(const float* gradient, const cuda::Scale& scale) {
@@ -159,12 +161,13 @@ struct Plain {
                      .momentum_shadow = momentum.empty() ? nullptr : momentum_shadow.data(),
                      .weight = scale.weight,
                      .decay = scale.decay,
-                     .factor = scale.factor},
+                     .factor = factor},
                     &unused);
     return SelectPlain(shadow, k);
   }
 
   const uint64_t k;
+  const float factor;
   std::vector<float> residual, shadow, momentum, momentum_shadow;
 };
 
@@ -182,18 +185,20 @@ std::vector<float> Gradient(uint64_t elements, int kind, uint64_t seed) {
 }
 constexpr int kKinds = static_cast<int>(Pattern::kCount) + 1;
 
-void RunSteps(const std::vector<TensorShape>& shapes, bool momentum, uint32_t blocks, int kind,
+// With `momentum` every second tensor has some.
+void RunSteps(std::vector<TensorShape> shapes, bool momentum, uint32_t blocks, int kind,
               int steps) {
-  EmulatedGroup device(shapes, momentum, blocks);
+  for (size_t t = 0; momentum && t < shapes.size(); t += 2) shapes[t].momentum = 0.9f - 0.1f * t;
+  EmulatedGroup device(shapes, blocks);
   std::vector<Plain> plain;
-  for (const TensorShape& shape : shapes) plain.emplace_back(shape, momentum);
+  for (const TensorShape& shape : shapes) plain.emplace_back(shape);
   Random random(kind + 1);
   for (int step = 0; step < steps; ++step) {
     // The threshold jumps up and down, so that guesses fail in both directions.
     const cuda::Scale scale{step % 4 == 2   ? 10.0f
                             : step % 4 == 3 ? 0.1f
                                             : 1.5f,
-                            step % 2 ? 1.0f : 0.5f, momentum ? 0.9f : 0.0f};
+                            step % 2 ? 1.0f : 0.5f};
     std::vector<std::vector<float>> gradients;
     std::vector<const float*> pointers;
     for (const TensorShape& shape : shapes) {
@@ -215,7 +220,7 @@ void RunSteps(const std::vector<TensorShape>& shapes, bool momentum, uint32_t bl
         sent[first + j] *= 0.75f;  // as if a value code had rounded
         if (counted[first + j] == 0) continue;
         plain[t].shadow[expected.index[j]] -= sent[first + j];
-        if (momentum) plain[t].momentum_shadow[expected.index[j]] = 0;
+        if (shapes[t].momentum != 0) plain[t].momentum_shadow[expected.index[j]] = 0;
       }
       plain[t].residual.swap(plain[t].shadow);
       plain[t].momentum.swap(plain[t].momentum_shadow);
@@ -223,7 +228,7 @@ void RunSteps(const std::vector<TensorShape>& shapes, bool momentum, uint32_t bl
     device.Commit(sent, counted);
     for (size_t t = 0; t < shapes.size(); ++t) {
       ASSERT_TRUE(SameBits(device.Residual(t), plain[t].residual));
-      if (momentum) {
+      if (shapes[t].momentum != 0) {
         ASSERT_TRUE(SameBits(device.Momentum(t), plain[t].momentum));
       }
     }
@@ -240,13 +245,13 @@ TEST(CudaSelect, TheNumberOfBlocksDoesNotMatter) {
 }
 
 TEST(CudaSelect, AGoodGuessReadsTheListAndABadOneTheWholeResidual) {
-  EmulatedGroup device({{40000, 100}}, false, 2);
+  EmulatedGroup device({{40000, 100}}, 2);
   uint32_t dense = 0;
   for (int step = 0; step < 6; ++step) {
     const auto gradient = Gradient(40000, kKinds - 1, step + 1);
     const bool jump = step == 4;
     // Momentum of nothing, no memory of the last step: every step is a fresh, equal distribution.
-    device.Step({gradient.data()}, {jump ? 0.001f : 1.0f, 0, 0});
+    device.Step({gradient.data()}, {jump ? 0.001f : 1.0f, 0});
     ASSERT_EQ(device.outcome(0).picked, 100u);
     if (step == 0 || jump) {
       EXPECT_EQ(device.outcome(0).dense, 1u) << step;  // no guess yet; a guess far too high
@@ -259,13 +264,13 @@ TEST(CudaSelect, AGoodGuessReadsTheListAndABadOneTheWholeResidual) {
 }
 
 TEST(CudaSelect, NonFiniteValuesAreCountedAndNeverPicked) {
-  EmulatedGroup device({{10000, 50}, {100, 100}}, false, 2);
+  EmulatedGroup device({{10000, 50}, {100, 100}}, 2);
   auto first = Gradient(10000, kKinds - 1, 1), second = Gradient(100, kKinds - 1, 2);
   first[17] = std::numeric_limits<float>::infinity();
   first[9000] = -std::numeric_limits<float>::infinity();
   second[99] = std::numeric_limits<float>::quiet_NaN();
   for (int step = 0; step < 2; ++step) {  // cold, then with a floor; not committed
-    device.Step({first.data(), second.data()}, {1, 1, 0});
+    device.Step({first.data(), second.data()}, {1, 1});
     EXPECT_EQ(device.outcome(0).nonfinite, 2u);
     EXPECT_EQ(device.outcome(1).nonfinite, 1u);
     EXPECT_EQ(device.outcome(0).picked, 50u);
@@ -276,10 +281,43 @@ TEST(CudaSelect, NonFiniteValuesAreCountedAndNeverPicked) {
   }
 }
 
+TEST(CudaSelect, WithWeightZeroTheGradientIsNotReadAndTheMomentumGoesOn) {
+  const std::vector<TensorShape> shapes = {{5001, 50, 0.5f}, {130, 13}};
+  EmulatedGroup device(shapes, 2);
+  std::vector<Plain> plain(shapes.begin(), shapes.end());
+  const std::vector<float> nothing(5002, std::numeric_limits<float>::quiet_NaN()), zeros(5002);
+  for (int step = 0; step < 4; ++step) {
+    const float weight = step % 2 == 0 ? 2.0f : 0.0f;
+    const auto gradient = Gradient(5002, kKinds - 1, step + 1);
+    const float* const given = (weight == 0 ? nothing : gradient).data() + step / 2;
+    const float* const meant = (weight == 0 ? zeros : gradient).data() + step / 2;
+    device.Step({given, given}, {weight, 1});
+    for (size_t t = 0; t < shapes.size(); ++t) {
+      ASSERT_EQ(device.Picks(t), plain[t].Step(meant, {weight, 1})) << step;
+      ASSERT_TRUE(SameBits(device.Shadow(t), plain[t].shadow));
+      plain[t].residual.swap(plain[t].shadow);
+      plain[t].momentum.swap(plain[t].momentum_shadow);
+    }
+    device.Commit(device.pick_values(), std::vector<uint8_t>(device.layout().picks));
+  }
+}
+
+TEST(CudaSelect, WithoutMaskingTheMomentumOutlivesItsPick) {
+  for (const bool masking : {true, false}) {
+    EmulatedGroup device({{100, 1, 0.5f}}, 1);
+    std::vector<float> gradient(100);
+    gradient[7] = 8;
+    device.Step({gradient.data()}, {1, 1});
+    device.Commit(device.pick_values(), {1}, masking);
+    EXPECT_EQ(device.Residual(0)[7], 0);
+    EXPECT_EQ(device.Momentum(0)[7], masking ? 0 : 8);
+  }
+}
+
 TEST(CudaSelect, TheSquaresOfTilesAddUpToTheShadowsNorm) {
-  EmulatedGroup device({{9000, 9}, {10, 1}}, false, 2);
+  EmulatedGroup device({{9000, 9}, {10, 1}}, 2);
   const auto first = Gradient(9000, 0, 1), second = Gradient(10, 0, 2);
-  device.Step({first.data(), second.data()}, {0.5f, 1, 0});
+  device.Step({first.data(), second.data()}, {0.5f, 1});
   double expected = 0, sum = 0;
   for (size_t t : {0, 1}) {
     for (float value : device.Shadow(t)) expected += static_cast<double>(value) * value;
