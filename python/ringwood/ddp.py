@@ -30,10 +30,10 @@ class HookState:
         named = {name: parameter for name, parameter in named_parameters if parameter.requires_grad}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         check_momentum(momentum_correction)
-        self._stream = job.exchange_stream(device_tensors, named.values(), [route])
+        settings = dict.fromkeys(named, (route, density, momentum_correction, clip_norm))
+        self._stream = job.exchange_stream(device_tensors, named.values(), settings.values())
         self._slots = [slot_of(name, parameter, self._stream, self._scaler is not None, bucketed=True)
                        for name, parameter in named.items()]
-        settings = dict.fromkeys(named, (route, density, momentum_correction, clip_norm))
         self.session = job.register("communication hook", self._slots, settings, self._stream)
         self.weight = 1.0
         self.last = None

@@ -30,12 +30,12 @@ class Job:
             self._session = Session(**self._options)
         return self._session
 
-    def exchange_stream(self, choice, parameters, routes):
+    def exchange_stream(self, choice, parameters, settings):
         """Where the gradients of all parameters are exchanged; before `register`."""
         self._refuse_another_owner()
         if choice == "auto":
             choice = os.environ.get("RINGWOOD_DEVICE_TENSORS") or choice
-        return exchange_stream(self.session, choice, parameters, routes)
+        return exchange_stream(self.session, choice, parameters, settings)
 
     def _refuse_another_owner(self):
         if self._owner is not None:

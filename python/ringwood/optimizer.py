@@ -49,7 +49,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         trained = _trained(optimizer, named_parameters)
         settings = _settings(optimizer, trained, route, density, momentum_correction, clip_norm)
         scaler = scaler if scaler is not None and scaler.is_enabled() else None
-        stream = job.exchange_stream(device_tensors, trained.values(), [s[0] for s in settings.values()])
+        stream = job.exchange_stream(device_tensors, trained.values(), settings.values())
         slots = [slot_of(name, parameter, stream, scaler is not None) for name, parameter in trained.items()]
         self.inner = optimizer
         self.weight = 1.0

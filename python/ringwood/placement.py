@@ -1,4 +1,4 @@
-"""Where CUDA gradients are exchanged: in place, over NCCL, or staged through host memory.
+"""Where CUDA gradients are exchanged: where they are, or staged through host memory.
 
 All ranks do the same: one that has to stage makes all of them stage, and rank 0 says why.
 """
@@ -13,31 +13,45 @@ from .errors import InvalidError, RefusedError
 from .stream import ExchangeStream, NoStream
 
 CHOICES = ("auto", "in_place", "stage")
-SPARSE_IN_PLACE = False  # whether the library exchanges sparse tensors on a device
-IN_PLACE = "I rank 0: CUDA gradients are exchanged where they are, over NCCL\n"
+IN_PLACE = "I rank 0: CUDA gradients are exchanged where they are\n"
 STAGED = "I rank 0: CUDA gradients are staged through host memory: {}\n"
 
 
-def why_staged(choice, devices, routes, missing):
+def host_only(selection, settings):
+    """What keeps sparse tensors in host memory, or "". `selection`: the session's chunk, method and clip norm;
+    `settings`: a (route, density, momentum, clip norm) a tensor."""
+    chunk, method, session_norm = selection
+    sparse = [norm for route, _, _, norm in settings if route != "dense"]
+    if sparse and chunk:
+        return f"sparse_chunk={chunk}"
+    if sparse and method != "exact":
+        return f'sparse_method="{method}"'
+    if any(session_norm if norm is None else norm for norm in sparse):
+        return "clip_norm"
+    return ""
+
+
+def why_staged(choice, devices, selecting, missing):
     """A reason, or "" where the gradients can be exchanged in place. `devices`: all that hold one, as PyTorch
-    names them; `routes`: as given; `missing`: what the library lacks for it, or ""."""
+    names them; `selecting`: of host_only; `missing`: what the library lacks for it, or ""."""
     if choice == "stage":
         return "as asked for (device_tensors, RINGWOOD_DEVICE_TENSORS)"
     if len(devices) > 1 or not all(device.startswith("cuda") for device in devices):
         return f"the gradients of a rank lie on {', '.join(sorted(devices))}, not all on one CUDA device"
-    if not SPARSE_IN_PLACE and any(route != "dense" for route in routes):
-        return "sparse tensors are exchanged in host memory (route=\"dense\" exchanges in place)"
+    if selecting:
+        return f"with {selecting} sparse tensors are selected in host memory"
     return missing
 
 
-def exchange_stream(session, choice, parameters, routes):
+def exchange_stream(session, choice, parameters, settings):
     """What to exchange `parameters`' gradients with: an ExchangeStream, or NoStream: the session reads host
-    memory only. Every rank calls it, and all get the same kind."""
+    memory only. `settings` as in host_only. Every rank calls it, and all get the same kind."""
     if choice not in CHOICES:
         raise InvalidError(f'device_tensors="{choice}": choose {", ".join(CHOICES)}')
     devices = {str(parameter.device) for parameter in parameters}
     some = any(device.startswith("cuda") for device in devices)
-    reason = why_staged(choice, devices, routes, session.device_support() if some else "")
+    reason = why_staged(choice, devices, host_only(session.selection, settings),
+                        session.device_support() if some else "")
     # The first rank that has to stage says why: the largest of `world - rank`, 0 where nobody has to.
     staging = session.world - session.rank if reason else 0
     some, staging = session.allreduce(np.array([some, staging], np.int64), op="max")

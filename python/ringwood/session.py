@@ -65,7 +65,7 @@ class Session:
     """One rank of a job. Every argument left out comes from the environment that `ringwood run` makes.
 
     Opening waits until all ranks are there. `ready` may be called from any thread; everything else
-    from one thread at a time. Used in a `with`, an exception closes the session with its sentence, and
+    from one thread at a time. `selection`: its chunk, method and clip norm. Used in a `with`, an exception closes the session with its sentence, and
     the other ranks stop with this rank's name; so does an exception that ends the program.
     """
 
@@ -95,6 +95,8 @@ class Session:
                              ("flight_record", flight_record)):
             if value is not None:
                 setattr(options, field, os.fsencode(value))
+        self.selection = (options.sparse_chunk, (options.sparse_method or b"exact").decode(),
+                          options.clip_norm)
         handle = c_void_p()
         self._library.check(self._library.waits.ringwood_open(byref(options), byref(handle)))
         self._handle = handle

@@ -13,7 +13,7 @@ from conftest import EXAMPLE, ROOT, run_job
 
 sys.path.insert(0, str(ROOT / "python"))
 from ringwood.device import Arrivals  # noqa: E402
-from ringwood.placement import SPARSE_IN_PLACE, why_staged  # noqa: E402
+from ringwood.placement import host_only, why_staged  # noqa: E402
 from ringwood.stream import ExchangeStream  # noqa: E402
 
 on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no device")
@@ -23,8 +23,8 @@ SHARED = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"
 IN_PLACE, STAGED = "exchanged where they are", "staged through host memory: "
 
 
-def job(script, *arguments, ranks=2):
-    return run_job("in_turn.py", ":".join(map(str, (script, *arguments))), ranks=ranks, **SHARED)
+def job(script, *arguments, ranks=2, **changes):
+    return run_job("in_turn.py", ":".join(map(str, (script, *arguments))), ranks=ranks, **SHARED, **changes)
 
 
 # ---- without a device -----------------------------------------------------------------------------
@@ -67,13 +67,22 @@ def test_gradients_are_announced_in_order_when_they_have_arrived():
 
 def test_what_cannot_be_exchanged_in_place_says_why():
     one = {"cuda:0"}
-    assert why_staged("auto", one, ["dense", "dense"], "") == ""
-    assert why_staged("in_place", one, ["dense"], "") == ""
-    assert why_staged("auto", one, ["dense"], "no NCCL") == "no NCCL"
-    assert "as asked for" in why_staged("stage", one, ["dense"], "")
-    assert "cuda:0, cuda:1" in why_staged("auto", {"cuda:1", "cuda:0"}, ["dense"], "")
-    assert "cpu, cuda:0" in why_staged("auto", {"cpu", "cuda:0"}, ["dense"], "")
-    assert bool(why_staged("auto", one, ["dense", "auto"], "")) == (not SPARSE_IN_PLACE)
+    assert why_staged("auto", one, "", "") == why_staged("in_place", one, "", "") == ""
+    assert why_staged("auto", one, "", "no NCCL") == "no NCCL"
+    assert "as asked for" in why_staged("stage", one, "", "")
+    assert "cuda:0, cuda:1" in why_staged("auto", {"cuda:1", "cuda:0"}, "", "")
+    assert "cpu, cuda:0" in why_staged("auto", {"cpu", "cuda:0"}, "", "")
+    assert "clip_norm" in why_staged("auto", one, "clip_norm", "")
+
+
+def test_ways_of_selection_that_a_device_has_not_keep_sparse_tensors_in_host_memory():
+    exact, dense, sparse = (0, "exact", 0.0), ("dense", 0.01, 0, None), ("auto", 0.01, 0, None)
+    assert host_only(exact, [dense, sparse]) == ""
+    for selection in ((4096, "exact", 0.0), (0, "threshold", 0.0), (0, "exact", 1.5)):
+        assert host_only(selection, [dense]) == ""
+        assert host_only(selection, [dense, sparse])
+    assert host_only(exact, [("sparse", 0.01, 0, 2.0)]) == "clip_norm"
+    assert host_only((0, "exact", 1.5), [("sparse", 0.01, 0, 0)]) == ""  # its own: none
 
 
 class Cuda:
@@ -148,9 +157,7 @@ def test_training_in_place_staged_and_on_the_cpu_is_the_same(tmp_path, route, ra
     choices = ["auto", "stage", "auto,stage"]  # the last: rank 0 could, the others stage
     for number, choice in enumerate(choices):
         ended = job("on_device.py", "cuda", route, choice, tmp_path / str(number), ranks=ranks)
-        possible = route == "dense" or SPARSE_IN_PLACE
-        reason = "as asked for" if possible or choice == "stage" else "sparse"
-        line = IN_PLACE if possible and choice == "auto" else STAGED + reason
+        line = IN_PLACE if choice == "auto" else STAGED + "as asked for"
         assert ended.output.count(line) == 1, ended.output
     job("on_device.py", "cpu", route, "auto", tmp_path / "cpu", ranks=ranks)
     weights = [np.fromfile(tmp_path / name, np.float32) for name in ("0", "1", "2", "cpu")]
@@ -162,8 +169,23 @@ def test_training_in_place_staged_and_on_the_cpu_is_the_same(tmp_path, route, ra
 @on_device
 @pytest.mark.parametrize("route", ["dense", "sparse"])
 def test_gradients_of_all_kinds_travel(route):
-    """In place as dense; types and strides that the session does not know go through a buffer."""
+    """Types and strides that the session does not know go through a buffer."""
     job("staged.py", "cuda", route)
+
+
+@on_device
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_of_sparse_tensors_on_a_device_nothing_is_lost(ranks):
+    job("sparse.py", "cuda", ranks=ranks)
+
+
+@on_device
+def test_sparse_training_in_place_has_the_bits_of_staged(tmp_path):
+    bits = []
+    for choice in ("in_place", "stage"):
+        job("data_parallel.py", "optimizer", "sparse", tmp_path / choice, "cuda", RINGWOOD_DEVICE_TENSORS=choice)
+        bits.append((tmp_path / choice).read_bytes())
+    assert bits[0] == bits[1]
 
 
 @on_device

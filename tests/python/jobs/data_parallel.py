@@ -16,6 +16,8 @@ STEPS, BATCH, MOMENTUM = 6, 24, 0.8
 
 torch.set_num_threads(1)
 torch.manual_seed(5)
+if device == "cuda":
+    torch.use_deterministic_algorithms(True, warn_only=True)
 rw.init()
 model = torch.nn.Sequential(
     torch.nn.Conv2d(2, 8, 3).to(memory_format=torch.channels_last), torch.nn.ReLU(), torch.nn.Flatten(),

@@ -1,7 +1,11 @@
 """Sparse tensors of integers: nothing is lost. For every tensor and step, exactly:
 
     sum over ranks (residual before + weight * gradient) = applied sum + sum over ranks residual after
+
+argv: cuda, where the gradients lie on a device.
 """
+
+import sys
 
 import numpy as np
 
@@ -13,13 +17,19 @@ DENSITY = 0.02
 with ringwood.Session() as session:
     random = np.random.default_rng(7 + session.rank)
     arrays = {name: np.zeros(size, np.float32) for name, size in SIZES.items()}
-    for name, array in arrays.items():
-        session.register(name, array, route="sparse", density=DENSITY)
+    placed = arrays
+    if sys.argv[1:] == ["cuda"]:
+        import torch
+        placed = {name: torch.from_numpy(array).cuda() for name, array in arrays.items()}
+    for name, gradient in placed.items():
+        session.register(name, gradient, route="sparse", density=DENSITY)
     weight = 1 + session.rank % 2
     for step in range(5):
         before = {}
         for name, array in arrays.items():
             array[:] = random.integers(-1000, 1000, array.size)
+            if placed is not arrays:
+                placed[name].copy_(torch.from_numpy(array))
             before[name] = session.residual(name) + weight * array
             session.allreduce(before[name])
         session.begin_step(weight)
@@ -27,6 +37,8 @@ with ringwood.Session() as session:
             session.ready(name)
         result = session.finish_step()
         for name, array in arrays.items():
+            if placed is not arrays:
+                array[:] = placed[name].cpu().numpy()
             applied = np.rint(array.astype(np.float64) * result.total_weight)
             np.testing.assert_allclose(applied, array.astype(np.float64) * result.total_weight,
                                        rtol=1e-6)  # integers again
