@@ -30,6 +30,7 @@ class DeviceSparseExchange : public Exchange {
   ~DeviceSparseExchange() override;  // waits for the device; not on the compute loop
 
   void Pack(float weight, std::function<void(Status)> packed) override;
+  std::optional<Duration> packing() const override { return Seconds(group_->seconds()); }
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
     ascent_.Start(transport, round, std::move(done));
   }

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "dense/hosts.h"
 #include "transport/transport.h"
@@ -30,6 +32,10 @@ class Exchange {
   // Reads the gradients, multiplied by `weight` (0: they are not read). Compute loop, and so is
   // `packed`: within the call, or later where a device is asked. Then Start may come.
   virtual void Pack(float weight, std::function<void(Status)> packed) = 0;
+
+  // What a device took for the last Pack, from when it had all gradients; from `packed` on.
+  // Nothing: it was done within the call.
+  virtual std::optional<Duration> packing() const { return std::nullopt; }
 
   // Sends and receives; `done` on the net loop, before which all buffers stay. Net loop.
   virtual void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) = 0;

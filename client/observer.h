@@ -41,7 +41,9 @@ class Observer {
   // Any thread.
   virtual void GradientReady(uint64_t round, uint32_t tensor, TimePoint at) {}
 
-  // Compute loop: packing a dense group, selection of a sparse one.
+  // Compute loop: packing a dense group, selection of a sparse one. Where a device selects,
+  // SelectionBegun comes again before Selected: `at` is when it had the gradients, not when it was
+  // asked.
   virtual void SelectionBegun(uint64_t round, uint32_t group, TimePoint at) {}
   virtual void Selected(uint64_t round, uint32_t group, TimePoint at) {}
 

@@ -73,7 +73,11 @@ void Pipeline::Pack(int group) {
 
 void Pipeline::Packed(int group, uint64_t round, const Status& status) {
   if (!status.ok()) return Fail(NamedGroup(group, status));
-  shell_.observer->Selected(round, group, Now());
+  const TimePoint now = Now();
+  if (const std::optional<Duration> took = exchanges_[group]->packing()) {
+    shell_.observer->SelectionBegun(round, group, now - *took);
+  }
+  shell_.observer->Selected(round, group, now);
   std::vector<int> start;
   {
     absl::MutexLock lock(&mutex_);

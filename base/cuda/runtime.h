@@ -126,6 +126,15 @@ class CudaEvent {
     return FromCuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming),
                     "create a CUDA event");
   }
+  Status CreateTimed() {
+    return FromCuda(cudaEventCreate(&event_), "create a CUDA event with a time");
+  }
+  // Both were made with a time and have been reached; 0 where CUDA does not know.
+  double SecondsSince(const CudaEvent& earlier) const {
+    float milliseconds = 0;
+    const cudaError_t error = cudaEventElapsedTime(&milliseconds, earlier.event_, event_);
+    return error == cudaSuccess ? milliseconds * 1e-3 : 0;
+  }
   Status Record(cudaStream_t stream) {
     return FromCuda(cudaEventRecord(event_, stream), "record a CUDA event");
   }

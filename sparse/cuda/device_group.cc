@@ -39,6 +39,10 @@ class CudaGroup : public DeviceGroup {
   std::span<const float> pick_value(size_t t) const override {
     return host_value_.span().subspan(memory_.layout().tensors[t].first_pick, Picked(t));
   }
+  double seconds() const override {
+    const DeviceScope scope(options_.device);
+    return end_.SecondsSince(begin_);
+  }
   uint64_t nonfinite() const override;
   void SetSent(size_t t, std::span<const float> values) override;
   Status Commit(std::span<const uint8_t> counted) override;
@@ -91,6 +95,7 @@ class CudaGroup : public DeviceGroup {
 
   CudaStream stream_;
   CudaEvent order_;
+  CudaEvent begin_, end_;  // of the last selection
   cuda::GroupMemory memory_;
   DeviceBuffer<float> sent_, result_value_;
   DeviceBuffer<uint8_t> counted_;
@@ -108,6 +113,8 @@ Status CudaGroup::Start() {
   RW_RETURN_IF_ERROR(scope.status());
   RW_RETURN_IF_ERROR(stream_.Create());
   RW_RETURN_IF_ERROR(order_.Create());
+  RW_RETURN_IF_ERROR(begin_.CreateTimed());
+  RW_RETURN_IF_ERROR(end_.CreateTimed());
   RW_RETURN_IF_ERROR(FromCuda(cuda::RefineBlocks(&refine_blocks_), "size the refining kernel"));
   const cudaStream_t stream = stream_.get();
   RW_RETURN_IF_ERROR(memory_.Allocate(stream));
@@ -166,6 +173,7 @@ Status CudaGroup::Health() {
 
 Status CudaGroup::Enqueue(float weight) {
   RW_RETURN_IF_ERROR(OrderStreams(Order::kTheirsFirst));
+  RW_RETURN_IF_ERROR(begin_.Record(stream_.get()));
   RW_RETURN_IF_ERROR(ToDevice(host_gradients_, memory_.gradients(), host_gradients_.size()));
   const GroupView view = memory_.View(present_);
   RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchAccumulate(view, {weight, options_.decay}, stream_.get()),
@@ -176,6 +184,7 @@ Status CudaGroup::Enqueue(float weight) {
   RW_RETURN_IF_ERROR(ToHost(memory_.pick_index(), host_index_));
   RW_RETURN_IF_ERROR(ToHost(memory_.pick_value(), host_value_));
   RW_RETURN_IF_ERROR(ToHost(memory_.squares(), host_squares_));
+  RW_RETURN_IF_ERROR(end_.Record(stream_.get()));
   return FromCuda(cudaLaunchHostFunc(stream_.get(), &CudaGroup::Notify, this),
                   "ask CUDA for a notice");
 }

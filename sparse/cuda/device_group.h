@@ -51,6 +51,7 @@ class DeviceGroup {
   // From `done` on, until the next Accumulate. Tensor coordinates; rising indices.
   virtual std::span<const uint32_t> pick_index(size_t tensor) const = 0;
   virtual std::span<const float> pick_value(size_t tensor) const = 0;
+  virtual double seconds() const = 0;      // that the device took, once all gradients were there
   virtual uint64_t nonfinite() const = 0;  // NaN and Inf in all new residuals: do not commit then
 
   // What was really sent for each pick of a tensor, where a value code rounds.

@@ -346,6 +346,36 @@ TEST(DeviceSparseOptions, WhatADeviceCannotDoIsRefusedByNameAndAutoStaysDense) {
   }
 }
 
+class SelectionTimes : public Observer {
+ public:
+  explicit SelectionTimes(TimePoint* begun) : begun_(begun) {}
+  void SelectionBegun(uint64_t, uint32_t, TimePoint at) override { *begun_ = at; }
+
+ private:
+  TimePoint* const begun_;
+};
+
+TEST(DeviceSparseOptions, ASelectionBeginsWhenTheGradientIsThere) {
+  FakeRings rings(1);
+  Job job = FakeJob(&rings, 1);
+  TimePoint begun;
+  job.observer = [&](int) { return std::make_unique<SelectionTimes>(&begun); };
+  RunOwningJob(job, [&](std::unique_ptr<Session> session, GatheringCoordinator&) {
+    std::vector<FakeStream> streams(1);
+    OneRank rank(*session, &streams[0]);
+    TimePoint made;
+    streams[0].Put([&] {
+      absl::SleepFor(absl::Milliseconds(30));
+      made = Now();
+    });
+    ASSERT_TRUE(session->Ready(rank.gradient.id).ok());
+    ASSERT_TRUE(session->FinishStep().ok());
+    EXPECT_GE(begun, made);
+    EXPECT_TRUE(session->Close("").ok());
+    session.reset();
+  });
+}
+
 // Every ten steps or so the ranks bring together what they measured; densities may follow.
 TEST(DeviceSparseOptions, AnAdaptiveJobGoesOnWithNewPlans) {
   FakeRings rings(2);

@@ -243,11 +243,13 @@ class FakeGroup : public DeviceGroup {
     }
     stream_.Put([this, gradients, weight, done = std::move(done)] {
       nonfinite_ = 0;
+      const TimePoint begin = Now();
       for (size_t t = 0; t < states_.size(); ++t) {
         const std::vector<float> zeros(weight == 0 ? states_[t]->elements() : 0);
         const float* const data = weight == 0 ? zeros.data() : gradients[t].data;
         nonfinite_ += states_[t]->Accumulate({data, states_[t]->elements()}, weight);
       }
+      seconds_ = ToSeconds(Now() - begin);
       if (Health().ok()) done();
     });
     return OkStatus();
@@ -257,6 +259,7 @@ class FakeGroup : public DeviceGroup {
     return states_[t]->picks().index;
   }
   std::span<const float> pick_value(size_t t) const override { return states_[t]->picks().value; }
+  double seconds() const override { return seconds_; }
   uint64_t nonfinite() const override { return nonfinite_; }
   void SetSent(size_t t, std::span<const float> values) override { states_[t]->SetSent(values); }
 
@@ -332,6 +335,7 @@ class FakeGroup : public DeviceGroup {
   const std::function<Status()> health_;
   std::vector<std::unique_ptr<SparseTensor>> states_;
   std::vector<Gradient> gradients_;
+  double seconds_ = 0;
   uint64_t nonfinite_ = 0;
   mutable FakeStream stream_;
 };
