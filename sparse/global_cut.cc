@@ -93,7 +93,7 @@ bool GlobalCut::Take(const std::vector<std::vector<uint32_t>>& histograms) {
 void GlobalCut::Apply(Entries* entries) const {
   if (all_) return;
   const uint64_t kept =
-      KeepAbove(key_, ties_, entries->index.data(), entries->value.data(), entries->size());
+      KeepAbove(key_, ties_, *entries, {entries->index.data(), entries->value.data()});
   entries->index.resize(kept);
   entries->value.resize(kept);
 }

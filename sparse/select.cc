@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "sparse/cut.h"
 
 namespace ringwood {
 
@@ -24,20 +23,14 @@ Entries SelectPlain(std::span<const float> values, uint64_t k) {
   return picks;
 }
 
-namespace {
-
-// Moves the k first of the order to the front, keeping index order. Returns the k-th key.
-uint32_t KeepFirst(uint32_t* index, float* value, uint64_t count, uint64_t k) {
-  const KthKey kth = FindKthKey(value, count, k);
-  KeepAbove(kth.key, k - kth.larger, index, value, count);
-  return kth.key;
-}
-
-}  // namespace
-
 void KeepLargest(uint64_t k, Entries* entries) {
-  if (entries->size() <= k) return;
-  if (k > 0) KeepFirst(entries->index.data(), entries->value.data(), entries->size(), k);
+  const uint64_t count = entries->size();
+  if (count <= k) return;
+  if (k > 0) {
+    float* const value = entries->value.data();
+    const KthKey kth = FindKthKey(value, count, k, RangeOf(value, count));
+    KeepAbove(kth.key, k - kth.larger, *entries, {entries->index.data(), value});
+  }
   entries->index.resize(k);
   entries->value.resize(k);
 }
@@ -55,39 +48,62 @@ void TopK::Restart(uint32_t floor) {
   floor_ = floor;
   size_ = settled_ = 0;
   nonfinite_ = 0;
+  range_ = {};
 }
 
 void TopK::Settle() {
-  // Hardly ever is there one to take out; the compiler makes vectors of the question.
-  unsigned any = 0;
-  for (uint64_t i = settled_; i < size_; ++i) any |= IsFinite(value_[i]) ? 0 : 1;
-  uint64_t kept = any == 0 ? size_ : settled_;
+  const KeyRange range = RangeOf(value_.data() + settled_, size_ - settled_);
+  range_.least = std::min(range_.least, range.least);
+  range_.most = std::max(range_.most, range.most);
+  if (range_.most >= kFirstNonFiniteKey) DropNonFinite();  // hardly ever
+  settled_ = size_;
+}
+
+void TopK::DropNonFinite() {
+  uint64_t kept = settled_;
   for (uint64_t i = kept; i < size_; ++i) {
     index_[kept] = index_[i];
     value_[kept] = value_[i];
     kept += IsFinite(value_[i]) ? 1 : 0;
   }
   nonfinite_ += size_ - kept;
-  size_ = settled_ = kept;
+  size_ = kept;
+  range_.most = kFirstNonFiniteKey - 1;
+}
+
+uint32_t TopK::KeepLargest(EntryArrays to) {
+  const KthKey kth = FindKthKey(value_.data(), size_, k_, range_);
+  EntriesView held;
+  held.index = {index_.data(), size_};
+  held.value = {value_.data(), size_};
+  KeepAbove(kth.key, k_ - kth.larger, held, to);
+  return kth.key;
 }
 
 void TopK::Cut() {
   Settle();
   if (size_ < k_ || k_ == 0) return;
-  const uint32_t kth = size_ == k_ ? FindKthKey(value_.data(), size_, k_).key
-                                   : KeepFirst(index_.data(), value_.data(), size_, k_);
+  range_.least = KeepLargest({index_.data(), value_.data()});
   size_ = settled_ = k_;
   // An Inf must still be seen and counted, so the floor stays at or below the first of them.
-  floor_ = std::max(floor_, std::min(kth + 1, kFirstNonFiniteKey));
+  floor_ = std::min(range_.least + 1, kFirstNonFiniteKey);
 }
 
 uint32_t TopK::Take(Entries* picks) {
-  Cut();
-  const uint32_t kth = size_ == k_ && k_ > 0 ? floor_ - 1 : 1;
-  picks->index.assign(index_.data(), index_.data() + size_);
-  picks->value.assign(value_.data(), value_.data() + size_);
+  Settle();
+  uint32_t kth = 1;
+  if (size_ < k_ || k_ == 0) {
+    picks->index.assign(index_.data(), index_.data() + size_);
+    picks->value.assign(value_.data(), value_.data() + size_);
+  } else {
+    picks->index.resize(k_ + kKeepOverhang);
+    picks->value.resize(k_ + kKeepOverhang);
+    kth = KeepLargest({picks->index.data(), picks->value.data()});
+    picks->index.resize(k_);
+    picks->value.resize(k_);
+  }
   size_ = settled_ = 0;
-  return std::max(kth, 1u);
+  return kth;
 }
 
 }  // namespace ringwood

@@ -6,11 +6,11 @@
 // leave the residuals.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <span>
 
 #include "base/buffer.h"
+#include "sparse/cut.h"
 #include "sparse/entries.h"
 #include "sparse/key.h"
 
@@ -57,24 +57,13 @@ class TopK {
     ++size_;
   }
 
-  // Offers values[j] with index base + j for every bit j of `bits` (values at or above the floor;
-  // room() >= 64). `values` has 65 readable elements. No branch for up to four bits, because
-  // whether a word has any cannot be predicted. NaN and Inf stay in the list until Settle.
-  void OfferWord(uint32_t base, uint64_t bits, const float* values) {
-    uint32_t* index = index_.data() + size_;
-    float* value = value_.data() + size_;
-    size_ += static_cast<uint64_t>(std::popcount(bits));
-    for (int n = 0; n < 4; ++n, bits &= bits - 1) {  // of no bits: element 64, overwritten later
-      const uint32_t j = static_cast<uint32_t>(std::countr_zero(bits));
-      *index++ = base + j;
-      *value++ = values[j];
-    }
-    for (; bits != 0; bits &= bits - 1) {
-      const uint32_t j = static_cast<uint32_t>(std::countr_zero(bits));
-      *index++ = base + j;
-      *value++ = values[j];
-    }
-  }
+  // For who writes entries himself, behind the last one: at most room() of them, of values at or
+  // above the floor, in index order; NaN and Inf too, which stay until Settle. Whoever looks ahead
+  // may write up to kOverhang entries more than he adds.
+  static constexpr uint64_t kOverhang = 4;
+  uint32_t* end_index() { return index_.data() + size_; }
+  float* end_value() { return value_.data() + size_; }
+  void Add(uint64_t count) { size_ += count; }
 
   // Takes NaN and Inf out of the list and counts them; needed after OfferWord, before anything but
   // another offer.
@@ -83,17 +72,21 @@ class TopK {
   // Cuts to the k largest; raises the floor when that many are held.
   void Cut();
 
-  // Cuts, then moves the picks out, in index order. The key of the k-th pick, or 1 when there are
-  // fewer.
+  // Moves the k largest out, in index order; the list is empty then. The key of the k-th, or 1 when
+  // there are fewer.
   uint32_t Take(Entries* picks);
 
  private:
+  void DropNonFinite();
+  uint32_t KeepLargest(EntryArrays to);  // settled, at least k; writes k, returns the k-th key
+
   uint64_t k_;
   uint64_t capacity_;
   uint64_t size_ = 0;
   uint64_t settled_ = 0;  // so many of them are known to be finite
   uint64_t nonfinite_ = 0;
   uint32_t floor_ = 1;
+  KeyRange range_;  // of what is settled
   Buffer<uint32_t> index_;
   Buffer<float> value_;
 };
