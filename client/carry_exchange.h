@@ -33,7 +33,7 @@ class CarryExchange : public Exchange {
  private:
   bool carries() const { return !owed_.empty(); }
 
-  const Place place_;
+  const Place& place_;  // the connection's
   const uint32_t group_;
   const Group spec_;
   const std::vector<const Tensor*> tensors_;

@@ -32,7 +32,8 @@ void DivideAll(std::span<std::byte> data, double divisor) {
 
 }  // namespace
 
-Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op) {
+Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op,
+                              std::optional<Strategy> strategy) {
   const Place& place = connection_->place();
   for (size_t at = 0; at < data.size(); at += kPieceBytes) {
     const std::span<std::byte> piece = data.subspan(at, std::min(kPieceBytes, data.size() - at));
@@ -49,6 +50,8 @@ Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp
           request.input = bytes;
           request.output = bytes;
           request.hosts = &place.hosts;
+          request.cost = place.cost;
+          request.strategy = strategy;
           StartAllReduce(transport, request,
                          [done](StatusOr<AllReduceResult> result) { done(result.status()); });
         }));

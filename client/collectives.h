@@ -2,6 +2,7 @@
 // on every rank.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "client/connection.h"
@@ -19,7 +20,9 @@ class Collectives {
 
   explicit Collectives(Connection* connection) : connection_(connection) {}
 
-  Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op);
+  // `strategy`: nothing: chosen by the place's cost.
+  Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op,
+                   std::optional<Strategy> strategy = std::nullopt);
   Status Broadcast(std::span<std::byte> data, int root);
   // This rank's share of `data` (CutEvenly) becomes the combination; the rest stays as it is.
   Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op);

@@ -48,6 +48,8 @@ class Connection {
   Control* control() { return control_.get(); }
   StoreClient* store() { return store_.get(); }
   const Place& place() const { return place_; }
+  // What schedules are chosen by from here on: the same on all ranks, between two rounds.
+  void TakeCost(const HopCost& cost) { place_.cost = cost; }
   const v1::JoinResponse& joined() const { return joined_; }
   const Accelerator& accelerator() const { return accelerator_; }
   // The ring of this epoch for device tensors; ends with the transport. Once.

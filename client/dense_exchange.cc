@@ -62,6 +62,7 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
   request.error = error_[present_].span();
   request.next_error = error_[1 - present_].span();
   request.hosts = &place_.hosts;
+  request.cost = place_.cost;
   StartAllReduce(transport, request,
                  [this, done = std::move(done)](StatusOr<AllReduceResult> result) {
                    if (result.ok()) {

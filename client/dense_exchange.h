@@ -31,7 +31,7 @@ class DenseExchange : public Exchange {
   void TakeErrors(DenseExchange& from);  // of an exchange of the same tensors that ends
 
  private:
-  const Place place_;
+  const Place& place_;  // the connection's
   const uint32_t group_;
   const std::string wire_;
   const std::vector<const Tensor*> tensors_;

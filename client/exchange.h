@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "dense/hosts.h"
+#include "dense/choose.h"
 #include "transport/transport.h"
 
 namespace ringwood {
@@ -23,6 +23,7 @@ struct Place {
   int world = 1;
   int servers = 0;  // reducers
   Hosts hosts;      // of the workers
+  HopCost cost;     // the same on all workers; fixed but for jobs that adapt
 };
 
 class Exchange {

@@ -122,6 +122,7 @@ class Session {
   Status Follow(const v1::Commit& commit);
   Status BringTogether(bool probe);
   StatusOr<AffineFit> ProbeRing();
+  Status TakeHopCost();
   Status ChangePlan(const v1::Commit& commit);
   void SavePlan();
   void WriteProfile();  // at the end

@@ -5,9 +5,11 @@
 #include "absl/strings/str_format.h"
 #include "base/buffer.h"
 #include "base/log.h"
+#include "client/hop_probe.h"
 #include "client/live_trace.h"
 #include "client/plan_file.h"
 #include "client/session.h"
+#include "dense/hop_cost.h"
 #include "plan/planner.h"
 #include "plan/probe.h"
 #include "plan/warm_up.h"
@@ -62,6 +64,7 @@ Status Session::BringTogether(bool probe) {
   std::optional<AffineFit> ring;
   if (probe) {
     RW_ASSIGN_OR_RETURN(ring, ProbeRing());
+    RW_RETURN_IF_ERROR(TakeHopCost());
   }
   if (adapter_ != nullptr) {
     adapter_->Reviewed(FromMaxima(maxima, tensors_.size(), plan_.groups.size()), ring);
@@ -87,6 +90,19 @@ StatusOr<AffineFit> Session::ProbeRing() {
   };
   RW_ASSIGN_OR_RETURN(const ProbeResult result, Probe(message, options));
   return result.fit;
+}
+
+// All ranks do this after the same round, so that they go on choosing alike.
+Status Session::TakeHopCost() {
+  if (IsOnDevice()) return OkStatus();  // NCCL chooses for itself
+  const Place& place = connection_->place();
+  RW_ASSIGN_OR_RETURN(const HopCost cost, ProbeHops(collectives_.get(), place));
+  connection_->TakeCost(cost);
+  if (rank() == 0) {
+    Log(LogLevel::kInfo,
+        "dense groups: " + DescribeSwitches(cost, place.hosts, options_.wire == "bf16" ? 0.5 : 1));
+  }
+  return OkStatus();
 }
 
 Status Session::ChangePlan(const v1::Commit& commit) {

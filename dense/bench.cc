@@ -64,6 +64,7 @@ StatusOr<double> AllReduceBench::RunOnce(uint64_t round) {
         request.chunk_bytes = options.chunk_bytes;
         if (!options.hosts.empty()) request.hosts = &options.hosts;
         request.strategy = options.strategy;
+        request.cost = options.cost;
         request.input = std::as_bytes(buffers->input.span());
         request.output = std::as_writable_bytes(buffers->output.span());
         request.error = buffers->error.span();

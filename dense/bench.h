@@ -21,6 +21,7 @@ struct BenchOptions {
   uint64_t chunk_bytes = 0;  // of a ring; 0 = schedule and chunks chosen by size
   Hosts hosts = {};          // of the ranks; none: each on its own
   std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen by size
+  HopCost cost = {};                                // of the choice
 };
 
 struct BenchSamples {

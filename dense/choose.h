@@ -18,6 +18,7 @@ struct HopCost {
   double beta = 8.37e-9;
   double message = 2e-5;
   double inside_beta = 5e-10;
+  bool operator==(const HopCost&) const = default;
 };
 
 enum class Strategy : uint8_t { kRing, kRecursiveDoubling, kDirect, kHierarchy };
@@ -53,6 +54,7 @@ constexpr uint64_t kMaxDirectBytes = 64 << 10;
 // ranks, 64 MiB: 1.5 s of processor for 10^9 bytes, a ring 0.6).
 constexpr uint64_t kMaxDoublingBytes = 1 << 20;
 Choice ChooseSchedule(const ChooseRequest& request);
+double PredictedSeconds(Strategy strategy, const ChooseRequest& request);
 
 // What the busiest card sends, in bytes for one of the tensor; a ring follows HostOrder.
 double CardShare(Strategy strategy, const Hosts& hosts);

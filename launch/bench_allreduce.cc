@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "client/connection.h"
 #include "client/grpc/parts.h"
+#include "client/hop_probe.h"
 #include "launch/gloo_peer.h"
 #include "launch/session_options.h"
 #include "launch/table.h"
@@ -39,6 +40,7 @@ class Bench {
     const Place& place = connection_->place();
     BenchOptions options{.rank = place.rank, .world = place.world, .wire = wire_};
     options.hosts = place.hosts;
+    options.cost = place.cost;
     AllReduceBench bench(connection_->net(), connection_->transport(), options, bytes);
     options.strategy = Strategy::kRing;
     AllReduceBench ring(connection_->net(), connection_->transport(), options, bytes);
@@ -116,6 +118,20 @@ class Bench {
   uint64_t round_ = 1;
 };
 
+// The switch points of the runs that follow, and those by the cost measured here.
+Status FindSwitches(const BenchPlan& plan, Connection* connection, BenchReport* report) {
+  const Place& place = connection->place();
+  const double ratio = report->wire == "bf16" ? 0.5 : 1;
+  Collectives collectives(connection);
+  RW_ASSIGN_OR_RETURN(report->measured, ProbeHops(&collectives, place));
+  if (plan.adapt) connection->TakeCost(report->measured);
+  report->cost = place.cost;
+  report->switches = SwitchPoints(report->cost, place.hosts, ratio);
+  report->chosen = DescribeSwitches(report->cost, place.hosts, ratio);
+  report->would_choose = DescribeSwitches(report->measured, place.hosts, ratio);
+  return OkStatus();
+}
+
 // The interface by its name; "" on loopback.
 StatusOr<std::string> CardOf(const SessionOptions& options) {
   if (options.network_interface.empty()) return std::string();
@@ -137,12 +153,18 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
                      options.world,
                      static_cast<int>(connection->place().hosts.size()),
                      options.wire,
-                     {}};
+                     {},
+                     {},
+                     {},
+                     {},
+                     "",
+                     ""};
   const auto measure = [&]() -> Status {
     RW_ASSIGN_OR_RETURN(const std::string card, CardOf(options));
     if (plan.peer == "gloo") {
       RW_ASSIGN_OR_RETURN(gloo, GlooPeer::Start(plan.python, environment, card));
     }
+    RW_RETURN_IF_ERROR(FindSwitches(plan, connection.get(), &report));
     Bench bench(plan, connection.get(), options.wire, gloo.get(), card);
     for (const uint64_t bytes : plan.bytes) {
       RW_ASSIGN_OR_RETURN(BenchResult result, bench.Size(bytes));
@@ -196,13 +218,28 @@ std::string ToText(const BenchReport& report) {
              "more\n",
              report.world, report.hosts, report.wire,
              report.results.empty() ? 0 : report.results.back().ours.runs) +
+         "chosen:        " + report.chosen + "\n" + "by measuring:  " + report.would_choose + "\n" +
          FormatTable(rows);
 }
 
+std::string ToJson(const HopCost& cost) {
+  return absl::StrFormat(
+      "{\"alpha\": %.4g, \"beta\": %.4g, \"message\": %.4g, \"inside_beta\": %.4g}", cost.alpha,
+      cost.beta, cost.message, cost.inside_beta);
+}
+
 std::string ToJson(const BenchReport& report) {
-  std::string json =
-      absl::StrFormat("{\"workers\": %d, \"hosts\": %d, \"wire\": \"%s\", \"results\": [",
-                      report.world, report.hosts, report.wire);
+  std::string json = absl::StrFormat(
+      "{\"workers\": %d, \"hosts\": %d, \"wire\": \"%s\",\n \"cost\": %s,\n \"measured\": %s,\n "
+      "\"switches\": [",
+      report.world, report.hosts, report.wire, ToJson(report.cost), ToJson(report.measured));
+  for (const SwitchPoint& point : report.switches) {
+    json += absl::StrFormat("%s{\"strategy\": \"%s\"", &point == &report.switches[0] ? "" : ", ",
+                            NameOf(point.strategy));
+    if (point.bytes != UINT64_MAX) json += absl::StrFormat(", \"up_to_bytes\": %d", point.bytes);
+    json += "}";
+  }
+  json += "], \"results\": [";
   for (const BenchResult& result : report.results) {
     std::string row = ToJson(result.ours);
     row.pop_back();  // the brace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dense/bench.h"
+#include "dense/hop_cost.h"
 
 namespace ringwood {
 
@@ -16,6 +17,7 @@ struct BenchPlan {
   int turns = 5;     // ours, the peer's, ours, …; 1 without a peer
   std::string peer;  // "", "gloo", or "ring": ours, but one ring of all ranks whatever the hosts
   std::string python = "python3";
+  bool adapt = false;  // schedules are chosen by what was measured, as in jobs that adapt
 };
 
 struct BenchResult {
@@ -34,6 +36,10 @@ struct BenchReport {
   int hosts = 1;
   std::string wire;
   std::vector<BenchResult> results;
+  HopCost cost;                       // by which the schedules were chosen
+  HopCost measured;                   // before the first run
+  std::vector<SwitchPoint> switches;  // of `cost`
+  std::string chosen, would_choose;   // the two described
 };
 
 StatusOr<BenchReport> RunBench(const BenchPlan& plan,

@@ -57,6 +57,7 @@ std::vector<std::string> RankArguments(const Flags& flags) {
                                         absl::StrFormat("--turns=%d", flags.plan.turns),
                                         "--python=" + flags.plan.python};
   if (!flags.plan.peer.empty()) arguments.push_back("--peer=" + flags.plan.peer);
+  if (flags.plan.adapt) arguments.push_back("--adapt");
   if (flags.json) arguments.push_back("--json");
   return arguments;
 }
@@ -85,6 +86,8 @@ void AddFlags(CLI::App* command, Flags* flags) {
       ->check(CLI::Range(1, 1000));
   command->add_option("--python", plan.python, "The peer's interpreter, with PyTorch")
       ->capture_default_str();
+  command->add_flag("--adapt", plan.adapt,
+                    "Choose schedules by what is measured first, as jobs with --adapt do");
   command->add_flag("--json", flags->json, "JSON instead of a table");
   AddInnerRunFlags(command, &flags->run)->description("Start so many ranks (else: be one)");
   command->add_option("--wire", flags->wire, "fp32 or bf16")

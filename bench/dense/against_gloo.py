@@ -3,7 +3,7 @@
     bench/dense/against_gloo.py --workers 4 --bytes 4K,64K,256K,1M,102000000 [--wire bf16] [--rate 1gbit]
 
 Makes network namespaces (bench/netns.sh, needs root), runs `ringwood bench allreduce --peer gloo` in
-them and prints a line of a Markdown table for each size. `limit` is the time that the bytes of a ring,
+them and prints what a hop was measured to cost, and a line of a Markdown table for each size. `limit` is the time that the bytes of a ring,
 2(P-1)/P of the tensor, take at the payload rate of the card; `of limit` is limit / median.
 """
 import argparse
@@ -29,6 +29,8 @@ def bench(options):
                f"--bytes={options.bytes}", f"--hosts={hosts}", "--rsh=ip netns exec",
                "--network-interface=eth0", "--trusted-fabric", f"--wire={options.wire}",
                f"--turns={options.turns}", f"--python={options.python}", "--json"]
+    if options.adapt:
+        command.append("--adapt")
     if not options.alone:
         command.append("--peer=gloo")
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True, timeout=options.timeout)
@@ -54,6 +56,7 @@ def main():
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--alone", action="store_true", help="without Gloo")
+    parser.add_argument("--adapt", action="store_true", help="schedules by the measured cost")
     parser.add_argument("--prefix", default="rwgloo", help="of the namespaces' names")
     parser.add_argument("--keep", action="store_true", help="the namespaces are there and stay")
     parser.add_argument("--program", default=os.path.join(ROOT, "build/release/bin/ringwood"))
@@ -72,6 +75,7 @@ def main():
     if options.raw:
         with open(options.raw, "a") as raw:
             raw.write(json.dumps(report) + "\n")
+    print(f"measured {report['measured']}; switches {report['switches']}", flush=True)
     for row in report["results"]:
         print(line(row, options.workers, options.wire, gigabits(options.rate)), flush=True)
 

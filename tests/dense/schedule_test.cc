@@ -4,6 +4,7 @@
 #include "dense/choose.h"
 #include "dense/direct.h"
 #include "dense/doubling.h"
+#include "dense/hop_cost.h"
 #include "dense/ring.h"
 #include "tests/dense/player.h"
 
@@ -121,6 +122,79 @@ TEST(ChooseSchedule, SwitchesWhereTheClosedFormsCross) {
   // A ring that sends half of the bytes: 6 (a + o) + 0.75 S b = 2 a + 6 o + 1.5 S b at 53,333.
   EXPECT_EQ(Chosen(53'000, 4, cost, 0.5), Strategy::kDirect);
   EXPECT_EQ(Chosen(54'000, 4, cost, 0.5), Strategy::kRing);
+}
+
+// What all-reduces would take by the closed forms, and `call` more whatever the schedule.
+std::vector<double> Timed(const HopCost& cost, const Hosts& hosts, double call) {
+  std::vector<double> seconds;
+  for (const HopSample& sample : kHopSamples) {
+    seconds.push_back(call + PredictedSeconds(sample.strategy, {.bytes = sample.bytes,
+                                                                .world = RanksOf(hosts),
+                                                                .cost = cost,
+                                                                .hosts = &hosts}));
+  }
+  return seconds;
+}
+
+TEST(HopCost, IsFoundAgainFromWhatAllReducesTake) {
+  const HopCost cost{3e-4, 2e-8, 4e-5};
+  for (int world = 3; world <= 17; ++world) {
+    const Hosts hosts = OneEach(world);
+    const HopCost found = HopCostOf(Timed(cost, hosts, 5e-4), hosts);
+    EXPECT_NEAR(found.alpha, cost.alpha, 1e-9) << world;
+    EXPECT_NEAR(found.message, cost.message, 1e-9) << world;
+    EXPECT_NEAR(found.beta, cost.beta, 1e-14) << world;
+    EXPECT_EQ(found.inside_beta, HopCost().inside_beta) << "several hosts do not tell it";
+  }
+  // Two ranks tell the hop, not its parts: they are as they were in the fixed cost.
+  const HopCost two = HopCostOf(Timed(cost, OneEach(2), 5e-4), OneEach(2));
+  EXPECT_NEAR(two.alpha + two.message, cost.alpha + cost.message, 1e-9);
+  EXPECT_NEAR(two.alpha / two.message, HopCost().alpha / HopCost().message, 1e-9);
+  // One host has no card.
+  const Hosts one = {{0, 1, 2, 3}};
+  const HopCost inside = HopCostOf(Timed({2e-5, 1, 1e-5, 3e-10}, one, 1e-4), one);
+  EXPECT_NEAR(inside.inside_beta, 3e-10, 1e-15);
+  EXPECT_NEAR(inside.alpha + inside.message, 3e-5, 1e-9);
+  EXPECT_NEAR(inside.alpha / inside.message, HopCost().alpha / HopCost().message, 1e-9);
+  EXPECT_EQ(inside.beta, HopCost().beta);
+  EXPECT_EQ(SwitchPoints(inside, one).back().strategy, Strategy::kHierarchy);
+}
+
+TEST(HopCost, NonsenseGivesACostThatCanBeUsed) {
+  for (const std::vector<double>& seconds :
+       {std::vector<double>{0, 0, 0, 0, 0}, {5, 4, 3, 2, 1}, {1, 9, 1, 1e-9, 0}}) {
+    const HopCost cost = HopCostOf(seconds, OneEach(4));
+    EXPECT_GT(cost.alpha, 0);
+    EXPECT_GT(cost.message, 0);
+    EXPECT_GT(cost.beta, 0);
+  }
+}
+
+TEST(SwitchPoints, AreWhereTheChoiceChanges) {
+  const HopCost cost{1e-4, 1e-8, 2e-5};  // see SwitchesWhereTheClosedFormsCross
+  const Hosts hosts = OneEach(4);
+  const std::vector<SwitchPoint> points = SwitchPoints(cost, hosts);
+  ASSERT_EQ(points.size(), 3u);
+  for (const SwitchPoint& point : points) {
+    if (point.bytes == UINT64_MAX) continue;
+    EXPECT_EQ(Chosen(point.bytes, 4, cost), point.strategy);
+    EXPECT_NE(Chosen(point.bytes + 1, 4, cost), point.strategy);
+  }
+  EXPECT_EQ(points[0].strategy, Strategy::kRecursiveDoubling);
+  EXPECT_NEAR(static_cast<double>(points[0].bytes), 16'000, 1);
+  EXPECT_EQ(points[1].strategy, Strategy::kDirect);
+  EXPECT_EQ(points[1].bytes, kMaxDirectBytes);
+  EXPECT_EQ(points[2].strategy, Strategy::kRing);
+  EXPECT_EQ(points[2].bytes, UINT64_MAX);
+  EXPECT_EQ(DescribeSwitches(cost, hosts).find("recursive doubling up to 15.6 KiB, direct"), 0u)
+      << DescribeSwitches(cost, hosts);
+  // Between hosts doubling ends at 32 KiB, however much messages cost; on one host it does not.
+  const std::vector<SwitchPoint> slow = SwitchPoints({1e-5, 8e-9, 1e-4}, OneEach(8));
+  EXPECT_EQ(slow.front().strategy, Strategy::kRecursiveDoubling);
+  EXPECT_EQ(slow.front().bytes, 32u << 10);
+  EXPECT_GT(SwitchPoints({1e-5, 8e-9, 1e-4}, {{0, 1, 2, 3}}).front().bytes, 32u << 10);
+  // Where messages cost nothing and bytes much, doubling never pays.
+  EXPECT_EQ(SwitchPoints({1e-4, 1e-6, 0}, hosts).front().strategy, Strategy::kDirect);
 }
 
 TEST(ChooseSchedule, RingsOfMediumTensorsHaveSeveralChunksAndNoTinyMessages) {

@@ -20,6 +20,22 @@ TEST(Bench, AllReduceInAJobChecksItsSumsAndPrintsATable) {
       {"run", "-np", "3", "--", kProgram, "bench", "allreduce", "--sizes=4K,1M", "--repeat=3"});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("3 ranks"), HasSubstr("4 KiB"), HasSubstr("1 MiB")));
+  EXPECT_THAT(run.out, AllOf(HasSubstr("chosen: "), HasSubstr("by measuring: ")));
+}
+
+TEST(Bench, AllReduceChoosesByWhatItMeasuresWhenItAdapts) {
+  for (const bool adapt : {false, true}) {
+    std::vector<std::string> command = {"bench",      "allreduce", "--workers=3",
+                                        "--bytes=4K", "--runs=2",  "--json"};
+    if (adapt) command.push_back("--adapt");
+    const Finished run = RunProgram(command);
+    ASSERT_EQ(run.code, 0) << run.err;
+    const auto report = nlohmann::json::parse(run.out);
+    EXPECT_EQ(report["cost"] == report["measured"], adapt) << report;
+    EXPECT_GT(report["measured"]["alpha"], 0);
+    ASSERT_GE(report["switches"].size(), 1u);
+    EXPECT_FALSE(report["switches"].back().contains("up_to_bytes"));
+  }
 }
 
 TEST(Bench, AllReduceStartsItsOwnRanksAndPrintsJson) {
