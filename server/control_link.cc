@@ -37,60 +37,11 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Duration 
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-template <typename Request, typename Response>
-struct Call {
-  grpc::ClientContext context;
-  Request request;
-  Response response;
-};
-
-}  // namespace
-
-// What callbacks share with the link: it lives until the last of them has run.
-class ControlLink::Wire : public std::enable_shared_from_this<Wire> {
+// The calls under way: all that a callback shares with the link. Who drops the channel last waits
+// for gRPC's threads, so that must not be one of them: a call counts until its context, which holds
+// the channel too, is gone.
+class Running {
  public:
-  Wire(const std::string& address, Duration silence)
-      : stub_(v1::Coordinator::NewStub(MakeChannel(address, silence))) {}
-
-  void Join(const v1::JoinRequest& request, Duration deadline,
-            std::function<void(StatusOr<v1::JoinResponse>)> done) {
-    auto call = std::make_shared<Call<v1::JoinRequest, v1::JoinResponse>>();
-    call->request = request;
-    Begin(&call->context, deadline);
-    stub_->async()->Join(&call->context, &call->request, &call->response,
-                         [self = shared_from_this(), call, done](grpc::Status status) {
-                           status.ok() ? done(call->response) : done(FromGrpc(status));
-                           self->End(&call->context);
-                         });
-  }
-
-  void Leave(const v1::LeaveRequest& request, Duration deadline) {
-    auto call = std::make_shared<Call<v1::LeaveRequest, v1::LeaveResponse>>();
-    call->request = request;
-    Begin(&call->context, deadline);
-    stub_->async()->Leave(
-        &call->context, &call->request, &call->response,
-        [self = shared_from_this(), call](grpc::Status) { self->End(&call->context); });
-  }
-
-  void Attend(std::function<void(const v1::Notice&)> notice, std::function<void(Status)> over);
-  void Beat(const v1::Beat& beat);
-  void EndAttendance();
-
-  void CancelAll() {
-    EndAttendance();
-    absl::MutexLock lock(&mutex_);
-    for (grpc::ClientContext* context : running_) context->TryCancel();
-    const bool quiet = mutex_.AwaitWithTimeout(
-        absl::Condition(
-            +[](std::set<grpc::ClientContext*>* running) { return running->empty(); }, &running_),
-        absl::Seconds(kCancelSeconds));
-    RW_CHECK(quiet);
-  }
-
- private:
-  class Stream;
-
   void Begin(grpc::ClientContext* context, Duration deadline) {
     context->set_wait_for_ready(true);
     if (deadline != Duration::max()) {
@@ -99,30 +50,116 @@ class ControlLink::Wire : public std::enable_shared_from_this<Wire> {
           std::chrono::duration_cast<std::chrono::system_clock::duration>(deadline));
     }
     absl::MutexLock lock(&mutex_);
-    running_.insert(context);
+    contexts_.insert(context);
   }
+  // It has answered, and can no longer be cancelled.
   void End(grpc::ClientContext* context) {
     absl::MutexLock lock(&mutex_);
-    running_.erase(context);
+    contexts_.erase(context);
+  }
+  void Count(int change) {
+    absl::MutexLock lock(&mutex_);
+    count_ += change;
   }
 
-  const std::unique_ptr<v1::Coordinator::Stub> stub_;
+  // Returns when all calls are gone.
+  void CancelAll() {
+    absl::MutexLock lock(&mutex_);
+    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+    const bool quiet =
+        mutex_.AwaitWithTimeout(absl::Condition(
+                                    +[](int* count) { return *count == 0; }, &count_),
+                                absl::Seconds(kCancelSeconds));
+    RW_CHECK(quiet);
+  }
+
+ private:
   absl::Mutex mutex_;
-  std::set<grpc::ClientContext*> running_ ABSL_GUARDED_BY(mutex_);
+  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// A member in front of a context, so that it goes after it.
+class Counted {
+ public:
+  explicit Counted(std::shared_ptr<Running> running) : running_(std::move(running)) {
+    running_->Count(1);
+  }
+  ~Counted() { running_->Count(-1); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  Running* operator->() const { return running_.get(); }
+
+ private:
+  const std::shared_ptr<Running> running_;
+};
+
+template <typename Request, typename Response>
+struct Call {
+  explicit Call(std::shared_ptr<Running> all) : running(std::move(all)) {}
+  const Counted running;
+  grpc::ClientContext context;
+  Request request;
+  Response response;
+};
+
+}  // namespace
+
+class ControlLink::Wire {
+ public:
+  Wire(const std::string& address, Duration silence)
+      : stub_(v1::Coordinator::NewStub(MakeChannel(address, silence))) {}
+
+  // Then the channel goes, on this thread, and waits for gRPC's threads to be out of the callbacks.
+  ~Wire() {
+    EndAttendance();
+    running_->CancelAll();
+  }
+
+  void Join(const v1::JoinRequest& request, Duration deadline,
+            std::function<void(StatusOr<v1::JoinResponse>)> done) {
+    auto call = std::make_shared<Call<v1::JoinRequest, v1::JoinResponse>>(running_);
+    call->request = request;
+    running_->Begin(&call->context, deadline);
+    stub_->async()->Join(&call->context, &call->request, &call->response,
+                         [call, done](grpc::Status status) {
+                           status.ok() ? done(call->response) : done(FromGrpc(status));
+                           call->running->End(&call->context);
+                         });
+  }
+
+  void Leave(const v1::LeaveRequest& request, Duration deadline) {
+    auto call = std::make_shared<Call<v1::LeaveRequest, v1::LeaveResponse>>(running_);
+    call->request = request;
+    running_->Begin(&call->context, deadline);
+    stub_->async()->Leave(&call->context, &call->request, &call->response,
+                          [call](grpc::Status) { call->running->End(&call->context); });
+  }
+
+  void Attend(std::function<void(const v1::Notice&)> notice, std::function<void(Status)> over);
+  void Beat(const v1::Beat& beat);
+  void EndAttendance();
+
+ private:
+  class Stream;
+
+  const std::unique_ptr<v1::Coordinator::Stub> stub_;
+  const std::shared_ptr<Running> running_ = std::make_shared<Running>();
+  absl::Mutex mutex_;
   std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The client's end of Attend. A hold keeps gRPC from ending it between our writes.
 class ControlLink::Wire::Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
  public:
-  Stream(std::shared_ptr<Wire> wire, std::function<void(const v1::Notice&)> notice,
+  Stream(std::shared_ptr<Running> running, std::function<void(const v1::Notice&)> notice,
          std::function<void(Status)> over)
-      : wire_(std::move(wire)), notice_(std::move(notice)), over_(std::move(over)) {}
+      : running_(std::move(running)), notice_(std::move(notice)), over_(std::move(over)) {}
 
-  void Open(std::shared_ptr<Stream> self) {
+  void Open(v1::Coordinator::Stub* stub, std::shared_ptr<Stream> self) {
     self_ = std::move(self);
-    wire_->Begin(&context_, Duration::max());
-    wire_->stub_->async()->Attend(&context_, this);
+    running_->Begin(&context_, Duration::max());
+    stub->async()->Attend(&context_, this);
     AddHold();
     StartRead(&incoming_);
     StartCall();
@@ -157,13 +194,13 @@ class ControlLink::Wire::Stream : public grpc::ClientBidiReactor<v1::Beat, v1::N
   void OnDone(const grpc::Status& status) override {
     std::shared_ptr<Stream> last = std::move(self_);
     over_(status.ok() ? Unavailable("the coordinator closed the stream") : FromGrpc(status));
-    wire_->End(&context_);
+    running_->End(&context_);
   }
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!std::exchange(ended_, true)) RemoveHold();
   }
 
-  const std::shared_ptr<Wire> wire_;
+  const Counted running_;
   const std::function<void(const v1::Notice&)> notice_;
   const std::function<void(Status)> over_;
   std::shared_ptr<Stream> self_;  // until gRPC is done
@@ -177,12 +214,12 @@ class ControlLink::Wire::Stream : public grpc::ClientBidiReactor<v1::Beat, v1::N
 
 void ControlLink::Wire::Attend(std::function<void(const v1::Notice&)> notice,
                                std::function<void(Status)> over) {
-  auto stream = std::make_shared<Stream>(shared_from_this(), std::move(notice), std::move(over));
+  auto stream = std::make_shared<Stream>(running_, std::move(notice), std::move(over));
   {
     absl::MutexLock lock(&mutex_);
     stream_ = stream;
   }
-  stream->Open(stream);
+  stream->Open(stub_.get(), stream);
 }
 
 void ControlLink::Wire::Beat(const v1::Beat& beat) {
@@ -205,8 +242,8 @@ void ControlLink::Wire::EndAttendance() {
 }
 
 ControlLink::ControlLink(const std::string& address, Duration silence)
-    : wire_(std::make_shared<Wire>(address, silence)) {}
-ControlLink::~ControlLink() { wire_->CancelAll(); }
+    : wire_(std::make_unique<Wire>(address, silence)) {}
+ControlLink::~ControlLink() = default;
 void ControlLink::Join(const v1::JoinRequest& request, Duration deadline,
                        std::function<void(StatusOr<v1::JoinResponse>)> done) {
   wire_->Join(request, deadline, std::move(done));

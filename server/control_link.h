@@ -17,7 +17,9 @@ class ControlLink {
   // `address` "host:port"; connects when first used. A connection that is silent for `silence` (the
   // failure timeout) is broken.
   ControlLink(const std::string& address, Duration silence);
-  ~ControlLink();  // cancels what is under way; no callback runs afterwards
+  // Cancels what is under way. No callback runs afterwards, and nothing of this link is left on
+  // gRPC's threads. Not from a callback.
+  ~ControlLink();
 
   // One at a time.
   void Join(const v1::JoinRequest& request, Duration deadline,
@@ -33,7 +35,7 @@ class ControlLink {
 
  private:
   class Wire;
-  std::shared_ptr<Wire> wire_;
+  std::unique_ptr<Wire> wire_;
 };
 
 }  // namespace ringwood

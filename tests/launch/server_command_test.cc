@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <thread>
+
+#include "base/random.h"
 #include "launch/run.h"
 #include "tests/launch/program.h"
 
@@ -23,6 +26,35 @@ TEST(ServerCommand, SaysWhereItListensAndEndsInOrderOnSigterm) {
   server.Signal(SIGTERM);
   const Finished finished = server.Wait(20);
   EXPECT_EQ(finished.code, 0) << finished.err;
+}
+
+TEST(ServerCommand, ReducersEndInOrderWhateverTheirCallsWaitFor) {
+  Random random(1);
+  for (int round = 0; round < 8; ++round) {
+    Program coordinator({"server", "--listen", "127.0.0.1:0", "--servers", "3", "--insecure"});
+    ASSERT_TRUE(coordinator.WaitForOutput("\n"));
+    const Finished seen = coordinator.Wait(0.01);
+    const size_t at = seen.out.find(kListening) + sizeof(kListening) - 1;
+    const std::string address = seen.out.substr(at, seen.out.find('\n', at) - at);
+    std::vector<std::unique_ptr<Program>> reducers;
+    for (const char* index : {"1", "2"}) {
+      reducers.push_back(std::make_unique<Program>(std::vector<std::string>{
+          "server", "--coordinator", address, "--servers", "3", "--reducer-index", index}));
+      ASSERT_TRUE(reducers.back()->WaitForOutput(kListening));
+    }
+    // Joins wait for a world that does not come; half of the time the coordinator is lost first.
+    std::this_thread::sleep_for(std::chrono::milliseconds(random.Below(60)));
+    if (round % 2 == 0) coordinator.Signal(SIGKILL);
+    for (const auto& reducer : reducers) reducer->Signal(SIGTERM);
+    for (const auto& reducer : reducers) {
+      const Finished finished = reducer->Wait(20);
+      EXPECT_EQ(finished.code, 0) << finished.err;
+      EXPECT_THAT(finished.err, Not(HasSubstr("ref_counted")));
+    }
+    if (round % 2 == 0) continue;
+    coordinator.Signal(SIGTERM);
+    EXPECT_EQ(coordinator.Wait(20).code, 0);
+  }
 }
 
 TEST(ServerCommand, AStoreInUseIsRefused) {
