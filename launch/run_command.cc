@@ -30,6 +30,7 @@ struct Flags {
   std::string remote_program;
   std::vector<std::string> exports;
   bool no_server = false, dry_run = false, resume = false;
+  Environment session;  // what only the ranks' sessions read, as it was given; empty: not given
   RunOptions run;
 };
 
@@ -125,6 +126,9 @@ Status Complete(const CommandContext& context, Flags* flags) {
 // Names that the ranks get on top of what they inherit; "NAME" alone takes the launcher's value.
 StatusOr<Environment> Exports(const CommandContext& context, const Flags& flags) {
   Environment result;
+  for (const auto& [name, value] : flags.session) {
+    if (!value.empty()) result[name] = value;
+  }
   if (!context.environment.count("PYTHONUNBUFFERED")) result["PYTHONUNBUFFERED"] = "1";
   for (const std::string& text : flags.exports) {
     const size_t equals = text.find('=');
@@ -241,6 +245,25 @@ void AddSparseFlags(CLI::App* command, RankContext* context) {
       ->envname("RINGWOOD_WARMUP_STEPS");
 }
 
+void AddSessionFlags(CLI::App* command, Environment* session) {
+  const auto add = [&](const std::string& flag, const std::string& variable,
+                       const std::string& what) {
+    return command->add_option(flag, (*session)[variable], what)->envname(variable);
+  };
+  add("--sparse-keep", "RINGWOOD_SPARSE_KEEP",
+      "Entries of a gtopk or exact result, as a multiple of what a rank sends")
+      ->check(CLI::PositiveNumber);
+  add("--sparse-chunk", "RINGWOOD_SPARSE_CHUNK",
+      "Select among every so many elements by themselves (default: whole tensors)")
+      ->check(CLI::Range(0, 1'000'000));
+  add("--clip-norm", "RINGWOOD_CLIP_NORM",
+      "Clip a rank's sparse gradients to this norm / sqrt(ranks) before the residual")
+      ->check(CLI::NonNegativeNumber);
+  command->add_flag_callback(
+      "--no-momentum-masking", [session] { (*session)["RINGWOOD_MOMENTUM_MASKING"] = "0"; },
+      "Velocities go on where entries were applied");
+}
+
 void AddJobFlags(CLI::App* command, Flags* flags) {
   RunOptions& run = flags->run;
   command->add_option("--servers", run.servers, "Server processes (reducers of the sparse tree)")
@@ -278,6 +301,7 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
       ->check(CLI::IsMember({"ucx", "grpc", "auto"}))
       ->envname("RINGWOOD_TRANSPORT");
   AddSparseFlags(command, &run.context);
+  AddSessionFlags(command, &flags->session);
   command->add_option("--output-filename", run.output_prefix,
                       "Also write every process's output to PREFIX.rankN.log");
   command->add_option("--log-level", run.context.log_level, "debug, info, warning or error")

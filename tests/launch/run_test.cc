@@ -30,6 +30,31 @@ TEST(Run, EveryRankKnowsItsPlaceAndRankZeroIsNotPrefixed) {
       << run.out;
 }
 
+TEST(Run, FlagsOfSparseTensorsReachTheRanksAndWinOverTheEnvironment) {
+  const std::string echo =
+      "echo $RINGWOOD_SPARSE_KEEP $RINGWOOD_SPARSE_CHUNK $RINGWOOD_CLIP_NORM "
+      "$RINGWOOD_MOMENTUM_MASKING.";
+  const Finished flags =
+      RunProgram(Shell(echo, {"-np", "1", "--sparse-keep", "0.5", "--sparse-chunk=4096",
+                              "--clip-norm=2.5", "--no-momentum-masking"}),
+                 {{"RINGWOOD_SPARSE_KEEP", "3"}, {"RINGWOOD_CLIP_NORM", "7"}});
+  EXPECT_EQ(flags.code, 0) << flags.err;
+  EXPECT_THAT(flags.out, HasSubstr("0.5 4096 2.5 0.\n"));
+  const Finished environment =
+      RunProgram(Shell(echo, {"-np", "1"}),
+                 {{"RINGWOOD_SPARSE_KEEP", "3"}, {"RINGWOOD_MOMENTUM_MASKING", "0"}});
+  EXPECT_THAT(environment.out, HasSubstr("3 0.\n"));
+}
+
+TEST(Run, WrongFlagsOfSparseTensorsAreRefusedByName) {
+  for (const char* flag : {"--sparse-keep=0", "--sparse-keep=x", "--sparse-chunk=-1",
+                           "--sparse-chunk=2000000", "--clip-norm=-1"}) {
+    const Finished run = RunProgram(Shell("exit 0", {"-np", "1", flag}));
+    EXPECT_EQ(run.code, 78) << flag;
+    EXPECT_THAT(run.err, HasSubstr(std::string(flag).substr(0, std::string(flag).find('='))));
+  }
+}
+
 TEST(Run, TheFirstFailureIsNamedWithTheEndOfItsOutput) {
   const Finished run = RunProgram(Shell(
       "[ $RANK = 1 ] || exec sleep 0.3; seq 100 >&2; echo last words >&2; exit 3", {"-np", "3"}));
