@@ -48,6 +48,7 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.momentum_masking = options.momentum_masking >= 0;
   result.clip_norm = options.clip_norm;
   if (options.sparse_keep != 0) result.sparse_keep = options.sparse_keep;
+  result.port_range = Text(options.port_range);
   return result;
 }
 
@@ -95,6 +96,7 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.momentum_masking = kept->momentum_masking ? 1 : -1;
     value.clip_norm = kept->clip_norm;
     value.sparse_keep = kept->sparse_keep;
+    value.port_range = Given(kept->port_range);
     options->size = size;
     return Write(value, options, "ringwood_options");
   });

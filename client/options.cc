@@ -82,6 +82,7 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.network_interface = Text(environment, "RINGWOOD_NETWORK_INTERFACE", "");
   options.trusted_fabric = Flag(environment, "RINGWOOD_TRUSTED_FABRIC");
   options.transport = Text(environment, "RINGWOOD_TRANSPORT", options.transport);
+  options.port_range = Text(environment, "RINGWOOD_PORT_RANGE", "");
   options.token = Text(environment, "RINGWOOD_TOKEN", "");
   options.resume = Flag(environment, "RINGWOOD_RESUME");
   options.planner = Text(environment, "RINGWOOD_PLANNER", options.planner);
@@ -163,6 +164,7 @@ Status Check(const SessionOptions& options) {
     return Invalid("sparse chunks have no threshold of the whole: they go with the method exact");
   }
   RW_RETURN_IF_ERROR(CheckTransport(options.transport));
+  RW_RETURN_IF_ERROR(ParsePortRange(options.port_range).status());
   if (options.wire != "fp32" && options.wire != "bf16") {
     return Invalid("the wire format '" + options.wire + "' is neither fp32 nor bf16");
   }

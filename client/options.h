@@ -18,6 +18,7 @@ struct SessionOptions {
   std::string network_interface;   // data plane; empty: loopback
   bool trusted_fabric = false;     // the operator declares a network off loopback private
   std::string transport = "auto";  // data plane: "ucx", "grpc" or "auto", transport/open_fabric.h
+  std::string port_range;          // "20000-20099": where it listens; empty: any port
   std::string token;
   bool resume = false;
   double momentum = 0;  // momentum correction of sparse tensors

@@ -74,7 +74,7 @@ StatusOr<Job> Agent::ReadJob() {
 
 StatusOr<std::string> Agent::Hello(const Job& job) {
   RW_ASSIGN_OR_RETURN(const std::string address, AddressOf(job.network_interface));
-  RW_ASSIGN_OR_RETURN(const int port, FreePort(address));
+  RW_ASSIGN_OR_RETURN(const int port, FreePort(address, job.port_range));
   return absl::StrFormat("%s %d", address, port);
 }
 

@@ -180,7 +180,8 @@ Status Attempt::Do(Action action) {
 Status Attempt::StartRanks() {
   if (options_.servers == 0) {  // no server has told the first host's address
     options_.context.master_address = "127.0.0.1";
-    RW_ASSIGN_OR_RETURN(options_.context.master_port, FreePort("127.0.0.1"));
+    RW_ASSIGN_OR_RETURN(options_.context.master_port,
+                        FreePort("127.0.0.1", options_.context.port_range));
   }
   for (const HostRanks& place : options_.places) {
     RW_RETURN_IF_ERROR(StartRemote(RankJob(options_, place), options_.servers + place.first_rank));

@@ -153,6 +153,7 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   };
   set("RINGWOOD_COORDINATOR", context.coordinator);
   set("RINGWOOD_NETWORK_INTERFACE", context.network_interface);
+  set("RINGWOOD_PORT_RANGE", context.port_range);
   set("RINGWOOD_TRUSTED_FABRIC", context.trusted_fabric ? "1" : "");
   set("RINGWOOD_TOKEN", context.token);
   set("RINGWOOD_RESUME", context.resume ? "1" : "");

@@ -47,6 +47,7 @@ struct RankContext {
   std::string master_address;
   int master_port = 0;
   std::string network_interface;  // empty: loopback
+  std::string port_range;         // empty: any port
   bool trusted_fabric = false;
   std::string token;  // hex, empty: none
   bool resume = false;

@@ -20,6 +20,7 @@ StatusOr<Job> Read(const Json& json) {
   }
   job.host = json.at("host").get<std::string>();
   job.network_interface = json.at("network_interface").get<std::string>();
+  job.port_range = json.at("port_range").get<std::string>();
   job.directory = json.at("directory").get<std::string>();
   job.command = json.at("command").get<std::vector<std::string>>();
   job.environment = json.at("environment").get<Environment>();
@@ -41,6 +42,7 @@ std::string ToJson(const Job& job) {
   const Json json = {{"version", Job::kVersion},
                      {"host", job.host},
                      {"network_interface", job.network_interface},
+                     {"port_range", job.port_range},
                      {"directory", job.directory},
                      {"command", job.command},
                      {"environment", job.environment},

@@ -24,6 +24,7 @@ struct Job {
 
   std::string host;               // as the launcher calls it
   std::string network_interface;  // the card whose address the host reports; empty: loopback
+  std::string port_range;         // where the ranks may listen; empty: anywhere
   std::string directory;          // where the processes start; empty: where the worker was started
   std::vector<std::string> command;
   Environment environment;  // of all slots, on top of the worker's own

@@ -8,7 +8,9 @@
 #include <charconv>
 
 #include "absl/strings/str_format.h"
+#include "base/random.h"
 #include "transport/interface.h"
+#include "transport/port_range.h"
 
 namespace ringwood {
 
@@ -18,7 +20,12 @@ StatusOr<std::string> AddressOf(const std::string& interface) {
   return InterfaceAddress(name);
 }
 
-StatusOr<int> FreePort(const std::string& address) {
+StatusOr<int> FreePort(const std::string& address, const std::string& range) {
+  RW_ASSIGN_OR_RETURN(const PortRange ports, ParsePortRange(range));
+  if (!ports.any()) {
+    RW_ASSIGN_OR_RETURN(const auto free, FreePorts(ports, address, Unpredictable(), 1));
+    return free[0];
+  }
   sockaddr_in name{};
   name.sin_family = AF_INET;
   if (::inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {

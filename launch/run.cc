@@ -54,6 +54,7 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
   Job job;
   job.host = host;
   job.network_interface = context.network_interface;
+  job.port_range = context.port_range;
   job.directory = options.directory;
   job.command = {host == "localhost" ? options.reach.program : options.reach.remote_program,
                  "server",
@@ -75,6 +76,7 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
                                                         absl::StrFormat("server%d", index),
                                                         context.restart, "json"));
   }
+  if (!context.port_range.empty()) job.command.push_back("--port-range=" + context.port_range);
   if (!context.transport.empty()) job.command.push_back("--transport=" + context.transport);
   job.command.push_back(context.trusted_fabric ? "--trusted-fabric" : "--insecure");
   job.environment["RINGWOOD_TOKEN"] = context.token;
@@ -86,6 +88,7 @@ Job RankJob(const RunOptions& options, const HostRanks& place) {
   Job job;
   job.host = place.host;
   job.network_interface = options.context.network_interface;
+  job.port_range = options.context.port_range;
   job.directory = options.directory;
   job.command = options.command;
   job.environment = options.environment;

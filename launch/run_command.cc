@@ -15,6 +15,7 @@
 #include "launch/run.h"
 #include "launch/supervisor.h"
 #include "sparse/codec.h"
+#include "transport/port_range.h"
 
 namespace ringwood {
 namespace {
@@ -203,6 +204,11 @@ void AddHostFlags(CLI::App* command, Flags* flags) {
       ->add_option("--network-interface", context.network_interface,
                    "Card of the data and control planes (default: loopback)")
       ->envname("RINGWOOD_NETWORK_INTERFACE");
+  command
+      ->add_option("--port-range", context.port_range,
+                   "Listen there only, as 20000-20099: two ports a process, one more a server")
+      ->check([](const std::string& text) { return Message(ParsePortRange(text).status()); })
+      ->envname("RINGWOOD_PORT_RANGE");
   command
       ->add_flag("--trusted-fabric", context.trusted_fabric,
                  "Only this job's hosts can reach that network")

@@ -23,6 +23,7 @@ struct Flags {
   ServerOptions server;
   std::string token_file;
   std::string max_memory;
+  std::string port_range;
   std::string timeline;
   std::string log_level = "info";
 };
@@ -85,6 +86,7 @@ Status Serve(CommandContext* context, Flags* flags) {
   SetLog(ParseLogLevel(flags->log_level),
          absl::StrFormat("server %d", flags->server.reducer_index));
   RW_RETURN_IF_ERROR(CompleteAddress(&flags->server));
+  RW_ASSIGN_OR_RETURN(flags->server.ports, ParsePortRange(flags->port_range));
   if (!flags->max_memory.empty()) {
     RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
   }
@@ -124,6 +126,8 @@ void AddFlags(CLI::App* command, Flags* flags) {
       ->capture_default_str();
   command->add_option("--network-interface", server.network_interface,
                       "Card of the data and control planes (default: loopback)");
+  command->add_option("--port-range", flags->port_range,
+                      "Listen there only, as 20000-20099 (default: any port)");
   command->add_option("--coordinator", server.coordinator,
                       "Join this server as one more reducer instead of coordinating");
   command->add_option("--reducer-index", server.reducer_index, "Which reducer this is")

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "base/random.h"
 #include "transport/interface.h"
 
 namespace ringwood {
@@ -59,6 +60,13 @@ StatusOr<std::string> ChooseListen(const ListenRequest& request) {
   return Denied(absl::StrFormat(
       "--trusted-fabric covers %s (%s) only, not %s: listen on %s:%d, or name the other interface",
       request.network_interface, own, address.host, own, address.port));
+}
+
+StatusOr<std::string> TakePort(const std::string& address, const PortRange& ports) {
+  RW_ASSIGN_OR_RETURN(const Address parsed, Parse(address));
+  if (parsed.port != 0) return address;
+  RW_ASSIGN_OR_RETURN(const auto free, FreePorts(ports, parsed.host, Unpredictable(), 1));
+  return absl::StrFormat("%s:%d", parsed.host, free[0]);
 }
 
 Status ProbeListen(const std::string& address) {

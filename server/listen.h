@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "transport/port_range.h"
 
 namespace ringwood {
 
@@ -18,6 +19,9 @@ struct ListenRequest {
 // one interface whose network the operator declared private (trusted_fabric); all interfaces at
 // once are refused, whatever the flags say. Denied names the remedy.
 StatusOr<std::string> ChooseListen(const ListenRequest& request);
+
+// The address with a port of `ports` in the place of port 0.
+StatusOr<std::string> TakePort(const std::string& address, const PortRange& ports);
 
 // Tries the address once and says in words why it cannot be had: port in use, no such address.
 Status ProbeListen(const std::string& address);

@@ -125,7 +125,7 @@ void Server::Parts::StartReducer() {
   node.max_memory_bytes = options.max_memory_bytes;
   node.make_fabric = [this](Loop* loop) -> StatusOr<std::unique_ptr<Fabric>> {
     RW_ASSIGN_OR_RETURN(auto fabric, OpenFabric(loop, {options.transport, options.network_interface,
-                                                       options.trusted_fabric}));
+                                                       options.trusted_fabric, options.ports}));
     return options.watched ? options.watched(std::move(fabric)) : std::move(fabric);
   };
   node.joined = options.joined;
@@ -142,9 +142,10 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   auto parts = std::make_unique<Parts>();
   parts->options = options;
   if (options.coordinator.empty()) {
-    RW_ASSIGN_OR_RETURN(const std::string address,
+    RW_ASSIGN_OR_RETURN(std::string address,
                         ChooseListen({options.listen, options.insecure, options.trusted_fabric,
                                       options.network_interface}));
+    RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
     RW_RETURN_IF_ERROR(ProbeListen(address));
     RW_RETURN_IF_ERROR(parts->StartCoordinator());
     std::unique_ptr<Server> server(new Server(std::move(parts)));

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "ringwood/v1/control.pb.h"
 #include "transport/fabric.h"
+#include "transport/port_range.h"
 
 namespace ringwood {
 
@@ -20,6 +21,7 @@ struct ServerOptions {
   std::string transport = "auto";      // data plane: "ucx", "grpc" or "auto"
   bool trusted_fabric = false;         // the operator declares network_interface's network private
   std::string network_interface;  // data plane, and control plane off loopback; empty: loopback
+  PortRange ports;                // of the data plane, and of a `listen` with port 0
   std::string store;              // directory; empty: nothing is kept
   std::string coordinator;  // empty: this process coordinates; else HOST:PORT it joins as reducer
   int reducer_index = 0;

@@ -20,10 +20,13 @@ StatusOr<std::unique_ptr<Fabric>> OpenFabric(Loop* loop, const FabricOptions& op
       RW_ASSIGN_OR_RETURN(ucx, IsLoopback(options.network_interface));
     }
   }
-  if (ucx) return MakeUcxFabric(loop, {options.network_interface, options.trusted_fabric});
+  if (ucx) {
+    return MakeUcxFabric(loop, {options.network_interface, options.trusted_fabric, options.ports});
+  }
   GrpcOptions grpc;
   grpc.network_interface = options.network_interface;
   grpc.trusted_fabric = options.trusted_fabric;
+  grpc.ports = options.ports;
   return MakeGrpcFabric(loop, grpc);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "transport/fabric.h"
+#include "transport/port_range.h"
 
 namespace ringwood {
 
@@ -14,6 +15,7 @@ struct FabricOptions {
   std::string transport = "auto";
   std::string network_interface;  // empty = "lo"
   bool trusted_fabric = false;
+  PortRange ports;  // each process of a host needs one, with UCX two
 };
 
 // Invalid for a name that is none of these.

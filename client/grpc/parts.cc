@@ -18,6 +18,7 @@ StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options, Loop
     RW_ASSIGN_OR_RETURN(fabric.network_interface, ChooseInterface(options.network_interface));
   }
   fabric.trusted_fabric = options.trusted_fabric;
+  RW_ASSIGN_OR_RETURN(fabric.ports, ParsePortRange(options.port_range));
   return OpenFabric(net, fabric);
 }
 

@@ -100,6 +100,8 @@ typedef struct {
                            sqrt(world); 0: as it is */
   double sparse_keep; /* entries of a sparse result, as a multiple of those that a worker sends; 0:
                          as many */
+  const char* port_range; /* "20000-20099": the data plane listens there, two ports a process; NULL:
+                             on any port */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

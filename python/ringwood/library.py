@@ -28,7 +28,8 @@ class Options(Structure):
                 ("timeline", c_char_p), ("flight_record", c_char_p), ("transport", c_char_p),
                 ("adapt", c_int), ("freeze_plan", c_char_p), ("save_plan", c_char_p),
                 ("profile", c_char_p), ("sparse_method", c_char_p), ("warmup_steps", c_int),
-                ("momentum_masking", c_int), ("clip_norm", c_double), ("sparse_keep", c_double)]
+                ("momentum_masking", c_int), ("clip_norm", c_double), ("sparse_keep", c_double),
+                ("port_range", c_char_p)]
 
 
 class Tensor(Structure):

@@ -73,7 +73,8 @@ class Session:
                  planner=None, join_timeout=None, host=None, wire=None, sparse_codec=None,
                  sparse_merge=None, sparse_chunk=None, sparse_method=None, transport=None, adapt=None,
                  freeze_plan=None, save_plan=None, profile=None, timeline=None, flight_record=None,
-                 warmup_steps=None, momentum_masking=None, clip_norm=None, sparse_keep=None):
+                 warmup_steps=None, momentum_masking=None, clip_norm=None, sparse_keep=None,
+                 port_range=None):
         self._handle = None
         self._process = os.getpid()
         ending.install()
@@ -92,7 +93,7 @@ class Session:
                              ("sparse_method", sparse_method), ("transport", transport),
                              ("freeze_plan", freeze_plan), ("save_plan", save_plan),
                              ("profile", profile), ("timeline", timeline),
-                             ("flight_record", flight_record)):
+                             ("flight_record", flight_record), ("port_range", port_range)):
             if value is not None:
                 setattr(options, field, os.fsencode(value))
         self.selection = (options.sparse_chunk, (options.sparse_method or b"exact").decode(),

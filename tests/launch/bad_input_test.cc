@@ -40,6 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"UntrustedCard",
          {"run", "-np", "2", "--network-interface", "eth7", "--", "true"},
          "--trusted-fabric"},
+        {"NoPorts", {"run", "-np", "2", "--port-range", "9-8", "--", "true"}, "20000-20099"},
         {"NoServers", {"run", "-np", "2", "--servers", "0", "--", "true"}, "--servers"},
         {"NoTime",
          {"run", "-np", "2", "--failure-timeout", "0", "--", "true"},

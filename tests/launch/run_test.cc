@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 std::vector<std::string> Shell(const std::string& script, std::vector<std::string> flags) {
@@ -190,6 +191,18 @@ TEST(Run, OutputGoesToFilesToo) {
   const std::string log = directory.Read("log.rank1.log");
   EXPECT_THAT(log, AllOf(HasSubstr("out 1\n"), HasSubstr("err 1\n"), Not(HasSubstr("[1]"))));
   EXPECT_NE(log.find("out 1"), log.rfind("out 1")) << "the second attempt continues the file";
+}
+
+TEST(Run, WhatTheJobListensOnLiesInThePortRange) {
+  const std::string script = "echo $MASTER_PORT ${RINGWOOD_COORDINATOR#*:} $RINGWOOD_PORT_RANGE";
+  const std::vector<std::string> ports = {"run", "-np", "1", "--port-range", "21400-21419"};
+  std::vector<std::string> served = ports, alone = ports;
+  served.insert(served.end(), {"--", "sh", "-c", script});
+  alone.insert(alone.end(), {"--no-server", "--", "sh", "-c", script});
+  const Finished with_server = RunProgram(served);
+  EXPECT_EQ(with_server.code, 0) << with_server.err;
+  EXPECT_THAT(with_server.out, MatchesRegex("214[01][0-9] 214[01][0-9] 21400-21419\n"));
+  EXPECT_THAT(RunProgram(alone).out, MatchesRegex("214[01][0-9] .*21400-21419\n"));
 }
 
 TEST(Run, OtherHostsAreReachedByTheRemoteShell) {

@@ -119,10 +119,10 @@ TEST(Network, AnEndpointIsAHostAndAPort) {
 }
 
 TEST(Network, AFreePortIsANumberAndABadAddressAnError) {
-  const auto port = FreePort("127.0.0.1");
+  const auto port = FreePort("127.0.0.1", "");
   ASSERT_TRUE(port.ok());
   EXPECT_GT(*port, 0);
-  EXPECT_FALSE(FreePort("256.0.0.1").ok());
+  EXPECT_FALSE(FreePort("256.0.0.1", "").ok());
 }
 
 }  // namespace

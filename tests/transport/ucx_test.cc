@@ -168,14 +168,14 @@ TEST(UcxFabric, RefusesANetworkThatNobodyDeclaredPrivate) {
   const auto interface = ChooseInterface("^lo");
   if (!interface.ok()) GTEST_SKIP() << "this machine has only loopback";
   Loop loop("test");
-  const auto fabric = MakeUcxFabric(&loop, {*interface, false});
+  const auto fabric = MakeUcxFabric(&loop, {*interface, false, {}});
   EXPECT_EQ(fabric.status().code(), StatusCode::kPermissionDenied);
   EXPECT_NE(Message(fabric.status()).find("--trusted-fabric"), std::string::npos);
 }
 
 TEST(UcxFabric, AnUnknownInterfaceIsAnErrorThatListsTheKnownOnes) {
   Loop loop("test");
-  const auto fabric = MakeUcxFabric(&loop, {"nosuch0", true});
+  const auto fabric = MakeUcxFabric(&loop, {"nosuch0", true, {}});
   EXPECT_EQ(fabric.status().code(), StatusCode::kNotFound);
   EXPECT_NE(Message(fabric.status()).find("lo"), std::string::npos);
 }

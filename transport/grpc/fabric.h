@@ -10,6 +10,7 @@
 #include <string>
 
 #include "transport/fabric.h"
+#include "transport/port_range.h"
 
 namespace grpc {
 class ChannelCredentials;
@@ -21,6 +22,7 @@ namespace ringwood {
 struct GrpcOptions {
   std::string network_interface;  // empty = "lo"
   bool trusted_fabric = false;    // the operator declares the interface's network private
+  PortRange ports;                // one of them for each process
   // Both or neither; neither is plaintext, which only loopback and a trusted fabric may carry.
   std::shared_ptr<grpc::ServerCredentials> server_credentials;
   std::shared_ptr<grpc::ChannelCredentials> channel_credentials;

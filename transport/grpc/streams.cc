@@ -9,7 +9,9 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
+#include "base/random.h"
 #include "transport/grpc/wire.h"
+#include "transport/port_range.h"
 
 namespace ringwood {
 namespace {
@@ -201,17 +203,19 @@ class GrpcDoor : public Door, public grpc::CallbackGenericService {
   ~GrpcDoor() override { Close(0); }
 
   Status Open(const std::string& ip) {
+    RW_ASSIGN_OR_RETURN(const auto ports, FreePorts(options_.ports, ip, Unpredictable(), 1));
+    const std::string address = absl::StrFormat("%s:%d", ip, ports[0]);
     grpc::ServerBuilder builder;
     const auto credentials = options_.server_credentials != nullptr
                                  ? options_.server_credentials
                                  : grpc::InsecureServerCredentials();
-    builder.AddListeningPort(ip + ":0", credentials, &port_);
+    builder.AddListeningPort(address, credentials, &port_);
     builder.RegisterCallbackGenericService(this);
     builder.SetMaxReceiveMessageSize(kPieceBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port_ == 0) return Refused("gRPC cannot listen on " + ip);
+    if (server_ == nullptr || port_ == 0) return Refused("gRPC cannot listen on " + address);
     return OkStatus();
   }
 

@@ -11,12 +11,14 @@
 #include <string>
 
 #include "transport/fabric.h"
+#include "transport/port_range.h"
 
 namespace ringwood {
 
 struct UcxOptions {
   std::string network_interface;  // empty = "lo"
   bool trusted_fabric = false;    // the operator declares the interface's network private
+  PortRange ports;                // two of them for each process
 };
 
 // Any thread but the loop's own. Fabric and Transport are used and destroyed on the loop's thread.

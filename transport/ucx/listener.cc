@@ -35,19 +35,26 @@ StatusOr<UcxAddress> ParseUcxAddress(const std::string& text) {
 }
 
 StatusOr<std::unique_ptr<UcxListener>> UcxListener::Make(ucp_worker_h worker, const std::string& ip,
+                                                         const PortRange& ports, uint64_t seed,
                                                          OnRequest on_request) {
   std::unique_ptr<UcxListener> made(new UcxListener);
   made->on_request_ = std::move(on_request);
-  sockaddr_in any_port{};
-  any_port.sin_family = AF_INET;
-  if (inet_pton(AF_INET, ip.c_str(), &any_port.sin_addr) != 1) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  if (inet_pton(AF_INET, ip.c_str(), &name.sin_addr) != 1) {
     return Invalid("\"" + ip + "\" is no IPv4 address");
   }
   ucp_listener_params_t params{};
   params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr = {reinterpret_cast<const sockaddr*>(&any_port), sizeof any_port};
+  params.sockaddr = {reinterpret_cast<const sockaddr*>(&name), sizeof name};
   params.conn_handler = {&UcxListener::OnConnection, made.get()};
-  ucs_status_t status = ucp_listener_create(worker, &params, &made->listener_);
+  ucs_status_t status = UCS_ERR_BUSY;
+  for (const uint16_t port : PortsToTry(ports, seed)) {
+    name.sin_port = htons(port);
+    status = ucp_listener_create(worker, &params, &made->listener_);
+    if (status != UCS_ERR_BUSY) break;
+  }
+  if (status == UCS_ERR_BUSY) return NoFreePort(ports, ip);
   if (status != UCS_OK) return FromUcx(status, "listen on " + ip);
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;

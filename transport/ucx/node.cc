@@ -20,7 +20,7 @@ UcxNode::~UcxNode() {
   Dispose();
 }
 
-Status UcxNode::Start(const std::string& ip) {
+Status UcxNode::Start(const std::string& ip, const PortRange& ports) {
   ucp_am_handler_param_t param{};
   param.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
@@ -32,13 +32,15 @@ Status UcxNode::Start(const std::string& ip) {
     const ucs_status_t status = ucp_worker_set_am_recv_handler(worker_->handle(), &param);
     if (status != UCS_OK) return FromUcx(status, "set UCX's message handler");
   }
-  RW_ASSIGN_OR_RETURN(listener_, UcxListener::Make(worker_->handle(), ip, [this](auto request) {
-                        if (!closed_ && requests_.size() < kMaxBeforeConnect) {
-                          requests_.push_back(request);
-                        } else {
-                          listener_->Reject(request);
-                        }
-                      }));
+  const auto on_request = [this](ucp_conn_request_h request) {
+    if (!closed_ && requests_.size() < kMaxBeforeConnect) {
+      requests_.push_back(request);
+    } else {
+      listener_->Reject(request);
+    }
+  };
+  RW_ASSIGN_OR_RETURN(
+      listener_, UcxListener::Make(worker_->handle(), ip, ports, worker_->client(), on_request));
   cookie_ = worker_->client();
   address_ = Format(
       {listener_->socket(), worker_->client(), getpid(), reinterpret_cast<uint64_t>(&cookie_)});

@@ -38,7 +38,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   ~UcxNode() override;
 
   // Listens on `ip`; takes connections, messages and progress from here on.
-  Status Start(const std::string& ip);
+  Status Start(const std::string& ip, const PortRange& ports);
   Status Connect(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
   void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
             Transport::SendDone done);

@@ -9,10 +9,11 @@
 namespace ringwood {
 namespace {
 
-// Rings need no shared memory, no loopback device of UCX's own and no RDMA device: TCP only. The
-// port is the kernel's choice (it travels in the address), so a restarted process meets no old one.
-Status Configure(ucp_config_t* config, const std::string& interface) {
+// Rings need no shared memory, no loopback device of UCX's own and no RDMA device: TCP only. Ports
+// travel in the address, so a restarted process meets no old one.
+Status Configure(ucp_config_t* config, const std::string& interface, const PortRange& ports) {
   const std::pair<const char*, std::string> settings[] = {
+      {"PORT_RANGE", ports.any() ? "0" : ToString(ports)},
       {"TLS", "tcp"},
       {"NET_DEVICES", interface},
       // Below this a message leaves at once; the announcement of a rendezvous would wait behind
@@ -55,7 +56,7 @@ Status FromUcx(ucs_status_t status, const std::string& what) {
 }
 
 StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interface,
-                                                     uint64_t client) {
+                                                     const PortRange& ports, uint64_t client) {
   std::unique_ptr<UcxWorker> made(new UcxWorker);
   made->client_ = client;
   // UCX's own lines ("connection reset") would stand beside ours, which say who and when.
@@ -64,7 +65,7 @@ StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interfac
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return FromUcx(status, "read UCX's defaults");
   }
-  if (Status status = Configure(config, interface); !status.ok()) {
+  if (Status status = Configure(config, interface, ports); !status.ok()) {
     ucp_config_release(config);
     return status;
   }
@@ -82,6 +83,7 @@ StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interfac
   worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
   worker_params.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
   status = ucp_worker_create(made->context_, &worker_params, &made->worker_);
+  if (status == UCS_ERR_BUSY) return NoFreePort(ports, interface);
   if (status != UCS_OK) return FromUcx(status, "create a UCX worker on interface " + interface);
   status = ucp_worker_get_efd(made->worker_, &made->descriptor_);
   if (status != UCS_OK) return FromUcx(status, "get the UCX worker's descriptor");

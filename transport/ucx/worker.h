@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "transport/port_range.h"
 
 namespace ringwood {
 
@@ -16,9 +17,10 @@ Status FromUcx(ucs_status_t status, const std::string& what);
 
 class UcxWorker {
  public:
-  // On the thread that will own it. `interface` is the only network device used; `client` is the id
-  // that its connections carry.
-  static StatusOr<std::unique_ptr<UcxWorker>> Make(const std::string& interface, uint64_t client);
+  // On the thread that will own it. `interface` is the only network device used, and one of `ports`
+  // for UCX's own listener; `client` is the id that its connections carry.
+  static StatusOr<std::unique_ptr<UcxWorker>> Make(const std::string& interface,
+                                                   const PortRange& ports, uint64_t client);
   ~UcxWorker();  // closes every connection that is still open
 
   ucp_worker_h handle() const { return worker_; }

@@ -1,0 +1,115 @@
+#include "transport/port_range.h"
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <set>
+
+#include "base/loop.h"
+#include "transport/open_fabric.h"
+
+namespace ringwood {
+namespace {
+
+TEST(PortRange, IsReadOrRefused) {
+  EXPECT_TRUE(ParsePortRange("")->any());
+  const PortRange range = *ParsePortRange("20000-20099");
+  EXPECT_EQ(range.first, 20000);
+  EXPECT_EQ(range.last, 20099);
+  EXPECT_EQ(ToString(range), "20000-20099");
+  for (const char* text :
+       {"0-5", "7", "7-", "-7", "9-8", "1-65536", "1-2-3", "a-b", "1 -2", "0-0"}) {
+    const Status status = ParsePortRange(text).status();
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_NE(Message(status).find("20000-20099"), std::string::npos) << "an example is due";
+  }
+}
+
+TEST(PortRange, EveryPortIsTriedOnceFromWhereTheSeedSays) {
+  EXPECT_EQ(PortsToTry({}, 17), std::vector<uint16_t>{0});
+  EXPECT_EQ(PortsToTry({10, 12}, 4), (std::vector<uint16_t>{11, 12, 10}));
+  const std::vector<uint16_t> all = PortsToTry({1, 65535}, ~uint64_t{0});
+  EXPECT_EQ(std::set<uint16_t>(all.begin(), all.end()).size(), 65535u);
+}
+
+// The ports on which this process listens now.
+std::set<uint16_t> ListeningPorts() {
+  std::set<uint16_t> ports;
+  DIR* const directory = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(directory)) {
+    const int descriptor = std::atoi(entry->d_name);
+    int listens = 0;
+    sockaddr_in6 name{};  // the port of an IPv4 address lies at the same place
+    socklen_t size = sizeof listens, name_size = sizeof name;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens)
+      continue;
+    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &name_size) != 0) continue;
+    if (name.sin6_family == AF_INET || name.sin6_family == AF_INET6) {
+      ports.insert(ntohs(name.sin6_port));
+    }
+  }
+  closedir(directory);
+  return ports;
+}
+
+// Loops and fabrics that live together, each fabric destroyed on its loop.
+class Fabrics {
+ public:
+  ~Fabrics() {
+    for (size_t i = 0; i < loops_.size(); ++i) {
+      (void)loops_[i]->Call([&] { return fabrics_[i].reset(), OkStatus(); }, Seconds(10));
+    }
+  }
+  Status Open(const std::string& transport, PortRange ports) {
+    loops_.push_back(std::make_unique<Loop>("test"));
+    fabrics_.emplace_back();
+    FabricOptions options;
+    options.transport = transport;
+    options.ports = ports;
+    RW_ASSIGN_OR_RETURN(fabrics_.back(), OpenFabric(loops_.back().get(), options));
+    return OkStatus();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Loop>> loops_;
+  std::vector<std::unique_ptr<Fabric>> fabrics_;
+};
+
+class PortsOf : public testing::TestWithParam<const char*> {};
+
+// Below the kernel's own ephemeral ports, so that nothing else of the machine takes them.
+TEST_P(PortsOf, AFabricListensInTheRangeOnly) {
+  const PortRange range{21300, 21339};
+  const std::set<uint16_t> before = ListeningPorts();
+  Fabrics fabrics;
+  for (int i = 0; i < 4; ++i) {
+    const Status opened = fabrics.Open(GetParam(), range);
+    ASSERT_TRUE(opened.ok()) << Message(opened);
+  }
+  size_t ours = 0;
+  for (const uint16_t port : ListeningPorts()) {
+    if (before.count(port) > 0) continue;
+    ++ours;
+    EXPECT_GE(port, range.first);
+    EXPECT_LE(port, range.last);
+  }
+  EXPECT_GE(ours, 4u);
+}
+
+TEST_P(PortsOf, AFullRangeIsAnErrorThatNamesIt) {
+  const PortRange range{21340, 21341};
+  Fabrics fabrics;
+  Status opened = OkStatus();
+  for (int i = 0; i < 3 && opened.ok(); ++i) opened = fabrics.Open(GetParam(), range);
+  EXPECT_EQ(opened.code(), StatusCode::kResourceExhausted) << Message(opened);
+  EXPECT_NE(Message(opened).find("21340-21341"), std::string::npos) << Message(opened);
+  EXPECT_NE(Message(opened).find("--port-range"), std::string::npos) << Message(opened);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, PortsOf, testing::Values("ucx", "grpc"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace ringwood

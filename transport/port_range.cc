@@ -1,0 +1,73 @@
+#include "transport/port_range.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+
+StatusOr<PortRange> ParsePortRange(const std::string& text) {
+  PortRange range;
+  if (text.empty()) return range;
+  const char* const end = text.data() + text.size();
+  const auto [dash, first] = std::from_chars(text.data(), end, range.first);
+  if (first == std::errc() && dash != end && *dash == '-') {
+    const auto [stop, last] = std::from_chars(dash + 1, end, range.last);
+    const bool read = last == std::errc() && stop == end;
+    if (read && range.first > 0 && range.first <= range.last) return range;
+  }
+  return Invalid("the port range \"" + text + "\" is not FIRST-LAST, as 20000-20099");
+}
+
+std::string ToString(const PortRange& range) {
+  return range.any() ? "any" : absl::StrFormat("%d-%d", range.first, range.last);
+}
+
+std::vector<uint16_t> PortsToTry(const PortRange& range, uint64_t seed) {
+  if (range.any()) return {0};
+  const uint64_t count = range.last - range.first + 1u;
+  std::vector<uint16_t> ports;
+  for (uint64_t i = 0; i < count; ++i) {
+    ports.push_back(static_cast<uint16_t>(range.first + (seed % count + i) % count));
+  }
+  return ports;
+}
+
+StatusOr<std::vector<uint16_t>> FreePorts(const PortRange& range, const std::string& ip,
+                                          uint64_t seed, size_t count) {
+  std::vector<uint16_t> ports;
+  if (range.any()) return std::vector<uint16_t>{0};
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  if (inet_pton(AF_INET, ip.c_str(), &name.sin_addr) != 1) {
+    return Invalid("\"" + ip + "\" is no IPv4 address");
+  }
+  for (const uint16_t port : PortsToTry(range, seed)) {
+    name.sin_port = htons(port);
+    const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (probe < 0) return Unavailable(std::string("cannot make a socket: ") + std::strerror(errno));
+    const int on = 1;
+    setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const bool free =
+        bind(probe, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0 && listen(probe, 1) == 0;
+    close(probe);
+    if (free) ports.push_back(port);
+    if (ports.size() == count) return ports;
+  }
+  return NoFreePort(range, ip);
+}
+
+Status NoFreePort(const PortRange& range, const std::string& where) {
+  return Exhausted("no port of " + ToString(range) + " is free on " + where +
+                   ": give a wider --port-range, two ports for each process of a host and one more "
+                   "for each server");
+}
+
+}  // namespace ringwood
