@@ -87,32 +87,56 @@ TEST(Loop, ASleepingLoopWakesForItsSourceAndUsesNoCpu) {
                   .ok());
 }
 
-// Says that it may be left alone, for an hour at first.
+// Says that it may be left alone, for an hour while it is `patient`.
 class Sleeper : public Pipe {
  public:
   bool Arm() override {
     ++armed;
     return true;
   }
-  Duration Nap() override { return naps++ == 0 ? Seconds(3600) : Seconds(0.001); }
+  Duration Nap() override {
+    ++naps;
+    return patient ? Seconds(3600) : Seconds(0.001);
+  }
+  std::atomic<bool> patient{true};
   std::atomic<int> naps{0}, armed{0};
 };
 
-TEST(Loop, TasksDoNotWaitForANapAndEachNeedsWorkBeforeIt) {
+// A call that found the loop awake leaves a wake-up behind, which ends the next nap: then again.
+TEST(Loop, ASourceIsNotHeardDuringANapAndTasksDoNotWaitForIt) {
   Sleeper sleeper;
   Loop loop("test");
-  const auto attach = [&] { return loop.Attach(&sleeper), OkStatus(); };
-  const auto detach = [&] { return loop.Detach(&sleeper), OkStatus(); };
-  ASSERT_TRUE(loop.Call(attach, Seconds(10)).ok());  // work: the nap of an hour follows
-  while (sleeper.naps == 0) usleep(1000);
-  EXPECT_EQ(sleeper.armed, 0) << "a nap is not woken by the source";
-  ASSERT_TRUE(loop.Call([] { return OkStatus(); }, Seconds(10)).ok());
-  while (sleeper.armed == 0) usleep(1000);  // the nap brought nothing: it sleeps until it is woken
-  EXPECT_EQ(sleeper.naps, 2);
+  const auto nothing = [] { return OkStatus(); };
+  ASSERT_TRUE(loop.Call([&] { return loop.Attach(&sleeper), OkStatus(); }, Seconds(10)).ok());
+  bool unheard = false;
+  for (int attempt = 0; attempt < 50 && !unheard; ++attempt) {
+    const int seen = sleeper.seen;
+    ASSERT_TRUE(loop.Call(nothing, Seconds(10)).ok());
+    usleep(20'000);
+    sleeper.Signal();
+    usleep(20'000);
+    unheard = sleeper.seen == seen;
+  }
+  EXPECT_TRUE(unheard);
+  const int before = sleeper.seen;
+  ASSERT_TRUE(loop.Call(nothing, Seconds(10)).ok());  // an hour has not passed
+  for (int i = 0; i < 5000 && sleeper.seen == before; ++i) usleep(1000);
+  EXPECT_EQ(sleeper.seen, before + 1);
+  ASSERT_TRUE(loop.Call([&] { return loop.Detach(&sleeper), OkStatus(); }, Seconds(10)).ok());
+}
+
+TEST(Loop, ANapThatBroughtNothingIsFollowedBySleep) {
+  Sleeper sleeper;
+  sleeper.patient = false;
+  Loop loop("test");
+  ASSERT_TRUE(loop.Call([&] { return loop.Attach(&sleeper), OkStatus(); }, Seconds(10)).ok());
+  while (sleeper.armed == 0) usleep(1000);
+  EXPECT_GE(sleeper.naps, 1);
+  const int seen = sleeper.seen;
   sleeper.Signal();
-  for (int i = 0; i < 5000 && sleeper.seen == 0; ++i) usleep(1000);
-  EXPECT_EQ(sleeper.seen, 1);
-  ASSERT_TRUE(loop.Call(detach, Seconds(10)).ok());
+  for (int i = 0; i < 5000 && sleeper.seen == seen; ++i) usleep(1000);
+  EXPECT_EQ(sleeper.seen, seen + 1);
+  ASSERT_TRUE(loop.Call([&] { return loop.Detach(&sleeper), OkStatus(); }, Seconds(10)).ok());
 }
 
 TEST(Loop, AFullMailboxRefuses) {
