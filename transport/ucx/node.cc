@@ -311,25 +311,41 @@ void UcxNode::RunAnswersSoon() {
 
 bool UcxNode::Wait(ucs_status_ptr_t request, TimePoint deadline) {
   if (!UCS_PTR_IS_PTR(request)) return true;
-  while (ucp_request_check_status(request) == UCS_INPROGRESS && Now() < deadline) {
+  const auto finished = [&] { return ucp_request_check_status(request) != UCS_INPROGRESS; };
+  ProgressUntil(finished, deadline);
+  const bool in_time = finished();
+  ucp_request_free(request);
+  return in_time;
+}
+
+void UcxNode::ProgressUntil(const std::function<bool()>& reached, TimePoint deadline) {
+  while (!reached() && Now() < deadline) {
     if (ucp_worker_progress(worker_->handle()) != 0) continue;
     if (ucp_worker_arm(worker_->handle()) != UCS_OK) continue;
     pollfd descriptor{worker_->descriptor(), POLLIN, 0};
     poll(&descriptor, 1, 1);
   }
-  const bool finished = ucp_request_check_status(request) != UCS_INPROGRESS;
-  ucp_request_free(request);
-  return finished;
+}
+
+void UcxNode::Settle() {
+  const auto settled = [this] {
+    return std::all_of(links_.begin(), links_.end(), [](auto& entry) {
+      const Link& link = entry.second;
+      return link.endpoint == nullptr || link.heard || link.parted;
+    });
+  };
+  ProgressUntil(settled, Now() + Seconds(kSettleSeconds));
 }
 
 bool UcxNode::TakeNote(const Frame& frame) {
   const auto link = links_.find(static_cast<int>(frame.sender));
+  if (link != links_.end()) link->second.heard = true;
   switch (frame.lane) {
     case kGoodbyeLane:
       OnGoodbye(frame);
       return true;
     case kHelloLane:
-      if (link != links_.end()) link->second.reads_us = true;
+      if (link != links_.end()) link->second.reads_us = frame.slot == 1;
       return true;
     case kReceiptLane:
       if (!closed_) OnReceipt(frame);
@@ -367,18 +383,14 @@ void UcxNode::Part(TimePoint deadline) {
     return std::all_of(links_.begin(), links_.end(),
                        [](auto& entry) { return entry.second.parted; });
   };
-  while (!all_parted() && Now() < deadline) {
-    if (ucp_worker_progress(worker_->handle()) != 0) continue;
-    if (ucp_worker_arm(worker_->handle()) != UCS_OK) continue;
-    pollfd descriptor{worker_->descriptor(), POLLIN, 0};
-    poll(&descriptor, 1, 1);
-  }
+  ProgressUntil(all_parted, deadline);
   if (!all_parted()) Log(LogLevel::kWarning, "closing although a peer did not answer our goodbye");
 }
 
 // Sends what is still in UCX's hands if `graceful`, then makes UCX let go of every buffer.
 void UcxNode::Quiesce(bool graceful) {
   const TimePoint deadline = Now() + Seconds(kCloseSeconds);
+  Settle();
   if (graceful) Part(deadline);
   std::vector<ucs_status_ptr_t> requests;
   ucp_request_param_t param{};

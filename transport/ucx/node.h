@@ -25,6 +25,9 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
  public:
   // Close waits at most this long for what was sent to leave, and for UCX to let go of buffers.
   static constexpr double kCloseSeconds = 1.0;
+  // UCX may stop the process when a connection is closed that is half made, so Close gives those so
+  // long. A peer that is gone or silent does not answer.
+  static constexpr double kSettleSeconds = 0.25;
   // UCX 1.13.1 crashes when a listener goes while a peer's connection is half made. So a node that
   // still expects connections keeps its listener this long after Close, and at least kGraceSeconds
   // when its loop ends earlier; a half-made connection takes about a millisecond.
@@ -82,6 +85,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
     UcxAddress address;
     ucp_ep_h endpoint = nullptr;
     bool connected = false;                         // the peer's connection was accepted
+    bool heard = false;                             // of it: the connection stands at both ends
     bool parted = false;                            // it has answered our goodbye, or is gone
     bool readable = false;                          // its memory, by this process
     bool reads_us = false;                          // it said so
@@ -122,6 +126,8 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   bool Expects() const;          // some peer has not connected yet
   void Dispose();                // of listener and worker; nothing is waiting for UCX any more
   bool Wait(ucs_status_ptr_t request, TimePoint deadline);  // false: UCX did not finish in time
+  void ProgressUntil(const std::function<bool()>& reached, TimePoint deadline);
+  void Settle();  // connections that are being made are made, or given up
 
   Loop* const loop_;
   std::unique_ptr<UcxWorker> worker_;  // null once disposed of

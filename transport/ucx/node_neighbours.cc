@@ -27,7 +27,7 @@ void UcxNode::FindNeighbours(const std::vector<Peer>& peers) {
 }
 
 void UcxNode::Greet(Link& link) {
-  if (link.readable && link.endpoint != nullptr) SendNote(link, kHelloLane, 0, 0);
+  if (link.endpoint != nullptr) SendNote(link, kHelloLane, link.readable ? 1 : 0, 0);
 }
 
 void UcxNode::Announce(Link& link, std::unique_ptr<Outgoing> outgoing) {
