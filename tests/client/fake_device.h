@@ -167,7 +167,8 @@ class FakeRing : public DeviceRing, public std::enable_shared_from_this<FakeRing
 
 class FakeBucket : public DeviceBucket {
  public:
-  explicit FakeBucket(uint64_t elements) : input_(elements), output_(elements) {}
+  explicit FakeBucket(uint64_t elements)
+      : input_(elements), output_(std::make_shared<std::vector<float>>(elements)) {}
   ~FakeBucket() override { stream_.Wait(); }
 
   Status Pack(std::span<const Part> parts, float weight) override {
@@ -197,8 +198,8 @@ class FakeBucket : public DeviceBucket {
   Status Unpack(std::span<const Part> parts, double total) override {
     uint64_t at = 0;
     for (const Part& part : parts) {
-      static_cast<FakeStream*>(part.stream)->Put([this, part, total, at] {
-        DivideInto(std::span(output_).subspan(at, part.elements), total,
+      static_cast<FakeStream*>(part.stream)->Put([output = output_, part, total, at] {
+        DivideInto(std::span(*output).subspan(at, part.elements), total,
                    {part.data, part.elements});
       });
       at += part.elements;
@@ -206,12 +207,14 @@ class FakeBucket : public DeviceBucket {
     return OkStatus();
   }
   const float* input() const override { return input_.data(); }
-  float* output() override { return output_.data(); }
+  float* output() override { return output_->data(); }
   uint64_t elements() const override { return input_.size(); }
   void* stream() const override { return &stream_; }
 
  private:
-  std::vector<float> input_, output_;
+  std::vector<float> input_;
+  // Freeing memory waits for the whole device: what other streams read outlives the bucket.
+  const std::shared_ptr<std::vector<float>> output_;
   std::vector<float> owed_;  // empty: nothing
   uint32_t largest_ = 0;
   mutable FakeStream stream_;
