@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "tests/transport/world.h"
 #include "transport/grpc/wire.h"
@@ -208,6 +210,25 @@ Status Exchange(const GrpcOptions& lower, const GrpcOptions& upper) {
   }
   EXPECT_TRUE(received.ready.HasBeenNotified());
   return status;
+}
+
+// Nobody listens on port 1: the read and the write under way fail on two threads, and the stream is
+// released between them. Its object must stay until Release has returned.
+TEST(GrpcTransport, AStreamIsReleasedWhileItsLastWriteFails) {
+  constexpr int kStreams = 300;
+  auto door = OpenDoor("127.0.0.1", {}, [](uint64_t) {});
+  ASSERT_TRUE(door.ok()) << Message(door.status());
+  for (int i = 0; i < kStreams; ++i) {
+    std::atomic<bool> over = false;
+    Wire* const wire = (*door)->Call("127.0.0.1:1");
+    wire->Start({[](std::vector<std::byte>) {}, [](bool) {}, [&](std::string) { over = true; }});
+    wire->Read();
+    wire->Write(Bytes({1, 2, 3}), {});
+    const TimePoint deadline = Now() + Seconds(20);
+    while (!over && Now() < deadline) std::this_thread::yield();
+    ASSERT_TRUE(over) << "stream " << i;
+    wire->Release();
+  }
 }
 
 TEST(GrpcTransport, CredentialsProtectBothSides) {

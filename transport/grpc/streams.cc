@@ -32,7 +32,7 @@ std::vector<std::byte> BytesOf(const grpc::ByteBuffer& buffer) {
 }
 
 // What both ends of a stream do alike. gRPC calls OnDone, which deletes the object, only after
-// Release: it waits for the server's Finish and for the client's last hold.
+// Release: it waits for the server's Finish and for the client's holds.
 template <class Reactor>
 class Stream : public Reactor, public Wire {
  public:
@@ -77,10 +77,10 @@ class Stream : public Reactor, public Wire {
       if (!released_) {
         return ok ? events_.arrived(std::move(piece)) : events_.gone("it closed its connection");
       }
-      if (!ok || !drains_) return;
-      reading_ = true;
+      if (!drains_) return;
+      if (ok) reading_ = true;
     }
-    Reactor::StartRead(&incoming_);
+    ok ? Reactor::StartRead(&incoming_) : Drained();
   }
   // gRPC may call this inside StartWrite, so the lock is never held across one. Events are told
   // under the lock: after Release the loop that they are posted to may be gone.
@@ -100,7 +100,8 @@ class Stream : public Reactor, public Wire {
   // window; a server's end waits for nothing.
   explicit Stream(bool drains) : drains_(drains) {}
   virtual void Begin() {}
-  virtual void End() = 0;  // once, with nothing left to write
+  virtual void End() = 0;     // once, with nothing left to write
+  virtual void Drained() {}  // once after Release where the stream drains: nothing left to read
 
  private:
   const bool drains_;
@@ -162,12 +163,14 @@ class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
     stub_ = std::make_unique<grpc::GenericStub>(
         grpc::CreateCustomChannel(endpoint, credentials, arguments));
   }
-  // The peer answers the end of our half with its own; if it does not, the call is cancelled.
+  // The peer answers the end of our half with its own; if it does not, the call is cancelled. The
+  // alarm's hold outlasts this call: the last write may end, and the first hold with it, meanwhile.
   void Release() override {
+    AddHold();
     linger_.Set(std::chrono::system_clock::now() + std::chrono::milliseconds(kLingerMilliseconds),
-                [weak = std::weak_ptr(context_)](bool expired) {
-                  const auto context = weak.lock();
-                  if (expired && context != nullptr) context->TryCancel();
+                [this](bool expired) {
+                  if (expired) context_.TryCancel();
+                  RemoveHold();
                 });
     Stream::Release();
   }
@@ -179,7 +182,7 @@ class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
 
  private:
   void Begin() override {
-    stub_->PrepareBidiStreamingCall(context_.get(), kMethod, {}, this);
+    stub_->PrepareBidiStreamingCall(&context_, kMethod, {}, this);
     AddHold();
     StartCall();
   }
@@ -187,11 +190,12 @@ class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
     StartWritesDone();
     RemoveHold();
   }
+  void Drained() override { linger_.Cancel(); }
 
   static constexpr int kLingerMilliseconds = static_cast<int>(1000 * kLingerSeconds);
 
   const std::shared_ptr<Calls> calls_;
-  const std::shared_ptr<grpc::ClientContext> context_ = std::make_shared<grpc::ClientContext>();
+  grpc::ClientContext context_;
   grpc::Alarm linger_;
   std::unique_ptr<grpc::GenericStub> stub_;
 };
