@@ -364,7 +364,15 @@ TEST_P(Contract, APeerThatRunsAheadWithoutBoundIsStopped) {
   std::vector<Answer> sent(20);
   for (uint32_t i = 0; i < 20; ++i) Send(world, 0, 1, i, payload, sent[i]);
   for (Answer& answer : sent) EXPECT_NE(answer.Wait().code(), StatusCode::kDeadlineExceeded);
-  absl::SleepFor(absl::Milliseconds(50));
+  const uint64_t too_many = 11 * (sizeof(Frame) + payload.size());
+  const auto all_came = [&] {
+    uint64_t received = 0;
+    world.Run(1, [&] { received = world.transport(1)->Counters().received_bytes; });
+    return received >= too_many;
+  };
+  for (const TimePoint end = Now() + Seconds(20); !all_came() && Now() < end;) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
   std::vector<std::byte> into(1000);
   Answer kept, refused;
   Receive(world, 1, 0, 3, into, kept);
