@@ -1,10 +1,5 @@
 #include "launch/network.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <charconv>
 
 #include "absl/strings/str_format.h"
@@ -22,23 +17,9 @@ StatusOr<std::string> AddressOf(const std::string& interface) {
 
 StatusOr<int> FreePort(const std::string& address, const std::string& range) {
   RW_ASSIGN_OR_RETURN(const PortRange ports, ParsePortRange(range));
-  if (!ports.any()) {
-    RW_ASSIGN_OR_RETURN(const auto free, FreePorts(ports, address, Unpredictable(), 1));
-    return free[0];
-  }
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  if (::inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {
-    return Invalid(absl::StrFormat("%s is not an IPv4 address", address));
-  }
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  socklen_t length = sizeof(name);
-  const bool bound = socket >= 0 &&
-                     ::bind(socket, reinterpret_cast<sockaddr*>(&name), length) == 0 &&
-                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&name), &length) == 0;
-  if (socket >= 0) ::close(socket);
-  if (!bound) return Unavailable(absl::StrFormat("no TCP port can be bound at %s", address));
-  return ntohs(name.sin_port);
+  if (ports.any()) return ProbePort(address, 0);
+  RW_ASSIGN_OR_RETURN(const auto free, FreePorts(ports, address, Unpredictable(), 1));
+  return free[0];
 }
 
 StatusOr<Endpoint> ParseEndpoint(const std::string& text) {

@@ -1,13 +1,8 @@
 #include "server/listen.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 
 #include "absl/strings/str_format.h"
 #include "base/random.h"
@@ -71,25 +66,10 @@ StatusOr<std::string> TakePort(const std::string& address, const PortRange& port
 
 Status ProbeListen(const std::string& address) {
   RW_ASSIGN_OR_RETURN(const Address parsed, Parse(address));
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<uint16_t>(parsed.port));
-  inet_pton(AF_INET, parsed.host.c_str(), &name.sin_addr);
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return Unavailable(std::string("cannot make a socket: ") + std::strerror(errno));
-  const int on = 1;
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const bool bound =
-      bind(probe, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0 && listen(probe, 1) == 0;
-  const int error = errno;
-  close(probe);
-  if (bound) return OkStatus();
-  if (error == EADDRINUSE) {
-    return Refused(absl::StrFormat(
-        "port %d on %s is in use: stop the server that holds it, or choose another --listen",
-        parsed.port, parsed.host));
-  }
-  return Refused("cannot listen on " + address + ": " + std::strerror(error));
+  const auto port = ProbePort(parsed.host, static_cast<uint16_t>(parsed.port));
+  if (port.ok() || port.status().code() != StatusCode::kResourceExhausted) return port.status();
+  return Refused(Message(port.status()) +
+                 ": stop the server that holds it, or choose another --listen");
 }
 
 }  // namespace ringwood

@@ -40,25 +40,36 @@ std::vector<uint16_t> PortsToTry(const PortRange& range, uint64_t seed) {
   return ports;
 }
 
-StatusOr<std::vector<uint16_t>> FreePorts(const PortRange& range, const std::string& ip,
-                                          uint64_t seed, size_t count) {
-  std::vector<uint16_t> ports;
-  if (range.any()) return std::vector<uint16_t>{0};
+StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port) {
   sockaddr_in name{};
   name.sin_family = AF_INET;
+  name.sin_port = htons(port);
   if (inet_pton(AF_INET, ip.c_str(), &name.sin_addr) != 1) {
     return Invalid("\"" + ip + "\" is no IPv4 address");
   }
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return Unavailable(std::string("cannot make a socket: ") + std::strerror(errno));
+  const int on = 1;
+  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr* const place = reinterpret_cast<sockaddr*>(&name);
+  socklen_t length = sizeof name;
+  const bool listens = bind(probe, place, length) == 0 && listen(probe, 1) == 0 &&
+                       getsockname(probe, place, &length) == 0;
+  const int error = errno;
+  close(probe);
+  if (listens) return ntohs(name.sin_port);
+  if (error == EADDRINUSE) return Exhausted(absl::StrFormat("port %d on %s is in use", port, ip));
+  return Refused(absl::StrFormat("cannot listen on %s:%d: %s", ip, port, std::strerror(error)));
+}
+
+StatusOr<std::vector<uint16_t>> FreePorts(const PortRange& range, const std::string& ip,
+                                          uint64_t seed, size_t count) {
+  if (range.any()) return std::vector<uint16_t>{0};
+  std::vector<uint16_t> ports;
   for (const uint16_t port : PortsToTry(range, seed)) {
-    name.sin_port = htons(port);
-    const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (probe < 0) return Unavailable(std::string("cannot make a socket: ") + std::strerror(errno));
-    const int on = 1;
-    setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    const bool free =
-        bind(probe, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0 && listen(probe, 1) == 0;
-    close(probe);
-    if (free) ports.push_back(port);
+    const auto free = ProbePort(ip, port);
+    if (!free.ok() && free.status().code() != StatusCode::kResourceExhausted) return free.status();
+    if (free.ok()) ports.push_back(*free);
     if (ports.size() == count) return ports;
   }
   return NoFreePort(range, ip);

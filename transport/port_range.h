@@ -23,6 +23,10 @@ std::string ToString(const PortRange& range);  // "20000-20099", or "any"
 // and around, so that processes which start together seldom meet. {0} where any will do.
 std::vector<uint16_t> PortsToTry(const PortRange& range, uint64_t seed);
 
+// Listens on the port of an IPv4 address for a moment: the port, which the kernel chooses for 0.
+// Exhausted: somebody listens there.
+StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port);
+
 // The first `count` of them on which nobody listens just now, for those who cannot try one after
 // the other; {0} where any will do. Exhausted: NoFreePort.
 StatusOr<std::vector<uint16_t>> FreePorts(const PortRange& range, const std::string& ip,
