@@ -10,6 +10,10 @@
 
 namespace ringwood {
 
+// Above it entries wait so shortly that their momentum is fresh, and clearing it would leave next
+// to none: at density 1 nothing but plain SGD. The first stages of the density warm-up are above.
+constexpr double kMaskedDensity = 0.05;
+
 struct SessionOptions {
   std::string coordinator;  // "host:port"
   int rank = -1;

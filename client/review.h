@@ -36,7 +36,7 @@ struct PlanQuestion {
 };
 
 struct PlanAnswer {
-  std::optional<Plan> plan;  // a better one
+  std::optional<Plan> plan = {};  // a better one
   // Seconds from a step's first gradient to its end, from here on: the next question's. What the
   // trainer does before that gradient is its own affair.
   double promised = 0;

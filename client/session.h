@@ -99,8 +99,11 @@ class Session {
   Status OpenDeviceRing();  // where the plan has groups for it, once an epoch
   StatusOr<std::unique_ptr<SparseTensor>> CopyOfDeviceState(size_t id) const;
   Status KeepDeviceStates();
-  StatusOr<std::unique_ptr<Exchange>> MakeDeviceExchange(uint32_t group,
-                                                         std::optional<Climb> climb);
+  struct Made {
+    std::unique_ptr<Exchange> exchange;
+    DeviceSparseExchange* device = nullptr;  // the same, where it has the tensors' states
+  };
+  StatusOr<Made> MakeDeviceExchange(uint32_t group, std::optional<Climb> climb);
   StatusOr<std::unique_ptr<DeviceGroup>> MakeGroupOnDevice(const Group& spec,
                                                            uint64_t max_result) const;
 
@@ -111,7 +114,7 @@ class Session {
   StatusOr<std::unique_ptr<SparseTensor>> RestoredState(size_t id);
   void KeepWireErrors();
   void MakeStates();
-  StatusOr<std::unique_ptr<Exchange>> MakeExchange(uint32_t group, std::optional<Climb> climb);
+  Made MakeExchange(uint32_t group, std::optional<Climb> climb);
   Status MakePipeline(uint32_t generation);
   std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
   void ResidualsChanged();                            // after each commit

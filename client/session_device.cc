@@ -106,9 +106,7 @@ StatusOr<std::unique_ptr<DeviceGroup>> Session::MakeGroupOnDevice(const Group& s
 
 // A sparse group takes the states of its tensors with it; a dense one has what they owe in its
 // bucket, and the states stay until the first commit.
-StatusOr<std::unique_ptr<Exchange>> Session::MakeDeviceExchange(uint32_t group,
-                                                                std::optional<Climb> climb) {
-  using Made = std::unique_ptr<Exchange>;
+StatusOr<Session::Made> Session::MakeDeviceExchange(uint32_t group, std::optional<Climb> climb) {
   const Group& spec = plan_.groups[group];
   std::vector<const Tensor*> tensors;
   std::vector<size_t> ids;
@@ -126,8 +124,8 @@ StatusOr<std::unique_ptr<Exchange>> Session::MakeDeviceExchange(uint32_t group,
       if (states_[id]) RW_RETURN_IF_ERROR(bucket->Owe(first, states_[id]->residual()));
       first += tensors_[id]->spec.elements;
     }
-    return Made(std::make_unique<DeviceExchange>(connection_->place(), group, tensors,
-                                                 std::move(bucket), connection_->device_ring()));
+    return Made{std::make_unique<DeviceExchange>(connection_->place(), group, tensors,
+                                                 std::move(bucket), connection_->device_ring())};
   }
   RW_ASSIGN_OR_RETURN(auto on_device, MakeGroupOnDevice(spec, climb->most_entries()));
   for (size_t t = 0; t < ids.size(); ++t) {
@@ -137,8 +135,10 @@ StatusOr<std::unique_ptr<Exchange>> Session::MakeDeviceExchange(uint32_t group,
     const std::span<const float> momentum = state->mutable_momentum();
     if (!momentum.empty()) RW_RETURN_IF_ERROR(on_device->WriteMomentum(t, momentum));
   }
-  return Made(std::make_unique<DeviceSparseExchange>(*std::move(climb), tensors,
-                                                     std::move(on_device), connection_->compute()));
+  auto exchange = std::make_unique<DeviceSparseExchange>(
+      *std::move(climb), tensors, std::move(on_device), connection_->compute());
+  DeviceSparseExchange* const device = exchange.get();
+  return Made{std::move(exchange), device};
 }
 
 }  // namespace ringwood

@@ -11,10 +11,7 @@
 
 namespace ringwood {
 
-// Above it entries wait so shortly that their momentum is fresh, and clearing it would leave next
-// to none: at density 1 nothing but plain SGD. The first stages of the density warm-up are above.
 bool Session::IsMasked(const Group& group) const {
-  constexpr double kMaskedDensity = 0.05;
   return options_.momentum_masking && group.density <= kMaskedDensity;
 }
 
@@ -85,8 +82,7 @@ void Session::MakeStates() {
 }
 
 // `climb` where the group goes up a tree.
-StatusOr<std::unique_ptr<Exchange>> Session::MakeExchange(uint32_t group,
-                                                          std::optional<Climb> climb) {
+Session::Made Session::MakeExchange(uint32_t group, std::optional<Climb> climb) {
   const Place& place = connection_->place();
   const Group& spec = plan_.groups[group];
   std::vector<const Tensor*> tensors;
@@ -96,13 +92,12 @@ StatusOr<std::unique_ptr<Exchange>> Session::MakeExchange(uint32_t group,
     tensors.push_back(tensors_[id].get());
     states.push_back(states_[id].get());
   }
-  using Made = std::unique_ptr<Exchange>;
-  if (climb) return Made(std::make_unique<SparseExchange>(*std::move(climb), tensors, states));
+  if (climb) return {std::make_unique<SparseExchange>(*std::move(climb), tensors, states)};
   const bool owes = std::any_of(states.begin(), states.end(),
                                 [](const SparseTensor* state) { return state != nullptr; });
-  if (!owes) return Made(std::make_unique<DenseExchange>(place, group, spec, tensors));
-  return Made(std::make_unique<CarryExchange>(
-      place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end())));
+  if (!owes) return {std::make_unique<DenseExchange>(place, group, spec, tensors)};
+  return {std::make_unique<CarryExchange>(
+      place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()))};
 }
 
 Status Session::MakePipeline(uint32_t generation) {
@@ -119,13 +114,16 @@ Status Session::MakePipeline(uint32_t generation) {
   std::vector<std::unique_ptr<Exchange>> exchanges;
   std::vector<Part> parts(tensors_.size());
   for (uint32_t g = 0; g < plan_.groups.size(); ++g) {
-    RW_ASSIGN_OR_RETURN(auto exchange, IsOnDevice() ? MakeDeviceExchange(g, std::move(climbs[g]))
-                                                    : MakeExchange(g, std::move(climbs[g])));
-    auto* const device = dynamic_cast<DeviceSparseExchange*>(exchange.get());
-    exchanges.push_back(std::move(exchange));
+    Made made;
+    if (IsOnDevice()) {
+      RW_ASSIGN_OR_RETURN(made, MakeDeviceExchange(g, std::move(climbs[g])));
+    } else {
+      made = MakeExchange(g, std::move(climbs[g]));
+    }
+    exchanges.push_back(std::move(made.exchange));
     const std::vector<uint32_t>& tensors = plan_.groups[g].tensors;
     for (size_t i = 0; i < tensors.size(); ++i) {
-      parts[TableIndex(static_cast<int>(tensors[i]))] = {exchanges.back().get(), device, i};
+      parts[TableIndex(static_cast<int>(tensors[i]))] = {exchanges.back().get(), made.device, i};
     }
   }
   parts_ = std::move(parts);

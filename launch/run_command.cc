@@ -265,9 +265,14 @@ void AddSessionFlags(CLI::App* command, Environment* session) {
   add("--clip-norm", "RINGWOOD_CLIP_NORM",
       "Clip a rank's sparse gradients to this norm / sqrt(ranks) before the residual")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag_callback(
-      "--no-momentum-masking", [session] { (*session)["RINGWOOD_MOMENTUM_MASKING"] = "0"; },
-      "Velocities go on where entries were applied");
+  command
+      ->add_flag_function(
+          "--momentum-masking,!--no-momentum-masking",
+          [session](int64_t given) {
+            (*session)["RINGWOOD_MOMENTUM_MASKING"] = given > 0 ? "1" : "0";
+          },
+          "Velocities start again where entries were applied, or go on")
+      ->envname("RINGWOOD_MOMENTUM_MASKING");
 }
 
 void AddJobFlags(CLI::App* command, Flags* flags) {

@@ -45,6 +45,9 @@ TEST(Run, FlagsOfSparseTensorsReachTheRanksAndWinOverTheEnvironment) {
       RunProgram(Shell(echo, {"-np", "1"}),
                  {{"RINGWOOD_SPARSE_KEEP", "3"}, {"RINGWOOD_MOMENTUM_MASKING", "0"}});
   EXPECT_THAT(environment.out, HasSubstr("3 0.\n"));
+  const Finished on = RunProgram(Shell(echo, {"-np", "1", "--momentum-masking"}),
+                                 {{"RINGWOOD_MOMENTUM_MASKING", "0"}});
+  EXPECT_THAT(on.out, HasSubstr("1.\n"));
 }
 
 TEST(Run, WrongFlagsOfSparseTensorsAreRefusedByName) {
