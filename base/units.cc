@@ -44,4 +44,8 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%.3g us", seconds * 1e6);
 }
 
+std::string FormatCount(int number, const std::string& noun) {
+  return absl::StrFormat("%d %s%s", number, noun, number == 1 ? "" : "s");
+}
+
 }  // namespace ringwood

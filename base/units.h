@@ -17,4 +17,7 @@ std::string FormatBytes(double bytes);
 // 0.00123 → "1.23 ms".
 std::string FormatSeconds(double seconds);
 
+// "1 rank", "4 ranks".
+std::string FormatCount(int number, const std::string& noun);
+
 }  // namespace ringwood

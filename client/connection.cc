@@ -47,6 +47,7 @@ StatusOr<std::unique_ptr<Connection>> Connection::Open(const SessionOptions& opt
   auto make_fabric = std::move(parts.make_fabric);
   std::unique_ptr<Connection> connection(new Connection(options, std::move(parts)));
   RW_ASSIGN_OR_RETURN(connection->fabric_, make_fabric(connection->net()));
+  connection->wire_ = connection->fabric_->Wire();
   RW_RETURN_IF_ERROR(connection->Join(options));
   RW_RETURN_IF_ERROR(connection->Connect());
   return connection;

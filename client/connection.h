@@ -45,6 +45,7 @@ class Connection {
   Loop* net() { return net_.get(); }
   Loop* compute() { return compute_.get(); }
   Transport* transport() { return transport_.get(); }  // for use on the net loop
+  const std::string& wire() const { return wire_; }    // Fabric::Wire
   Control* control() { return control_.get(); }
   StoreClient* store() { return store_.get(); }
   const Place& place() const { return place_; }
@@ -89,6 +90,7 @@ class Connection {
   std::unique_ptr<Loop> compute_;
   std::unique_ptr<Loop> net_;
   std::unique_ptr<Fabric> fabric_;           // destroyed on net_
+  std::string wire_;
   std::unique_ptr<Transport> transport_;     // touched and destroyed on net_
   std::unique_ptr<DeviceRing> device_ring_;  // touched and destroyed on net_
   const Accelerator accelerator_;

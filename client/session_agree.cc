@@ -1,6 +1,7 @@
 // Session's half that fixes the table and agrees on the plan.
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "client/hop_probe.h"
 #include "client/plan_file.h"
 #include "client/session.h"
 #include "client/state_names.h"
@@ -127,6 +128,7 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
   round_ = response.from_round();
   RW_RETURN_IF_ERROR(RestoreStates());
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0));
+  RW_RETURN_IF_ERROR(LogDataPlane(collectives_.get(), *connection_));
   agreed_ = true;
   BeginAdapting();
   return Start();

@@ -55,6 +55,7 @@ class NotingFabric : public Fabric {
       : inner_(std::move(inner)), sink_(sink) {}
 
   std::string Address() const override { return inner_->Address(); }
+  std::string Wire() const override { return inner_->Wire(); }
   StatusOr<std::unique_ptr<Transport>> Connect(const EpochName& name,
                                                const std::vector<Peer>& peers,
                                                const FabricLimits& limits) override {

@@ -123,6 +123,7 @@ Status FindSwitches(const BenchPlan& plan, Connection* connection, BenchReport* 
   const Place& place = connection->place();
   const double ratio = report->wire == "bf16" ? 0.5 : 1;
   Collectives collectives(connection);
+  RW_RETURN_IF_ERROR(LogDataPlane(&collectives, *connection));
   RW_ASSIGN_OR_RETURN(report->measured, ProbeHops(&collectives, place));
   if (plan.adapt) connection->TakeCost(report->measured);
   report->cost = place.cost;

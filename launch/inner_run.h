@@ -12,7 +12,7 @@ namespace ringwood {
 // Where such a job runs: flags that go to the run command as they stand.
 struct InnerRunFlags {
   int workers = 0;
-  std::string hosts, rsh, remote_program, network_interface;
+  std::string hosts = {}, rsh = {}, remote_program = {}, network_interface = {};
   bool trusted_fabric = false;
 };
 

@@ -4,16 +4,13 @@
 #include <filesystem>
 
 #include "absl/strings/str_format.h"
+#include "base/units.h"
 #include "launch/attempt.h"
 #include "launch/orphans.h"
 #include "launch/trace_name.h"
 
 namespace ringwood {
 namespace {
-
-std::string Count(int number, const std::string& noun) {
-  return absl::StrFormat("%d %s%s", number, noun, number == 1 ? "" : "s");
-}
 
 // Where the last events are that survive a death: of the rank that failed, or of rank 0 where a
 // server did. A file on another host cannot be looked for from here.
@@ -119,11 +116,11 @@ int RunJob(const RunOptions& options) {
       continue;
     }
     output.Say(absl::StrFormat(
-        "ringwood: %s on %s %s after %.1f s, %s", Count(options.ranks(), "rank"),
-        Count(static_cast<int>(options.places.size()), "host"),
+        "ringwood: %s on %s %s after %.1f s, %s", FormatCount(options.ranks(), "rank"),
+        FormatCount(static_cast<int>(options.places.size()), "host"),
         verdict.exit_code == kExitOk ? "finished"
                                      : "ended with exit code " + std::to_string(verdict.exit_code),
-        ToSeconds(Now() - start), Count(restart, "restart")));
+        ToSeconds(Now() - start), FormatCount(restart, "restart")));
     attempt.FlushOutput();
     return verdict.exit_code;
   }

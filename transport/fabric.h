@@ -33,6 +33,9 @@ class Fabric {
   // Opaque bytes that tell the peers how to reach this node.
   virtual std::string Address() const = 0;
 
+  // What carries the messages, for people: "192.168.1.3 eth0, tcp by UCX".
+  virtual std::string Wire() const = 0;
+
   // Once, on the loop's thread. `peers` are all nodes of the epoch; the node itself is skipped.
   // The Transport may outlive the Fabric.
   virtual StatusOr<std::unique_ptr<Transport>> Connect(const EpochName& name,

@@ -125,6 +125,7 @@ class InProcessFabric : public Fabric {
   }
 
   std::string Address() const override { return std::to_string(end_->address()); }
+  std::string Wire() const override { return "memory of this process"; }
 
   StatusOr<std::unique_ptr<Transport>> Connect(const EpochName& name,
                                                const std::vector<Peer>& peers,

@@ -8,9 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
 #include "base/check.h"
-#include "base/log.h"
 #include "base/loop.h"
 #include "transport/fabric.h"
 #include "transport/transport.h"
@@ -42,7 +40,6 @@ class NodeTransport : public Transport {
 template <typename Node>
 class NodeFabric : public Fabric {
  public:
-  // `wire`: for people, "192.168.1.3 eth0, tcp by UCX".
   NodeFabric(std::shared_ptr<Node> node, std::string wire)
       : node_(std::move(node)), wire_(std::move(wire)) {}
   ~NodeFabric() override {
@@ -50,6 +47,7 @@ class NodeFabric : public Fabric {
   }
 
   std::string Address() const override { return node_->address(); }
+  std::string Wire() const override { return wire_; }
 
   StatusOr<std::unique_ptr<Transport>> Connect(const EpochName& name,
                                                const std::vector<Peer>& peers,
@@ -57,9 +55,6 @@ class NodeFabric : public Fabric {
     RW_CHECK(!connected_ && node_->loop()->OnThread());
     RW_RETURN_IF_ERROR(node_->Connect(name, peers, limits));
     connected_ = true;
-    // One line a job: that of node 0. The others say the same of their own cards.
-    Log(name.self == 0 ? LogLevel::kInfo : LogLevel::kDebug,
-        absl::StrFormat("data plane: %s, %d nodes", wire_, peers.size()));
     return std::unique_ptr<Transport>(std::make_unique<NodeTransport<Node>>(node_));
   }
 

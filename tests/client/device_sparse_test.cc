@@ -326,8 +326,8 @@ TEST(DeviceSparseOptions, WhatADeviceCannotDoIsRefusedByNameAndAutoStaysDense) {
     Job job = FakeJob(&rings, 2);
     job.options = each.set;
     RunOwningJob(job, [&](std::unique_ptr<Session> session, GatheringCoordinator&) {
-      std::vector<FakeStream> streams(1);
       std::vector<float> data(200'000);
+      std::vector<FakeStream> streams(1);  // ends before its memory does
       Tensor tensor = TensorOf("w", data.size(), "sparse");
       tensor.data = data.data();
       tensor.device = OnDevice{0, &streams[0]};

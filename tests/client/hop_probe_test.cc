@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -10,20 +12,22 @@
 namespace ringwood {
 namespace {
 
-TEST(HopProbe, AllRanksHaveTheSameCostAndGoOnWithIt) {
-  constexpr int kWorld = 3;
+// Runs `body` on every rank of a world of threads; rank r is on hosts[r].
+void OnEveryRank(const std::vector<std::string>& hosts,
+                 const std::function<void(Connection*, Collectives*)>& body) {
+  const int world = static_cast<int>(hosts.size());
   InProcessNetwork network;
-  GatheringCoordinator coordinator(kWorld, 0, false);
+  GatheringCoordinator coordinator(world, 0, false);
   MemoryStore store;
-  std::vector<HopCost> costs(kWorld);
-  std::vector<float> sums(kWorld);
   std::vector<std::thread> threads;
-  for (int r = 0; r < kWorld; ++r) {
+  for (int r = 0; r < world; ++r) {
     threads.emplace_back([&, r] {
       SessionOptions options;
       options.coordinator = "127.0.0.1:1";
       options.rank = r;
-      options.world = kWorld;
+      options.world = world;
+      options.host = hosts[r];
+      options.network_interface = "card";
       Parts parts;
       parts.make_fabric = [&](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
         return network.MakeFabric(net);
@@ -33,24 +37,71 @@ TEST(HopProbe, AllRanksHaveTheSameCostAndGoOnWithIt) {
       auto connection = Connection::Open(options, std::move(parts));
       ASSERT_TRUE(connection.ok()) << connection.status();
       Collectives collectives(connection->get());
-      const auto cost = ProbeHops(&collectives, (*connection)->place());
-      ASSERT_TRUE(cost.ok()) << cost.status();
-      costs[r] = *cost;
-      (*connection)->TakeCost(*cost);
-      sums[r] = static_cast<float>(r + 1);
-      EXPECT_TRUE(collectives
-                      .AllReduce(std::as_writable_bytes(std::span(&sums[r], 1)), DataType::kFloat32,
-                                 ReduceOp::kSum)
-                      .ok());
+      body(connection->get(), &collectives);
       EXPECT_TRUE((*connection)->Leave("").ok());
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(HopProbe, AllRanksHaveTheSameCostAndGoOnWithIt) {
+  constexpr int kWorld = 3;
+  std::vector<HopCost> costs(kWorld);
+  std::vector<float> sums(kWorld);
+  OnEveryRank({"a", "a", "a"}, [&](Connection* connection, Collectives* collectives) {
+    const int r = connection->place().rank;
+    const auto cost = ProbeHops(collectives, connection->place());
+    ASSERT_TRUE(cost.ok()) << cost.status();
+    costs[r] = *cost;
+    connection->TakeCost(*cost);
+    sums[r] = static_cast<float>(r + 1);
+    EXPECT_TRUE(collectives
+                    ->AllReduce(std::as_writable_bytes(std::span(&sums[r], 1)),
+                                DataType::kFloat32, ReduceOp::kSum)
+                    .ok());
+  });
   for (int r = 0; r < kWorld; ++r) {
     EXPECT_EQ(costs[r], costs[0]) << r;  // to the bit: a message more or less would hang the job
     EXPECT_EQ(sums[r], 6) << r;
   }
   EXPECT_NE(costs[0], HopCost()) << "nothing was measured";
+}
+
+TEST(HopProbe, TheWireBetweenHostsIsMeasuredAlikeOnAllRanks) {
+  for (const std::vector<std::string>& hosts :
+       {std::vector<std::string>{"a", "b"}, {"a", "b", "c"}, {"a", "a", "b", "b"}}) {
+    std::vector<double> rates(hosts.size());
+    OnEveryRank(hosts, [&](Connection* connection, Collectives* collectives) {
+      const auto rate = ProbeWire(collectives, connection->place());
+      ASSERT_TRUE(rate.ok()) << rate.status();
+      rates[connection->place().rank] = *rate;
+    });
+    for (const double rate : rates) {
+      EXPECT_EQ(rate, rates[0]) << hosts.size();
+      EXPECT_GE(rate, 0) << hosts.size();
+    }
+  }
+}
+
+TEST(HopProbe, OneHostHasNoWire) {
+  OnEveryRank({"a", "a"}, [](Connection* connection, Collectives* collectives) {
+    const auto sent = [&] {
+      uint64_t bytes = 0;
+      const Status read = connection->net()->Call(
+          [&] {
+            bytes = connection->transport()->Counters().sent_bytes;
+            return OkStatus();
+          },
+          Seconds(30));
+      EXPECT_TRUE(read.ok()) << read;
+      return bytes;
+    };
+    const uint64_t before = sent();
+    const auto rate = ProbeWire(collectives, connection->place());
+    ASSERT_TRUE(rate.ok()) << rate.status();
+    EXPECT_EQ(*rate, 0);
+    EXPECT_EQ(sent(), before) << "nothing is sent for it";
+  });
 }
 
 }  // namespace

@@ -41,6 +41,11 @@ class Placed {
     id = registered.value_or(-1);
   }
 
+  ~Placed() {
+    if (stream_ != nullptr) stream_->Wait();  // as cudaFree does
+  }
+  Placed(const Placed&) = delete;
+
   // On a stream: long after this has returned.
   void Set(std::vector<float> values) {
     if (array_ != nullptr) {

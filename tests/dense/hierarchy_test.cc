@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <span>
 
 #include "base/random.h"
 #include "dense/all_reduce.h"
@@ -297,7 +298,8 @@ TEST_P(HierarchyOver, RoundedBetweenHostsItLosesNothing) {
         ASSERT_EQ(before, after) << i;
       }
       for (const Rank& rank : ranks) {
-        ASSERT_EQ(0, std::memcmp(rank.output.data(), ranks[0].output.data(), 4 * count));
+        ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(rank.output)),
+                                       std::as_bytes(std::span(ranks[0].output))));
         EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
       }
     }

@@ -1,8 +1,9 @@
 // All-reduce with bf16 on the wire: who rounds keeps the error.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <span>
 
 #include "base/random.h"
 #include "dense/all_reduce.h"
@@ -98,8 +99,8 @@ void ExpectNothingLost(const std::vector<Rank>& ranks) {
 
 void ExpectTheSameBits(const std::vector<Rank>& ranks) {
   for (const Rank& rank : ranks) {
-    ASSERT_EQ(0,
-              std::memcmp(rank.output.data(), ranks[0].output.data(), 4 * ranks[0].output.size()));
+    ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(rank.output)),
+                                   std::as_bytes(std::span(ranks[0].output))));
     EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
   }
 }

@@ -282,6 +282,7 @@ class Listening : public Fabric {
   Listening(std::unique_ptr<Fabric> fabric, std::promise<std::vector<Peer>>* peers)
       : fabric_(std::move(fabric)), peers_(peers) {}
   std::string Address() const override { return fabric_->Address(); }
+  std::string Wire() const override { return fabric_->Wire(); }
   StatusOr<std::unique_ptr<Transport>> Connect(const EpochName& name,
                                                const std::vector<Peer>& peers,
                                                const FabricLimits& limits) override {

@@ -18,7 +18,7 @@ namespace ringwood {
 struct UcxOptions {
   std::string network_interface;  // empty = "lo"
   bool trusted_fabric = false;    // the operator declares the interface's network private
-  PortRange ports;                // two of them for each process
+  PortRange ports = {};           // two of them for each process
 };
 
 // Any thread but the loop's own. Fabric and Transport are used and destroyed on the loop's thread.
