@@ -89,7 +89,7 @@ class Connection {
   v1::JoinResponse joined_;
   std::unique_ptr<Loop> compute_;
   std::unique_ptr<Loop> net_;
-  std::unique_ptr<Fabric> fabric_;           // destroyed on net_
+  std::unique_ptr<Fabric> fabric_;  // destroyed on net_
   std::string wire_;
   std::unique_ptr<Transport> transport_;     // touched and destroyed on net_
   std::unique_ptr<DeviceRing> device_ring_;  // touched and destroyed on net_

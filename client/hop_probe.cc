@@ -26,9 +26,9 @@ StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,
       RW_RETURN_IF_ERROR(collectives->AllReduce(std::as_writable_bytes(std::span(&here, 1)),
                                                 DataType::kInt32, ReduceOp::kMax));
       const TimePoint start = Now();
-      RW_RETURN_IF_ERROR(collectives->AllReduce(
-          std::as_writable_bytes(std::span(data)).first(samples[i].bytes), DataType::kFloat32,
-          ReduceOp::kSum, samples[i].strategy));
+      RW_RETURN_IF_ERROR(
+          collectives->AllReduce(std::as_writable_bytes(std::span(data)).first(samples[i].bytes),
+                                 DataType::kFloat32, ReduceOp::kSum, samples[i].strategy));
       if (repeat > 0) seconds[i].push_back(ToSeconds(Now() - start));
     }
   }
@@ -70,11 +70,9 @@ StatusOr<double> ProbeWire(Collectives* collectives, const Place& place) {
 Status LogDataPlane(Collectives* collectives, const Connection& connection) {
   const Place& place = connection.place();
   const StatusOr<double> rate = ProbeWire(collectives, place);
-  RW_RETURN_IF_ERROR(
-      Annotate(rate.status(), "measure the data plane (" + connection.wire() + ")"));
-  std::string line = "data plane: " + connection.wire() + ", " +
-                     FormatCount(place.world, "rank") + " on " +
-                     FormatCount(static_cast<int>(place.hosts.size()), "host");
+  RW_RETURN_IF_ERROR(Annotate(rate.status(), "measure the data plane (" + connection.wire() + ")"));
+  std::string line = "data plane: " + connection.wire() + ", " + FormatCount(place.world, "rank") +
+                     " on " + FormatCount(static_cast<int>(place.hosts.size()), "host");
   if (*rate > 0) line += absl::StrFormat(", %.2g Gbit/s measured", 8e-9 * *rate);
   if (place.rank == 0) Log(LogLevel::kInfo, line);
   return OkStatus();

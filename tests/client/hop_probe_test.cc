@@ -56,8 +56,8 @@ TEST(HopProbe, AllRanksHaveTheSameCostAndGoOnWithIt) {
     connection->TakeCost(*cost);
     sums[r] = static_cast<float>(r + 1);
     EXPECT_TRUE(collectives
-                    ->AllReduce(std::as_writable_bytes(std::span(&sums[r], 1)),
-                                DataType::kFloat32, ReduceOp::kSum)
+                    ->AllReduce(std::as_writable_bytes(std::span(&sums[r], 1)), DataType::kFloat32,
+                                ReduceOp::kSum)
                     .ok());
   });
   for (int r = 0; r < kWorld; ++r) {

@@ -100,7 +100,7 @@ class Stream : public Reactor, public Wire {
   // window; a server's end waits for nothing.
   explicit Stream(bool drains) : drains_(drains) {}
   virtual void Begin() {}
-  virtual void End() = 0;     // once, with nothing left to write
+  virtual void End() = 0;    // once, with nothing left to write
   virtual void Drained() {}  // once after Release where the stream drains: nothing left to read
 
  private:
