@@ -36,6 +36,14 @@ void Mutex::Unlock() {
   next(this);
 }
 
+void Mutex::Await(const Condition& condition) {
+  static auto* const next =
+      Next<void(Mutex*, const Condition&)>("_ZN4absl7debian35Mutex5AwaitERKNS0_9ConditionE");
+  __tsan_release(this);
+  next(this, condition);
+  __tsan_acquire(this);
+}
+
 bool Mutex::AwaitWithTimeout(const Condition& condition, Duration timeout) {
   static auto* const next = Next<bool(Mutex*, const Condition&, Duration)>(
       "_ZN4absl7debian35Mutex16AwaitWithTimeoutERKNS0_9ConditionENS0_8DurationE");
