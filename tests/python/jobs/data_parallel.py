@@ -3,6 +3,7 @@ hook: DistributedDataParallel with the communication hook, scaled: the same with
 route, argv[3] the file for the weights, argv[4] the device (left out: the CPU). The caller compares the files:
 the scaler's factor is a power of two, so the bits are the same."""
 
+import atexit
 import sys
 
 import torch
@@ -28,7 +29,9 @@ scaler = torch.cuda.amp.GradScaler(enabled=False)
 if how == "scaled":
     scaler = torch.amp.GradScaler(device, init_scale=256.0)
 if how != "optimizer":
-    torch.distributed.init_process_group("gloo")
+    if not torch.distributed.is_initialized():  # one for all runs: a second one can meet the first one's store
+        torch.distributed.init_process_group("gloo")
+        atexit.register(torch.distributed.destroy_process_group)
     trained = DistributedDataParallel(model, bucket_cap_mb=0.02)  # several buckets, made anew in step 2
     try:
         rw.communication_hook(None, None)
@@ -63,7 +66,6 @@ if how != "optimizer":  # one rank's NaN is everyone's, so that a GradScaler ski
         scaler.step(optimizer)
         scaler.update()
         assert scaler.get_scale() == 128
-    torch.distributed.destroy_process_group()
 weights = torch.cat([p.detach().flatten() for p in model.parameters()]).cpu().numpy()
 assert len(set(rw.gather_texts(weights.tobytes().hex()))) == 1, "the ranks have different weights"
 if rw.rank() == 0:
