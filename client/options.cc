@@ -46,18 +46,18 @@ StatusOr<double> Number(const Found& found) {
   return value;
 }
 
-std::string Text(const EnvironmentLookup& environment, const char* name,
-                 const std::string& otherwise) {
+std::string TextOf(const EnvironmentLookup& environment, const char* name,
+                   const std::string& otherwise) {
   const Found found = Find(environment, {name});
   return found.value != nullptr ? found.value : otherwise;
 }
 
 bool Flag(const EnvironmentLookup& environment, const char* name, bool otherwise = false) {
-  const std::string value = Text(environment, name, otherwise ? "1" : "0");
+  const std::string value = TextOf(environment, name, otherwise ? "1" : "0");
   return value != "0" && value != "false" && value != "no";
 }
 
-bool IsLoopback(const std::string& address) {
+bool IsLoopbackAddress(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
   return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
 }
@@ -76,33 +76,33 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   }
   RW_ASSIGN_OR_RETURN(options.rank, Integer(rank));
   RW_ASSIGN_OR_RETURN(options.world, Integer(world));
-  options.coordinator = Text(environment, "RINGWOOD_COORDINATOR", "");
-  options.host = Text(environment, "SLURMD_NODENAME", options.host);
-  options.host = Text(environment, "RINGWOOD_HOST", options.host);
-  options.network_interface = Text(environment, "RINGWOOD_NETWORK_INTERFACE", "");
+  options.coordinator = TextOf(environment, "RINGWOOD_COORDINATOR", "");
+  options.host = TextOf(environment, "SLURMD_NODENAME", options.host);
+  options.host = TextOf(environment, "RINGWOOD_HOST", options.host);
+  options.network_interface = TextOf(environment, "RINGWOOD_NETWORK_INTERFACE", "");
   options.trusted_fabric = Flag(environment, "RINGWOOD_TRUSTED_FABRIC");
-  options.transport = Text(environment, "RINGWOOD_TRANSPORT", options.transport);
-  options.port_range = Text(environment, "RINGWOOD_PORT_RANGE", "");
-  options.token = Text(environment, "RINGWOOD_TOKEN", "");
+  options.transport = TextOf(environment, "RINGWOOD_TRANSPORT", options.transport);
+  options.port_range = TextOf(environment, "RINGWOOD_PORT_RANGE", "");
+  options.token = TextOf(environment, "RINGWOOD_TOKEN", "");
   options.resume = Flag(environment, "RINGWOOD_RESUME");
-  options.planner = Text(environment, "RINGWOOD_PLANNER", options.planner);
-  options.wire = Text(environment, "RINGWOOD_WIRE", options.wire);
-  options.sparse_codec = Text(environment, "RINGWOOD_SPARSE_CODEC", options.sparse_codec);
-  options.sparse_merge = Text(environment, "RINGWOOD_SPARSE_MERGE", options.sparse_merge);
-  options.sparse_method = Text(environment, "RINGWOOD_SPARSE_METHOD", options.sparse_method);
+  options.planner = TextOf(environment, "RINGWOOD_PLANNER", options.planner);
+  options.wire = TextOf(environment, "RINGWOOD_WIRE", options.wire);
+  options.sparse_codec = TextOf(environment, "RINGWOOD_SPARSE_CODEC", options.sparse_codec);
+  options.sparse_merge = TextOf(environment, "RINGWOOD_SPARSE_MERGE", options.sparse_merge);
+  options.sparse_method = TextOf(environment, "RINGWOOD_SPARSE_METHOD", options.sparse_method);
   if (const Found found = Find(environment, {"RINGWOOD_SPARSE_CHUNK"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.sparse_chunk, Integer(found));
   }
   if (const Found found = Find(environment, {"RINGWOOD_WARMUP_STEPS"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.warmup_steps, Integer(found));
   }
-  options.log_level = Text(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
-  options.timeline = Text(environment, "RINGWOOD_TIMELINE", "");
-  options.flight_record = Text(environment, "RINGWOOD_FLIGHT_RECORD", "");
+  options.log_level = TextOf(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
+  options.timeline = TextOf(environment, "RINGWOOD_TIMELINE", "");
+  options.flight_record = TextOf(environment, "RINGWOOD_FLIGHT_RECORD", "");
   options.adapt = Flag(environment, "RINGWOOD_ADAPT");
-  options.freeze_plan = Text(environment, "RINGWOOD_FREEZE_PLAN", "");
-  options.save_plan = Text(environment, "RINGWOOD_SAVE_PLAN", "");
-  options.profile = Text(environment, "RINGWOOD_PROFILE", "");
+  options.freeze_plan = TextOf(environment, "RINGWOOD_FREEZE_PLAN", "");
+  options.save_plan = TextOf(environment, "RINGWOOD_SAVE_PLAN", "");
+  options.profile = TextOf(environment, "RINGWOOD_PROFILE", "");
   if (const Found found = Find(environment, {"RINGWOOD_MOMENTUM"}); found.value != nullptr) {
     RW_ASSIGN_OR_RETURN(options.momentum, Number(found));
   }
@@ -183,7 +183,7 @@ Status Check(const SessionOptions& options) {
         "a frozen plan cannot change its densities: give one of --density-warmup and "
         "--freeze-plan");
   }
-  if (!options.trusted_fabric && !IsLoopback(options.coordinator)) {
+  if (!options.trusted_fabric && !IsLoopbackAddress(options.coordinator)) {
     return Denied(absl::StrFormat(
         "the coordinator %s is not on loopback and the control plane is not encrypted: declare the "
         "network private with --trusted-fabric (RINGWOOD_TRUSTED_FABRIC=1) or stay on loopback",

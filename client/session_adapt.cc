@@ -19,7 +19,7 @@ namespace ringwood {
 namespace {
 
 template <typename T>
-std::span<std::byte> BytesOf(std::vector<T>* values) {
+std::span<std::byte> RawBytesOf(std::vector<T>* values) {
   return std::as_writable_bytes(std::span(*values));
 }
 
@@ -60,7 +60,8 @@ Status Session::BringTogether(bool probe) {
   std::vector<double> maxima(tensors_.size() + 2 * plan_.groups.size() + 2,
                              -std::numeric_limits<double>::infinity());
   if (profile_.rounds() > 0) maxima = ToMaxima(profile_.Medians());
-  RW_RETURN_IF_ERROR(collectives_->AllReduce(BytesOf(&maxima), DataType::kFloat64, ReduceOp::kMax));
+  RW_RETURN_IF_ERROR(
+      collectives_->AllReduce(RawBytesOf(&maxima), DataType::kFloat64, ReduceOp::kMax));
   std::optional<AffineFit> ring;
   if (probe) {
     RW_ASSIGN_OR_RETURN(ring, ProbeRing());
@@ -82,10 +83,11 @@ StatusOr<AffineFit> Session::ProbeRing() {
   std::vector<float> data(options.sizes.back() / sizeof(float));
   std::vector<int32_t> here(1);
   const auto message = [&](uint64_t bytes) -> StatusOr<double> {
-    RW_RETURN_IF_ERROR(collectives_->AllReduce(BytesOf(&here), DataType::kInt32, ReduceOp::kSum));
-    const TimePoint start = Now();
     RW_RETURN_IF_ERROR(
-        collectives_->AllReduce(BytesOf(&data).first(bytes), DataType::kFloat32, ReduceOp::kSum));
+        collectives_->AllReduce(RawBytesOf(&here), DataType::kInt32, ReduceOp::kSum));
+    const TimePoint start = Now();
+    RW_RETURN_IF_ERROR(collectives_->AllReduce(RawBytesOf(&data).first(bytes), DataType::kFloat32,
+                                               ReduceOp::kSum));
     return ToSeconds(Now() - start);
   };
   RW_ASSIGN_OR_RETURN(const ProbeResult result, Probe(message, options));

@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-struct Half {
+struct HalfSchedules {
   const char* name;
   Schedule (*direct)(int rank, int world);
   Schedule (*ring)(int rank, int world);
@@ -25,7 +25,7 @@ Schedule Shifted(Schedule schedule, int world) {
   return schedule;
 }
 
-Status Validate(const SharesRequest& request, const char* name) {
+Status ValidateShares(const SharesRequest& request, const char* name) {
   const std::string who =
       absl::StrFormat("%s of round %d group %d: ", name, request.round, request.group);
   if (request.world < 1 || request.rank < 0 || request.rank >= request.world) {
@@ -39,9 +39,9 @@ Status Validate(const SharesRequest& request, const char* name) {
   return OkStatus();
 }
 
-void Start(Transport* transport, const SharesRequest& request, const Half& half,
+void Start(Transport* transport, const SharesRequest& request, const HalfSchedules& half,
            std::function<void(Status)> done) {
-  if (Status status = Validate(request, half.name); !status.ok()) return done(status);
+  if (Status status = ValidateShares(request, half.name); !status.ok()) return done(status);
   if (request.world == 1 || request.data.empty()) return done(OkStatus());
   const bool direct = request.message_bytes == 0 && request.data.size() <= kMaxDirectBytes;
   const uint64_t message = request.message_bytes != 0

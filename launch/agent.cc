@@ -19,7 +19,7 @@ constexpr size_t kLastBytes = 256 << 10;  // read after an end at most: two full
 constexpr int kJobMilliseconds =
     120 * 1000;  // the launcher sends the job at once; else nobody's there
 constexpr int kFlushMilliseconds = 5 * 1000;  // for the last reports
-constexpr int kIdleMilliseconds = 1000;       // a look around even if a signal was lost
+constexpr int kAgentIdleMilliseconds = 1000;  // a look around even if a signal was lost
 
 }  // namespace
 
@@ -65,7 +65,7 @@ StatusOr<Job> Agent::ReadJob() {
     if (words_.size() > Job::kMaxBytes) return Invalid("the job on standard input is too long");
     if (Now() > deadline) return TimedOut("no job came on standard input");
     pollfd in = {options_.input, POLLIN, 0};
-    if (::poll(&in, 1, kIdleMilliseconds) <= 0) continue;
+    if (::poll(&in, 1, kAgentIdleMilliseconds) <= 0) continue;
     bool end = false;
     words_ += ReadSome(options_.input, kReadBytes, &end);
     if (end) return Invalid("standard input ended before the job's line; the launcher is gone");
@@ -126,7 +126,7 @@ void Agent::Turn() {
       streams.push_back({i, error});
     }
   }
-  ::poll(wait.data(), wait.size(), kIdleMilliseconds);
+  ::poll(wait.data(), wait.size(), kAgentIdleMilliseconds);
   if (wait[0].revents != 0) ReadWords();
   for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
     if (signal == SIGTERM || signal == SIGHUP) orphaned_ = true;

@@ -29,11 +29,11 @@ struct Side {  // ours or the peer's, of one size
   uint64_t rounds = 0;  // warm-ups included
 };
 
-class Bench {
+class SizeBench {
  public:
   // `card`: the interface of the data plane; "" on loopback.
-  Bench(const BenchPlan& plan, Connection* connection, const std::string& wire, GlooPeer* gloo,
-        const std::string& card)
+  SizeBench(const BenchPlan& plan, Connection* connection, const std::string& wire, GlooPeer* gloo,
+            const std::string& card)
       : plan_(plan), connection_(connection), wire_(wire), gloo_(gloo), card_(card) {}
 
   StatusOr<BenchResult> Size(uint64_t bytes) {
@@ -166,7 +166,7 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
       RW_ASSIGN_OR_RETURN(gloo, GlooPeer::Start(plan.python, environment, card));
     }
     RW_RETURN_IF_ERROR(FindSwitches(plan, connection.get(), &report));
-    Bench bench(plan, connection.get(), options.wire, gloo.get(), card);
+    SizeBench bench(plan, connection.get(), options.wire, gloo.get(), card);
     for (const uint64_t bytes : plan.bytes) {
       RW_ASSIGN_OR_RETURN(BenchResult result, bench.Size(bytes));
       report.results.push_back(result);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
 
-struct Flags {
+struct BenchFlags {
   BenchPlan plan;
   std::string bytes = "4K,64K,1M,16M";
   bool json = false;
@@ -40,7 +40,7 @@ StatusOr<std::vector<uint64_t>> ParseSizes(const std::string& text) {
 }
 
 // A rank's.
-Status Work(const CommandContext& context, Flags& flags) {
+Status Work(const CommandContext& context, BenchFlags& flags) {
   RW_ASSIGN_OR_RETURN(flags.plan.bytes, ParseSizes(flags.bytes));
   RW_ASSIGN_OR_RETURN(const BenchReport report, RunBench(flags.plan, context.environment));
   if (report.rank == 0) {
@@ -49,7 +49,7 @@ Status Work(const CommandContext& context, Flags& flags) {
   return OkStatus();
 }
 
-std::vector<std::string> RankArguments(const Flags& flags) {
+std::vector<std::string> RankArguments(const BenchFlags& flags) {
   std::vector<std::string> arguments = {"bench",
                                         "allreduce",
                                         "--bytes=" + flags.bytes,
@@ -63,13 +63,13 @@ std::vector<std::string> RankArguments(const Flags& flags) {
 }
 
 // A benchmark is `ringwood run` with this command as the program of each rank.
-Status Launch(CommandContext* context, const Flags& flags) {
+Status LaunchBench(CommandContext* context, const BenchFlags& flags) {
   RW_RETURN_IF_ERROR(ParseSizes(flags.bytes).status());
   return InnerRun(context, flags.run, {{"--wire", flags.wire}, {"--transport", flags.transport}},
                   RankArguments(flags));
 }
 
-void AddFlags(CLI::App* command, Flags* flags) {
+void AddBenchFlags(CLI::App* command, BenchFlags* flags) {
   BenchPlan& plan = flags->plan;
   command->add_option("--bytes,--sizes", flags->bytes, "Sizes of the tensor: 64K,1M")
       ->capture_default_str();
@@ -108,10 +108,11 @@ void AddBenchCommand(CLI::App& app, CommandContext* context) {
   command->footer(
       "Examples: ringwood bench allreduce --workers 4 --bytes 64K,1M\n"
       "          ringwood run -np 4 -- ringwood bench allreduce");
-  auto flags = std::make_shared<Flags>();
-  AddFlags(command, flags.get());
+  auto flags = std::make_shared<BenchFlags>();
+  AddBenchFlags(command, flags.get());
   command->callback([context, flags] {
-    const Status status = flags->run.workers > 0 ? Launch(context, *flags) : Work(*context, *flags);
+    const Status status =
+        flags->run.workers > 0 ? LaunchBench(context, *flags) : Work(*context, *flags);
     if (!status.ok()) FailCommand(context, status);
   });
 }

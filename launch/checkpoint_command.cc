@@ -12,7 +12,7 @@
 namespace ringwood {
 namespace {
 
-struct Flags {
+struct CheckpointFlags {
   std::string store;
   uint64_t step = 0;
   bool json = false;
@@ -57,7 +57,7 @@ void PrintJson(const std::vector<CheckpointSummary>& list) {
   std::printf("%s\n", json.dump(2).c_str());
 }
 
-Status List(const Flags& flags) {
+Status List(const CheckpointFlags& flags) {
   RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store));
   if (flags.json) {
     PrintJson(list);
@@ -69,7 +69,7 @@ Status List(const Flags& flags) {
   return OkStatus();
 }
 
-Status Show(const Flags& flags) {
+Status Show(const CheckpointFlags& flags) {
   RW_ASSIGN_OR_RETURN(const std::string text, ShowCheckpoint(flags.store, flags.step));
   if (flags.json) {
     std::printf("%s\n", nlohmann::json({{"step", flags.step}, {"manifest", text}}).dump(2).c_str());
@@ -81,7 +81,7 @@ Status Show(const Flags& flags) {
 }
 
 // Step 0: every complete checkpoint. The first damage is the answer, after all have been looked at.
-Status Verify(const Flags& flags) {
+Status Verify(const CheckpointFlags& flags) {
   std::vector<CheckpointSummary> list = {{}};
   list[0].step = flags.step;
   list[0].complete = true;
@@ -106,9 +106,9 @@ Status Verify(const Flags& flags) {
 }
 
 void Add(CLI::App* parent, CommandContext* context, const std::string& name,
-         const std::string& help, Status (*act)(const Flags&)) {
+         const std::string& help, Status (*act)(const CheckpointFlags&)) {
   CLI::App* command = parent->add_subcommand(name, help);
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<CheckpointFlags>();
   command->add_option("--store", flags->store, "The store's directory")->required();
   command->add_flag("--json", flags->json, "For programs");
   if (name != "list") {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kConfiguration = 78;
 
-struct Flags {
+struct PlanFlags {
   std::string trace;
   std::vector<std::string> costs;
   std::string network;
@@ -39,7 +39,7 @@ bool IsSparse(const std::string& planner) {
   return planner == "lags" || planner == "omgs" || planner == "omgs-exact";
 }
 
-Status SetCosts(const Flags& flags, PlanInput* input) {
+Status SetCosts(const PlanFlags& flags, PlanInput* input) {
   input->network = Network{0, 0, 0};
   if (!flags.network.empty()) {
     if (flags.workers < 1) return Invalid("--network needs --workers N");
@@ -61,11 +61,11 @@ Status SetCosts(const Flags& flags, PlanInput* input) {
 }
 
 // Without a tree's cost everything is dense.
-bool HasTree(const Flags& flags, const PlanInput& input) {
+bool HasTree(const PlanFlags& flags, const PlanInput& input) {
   return input.tree_cost.has_value() || (!flags.network.empty() && input.world > 1);
 }
 
-StatusOr<PlanInput> Input(const Flags& flags, const Trace& trace) {
+StatusOr<PlanInput> Input(const PlanFlags& flags, const Trace& trace) {
   if (!(flags.density >= 0 && flags.density <= 1)) return Invalid("--density is not in (0, 1]");
   PlanInput input = InputOf(trace, flags.density > 0 ? flags.density : 0.01);
   RW_RETURN_IF_ERROR(SetCosts(flags, &input));
@@ -89,7 +89,7 @@ StatusOr<PlanInput> Input(const Flags& flags, const Trace& trace) {
   return input;
 }
 
-StatusOr<std::vector<PlannedStep>> PlanAll(const Flags& flags, const PlanInput& input) {
+StatusOr<std::vector<PlannedStep>> PlanAll(const PlanFlags& flags, const PlanInput& input) {
   std::vector<PlannedStep> steps;
   const bool tree = HasTree(flags, input);
   for (const std::string& name : PlannerNames()) {
@@ -115,7 +115,7 @@ void PrintJson(const std::vector<PlannedStep>& steps, const PlanInput& input, bo
   std::printf(all ? "{\"planners\": [\n%s]}\n" : "%s\n", json.c_str());
 }
 
-void PrintText(const Flags& flags, const Trace& trace, const PlanInput& input,
+void PrintText(const PlanFlags& flags, const Trace& trace, const PlanInput& input,
                const std::vector<PlannedStep>& steps) {
   std::printf("%s: %zu tensors, backward %s, forward %s%s\n\n", trace.name.c_str(),
               trace.tensors.size(), FormatSeconds(trace.tensors.back().ready_seconds).c_str(),
@@ -130,7 +130,7 @@ void PrintText(const Flags& flags, const Trace& trace, const PlanInput& input,
   }
 }
 
-Status Run(const Flags& flags) {
+Status RunPlan(const PlanFlags& flags) {
   RW_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(flags.trace));
   RW_ASSIGN_OR_RETURN(const PlanInput input, Input(flags, trace));
   RW_ASSIGN_OR_RETURN(const std::vector<PlannedStep> steps, PlanAll(flags, input));
@@ -153,7 +153,7 @@ Status Run(const Flags& flags) {
 }  // namespace
 
 void AddPlanCommand(CLI::App& app, int* exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<PlanFlags>();
   CLI::App* command = app.add_subcommand("plan", "what each planner does with a trace");
   command->add_option("--trace", flags->trace, "profile of a model (CSV)")->required();
   command
@@ -180,7 +180,7 @@ void AddPlanCommand(CLI::App& app, int* exit_code) {
   command->add_option("--timeline", flags->timeline,
                       "Chrome trace of the step (of the last planner in the table)");
   command->callback([flags, exit_code] {
-    const Status status = Run(*flags);
+    const Status status = RunPlan(*flags);
     if (status.ok()) return;
     std::fprintf(stderr, "ringwood plan: %s\n", Message(status).c_str());
     *exit_code = kConfiguration;

@@ -15,7 +15,7 @@
 namespace ringwood {
 namespace {
 
-struct Flags {
+struct ProbeFlags {
   std::string table;
   bool json = false;
 };
@@ -83,7 +83,7 @@ std::string ToText(const Finding& finding, const Network& network) {
       finding.world);
 }
 
-Status Run(const Environment& environment, const Flags& flags) {
+Status RunProbe(const Environment& environment, const ProbeFlags& flags) {
   RW_ASSIGN_OR_RETURN(const Finding finding, ProbeJob(environment));
   if (finding.rank != 0) return OkStatus();
   const AffineFit& fit = finding.probe.fit;
@@ -101,11 +101,11 @@ void AddProbeCommand(CLI::App& app, CommandContext* context) {
   CLI::App* command = app.add_subcommand(
       "probe", "Measure what an all-reduce costs in the job it runs in, and fit");
   command->footer("Example: ringwood run -np 4 -- ringwood probe --table ring.csv");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ProbeFlags>();
   command->add_option("--table", flags->table, "Write the medians, for --cost ring:table=FILE");
   command->add_flag("--json", flags->json, "One line of JSON");
   command->callback([context, flags] {
-    const Status status = Run(context->environment, *flags);
+    const Status status = RunProbe(context->environment, *flags);
     if (!status.ok()) FailCommand(context, status);
   });
 }

@@ -12,7 +12,7 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kReadBytes = 64 << 10;
+constexpr size_t kRemoteReadBytes = 64 << 10;
 constexpr size_t kMaxWords = 4096;  // of the remote shell's complaints
 
 }  // namespace
@@ -60,14 +60,14 @@ Status Remote::Progress(bool read, const std::function<void(const Report&)>& sin
   }
   bool end = false;
   if (process_->error() >= 0) {
-    words_ += ReadSome(process_->error(), kReadBytes, &end);
+    words_ += ReadSome(process_->error(), kRemoteReadBytes, &end);
     if (words_.size() > kMaxWords) words_.erase(0, words_.size() - kMaxWords);
     if (end) process_->CloseError();
   }
   if (!read || process_->output() < 0) return OkStatus();
   end = false;
   const bool ended = process_->Ended();  // asked before reading: what it wrote is all there then
-  const std::string bytes = ReadSome(process_->output(), kReadBytes, &end);
+  const std::string bytes = ReadSome(process_->output(), kRemoteReadBytes, &end);
   const Status status = reader_.Feed(bytes, [&](const Report& report) {
     if (report.slot >= pids_.size()) return;
     if (report.kind == ReportKind::kStarted) pids_[report.slot] = std::atoi(report.payload.c_str());

@@ -14,7 +14,7 @@
 namespace ringwood {
 namespace {
 
-struct Flags {
+struct ReplayFlags {
   ReplayOptions replay;
   double forward_ms = 0;
   bool json = false;
@@ -23,8 +23,8 @@ struct Flags {
   std::string planner, wire, timeline;
 };
 
-// Flags of the trainer: both commands have them.
-void AddReplayFlags(CLI::App* command, Flags* flags) {
+// ReplayFlags of the trainer: both commands have them.
+void AddReplayFlags(CLI::App* command, ReplayFlags* flags) {
   ReplayOptions& replay = flags->replay;
   command->add_option("--trace", replay.trace, "Profile of a model (CSV)")->required();
   command->add_option("--forward-ms", flags->forward_ms, "Forward time of a step")
@@ -50,7 +50,7 @@ void AddReplayFlags(CLI::App* command, Flags* flags) {
   command->add_flag("--json", flags->json, "One line of JSON");
 }
 
-std::vector<std::string> WorkerArguments(const Flags& flags) {
+std::vector<std::string> WorkerArguments(const ReplayFlags& flags) {
   const ReplayOptions& replay = flags.replay;
   std::vector<std::string> arguments = {
       "replay-worker",
@@ -68,7 +68,7 @@ std::vector<std::string> WorkerArguments(const Flags& flags) {
 }
 
 // A replay is `ringwood run` with a trainer of ours, so it is handed to that command.
-Status Launch(CommandContext* context, const Flags& flags) {
+Status LaunchReplay(CommandContext* context, const ReplayFlags& flags) {
   RW_RETURN_IF_ERROR(ReadTrace(flags.replay.trace).status());
   return InnerRun(context, flags.run,
                   {{"--servers", std::to_string(flags.replay.servers)},
@@ -78,7 +78,7 @@ Status Launch(CommandContext* context, const Flags& flags) {
                   WorkerArguments(flags));
 }
 
-Status Work(const CommandContext& context, const Flags& flags) {
+Status Work(const CommandContext& context, const ReplayFlags& flags) {
   RW_ASSIGN_OR_RETURN(const ReplayResult result, RunReplay(flags.replay, context.environment));
   if (result.rank != 0) return OkStatus();
   std::printf("%s",
@@ -93,14 +93,14 @@ void AddReplayCommand(CLI::App& app, CommandContext* context) {
       app.add_subcommand("replay", "Train without a model: a trace's compute times, real bytes");
   command->footer(
       "Example: ringwood replay --trace data/espresso/resnet50.csv --forward-ms 30 --workers 4");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ReplayFlags>();
   AddReplayFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run)->required();
   command->add_option("--planner", flags->planner, "hybrid, exact, wfbp, …");
   command->add_option("--wire", flags->wire, "As for ringwood run: fp32, bf16");
   command->add_option("--timeline", flags->timeline, "As for ringwood run");
   command->callback([context, flags] {
-    const Status status = Launch(context, *flags);
+    const Status status = LaunchReplay(context, *flags);
     if (!status.ok()) FailCommand(context, status);
   });
 }
@@ -108,7 +108,7 @@ void AddReplayCommand(CLI::App& app, CommandContext* context) {
 void AddReplayWorkerCommand(CLI::App& app, CommandContext* context) {
   CLI::App* command = app.add_subcommand("replay-worker", "A rank of `ringwood replay`");
   command->group("");  // not shown: nobody starts it by hand
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ReplayFlags>();
   AddReplayFlags(command, flags.get());
   command->callback([context, flags] {
     flags->replay.forward_seconds = flags->forward_ms * 1e-3;

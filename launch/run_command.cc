@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxHostFile = 4 << 20;  // beyond it, it is not a hostfile
 
-struct Flags {
+struct RunFlags {
   int ranks = 0;
   std::string hosts, host_file;
   std::string rsh = "ssh";
@@ -35,7 +35,7 @@ struct Flags {
   RunOptions run;
 };
 
-StatusOr<std::vector<Host>> ReadHosts(const Flags& flags) {
+StatusOr<std::vector<Host>> ReadHosts(const RunFlags& flags) {
   if (!flags.hosts.empty() && !flags.host_file.empty()) {
     return Invalid("both -H and --hostfile name the hosts; give one of them");
   }
@@ -73,7 +73,7 @@ Status CheckNetwork(const RunOptions& run) {
   return OkStatus();
 }
 
-Status CheckNumbers(const Flags& flags) {
+Status CheckNumbers(const RunFlags& flags) {
   const RunOptions& run = flags.run;
   if (run.failure_timeout_seconds <= 0) return Invalid("--failure-timeout must be above 0 seconds");
   if (run.join_timeout_seconds <= 0) return Invalid("--join-timeout must be above 0 seconds");
@@ -88,7 +88,7 @@ Status CheckNumbers(const Flags& flags) {
   return OkStatus();
 }
 
-Status Complete(const CommandContext& context, Flags* flags) {
+Status Complete(const CommandContext& context, RunFlags* flags) {
   if (context.trailing.empty()) {
     return Invalid(
         "no command to run; write it last, after --: ringwood run -np 4 -- python train.py");
@@ -125,7 +125,7 @@ Status Complete(const CommandContext& context, Flags* flags) {
 }
 
 // Names that the ranks get on top of what they inherit; "NAME" alone takes the launcher's value.
-StatusOr<Environment> Exports(const CommandContext& context, const Flags& flags) {
+StatusOr<Environment> Exports(const CommandContext& context, const RunFlags& flags) {
   Environment result;
   for (const auto& [name, value] : flags.session) {
     if (!value.empty()) result[name] = value;
@@ -170,7 +170,7 @@ StatusOr<std::string> TemporaryStore(const CommandContext& context) {
   return path;
 }
 
-Status Execute(CommandContext* context, Flags* flags) {
+Status ExecuteRun(CommandContext* context, RunFlags* flags) {
   RW_RETURN_IF_ERROR(Complete(*context, flags));
   RW_ASSIGN_OR_RETURN(flags->run.environment, Exports(*context, *flags));
   if (flags->dry_run) {
@@ -188,7 +188,7 @@ Status Execute(CommandContext* context, Flags* flags) {
   return OkStatus();
 }
 
-void AddHostFlags(CLI::App* command, Flags* flags) {
+void AddHostFlags(CLI::App* command, RunFlags* flags) {
   command->add_option("-n,--num-proc", flags->ranks, "Ranks in all (also -np)");
   command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4 (localhost: this machine)");
   command->add_option("--hostfile", flags->host_file, "File of lines \"NAME slots=N\"");
@@ -275,7 +275,7 @@ void AddSessionFlags(CLI::App* command, Environment* session) {
       ->envname("RINGWOOD_MOMENTUM_MASKING");
 }
 
-void AddJobFlags(CLI::App* command, Flags* flags) {
+void AddJobFlags(CLI::App* command, RunFlags* flags) {
   RunOptions& run = flags->run;
   command->add_option("--servers", run.servers, "Server processes (reducers of the sparse tree)")
       ->capture_default_str();
@@ -328,11 +328,11 @@ void AddJobFlags(CLI::App* command, Flags* flags) {
 void AddRunCommand(CLI::App& app, CommandContext* context) {
   CLI::App* command = app.add_subcommand("run", "Run a command as the ranks of a job");
   command->footer("Example: ringwood run -np 4 -- python train.py");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<RunFlags>();
   AddHostFlags(command, flags.get());
   AddJobFlags(command, flags.get());
   command->callback([context, flags] {
-    const Status status = Execute(context, flags.get());
+    const Status status = ExecuteRun(context, flags.get());
     if (!status.ok()) FailCommand(context, status);
   });
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kLookMilliseconds = 1000;  // how often the server is asked whether it still stands
 
-struct Flags {
+struct ServerFlags {
   ServerOptions server;
   std::string token_file;
   std::string max_memory;
@@ -30,7 +30,7 @@ struct Flags {
 
 // The token: from a file that only its owner reads, or from the launcher through the environment.
 // Never from argv, which everybody on the machine can read.
-StatusOr<std::string> ReadToken(const CommandContext& context, const Flags& flags) {
+StatusOr<std::string> ReadToken(const CommandContext& context, const ServerFlags& flags) {
   if (flags.token_file.empty()) {
     const auto found = context.environment.find("RINGWOOD_TOKEN");
     return found == context.environment.end() ? std::string() : found->second;
@@ -81,7 +81,7 @@ StatusOr<std::unique_ptr<ReducerTrace>> Watch(const std::string& timeline, Serve
   return trace;
 }
 
-Status Serve(CommandContext* context, Flags* flags) {
+Status Serve(CommandContext* context, ServerFlags* flags) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
   SetLog(ParseLogLevel(flags->log_level),
          absl::StrFormat("server %d", flags->server.reducer_index));
@@ -110,7 +110,7 @@ Status Serve(CommandContext* context, Flags* flags) {
   }
 }
 
-void AddFlags(CLI::App* command, Flags* flags) {
+void AddServerFlags(CLI::App* command, ServerFlags* flags) {
   ServerOptions& server = flags->server;
   command
       ->add_option("--listen", server.listen, "HOST:PORT; \":0\" is the card's address, any port")
@@ -163,8 +163,8 @@ void AddServerCommand(CLI::App& app, CommandContext* context) {
   CLI::App* command =
       app.add_subcommand("server", "Coordinate a job, reduce its sparse gradients, keep its store");
   command->footer("Example: ringwood server --listen 127.0.0.1:7070 --store ./store --insecure");
-  auto flags = std::make_shared<Flags>();
-  AddFlags(command, flags.get());
+  auto flags = std::make_shared<ServerFlags>();
+  AddServerFlags(command, flags.get());
   command->callback([context, flags] {
     const Status status = Serve(context, flags.get());
     if (!status.ok()) FailCommand(context, status);

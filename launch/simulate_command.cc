@@ -13,10 +13,10 @@
 namespace ringwood {
 namespace {
 
-constexpr int kConfiguration = 78;
+constexpr int kSimulateConfiguration = 78;
 constexpr int kMostWorkers = 4096;  // rings of more do not fit the simulator's memory bound
 
-struct Flags {
+struct SimulateFlags {
   std::string trace;
   std::vector<int> workers;
   std::string network;
@@ -49,7 +49,7 @@ Status SetSpeeds(const std::vector<std::string>& texts, double NodeSpeed::*field
   return OkStatus();
 }
 
-Status Run(const Flags& flags) {
+Status RunSimulate(const SimulateFlags& flags) {
   RW_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(flags.trace));
   PlanInput input = InputOf(trace, flags.density);
   RW_ASSIGN_OR_RETURN(input.network, ParseNetwork(flags.network));
@@ -88,7 +88,7 @@ Status Run(const Flags& flags) {
 }  // namespace
 
 void AddSimulateCommand(CLI::App& app, int* exit_code) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<SimulateFlags>();
   CLI::App* command = app.add_subcommand("simulate", "how a plan scales, played worker by worker");
   command->add_option("--trace", flags->trace, "profile of a model (CSV)")->required();
   command->add_option("--workers", flags->workers, "4,8,…,2048")->required()->delimiter(',');
@@ -104,10 +104,10 @@ void AddSimulateCommand(CLI::App& app, int* exit_code) {
   command->add_option("--csv", flags->csv, "the table as FILE");
   command->add_option("--chart", flags->chart, "the curve: FILE.svg or FILE.png");
   command->callback([flags, exit_code] {
-    const Status status = Run(*flags);
+    const Status status = RunSimulate(*flags);
     if (status.ok()) return;
     std::fprintf(stderr, "ringwood simulate: %s\n", Message(status).c_str());
-    *exit_code = kConfiguration;
+    *exit_code = kSimulateConfiguration;
   });
 }
 

@@ -18,7 +18,7 @@
 namespace ringwood {
 namespace {
 
-constexpr int kWarmUps = 3;
+constexpr int kSparseWarmUps = 3;
 constexpr double kPatienceSeconds = 60;  // for one exchange
 
 // What the kernel counted on a card; 0 without one.
@@ -34,9 +34,9 @@ CardBytes ReadCard(const std::string& interface) {
   return bytes;
 }
 
-class Bench {
+class SparseBench {
  public:
-  Bench(const SparseBenchOptions& options, const SessionOptions& session)
+  SparseBench(const SparseBenchOptions& options, const SessionOptions& session)
       : options_(options), card_(session.network_interface) {}
 
   Status Open(const SessionOptions& session) {
@@ -79,7 +79,7 @@ class Bench {
 };
 
 // One tensor and one group a case.
-Plan Bench::MakePlan() const {
+Plan SparseBench::MakePlan() const {
   Plan plan;
   plan.planner = "bench";
   plan.fanout = static_cast<uint32_t>(options_.fanout);
@@ -96,7 +96,7 @@ Plan Bench::MakePlan() const {
   return plan;
 }
 
-Status Bench::Agree(const Plan& plan) {
+Status SparseBench::Agree(const Plan& plan) {
   v1::AgreeRequest request;
   request.set_epoch(connection_->joined().epoch());
   request.set_rank(static_cast<uint32_t>(connection_->place().rank));
@@ -113,7 +113,7 @@ Status Bench::Agree(const Plan& plan) {
   return OkStatus();
 }
 
-Status Bench::MakeClimbs(const Plan& plan) {
+Status SparseBench::MakeClimbs(const Plan& plan) {
   const Place& place = connection_->place();
   const TreeShape job{place.world, place.servers, options_.fanout};
   const std::vector<uint64_t> elements(plan.groups.size(), options_.elements);
@@ -131,7 +131,7 @@ Status Bench::MakeClimbs(const Plan& plan) {
   return OkStatus();
 }
 
-Status Bench::Exchange(size_t which) {
+Status SparseBench::Exchange(size_t which) {
   const auto answer = std::make_shared<std::promise<StatusOr<Descent>>>();
   std::future<StatusOr<Descent>> future = answer->get_future();
   const bool posted = connection_->net()->Post([this, which, answer] {
@@ -149,7 +149,7 @@ Status Bench::Exchange(size_t which) {
   return OkStatus();
 }
 
-Status Bench::Measure(size_t which, bool keep) {
+Status SparseBench::Measure(size_t which, bool keep) {
   double here[1] = {1};
   RW_RETURN_IF_ERROR(MaxOverRanks(here));  // a barrier
   const CardBytes before = ReadCard(card_);
@@ -168,13 +168,13 @@ Status Bench::Measure(size_t which, bool keep) {
   return OkStatus();
 }
 
-StatusOr<SparseBenchResult> Bench::Run() {
+StatusOr<SparseBenchResult> SparseBench::Run() {
   const Plan plan = MakePlan();
   RW_RETURN_IF_ERROR(Agree(plan));
   RW_RETURN_IF_ERROR(MakeClimbs(plan));
-  for (int i = 0; i < kWarmUps + options_.rounds; ++i, ++round_) {
+  for (int i = 0; i < kSparseWarmUps + options_.rounds; ++i, ++round_) {
     for (size_t which = 0; which < cases_.size(); ++which) {
-      RW_RETURN_IF_ERROR(Measure(which, i >= kWarmUps));
+      RW_RETURN_IF_ERROR(Measure(which, i >= kSparseWarmUps));
     }
   }
   const Place& place = connection_->place();
@@ -191,7 +191,7 @@ StatusOr<SparseBenchResult> Bench::Run() {
 StatusOr<SparseBenchResult> RunSparseBench(const SparseBenchOptions& options,
                                            const std::map<std::string, std::string>& environment) {
   RW_ASSIGN_OR_RETURN(const SessionOptions session, SessionOptionsOf(environment));
-  Bench bench(options, session);
+  SparseBench bench(options, session);
   RW_RETURN_IF_ERROR(bench.Open(session));
   StatusOr<SparseBenchResult> result = bench.Run();
   RW_RETURN_IF_ERROR(bench.Close(result.status()));

@@ -13,13 +13,13 @@
 namespace ringwood {
 namespace {
 
-struct Flags {
+struct StatusFlags {
   std::string coordinator;
   double timeout_seconds = 5;
   bool json = false;
 };
 
-StatusOr<v1::StatusResponse> Ask(const Flags& flags) {
+StatusOr<v1::StatusResponse> Ask(const StatusFlags& flags) {
   auto channel = grpc::CreateChannel(flags.coordinator, grpc::InsecureChannelCredentials());
   auto stub = v1::Coordinator::NewStub(channel);
   grpc::ClientContext context;
@@ -68,7 +68,7 @@ void PrintJson(const v1::StatusResponse& response) {
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
-Status Execute(const Flags& flags) {
+Status ExecuteStatus(const StatusFlags& flags) {
   RW_RETURN_IF_ERROR(ParseEndpoint(flags.coordinator).status());
   RW_ASSIGN_OR_RETURN(const v1::StatusResponse response, Ask(flags));
   flags.json ? PrintJson(response) : PrintText(response);
@@ -79,7 +79,7 @@ Status Execute(const Flags& flags) {
 
 void AddStatusCommand(CLI::App& app, CommandContext* context) {
   CLI::App* command = app.add_subcommand("status", "Ask a coordinator how its job stands");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<StatusFlags>();
   command->add_option("--coordinator", flags->coordinator, "HOST:PORT")
       ->required()
       ->envname("RINGWOOD_COORDINATOR");
@@ -88,7 +88,7 @@ void AddStatusCommand(CLI::App& app, CommandContext* context) {
       ->check(CLI::Range(0.1, 600.0));
   command->add_flag("--json", flags->json, "For programs");
   command->callback([context, flags] {
-    const Status status = Execute(*flags);
+    const Status status = ExecuteStatus(*flags);
     if (!status.ok()) FailCommand(context, status);
   });
 }

@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-struct Flags {
+struct TraceFlags {
   std::vector<std::string> files;
   std::string output;
   bool json = false;
@@ -25,19 +25,19 @@ StatusOr<std::vector<RankTrace>> Aligned(const std::vector<std::string>& files) 
   return ranks;
 }
 
-Status Merge(const Flags& flags) {
+Status Merge(const TraceFlags& flags) {
   RW_ASSIGN_OR_RETURN(const std::vector<RankTrace> ranks, Aligned(flags.files));
   return WriteText(flags.output, MergedTrace(ranks));
 }
 
-Status Summary(const Flags& flags) {
+Status Summary(const TraceFlags& flags) {
   RW_ASSIGN_OR_RETURN(const std::vector<RankTrace> ranks, Aligned(flags.files));
   RW_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(ranks));
   std::printf("%s", flags.json ? (ToJson(summary) + "\n").c_str() : ToText(summary).c_str());
   return OkStatus();
 }
 
-Status Flight(const Flags& flags) {
+Status Flight(const TraceFlags& flags) {
   for (const std::string& file : flags.files) {
     RW_ASSIGN_OR_RETURN(const FlightContents contents, ReadFlight(file));
     std::printf("%s", ToText(contents).c_str());
@@ -45,9 +45,9 @@ Status Flight(const Flags& flags) {
   return OkStatus();
 }
 
-CLI::App* Add(CLI::App* parent, CommandContext* context, const std::shared_ptr<Flags>& flags,
+CLI::App* Add(CLI::App* parent, CommandContext* context, const std::shared_ptr<TraceFlags>& flags,
               const std::string& name, const std::string& what,
-              const std::function<Status(const Flags&)>& run) {
+              const std::function<Status(const TraceFlags&)>& run) {
   CLI::App* command = parent->add_subcommand(name, what);
   command->add_option("files", flags->files, "Files that the ranks wrote")->required();
   command->callback([context, flags, run] {
@@ -62,7 +62,7 @@ CLI::App* Add(CLI::App* parent, CommandContext* context, const std::shared_ptr<F
 void AddTraceCommand(CLI::App& app, CommandContext* context) {
   CLI::App* parent = app.add_subcommand("trace", "Read timelines and flight records");
   parent->require_subcommand(1);
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<TraceFlags>();
   CLI::App* merge =
       Add(parent, context, flags, "merge", "Several ranks' timelines as one, on one clock", Merge);
   merge->add_option("-o,--output", flags->output, "The merged file")->required();

@@ -65,7 +65,7 @@ class Card {
 
 }  // namespace
 
-Grouping PlayAsc(const Lane& lane, double penalty, const std::vector<size_t>& lasts) {
+Grouping PlayAsc(const LaneInput& lane, double penalty, const std::vector<size_t>& lasts) {
   constexpr double kForever = std::numeric_limits<double>::max();
   Grouping grouping(lasts.size());
   Card card(penalty, &grouping);
@@ -104,7 +104,7 @@ double SlotFree(const Grouping& grouping) {
 
 }  // namespace
 
-std::vector<size_t> Asc(const Lane& lane, double penalty) {
+std::vector<size_t> Asc(const LaneInput& lane, double penalty) {
   std::vector<size_t> lasts;
   double free = 0;
   double bytes = 0;

@@ -11,10 +11,10 @@ namespace ringwood {
 
 // At most two messages at a time, begun in order: the start-up (Cost::Startup) passes undisturbed;
 // the rest of a message's time passes at rate 1/(1+penalty) while the other one also transfers.
-Grouping PlayAsc(const Lane& lane, double penalty, const std::vector<size_t>& lasts);
+Grouping PlayAsc(const LaneInput& lane, double penalty, const std::vector<size_t>& lasts);
 
 // Our formulation (no code is public): MG-WFBP's rule, where the pending group could start as soon
 // as either message slot is free.
-std::vector<size_t> Asc(const Lane& lane, double penalty);
+std::vector<size_t> Asc(const LaneInput& lane, double penalty);
 
 }  // namespace ringwood

@@ -9,7 +9,7 @@
 namespace ringwood {
 namespace {
 
-std::vector<std::string> Split(const std::string& line) {
+std::vector<std::string> SplitLine(const std::string& line) {
   std::vector<std::string> fields(1);
   for (const char c : line) {
     if (c == ',') {
@@ -57,7 +57,7 @@ Status CsvReader::ReadHeader() {
     line_ = 1;
     return Error("the file is empty; a line of column names and one row a tensor are needed");
   }
-  header_ = Split(line);
+  header_ = SplitLine(line);
   return OkStatus();
 }
 
@@ -66,7 +66,7 @@ StatusOr<bool> CsvReader::Next() {
   RW_ASSIGN_OR_RETURN(const bool found, Line(&line));
   if (!found) return false;
   if (++rows_ > kMaxTraceRows) return Error(absl::StrCat("more than ", kMaxTraceRows, " rows"));
-  fields_ = Split(line);
+  fields_ = SplitLine(line);
   if (fields_.size() != header_.size()) {
     return Error(absl::StrCat(fields_.size(), " fields under ", header_.size(), " columns"));
   }

@@ -8,13 +8,13 @@
 namespace ringwood {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kForever = std::numeric_limits<double>::infinity();
 
 // Let the all-gathers start at E and H(j) be what follows E until the forward of tensors 1..j ends.
 // For the all-gather group (i, j]: H(j) = T(S_j - S_i) + max(W(1..j), H(i)), W = forward seconds:
 // its tensors come first in the next forward, then wait for the groups behind. So E and H both
 // build up in backward order, both are better when smaller, and the answer is the least E + H(L).
-struct State {
+struct DearState {
   double scatter = 0;  // E so far
   double rest = 0;     // H so far
   size_t from = 0;
@@ -22,12 +22,12 @@ struct State {
   std::vector<size_t> inner;  // reduce-scatter groups inside the last all-gather group
 };
 
-std::vector<State> Front(std::vector<State> states) {
-  std::sort(states.begin(), states.end(), [](const State& a, const State& b) {
+std::vector<DearState> DearFront(std::vector<DearState> states) {
+  std::sort(states.begin(), states.end(), [](const DearState& a, const DearState& b) {
     return a.scatter != b.scatter ? a.scatter < b.scatter : a.rest < b.rest;
   });
-  std::vector<State> front;
-  for (State& state : states) {
+  std::vector<DearState> front;
+  for (DearState& state : states) {
     if (front.empty() || state.rest < front.back().rest) front.push_back(std::move(state));
   }
   return front;
@@ -55,7 +55,7 @@ struct Inner {
 
 Inner ScatterFrom(const DearInput& input, const Sums& sums, size_t i, double free) {
   const size_t n = input.bytes.size();
-  Inner inner{std::vector<double>(n + 1, kNever), std::vector<size_t>(n + 1, i)};
+  Inner inner{std::vector<double>(n + 1, kForever), std::vector<size_t>(n + 1, i)};
   inner.end[i] = free;
   for (size_t j = i + 1; j <= n; ++j) {
     for (size_t m = i; m < j; ++m) {
@@ -77,7 +77,7 @@ std::vector<size_t> Boundaries(const Inner& inner, size_t i, size_t j) {
   return lasts;
 }
 
-DearPlan Backtrack(const DearInput& input, const std::vector<std::vector<State>>& fronts) {
+DearPlan Backtrack(const DearInput& input, const std::vector<std::vector<DearState>>& fronts) {
   const size_t n = fronts.size() - 1;
   size_t at = 0;
   for (size_t p = 1; p < fronts[n].size(); ++p) {
@@ -87,7 +87,7 @@ DearPlan Backtrack(const DearInput& input, const std::vector<std::vector<State>>
   std::vector<size_t> scatter;
   std::vector<size_t> gather;
   for (size_t j = n; j > 0;) {
-    const State& state = fronts[j][at];
+    const DearState& state = fronts[j][at];
     gather.push_back(j - 1);
     scatter.insert(scatter.end(), state.inner.rbegin(), state.inner.rend());
     j = state.from;
@@ -102,7 +102,7 @@ DearPlan Backtrack(const DearInput& input, const std::vector<std::vector<State>>
 DearPlan UnionsOf(const DearInput& input, const Sums& sums, const std::vector<size_t>& scatter) {
   const size_t groups = scatter.size();
   const auto edge = [&](size_t g) { return g == 0 ? 0 : scatter[g - 1] + 1; };
-  std::vector<double> rest(groups + 1, kNever);
+  std::vector<double> rest(groups + 1, kForever);
   std::vector<size_t> from(groups + 1, 0);
   rest[0] = 0;
   for (size_t g = 1; g <= groups; ++g) {
@@ -126,7 +126,7 @@ DearPlan UnionsOf(const DearInput& input, const Sums& sums, const std::vector<si
 DearPlan PlayDear(const DearInput& input, std::vector<size_t> scatter_lasts,
                   std::vector<size_t> gather_lasts) {
   DearPlan plan;
-  const Lane lane{input.ready_seconds, input.bytes, input.reduce_scatter, 0};
+  const LaneInput lane{input.ready_seconds, input.bytes, input.reduce_scatter, 0};
   plan.scatter_end_seconds = EndOf(Play(lane, scatter_lasts));
   double now = plan.scatter_end_seconds;
   double forward = now;
@@ -151,14 +151,14 @@ DearPlan PlanDearExact(const DearInput& input) {
   const size_t n = input.bytes.size();
   const Sums sums = SumsOf(input);
   if (n > kDearExact) {
-    const Lane lane{input.ready_seconds, input.bytes, input.reduce_scatter, 0};
+    const LaneInput lane{input.ready_seconds, input.bytes, input.reduce_scatter, 0};
     return UnionsOf(input, sums, Exact(lane));
   }
-  std::vector<std::vector<State>> candidates(n + 1);
-  std::vector<std::vector<State>> fronts(n + 1);
-  candidates[0].push_back(State());
+  std::vector<std::vector<DearState>> candidates(n + 1);
+  std::vector<std::vector<DearState>> fronts(n + 1);
+  candidates[0].push_back(DearState());
   for (size_t i = 0; i <= n; ++i) {
-    fronts[i] = Front(std::move(candidates[i]));
+    fronts[i] = DearFront(std::move(candidates[i]));
     for (size_t p = 0; p < fronts[i].size() && i < n; ++p) {
       const Inner inner = ScatterFrom(input, sums, i, fronts[i][p].scatter);
       for (size_t j = i + 1; j <= n; ++j) {
@@ -166,7 +166,7 @@ DearPlan PlanDearExact(const DearInput& input) {
                             std::max(sums.forward[j], fronts[i][p].rest);
         // Dominated already: neither earlier nor shorter.
         const bool useless =
-            std::any_of(candidates[j].begin(), candidates[j].end(), [&](const State& other) {
+            std::any_of(candidates[j].begin(), candidates[j].end(), [&](const DearState& other) {
               return other.scatter <= inner.end[j] && other.rest <= rest;
             });
         if (!useless) {

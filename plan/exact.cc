@@ -18,7 +18,7 @@ struct Best {
 // end(0) = 0; end(j) = min over i<j of max(end(i), r_j) + T(S_j - S_i). A lane that is free earlier
 // is never worse, because max and + are monotone; so the best prefix is a part of a best whole, for
 // any monotone T (proof in docs/planner.md). O(L^2) time, O(L) space.
-std::vector<size_t> Exact(const Lane& lane) {
+std::vector<size_t> Exact(const LaneInput& lane) {
   const size_t n = lane.bytes.size();
   std::vector<Best> best(n + 1);
   best[0].end = 0;

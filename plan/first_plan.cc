@@ -56,7 +56,7 @@ Plan PlanFirst(const Problem& problem) {
   for (uint32_t t = 0; t < problem.input->tensors.size(); ++t) {
     (IsSparse(problem, problem.input->tensors[t]) ? sparse : dense).push_back(t);
   }
-  const Lane lane = RingLane(problem, dense);
+  const LaneInput lane = RingLane(problem, dense);
   Grouping grouping = Play(lane, Exact(lane));
   Explain(lane, grouping);
   std::vector<Group> groups = RingGroups(problem, dense, grouping);

@@ -9,7 +9,7 @@ constexpr double kBucketBytes = 25 * (1 << 20);
 }  // namespace
 
 // A bucket closes with the tensor that fills it.
-std::vector<size_t> Fixed(const Lane& lane) {
+std::vector<size_t> Fixed(const LaneInput& lane) {
   std::vector<size_t> lasts;
   double bytes = 0;
   size_t first = 0;

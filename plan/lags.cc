@@ -85,7 +85,7 @@ Plan PlanLags(const Problem& problem) {
   for (uint32_t t = 0; t < problem.ready.size(); ++t) {
     (problem.input->tensors[t].route == "dense" ? dense : sparse).push_back(t);
   }
-  const Lane lane = RingLane(problem, dense);
+  const LaneInput lane = RingLane(problem, dense);
   Grouping grouping = Play(lane, Exact(lane));
   Explain(lane, grouping);
   std::vector<Group> groups = RingGroups(problem, dense, grouping);

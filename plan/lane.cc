@@ -9,12 +9,12 @@
 
 namespace ringwood {
 
-bool Allowed(const Lane& lane, size_t first, size_t last, double bytes) {
+bool Allowed(const LaneInput& lane, size_t first, size_t last, double bytes) {
   return first == last || lane.group_limit_bytes == 0 ||
          bytes <= static_cast<double>(lane.group_limit_bytes);
 }
 
-Grouping Play(const Lane& lane, const std::vector<size_t>& lasts) {
+Grouping Play(const LaneInput& lane, const std::vector<size_t>& lasts) {
   Grouping grouping;
   size_t first = 0;
   double free = 0;
@@ -38,7 +38,7 @@ double EndOf(const Grouping& grouping) {
 
 namespace {
 
-std::string MergeReason(const Lane& lane, const Run& run, double free) {
+std::string MergeReason(const LaneInput& lane, const Run& run, double free) {
   if (run.first == run.last) return "alone";
   double bytes = 0;
   double apart = 0;
@@ -53,7 +53,7 @@ std::string MergeReason(const Lane& lane, const Run& run, double free) {
                       " saves ", FormatSeconds(saved), " of start-ups");
 }
 
-std::string CloseReason(const Lane& lane, const Run& run) {
+std::string CloseReason(const LaneInput& lane, const Run& run) {
   if (run.last + 1 == lane.bytes.size()) return "last gradient";
   const double wait = lane.ready_seconds[run.last + 1] - run.start_seconds;
   if (wait <= 0) return "closed although the next is ready: a later group hides better";
@@ -63,7 +63,7 @@ std::string CloseReason(const Lane& lane, const Run& run) {
 
 }  // namespace
 
-void Explain(const Lane& lane, Grouping& grouping) {
+void Explain(const LaneInput& lane, Grouping& grouping) {
   double free = 0;
   for (Run& run : grouping) {
     run.reason = absl::StrCat(MergeReason(lane, run, free), "; ", CloseReason(lane, run));

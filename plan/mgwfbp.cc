@@ -5,7 +5,7 @@
 namespace ringwood {
 
 // O(L). The wait for tensor j counts from the moment the pending group could start.
-std::vector<size_t> MgWfbp(const Lane& lane) {
+std::vector<size_t> MgWfbp(const LaneInput& lane) {
   std::vector<size_t> lasts;
   const double startup = lane.cost.Startup();
   double free = 0;  // when the groups that are closed have left the lane

@@ -6,7 +6,7 @@ namespace ringwood {
 
 // As MG-WFBP, but the lane's idle time adds up over the whole pending group: one start-up is all
 // that a group can win over closing earlier, so it is all that it may waste.
-std::vector<size_t> Oasr(const Lane& lane) {
+std::vector<size_t> Oasr(const LaneInput& lane) {
   std::vector<size_t> lasts;
   const double startup = lane.cost.Startup();
   double free = 0;

@@ -8,7 +8,7 @@ namespace ringwood {
 Plan PlanAsc(const Problem& problem) {
   std::vector<uint32_t> tensors(problem.input->tensors.size());
   std::iota(tensors.begin(), tensors.end(), 0u);
-  const Lane lane = RingLane(problem, tensors);
+  const LaneInput lane = RingLane(problem, tensors);
   const double penalty = problem.input->contention;
   Grouping grouping = PlayAsc(lane, penalty, Asc(lane, penalty));
   Explain(lane, grouping);

@@ -32,7 +32,7 @@ Plan PlanDear(const Problem& problem) {
       input.ring_cost ? input.ring_cost->Halved() : RingAllGatherCost(input.network, input.world);
   const DearPlan chosen = PlanDearExact(dear);
   std::vector<Group> groups;
-  const Lane lane{dear.ready_seconds, dear.bytes, dear.reduce_scatter, 0};
+  const LaneInput lane{dear.ready_seconds, dear.bytes, dear.reduce_scatter, 0};
   for (const Run& run : Play(lane, chosen.scatter_lasts)) {
     groups.push_back(
         PhaseGroup("reduce-scatter", run.first, run.last, run.start_seconds, run.end_seconds));

@@ -17,7 +17,7 @@ constexpr int kMaxNodes = 1 << 20;
 
 struct DenseStrategy {
   const char* name;
-  std::vector<size_t> (*choose)(const Lane&);
+  std::vector<size_t> (*choose)(const LaneInput&);
 };
 constexpr DenseStrategy kDense[] = {{"wfbp", Wfbp},     {"single", Single}, {"fixed", Fixed},
                                     {"mgwfbp", MgWfbp}, {"oasr", Oasr},     {"exact", Exact}};
@@ -25,7 +25,7 @@ constexpr DenseStrategy kDense[] = {{"wfbp", Wfbp},     {"single", Single}, {"fi
 Plan PlanDense(const DenseStrategy& strategy, const Problem& problem) {
   std::vector<uint32_t> tensors(problem.input->tensors.size());
   std::iota(tensors.begin(), tensors.end(), 0u);
-  const Lane lane = RingLane(problem, tensors);
+  const LaneInput lane = RingLane(problem, tensors);
   Grouping grouping = Play(lane, strategy.choose(lane));
   Explain(lane, grouping);
   return Finish(strategy.name, problem, RingGroups(problem, tensors, grouping));

@@ -147,8 +147,8 @@ const CodecCost& BestRingCodec(const Problem& problem, double bytes) {
   return *best;
 }
 
-Lane RingLane(const Problem& problem, const std::vector<uint32_t>& tensors) {
-  Lane lane;
+LaneInput RingLane(const Problem& problem, const std::vector<uint32_t>& tensors) {
+  LaneInput lane;
   lane.cost = problem.ring;
   lane.group_limit_bytes = problem.input->group_limit_bytes;
   for (const uint32_t t : tensors) {

@@ -32,7 +32,7 @@ double TreeGroupSeconds(const Problem& problem, uint64_t k);
 const CodecCost& BestRingCodec(const Problem& problem, double bytes);
 
 // A dense lane over the tensors listed (indices into the table).
-Lane RingLane(const Problem& problem, const std::vector<uint32_t>& tensors);
+LaneInput RingLane(const Problem& problem, const std::vector<uint32_t>& tensors);
 
 // Runs over `tensors` as groups on the ring.
 std::vector<Group> RingGroups(const Problem& problem, const std::vector<uint32_t>& tensors,

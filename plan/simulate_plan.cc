@@ -9,7 +9,7 @@
 namespace ringwood {
 namespace {
 
-constexpr int kMaxNodes = 1 << 16;
+constexpr int kMaxSimulatedNodes = 1 << 16;
 constexpr uint64_t kMaxSteps = uint64_t{64} << 20;  // of all nodes: 768 MB of schedules
 
 using Schedules = std::vector<Schedule>;
@@ -59,8 +59,8 @@ StatusOr<Outcome> SimulatePlan(const PlanScene& scene, const Plan& plan,
                                const std::vector<TensorSpec>& tensors,
                                const std::vector<double>& ready_seconds) {
   const uint64_t workers = static_cast<uint64_t>(std::max(scene.workers, 0));
-  if (scene.workers < 1 || scene.reducers < 0 || scene.workers + scene.reducers > kMaxNodes ||
-      4 * workers * workers > kMaxSteps) {
+  if (scene.workers < 1 || scene.reducers < 0 ||
+      scene.workers + scene.reducers > kMaxSimulatedNodes || 4 * workers * workers > kMaxSteps) {
     return Exhausted(absl::StrCat("simulation: ", scene.workers, " workers and ", scene.reducers,
                                   " reducers do not fit; 1 to 4096 workers do"));
   }

@@ -2,7 +2,7 @@
 
 namespace ringwood {
 
-std::vector<size_t> Single(const Lane& lane) {
+std::vector<size_t> Single(const LaneInput& lane) {
   std::vector<size_t> lasts;
   double bytes = 0;
   for (size_t j = 0, first = 0; j < lane.bytes.size(); ++j) {

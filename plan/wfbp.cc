@@ -4,7 +4,7 @@
 
 namespace ringwood {
 
-std::vector<size_t> Wfbp(const Lane& lane) {
+std::vector<size_t> Wfbp(const LaneInput& lane) {
   std::vector<size_t> lasts(lane.bytes.size());
   std::iota(lasts.begin(), lasts.end(), size_t{0});
   return lasts;

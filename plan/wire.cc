@@ -9,12 +9,12 @@ namespace ringwood {
 namespace {
 
 constexpr int kMaxGroups = 1 << 20;
-constexpr int64_t kMaxTensors = 1 << 20;  // over all groups
-constexpr size_t kMaxName = 64;           // of a route, codec, merge or planner
+constexpr int64_t kMaxWireTensors = 1 << 20;  // over all groups
+constexpr size_t kMaxName = 64;               // of a route, codec, merge or planner
 constexpr size_t kMaxTensorName = 4096;
 constexpr size_t kMaxReason = 4096;
-constexpr uint64_t kMaxElements = uint64_t{1} << 40;
-constexpr uint32_t kMaxFanout = 1 << 20;
+constexpr uint64_t kMaxWireElements = uint64_t{1} << 40;
+constexpr uint32_t kMaxWireFanout = 1 << 20;
 
 bool IsTime(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
 
@@ -86,7 +86,7 @@ v1::Tensor ToProto(const TensorSpec& tensor) {
 StatusOr<Plan> FromProto(const v1::Plan& message) {
   if (message.groups_size() > kMaxGroups) return Invalid("plan message: too many groups");
   if (message.planner().size() > kMaxName) return Invalid("plan message: bad planner name");
-  if (message.fanout() > kMaxFanout) return Invalid("plan message: impossible fan-out");
+  if (message.fanout() > kMaxWireFanout) return Invalid("plan message: impossible fan-out");
   if (!IsTime(message.predicted_seconds())) return Invalid("plan message: bad prediction");
   Plan plan;
   plan.planner = message.planner();
@@ -95,7 +95,7 @@ StatusOr<Plan> FromProto(const v1::Plan& message) {
   int64_t tensors = 0;
   for (int i = 0; i < message.groups_size(); ++i) {
     tensors += message.groups(i).tensors_size();
-    if (tensors > kMaxTensors) return Invalid("plan message: too many tensors");
+    if (tensors > kMaxWireTensors) return Invalid("plan message: too many tensors");
     RW_ASSIGN_OR_RETURN(Group group, FromProto(message.groups(i), i));
     plan.groups.push_back(std::move(group));
   }
@@ -112,7 +112,7 @@ StatusOr<TensorSpec> FromProto(const v1::Tensor& message) {
   if (route != "auto" && route != "dense" && route != "sparse") {
     return Invalid(absl::StrFormat("tensor %s: unknown route", message.name()));
   }
-  if (message.elements() == 0 || message.elements() > kMaxElements) {
+  if (message.elements() == 0 || message.elements() > kMaxWireElements) {
     return Invalid(absl::StrFormat("tensor %s: %d elements", message.name(), message.elements()));
   }
   if (!(message.density() > 0 && message.density() <= 1)) {

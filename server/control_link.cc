@@ -18,7 +18,7 @@ namespace {
 // bug.
 constexpr double kCancelSeconds = 30;
 // The coordinator takes more frequent pings of an idle connection for an attack.
-constexpr int kLeastPingMilliseconds = 1000;
+constexpr int kLeastKeepaliveMilliseconds = 1000;
 
 Status FromGrpc(const grpc::Status& status) {
   return Status(static_cast<StatusCode>(status.error_code()), status.error_message().c_str());
@@ -26,7 +26,8 @@ Status FromGrpc(const grpc::Status& status) {
 
 // Half of the silence until a ping, half of it for the answer.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Duration silence) {
-  const int half = std::max(kLeastPingMilliseconds, static_cast<int>(500 * ToSeconds(silence)));
+  const int half =
+      std::max(kLeastKeepaliveMilliseconds, static_cast<int>(500 * ToSeconds(silence)));
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, half);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, half);

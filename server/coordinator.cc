@@ -9,8 +9,8 @@
 #include "base/loop.h"
 #include "base/random.h"
 #include "ringwood/v1/control.grpc.pb.h"
-#include "server/attendance.h"
 #include "server/held_calls.h"
+#include "server/member_stream.h"
 
 namespace ringwood {
 namespace {
@@ -129,9 +129,9 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   void Do(action::Report& report) { Log(LogLevel::kInfo, report.text); }
 
   Options options_;
-  Membership membership_;                                    // touched only on loop_
-  std::map<CallId, Answer> calls_;                           // touched only on loop_
-  std::map<StreamId, std::shared_ptr<Attendance>> streams_;  // touched only on loop_
+  Membership membership_;                                      // touched only on loop_
+  std::map<CallId, Answer> calls_;                             // touched only on loop_
+  std::map<StreamId, std::shared_ptr<MemberStream>> streams_;  // touched only on loop_
   std::atomic<uint64_t> next_id_{1};
   std::atomic<int> open_streams_{0};
   Loop loop_;  // last: its thread uses the others
@@ -140,7 +140,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
 grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Coordinator::Service::Attend(
     grpc::CallbackServerContext*) {
   const StreamId id = next_id_++;
-  Attendance::Callbacks callbacks;
+  MemberStream::Callbacks callbacks;
   callbacks.beat = [this, id](const v1::Beat& beat) {
     loop_.Post([this, id, beat] {
       Happen(event::Beat{id, beat});
@@ -154,7 +154,7 @@ grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Coordinator::Service::Attend(
       streams_.erase(id);
     });
   };
-  auto stream = std::make_shared<Attendance>(std::move(callbacks));
+  auto stream = std::make_shared<MemberStream>(std::move(callbacks));
   const bool room = ++open_streams_ <= kMaxStreams;
   const bool posted = loop_.Post([this, id, stream] { streams_[id] = stream; });
   stream->Open();

@@ -9,7 +9,7 @@
 namespace ringwood {
 namespace {
 
-std::string NameOf(const v1::StoredItem& item) {
+std::string ItemName(const v1::StoredItem& item) {
   return item.scope() == v1::SCOPE_OWN
              ? absl::StrFormat("item \"%s\" of rank %d", item.name(), item.rank())
              : absl::StrFormat("item \"%s\"", item.name());
@@ -23,13 +23,13 @@ Status SortAndCheckCover(v1::StoredItem* item) {
   uint64_t end = 0;
   for (const v1::StoredChunk& chunk : *chunks) {
     if (chunk.offset() != end) {
-      return Invalid(absl::StrFormat("%s has %s at byte %d", NameOf(*item),
+      return Invalid(absl::StrFormat("%s has %s at byte %d", ItemName(*item),
                                      chunk.offset() > end ? "a gap" : "an overlap", end));
     }
     end += chunk.bytes();
   }
   if (end == item->bytes()) return OkStatus();
-  return Invalid(absl::StrFormat("%s ends at byte %d of %d", NameOf(*item), end, item->bytes()));
+  return Invalid(absl::StrFormat("%s ends at byte %d of %d", ItemName(*item), end, item->bytes()));
 }
 
 }  // namespace
@@ -67,8 +67,8 @@ StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stri
         continue;
       }
       if (found->second.bytes() != item.bytes()) {
-        return Invalid(absl::StrFormat("%s has %d bytes on rank %d and %d on another", NameOf(item),
-                                       item.bytes(), rank, found->second.bytes()));
+        return Invalid(absl::StrFormat("%s has %d bytes on rank %d and %d on another",
+                                       ItemName(item), item.bytes(), rank, found->second.bytes()));
       }
       found->second.mutable_chunks()->MergeFrom(item.chunks());
     }

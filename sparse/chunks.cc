@@ -10,6 +10,10 @@ constexpr uint64_t kRendezvousBytes = 1 << 20;
 
 }  // namespace
 
+Content ContentOf(const Codec& codec, uint64_t count) {
+  return {static_cast<uint8_t>(codec.value), codec.id(), count};
+}
+
 int ChunkCount(const Codec& codec, uint64_t share) {
   const auto bytes = static_cast<uint64_t>(codec.EntryBytes() * static_cast<double>(share));
   const uint64_t count =

@@ -6,8 +6,12 @@
 #include <cstdint>
 
 #include "sparse/codec.h"
+#include "transport/frame.h"
 
 namespace ringwood {
+
+// What a message of `count` entries in this codec says of itself; 0: any number.
+Content ContentOf(const Codec& codec, uint64_t count);
 
 // Entries that a chunk has at least, if there are so many: below, a message costs more than it
 // gains. Integer value codes share a scale among up to 256 neighbours (value_code.h), so chunks are

@@ -13,10 +13,6 @@
 namespace ringwood {
 namespace {
 
-Content ContentOf(const Codec& codec, uint64_t count) {
-  return {static_cast<uint8_t>(codec.value), codec.id(), count};
-}
-
 EntriesView PartOf(const EntriesView& entries, const IndexRange& range) {
   const auto first = std::lower_bound(entries.index.begin(), entries.index.end(), range.begin);
   const auto last = std::lower_bound(first, entries.index.end(), range.end);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<int, GlobalCut::kLevels> kShift = {20, 10, 0};
 constexpr std::array<int, GlobalCut::kLevels> kKnown = {31, 20, 10};
 
-constexpr int kVarintBytes = 5;  // 32 bits
+constexpr int kIndexVarintBytes = 5;  // 32 bits
 
 uint32_t BinOf(uint32_t key, int level) {
   return key >> kShift[level] & ((1u << (kKnown[level] - kShift[level])) - 1);
@@ -42,8 +42,8 @@ StatusOr<std::vector<uint32_t>> GlobalCut::Unpack(std::span<const std::byte> wir
   std::vector<uint32_t> histogram(kBins, 0);
   for (uint64_t bin = 0; !wire.empty(); ++bin) {
     uint32_t empty = 0, count = 0;
-    if (!GetVarint(kVarintBytes, &wire, &empty) || !GetVarint(kVarintBytes, &wire, &count) ||
-        bin + empty >= kBins) {
+    if (!GetVarint(kIndexVarintBytes, &wire, &empty) ||
+        !GetVarint(kIndexVarintBytes, &wire, &count) || bin + empty >= kBins) {
       return Corrupt("the histogram of a shard cannot be read");
     }
     bin += empty;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxParameter = 16;  // gaps are below 65,536
 
-Status Bad(const char* what, uint64_t block) {
+Status BadIndex(const char* what, uint64_t block) {
   return Corrupt(absl::StrFormat("entries of a peer cannot be read: %s in block %d", what, block));
 }
 
@@ -132,25 +132,25 @@ bool GetGap(BitReader* reader, int parameter, uint64_t* gap) {
 StatusOr<uint64_t> DecodeRice(const IndexRange& range, std::span<const uint32_t> in_block,
                               std::span<const std::byte> wire, std::span<uint32_t> index) {
   const size_t heads = in_block.size() - std::count(in_block.begin(), in_block.end(), 0u);
-  if (wire.size() < heads) return Bad("the parameters end early", in_block.size());
+  if (wire.size() < heads) return BadIndex("the parameters end early", in_block.size());
   BitReader reader(wire.subspan(heads));
   size_t at = 0, used = 0;
   for (uint64_t block = 0; block < in_block.size(); ++block) {
     if (in_block[block] == 0) continue;
     const int parameter = static_cast<int>(wire[used++]);
-    if (parameter > kMaxParameter) return Bad("a parameter is too large", block);
+    if (parameter > kMaxParameter) return BadIndex("a parameter is too large", block);
     const uint64_t base = range.begin + block * kBlockElements;
     const uint64_t limit = std::min(kBlockElements, range.end - base);
     uint64_t next = 0;  // the smallest local index that may follow
     for (uint32_t i = 0; i < in_block[block]; ++i, ++at) {
       uint64_t gap;
       if (!GetGap(&reader, parameter, &gap) || next + gap >= limit) {
-        return Bad("an index is outside", block);
+        return BadIndex("an index is outside", block);
       }
       index[at] = static_cast<uint32_t>(base + next + gap);
       next += gap + 1;
     }
-    if (!reader.Ok()) return Bad("the indices end early", block);
+    if (!reader.Ok()) return BadIndex("the indices end early", block);
   }
   return heads + reader.bytes();
 }
@@ -163,7 +163,7 @@ uint16_t LocalAt(const std::byte* wire, size_t at) {
 
 StatusOr<uint64_t> DecodeBlock16(const IndexRange& range, std::span<const uint32_t> in_block,
                                  std::span<const std::byte> wire, std::span<uint32_t> index) {
-  if (wire.size() < 2 * index.size()) return Bad("the indices end early", in_block.size());
+  if (wire.size() < 2 * index.size()) return BadIndex("the indices end early", in_block.size());
   const std::byte* from = wire.data();
   uint32_t* to = index.data();
   for (uint64_t block = 0; block < in_block.size(); ++block) {
@@ -175,7 +175,7 @@ StatusOr<uint64_t> DecodeBlock16(const IndexRange& range, std::span<const uint32
     unsigned disorder = 0;
     for (size_t i = 1; i < count; ++i) disorder |= LocalAt(from, i) <= LocalAt(from, i - 1);
     if (disorder != 0 || base + LocalAt(from, count - 1) >= range.end) {
-      return Bad("an index is out of order", block);
+      return BadIndex("an index is out of order", block);
     }
     for (size_t i = 0; i < count; ++i) to[i] = static_cast<uint32_t>(base) + LocalAt(from, i);
     from += 2 * count;

@@ -16,14 +16,6 @@
 #include "sparse/select.h"
 
 namespace ringwood {
-namespace {
-
-Content ContentOf(const Codec& codec, uint64_t count) {
-  return {static_cast<uint8_t>(codec.value), codec.id(), count};
-}
-
-}  // namespace
-
 // What the callbacks share: alive as long as the transport owes one of them.
 class Reducer::Service : public std::enable_shared_from_this<Service> {
  public:

@@ -89,6 +89,22 @@ def test_every_test_and_benchmark_file_is_built():
     assert not stray, stray
 
 
+def test_a_type_name_stands_once():
+    """Two types of one name and namespace in one program are undefined behaviour, and confuse readers."""
+    places = {}
+    for path in tracked("*.h"):
+        if folder_of(path) not in table() or "tests" in path.relative_to(ROOT).parts:
+            continue
+        space = ""
+        for namespace, name in re.findall(r"^namespace (\w+) \{|^(?:class|struct|enum class|union) (\w+)"
+                                          r"(?: final)?(?: :[^{;]*)?\s*\{", path.read_text(), re.M):
+            space = namespace or space
+            if name:
+                places.setdefault(f"{space}::{name}", []).append(str(path.relative_to(ROOT)))
+    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
+    assert not twice, twice
+
+
 def test_one_word_per_idea():
     """Names that say nothing, kept out of file names."""
     vague = [str(path.relative_to(ROOT)) for path in tracked("*.h", "*.cc", "*.py")

@@ -36,10 +36,13 @@ class DeviceScope {
   Status status_;
 };
 
-enum class Place { kDevice, kPinned };  // pinned: host memory that the device copies from and to
+enum class MemoryKind {
+  kDevice,
+  kPinned
+};  // pinned: host memory that the device copies from and to
 
 // `count` zeroed Ts.
-template <typename T, Place kPlace>
+template <typename T, MemoryKind kKind>
 class CudaBuffer {
  public:
   CudaBuffer() = default;
@@ -58,12 +61,13 @@ class CudaBuffer {
     const size_t bytes = count * sizeof(T);
     void* memory = nullptr;
     const cudaError_t error =
-        kPlace == Place::kDevice ? cudaMalloc(&memory, bytes) : cudaMallocHost(&memory, bytes);
+        kKind == MemoryKind::kDevice ? cudaMalloc(&memory, bytes) : cudaMallocHost(&memory, bytes);
     const std::string what = "allocate " + std::to_string(bytes) + " bytes for CUDA";
     RW_RETURN_IF_ERROR(FromCuda(error, what));
     data_ = static_cast<T*>(memory);
     count_ = count;
-    if (kPlace == Place::kDevice) return FromCuda(cudaMemsetAsync(memory, 0, bytes, stream), what);
+    if (kKind == MemoryKind::kDevice)
+      return FromCuda(cudaMemsetAsync(memory, 0, bytes, stream), what);
     std::memset(memory, 0, bytes);
     return OkStatus();
   }
@@ -75,7 +79,7 @@ class CudaBuffer {
  private:
   void Free() {
     if (data_ == nullptr) return;
-    if (kPlace == Place::kDevice) {
+    if (kKind == MemoryKind::kDevice) {
       cudaFree(data_);
     } else {
       cudaFreeHost(data_);
@@ -86,9 +90,9 @@ class CudaBuffer {
   size_t count_ = 0;
 };
 template <typename T>
-using DeviceBuffer = CudaBuffer<T, Place::kDevice>;
+using DeviceBuffer = CudaBuffer<T, MemoryKind::kDevice>;
 template <typename T>
-using PinnedBuffer = CudaBuffer<T, Place::kPinned>;
+using PinnedBuffer = CudaBuffer<T, MemoryKind::kPinned>;
 
 class CudaStream {
  public:

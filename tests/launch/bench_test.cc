@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "paths.h"
 #include "tests/launch/program.h"
 
 namespace ringwood {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "paths.h"
 #include "plan/cost_option.h"
 #include "tests/launch/program.h"
 

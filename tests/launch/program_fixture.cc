@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "paths.h"
 #include "tests/launch/program.h"
 
 namespace ringwood {

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "launch/run.h"
+#include "paths.h"
 #include "tests/launch/program.h"
 
 namespace ringwood {

@@ -23,8 +23,8 @@ std::vector<size_t> LastsOf(unsigned mask, size_t n) {
 }
 
 // Heavy-tailed sizes and gaps, as networks have them.
-Lane RandomLane(Random& random, size_t n, bool affine) {
-  Lane lane;
+LaneInput RandomLane(Random& random, size_t n, bool affine) {
+  LaneInput lane;
   double ready = 0;
   for (size_t j = 0; j < n; ++j) {
     ready += random.Below(3) == 0 ? 0 : 1e-2 * std::pow(random.Unit(), 3);
@@ -51,7 +51,7 @@ TEST(Exact, EqualsEnumerationOfAllGroupings) {
   Random random(1);
   for (int round = 0; round < 4000; ++round) {
     const size_t n = 1 + random.Below(round % 20 == 0 ? 12 : 9);
-    Lane lane = RandomLane(random, n, round % 2 == 0);
+    LaneInput lane = RandomLane(random, n, round % 2 == 0);
     if (round % 7 == 0) lane.group_limit_bytes = 1 << 18;
     double least = 1e300;
     size_t fewest = 0;
@@ -83,7 +83,7 @@ TEST(Exact, EqualsEnumerationOfAllGroupings) {
 TEST(Exact, IsNeverWorseThanAnotherOneLanePlanner) {
   Random random(2);
   for (int round = 0; round < 500; ++round) {
-    const Lane lane = RandomLane(random, 1 + random.Below(60), round % 2 == 0);
+    const LaneInput lane = RandomLane(random, 1 + random.Below(60), round % 2 == 0);
     const double exact = EndOf(Play(lane, Exact(lane)));
     for (const auto planner : {Wfbp, Single, Fixed, MgWfbp, Oasr}) {
       EXPECT_LE(exact, EndOf(Play(lane, planner(lane))) * (1 + 1e-12));
@@ -94,7 +94,7 @@ TEST(Exact, IsNeverWorseThanAnotherOneLanePlanner) {
 TEST(Exact, MergesWhereMgWfbpsWaitsAddUp) {
   // Twelve gradients a wait of 0.9 start-ups apart: each single wait looks worth it, so MG-WFBP
   // ends up with one group after backward; all but the last could have been hidden.
-  Lane lane;
+  LaneInput lane;
   lane.cost = Cost::Affine(1e-3, 1e-9);
   for (int j = 0; j < 12; ++j) {
     lane.ready_seconds.push_back(0.9e-3 * j);
@@ -107,7 +107,7 @@ TEST(Exact, MergesWhereMgWfbpsWaitsAddUp) {
 }
 
 TEST(MgWfbp, DecidesHandWorkedCasesLikeThePaper) {
-  Lane lane;
+  LaneInput lane;
   lane.cost = Cost::Affine(1.0, 0.001);
   lane.bytes = {100, 100, 100, 100};
   // Tensor 1 comes 0.5 after 0: the wait is below a = 1, merge. Tensor 2 comes 3 after the pending
@@ -173,7 +173,7 @@ TEST(Dear, ExactEqualsEnumerationOfBothGroupings) {
 }
 
 TEST(Asc, TwoMessagesAtATimeTakeThePublishedTimes) {
-  Lane lane;
+  LaneInput lane;
   lane.cost = Cost::Affine(1, 0.01);
   lane.ready_seconds = {0, 0};
   lane.bytes = {100, 100};

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "paths.h"
 #include "plan/planner.h"
 #include "plan/problem.h"
 #include "plan/trace.h"

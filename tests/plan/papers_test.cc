@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "paths.h"
 #include "plan/fit.h"
 #include "plan/show.h"
 #include "plan/trace.h"

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "paths.h"
 #include "plan/planner.h"
 #include "plan/trace_input.h"
 

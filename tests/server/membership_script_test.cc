@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/strings/str_format.h"
+#include "paths.h"
 #include "server/membership.h"
 #include "tests/server/plans.h"
 

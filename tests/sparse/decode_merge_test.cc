@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/random.h"
+#include "paths.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

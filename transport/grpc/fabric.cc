@@ -10,7 +10,7 @@
 namespace ringwood {
 namespace {
 
-constexpr double kStartSeconds = 20;  // to listen, on a machine with more threads than cores
+constexpr double kListenSeconds = 20;  // to listen, on a machine with more threads than cores
 
 }  // namespace
 
@@ -31,7 +31,7 @@ StatusOr<std::unique_ptr<Fabric>> MakeGrpcFabric(Loop* loop, const GrpcOptions& 
   }
   auto node = std::make_shared<GrpcNode>(loop, options);
   RW_RETURN_IF_ERROR(
-      loop->Call([node, address] { return node->Start(address); }, Seconds(kStartSeconds)));
+      loop->Call([node, address] { return node->Start(address); }, Seconds(kListenSeconds)));
   return std::unique_ptr<Fabric>(std::make_unique<NodeFabric<GrpcNode>>(
       std::move(node),
       absl::StrFormat("%s %s, gRPC%s", address, interface, secured ? " with TLS" : "")));

@@ -1,4 +1,4 @@
-#include "server/attendance.h"
+#include "server/member_stream.h"
 
 #include <utility>
 
@@ -6,23 +6,23 @@
 
 namespace ringwood {
 
-void Attendance::Open() {
+void MemberStream::Open() {
   self_ = shared_from_this();
   StartRead(&beat_);
 }
 
-void Attendance::Next() {
+void MemberStream::Next() {
   absl::MutexLock lock(&mutex_);
   if (!finished_) StartRead(&beat_);
 }
 
-void Attendance::OnReadDone(bool ok) {
+void MemberStream::OnReadDone(bool ok) {
   if (ok) return callbacks_.beat(beat_);
   Break();
   Close(OkStatus());
 }
 
-void Attendance::Break() {
+void MemberStream::Break() {
   {
     absl::MutexLock lock(&mutex_);
     if (std::exchange(broken_, true)) return;
@@ -30,14 +30,14 @@ void Attendance::Break() {
   callbacks_.broken();
 }
 
-void Attendance::Send(const v1::Notice& notice) {
+void MemberStream::Send(const v1::Notice& notice) {
   absl::MutexLock lock(&mutex_);
   if (closing_ || notices_.size() >= kMaxNotices) return;
   notices_.push_back(notice);
   Advance();
 }
 
-void Attendance::Close(const Status& status) {
+void MemberStream::Close(const Status& status) {
   absl::MutexLock lock(&mutex_);
   if (closing_) return;
   closing_ = true;
@@ -45,7 +45,7 @@ void Attendance::Close(const Status& status) {
   Advance();
 }
 
-void Attendance::OnWriteDone(bool ok) {
+void MemberStream::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mutex_);
   sending_ = false;
   notices_.pop_front();
@@ -54,7 +54,7 @@ void Attendance::OnWriteDone(bool ok) {
 }
 
 // Finish comes after the last write: gRPC takes one write at a time and nothing after Finish.
-void Attendance::Advance() {
+void MemberStream::Advance() {
   if (sending_ || finished_) return;
   if (!notices_.empty()) {
     sending_ = true;
@@ -65,9 +65,9 @@ void Attendance::Advance() {
   }
 }
 
-void Attendance::OnDone() {
+void MemberStream::OnDone() {
   Break();  // closed by us between two reads: no read is left to say so
-  std::shared_ptr<Attendance> last = std::move(self_);  // may be the last reference: ends here
+  std::shared_ptr<MemberStream> last = std::move(self_);  // may be the last reference: ends here
 }
 
 }  // namespace ringwood

@@ -16,8 +16,8 @@
 
 namespace ringwood {
 
-class Attendance : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
-                   public std::enable_shared_from_this<Attendance> {
+class MemberStream : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
+                     public std::enable_shared_from_this<MemberStream> {
  public:
   // Notices waiting at most; a member gets a handful in its life.
   static constexpr size_t kMaxNotices = 16;
@@ -26,7 +26,7 @@ class Attendance : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
     std::function<void(const v1::Beat&)> beat;  // one at a time: Next asks for the next
     std::function<void()> broken;               // once
   };
-  explicit Attendance(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+  explicit MemberStream(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   void Open();  // keeps itself alive until gRPC is done with it
   void Next();  // the last beat was taken in: read on
@@ -41,7 +41,7 @@ class Attendance : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Callbacks callbacks_;
-  std::shared_ptr<Attendance> self_;
+  std::shared_ptr<MemberStream> self_;
   v1::Beat beat_;  // being read; touched by gRPC between StartRead and OnReadDone
   absl::Mutex mutex_;
   std::deque<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // the front one is being sent
