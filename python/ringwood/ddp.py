@@ -13,24 +13,26 @@ import torch
 
 from .device import Arrivals
 from .errors import InvalidError, RefusedError
+from .recipe import recipe_of
 from .slot import settle, slot_of
-from .velocity import Velocity, check_momentum
+from .velocity import Velocity
 
 
 class HookState:
-    """What communication_hook needs to know; see DistributedOptimizer for the settings.
+    """What communication_hook needs to know; see DistributedOptimizer for the settings. It never sees the
+    optimizer: without `momentum_correction` there is none, also for sparse tensors.
 
     `weight`: samples of this rank, to be set before backward; the average is weighted by it. A NaN or Inf
     on one rank makes the gradients of all ranks NaN, as a plain all-reduce does, so that a GradScaler
     leaves the step out everywhere. `last`: the StepResult of the last backward.
     """
 
-    def __init__(self, job, named_parameters, density=0.01, momentum_correction=0.9, route="auto",
+    def __init__(self, job, named_parameters, density=None, momentum_correction=None, route=None,
                  scaler=None, clip_norm=None, device_tensors="auto"):
         named = {name: parameter for name, parameter in named_parameters if parameter.requires_grad}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
-        check_momentum(momentum_correction)
-        settings = dict.fromkeys(named, (route, density, momentum_correction, clip_norm))
+        recipe = recipe_of(route, density, momentum_correction, clip_norm)
+        settings = dict.fromkeys(named, recipe.settings)
         self._stream = job.exchange_stream(device_tensors, named.values(), settings.values())
         self._slots = [slot_of(name, parameter, self._stream, self._scaler is not None, bucketed=True)
                        for name, parameter in named.items()]
@@ -42,7 +44,7 @@ class HookState:
         self._pending = []     # (future, bucket) of the buckets before it
         self._arrivals = Arrivals(self.session)
         self._index = {id(parameter): index for index, parameter in enumerate(named.values())}
-        self._velocity = Velocity(self.session, self._slots, dict.fromkeys(named, momentum_correction))
+        self._velocity = Velocity(self.session, self._slots, dict.fromkeys(named, recipe.velocity))
 
     def exchange(self, bucket):
         """Announces the bucket's gradients; the last one of a backward waits for the commit."""

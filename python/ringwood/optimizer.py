@@ -6,23 +6,27 @@ running; `step()` waits for the commit and then lets the wrapped optimizer updat
 
 import contextlib
 import inspect
-import warnings
 
 import torch
 
 from .errors import InvalidError, RefusedError
 from .gradients import Gradients
+from .recipe import recipe_of
 from .slot import slot_of
-from .velocity import Velocity, check_momentum
+from .velocity import TakenOver, Velocity
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
     """Looks and behaves like the optimizer it wraps; learning rate schedulers may hold it.
 
-    `named_parameters`: as of the model, the same order on every rank. `route`: auto, dense or sparse;
-    `density`: share of the entries of a sparse tensor that a step sends; a parameter group may hold its own
-    "route", "density", "momentum_correction" and "clip_norm". `missing`: what to do with a parameter that got no
-    gradient in a step: "error" names it, "zero" sends zeros, "skip" leaves it alone if no rank has one.
+    `named_parameters`: as of the model, the same order on every rank. Gradients are exchanged densely unless
+    sparse is asked for: by `density`, the share of a tensor's entries that a step sends where that pays
+    (`route` "auto"), or by `route` "sparse"; a parameter group may hold its own "route", "density",
+    "momentum_correction" and "clip_norm". `missing`: what to do with a parameter that got no gradient in a
+    step: "error" names it, "zero" sends zeros, "skip" leaves it alone if no rank has one.
+
+    `momentum_correction`: left out, SGD's own momentum is taken below the selection of sparse tensors, and
+    other optimizers have none (recipe.py).
 
     `clip_norm`: sparse tensors' gradients are clipped before they gather in the residual, each rank's to the
     norm clip_norm / sqrt(world); None: what the session has.
@@ -38,8 +42,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
     RINGWOOD_DEVICE_TENSORS says, if anything) exchanges them in place where that is possible on all ranks.
     """
 
-    def __init__(self, job, optimizer, named_parameters, density=0.01, momentum_correction=0.9,
-                 route="auto", backward_passes_per_step=1, missing="error", scaler=None,
+    def __init__(self, job, optimizer, named_parameters, density=None, momentum_correction=None,
+                 route=None, backward_passes_per_step=1, missing="error", scaler=None,
                  clip_norm=None, device_tensors="auto"):
         if missing not in ("error", "zero", "skip"):
             raise InvalidError(f'missing="{missing}": choose error, zero or skip')
@@ -47,7 +51,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
             raise InvalidError("backward_passes_per_step must be at least 1")
         _check_closure(optimizer)
         trained = _trained(optimizer, named_parameters)
-        settings = _settings(optimizer, trained, route, density, momentum_correction, clip_norm)
+        recipes = _recipes(optimizer, trained, route, density, momentum_correction, clip_norm)
+        settings = {name: recipe.settings for name, recipe in recipes.items()}
         scaler = scaler if scaler is not None and scaler.is_enabled() else None
         stream = job.exchange_stream(device_tensors, trained.values(), settings.values())
         slots = [slot_of(name, parameter, stream, scaler is not None) for name, parameter in trained.items()]
@@ -62,8 +67,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._synchronized = False
         self._absent = []
         self._gradients = Gradients(self, slots, stream, backward_passes_per_step, self._scaler)
-        self._velocity = Velocity(self.session, slots,
-                                  {name: momentum for name, (_, _, momentum, _) in settings.items()})
+        self._velocity = Velocity(self.session, slots, {name: recipe.velocity for name, recipe in recipes.items()})
+        self._taken_over = TakenOver(self.session, optimizer, {name: trained[name] for name, recipe in recipes.items()
+                                                               if recipe.taken_over})
 
     # ---- what a torch optimizer has ----
 
@@ -113,6 +119,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if not self.last.skipped:
             with self._gradients.hidden(self._absent):
                 self.inner.step()
+                self._taken_over.after_step()
         return loss
 
     def synchronize(self):
@@ -182,29 +189,13 @@ def _check_closure(optimizer):
                            "only optimizers that take one gradient a step can be distributed")
 
 
-def _settings(optimizer, trained, route, density, momentum, clip_norm):
-    """Name -> (route, density, momentum correction, clip norm): the parameter group's own before the general
-    ones."""
+def _recipes(optimizer, trained, *general):
+    """Name -> Recipe; `general`: what was said for all groups."""
     own = {}
     for group in optimizer.param_groups:
-        settings = (group.get("route", route), group.get("density", density),
-                    group.get("momentum_correction", momentum), group.get("clip_norm", clip_norm))
-        _check_momentum(optimizer, group, settings[2])
-        own.update((id(parameter), settings) for parameter in group["params"])
+        recipe = recipe_of(*general, optimizer, group)
+        own.update((id(parameter), recipe) for parameter in group["params"])
     return {name: own[id(parameter)] for name, parameter in trained.items()}
-
-
-def _check_momentum(optimizer, group, correction):
-    check_momentum(correction)
-    if correction and group.get("momentum"):
-        raise InvalidError(
-            f"the optimizer has momentum={group['momentum']} and momentum_correction={correction} would "
-            "apply it twice: the velocity lives in Ringwood, so make the optimizer with momentum=0 (or pass "
-            "momentum_correction=0)")
-    if correction and "betas" in group:
-        warnings.warn(f"{type(optimizer).__name__} averages gradients itself; momentum_correction="
-                      f"{correction} comes on top. Pass momentum_correction=0 if you do not want both",
-                      stacklevel=6)
 
 
 def _trained(optimizer, named_parameters):

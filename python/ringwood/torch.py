@@ -3,12 +3,12 @@
     import ringwood.torch as rw
 
     rw.init()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)          # its own momentum: 0
-    optimizer = rw.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(),
-                                        density=0.01, momentum_correction=0.9)
+    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer = rw.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
     rw.broadcast_parameters(model.state_dict(), root_rank=0)
 
-The training loop stays what it was. Names and meanings follow Horovod where it has them.
+The training loop stays what it was, and what it computes is what DistributedDataParallel would; sparse
+exchange is asked for (`density=`). Names and meanings follow Horovod where it has them.
 """
 
 import torch
@@ -57,8 +57,8 @@ def shutdown():
     _job.stop()
 
 
-def DistributedOptimizer(optimizer, named_parameters, density=0.01, momentum_correction=0.9,
-                         route="auto", backward_passes_per_step=1, missing="error", scaler=None,
+def DistributedOptimizer(optimizer, named_parameters, density=None, momentum_correction=None,
+                         route=None, backward_passes_per_step=1, missing="error", scaler=None,
                          clip_norm=None, device_tensors="auto"):
     """Wraps `optimizer`; see ringwood.optimizer.DistributedOptimizer."""
     return _DistributedOptimizer(_job.current(), optimizer, named_parameters, density,
@@ -66,7 +66,7 @@ def DistributedOptimizer(optimizer, named_parameters, density=0.01, momentum_cor
                                  clip_norm, device_tensors)
 
 
-def HookState(named_parameters, density=0.01, momentum_correction=0.9, route="auto", scaler=None,
+def HookState(named_parameters, density=None, momentum_correction=None, route=None, scaler=None,
               clip_norm=None, device_tensors="auto"):
     """For communication_hook; see ringwood.ddp.HookState."""
     return _ddp.HookState(_job.current(), named_parameters, density, momentum_correction, route, scaler,

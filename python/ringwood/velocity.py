@@ -4,6 +4,9 @@ Sparse tensors send what has gathered in the residual, so a velocity made from w
 and in lumps. Theirs therefore lives below the selection, in the library; dense tensors get the same rule
 here, and the optimizer's own momentum is 0. A tensor whose route a new plan changes starts with the
 velocity 0.
+
+TakenOver is for an SGD that has its own momentum: dense tensors keep it, exactly, and of sparse ones it is
+taken away.
 """
 
 import torch
@@ -50,3 +53,25 @@ class Velocity:
         for name, values in saved.items():
             if name in self.of:
                 self.of[name].copy_(values)
+
+
+class TakenOver:
+    """SGD's momentum of tensors that are sparse, whose velocity is in the library: what they bring must not
+    enter the optimizer's buffer. Weight decay must, since nobody else gives it momentum."""
+
+    def __init__(self, session, optimizer, parameters):
+        """`parameters`: name -> parameter, of those that the library corrects while they are sparse."""
+        self._session, self._optimizer, self._parameters = session, optimizer, parameters
+        maximized = {id(parameter) for group in optimizer.param_groups if group.get("maximize")
+                     for parameter in group["params"]}
+        self._signs = {name: -1 if id(parameter) in maximized else 1 for name, parameter in parameters.items()}
+
+    @torch.no_grad()
+    def after_step(self):
+        """SGD's buffer is m * buffer + gradient + decay now; the next step's is made without the gradient."""
+        for name, parameter in self._parameters.items():
+            if parameter.grad is None or self._session.route(name) != "tree":
+                continue
+            buffer = self._optimizer.state[parameter].get("momentum_buffer")
+            if buffer is not None:
+                buffer.sub_(parameter.grad, alpha=self._signs[name])

@@ -22,7 +22,8 @@ reference = torch.optim.SGD([{"params": [p], "momentum": m} for p, m in momenta.
 refused(ringwood.RefusedError, ["init"], rw.rank)
 rw.init()
 refused(ringwood.InvalidError, ["twice", "momentum=0.9"], rw.DistributedOptimizer,
-        torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9), model.named_parameters())
+        torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9), model.named_parameters(),
+        momentum_correction=0.9)
 refused(ringwood.InvalidError, ["named_parameters"], rw.DistributedOptimizer,
         torch.optim.SGD(model.parameters(), lr=RATE), list(model.named_parameters())[:2])
 groups = [{"params": [*model[0].parameters(), model.spare]},

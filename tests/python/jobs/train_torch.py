@@ -18,7 +18,7 @@ torch.manual_seed(100 + rw.rank())  # different on every rank: broadcast must ma
 model = torch.nn.Sequential(torch.nn.Linear(40, 300), torch.nn.ReLU(), torch.nn.Dropout(0.2),
                             torch.nn.Linear(300, 100), torch.nn.BatchNorm1d(100), torch.nn.Linear(100, 10))
 optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=1e-4),
-                                    model.named_parameters(), density=0.05)
+                                    model.named_parameters(), density=0.05, momentum_correction=0.9)
 cursor = rw.resume(model, optimizer)
 if cursor is None:
     rw.broadcast_parameters(model.state_dict())

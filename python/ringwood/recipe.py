@@ -1,0 +1,75 @@
+"""What each gradient gets: route, density, momentum correction, clip norm. Without a word from the user the
+result is DistributedDataParallel's: dense, and nobody's momentum but the optimizer's.
+
+Sparse is asked for by a density or a route, for all or for a parameter group. The momentum of a sparse tensor
+must live below the selection; SGD's own is therefore taken over (velocity.TakenOver), unless
+momentum_correction says otherwise. Adam and its like get none: they normalise by the gradient's own moments.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from .errors import InvalidError
+from .notice import warn
+from .velocity import check_momentum
+
+DENSITY = 0.01  # where sparse was asked for without a density
+
+
+@dataclass(frozen=True)
+class Recipe:
+    route: str
+    density: float
+    momentum: float    # of the session, while the tensor is sparse
+    clip_norm: float | None
+    velocity: float    # of velocity.Velocity, while it is dense
+    taken_over: bool   # the momentum is SGD's own
+
+    @property
+    def settings(self):
+        """What the session hears of the tensor."""
+        return self.route, self.density, self.momentum, self.clip_norm
+
+
+def route_of(route, density):
+    """A density asks for sparse where it pays."""
+    return route or ("dense" if density is None else "auto")
+
+
+def recipe_of(route, density, momentum_correction, clip_norm, optimizer=None, group=None):
+    """None: nobody said. `group`: of `optimizer`, if it is known; what the group says comes first."""
+    group = group or {}
+    density = group.get("density", density)
+    route = route_of(group.get("route", route), density)
+    correction = group.get("momentum_correction", momentum_correction)
+    clip_norm = group.get("clip_norm", clip_norm)
+    density = DENSITY if density is None else density
+    own = _own_momentum(optimizer, group) if correction is None and route != "dense" else 0
+    correction = correction or 0
+    _check(optimizer, group, correction)
+    return Recipe(route, density, own or correction, clip_norm, correction, bool(own))
+
+
+def _own_momentum(optimizer, group):
+    if not isinstance(optimizer, torch.optim.SGD) or not group.get("momentum"):
+        return 0
+    for name in ("nesterov", "dampening"):
+        if group.get(name):
+            raise InvalidError(
+                f"the momentum of a sparse tensor lives in Ringwood, which knows no {name}: make the optimizer "
+                f"without it, send these parameters dense, or pass momentum_correction=0 to leave momentum to "
+                "the optimizer (it then sees the picked entries late and in lumps)")
+    return group["momentum"]
+
+
+def _check(optimizer, group, correction):
+    check_momentum(correction)
+    if correction and group.get("momentum"):
+        raise InvalidError(
+            f"the optimizer has momentum={group['momentum']} and momentum_correction={correction} would "
+            "apply it twice: leave momentum_correction out, and the optimizer's is used; or make the optimizer "
+            "with momentum=0")
+    if correction and "betas" in group:
+        warn(f"{type(optimizer).__name__} averages gradients itself; momentum_correction={correction} comes on "
+             "top and spoils it: leave momentum_correction out")
