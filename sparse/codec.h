@@ -41,7 +41,7 @@ struct Codec {
 // them.
 StatusOr<Codec> ParseCodec(const std::string& name);
 
-// No encoding of at most k entries out of `elements` is longer.
+// No encoding of at most k entries out of `elements` is longer. Rises with k.
 uint64_t MaxWireBytes(const Codec& codec, uint64_t elements, uint64_t k);
 
 // Rounds values to what the codec can say, in place; rounding again changes nothing. Values are

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_format.h"
@@ -190,11 +191,13 @@ uint64_t MaxIndexBytes(IndexCode code, uint64_t blocks, uint64_t count) {
   if (code == IndexCode::kBlock16) return 2 * count;
   if (count == 0) return 0;
   // A block of c entries with p = floor(log2(65,536 / c)) takes at most c(1 + p) + 65,536 / 2^p
-  // bits, which is below c(3 + p); log2 is concave, so even spreading is the worst: p <= log2 of
-  // the mean.
-  const uint64_t mean = std::max<uint64_t>(1, blocks * kBlockElements / count);
-  const uint64_t bits = count * (3 + std::bit_width(mean));
-  return std::min(blocks, count) + bits / 8 + 1;
+  // bits, which is below c(3 + log2(65,536 / c)). That is concave, so even spreading is the worst:
+  // n(3 + log2(N / n)) bits for n entries of N elements. It rises by more than a bit an entry up to
+  // n = N, so that a message has room where a longer one has; hence no floor of the mean gap here.
+  const double entries = static_cast<double>(count);
+  const double gap = std::max(1.0, static_cast<double>(blocks * kBlockElements) / entries);
+  const double bits = entries * (3 + std::log2(gap));
+  return std::min(blocks, count) + static_cast<uint64_t>(std::ceil(bits / 8)) + 1;
 }
 
 std::byte* EncodeIndices(IndexCode code, std::span<const uint32_t> in_block,

@@ -18,7 +18,8 @@
 
 namespace ringwood {
 
-// Upper bound for `count` entries spread in any way over `blocks` blocks.
+// Upper bound for `count` entries spread in any way over `blocks` blocks; never less for more
+// entries.
 uint64_t MaxIndexBytes(IndexCode code, uint64_t blocks, uint64_t count);
 
 // Writes the indices to `to`, which has room for MaxIndexBytes; returns where they end. in_block[b]

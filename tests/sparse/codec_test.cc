@@ -79,6 +79,60 @@ TEST(Codec, StaysInItsBoundWhenEntriesCrowdIntoFewBlocks) {
   }
 }
 
+// Rooms are sized for the most that a plan allows and filled with less; the last chunk of a message
+// is the shortest.
+TEST(Codec, RoomForMoreEntriesIsNeverLess) {
+  for (const std::string& name : Codecs()) {
+    const Codec codec = *ParseCodec(name);
+    for (uint64_t blocks : {1, 2, 3}) {
+      const uint64_t elements = blocks * kBlockElements - 7;
+      uint64_t before = 0;
+      for (uint64_t count = 0; count <= elements; ++count) {
+        const uint64_t room = MaxWireBytes(codec, elements, count);
+        ASSERT_GE(room, before) << name << ", " << count << " of " << elements;
+        before = room;
+      }
+    }
+    for (uint64_t blocks : {5, 64, 65, 1000, 65536}) {
+      const uint64_t elements = blocks * kBlockElements;
+      for (uint64_t mean = 1; mean <= elements; mean *= 2) {
+        for (uint64_t around : {elements / mean, mean, blocks}) {
+          for (uint64_t count = std::max<uint64_t>(around, 4) - 3;
+               count < std::min(around + 3, elements); ++count) {
+            ASSERT_LE(MaxWireBytes(codec, elements, count),
+                      MaxWireBytes(codec, elements, count + 1))
+                << name << ", " << count << " of " << elements;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Codec, EveryChunkFitsTheRoomOfItsMessage) {
+  const uint64_t elements = 64 * kBlockElements;
+  for (const std::string& name : Codecs()) {
+    const Codec codec = *ParseCodec(name);
+    for (uint64_t size : {8191, 8193, 16383, 16384, 16748, 32768, 33000, 70000}) {
+      Entries entries = RandomEntries(elements, size, size);
+      RoundValues(codec, entries.value);
+      for (int chunks : {1, 2, 3, 5}) {
+        const Cut cut{size, chunks};
+        std::vector<std::byte> room(MaxChunkBytes(codec, elements, size, chunks));
+        Entries back;
+        for (int chunk = 0; chunk < chunks; ++chunk) {
+          const uint64_t begin = cut.begin(chunk), count = cut.begin(chunk + 1) - begin;
+          const uint64_t bytes =
+              Encode(codec, {0, elements}, EntriesView(entries).Part(begin, count), room);
+          const auto wire = std::span<const std::byte>(room).first(bytes);
+          ASSERT_TRUE(Decode(codec, {0, elements}, size - back.size(), wire, &back).ok());
+        }
+        ASSERT_EQ(back, entries) << name << ", " << size << " in " << chunks;
+      }
+    }
+  }
+}
+
 TEST(RoundValues, LeavesAnExactErrorAndRoundingTwiceIsRoundingOnce) {
   for (const std::string& name : Codecs()) {
     const Codec codec = *ParseCodec(name);

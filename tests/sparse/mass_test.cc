@@ -260,6 +260,20 @@ TEST(Mass, HoldsWhenMessagesTravelInChunks) {
   }
 }
 
+TEST(Mass, HoldsWhenTheLastChunkIsShorterThanAPowerOfTwo) {
+  for (const char* merge : {"gtopk", "union", "exact"}) {
+    for (int servers : {0, 1, 3}) {
+      Job job{{2, servers, 2}, merge, "rice/fp32"};
+      job.elements = 4'200'000;
+      job.options.k = 16748;  // chunks of 8448 and 8300 entries, with a mean gap of 512 between
+      SCOPED_TRACE(testing::Message() << merge << " " << servers << " servers");
+      Cluster cluster(job);
+      cluster.Step(1);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(Mass, HoldsToTheBitWithValuesThatRoundBecauseTheWorkerKeepsTheError) {
   for (const char* value : {"bf16", "int8", "int4"}) {
     for (const char* merge : {"gtopk", "union"}) {
