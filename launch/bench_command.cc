@@ -69,51 +69,46 @@ Status LaunchBench(CommandContext* context, const BenchFlags& flags) {
                   RankArguments(flags));
 }
 
-void AddBenchFlags(CLI::App* command, BenchFlags* flags) {
+void AddBenchFlags(Command command, BenchFlags* flags) {
   BenchPlan& plan = flags->plan;
-  command->add_option("--bytes,--sizes", flags->bytes, "Sizes of the tensor: 64K,1M")
-      ->capture_default_str();
-  command->add_option("--runs,--repeat", plan.runs, "Measured runs of each size; 0: by size")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 100000));
+  command.Value("--bytes,--sizes", &flags->bytes, "Sizes of the tensor: 64K,1M").ShowDefault();
+  command.Value("--runs,--repeat", &plan.runs, "Measured runs of each size; 0: by size")
+      .ShowDefault()
+      .Within(0, 100000);
   command
-      ->add_option("--peer", plan.peer,
-                   "Measure this in turn with ours: gloo (PyTorch's), or ring: one of all ranks "
-                   "whatever the hosts")
-      ->check(CLI::IsMember({"gloo", "ring"}));
-  command->add_option("--turns", plan.turns, "With a peer: how often each has its turn")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  command->add_option("--python", plan.python, "The peer's interpreter, with PyTorch")
-      ->capture_default_str();
-  command->add_flag("--adapt", plan.adapt,
-                    "Choose schedules by what is measured first, as jobs with --adapt do");
-  command->add_flag("--json", flags->json, "JSON instead of a table");
-  AddInnerRunFlags(command, &flags->run)->description("Start so many ranks (else: be one)");
-  command->add_option("--wire", flags->wire, "fp32 or bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
-  command->add_option("--transport", flags->transport, "ucx, grpc or auto")
-      ->check(CLI::IsMember({"ucx", "grpc", "auto"}));
+      .Value("--peer", &plan.peer,
+             "Measure this in turn with ours: gloo (PyTorch's), or ring: one of all ranks "
+             "whatever the hosts")
+      .OneOf({"gloo", "ring"});
+  command.Value("--turns", &plan.turns, "With a peer: how often each has its turn")
+      .ShowDefault()
+      .Within(1, 1000);
+  command.Value("--python", &plan.python, "The peer's interpreter, with PyTorch").ShowDefault();
+  command.Switch("--adapt", &plan.adapt,
+                 "Choose schedules by what is measured first, as jobs with --adapt do");
+  command.Switch("--json", &flags->json, "JSON instead of a table");
+  AddInnerRunFlags(command, &flags->run).Describe("Start so many ranks (else: be one)");
+  command.Value("--wire", &flags->wire, "fp32 or bf16").OneOf({"fp32", "bf16"});
+  command.Value("--transport", &flags->transport, "ucx, grpc or auto")
+      .OneOf({"ucx", "grpc", "auto"});
 }
 
 }  // namespace
 
-void AddBenchCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* parent = app.add_subcommand("bench", "Measure what this network and machine give");
-  parent->require_subcommand(1);
+void AddBenchCommand(Command app, CommandContext* context) {
+  Command parent = app.Subcommand("bench", "Measure what this network and machine give");
+  parent.NeedsSubcommand();
   AddBenchSelectCommand(parent, context);
   AddBenchSparseCommand(parent, context);
-  CLI::App* command = parent->add_subcommand(
+  Command command = parent.Subcommand(
       "allreduce", "Time dense all-reduces: of a job of its own, or of the job it runs in");
-  command->footer(
+  command.Footer(
       "Examples: ringwood bench allreduce --workers 4 --bytes 64K,1M\n"
       "          ringwood run -np 4 -- ringwood bench allreduce");
   auto flags = std::make_shared<BenchFlags>();
   AddBenchFlags(command, flags.get());
-  command->callback([context, flags] {
-    const Status status =
-        flags->run.workers > 0 ? LaunchBench(context, *flags) : Work(*context, *flags);
-    if (!status.ok()) FailCommand(context, status);
+  command.Run(context, [context, flags] {
+    return flags->run.workers > 0 ? LaunchBench(context, *flags) : Work(*context, *flags);
   });
 }
 

@@ -104,31 +104,28 @@ void Print(const SparseFlags& flags, const SparseBenchResult& result) {
 }
 
 // What the measurement itself needs: both commands have them.
-void AddMeasureFlags(CLI::App* command, SparseFlags* flags) {
+void AddMeasureFlags(Command command, SparseFlags* flags) {
   SparseBenchOptions& bench = flags->bench;
-  command->add_option("--elements", bench.elements, "Elements of the tensor")
-      ->capture_default_str()
-      ->check(CLI::Range(uint64_t{1}, kMaxElements));
-  command->add_option("--entries", bench.entries, "k of each worker, one or more: 25000,250000")
-      ->delimiter(',')
-      ->capture_default_str();
-  command
-      ->add_option("--density", flags->densities, "Instead of --entries: k / elements, 0.001,0.01")
-      ->delimiter(',')
-      ->check(CLI::Range(1e-9, 1.0));
-  command->add_option("--fanout", bench.fanout, "Children of a reducer where a range has several")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1 << 20));
-  command->add_option("--codec", bench.codec, "INDEX/VALUE, as --sparse-codec of ringwood run")
-      ->capture_default_str()
-      ->check([](const std::string& name) { return Message(ParseCodec(name).status()); });
-  command->add_option("--merge", bench.merge, "gtopk, union or exact")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"gtopk", "union", "exact"}));
-  command->add_option("--rounds", bench.rounds, "Measured rounds")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command.Value("--elements", &bench.elements, "Elements of the tensor")
+      .ShowDefault()
+      .Within(1, kMaxElements);
+  command.Value("--entries", &bench.entries, "k of each worker, one or more: 25000,250000")
+      .SplitAt(',')
+      .ShowDefault();
+  command.Value("--density", &flags->densities, "Instead of --entries: k / elements, 0.001,0.01")
+      .SplitAt(',')
+      .Within(1e-9, 1.0);
+  command.Value("--fanout", &bench.fanout, "Children of a reducer where a range has several")
+      .ShowDefault()
+      .Within(2, 1 << 20);
+  command.Value("--codec", &bench.codec, "INDEX/VALUE, as --sparse-codec of ringwood run")
+      .ShowDefault()
+      .Check([](const std::string& name) { return Message(ParseCodec(name).status()); });
+  command.Value("--merge", &bench.merge, "gtopk, union or exact")
+      .ShowDefault()
+      .OneOf({"gtopk", "union", "exact"});
+  command.Value("--rounds", &bench.rounds, "Measured rounds").ShowDefault().Within(1, 100000);
+  command.Switch("--json", &flags->json, "One line of JSON");
 }
 
 // --density in the words of --entries.
@@ -163,30 +160,28 @@ Status Launch(CommandContext* context, SparseFlags* flags) {
 
 }  // namespace
 
-void AddBenchSelectCommand(CLI::App* bench, CommandContext* context) {
-  CLI::App* command = bench->add_subcommand(
+void AddBenchSelectCommand(Command bench, CommandContext* context) {
+  Command command = bench.Subcommand(
       "select", "Time residual update and selection against the update alone, on this machine");
-  command->footer("Example: ringwood bench select --elements 16000000 --density 0.001,0.01");
+  command.Footer("Example: ringwood bench select --elements 16000000 --density 0.001,0.01");
   auto flags = std::make_shared<SelectFlags>();
-  command->add_option("--elements", flags->elements, "Elements of the tensor")
-      ->capture_default_str()
-      ->check(CLI::Range(uint64_t{1}, kMaxElements));
-  command->add_option("--density", flags->densities, "k / elements, one or more")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check(CLI::Range(1e-9, 1.0));
-  command->add_option("--method", flags->methods, "exact, threshold or gaussian, one or more")
-      ->delimiter(',')
-      ->capture_default_str()
-      ->check([](const std::string& name) { return Message(ParseMethod(name).status()); });
-  command->add_option("--momentum", flags->momentum, "Momentum correction; 0: off")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 0.9999));
-  command->add_option("--pairs", flags->pairs, "Measured pairs")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100000));
-  command->add_flag("--json", flags->json, "One line of JSON");
-  command->callback([flags] {
+  command.Value("--elements", &flags->elements, "Elements of the tensor")
+      .ShowDefault()
+      .Within(1, kMaxElements);
+  command.Value("--density", &flags->densities, "k / elements, one or more")
+      .SplitAt(',')
+      .ShowDefault()
+      .Within(1e-9, 1.0);
+  command.Value("--method", &flags->methods, "exact, threshold or gaussian, one or more")
+      .SplitAt(',')
+      .ShowDefault()
+      .Check([](const std::string& name) { return Message(ParseMethod(name).status()); });
+  command.Value("--momentum", &flags->momentum, "Momentum correction; 0: off")
+      .ShowDefault()
+      .Within(0.0, 0.9999);
+  command.Value("--pairs", &flags->pairs, "Measured pairs").ShowDefault().Within(1, 100000);
+  command.Switch("--json", &flags->json, "One line of JSON");
+  command.Run(context, [flags] {
     std::vector<MethodResult> results;
     for (double density : flags->densities) {
       for (const std::string& method : flags->methods) {
@@ -196,35 +191,32 @@ void AddBenchSelectCommand(CLI::App* bench, CommandContext* context) {
       }
     }
     Print(*flags, results);
+    return OkStatus();
   });
 }
 
-void AddBenchSparseCommand(CLI::App* bench, CommandContext* context) {
-  CLI::App* command =
-      bench->add_subcommand("sparse", "Time sparse all-reduces in a job that this starts");
-  command->footer("Example: ringwood bench sparse --workers 4 --servers 4 --density 0.001,0.01");
+void AddBenchSparseCommand(Command bench, CommandContext* context) {
+  Command command = bench.Subcommand("sparse", "Time sparse all-reduces in a job that this starts");
+  command.Footer("Example: ringwood bench sparse --workers 4 --servers 4 --density 0.001,0.01");
   auto flags = std::make_shared<SparseFlags>();
   AddMeasureFlags(command, flags.get());
-  AddInnerRunFlags(command, &flags->run)->capture_default_str();
-  command->add_option("--servers", flags->servers, "Reducers; they share the workers' hosts")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 16384));
-  command->callback([context, flags] {
-    const Status status = Launch(context, flags.get());
-    if (!status.ok()) FailCommand(context, status);
-  });
+  AddInnerRunFlags(command, &flags->run).ShowDefault();
+  command.Value("--servers", &flags->servers, "Reducers; they share the workers' hosts")
+      .ShowDefault()
+      .Within(1, 16384);
+  command.Run(context, [context, flags] { return Launch(context, flags.get()); });
 }
 
-void AddBenchSparseWorkerCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* command =
-      app.add_subcommand("bench-sparse-worker", "A rank of `ringwood bench sparse`");
-  command->group("");  // not shown: nobody starts it by hand
+void AddBenchSparseWorkerCommand(Command app, CommandContext* context) {
+  Command command = app.Subcommand("bench-sparse-worker", "A rank of `ringwood bench sparse`");
+  command.Hide();  // not shown: nobody starts it by hand
   auto flags = std::make_shared<SparseFlags>();
   AddMeasureFlags(command, flags.get());
-  command->callback([context, flags] {
-    StatusOr<SparseBenchResult> result = RunSparseBench(flags->bench, context->environment);
-    if (!result.ok()) return FailCommand(context, result.status());
-    if (result->rank == 0) Print(*flags, *result);
+  command.Run(context, [context, flags]() -> Status {
+    RW_ASSIGN_OR_RETURN(const SparseBenchResult result,
+                        RunSparseBench(flags->bench, context->environment));
+    if (result.rank == 0) Print(*flags, result);
+    return OkStatus();
   });
 }
 

@@ -7,8 +7,8 @@
 namespace ringwood {
 
 // `bench`: the parent command. `context` outlives the parsing.
-void AddBenchSelectCommand(CLI::App* bench, CommandContext* context);
-void AddBenchSparseCommand(CLI::App* bench, CommandContext* context);
-void AddBenchSparseWorkerCommand(CLI::App& app, CommandContext* context);
+void AddBenchSelectCommand(Command bench, CommandContext* context);
+void AddBenchSparseCommand(Command bench, CommandContext* context);
+void AddBenchSparseWorkerCommand(Command app, CommandContext* context);
 
 }  // namespace ringwood

@@ -1,11 +1,11 @@
 // What main hands to every command of the ringwood program.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "launch/flags.h"
 #include "launch/hosts.h"
 
 namespace ringwood {
@@ -23,12 +23,12 @@ struct CommandContext {
 void FailCommand(CommandContext* context, const Status& status);
 
 // `context` outlives the parsing.
-void AddRunCommand(CLI::App& app, CommandContext* context);
-void AddWorkerCommand(CLI::App& app, CommandContext* context);
-void AddServerCommand(CLI::App& app, CommandContext* context);
+void AddRunCommand(Command app, CommandContext* context);
+void AddWorkerCommand(Command app, CommandContext* context);
+void AddServerCommand(Command app, CommandContext* context);
 void AddCheckpointCommand(CLI::App& app, CommandContext* context);
-void AddStatusCommand(CLI::App& app, CommandContext* context);
-void AddBenchCommand(CLI::App& app, CommandContext* context);
-void AddDoctorCommand(CLI::App& app, CommandContext* context);
+void AddStatusCommand(Command app, CommandContext* context);
+void AddBenchCommand(Command app, CommandContext* context);
+void AddDoctorCommand(Command app, CommandContext* context);
 
 }  // namespace ringwood

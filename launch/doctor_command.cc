@@ -43,12 +43,13 @@ void PrintInterfaces() {
 
 }  // namespace
 
-void AddDoctorCommand(CLI::App& app, CommandContext*) {
-  CLI::App* command =
-      app.add_subcommand("doctor", "Say what is built in and which network cards there are");
-  command->callback([] {
+void AddDoctorCommand(Command app, CommandContext* context) {
+  Command command =
+      app.Subcommand("doctor", "Say what is built in and which network cards there are");
+  command.Run(context, [] {
     PrintBuild();
     PrintInterfaces();
+    return OkStatus();
   });
 }
 

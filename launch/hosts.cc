@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "launch/trace_name.h"
 
@@ -21,17 +22,27 @@ StatusOr<int> ParseSlots(const std::string& text) {
   return slots;
 }
 
+// "h1", "node-3.rack_2": words of letters, digits, '-' and '_' with one dot between them.
+bool IsDotted(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '-' || c == '_';
+  });
+  return plain && !text.empty() && text.front() != '-' && text.front() != '.' &&
+         text.back() != '.' && text.find("..") == std::string::npos;
+}
+
 // A name goes to the remote shell as one argument: nothing that a shell or an option parser reads
 // differently may stand in it.
 Status CheckName(const std::string& name) {
-  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
-    return std::isalnum(c) || c == '.' || c == '-' || c == '_' || c == '@' || c == '%';
-  });
-  if (name.empty() || name[0] == '-' || !plain) {
-    return Invalid(absl::StrFormat(
-        "\"%s\" is not a host name; letters, digits, '.', '-', '_' and '@' are allowed", name));
-  }
-  return OkStatus();
+  const size_t at = name.find('@');
+  const bool good = at == std::string::npos
+                        ? IsDotted(name)
+                        : IsDotted(name.substr(0, at)) && IsDotted(name.substr(at + 1));
+  if (good) return OkStatus();
+  return Invalid(
+      absl::StrFormat("\"%s\" is not a host name: NAME or USER@NAME, of letters, digits, '-', '_' "
+                      "and single dots between them",
+                      absl::CHexEscape(name)));
 }
 
 Status CheckUnique(const std::vector<Host>& hosts) {

@@ -1,16 +1,14 @@
 #include "launch/inner_run.h"
 
-#include <algorithm>
-
 namespace ringwood {
 
-CLI::Option* AddInnerRunFlags(CLI::App* command, InnerRunFlags* flags) {
-  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4, as for ringwood run");
-  command->add_option("--rsh", flags->rsh, "Remote shell, as for ringwood run");
-  command->add_option("--remote-program", flags->remote_program, "ringwood on the other hosts");
-  command->add_option("--network-interface", flags->network_interface, "As for ringwood run");
-  command->add_flag("--trusted-fabric", flags->trusted_fabric, "As for ringwood run");
-  return command->add_option("--workers", flags->workers, "Ranks")->check(CLI::Range(1, 16384));
+Flag AddInnerRunFlags(Command command, InnerRunFlags* flags) {
+  command.Value("-H,--hosts", &flags->hosts, "h1:4,h2:4, as for ringwood run");
+  command.Value("--rsh", &flags->rsh, "Remote shell, as for ringwood run");
+  command.Value("--remote-program", &flags->remote_program, "ringwood on the other hosts");
+  command.Value("--network-interface", &flags->network_interface, "As for ringwood run");
+  command.Switch("--trusted-fabric", &flags->trusted_fabric, "As for ringwood run");
+  return command.Value("--workers", &flags->workers, "Ranks").Within(1, 16384);
 }
 
 Status InnerRun(CommandContext* context, const InnerRunFlags& flags,
@@ -21,8 +19,8 @@ Status InnerRun(CommandContext* context, const InnerRunFlags& flags,
   inner.trailing.insert(inner.trailing.begin(),
                         flags.remote_program.empty() ? context->program : flags.remote_program);
   inner.dashes = true;
-  CLI::App app;
-  AddRunCommand(app, &inner);
+  CommandLine line("", "");
+  AddRunCommand(line.root(), &inner);
   std::vector<std::string> run = {"run", "--num-proc=" + std::to_string(flags.workers)};
   const auto add = [&](const std::string& flag, const std::string& value) {
     if (!value.empty()) run.push_back(flag + "=" + value);
@@ -33,12 +31,7 @@ Status InnerRun(CommandContext* context, const InnerRunFlags& flags,
   add("--network-interface", flags.network_interface);
   for (const auto& [flag, value] : more) add(flag, value);
   if (flags.trusted_fabric) run.push_back("--trusted-fabric");
-  std::reverse(run.begin(), run.end());
-  try {  // CLI11 reports by exceptions; they end here
-    app.parse(std::move(run));
-  } catch (const CLI::ParseError& error) {
-    return Invalid(error.what());
-  }
+  RW_RETURN_IF_ERROR(line.Parse(std::move(run)));
   context->exit_code = inner.exit_code;
   return OkStatus();
 }

@@ -17,7 +17,7 @@ struct InnerRunFlags {
 };
 
 // Adds them; the answer is the option --workers.
-CLI::Option* AddInnerRunFlags(CLI::App* command, InnerRunFlags* flags);
+Flag AddInnerRunFlags(Command command, InnerRunFlags* flags);
 
 // Starts the job. `more` are further flags of `run` and their values, left out where these are
 // empty; `arguments` are the ranks': this program's on hosts that have it elsewhere by its name

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 
 namespace ringwood {
@@ -32,7 +33,33 @@ StatusOr<Job> Read(const Json& json) {
   return job;
 }
 
+bool IsUtf8(const std::string& text) {
+  try {  // the library's errors are exceptions; they end here
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
+
+Status CheckText(const Job& job) {
+  for (size_t i = 0; i < job.command.size(); ++i) {
+    if (IsUtf8(job.command[i])) continue;
+    return Invalid(absl::StrFormat("word %d of the command is not UTF-8: \"%s\"", i + 1,
+                                   absl::CHexEscape(job.command[i])));
+  }
+  if (!IsUtf8(job.directory)) return Invalid("the current directory's path is not UTF-8");
+  for (const auto* environment : {&job.environment, &job.slots[0].environment}) {
+    for (const auto& [name, value] : *environment) {
+      if (!IsUtf8(name + value)) {
+        return Invalid(absl::StrFormat("the variable %s is not UTF-8", absl::CHexEscape(name)));
+      }
+    }
+  }
+  return OkStatus();
+}
 
 std::string ToJson(const Job& job) {
   Json slots = Json::array();
@@ -47,8 +74,7 @@ std::string ToJson(const Job& job) {
                      {"command", job.command},
                      {"environment", job.environment},
                      {"slots", slots}};
-  // Arguments are bytes, JSON is UTF-8: what is not UTF-8 is replaced rather than thrown at.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // CheckText left nothing to
 }
 
 StatusOr<Job> JobFromJson(const std::string& text) {

@@ -31,7 +31,11 @@ struct Job {
   std::vector<Slot> slots;
 };
 
-std::string ToJson(const Job& job);  // one line, without the newline
+// One line, without the newline, of a job that CheckText accepts.
+std::string ToJson(const Job& job);
+
+// Invalid: an argument, a variable or a path that is not UTF-8; it is named.
+Status CheckText(const Job& job);
 
 // Checks the version and that there is something to run.
 StatusOr<Job> JobFromJson(const std::string& text);

@@ -27,26 +27,6 @@ ringwood::Environment ReadEnvironment() {
   return result;
 }
 
-int Parse(CLI::App& app, std::vector<std::string> arguments) {
-  const std::string first = arguments.empty() ? "" : arguments[0];
-  try {  // CLI11 reports by exceptions; they end here
-    std::reverse(arguments.begin(), arguments.end());
-    app.parse(std::move(arguments));
-  } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    const auto chosen = app.get_subcommands();
-    if (chosen.empty() && !first.empty() && first[0] != '-') {
-      std::fprintf(stderr, "ringwood: there is no command %s; see ringwood --help\n",
-                   first.c_str());
-      return ringwood::kExitConfiguration;
-    }
-    std::fprintf(stderr, "ringwood: %s; see ringwood%s --help\n", error.what(),
-                 chosen.empty() ? "" : (" " + chosen[0]->get_name()).c_str());
-    return ringwood::kExitConfiguration;
-  }
-  return 0;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -60,24 +40,24 @@ int main(int argc, char** argv) {
   context.trailing = std::move(arguments.trailing);
   context.dashes = arguments.dashes;
 
-  CLI::App app("Gradient exchange for clusters with slow networks");
-  app.name("ringwood");
-  app.set_version_flag("--version", std::string("ringwood ") + ringwood::kVersion);
-  app.require_subcommand(1);
+  ringwood::CommandLine line("Gradient exchange for clusters with slow networks",
+                             std::string("ringwood ") + ringwood::kVersion);
+  const ringwood::Command app = line.root();
   ringwood::AddRunCommand(app, &context);
   ringwood::AddWorkerCommand(app, &context);
   ringwood::AddServerCommand(app, &context);
-  ringwood::AddCheckpointCommand(app, &context);
+  ringwood::AddCheckpointCommand(app.app(), &context);
   ringwood::AddStatusCommand(app, &context);
-  ringwood::AddPlanCommand(app, &context.exit_code);
+  ringwood::AddPlanCommand(app, &context);
   ringwood::AddProbeCommand(app, &context);
-  ringwood::AddSimulateCommand(app, &context.exit_code);
+  ringwood::AddSimulateCommand(app, &context);
   ringwood::AddBenchCommand(app, &context);
   ringwood::AddBenchSparseWorkerCommand(app, &context);
   ringwood::AddReplayCommand(app, &context);
   ringwood::AddReplayWorkerCommand(app, &context);
   ringwood::AddTraceCommand(app, &context);
   ringwood::AddDoctorCommand(app, &context);
-  const int code = Parse(app, std::move(arguments.own));
-  return code != 0 ? code : context.exit_code;
+  const ringwood::Status status = line.Parse(std::move(arguments.own));
+  if (!status.ok()) ringwood::FailCommand(&context, status);
+  return context.exit_code;
 }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,21 @@ std::string LastState(std::string line) {
   if (!line.empty() && line.back() == '\r') line.pop_back();
   const size_t cr = line.rfind('\r');
   return cr == std::string::npos ? line : line.substr(cr + 1);
+}
+
+// A name that somebody else may have put there, in a directory that several people write into, must
+// not lead elsewhere: no link is followed, no pipe is waited for.
+StatusOr<int> OpenLog(const std::string& path) {
+  const int file = ::open(
+      path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+  const int number = errno;
+  struct stat state {};
+  if (file >= 0 && ::fstat(file, &state) == 0 && S_ISREG(state.st_mode)) return file;
+  if (file >= 0) ::close(file);
+  return Invalid(absl::StrFormat("--output-filename: cannot write %s: %s", path,
+                                 file >= 0         ? "it is not a regular file"
+                                 : number == ELOOP ? "it is a symbolic link, which is not followed"
+                                                   : strerror(number)));
 }
 
 }  // namespace
@@ -64,11 +80,7 @@ Status Output::Open(const std::vector<Voice>& voices) {
     speakers_.back()->voice = voice;
     if (options_.file_prefix.empty()) continue;
     const std::string path = absl::StrFormat("%s.%s.log", options_.file_prefix, voice.file);
-    speakers_.back()->file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    if (speakers_.back()->file < 0) {
-      return Invalid(
-          absl::StrFormat("--output-filename: cannot write %s: %s", path, strerror(errno)));
-    }
+    RW_ASSIGN_OR_RETURN(speakers_.back()->file, OpenLog(path));
   }
   return OkStatus();
 }

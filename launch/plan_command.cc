@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-constexpr int kConfiguration = 78;
+constexpr double kLeastDensity = 1e-9;
 
 struct PlanFlags {
   std::string trace;
@@ -55,6 +55,10 @@ Status SetCosts(const PlanFlags& flags, PlanInput* input) {
         "alpha=S,beta=S_PER_BYTE --workers N");
   }
   input->world = flags.workers > 0 ? flags.workers : 2;
+  if (flags.ranks_a_host > input->world) {
+    return Invalid(absl::StrCat("--ranks-per-host ", flags.ranks_a_host, ": there are ",
+                                input->world, " workers (--workers)"));
+  }
   if (flags.ranks_a_host > 1) input->hosts = EvenHosts(input->world, flags.ranks_a_host);
   input->servers = flags.servers;
   return OkStatus();
@@ -66,7 +70,6 @@ bool HasTree(const PlanFlags& flags, const PlanInput& input) {
 }
 
 StatusOr<PlanInput> Input(const PlanFlags& flags, const Trace& trace) {
-  if (!(flags.density >= 0 && flags.density <= 1)) return Invalid("--density is not in (0, 1]");
   PlanInput input = InputOf(trace, flags.density > 0 ? flags.density : 0.01);
   RW_RETURN_IF_ERROR(SetCosts(flags, &input));
   if (flags.density > 0) input.lags_max_ratio = 1 / flags.density;
@@ -152,39 +155,36 @@ Status RunPlan(const PlanFlags& flags) {
 
 }  // namespace
 
-void AddPlanCommand(CLI::App& app, int* exit_code) {
+void AddPlanCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<PlanFlags>();
-  CLI::App* command = app.add_subcommand("plan", "what each planner does with a trace");
-  command->add_option("--trace", flags->trace, "profile of a model (CSV)")->required();
+  Command command = app.Subcommand("plan", "what each planner does with a trace");
+  command.Value("--trace", &flags->trace, "profile of a model (CSV)").Required();
+  command.Value("--cost", &flags->costs,
+                "measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
+  command.Value("--network", &flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]");
+  command.Value("--workers", &flags->workers, "workers on that network").Within(1, kMaxRanks);
+  command.Value("--ranks-per-host", &flags->ranks_a_host, "workers that share a card (1)")
+      .Within(1, kMaxRanks);
+  command.Value("--servers", &flags->servers, "reducers of the sparse tree (1)")
+      .Within(1, kMaxRanks);
+  command.Value("--planner", &flags->planner, "a planner's name, or all");
+  command.Value("--density", &flags->density, "lower bound on the sparse route (0.01)")
+      .Within(kLeastDensity, 1);
+  command.Value("--max-density", &flags->max_density, "upper bound on the sparse route (1)")
+      .Within(kLeastDensity, 1);
+  command.Value("--forward", &flags->forward, "forward seconds, where the trace has none")
+      .AtLeast(0);
+  command.Value("--epsilon", &flags->epsilon, "hybrid: what counts as as fast (0.01)").AtLeast(0);
   command
-      ->add_option("--cost", flags->costs,
-                   "measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…")
-      ->take_all();
-  command->add_option("--network", flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]");
-  command->add_option("--workers", flags->workers, "workers on that network");
-  command->add_option("--ranks-per-host", flags->ranks_a_host, "workers that share a card (1)")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--servers", flags->servers, "reducers of the sparse tree (1)");
-  command->add_option("--planner", flags->planner, "a planner's name, or all");
-  command->add_option("--density", flags->density, "lower bound on the sparse route (0.01)");
-  command->add_option("--max-density", flags->max_density, "upper bound on the sparse route (1)");
-  command->add_option("--forward", flags->forward, "forward seconds, where the trace has none");
-  command->add_option("--epsilon", flags->epsilon, "hybrid: what counts as as fast (0.01)");
-  command->add_option("--contention", flags->contention,
-                      "asc: slow-down of a message beside another (0.5)");
-  command->add_option("--group-limit", flags->group_limit,
-                      "most bytes of a group, e.g. 64M (none)");
-  command->add_flag("--bf16", flags->bf16, "allow bf16 on the ring");
-  command->add_flag("--json", flags->json, "machine-readable, 17 digits");
-  command->add_option("--chart", flags->chart, "Gantt chart: FILE.svg or FILE.png");
-  command->add_option("--timeline", flags->timeline,
-                      "Chrome trace of the step (of the last planner in the table)");
-  command->callback([flags, exit_code] {
-    const Status status = RunPlan(*flags);
-    if (status.ok()) return;
-    std::fprintf(stderr, "ringwood plan: %s\n", Message(status).c_str());
-    *exit_code = kConfiguration;
-  });
+      .Value("--contention", &flags->contention, "asc: slow-down of a message beside another (0.5)")
+      .AtLeast(0);
+  command.Value("--group-limit", &flags->group_limit, "most bytes of a group, e.g. 64M (none)");
+  command.Switch("--bf16", &flags->bf16, "allow bf16 on the ring");
+  command.Switch("--json", &flags->json, "machine-readable, 17 digits");
+  command.Value("--chart", &flags->chart, "Gantt chart: FILE.svg or FILE.png");
+  command.Value("--timeline", &flags->timeline,
+                "Chrome trace of the step (of the last planner in the table)");
+  command.Run(context, [flags] { return RunPlan(*flags); });
 }
 
 }  // namespace ringwood

@@ -1,11 +1,11 @@
 // `ringwood plan`: what each planner would do with a trace on a network.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "launch/command.h"
 
 namespace ringwood {
 
 // `exit_code` is set when the command runs; it outlives the parsing.
-void AddPlanCommand(CLI::App& app, int* exit_code);
+void AddPlanCommand(Command app, CommandContext* context);
 
 }  // namespace ringwood

@@ -97,17 +97,14 @@ Status RunProbe(const Environment& environment, const ProbeFlags& flags) {
 
 }  // namespace
 
-void AddProbeCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* command = app.add_subcommand(
-      "probe", "Measure what an all-reduce costs in the job it runs in, and fit");
-  command->footer("Example: ringwood run -np 4 -- ringwood probe --table ring.csv");
+void AddProbeCommand(Command app, CommandContext* context) {
+  Command command =
+      app.Subcommand("probe", "Measure what an all-reduce costs in the job it runs in, and fit");
+  command.Footer("Example: ringwood run -np 4 -- ringwood probe --table ring.csv");
   auto flags = std::make_shared<ProbeFlags>();
-  command->add_option("--table", flags->table, "Write the medians, for --cost ring:table=FILE");
-  command->add_flag("--json", flags->json, "One line of JSON");
-  command->callback([context, flags] {
-    const Status status = RunProbe(context->environment, *flags);
-    if (!status.ok()) FailCommand(context, status);
-  });
+  command.Value("--table", &flags->table, "Write the medians, for --cost ring:table=FILE");
+  command.Switch("--json", &flags->json, "One line of JSON");
+  command.Run(context, [context, flags] { return RunProbe(context->environment, *flags); });
 }
 
 }  // namespace ringwood

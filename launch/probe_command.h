@@ -6,6 +6,6 @@
 namespace ringwood {
 
 // `context` outlives the parsing.
-void AddProbeCommand(CLI::App& app, CommandContext* context);
+void AddProbeCommand(Command app, CommandContext* context);
 
 }  // namespace ringwood

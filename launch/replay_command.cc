@@ -24,30 +24,26 @@ struct ReplayFlags {
 };
 
 // ReplayFlags of the trainer: both commands have them.
-void AddReplayFlags(CLI::App* command, ReplayFlags* flags) {
+void AddReplayFlags(Command command, ReplayFlags* flags) {
   ReplayOptions& replay = flags->replay;
-  command->add_option("--trace", replay.trace, "Profile of a model (CSV)")->required();
-  command->add_option("--forward-ms", flags->forward_ms, "Forward time of a step")
-      ->check(CLI::Range(0.0, 1e7));
-  command->add_option("--scale", replay.scale, "Multiplies every compute time")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 1e6));
-  command->add_option("--steps", replay.steps, "Measured steps")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000000));
-  command->add_option("--warmup", replay.warmup, "Steps before them")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1000000));
-  command->add_option("--route", replay.route, "dense, sparse or auto, of every tensor")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"dense", "sparse", "auto"}));
-  command->add_option("--density", replay.density, "Of what goes up the tree")
-      ->capture_default_str()
-      ->check(CLI::Range(1e-9, 1.0));
-  command->add_option("--servers", replay.servers, "Server processes (reducers of the tree)")
-      ->capture_default_str();
-  command->add_option("--seed", replay.seed, "Of the gradients")->capture_default_str();
-  command->add_flag("--json", flags->json, "One line of JSON");
+  command.Value("--trace", &replay.trace, "Profile of a model (CSV)").Required();
+  command.Value("--forward-ms", &flags->forward_ms, "Forward time of a step").Within(0.0, 1e7);
+  command.Value("--scale", &replay.scale, "Multiplies every compute time")
+      .ShowDefault()
+      .Within(0.0, 1e6);
+  command.Value("--steps", &replay.steps, "Measured steps").ShowDefault().Within(1, 1000000);
+  command.Value("--warmup", &replay.warmup, "Steps before them").ShowDefault().Within(0, 1000000);
+  command.Value("--route", &replay.route, "dense, sparse or auto, of every tensor")
+      .ShowDefault()
+      .OneOf({"dense", "sparse", "auto"});
+  command.Value("--density", &replay.density, "Of what goes up the tree")
+      .ShowDefault()
+      .Within(1e-9, 1.0);
+  command.Value("--servers", &replay.servers, "Server processes (reducers of the tree)")
+      .ShowDefault()
+      .Within(1, 16384);
+  command.Value("--seed", &replay.seed, "Of the gradients").ShowDefault();
+  command.Switch("--json", &flags->json, "One line of JSON");
 }
 
 std::vector<std::string> WorkerArguments(const ReplayFlags& flags) {
@@ -88,32 +84,28 @@ Status Work(const CommandContext& context, const ReplayFlags& flags) {
 
 }  // namespace
 
-void AddReplayCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* command =
-      app.add_subcommand("replay", "Train without a model: a trace's compute times, real bytes");
-  command->footer(
+void AddReplayCommand(Command app, CommandContext* context) {
+  Command command =
+      app.Subcommand("replay", "Train without a model: a trace's compute times, real bytes");
+  command.Footer(
       "Example: ringwood replay --trace data/espresso/resnet50.csv --forward-ms 30 --workers 4");
   auto flags = std::make_shared<ReplayFlags>();
   AddReplayFlags(command, flags.get());
-  AddInnerRunFlags(command, &flags->run)->required();
-  command->add_option("--planner", flags->planner, "hybrid, exact, wfbp, …");
-  command->add_option("--wire", flags->wire, "As for ringwood run: fp32, bf16");
-  command->add_option("--timeline", flags->timeline, "As for ringwood run");
-  command->callback([context, flags] {
-    const Status status = LaunchReplay(context, *flags);
-    if (!status.ok()) FailCommand(context, status);
-  });
+  AddInnerRunFlags(command, &flags->run).Required();
+  command.Value("--planner", &flags->planner, "hybrid, exact, wfbp, …");
+  command.Value("--wire", &flags->wire, "As for ringwood run: fp32, bf16");
+  command.Value("--timeline", &flags->timeline, "As for ringwood run");
+  command.Run(context, [context, flags] { return LaunchReplay(context, *flags); });
 }
 
-void AddReplayWorkerCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* command = app.add_subcommand("replay-worker", "A rank of `ringwood replay`");
-  command->group("");  // not shown: nobody starts it by hand
+void AddReplayWorkerCommand(Command app, CommandContext* context) {
+  Command command = app.Subcommand("replay-worker", "A rank of `ringwood replay`");
+  command.Hide();  // not shown: nobody starts it by hand
   auto flags = std::make_shared<ReplayFlags>();
   AddReplayFlags(command, flags.get());
-  command->callback([context, flags] {
+  command.Run(context, [context, flags] {
     flags->replay.forward_seconds = flags->forward_ms * 1e-3;
-    const Status status = Work(*context, *flags);
-    if (!status.ok()) FailCommand(context, status);
+    return Work(*context, *flags);
   });
 }
 

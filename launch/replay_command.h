@@ -6,7 +6,7 @@
 namespace ringwood {
 
 // `context` outlives the parsing.
-void AddReplayCommand(CLI::App& app, CommandContext* context);
-void AddReplayWorkerCommand(CLI::App& app, CommandContext* context);
+void AddReplayCommand(Command app, CommandContext* context);
+void AddReplayWorkerCommand(Command app, CommandContext* context);
 
 }  // namespace ringwood

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "launch/command.h"
 #include "launch/run.h"
+#include "launch/run_check.h"
 #include "launch/supervisor.h"
 #include "sparse/codec.h"
 #include "transport/port_range.h"
@@ -23,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxHostFile = 4 << 20;  // beyond it, it is not a hostfile
+constexpr double kLongestJoinSeconds = 7 * 86400;
 
 struct RunFlags {
   int ranks = 0;
@@ -56,29 +58,8 @@ std::string HexToken() {
                          Unpredictable());
 }
 
-Status CheckNetwork(const RunOptions& run) {
-  const std::string& card = run.context.network_interface;
-  const bool loopback = card.empty() || card == "lo" || card == "=lo";
-  if (run.places.size() > 1 && card.empty()) {
-    return Invalid(
-        "more than one host needs --network-interface IF, the card that joins them, and "
-        "--trusted-fabric");
-  }
-  if (!loopback && !run.context.trusted_fabric) {
-    return Denied(absl::StrFormat(
-        "--network-interface %s is not loopback: the data plane has no encryption. Say "
-        "--trusted-fabric if only this job's hosts can reach that network",
-        card));
-  }
-  return OkStatus();
-}
-
 Status CheckNumbers(const RunFlags& flags) {
   const RunOptions& run = flags.run;
-  if (run.failure_timeout_seconds <= 0) return Invalid("--failure-timeout must be above 0 seconds");
-  if (run.join_timeout_seconds <= 0) return Invalid("--join-timeout must be above 0 seconds");
-  if (run.max_restarts < 0) return Invalid("--max-restarts must be 0 or more");
-  if (run.context.checkpoint_every < 0) return Invalid("--checkpoint-every must be 0 or more");
   if (!flags.no_server && (run.servers < 1 || run.servers > kMaxRanks)) {
     return Invalid(absl::StrFormat("--servers must be 1 to %d", kMaxRanks));
   }
@@ -114,14 +95,17 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   run.context.resume = flags->resume;
   run.context.token = HexToken();
   if (flags->no_server) run.servers = 0;
-  if (!run.context.report.empty()) run.context.report = fs::absolute(run.context.report);
-  if (!run.store.empty()) run.store = fs::absolute(run.store);
-  for (std::string* name : {&run.context.timeline, &run.context.flight_record}) {
-    if (name->empty()) continue;
-    *name = fs::absolute(*name);
-    if (fs::is_directory(*name) && name->back() != '/') *name += '/';
+  RW_RETURN_IF_ERROR(CheckRemoteProgram(run));
+  RankContext& files = run.context;
+  for (std::string* name : {&run.store, &files.report, &files.freeze_plan, &files.save_plan,
+                            &files.profile, &files.timeline, &files.flight_record}) {
+    if (!name->empty()) *name = fs::absolute(*name);
   }
-  return OkStatus();
+  std::error_code error;
+  for (std::string* name : {&files.timeline, &files.flight_record}) {
+    if (fs::is_directory(*name, error) && name->back() != '/') *name += '/';
+  }
+  return CheckFiles(run);
 }
 
 // Names that the ranks get on top of what they inherit; "NAME" alone takes the launcher's value.
@@ -173,6 +157,7 @@ StatusOr<std::string> TemporaryStore(const CommandContext& context) {
 Status ExecuteRun(CommandContext* context, RunFlags* flags) {
   RW_RETURN_IF_ERROR(Complete(*context, flags));
   RW_ASSIGN_OR_RETURN(flags->run.environment, Exports(*context, *flags));
+  RW_RETURN_IF_ERROR(CheckText(flags->run));
   if (flags->dry_run) {
     PrintPlan(flags->run);
     return OkStatus();
@@ -188,153 +173,147 @@ Status ExecuteRun(CommandContext* context, RunFlags* flags) {
   return OkStatus();
 }
 
-void AddHostFlags(CLI::App* command, RunFlags* flags) {
-  command->add_option("-n,--num-proc", flags->ranks, "Ranks in all (also -np)");
-  command->add_option("-H,--hosts", flags->hosts, "h1:4,h2:4 (localhost: this machine)");
-  command->add_option("--hostfile", flags->host_file, "File of lines \"NAME slots=N\"");
-  command->add_option("--rsh", flags->rsh, "Remote shell, called as RSH HOST ringwood worker -")
-      ->capture_default_str();
-  command->add_option("--remote-program", flags->remote_program,
-                      "ringwood on the other hosts (default: this program's path)");
-  command
-      ->add_option("-x,--export", flags->exports, "Give the ranks NAME or NAME=VALUE (repeatable)")
-      ->take_all();
+void AddHostFlags(Command command, RunFlags* flags) {
+  command.Value("-n,--num-proc", &flags->ranks, "Ranks in all (also -np)");
+  command.Value("-H,--hosts", &flags->hosts, "h1:4,h2:4 (localhost: this machine)");
+  command.Value("--hostfile", &flags->host_file, "File of lines \"NAME slots=N\"");
+  command.Value("--rsh", &flags->rsh, "Remote shell, called as RSH HOST ringwood worker -")
+      .ShowDefault();
+  command.Value("--remote-program", &flags->remote_program,
+                "ringwood on the other hosts (default: this program's path)");
+  command.Value("-x,--export", &flags->exports, "Give the ranks NAME or NAME=VALUE (repeatable)");
   RankContext& context = flags->run.context;
   command
-      ->add_option("--network-interface", context.network_interface,
-                   "Card of the data and control planes (default: loopback)")
-      ->envname("RINGWOOD_NETWORK_INTERFACE");
+      .Value("--network-interface", &context.network_interface,
+             "Card of the data and control planes (default: loopback)")
+      .From("RINGWOOD_NETWORK_INTERFACE");
   command
-      ->add_option("--port-range", context.port_range,
-                   "Listen there only, as 20000-20099: two ports a process, one more a server")
-      ->check([](const std::string& text) { return Message(ParsePortRange(text).status()); })
-      ->envname("RINGWOOD_PORT_RANGE");
+      .Value("--port-range", &context.port_range,
+             "Listen there only, as 20000-20099: two ports a process, one more a server")
+      .Check([](const std::string& text) { return Message(ParsePortRange(text).status()); })
+      .From("RINGWOOD_PORT_RANGE");
   command
-      ->add_flag("--trusted-fabric", context.trusted_fabric,
-                 "Only this job's hosts can reach that network")
-      ->envname("RINGWOOD_TRUSTED_FABRIC");
+      .Switch("--trusted-fabric", &context.trusted_fabric,
+              "Only this job's hosts can reach that network")
+      .From("RINGWOOD_TRUSTED_FABRIC");
 }
 
-void AddPlanFlags(CLI::App* command, RankContext* context) {
-  command->add_option("--planner", context->planner, "hybrid, exact, wfbp, …")
-      ->envname("RINGWOOD_PLANNER");
-  CLI::Option* adapt = command->add_flag(
-      "--adapt", context->adapt, "Follow what is measured with new plans (runs no longer repeat)");
-  adapt->envname("RINGWOOD_ADAPT");
-  command->add_option("--freeze-plan", context->freeze_plan, "Run the plan in this file of rank 0")
-      ->envname("RINGWOOD_FREEZE_PLAN")
-      ->excludes(adapt);
-  command->add_option("--save-plan", context->save_plan, "Write each plan that is run to this file")
-      ->envname("RINGWOOD_SAVE_PLAN");
+void AddPlanFlags(Command command, RankContext* context) {
+  command.Value("--planner", &context->planner, "hybrid, exact, wfbp, …").From("RINGWOOD_PLANNER");
+  Flag adapt = command.Switch("--adapt", &context->adapt,
+                              "Follow what is measured with new plans (runs no longer repeat)");
+  adapt.From("RINGWOOD_ADAPT");
+  command.Value("--freeze-plan", &context->freeze_plan, "Run the plan in this file of rank 0")
+      .From("RINGWOOD_FREEZE_PLAN")
+      .Excludes(adapt);
+  command.Value("--save-plan", &context->save_plan, "Write each plan that is run to this file")
+      .From("RINGWOOD_SAVE_PLAN");
   command
-      ->add_option("--profile", context->profile,
-                   "Write what was measured, at the end (for ringwood plan --trace)")
-      ->envname("RINGWOOD_PROFILE");
+      .Value("--profile", &context->profile,
+             "Write what was measured, at the end (for ringwood plan --trace)")
+      .From("RINGWOOD_PROFILE");
 }
 
-void AddSparseFlags(CLI::App* command, RankContext* context) {
+void AddSparseFlags(Command command, RankContext* context) {
   command
-      ->add_option("--sparse-codec", context->sparse_codec,
-                   "Entries travel as INDEX/VALUE: block16 or rice; fp32, bf16, int8 or int4")
-      ->check([](const std::string& name) { return Message(ParseCodec(name).status()); })
-      ->envname("RINGWOOD_SPARSE_CODEC");
-  command->add_option("--sparse-merge", context->sparse_merge, "gtopk, union or exact")
-      ->check(CLI::IsMember({"gtopk", "union", "exact"}))
-      ->envname("RINGWOOD_SPARSE_MERGE");
-  command->add_option("--sparse-method", context->sparse_method, "exact, threshold or gaussian")
-      ->check(CLI::IsMember({"exact", "threshold", "gaussian"}))
-      ->envname("RINGWOOD_SPARSE_METHOD");
+      .Value("--sparse-codec", &context->sparse_codec,
+             "Entries travel as INDEX/VALUE: block16 or rice; fp32, bf16, int8 or int4")
+      .Check([](const std::string& name) { return Message(ParseCodec(name).status()); })
+      .From("RINGWOOD_SPARSE_CODEC");
+  command.Value("--sparse-merge", &context->sparse_merge, "gtopk, union or exact")
+      .OneOf({"gtopk", "union", "exact"})
+      .From("RINGWOOD_SPARSE_MERGE");
+  command.Value("--sparse-method", &context->sparse_method, "exact, threshold or gaussian")
+      .OneOf({"exact", "threshold", "gaussian"})
+      .From("RINGWOOD_SPARSE_METHOD");
   command
-      ->add_option("--density-warmup", context->density_warmup,
-                   "Steps in which the density of sparse tensors falls from 0.25 to their own")
-      ->check(CLI::Range(0, 1'000'000))
-      ->envname("RINGWOOD_WARMUP_STEPS");
+      .Value("--density-warmup", &context->density_warmup,
+             "Steps in which the density of sparse tensors falls from 0.25 to their own")
+      .Within(0, 1'000'000)
+      .From("RINGWOOD_WARMUP_STEPS");
 }
 
-void AddSessionFlags(CLI::App* command, Environment* session) {
+void AddSessionFlags(Command command, Environment* session) {
   const auto add = [&](const std::string& flag, const std::string& variable,
                        const std::string& what) {
-    return command->add_option(flag, (*session)[variable], what)->envname(variable);
+    return command.Value(flag, &(*session)[variable], what).From(variable);
   };
   add("--sparse-keep", "RINGWOOD_SPARSE_KEEP",
       "Entries of a gtopk or exact result, as a multiple of what a rank sends")
-      ->check(CLI::PositiveNumber);
+      .Above(0);
   add("--sparse-chunk", "RINGWOOD_SPARSE_CHUNK",
       "Select among every so many elements by themselves (default: whole tensors)")
-      ->check(CLI::Range(0, 1'000'000));
+      .Within(0, 1'000'000);
   add("--clip-norm", "RINGWOOD_CLIP_NORM",
       "Clip a rank's sparse gradients to this norm / sqrt(ranks) before the residual")
-      ->check(CLI::NonNegativeNumber);
+      .AtLeast(0);
   command
-      ->add_flag_function(
+      .Switch(
           "--momentum-masking,!--no-momentum-masking",
-          [session](int64_t given) {
-            (*session)["RINGWOOD_MOMENTUM_MASKING"] = given > 0 ? "1" : "0";
-          },
+          [session](bool on) { (*session)["RINGWOOD_MOMENTUM_MASKING"] = on ? "1" : "0"; },
           "Velocities start again where entries were applied, or go on")
-      ->envname("RINGWOOD_MOMENTUM_MASKING");
+      .From("RINGWOOD_MOMENTUM_MASKING");
 }
 
-void AddJobFlags(CLI::App* command, RunFlags* flags) {
+void AddJobFlags(Command command, RunFlags* flags) {
   RunOptions& run = flags->run;
-  command->add_option("--servers", run.servers, "Server processes (reducers of the sparse tree)")
-      ->capture_default_str();
+  command.Value("--servers", &run.servers, "Server processes (reducers of the sparse tree)")
+      .ShowDefault();
   command
-      ->add_option("--max-memory", run.max_memory,
-                   "Servers refuse a job whose reducer may need more, as 4G (default: no limit)")
-      ->check([](const std::string& text) { return Message(ParseBytes(text).status()); });
-  command->add_option("--store", run.store, "Directory of the checkpoints (default: temporary)");
-  command->add_flag("--resume", flags->resume, "Continue from the newest checkpoint in --store");
-  command->add_option("--max-restarts", run.max_restarts, "Restarts of all after a failure")
-      ->capture_default_str();
-  command->add_option("--checkpoint-every", run.context.checkpoint_every,
-                      "Steps between checkpoints");
-  command->add_option("--report", run.context.report, "JSON file that rank 0 writes at the end");
-  command->add_option("--timeline,--timeline-filename", run.context.timeline,
-                      "Every rank's and server's timeline: NAME.rankN.json, NAME.serverN.json, or "
-                      "rankN.json in a directory");
-  command->add_option("--flight-record", run.context.flight_record,
-                      "Every rank's last events, which survive its death: NAME.rankN.flight");
+      .Value("--max-memory", &run.max_memory,
+             "Servers refuse a job whose reducer may need more, as 4G (default: no limit)")
+      .Check([](const std::string& text) { return Message(ParseBytes(text).status()); });
+  command.Value("--store", &run.store, "Directory of the checkpoints (default: temporary)");
+  command.Switch("--resume", &flags->resume, "Continue from the newest checkpoint in --store");
+  command.Value("--max-restarts", &run.max_restarts, "Restarts of all after a failure")
+      .ShowDefault()
+      .AtLeast(0);
+  command.Value("--checkpoint-every", &run.context.checkpoint_every, "Steps between checkpoints")
+      .AtLeast(0);
+  command.Value("--report", &run.context.report, "JSON file that rank 0 writes at the end");
+  command.Value("--timeline,--timeline-filename", &run.context.timeline,
+                "Every rank's and server's timeline: NAME.rankN.json, NAME.serverN.json, or "
+                "rankN.json in a directory");
+  command.Value("--flight-record", &run.context.flight_record,
+                "Every rank's last events, which survive its death: NAME.rankN.flight");
   command
-      ->add_option("--failure-timeout", run.failure_timeout_seconds,
-                   "Seconds of silence after which a process is dead")
-      ->capture_default_str();
-  command
-      ->add_option("--join-timeout", run.join_timeout_seconds, "Seconds to wait for all to start")
-      ->capture_default_str();
+      .Value("--failure-timeout", &run.failure_timeout_seconds,
+             "Seconds of silence after which a process is dead")
+      .ShowDefault()
+      .Within(0.01, 3600);
+  command.Value("--join-timeout", &run.join_timeout_seconds, "Seconds to wait for all to start")
+      .ShowDefault()
+      .Within(0.01, kLongestJoinSeconds);
   AddPlanFlags(command, &run.context);
-  command->add_option("--wire", run.context.wire, "Dense gradients travel as fp32 or bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
-      ->envname("RINGWOOD_WIRE");
+  command.Value("--wire", &run.context.wire, "Dense gradients travel as fp32 or bf16")
+      .OneOf({"fp32", "bf16"})
+      .From("RINGWOOD_WIRE");
   command
-      ->add_option("--transport", run.context.transport,
-                   "Data plane: ucx, grpc, or auto (ucx where the network is private)")
-      ->check(CLI::IsMember({"ucx", "grpc", "auto"}))
-      ->envname("RINGWOOD_TRANSPORT");
+      .Value("--transport", &run.context.transport,
+             "Data plane: ucx, grpc, or auto (ucx where the network is private)")
+      .OneOf({"ucx", "grpc", "auto"})
+      .From("RINGWOOD_TRANSPORT");
   AddSparseFlags(command, &run.context);
   AddSessionFlags(command, &flags->session);
-  command->add_option("--output-filename", run.output_prefix,
-                      "Also write every process's output to PREFIX.rankN.log");
-  command->add_option("--log-level", run.context.log_level, "debug, info, warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->envname("RINGWOOD_LOG_LEVEL");
-  command->add_flag("--dry-run", flags->dry_run, "Say what would run where, and end");
-  command->add_flag("--no-server", flags->no_server,
-                    "Only launch; RINGWOOD_COORDINATOR is given by you");
+  command.Value("--output-filename", &run.output_prefix,
+                "Also write every process's output to PREFIX.rankN.log");
+  command.Value("--log-level", &run.context.log_level, "debug, info, warning or error")
+      .OneOf({"debug", "info", "warning", "error"})
+      .From("RINGWOOD_LOG_LEVEL");
+  command.Switch("--dry-run", &flags->dry_run, "Say what would run where, and end");
+  command.Switch("--no-server", &flags->no_server,
+                 "Only launch; RINGWOOD_COORDINATOR is given by you");
 }
 
 }  // namespace
 
-void AddRunCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* command = app.add_subcommand("run", "Run a command as the ranks of a job");
-  command->footer("Example: ringwood run -np 4 -- python train.py");
+void AddRunCommand(Command app, CommandContext* context) {
+  Command command = app.Subcommand("run", "Run a command as the ranks of a job");
+  command.Footer("Example: ringwood run -np 4 -- python train.py");
   auto flags = std::make_shared<RunFlags>();
   AddHostFlags(command, flags.get());
   AddJobFlags(command, flags.get());
-  command->callback([context, flags] {
-    const Status status = ExecuteRun(context, flags.get());
-    if (!status.ok()) FailCommand(context, status);
-  });
+  command.Run(context, [context, flags] { return ExecuteRun(context, flags.get()); });
 }
 
 }  // namespace ringwood

@@ -106,69 +106,65 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
       return OkStatus();
     }
     const Status status = server->Wait(Duration::zero());  // a timeout: it serves
-    if (status.code() != StatusCode::kDeadlineExceeded) return status;
+    if (status.code() == StatusCode::kDeadlineExceeded) continue;
+    // The stores were read at the start: damage in a running job came over the network.
+    return status.code() == StatusCode::kDataLoss ? Unavailable(Message(status)) : status;
   }
 }
 
-void AddServerFlags(CLI::App* command, ServerFlags* flags) {
+void AddServerFlags(Command command, ServerFlags* flags) {
   ServerOptions& server = flags->server;
+  command.Value("--listen", &server.listen, "HOST:PORT; \":0\" is the card's address, any port")
+      .ShowDefault();
+  command.Value("--store", &server.store, "Directory of checkpoints and coordinator state");
+  command.Switch("--insecure", &server.insecure, "No encryption; only on a loopback address");
+  command.Switch("--trusted-fabric", &server.trusted_fabric,
+                 "No encryption; only this job's hosts reach --network-interface");
   command
-      ->add_option("--listen", server.listen, "HOST:PORT; \":0\" is the card's address, any port")
-      ->capture_default_str();
-  command->add_option("--store", server.store, "Directory of checkpoints and coordinator state");
-  command->add_flag("--insecure", server.insecure, "No encryption; only on a loopback address");
-  command->add_flag("--trusted-fabric", server.trusted_fabric,
-                    "No encryption; only this job's hosts reach --network-interface");
+      .Value("--transport", &server.transport,
+             "Data plane: ucx, grpc, or auto (ucx where the network is private)")
+      .OneOf({"ucx", "grpc", "auto"})
+      .ShowDefault();
+  command.Value("--network-interface", &server.network_interface,
+                "Card of the data and control planes (default: loopback)");
+  command.Value("--port-range", &flags->port_range,
+                "Listen there only, as 20000-20099 (default: any port)");
+  command.Value("--coordinator", &server.coordinator,
+                "Join this server as one more reducer instead of coordinating");
+  command.Value("--reducer-index", &server.reducer_index, "Which reducer this is").Within(0, 16384);
+  command.Value("--servers", &server.servers, "Reducers of the job, this one included")
+      .Within(1, 16384)
+      .ShowDefault();
   command
-      ->add_option("--transport", server.transport,
-                   "Data plane: ucx, grpc, or auto (ucx where the network is private)")
-      ->check(CLI::IsMember({"ucx", "grpc", "auto"}))
-      ->capture_default_str();
-  command->add_option("--network-interface", server.network_interface,
-                      "Card of the data and control planes (default: loopback)");
-  command->add_option("--port-range", flags->port_range,
-                      "Listen there only, as 20000-20099 (default: any port)");
-  command->add_option("--coordinator", server.coordinator,
-                      "Join this server as one more reducer instead of coordinating");
-  command->add_option("--reducer-index", server.reducer_index, "Which reducer this is")
-      ->check(CLI::Range(0, 16384));
-  command->add_option("--servers", server.servers, "Reducers of the job, this one included")
-      ->check(CLI::Range(1, 16384))
-      ->capture_default_str();
+      .Value("--failure-timeout", &server.failure_timeout_seconds,
+             "Seconds of silence after which a member is dead")
+      .Within(0.5, 3600)
+      .ShowDefault();
   command
-      ->add_option("--failure-timeout", server.failure_timeout_seconds,
-                   "Seconds of silence after which a member is dead")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--join-timeout", server.join_timeout_seconds,
-                   "Seconds to wait for the world to be complete")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--host", server.host, "What error messages call this host")
-      ->capture_default_str();
-  command->add_option("--max-memory", flags->max_memory,
-                      "Refuse a job whose reducer may need more, as 4G (default: no limit)");
-  command->add_option("--timeline", flags->timeline,
-                      "File of the reducer's timeline, of the newest job");
-  command->add_option("--token-file", flags->token_file, "File with the job's token");
-  command->add_option("--log-level", flags->log_level, "debug, info, warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->capture_default_str();
+      .Value("--join-timeout", &server.join_timeout_seconds,
+             "Seconds to wait for the world to be complete")
+      .Above(0)
+      .ShowDefault();
+  command.Value("--host", &server.host, "What error messages call this host").ShowDefault();
+  command.Value("--max-memory", &flags->max_memory,
+                "Refuse a job whose reducer may need more, as 4G (default: no limit)");
+  command.Value("--timeline", &flags->timeline,
+                "File of the reducer's timeline, of the newest job");
+  command.Value("--token-file", &flags->token_file, "File with the job's token");
+  command.Value("--log-level", &flags->log_level, "debug, info, warning or error")
+      .OneOf({"debug", "info", "warning", "error"})
+      .ShowDefault();
 }
 
 }  // namespace
 
-void AddServerCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* command =
-      app.add_subcommand("server", "Coordinate a job, reduce its sparse gradients, keep its store");
-  command->footer("Example: ringwood server --listen 127.0.0.1:7070 --store ./store --insecure");
+void AddServerCommand(Command app, CommandContext* context) {
+  Command command =
+      app.Subcommand("server", "Coordinate a job, reduce its sparse gradients, keep its store");
+  command.Footer("Example: ringwood server --listen 127.0.0.1:7070 --store ./store --insecure");
   auto flags = std::make_shared<ServerFlags>();
   AddServerFlags(command, flags.get());
-  command->callback([context, flags] {
-    const Status status = Serve(context, flags.get());
-    if (!status.ok()) FailCommand(context, status);
-  });
+  command.Run(context, [context, flags] { return Serve(context, flags.get()); });
 }
 
 }  // namespace ringwood

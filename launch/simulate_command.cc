@@ -1,5 +1,6 @@
 #include "launch/simulate_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
@@ -13,8 +14,8 @@
 namespace ringwood {
 namespace {
 
-constexpr int kSimulateConfiguration = 78;
-constexpr int kMostWorkers = 4096;  // rings of more do not fit the simulator's memory bound
+constexpr double kLeastShare = 1e-9;  // of a tensor's entries
+constexpr int kMostWorkers = 4096;    // rings of more do not fit the simulator's memory bound
 
 struct SimulateFlags {
   std::string trace;
@@ -62,6 +63,11 @@ Status RunSimulate(const SimulateFlags& flags) {
   std::vector<NodeSpeed> speeds;
   RW_RETURN_IF_ERROR(SetSpeeds(flags.stragglers, &NodeSpeed::compute, &speeds));
   RW_RETURN_IF_ERROR(SetSpeeds(flags.slow_links, &NodeSpeed::beta, &speeds));
+  const int most = *std::max_element(flags.workers.begin(), flags.workers.end());
+  if (speeds.size() > static_cast<size_t>(std::max(most, 0))) {
+    return Invalid(absl::StrCat("--straggler or --slow-link names rank ", speeds.size() - 1,
+                                ", but ", most, " workers have the ranks 0 to ", most - 1));
+  }
   std::vector<ScalingPoint> points;
   for (const int workers : flags.workers) {
     if (workers < 1 || workers > kMostWorkers) {
@@ -87,28 +93,27 @@ Status RunSimulate(const SimulateFlags& flags) {
 
 }  // namespace
 
-void AddSimulateCommand(CLI::App& app, int* exit_code) {
+void AddSimulateCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<SimulateFlags>();
-  CLI::App* command = app.add_subcommand("simulate", "how a plan scales, played worker by worker");
-  command->add_option("--trace", flags->trace, "profile of a model (CSV)")->required();
-  command->add_option("--workers", flags->workers, "4,8,…,2048")->required()->delimiter(',');
-  command->add_option("--network", flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]")
-      ->required();
-  command->add_option("--servers", flags->servers, "reducers of the sparse tree (1)");
-  command->add_option("--planner", flags->planner, "a planner's name (exact)");
-  command->add_option("--density", flags->density, "lower bound on the sparse route (0.01)");
-  command->add_option("--max-density", flags->max_density, "upper bound on the sparse route (1)");
-  command->add_option("--forward", flags->forward, "forward seconds, where the trace has none");
-  command->add_option("--straggler", flags->stragglers, "RANK=FACTOR: its computation is slower");
-  command->add_option("--slow-link", flags->slow_links, "RANK=FACTOR: its card is slower");
-  command->add_option("--csv", flags->csv, "the table as FILE");
-  command->add_option("--chart", flags->chart, "the curve: FILE.svg or FILE.png");
-  command->callback([flags, exit_code] {
-    const Status status = RunSimulate(*flags);
-    if (status.ok()) return;
-    std::fprintf(stderr, "ringwood simulate: %s\n", Message(status).c_str());
-    *exit_code = kSimulateConfiguration;
-  });
+  Command command = app.Subcommand("simulate", "how a plan scales, played worker by worker");
+  command.Value("--trace", &flags->trace, "profile of a model (CSV)").Required();
+  command.Value("--workers", &flags->workers, "4,8,…,2048").Required().SplitAt(',');
+  command.Value("--network", &flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]")
+      .Required();
+  command.Value("--servers", &flags->servers, "reducers of the sparse tree (1)")
+      .Within(1, kMaxRanks);
+  command.Value("--planner", &flags->planner, "a planner's name (exact)");
+  command.Value("--density", &flags->density, "lower bound on the sparse route (0.01)")
+      .Within(kLeastShare, 1);
+  command.Value("--max-density", &flags->max_density, "upper bound on the sparse route (1)")
+      .Within(kLeastShare, 1);
+  command.Value("--forward", &flags->forward, "forward seconds, where the trace has none")
+      .AtLeast(0);
+  command.Value("--straggler", &flags->stragglers, "RANK=FACTOR: its computation is slower");
+  command.Value("--slow-link", &flags->slow_links, "RANK=FACTOR: its card is slower");
+  command.Value("--csv", &flags->csv, "the table as FILE");
+  command.Value("--chart", &flags->chart, "the curve: FILE.svg or FILE.png");
+  command.Run(context, [flags] { return RunSimulate(*flags); });
 }
 
 }  // namespace ringwood

@@ -1,11 +1,11 @@
 // `ringwood simulate`: how a plan scales, played worker by worker.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include "launch/command.h"
 
 namespace ringwood {
 
 // `exit_code` is set when the command runs; it outlives the parsing.
-void AddSimulateCommand(CLI::App& app, int* exit_code);
+void AddSimulateCommand(Command app, CommandContext* context);
 
 }  // namespace ringwood

@@ -77,20 +77,17 @@ Status ExecuteStatus(const StatusFlags& flags) {
 
 }  // namespace
 
-void AddStatusCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* command = app.add_subcommand("status", "Ask a coordinator how its job stands");
+void AddStatusCommand(Command app, CommandContext* context) {
+  Command command = app.Subcommand("status", "Ask a coordinator how its job stands");
   auto flags = std::make_shared<StatusFlags>();
-  command->add_option("--coordinator", flags->coordinator, "HOST:PORT")
-      ->required()
-      ->envname("RINGWOOD_COORDINATOR");
-  command->add_option("--timeout", flags->timeout_seconds, "Seconds to wait")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 600.0));
-  command->add_flag("--json", flags->json, "For programs");
-  command->callback([context, flags] {
-    const Status status = ExecuteStatus(*flags);
-    if (!status.ok()) FailCommand(context, status);
-  });
+  command.Value("--coordinator", &flags->coordinator, "HOST:PORT")
+      .Required()
+      .From("RINGWOOD_COORDINATOR");
+  command.Value("--timeout", &flags->timeout_seconds, "Seconds to wait")
+      .ShowDefault()
+      .Within(0.1, 600.0);
+  command.Switch("--json", &flags->json, "For programs");
+  command.Run(context, [context, flags] { return ExecuteStatus(*flags); });
 }
 
 }  // namespace ringwood

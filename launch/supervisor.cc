@@ -28,6 +28,7 @@ int ExitCodeOf(const Status& status) {
     case StatusCode::kFailedPrecondition:
     case StatusCode::kPermissionDenied:
     case StatusCode::kUnauthenticated:
+    case StatusCode::kDataLoss:  // a file that is damaged stays damaged
       return kExitConfiguration;
     default:
       return kExitRestart;

@@ -45,34 +45,31 @@ Status Flight(const TraceFlags& flags) {
   return OkStatus();
 }
 
-CLI::App* Add(CLI::App* parent, CommandContext* context, const std::shared_ptr<TraceFlags>& flags,
-              const std::string& name, const std::string& what,
-              const std::function<Status(const TraceFlags&)>& run) {
-  CLI::App* command = parent->add_subcommand(name, what);
-  command->add_option("files", flags->files, "Files that the ranks wrote")->required();
-  command->callback([context, flags, run] {
-    const Status status = run(*flags);
-    if (!status.ok()) FailCommand(context, status);
-  });
+Command Add(Command parent, CommandContext* context, const std::shared_ptr<TraceFlags>& flags,
+            const std::string& name, const std::string& what,
+            const std::function<Status(const TraceFlags&)>& run) {
+  Command command = parent.Subcommand(name, what);
+  command.Value("files", &flags->files, "Files that the ranks wrote").Required();
+  command.Run(context, [context, flags, run] { return run(*flags); });
   return command;
 }
 
 }  // namespace
 
-void AddTraceCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* parent = app.add_subcommand("trace", "Read timelines and flight records");
-  parent->require_subcommand(1);
+void AddTraceCommand(Command app, CommandContext* context) {
+  Command parent = app.Subcommand("trace", "Read timelines and flight records");
+  parent.NeedsSubcommand();
   const auto flags = std::make_shared<TraceFlags>();
-  CLI::App* merge =
+  Command merge =
       Add(parent, context, flags, "merge", "Several ranks' timelines as one, on one clock", Merge);
-  merge->add_option("-o,--output", flags->output, "The merged file")->required();
-  merge->footer("Example: ringwood trace merge -o job.json job.rank*.json");
-  CLI::App* summary = Add(parent, context, flags, "summary",
-                          "Overlap, exposed time, and the slowest rank with its reason", Summary);
-  summary->add_flag("--json", flags->json, "One line of JSON");
-  summary->footer("Example: ringwood trace summary job.rank*.json");
+  merge.Value("-o,--output", &flags->output, "The merged file").Required();
+  merge.Footer("Example: ringwood trace merge -o job.json job.rank*.json");
+  Command summary = Add(parent, context, flags, "summary",
+                        "Overlap, exposed time, and the slowest rank with its reason", Summary);
+  summary.Switch("--json", &flags->json, "One line of JSON");
+  summary.Footer("Example: ringwood trace summary job.rank*.json");
   Add(parent, context, flags, "flight", "The last events of a rank, dead or alive", Flight)
-      ->footer("Example: ringwood trace flight job.rank2.flight");
+      .Footer("Example: ringwood trace flight job.rank2.flight");
 }
 
 }  // namespace ringwood

@@ -6,6 +6,6 @@
 namespace ringwood {
 
 // `context` outlives the parsing.
-void AddTraceCommand(CLI::App& app, CommandContext* context);
+void AddTraceCommand(Command app, CommandContext* context);
 
 }  // namespace ringwood

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -120,10 +121,14 @@ Status ParseTraceFile(const std::string& text, const std::string& file,
 StatusOr<std::vector<RankTrace>> ReadTraceFiles(const std::vector<std::string>& files) {
   std::vector<RankTrace> ranks;
   for (const std::string& file : files) {
+    std::error_code error;
+    if (std::filesystem::is_directory(file, error)) {
+      return Invalid(file + " is a directory; name the files in it");
+    }
     std::ifstream stream(file, std::ios::binary | std::ios::ate);
     if (!stream) return NotFound(file + " cannot be read");
     if (static_cast<size_t>(stream.tellg()) > kMaxTraceFileBytes) {
-      return Exhausted(file + " is above 4 GiB");
+      return Invalid(file + " is above 4 GiB");
     }
     stream.seekg(0);
     const std::string text((std::istreambuf_iterator<char>(stream)), {});

@@ -5,16 +5,17 @@
 
 namespace ringwood {
 
-void AddWorkerCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* command = app.add_subcommand(
+void AddWorkerCommand(Command app, CommandContext* context) {
+  Command command = app.Subcommand(
       "worker", "Run one host's part of a job (started by `ringwood run`, not by hand)");
   auto source = std::make_shared<std::string>();
-  command->add_option("source", *source, "-: the job comes on standard input")
-      ->required()
-      ->check(CLI::IsMember({"-"}));
-  command->callback([context, source] {
+  command.Value("source", source.get(), "-: the job comes on standard input")
+      .Required()
+      .OneOf({"-"});
+  command.Run(context, [context, source] {
     Agent agent({0, 1, context->environment});
     context->exit_code = agent.Run();
+    return OkStatus();
   });
 }
 

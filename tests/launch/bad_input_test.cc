@@ -45,6 +45,43 @@ INSTANTIATE_TEST_SUITE_P(
         {"NoTime",
          {"run", "-np", "2", "--failure-timeout", "0", "--", "true"},
          "--failure-timeout"},
+        {"TimeIsNoNumber",
+         {"run", "-np", "2", "--failure-timeout", "nan", "--", "true"},
+         "--failure-timeout: \"nan\" is not a finite number"},
+        {"EndlessJoin",
+         {"run", "-np", "2", "--join-timeout", "inf", "--", "true"},
+         "--join-timeout"},
+        {"ForwardIsNoNumber", {"plan", "--trace", "t", "--forward", "nan"}, "--forward"},
+        {"PlanWithoutServers", {"plan", "--trace", "t", "--servers", "0"}, "--servers"},
+        {"SimulateWithoutServers",
+         {"simulate", "--trace", "t", "--workers", "4", "--network", "alpha=1e-4,beta=1e-9",
+          "--servers", "0"},
+         "--servers"},
+        {"ReplayWithoutServers",
+         {"replay", "--trace", "t", "--workers", "2", "--servers", "0"},
+         "--servers"},
+        {"ReportIntoNowhere",
+         {"run", "-np", "1", "--report", "/nonexistent/r.json", "--", "true"},
+         "--report /nonexistent/r.json: there is no directory /nonexistent"},
+        {"ReportIsADirectory", {"run", "-np", "1", "--report", "/tmp", "--", "true"}, "directory"},
+        {"FlightRecordIntoNowhere",
+         {"run", "-np", "1", "--flight-record", "/nonexistent/f", "--", "true"},
+         "--flight-record"},
+        {"NoFrozenPlan",
+         {"run", "-np", "1", "--freeze-plan", "/nonexistent/plan", "--", "true"},
+         "--freeze-plan /nonexistent/plan"},
+        {"FrozenPlanIsADirectory",
+         {"run", "-np", "1", "--freeze-plan", "/tmp", "--", "true"},
+         "not a regular file"},
+        {"TraceIsADirectory", {"trace", "summary", "/tmp"}, "/tmp is a directory"},
+        {"HostIsAnOption",
+         {"run", "-H", "@x:2", "--network-interface", "lo", "--", "true"},
+         "\"@x\" is not a host name"},
+        {"RemoteProgramIsTwoWords",
+         {"run", "-H", "h1:1", "--remote-program", "/opt/ring wood; true", "--", "true"},
+         "--remote-program"},
+        {"ArgumentIsNotUtf8", {"run", "-np", "1", "--", "echo", "a\xff"}, "word 2"},
+        {"VariableIsNotUtf8", {"run", "-np", "1", "-x", "A=\xff", "--", "true"}, "variable A"},
         {"ResumeFromNowhere", {"run", "-np", "2", "--resume", "--", "true"}, "--store"},
         {"NoSuchCommand",
          {"run", "--no-server", "-np", "2", "--", "no-such-command"},
@@ -68,6 +105,41 @@ TEST(BadInput, AHostfileErrorNamesFileAndLine) {
   const Finished run = RunProgram({"run", "--hostfile", file, "--", "true"});
   EXPECT_EQ(run.code, 78);
   EXPECT_THAT(run.err, HasSubstr(file + " line 3"));
+}
+
+TEST(BadInput, AVariableOfTheEnvironmentIsCheckedLikeItsFlag) {
+  const Finished run =
+      RunProgram({"run", "-np", "1", "--", "true"}, {{"RINGWOOD_LOG_LEVEL", "loud"}});
+  EXPECT_EQ(run.code, 78);
+  EXPECT_THAT(run.err, HasSubstr("loud"));
+}
+
+TEST(BadInput, WhatDoesNotFitTheWorldIsNamed) {
+  TemporaryDirectory directory;
+  const std::string trace = directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\n");
+  const Finished plan = RunProgram({"plan", "--trace", trace, "--network", "alpha=1e-4,beta=1e-9",
+                                    "--workers", "4", "--ranks-per-host", "999"});
+  EXPECT_EQ(plan.code, 78);
+  EXPECT_THAT(plan.err, HasSubstr("--ranks-per-host 999: there are 4 workers"));
+  const Finished simulate =
+      RunProgram({"simulate", "--trace", trace, "--network", "alpha=1e-4,beta=1e-9", "--workers",
+                  "2,4", "--straggler", "9=2"});
+  EXPECT_EQ(simulate.code, 78);
+  EXPECT_THAT(simulate.err, HasSubstr("rank 9"));
+}
+
+TEST(BadInput, ADamagedTimelineIsConfiguration) {
+  TemporaryDirectory directory;
+  const Finished run =
+      RunProgram({"trace", "summary", directory.Write("t.json", "[\n{\"ph\": nonsense\n]\n{}\n")});
+  EXPECT_EQ(run.code, 78) << run.err;
+}
+
+TEST(Flags, TheLastOfARepeatedFlagCounts) {
+  const Finished run = RunProgram({"run", "--no-server", "-np", "4", "--num-proc", "3", "-np", "2",
+                                   "--", "sh", "-c", "echo $WORLD_SIZE"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.out, "2\n[1] 2\n");
 }
 
 TEST(DryRun, SaysWhereEveryRankWouldRunAndRunsNothing) {

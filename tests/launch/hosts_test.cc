@@ -19,8 +19,9 @@ TEST(Hosts, AListNamesHostsAndSlots) {
 }
 
 TEST(Hosts, ABadListIsNamed) {
-  for (const std::string text : {"", "h1:0", "h1:x", "h1:4,,h2", "-oProxyCommand=x", "h1;reboot",
-                                 "h1,h1", "h1:99999999999", "a b"}) {
+  for (const std::string text :
+       {"", "h1:0", "h1:x", "h1:4,,h2", "-oProxyCommand=x", "h1;reboot", "h1,h1", "h1:99999999999",
+        "a b", "@x", "x@", "a@b@c", "..", "a..b", ".a", "a.", "%n", "h%eth0", "a@-b"}) {
     const auto hosts = ParseHosts(text);
     EXPECT_EQ(hosts.status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(Message(hosts.status()), HasSubstr("-H")) << text;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
+
 #include "base/clock.h"
 #include "tests/launch/program.h"
 
@@ -194,6 +196,17 @@ TEST(Run, OutputGoesToFilesToo) {
   const std::string log = directory.Read("log.rank1.log");
   EXPECT_THAT(log, AllOf(HasSubstr("out 1\n"), HasSubstr("err 1\n"), Not(HasSubstr("[1]"))));
   EXPECT_NE(log.find("out 1"), log.rfind("out 1")) << "the second attempt continues the file";
+}
+
+TEST(Run, AnOutputFileThatIsALinkIsNotFollowed) {
+  TemporaryDirectory directory;
+  const std::string target = directory.Write("target", "mine\n");
+  std::filesystem::create_symlink(target, directory.path() + "/log.rank0.log");
+  const Finished run = RunProgram(
+      Shell("echo theirs", {"-np", "1", "--output-filename", directory.path() + "/log"}));
+  EXPECT_EQ(run.code, 78);
+  EXPECT_THAT(run.err, HasSubstr("log.rank0.log: it is a symbolic link"));
+  EXPECT_EQ(directory.Read("target"), "mine\n");
 }
 
 TEST(Run, WhatTheJobListensOnLiesInThePortRange) {
