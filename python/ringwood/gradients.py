@@ -1,7 +1,9 @@
-"""Which gradients of the running step are complete.
+"""Which gradients of the running step are complete, and when backward is.
 
-The hooks run on autograd's thread, once a parameter and pass; they only enqueue. Where the session finds
-a gradient is its slot's business.
+The hooks run on autograd's thread, once a parameter and pass; they only enqueue, so that gradients travel
+while backward is still running. When backward has made the last gradient of the step, it waits for the
+commit before it returns: what the training loop sees are averages, which it may clip, log or change as it
+likes. Where the session finds a gradient is its slot's business.
 """
 
 import contextlib
@@ -14,10 +16,12 @@ from .slot import settle
 
 
 class Gradients:
-    """`slots`: registered in the session, in this order, and exchanged on `stream`."""
+    """`slots`: registered in the session, in this order, and exchanged on `stream`. `owner`: the
+    DistributedOptimizer, whose `exchange` the end of a backward calls."""
 
     def __init__(self, owner, slots, stream, passes_per_step, scaler):
         self.slots = slots
+        self.weight = None  # with which the last exchange began
         self._stream = stream
         self.quiet = False  # inside no_sync
         self._owner = owner
@@ -26,52 +30,93 @@ class Gradients:
         self._scaler = scaler
         self._scale = 1.0  # the factor in this step's gradients
         self._passes_per_step = passes_per_step
-        self._passes = [0] * len(slots)
-        self._touched = [False] * len(slots)  # by any pass, those inside no_sync included
+        self._touched = [False] * len(slots)  # by any pass since zero_grad or step
         self._running = False  # between the first ready and the commit
-        for index, slot in enumerate(slots):
-            slot.parameter.register_post_accumulate_grad_hook(self._hook(index, slot))
+        self._backward = None  # autograd's number of the pass whose end is awaited
+        self._start_over()
+        self._hooks = [slot.parameter.register_post_accumulate_grad_hook(self._hook(index, slot))
+                       for index, slot in enumerate(slots)]
+
+    def leave(self):
+        """Backward is as if there were no exchange."""
+        while self._hooks:
+            self._hooks.pop().remove()
+
+    def _start_over(self):
+        """What is counted from one exchange to the next."""
+        self._backwards = 0
+        self._passes = [0] * len(self.slots)
+        self._taken = [None] * len(self.slots)  # (gradient, its version) when it was announced
 
     def _hook(self, index, slot):
-        session, passes, touched = self._session, self._passes, self._touched
+        touched, owner = self._touched, self._owner
 
         def gradient_accumulated(parameter):
             touched[index] = True
+            if owner.averaged:
+                owner.average_again()
             if self.quiet:
                 return
-            passes[index] += 1
-            if passes[index] != self._passes_per_step:
+            self._await_end()
+            self._passes[index] += 1
+            if self._taken[index] is not None:
                 self._refuse_excess(index)
-                return
-            if not self._running:
+            if self._passes[index] >= self._passes_per_step:
                 self._begin()
-            if slot.take(session, _dense(parameter), self._scale):
-                session.ready(index)
-            else:
-                self._arrivals.add(index, slot)
+                self._announce(index, slot)
 
         return gradient_accumulated
 
+    def _await_end(self):
+        """Once a pass: autograd calls back when all of its gradients are there."""
+        number = torch._C._current_graph_task_id()
+        if number != self._backward:
+            self._backward = number
+            torch.autograd.Variable._execution_engine.queue_callback(self._backward_ended)
+
+    def _backward_ended(self):
+        """Where every parameter must have a gradient, the step is complete when all have; else with the last
+        of the passes that were promised."""
+        self._backwards += 1
+        if self._owner.missing == "error":
+            complete = all(taken is not None for taken in self._taken)
+        else:
+            complete = self._backwards >= self._passes_per_step
+        if complete:
+            self._owner.exchange()
+
+    def _announce(self, index, slot):
+        ready = slot.take(self._session, _dense(slot.parameter), self._scale)
+        gradient = slot.parameter.grad
+        self._taken[index] = (gradient, gradient._version)
+        if ready:
+            self._session.ready(index)
+        else:
+            self._arrivals.add(index, slot)
+
     def _refuse_excess(self, index):
-        if self._passes[index] > self._passes_per_step:
-            raise RefusedError(
-                f'"{self.slots[index].name}" got a gradient for the {self._passes[index]}th time in this '
-                "step: call step() after every backward, or say backward_passes_per_step")
+        raise RefusedError(
+            f'"{self.slots[index].name}" got another gradient while the one before is on its way to the other '
+            "ranks, because this step's backward passes reach different parameters: put all but the last into "
+            "optimizer.no_sync(), or add up their losses and call backward once")
 
     def _begin(self):
-        self._owner.end_step()
-        self._session.begin_step(self._owner.weight)
+        if self._running:
+            return
+        self.weight = self._owner.weight
+        self._session.begin_step(self.weight)
         self._running = True
         if self._scaler is not None:
             self._scale = self._scaler.get_scale()
 
     def refuse_if_running(self, what):
         if self._running:
-            raise RefusedError(f"{what} between backward and step(): the gradients are on their way")
+            raise RefusedError(f"{what} between backward and step(): the gradients are on their way, and wait "
+                               f"for those of {self._names(taken is None for taken in self._taken)}")
 
-    def forget_passes(self):
-        """The gradients gathered so far were zeroed."""
-        self._passes[:] = [0] * len(self.slots)
+    def forget(self):
+        """The gradients gathered so far were zeroed or used."""
+        self._start_over()
         self._touched[:] = [False] * len(self.slots)
 
     def refuse_strangers(self, parameters):
@@ -89,19 +134,18 @@ class Gradients:
         present = [touched and slot.parameter.grad is not None
                    for touched, slot in zip(self._touched, self.slots)]
         if weight and not all(present):
-            self._refuse_missing([i for i, there in enumerate(present) if not there])
-        if not self._running:
-            self._begin()
+            self._refuse_missing([not there for there in present])
+        self._refuse_changed()
+        self._begin()
         self._arrivals.wait()
         for index, slot in enumerate(self.slots):
-            if self._passes[index] >= self._passes_per_step:
+            if self._taken[index] is not None:
                 continue  # its hook announced it
-            if not present[index]:
+            if present[index]:
+                self._announce(index, slot)
+            else:
                 slot.clear()
-            elif not slot.take(self._session, _dense(slot.parameter), self._scale):
-                self._arrivals.add(index, slot)
-                continue
-            self._session.ready(index)
+                self._session.ready(index)
         self._arrivals.wait()
         if self._owner.missing != "skip":
             return []
@@ -110,19 +154,32 @@ class Gradients:
         return [i for i in range(len(self.slots)) if not anywhere[i]]
 
     def _refuse_missing(self, missing):
-        if len(missing) == len(self.slots):
+        if all(missing):
             raise RefusedError("step() without backward(): no parameter has a gradient (a rank without "
                                "samples sets optimizer.weight = 0)")
         if self._owner.missing == "error":
-            names = ", ".join(self.slots[i].name for i in missing[:10])
-            raise RefusedError(f"{len(missing)} parameter(s) got no gradient in this step: {names}"
-                               f"{', …' if len(missing) > 10 else ''}. Pass missing=\"zero\" or \"skip\" "
-                               "to DistributedOptimizer if that is intended")
+            raise RefusedError(f"{sum(missing)} parameter(s) got no gradient in this step: "
+                               f'{self._names(missing)}. Pass missing="zero" or "skip" to '
+                               "DistributedOptimizer if that is intended")
+
+    def _refuse_changed(self):
+        """What was announced is being read: a change of it reaches the others or not, as it happens."""
+        changed = [taken is not None and (slot.parameter.grad is not taken[0] or taken[0]._version != taken[1])
+                   for slot, taken in zip(self.slots, self._taken)]
+        if any(changed):
+            raise RefusedError(
+                f"{sum(changed)} gradient(s) were changed while they were on their way to the other ranks: "
+                f"{self._names(changed)}. Change gradients after the backward that makes the last one of the "
+                "step, or after optimizer.synchronize()")
+
+    def _names(self, chosen):
+        names = [slot.name for slot, wanted in zip(self.slots, chosen) if wanted]
+        return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
 
     def finished(self, skipped, velocity):
         """The commit is through: every average, or its velocity, is its parameter's gradient."""
         self._running = False
-        self.forget_passes()
+        self._start_over()
         settle(self.slots, self._stream, velocity, skipped, self._scale)
 
     @contextlib.contextmanager

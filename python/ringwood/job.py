@@ -19,6 +19,7 @@ class Job:
         self.rank = options.get("rank", environment.rank)
         self.world = options.get("world", environment.world)
         self._owner = None  # of the session's tensors
+        self.leaving = []   # called before the session is closed: hooks that would use it go
         self._options = options
         self._session = None
 
@@ -57,6 +58,8 @@ class Job:
         return self.session
 
     def close(self):
+        while self.leaving:
+            self.leaving.pop()()
         if self._session is not None:
             self._session.close()
 

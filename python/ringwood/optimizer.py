@@ -1,11 +1,13 @@
 """DistributedOptimizer: any torch optimizer, its gradients averaged over all ranks before each step.
 
 A hook on every parameter tells the session that its gradient is complete, while backward is still
-running; `step()` waits for the commit and then lets the wrapped optimizer update the weights.
+running; backward returns after the commit, with the averages in the gradients, and `step()` lets the wrapped
+optimizer update the weights.
 """
 
 import contextlib
 import inspect
+import sys
 
 import torch
 
@@ -32,8 +34,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
     norm clip_norm / sqrt(world); None: what the session has.
 
     `weight`: samples of this rank in the step, to be set before backward; the average is weighted by it.
-    With 0 the backward may be left out. Gradients of several passes (`backward_passes_per_step`) are
-    summed as PyTorch does; divide the loss if you want their mean.
+    With 0 the backward may be left out. Gradients of several passes are summed as PyTorch does; divide the
+    loss if you want their mean. `backward_passes_per_step` has them exchanged once, at the last pass.
 
     `scaler`: the GradScaler that multiplies the loss. Its factor is divided out of what is sent, since
     residuals must outlive it, and multiplied back into the averages for the scaler's unscale_.
@@ -64,9 +66,13 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.last = None  # the StepResult of the last step
         self._counts = [0.0, 0.0, 0.0, 0.0]
         self._scaler = scaler
-        self._synchronized = False
+        self.averaged = False  # the gradients are averages that were not used yet
+        self._by_hand = False  # synchronize() was called for them
+        self._again = 0        # exchanges of gradients that held an average already
+        self._corrected = any(recipe.momentum or recipe.velocity for recipe in recipes.values())
         self._absent = []
         self._gradients = Gradients(self, slots, stream, backward_passes_per_step, self._scaler)
+        job.leaving.append(self._gradients.leave)
         self._velocity = Velocity(self.session, slots, {name: recipe.velocity for name, recipe in recipes.items()})
         self._taken_over = TakenOver(self.session, optimizer, {name: trained[name] for name, recipe in recipes.items()
                                                                if recipe.taken_over})
@@ -101,20 +107,21 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def zero_grad(self, set_to_none=False):
         """Zeroes in place by default: gradients that stay where they are need no rebinding."""
         self._gradients.refuse_if_running("zero_grad()")
-        self._gradients.forget_passes()
         self.end_step()
         self.inner.zero_grad(set_to_none=set_to_none)
 
     def step(self, closure=None):
-        """Exchanges (unless `synchronize` did), then updates. A step that some rank had to skip for a
-        NaN or Inf changes nothing on any rank; `last.skipped` says so. An error changes nothing."""
+        """Updates; exchanges before it where backward did not. A step that some rank had to skip for a NaN
+        or Inf changes nothing on any rank; `last.skipped` says so. An error changes nothing."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if not self._synchronized:
+        if not self._by_hand:
             self._refuse_scaled()
-            self.synchronize()
+        if not self.averaged:
+            self.exchange()
+        self._refuse_late_weight()
         self.end_step()
         if not self.last.skipped:
             with self._gradients.hidden(self._absent):
@@ -123,10 +130,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return loss
 
     def synchronize(self):
-        """Waits until the gradients hold the average of all ranks: between backward and step, for
-        clipping by the global norm. `step` then does not exchange again."""
-        if self._synchronized:
-            return self.last
+        """The gradients hold the average of all ranks when it returns. After a backward that made all of the
+        step's gradients they do without it."""
+        if not self.averaged:
+            self.exchange()
+        self._by_hand = True
+        return self.last
+
+    def exchange(self):
+        """Brings what is missing on its way and waits for the commit."""
         self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
         self._absent = self._gradients.complete(self.weight)
         self.last = self.session.finish_step()
@@ -134,13 +146,26 @@ class DistributedOptimizer(torch.optim.Optimizer):
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
         self._gradients.finished(self.last.skipped, self._velocity)
-        self._synchronized = True
-        return self.last
+        self.averaged = True
+
+    def average_again(self):
+        """Another backward adds to averages that no step has used: the sum is exchanged anew. The average of
+        an average is the same, so the result is that of one exchange, at the price of one more."""
+        if self._corrected:
+            raise RefusedError(
+                "backward() after the gradients were averaged, whose momentum would count twice: call step() or "
+                "optimizer.zero_grad() after every backward, or say backward_passes_per_step=N, or put all passes "
+                "but the last into optimizer.no_sync()")
+        self.averaged = self._by_hand = False
+        self._again += 1
+        if self._again == 10 and self.session.rank == 0:
+            sys.stderr.write("I rank 0: each of several backward passes a step is exchanged; say "
+                             "backward_passes_per_step=N, or use optimizer.no_sync(), to exchange once\n")
 
     @contextlib.contextmanager
     def skip_synchronize(self):
         """Horovod's name for a step after synchronize(); here step() knows."""
-        if not self._synchronized:
+        if not self._by_hand:
             raise RefusedError("skip_synchronize() without synchronize() before it")
         yield
 
@@ -169,8 +194,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return list(self._counts)
 
     def end_step(self):
-        """The averages were used, or a scaler left the step out: the next step() exchanges again."""
-        self._synchronized = False
+        """The gradients were used or dropped, or a scaler left the step out."""
+        self._gradients.forget()
+        self.averaged = self._by_hand = False
 
     # ---- inside ----
 
@@ -179,6 +205,11 @@ class DistributedOptimizer(torch.optim.Optimizer):
             raise RefusedError("step() with gradients that carry a GradScaler's factor: call "
                                "scaler.step(optimizer) with a ringwood.torch.GradScaler, or "
                                "optimizer.synchronize() before another scaler's unscale_ and step")
+
+    def _refuse_late_weight(self):
+        if self.weight != self._gradients.weight:
+            raise RefusedError(f"optimizer.weight was set to {self.weight} after backward had sent the gradients "
+                               f"with {self._gradients.weight}: set it before backward")
 
 
 def _check_closure(optimizer):

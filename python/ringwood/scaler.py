@@ -1,4 +1,5 @@
-"""PyTorch's GradScaler, for a DistributedOptimizer: exchanges before it unscales.
+"""PyTorch's GradScaler, for a DistributedOptimizer that must know the factor (sparse tensors): exchanges before it
+unscales.
 
     scaler = rw.GradScaler("cpu")
     optimizer = rw.DistributedOptimizer(…, scaler=scaler)

@@ -7,8 +7,9 @@ device.py). A staged gradient is copied in when it is complete and copied back a
 pass over memory each way and 4 bytes a parameter.
 
 `take` is called when the gradient is complete and says whether the session may read the buffer now; `give`
-after the commit, when the buffer holds the average; `skip` after a step that was skipped. `settle` calls
-the last two.
+after the commit, when the buffer holds the average; `skip` after a step that was skipped, when every rank's
+gradient becomes NaN as an all-reduce would make it: then every rank's GradScaler, of whatever make, leaves the
+step out and lowers its factor. `settle` calls the last two.
 """
 
 import torch
@@ -30,10 +31,10 @@ def slot_of(name, parameter, stream, scaled, bucketed=False):
     if parameter.numel() == 0:
         raise InvalidError(f'the parameter "{name}" has no elements; leave it out of the optimizer')
     if parameter.device.type != torch.device(stream.device).type:
-        return StagedFromDevice(name, parameter, stream, scaled, bucketed)
+        return StagedFromDevice(name, parameter, stream, bucketed)
     if parameter.dtype == torch.float32 and parameter.is_contiguous() and not scaled:
         return (InBucket if bucketed else InPlace)(name, parameter, stream)
-    return Staged(name, parameter, stream, scaled, bucketed)
+    return Staged(name, parameter, stream, bucketed)
 
 
 def settle(slots, stream, velocity, skipped, scale):
@@ -79,7 +80,7 @@ class InPlace:
             self.parameter.grad = self.buffer
 
     def skip(self):
-        """The buffer holds this rank's own gradient still."""
+        self.buffer.fill_(float("nan"))
         self.give(1)
 
 
@@ -103,5 +104,4 @@ class InBucket:
         """Nothing to do: the average lies in the bucket."""
 
     def skip(self):
-        """As everywhere in DistributedDataParallel: one rank's NaN is everyone's."""
         self.buffer.fill_(float("nan"))

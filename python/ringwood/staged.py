@@ -6,11 +6,10 @@ import torch
 class Staged:
     """The buffer is host memory, or on the device of `stream`."""
 
-    def __init__(self, name, parameter, stream, scaled, bucketed):
+    def __init__(self, name, parameter, stream, bucketed):
         self.name = name
         self.parameter = parameter
         self._stream = stream
-        self._poisoned_by_skip = scaled or bucketed
         self._bucketed = bucketed
         self._gradient = None  # of this step, where it is a view of a bucket
         self.buffer = self._new_buffer(parameter)
@@ -48,7 +47,4 @@ class Staged:
         return self.parameter.grad
 
     def skip(self):
-        """Under a GradScaler and in buckets every rank's gradient becomes NaN, not only where one came up:
-        then every rank's scaler leaves the step out and lowers its factor."""
-        if self._poisoned_by_skip:
-            self._target().fill_(float("nan"))
+        self._target().fill_(float("nan"))

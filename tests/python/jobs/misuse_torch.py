@@ -25,10 +25,17 @@ refused(ringwood.RefusedError, ["after the ranks agreed"], optimizer.add_param_g
         {"params": [torch.nn.Parameter(torch.zeros(3))]})
 
 inputs = torch.ones(3, 4)
-model(inputs).sum().backward()
-refused(ringwood.RefusedError, ["between backward"], optimizer.zero_grad)
-refused(ringwood.RefusedError, ["after every backward"], model(inputs).sum().backward)
+model.weight.sum().backward()  # the bias is still missing
+refused(ringwood.RefusedError, ["between backward", "bias"], optimizer.zero_grad)
+model.bias.sum().backward()
 optimizer.step()  # none of it has spoilt the session
+optimizer.zero_grad()
+
+model(inputs).sum().backward()
+optimizer.weight = 2.0
+refused(ringwood.RefusedError, ["2.0 after backward", "1.0"], optimizer.step)
+optimizer.weight = 1.0
+optimizer.step()
 optimizer.zero_grad()
 
 kept = model.bias
@@ -43,6 +50,18 @@ refused(ringwood.RefusedError, ["bias"], optimizer.step)  # its hook never ran
 optimizer.missing = "zero"
 optimizer.step()
 optimizer.zero_grad()
+
+# What is on its way cannot be changed any more; nor is there a way back from it.
+for change, words in ((lambda: model.weight.sum().backward(), ["weight", "on its way", "no_sync"]),
+                      (lambda: (model.weight.grad.mul_(2), model.bias.sum().backward()), ["changed", "weight"]),
+                      (lambda: setattr(model.weight, "grad", torch.ones(2, 4)) or model.bias.sum().backward(),
+                       ["changed", "weight", "synchronize()"])):
+    optimizer.missing = "error"
+    model.weight.sum().backward()
+    refused(ringwood.RefusedError, words, change)
+    rw.shutdown()
+    rw.init()
+    optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), missing="zero")
 
 model.weight.data = model.weight.data.double()  # another type after the agreement
 model.bias.data = model.bias.data.double()

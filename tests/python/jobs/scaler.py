@@ -92,3 +92,22 @@ theirs.scale(torch.zeros((), device=device))
 theirs.unscale_(optimizer)
 theirs.step(optimizer)
 rw.shutdown()
+
+# Densely, a scaler that Ringwood knows nothing of: the factor cancels, and one rank's Inf is everyone's.
+rw.init()
+rw.broadcast_parameters(model.state_dict())
+theirs = torch.amp.GradScaler(device, init_scale=256.0)
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=RATE), model.named_parameters())
+for bad in (1.0, float("inf"), 1.0):
+    optimizer.zero_grad()
+    before = [p.detach().clone() for p in model.parameters()]
+    theirs.scale(loss_of(model, inputs[low:high], targets[low:high]) * (bad if rw.rank() == 0 else 1)).backward()
+    theirs.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), NORM)
+    theirs.step(optimizer)
+    theirs.update()
+    assert all(torch.equal(a, b) for a, b in zip(before, model.parameters())) == (bad != 1.0)
+    norm = torch.cat([p.grad.flatten() for p in model.parameters()]).norm()
+    assert len(set(rw.gather_texts(f"{theirs.get_scale()} {norm}"))) == 1
+assert theirs.get_scale() == 128
+rw.shutdown()
