@@ -33,8 +33,12 @@ class RefusedError(RingwoodError):
 
 
 class ExhaustedError(RingwoodError):
-    """A stated limit would be passed."""
-    code, exit_code = 5, 78
+    """A stated limit would be passed, or a disk is full: then a restart helps once there is space again."""
+    code = 5
+
+    @property
+    def exit_code(self):
+        return 75 if "no space" in str(self).lower() or "free space" in str(self) else 78
 
 
 class UnavailableError(RingwoodError):

@@ -64,6 +64,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.session = job.register("DistributedOptimizer", slots, settings, stream, missing=missing,
                                     backward_passes_per_step=backward_passes_per_step)
         self.last = None  # the StepResult of the last step
+        self.committed_before = self._committed = self.session.step  # steps of the session when step() began
         self._counts = [0.0, 0.0, 0.0, 0.0]
         self._scaler = scaler
         self.averaged = False  # the gradients are averages that were not used yet
@@ -122,6 +123,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if not self.averaged:
             self.exchange()
         self._refuse_late_weight()
+        self.committed_before, self._committed = self._committed, self.session.step
         self.end_step()
         if not self.last.skipped:
             with self._gradients.hidden(self._absent):

@@ -1,36 +1,65 @@
 """Checkpoints of a training loop: everything that a bit-identical resume needs.
 
-Shared by all ranks: weights, buffers, the optimizer's state, the cursor (where in the data we are).
-Own of each rank: the states of the random generators. Residuals, velocities of sparse tensors and the
-step are added by the library.
+Shared by all ranks: weights, the optimizer's state, the cursor (where in the data we are). Own of each rank:
+the states of the random generators, and what else of the model's state differs from rank to rank, such as
+the running statistics of BatchNorm. Residuals, velocities of sparse tensors and the step are added by the
+library.
 """
 
 import json
 import random
+import sys
 
 import numpy as np
 import torch
 
-from .errors import InvalidError
+from .agreement import differing
+from .errors import ForkedError, InvalidError, RefusedError, RingwoodError
 from .state import flatten, gather_tensors, unflatten
 
-SKELETON, TENSOR, RANDOM = "training/skeleton", "training/tensor/{}", "training/random"
+SKELETON, TENSOR = "training/skeleton", "training/tensor/{}"
+OWN_SKELETON, OWN_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
+RANDOM = "training/random"
 
 
 def save(model, optimizer, cursor, every=1):
-    """After step(): every `every` committed steps, copies the state and lets it travel to the store in
-    the background. `cursor`: any dict of numbers and texts. Returns whether this step was saved."""
+    """After step(), on all ranks: when a multiple of `every` committed steps is reached, copies the state and lets it travel to the
+    store in the background. `cursor`: any dict of numbers and texts, the same on all ranks. Returns whether
+    this step is on its way. A checkpoint that fails does not end the training: it is told on standard error,
+    and `session.checkpoint_wait()` raises why."""
     session = optimizer.session
     if every < 1:
         raise InvalidError("save every: at least 1 step")
-    if session.step % every:
+    if session.step // every == optimizer.committed_before // every:
         return False
-    skeleton, tensors = flatten({"model": dict(model.state_dict()), "optimizer": optimizer.state_dict(),
-                                 "cursor": cursor})
-    shared = {SKELETON: skeleton}
-    shared.update((TENSOR.format(i), tensor) for i, tensor in enumerate(tensors) if tensor.numel())
-    session.checkpoint(shared=shared, own={RANDOM: _random_state()})
+    state = dict(model.state_dict())
+    local = _local_state(session, state, optimizer)
+    shared = _items({"model": state, "optimizer": optimizer.state_dict(), "cursor": cursor}, SKELETON, TENSOR)
+    own = _items(local, OWN_SKELETON, OWN_TENSOR)
+    try:
+        session.checkpoint(shared=shared, own={RANDOM: _random_state(), **own})
+    except (InvalidError, RefusedError, ForkedError):
+        raise
+    except RingwoodError as failure:
+        sys.stderr.write(f"W rank {session.rank}: no checkpoint of step {session.step}: {failure}\n")
+        return False
     return True
+
+
+def _local_state(session, state, optimizer):
+    """Takes out of `state` the tensors that differ from rank to rank, and returns them. What the optimizer
+    trains is the same everywhere."""
+    trained = {p.data_ptr() for group in optimizer.param_groups for p in group["params"]}
+    names = [name for name, value in state.items()
+             if torch.is_tensor(value) and value.numel() and value.data_ptr() not in trained]
+    different = differing(session, [state[name] for name in names])
+    return {name: state.pop(name) for name, differs in zip(names, different) if differs}
+
+
+def _items(tree, skeleton_name, tensor_name):
+    skeleton, tensors = flatten(tree)
+    return {skeleton_name: skeleton,
+            **{tensor_name.format(i): tensor for i, tensor in enumerate(tensors) if tensor.numel()}}
 
 
 def resume(model, optimizer):
@@ -39,17 +68,22 @@ def resume(model, optimizer):
     session = optimizer.session
     if not session.resumed:
         return None
-    skeleton = session.restore(SKELETON, "shared")
-    tensors = gather_tensors(skeleton)
-    for i, tensor in enumerate(tensors):
-        if tensor.numel():
-            content = bytearray(session.restore(TENSOR.format(i), "shared"))
-            tensor.copy_(torch.frombuffer(content, dtype=tensor.dtype).view(tensor.shape))
-    state = unflatten(skeleton, tensors)
+    state = _tree(session, "shared", SKELETON, TENSOR)
+    state["model"].update(_tree(session, "own", OWN_SKELETON, OWN_TENSOR))
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     _set_random_state(session.restore(RANDOM, "own"))
     return state["cursor"]
+
+
+def _tree(session, scope, skeleton_name, tensor_name):
+    skeleton = session.restore(skeleton_name, scope)
+    tensors = gather_tensors(skeleton)
+    for i, tensor in enumerate(tensors):
+        if tensor.numel():
+            content = bytearray(session.restore(tensor_name.format(i), scope))
+            tensor.copy_(torch.frombuffer(content, dtype=tensor.dtype).view(tensor.shape))
+    return unflatten(skeleton, tensors)
 
 
 def _random_state():
