@@ -11,8 +11,8 @@ function(ringwood_folder name)
   if(NOT sources)
     set(sources ${CMAKE_SOURCE_DIR}/cmake/empty.cc)
   endif()
+  ringwood_batches(sources ${name} ${sources})
   add_library(ringwood_${name} STATIC ${sources})
-  ringwood_unity(${name})
   target_include_directories(ringwood_${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/proto)
   foreach(dependency ${ARG_DEPENDS})
     target_link_libraries(ringwood_${name} PUBLIC ringwood_${dependency})
@@ -28,25 +28,48 @@ function(ringwood_folder name)
 endfunction()
 
 # A folder's files are compiled ten at a time: most of a compiler's time goes into headers, and ten
-# files that include the same ones pay for them once (a fifth of the processor time over the tree). So
-# names of one folder differ even in anonymous namespaces. Highway includes its files once for each
-# instruction set, protoc's share names: they are compiled alone.
+# files that include the same ones pay for them once. So names of one folder differ even in anonymous
+# namespaces. Highway includes its files once for each instruction set, protoc's share names: they are
+# compiled alone. Unlike CMake's UNITY_BUILD the batches name files relative to the tree, so that clones
+# in other places hit the compiler cache.
 option(RINGWOOD_UNITY "Compile the product's files ten at a time" ON)
-function(ringwood_unity name)
-  set_target_properties(ringwood_${name} PROPERTIES
-    UNITY_BUILD ${RINGWOOD_UNITY} UNITY_BUILD_BATCH_SIZE 10)
-  get_target_property(sources ringwood_${name} SOURCES)
-  foreach(source ${sources})
-    if(source MATCHES "\\.pb\\.cc$")
-      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-    else()
+function(ringwood_batches out label)
+  set(batch)
+  set(result)
+  set(number 0)
+  foreach(source ${ARGN})
+    set(alone TRUE)
+    if(RINGWOOD_UNITY AND source MATCHES "\\.cc$" AND NOT source MATCHES "\\.pb\\.cc$")
       file(STRINGS ${source} lines REGEX "foreach_target\\.h" LIMIT_COUNT 1)
-      if(lines)
-        set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+      if(NOT lines)
+        set(alone FALSE)
       endif()
     endif()
+    if(alone)
+      list(APPEND result ${source})
+      continue()
+    endif()
+    file(RELATIVE_PATH relative ${CMAKE_SOURCE_DIR} ${source})
+    list(APPEND batch "#include \"${relative}\"\n")
+    list(LENGTH batch length)
+    if(length EQUAL 10)
+      ringwood_batch(result ${label} ${number} "${batch}")
+      set(batch)
+      math(EXPR number "${number} + 1")
+    endif()
   endforeach()
+  if(batch)
+    ringwood_batch(result ${label} ${number} "${batch}")
+  endif()
+  set(${out} ${result} PARENT_SCOPE)
 endfunction()
+
+macro(ringwood_batch list label number lines)
+  set(file ${CMAKE_BINARY_DIR}/batches/${label}_${number}.cc)
+  string(REPLACE ";" "" text "${lines}")
+  file(CONFIGURE OUTPUT ${file} CONTENT "${text}" @ONLY)
+  list(APPEND ${list} ${file})
+endmacro()
 
 # "paths.h" for the tests that read the tree or run the programs; the others compile alike in every clone.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/tests/paths.h CONTENT

@@ -1,0 +1,100 @@
+"""Every command that README and docs print for one machine is run as printed, from a clean clone.
+
+A fenced block without a language is one shell script; a line that needs what this machine does not have
+stands in NOT_HERE with its reason. README's Python block is the train.py of all of them. The clone is the
+tree as git would commit it; compiler output comes from ccache where there is one.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BLOCK_SECONDS = 900  # a block on a loaded machine, the product's build included
+
+NOT_HERE = [  # (a pattern of the command line, why it is not run here)
+    (r"^\./dev test\b", "this is part of it"),
+    (r"-H \w+:\d", "needs more than one host"),
+    (r"^bench/gpu/run", "needs a GPU; tests/python/test_device.py runs the kit's parts without one"),
+    (r"^bench/netns\.sh|^bench/replay/", "a measurement of an hour, on network namespaces"),
+]
+
+
+def documents():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def fenced(path):
+    """(first line's number, language, text) of every fenced block."""
+    for match in re.finditer(r"^```(\S*)[^\n]*\n(.*?)^```$", path.read_text(), re.M | re.S):
+        yield path.read_text()[:match.start()].count("\n") + 2, match[1], match[2]
+
+
+def commands(text):
+    """The block's command lines, continuation lines joined."""
+    return [line for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def reason_not_here(line):
+    return next((reason for pattern, reason in NOT_HERE if re.search(pattern, line)), None)
+
+
+def blocks():
+    for path in documents():
+        for number, language, text in fenced(path):
+            lines = [line for line in commands(text) if not reason_not_here(line)]
+            if language in ("", "sh") and lines:
+                yield pytest.param(lines, id=f"{path.name}:{number}")
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """The tree that git would commit, with a virtual environment that has this one's packages."""
+    top = tmp_path_factory.mktemp("clone") / "ringwood"
+    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT,
+                           check=True, capture_output=True, text=True).stdout.split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).is_file():
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, top / name)
+    subprocess.run(["git", "init", "-q", top], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", top / ".venv"], check=True)
+    here = next(path for path in sys.path if path.endswith("site-packages"))
+    packages = next((top / ".venv").glob("lib/python3*/site-packages"))
+    (packages / "packages_of_the_tests.pth").write_text(here + "\n")
+    script = next(text for _, language, text in fenced(ROOT / "README.md") if language == "python")
+    (top / "train.py").write_text(script)
+    return top
+
+
+def run(lines, top):
+    path = f"{top}/build/release/bin:{top}/.venv/bin:{os.environ['PATH']}"
+    mine = {name: value for name, value in os.environ.items()
+            if not name.startswith(("RINGWOOD_", "PYTHONPATH")) and name not in ("RANK", "WORLD_SIZE")}
+    process = subprocess.Popen(["bash", "-eux"], cwd=top, text=True, start_new_session=True,
+                               env=mine | {"PATH": path, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        output, _ = process.communicate("\n".join(lines) + "\n", timeout=BLOCK_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        pytest.fail(f"still running after {BLOCK_SECONDS} s:\n{output[-4000:]}")
+    assert process.returncode == 0, f"ended with {process.returncode}:\n{output[-4000:]}"
+
+
+def test_the_documents_show_commands():
+    assert sum(1 for _ in blocks()) >= 5
+
+
+@pytest.mark.parametrize("lines", blocks())
+def test_a_block_runs_as_printed(lines, clone):
+    if not (clone / "build" / "release" / "bin" / "ringwood").exists():
+        run(["./dev build"], clone)
+    run(lines, clone)
