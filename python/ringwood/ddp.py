@@ -36,20 +36,21 @@ class HookState:
         self._stream = job.exchange_stream(device_tensors, named.values(), settings.values())
         self._slots = [slot_of(name, parameter, self._stream, self._scaler is not None, bucketed=True)
                        for name, parameter in named.items()]
-        self.session = job.register("communication hook", self._slots, settings, self._stream)
+        self.session = job.session
+        self._exchange = job.register("communication hook", self._slots, settings, self._stream)
         self.weight = 1.0
         self.last = None
         self._scale = 1.0
         self._running = False  # between the first bucket and the last
         self._pending = []     # (future, bucket) of the buckets before it
-        self._arrivals = Arrivals(self.session)
+        self._arrivals = Arrivals(self._exchange)
         self._index = {id(parameter): index for index, parameter in enumerate(named.values())}
-        self._velocity = Velocity(self.session, self._slots, dict.fromkeys(named, recipe.velocity))
+        self._velocity = Velocity(self._exchange, self._slots, dict.fromkeys(named, recipe.velocity))
 
     def exchange(self, bucket):
         """Announces the bucket's gradients; the last one of a backward waits for the commit."""
         if not self._running:
-            self.session.begin_step(self.weight)
+            self._exchange.begin_step(self.weight)
             self._running = True
             self._scale = self._scaler.get_scale() if self._scaler is not None else 1.0
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
@@ -57,8 +58,8 @@ class HookState:
             if index is None:
                 raise RefusedError("the bucket holds a parameter that was not in named_parameters; pass "
                                    "all of the model's to HookState")
-            if self._slots[index].take(self.session, gradient, self._scale):
-                self.session.ready(index)
+            if self._slots[index].take(self._exchange, gradient, self._scale):
+                self._exchange.ready(index)
             else:
                 self._arrivals.add(index, self._slots[index])
         content = bucket.buffer()
@@ -70,7 +71,7 @@ class HookState:
 
     def _finish(self):
         self._arrivals.wait()
-        self.last = self.session.finish_step()
+        self.last = self._exchange.finish_step()
         settle(self._slots, self._stream, self._velocity, self.last.skipped, self._scale)
         pending, self._pending, self._running = self._pending, [], False
         for future, content in pending:

@@ -16,26 +16,27 @@ from .slot import settle
 
 
 class Gradients:
-    """`slots`: registered in the session, in this order, and exchanged on `stream`. `owner`: the
-    DistributedOptimizer, whose `exchange` the end of a backward calls."""
+    """`slots`: registered in `session` (a Session or an AllReduced), in this order, and exchanged on `stream`.
+    `owner`: the DistributedOptimizer, whose `exchange` the end of a backward calls."""
 
-    def __init__(self, owner, slots, stream, passes_per_step, scaler):
+    def __init__(self, owner, session, backward, slots, stream, passes_per_step, scaler):
         self.slots = slots
         self.weight = None  # with which the last exchange began
         self._stream = stream
         self.quiet = False  # inside no_sync
         self._owner = owner
-        self._session = owner.session
-        self._arrivals = Arrivals(owner.session)
+        self._session = session
+        self._backward = backward
+        self._arrivals = Arrivals(session)
         self._scaler = scaler
         self._scale = 1.0  # the factor in this step's gradients
         self._passes_per_step = passes_per_step
         self._touched = [False] * len(slots)  # by any pass since zero_grad or step
         self._running = False  # between the first ready and the commit
-        self._backward = None  # autograd's number of the pass whose end is awaited
         self._start_over()
         self._hooks = [slot.parameter.register_post_accumulate_grad_hook(self._hook(index, slot))
                        for index, slot in enumerate(slots)]
+        backward.join(self)
 
     def leave(self):
         """Backward is as if there were no exchange."""
@@ -57,7 +58,7 @@ class Gradients:
                 owner.average_again()
             if self.quiet:
                 return
-            self._await_end()
+            self._backward.take_part(self)
             self._passes[index] += 1
             if self._taken[index] is not None:
                 self._refuse_excess(index)
@@ -67,14 +68,7 @@ class Gradients:
 
         return gradient_accumulated
 
-    def _await_end(self):
-        """Once a pass: autograd calls back when all of its gradients are there."""
-        number = torch._C._current_graph_task_id()
-        if number != self._backward:
-            self._backward = number
-            torch.autograd.Variable._execution_engine.queue_callback(self._backward_ended)
-
-    def _backward_ended(self):
+    def backward_ended(self):
         """Where every parameter must have a gradient, the step is complete when all have; else with the last
         of the passes that were promised."""
         self._backwards += 1

@@ -6,10 +6,13 @@ import os
 
 from . import ending
 from .agreement import refuse_differences
+from .all_reduced import AllReduced
+from .backward import Backward
 from .errors import RefusedError
 from .library import load
 from .placement import exchange_stream
 from .session import Session
+from .stream import NoStream
 
 
 class Job:
@@ -19,6 +22,7 @@ class Job:
         self.rank = options.get("rank", environment.rank)
         self.world = options.get("world", environment.world)
         self._owner = None  # of the session's tensors
+        self.backward = Backward()
         self.leaving = []   # called before the session is closed: hooks that would use it go
         self._options = options
         self._session = None
@@ -33,21 +37,19 @@ class Job:
 
     def exchange_stream(self, choice, parameters, settings):
         """Where the gradients of all parameters are exchanged; before `register`."""
-        self._refuse_another_owner()
+        if self._owner is not None:
+            return NoStream()
         if choice == "auto":
             choice = os.environ.get("RINGWOOD_DEVICE_TENSORS") or choice
         return exchange_stream(self.session, choice, parameters, settings)
 
-    def _refuse_another_owner(self):
-        if self._owner is not None:
-            raise RefusedError(f"this process has a {self._owner} already; one wraps all parameters (use "
-                               "parameter groups for different settings)")
-
     def register(self, owner, slots, settings, stream, **others):
-        """The session, after the ranks agreed on the plan. The tensors' ids count from 0 in the order of
-        `slots`; `settings`: name -> (route, density, momentum, clip norm). `owner` says to whom they belong;
-        `others` are further settings, the same on every rank."""
-        self._refuse_another_owner()
+        """What exchanges the gradients of `slots`, after the ranks agreed on it: for the first owner the session,
+        by its plan; for a further one an AllReduced. The tensors' ids count from 0 in the order of `slots`;
+        `settings`: name -> (route, density, momentum, clip norm). `owner` says to whom they belong; `others`
+        are further settings, the same on every rank."""
+        if self._owner is not None:
+            return self._register_further(owner, slots, settings, others)
         self._owner = owner
         for index, slot in enumerate(slots):
             if self.session.register(slot.name, slot.buffer, *settings[slot.name],
@@ -57,9 +59,19 @@ class Job:
         refuse_differences(self.session, others)
         return self.session
 
+    def _register_further(self, owner, slots, settings, others):
+        sparse = [name for name, (route, *_) in settings.items() if route != "dense"]
+        table = [(slot.name, list(slot.buffer.shape)) for slot in slots]
+        refuse_differences(self.session, {f"the {owner}": table, "its sparse tensors": sparse, **others})
+        if sparse:
+            raise RefusedError(f"this process has a {self._owner} already, and only the first one's tensors can be "
+                               f"sparse: make this {owner} first, or without density and route")
+        return AllReduced(self.session, slots)
+
     def close(self):
         while self.leaving:
             self.leaving.pop()()
+        self.backward.leave()
         if self._session is not None:
             self._session.close()
 

@@ -61,8 +61,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.inner = optimizer
         self.weight = 1.0
         self.missing = missing
-        self.session = job.register("DistributedOptimizer", slots, settings, stream, missing=missing,
-                                    backward_passes_per_step=backward_passes_per_step)
+        self.session = job.session
+        self._exchange = job.register("DistributedOptimizer", slots, settings, stream, missing=missing,
+                                      backward_passes_per_step=backward_passes_per_step)
         self.last = None  # the StepResult of the last step
         self.committed_before = self._committed = self.session.step  # steps of the session when step() began
         self._counts = [0.0, 0.0, 0.0, 0.0]
@@ -72,10 +73,12 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._again = 0        # exchanges of gradients that held an average already
         self._corrected = any(recipe.momentum or recipe.velocity for recipe in recipes.values())
         self._absent = []
-        self._gradients = Gradients(self, slots, stream, backward_passes_per_step, self._scaler)
+        self._gradients = Gradients(self, self._exchange, job.backward, slots, stream, backward_passes_per_step,
+                                    scaler)
         job.leaving.append(self._gradients.leave)
-        self._velocity = Velocity(self.session, slots, {name: recipe.velocity for name, recipe in recipes.items()})
-        self._taken_over = TakenOver(self.session, optimizer, {name: trained[name] for name, recipe in recipes.items()
+        self._velocity = Velocity(self._exchange, slots,
+                                  {name: recipe.velocity for name, recipe in recipes.items()})
+        self._taken_over = TakenOver(self._exchange, optimizer, {name: trained[name] for name, recipe in recipes.items()
                                                                if recipe.taken_over})
 
     # ---- what a torch optimizer has ----
@@ -143,7 +146,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """Brings what is missing on its way and waits for the commit."""
         self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
         self._absent = self._gradients.complete(self.weight)
-        self.last = self.session.finish_step()
+        self.last = self._exchange.finish_step()
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count

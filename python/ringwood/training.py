@@ -24,17 +24,19 @@ RANDOM = "training/random"
 
 def save(model, optimizer, cursor, every=1):
     """After step(), on all ranks: when a multiple of `every` committed steps is reached, copies the state and lets it travel to the
-    store in the background. `cursor`: any dict of numbers and texts, the same on all ranks. Returns whether
+    store in the background. `optimizer`: or a list of them, of which the first one's steps count. `cursor`: any dict of numbers and texts, the same on all ranks. Returns whether
     this step is on its way. A checkpoint that fails does not end the training: it is told on standard error,
     and `session.checkpoint_wait()` raises why."""
-    session = optimizer.session
+    optimizers = _all(optimizer)
+    session = optimizers[0].session
     if every < 1:
         raise InvalidError("save every: at least 1 step")
-    if session.step // every == optimizer.committed_before // every:
+    if session.step // every == optimizers[0].committed_before // every:
         return False
     state = dict(model.state_dict())
-    local = _local_state(session, state, optimizer)
-    shared = _items({"model": state, "optimizer": optimizer.state_dict(), "cursor": cursor}, SKELETON, TENSOR)
+    local = _local_state(session, state, optimizers)
+    shared = _items({"model": state, "optimizers": [each.state_dict() for each in optimizers], "cursor": cursor},
+                    SKELETON, TENSOR)
     own = _items(local, OWN_SKELETON, OWN_TENSOR)
     try:
         session.checkpoint(shared=shared, own={RANDOM: _random_state(), **own})
@@ -46,10 +48,14 @@ def save(model, optimizer, cursor, every=1):
     return True
 
 
-def _local_state(session, state, optimizer):
-    """Takes out of `state` the tensors that differ from rank to rank, and returns them. What the optimizer
-    trains is the same everywhere."""
-    trained = {p.data_ptr() for group in optimizer.param_groups for p in group["params"]}
+def _all(optimizer):
+    return list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+
+
+def _local_state(session, state, optimizers):
+    """Takes out of `state` the tensors that differ from rank to rank, and returns them. What the optimizers
+    train is the same everywhere."""
+    trained = {p.data_ptr() for each in optimizers for group in each.param_groups for p in group["params"]}
     names = [name for name, value in state.items()
              if torch.is_tensor(value) and value.numel() and value.data_ptr() not in trained]
     different = differing(session, [state[name] for name in names])
@@ -64,14 +70,16 @@ def _items(tree, skeleton_name, tensor_name):
 
 def resume(model, optimizer):
     """If the session started from a checkpoint: puts everything back and returns the cursor, else
-    None. Call it after making the DistributedOptimizer."""
-    session = optimizer.session
+    None. Call it after making the DistributedOptimizer, or all of the list."""
+    optimizers = _all(optimizer)
+    session = optimizers[0].session
     if not session.resumed:
         return None
     state = _tree(session, "shared", SKELETON, TENSOR)
     state["model"].update(_tree(session, "own", OWN_SKELETON, OWN_TENSOR))
     model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
+    for each, saved in zip(optimizers, state["optimizers"], strict=True):
+        each.load_state_dict(saved)
     _set_random_state(session.restore(RANDOM, "own"))
     return state["cursor"]
 

@@ -13,6 +13,7 @@ SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole bat
            "staged.py:cpu:sparse": "gradients of all kinds, groups, closures, passes held back",
            "misuse_torch.py": "wrong use of the optimizer is a typed error",
            "gpt.py": "without options a GPT trains as with DistributedDataParallel",
+           "several.py": "several optimizers step when they like",
            "taken_over.py": "the momentum of SGD is taken below the selection",
            "loader.py": "forked loader workers are harmless"}
 SCALES = hasattr(torch.amp, "GradScaler")  # on a CPU; PyTorch before 2.3 does not

@@ -18,8 +18,7 @@ refused(ringwood.InvalidError, ["not in named_parameters"], rw.DistributedOptimi
 refused(ringwood.InvalidError, ["twice"], rw.DistributedOptimizer, inner,
         [("w", model.weight), ("w", model.bias)])
 optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), momentum_correction=0)
-refused(ringwood.RefusedError, ["already"], rw.DistributedOptimizer, inner, model.named_parameters())
-refused(ringwood.RefusedError, ["already"], rw.HookState, model.named_parameters())
+refused(ringwood.RefusedError, ["already", "sparse"], rw.HookState, model.named_parameters(), density=0.1)
 refused(ringwood.RefusedError, ["without backward"], optimizer.step)
 refused(ringwood.RefusedError, ["after the ranks agreed"], optimizer.add_param_group,
         {"params": [torch.nn.Parameter(torch.zeros(3))]})

@@ -30,9 +30,8 @@ groups = [{"params": [*model[0].parameters(), model.spare]},
           {"params": model[2].parameters(), "momentum_correction": OTHER}]
 optimizer = rw.DistributedOptimizer(torch.optim.SGD(groups, lr=RATE), model.named_parameters(),
                                     momentum_correction=MOMENTUM, route="dense", missing="skip")
-refused(ringwood.RefusedError, ["one wraps all"], rw.DistributedOptimizer,
-        torch.optim.SGD(model.parameters(), lr=RATE), model.named_parameters(),
-        momentum_correction=MOMENTUM)
+refused(ringwood.RefusedError, ["already", "sparse"], rw.DistributedOptimizer,
+        torch.optim.SGD(model.parameters(), lr=RATE), model.named_parameters(), density=0.1)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=3)
 called = []
 optimizer.register_step_post_hook(lambda *_: called.append(True))
