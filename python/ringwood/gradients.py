@@ -106,7 +106,7 @@ class Gradients:
     def refuse_if_running(self, what):
         if self._running:
             raise RefusedError(f"{what} between backward and step(): the gradients are on their way, and wait "
-                               f"for those of {self._names(taken is None for taken in self._taken)}")
+                               f"for those of {self.names(taken is None for taken in self._taken)}")
 
     def forget(self):
         """The gradients gathered so far were zeroed or used."""
@@ -153,7 +153,7 @@ class Gradients:
                                "samples sets optimizer.weight = 0)")
         if self._owner.missing == "error":
             raise RefusedError(f"{sum(missing)} parameter(s) got no gradient in this step: "
-                               f'{self._names(missing)}. Pass missing="zero" or "skip" to '
+                               f'{self.names(missing)}. Pass missing="zero" or "skip" to '
                                "DistributedOptimizer if that is intended")
 
     def _refuse_changed(self):
@@ -163,10 +163,10 @@ class Gradients:
         if any(changed):
             raise RefusedError(
                 f"{sum(changed)} gradient(s) were changed while they were on their way to the other ranks: "
-                f"{self._names(changed)}. Change gradients after the backward that makes the last one of the "
+                f"{self.names(changed)}. Change gradients after the backward that makes the last one of the "
                 "step, or after optimizer.synchronize()")
 
-    def _names(self, chosen):
+    def names(self, chosen):
         names = [slot.name for slot, wanted in zip(self.slots, chosen) if wanted]
         return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
 

@@ -11,11 +11,15 @@ import sys
 
 import torch
 
+from .agreement import differing
 from .errors import InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipe_of
 from .slot import slot_of
 from .velocity import TakenOver, Velocity
+
+
+LATER_LOOKS = (16, 256, 4096)  # exchanges before which the ranks' parameters are compared, beside the first
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
@@ -146,12 +150,33 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """Brings what is missing on its way and waits for the commit."""
         self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
         self._absent = self._gradients.complete(self.weight)
+        self._compare_parameters()
         self.last = self._exchange.finish_step()
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
         self._gradients.finished(self.last.skipped, self._velocity)
         self.averaged = True
+
+    def _compare_parameters(self):
+        """Equal averages keep equal parameters equal, and no others: forgotten at the start, or lost where ranks
+        do not step alike."""
+        exchanges = int(self._counts[0])
+        if exchanges and exchanges not in LATER_LOOKS:
+            return
+        slots = self._gradients.slots
+        different = differing(self.session, [slot.parameter for slot in slots])
+        if not any(different):
+            return
+        names = self._gradients.names(different)
+        if not exchanges:
+            raise RefusedError(f"{sum(different)} of {len(slots)} parameters differ from rank to rank before the "
+                               f"first step: {names}. Call rw.broadcast_parameters(model.state_dict()) after "
+                               "making the model")
+        if self.session.rank == 0:
+            sys.stderr.write(f"W rank 0: after {exchanges} exchanges {sum(different)} of {len(slots)} parameters "
+                             f"differ from rank to rank: {names}. Do all ranks call backward and step equally "
+                             "often?\n")
 
     def average_again(self):
         """Another backward adds to averages that no step has used: the sum is exchanged anew. The average of

@@ -25,7 +25,7 @@ from .training import resume, save
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
            "GradScaler", "HookState", "communication_hook", "broadcast_parameters",
-           "broadcast_optimizer_state", "gather_texts", "save", "resume"]
+           "broadcast_buffers", "broadcast_optimizer_state", "gather_texts", "save", "resume"]
 
 
 def init(**options):
@@ -92,6 +92,28 @@ def _broadcast_tensor(tensor, root):
     received = staged.view(tensor.dtype).view(tensor.shape)
     if received.data_ptr() != tensor.data_ptr():
         tensor.copy_(received)
+
+
+def broadcast_buffers(model, root_rank=0):
+    """From now on every forward of `model` in training mode begins with the root's buffers (the running statistics
+    of BatchNorm), as with DistributedDataParallel: all ranks call it equally often. Returns a handle, whose
+    remove() ends it."""
+    def before_forward(module, inputs):
+        buffers = [buffer for buffer in module.buffers() if buffer.numel()]
+        if module.training and buffers:
+            _broadcast_together(buffers, root_rank)
+
+    return model.register_forward_pre_hook(before_forward)
+
+
+@torch.no_grad()
+def _broadcast_together(tensors, root):
+    together = torch.cat([tensor.detach().cpu().flatten().view(torch.uint8) for tensor in tensors])
+    session().broadcast(together, root)
+    parts = together.split([tensor.numel() * tensor.element_size() for tensor in tensors])
+    if rank() != root:
+        for tensor, part in zip(tensors, parts):
+            tensor.copy_(part.clone().view(tensor.dtype).view(tensor.shape))
 
 
 def broadcast_optimizer_state(optimizer, root_rank=0, root=None):

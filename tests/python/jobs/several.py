@@ -80,6 +80,7 @@ for train, models in ((gan, (network(3, 8, 4), network(4, 8, 1))), (halves, (net
 models = [nn.Linear(2, 1) for _ in range(2)]
 optimizers = [rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), 0.1), model.named_parameters())
               for model in models]
+rw.broadcast_parameters([(str(i), p) for i, model in enumerate(models) for p in model.parameters()])
 before = models[1].weight.detach().clone()
 (models[1](torch.ones(1, 2)).sum() * (float("nan") if rw.rank() == 0 else 1)).backward()
 assert models[1].weight.grad.isnan().all() and models[0].weight.grad.eq(0).all()
