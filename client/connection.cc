@@ -61,7 +61,6 @@ Status Connection::Join(const SessionOptions& options) {
   request.set_world(options.world);
   request.set_host(options.host);
   request.set_incarnation(incarnation_);
-  request.set_token(options.token);
   request.set_fabric_address(fabric_->Address());
   request.set_resume(options.resume);
   RW_ASSIGN_OR_RETURN(joined_, control_->Join(request, Seconds(options.join_timeout_seconds)));

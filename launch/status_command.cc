@@ -8,6 +8,7 @@
 #include "launch/command.h"
 #include "launch/network.h"
 #include "launch/table.h"
+#include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
 namespace ringwood {
@@ -19,8 +20,8 @@ struct StatusFlags {
   bool json = false;
 };
 
-StatusOr<v1::StatusResponse> Ask(const StatusFlags& flags) {
-  auto channel = grpc::CreateChannel(flags.coordinator, grpc::InsecureChannelCredentials());
+StatusOr<v1::StatusResponse> Ask(const StatusFlags& flags, const std::string& token) {
+  auto channel = OpenChannel(flags.coordinator, grpc::ChannelArguments(), token);
   auto stub = v1::Coordinator::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
@@ -28,6 +29,9 @@ StatusOr<v1::StatusResponse> Ask(const StatusFlags& flags) {
   v1::StatusResponse response;
   const grpc::Status status = stub->Status(&context, v1::StatusRequest(), &response);
   if (status.ok()) return response;
+  if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+    return Denied(flags.coordinator + ": " + status.error_message());
+  }
   return Unavailable(absl::StrFormat(
       "no coordinator answers at %s: %s; it is printed by `ringwood server` when it starts",
       flags.coordinator, status.error_message()));
@@ -68,9 +72,11 @@ void PrintJson(const v1::StatusResponse& response) {
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
-Status ExecuteStatus(const StatusFlags& flags) {
+Status ExecuteStatus(const CommandContext& context, const StatusFlags& flags) {
   RW_RETURN_IF_ERROR(ParseEndpoint(flags.coordinator).status());
-  RW_ASSIGN_OR_RETURN(const v1::StatusResponse response, Ask(flags));
+  const auto token = context.environment.find("RINGWOOD_TOKEN");
+  RW_ASSIGN_OR_RETURN(const v1::StatusResponse response,
+                      Ask(flags, token == context.environment.end() ? "" : token->second));
   flags.json ? PrintJson(response) : PrintText(response);
   return OkStatus();
 }
@@ -87,7 +93,7 @@ void AddStatusCommand(Command app, CommandContext* context) {
       .ShowDefault()
       .Within(0.1, 600.0);
   command.Switch("--json", &flags->json, "For programs");
-  command.Run(context, [context, flags] { return ExecuteStatus(*flags); });
+  command.Run(context, [context, flags] { return ExecuteStatus(*context, *flags); });
 }
 
 }  // namespace ringwood

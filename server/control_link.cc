@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
+#include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
 namespace ringwood {
@@ -25,7 +26,8 @@ Status FromGrpc(const grpc::Status& status) {
 }
 
 // Half of the silence until a ping, half of it for the answer.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Duration silence) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
+                                           Duration silence) {
   const int half =
       std::max(kLeastKeepaliveMilliseconds, static_cast<int>(500 * ToSeconds(silence)));
   grpc::ChannelArguments arguments;
@@ -35,7 +37,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Duration 
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return OpenChannel(address, arguments, token);
 }
 
 // The calls under way: all that a callback shares with the link. Who drops the channel last waits
@@ -108,8 +110,8 @@ struct Call {
 
 class ControlLink::Wire {
  public:
-  Wire(const std::string& address, Duration silence)
-      : stub_(v1::Coordinator::NewStub(MakeChannel(address, silence))) {}
+  Wire(const std::string& address, const std::string& token, Duration silence)
+      : stub_(v1::Coordinator::NewStub(MakeChannel(address, token, silence))) {}
 
   // Then the channel goes, on this thread, and waits for gRPC's threads to be out of the callbacks.
   ~Wire() {
@@ -242,8 +244,8 @@ void ControlLink::Wire::EndAttendance() {
   if (stream != nullptr) stream->Stop();
 }
 
-ControlLink::ControlLink(const std::string& address, Duration silence)
-    : wire_(std::make_unique<Wire>(address, silence)) {}
+ControlLink::ControlLink(const std::string& address, const std::string& token, Duration silence)
+    : wire_(std::make_unique<Wire>(address, token, silence)) {}
 ControlLink::~ControlLink() = default;
 void ControlLink::Join(const v1::JoinRequest& request, Duration deadline,
                        std::function<void(StatusOr<v1::JoinResponse>)> done) {

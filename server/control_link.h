@@ -14,9 +14,9 @@ namespace ringwood {
 
 class ControlLink {
  public:
-  // `address` "host:port"; connects when first used. A connection that is silent for `silence` (the
-  // failure timeout) is broken.
-  ControlLink(const std::string& address, Duration silence);
+  // `address` "host:port"; connects when first used. Its calls carry `token`. A connection that is
+  // silent for `silence` (the failure timeout) is broken.
+  ControlLink(const std::string& address, const std::string& token, Duration silence);
   // Cancels what is under way. No callback runs afterwards, and nothing of this link is left on
   // gRPC's threads. Not from a callback.
   ~ControlLink();

@@ -1,10 +1,13 @@
 #include "server/coord_store.h"
 
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <rocksdb/db.h>
 
 #include <cstdlib>
 
 #include "absl/strings/str_format.h"
+#include "base/check.h"
 #include "server/sealed.h"
 #include "server/store_directory.h"
 
@@ -19,10 +22,32 @@ Status Newer(const v1::EpochRecord& kept, const v1::EpochRecord& record) {
                                  record.epoch()));
 }
 
+// HMAC-SHA-256 of it: enough to compare with, and of no use to who reads the files.
+std::string IncarnationHash(uint64_t incarnation, const std::string& key) {
+  unsigned char hash[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  RW_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                reinterpret_cast<const unsigned char*>(&incarnation), sizeof incarnation, hash,
+                &size) != nullptr);
+  return std::string(reinterpret_cast<const char*>(hash), size);
+}
+
+v1::EpochRecord WithoutIncarnations(v1::EpochRecord record, const std::string& key) {
+  for (v1::RecordedMember& member : *record.mutable_members()) {
+    member.set_incarnation_hash(IncarnationHash(member.incarnation(), key));
+    member.clear_incarnation();
+  }
+  return record;
+}
+
 class RocksCoordStore : public CoordStore {
  public:
-  RocksCoordStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory)
-      : db_(std::move(db)), directory_(directory), name_("the coordinator's store " + directory) {}
+  RocksCoordStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory,
+                  const std::string& key)
+      : db_(std::move(db)),
+        directory_(directory),
+        key_(key),
+        name_("the coordinator's store " + directory) {}
 
   StatusOr<v1::EpochRecord> Load() override {
     std::string value;
@@ -44,7 +69,8 @@ class RocksCoordStore : public CoordStore {
     RW_RETURN_IF_ERROR(Newer(kept_, record));
     rocksdb::WriteOptions synced;
     synced.sync = true;
-    RW_RETURN_IF_ERROR(FromRocks(db_->Put(synced, kKey, Seal(record)), name_));
+    RW_RETURN_IF_ERROR(
+        FromRocks(db_->Put(synced, kKey, Seal(WithoutIncarnations(record, key_))), name_));
     RW_RETURN_IF_ERROR(WriteWitness(directory_, std::to_string(record.epoch())));
     kept_ = record;
     return OkStatus();
@@ -53,6 +79,7 @@ class RocksCoordStore : public CoordStore {
  private:
   std::unique_ptr<rocksdb::DB> db_;
   const std::string directory_;
+  const std::string key_;
   const std::string name_;
   v1::EpochRecord kept_;
 };
@@ -72,11 +99,13 @@ class MemoryCoordStore : public CoordStore {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory) {
+StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
+                                                     const std::string& key) {
   const std::string name = "the coordinator's store " + directory;
   rocksdb::DB* opened = nullptr;
   RW_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(SafeOptions(), directory, &opened), name));
-  auto store = std::make_unique<RocksCoordStore>(std::unique_ptr<rocksdb::DB>(opened), directory);
+  auto store =
+      std::make_unique<RocksCoordStore>(std::unique_ptr<rocksdb::DB>(opened), directory, key);
   RW_RETURN_IF_ERROR(store->Load().status());
   return std::unique_ptr<CoordStore>(std::move(store));
 }

@@ -22,7 +22,10 @@ class CoordStore {
 };
 
 // RocksDB in `directory` (one process at a time); every Save is one synced WriteBatch.
-StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory);
+// Incarnations, which name a process as its password would, are kept as hashes keyed with `key`
+// only.
+StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
+                                                     const std::string& key);
 
 // For servers without a store: forgets when the process ends.
 std::unique_ptr<CoordStore> MakeMemoryCoordStore();

@@ -19,9 +19,7 @@ std::string Membership::Member::Label() const {
 }
 
 Membership::Membership(MembershipOptions options, v1::EpochRecord recovered)
-    : options_(std::move(options)),
-      record_(std::move(recovered)),
-      room_(options_.servers, options_.token) {
+    : options_(std::move(options)), record_(std::move(recovered)), room_(options_.servers) {
   record_.clear_members();  // they live only in the memory of the coordinator that saw them join
   record_.set_world(0);
 }

@@ -32,7 +32,6 @@ struct MembershipOptions {
   double failure_timeout_seconds = 5;  // silence that counts as death
   double join_timeout_seconds = 120;   // how long workers wait for the rest of the world
   double heartbeat_seconds = 1;        // how often a member beats
-  std::string token;                   // empty: none is asked for
 };
 
 class Membership {

@@ -47,7 +47,7 @@ class ReducerNode::Life {
       : options_(std::move(options)),
         data_("reducer"),
         loop_("reducer-control"),
-        link_(std::make_unique<ControlLink>(options_.coordinator,
+        link_(std::make_unique<ControlLink>(options_.coordinator, options_.token,
                                             Seconds(options_.failure_timeout_seconds))) {
     loop_.Post([this] { Begin(); });
   }
@@ -132,7 +132,6 @@ void ReducerNode::Life::Join() {
   request.set_rank(static_cast<uint32_t>(options_.index));
   request.set_host(options_.host);
   request.set_incarnation(incarnation_);
-  request.set_token(options_.token);
   request.set_fabric_address(address_);
   request.set_newest_epoch_seen(newest_epoch_);
   request.set_max_memory_bytes(options_.max_memory_bytes);

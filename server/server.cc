@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/log.h"
+#include "server/call_guard.h"
 #include "server/coordinator.h"
 #include "server/listen.h"
 #include "server/reducer_node.h"
@@ -67,7 +68,7 @@ Status Server::Parts::StartCoordinator() {
   std::unique_ptr<CoordStore> record = MakeMemoryCoordStore();
   if (!options.store.empty()) {
     RW_RETURN_IF_ERROR(PrepareStore(options.store));
-    RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator"));
+    RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator", options.token));
   }
   RW_ASSIGN_OR_RETURN(
       store, StoreService::Create(options.store.empty() ? "" : options.store + "/checkpoints"));
@@ -76,7 +77,6 @@ Status Server::Parts::StartCoordinator() {
   coordination.membership.failure_timeout_seconds = options.failure_timeout_seconds;
   coordination.membership.join_timeout_seconds = options.join_timeout_seconds;
   coordination.membership.heartbeat_seconds = HeartbeatSeconds(options.failure_timeout_seconds);
-  coordination.membership.token = options.token;
   coordination.store = std::move(record);
   coordination.epoch_floor = store->newest_epoch();
   coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {
@@ -94,7 +94,7 @@ Status Server::Parts::StartListening(const std::string& address) {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address, TokenCredentials(options.token), &port);
   builder.RegisterService(coordinator->service());
   builder.RegisterService(store->service());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);

@@ -31,7 +31,7 @@ struct ServerOptions {
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
   std::string host = "localhost";  // as the launcher calls it
-  std::string token;               // empty: none is asked for
+  std::string token;               // of every call; empty: none is asked for
   // For who watches the reducer: told of each epoch that it joins, and may put itself around the
   // data plane of one. Threads of the server's; both may be left out.
   std::function<void(const v1::JoinResponse&)> joined;

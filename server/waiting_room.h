@@ -27,11 +27,11 @@ class WaitingRoom {
  public:
   using Seat = std::pair<v1::Role, uint32_t>;  // (role, rank)
 
-  WaitingRoom(int servers, std::string token) : servers_(servers), token_(std::move(token)) {}
+  explicit WaitingRoom(int servers) : servers_(servers) {}
 
-  // Why this process cannot belong to the job that gathers here: another protocol version, a bad
-  // token, a rank out of range, another world size, another number of servers, resume against
-  // fresh start. Names both sides and the remedy.
+  // Why this process cannot belong to the job that gathers here: another protocol version, a rank
+  // out of range, another world size, another number of servers, resume against fresh start. Names
+  // both sides and the remedy.
   Status Admit(const v1::JoinRequest& request) const;
 
   // Takes the seat; the newest process wins, the one that sat there is handed back to be told.
@@ -58,7 +58,6 @@ class WaitingRoom {
   std::vector<std::string> MissingOf(v1::Role role, uint32_t count) const;
 
   int servers_;
-  std::string token_;
   std::map<Seat, Waiting> seats_;
 };
 

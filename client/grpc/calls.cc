@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "proto/token.h"
+
 namespace ringwood {
 namespace {
 
@@ -45,7 +47,7 @@ Status Calls::Translate(const grpc::Status& status, const std::string& what) {
   return Status(static_cast<StatusCode>(status.error_code()), what + ": " + status.error_message());
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
                                            std::optional<Duration> silence) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -59,7 +61,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, half);
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return OpenChannel(address, arguments, token);
 }
 
 }  // namespace ringwood

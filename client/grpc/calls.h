@@ -42,9 +42,10 @@ class Calls {
   Status reason_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Plaintext, no proxy from the environment. With `silence` the server is asked for signs of life,
-// so that one that is stopped or cut off for so long (2 s at least) is found.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+// Plaintext, no proxy from the environment; every call carries `token`. With `silence` the server
+// is asked for signs of life, so that one that is stopped or cut off for so long (2 s at least) is
+// found.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
                                            std::optional<Duration> silence);
 
 }  // namespace ringwood

@@ -113,9 +113,10 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
 
 class GrpcControl : public Control {
  public:
-  explicit GrpcControl(const std::string& address)
+  GrpcControl(const std::string& address, const std::string& token)
       : address_(address),
-        channel_(MakeChannel(address, std::nullopt)),
+        token_(token),
+        channel_(MakeChannel(address, token, std::nullopt)),
         stub_(v1::Coordinator::NewStub(channel_)) {}
 
   ~GrpcControl() override {
@@ -146,7 +147,7 @@ class GrpcControl : public Control {
 
   Status Attend(const Attendance& attendance, std::function<void(const Status&)> failed) override {
     // How long silence may last is known from here on only.
-    channel_ = MakeChannel(address_, attendance.failure_timeout);
+    channel_ = MakeChannel(address_, token_, attendance.failure_timeout);
     stub_ = v1::Coordinator::NewStub(channel_);
     stream_ = std::make_unique<Stream>(stub_.get(), channel_, address_,
                                        [this, failed = std::move(failed)](const Status& failure) {
@@ -213,6 +214,7 @@ class GrpcControl : public Control {
   }
 
   const std::string address_;
+  const std::string token_;
   std::shared_ptr<grpc::Channel> channel_;  // another one from Attend on
   std::unique_ptr<v1::Coordinator::Stub> stub_;
   Calls calls_;
@@ -224,8 +226,8 @@ class GrpcControl : public Control {
 
 }  // namespace
 
-std::unique_ptr<Control> MakeGrpcControl(const std::string& address) {
-  return std::make_unique<GrpcControl>(address);
+std::unique_ptr<Control> MakeGrpcControl(const std::string& address, const std::string& token) {
+  return std::make_unique<GrpcControl>(address, token);
 }
 
 }  // namespace ringwood

@@ -8,7 +8,7 @@
 
 namespace ringwood {
 
-// `address` is "host:port". Connects with the first call.
-std::unique_ptr<Control> MakeGrpcControl(const std::string& address);
+// `address` is "host:port". Connects with the first call; every call carries `token`.
+std::unique_ptr<Control> MakeGrpcControl(const std::string& address, const std::string& token);
 
 }  // namespace ringwood

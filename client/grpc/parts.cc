@@ -40,8 +40,8 @@ StatusOr<Parts> MakeParts(const SessionOptions& options) {
     RW_ASSIGN_OR_RETURN(auto fabric, MakeFabric(options, net));
     return sink == nullptr ? std::move(fabric) : TraceFabric(std::move(fabric), sink);
   };
-  parts.control = MakeGrpcControl(options.coordinator);
-  parts.store = MakeGrpcStoreClient(options.coordinator);
+  parts.control = MakeGrpcControl(options.coordinator, options.token);
+  parts.store = MakeGrpcStoreClient(options.coordinator, options.token);
   return parts;
 }
 

@@ -15,8 +15,8 @@ v1::Scope ScopeOf(bool shared) { return shared ? v1::SCOPE_SHARED : v1::SCOPE_OW
 
 class GrpcStoreClient : public StoreClient {
  public:
-  explicit GrpcStoreClient(const std::string& address)
-      : address_(address), stub_(v1::Store::NewStub(MakeChannel(address, std::nullopt))) {}
+  GrpcStoreClient(const std::string& address, const std::string& token)
+      : address_(address), stub_(v1::Store::NewStub(MakeChannel(address, token, std::nullopt))) {}
 
   Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) override {
     grpc::ClientContext context;
@@ -125,8 +125,9 @@ class GrpcStoreClient : public StoreClient {
 
 }  // namespace
 
-std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address) {
-  return std::make_unique<GrpcStoreClient>(address);
+std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address,
+                                                 const std::string& token) {
+  return std::make_unique<GrpcStoreClient>(address, token);
 }
 
 }  // namespace ringwood

@@ -8,6 +8,8 @@
 
 namespace ringwood {
 
-std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address);
+// Every call carries `token`.
+std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address,
+                                                 const std::string& token);
 
 }  // namespace ringwood

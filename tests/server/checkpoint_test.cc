@@ -351,14 +351,14 @@ TEST_F(CheckpointTest, AFullDiskFailsThatCheckpointOnly) {
 
 TEST_F(CheckpointTest, TheEpochIsKeptAndNeverDecreases) {
   {
-    auto store = OpenCoordStore(directory_);
+    auto store = OpenCoordStore(directory_, "");
     ASSERT_TRUE(store.ok()) << store.status();
     EXPECT_EQ((*store)->Load()->epoch(), 0u);
     EXPECT_TRUE((*store)->Save(Record(4)).ok());
     EXPECT_FALSE((*store)->Save(Record(4)).ok());
     EXPECT_FALSE((*store)->Save(Record(3)).ok());
   }
-  auto store = OpenCoordStore(directory_);
+  auto store = OpenCoordStore(directory_, "");
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*store)->Load()->epoch(), 4u);
   EXPECT_EQ((*store)->Load()->members_size(), 2);

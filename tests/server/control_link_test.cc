@@ -26,7 +26,7 @@ v1::JoinRequest Reducer() {
 void EndInFlight(const std::string& address, uint64_t microseconds) {
   std::atomic<int> joined{0}, over{0};
   {
-    ControlLink link(address, Seconds(5));
+    ControlLink link(address, "", Seconds(5));
     link.Join(Reducer(), Seconds(60), [&](StatusOr<v1::JoinResponse>) { ++joined; });
     link.Attend([](const v1::Notice&) {}, [&](Status) { ++over; });
     link.Beat(v1::Beat());
@@ -64,7 +64,7 @@ TEST(ControlLink, OutlivesItsCoordinator) {
     const std::string address = "127.0.0.1:" + std::to_string((*server)->port());
     std::atomic<int> answers{0};
     {
-      ControlLink link(address, Seconds(5));
+      ControlLink link(address, "", Seconds(5));
       link.Join(Reducer(), Seconds(60), [&](StatusOr<v1::JoinResponse>) { ++answers; });
       link.Attend([](const v1::Notice&) {}, [&](Status) { ++answers; });
       std::this_thread::sleep_for(std::chrono::microseconds(random.Below(3000)));

@@ -48,7 +48,6 @@ v1::JoinRequest JoinOf(const Line& line) {
   request.set_servers(line.number("servers", 0));
   request.set_host(line.text("host", "h" + std::to_string(request.rank())));
   request.set_incarnation(line.number("incarnation", 100 + request.rank()));
-  request.set_token(line.text("token", ""));
   request.set_resume(line.has("resume"));
   request.set_newest_epoch_seen(line.number("seen", 0));
   request.set_max_memory_bytes(line.number("memory", 0));
@@ -226,7 +225,6 @@ TEST_P(Script, PlaysAsWritten) {
     const Line line = Parse(text);
     if (line.verb == "server") {  // the options, before the first event
       options.servers = static_cast<int>(line.number("servers", 1));
-      options.token = line.text("token", "");
       record.set_epoch(line.number("epoch", 0));
       record.set_job(line.number("job", 0));
       continue;

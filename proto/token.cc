@@ -1,0 +1,52 @@
+#include "proto/token.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/support/client_interceptor.h>
+
+#include <utility>
+#include <vector>
+
+namespace ringwood {
+namespace {
+
+namespace hooks = grpc::experimental;
+
+class BringToken : public hooks::Interceptor {
+ public:
+  explicit BringToken(const std::string* token) : token_(token) {}
+
+  void Intercept(hooks::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            hooks::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->emplace(kTokenKey, *token_);
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const std::string* const token_;  // the factory's, which the channel owns
+};
+
+class BringTokenFactory : public hooks::ClientInterceptorFactoryInterface {
+ public:
+  explicit BringTokenFactory(std::string token) : token_(std::move(token)) {}
+  hooks::Interceptor* CreateClientInterceptor(hooks::ClientRpcInfo*) override {
+    return new BringToken(&token_);  // gRPC deletes it with the call
+  }
+
+ private:
+  const std::string token_;
+};
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
+                                           const grpc::ChannelArguments& arguments,
+                                           const std::string& token) {
+  std::vector<std::unique_ptr<hooks::ClientInterceptorFactoryInterface>> factories;
+  if (!token.empty()) factories.push_back(std::make_unique<BringTokenFactory>(token));
+  return hooks::CreateCustomChannelWithInterceptors(address, grpc::InsecureChannelCredentials(),
+                                                    arguments, std::move(factories));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,20 @@
+// The job's token, as it travels: with every call, in the call's metadata, put there by the
+// channel.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+namespace ringwood {
+
+// "-bin": any bytes may stand in a token.
+inline constexpr char kTokenKey[] = "ringwood-token-bin";
+
+// A plaintext channel whose calls all carry `token`; with an empty one they carry none.
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
+                                           const grpc::ChannelArguments& arguments,
+                                           const std::string& token);
+
+}  // namespace ringwood

@@ -1,0 +1,256 @@
+// One worker process, as far as a server can tell: gRPC calls from join to leave.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/digest.h"
+#include "base/loop.h"
+#include "base/random.h"
+#include "proto/token.h"
+#include "ringwood/v1/control.grpc.pb.h"
+#include "ringwood/v1/store.grpc.pb.h"
+#include "server/server.h"
+#include "tests/server/plans.h"
+#include "transport/ucx/fabric.h"
+
+namespace ringwood {
+
+class Directory {
+ public:
+  Directory() {
+    std::string pattern = testing::TempDir() + "/ringwood-server-XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// One worker process, as far as the server can tell.
+class Worker {
+ public:
+  Worker(int port, uint32_t rank, uint32_t world, bool resume = false,
+         const std::string& token = "") {
+    auto channel =
+        OpenChannel("127.0.0.1:" + std::to_string(port), grpc::ChannelArguments(), token);
+    control_ = v1::Coordinator::NewStub(channel);
+    store_ = v1::Store::NewStub(channel);
+    join_.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
+    join_.set_role(v1::ROLE_WORKER);
+    join_.set_rank(rank);
+    join_.set_world(world);
+    join_.set_host("test");
+    join_.set_incarnation(Unpredictable() | 1);
+    join_.set_resume(resume);
+    auto fabric = MakeUcxFabric(&loop_, UcxOptions());
+    EXPECT_TRUE(fabric.ok()) << fabric.status();
+    fabric_ = *std::move(fabric);
+    join_.set_fabric_address(fabric_->Address());
+  }
+  ~Worker() {
+    StopAttending();
+    EXPECT_TRUE(loop_.Call([this] { return fabric_.reset(), OkStatus(); }, Seconds(10)).ok());
+  }
+
+  v1::JoinRequest& request() { return join_; }
+  grpc::Status Join() {
+    grpc::ClientContext context;
+    Limit(&context);
+    return control_->Join(&context, join_, &joined);
+  }
+  void Attend() {
+    attending_ = std::make_unique<grpc::ClientContext>();
+    stream_ = control_->Attend(attending_.get());
+    Beat();
+  }
+  void Beat() {
+    v1::Beat beat;
+    beat.set_epoch(joined.epoch());
+    beat.set_node(joined.node());
+    beat.set_incarnation(join_.incarnation());
+    stream_->Write(beat);
+  }
+  bool Read(v1::Notice* notice) { return stream_->Read(notice); }
+  void StopAttending() {
+    if (stream_ == nullptr) return;
+    attending_->TryCancel();
+    stream_->Finish();
+    stream_.reset();
+  }
+  grpc::Status Agree(v1::AgreeResponse* response) {
+    v1::AgreeRequest request;
+    request.set_epoch(joined.epoch());
+    request.set_rank(join_.rank());
+    request.set_incarnation(join_.incarnation());
+    v1::Tensor* tensor = request.add_tensors();
+    tensor->set_name("weight");
+    tensor->set_elements(1000);
+    tensor->set_route("dense");
+    tensor->set_density(0.01);
+    if (join_.rank() == 0) *request.mutable_plan() = OneRing(1, "test");
+    grpc::ClientContext context;
+    Limit(&context);
+    return control_->Agree(&context, request, response);
+  }
+  grpc::Status Vote(uint64_t round, v1::Commit* commit) {
+    v1::VoteRequest vote;
+    vote.set_epoch(joined.epoch());
+    vote.set_round(round);
+    vote.set_rank(join_.rank());
+    vote.set_incarnation(join_.incarnation());
+    vote.set_digest(round);
+    vote.set_weight(4);
+    grpc::ClientContext context;
+    Limit(&context);
+    return control_->Vote(&context, vote, commit);
+  }
+  grpc::Status Leave(const std::string& failure = "") {
+    v1::LeaveRequest leave;
+    leave.set_epoch(joined.epoch());
+    leave.set_node(joined.node());
+    leave.set_incarnation(join_.incarnation());
+    leave.set_failed(!failure.empty());
+    leave.set_reason(failure);
+    v1::LeaveResponse response;
+    grpc::ClientContext context;
+    Limit(&context);
+    return control_->Leave(&context, leave, &response);
+  }
+  // This rank's half of the shared weights, and a residual of its own.
+  grpc::Status Save(uint64_t step, const std::string& weights, bool whole = true) {
+    grpc::ClientContext context;
+    Limit(&context);
+    v1::SaveReceipt receipt;
+    auto stream = store_->Save(&context, &receipt);
+    const size_t half = weights.size() / join_.world();
+    const size_t from = half * join_.rank();
+    const size_t to = join_.rank() + 1 == join_.world() ? weights.size() : from + half;
+    stream->Write(Chunk(step, "weights", v1::SCOPE_SHARED, weights.size(), from,
+                        weights.substr(from, to - from)));
+    if (whole) {
+      const std::string own = "residual of " + std::to_string(join_.rank());
+      v1::SaveChunk last = Chunk(step, "residual", v1::SCOPE_OWN, own.size(), 0, own);
+      last.set_last(true);
+      stream->Write(last);
+    }
+    stream->WritesDone();
+    return stream->Finish();
+  }
+  v1::AwaitResponse Await(uint64_t step, double seconds) {
+    v1::AwaitRequest request;
+    request.set_step(step);
+    request.set_timeout_seconds(seconds);
+    v1::AwaitResponse response;
+    grpc::ClientContext context;
+    Limit(&context);
+    EXPECT_TRUE(store_->Await(&context, request, &response).ok());
+    return response;
+  }
+  grpc::Status Load(uint64_t step, const std::string& item, v1::Scope scope, std::string* out) {
+    v1::LoadRequest request;
+    request.set_step(step);
+    request.set_rank(join_.rank());
+    request.set_item(item);
+    request.set_scope(scope);
+    grpc::ClientContext context;
+    Limit(&context);
+    auto stream = store_->Load(&context, request);
+    for (v1::LoadChunk chunk; stream->Read(&chunk);) {
+      EXPECT_EQ(chunk.offset(), out->size());
+      EXPECT_EQ(chunk.checksum(), Digest(std::as_bytes(std::span(chunk.data()))));
+      *out += chunk.data();
+    }
+    return stream->Finish();
+  }
+  v1::StatusResponse Status() {
+    v1::StatusResponse response;
+    grpc::ClientContext context;
+    Limit(&context);
+    EXPECT_TRUE(control_->Status(&context, {}, &response).ok());
+    return response;
+  }
+
+  v1::JoinResponse joined;
+
+ private:
+  static void Limit(grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  }
+  v1::SaveChunk Chunk(uint64_t step, const std::string& item, v1::Scope scope, uint64_t bytes,
+                      uint64_t offset, const std::string& data) const {
+    v1::SaveChunk chunk;
+    chunk.set_epoch(joined.epoch());
+    chunk.set_step(step);
+    chunk.set_rank(join_.rank());
+    chunk.set_world(join_.world());
+    chunk.set_incarnation(join_.incarnation());
+    chunk.set_item(item);
+    chunk.set_scope(scope);
+    chunk.set_item_bytes(bytes);
+    chunk.set_offset(offset);
+    chunk.set_data(data);
+    chunk.set_checksum(Digest(std::as_bytes(std::span(data))));
+    return chunk;
+  }
+
+  v1::JoinRequest join_;
+  std::unique_ptr<v1::Coordinator::Stub> control_;
+  std::unique_ptr<v1::Store::Stub> store_;
+  std::unique_ptr<Fabric> fabric_;  // an address that the server's reducer can read; never used
+  Loop loop_{"worker"};
+  std::unique_ptr<grpc::ClientContext> attending_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::Beat, v1::Notice>> stream_;
+};
+
+inline ServerOptions Embedded(const std::string& store = "") {
+  ServerOptions options;
+  options.insecure = true;
+  options.store = store;
+  return options;
+}
+
+// Both workers' calls at once; each blocks until the other's came.
+template <typename Call>
+std::pair<grpc::Status, grpc::Status> Both(Worker& a, Worker& b, Call call) {
+  auto other = std::async(std::launch::async, [&] { return call(b); });
+  grpc::Status mine = call(a);
+  return {mine, other.get()};
+}
+
+inline void JoinBoth(Worker& a, Worker& b) {
+  auto [first, second] = Both(a, b, [](Worker& worker) { return worker.Join(); });
+  ASSERT_TRUE(first.ok()) << first.error_message();
+  ASSERT_TRUE(second.ok()) << second.error_message();
+  a.Attend();
+  b.Attend();
+}
+
+inline void ExpectCommit(Worker& a, Worker& b, uint64_t round) {
+  auto [first, second] = Both(a, b, [&](Worker& worker) {
+    v1::Commit commit;
+    grpc::Status voted = worker.Vote(round, &commit);
+    EXPECT_EQ(commit.round(), round);
+    EXPECT_EQ(commit.total_weight(), 8);
+    return voted;
+  });
+  EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
+}
+
+inline void AgreeBoth(Worker& a, Worker& b) {
+  auto [first, second] = Both(a, b, [](Worker& worker) {
+    v1::AgreeResponse response;
+    return worker.Agree(&response);
+  });
+  EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
+}
+
+}  // namespace ringwood
