@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/text.h"
 
 namespace ringwood {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 constexpr double kLoopSeconds = 30;      // a task on a loop of ours that does not wait for a peer
 constexpr double kLeaveSeconds = 5;      // the coordinator may be gone: leaving must not hang
 constexpr double kLateLeaveSeconds = 1;  // after a failure, which may be the coordinator's own
+constexpr size_t kMaxFailureBytes = 16 << 10;  // of an exception: a traceback fits
 constexpr double kGraceSeconds = 1;      // on top of the failure timeout, for the notice to arrive
 
 std::string LabelOf(const v1::Member& member) {
@@ -193,7 +195,7 @@ Status Connection::Leave(const std::string& failure) {
   request.set_node(joined_.node());
   request.set_incarnation(incarnation_);
   request.set_failed(!failure.empty());
-  request.set_reason(failure);
+  request.set_reason(Printable(failure, kMaxFailureBytes));
   return control_->Leave(request, Seconds(status().ok() ? kLeaveSeconds : kLateLeaveSeconds));
 }
 

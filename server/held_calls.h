@@ -9,13 +9,19 @@
 #include <utility>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "server/event.h"
 
 namespace ringwood {
 
+// A status travels in HTTP/2 headers, which both ends bound to 8 KiB (and a byte of it may take
+// three): what is longer would reach nobody, and another error would stand in its place.
+inline constexpr size_t kMaxStatusBytes = 1024;
+
 inline grpc::Status ToGrpc(const Status& status) {
   // absl's codes are gRPC's.
-  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), Message(status));
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      Shortened(Message(status), kMaxStatusBytes));
 }
 
 // A unary call whose answer comes later. Deletes itself when gRPC is done with it; the owner of the

@@ -3,11 +3,18 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/text.h"
 #include "plan/wire.h"
 #include "server/admission.h"
 #include "server/membership.h"
 
 namespace ringwood {
+namespace {
+
+// Of what a notice says of a failure: a traceback fits. Statuses carry less of it (ToGrpc).
+constexpr size_t kMaxReasonBytes = 16 << 10;
+
+}  // namespace
 
 StatusOr<Membership::Member*> Membership::Find(uint64_t epoch, uint32_t node,
                                                uint64_t incarnation) {
@@ -282,7 +289,7 @@ void Membership::Fail(uint32_t node, StatusCode code, const std::string& reason)
   if (node < members_.size()) failure_.set_who(members_[node].Label());
   failure_.set_epoch(record_.epoch());
   failure_.set_step(committed_ + 1);
-  failure_.set_reason(reason);
+  failure_.set_reason(Printable(reason, kMaxReasonBytes));
   failure_.set_code(static_cast<int32_t>(code));
   const Status status = FailureStatus();
   Say("epoch over: " + Message(status));

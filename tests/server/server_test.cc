@@ -100,6 +100,26 @@ TEST(Server, TellsEveryoneWhoDied) {
   EXPECT_NE(voted.error_message().find("rank 1 (host test)"), std::string::npos);
 }
 
+TEST(Server, ALongReasonReachesEveryoneAndBlamesWhoLeft) {
+  auto server = Server::Start(Embedded());
+  ASSERT_TRUE(server.ok()) << server.status();
+  Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
+  JoinBoth(a, b);
+  AgreeBoth(a, b);
+  const std::string text = "ValueError: \n" + std::string(12'000, 'x') + "\x1b the end";
+  EXPECT_TRUE(b.Leave(text).ok());
+  v1::Notice notice;
+  ASSERT_TRUE(a.Read(&notice));
+  EXPECT_EQ(notice.failure().who(), "rank 1 (host test)");
+  EXPECT_NE(notice.failure().reason().find("\\x1b the end"), std::string::npos);
+  v1::Commit commit;
+  const grpc::Status voted = a.Vote(1, &commit);
+  EXPECT_EQ(voted.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(voted.error_message().rfind("rank 1 (host test) failed at step 1", 0), 0u)
+      << voted.error_message();
+  EXPECT_LT(voted.error_message().size(), 1100u);
+}
+
 TEST(Server, NoticesASilentMemberWithinTheFailureTimeout) {
   ServerOptions options = Embedded();
   options.failure_timeout_seconds = 1;

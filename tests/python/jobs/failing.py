@@ -19,6 +19,8 @@ def train(session):
                 sys.exit("gone on purpose")
             if sys.argv[1] in ("raise", "bare"):
                 raise ValueError("boom on purpose")
+            if sys.argv[1] == "long":
+                raise ValueError("boom ö " + 9000 * "x" + " the end of nine thousand")
             os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[sys.argv[1]])
         session.begin_step(1)
         session.ready("weights")
