@@ -50,6 +50,16 @@ bool Loop::Post(Task task) {
   return true;
 }
 
+bool Loop::PostReserved(Task task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_ || tasks_.size() >= kMaxTasks + kReservedTasks) return false;
+    tasks_.push_back(std::move(task));
+  }
+  Wake();
+  return true;
+}
+
 Status Loop::Call(std::function<Status()> task, Duration timeout) {
   RW_CHECK(!OnThread());
   struct Answer {

@@ -40,6 +40,8 @@ class Loop {
 
   // Tasks waiting at most; a producer that passes it has lost its own bound, so Post refuses.
   static constexpr size_t kMaxTasks = 1 << 16;
+  // Places beyond them for PostReserved: several for each stream of the largest world.
+  static constexpr size_t kReservedTasks = 1 << 16;
 
   explicit Loop(std::string name);
   ~Loop();  // runs no further task, joins the thread; not from the loop's own thread
@@ -50,6 +52,11 @@ class Loop {
   // Runs `task` on the loop's thread, in order of posting. Any thread, never blocks.
   // False: the loop is stopping or the mailbox is full; the task will not run.
   bool Post(Task task);
+
+  // Post for a notice that somebody waits for and whose kind has a bound of its own (one an epoch,
+  // one a stream): it has its place also when the mailbox is full of others. False: the loop is
+  // stopping, or the bound of the kind was passed.
+  bool PostReserved(Task task);
 
   // Posts and waits for the task's answer at most `timeout`; from another thread only. On a timeout
   // the task may still run later: it must own what it touches.

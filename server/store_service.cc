@@ -1,6 +1,7 @@
 #include "server/store_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <map>
 
@@ -17,6 +18,8 @@ namespace {
 
 // An Await that names a longer time waits this long and asks again.
 constexpr double kMaxAwaitSeconds = 3600;
+constexpr double kLookSeconds = 0.1;     // how late an Await may end
+constexpr size_t kMaxAwaits = 2 * 4096;  // each rank of the largest world, and again
 
 Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }
 Status Stopping() { return Unavailable("the store is stopping"); }
@@ -83,7 +86,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   }
 
   void SetEpoch(const v1::EpochRecord& record) {
-    loop_.Post([this, record] {
+    loop_.PostReserved([this, record] {
       if (store_ == nullptr) return;
       gathering_->SetEpoch(record);
       AnswerAwaits();
@@ -112,6 +115,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   };
   struct Waiter {
     uint64_t step;
+    TimePoint deadline;
     HeldCall<v1::AwaitResponse>* call;
   };
 
@@ -119,12 +123,15 @@ class StoreService::Service : public v1::Store::CallbackService {
   Status FindItem(Reading* reading) const;
   void Continue(LoadStream* stream, Reading* reading);
   void AnswerAwaits();
+  void LeaveAwait(uint64_t id);
+  void EndOverdueAwaits();
 
   std::unique_ptr<CheckpointStore> store_;  // null: keeps nothing. Touched only on loop_
   std::unique_ptr<Gathering> gathering_;    // touched only on loop_
   std::map<SaveStream*, std::unique_ptr<Gathering::Incoming>> incoming_;  // touched only on loop_
   std::map<uint64_t, Waiter> waiters_;                                    // touched only on loop_
-  uint64_t next_waiter_ = 1;                                              // touched only on loop_
+  bool looking_ = false;  // EndOverdueAwaits comes again. Touched only on loop_
+  std::atomic<uint64_t> next_waiter_{1};
   Loop loop_;  // last: its thread uses the others
 };
 
@@ -195,23 +202,48 @@ void StoreService::Service::Continue(LoadStream* stream, Reading* reading) {
 grpc::ServerUnaryReactor* StoreService::Service::Await(grpc::CallbackServerContext*,
                                                        const v1::AwaitRequest* request,
                                                        v1::AwaitResponse* response) {
-  auto* call = new HeldCall<v1::AwaitResponse>(response, [] {});
-  const double timeout = std::clamp(request->timeout_seconds(), 0.0, kMaxAwaitSeconds);
-  const bool posted = loop_.Post([this, call, timeout, step = request->step()] {
+  const uint64_t id = next_waiter_++;
+  auto* call = new HeldCall<v1::AwaitResponse>(
+      response, [this, id] { loop_.PostReserved([this, id] { LeaveAwait(id); }); });
+  // A timeout that is not a number is none.
+  const double seconds = std::min(request->timeout_seconds(), kMaxAwaitSeconds);
+  const TimePoint deadline = Now() + Seconds(seconds > 0 ? seconds : 0);
+  const bool posted = loop_.Post([this, id, call, deadline, step = request->step()] {
     if (store_ == nullptr) return call->Answer(NoStore());
-    const uint64_t id = next_waiter_++;
-    waiters_[id] = {step, call};
+    if (waiters_.size() >= kMaxAwaits)
+      return call->Answer(Exhausted("too many wait for the store"));
+    waiters_[id] = {step, deadline, call};
     AnswerAwaits();
-    loop_.After(Seconds(timeout), [this, id] {
-      auto waiter = waiters_.extract(id);
-      if (waiter.empty()) return;
-      v1::AwaitResponse answer;
-      answer.set_reason("not all ranks' stripes are there yet");
-      waiter.mapped().call->Answer(std::move(answer));
-    });
+    if (waiters_.size() == 1) EndOverdueAwaits();
   });
   if (!posted) call->Answer(Stopping());
   return call;
+}
+
+// Its caller went away: nothing of it stays.
+void StoreService::Service::LeaveAwait(uint64_t id) {
+  auto waiter = waiters_.extract(id);
+  if (!waiter.empty()) waiter.mapped().call->Answer(Aborted("the caller went away"));
+}
+
+// Looks again as long as anyone waits.
+void StoreService::Service::EndOverdueAwaits() {
+  const TimePoint now = Now();
+  for (auto it = waiters_.begin(); it != waiters_.end();) {
+    if (it->second.deadline > now) {
+      ++it;
+      continue;
+    }
+    v1::AwaitResponse answer;
+    answer.set_reason("not all ranks' stripes are there yet");
+    it->second.call->Answer(std::move(answer));
+    it = waiters_.erase(it);
+  }
+  if (waiters_.empty() || std::exchange(looking_, true)) return;
+  loop_.After(Seconds(kLookSeconds), [this] {
+    looking_ = false;
+    EndOverdueAwaits();
+  });
 }
 
 void StoreService::Service::AnswerAwaits() {

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
+
 namespace ringwood {
 namespace {
 
@@ -150,6 +152,24 @@ TEST(Loop, AFullMailboxRefuses) {
   while (loop.Post([] {})) ++accepted;
   EXPECT_EQ(accepted, Loop::kMaxTasks);
   go = true;
+}
+
+TEST(Loop, AFullMailboxHasAPlaceForWhatMustArrive) {
+  Loop loop("test");
+  absl::Notification begun, go, arrived;
+  ASSERT_TRUE(loop.Post([&] {
+    begun.Notify();
+    go.WaitForNotification();
+  }));
+  begun.WaitForNotification();
+  while (loop.Post([] {})) {
+  }
+  EXPECT_TRUE(loop.PostReserved([&] { arrived.Notify(); }));
+  size_t more = 0;
+  while (loop.PostReserved([] {})) ++more;
+  EXPECT_EQ(more, Loop::kReservedTasks - 1);
+  go.Notify();
+  EXPECT_TRUE(arrived.WaitForNotificationWithTimeout(absl::Seconds(60)));
 }
 
 }  // namespace
