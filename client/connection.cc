@@ -15,7 +15,7 @@ constexpr double kLoopSeconds = 30;      // a task on a loop of ours that does n
 constexpr double kLeaveSeconds = 5;      // the coordinator may be gone: leaving must not hang
 constexpr double kLateLeaveSeconds = 1;  // after a failure, which may be the coordinator's own
 constexpr size_t kMaxFailureBytes = 16 << 10;  // of an exception: a traceback fits
-constexpr double kGraceSeconds = 1;      // on top of the failure timeout, for the notice to arrive
+constexpr double kGraceSeconds = 1;  // on top of the failure timeout, for the notice to arrive
 
 std::string LabelOf(const v1::Member& member) {
   return absl::StrFormat("%s %d (host %s)", member.role() == v1::ROLE_WORKER ? "rank" : "server",
@@ -51,7 +51,7 @@ StatusOr<std::unique_ptr<Connection>> Connection::Open(const SessionOptions& opt
   RW_ASSIGN_OR_RETURN(connection->fabric_, make_fabric(connection->net()));
   connection->wire_ = connection->fabric_->Wire();
   RW_RETURN_IF_ERROR(connection->Join(options));
-  RW_RETURN_IF_ERROR(connection->Connect());
+  RW_RETURN_IF_ERROR(connection->Connect(options.join_timeout_seconds));
   return connection;
 }
 
@@ -84,27 +84,29 @@ Status Connection::Join(const SessionOptions& options) {
   return OkStatus();
 }
 
-Status Connection::Connect() {
+Status Connection::Connect(double join_timeout) {
   std::vector<Peer> peers;
   for (const v1::Member& member : joined_.members()) {
     peers.push_back(
         {static_cast<int>(member.node()), LabelOf(member), member.fabric_address(), member.host()});
   }
   const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node())};
-  RW_RETURN_IF_ERROR(net_->Call(
+  const double heartbeat = joined_.heartbeat_seconds() > 0 ? joined_.heartbeat_seconds() : 1;
+  control_->Report(joined_.base_step());
+  const double silence = joined_.failure_timeout_seconds() > 0
+                             ? joined_.failure_timeout_seconds()
+                             : ToSeconds(Attendance().failure_timeout);
+  // Before the data plane, so that a death is seen from here on. A failure that is announced
+  // meanwhile closes it when it stands.
+  RW_RETURN_IF_ERROR(control_->Attend(
+      {joined_.epoch(), joined_.node(), incarnation_, Seconds(heartbeat), Seconds(silence)},
+      [this](const Status& failure) { Announce(failure); }));
+  return net_->Call(
       [this, name, peers]() -> Status {
         RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, FabricLimits{}));
         return OkStatus();
       },
-      Seconds(kLoopSeconds)));
-  const double heartbeat = joined_.heartbeat_seconds() > 0 ? joined_.heartbeat_seconds() : 1;
-  control_->Report(joined_.base_step(), 0);
-  const double silence = joined_.failure_timeout_seconds() > 0
-                             ? joined_.failure_timeout_seconds()
-                             : ToSeconds(Attendance().failure_timeout);
-  return control_->Attend(
-      {joined_.epoch(), joined_.node(), incarnation_, Seconds(heartbeat), Seconds(silence)},
-      [this](const Status& failure) { Announce(failure); });
+      Seconds(join_timeout));
 }
 
 Connection::~Connection() {

@@ -81,7 +81,7 @@ class Connection {
  private:
   Connection(const SessionOptions& options, Parts parts);
   Status Join(const SessionOptions& options);
-  Status Connect();
+  Status Connect(double join_timeout);
   void Announce(const Status& failure);  // from the coordinator
 
   const uint64_t incarnation_;

@@ -1,7 +1,8 @@
 // The coordinator as a worker sees it. grpc/control.h speaks to a real one; tests bring their own.
 //
 // Calls block the calling thread until the answer, at most `timeout`, and end at once with the
-// failure when one is announced. One call at a time, Report and the announcement apart.
+// failure when one is announced. One call at a time, Report, Advance
+// and the announcement apart.
 #pragma once
 
 #include <functional>
@@ -31,8 +32,10 @@ class Control {
   virtual Status Attend(const Attendance& attendance,
                         std::function<void(const Status&)> failed) = 0;
 
-  // What the next heartbeats carry. Any thread, never blocks.
-  virtual void Report(uint64_t step, uint64_t progress) = 0;
+  // What the next heartbeats carry: the step that was taken last, and that one more gradient is
+  // ready (a trainer that moves). Any thread, never blocks.
+  virtual void Report(uint64_t step) = 0;
+  virtual void Advance() {}
 
   virtual StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) = 0;
   virtual StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) = 0;

@@ -153,6 +153,7 @@ Status Session::BeginStep(double weight) {
 
 Status Session::Ready(int id) {
   RW_RETURN_IF_ERROR(CheckId(id));
+  connection_->control()->Advance();
   absl::MutexLock lock(&mutex_);
   if (pipeline_ != nullptr) {
     return Annotate(pipeline_->Ready(TableIndex(id)), "tensor '" + tensors_[id]->spec.name + "'");
@@ -240,7 +241,7 @@ StatusOr<StepResult> Session::FinishStep() {
   result.dense_equivalent_bytes = result.dense_equivalent_bytes * 2 * (world() - 1) / world();
   weight_ = 1;
   begun_ = false;
-  connection_->control()->Report(step_, step_ * tensors_.size());
+  connection_->control()->Report(step_);
   // This step stands; trouble from here on ends the session, and the next call says so.
   const Status followed = Follow(*commit);
   if (!followed.ok() || !commit->has_plan()) pipeline->Begin(round_);

@@ -61,6 +61,7 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
                  "--reducer-index=" + std::to_string(index),
                  absl::StrFormat("--failure-timeout=%g", options.failure_timeout_seconds),
                  absl::StrFormat("--join-timeout=%g", options.join_timeout_seconds),
+                 absl::StrFormat("--stall-timeout=%g", options.stall_timeout_seconds),
                  "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level)};
   if (index == 0) job.command.push_back("--store=" + options.store);
   if (!options.max_memory.empty()) job.command.push_back("--max-memory=" + options.max_memory);

@@ -26,6 +26,7 @@ struct RunOptions {
   std::string max_memory;  // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
+  double stall_timeout_seconds = 0;  // 0: only a warning
   int max_restarts = 0;
   std::string output_prefix;
   Environment environment;  // of every rank, on top of what it inherits

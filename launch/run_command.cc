@@ -284,6 +284,11 @@ void AddJobFlags(Command command, RunFlags* flags) {
   command.Value("--join-timeout", &run.join_timeout_seconds, "Seconds to wait for all to start")
       .ShowDefault()
       .Within(0.01, kLongestJoinSeconds);
+  command
+      .Value("--stall-timeout", &run.stall_timeout_seconds,
+             "Seconds in which no rank moves after which the job ends (0: only a warning)")
+      .ShowDefault()
+      .Within(0, 1e6);
   AddPlanFlags(command, &run.context);
   command.Value("--wire", &run.context.wire, "Dense gradients travel as fp32 or bf16")
       .OneOf({"fp32", "bf16"})

@@ -145,6 +145,11 @@ void AddServerFlags(Command command, ServerFlags* flags) {
              "Seconds to wait for the world to be complete")
       .Above(0)
       .ShowDefault();
+  command
+      .Value("--stall-timeout", &server.stall_timeout_seconds,
+             "Seconds in which no rank moves after which the job ends (0: only a warning)")
+      .Within(0, 1e6)
+      .ShowDefault();
   command.Value("--host", &server.host, "What error messages call this host").ShowDefault();
   command.Value("--max-memory", &flags->max_memory,
                 "Refuse a job whose reducer may need more, as 4G (default: no limit)");

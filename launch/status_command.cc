@@ -44,6 +44,7 @@ std::string RoleName(v1::Role role) {
 void PrintText(const v1::StatusResponse& response) {
   std::printf("%s, epoch %s, step %s\n", response.phase().c_str(),
               std::to_string(response.epoch()).c_str(), std::to_string(response.step()).c_str());
+  if (!response.waiting_for().empty()) std::printf("%s\n", response.waiting_for().c_str());
   if (!response.last_failure().empty()) {
     std::printf("last failure: %s\n", response.last_failure().c_str());
   }
@@ -67,6 +68,7 @@ void PrintJson(const v1::StatusResponse& response) {
   const nlohmann::json json = {{"phase", response.phase()},
                                {"epoch", response.epoch()},
                                {"step", response.step()},
+                               {"waiting_for", response.waiting_for()},
                                {"last_failure", response.last_failure()},
                                {"members", members}};
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());

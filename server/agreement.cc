@@ -103,6 +103,14 @@ void Agreement::Forget(CallId call) {
   std::erase_if(requests_, [&](const auto& entry) { return entry.second.call == call; });
 }
 
+std::vector<uint32_t> Agreement::Missing() const {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < world_; ++rank) {
+    if (!requests_.contains(rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
 std::vector<CallId> Agreement::Calls() const {
   std::vector<CallId> calls;
   for (const auto& [rank, brought] : requests_) calls.push_back(brought.call);

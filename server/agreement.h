@@ -32,6 +32,7 @@ class Agreement {
   const v1::Plan& plan() const { return requests_.at(0).request.plan(); }
   const v1::AgreeRequest& table() const { return requests_.at(0).request; }
   std::vector<CallId> Calls() const;
+  std::vector<uint32_t> Missing() const;  // ranks
 
  private:
   struct Brought {

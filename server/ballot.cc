@@ -43,12 +43,12 @@ void Ballot::Forget(CallId call) {
   }
 }
 
-std::string Ballot::Missing() const {
-  std::vector<std::string> missing;
+std::vector<uint32_t> Ballot::Missing() const {
+  std::vector<uint32_t> missing;
   for (uint32_t rank = 0; rank < world_; ++rank) {
-    if (!votes_.contains(rank)) missing.push_back(label_(rank));
+    if (!votes_.contains(rank)) missing.push_back(rank);
   }
-  return absl::StrJoin(missing, ", ");
+  return missing;
 }
 
 StatusOr<v1::Commit> Ballot::Decide() const {

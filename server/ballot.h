@@ -27,7 +27,7 @@ class Ballot {
 
   uint64_t round() const { return round_; }
   bool Complete() const { return votes_.size() == world_; }
-  std::string Missing() const;  // "rank 1 (host h), rank 3 (host h)"
+  std::vector<uint32_t> Missing() const;  // ranks
 
   // When complete. A round in which any worker met a NaN or Inf, or in which nobody brought a
   // sample, commits as skipped: nothing is applied anywhere. Unequal digests are an error that

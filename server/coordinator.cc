@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 
+#include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -15,8 +16,10 @@
 namespace ringwood {
 namespace {
 
-// Members and a few strangers; more streams than this are refused.
-constexpr int kMaxStreams = 2 * (kMaxWorld + kMaxServers);
+// Streams on which nobody has shown yet who he is: all members at once, at most. One more closes
+// the oldest, and each closes by itself after a while.
+constexpr size_t kMaxStrangers = kMaxWorld + kMaxServers;
+constexpr double kStrangerSeconds = 5;
 // Ticks within one failure timeout: silence is noticed this fraction late at most.
 constexpr double kTicksPerTimeout = 20;
 
@@ -62,6 +65,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
     (void)loop_.Call(
         [this, reason] {
           Happen(event::Stop{reason});
+          stopped_ = Unavailable(reason);
           for (auto& [id, stream] : streams_) stream->Close(Unavailable(reason));
           return OkStatus();
         },
@@ -77,7 +81,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* Hold(Response* response, const Request& request, More... more) {
     const CallId id = next_id_++;
     auto* call = new HeldCall<Response>(
-        response, [this, id] { loop_.Post([this, id] { Happen(event::CallGone{id}); }); });
+        response, [this, id] { loop_.PostReserved([this, id] { Happen(event::CallGone{id}); }); });
     const bool posted = loop_.Post([this, id, call, request, more...] {
       calls_[id] = [call](decltype(action::Reply::answer)& answer) {
         if (auto* status = std::get_if<ringwood::Status>(&answer)) return call->Answer(*status);
@@ -91,8 +95,22 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
 
   void TickOn() {
     Happen(event::Tick{});
+    while (!strangers_.empty() && Now() - strangers_.begin()->second > Seconds(kStrangerSeconds)) {
+      CloseOldest(Aborted("no heartbeat of a member came on this stream"));
+    }
     loop_.After(Seconds(options_.membership.failure_timeout_seconds / kTicksPerTimeout),
                 [this] { TickOn(); });
+  }
+
+  void Open(StreamId id, std::shared_ptr<MemberStream> stream) {
+    if (!stopped_.ok()) return stream->Close(stopped_);
+    streams_[id] = std::move(stream);
+    strangers_[id] = Now();
+    if (strangers_.size() > kMaxStrangers) CloseOldest(Exhausted("too many streams at once"));
+  }
+  void CloseOldest(const ringwood::Status& why) {
+    const StreamId id = strangers_.extract(strangers_.begin()).key();
+    if (auto found = streams_.find(id); found != streams_.end()) found->second->Close(why);
   }
 
   void Happen(const Event& event) {
@@ -108,12 +126,12 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   }
   void Do(action::FindBase& find) {
     options_.find_base(find.job, [this](StatusOr<std::optional<CheckpointBase>> base) {
-      loop_.Post([this, base = std::move(base)] { Happen(event::BaseFound{base}); });
+      loop_.PostReserved([this, base = std::move(base)] { Happen(event::BaseFound{base}); });
     });
   }
   void Do(action::Persist& persist) {
     const ringwood::Status saved = options_.store->Save(persist.record);
-    loop_.Post([this, saved] { Happen(event::Persisted{saved}); });
+    loop_.PostReserved([this, saved] { Happen(event::Persisted{saved}); });
   }
   void Do(action::Activate& activate) { options_.on_epoch(activate.record); }
   void Do(action::Notify& notify) {
@@ -126,15 +144,25 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
       found->second->Close(close.status);
     }
   }
-  void Do(action::Report& report) { Log(LogLevel::kInfo, report.text); }
+  void Do(action::Verdict& verdict) {
+    const v1::Failure& failure = verdict.failure;
+    Log(LogLevel::kWarning,
+        Shortened(absl::StrFormat("epoch %d is over: %s failed at step %d: %s", failure.epoch(),
+                                  failure.who().empty() ? "the job" : failure.who(), failure.step(),
+                                  failure.reason()),
+                  kMaxStatusBytes));
+    if (options_.on_failure) options_.on_failure(failure);
+  }
+  void Do(action::Report& report) { Log(report.level, report.text); }
 
   Options options_;
-  Membership membership_;                                      // touched only on loop_
-  std::map<CallId, Answer> calls_;                             // touched only on loop_
+  ringwood::Status stopped_;        // what who comes later is told. Touched only on loop_
+  Membership membership_;           // touched only on loop_
+  std::map<CallId, Answer> calls_;  // touched only on loop_
   std::map<StreamId, std::shared_ptr<MemberStream>> streams_;  // touched only on loop_
   std::atomic<uint64_t> next_id_{1};
-  std::atomic<int> open_streams_{0};
-  Loop loop_;  // last: its thread uses the others
+  std::map<StreamId, TimePoint> strangers_;  // by age; since when. Touched only on loop_
+  Loop loop_;                                // last: its thread uses the others
 };
 
 grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Coordinator::Service::Attend(
@@ -142,23 +170,23 @@ grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Coordinator::Service::Attend(
   const StreamId id = next_id_++;
   MemberStream::Callbacks callbacks;
   callbacks.beat = [this, id](const v1::Beat& beat) {
-    loop_.Post([this, id, beat] {
+    loop_.PostReserved([this, id, beat] {
       Happen(event::Beat{id, beat});
+      if (membership_.Attends(id)) strangers_.erase(id);
       if (auto found = streams_.find(id); found != streams_.end()) found->second->Next();
     });
   };
   callbacks.broken = [this, id] {
-    --open_streams_;
-    loop_.Post([this, id] {
+    loop_.PostReserved([this, id] {
       Happen(event::StreamBroken{id});
       streams_.erase(id);
+      strangers_.erase(id);
     });
   };
   auto stream = std::make_shared<MemberStream>(std::move(callbacks));
-  const bool room = ++open_streams_ <= kMaxStreams;
-  const bool posted = loop_.Post([this, id, stream] { streams_[id] = stream; });
+  const bool posted = loop_.Post([this, id, stream] { Open(id, stream); });
   stream->Open();
-  if (!room || !posted) stream->Close(Exhausted("the coordinator has too many streams"));
+  if (!posted) stream->Close(Exhausted("the coordinator is overloaded or stopping"));
   return stream.get();
 }
 

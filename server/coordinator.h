@@ -28,6 +28,8 @@ class Coordinator {
     std::function<void(uint64_t job, BaseAnswer answer)> find_base;
     // An epoch begins: from its loop's thread, before any member is told.
     std::function<void(const v1::EpochRecord&)> on_epoch;
+    // An epoch has failed: who, when and why; from its loop's thread. May be left out.
+    std::function<void(const v1::Failure&)> on_failure;
     uint64_t epoch_floor = 0;  // newest epoch that the checkpoints know
   };
 

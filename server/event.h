@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/state.pb.h"
@@ -95,14 +96,18 @@ struct CloseStream {
   StreamId stream;
   Status status;
 };
+struct Verdict {  // the epoch is over: who failed, when and why
+  v1::Failure failure;
+};
 struct Report {  // a line for the log
   std::string text;
+  LogLevel level = LogLevel::kInfo;
 };
 
 }  // namespace action
 
 using Action = std::variant<action::Reply, action::FindBase, action::Persist, action::Activate,
-                            action::Notify, action::CloseStream, action::Report>;
+                            action::Notify, action::CloseStream, action::Verdict, action::Report>;
 using Actions = std::vector<Action>;
 
 // "rank 2 (host h1)" or "server 0 (host h0)".

@@ -64,12 +64,4 @@ StatusOr<std::string> TakePort(const std::string& address, const PortRange& port
   return absl::StrFormat("%s:%d", parsed.host, free[0]);
 }
 
-Status ProbeListen(const std::string& address) {
-  RW_ASSIGN_OR_RETURN(const Address parsed, Parse(address));
-  const auto port = ProbePort(parsed.host, static_cast<uint16_t>(parsed.port));
-  if (port.ok() || port.status().code() != StatusCode::kResourceExhausted) return port.status();
-  return Refused(Message(port.status()) +
-                 ": stop the server that holds it, or choose another --listen");
-}
-
 }  // namespace ringwood

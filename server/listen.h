@@ -23,7 +23,4 @@ StatusOr<std::string> ChooseListen(const ListenRequest& request);
 // The address with a port of `ports` in the place of port 0.
 StatusOr<std::string> TakePort(const std::string& address, const PortRange& ports);
 
-// Tries the address once and says in words why it cannot be had: port in use, no such address.
-Status ProbeListen(const std::string& address);
-
 }  // namespace ringwood

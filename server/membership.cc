@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/text.h"
 
 namespace ringwood {
 namespace {
@@ -12,6 +13,14 @@ namespace {
 // ahead than this is not from a job of this coordinator.
 constexpr uint64_t kMaxEpochsAhead = 1u << 20;
 
+constexpr size_t kMaxLineBytes = 2000;  // of the log
+// Of what a stranger may send, and everyone else is told.
+constexpr size_t kMaxHostBytes = 255;
+constexpr size_t kMaxAddressBytes = 16 << 10;
+// Lines about refused joins: so many in such a time, of the others their number.
+constexpr uint64_t kMostRefusals = 8;
+constexpr double kRefusalSeconds = 10;
+
 }  // namespace
 
 std::string Membership::Member::Label() const {
@@ -19,7 +28,10 @@ std::string Membership::Member::Label() const {
 }
 
 Membership::Membership(MembershipOptions options, v1::EpochRecord recovered)
-    : options_(std::move(options)), record_(std::move(recovered)), room_(options_.servers) {
+    : options_(std::move(options)),
+      record_(std::move(recovered)),
+      room_(options_.servers),
+      watch_(Seconds(options_.failure_timeout_seconds), Seconds(options_.join_timeout_seconds)) {
   record_.clear_members();  // they live only in the memory of the coordinator that saw them join
   record_.set_world(0);
 }
@@ -39,13 +51,52 @@ void Membership::Forgive(TimePoint now) {
   last_event_ = now;
   if (gap <= 2 * Seconds(options_.heartbeat_seconds)) return;
   for (Member& member : members_) member.heard += gap;
+  left_ += gap;
+  watch_.Forgive(gap);
+}
+
+void Membership::Say(const std::string& text, LogLevel level) {
+  actions_.push_back(action::Report{Printable(text, kMaxLineBytes), level});
+}
+
+void Membership::SayRefused(const std::string& why) {
+  if (now_ - refusals_since_ > Seconds(kRefusalSeconds)) {
+    if (refusals_ > kMostRefusals) {
+      Say(absl::StrFormat("%d more joins were refused", refusals_ - kMostRefusals));
+    }
+    refusals_since_ = now_;
+    refusals_ = 0;
+  }
+  if (++refusals_ <= kMostRefusals) Say("refused: " + why);
+}
+
+// Identity comes first: what else a stranger brings is neither kept nor repeated.
+Status Membership::Admit(const v1::JoinRequest& request) const {
+  if (const std::string host = Printable(request.host(), kMaxHostBytes); host != request.host()) {
+    return Invalid("the host name \"" + host +
+                   "\" has control characters or more than 255 bytes: give another (--host, "
+                   "RINGWOOD_HOST)");
+  }
+  if (request.fabric_address().size() > kMaxAddressBytes) {
+    return Invalid(
+        absl::StrFormat("a fabric address of %d bytes is none", request.fabric_address().size()));
+  }
+  const OwnReducer& own = options_.own_reducer;
+  if (own.incarnation != 0 && request.role() == v1::ROLE_REDUCER && request.rank() == own.index &&
+      request.incarnation() != own.incarnation) {
+    return AlreadyExists(absl::StrFormat(
+        "server %d is in the coordinator's own process, one on host %s cannot take its place: give "
+        "another --reducer-index, and --servers %d to all",
+        own.index, request.host(), std::max(options_.servers, 2)));
+  }
+  return room_.Admit(request);
 }
 
 void Membership::Handle(const event::Join& event) {
   const v1::JoinRequest& request = event.request;
   if (phase_ == Phase::kStopped) return Reply(event.call, stopped_);
-  if (Status admitted = room_.Admit(request); !admitted.ok()) {
-    Say("refused: " + Message(admitted));
+  if (Status admitted = Admit(request); !admitted.ok()) {
+    SayRefused(Message(admitted));
     return Reply(event.call, admitted);
   }
   const uint64_t floor = std::max(record_.epoch(), proposed_.epoch());
@@ -158,6 +209,7 @@ void Membership::Begin() {
   last_commit_.Clear();
   failure_.Clear();
   committed_ = record_.base_step();
+  watch_.Start(now_);
   actions_.push_back(action::Activate{record_});
   Say(absl::StrFormat("epoch %d begins at step %d: %d workers, %d servers", record_.epoch(),
                       committed_, world(), options_.servers));
@@ -204,16 +256,9 @@ void Membership::Handle(const event::Tick&) {
               busy ? "another job runs on this server; wait for its end or start a second server"
                    : missing + " did not join; look at their output, or raise --join-timeout")));
   }
-  if (phase_ != Phase::kRunning) return;
-  for (uint32_t node = 0; node < members_.size(); ++node) {
-    const Member& member = members_[node];
-    const double silence = ToSeconds(now_ - member.heard);
-    if (member.left || silence <= options_.failure_timeout_seconds) continue;
-    return Fail(
-        node, StatusCode::kUnavailable,
-        absl::StrFormat("%s for %.1f s",
-                        member.stream == 0 ? "it joined but never attended," : "silent", silence));
-  }
+  if (phase_ == Phase::kRunning) LookForSilence();
+  if (phase_ == Phase::kRunning) LookForEarlyEnd();
+  if (phase_ == Phase::kRunning) LookForStall();
 }
 
 void Membership::Handle(const event::Stop& event) {
@@ -225,20 +270,6 @@ void Membership::Handle(const event::Stop& event) {
   }
   phase_ = Phase::kStopped;
   for (const Waiting& waiting : room_.TakeAll()) Reply(waiting.call, stopped_);
-}
-
-v1::StatusResponse Membership::Describe() const {
-  v1::StatusResponse status;
-  status.set_epoch(record_.epoch());
-  status.set_step(committed_);
-  status.set_phase(phase_ == Phase::kRunning  ? "running"
-                   : phase_ == Phase::kFailed ? "failed"
-                                              : "waiting");
-  if (phase_ == Phase::kRunning || phase_ == Phase::kFailed) {
-    *status.mutable_members() = WelcomeTo(0).members();
-  }
-  if (!failure_.reason().empty()) status.set_last_failure(Message(FailureStatus()));
-  return status;
 }
 
 }  // namespace ringwood

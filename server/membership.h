@@ -20,18 +20,28 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "server/agreement.h"
 #include "server/ballot.h"
 #include "server/event.h"
+#include "server/stall_watch.h"
 #include "server/waiting_room.h"
 
 namespace ringwood {
 
+// The reducer of the coordinator's own process.
+struct OwnReducer {
+  uint32_t index = 0;
+  uint64_t incarnation = 0;  // 0: there is none
+};
+
 struct MembershipOptions {
   int servers = 1;                     // reducers of a job
-  double failure_timeout_seconds = 5;  // silence that counts as death
-  double join_timeout_seconds = 120;   // how long workers wait for the rest of the world
-  double heartbeat_seconds = 1;        // how often a member beats
+  double failure_timeout_seconds = 5;  // silence that counts as death, once steps are taken
+  double join_timeout_seconds = 120;   // for the world to be complete, and again for its first step
+  double stall_timeout_seconds = 0;  // without a move of anyone: ends the epoch; 0: only a warning
+  double heartbeat_seconds = 1;      // how often a member beats
+  OwnReducer own_reducer = {};
 };
 
 class Membership {
@@ -42,6 +52,7 @@ class Membership {
   Actions On(const Event& event, TimePoint now);
 
   v1::StatusResponse Describe() const;
+  bool Attends(StreamId stream) const;  // a member beats on it
   uint64_t epoch() const { return record_.epoch(); }
 
  private:
@@ -52,6 +63,7 @@ class Membership {
     StreamId stream = 0;  // 0: does not attend yet, or no longer
     TimePoint heard;
     uint64_t step = 0;
+    uint64_t progress = 0;  // gradients ready since it began
     bool left = false;
     std::string Label() const;
   };
@@ -68,6 +80,21 @@ class Membership {
   void Handle(const event::Tick& event);
   void Handle(const event::Stop& event);
 
+  void LookForSilence();
+  void LookForEarlyEnd();
+  void LookForStall();
+  bool Started() const { return committed_ > record_.base_step(); }
+  // Whom the others wait for in a running epoch, as far as votes, tables and heartbeats show it.
+  struct Held {
+    std::vector<uint32_t> ranks;
+    std::string text;  // "rank 2 (host h1): 3 of 60 gradients ready"
+  };
+  Held WhoHolds() const;
+  uint64_t ReadyInStep(const Member& worker) const;
+  std::string WaitingText() const;
+
+  Status Admit(const v1::JoinRequest& request) const;
+  void SayRefused(const std::string& why);
   void OpenIfComplete();
   void AbandonOpening(const Status& why);
   void Begin();
@@ -75,11 +102,12 @@ class Membership {
   void RefuseTwin(const Member& member);
   void Attend(uint32_t node, StreamId stream);
   void Activated();
-  Status Admit(const v1::Plan& plan) const;  // on the tensors that were agreed on
+  Status AdmitPlan(const v1::Plan& plan) const;  // on the tensors that were agreed on
   void TellReducersThePlan();
   void ChangePlan(v1::Commit* commit, const std::string& reason);
   void Decide();
   void End();
+  void EndedEarly(uint32_t rank);
   void Fail(uint32_t node, StatusCode code, const std::string& reason);
   void Forgive(TimePoint now);
 
@@ -95,7 +123,7 @@ class Membership {
   void Reply(CallId call, Answer answer) {
     if (call != 0) actions_.push_back(action::Reply{call, std::move(answer)});
   }
-  void Say(std::string text) { actions_.push_back(action::Report{std::move(text)}); }
+  void Say(const std::string& text, LogLevel level = LogLevel::kInfo);
 
   const MembershipOptions options_;
   Phase phase_ = Phase::kWaiting;
@@ -108,10 +136,14 @@ class Membership {
   uint32_t generation_ = 0;                   // its number in this epoch
   std::unique_ptr<Ballot> ballot_;
   uint64_t committed_ = 0;  // rounds
+  StallWatch watch_;
+  TimePoint left_;  // when the first worker left in order, or when others began another step since
   v1::Commit last_commit_;
   v1::Failure failure_;  // of the last epoch, if it failed
   Status stopped_;       // what a stopped server answers
-  TimePoint now_;        // of the event in hand
+  TimePoint refusals_since_;
+  uint64_t refusals_ = 0;  // since then
+  TimePoint now_;          // of the event in hand
   TimePoint last_event_;
   Actions actions_;  // of the event in hand
 };

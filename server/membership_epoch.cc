@@ -38,6 +38,11 @@ Membership::Member* Membership::FindStream(StreamId stream, uint32_t* node) {
   return nullptr;
 }
 
+bool Membership::Attends(StreamId stream) const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [stream](const Member& member) { return member.stream == stream; });
+}
+
 void Membership::Handle(const event::Beat& event) {
   const v1::Beat& beat = event.beat;
   StatusOr<Member*> found = Find(beat.epoch(), beat.node(), beat.incarnation());
@@ -52,7 +57,9 @@ void Membership::Handle(const event::Beat& event) {
   }
   if (member.stream != event.stream) Attend(beat.node(), event.stream);
   member.heard = now_;
+  if (beat.progress() != member.progress || beat.step() != member.step) watch_.Moved(now_);
   member.step = beat.step();
+  member.progress = beat.progress();
   RefuseTwin(member);
 }
 
@@ -127,6 +134,7 @@ void Membership::Handle(const event::Agree& event) {
     Reply(event.call, added);
     return Fail(request.rank(), added.code(), Message(added));
   }
+  watch_.Moved(now_);
   if (agreement_->Complete()) Activated();
 }
 
@@ -135,7 +143,7 @@ void Membership::Activated() {
   activated_->set_from_round(committed_ + 1);
   *activated_->mutable_tensors() = agreement_->table().tensors();
   *activated_->mutable_plan() = agreement_->plan();
-  if (const Status admitted = Admit(activated_->plan()); !admitted.ok()) {
+  if (const Status admitted = AdmitPlan(activated_->plan()); !admitted.ok()) {
     activated_.reset();
     return Fail(members_.size(), admitted.code(), Message(admitted));
   }
@@ -147,12 +155,12 @@ void Membership::Activated() {
   agreement_.reset();
 }
 
-Status Membership::Admit(const v1::Plan& plan) const {
+Status Membership::AdmitPlan(const v1::Plan& plan) const {
   std::vector<ServerLimit> servers;
   for (uint32_t node = world(); node < members_.size(); ++node) {
     servers.push_back({members_[node].Label(), members_[node].joined.max_memory_bytes()});
   }
-  return AdmitPlan(plan, activated_->tensors(), world(), servers);
+  return ringwood::AdmitPlan(plan, activated_->tensors(), world(), servers);
 }
 
 // Before the workers hear of it: the reducers' part stands, or is on its way, when they begin.
@@ -212,23 +220,21 @@ void Membership::Handle(const event::Vote& event) {
     Reply(event.call, added);
     return Fail(vote.rank(), added.code(), Message(added));
   }
+  watch_.Moved(now_);
   Decide();
 }
 
 void Membership::Decide() {
   for (uint32_t rank = 0; rank < world(); ++rank) {
-    if (!members_[rank].left) continue;
-    return Fail(rank, StatusCode::kFailedPrecondition,
-                absl::StrFormat("it ended in order after step %d while others train on: every rank "
-                                "must take the same number of steps",
-                                committed_));
+    if (members_[rank].left) return EndedEarly(rank);
   }
   if (!ballot_->Complete()) return;
   StatusOr<v1::Commit> commit = ballot_->Decide();
   if (!commit.ok()) return Fail(members_.size(), commit.status().code(), Message(commit.status()));
   committed_ = commit->round();
+  watch_.Committed(now_);
   if (commit->has_plan()) {
-    if (const Status admitted = Admit(commit->plan()); !admitted.ok()) {
+    if (const Status admitted = AdmitPlan(commit->plan()); !admitted.ok()) {
       Say("a new plan is not taken: " + Message(admitted));
       commit->clear_plan();
     }
@@ -255,14 +261,20 @@ void Membership::Handle(const event::Leave& event) {
   }
   member.left = true;
   if (agreement_ != nullptr || ballot_ != nullptr) {
-    return Fail(request.node(), StatusCode::kFailedPrecondition,
-                absl::StrFormat("it ended in order after step %d while others train on: every rank "
-                                "must take the same number of steps",
-                                committed_));
+    return EndedEarly(request.node());
   }
+  left_ = now_;
   const bool all_left = std::all_of(members_.begin(), members_.begin() + world(),
                                     [](const Member& worker) { return worker.left; });
   if (all_left) End();
+}
+
+void Membership::EndedEarly(uint32_t rank) {
+  Fail(
+      rank, StatusCode::kFailedPrecondition,
+      absl::StrFormat("it ended normally after step %d while others train on: every rank must take "
+                      "the same number of steps",
+                      committed_));
 }
 
 void Membership::End() {
@@ -292,7 +304,7 @@ void Membership::Fail(uint32_t node, StatusCode code, const std::string& reason)
   failure_.set_reason(Printable(reason, kMaxReasonBytes));
   failure_.set_code(static_cast<int32_t>(code));
   const Status status = FailureStatus();
-  Say("epoch over: " + Message(status));
+  actions_.push_back(action::Verdict{failure_});
   if (agreement_) {
     for (CallId call : agreement_->Calls()) Reply(call, status);
   }

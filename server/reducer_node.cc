@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "plan/sparse_groups.h"
 #include "plan/wire.h"
 #include "server/control_link.h"
@@ -92,7 +91,6 @@ class ReducerNode::Life {
   void SayLeave(bool failed, const std::string& reason);
 
   const ReducerNodeOptions options_;
-  const uint64_t incarnation_ = Unpredictable() | 1;
 
   // Touched only on data_.
   std::unique_ptr<Fabric> fabric_;
@@ -131,7 +129,7 @@ void ReducerNode::Life::Join() {
   request.set_role(v1::ROLE_REDUCER);
   request.set_rank(static_cast<uint32_t>(options_.index));
   request.set_host(options_.host);
-  request.set_incarnation(incarnation_);
+  request.set_incarnation(options_.incarnation);
   request.set_fabric_address(address_);
   request.set_newest_epoch_seen(newest_epoch_);
   request.set_max_memory_bytes(options_.max_memory_bytes);
@@ -184,7 +182,7 @@ void ReducerNode::Life::BeatOn() {
   v1::Beat beat;
   beat.set_epoch(welcome_->epoch());
   beat.set_node(welcome_->node());
-  beat.set_incarnation(incarnation_);
+  beat.set_incarnation(options_.incarnation);
   link_->Beat(beat);
   loop_.After(Seconds(welcome_->heartbeat_seconds()), [this, turn = turn_] {
     if (turn == turn_ && !ended_) BeatOn();
@@ -245,7 +243,7 @@ void ReducerNode::Life::SayLeave(bool failed, const std::string& reason) {
   v1::LeaveRequest leave;
   leave.set_epoch(welcome_->epoch());
   leave.set_node(welcome_->node());
-  leave.set_incarnation(incarnation_);
+  leave.set_incarnation(options_.incarnation);
   leave.set_failed(failed);
   leave.set_reason(reason);
   link_->Leave(leave, Seconds(1));

@@ -20,8 +20,9 @@
 namespace ringwood {
 
 struct ReducerNodeOptions {
-  std::string coordinator;  // host:port
-  int index = 0;            // of this job's servers
+  std::string coordinator;   // host:port
+  int index = 0;             // of this job's servers
+  uint64_t incarnation = 0;  // of this process, not 0; who knows it can speak for this node
   std::string host;
   std::string token;
   double failure_timeout_seconds = 5;  // silence of the coordinator after which it is lost

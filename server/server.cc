@@ -4,14 +4,17 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "server/call_guard.h"
 #include "server/coordinator.h"
+#include "server/front_door.h"
 #include "server/listen.h"
 #include "server/reducer_node.h"
 #include "server/store_directory.h"
@@ -25,18 +28,26 @@ constexpr int kMaxMessageBytes = 4 << 20;  // control messages and chunks are fa
 constexpr int kMaxStreamsOfConnection = 256;
 constexpr double kStopSeconds = 3;
 constexpr int kLeastPingMilliseconds = 1000;
+constexpr int kHandshakeMilliseconds = 5'000;  // for a connection to speak HTTP/2
+constexpr int kIdleMilliseconds =
+    60'000;  // without a call; a client connects again when it has one
+constexpr size_t kMaxQuotaBytes = 1u << 30;  // of gRPC's buffers; beyond it senders wait
+constexpr int kMaxReserve = 1024;            // descriptors for everything but connections
 
 Status CheckOptions(const ServerOptions& options) {
   if (options.servers < 0 || options.servers > static_cast<int>(kMaxServers)) {
     return Invalid(
         absl::StrFormat("--servers %d: 0 to %d are possible", options.servers, kMaxServers));
   }
-  if (options.failure_timeout_seconds < 0.5 || options.failure_timeout_seconds > 3600) {
+  if (!(options.failure_timeout_seconds >= 0.5 && options.failure_timeout_seconds <= 3600)) {
     return Invalid(absl::StrFormat("--failure-timeout %g: 0.5 to 3600 seconds are possible",
                                    options.failure_timeout_seconds));
   }
-  if (options.join_timeout_seconds <= 0) {
+  if (!(options.join_timeout_seconds > 0)) {
     return Invalid("--join-timeout must be longer than 0 seconds");
+  }
+  if (!(options.stall_timeout_seconds >= 0)) {
+    return Invalid("--stall-timeout must be 0 seconds or longer");
   }
   return OkStatus();
 }
@@ -48,10 +59,13 @@ double HeartbeatSeconds(double failure_timeout) { return std::min(1.0, failure_t
 
 struct Server::Parts {
   ServerOptions options;
+  const uint64_t reducer_incarnation = Unpredictable() | 1;
   int port = 0;
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<StoreService> store;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> grpc;
+  std::unique_ptr<FrontDoor> door;
   std::unique_ptr<ReducerNode> reducer;
 
   absl::Mutex mutex;
@@ -59,7 +73,8 @@ struct Server::Parts {
   Status failed ABSL_GUARDED_BY(mutex);
 
   Status StartCoordinator();
-  Status StartListening(const std::string& address);
+  Status OpenDoor(const std::string& address);
+  Status StartServing();
   void StartReducer();
   bool Over() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return stopped || !failed.ok(); }
 };
@@ -76,30 +91,49 @@ Status Server::Parts::StartCoordinator() {
   coordination.membership.servers = options.servers;
   coordination.membership.failure_timeout_seconds = options.failure_timeout_seconds;
   coordination.membership.join_timeout_seconds = options.join_timeout_seconds;
+  if (options.reducer_index < options.servers) {
+    coordination.membership.own_reducer = {static_cast<uint32_t>(options.reducer_index),
+                                           reducer_incarnation};
+  }
+  coordination.membership.stall_timeout_seconds = options.stall_timeout_seconds;
   coordination.membership.heartbeat_seconds = HeartbeatSeconds(options.failure_timeout_seconds);
   coordination.store = std::move(record);
   coordination.epoch_floor = store->newest_epoch();
   coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {
     store->FindBase(job, std::move(answer));
   };
+  coordination.on_failure = options.failed;
   coordination.on_epoch = [this](const v1::EpochRecord& epoch) { store->SetEpoch(epoch); };
   RW_ASSIGN_OR_RETURN(coordinator, Coordinator::Create(std::move(coordination)));
   return OkStatus();
 }
 
-Status Server::Parts::StartListening(const std::string& address) {
+Status Server::Parts::OpenDoor(const std::string& address) {
+  FrontDoorOptions settings;
+  settings.silence = Seconds(options.failure_timeout_seconds);
+  settings.reserve = std::min(kMaxReserve, RaiseDescriptorLimit() / 4);
+  RW_ASSIGN_OR_RETURN(door, FrontDoor::Open(address, settings));
+  port = door->port();
+  return OkStatus();
+}
+
+Status Server::Parts::StartServing() {
   static std::once_flag plugins;  // gRPC keeps these switches for the process
   std::call_once(plugins, [] {
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, TokenCredentials(options.token), &port);
+  using Kind = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  acceptor = builder.experimental().AddExternalConnectionAcceptor(Kind::FROM_FD,
+                                                                  TokenCredentials(options.token));
   builder.RegisterService(coordinator->service());
   builder.RegisterService(store->service());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use is an error
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
+  builder.SetResourceQuota(grpc::ResourceQuota("ringwood server").Resize(kMaxQuotaBytes));
   // Heartbeats find silence; pings find connections that nobody beats on, and must not be quicker.
   const int silence = static_cast<int>(1000 * options.failure_timeout_seconds);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, std::max(silence, kLeastPingMilliseconds));
@@ -108,7 +142,12 @@ Status Server::Parts::StartListening(const std::string& address) {
                              kLeastPingMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   grpc = builder.BuildAndStart();
-  if (grpc == nullptr || port == 0) return Refused("cannot listen on " + address);
+  if (grpc == nullptr) return Internal("gRPC cannot serve");
+  door->Begin([this](int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
+    taken.fd = connection;
+    acceptor->HandleNewConnection(&taken);
+  });
   return OkStatus();
 }
 
@@ -119,6 +158,7 @@ void Server::Parts::StartReducer() {
   node.coordinator =
       options.coordinator.empty() ? absl::StrFormat("%s:%d", host, port) : options.coordinator;
   node.index = options.reducer_index;
+  node.incarnation = reducer_incarnation;
   node.host = options.host;
   node.token = options.token;
   node.failure_timeout_seconds = options.failure_timeout_seconds;
@@ -146,10 +186,10 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
                         ChooseListen({options.listen, options.insecure, options.trusted_fabric,
                                       options.network_interface}));
     RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
-    RW_RETURN_IF_ERROR(ProbeListen(address));
+    RW_RETURN_IF_ERROR(parts->OpenDoor(address));
     RW_RETURN_IF_ERROR(parts->StartCoordinator());
     std::unique_ptr<Server> server(new Server(std::move(parts)));
-    RW_RETURN_IF_ERROR(server->parts_->StartListening(address));
+    RW_RETURN_IF_ERROR(server->parts_->StartServing());
     if (options.reducer_index < options.servers) server->parts_->StartReducer();
     return server;
   }
@@ -171,6 +211,7 @@ void Server::Stop() {
     parts_->stopped = true;
   }
   if (parts_->coordinator != nullptr) parts_->coordinator->Stop("the server is stopping");
+  parts_->door.reset();
   parts_->reducer.reset();
   if (parts_->store != nullptr) parts_->store->Stop();
   if (parts_->grpc != nullptr) {

@@ -29,9 +29,13 @@ struct ServerOptions {
   uint64_t max_memory_bytes =
       0;  // of the reducer; a job that may need more is refused; 0: no limit
   double failure_timeout_seconds = 5;
-  double join_timeout_seconds = 120;
-  std::string host = "localhost";  // as the launcher calls it
-  std::string token;               // of every call; empty: none is asked for
+  double join_timeout_seconds = 120;  // for all to join, and again for the first step
+  double stall_timeout_seconds = 0;   // a job that stands still ends after it; 0: only a warning
+  std::string host = "localhost";     // as the launcher calls it
+  std::string token;                  // of every call; empty: none is asked for
+  // The coordinator's verdict on an epoch that failed: who, when and why. A thread of the server's;
+  // may be left out.
+  std::function<void(const v1::Failure&)> failed;
   // For who watches the reducer: told of each epoch that it joins, and may put itself around the
   // data plane of one. Threads of the server's; both may be left out.
   std::function<void(const v1::JoinResponse&)> joined;

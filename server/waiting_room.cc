@@ -138,6 +138,22 @@ std::string WaitingRoom::Missing() const {
   return absl::StrJoin(parts, " and ");
 }
 
+std::string WaitingRoom::Progress() const {
+  const Waiting* worker = AnyWorker();
+  if (worker == nullptr) return "no rank has joined";
+  const uint32_t world = worker->request.world();
+  const size_t missing = MissingOf(v1::ROLE_WORKER, world).size();
+  const std::string names = Missing();
+  return absl::StrFormat("%d of %d ranks joined%s", world - missing, world,
+                         names.empty() ? "" : ", waiting for " + names);
+}
+
+std::optional<uint32_t> WaitingRoom::FirstWorker() const {
+  const Waiting* worker = AnyWorker();
+  if (worker == nullptr) return std::nullopt;
+  return worker->request.rank();
+}
+
 std::vector<Waiting> WaitingRoom::TakeAll() {
   std::vector<Waiting> all;
   for (auto& [seat, waiting] : seats_) all.push_back(std::move(waiting));

@@ -47,6 +47,9 @@ class WaitingRoom {
   bool Complete() const;
   // "ranks 1, 3 and server 0"; "" when complete or while no worker has joined.
   std::string Missing() const;
+  // "2 of 4 ranks joined, waiting for ranks 1, 3"; "nobody has joined".
+  std::string Progress() const;
+  std::optional<uint32_t> FirstWorker() const;  // the lowest rank that waits
 
   // In node order: workers by rank, then servers. The room is empty afterwards.
   std::vector<Waiting> TakeAll();

@@ -4,12 +4,16 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
+#include "base/log.h"
 #include "base/loop.h"
 #include "client/grpc/calls.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
 namespace ringwood {
 namespace {
+
+constexpr double kFirstWordSeconds = 3;  // of waiting for the others to join, until a line says so
+constexpr double kStatusSeconds = 1;     // the question whom one waits for
 
 // The heartbeat stream. gRPC's threads read notices, the beat loop writes; it deletes itself never:
 // the control owns it and waits for its end.
@@ -130,7 +134,8 @@ class GrpcControl : public Control {
     context.set_wait_for_ready(true);  // the server may start after its workers
     v1::JoinResponse response;
     const Calls::Scope scope(&calls_, &context, timeout);
-    const grpc::Status status = stub_->Join(&context, request, &response);
+    const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
+                                      request, &response, kFirstWordSeconds);
     if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
       const bool reached = channel_->GetState(false) == GRPC_CHANNEL_READY;
       return TimedOut(
@@ -160,10 +165,8 @@ class GrpcControl : public Control {
                : Internal("the heartbeat loop takes no work");
   }
 
-  void Report(uint64_t step, uint64_t progress) override {
-    step_ = step;
-    progress_ = progress;
-  }
+  void Report(uint64_t step) override { step_ = step; }
+  void Advance() override { ++progress_; }
 
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     return Call<v1::AgreeResponse>(&v1::Coordinator::Stub::Agree, request, timeout, "agree");
@@ -188,6 +191,40 @@ class GrpcControl : public Control {
  private:
   std::string What(const std::string& call) const {
     return call + " at the coordinator " + address_;
+  }
+
+  // Waits for the answer, and says after `patience` seconds, then ever more seldom, what for. One
+  // rank speaks for all that wait at the same coordinator.
+  template <typename Response, typename Request>
+  grpc::Status Await(void (v1::Coordinator::StubInterface::async_interface::*method)(
+                         grpc::ClientContext*, const Request*, Response*,
+                         std::function<void(grpc::Status)>),
+                     grpc::ClientContext* context, const Request& request, Response* response,
+                     double patience) {
+    grpc::Status status;
+    absl::Notification answered;
+    (stub_->async()->*method)(context, &request, response, [&](grpc::Status answer) {
+      status = std::move(answer);
+      answered.Notify();
+    });
+    while (!answered.WaitForNotificationWithTimeout(absl::Seconds(patience))) {
+      SayProgress(request.rank());
+      patience *= 3;
+    }
+    return status;
+  }
+
+  void SayProgress(uint32_t rank) {
+    grpc::ClientContext context;
+    const Calls::Scope scope(&calls_, &context, Seconds(kStatusSeconds));
+    v1::StatusResponse response;
+    const grpc::Status status = stub_->Status(&context, v1::StatusRequest(), &response);
+    if (!status.ok()) {
+      Log(LogLevel::kWarning, absl::StrFormat("no coordinator answers at %s yet: %s", address_,
+                                              status.error_message()));
+    } else if (!response.waiting_for().empty() && response.first_waiting() == rank) {
+      Log(LogLevel::kWarning, response.waiting_for());
+    }
   }
 
   template <typename Response, typename Request>

@@ -154,7 +154,7 @@ class GatheringControl : public Control {
     return OkStatus();
   }
 
-  void Report(uint64_t, uint64_t) override {}
+  void Report(uint64_t) override {}
 
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     absl::MutexLock lock(&coordinator_->mutex_);

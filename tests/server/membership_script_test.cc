@@ -121,6 +121,8 @@ Event EventOf(const Line& line) {
     event::Beat beat{line.number("stream", 0), {}};
     Sign(line, &beat.beat);
     beat.beat.set_node(line.number("node", line.number("rank", 0)));
+    beat.beat.set_step(line.number("step", 0));
+    beat.beat.set_progress(line.number("progress", 0));
     return beat;
   }
   if (line.verb == "broken") return event::StreamBroken{line.number("stream", 0)};
@@ -194,7 +196,11 @@ std::string Describe(const action::Notify& notify) {
 std::string Describe(const action::CloseStream& close) {
   return absl::StrFormat("close %d %s", close.stream, Text(close.status));
 }
-std::string Describe(const action::Report&) { return ""; }  // the log is not part of the contract
+std::string Describe(const action::Verdict&) { return ""; }  // as the notices say
+// The log is not part of the contract, warnings are.
+std::string Describe(const action::Report& report) {
+  return report.level == LogLevel::kInfo ? "" : "warn " + report.text;
+}
 
 class Script : public testing::TestWithParam<std::filesystem::path> {};
 
@@ -225,6 +231,7 @@ TEST_P(Script, PlaysAsWritten) {
     const Line line = Parse(text);
     if (line.verb == "server") {  // the options, before the first event
       options.servers = static_cast<int>(line.number("servers", 1));
+      options.stall_timeout_seconds = std::stod(line.text("stall", "0"));
       record.set_epoch(line.number("epoch", 0));
       record.set_job(line.number("job", 0));
       continue;

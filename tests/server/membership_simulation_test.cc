@@ -218,6 +218,7 @@ class World {
       process.over = true;
     }
   }
+  void Do(const action::Verdict&) {}
   void Do(const action::Report&) {}
 
   void Take(Process& process, const Status& status) {

@@ -127,6 +127,8 @@ TEST(Server, NoticesASilentMemberWithinTheFailureTimeout) {
   ASSERT_TRUE(server.ok()) << server.status();
   Worker a((*server)->port(), 0, 2), b((*server)->port(), 1, 2);
   JoinBoth(a, b);
+  AgreeBoth(a, b);
+  ExpectCommit(a, b, 1);  // until then silence is a slow start
   auto beats = std::async(std::launch::async, [&] {
     for (int i = 0; i < 15; ++i, usleep(200'000)) a.Beat();
   });

@@ -15,6 +15,8 @@ def train(session):
     session.register("weights", gradient, route="sparse")
     for step in range(6):
         if session.rank == 1 and step == 3:
+            if sys.argv[1] == "early":
+                return
             if sys.argv[1] == "exit":
                 sys.exit("gone on purpose")
             if sys.argv[1] in ("raise", "bare"):

@@ -1,0 +1,99 @@
+"""What ranks are told of each other: who is waited for, who stands still, who ended early."""
+
+import contextlib
+import resource
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from conftest import JOBS, PROGRAM, environment, run, run_job
+
+RESTART, CONFIGURATION = 75, 78
+
+
+@contextlib.contextmanager
+def serving(*flags, descriptors=None):
+    """`ringwood server`, with so many descriptors at most: its process and its address."""
+    limit = None if descriptors is None else (
+        lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
+    with subprocess.Popen([PROGRAM, "server", "--listen", "127.0.0.1:0", "--insecure", *map(str, flags)],
+                          stdout=subprocess.PIPE, text=True, env=environment(), preexec_fn=limit) as process:
+        try:
+            line = process.stdout.readline()
+            assert "listening on" in line, line
+            yield process, line.split()[-1]
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def server():
+    with serving() as (_, address):
+        yield address
+
+
+def test_a_rank_that_stands_still_is_named_and_ends_the_job_where_asked():
+    ended = run_job("standing.py", ranks=3, flags=("--stall-timeout", 4), code=RESTART)
+    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
+    assert told, ended.output
+    for line in told:
+        assert "rank 1" in line and "1 of 2 gradients ready" in line, ended.output
+
+
+def test_a_rank_that_ends_early_is_named_and_not_called_dead():
+    ended = run_job("failing.py", "early", ranks=3, code=CONFIGURATION)
+    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
+    assert len(told) >= 2, ended.output
+    for line in told:
+        assert "rank 1 (host localhost) failed" in line, ended.output
+        assert "ended normally after step 3 while others train on" in line, ended.output
+
+
+def test_who_waits_for_others_to_join_says_for_whom(server):
+    ended = run([sys.executable, JOBS / "failing.py", "exit"], RANK="0", WORLD_SIZE="3",
+                RINGWOOD_COORDINATOR=server, RINGWOOD_JOIN_TIMEOUT="6")
+    assert ended.code == RESTART, ended.output
+    assert "1 of 3 ranks joined, waiting for ranks 1, 2" in ended.output
+
+
+def test_who_finds_no_coordinator_says_so_before_it_gives_up():
+    with socket.socket() as nobody:  # bound, and listens to nobody
+        nobody.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+        ended = run([sys.executable, JOBS / "failing.py", "exit"], RANK="0", WORLD_SIZE="2",
+                    RINGWOOD_COORDINATOR=address, RINGWOOD_JOIN_TIMEOUT="6")
+    assert ended.code == RESTART, ended.output
+    assert f"no coordinator answers at {address} yet" in ended.output
+
+
+def test_status_shows_who_is_waited_for(server):
+    with subprocess.Popen([sys.executable, JOBS / "failing.py", "exit"], stderr=subprocess.PIPE, text=True,
+                          env=environment(RANK="1", WORLD_SIZE="2", RINGWOOD_COORDINATOR=server)) as rank:
+        try:
+            said = rank.stderr.readline()
+            assert "1 of 2 ranks joined, waiting for rank 0" in said
+            status = run([PROGRAM, "status", "--coordinator", server])
+            assert status.code == 0 and "1 of 2 ranks joined, waiting for rank 0" in status.output, status.output
+        finally:
+            rank.kill()
+
+
+def resident(process):
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) // 1024 for line in status if line.startswith("VmRSS"))
+
+
+def test_idle_connections_do_not_wedge_a_server_with_few_descriptors(tmp_path):
+    with contextlib.ExitStack() as stack:
+        process, address = stack.enter_context(serving("--store", tmp_path / "store", descriptors=256))
+        host, port = address.split(":")
+        before = resident(process)
+        for _ in range(400):
+            stack.enter_context(socket.create_connection((host, int(port))))
+        held = resident(process)
+        ended = run([sys.executable, JOBS / "failing.py", "nothing"], RANK="0", WORLD_SIZE="1",
+                    RINGWOOD_COORDINATOR=address)
+        assert ended.code == 0, ended.output
+        print(f"400 idle connections, 256 descriptors: {before} MB before, {held} MB with them")
