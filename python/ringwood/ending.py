@@ -1,8 +1,10 @@
 """How a program with open sessions ends.
 
 An exception that nobody caught: Python prints the traceback, then every open session is closed with
-its sentence, so that the other ranks stop and name this one; an error of Ringwood's decides the exit
-code (78 configuration, 75 restart me). Without an exception the sessions are closed in order.
+its sentence, so that the other ranks stop and name this one. The exit code is 1, unless an error of
+Ringwood's is it or lies below it: that decides (78 configuration, 75 restart me). Where another process
+failed there is one line and no traceback: the one that matters is the other's. Without an exception the
+sessions are closed in order.
 """
 
 import atexit
@@ -10,7 +12,7 @@ import os
 import sys
 import weakref
 
-from .errors import RingwoodError
+from .errors import AbortedError, RingwoodError, UnavailableError
 
 _open = weakref.WeakSet()
 _installed = []  # the process in which the hooks were installed
@@ -44,9 +46,24 @@ def _close_all(failure):
 
 def _after_exception(before, kind, error, trace):
     from .session import sentence_of
-    before(kind, error, trace)
+    if kind in (UnavailableError, AbortedError):
+        print(f"{kind.__module__}.{kind.__name__}: {error}", file=sys.stderr)
+    else:
+        before(kind, error, trace)
     sys.stderr.flush()
     if os.getpid() in _installed:
         _close_all(sentence_of(error))
-    if isinstance(error, RingwoodError):
-        sys.exit(error.exit_code)
+    cause = _ringwoods(error)
+    if cause is not None:
+        sys.exit(cause.exit_code)
+
+
+def _ringwoods(error):
+    """The error of Ringwood's that `error` is, or was raised from."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, RingwoodError):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return None

@@ -29,8 +29,8 @@ def environment(**changes):
     mine = {name: value for name, value in os.environ.items()
             if not name.startswith(("RINGWOOD_", "SLURM_", "OMPI_"))
             and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    mine.update(PYTHONPATH=str(ROOT / "python"), RINGWOOD_LIBRARY=str(LIBRARY), OMP_NUM_THREADS="1",
-                **changes)
+    mine.update({"PYTHONPATH": str(ROOT / "python"), "RINGWOOD_LIBRARY": str(LIBRARY), "OMP_NUM_THREADS": "1",
+                 **changes})
     return mine
 
 

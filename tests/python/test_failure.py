@@ -1,6 +1,7 @@
 """What a dying rank does to the others, and what a restart makes of it."""
 
 import re
+import sys
 
 import pytest
 
@@ -16,6 +17,9 @@ def test_an_exception_in_one_rank_stops_all_with_its_name(how, words):
     ended = run_job("failing.py", how, ranks=3, code=RESTART)
     told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
     assert len(told) >= 2 and all("rank 1" in line for line in told), ended.output
+    # One traceback, the one that matters; "  | " stands before what the launcher repeats.
+    tracebacks = re.findall(r"^(?!  \|).*Traceback", ended.output, re.MULTILINE)
+    assert len(tracebacks) == (how != "exit"), ended.output
     summary = ended.output[ended.output.index("failed first"):]
     assert words in summary, ended.output  # its last words, not those of the ranks that followed it
     assert "ringwood.errors." not in summary, ended.output
@@ -71,3 +75,16 @@ def test_a_killed_pytorch_training_resumes_to_the_same_bits(tmp_path):
                     flags=("--max-restarts", 1, "--store", tmp_path / "a"))
     assert "resumed at step" in ended.output, ended.output
     assert restarted.read_text() == whole.read_text()
+
+
+@pytest.mark.parametrize("ending, code, told", [
+    ("raise ValueError('mine')", 1, "Traceback"),
+    ("raise errors.InvalidError('the input')", 78, "Traceback"),
+    ("raise errors.ExhaustedError('write: No space left on device')", RESTART, "Traceback"),
+    ("raise errors.UnavailableError('rank 1 died')", RESTART, "ringwood.errors.UnavailableError: rank 1 died\n"),
+    ("try: raise errors.AbortedError('rank 1 died')\n"
+     "except Exception as error: raise RuntimeError('a framework says so') from error", RESTART, "Traceback"),
+    ("try: raise errors.InternalError('a fault')\nfinally: raise SystemExit(3)", 3, "")])
+def test_the_exit_code_says_whether_a_restart_helps(ending, code, told):
+    ended = run([sys.executable, "-c", f"from ringwood import ending, errors\nending.install()\n{ending}"])
+    assert ended.code == code and ended.output.startswith(told), ended.output
