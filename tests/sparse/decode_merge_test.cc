@@ -7,15 +7,14 @@
 
 #include "base/random.h"
 #include "paths.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+#include "tests/fuzz/decode_merge_fuzz.cc"  // the target, with its main function
 
 namespace ringwood {
 namespace {
 
 std::vector<std::vector<uint8_t>> Corpus() {
   std::vector<std::vector<uint8_t>> corpus;
-  const std::string folder = std::string(RINGWOOD_SOURCE_DIR) + "/tests/sparse/fuzz/corpus";
+  const std::string folder = std::string(RINGWOOD_SOURCE_DIR) + "/tests/fuzz/corpus/decode_merge";
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
     std::ifstream in(file.path(), std::ios::binary);
     corpus.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());

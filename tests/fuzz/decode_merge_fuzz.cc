@@ -1,6 +1,10 @@
-// The fuzz target of what a reducer does with bytes from the network: decode, merge, cut, answer,
-// each against its plain reference. libFuzzer runs it (docs/sparse.md says how);
-// decode_merge_test.cc runs it over the corpus and its mutations in every test run.
+// What a reducer does with bytes from the network: decode, merge, cut, answer, each against its
+// plain reference. decode_merge_test.cc runs it over the corpus and its mutations in every test
+// run.
+//
+// sources: sparse/codec.cc sparse/index_code.cc sparse/value_code.cc sparse/merge.cc
+// sources: sparse/select.cc sparse/cut.cc base/status.cc base/check.cc
+// libraries: libhwy
 #include <algorithm>
 #include <bit>
 #include <span>
