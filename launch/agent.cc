@@ -2,14 +2,15 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
-#include "launch/network.h"
 
 namespace ringwood {
 namespace {
@@ -20,6 +21,21 @@ constexpr int kJobMilliseconds =
     120 * 1000;  // the launcher sends the job at once; else nobody's there
 constexpr int kFlushMilliseconds = 5 * 1000;  // for the last reports
 constexpr int kAgentIdleMilliseconds = 1000;  // a look around even if a signal was lost
+
+// Makes a directory that nobody else can look into; one that an earlier start of the job made is
+// good as well.
+Status MakePrivate(const std::string& path, const std::string& host) {
+  struct stat state {};
+  if (::mkdir(path.c_str(), 0700) == 0) return OkStatus();
+  const int error = errno;
+  const bool ours = error == EEXIST && ::lstat(path.c_str(), &state) == 0 &&
+                    S_ISDIR(state.st_mode) && state.st_uid == ::geteuid() &&
+                    (state.st_mode & 0077) == 0;
+  if (ours) return OkStatus();
+  return Invalid(
+      absl::StrFormat("cannot make a temporary store %s on host %s: %s; give --store DIR", path,
+                      host, std::strerror(error)));
+}
 
 }  // namespace
 
@@ -42,6 +58,7 @@ int Agent::Run() {
     Tell(ReportKind::kFailed, 0, text.substr(0, kMaxReportBytes));
     code_ = 78;
   }
+  ObeyWords();  // that came with the job
   while (!orphaned_ && !AllEnded()) Turn();
   if (orphaned_) KillAll();
   const TimePoint deadline = Now() + std::chrono::milliseconds(kFlushMilliseconds);
@@ -74,14 +91,18 @@ StatusOr<Job> Agent::ReadJob() {
 
 StatusOr<std::string> Agent::Hello(const Job& job) {
   RW_ASSIGN_OR_RETURN(const std::string address, AddressOf(job.network_interface));
-  RW_ASSIGN_OR_RETURN(const int port, FreePort(address, job.port_range));
-  return absl::StrFormat("%s %d", address, port);
+  if (!job.master_port) return address + " 0";
+  RW_ASSIGN_OR_RETURN(master_port_, HeldPort::Take(address, job.port_range));
+  return absl::StrFormat("%s %d", address, master_port_->port());
 }
 
 Status Agent::Start(const Job& job) {
   auto hello = Hello(job);
   if (!hello.ok()) return Annotate(hello.status(), "host " + job.host);
   Tell(ReportKind::kHello, 0, *hello);
+  if (!job.scratch.empty()) RW_RETURN_IF_ERROR(MakePrivate(job.scratch, job.host));
+  heard_ = Now();
+  if (job.silence_seconds > 0) patience_ = Seconds(job.silence_seconds);
   for (int descriptor : {options_.input, options_.output}) {
     ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
   }
@@ -128,6 +149,7 @@ void Agent::Turn() {
   }
   ::poll(wait.data(), wait.size(), kAgentIdleMilliseconds);
   if (wait[0].revents != 0) ReadWords();
+  if (patience_ != Duration::max() && Now() - heard_ > patience_) orphaned_ = true;
   for (int signal = signals_.Next(); signal != 0; signal = signals_.Next()) {
     if (signal == SIGTERM || signal == SIGHUP) orphaned_ = true;
   }
@@ -143,6 +165,11 @@ void Agent::ReadWords() {
   bool end = false;
   words_ += ReadSome(options_.input, kReadBytes, &end);
   if (end) orphaned_ = true;
+  heard_ = Now();
+  ObeyWords();
+}
+
+void Agent::ObeyWords() {
   for (size_t newline = words_.find('\n'); newline != std::string::npos;
        newline = words_.find('\n')) {
     const std::string word = words_.substr(0, newline);
@@ -153,11 +180,21 @@ void Agent::ReadWords() {
 
 void Agent::Obey(const std::string& word) {
   if (word == "kill") KillAll();
+  if (word == "end-stopped") EndStopped();
+  if (word == "ping" && pending_.size() < kMaxPending) Tell(ReportKind::kAlive, 0, "");
   if (word != "stop") return;
   for (Running& running : slots_) {
     if (running.process == nullptr) continue;
     running.stopped = running.process->Stopped();
     running.process->Signal(running.stopped ? SIGKILL : SIGTERM);  // a stopped one hears no other
+  }
+}
+
+void Agent::EndStopped() {
+  for (Running& running : slots_) {
+    if (running.process == nullptr || !running.process->Stopped()) continue;
+    running.stopped = true;
+    running.process->Signal(SIGKILL);
   }
 }
 

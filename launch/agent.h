@@ -2,15 +2,19 @@
 // the launcher. One thread, one poll loop.
 //
 // Standard input brings the job (one line of JSON), then words, one a line: "stop" (SIGTERM to
-// all), "kill" (SIGKILL). Its end means that the launcher or the remote shell is gone: everything
-// is killed at once. Standard output carries reports (report.h).
+// all), "kill" (SIGKILL), "end-stopped" (SIGKILL to those in a stop), "ping" (answered). Its end,
+// or silence for longer than the job says, means that the launcher or the way to it is gone:
+// everything is killed at once. Standard output carries reports (report.h).
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "launch/job.h"
+#include "launch/network.h"
 #include "launch/orphans.h"
 #include "launch/process.h"
 #include "launch/report.h"
@@ -47,7 +51,9 @@ class Agent {
   StatusOr<std::string> Hello(const Job& job);
   void Turn();  // waits for the next thing and does it
   void ReadWords();
+  void ObeyWords();
   void Obey(const std::string& word);
+  void EndStopped();
   void Forward(size_t slot, bool error, size_t limit);
   void Reap();
   void Tell(ReportKind kind, size_t slot, const std::string& payload);
@@ -59,8 +65,11 @@ class Agent {
   SignalDescriptor signals_;
   Orphans orphans_;
   std::vector<Running> slots_;
-  std::string words_;    // read, not yet a line
-  std::string pending_;  // reports not yet written
+  std::string words_;                    // read, not yet a line
+  std::string pending_;                  // reports not yet written
+  std::optional<HeldPort> master_port_;  // while the job runs
+  TimePoint heard_;                      // the launcher's last word
+  Duration patience_ = Duration::max();  // with its silence
   bool orphaned_ = false;
   int code_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <sstream>
 
@@ -12,12 +13,11 @@
 namespace ringwood {
 namespace {
 
-constexpr int kIdleMilliseconds = 1000;     // a look around even if nothing happens
-constexpr size_t kMaxReadyBytes = 8 << 10;  // before a server's ready line
+constexpr int kIdleMilliseconds = 1000;  // a look around even if nothing happens
 
 SupervisorOptions ForSupervisor(const RunOptions& options) {
   return {options.servers, options.ranks(), options.failure_timeout_seconds,
-          options.join_timeout_seconds};
+          options.join_timeout_seconds, options.restart_on_failure};
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ Attempt::Attempt(const RunOptions& options, SignalDescriptor* signals, Output* o
       signals_(signals),
       output_(output),
       supervisor_(ForSupervisor(options)),
-      listening_(options.servers) {
+      lines_(options.servers) {
   for (int server = 0; server < options.servers; ++server) {
     hosts_.push_back(options.places[server % options.places.size()].host);
   }
@@ -58,6 +58,12 @@ void Attempt::HangUp() {
   }
 }
 
+TimePoint Attempt::over() const {
+  TimePoint last;
+  for (const auto& remote : remotes_) last = std::max(last, remote->over());
+  return last;
+}
+
 std::string Attempt::Name(int member) const {
   return absl::StrFormat("%s %d (host %s)", IsServer(member) ? "server" : "rank",
                          IsServer(member) ? member : member - options_.servers, hosts_[member]);
@@ -80,7 +86,10 @@ Status Attempt::OpenOutput() {
 
 Verdict Attempt::Run() {
   if (Status status = OpenOutput(); !status.ok()) {
-    return {ExitCodeOf(status), false, -1, Message(status)};
+    Verdict verdict;
+    verdict.exit_code = ExitCodeOf(status);
+    verdict.reason = Message(status);
+    return verdict;
   }
   Carry(supervisor_.Begin(Now()));
   while (!supervisor_.done()) Turn();
@@ -162,6 +171,9 @@ Status Attempt::Do(Action action) {
       return OkStatus();
     case Action::kStartRanks:
       return StartRanks();
+    case Action::kEndStoppedRanks:
+      Tell(false, "end-stopped");
+      return OkStatus();
     case Action::kStopRanks:
     case Action::kKillRanks:
       Tell(false, action == Action::kStopRanks ? "stop" : "kill");
@@ -180,8 +192,8 @@ Status Attempt::Do(Action action) {
 Status Attempt::StartRanks() {
   if (options_.servers == 0) {  // no server has told the first host's address
     options_.context.master_address = "127.0.0.1";
-    RW_ASSIGN_OR_RETURN(options_.context.master_port,
-                        FreePort("127.0.0.1", options_.context.port_range));
+    RW_ASSIGN_OR_RETURN(master_port_, HeldPort::Take("127.0.0.1", options_.context.port_range));
+    options_.context.master_port = master_port_->port();
   }
   for (const HostRanks& place : options_.places) {
     RW_RETURN_IF_ERROR(StartRemote(RankJob(options_, place), options_.servers + place.first_rank));
@@ -211,6 +223,7 @@ void Attempt::Hear(Remote* remote, const Report& report) {
       }
       return;
     case ReportKind::kStarted:
+    case ReportKind::kAlive:
       return;
     case ReportKind::kOutput:
       if (IsServer(member)) return HearServer(member, report.payload);
@@ -237,21 +250,35 @@ void Attempt::Hear(Remote* remote, const Report& report) {
   }
 }
 
+// Lines of a server's standard output that are for the launcher; the others are shown.
 void Attempt::HearServer(int member, const std::string& bytes) {
-  std::string& text = listening_[member];
-  if (text.size() > kMaxReadyBytes) return output_->Take(member, false, bytes);
-  text += bytes;
-  const size_t at = text.find(kListening);
-  const size_t end = at == std::string::npos ? at : text.find('\n', at);
-  if (end == std::string::npos) return;
-  const size_t begin = at + std::strlen(kListening);
-  if (member == 0) {
-    options_.context.coordinator = text.substr(begin, end - begin);
-    output_->Say(absl::StrFormat("ringwood: coordinator at %s on host %s, checkpoints in %s",
-                                 options_.context.coordinator, hosts_[0], options_.store));
+  for (const std::string& line : lines_[member].Feed(bytes)) HearServerLine(member, line);
+}
+
+void Attempt::HearServerLine(int member, const std::string& line) {
+  const auto after = [&](const char* opening) -> std::optional<std::string> {
+    const size_t length = std::strlen(opening);
+    if (line.compare(0, length, opening) != 0) return std::nullopt;
+    return line.substr(length);
+  };
+  if (const auto address = after(kListening)) {
+    if (member == 0) {
+      options_.context.coordinator = *address;
+      output_->Say(absl::StrFormat("ringwood: coordinator at %s on host %s, checkpoints in %s",
+                                   *address, hosts_[0], options_.store));
+    }
+    return Carry(supervisor_.Ready(member, Now()));
   }
-  text.assign(kMaxReadyBytes + 1, '\0');  // read once
-  Carry(supervisor_.Ready(member, Now()));
+  if (const auto verdict = after(kVerdict)) {
+    int number = -1;
+    if (std::sscanf(verdict->c_str(), "rank %d ", &number) == 1 && number >= 0) {
+      number += options_.servers;
+    } else if (std::sscanf(verdict->c_str(), "reducer %d ", &number) != 1) {
+      number = -1;
+    }
+    return supervisor_.Told(number, *verdict);
+  }
+  output_->Take(member, false, line + "\n");
 }
 
 void Attempt::Lose(const Remote& remote, const Status& status) {

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "launch/network.h"
 #include "launch/output.h"
 #include "launch/remote.h"
 #include "launch/run.h"
@@ -22,6 +24,8 @@ class Attempt {
 
   std::string Name(int member) const;  // "rank 2 (host h1)", "server 0 (host h1)"
   void FlushOutput();                  // at most kLastSeconds
+  // When nothing of it runs any more, also on hosts that could not be told to end.
+  TimePoint over() const;
 
  private:
   static constexpr double kLastSeconds = 2;
@@ -37,6 +41,7 @@ class Attempt {
   void Tell(bool servers, const std::string& word);
   void Hear(Remote* remote, const Report& report);
   void HearServer(int member, const std::string& bytes);
+  void HearServerLine(int member, const std::string& line);
   void Lose(const Remote& remote, const Status& status);
   void ReadSignals();
   void HangUp();  // waits for the workers to end, at most kLastSeconds
@@ -46,9 +51,10 @@ class Attempt {
   Output* const output_;
   Supervisor supervisor_;
   std::vector<std::unique_ptr<Remote>> remotes_;
-  std::vector<std::string> hosts_;      // by member
-  std::vector<bool> ended_;             // by member
-  std::vector<std::string> listening_;  // by server: what it printed before its ready line
+  std::vector<std::string> hosts_;       // by member
+  std::vector<bool> ended_;              // by member
+  std::vector<LineCutter> lines_;        // by server: its standard output
+  std::optional<HeldPort> master_port_;  // where no server's worker holds it
 };
 
 }  // namespace ringwood

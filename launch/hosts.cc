@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "launch/network.h"
 #include "launch/trace_name.h"
 
 namespace ringwood {
@@ -164,7 +165,7 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   };
   set("RINGWOOD_COORDINATOR", context.coordinator);
   set("RINGWOOD_NETWORK_INTERFACE", context.network_interface);
-  set("RINGWOOD_PORT_RANGE", context.port_range);
+  set("RINGWOOD_PORT_RANGE", WithoutHeldPort(context.port_range));
   set("RINGWOOD_TRUSTED_FABRIC", context.trusted_fabric ? "1" : "");
   set("RINGWOOD_TOKEN", context.token);
   set("RINGWOOD_RESUME", context.resume ? "1" : "");
@@ -190,6 +191,8 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_FLIGHT_RECORD", trace(context.flight_record, "flight"));
   set("RINGWOOD_CHECKPOINT_EVERY",
       context.checkpoint_every > 0 ? std::to_string(context.checkpoint_every) : "");
+  set("RINGWOOD_JOIN_TIMEOUT",
+      context.join_timeout_seconds > 0 ? absl::StrFormat("%g", context.join_timeout_seconds) : "");
   return environment;
 }
 

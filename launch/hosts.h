@@ -65,6 +65,7 @@ struct RankContext {
   std::string report;
   std::string timeline, flight_record;  // named as in launch/trace_name.h; empty: none
   int checkpoint_every = 0;
+  double join_timeout_seconds = 0;  // 0: the rank's own default
 };
 
 using Environment = std::map<std::string, std::string>;

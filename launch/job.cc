@@ -22,6 +22,9 @@ StatusOr<Job> Read(const Json& json) {
   job.host = json.at("host").get<std::string>();
   job.network_interface = json.at("network_interface").get<std::string>();
   job.port_range = json.at("port_range").get<std::string>();
+  job.master_port = json.at("master_port").get<bool>();
+  job.silence_seconds = json.at("silence_seconds").get<double>();
+  job.scratch = json.at("scratch").get<std::string>();
   job.directory = json.at("directory").get<std::string>();
   job.command = json.at("command").get<std::vector<std::string>>();
   job.environment = json.at("environment").get<Environment>();
@@ -70,6 +73,9 @@ std::string ToJson(const Job& job) {
                      {"host", job.host},
                      {"network_interface", job.network_interface},
                      {"port_range", job.port_range},
+                     {"master_port", job.master_port},
+                     {"silence_seconds", job.silence_seconds},
+                     {"scratch", job.scratch},
                      {"directory", job.directory},
                      {"command", job.command},
                      {"environment", job.environment},

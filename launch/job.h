@@ -18,13 +18,16 @@ struct Slot {
 
 struct Job {
   // A launcher and a worker of different versions refuse each other by this number.
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   // A job's line at most: thousands of ranks on one host and a long environment fit well.
   static constexpr size_t kMaxBytes = 16 << 20;
 
   std::string host;               // as the launcher calls it
   std::string network_interface;  // the card whose address the host reports; empty: loopback
   std::string port_range;         // where the ranks may listen; empty: anywhere
+  bool master_port = false;       // keep a port for MASTER_PORT
+  double silence_seconds = 0;     // without a word from the launcher the worker ends; 0: never
+  std::string scratch;            // a directory to make for its owner alone; empty: none
   std::string directory;          // where the processes start; empty: where the worker was started
   std::vector<std::string> command;
   Environment environment;  // of all slots, on top of the worker's own

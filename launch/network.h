@@ -10,9 +10,27 @@ namespace ringwood {
 // The address of the card that `interface` names (NCCL_SOCKET_IFNAME's syntax); empty: loopback.
 StatusOr<std::string> AddressOf(const std::string& interface);
 
-// A TCP port, of `range` where it is given ("20000-20099"), that nobody listens on at `address`
-// just now. Another process may take it before it is used: whoever binds it must be ready for that.
-StatusOr<int> FreePort(const std::string& address, const std::string& range);
+// A TCP port that is kept for somebody who will listen there while this lives: the kernel gives it
+// to nobody else, and a socket with SO_REUSEADDR, as PyTorch's store has it, can take it.
+class HeldPort {
+ public:
+  // At `address`, of `range` ("20000-20099") where it is given: the last one that is free.
+  static StatusOr<HeldPort> Take(const std::string& address, const std::string& range);
+  HeldPort(HeldPort&& other) noexcept;
+  HeldPort& operator=(HeldPort&& other) noexcept;
+  ~HeldPort();
+
+  int port() const { return port_; }
+
+ private:
+  HeldPort(int socket, int port) : socket_(socket), port_(port) {}
+  int socket_;
+  int port_;
+};
+
+// The ports of `range` for everything else that listens: all but the last, which HeldPort tries
+// first. A range of one port, and the empty one, stay as they are.
+std::string WithoutHeldPort(const std::string& range);
 
 // "127.0.0.1:41234", ":0" → host and port. Invalid: no colon, or the port is not 0..65535.
 struct Endpoint {

@@ -1,5 +1,6 @@
 #include "launch/process.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <sstream>
 
 #include "absl/strings/str_format.h"
 
@@ -182,11 +184,23 @@ bool Process::Ended() {
 
 bool Process::Stopped() const {
   if (ended_) return false;
-  std::ifstream file(absl::StrFormat("/proc/%d/stat", pid_));
-  std::string text;
-  std::getline(file, text);
-  const size_t name_end = text.rfind(')');  // "PID (NAME) STATE …"
-  return name_end != std::string::npos && name_end + 2 < text.size() && text[name_end + 2] == 'T';
+  DIR* directory = ::opendir("/proc");
+  if (directory == nullptr) return false;
+  bool stopped = false;
+  while (const dirent* entry = ::readdir(directory)) {
+    if (std::atoi(entry->d_name) <= 0) continue;
+    std::ifstream file(absl::StrFormat("/proc/%s/stat", entry->d_name));
+    std::string text;
+    std::getline(file, text);
+    const size_t name_end = text.rfind(')');  // "PID (NAME) STATE PARENT GROUP …"
+    if (name_end == std::string::npos) continue;
+    char state = 0;
+    int parent = 0, group = 0;
+    std::istringstream(text.substr(name_end + 1)) >> state >> parent >> group;
+    if (state == 'T' && group == pid_) stopped = true;
+  }
+  ::closedir(directory);
+  return stopped;
 }
 
 std::string ReadSome(int descriptor, size_t limit, bool* end) {

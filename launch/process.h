@@ -53,7 +53,8 @@ class Process {
   // killed then, unless leave_group.
   bool Ended();
   const Ending& ending() const { return ending_; }
-  bool Stopped() const;  // it is in a stop (SIGSTOP, SIGTTOU, …) now
+  // It or one of its group is in a stop (SIGSTOP, SIGTTOU, …) now.
+  bool Stopped() const;
 
  private:
   Process() = default;

@@ -13,6 +13,8 @@ namespace ringwood {
 namespace {
 
 constexpr size_t kRemoteReadBytes = 64 << 10;
+constexpr double kPingSeconds = 1;
+constexpr double kSlack = 4.0 / 3;  // of the silence: for the way, and for a worker that ends
 constexpr size_t kMaxWords = 4096;  // of the remote shell's complaints
 
 }  // namespace
@@ -25,6 +27,8 @@ StatusOr<std::unique_ptr<Remote>> Remote::Start(const Reach& reach, const Job& j
   remote->first_member_ = first_member;
   remote->members_ = static_cast<int>(job.slots.size());
   remote->pids_.resize(job.slots.size());
+  remote->silence_seconds_ = job.silence_seconds;
+  remote->pinged_ = remote->heard_ = Now();
   ProcessOptions options;
   if (remote->local_) {
     options.command = {reach.program};
@@ -51,7 +55,32 @@ std::vector<Remote::Stream> Remote::Streams(bool read) const {
   return streams;
 }
 
+// One ping at a time: when the launcher has heard nothing for a while, the worker has not either,
+// and ends a little after that. While the launcher does not read, it cannot wait for answers.
+void Remote::Ping(bool read) {
+  if (silence_seconds_ <= 0 || lost_ || Now() - pinged_ < Seconds(kPingSeconds)) return;
+  if (!answered_ && read) return;
+  answered_ = false;
+  pinged_ = Now();
+  Say("ping");
+}
+
+Status Remote::Silence(bool read) {
+  if (!read || !reader_.opened()) heard_ = Now();  // the remote shell may take its time to connect
+  const double seconds = ToSeconds(Now() - heard_);
+  if (silence_seconds_ <= 0 || seconds <= silence_seconds_ * kSlack) return OkStatus();
+  lost_ = true;
+  return Unavailable(absl::StrFormat("host %s was silent for %.0f s (%s); it is counted as lost",
+                                     host_, seconds, command_));
+}
+
+TimePoint Remote::over() const {
+  if (Gone() || silence_seconds_ <= 0) return TimePoint();
+  return heard_ + Seconds(silence_seconds_ * kSlack);
+}
+
 Status Remote::Progress(bool read, const std::function<void(const Report&)>& sink) {
+  Ping(read);
   while (!pending_.empty() && process_->input() >= 0) {
     const ssize_t count = ::write(process_->input(), pending_.data(), pending_.size());
     if (count < 0 && errno != EAGAIN && errno != EINTR) process_->CloseInput();
@@ -64,17 +93,22 @@ Status Remote::Progress(bool read, const std::function<void(const Report&)>& sin
     if (words_.size() > kMaxWords) words_.erase(0, words_.size() - kMaxWords);
     if (end) process_->CloseError();
   }
+  if (process_->output() >= 0 && !lost_) RW_RETURN_IF_ERROR(Silence(read));
   if (!read || process_->output() < 0) return OkStatus();
   end = false;
   const bool ended = process_->Ended();  // asked before reading: what it wrote is all there then
   const std::string bytes = ReadSome(process_->output(), kRemoteReadBytes, &end);
+  if (!bytes.empty()) heard_ = Now();
   const Status status = reader_.Feed(bytes, [&](const Report& report) {
+    if (report.kind == ReportKind::kAlive) answered_ = true;
     if (report.slot >= pids_.size()) return;
     if (report.kind == ReportKind::kStarted) pids_[report.slot] = std::atoi(report.payload.c_str());
     if (report.kind == ReportKind::kEnded) pids_[report.slot] = 0;
     sink(report);
   });
-  if (!status.ok()) return Annotate(status, absl::StrFormat("host %s (%s)", host_, command_));
+  if (!status.ok()) {  // the remote shell's doing or the network's, not a file of ours
+    return Unavailable(absl::StrFormat("host %s (%s): %s", host_, command_, Message(status)));
+  }
   if (end) process_->CloseOutput();
   // A remote shell that died may have left its worker, and with it the pipe's other end: hanging up
   // ends that worker, and the pipe's end will show that it has ended.

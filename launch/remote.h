@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "launch/job.h"
 #include "launch/process.h"
 #include "launch/report.h"
@@ -36,8 +37,9 @@ class Remote {
 
   std::vector<Stream> Streams(bool read) const;  // read false: what it prints has to wait
 
-  // Does what can be done without waiting. `sink` gets each report; slots are the job's. An error:
-  // the connection is of no more use, and what ran there must be counted as lost.
+  // Does what can be done without waiting; to be called every second, so that both ends hear of
+  // each other. `sink` gets each report; slots are the job's. An error: the connection is of no
+  // more use, and what ran there must be counted as lost.
   Status Progress(bool read, const std::function<void(const Report&)>& sink);
 
   void Say(const std::string& word);  // "stop", "kill"
@@ -49,12 +51,15 @@ class Remote {
 
   int first_member() const { return first_member_; }
   int members() const { return members_; }
-  bool local() const { return local_; }
+  // When what ran there has surely ended, heard of or not: the worker gives up without pings.
+  TimePoint over() const;
   const std::string& host() const { return host_; }
 
  private:
   Remote() = default;
   Status Lost() const;
+  void Ping(bool read);
+  Status Silence(bool read);
 
   std::string host_;
   std::string command_;  // for messages
@@ -63,10 +68,13 @@ class Remote {
   int members_ = 0;
   std::unique_ptr<Process> process_;
   ReportReader reader_;
-  std::string pending_;      // words not yet written
-  std::vector<pid_t> pids_;  // of the slots, as reported; 0: ended
-  bool lost_ = false;        // said once
-  std::string words_;        // the end of what it wrote to standard error
+  std::string pending_;         // words not yet written
+  std::vector<pid_t> pids_;     // of the slots, as reported; 0: ended
+  bool lost_ = false;           // said once
+  double silence_seconds_ = 0;  // after which the worker ends by itself; 0: it does not
+  bool answered_ = true;        // the last ping
+  TimePoint pinged_, heard_;
+  std::string words_;  // the end of what it wrote to standard error
 };
 
 }  // namespace ringwood

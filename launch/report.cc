@@ -49,7 +49,7 @@ Status ReportReader::Feed(const std::string& bytes,
   size_t at = 0;
   while (pending_.size() - at >= kHeader) {
     const uint32_t length = GetNumber(pending_, at + 5);
-    if (std::strchr("hsoexf", pending_[at]) == nullptr || length > kMaxReportBytes) {
+    if (std::strchr("hsoexaf", pending_[at]) == nullptr || length > kMaxReportBytes) {
       return Corrupt(absl::StrFormat("the worker's stream is broken (kind %d, length %d)",
                                      pending_[at], length));
     }

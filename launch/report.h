@@ -15,11 +15,12 @@
 namespace ringwood {
 
 enum class ReportKind : uint8_t {
-  kHello = 'h',    // payload: "ADDRESS PORT", the host's address and a port free there just now
+  kHello = 'h',    // payload: "ADDRESS PORT", the host's and the one kept for MASTER_PORT, or 0
   kStarted = 's',  // payload: process id
   kOutput = 'o',   // payload: bytes of standard output
   kError = 'e',    // payload: bytes of standard error
   kEnded = 'x',    // payload: "CODE SIGNAL STOPPED"
+  kAlive = 'a',    // the answer to "ping"; no payload
   kFailed = 'f',   // the worker itself cannot go on; payload: "CODE MESSAGE" (absl::StatusCode)
 };
 
@@ -29,7 +30,7 @@ struct Report {
   std::string payload;
 };
 
-inline constexpr char kOpening[] = "\nringwood worker 1\n";
+inline constexpr char kOpening[] = "\nringwood worker 2\n";
 inline constexpr size_t kMaxReportBytes = 64 << 10;
 
 // payload at most kMaxReportBytes.
@@ -42,6 +43,8 @@ class ReportReader {
 
   // Calls `sink` for each whole report. Corrupt: the stream is not a worker's.
   Status Feed(const std::string& bytes, const std::function<void(const Report&)>& sink);
+
+  bool opened() const { return opened_; }
 
   // What came before the opening (the remote shell's words).
   const std::string& foreign() const { return foreign_; }

@@ -1,16 +1,24 @@
 #include "launch/run.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "launch/attempt.h"
+#include "launch/network.h"
 #include "launch/orphans.h"
 #include "launch/trace_name.h"
 
 namespace ringwood {
 namespace {
+
+constexpr double kLeastSilenceSeconds = 15;  // a launcher on a busy machine is not gone
+constexpr double kLongestPauseSeconds = 16;
+constexpr double kCleaningSeconds = 10;
 
 // Where the last events are that survive a death: of the rank that failed, or of rank 0 where a
 // server did. A file on another host cannot be looked for from here.
@@ -27,23 +35,81 @@ void PointToFlight(const RunOptions& options, const Attempt& attempt, int member
       absl::StrFormat("ringwood: the last events of %s: ringwood trace flight %s", name, file));
 }
 
+void PrintTail(const Attempt& attempt, int member, Output* output) {
+  const std::vector<std::string> tail = output->Tail(member);
+  if (tail.empty()) return;
+  output->Say(absl::StrFormat("ringwood: the end of what %s wrote:", attempt.Name(member)));
+  for (const std::string& line : tail) output->Say("  | " + line);
+}
+
 void PrintFailure(const RunOptions& options, const Attempt& attempt, const Verdict& verdict,
                   Output* output) {
+  if (!verdict.told.empty()) output->Say("ringwood: " + verdict.told);
   if (verdict.culprit < 0) {
     output->Say("ringwood: " + verdict.reason);
     return;
   }
   const std::string name = attempt.Name(verdict.culprit);
   output->Say(absl::StrFormat("ringwood: %s failed first: it %s", name, verdict.reason));
-  const std::vector<std::string> tail = output->Tail(verdict.culprit);
-  if (!tail.empty()) {
-    output->Say(absl::StrFormat("ringwood: the end of what %s wrote:", name));
-    for (const std::string& line : tail) output->Say("  | " + line);
+  PrintTail(attempt, verdict.culprit, output);
+  if (verdict.first >= 0) {
+    output->Say(absl::StrFormat("ringwood: the first to end by itself was %s: it %s",
+                                attempt.Name(verdict.first), verdict.first_reason));
+    PrintTail(attempt, verdict.first, output);
   }
   PointToFlight(options, attempt, verdict.culprit, output);
 }
 
+// A host that is away, or a port that is still taken, is not back at once.
+double PauseSeconds(int unreachable) {
+  return unreachable == 0 ? 0 : std::min(kLongestPauseSeconds, std::exp2(unreachable - 1));
+}
+
+// Waits until `time`; false when a signal asked to end meanwhile.
+bool WaitUntil(TimePoint time, SignalDescriptor* signals) {
+  for (;;) {
+    for (int signal = signals->Next(); signal != 0; signal = signals->Next()) {
+      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP) return false;
+    }
+    const double left = ToSeconds(time - Now());
+    if (left <= 0) return true;
+    pollfd wait = {signals->descriptor(), POLLIN, 0};
+    ::poll(&wait, 1, static_cast<int>(std::min(left, 1.0) * 1000) + 1);
+  }
+}
+
+// Where it cannot be removed nobody is left to do something about it.
+void RemoveTemporaryStore(const RunOptions& options) {
+  auto remote = Remote::Start(options.reach, CleaningJob(options), 0);
+  if (!remote.ok()) return;
+  bool ended = false;
+  const TimePoint deadline = Now() + Seconds(kCleaningSeconds);
+  while (!ended && Now() < deadline) {
+    const Status status = (*remote)->Progress(true, [&](const Report& report) {
+      ended |= report.kind == ReportKind::kEnded || report.kind == ReportKind::kFailed;
+    });
+    if (!status.ok() || ended) break;
+    std::vector<pollfd> wait;
+    for (const Remote::Stream& stream : (*remote)->Streams(true)) {
+      wait.push_back({stream.descriptor, stream.events, 0});
+    }
+    ::poll(wait.data(), wait.size(), 100);
+  }
+}
+
 }  // namespace
+
+double SilenceSeconds(const RunOptions& options) {
+  return std::max(kLeastSilenceSeconds, 3 * options.failure_timeout_seconds);
+}
+
+Job CleaningJob(const RunOptions& options) {
+  Job job;
+  job.host = options.places[0].host;
+  job.command = {"rm", "-rf", "--", options.store};
+  job.slots.push_back({"cleaning", {}});
+  return job;
+}
 
 Job ServerJob(const RunOptions& options, int index, const std::string& coordinator) {
   const RankContext& context = options.context;
@@ -52,6 +118,9 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
   job.host = host;
   job.network_interface = context.network_interface;
   job.port_range = context.port_range;
+  if (host != "localhost") job.silence_seconds = SilenceSeconds(options);
+  job.master_port = index == 0;
+  if (index == 0 && options.temporary_store) job.scratch = options.store;
   job.directory = options.directory;
   job.command = {host == "localhost" ? options.reach.program : options.reach.remote_program,
                  "server",
@@ -74,7 +143,9 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
                                                         absl::StrFormat("server%d", index),
                                                         context.restart, "json"));
   }
-  if (!context.port_range.empty()) job.command.push_back("--port-range=" + context.port_range);
+  if (!context.port_range.empty()) {
+    job.command.push_back("--port-range=" + WithoutHeldPort(context.port_range));
+  }
   if (!context.transport.empty()) job.command.push_back("--transport=" + context.transport);
   job.command.push_back(context.trusted_fabric ? "--trusted-fabric" : "--insecure");
   job.environment["RINGWOOD_TOKEN"] = context.token;
@@ -87,6 +158,7 @@ Job RankJob(const RunOptions& options, const HostRanks& place) {
   job.host = place.host;
   job.network_interface = options.context.network_interface;
   job.port_range = options.context.port_range;
+  if (place.host != "localhost") job.silence_seconds = SilenceSeconds(options);
   job.directory = options.directory;
   job.command = options.command;
   job.environment = options.environment;
@@ -103,18 +175,25 @@ int RunJob(const RunOptions& options) {
   Output output({1, 2, options.output_prefix});
   const TimePoint start = Now();
   RunOptions now = options;
+  int unreachable = 0;  // attempts in a row
   for (int restart = 0;; ++restart) {
     now.context.restart = restart;
     now.context.resume = options.context.resume || restart > 0;
     Attempt attempt(now, &signals, &output);
-    const Verdict verdict = attempt.Run();
+    Verdict verdict = attempt.Run();
     orphans.End();
     if (verdict.exit_code != kExitOk) PrintFailure(now, attempt, verdict, &output);
+    unreachable = verdict.unreachable ? unreachable + 1 : 0;
     const bool again = verdict.restart_helps && restart < options.max_restarts;
     if (again) {
-      output.Say(absl::StrFormat("ringwood: restarting all from the newest checkpoint (%d of %d)",
-                                 restart + 1, options.max_restarts));
-      continue;
+      const TimePoint next = std::max(attempt.over(), Now() + Seconds(PauseSeconds(unreachable)));
+      const double pause = ToSeconds(next - Now());
+      output.Say(absl::StrFormat("ringwood: restarting all from the newest checkpoint (%d of %d)%s",
+                                 restart + 1, options.max_restarts,
+                                 pause > 1 ? absl::StrFormat(" in %.0f s", pause) : ""));
+      output.Flush();
+      if (WaitUntil(next, &signals)) continue;
+      verdict.exit_code = kExitInterrupted;
     }
     output.Say(absl::StrFormat(
         "ringwood: %s on %s %s after %.1f s, %s", FormatCount(options.ranks(), "rank"),
@@ -123,6 +202,7 @@ int RunJob(const RunOptions& options) {
                                      : "ended with exit code " + std::to_string(verdict.exit_code),
         ToSeconds(Now() - start), FormatCount(restart, "restart")));
     attempt.FlushOutput();
+    if (options.temporary_store) RemoveTemporaryStore(options);
     return verdict.exit_code;
   }
 }

@@ -28,6 +28,8 @@ struct RunOptions {
   double join_timeout_seconds = 120;
   double stall_timeout_seconds = 0;  // 0: only a warning
   int max_restarts = 0;
+  bool restart_on_failure = false;  // also where the command itself failed
+  bool temporary_store = false;     // the first host makes `store` and it goes at the end
   std::string output_prefix;
   Environment environment;  // of every rank, on top of what it inherits
   RankContext context;      // coordinator and master are filled in as they become known
@@ -37,12 +39,21 @@ struct RunOptions {
 
 // The server's one line that the launcher reads: kListening + "HOST:PORT\n".
 inline constexpr char kListening[] = "ringwood server listening on ";
+// And one for each epoch that its coordinator ended by a failure: kVerdict + the sentence, which
+// begins with "rank N " or "reducer N " where one member is to blame.
+inline constexpr char kVerdict[] = "ringwood server verdict: ";
+
+// Without a word of each other for so long the launcher and a worker on another host give up.
+double SilenceSeconds(const RunOptions& options);
 
 // The job of server `index`; coordinator empty for index 0.
 Job ServerJob(const RunOptions& options, int index, const std::string& coordinator);
 
 // The job of one host's ranks.
 Job RankJob(const RunOptions& options, const HostRanks& place);
+
+// The job that removes a temporary store.
+Job CleaningJob(const RunOptions& options);
 
 // All attempts of a job. Blocks until everything it started has ended; the exit code.
 int RunJob(const RunOptions& options);

@@ -92,6 +92,7 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
       flags->remote_program.empty() ? context.program : flags->remote_program;
   run.reach.environment = context.environment;
   run.context.world = run.ranks();
+  run.context.join_timeout_seconds = run.join_timeout_seconds;
   run.context.resume = flags->resume;
   run.context.token = HexToken();
   if (flags->no_server) run.servers = 0;
@@ -144,14 +145,12 @@ void PrintPlan(const RunOptions& run) {
   std::printf("command: %s\n", absl::StrJoin(run.command, " ").c_str());
 }
 
-StatusOr<std::string> TemporaryStore(const CommandContext& context) {
+// The first host makes it (agent.h) and the job removes it there. Its name cannot be guessed.
+std::string TemporaryStore(const CommandContext& context, const RunOptions& run) {
   const auto found = context.environment.find("TMPDIR");
-  std::string path =
-      (found == context.environment.end() ? "/tmp" : found->second) + "/ringwood-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) {
-    return Invalid(absl::StrFormat("cannot make a temporary store %s; give --store DIR", path));
-  }
-  return path;
+  const bool here = run.places[0].host == "localhost" && found != context.environment.end();
+  return absl::StrFormat("%s/ringwood-%016x%016x", here ? found->second : "/tmp", Unpredictable(),
+                         Unpredictable());
 }
 
 Status ExecuteRun(CommandContext* context, RunFlags* flags) {
@@ -162,14 +161,11 @@ Status ExecuteRun(CommandContext* context, RunFlags* flags) {
     PrintPlan(flags->run);
     return OkStatus();
   }
-  std::string temporary;
   if (flags->run.store.empty() && flags->run.servers > 0) {
-    RW_ASSIGN_OR_RETURN(temporary, TemporaryStore(*context));
-    flags->run.store = temporary;
+    flags->run.store = TemporaryStore(*context, flags->run);
+    flags->run.temporary_store = true;
   }
   context->exit_code = RunJob(flags->run);
-  std::error_code ignored;  // another program may hold a file there: nothing to do about it
-  if (!temporary.empty()) fs::remove_all(temporary, ignored);
   return OkStatus();
 }
 
@@ -268,6 +264,8 @@ void AddJobFlags(Command command, RunFlags* flags) {
   command.Value("--max-restarts", &run.max_restarts, "Restarts of all after a failure")
       .ShowDefault()
       .AtLeast(0);
+  command.Switch("--restart-on-failure", &run.restart_on_failure,
+                 "Restart also where the command itself fails (any code but 78, 126 and 127)");
   command.Value("--checkpoint-every", &run.context.checkpoint_every, "Steps between checkpoints")
       .AtLeast(0);
   command.Value("--report", &run.context.report, "JSON file that rank 0 writes at the end");
@@ -283,7 +281,8 @@ void AddJobFlags(Command command, RunFlags* flags) {
       .Within(0.01, 3600);
   command.Value("--join-timeout", &run.join_timeout_seconds, "Seconds to wait for all to start")
       .ShowDefault()
-      .Within(0.01, kLongestJoinSeconds);
+      .Within(0.01, kLongestJoinSeconds)
+      .From("RINGWOOD_JOIN_TIMEOUT");
   command
       .Value("--stall-timeout", &run.stall_timeout_seconds,
              "Seconds in which no rank moves after which the job ends (0: only a warning)")

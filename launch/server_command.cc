@@ -17,7 +17,8 @@
 namespace ringwood {
 namespace {
 
-constexpr int kLookMilliseconds = 1000;  // how often the server is asked whether it still stands
+constexpr size_t kMaxReasonBytes = 1000;  // of a verdict: a rank's error may be a whole traceback
+constexpr int kLookMilliseconds = 1000;   // how often the server is asked whether it still stands
 
 struct ServerFlags {
   ServerOptions server;
@@ -81,6 +82,18 @@ StatusOr<std::unique_ptr<ReducerTrace>> Watch(const std::string& timeline, Serve
   return trace;
 }
 
+// For the launcher: one line says why an epoch ended. From the coordinator's thread.
+void PrintVerdict(const v1::Failure& failure) {
+  std::string text = absl::StrFormat(
+      "%s failed at step %d of epoch %d: %s", failure.who().empty() ? "the job" : failure.who(),
+      failure.step(), failure.epoch(), failure.reason().substr(0, kMaxReasonBytes));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+  }
+  std::printf("%s%s\n", kVerdict, text.c_str());
+  std::fflush(stdout);
+}
+
 Status Serve(CommandContext* context, ServerFlags* flags) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
   SetLog(ParseLogLevel(flags->log_level),
@@ -93,6 +106,7 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   RW_ASSIGN_OR_RETURN(flags->server.token, ReadToken(*context, *flags));
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTrace> trace,
                       Watch(flags->timeline, &flags->server));
+  flags->server.failed = PrintVerdict;
   RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
   const std::string host = flags->server.listen.substr(0, flags->server.listen.rfind(':'));
   std::printf("%s%s:%d\n", kListening, host.c_str(), server->port());

@@ -1,5 +1,6 @@
 #include "launch/supervisor.h"
 
+#include <csignal>
 #include <cstring>
 
 #include "absl/strings/str_format.h"
@@ -11,6 +12,22 @@ constexpr double kGraceSeconds = 2;   // beyond the failure timeout, for last wo
 constexpr double kStopSeconds = 3;    // between SIGTERM and SIGKILL
 constexpr double kServerSeconds = 5;  // a server writes what it holds before it ends
 constexpr double kKillSeconds = 3;    // SIGKILL needs no time; the way to the host may
+constexpr int kCannotExecute = 126;   // a shell's words for a command that it cannot start
+constexpr int kNoSuchCommand = 127;
+constexpr int kShellSignals = 128;  // it adds the signal that ended the command
+
+enum class Meaning { kRestart, kConfiguration, kOwn };
+
+Meaning MeaningOf(bool server, const Ending& ending) {
+  if (ending.stopped || ending.signal != 0) return Meaning::kRestart;
+  if (ending.code == kExitConfiguration) return Meaning::kConfiguration;
+  if (server || ending.code == kExitRestart) return Meaning::kRestart;
+  if (ending.code == kCannotExecute || ending.code == kNoSuchCommand) {
+    return Meaning::kConfiguration;
+  }
+  const bool signal = ending.code > kShellSignals && ending.code <= kShellSignals + SIGRTMAX;
+  return signal || ending.code == 0 ? Meaning::kRestart : Meaning::kOwn;
+}
 
 void Append(std::vector<Action>* actions, const std::vector<Action>& more) {
   actions->insert(actions->end(), more.begin(), more.end());
@@ -46,7 +63,9 @@ std::string Describe(const Ending& ending) {
 }
 
 Supervisor::Supervisor(const SupervisorOptions& options)
-    : options_(options), members_(options.servers + options.ranks, State::kAbsent) {}
+    : options_(options),
+      members_(options.servers + options.ranks, State::kAbsent),
+      endings_(members_.size()) {}
 
 std::vector<Action> Supervisor::Begin(TimePoint now) {
   return Enter(options_.servers > 0 ? Phase::kServer : Phase::kRanks, now);
@@ -60,9 +79,11 @@ std::vector<Action> Supervisor::Ready(int member, TimePoint now) {
 std::vector<Action> Supervisor::Ended(int member, const Ending& ending, TimePoint now) {
   if (members_[member] == State::kEnded) return {};
   members_[member] = State::kEnded;
+  endings_[member] = ending;
   const bool server = member < options_.servers;
   const bool ours = phase_ >= Phase::kStopping;  // the answer to a signal of ours
   const bool failed = ending.stopped || (!ours && (server || ending.code != 0));
+  if (failed && phase_ < Phase::kRanks) started_ = false;
   if (failed) failures_.push_back({member, ending});
   if (failed && !ours) return Fail(now);
   return Advance(now);
@@ -133,6 +154,7 @@ std::vector<Action> Supervisor::Enter(Phase phase, TimePoint now) {
       return {Action::kStartRanks};
     case Phase::kGrace:
       within(options_.failure_timeout_seconds + kGraceSeconds);
+      actions = {Action::kEndStoppedRanks};
       break;
     case Phase::kStopping:
       within(kStopSeconds);
@@ -206,29 +228,83 @@ bool Supervisor::ServersGone() const {
   return !Any(0, options_.servers, State::kAlive) && !Any(0, options_.servers, State::kReady);
 }
 
-Verdict Supervisor::Judge() const {
-  if (interrupts_ > 0) return {kExitInterrupted, false, -1, "interrupted"};
-  if (broken_first_ || (!broken_.ok() && failures_.empty())) {
-    const int code = ExitCodeOf(broken_);
-    return {code, code == kExitRestart, -1, Message(broken_)};
+void Supervisor::Told(int member, const std::string& sentence) {
+  if (!told_.empty() || sentence.empty()) return;
+  told_ = sentence;
+  blamed_ = member >= 0 && member < static_cast<int>(members_.size()) ? member : -1;
+}
+
+// The one whom the coordinator named, where its end can have been the cause: not with 75, by which
+// it says that it suffered from somebody else's. It may have been killed by us, as one that hung.
+const Supervisor::Failure* Supervisor::Blamed() const {
+  for (const Failure& failure : failures_) {
+    if (failure.member == blamed_ && failure.ending.code != kExitRestart) return &failure;
   }
-  const Failure* first = nullptr;  // of those that do not only say that somebody else failed (75)
+  return nullptr;
+}
+
+// The first that does not only say that somebody else failed (75).
+const Supervisor::Failure* Supervisor::FirstOwn() const {
+  for (const Failure& failure : failures_) {
+    if (failure.ending.code != kExitRestart) return &failure;
+  }
+  return nullptr;
+}
+
+const Supervisor::Failure* Supervisor::Culprit() const {
   const Failure* stopped = nullptr;
   const Failure* configuration = nullptr;
   for (const Failure& failure : failures_) {
     if (failure.ending.stopped && stopped == nullptr) stopped = &failure;
-    if (failure.ending.code == kExitConfiguration && configuration == nullptr) {
+    if (MeaningOf(failure.member < options_.servers, failure.ending) == Meaning::kConfiguration &&
+        configuration == nullptr) {
       configuration = &failure;
     }
-    if (failure.ending.code != kExitRestart && first == nullptr) first = &failure;
   }
-  if (configuration != nullptr) {
-    return {kExitConfiguration, false, configuration->member, Describe(configuration->ending)};
+  if (const Failure* blamed = Blamed()) return blamed;
+  for (const Failure* found : {configuration, stopped, FirstOwn()}) {
+    if (found != nullptr) return found;
   }
-  if (stopped != nullptr) first = stopped;
-  if (first == nullptr && !failures_.empty()) first = &failures_[0];
-  if (first == nullptr) return {};
-  return {kExitRestart, true, first->member, Describe(first->ending)};
+  return failures_.empty() ? nullptr : &failures_[0];
+}
+
+Verdict Supervisor::Judge() const {
+  Verdict verdict;
+  if (interrupts_ > 0) {
+    verdict.exit_code = kExitInterrupted;
+    verdict.reason = "interrupted";
+    return verdict;
+  }
+  verdict.told = told_;
+  if (broken_first_ || (!broken_.ok() && failures_.empty())) {
+    verdict.exit_code = ExitCodeOf(broken_);
+    verdict.restart_helps = verdict.unreachable = verdict.exit_code == kExitRestart;
+    verdict.reason = Message(broken_);
+    return verdict;
+  }
+  const Failure* culprit = Culprit();
+  if (culprit == nullptr) return verdict;
+  const Meaning meaning = MeaningOf(culprit->member < options_.servers, culprit->ending);
+  verdict.exit_code = meaning == Meaning::kRestart         ? kExitRestart
+                      : meaning == Meaning::kConfiguration ? kExitConfiguration
+                                                           : culprit->ending.code;
+  verdict.restart_helps =
+      meaning == Meaning::kRestart || (meaning == Meaning::kOwn && options_.restart_on_failure);
+  verdict.unreachable = verdict.restart_helps && !started_;
+  verdict.culprit = culprit->member;
+  verdict.reason = Describe(culprit->ending);
+  // Without an end of its own before ours, the one that was named is still the one to look at.
+  if (blamed_ >= 0 && Blamed() == nullptr && meaning == Meaning::kRestart) {
+    verdict.culprit = blamed_;
+    verdict.reason =
+        members_[blamed_] == State::kEnded ? Describe(endings_[blamed_]) : "did not end by itself";
+  }
+  const Failure* first = FirstOwn();
+  if (first != nullptr && first->member != verdict.culprit) {
+    verdict.first = first->member;
+    verdict.first_reason = Describe(first->ending);
+  }
+  return verdict;
 }
 
 }  // namespace ringwood

@@ -3,9 +3,15 @@
 //
 //   servers ──► reducers ──► ranks ──► (grace) ──► stopping ──► killing ──► server stop ──► done
 //
-// One failure ends the attempt. The other ranks get the failure timeout (and a little) to stop by
-// themselves, with the coordinator's error in their output; then SIGTERM, then SIGKILL. The servers
-// end last, so that the ranks' last words reach them.
+// One failure ends the attempt. Ranks that are stopped (SIGSTOP) are then killed at once; the
+// others get the failure timeout (and a little) to stop by themselves, with the coordinator's error
+// in their output; then SIGTERM, then SIGKILL. The servers end last, so that the ranks' last words
+// reach them.
+//
+// What the end of a process means:
+//   restart        a signal, also as a shell's 128 + signal; 75; of a server anything but 78
+//   configuration  78; 126 and 127, by which a shell says that it could not start a command
+//   its own        any other code: the program failed, and would most likely fail again
 #pragma once
 
 #include <string>
@@ -31,6 +37,7 @@ struct SupervisorOptions {
   int ranks = 1;
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
+  bool restart_on_failure = false;  // also where a rank ended with a code of its own
 };
 
 // Members are numbered: servers first, then ranks.
@@ -38,8 +45,9 @@ enum class Action {
   kStartServer,    // member 0, which coordinates
   kStartReducers,  // members 1..servers-1
   kStartRanks,
-  kStopRanks,  // SIGTERM
-  kKillRanks,  // SIGKILL
+  kEndStoppedRanks,  // SIGKILL to those that are stopped: they hear nothing else
+  kStopRanks,        // SIGTERM
+  kKillRanks,        // SIGKILL
   kStopServers,
   kKillServers,
   kAbandon,  // someone does not even end by SIGKILL, or cannot be reached: cut the connection
@@ -49,8 +57,12 @@ enum class Action {
 struct Verdict {
   int exit_code = kExitOk;
   bool restart_helps = false;
-  int culprit = -1;    // the member that failed first; -1: none, or none in particular
-  std::string reason;  // "exited with code 1"; with a culprit it follows the culprit's name
+  bool unreachable = false;  // hosts, ports or a store were not to be had: pause before a restart
+  int culprit = -1;          // the member that failed first; -1: none, or none in particular
+  std::string reason;        // "exited with code 1"; with a culprit it follows that name
+  std::string told;          // the coordinator's sentence; empty: it said nothing
+  int first = -1;            // who failed by itself first, where that is not the culprit
+  std::string first_reason;
 };
 
 class Supervisor {
@@ -62,6 +74,8 @@ class Supervisor {
   std::vector<Action> Ended(int member, const Ending& ending, TimePoint now);
   // Something that is not one member's end: a host that cannot be reached, a command not found.
   std::vector<Action> Broke(const Status& status, TimePoint now);
+  // The coordinator's verdict on an epoch; the first counts. `member` -1: it blames nobody.
+  void Told(int member, const std::string& sentence);
   std::vector<Action> Interrupt(TimePoint now);
   std::vector<Action> Tick(TimePoint now);  // call when deadline() has come
 
@@ -94,14 +108,21 @@ class Supervisor {
   bool Any(int first, int end, State state) const;
   bool RanksGone() const;
   bool ServersGone() const;
+  const Failure* Culprit() const;
+  const Failure* Blamed() const;
+  const Failure* FirstOwn() const;
 
   const SupervisorOptions options_;
   Phase phase_ = Phase::kServer;
   TimePoint deadline_ = TimePoint::max();
   std::vector<State> members_;
   std::vector<Failure> failures_;  // in order, before the first signal of ours (and stopped ones)
+  std::vector<Ending> endings_;    // by member; meaningful where it ended
   Status broken_;                  // the first
   bool broken_first_ = false;      // before any member's failure: those are its consequences
+  std::string told_;               // by the coordinator, when its epoch ended
+  int blamed_ = -1;                // the member that it named
+  bool started_ = true;            // no server failed before the ranks were started
   int interrupts_ = 0;
 };
 

@@ -86,7 +86,8 @@ check "a host that is not there is named" 75 "rw${id}nohost" \
 check "a killed rank on another host is named" 75 "rank 2 (host $(host 1)) failed first" \
   "${run[@]}" -H "$three" -- sh -c '[ $RANK = 2 ] && kill -9 $$; sleep 0.5; exit 75'
 check "ranks on other hosts are restarted" 0 "\[3\] attempt 1" \
-  "${run[@]}" -H "$three" --max-restarts 1 -- sh -c 'echo attempt $RINGWOOD_RESTART; [ $RINGWOOD_RESTART = 1 ]'
+  "${run[@]}" -H "$three" --max-restarts 1 -- \
+  sh -c 'echo attempt $RINGWOOD_RESTART; exit $((75 - 75 * RINGWOOD_RESTART))'
 
 "${run[@]:2}" -H "$three" -- sleep "77$id.5" >"$scratch/output" 2>&1 &
 launcher=$!

@@ -47,7 +47,7 @@ TEST(Supervisor, AGoodRunStopsTheServersLast) {
 
 TEST(Supervisor, AFailureGivesTheOthersTimeThenStopsThenKills) {
   Supervisor supervisor = Running();
-  EXPECT_THAT(supervisor.Ended(3, kKilled, At(10)), IsEmpty());
+  EXPECT_THAT(supervisor.Ended(3, kKilled, At(10)), ElementsAre(Action::kEndStoppedRanks));
   EXPECT_THAT(supervisor.Tick(At(16.9)), IsEmpty());
   EXPECT_THAT(supervisor.Tick(At(17)), ElementsAre(Action::kStopRanks));
   EXPECT_THAT(supervisor.Ended(2, kTermed, At(17.1)), IsEmpty());
@@ -80,17 +80,117 @@ TEST(Supervisor, ARankThatOnlySaysThatAPeerDiedIsNotTheCulprit) {
   EXPECT_EQ(supervisor.Judge().culprit, 4);
 }
 
-TEST(Supervisor, AStoppedRankIsTheCulpritAndIsKilled) {
+TEST(Supervisor, AStoppedRankIsTheCulpritAndIsKilledAtOnce) {
   Supervisor supervisor = Running();
-  supervisor.Ended(2, kBug, At(10));
-  supervisor.Ended(3, kBug, At(10.1));
-  EXPECT_THAT(supervisor.Tick(At(17)), ElementsAre(Action::kStopRanks));
-  EXPECT_THAT(supervisor.Tick(At(20)), ElementsAre(Action::kKillRanks));
-  supervisor.Ended(4, {137, 9, true}, At(20.1));
-  EndServers(&supervisor, 21);
+  EXPECT_THAT(supervisor.Ended(2, kPeerDied, At(10)), ElementsAre(Action::kEndStoppedRanks));
+  supervisor.Ended(3, kPeerDied, At(10.1));
+  EXPECT_THAT(supervisor.Ended(4, {137, 9, true}, At(10.2)), ElementsAre(Action::kStopServers));
+  EndServers(&supervisor, 11);
   const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
   EXPECT_EQ(verdict.culprit, 4);
   EXPECT_THAT(verdict.reason, HasSubstr("stopped"));
+}
+
+// How an attempt ends of which one rank ends like this after another said that somebody died.
+Verdict EndedBy(const Ending& ending, bool restart_on_failure = false) {
+  Supervisor supervisor({1, 2, 5, 120, restart_on_failure});
+  supervisor.Begin(At(0));
+  supervisor.Ready(0, At(1));
+  supervisor.Ended(1, kPeerDied, At(10));
+  supervisor.Ended(2, ending, At(10.1));
+  supervisor.Ended(0, kGood, At(11));
+  EXPECT_TRUE(supervisor.done());
+  return supervisor.Judge();
+}
+
+TEST(Supervisor, ACodeOfTheProgramsOwnIsTheJobsAndIsNotRestarted) {
+  for (int code : {1, 2, 74, 76, 77, 79, 125, 128, 255}) {
+    const Verdict verdict = EndedBy({code, 0, false});
+    EXPECT_EQ(verdict.exit_code, code);
+    EXPECT_FALSE(verdict.restart_helps) << code;
+    EXPECT_EQ(verdict.culprit, 2);
+    EXPECT_EQ(verdict.first, -1) << "who ended before it only followed";
+  }
+}
+
+TEST(Supervisor, RestartsCanBeAskedForWhereTheProgramFails) {
+  const Verdict verdict = EndedBy(kBug, true);
+  EXPECT_EQ(verdict.exit_code, 1);
+  EXPECT_TRUE(verdict.restart_helps);
+  EXPECT_FALSE(EndedBy(kBadInput, true).restart_helps);
+}
+
+TEST(Supervisor, SignalsAreRestartedAlsoWhereAShellReportsThem) {
+  for (const Ending& ending : {kKilled, Ending{139, 0, false}, Ending{129, 0, false}}) {
+    const Verdict verdict = EndedBy(ending);
+    EXPECT_EQ(verdict.exit_code, kExitRestart) << ending.code;
+    EXPECT_TRUE(verdict.restart_helps) << ending.code;
+  }
+}
+
+TEST(Supervisor, ACommandThatAShellCannotStartIsConfiguration) {
+  for (int code : {126, 127}) {
+    const Verdict verdict = EndedBy({code, 0, false});
+    EXPECT_EQ(verdict.exit_code, kExitConfiguration) << code;
+    EXPECT_FALSE(verdict.restart_helps) << code;
+  }
+}
+
+TEST(Supervisor, TheCoordinatorsVerdictIsTheHeadline) {
+  Supervisor supervisor = Running();
+  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally");
+  supervisor.Told(2, "rank 0 (host h0) failed at step 4 of epoch 2: later ones do not count");
+  supervisor.Ended(3, kGood, At(9));
+  supervisor.Ended(2, kPeerDied, At(10));
+  supervisor.Ended(4, kPeerDied, At(10.1));
+  EndServers(&supervisor, 11);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
+  EXPECT_EQ(verdict.culprit, 3);
+  EXPECT_THAT(verdict.told, HasSubstr("it ended normally"));
+  EXPECT_EQ(verdict.reason, "exited with code 0");
+  EXPECT_EQ(verdict.first, -1);
+}
+
+TEST(Supervisor, ARankThatFailsInConsequenceIsNotTakenForTheOneThatWasNamed) {
+  Supervisor supervisor = Running();
+  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: its stream broke");
+  supervisor.Ended(2, kBug, At(10));  // its script makes an error of its own of what it heard
+  supervisor.Ended(4, kKilled, At(10.1));
+  supervisor.Ended(3, kBadInput, At(10.2));
+  EndServers(&supervisor, 11);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
+  EXPECT_TRUE(verdict.restart_helps);
+  EXPECT_EQ(verdict.culprit, 4);
+  EXPECT_EQ(verdict.first, 2);
+}
+
+TEST(Supervisor, ARankThatHungAndWasNamedIsTheCulprit) {
+  Supervisor supervisor = Running();
+  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: silent for 5.0 s");
+  supervisor.Ended(2, kPeerDied, At(10));
+  supervisor.Ended(3, kPeerDied, At(10));
+  EXPECT_THAT(supervisor.Tick(At(17)), ElementsAre(Action::kStopRanks));
+  supervisor.Ended(4, kTermed, At(17.1));
+  EndServers(&supervisor, 18);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
+  EXPECT_EQ(verdict.culprit, 4);
+}
+
+TEST(Supervisor, AHostThatIsAwayOrShortOfPortsIsRestartedAfterAPause) {
+  for (const Status& status : {Unavailable("host h2 is gone"), Exhausted("no port is free")}) {
+    Supervisor supervisor = Running();
+    supervisor.Broke(status, At(3));
+    for (int rank : {2, 3, 4}) supervisor.Ended(rank, kKilled, At(3.1));
+    EndServers(&supervisor, 4);
+    const Verdict verdict = supervisor.Judge();
+    EXPECT_EQ(verdict.exit_code, kExitRestart);
+    EXPECT_TRUE(verdict.restart_helps);
+    EXPECT_TRUE(verdict.unreachable);
+  }
 }
 
 TEST(Supervisor, BadInputIsNeverRestarted) {
@@ -108,7 +208,7 @@ TEST(Supervisor, BadInputIsNeverRestarted) {
 TEST(Supervisor, ADeadServerIsAFailureEvenWithCodeZero) {
   for (const Ending& ending : {kGood, kKilled}) {
     Supervisor supervisor = Running();
-    EXPECT_THAT(supervisor.Ended(1, ending, At(10)), IsEmpty());
+    EXPECT_THAT(supervisor.Ended(1, ending, At(10)), ElementsAre(Action::kEndStoppedRanks));
     for (int rank : {2, 3, 4}) supervisor.Ended(rank, kPeerDied, At(11));
     supervisor.Ended(0, kGood, At(12));
     ASSERT_TRUE(supervisor.done());
@@ -123,6 +223,15 @@ TEST(Supervisor, AServerThatRefusesItsConfigurationEndsTheRunBeforeAnyRank) {
   supervisor.Ended(0, kBadInput, At(0.1));
   ASSERT_TRUE(supervisor.done());
   EXPECT_EQ(supervisor.Judge().exit_code, kExitConfiguration);
+}
+
+TEST(Supervisor, AServerThatCannotStartNowIsTriedAgainAfterAPause) {
+  Supervisor supervisor({1, 3, 5, 120});
+  supervisor.Begin(At(0));
+  supervisor.Ended(0, kPeerDied, At(0.1));
+  ASSERT_TRUE(supervisor.done());
+  EXPECT_TRUE(supervisor.Judge().restart_helps);
+  EXPECT_TRUE(supervisor.Judge().unreachable);
 }
 
 TEST(Supervisor, AServerThatIsNeverReadyEndsTheRun) {

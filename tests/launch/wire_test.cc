@@ -1,7 +1,11 @@
 // The two values that travel between launcher and worker: the job down, reports up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "absl/strings/str_format.h"
 #include "base/random.h"
 #include "launch/arguments.h"
 #include "launch/job.h"
@@ -41,7 +45,7 @@ TEST(Job, ComesBackAsItWent) {
 
 TEST(Job, AnotherVersionIsRefusedByNumber) {
   std::string text = ToJson(SomeJob());
-  const size_t at = text.find("\"version\":1");
+  const size_t at = text.find("\"version\":2");
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 11, "\"version\":7");
   EXPECT_THAT(Message(JobFromJson(text).status()), HasSubstr("version 7"));
@@ -118,11 +122,42 @@ TEST(Network, AnEndpointIsAHostAndAPort) {
   }
 }
 
-TEST(Network, AFreePortIsANumberAndABadAddressAnError) {
-  const auto port = FreePort("127.0.0.1", "");
-  ASSERT_TRUE(port.ok());
-  EXPECT_GT(*port, 0);
-  EXPECT_FALSE(FreePort("256.0.0.1", "").ok());
+// What a trainer's store does: bind, with SO_REUSEADDR or without, and listen.
+bool CanListen(int port, bool reuse) {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int on = 1;
+  if (reuse) ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<uint16_t>(port));
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool bound = ::bind(socket, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0;
+  const bool listens = bound && ::listen(socket, 1) == 0;
+  ::close(socket);
+  return listens;
+}
+
+TEST(Network, AHeldPortIsKeptForWhoeverListensThereNext) {
+  const auto held = HeldPort::Take("127.0.0.1", "");
+  ASSERT_TRUE(held.ok());
+  EXPECT_GT(held->port(), 0);
+  EXPECT_TRUE(CanListen(held->port(), true));
+  EXPECT_FALSE(CanListen(held->port(), false)) << "nobody else gets it by chance";
+  EXPECT_FALSE(HeldPort::Take("256.0.0.1", "").ok());
+}
+
+TEST(Network, TheLastFreePortOfARangeIsHeld) {
+  const auto any = HeldPort::Take("127.0.0.1", "");  // where the kernel says, and below: our range
+  ASSERT_TRUE(any.ok());
+  const std::string range = absl::StrFormat("%d-%d", any->port() - 40, any->port());
+  const auto first = HeldPort::Take("127.0.0.1", range);
+  const auto second = HeldPort::Take("127.0.0.1", range);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_LT(first->port(), any->port());
+  EXPECT_LT(second->port(), first->port());
+  EXPECT_EQ(WithoutHeldPort("20000-20099"), "20000-20098");
+  EXPECT_EQ(WithoutHeldPort("20000-20000"), "20000-20000");
+  EXPECT_EQ(WithoutHeldPort(""), "");
 }
 
 }  // namespace
