@@ -1,5 +1,6 @@
 #include "launch/supervisor.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -16,9 +17,8 @@ constexpr int kCannotExecute = 126;   // a shell's words for a command that it c
 constexpr int kNoSuchCommand = 127;
 constexpr int kShellSignals = 128;  // it adds the signal that ended the command
 
-enum class Meaning { kRestart, kConfiguration, kOwn };
-
-Meaning MeaningOf(bool server, const Ending& ending) {
+Supervisor::Meaning MeaningOf(bool server, const Ending& ending) {
+  using Meaning = Supervisor::Meaning;
   if (ending.stopped || ending.signal != 0) return Meaning::kRestart;
   if (ending.code == kExitConfiguration) return Meaning::kConfiguration;
   if (server || ending.code == kExitRestart) return Meaning::kRestart;
@@ -268,6 +268,22 @@ const Supervisor::Failure* Supervisor::Culprit() const {
   return failures_.empty() ? nullptr : &failures_[0];
 }
 
+// One that was named and has not failed by itself before our signals is the one to look at: it
+// hung, or ended well while the others needed it. What others made of a rank that hung is its
+// consequence.
+void Supervisor::PutBlame(Meaning meaning, Verdict* verdict) const {
+  const auto blamed = [this](const Failure& failure) { return failure.member == blamed_; };
+  const bool failed = std::any_of(failures_.begin(), failures_.end(), blamed);
+  if (failed && (Blamed() != nullptr || meaning != Meaning::kRestart)) return;
+  const bool ended = members_[blamed_] == State::kEnded;
+  verdict->culprit = blamed_;
+  verdict->reason = ended ? Describe(endings_[blamed_]) : "did not end by itself";
+  const bool hung = !failed && (!ended || endings_[blamed_].code != 0);
+  if (!hung || meaning != Meaning::kOwn) return;
+  verdict->exit_code = kExitRestart;
+  verdict->restart_helps = true;
+}
+
 Verdict Supervisor::Judge() const {
   Verdict verdict;
   if (interrupts_ > 0) {
@@ -293,12 +309,7 @@ Verdict Supervisor::Judge() const {
   verdict.unreachable = verdict.restart_helps && !started_;
   verdict.culprit = culprit->member;
   verdict.reason = Describe(culprit->ending);
-  // Without an end of its own before ours, the one that was named is still the one to look at.
-  if (blamed_ >= 0 && Blamed() == nullptr && meaning == Meaning::kRestart) {
-    verdict.culprit = blamed_;
-    verdict.reason =
-        members_[blamed_] == State::kEnded ? Describe(endings_[blamed_]) : "did not end by itself";
-  }
+  if (blamed_ >= 0) PutBlame(meaning, &verdict);
   const Failure* first = FirstOwn();
   if (first != nullptr && first->member != verdict.culprit) {
     verdict.first = first->member;

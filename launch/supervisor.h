@@ -67,6 +67,8 @@ struct Verdict {
 
 class Supervisor {
  public:
+  enum class Meaning { kRestart, kConfiguration, kOwn };  // of an end, as above
+
   explicit Supervisor(const SupervisorOptions& options);
 
   std::vector<Action> Begin(TimePoint now);
@@ -111,6 +113,7 @@ class Supervisor {
   const Failure* Culprit() const;
   const Failure* Blamed() const;
   const Failure* FirstOwn() const;
+  void PutBlame(Meaning meaning, Verdict* verdict) const;
 
   const SupervisorOptions options_;
   Phase phase_ = Phase::kServer;

@@ -167,6 +167,35 @@ TEST(Supervisor, ARankThatFailsInConsequenceIsNotTakenForTheOneThatWasNamed) {
   EXPECT_EQ(verdict.first, 2);
 }
 
+TEST(Supervisor, ARankThatEndedEarlyIsTheCulpritWhateverTheOthersEndWith) {
+  Supervisor supervisor = Running();
+  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally");
+  supervisor.Ended(3, kGood, At(9));
+  supervisor.Ended(2, kBadInput, At(10));
+  supervisor.Ended(4, kBadInput, At(10.1));
+  EndServers(&supervisor, 11);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitConfiguration);
+  EXPECT_FALSE(verdict.restart_helps);
+  EXPECT_EQ(verdict.culprit, 3);
+  EXPECT_EQ(verdict.first, 2);
+}
+
+TEST(Supervisor, WhatScriptsMakeOfARankThatHungIsRestarted) {
+  Supervisor supervisor = Running();
+  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: silent for 5.0 s");
+  supervisor.Ended(2, kBug, At(10));
+  supervisor.Ended(3, kBug, At(10));
+  supervisor.Tick(At(17));
+  supervisor.Ended(4, kTermed, At(17.1));
+  EndServers(&supervisor, 18);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
+  EXPECT_TRUE(verdict.restart_helps);
+  EXPECT_EQ(verdict.culprit, 4);
+  EXPECT_EQ(verdict.first, 2);
+}
+
 TEST(Supervisor, ARankThatHungAndWasNamedIsTheCulprit) {
   Supervisor supervisor = Running();
   supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: silent for 5.0 s");
