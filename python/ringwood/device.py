@@ -2,8 +2,8 @@
 
 Backward is far ahead of the device when a hook runs. The copy to the host is therefore queued on a stream
 of its own behind the gradient's kernels, and the session hears of it when its event has passed: whenever
-a later hook looks, and at the latest in step(), which waits for the copies in order while the device still
-works on the rest of backward.
+a later hook looks, and at the latest when all hooks have run, while the device still works on the rest of
+backward: then the copies are waited for in order.
 """
 
 import collections

@@ -23,10 +23,11 @@ RANDOM = "training/random"
 
 
 def save(model, optimizer, cursor, every=1):
-    """After step(), on all ranks: when a multiple of `every` committed steps is reached, copies the state and lets it travel to the
-    store in the background. `optimizer`: or a list of them, of which the first one's steps count. `cursor`: any dict of numbers and texts, the same on all ranks. Returns whether
-    this step is on its way. A checkpoint that fails does not end the training: it is told on standard error,
-    and `session.checkpoint_wait()` raises why."""
+    """After step(), on all ranks: when a multiple of `every` committed steps is reached, copies the state and
+    lets it travel to the store in the background. `optimizer`: or a list of them, of which the first one's
+    steps count. `cursor`: any dict of numbers and texts, the same on all ranks. Returns whether this step is
+    on its way. A checkpoint that fails does not end the training: it is told on standard error, and
+    `session.checkpoint_wait()` raises why."""
     optimizers = _all(optimizer)
     session = optimizers[0].session
     if every < 1:

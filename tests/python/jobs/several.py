@@ -27,7 +27,8 @@ def wrapped(part, *optimizers):
 
 def gan(part, make, judge):
     """As in PyTorch's tutorial: model.zero_grad(), and the discriminator gets gradients in both steps."""
-    makes, judges = wrapped(part, torch.optim.Adam(make.parameters(), 0.01), torch.optim.SGD(judge.parameters(), 0.1, 0.9))
+    makes, judges = wrapped(part, torch.optim.Adam(make.parameters(), 0.01),
+                            torch.optim.SGD(judge.parameters(), 0.1, 0.9))
     random = torch.Generator().manual_seed(6)
     for step in range(STEPS):
         real, noise = torch.randn(BATCH, 4, generator=random)[part], torch.randn(BATCH, 3, generator=random)[part]

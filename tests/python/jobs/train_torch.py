@@ -1,5 +1,5 @@
-"""A small training with dropout, momentum, uneven shares and running statistics of each rank's own. argv: FILE for the digests, then the step
-at which rank 1 kills itself if nothing was resumed (0: never)."""
+"""A small training with dropout, momentum, uneven shares and running statistics of each rank's own. argv: FILE
+for the digests, then the step at which rank 1 kills itself if nothing was resumed (0: never)."""
 
 import hashlib
 import os
