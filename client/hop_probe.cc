@@ -1,9 +1,12 @@
 #include "client/hop_probe.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -42,6 +45,14 @@ StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,
   return medians;
 }
 
+// A program that opens session after session tells of its data plane once.
+bool IsNews(const std::string& line) {
+  static absl::Mutex mutex;
+  static auto* last = new std::string;
+  absl::MutexLock lock(&mutex);
+  return std::exchange(*last, line) != line;
+}
+
 }  // namespace
 
 StatusOr<HopCost> ProbeHops(Collectives* collectives, const Place& place) {
@@ -73,8 +84,9 @@ Status LogDataPlane(Collectives* collectives, const Connection& connection) {
   RW_RETURN_IF_ERROR(Annotate(rate.status(), "measure the data plane (" + connection.wire() + ")"));
   std::string line = "data plane: " + connection.wire() + ", " + FormatCount(place.world, "rank") +
                      " on " + FormatCount(static_cast<int>(place.hosts.size()), "host");
+  const bool tell = place.rank == 0 && IsNews(line);
   if (*rate > 0) line += absl::StrFormat(", %.2g Gbit/s measured", 8e-9 * *rate);
-  if (place.rank == 0) Log(LogLevel::kInfo, line);
+  if (tell) Log(LogLevel::kInfo, line);
   return OkStatus();
 }
 

@@ -33,6 +33,10 @@ def test_of_two_ranks(in_turn, script):
     assert f"done {script}\n" in in_turn.output, in_turn.output
 
 
+def test_a_program_of_many_sessions_tells_of_its_data_plane_once(in_turn):
+    assert in_turn.output.count("I rank 0: data plane: ") == 1, in_turn.output
+
+
 def test_dense_training_of_three_ranks_equals_one_process_on_the_whole_batch():
     run_job("torch_layer.py", ranks=3)
 
