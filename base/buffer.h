@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <span>
+#include <utility>
 
-#include "base/check.h"
+#include "base/out_of_memory.h"
 
 namespace ringwood {
 
@@ -15,27 +16,39 @@ template <typename T>
 class Buffer {
  public:
   Buffer() = default;
+  // Throws OutOfMemory where so much cannot be had. Pages that nobody writes take no memory.
   explicit Buffer(size_t count) : count_(count) {
     if (count == 0) return;
-    const size_t bytes = (count * sizeof(T) + 63) / 64 * 64;
-    data_.reset(static_cast<T*>(std::aligned_alloc(64, bytes)));
-    RW_CHECK(data_ != nullptr);
-    std::memset(static_cast<void*>(data_.get()), 0, bytes);
+    if (count > (PTRDIFF_MAX - kAlignment) / sizeof(T)) throw OutOfMemory(count, sizeof(T));
+    block_.reset(std::calloc(1, count * sizeof(T) + kAlignment));
+    if (block_ == nullptr) throw OutOfMemory(count, sizeof(T));
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(block_.get());
+    data_ = reinterpret_cast<T*>((begin + kAlignment - 1) / kAlignment * kAlignment);
   }
-  T* data() { return data_.get(); }
-  const T* data() const { return data_.get(); }
+  Buffer(Buffer&& other) noexcept { *this = std::move(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    block_ = std::move(other.block_);
+    data_ = std::exchange(other.data_, nullptr);
+    count_ = std::exchange(other.count_, 0);
+    return *this;
+  }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
   size_t size() const { return count_; }
-  std::span<T> span() { return {data_.get(), count_}; }
-  std::span<const T> span() const { return {data_.get(), count_}; }
-  T& operator[](size_t i) { return data_.get()[i]; }
-  const T& operator[](size_t i) const { return data_.get()[i]; }
+  std::span<T> span() { return {data_, count_}; }
+  std::span<const T> span() const { return {data_, count_}; }
+  T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
 
  private:
+  static constexpr size_t kAlignment = 64;
   struct Free {
-    void operator()(T* data) const { std::free(data); }
+    void operator()(void* block) const { std::free(block); }
   };
+  std::unique_ptr<void, Free> block_;  // data_ is its first aligned byte
+  T* data_ = nullptr;
   size_t count_ = 0;
-  std::unique_ptr<T, Free> data_;
 };
 
 }  // namespace ringwood

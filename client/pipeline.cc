@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/digest.h"
+#include "base/out_of_memory.h"
 #include "plan/wire.h"
 
 namespace ringwood {
@@ -67,8 +68,12 @@ void Pipeline::Pack(int group) {
     round = round_;
   }
   shell_.observer->SelectionBegun(round, group, Now());
-  exchanges_[group]->Pack(
-      weight, [this, group, round](const Status& status) { Packed(group, round, status); });
+  const Status begun = CatchOutOfMemory([&] {
+    exchanges_[group]->Pack(
+        weight, [this, group, round](const Status& status) { Packed(group, round, status); });
+    return OkStatus();
+  });
+  if (!begun.ok()) Fail(NamedGroup(group, begun));
 }
 
 void Pipeline::Packed(int group, uint64_t round, const Status& status) {
@@ -97,9 +102,13 @@ void Pipeline::Start(const std::vector<int>& groups) {
         round = round_;
       }
       shell_.observer->GroupStarted(round, group, Now());
-      exchanges_[group]->Start(
-          shell_.transport, WireRound(generation_, round),
-          [this, group, round](Status status) { Exchanged(group, round, status); });
+      const Status started = CatchOutOfMemory([&] {
+        exchanges_[group]->Start(
+            shell_.transport, WireRound(generation_, round),
+            [this, group, round](Status status) { Exchanged(group, round, status); });
+        return OkStatus();
+      });
+      if (!started.ok()) Fail(NamedGroup(group, started));
     });
     if (!posted) Fail(Internal("the net loop takes no work"));
   }
