@@ -30,11 +30,12 @@ void SetLog(LogLevel level, const std::string& who) {
   name.who = who;
 }
 
-LogLevel ParseLogLevel(const std::string& name) {
+StatusOr<LogLevel> ParseLogLevel(const std::string& name) {
   if (name == "debug") return LogLevel::kDebug;
   if (name == "warning") return LogLevel::kWarning;
   if (name == "error") return LogLevel::kError;
-  return LogLevel::kInfo;
+  if (name == "info") return LogLevel::kInfo;
+  return Invalid("the log level '" + name + "' is none of debug, info, warning, error");
 }
 
 void Log(LogLevel level, const std::string& text) {

@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "base/status.h"
+
 namespace ringwood {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
@@ -12,8 +14,8 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // before other threads log.
 void SetLog(LogLevel level, const std::string& who);
 
-// "debug" | "info" | "warning" | "error"; anything else is kInfo.
-LogLevel ParseLogLevel(const std::string& name);
+// "debug" | "info" | "warning" | "error".
+StatusOr<LogLevel> ParseLogLevel(const std::string& name);
 
 void Log(LogLevel level, const std::string& text);  // any thread
 

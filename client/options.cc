@@ -1,10 +1,16 @@
 #include "client/options.h"
 
+#include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <variant>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/log.h"
+#include "plan/planner.h"
 #include "sparse/codec.h"
 #include "sparse/group.h"
 #include "sparse/selector.h"
@@ -26,13 +32,15 @@ Found Find(const EnvironmentLookup& environment, std::initializer_list<const cha
   return {};
 }
 
+constexpr int kLargestInteger = 1'000'000'000;  // no variable of ours means more
+
 StatusOr<int> Integer(const Found& found) {
   char* end = nullptr;
   errno = 0;
   const long value = std::strtol(found.value, &end, 10);
-  if (*end != '\0' || errno != 0 || value < 0 || value > 1'000'000) {
-    return Invalid(absl::StrFormat("%s='%s' is not a whole number from 0 to 1000000", found.name,
-                                   found.value));
+  if (*end != '\0' || errno != 0 || value < 0 || value > kLargestInteger) {
+    return Invalid(absl::StrFormat("%s='%s' is not a whole number from 0 to %d", found.name,
+                                   found.value, kLargestInteger));
   }
   return static_cast<int>(value);
 }
@@ -40,10 +48,61 @@ StatusOr<int> Integer(const Found& found) {
 StatusOr<double> Number(const Found& found) {
   char* end = nullptr;
   const double value = std::strtod(found.value, &end);
-  if (*end != '\0' || !std::isfinite(value)) {
+  if (*end != '\0' || end == found.value) {
     return Invalid(absl::StrFormat("%s='%s' is not a number", found.name, found.value));
   }
   return value;
+}
+
+// Every number that a user gives, and what it may be: NaN is in no range.
+struct NumberRange {
+  const char* name;
+  double least, most;  // both are allowed
+  const char* words;
+  // Where it is among the options of a session, and the variable that gives it; none for what
+  // belongs to a tensor or a step.
+  std::variant<std::monostate, int SessionOptions::*, double SessionOptions::*> field = {};
+  const char* variable = nullptr;
+};
+
+constexpr double kTiny = std::numeric_limits<double>::min();
+constexpr double kBelowOne = 1 - std::numeric_limits<float>::epsilon();
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
+const NumberRange kNumbers[] = {
+    {"momentum", 0, kBelowOne, "from 0 to below 1", &SessionOptions::momentum, "RINGWOOD_MOMENTUM"},
+    {"clip_norm", 0, kLargestFloat, "of 0 (none) or more", &SessionOptions::clip_norm,
+     "RINGWOOD_CLIP_NORM"},
+    {"sparse_keep", kTiny, 1e6, "above 0, at most 1000000", &SessionOptions::sparse_keep,
+     "RINGWOOD_SPARSE_KEEP"},
+    {"sparse_chunk", 0, 1e9, "from 0 to 1000000000", &SessionOptions::sparse_chunk,
+     "RINGWOOD_SPARSE_CHUNK"},
+    {"warmup_steps", 0, 1e9, "from 0 to 1000000000", &SessionOptions::warmup_steps,
+     "RINGWOOD_WARMUP_STEPS"},
+    {"join_timeout_seconds", kTiny, 7 * 86400, "above 0, at most a week",
+     &SessionOptions::join_timeout_seconds, "RINGWOOD_JOIN_TIMEOUT"},
+    {"density", kTiny, 1, "above 0, at most 1"},
+    {"weight", 0, kLargestFloat, "of samples, 0 or more"}};
+
+Status CheckIn(const NumberRange& range, double value, const std::string& name) {
+  if (value >= range.least && value <= range.most) return OkStatus();
+  return Invalid(absl::StrFormat("%s = %g is not a number %s", name, value, range.words));
+}
+
+// What the variable of `range` says, where it has one that is set.
+Status ReadNumber(const EnvironmentLookup& environment, const NumberRange& range,
+                  SessionOptions* options) {
+  if (range.variable == nullptr) return OkStatus();
+  const Found found = Find(environment, {range.variable});
+  if (found.value == nullptr) return OkStatus();
+  double value = 0;
+  if (const auto* whole = std::get_if<int SessionOptions::*>(&range.field)) {
+    RW_ASSIGN_OR_RETURN(const int given, Integer(found));
+    value = options->** whole = given;
+  } else {
+    RW_ASSIGN_OR_RETURN(value, Number(found));
+    options->*std::get<double SessionOptions::*>(range.field) = value;
+  }
+  return CheckIn(range, value, range.variable);
 }
 
 std::string TextOf(const EnvironmentLookup& environment, const char* name,
@@ -57,12 +116,37 @@ bool Flag(const EnvironmentLookup& environment, const char* name, bool otherwise
   return value != "0" && value != "false" && value != "no";
 }
 
+Status CheckNumbers(const SessionOptions& options) {
+  for (const NumberRange& range : kNumbers) {
+    if (const auto* whole = std::get_if<int SessionOptions::*>(&range.field)) {
+      RW_RETURN_IF_ERROR(CheckIn(range, options.**whole, range.name));
+    } else if (const auto* number = std::get_if<double SessionOptions::*>(&range.field)) {
+      RW_RETURN_IF_ERROR(CheckIn(range, options.**number, range.name));
+    }
+  }
+  return OkStatus();
+}
+
+Status CheckPlannerName(const std::string& name) {
+  const std::vector<std::string>& known = PlannerNames();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return OkStatus();
+  return Invalid(
+      absl::StrFormat("there is no planner '%s', there are %s", name, absl::StrJoin(known, ", ")));
+}
+
 bool IsLoopbackAddress(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
   return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
 }
 
 }  // namespace
+
+Status CheckRange(const char* name, double value) {
+  for (const NumberRange& range : kNumbers) {
+    if (std::strcmp(range.name, name) == 0) return CheckIn(range, value, name);
+  }
+  return Internal(absl::StrFormat("there is no range for %s", name));
+}
 
 StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environment) {
   SessionOptions options;
@@ -90,12 +174,6 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.sparse_codec = TextOf(environment, "RINGWOOD_SPARSE_CODEC", options.sparse_codec);
   options.sparse_merge = TextOf(environment, "RINGWOOD_SPARSE_MERGE", options.sparse_merge);
   options.sparse_method = TextOf(environment, "RINGWOOD_SPARSE_METHOD", options.sparse_method);
-  if (const Found found = Find(environment, {"RINGWOOD_SPARSE_CHUNK"}); found.value != nullptr) {
-    RW_ASSIGN_OR_RETURN(options.sparse_chunk, Integer(found));
-  }
-  if (const Found found = Find(environment, {"RINGWOOD_WARMUP_STEPS"}); found.value != nullptr) {
-    RW_ASSIGN_OR_RETURN(options.warmup_steps, Integer(found));
-  }
   options.log_level = TextOf(environment, "RINGWOOD_LOG_LEVEL", options.log_level);
   options.timeline = TextOf(environment, "RINGWOOD_TIMELINE", "");
   options.flight_record = TextOf(environment, "RINGWOOD_FLIGHT_RECORD", "");
@@ -103,19 +181,9 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.freeze_plan = TextOf(environment, "RINGWOOD_FREEZE_PLAN", "");
   options.save_plan = TextOf(environment, "RINGWOOD_SAVE_PLAN", "");
   options.profile = TextOf(environment, "RINGWOOD_PROFILE", "");
-  if (const Found found = Find(environment, {"RINGWOOD_MOMENTUM"}); found.value != nullptr) {
-    RW_ASSIGN_OR_RETURN(options.momentum, Number(found));
-  }
-  if (const Found found = Find(environment, {"RINGWOOD_CLIP_NORM"}); found.value != nullptr) {
-    RW_ASSIGN_OR_RETURN(options.clip_norm, Number(found));
-  }
   options.momentum_masking = Flag(environment, "RINGWOOD_MOMENTUM_MASKING", true);
-  if (const Found found = Find(environment, {"RINGWOOD_SPARSE_KEEP"}); found.value != nullptr) {
-    RW_ASSIGN_OR_RETURN(options.sparse_keep, Number(found));
-  }
-  if (const Found found = Find(environment, {"RINGWOOD_JOIN_TIMEOUT"}); found.value != nullptr) {
-    RW_ASSIGN_OR_RETURN(options.join_timeout_seconds, Number(found));
-  }
+  for (const NumberRange& range : kNumbers)
+    RW_RETURN_IF_ERROR(ReadNumber(environment, range, &options));
   return options;
 }
 
@@ -142,20 +210,12 @@ Status Check(const SessionOptions& options) {
     return Invalid(absl::StrFormat("rank %d of a world of %d: ranks go from 0 to world - 1",
                                    options.rank, options.world));
   }
-  if (!(options.momentum >= 0 && options.momentum < 1)) {
-    return Invalid(absl::StrFormat("momentum %g is not in [0, 1)", options.momentum));
-  }
+  RW_RETURN_IF_ERROR(CheckNumbers(options));
+  RW_RETURN_IF_ERROR(ParseLogLevel(options.log_level).status());
+  RW_RETURN_IF_ERROR(CheckPlannerName(options.planner));
   RW_RETURN_IF_ERROR(ParseCodec(options.sparse_codec).status());
   RW_RETURN_IF_ERROR(ParseMerge(options.sparse_merge).status());
-  if (!(options.sparse_keep > 0) || !std::isfinite(options.sparse_keep)) {
-    return Invalid(absl::StrFormat(
-        "a sparse result of %g times the entries that are sent: use a number above 0",
-        options.sparse_keep));
-  }
-  if (!(options.clip_norm >= 0) || !std::isfinite(options.clip_norm)) {
-    return Invalid(absl::StrFormat("clip norm %g is not a norm", options.clip_norm));
-  }
-  if (options.sparse_chunk < 0 || (options.sparse_chunk > 0 && options.sparse_chunk < 64)) {
+  if (options.sparse_chunk > 0 && options.sparse_chunk < 64) {
     return Invalid(absl::StrFormat("sparse chunks of %d elements: use 64 or more, or 0 for none",
                                    options.sparse_chunk));
   }
@@ -168,15 +228,8 @@ Status Check(const SessionOptions& options) {
   if (options.wire != "fp32" && options.wire != "bf16") {
     return Invalid("the wire format '" + options.wire + "' is neither fp32 nor bf16");
   }
-  if (!(options.join_timeout_seconds > 0)) {
-    return Invalid(
-        absl::StrFormat("join timeout %g s is not positive", options.join_timeout_seconds));
-  }
   if (options.adapt && !options.freeze_plan.empty()) {
     return Invalid("a frozen plan cannot adapt: give one of --adapt and --freeze-plan");
-  }
-  if (options.warmup_steps < 0) {
-    return Invalid(absl::StrFormat("a density warm-up of %d steps", options.warmup_steps));
   }
   if (options.warmup_steps > 0 && !options.freeze_plan.empty()) {
     return Invalid(

@@ -50,6 +50,8 @@ struct SessionOptions {
   std::string freeze_plan;
   std::string save_plan;
   std::string profile;
+
+  bool operator==(const SessionOptions&) const = default;
 };
 
 // The value of a variable, or nullptr: getenv in a program, a map in a test.
@@ -61,6 +63,10 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
 // What changes results, name and value: equal on all ranks, which is checked when they agree on the
 // plan. (Momenta and densities are compared tensor by tensor.)
 std::vector<std::pair<std::string, std::string>> Agreed(const SessionOptions& options);
+
+// Whether `value` is what the number of this name may be: "momentum", "clip_norm", "density",
+// "weight" and the numbers among the options. kInvalidArgument says what is allowed.
+Status CheckRange(const char* name, double value);
 
 // Everything that can be found wrong before the network is touched.
 Status Check(const SessionOptions& options);

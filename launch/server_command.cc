@@ -96,8 +96,8 @@ void PrintVerdict(const v1::Failure& failure) {
 
 Status Serve(CommandContext* context, ServerFlags* flags) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
-  SetLog(ParseLogLevel(flags->log_level),
-         absl::StrFormat("server %d", flags->server.reducer_index));
+  RW_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags->log_level));
+  SetLog(level, absl::StrFormat("server %d", flags->server.reducer_index));
   RW_RETURN_IF_ERROR(CompleteAddress(&flags->server));
   RW_ASSIGN_OR_RETURN(flags->server.ports, ParsePortRange(flags->port_range));
   if (!flags->max_memory.empty()) {

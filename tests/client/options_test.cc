@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 
 namespace ringwood {
@@ -104,6 +105,57 @@ TEST(Options, WhatIsWrongIsFoundBeforeTheNetworkIsTouched) {
   options = Good();
   options.momentum = 1;
   EXPECT_EQ(Check(options).code(), StatusCode::kInvalidArgument);
+}
+
+// What cannot be a number of the kind, of every number that there is.
+TEST(Options, NumbersHaveRangesAndNanIsInNone) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinite = std::numeric_limits<double>::infinity();
+  const auto refused = [](auto field, auto value) {
+    SessionOptions options = Good();
+    options.*field = value;
+    return Check(options).code() == StatusCode::kInvalidArgument;
+  };
+  for (double value : {nan, -0.1, 1.0, infinite}) {
+    EXPECT_TRUE(refused(&SessionOptions::momentum, value)) << value;
+  }
+  for (double value : {nan, -0.1, infinite}) {
+    EXPECT_TRUE(refused(&SessionOptions::clip_norm, value)) << value;
+  }
+  for (double value : {nan, 0.0, -1.0, 1e300, infinite}) {
+    EXPECT_TRUE(refused(&SessionOptions::sparse_keep, value)) << value;
+  }
+  for (double value : {nan, 0.0, -1.0, 1e300, infinite}) {
+    EXPECT_TRUE(refused(&SessionOptions::join_timeout_seconds, value)) << value;
+  }
+  for (int value : {-1, 3}) EXPECT_TRUE(refused(&SessionOptions::sparse_chunk, value)) << value;
+  EXPECT_TRUE(refused(&SessionOptions::warmup_steps, -1));
+  EXPECT_FALSE(refused(&SessionOptions::sparse_keep, 2.0));
+  for (double value : {nan, 0.0, 1.1}) EXPECT_FALSE(CheckRange("density", value).ok()) << value;
+  EXPECT_TRUE(CheckRange("density", 1).ok());
+  EXPECT_FALSE(CheckRange("weight", nan).ok());
+  EXPECT_TRUE(CheckRange("weight", 0).ok());
+}
+
+TEST(Options, AVariableOutOfItsRangeIsNamed) {
+  const auto message = [](const std::string& name, const std::string& value) {
+    return Message(
+        OptionsFromEnvironment(Given({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {name, value}}))
+            .status());
+  };
+  EXPECT_THAT(message("RINGWOOD_MOMENTUM", "nan"), HasSubstr("RINGWOOD_MOMENTUM = nan"));
+  EXPECT_THAT(message("RINGWOOD_SPARSE_KEEP", "1e300"), HasSubstr("RINGWOOD_SPARSE_KEEP = 1e+300"));
+  EXPECT_THAT(message("RINGWOOD_JOIN_TIMEOUT", "-1"), HasSubstr("at most a week"));
+  EXPECT_THAT(message("RINGWOOD_WARMUP_STEPS", "many"), HasSubstr("'many' is not a whole number"));
+}
+
+TEST(Options, WordsThatNobodyKnowsAreNamed) {
+  SessionOptions options = Good();
+  options.log_level = "loud";
+  EXPECT_THAT(Message(Check(options)), HasSubstr("'loud' is none of debug, info"));
+  options = Good();
+  options.planner = "crystal ball";
+  EXPECT_THAT(Message(Check(options)), HasSubstr("there is no planner 'crystal ball'"));
 }
 
 TEST(Options, ACoordinatorOffLoopbackNeedsATrustedFabric) {

@@ -64,7 +64,7 @@ TEST(SparseOptions, ATensorsOwnClipNormGoesBeforeTheSessions) {
     wrong.spec = {"wrong", kElements, "sparse", 1};
     wrong.data = memory[0]->data();
     wrong.clip_norm = -1;
-    EXPECT_THAT(Message(session.Register(wrong).status()), testing::HasSubstr("clip_norm -1"));
+    EXPECT_THAT(Message(session.Register(wrong).status()), testing::HasSubstr("clip_norm = -1"));
     for (int id = 0; id < 3; ++id) ASSERT_TRUE(session.Ready(id).ok());
     ASSERT_TRUE(session.FinishStep().ok());
     EXPECT_THAT(*memory[0], testing::Each(0.125f));
