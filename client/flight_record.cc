@@ -13,12 +13,13 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/digest.h"
 #include "base/units.h"
 
 namespace ringwood {
 namespace {
 
-constexpr char kMagic[8] = {'r', 'w', 'f', 'l', 'i', 'g', 'h', '1'};
+constexpr char kMagic[8] = {'r', 'w', 'f', 'l', 'i', 'g', 'h', '2'};
 constexpr size_t kHostBytes = 256;
 constexpr size_t kFailureBytes = 1024;
 
@@ -33,6 +34,7 @@ struct RawHeader {
   uint32_t unused;
   char host[kHostBytes];
   char failure[kFailureBytes];
+  uint64_t check;  // of what Begin writes: job to monotonic_nanoseconds, host
 };
 
 struct RawSlot {
@@ -40,7 +42,7 @@ struct RawSlot {
   int64_t nanoseconds;
   uint64_t round, value;
   uint32_t index, kind;
-  uint64_t unused;
+  uint64_t check;  // of the event and its number
 };
 
 constexpr size_t kHeaderBytes = 4096;
@@ -67,8 +69,23 @@ int64_t Since1970() {
       .count();
 }
 
+// A full disk apart, whatever the system says of the file is that it was badly chosen.
 Status System(const std::string& file, const char* what) {
-  return Unavailable(absl::StrFormat("flight record %s: %s: %s", file, what, strerror(errno)));
+  const std::string text =
+      absl::StrFormat("the flight record %s: %s: %s", file, what, strerror(errno));
+  return errno == ENOSPC ? Exhausted(text) : Invalid(text);
+}
+
+uint64_t CheckOf(const RawHeader& header) {
+  const std::byte* const begin = reinterpret_cast<const std::byte*>(&header.job);
+  const std::byte* const end = reinterpret_cast<const std::byte*>(&header.next);
+  return Digest({begin, end}, Digest(std::as_bytes(std::span(header.host))));
+}
+
+uint64_t CheckOf(const RawSlot& slot, uint64_t number) {
+  const std::byte* const begin = reinterpret_cast<const std::byte*>(&slot.nanoseconds);
+  const std::byte* const end = reinterpret_cast<const std::byte*>(&slot.check);
+  return Digest({begin, end}, number);
 }
 
 }  // namespace
@@ -109,6 +126,7 @@ void FlightRecord::Begin(const FlightHeader& header) {
   raw->unix_nanoseconds = Since1970();
   raw->monotonic_nanoseconds = std::chrono::steady_clock::now().time_since_epoch().count();
   CopyText(header.host, raw->host, sizeof raw->host);
+  raw->check = CheckOf(*raw);
 }
 
 // A writer that sleeps here while 4096 others pass would share its slot with the last of them; the
@@ -123,6 +141,7 @@ void FlightRecord::Write(const TraceEvent& event) {
   slot.value = event.value;
   slot.index = event.index;
   slot.kind = static_cast<uint32_t>(event.kind);
+  slot.check = CheckOf(slot, number);
   slot.sequence.store(number + 1, std::memory_order_release);
 }
 
@@ -171,6 +190,13 @@ StatusOr<FlightContents> ReadFlight(const std::string& file) {
   if (std::memcmp(raw->magic, kMagic, sizeof kMagic) != 0) {
     return Corrupt(absl::StrFormat("%s: it does not begin like a flight record", file));
   }
+  const bool begun = raw->check != 0 || raw->process != 0;
+  if (begun && raw->check != CheckOf(*raw)) {
+    return Corrupt(
+        absl::StrFormat("%s: the record is damaged: what it says of its rank does not "
+                        "have its checksum",
+                        file));
+  }
   FlightContents contents;
   contents.header = {.job = raw->job,
                      .epoch = raw->epoch,
@@ -183,15 +209,21 @@ StatusOr<FlightContents> ReadFlight(const std::string& file) {
                      .failure = TextOf(raw->failure, kFailureBytes)};
   const uint64_t next = raw->next.load(std::memory_order_acquire);
   const uint64_t first = next > kFlightEvents ? next - kFlightEvents : 0;
+  contents.lost = first;
   const RawSlot* slots = SlotsOf(mapping.memory());
   for (uint64_t number = first; number < next; ++number) {
     const RawSlot& slot = slots[number % kFlightEvents];
-    const bool whole = slot.sequence.load(std::memory_order_acquire) == number + 1;
-    if (!whole || slot.kind >= kTraceKinds) continue;
-    contents.events.push_back(
-        {slot.nanoseconds, slot.round, slot.value, slot.index, static_cast<TraceKind>(slot.kind)});
+    const uint64_t sequence = slot.sequence.load(std::memory_order_acquire);
+    if (sequence == 0) {
+      ++contents.lost;  // its writer was cut in the middle
+    } else if (sequence != number + 1 || slot.check != CheckOf(slot, number) ||
+               slot.kind >= kTraceKinds) {
+      ++contents.damaged;
+    } else {
+      contents.events.push_back({slot.nanoseconds, slot.round, slot.value, slot.index,
+                                 static_cast<TraceKind>(slot.kind)});
+    }
   }
-  contents.lost = next - contents.events.size();
   return contents;
 }
 

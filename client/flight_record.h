@@ -3,7 +3,7 @@
 //
 // Layout, little endian: a header of 4096 bytes, then 4096 slots of 48 bytes. A slot's sequence
 // number is taken away before its event is written and set after, so that a reader tells a slot
-// that was cut in the middle.
+// that was cut in the middle, and each has a checksum, so that a reader tells one that was damaged.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +50,11 @@ struct FlightContents {
   FlightHeader header;
   std::vector<TraceEvent> events;  // oldest first
   uint64_t lost = 0;               // older ones that were overwritten, and slots cut in the middle
+  uint64_t damaged = 0;            // that do not have their checksum, and are left out
 };
 
-// Files are believed nothing: kDataLoss says what is wrong with it.
+// Files are believed nothing: kDataLoss says what is wrong with it. Damage to single events is
+// counted; while the record is being written, the events just then written may be among them.
 StatusOr<FlightContents> ReadFlight(const std::string& file);
 
 // A line an event, with times relative to the last one.

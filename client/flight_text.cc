@@ -44,6 +44,9 @@ std::string ToText(const FlightContents& contents) {
   std::string text =
       absl::StrFormat("rank %d of %d on host %s, process %d, job %016x, epoch %d\n", header.rank,
                       header.world, header.host, header.process, header.job, header.epoch);
+  if (contents.damaged > 0) {
+    absl::StrAppendFormat(&text, "the file is DAMAGED: %d events are left out\n", contents.damaged);
+  }
   if (contents.events.empty()) return text + "no events\n";
   const int64_t last = contents.events.back().nanoseconds;
   absl::StrAppendFormat(&text, "last event at %s; %d events, %d older ones lost\n",

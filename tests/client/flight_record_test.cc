@@ -122,6 +122,34 @@ TEST_F(Flight, ASlotThatWasCutInTheMiddleIsLeftOut) {
   EXPECT_EQ(contents->lost, 1u);
 }
 
+TEST_F(Flight, DamageIsToldAndNotReadAsEvents) {
+  {
+    auto record = FlightRecord::Create(file_);
+    ASSERT_TRUE(record.ok());
+    record->Begin(Header());
+    for (uint64_t round = 0; round < 3; ++round) record->Write(Event(round));
+  }
+  const auto damage = [&](std::streamoff at) {
+    std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(at);
+    file.put('\x5a');
+  };
+  damage(4096 + 48 + 16);  // the round of the second slot
+  const auto contents = ReadFlight(file_);
+  ASSERT_TRUE(contents.ok());
+  EXPECT_EQ(contents->events, (std::vector<TraceEvent>{Event(0), Event(2)}));
+  EXPECT_EQ(contents->damaged, 1u);
+  EXPECT_THAT(ToText(*contents), HasSubstr("DAMAGED: 1 events"));
+  damage(8 + 8 + 8);  // the rank
+  EXPECT_THAT(Message(ReadFlight(file_).status()), HasSubstr("damaged"));
+}
+
+TEST_F(Flight, APlaceThatCannotBeIsTheUsersToMend) {
+  for (const char* place : {"/nonexistent/directory/file", "/", ""}) {
+    EXPECT_EQ(FlightRecord::Create(place).status().code(), StatusCode::kInvalidArgument) << place;
+  }
+}
+
 TEST_F(Flight, OtherFilesAreRefused) {
   EXPECT_FALSE(ReadFlight(file_).ok());
   std::ofstream(file_) << "short";
