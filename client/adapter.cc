@@ -66,7 +66,10 @@ void Adapter::Reviewed(const Measured& measured, const std::optional<AffineFit>&
     answer->stage = question.stage;
     answer_ = *std::move(answer);
   };
-  if (!loop_.Post(plan)) Log(LogLevel::kWarning, "no new plan: the planning loop takes no work");
+  if (loop_.Post(plan)) return;
+  Log(LogLevel::kWarning, "no new plan: the planning loop takes no work");
+  absl::MutexLock lock(&mutex_);
+  planning_ = false;  // the next review tries again
 }
 
 }  // namespace ringwood

@@ -22,6 +22,14 @@ bool ScaleInto(std::span<const float> in, float weight, int world, std::span<flo
   return largest > std::bit_cast<uint32_t>(FLT_MAX / static_cast<float>(world));
 }
 
+bool Overflows(std::span<const float> in, float weight) {
+  uint32_t largest = 0;
+  for (const float value : in) {
+    largest = std::max(largest, std::bit_cast<uint32_t>(weight * value) & 0x7fffffffu);
+  }
+  return largest > std::bit_cast<uint32_t>(FLT_MAX);
+}
+
 void DivideInto(std::span<const float> sum, double total, std::span<float> out) {
   if (total == 0) {
     std::fill(out.begin(), out.end(), 0.0f);

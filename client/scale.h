@@ -1,4 +1,4 @@
-// The two passes over dense memory that the client makes itself.
+// The passes over dense memory that the client makes itself.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,9 @@ namespace ringwood {
 // out[i] = weight * in[i]; with weight 0 zeros, whatever `in` holds. True if some product is a NaN,
 // an Inf, or so large that a sum over `world` such values could overflow.
 bool ScaleInto(std::span<const float> in, float weight, int world, std::span<float> out);
+
+// True if some weight * in[i] is a NaN or an Inf.
+bool Overflows(std::span<const float> in, float weight);
 
 // out[i] = sum[i] / total, correctly rounded when `total` is a float; zeros when total is 0.
 void DivideInto(std::span<const float> sum, double total, std::span<float> out);

@@ -1,9 +1,12 @@
 #include "client/session.h"
 
 #include <cmath>
+#include <exception>
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/out_of_memory.h"
+#include "client/names.h"
 #include "plan/planner.h"
 #include "plan/wire.h"
 
@@ -11,7 +14,7 @@ namespace ringwood {
 
 StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, Parts parts) {
   RW_RETURN_IF_ERROR(Check(options));
-  SetLog(ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank));
+  SetLog(*ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank));
   std::unique_ptr<Session> session(new Session(options));
   session->observers_.Add(&session->profile_);
   session->guests_ = std::move(parts.observers);
@@ -77,9 +80,10 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
         "tensor '%s' comes after the plan was agreed: register all before the first step",
         spec.name));
   }
-  if (spec.name.empty() || spec.elements == 0 || tensor.data == nullptr) {
+  RW_RETURN_IF_ERROR(CheckName("the tensor's name", spec.name));
+  if (spec.elements == 0 || tensor.data == nullptr) {
     return Invalid(
-        absl::StrFormat("tensor '%s' of %d elements at %p: name, elements and memory are needed",
+        absl::StrFormat("tensor '%s' of %d elements at %p: elements and memory are needed",
                         spec.name, spec.elements, tensor.data));
   }
   if (spec.elements > UINT32_MAX) {
@@ -90,18 +94,11 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
     return Invalid(absl::StrFormat("tensor '%s': the route '%s' is none of dense, sparse, auto",
                                    spec.name, spec.route));
   }
-  if (!(spec.density > 0 && spec.density <= 1)) {
-    return Invalid(
-        absl::StrFormat("tensor '%s': density %g is not in (0, 1]", spec.name, spec.density));
-  }
-  if (tensor.momentum && !(*tensor.momentum >= 0 && *tensor.momentum < 1)) {
-    return Invalid(
-        absl::StrFormat("tensor '%s': momentum %g is not in [0, 1)", spec.name, *tensor.momentum));
-  }
   const double clip_norm = tensor.clip_norm.value_or(options_.clip_norm);
-  if (!(clip_norm >= 0) || !std::isfinite(clip_norm)) {
-    return Invalid(
-        absl::StrFormat("tensor '%s': clip_norm %g is not a norm", spec.name, clip_norm));
+  for (const auto& [name, value] :
+       {std::pair("density", spec.density), std::pair("momentum", tensor.momentum.value_or(0)),
+        std::pair("clip_norm", clip_norm)}) {
+    RW_RETURN_IF_ERROR(Annotate(CheckRange(name, value), "tensor '" + spec.name + "'"));
   }
   RW_RETURN_IF_ERROR(CheckPlace(tensor));
   for (const auto& other : tensors_) {
@@ -138,9 +135,7 @@ Status Session::Rebind(int id, float* data) {
 
 Status Session::BeginStep(double weight) {
   RW_RETURN_IF_ERROR(connection_->status());
-  if (!(weight >= 0) || !std::isfinite(static_cast<float>(weight))) {
-    return Invalid(absl::StrFormat("the weight %g is not a number of samples", weight));
-  }
+  RW_RETURN_IF_ERROR(CheckRange("weight", weight));
   RW_RETURN_IF_ERROR(Agree());
   {
     absl::MutexLock lock(&mutex_);
@@ -152,9 +147,9 @@ Status Session::BeginStep(double weight) {
 }
 
 Status Session::Ready(int id) {
+  absl::MutexLock lock(&mutex_);  // Register on the trainer's thread adds to the tensors
   RW_RETURN_IF_ERROR(CheckId(id));
   connection_->control()->Advance();
-  absl::MutexLock lock(&mutex_);
   if (pipeline_ != nullptr) {
     return Annotate(pipeline_->Ready(TableIndex(id)), "tensor '" + tensors_[id]->spec.name + "'");
   }
@@ -220,14 +215,7 @@ StatusOr<StepResult> Session::FinishStep() {
   observers_.Voted(round_, summary.digest, Now());
   const StatusOr<v1::Commit> commit = Vote(summary);
   if (!commit.ok()) return FailStep(commit.status());
-  observers_.Committed(round_, commit->skipped(), Now());
-  if (commit->skipped()) {
-    pipeline->Abort();
-  } else {
-    pipeline->Apply(commit->total_weight());
-    ResidualsChanged();
-  }
-  observers_.Applied(round_, Now());
+  RW_RETURN_IF_ERROR(Apply(pipeline, *commit));
   step_ = round_++;
   StepResult result;
   result.step = step_;
@@ -243,9 +231,38 @@ StatusOr<StepResult> Session::FinishStep() {
   begun_ = false;
   connection_->control()->Report(step_);
   // This step stands; trouble from here on ends the session, and the next call says so.
-  const Status followed = Follow(*commit);
-  if (!followed.ok() || !commit->has_plan()) pipeline->Begin(round_);
+  (void)Follow(*commit);
+  if (!commit->has_plan()) pipeline->Begin(round_);  // a new plan has a pipeline of its own
   return result;
+}
+
+// What is thrown in the middle leaves some gradients applied and some not: the session is over, and
+// no second finish_step applies the step again.
+Status Session::Apply(Pipeline* pipeline, const v1::Commit& commit) {
+  Status status;
+  try {
+    status = CatchOutOfMemory([&] {
+      observers_.Committed(round_, commit.skipped(), Now());
+      if (commit.skipped()) {
+        pipeline->Abort();
+      } else {
+        pipeline->Apply(commit.total_weight());
+        ResidualsChanged();
+      }
+      observers_.Applied(round_, Now());
+      return OkStatus();
+    });
+  } catch (const std::exception& thrown) {
+    status = Internal(thrown.what());
+  }
+  if (status.ok()) return status;
+  status =
+      Annotate(status, absl::StrFormat("rank %d: step %d was committed and is applied in part: "
+                                       "restart from the checkpoint",
+                                       rank(), round_));
+  connection_->Fail(status);
+  connection_->Drain();
+  return status;
 }
 
 Status Session::FailStep(const Status& status) {

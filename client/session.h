@@ -48,7 +48,7 @@ class Session {
   int world() const { return connection_->place().world; }
   const Hosts& hosts() const { return connection_->place().hosts; }  // of the ranks
   uint64_t epoch() const { return connection_->joined().epoch(); }
-  uint64_t step() const { return step_; }
+  uint64_t step() const { return step_; }  // any thread
 
   StatusOr<int> Register(const Tensor& tensor);
   Status Rebind(int id, float* data);
@@ -85,11 +85,12 @@ class Session {
   // session_agree.cc
   PlanInput InputOf(std::vector<TensorSpec> table) const;
   StatusOr<Plan> ProposedPlan();
+  bool IsOfThisWorld(const v1::SavedPlan& saved) const;
   StatusOr<std::optional<Plan>> RestoredPlan();
   Status Adopt(const v1::AgreeResponse& response);
   Status RestoreStates();
   void BeginAdapting();
-  Status Start();  // the early ready calls, once the pipeline stands
+  Status Start();  // the early ready calls, once a pipeline stands
 
   // session_device.cc
   bool IsOnDevice() const;                        // the tensors are; all or none
@@ -112,6 +113,7 @@ class Session {
   bool IsMasked(const Group& group) const;
   std::unique_ptr<SparseTensor> MakeState(size_t id, uint64_t k) const;
   StatusOr<std::unique_ptr<SparseTensor>> RestoredState(size_t id);
+  void EndPipeline();
   void KeepWireErrors();
   void MakeStates();
   Made MakeExchange(uint32_t group, std::optional<Climb> climb);
@@ -132,13 +134,14 @@ class Session {
 
   Status CheckComplete();
   StatusOr<v1::Commit> Vote(const RoundSummary& summary);
+  Status Apply(Pipeline* pipeline, const v1::Commit& commit);
   Status FailStep(const Status& status);
   Status NoCheckpoint() const;
 
   const SessionOptions options_;
   Plan plan_;
   std::string plan_text_;
-  uint64_t step_ = 0;
+  std::atomic<uint64_t> step_{0};  // committed; written on the trainer's thread
   uint64_t round_ = 0;
   double weight_ = 1;
   bool begun_ = false;   // begin_step of the present step was called
@@ -165,8 +168,8 @@ class Session {
   Observers observers_;
 
   absl::Mutex mutex_;
-  std::unique_ptr<Pipeline> pipeline_ ABSL_GUARDED_BY(mutex_);  // from Agree on
-  std::vector<bool> early_ready_ ABSL_GUARDED_BY(mutex_);       // by id, before the pipeline
+  std::unique_ptr<Pipeline> pipeline_ ABSL_GUARDED_BY(mutex_);  // one a plan, from Agree on
+  std::vector<bool> early_ready_ ABSL_GUARDED_BY(mutex_);       // by id, while there is none
   bool any_early_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<Connection> connection_;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/buffer.h"
 #include "base/log.h"
+#include "base/out_of_memory.h"
 #include "client/hop_probe.h"
 #include "client/live_trace.h"
 #include "client/plan_file.h"
@@ -113,7 +114,8 @@ Status Session::ChangePlan(const v1::Commit& commit) {
   if (status.ok()) status = Validate(*plan, Table());
   if (status.ok()) {
     connection_->Drain();  // the callbacks of the pipeline that ends
-    status = Install(*std::move(plan), commit.generation());
+    status = CatchOutOfMemory([&] { return Install(*std::move(plan), commit.generation()); });
+    if (status.ok()) status = Start();
   }
   if (!status.ok()) {
     connection_->Fail(Annotate(status, absl::StrFormat("rank %d: the new plan", rank())));

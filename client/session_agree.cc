@@ -1,6 +1,7 @@
 // Session's half that fixes the table and agrees on the plan.
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/out_of_memory.h"
 #include "client/hop_probe.h"
 #include "client/plan_file.h"
 #include "client/session.h"
@@ -50,11 +51,24 @@ StatusOr<Plan> Session::ProposedPlan() {
   if (!options_.freeze_plan.empty()) {
     RW_ASSIGN_OR_RETURN(const v1::SavedPlan saved, ReadPlanFile(options_.freeze_plan));
     StatusOr<Plan> plan = PlanFor(table, saved);
-    return plan.ok() ? plan : Annotate(plan.status(), options_.freeze_plan);
+    if (!plan.ok()) return Annotate(plan.status(), options_.freeze_plan);
+    if (!IsOfThisWorld(saved)) {  // right results, but other costs than it was made for
+      Log(LogLevel::kWarning,
+          absl::StrFormat("%s was made for %d workers and %d servers, here are %d and %d: "
+                          "`ringwood plan` makes one for these",
+                          options_.freeze_plan, saved.world(), saved.servers(), world(),
+                          connection_->place().servers));
+    }
+    return plan;
   }
   RW_ASSIGN_OR_RETURN(std::optional<Plan> restored, RestoredPlan());
   if (restored) return *std::move(restored);
   return MakePlan(options_.planner, InputOf(std::move(table)));
+}
+
+bool Session::IsOfThisWorld(const v1::SavedPlan& saved) const {
+  return saved.world() == static_cast<uint32_t>(world()) &&
+         saved.servers() == static_cast<uint32_t>(connection_->place().servers);
 }
 
 // Nothing: there is none, or it was made for another job than this one.
@@ -68,8 +82,7 @@ StatusOr<std::optional<Plan>> Session::RestoredPlan() {
   v1::SavedPlan saved;
   if (!saved.ParseFromString(text)) return Corrupt("the checkpoint's plan cannot be read");
   Status fits;
-  if (saved.world() != static_cast<uint32_t>(world()) ||
-      saved.servers() != static_cast<uint32_t>(connection_->place().servers)) {
+  if (!IsOfThisWorld(saved)) {
     fits = Invalid(absl::StrFormat("it was made for %d workers and %d servers", saved.world(),
                                    saved.servers()));
   } else if (saved.plan().planner() != options_.planner) {
@@ -111,7 +124,8 @@ Status Session::Agree() {
   }
   StatusOr<v1::AgreeResponse> response =
       connection_->control()->Agree(request, Seconds(kLongestWaitSeconds));
-  Status status = response.ok() ? Adopt(*response) : connection_->Named(response.status());
+  Status status = response.ok() ? CatchOutOfMemory([&] { return Adopt(*response); })
+                                : connection_->Named(response.status());
   if (status.ok()) return OkStatus();
   status = Annotate(status, absl::StrFormat("rank %d: the plan", rank()));
   connection_->Fail(status);
@@ -167,7 +181,9 @@ void Session::BeginAdapting() {
 Status Session::Start() {
   absl::MutexLock lock(&mutex_);
   for (size_t id = 0; id < early_ready_.size(); ++id) {
-    if (early_ready_[id]) RW_RETURN_IF_ERROR(pipeline_->Ready(TableIndex(static_cast<int>(id))));
+    if (!early_ready_[id]) continue;
+    early_ready_[id] = false;
+    RW_RETURN_IF_ERROR(pipeline_->Ready(TableIndex(static_cast<int>(id))));
   }
   return OkStatus();
 }

@@ -1,5 +1,6 @@
 // Session's half that saves and restores.
 #include "absl/strings/str_format.h"
+#include "client/names.h"
 #include "client/plan_file.h"
 #include "client/session.h"
 #include "client/state_names.h"
@@ -14,6 +15,7 @@ Status MidStep() { return Refused("a checkpoint in the middle of a step: finish_
 Status Session::Checkpoint(std::vector<Item> items) {
   RW_RETURN_IF_ERROR(connection_->status());
   for (const Item& item : items) {
+    RW_RETURN_IF_ERROR(CheckName("the checkpoint item's name", item.name));
     if (item.name.rfind(kOwnPrefix, 0) == 0) {
       return Invalid("the checkpoint item '" + item.name + "': names under '" + kOwnPrefix +
                      "' are the session's own");

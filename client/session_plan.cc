@@ -5,6 +5,7 @@
 #include "client/carry_exchange.h"
 #include "client/dense_exchange.h"
 #include "client/session.h"
+#include "client/solo_exchange.h"
 #include "client/sparse_exchange.h"
 #include "client/state_names.h"
 #include "plan/sparse_groups.h"
@@ -18,6 +19,7 @@ bool Session::IsMasked(const Group& group) const {
 Status Session::Install(Plan plan, uint32_t generation) {
   KeepWireErrors();
   RW_RETURN_IF_ERROR(KeepDeviceStates());
+  EndPipeline();
   plan_ = std::move(plan);
   RW_RETURN_IF_ERROR(OpenDeviceRing());
   MakeStates();
@@ -30,6 +32,15 @@ Status Session::Install(Plan plan, uint32_t generation) {
   absl::MutexLock lock(&mutex_);
   if (!failed.ok()) pipeline_->Fail(failed);
   return OkStatus();
+}
+
+// Before the next one is made: two plans' buffers would be twice the memory. A ready that comes
+// meanwhile is kept, as before the first plan.
+void Session::EndPipeline() {
+  std::unique_ptr<Pipeline> ended;  // destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  parts_.clear();
+  ended = std::move(pipeline_);
 }
 
 // What the exchanges that end have rounded away is owed like the residual of a sparse tensor.
@@ -95,6 +106,7 @@ Session::Made Session::MakeExchange(uint32_t group, std::optional<Climb> climb) 
   if (climb) return {std::make_unique<SparseExchange>(*std::move(climb), tensors, states)};
   const bool owes = std::any_of(states.begin(), states.end(),
                                 [](const SparseTensor* state) { return state != nullptr; });
+  if (!owes && place.world == 1) return {std::make_unique<SoloExchange>(tensors)};
   if (!owes) return {std::make_unique<DenseExchange>(place, group, spec, tensors)};
   return {std::make_unique<CarryExchange>(
       place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()))};
@@ -137,7 +149,7 @@ Status Session::MakePipeline(uint32_t generation) {
   observers_.PlanAdopted(plan_, Table(), round_);
   pipeline->Begin(round_);
   absl::MutexLock lock(&mutex_);
-  pipeline_.swap(pipeline);
+  pipeline_ = std::move(pipeline);
   return OkStatus();
 }
 

@@ -1,10 +1,13 @@
 // Plans that change between two rounds, that a file freezes, that a checkpoint keeps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include "base/random.h"
 #include "client/plan_file.h"
@@ -232,6 +235,65 @@ TEST(SessionPlan, AnAdaptiveJobReviewsItsPlanAndWritesItsProfile) {
   EXPECT_GE(reviews, 1u);
   EXPECT_TRUE(std::filesystem::exists(path));
   std::filesystem::remove(path);
+}
+
+TEST(SessionPlan, APlanFrozenForAnotherWorldIsSaid) {
+  const std::string path = testing::TempDir() + "world_" + std::to_string(getpid()) + ".json";
+  testing::internal::CaptureStderr();
+  for (const int world : {2, 3}) {
+    Job job{.world = world};
+    job.options = [&](SessionOptions* options) {
+      (world == 2 ? options->save_plan : options->freeze_plan) = path;
+    };
+    RunJob(job, [](Session& session, GatheringCoordinator&) {
+      Gradient first(session, "first", kElements, "dense");
+      EXPECT_TRUE(session.Agree().ok());
+    });
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("was made for 2 workers and 0 servers, here are 3 and 0"));
+  std::filesystem::remove(path);
+}
+
+// Measures when the exchanges of a plan are made, which is before the event.
+class MemoryObserver : public Observer {
+ public:
+  explicit MemoryObserver(std::vector<size_t>* seen) : seen_(seen) {}
+  void PlanAdopted(const Plan&, const std::vector<TensorSpec>&, uint64_t) override {
+    seen_->push_back(mallinfo2().hblkhd);
+  }
+
+ private:
+  std::vector<size_t>* const seen_;
+};
+
+TEST(SessionPlan, AChangeOfPlanHoldsTheBuffersOfOne) {
+  constexpr size_t kLarge = 8 << 20;
+  std::vector<size_t> seen;
+  Job job{.world = 2};
+  job.observer = [&](int rank) -> std::unique_ptr<Observer> {
+    if (rank == 0) return std::make_unique<MemoryObserver>(&seen);
+    return std::make_unique<Observer>();
+  };
+  constexpr size_t kBuffers = 2 * 2 * kLarge * sizeof(float);  // of a rank: inputs and sums
+  std::atomic<int> registered{0};
+  size_t before = 0;
+  RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
+    Gradient first(session, "first", kLarge, "dense");
+    Gradient second(session, "second", kLarge, "dense");
+    coordinator.ChangePlanAfter(1, PlanOf(Table("dense", "dense", kLarge), "single"));
+    ++registered;
+    while (registered < 2) std::this_thread::yield();
+    if (session.rank() == 0) before = mallinfo2().hblkhd;  // the other one waits for this rank
+    for (int step = 0; step < 2; ++step) {
+      ASSERT_TRUE(session.Ready(first.id).ok());
+      ASSERT_TRUE(session.Ready(second.id).ok());
+      ASSERT_TRUE(session.FinishStep().ok());
+    }
+  });
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_GT(seen[0], before);
+  EXPECT_LT(seen[1], before + 2 * kBuffers + kBuffers / 2);
 }
 
 TEST(SessionPlan, AMissingFrozenPlanIsNamed) {

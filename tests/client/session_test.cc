@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <limits>
+#include <new>
 #include <numeric>
 
 #include "base/random.h"
@@ -203,6 +205,82 @@ TEST(Session, CollectivesWorkBeforeAndBetweenSteps) {
     EXPECT_EQ(large.back(), std::byte{3});
     EXPECT_EQ(session.Broadcast(large, 3).code(), StatusCode::kInvalidArgument);
     EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+TEST(Session, CollectivesOfManyPiecesKeepTheirBuffers) {
+  constexpr size_t kElements = 5 * Collectives::kPieceBytes / sizeof(int32_t) / 2 + 7;
+  RunJob({.world = 3}, [](Session& session, GatheringCoordinator&) {
+    const auto value = [](size_t i, int rank) {
+      return static_cast<int32_t>(i % 1000) * (rank + 1);
+    };
+    std::vector<int32_t> data(kElements);
+    const auto bytes = std::as_writable_bytes(std::span(data));
+    for (size_t i = 0; i < kElements; ++i) data[i] = value(i, session.rank());
+    ASSERT_TRUE(session.AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false).ok());
+    for (size_t i = 0; i < kElements; ++i) ASSERT_EQ(data[i], value(i, 5)) << i;  // 1 + 2 + 3
+    for (size_t i = 0; i < kElements; ++i) data[i] = value(i, session.rank());
+    ASSERT_TRUE(session.ReduceScatter(bytes, DataType::kInt32, ReduceOp::kMax, false).ok());
+    const Range share = CutEvenly(kElements, session.world())[session.rank()];
+    for (size_t i = 0; i < kElements; ++i) {
+      const bool mine = i >= share.begin && i < share.begin + share.count;
+      ASSERT_EQ(data[i], value(i, mine ? 2 : session.rank())) << i;
+    }
+    ASSERT_TRUE(session.AllGather(bytes, DataType::kInt32).ok());
+    for (size_t i = 0; i < kElements; ++i) ASSERT_EQ(data[i], value(i, 2)) << i;
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+// Memory in blocks that malloc asks the kernel for one by one, as it does for large ones.
+size_t LargeBlocks() { return mallinfo2().hblkhd; }
+
+TEST(Session, AWorldOfOneNeedsNoExchangeBuffers) {
+  constexpr size_t kElements = 64 << 20 >> 2;
+  RunJob({.world = 1}, [](Session& session, GatheringCoordinator&) {
+    Gradient gradient(session, "w", kElements, "dense");
+    const size_t before = LargeBlocks();
+    for (int step = 1; step < 3; ++step) {
+      std::fill(gradient.data.begin(), gradient.data.end(), 0.1f);
+      ASSERT_TRUE(session.BeginStep(3).ok());
+      ASSERT_TRUE(session.Ready(gradient.id).ok());
+      const auto result = session.FinishStep();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_FALSE(result->skipped);
+      EXPECT_EQ(gradient.data[kElements - 1], 0.1f);
+    }
+    EXPECT_LT(LargeBlocks(), before + kElements);
+    gradient.data[7] = std::numeric_limits<float>::quiet_NaN();
+    ASSERT_TRUE(session.Ready(gradient.id).ok());
+    const auto result = session.FinishStep();
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->skipped);
+    EXPECT_EQ(gradient.data[0], 0.1f);
+  });
+}
+
+// Fails when it is told of the step that is applied.
+class ThrowingObserver : public Observer {
+ public:
+  void Applied(uint64_t round, TimePoint) override {
+    if (round == 2) throw std::bad_alloc();
+  }
+};
+
+TEST(Session, WhatIsThrownWhileAStepIsAppliedEndsTheSession) {
+  Job job{.world = 1};
+  job.observer = [](int) { return std::make_unique<ThrowingObserver>(); };
+  RunJob(job, [](Session& session, GatheringCoordinator&) {
+    Gradient gradient(session, "w", 10, "dense");
+    ASSERT_TRUE(session.Ready(gradient.id).ok());
+    ASSERT_TRUE(session.FinishStep().ok());
+    ASSERT_TRUE(session.Ready(gradient.id).ok());
+    const Status thrown = session.FinishStep().status();
+    EXPECT_EQ(thrown.code(), StatusCode::kResourceExhausted);
+    EXPECT_THAT(Message(thrown), HasSubstr("step 2 was committed and is applied in part"));
+    EXPECT_EQ(session.FinishStep().status(), thrown);  // it is not applied again
+    EXPECT_THAT(Message(session.Ready(gradient.id)), HasSubstr(Message(thrown)));
+    EXPECT_EQ(session.step(), 1u);
   });
 }
 
