@@ -1,13 +1,20 @@
 // The C interface: opening, closing and what a session is. The other files: c_step.cc,
 // c_collective.cc, c_checkpoint.cc, c_status.cc.
+#include <grpc/grpc.h>
+
+#include <algorithm>
 #include <cstdlib>
+#include <list>
+#include <vector>
 
 #include "client/c_handle.h"
+#include "client/fork_guard.h"
 #include "client/grpc/parts.h"
 
 using ringwood::Invalid;
 using ringwood::Status;
 using ringwood::StatusOr;
+using ringwood::c::ClaimProcess;
 using ringwood::c::Peek;
 using ringwood::c::Read;
 using ringwood::c::Run;
@@ -55,6 +62,19 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
 // For a caller: NULL where there is none.
 const char* Given(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
+// A copy whose strings live as long as the process and never change: the caller has nothing that
+// would free them. Equal options are one copy, so that asking again takes no memory.
+const ringwood::SessionOptions* Keep(const ringwood::SessionOptions& found) {
+  struct Kept {
+    absl::Mutex mutex;
+    std::list<ringwood::SessionOptions> options ABSL_GUARDED_BY(mutex);
+  };
+  static auto* const kept = new Kept();
+  absl::MutexLock lock(&kept->mutex);
+  const auto equal = std::find(kept->options.begin(), kept->options.end(), found);
+  return equal != kept->options.end() ? &*equal : &kept->options.emplace_back(found);
+}
+
 }  // namespace
 
 extern "C" {
@@ -62,11 +82,10 @@ extern "C" {
 int ringwood_options_from_environment(ringwood_options* options, size_t size) {
   return Run([&]() -> Status {
     if (options == nullptr) return Invalid("ringwood_options is NULL");
-    RW_ASSIGN_OR_RETURN(auto found, ringwood::OptionsFromEnvironment(
-                                        [](const char* name) { return std::getenv(name); }));
-    // The strings live as long as the process: the caller has nothing that would free them.
-    static auto* const kept = new ringwood::SessionOptions();
-    *kept = found;
+    RW_ASSIGN_OR_RETURN(
+        const ringwood::SessionOptions found,
+        ringwood::OptionsFromEnvironment([](const char* name) { return std::getenv(name); }));
+    const ringwood::SessionOptions* const kept = Keep(found);
     ringwood_options value{};
     value.coordinator = kept->coordinator.c_str();
     value.rank = kept->rank;
@@ -103,15 +122,28 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
 }
 
 int ringwood_open(const ringwood_options* options, ringwood_session** session) {
-  return Run([&]() -> Status {
+  ringwood::SessionOptions read;
+  const int code = Run([&]() -> Status {
     if (session == nullptr) return Invalid("the place for the session is NULL");
     *session = nullptr;
-    RW_ASSIGN_OR_RETURN(const ringwood::SessionOptions read, OptionsOf(options));
+    RW_ASSIGN_OR_RETURN(read, OptionsOf(options));
+    return ringwood::Check(read);
+  });
+  if (code != RINGWOOD_OK) return code;
+  if (const int claimed = ClaimProcess(); claimed != RINGWOOD_OK) return claimed;
+  const std::vector<int> before = ringwood::EpollSets();
+  // gRPC stays to the end of the process: each start of it takes memory that it never gives back.
+  static const bool started = (grpc_init(), true);
+  (void)started;
+  const int opened = Run([&]() -> Status {
     RW_ASSIGN_OR_RETURN(ringwood::Parts parts, ringwood::MakeParts(read));
-    RW_ASSIGN_OR_RETURN(auto opened, ringwood::Session::Open(read, std::move(parts)));
-    *session = new ringwood_session(std::move(opened));
+    RW_ASSIGN_OR_RETURN(auto made, ringwood::Session::Open(read, std::move(parts)));
+    *session = new ringwood_session(std::move(made));
     return ringwood::OkStatus();
   });
+  ringwood::GuardEpollSetsSince(before);
+  if (opened != RINGWOOD_OK) ringwood::ForgetClosedEpollSets();
+  return opened;
 }
 
 int ringwood_close(ringwood_session* session, const char* failure) {
@@ -119,9 +151,14 @@ int ringwood_close(ringwood_session* session, const char* failure) {
   const Turn turn(session);
   if (turn.code() != RINGWOOD_OK) return turn.code();
   const int code = Run([&] { return turn.session().Close(Text(failure)); });
+  session->plan_text = {};
   std::unique_ptr<ringwood::Session> ended;  // destroyed without the lock
-  absl::MutexLock lock(&session->mutex);
-  ended.swap(session->session);
+  {
+    absl::MutexLock lock(&session->mutex);
+    ended.swap(session->session);
+  }
+  ended.reset();
+  ringwood::ForgetClosedEpollSets();
   return code;
 }
 

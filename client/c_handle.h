@@ -15,20 +15,22 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
+#include "base/out_of_memory.h"
 #include "client/include/ringwood.h"
 #include "client/session.h"
 
-// The handle outlives its session: it is never freed (a few bytes a session), so that a call after
-// close is an error and not a crash. A forked child reads the owner and nothing else.
+// The handle outlives its session: it is never freed (a hundred bytes a session), so that a call
+// after close is an error and not a crash. All handles of the process are in one list, which leak
+// checkers can follow. A forked child reads the owner and nothing else.
 struct ringwood_session {
-  explicit ringwood_session(std::unique_ptr<ringwood::Session> opened)
-      : owner(getpid()), session(std::move(opened)) {}
+  explicit ringwood_session(std::unique_ptr<ringwood::Session> opened);
 
   const pid_t owner;               // the process that opened it
+  ringwood_session* next;          // in the list of handles
   std::atomic<bool> taken{false};  // by a call that only one thread may make at a time
   absl::Mutex mutex;               // held while the session is looked at, never while a call waits
   std::unique_ptr<ringwood::Session> session ABSL_GUARDED_BY(mutex);  // null: closed
-  std::string plan_text;
+  std::string plan_text;  // the last that was asked for; the taker's
 };
 
 namespace ringwood::c {
@@ -42,10 +44,8 @@ extern const char kClosed[];
 template <typename Call>
 int Run(Call call) {
   try {
-    const Status status = call();
+    const Status status = CatchOutOfMemory(call);
     return status.ok() ? RINGWOOD_OK : Answer(CodeOf(status.code()), Message(status));
-  } catch (const std::bad_alloc&) {
-    return Answer(RINGWOOD_EXHAUSTED, "out of memory");
   } catch (const std::exception& thrown) {
     return Answer(RINGWOOD_INTERNAL, thrown.what());
   }
@@ -53,6 +53,10 @@ int Run(Call call) {
 
 // RINGWOOD_OK when this process may use the handle, else the answer.
 int CheckHandle(const ringwood_session* handle);
+
+// RINGWOOD_OK when this process may open a session, else the answer. gRPC and UCX do not survive a
+// fork: a child of a process that has used them would crash its parent, hang, or both.
+int ClaimProcess();
 
 // A call of which the header says that it comes from one thread at a time; a second one is an error
 // and not a race. Until the end of its life nobody closes the session.
@@ -94,13 +98,19 @@ Value Peek(const ringwood_session* handle, Value otherwise, Look look) {
   return open->session != nullptr ? look(*open->session) : otherwise;
 }
 
+// No version of a struct is larger: what claims to be was never set.
+constexpr size_t kMaxStructBytes = 4096;
+
+inline Status CheckSize(size_t size, const char* what) {
+  if (size >= sizeof(size_t) && size <= kMaxStructBytes) return OkStatus();
+  return Invalid(absl::StrFormat("%s.size is %d: set it to sizeof(%s)", what, size, what));
+}
+
 // A struct of the caller's version: missing fields keep their defaults.
 template <typename T>
 StatusOr<T> Read(const T* given, const char* what) {
   if (given == nullptr) return Invalid(absl::StrFormat("%s is NULL", what));
-  if (given->size < sizeof(given->size)) {
-    return Invalid(absl::StrFormat("%s.size is %d: set it to sizeof", what, given->size));
-  }
+  RW_RETURN_IF_ERROR(CheckSize(given->size, what));
   T value{};
   std::memcpy(static_cast<void*>(&value), given, std::min(given->size, sizeof value));
   return value;
@@ -109,9 +119,7 @@ StatusOr<T> Read(const T* given, const char* what) {
 // Writes as much of `value` as the caller's version has; its size field stays.
 template <typename T>
 Status Write(const T& value, T* out, const char* what) {
-  if (out->size < sizeof(out->size)) {
-    return Invalid(absl::StrFormat("%s.size is %d: set it to sizeof", what, out->size));
-  }
+  RW_RETURN_IF_ERROR(CheckSize(out->size, what));
   const size_t size = out->size;
   std::memcpy(static_cast<void*>(out), &value, std::min(size, sizeof value));
   out->size = size;

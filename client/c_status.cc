@@ -5,6 +5,9 @@ namespace {
 
 thread_local std::string last_error;
 
+std::atomic<ringwood_session*> handles{nullptr};  // the newest
+std::atomic<pid_t> opener{0};                     // the process that opened a session first
+
 }  // namespace
 
 const char kClosed[] = "the session is closed";
@@ -58,6 +61,16 @@ int CheckHandle(const ringwood_session* handle) {
   return RINGWOOD_OK;
 }
 
+int ClaimProcess() {
+  pid_t first = 0;
+  if (opener.compare_exchange_strong(first, getpid()) || first == getpid()) return RINGWOOD_OK;
+  return Answer(RINGWOOD_FORKED,
+                absl::StrFormat("process %d was forked from process %d after that had opened a "
+                                "session: fork before the first session, or start the child as a "
+                                "program of its own (exec; in Python the start method 'spawn')",
+                                getpid(), first));
+}
+
 bool Turn::Take() {
   if (handle_->taken.exchange(true, std::memory_order_acquire)) {
     code_ = Answer(RINGWOOD_REFUSED,
@@ -73,6 +86,12 @@ bool Turn::Take() {
 
 }  // namespace ringwood::c
 
+ringwood_session::ringwood_session(std::unique_ptr<ringwood::Session> opened)
+    : owner(getpid()), next(ringwood::c::handles.load()), session(std::move(opened)) {
+  while (!ringwood::c::handles.compare_exchange_weak(next, this)) {
+  }
+}
+
 extern "C" {
 
 const char* ringwood_strerror(int code) {
@@ -84,7 +103,7 @@ const char* ringwood_strerror(int code) {
     case RINGWOOD_NOT_FOUND:
       return "not found";
     case RINGWOOD_EXISTS:
-      return "registered twice";
+      return "it exists already";
     case RINGWOOD_REFUSED:
       return "refused in this state";
     case RINGWOOD_EXHAUSTED:
@@ -105,6 +124,26 @@ const char* ringwood_strerror(int code) {
       return "used in a forked child";
     default:
       return "unknown code";
+  }
+}
+
+int ringwood_exit_code(int code) {
+  switch (code) {
+    case RINGWOOD_OK:
+      return 0;
+    case RINGWOOD_INVALID:
+    case RINGWOOD_NOT_FOUND:
+    case RINGWOOD_EXISTS:
+    case RINGWOOD_REFUSED:
+    case RINGWOOD_EXHAUSTED:
+    case RINGWOOD_DENIED:
+      return 78;
+    case RINGWOOD_UNAVAILABLE:
+    case RINGWOOD_TIMED_OUT:
+    case RINGWOOD_ABORTED:
+      return 75;
+    default:
+      return 1;
   }
 }
 

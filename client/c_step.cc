@@ -29,14 +29,15 @@ int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, 
     value.spec.route = Text(given.route, "auto");
     if (given.density != 0) value.spec.density = given.density;
     value.data = static_cast<float*>(given.data);
-    if (given.momentum != 0) value.momentum = std::max(0.0, given.momentum);
+    // Negative: none. NaN stays what it is, and is refused.
+    if (given.momentum != 0) value.momentum = given.momentum < 0 ? 0 : given.momentum;
     if (given.memory == RINGWOOD_CUDA) {
       value.device = ringwood::OnDevice{given.device, given.stream};
     } else if (given.memory != RINGWOOD_HOST) {
       return Invalid(absl::StrFormat("tensor '%s' lies in memory of the unknown kind %d",
                                      value.spec.name, given.memory));
     }
-    if (given.clip_norm != 0) value.clip_norm = std::max(0.0, given.clip_norm);
+    if (given.clip_norm != 0) value.clip_norm = given.clip_norm < 0 ? 0 : given.clip_norm;
     RW_ASSIGN_OR_RETURN(const int number, open.Register(value));
     if (id != nullptr) *id = number;
     return ringwood::OkStatus();
@@ -59,9 +60,10 @@ const char* ringwood_plan_text(ringwood_session* session) {
 }
 
 const char* ringwood_route(const ringwood_session* session, int id) {
-  // Only a call of the trainer's thread changes it, and that is where this one comes from.
-  const std::string route =
-      Peek(session, std::string(), [&](auto& open) { return open.route(id); });
+  // A call of the trainer's changes it, so this is one like them. It keeps nothing in the handle.
+  const Turn turn(const_cast<ringwood_session*>(session));
+  if (turn.code() != RINGWOOD_OK) return nullptr;
+  const std::string route = turn.session().route(id);
   return route == "ring" ? "ring" : route == "tree" ? "tree" : nullptr;
 }
 

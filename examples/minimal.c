@@ -1,6 +1,7 @@
 /* The smallest trainer: fits 100,000 weights to a target that each rank sees through its own noise.
  *
- *   cc minimal.c $(pkg-config --cflags --libs ringwood) -o minimal
+ *   cc minimal.c $(pkg-config --cflags --libs ringwood) \
+ *      -Wl,-rpath,$(pkg-config --variable=libdir ringwood) -o minimal
  *   ringwood run -np 4 -- ./minimal */
 #include <ringwood.h>
 #include <stdio.h>
@@ -17,9 +18,7 @@ static void check(int code) {
   if (code == RINGWOOD_OK) return;
   fprintf(stderr, "minimal: %s\n", ringwood_last_error());
   ringwood_close(session, ringwood_last_error());
-  exit(code == RINGWOOD_UNAVAILABLE || code == RINGWOOD_ABORTED ? 75
-       : code == RINGWOOD_INVALID                               ? 78
-                                                                : 1);
+  exit(ringwood_exit_code(code));
 }
 
 /* Same sequence on every machine; Numerical Recipes' linear congruential constants. */

@@ -15,7 +15,12 @@
  * ringwood_rebind before its next ready, one that goes away ends the session first.
  *
  * After fork() the child may not use the session: every call returns RINGWOOD_FORKED and touches
- * nothing of the parent's. */
+ * nothing of the parent's, whose connections are closed in the child. Nor can it open one of its
+ * own: gRPC and UCX do not survive a fork. Fork before the process opens its first session, or
+ * start the child as a program of its own (exec; Python's start method "spawn").
+ *
+ * Fields of a struct that are 0 or NULL have the default that stands beside them. Names (of tensors
+ * and checkpoint items) are UTF-8, 1 to 255 bytes, without control characters. */
 #ifndef RINGWOOD_H_
 #define RINGWOOD_H_
 
@@ -28,22 +33,27 @@ extern "C" {
 
 #define RINGWOOD_EXPORT __attribute__((visibility("default")))
 
+/* Behind each code, what a program should end with after it: ringwood_exit_code says the same. */
 enum {
-  RINGWOOD_OK = 0,
-  RINGWOOD_INVALID = 1, /* the caller's input is wrong (configuration: exit 78) */
-  RINGWOOD_NOT_FOUND = 2,
-  RINGWOOD_EXISTS = 3,    /* registered twice */
-  RINGWOOD_REFUSED = 4,   /* right call, wrong state: step without backward, version mismatch */
-  RINGWOOD_EXHAUSTED = 5, /* a stated limit would be passed */
-  RINGWOOD_UNAVAILABLE =
-      6, /* a peer or the coordinator died: restart from the checkpoint (exit 75) */
-  RINGWOOD_TIMED_OUT = 7,
-  RINGWOOD_ABORTED = 8, /* the epoch ended under the call */
-  RINGWOOD_CORRUPT = 9,
-  RINGWOOD_DENIED = 10,
-  RINGWOOD_INTERNAL = 11,
-  RINGWOOD_FORKED = 12
+  RINGWOOD_OK = 0,          /* 0 */
+  RINGWOOD_INVALID = 1,     /* 78: the caller's input or configuration is wrong */
+  RINGWOOD_NOT_FOUND = 2,   /* 78: no such file, item or checkpoint */
+  RINGWOOD_EXISTS = 3,      /* 78: a name or an announcement is there already; or the rank runs */
+  RINGWOOD_REFUSED = 4,     /* 78: right call, wrong state: step without backward, other version */
+  RINGWOOD_EXHAUSTED = 5,   /* 78: a stated limit would be passed, or memory is out */
+  RINGWOOD_UNAVAILABLE = 6, /* 75: a peer, a server or the coordinator died */
+  RINGWOOD_TIMED_OUT = 7,   /* 75: nothing was heard within a deadline */
+  RINGWOOD_ABORTED = 8,     /* 75: the epoch ended under the call */
+  RINGWOOD_CORRUPT = 9,     /* 1: a checksum or a digest does not agree */
+  RINGWOOD_DENIED = 10,     /* 78: the job's token, or a network that is not declared private */
+  RINGWOOD_INTERNAL = 11,   /* 1: a fault of Ringwood */
+  RINGWOOD_FORKED = 12      /* 1: used in a forked child */
 };
+
+/* The exit code by which launchers (`ringwood run` and others) tell what to do: 0; 75 where a
+ * restart from the newest checkpoint helps; 78 where only the user can mend it; 1 for anything
+ * else. */
+RINGWOOD_EXPORT int ringwood_exit_code(int code);
 
 enum { /* element types */
        RINGWOOD_FLOAT32 = 1,
@@ -62,26 +72,27 @@ enum { RINGWOOD_SHARED = 1, RINGWOOD_OWN = 2 }; /* scope of a checkpoint item */
 typedef struct ringwood_session ringwood_session;
 
 typedef struct {
-  size_t size;             /* sizeof(ringwood_options) */
-  const char* coordinator; /* "host:port" */
-  int rank;
-  int world;
-  const char* host;            /* what the launcher calls this host; NULL: "localhost" */
-  const char* interface_name;  /* data plane card, NULL: loopback */
-  int trusted_fabric;          /* 1: the operator declares a non-loopback network private */
-  const char* token;           /* the job's token or NULL */
-  int resume;                  /* 1: continue from the newest checkpoint */
-  double momentum;             /* momentum correction of sparse tensors, 0 = off */
-  const char* planner;         /* "hybrid" (default), "exact", "wfbp", … */
-  const char* log_level;       /* "info" */
-  double join_timeout_seconds; /* how long ringwood_open waits for the whole world */
+  size_t size;                /* sizeof(ringwood_options) */
+  const char* coordinator;    /* "host:port"; needed */
+  int rank;                   /* from 0 to world - 1 */
+  int world;                  /* 1 or more; needed */
+  const char* host;           /* what the launcher calls this host; NULL: "localhost" */
+  const char* interface_name; /* data plane card, NULL: loopback */
+  int trusted_fabric;         /* 1: the operator declares a non-loopback network private */
+  const char* token;          /* the job's token or NULL */
+  int resume;                 /* 1: continue from the newest checkpoint */
+  double momentum;            /* momentum correction of sparse tensors, from 0 (off) to below 1 */
+  const char* planner;        /* "hybrid" (default), "exact", "wfbp", ...: `ringwood plan --help` */
+  const char* log_level;      /* "debug", "info" (default), "warning" or "error" */
+  double join_timeout_seconds; /* how long ringwood_open waits for the whole world; 0: 120 */
   const char* wire;            /* dense groups travel as "fp32" (default) or "bf16" */
   const char* sparse_codec; /* INDEX/VALUE: block16 (default) or rice; fp32 (default), bf16, int8 or
                                int4: coarse values go to the first reducer only, the error stays in
                                the residual. Equal on all ranks, as all that changes results:
                                ringwood_agree names what differs */
   const char* sparse_merge; /* "gtopk" (default), "union" or "exact" */
-  int sparse_chunk;     /* select chunk by chunk of so many elements; 0: each tensor as a whole */
+  int sparse_chunk;     /* select chunk by chunk of so many elements (64 or more); 0: each tensor as
+                           a whole */
   const char* timeline; /* file of this rank's timeline (Chrome trace), NULL: none */
   const char* flight_record; /* file of this rank's last events, NULL: none */
   const char* transport;     /* data plane: "ucx", "grpc" or "auto" (default), equal on all ranks */
@@ -98,8 +109,8 @@ typedef struct {
                            cleared there, while the density is at most 5 % */
   double clip_norm;     /* a sparse tensor's gradient is taken up with a norm of at most clip_norm /
                            sqrt(world); 0: as it is */
-  double sparse_keep; /* entries of a sparse result, as a multiple of those that a worker sends; 0:
-                         as many */
+  double sparse_keep; /* entries of a sparse result, as a multiple (at most 1000000) of those that a
+                         worker sends; 0: as many */
   const char* port_range; /* "20000-20099": the data plane listens there, two ports a process; NULL:
                              on any port */
 } ringwood_options;
@@ -123,12 +134,14 @@ RINGWOOD_EXPORT uint64_t ringwood_step(const ringwood_session* session); /* comm
 typedef struct {
   size_t size;
   const char* name;
-  void* data; /* the gradient, contiguous; read when ready, replaced by the average at commit */
-  uint64_t elements;
-  int type;          /* RINGWOOD_FLOAT32 */
-  const char* route; /* "dense" | "sparse" | "auto" */
-  double density;    /* k/n where the route is sparse */
-  double momentum;   /* correction while sparse; 0: the session's, negative: none */
+  void* data; /* the gradient, contiguous; read from ringwood_ready on, and overwritten when the
+                 step commits: with the average, and in a sparse tensor with 0 where no entry was
+                 applied in this step. Nothing else is written to it */
+  uint64_t elements; /* 1 to 2^32 - 1 */
+  int type;          /* RINGWOOD_FLOAT32, and no other: convert before ready */
+  const char* route; /* "dense", "sparse" or "auto"; NULL: "auto", the planner decides */
+  double density;    /* k/n where the route is sparse, above 0 and at most 1; 0: 0.01 */
+  double momentum;   /* correction while sparse, below 1; 0: the session's, negative: none */
   int memory;        /* RINGWOOD_HOST, or RINGWOOD_CUDA: `data` is device memory; alike for all
                         tensors of a job. Dense ones travel NCCL's rings, of sparse ones the
                         picks travel the tree */
@@ -144,14 +157,18 @@ typedef struct {
  * ringwood_last_error says what is missing. Any time, any thread, no session needed. */
 RINGWOOD_EXPORT int ringwood_device_support(void);
 
-/* Adds a tensor, before the first step. `id` counts from 0 in order of registration. */
+/* Adds a tensor, before the first step. `id` counts from 0 in order of registration: the order of
+ * the forward pass, as gradients are expected last tensor first. All ranks register the same
+ * tensors in the same order. The struct is copied; `data` stays the caller's. */
 RINGWOOD_EXPORT int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor,
                                       int* id);
 
 /* The gradient moved (frameworks that reallocate): same elements, used from the next ready on. */
 RINGWOOD_EXPORT int ringwood_rebind(ringwood_session* session, int id, void* data);
 
-/* Fixes the table and agrees on the plan with all ranks; ringwood_begin_step does it if needed. */
+/* Fixes the table of tensors and agrees on the plan with all ranks, and makes the memory that it
+ * needs (docs/client.md, "Memory"). ringwood_begin_step and ringwood_finish_step do it if needed.
+ */
 RINGWOOD_EXPORT int ringwood_agree(ringwood_session* session);
 
 /* The plan as text, for people; valid until the next call. NULL before ringwood_agree. */
@@ -167,13 +184,15 @@ RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int 
  */
 RINGWOOD_EXPORT int ringwood_begin_step(ringwood_session* session, double weight);
 
-/* Gradient `id` is complete in memory. Any thread; enqueues only. */
+/* Gradient `id` is complete in memory. Any thread; enqueues only. Each tensor once in each step:
+ * one without a gradient is filled with zeros and announced too. */
 RINGWOOD_EXPORT int ringwood_ready(ringwood_session* session, int id);
 
 typedef struct {
   size_t size;
-  uint64_t step; /* committed steps, this one included */
-  int skipped;   /* 1: some rank had a NaN or Inf, nothing was applied anywhere */
+  uint64_t step; /* committed steps, this one included; skipped ones count */
+  int skipped;   /* 1: some rank had a NaN or Inf, nothing was applied anywhere: gradients and
+                    residuals are as before the step, and the trainer leaves its update out */
   double total_weight;
   uint64_t dense_bytes; /* sent by this worker in this step */
   uint64_t sparse_bytes;
@@ -181,7 +200,9 @@ typedef struct {
 } ringwood_step_result;
 
 /* Waits for every group, votes, commits. The gradients then hold the average. An error means that
- * nothing was applied: gradients and residuals are as before the step. */
+ * nothing was applied: gradients and residuals are as before the step; where memory ran out in the
+ * middle of applying, the sentence says so. With RINGWOOD_REFUSED (gradients that are not ready)
+ * the step stays open; after any other error the session is over. `result` may be NULL. */
 RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result);
 
 /* What this rank has of a tensor that was not applied yet, after the last committed step, in units
@@ -190,7 +211,8 @@ RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_ste
 RINGWOOD_EXPORT int ringwood_residual(ringwood_session* session, int id, float* out,
                                       uint64_t elements);
 
-/* Collectives outside the plan, in place, in the same order on every rank. */
+/* Collectives outside the plan, in place, in the same order on every rank; any element type of the
+ * enumeration, RINGWOOD_AVERAGE of FLOAT32 and FLOAT64 only. Before, between and in steps. */
 RINGWOOD_EXPORT int ringwood_allreduce(ringwood_session* session, void* data, uint64_t elements,
                                        int type, int op);
 RINGWOOD_EXPORT int ringwood_broadcast(ringwood_session* session, void* data, uint64_t bytes,
@@ -210,9 +232,10 @@ RINGWOOD_EXPORT int ringwood_all_gather(ringwood_session* session, void* data, u
 
 typedef struct {
   size_t size;
-  const char* name;
+  const char*
+      name; /* once in each scope; those that begin with "ringwood/" are the session's own */
   const void* data;
-  uint64_t bytes;
+  uint64_t bytes; /* 0 is allowed */
   int scope; /* RINGWOOD_SHARED: same bytes on every rank, each writes a stripe; RINGWOOD_OWN */
 } ringwood_item;
 
@@ -225,7 +248,11 @@ RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwoo
 RINGWOOD_EXPORT int ringwood_checkpoint_wait(ringwood_session* session);
 
 /* After ringwood_open with resume: 1 if the session starts from a checkpoint (its step is
- * ringwood_step), else 0. The session's own state is restored as tensors are registered. */
+ * ringwood_step), else 0. The session's own state (residuals, velocities, plan) comes back by
+ * itself when the plan is agreed. Items are read by the two calls below from ringwood_open to
+ * ringwood_close, before or after tensors are registered; RINGWOOD_NOT_FOUND where the session did
+ * not resume or the checkpoint has no such item. RINGWOOD_OWN items are those that the same rank
+ * saved. `bytes` of ringwood_restore is the item's size. */
 RINGWOOD_EXPORT int ringwood_resumed(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char* name, int scope,
                                            uint64_t* bytes);

@@ -24,8 +24,10 @@ class Error : public std::runtime_error {
  public:
   Error(int code, const std::string& message) : std::runtime_error(message), code_(code) {}
   int code() const { return code_; }
-  // A restart from the newest checkpoint helps (exit code 75); otherwise the input is wrong.
-  bool restart() const { return code_ == RINGWOOD_UNAVAILABLE || code_ == RINGWOOD_ABORTED; }
+  // What a program should end with: 75 = restart from the newest checkpoint, 78 = the input is
+  // wrong.
+  int exit_code() const { return ringwood_exit_code(code_); }
+  bool restart() const { return exit_code() == 75; }
 
  private:
   int code_;
@@ -44,6 +46,40 @@ struct Options : ringwood_options {
     return options;
   }
 };
+
+// ringwood_tensor with its size and type set; what is left as it is has the header's default.
+//
+//   ringwood::Tensor tensor("weights", gradient, elements);
+//   tensor.route = "sparse";
+//   tensor.clip_norm = 1;
+//   const int id = session.Register(tensor.OnDevice(0, stream));
+//
+// The name is the caller's and stays until Register returns.
+struct Tensor : ringwood_tensor {
+  Tensor(const char* tensor_name, float* gradient, uint64_t count) : ringwood_tensor{} {
+    size = sizeof(ringwood_tensor);
+    name = tensor_name;
+    data = gradient;
+    elements = count;
+    type = RINGWOOD_FLOAT32;
+  }
+  // The gradient is memory of this CUDA device, made and used on this cudaStream_t.
+  Tensor& OnDevice(int index, void* cuda_stream = nullptr) {
+    memory = RINGWOOD_CUDA;
+    device = index;
+    stream = cuda_stream;
+    return *this;
+  }
+};
+
+// A rank's part of elements that are cut over the world: [begin, begin + count).
+struct Share {
+  uint64_t begin = 0;
+  uint64_t count = 0;
+};
+
+// Nothing, or an Error that says what is missing for tensors on a device.
+inline void CheckDeviceSupport() { Check(ringwood_device_support()); }
 
 class Session {
  public:
@@ -72,15 +108,13 @@ class Session {
   // `gradient` stays where it is (or Rebind says otherwise); the id is for Ready.
   int Register(const std::string& name, float* gradient, uint64_t elements,
                const std::string& route = "auto", double density = 0.01, double momentum = 0) {
-    ringwood_tensor tensor{};
-    tensor.size = sizeof tensor;
-    tensor.name = name.c_str();
-    tensor.data = gradient;
-    tensor.elements = elements;
-    tensor.type = RINGWOOD_FLOAT32;
+    Tensor tensor(name.c_str(), gradient, elements);
     tensor.route = route.c_str();
     tensor.density = density;
     tensor.momentum = momentum;
+    return Register(tensor);
+  }
+  int Register(const Tensor& tensor) {
     int id = -1;
     Check(ringwood_register(handle_, &tensor, &id));
     return id;
@@ -117,6 +151,18 @@ class Session {
   }
   void Broadcast(void* data, uint64_t bytes, int root = 0) {
     Check(ringwood_broadcast(handle_, data, bytes, root));
+  }
+
+  Share ShareOf(uint64_t elements) {  // of this rank
+    Share share;
+    Check(ringwood_share(handle_, elements, &share.begin, &share.count));
+    return share;
+  }
+  void ReduceScatter(void* data, uint64_t elements, int type, int op = RINGWOOD_SUM) {
+    Check(ringwood_reduce_scatter(handle_, data, elements, type, op));
+  }
+  void AllGather(void* data, uint64_t elements, int type) {
+    Check(ringwood_all_gather(handle_, data, elements, type));
   }
 
   static ringwood_item Item(const char* name, const void* data, uint64_t bytes,

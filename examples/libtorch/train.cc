@@ -23,8 +23,6 @@ constexpr int kHidden = 256;
 constexpr int kOutputs = 8;
 constexpr int kSamples = 64;  // of each rank in a step
 constexpr int kUnevenStep = 3;
-constexpr int kRestart = 75;  // exit codes that launchers understand
-constexpr int kConfiguration = 78;
 
 torch::nn::Sequential MakeNetwork(int hidden) {
   return torch::nn::Sequential(torch::nn::Linear(kInputs, hidden), torch::nn::Tanh(),
@@ -106,7 +104,7 @@ int main(int argc, char** argv) {
   } catch (const ringwood::Error& error) {
     std::fprintf(stderr, "train: %s\n", error.what());
     if (session) session->Fail(error.what());
-    return error.restart() ? kRestart : kConfiguration;
+    return error.exit_code();  // launchers understand it
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train: %s\n", error.what());
     if (session) session->Fail(error.what());

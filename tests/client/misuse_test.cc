@@ -1,9 +1,11 @@
 // Wrong use of the C interface: a code and a sentence, never a crash or a hang.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <atomic>
+#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -22,7 +24,6 @@ void RunC(int world, const std::function<void(ringwood_session*)>& rank) {
     auto* const handle = new ringwood_session(std::move(session));
     rank(handle);
     ringwood_close(handle, nullptr);
-    delete handle;
   });
 }
 
@@ -115,6 +116,124 @@ TEST(Misuse, WhatIsNotAnArgumentIsInvalid) {
   });
 }
 
+TEST(Misuse, NumbersAndNamesOfTensorsAreChecked) {
+  RunC(1, [](ringwood_session* session) {
+    std::vector<float> data(10);
+    const auto refusal = [&](auto change) -> std::string {
+      ringwood_tensor tensor{};
+      tensor.size = sizeof tensor;
+      tensor.name = "w";
+      tensor.data = data.data();
+      tensor.elements = data.size();
+      tensor.type = RINGWOOD_FLOAT32;
+      change(&tensor);
+      const int code = ringwood_register(session, &tensor, nullptr);
+      return code == RINGWOOD_INVALID ? ringwood_last_error() : "";
+    };
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_THAT(refusal([&](auto* t) { t->momentum = nan; }), HasSubstr("momentum = nan"));
+    EXPECT_THAT(refusal([&](auto* t) { t->momentum = 1; }), HasSubstr("momentum = 1"));
+    EXPECT_THAT(refusal([&](auto* t) { t->clip_norm = nan; }), HasSubstr("clip_norm = nan"));
+    EXPECT_THAT(refusal([&](auto* t) { t->density = nan; }), HasSubstr("density = nan"));
+    EXPECT_THAT(refusal([&](auto* t) { t->density = -1; }), HasSubstr("'w': density = -1"));
+    EXPECT_THAT(refusal([&](auto* t) { t->name = "\xff"; }), HasSubstr("not UTF-8"));
+    EXPECT_THAT(refusal([&](auto* t) { t->name = "a\nb"; }), HasSubstr("control character"));
+    EXPECT_THAT(refusal([&](auto* t) { t->name = ""; }), HasSubstr("empty"));
+    EXPECT_THAT(refusal([&](auto* t) { t->size = SIZE_MAX; }),
+                HasSubstr("sizeof(ringwood_tensor)"));
+    EXPECT_THAT(refusal([&](auto* t) { t->elements = uint64_t{1} << 32; }), HasSubstr("2^32 - 1"));
+    ringwood_item item{};
+    item.size = sizeof item;
+    item.name = "line\nbreak";
+    item.scope = RINGWOOD_SHARED;
+    EXPECT_EQ(ringwood_checkpoint(session, &item, 1), RINGWOOD_INVALID);
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("control character"));
+    ringwood_options options{};
+    options.size = SIZE_MAX;
+    ringwood_session* opened = nullptr;
+    EXPECT_EQ(ringwood_open(&options, &opened), RINGWOOD_INVALID);
+  });
+}
+
+// The address space may grow by this much and no more, until its end.
+class MemoryLimit {
+ public:
+  explicit MemoryLimit(uint64_t more) {
+    getrlimit(RLIMIT_AS, &before_);
+    rlimit limit = before_;
+    long pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    limit.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + more;
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  }
+  ~MemoryLimit() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_;
+};
+
+TEST(Misuse, MemoryThatCannotBeHadIsAnErrorWithItsSize) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's shadow needs the address space";
+#endif
+  const MemoryLimit limit(uint64_t{4} << 30);
+  RunC(2, [](ringwood_session* session) {
+    std::vector<float> data(10);
+    ringwood_tensor tensor{};
+    tensor.size = sizeof tensor;
+    tensor.name = "huge";
+    tensor.data = data.data();  // not read before ready
+    tensor.elements = UINT32_MAX;
+    tensor.type = RINGWOOD_FLOAT32;
+    tensor.route = "dense";
+    ASSERT_EQ(ringwood_register(session, &tensor, nullptr), RINGWOOD_OK);
+    EXPECT_EQ(ringwood_agree(session), RINGWOOD_EXHAUSTED);
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("17179869180 bytes were asked for"));
+    EXPECT_EQ(ringwood_finish_step(session, nullptr), RINGWOOD_EXHAUSTED);  // the session is over
+  });
+}
+
+TEST(Misuse, EveryCodeHasASentenceAndAnExitCode) {
+  for (int code = RINGWOOD_OK; code <= RINGWOOD_FORKED; ++code) {
+    EXPECT_STRNE(ringwood_strerror(code), "unknown code") << code;
+  }
+  EXPECT_EQ(ringwood_exit_code(RINGWOOD_OK), 0);
+  EXPECT_EQ(ringwood_exit_code(RINGWOOD_INVALID), 78);
+  EXPECT_EQ(ringwood_exit_code(RINGWOOD_NOT_FOUND), 78);
+  EXPECT_EQ(ringwood_exit_code(RINGWOOD_UNAVAILABLE), 75);
+  EXPECT_EQ(ringwood_exit_code(RINGWOOD_TIMED_OUT), 75);
+  EXPECT_EQ(ringwood_exit_code(RINGWOOD_INTERNAL), 1);
+  EXPECT_EQ(ringwood_exit_code(999), 1);
+}
+
+// A thread sanitizer's test: the answers change under the eyes of those who look.
+TEST(Misuse, AnyThreadMayLookWhileTheTrainerTrains) {
+  RunC(1, [](ringwood_session* session) {
+    std::vector<float> data(10), more(10);
+    int id = -1, other = -1;
+    ASSERT_EQ(Register(session, "w", &data, &id), RINGWOOD_OK);
+    std::atomic<bool> over{false};
+    std::thread looks([&] {
+      while (!over) {
+        (void)ringwood_step(session);
+        (void)ringwood_rank(session);
+        (void)ringwood_resumed(session);
+        (void)ringwood_ready(session, 7);  // there is none
+      }
+    });
+    ASSERT_EQ(Register(session, "more", &more, &other), RINGWOOD_OK);
+    for (int step = 0; step < 20; ++step) {
+      ASSERT_EQ(ringwood_ready(session, id), RINGWOOD_OK);
+      ASSERT_EQ(ringwood_ready(session, other), RINGWOOD_OK);
+      ASSERT_EQ(ringwood_finish_step(session, nullptr), RINGWOOD_OK);
+      EXPECT_STREQ(ringwood_route(session, id), "ring");
+    }
+    over = true;
+    looks.join();
+    EXPECT_EQ(ringwood_step(session), 20u);
+  });
+}
+
 TEST(Misuse, EveryCallWithoutASessionIsInvalid) {
   EXPECT_THAT(EveryCall(nullptr), Each(RINGWOOD_INVALID));
   EXPECT_THAT(ringwood_last_error(), HasSubstr("NULL"));
@@ -156,6 +275,25 @@ TEST(Misuse, AForkedChildHasNoSessionAndItsParentGoesOn) {
     ASSERT_EQ(ringwood_ready(session, id), RINGWOOD_OK);
     EXPECT_EQ(ringwood_finish_step(session, nullptr), RINGWOOD_OK);
   });
+}
+
+TEST(Misuse, AForkedChildOfAProcessThatOpenedASessionOpensNone) {
+  ringwood_options options{};
+  options.size = sizeof options;
+  options.coordinator = "127.0.0.1:1";  // nobody is there
+  options.world = 1;
+  options.join_timeout_seconds = 0.1;
+  ringwood_session* session = nullptr;
+  EXPECT_NE(ringwood_open(&options, &session), RINGWOOD_OK);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int code = ringwood_open(&options, &session);
+    const std::string sentence = ringwood_last_error();
+    _exit(code == RINGWOOD_FORKED && sentence.find("spawn") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Misuse, ASecondThreadIsRefusedWhileOneIsInACallAndReadyIsNot) {

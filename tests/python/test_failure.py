@@ -43,6 +43,12 @@ def test_a_dead_or_stopped_rank_is_found_and_named(how, verdict):
     assert verdict in ended.output
 
 
+def test_a_killed_rank_whose_child_lives_is_a_broken_connection_and_not_silence():
+    ended = run_job("orphan.py", code=RESTART, flags=("--failure-timeout", 100))
+    assert "the child has []" in ended.output, ended.output
+    assert "its heartbeat stream broke" in ended.output and "silent" not in ended.output, ended.output
+
+
 @pytest.mark.parametrize("victims", ["one", "all"])
 def test_a_killed_run_resumes_to_the_bits_of_the_uninterrupted(tmp_path, victims):
     """Weights, residuals and velocities; after a restart by the launcher, and by --resume."""
