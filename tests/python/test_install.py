@@ -40,6 +40,15 @@ def test_a_c_trainer_builds_with_pkg_config(prefix, tmp_path):
     assert "rank 1 of 2: mean squared error 0.0" in output, output
 
 
+def test_a_cpp_trainer_builds_without_warnings_and_leaks_nothing(prefix, tmp_path):
+    include = next(prefix.glob("include"))
+    ended = run(["c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
+                 "-fsanitize=leak", f"-I{include}", JOBS / "every_call.cc", libraries(prefix) / "libringwood.so",
+                 f"-Wl,-rpath,{libraries(prefix)}", "-o", tmp_path / "every_call"])
+    assert ended.code == 0, ended.output
+    run_installed(prefix, tmp_path / "every_call")
+
+
 def test_a_libtorch_trainer_builds_with_find_package(prefix, tmp_path):
     shutil.copytree(ROOT / "examples" / "libtorch", tmp_path / "source")
     torch = run([sys.executable, "-c", "import torch; print(torch.utils.cmake_prefix_path)"]).output.strip()

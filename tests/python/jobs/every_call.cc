@@ -1,0 +1,70 @@
+// A C++ trainer that makes every call of ringwood.hpp that a host without a device can make.
+#include <cstdio>
+#include <cstdlib>
+#include <ringwood.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+void Expect(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "every_call: this must hold: %s\n", what);
+  std::exit(1);
+}
+
+void Train(ringwood::Session& session) {
+  const float rank = static_cast<float>(session.rank());
+  std::vector<float> dense(100), sparse(1000), moved(100);
+  const int first = session.Register("dense", dense.data(), dense.size(), "dense");
+  ringwood::Tensor tensor("sparse", sparse.data(), sparse.size());
+  tensor.route = "sparse";
+  tensor.density = 0.1;
+  tensor.clip_norm = 5;
+  const int second = session.Register(tensor);
+  session.Agree();
+  Expect(session.route(first) == "ring" && session.route(second) == "tree", "routes");
+  Expect(!session.plan().empty(), "a plan");
+  session.Rebind(first, moved.data());
+  session.BeginStep(1);
+  for (float& value : moved) value = rank;
+  for (float& value : sparse) value = 1;
+  session.Ready(second);
+  session.Ready(first);
+  const ringwood_step_result result = session.FinishStep();
+  Expect(result.step == 1 && session.step() == 1 && result.skipped == 0, "one step");
+  Expect(moved[99] == 0.5f, "the average of 0 and 1");
+  Expect(session.Residual(second, sparse.size()).size() == sparse.size(), "a residual");
+}
+
+void Collect(ringwood::Session& session) {
+  std::vector<float> data(7, 1);
+  session.AllReduce(data.data(), data.size(), RINGWOOD_FLOAT32, RINGWOOD_SUM);
+  Expect(data[6] == 2, "the sum of two ranks");
+  session.Broadcast(data.data(), data.size() * sizeof(float));
+  session.ReduceScatter(data.data(), data.size(), RINGWOOD_FLOAT32);
+  const ringwood::Share share = session.ShareOf(data.size());
+  Expect(share.count == (session.rank() == 0 ? 4u : 3u) && data[share.begin] == 4, "a share");
+  session.AllGather(data.data(), data.size(), RINGWOOD_FLOAT32);
+  for (float value : data) Expect(value == 4, "all shares");
+}
+
+}  // namespace
+
+int main() {
+  try {
+    ringwood::Options options = ringwood::Options::FromEnvironment();
+    options.log_level = "warning";
+    ringwood::Session session(options);
+    Expect(session.world() == 2 && session.epoch() > 0 && !session.resumed(), "a new job of two");
+    Train(session);
+    Collect(session);
+    const std::string saved = "what is saved";
+    session.Checkpoint({ringwood::Session::Item("item", saved.data(), saved.size())});
+    session.CheckpointWait();
+    session.Close();
+  } catch (const ringwood::Error& error) {
+    std::fprintf(stderr, "every_call: %s\n", error.what());
+    return error.exit_code();
+  }
+}
