@@ -83,6 +83,10 @@ int ringwood_ready(ringwood_session* session, int id) {
 
 int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result) {
   return With(session, [&](auto& open) -> Status {
+    // Refused before the step is: afterwards an error would say that nothing was applied.
+    if (result != nullptr) {
+      RW_RETURN_IF_ERROR(ringwood::c::CheckSize(result->size, "ringwood_step_result"));
+    }
     RW_ASSIGN_OR_RETURN(const ringwood::StepResult step, open.FinishStep());
     if (result == nullptr) return ringwood::OkStatus();
     ringwood_step_result value{};

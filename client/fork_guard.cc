@@ -128,9 +128,12 @@ void GuardEpollSetsSince(const std::vector<int>& before) {
   absl::MutexLock lock(sets_mutex);
   for (const int set : EpollSets()) {
     if (std::binary_search(before.begin(), before.end(), set)) continue;
-    const auto free = std::find_if(std::begin(sets), std::end(sets),
-                                   [](const auto& place) { return place.load() == 0; });
-    if (free != std::end(sets)) free->store(set + 1);
+    const auto place_of = [](int value) {
+      return std::find_if(std::begin(sets), std::end(sets),
+                          [=](const auto& place) { return place.load() == value; });
+    };
+    if (place_of(set + 1) != std::end(sets)) continue;  // a session that opened beside this one
+    if (const auto free = place_of(0); free != std::end(sets)) free->store(set + 1);
   }
 }
 

@@ -49,8 +49,12 @@ StatusOr<Plan> PlanFor(const std::vector<TensorSpec>& table, const v1::SavedPlan
     return Invalid(absl::StrFormat("the plan was made for %d tensors, here are %d",
                                    saved.tensors_size(), table.size()));
   }
-  RW_ASSIGN_OR_RETURN(Plan plan, FromProto(saved.plan()));
-  RW_RETURN_IF_ERROR(Validate(plan, table));
+  StatusOr<Plan> plan = FromProto(saved.plan());
+  // In a message it would be damage; a file is the user's, whom a restart does not help.
+  if (plan.status().code() == StatusCode::kDataLoss) {
+    return Invalid("the plan was changed after it was saved: " + Message(plan.status()));
+  }
+  if (plan.ok()) RW_RETURN_IF_ERROR(Validate(*plan, table));
   return plan;
 }
 

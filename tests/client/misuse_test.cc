@@ -76,7 +76,12 @@ TEST(Misuse, AStepWithoutItsGradientsIsRefusedAndStaysOpen) {
     EXPECT_EQ(Register(session, "late", &more, nullptr), RINGWOOD_REFUSED);
     EXPECT_EQ(Register(session, "first", &more, nullptr), RINGWOOD_REFUSED);
     ASSERT_EQ(ringwood_ready(session, second), RINGWOOD_OK);
-    EXPECT_EQ(ringwood_finish_step(session, nullptr), RINGWOOD_OK);
+    ringwood_step_result result{};
+    EXPECT_EQ(ringwood_finish_step(session, &result), RINGWOOD_INVALID);  // its size is not set
+    EXPECT_EQ(ringwood_step(session), 0u);
+    result.size = sizeof result;
+    EXPECT_EQ(ringwood_finish_step(session, &result), RINGWOOD_OK);
+    EXPECT_EQ(result.step, 1u);
     EXPECT_THAT(more, Each(1.0f));
   });
 }

@@ -65,7 +65,9 @@ TEST_F(PlanFile, WhatIsNoPlanIsAnErrorThatNamesTheFile) {
 TEST_F(PlanFile, AnEditedPlanIsRefused) {
   v1::SavedPlan saved = ToSave(plan_, kTable, 4, 1);
   saved.mutable_plan()->set_fanout(saved.plan().fanout() + 1);
-  EXPECT_EQ(PlanFor(kTable, saved).status().code(), StatusCode::kDataLoss);
+  const Status edited = PlanFor(kTable, saved).status();
+  EXPECT_EQ(edited.code(), StatusCode::kInvalidArgument);  // no restart mends it
+  EXPECT_THAT(Message(edited), HasSubstr("changed after it was saved"));
 }
 
 }  // namespace
