@@ -101,13 +101,12 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
     RW_RETURN_IF_ERROR(Annotate(CheckRange(name, value), "tensor '" + spec.name + "'"));
   }
   RW_RETURN_IF_ERROR(CheckPlace(tensor));
-  for (const auto& other : tensors_) {
-    if (other->spec.name == spec.name) {
-      return AlreadyExists(absl::StrFormat("tensor '%s' is registered twice", spec.name));
-    }
+  if (names_.count(spec.name) != 0) {
+    return AlreadyExists(absl::StrFormat("tensor '%s' is registered twice", spec.name));
   }
   absl::MutexLock lock(&mutex_);
   if (any_early_) return Refused("tensor '" + spec.name + "' comes after the first ready");
+  names_.insert(spec.name);
   tensors_.push_back(std::make_unique<Tensor>(tensor));
   if (tensor.device && spec.route == "auto") {
     if (const Status can = CheckSelection(tensor); !can.ok()) {

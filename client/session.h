@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -148,6 +149,7 @@ class Session {
   bool agreed_ = false;  // the table and the plan are fixed
   std::atomic<bool> closed_{false};
   std::vector<std::unique_ptr<Tensor>> tensors_;  // by id
+  std::unordered_set<std::string> names_;         // of the tensors
   // By id; null where the route is dense and nothing is owed from a sparse one, and where the
   // tensor's exchange has its state on a device. The compute loop has them from ready to the
   // round's end, and after it for a moment to read.
