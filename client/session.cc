@@ -34,16 +34,17 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   connection->Listen([raw = session.get()](const Status& failure) {
     absl::MutexLock lock(&raw->mutex_);
     if (raw->pipeline_) raw->pipeline_->Fail(failure);
+    raw->checkpointer_->Interrupt(failure);
     if (!raw->closed_) raw->observers_.Failed(Message(failure), Now());
   });
   return session;
 }
 
 Session::~Session() {
-  checkpointer_.reset();
   if (connection_ == nullptr) return;
   closed_ = true;
-  connection_->Fail(Aborted("the session is gone"));
+  connection_->Fail(Aborted("the session is gone"));  // after it nothing comes from the listener
+  checkpointer_.reset();
   connection_->Drain();
   std::unique_ptr<Pipeline> pipeline;  // what it has on a device still talks to the loops
   {
@@ -56,14 +57,16 @@ Session::~Session() {
 
 Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
-  Status status;
-  if (failure.empty() && connection_->status().ok()) status = CheckpointWait();
+  // A checkpoint that fails has said so in the log: it does not make a finished run a failed one.
+  const bool in_order = failure.empty() && connection_->status().ok();
+  if (in_order) (void)CheckpointWait();
   WriteProfile();
   const Status left = connection_->Leave(failure);
-  checkpointer_.reset();
-  connection_->Fail(Aborted("the session is closed"));
   // After a failure the coordinator may be gone; leaving it is then nobody's loss.
-  return status.ok() && failure.empty() && connection_->status().ok() ? left : status;
+  if (in_order && !left.ok()) Log(LogLevel::kWarning, "leaving the job: " + Message(left));
+  connection_->Fail(Aborted("the session is closed"));
+  connection_->store()->Cancel();
+  return OkStatus();
 }
 
 Status Session::CheckId(int id) const {

@@ -78,6 +78,7 @@ Status CheckpointStore::Clean() {
 
 StatusOr<std::unique_ptr<StripeWriter>> CheckpointStore::NewStripe(const CheckpointId& id,
                                                                    uint32_t rank) {
+  TryAgain();  // the cause of an earlier failure may be gone
   return StripeWriter::Create(id, rank,
                               absl::StrFormat("%s/incoming/%d-%d-%d-%d.sst", directory_, id.epoch,
                                               id.step, rank, next_file_++));
@@ -138,6 +139,7 @@ void CheckpointStore::Drop(const CheckpointId& id) {
   rocksdb::Status removed =
       db_->DeleteRange(rocksdb::WriteOptions(), db_->DefaultColumnFamily(), begin_slice, end_slice);
   if (!removed.ok()) {
+    refuses_ = true;
     Log(LogLevel::kWarning, "cannot remove the stripes of " + Text(id) + ": " + removed.ToString());
   }
 }
@@ -157,13 +159,20 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
   return std::nullopt;
 }
 
-// After a failed write RocksDB refuses further ones until it is told that the cause may be gone.
 Status CheckpointStore::Recover(Status failed) {
   if (failed.ok()) return failed;
-  if (const rocksdb::Status resumed = db_->Resume(); !resumed.ok()) {
+  refuses_ = true;
+  TryAgain();
+  return failed;
+}
+
+void CheckpointStore::TryAgain() {
+  if (!refuses_) return;
+  const rocksdb::Status resumed = db_->Resume();
+  refuses_ = !resumed.ok();
+  if (refuses_) {
     Log(LogLevel::kWarning, "the store cannot be written for now: " + resumed.ToString());
   }
-  return failed;
 }
 
 }  // namespace ringwood

@@ -48,11 +48,14 @@ class CheckpointStore {
   Status Clean();
   Status Prune(uint64_t job);
   Status Recover(Status failed);
+  void TryAgain();
 
   std::unique_ptr<rocksdb::DB> db_;
   const std::string directory_;
   const CheckpointReader reader_;
   uint64_t next_file_ = 0;
+  // After a failed write RocksDB refuses further ones until it is told that the cause may be gone.
+  bool refuses_ = false;
 };
 
 }  // namespace ringwood

@@ -69,8 +69,10 @@ class RocksCoordStore : public CoordStore {
     RW_RETURN_IF_ERROR(Newer(kept_, record));
     rocksdb::WriteOptions synced;
     synced.sync = true;
-    RW_RETURN_IF_ERROR(
-        FromRocks(db_->Put(synced, kKey, Seal(WithoutIncarnations(record, key_))), name_));
+    if (refuses_) refuses_ = !db_->Resume().ok();  // the cause may be gone
+    const rocksdb::Status put = db_->Put(synced, kKey, Seal(WithoutIncarnations(record, key_)));
+    refuses_ = !put.ok();
+    RW_RETURN_IF_ERROR(FromRocks(put, name_));
     RW_RETURN_IF_ERROR(WriteWitness(directory_, std::to_string(record.epoch())));
     kept_ = record;
     return OkStatus();
@@ -81,6 +83,7 @@ class RocksCoordStore : public CoordStore {
   const std::string directory_;
   const std::string key_;
   const std::string name_;
+  bool refuses_ = false;  // after a failed write, until it is told to resume
   v1::EpochRecord kept_;
 };
 

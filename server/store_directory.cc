@@ -1,6 +1,7 @@
 #include "server/store_directory.h"
 
 #include <fcntl.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/status.h>
 #include <unistd.h>
@@ -23,10 +24,21 @@ namespace fs = std::filesystem;
 
 std::string FormatLine() { return absl::StrFormat("ringwood-store %d\n", kStoreFormat); }
 
+// A full or failing disk may be mended while the job goes on or is started again; what the path
+// itself forbids is configuration.
 Status Errno(const std::string& what) {
   const std::string message = what + ": " + std::strerror(errno);
-  return errno == ENOSPC ? Exhausted(message) : Refused(message);
+  if (errno == ENOSPC || errno == EDQUOT) return Unavailable(message + ": free space on this disk");
+  return errno == EIO ? Unavailable(message) : Refused(message);
 }
+
+// RocksDB would look for free space by itself, some seconds apart, and refuse Resume meanwhile.
+class ResumedByUs : public rocksdb::EventListener {
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* by_itself) override {
+    *by_itself = false;
+  }
+};
 
 bool HasStrangers(const std::string& directory) {
   std::error_code error;
@@ -112,7 +124,7 @@ Status FromRocks(const rocksdb::Status& status, const std::string& what) {
     return Refused(what + " is in use by another process (" + text +
                    "): stop that server, or give another --store directory");
   }
-  if (status.IsNoSpace()) return Exhausted(message + ": free space on this disk");
+  if (status.IsNoSpace()) return Unavailable(message + ": free space on this disk");
   if (status.IsCorruption()) return Corrupt(message);
   if (status.IsNotFound()) return NotFound(message);
   return Unavailable(message);
@@ -126,6 +138,7 @@ rocksdb::Options SafeOptions() {
   options.track_and_verify_wals_in_manifest = true;
   options.keep_log_file_num = 2;  // its own chatter, not data
   options.max_open_files = 256;
+  options.listeners.push_back(std::make_shared<ResumedByUs>());
   return options;
 }
 

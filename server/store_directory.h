@@ -40,7 +40,8 @@ std::string ReadWitness(const std::string& directory);
 Status FromRocks(const rocksdb::Status& status, const std::string& what);
 
 // The settings that both databases share: a flipped byte in the log is an error and not the silent
-// end of it, logs are accounted for, files are checked at open.
+// end of it, logs are accounted for, files are checked at open. After a failed write the owner calls
+// Resume when it tries again.
 rocksdb::Options SafeOptions();
 
 }  // namespace ringwood

@@ -241,10 +241,13 @@ typedef struct {
 
 /* Copies the items (and the session's own state: residuals, velocities, step) and returns; they
  * travel to the store in the background. One checkpoint is in flight: a second call waits for the
- * first. An earlier checkpoint that failed is reported here or by ringwood_checkpoint_wait;
- * training goes on. */
+ * first. What fails on the way (a full disk, a rank that brings nothing) costs that checkpoint and
+ * nothing else: it is logged, the one before stays, training goes on, and only
+ * ringwood_checkpoint_wait returns it. An error here is about the items, or the epoch is over. */
 RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items,
                                         size_t count);
+/* Until the newest checkpoint is durable on all ranks; why it is not, once. ringwood_close waits as
+ * well, and only logs. */
 RINGWOOD_EXPORT int ringwood_checkpoint_wait(ringwood_session* session);
 
 /* After ringwood_open with resume: 1 if the session starts from a checkpoint (its step is

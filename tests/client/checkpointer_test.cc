@@ -1,0 +1,104 @@
+// A checkpoint that fails costs itself: training goes on, and who waits for it is told.
+#include "client/checkpointer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <future>
+
+#include "absl/synchronization/notification.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Answers each save with the next of `answers` (OK when there is none), after `go`.
+class ScriptedStore : public StoreClient {
+ public:
+  Status Save(const StripeName& stripe, const Arena& arena, Duration) override {
+    saved.push_back(stripe.step);
+    bytes = arena.bytes();
+    if (go != nullptr) go->WaitForNotification();
+    if (answers.empty()) return OkStatus();
+    Status answer = answers.front();
+    answers.pop_front();
+    return answer;
+  }
+  Status Await(uint64_t, Duration) override { return OkStatus(); }
+  StatusOr<v1::CheckpointManifest> Manifest(uint64_t) override { return v1::CheckpointManifest(); }
+  Status Load(uint64_t, uint32_t, const std::string&, bool, std::span<std::byte>) override {
+    return OkStatus();
+  }
+  void Cancel() override {}
+
+  std::deque<Status> answers;
+  std::vector<uint64_t> saved;
+  uint64_t bytes = 0;
+  absl::Notification* go = nullptr;
+};
+
+StripeName AtStep(uint64_t step) {
+  StripeName stripe;
+  stripe.step = step;
+  return stripe;
+}
+
+std::vector<Item> Items(const std::string& content) {
+  return {{"weights", true, std::as_bytes(std::span(content))}};
+}
+
+TEST(Checkpointer, AFailedOneIsToldToWhoWaitsAndToNobodyElse) {
+  ScriptedStore store;
+  store.answers = {Unavailable("no space"), Unavailable("still none")};
+  Checkpointer checkpointer(&store);
+  const std::string content(1000, 'w');
+  EXPECT_TRUE(checkpointer.Begin(AtStep(1), Items(content)).ok());
+  EXPECT_TRUE(checkpointer.Begin(AtStep(2), Items(content)).ok()) << "1 failed: nobody's end";
+  const Status failed = checkpointer.Wait();
+  EXPECT_EQ(failed.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(Message(failed), HasSubstr("checkpoint of step 2: still none"));
+  EXPECT_TRUE(checkpointer.Wait().ok()) << "told once";
+  EXPECT_TRUE(checkpointer.Begin(AtStep(3), Items(content)).ok());
+  EXPECT_TRUE(checkpointer.Wait().ok());
+  EXPECT_EQ(store.saved, (std::vector<uint64_t>{1, 2, 3}));
+}
+
+TEST(Checkpointer, APartThatIsTooLargeFailsThatCheckpointOnly) {
+  ScriptedStore store;
+  Checkpointer checkpointer(&store, 100);
+  const std::string large(101, 'w'), small(100, 'w');
+  EXPECT_TRUE(checkpointer.Begin(AtStep(1), Items(large)).ok());
+  EXPECT_EQ(checkpointer.Wait().code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(checkpointer.Begin(AtStep(2), Items(small)).ok());
+  EXPECT_TRUE(checkpointer.Wait().ok());
+  EXPECT_EQ(store.saved, std::vector<uint64_t>{2});
+}
+
+TEST(Checkpointer, ItemsThatCannotBeSavedAreTheCallersError) {
+  ScriptedStore store;
+  Checkpointer checkpointer(&store);
+  EXPECT_EQ(checkpointer.Begin(AtStep(1), {{"", true, {}}}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(checkpointer.Begin(AtStep(1), {{"a", true, {}}, {"a", true, {}}}).code(),
+            StatusCode::kAlreadyExists);
+  EXPECT_TRUE(checkpointer.Wait().ok());
+}
+
+TEST(Checkpointer, TheEndOfTheEpochWakesWhoWaitsAndLeavesTheArenaToTheUpload) {
+  absl::Notification go;
+  ScriptedStore store;
+  store.go = &go;
+  Checkpointer checkpointer(&store);
+  const std::string content(1000, 'w'), other(10, 'o');
+  ASSERT_TRUE(checkpointer.Begin(AtStep(1), Items(content)).ok());
+  auto waiting = std::async(std::launch::async, [&] { return checkpointer.Wait(); });
+  checkpointer.Interrupt(Unavailable("rank 1 died"));
+  checkpointer.Interrupt(Aborted("a later reason"));
+  EXPECT_EQ(waiting.get(), Unavailable("rank 1 died"));
+  EXPECT_EQ(checkpointer.Begin(AtStep(2), Items(other)), Unavailable("rank 1 died"));
+  go.Notify();
+}
+
+}  // namespace
+}  // namespace ringwood
