@@ -35,6 +35,8 @@ StatusOr<ringwood::SessionOptions> OptionsOf(const ringwood_options* given) {
   result.trusted_fabric = options.trusted_fabric != 0;
   result.token = Text(options.token);
   result.resume = options.resume != 0;
+  result.or_start = options.resume == RINGWOOD_RESUME_OR_START;
+  result.job = options.job;
   result.momentum = options.momentum;
   result.planner = Text(options.planner, result.planner);
   result.log_level = Text(options.log_level, result.log_level);
@@ -94,7 +96,8 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.interface_name = Given(kept->network_interface);
     value.trusted_fabric = kept->trusted_fabric;
     value.token = Given(kept->token);
-    value.resume = kept->resume;
+    value.resume = kept->or_start ? RINGWOOD_RESUME_OR_START : kept->resume;
+    value.job = kept->job;
     value.momentum = kept->momentum;
     value.planner = kept->planner.c_str();
     value.log_level = kept->log_level.c_str();

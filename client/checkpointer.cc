@@ -38,7 +38,7 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
   }
   busy_ = loop_.Post([this, stripe] {
     Status status = store_->Save(stripe, arena_, Seconds(kSaveSeconds));
-    if (status.ok()) status = store_->Await(stripe.step, Seconds(kAwaitSeconds));
+    if (status.ok()) status = store_->Await({stripe.epoch, stripe.step}, Seconds(kAwaitSeconds));
     absl::MutexLock lock(&mutex_);
     busy_ = false;
     Ended(stripe, status);

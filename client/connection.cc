@@ -65,6 +65,9 @@ Status Connection::Join(const SessionOptions& options) {
   request.set_incarnation(incarnation_);
   request.set_fabric_address(fabric_->Address());
   request.set_resume(options.resume);
+  request.set_or_start(options.or_start);
+  request.set_job(options.job);
+  request.set_join_timeout_seconds(options.join_timeout_seconds);
   RW_ASSIGN_OR_RETURN(joined_, control_->Join(request, Seconds(options.join_timeout_seconds)));
   int servers = 0;
   std::vector<std::string> hosts(options.world);  // by rank

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -148,6 +149,16 @@ Status CheckRange(const char* name, double value) {
   return Internal(absl::StrFormat("there is no range for %s", name));
 }
 
+StatusOr<uint64_t> ParseJob(const std::string& text) {
+  uint64_t job = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, job, 16);
+  if (error == std::errc() && stop == end) return job;
+  return Invalid("'" + text +
+                 "' is not the name of a job: up to 16 hexadecimal digits, as "
+                 "`ringwood checkpoint list` shows them");
+}
+
 StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environment) {
   SessionOptions options;
   const Found rank = Find(environment, {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"});
@@ -168,7 +179,9 @@ StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environ
   options.transport = TextOf(environment, "RINGWOOD_TRANSPORT", options.transport);
   options.port_range = TextOf(environment, "RINGWOOD_PORT_RANGE", "");
   options.token = TextOf(environment, "RINGWOOD_TOKEN", "");
-  options.resume = Flag(environment, "RINGWOOD_RESUME");
+  options.or_start = TextOf(environment, "RINGWOOD_RESUME", "") == "auto";
+  options.resume = options.or_start || Flag(environment, "RINGWOOD_RESUME");
+  RW_ASSIGN_OR_RETURN(options.job, ParseJob(TextOf(environment, "RINGWOOD_JOB", "0")));
   options.planner = TextOf(environment, "RINGWOOD_PLANNER", options.planner);
   options.wire = TextOf(environment, "RINGWOOD_WIRE", options.wire);
   options.sparse_codec = TextOf(environment, "RINGWOOD_SPARSE_CODEC", options.sparse_codec);

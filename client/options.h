@@ -24,8 +24,10 @@ struct SessionOptions {
   std::string transport = "auto";  // data plane: "ucx", "grpc" or "auto", transport/open_fabric.h
   std::string port_range;          // "20000-20099": where it listens; empty: any port
   std::string token;
-  bool resume = false;
-  double momentum = 0;  // momentum correction of sparse tensors
+  bool resume = false;    // continue from the newest checkpoint
+  bool or_start = false;  // with resume: where there is none, start from step 0
+  uint64_t job = 0;       // the job to continue, or the name of the new one; 0: not named
+  double momentum = 0;    // momentum correction of sparse tensors
   // Entries that were applied start again with velocity 0 (DGC's momentum factor masking), while
   // the density is at most kMaskedDensity.
   bool momentum_masking = true;
@@ -56,6 +58,9 @@ struct SessionOptions {
 
 // The value of a variable, or nullptr: getenv in a program, a map in a test.
 using EnvironmentLookup = std::function<const char*(const char* name)>;
+
+// "1f", as checkpoint lists and logs name a job (without leading zeros at will); 0 is no job.
+StatusOr<uint64_t> ParseJob(const std::string& text);
 
 // RINGWOOD_* and torchrun's RANK and WORLD_SIZE, falling back to Slurm's and Open MPI's names.
 StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environment);

@@ -3,21 +3,40 @@
 #include "absl/strings/str_format.h"
 
 namespace ringwood {
+namespace {
+
+constexpr size_t kMaxNames = 1000;  // characters of a list of items in an error
+
+}  // namespace
+
+StatusOr<const Restore::Sizes*> Restore::SizesOf(bool shared) {
+  if (!fetched_) {
+    RW_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, store_->Manifest(from_));
+    for (const v1::StoredItem& item : manifest.items()) {
+      if (item.scope() == v1::SCOPE_SHARED) {
+        shared_[item.name()] = item.bytes();
+      } else if (item.rank() == static_cast<uint32_t>(rank_)) {
+        own_[item.name()] = item.bytes();
+      }
+    }
+    fetched_ = true;
+  }
+  return shared ? &shared_ : &own_;
+}
 
 StatusOr<uint64_t> Restore::Bytes(const std::string& name, bool shared) {
-  if (!manifest_) {
-    RW_ASSIGN_OR_RETURN(manifest_, store_->Manifest(step_));
-  }
-  const v1::Scope scope = shared ? v1::SCOPE_SHARED : v1::SCOPE_OWN;
+  RW_ASSIGN_OR_RETURN(const Sizes* sizes, SizesOf(shared));
+  if (const auto found = sizes->find(name); found != sizes->end()) return found->second;
   std::string known;
-  for (const v1::StoredItem& item : manifest_->items()) {
-    if (item.scope() != scope) continue;
-    if (!shared && item.rank() != static_cast<uint32_t>(rank_)) continue;
-    if (item.name() == name) return item.bytes();
-    known += (known.empty() ? "" : ", ") + item.name();
+  for (const auto& [other, bytes] : *sizes) {
+    known += (known.empty() ? "" : ", ") + other;
+    if (known.size() > kMaxNames) {
+      known += ", ...";
+      break;
+    }
   }
   return NotFound(absl::StrFormat(
-      "the checkpoint of step %d has no %s item '%s' for rank %d; it has: %s", step_,
+      "the checkpoint of step %d has no %s item '%s' for rank %d; it has: %s", step(),
       shared ? "shared" : "own", name, rank_, known.empty() ? "none" : known));
 }
 
@@ -26,16 +45,14 @@ Status Restore::Read(const std::string& name, bool shared, std::span<std::byte> 
   if (bytes != out.size()) {
     return Invalid(
         absl::StrFormat("the item '%s' of the checkpoint of step %d has %d bytes, not %d", name,
-                        step_, bytes, out.size()));
+                        step(), bytes, out.size()));
   }
-  return store_->Load(step_, static_cast<uint32_t>(rank_), name, shared, out);
+  return store_->Load(from_, static_cast<uint32_t>(rank_), name, shared, out);
 }
 
 Status Restore::ReadIfThere(const std::string& name, bool shared, std::span<std::byte> out) {
-  const Status bytes = Bytes(name, shared).status();
-  if (bytes.code() == StatusCode::kNotFound) return OkStatus();
-  RW_RETURN_IF_ERROR(bytes);
-  return Read(name, shared, out);
+  RW_ASSIGN_OR_RETURN(const Sizes* sizes, SizesOf(shared));
+  return sizes->contains(name) ? Read(name, shared, out) : OkStatus();
 }
 
 }  // namespace ringwood

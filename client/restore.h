@@ -2,7 +2,8 @@
 // first question.
 #pragma once
 
-#include <optional>
+#include <map>
+#include <string>
 
 #include "client/store_client.h"
 
@@ -10,9 +11,10 @@ namespace ringwood {
 
 class Restore {
  public:
-  Restore(StoreClient* store, uint64_t step, int rank) : store_(store), step_(step), rank_(rank) {}
+  Restore(StoreClient* store, const CheckpointName& from, int rank)
+      : store_(store), from_(from), rank_(rank) {}
 
-  uint64_t step() const { return step_; }
+  uint64_t step() const { return from_.step; }
 
   // NotFound names the items there are.
   StatusOr<uint64_t> Bytes(const std::string& name, bool shared);
@@ -22,10 +24,15 @@ class Restore {
   Status ReadIfThere(const std::string& name, bool shared, std::span<std::byte> out);
 
  private:
+  using Sizes = std::map<std::string, uint64_t>;  // by item
+  // Of the shared items, or of this rank's own.
+  StatusOr<const Sizes*> SizesOf(bool shared);
+
   StoreClient* const store_;
-  const uint64_t step_;
+  const CheckpointName from_;
   const int rank_;
-  std::optional<v1::CheckpointManifest> manifest_;
+  bool fetched_ = false;
+  Sizes shared_, own_;
 };
 
 }  // namespace ringwood

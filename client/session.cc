@@ -11,6 +11,15 @@
 #include "plan/wire.h"
 
 namespace ringwood {
+namespace {
+
+std::string StartOf(const v1::JoinResponse& joined) {
+  const std::string job = absl::StrFormat("job %016x", joined.job());
+  if (!joined.has_checkpoint()) return "new " + job;
+  return absl::StrFormat("resumed at step %d of %s", joined.base_step(), job);
+}
+
+}  // namespace
 
 StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, Parts parts) {
   RW_RETURN_IF_ERROR(Check(options));
@@ -28,9 +37,11 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   session->checkpointer_ = std::make_unique<Checkpointer>(connection->store());
   session->step_ = connection->joined().base_step();
   if (connection->joined().has_checkpoint()) {
-    session->restore_ =
-        std::make_unique<Restore>(connection->store(), session->step_, options.rank);
+    session->restore_ = std::make_unique<Restore>(
+        connection->store(), CheckpointName{connection->joined().base_epoch(), session->step_},
+        options.rank);
   }
+  if (options.rank == 0) Log(LogLevel::kInfo, StartOf(connection->joined()));
   connection->Listen([raw = session.get()](const Status& failure) {
     absl::MutexLock lock(&raw->mutex_);
     if (raw->pipeline_) raw->pipeline_->Fail(failure);

@@ -9,6 +9,12 @@
 
 namespace ringwood {
 
+// A checkpoint: a step may have one in several epochs.
+struct CheckpointName {
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+};
+
 // Whose part of which checkpoint.
 struct StripeName {
   uint64_t epoch = 0;
@@ -26,13 +32,13 @@ class StoreClient {
   virtual Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) = 0;
 
   // OK when all ranks' stripes and the manifest are durable.
-  virtual Status Await(uint64_t step, Duration timeout) = 0;
+  virtual Status Await(const CheckpointName& name, Duration timeout) = 0;
 
-  virtual StatusOr<v1::CheckpointManifest> Manifest(uint64_t step) = 0;
+  virtual StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName& name) = 0;
 
   // One item of a complete checkpoint; `out` has exactly its size.
-  virtual Status Load(uint64_t step, uint32_t rank, const std::string& name, bool shared,
-                      std::span<std::byte> out) = 0;
+  virtual Status Load(const CheckpointName& from, uint32_t rank, const std::string& name,
+                      bool shared, std::span<std::byte> out) = 0;
 
   // Ends running and later calls with an error. Any thread.
   virtual void Cancel() = 0;

@@ -264,8 +264,12 @@ void Attempt::HearServerLine(int member, const std::string& line) {
   if (const auto address = after(kListening)) {
     if (member == 0) {
       options_.context.coordinator = *address;
-      output_->Say(absl::StrFormat("ringwood: coordinator at %s on host %s, checkpoints in %s",
-                                   *address, hosts_[0], options_.store));
+      output_->Say(absl::StrFormat(
+          "ringwood: coordinator at %s on host %s, checkpoints in %s%s", *address, hosts_[0],
+          options_.store,
+          options_.context.checkpoint_every > 0
+              ? ""
+              : " (without --checkpoint-every K only those that the trainer saves by itself)"));
     }
     return Carry(supervisor_.Ready(member, Now()));
   }

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -9,15 +8,18 @@
 #include "launch/command.h"
 #include "launch/table.h"
 #include "server/checkpoint_list.h"
+#include "server/manifest.h"
 
 namespace ringwood {
 namespace {
 
 struct CheckpointFlags {
   std::string store;
-  uint64_t step = 0;
+  CheckpointId wanted;  // {}: not said
   bool json = false;
 };
+
+std::string JobName(uint64_t job) { return absl::StrFormat("%016x", job); }
 
 std::string LocalTime(int64_t unix_seconds) {
   const std::time_t time = unix_seconds;
@@ -34,9 +36,10 @@ std::string State(const CheckpointSummary& checkpoint) {
 
 void PrintTable(const std::vector<CheckpointSummary>& list) {
   std::vector<std::vector<std::string>> rows = {
-      {"STEP", "EPOCH", "WORLD", "SIZE", "TIME", "STATE"}};
+      {"STEP", "EPOCH", "JOB", "WORLD", "SIZE", "TIME", "STATE"}};
   for (const CheckpointSummary& checkpoint : list) {
     rows.push_back({std::to_string(checkpoint.step), std::to_string(checkpoint.epoch),
+                    checkpoint.job == 0 ? "?" : JobName(checkpoint.job),
                     std::to_string(checkpoint.world),
                     FormatBytes(static_cast<double>(checkpoint.bytes)),
                     LocalTime(checkpoint.unix_seconds), State(checkpoint)});
@@ -49,6 +52,7 @@ void PrintJson(const std::vector<CheckpointSummary>& list) {
   for (const CheckpointSummary& checkpoint : list) {
     json.push_back({{"step", checkpoint.step},
                     {"epoch", checkpoint.epoch},
+                    {"job", checkpoint.job == 0 ? "" : JobName(checkpoint.job)},
                     {"world", checkpoint.world},
                     {"bytes", checkpoint.bytes},
                     {"unix_seconds", checkpoint.unix_seconds},
@@ -70,66 +74,80 @@ Status List(const CheckpointFlags& flags) {
   return OkStatus();
 }
 
-Status Show(const CheckpointFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const std::string text, ShowCheckpoint(flags.store, flags.step));
-  if (flags.json) {
-    std::printf("%s\n", nlohmann::json({{"step", flags.step}, {"manifest", text}}).dump(2).c_str());
-  } else {
-    std::fputs(text.c_str(), stdout);
-    if (!text.empty() && text.back() != '\n') std::fputs("\n", stdout);
+nlohmann::json AsJson(const v1::CheckpointManifest& manifest) {
+  nlohmann::json items = nlohmann::json::array();
+  for (const v1::StoredItem& item : manifest.items()) {
+    nlohmann::json listed = {{"name", item.name()},
+                             {"scope", item.scope() == v1::SCOPE_OWN ? "own" : "shared"},
+                             {"bytes", item.bytes()},
+                             {"chunks", item.chunks_size()}};
+    if (item.scope() == v1::SCOPE_OWN) listed["rank"] = item.rank();
+    items.push_back(std::move(listed));
   }
+  return {{"step", manifest.step()},        {"epoch", manifest.epoch()},
+          {"job", JobName(manifest.job())}, {"world", manifest.world()},
+          {"bytes", manifest.bytes()},      {"unix_seconds", manifest.unix_seconds()},
+          {"items", std::move(items)}};
+}
+
+Status Show(const CheckpointFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const auto manifest, ShowCheckpoint(flags.store, flags.wanted));
+  std::fputs(flags.json ? (AsJson(manifest).dump(2) + "\n").c_str() : ToString(manifest).c_str(),
+             stdout);
   return OkStatus();
 }
 
-// Step 0: every complete checkpoint. The first damage is the answer, after all have been looked at.
+// Those that were asked for; without --step and --epoch all. The first damage is the answer, after
+// all have been looked at.
 Status Verify(const CheckpointFlags& flags) {
-  std::vector<CheckpointSummary> list = {{}};
-  list[0].step = flags.step;
-  list[0].complete = true;
-  if (flags.step == 0) {
-    RW_ASSIGN_OR_RETURN(list, ListCheckpoints(flags.store));
-  }
+  RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store));
+  const CheckpointId& wanted = flags.wanted;
   Status first;
   nlohmann::json json = nlohmann::json::array();
   for (const CheckpointSummary& checkpoint : list) {
-    if (!checkpoint.complete) continue;
-    const Status status = VerifyCheckpoint(flags.store, checkpoint.step);
+    const bool asked = (wanted.step == 0 || checkpoint.step == wanted.step) &&
+                       (wanted.epoch == 0 || checkpoint.epoch == wanted.epoch);
+    if ((!checkpoint.complete && !checkpoint.damaged) || !asked) continue;
+    const Status status = checkpoint.damaged
+                              ? Corrupt(checkpoint.problem)
+                              : VerifyCheckpoint(flags.store, {checkpoint.epoch, checkpoint.step});
     if (first.ok()) first = status;
-    json.push_back(
-        {{"step", checkpoint.step}, {"good", status.ok()}, {"problem", Message(status)}});
+    json.push_back({{"step", checkpoint.step},
+                    {"epoch", checkpoint.epoch},
+                    {"good", status.ok()},
+                    {"problem", Message(status)}});
     if (flags.json) continue;
-    std::printf("step %s: %s\n", std::to_string(checkpoint.step).c_str(),
+    std::printf("step %s of epoch %s: %s\n", std::to_string(checkpoint.step).c_str(),
+                std::to_string(checkpoint.epoch).c_str(),
                 status.ok() ? "good, every byte" : Message(status).c_str());
   }
   if (flags.json) std::printf("%s\n", json.dump(2).c_str());
-  if (json.empty()) return NotFound(flags.store + " holds no complete checkpoint");
+  if (json.empty()) return NotFound(flags.store + " holds no such complete checkpoint");
   return first;
 }
 
-void Add(CLI::App* parent, CommandContext* context, const std::string& name,
-         const std::string& help, Status (*act)(const CheckpointFlags&)) {
-  CLI::App* command = parent->add_subcommand(name, help);
+void Add(Command parent, CommandContext* context, const std::string& name, const std::string& help,
+         Status (*act)(const CheckpointFlags&)) {
+  Command command = parent.Subcommand(name, help);
   auto flags = std::make_shared<CheckpointFlags>();
-  command->add_option("--store", flags->store, "The store's directory")->required();
-  command->add_flag("--json", flags->json, "For programs");
+  command.Value("--store", &flags->store, "The store's directory").Required();
+  command.Switch("--json", &flags->json, "For programs");
   if (name != "list") {
-    command->add_option("--step,step", flags->step,
-                        "Which checkpoint; without it what the command says");
+    command.Value("--step,step", &flags->wanted.step,
+                  "Which checkpoint; without it what the command says");
+    command.Value("--epoch", &flags->wanted.epoch, "Of which epoch, where several have the step");
   }
-  command->callback([context, flags, act] {
-    const Status status = act(*flags);
-    if (!status.ok()) FailCommand(context, status);
-  });
+  command.Run(context, [flags, act] { return act(*flags); });
 }
 
 }  // namespace
 
-void AddCheckpointCommand(CLI::App& app, CommandContext* context) {
-  CLI::App* parent = app.add_subcommand("checkpoint", "Look into a store, also while it is in use");
-  parent->require_subcommand(1);
+void AddCheckpointCommand(Command app, CommandContext* context) {
+  Command parent = app.Subcommand("checkpoint", "Look into a store, also while it is in use");
+  parent.NeedsSubcommand();
   Add(parent, context, "list", "What is there, newest first", List);
   Add(parent, context, "show", "One manifest; the newest without --step", Show);
-  Add(parent, context, "verify", "Read every byte of one checkpoint; of all without --step",
+  Add(parent, context, "verify", "Read every byte of the checkpoints of --step; without it of all",
       Verify);
 }
 

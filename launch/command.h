@@ -26,7 +26,7 @@ void FailCommand(CommandContext* context, const Status& status);
 void AddRunCommand(Command app, CommandContext* context);
 void AddWorkerCommand(Command app, CommandContext* context);
 void AddServerCommand(Command app, CommandContext* context);
-void AddCheckpointCommand(CLI::App& app, CommandContext* context);
+void AddCheckpointCommand(Command app, CommandContext* context);
 void AddStatusCommand(Command app, CommandContext* context);
 void AddBenchCommand(Command app, CommandContext* context);
 void AddDoctorCommand(Command app, CommandContext* context);

@@ -135,6 +135,11 @@ Flag Command::Value(const std::string& names, std::vector<double>* values,
   return Flag(AddNumber(app_, names, values, what)->take_all());
 }
 
+Flag Command::Word(const std::string& name, const std::string& alone, std::string* value,
+                   const std::string& what) {
+  return Flag(app_->add_flag(name + "{" + alone + "}", *value, what));
+}
+
 Flag Command::Switch(const std::string& names, bool* value, const std::string& what) {
   return Flag(app_->add_flag(names, *value, what));
 }

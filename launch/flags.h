@@ -59,6 +59,10 @@ class Command {
   Flag Value(const std::string& names, std::vector<uint64_t>* values, const std::string& what);
   Flag Value(const std::string& names, std::vector<double>* values, const std::string& what);
 
+  // A flag that gives `alone` by itself, or VALUE as "--name=VALUE".
+  Flag Word(const std::string& name, const std::string& alone, std::string* value,
+            const std::string& what);
+
   // A flag without a value. "--on,!--off": the second one is its contrary.
   Flag Switch(const std::string& names, bool* value, const std::string& what);
   Flag Switch(const std::string& names, std::function<void(bool)> take, const std::string& what);

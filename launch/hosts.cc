@@ -168,7 +168,8 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_PORT_RANGE", WithoutHeldPort(context.port_range));
   set("RINGWOOD_TRUSTED_FABRIC", context.trusted_fabric ? "1" : "");
   set("RINGWOOD_TOKEN", context.token);
-  set("RINGWOOD_RESUME", context.resume ? "1" : "");
+  set("RINGWOOD_RESUME", context.resume);
+  set("RINGWOOD_JOB", context.job != 0 ? absl::StrFormat("%016x", context.job) : "");
   set("RINGWOOD_PLANNER", context.planner);
   set("RINGWOOD_WIRE", context.wire);
   set("RINGWOOD_TRANSPORT", context.transport);

@@ -49,8 +49,9 @@ struct RankContext {
   std::string network_interface;  // empty: loopback
   std::string port_range;         // empty: any port
   bool trusted_fabric = false;
-  std::string token;  // hex, empty: none
-  bool resume = false;
+  std::string token;   // hex, empty: none
+  std::string resume;  // "1": continue, "auto": if there is a checkpoint; empty: a new job
+  uint64_t job = 0;    // to continue, or the name of the new one; 0: the newest with a checkpoint
   int restart = 0;
   std::string planner;
   std::string wire;

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   ringwood::AddRunCommand(app, &context);
   ringwood::AddWorkerCommand(app, &context);
   ringwood::AddServerCommand(app, &context);
-  ringwood::AddCheckpointCommand(app.app(), &context);
+  ringwood::AddCheckpointCommand(app, &context);
   ringwood::AddStatusCommand(app, &context);
   ringwood::AddPlanCommand(app, &context);
   ringwood::AddProbeCommand(app, &context);

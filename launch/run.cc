@@ -133,6 +133,11 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
                  absl::StrFormat("--stall-timeout=%g", options.stall_timeout_seconds),
                  "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level)};
   if (index == 0) job.command.push_back("--store=" + options.store);
+  if (index == 0 && context.restart > 0) {
+    // The one before may still be at its last write; the server gives up before its launcher does.
+    job.command.push_back(
+        absl::StrFormat("--store-patience=%g", 0.8 * options.join_timeout_seconds));
+  }
   if (!options.max_memory.empty()) job.command.push_back("--max-memory=" + options.max_memory);
   if (index > 0) job.command.push_back("--coordinator=" + coordinator);
   if (!context.network_interface.empty()) {
@@ -178,7 +183,8 @@ int RunJob(const RunOptions& options) {
   int unreachable = 0;  // attempts in a row
   for (int restart = 0;; ++restart) {
     now.context.restart = restart;
-    now.context.resume = options.context.resume || restart > 0;
+    // A new job goes on as itself: from its own newest checkpoint, or from the beginning.
+    if (restart > 0 && options.context.resume.empty()) now.context.resume = "auto";
     Attempt attempt(now, &signals, &output);
     Verdict verdict = attempt.Run();
     orphans.End();

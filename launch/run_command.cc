@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "client/options.h"
 #include "launch/command.h"
 #include "launch/run.h"
 #include "launch/run_check.h"
@@ -32,7 +33,8 @@ struct RunFlags {
   std::string rsh = "ssh";
   std::string remote_program;
   std::vector<std::string> exports;
-  bool no_server = false, dry_run = false, resume = false;
+  bool no_server = false, dry_run = false;
+  std::string resume_job;
   Environment session;  // what only the ranks' sessions read, as it was given; empty: not given
   RunOptions run;
 };
@@ -63,7 +65,9 @@ Status CheckNumbers(const RunFlags& flags) {
   if (!flags.no_server && (run.servers < 1 || run.servers > kMaxRanks)) {
     return Invalid(absl::StrFormat("--servers must be 1 to %d", kMaxRanks));
   }
-  if (flags.resume && run.store.empty() && !flags.no_server) {
+  if (!flags.resume_job.empty()) RW_RETURN_IF_ERROR(ParseJob(flags.resume_job).status());
+  const bool resumes = !run.context.resume.empty() || !flags.resume_job.empty();
+  if (resumes && run.store.empty() && !flags.no_server) {
     return Invalid("--resume needs --store DIR, the directory of the run to continue");
   }
   return OkStatus();
@@ -93,7 +97,12 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   run.reach.environment = context.environment;
   run.context.world = run.ranks();
   run.context.join_timeout_seconds = run.join_timeout_seconds;
-  run.context.resume = flags->resume;
+  if (!flags->resume_job.empty()) {
+    if (run.context.resume.empty()) run.context.resume = "1";
+    RW_ASSIGN_OR_RETURN(run.context.job, ParseJob(flags->resume_job));
+  } else if (run.context.resume.empty()) {
+    run.context.job = Unpredictable() | 1;  // so that a restart continues this job and no other
+  }
   run.context.token = HexToken();
   if (flags->no_server) run.servers = 0;
   RW_RETURN_IF_ERROR(CheckRemoteProgram(run));
@@ -251,6 +260,20 @@ void AddSessionFlags(Command command, Environment* session) {
       .From("RINGWOOD_MOMENTUM_MASKING");
 }
 
+void AddStoreFlags(Command command, RunFlags* flags) {
+  RunOptions& run = flags->run;
+  command.Value("--store", &run.store, "Directory of the checkpoints (default: temporary)");
+  command
+      .Word("--resume", "1", &run.context.resume,
+            "Continue from the newest checkpoint in --store, which must be there; with "
+            "--resume=auto a new job begins where there is none")
+      .OneOf({"1", "auto"});
+  command.Value("--resume-job", &flags->resume_job,
+                "Continue this job of --store, as `ringwood checkpoint list` names it");
+  command.Value("--checkpoint-every", &run.context.checkpoint_every, "Steps between checkpoints")
+      .AtLeast(0);
+}
+
 void AddJobFlags(Command command, RunFlags* flags) {
   RunOptions& run = flags->run;
   command.Value("--servers", &run.servers, "Server processes (reducers of the sparse tree)")
@@ -259,15 +282,12 @@ void AddJobFlags(Command command, RunFlags* flags) {
       .Value("--max-memory", &run.max_memory,
              "Servers refuse a job whose reducer may need more, as 4G (default: no limit)")
       .Check([](const std::string& text) { return Message(ParseBytes(text).status()); });
-  command.Value("--store", &run.store, "Directory of the checkpoints (default: temporary)");
-  command.Switch("--resume", &flags->resume, "Continue from the newest checkpoint in --store");
+  AddStoreFlags(command, flags);
   command.Value("--max-restarts", &run.max_restarts, "Restarts of all after a failure")
       .ShowDefault()
       .AtLeast(0);
   command.Switch("--restart-on-failure", &run.restart_on_failure,
                  "Restart also where the command itself fails (any code but 78, 126 and 127)");
-  command.Value("--checkpoint-every", &run.context.checkpoint_every, "Steps between checkpoints")
-      .AtLeast(0);
   command.Value("--report", &run.context.report, "JSON file that rank 0 writes at the end");
   command.Value("--timeline,--timeline-filename", &run.context.timeline,
                 "Every rank's and server's timeline: NAME.rankN.json, NAME.serverN.json, or "

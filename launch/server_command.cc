@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <fstream>
@@ -95,6 +96,7 @@ void PrintVerdict(const v1::Failure& failure) {
 }
 
 Status Serve(CommandContext* context, ServerFlags* flags) {
+  ::umask(077);  // the store's files hold what a stranger could pose as a rank with
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
   RW_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags->log_level));
   SetLog(level, absl::StrFormat("server %d", flags->server.reducer_index));
@@ -131,6 +133,10 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   command.Value("--listen", &server.listen, "HOST:PORT; \":0\" is the card's address, any port")
       .ShowDefault();
   command.Value("--store", &server.store, "Directory of checkpoints and coordinator state");
+  command
+      .Value("--store-patience", &server.store_patience_seconds,
+             "Seconds to wait for a store that another server still holds (default: refuse)")
+      .Within(0, 86'400);
   command.Switch("--insecure", &server.insecure, "No encryption; only on a loopback address");
   command.Switch("--trusted-fabric", &server.trusted_fabric,
                  "No encryption; only this job's hosts reach --network-interface");

@@ -54,9 +54,11 @@ StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& stor
     if (std::find(complete.begin(), complete.end(), id) == complete.end()) {
       summary.problem = "incomplete: never finished, or being written";
     } else if (auto manifest = reader.Manifest(id); !manifest.ok()) {
+      summary.damaged = true;
       summary.problem = Message(manifest.status());
     } else {
       summary.complete = true;
+      summary.job = manifest->job();
       summary.bytes = manifest->bytes();
       summary.world = static_cast<int>(manifest->world());
       summary.unix_seconds = manifest->unix_seconds();
@@ -66,15 +68,15 @@ StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& stor
   return summaries;
 }
 
-StatusOr<std::string> ShowCheckpoint(const std::string& store_dir, uint64_t step) {
+StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
+                                                const CheckpointId& wanted) {
   RW_ASSIGN_OR_RETURN(const View view, OpenView(store_dir));
-  RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(step));
-  return ToString(manifest);
+  return view.reader().Find(wanted);
 }
 
-Status VerifyCheckpoint(const std::string& store_dir, uint64_t step) {
+Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted) {
   RW_ASSIGN_OR_RETURN(const View view, OpenView(store_dir));
-  RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(step));
+  RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(wanted));
   return view.reader().Verify(manifest);
 }
 

@@ -6,26 +6,31 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ringwood/v1/store.pb.h"
+#include "server/checkpoint_key.h"
 
 namespace ringwood {
 
 struct CheckpointSummary {
   uint64_t step = 0;
   uint64_t epoch = 0;
+  uint64_t job = 0;
   uint64_t bytes = 0;
   int world = 0;
   int64_t unix_seconds = 0;
   bool complete = false;
-  std::string problem;  // why it cannot be used; empty: none seen (bytes are Verify's business)
+  bool damaged = false;  // it was complete: its manifest cannot be read any more
+  std::string problem;   // why it cannot be used; empty: none seen (bytes are Verify's business)
 };
 
 // Newest first; incomplete ones too. NotFound where there is no store, Refused for another format.
 StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir);
 
-// The manifest as text; step 0: the newest.
-StatusOr<std::string> ShowCheckpoint(const std::string& store_dir, uint64_t step);
+// The manifest. Epoch 0: the newest that has the step; step 0 as well: the newest checkpoint.
+StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
+                                                const CheckpointId& wanted);
 
 // Reads every byte; Corrupt names the first damaged item.
-Status VerifyCheckpoint(const std::string& store_dir, uint64_t step);
+Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted);
 
 }  // namespace ringwood

@@ -52,13 +52,21 @@ StatusOr<v1::CheckpointManifest> CheckpointReader::Manifest(const CheckpointId& 
   return manifest;
 }
 
-StatusOr<v1::CheckpointManifest> CheckpointReader::Find(uint64_t step) const {
+StatusOr<v1::CheckpointManifest> CheckpointReader::Find(const CheckpointId& wanted) const {
+  RW_ASSIGN_OR_RETURN(const CheckpointId id, Resolve(wanted));
+  return Manifest(id);
+}
+
+StatusOr<CheckpointId> CheckpointReader::Resolve(const CheckpointId& wanted) const {
   RW_ASSIGN_OR_RETURN(const auto ids, Complete());
   for (const CheckpointId& id : ids) {
-    if (step == 0 || id.step == step) return Manifest(id);
+    if (wanted.epoch != 0 && id.epoch != wanted.epoch) continue;
+    if (wanted == CheckpointId{} || id.step == wanted.step) return id;
   }
-  if (step == 0) return NotFound(name_ + " has no complete checkpoint");
-  return NotFound(absl::StrFormat("%s has no complete checkpoint of step %d", name_, step));
+  if (wanted == CheckpointId{}) return NotFound(name_ + " has no complete checkpoint");
+  const std::string epoch = wanted.epoch == 0 ? "" : absl::StrFormat(" of epoch %d", wanted.epoch);
+  return NotFound(
+      absl::StrFormat("%s has no complete checkpoint of step %d%s", name_, wanted.step, epoch));
 }
 
 StatusOr<std::string> CheckpointReader::Chunk(const CheckpointId& id, const v1::StoredItem& item,
@@ -78,11 +86,15 @@ StatusOr<std::string> CheckpointReader::Chunk(const CheckpointId& id, const v1::
   return bytes;
 }
 
-Status CheckpointReader::Verify(const v1::CheckpointManifest& manifest) const {
+Status CheckpointReader::Verify(const v1::CheckpointManifest& manifest,
+                                const ReadProgress& progress) const {
   const CheckpointId id{manifest.epoch(), manifest.step()};
+  uint64_t done = 0;
   for (const v1::StoredItem& item : manifest.items()) {
     for (const v1::StoredChunk& chunk : item.chunks()) {
       RW_RETURN_IF_ERROR(Chunk(id, item, chunk).status());
+      done += chunk.bytes();
+      if (progress) RW_RETURN_IF_ERROR(progress(id, done, manifest.bytes()));
     }
   }
   return OkStatus();

@@ -4,6 +4,7 @@
 
 #include <rocksdb/db.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,10 @@
 
 namespace ringwood {
 
+// Told how far a long read is, in bytes; an error of its own ends the read with it.
+using ReadProgress = std::function<Status(const CheckpointId&, uint64_t done, uint64_t all)>;
+
+// Any thread, as RocksDB is.
 class CheckpointReader {
  public:
   CheckpointReader(rocksdb::DB* db, std::string name) : db_(db), name_(std::move(name)) {}
@@ -25,15 +30,17 @@ class CheckpointReader {
 
   StatusOr<v1::CheckpointManifest> Manifest(const CheckpointId& id) const;
 
-  // The newest epoch's checkpoint of `step`; step 0: the newest of all.
-  StatusOr<v1::CheckpointManifest> Find(uint64_t step) const;
+  // That checkpoint, if it is complete. Epoch 0: the newest epoch's of that step; step 0 as well:
+  // the newest of all. NotFound also where only another epoch has the step.
+  StatusOr<CheckpointId> Resolve(const CheckpointId& wanted) const;
+  StatusOr<v1::CheckpointManifest> Find(const CheckpointId& wanted) const;
 
   // One chunk's bytes, checked.
   StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
                               const v1::StoredChunk& chunk) const;
 
   // Reads all of it. Corrupt names the first item that is damaged.
-  Status Verify(const v1::CheckpointManifest& manifest) const;
+  Status Verify(const v1::CheckpointManifest& manifest, const ReadProgress& progress = {}) const;
 
  private:
   StatusOr<std::vector<CheckpointId>> Ids(char kind) const;

@@ -16,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Far more checkpoints than a store holds of the jobs that one server sees.
+constexpr size_t kMaxVerdicts = 1024;
+
 std::string NameOf(const std::string& directory) { return "the checkpoint store " + directory; }
 
 std::string Text(const CheckpointId& id) {
@@ -45,14 +48,13 @@ Status CheckWitness(const rocksdb::Options& options, const std::string& director
 CheckpointStore::CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory)
     : db_(std::move(db)), directory_(directory), reader_(db_.get(), NameOf(directory)) {}
 
-StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::string& directory) {
+StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::string& directory,
+                                                                 Duration patience) {
   rocksdb::Options options = SafeOptions();
   options.compression = rocksdb::kNoCompression;
   RW_RETURN_IF_ERROR(CheckWitness(options, directory));
-  rocksdb::DB* opened = nullptr;
-  RW_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(options, directory, &opened), NameOf(directory)));
-  std::unique_ptr<CheckpointStore> store(
-      new CheckpointStore(std::unique_ptr<rocksdb::DB>(opened), directory));
+  RW_ASSIGN_OR_RETURN(auto db, OpenDatabase(options, directory, NameOf(directory), patience));
+  std::unique_ptr<CheckpointStore> store(new CheckpointStore(std::move(db), directory));
   RW_RETURN_IF_ERROR(store->Clean());
   return store;
 }
@@ -101,36 +103,48 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
   rocksdb::WriteOptions synced;
   synced.sync = true;
   RW_RETURN_IF_ERROR(Recover(FromRocks(db_->Write(synced, &batch), "cannot write the manifest")));
+  // It exists from here on: what fails below costs a safeguard and not the checkpoint.
+  Remember(id, OkStatus());
   // Out of the log and into a table of its own: a torn tail of the log cannot take it away.
-  RW_RETURN_IF_ERROR(
-      Recover(FromRocks(db_->Flush(rocksdb::FlushOptions()), "cannot flush the manifest")));
+  if (Status flushed =
+          Recover(FromRocks(db_->Flush(rocksdb::FlushOptions()), "cannot flush the manifest"));
+      !flushed.ok()) {
+    Log(LogLevel::kWarning, Message(flushed));
+  }
   if (Status witnessed = WriteWitness(directory_, ManifestKey(id)); !witnessed.ok()) {
     Log(LogLevel::kWarning, "the checkpoint has no witness: " + Message(witnessed));
   }
-  if (Status pruned = Prune(manifest.job()); !pruned.ok()) {
+  if (Status pruned = Prune(); !pruned.ok()) {
     Log(LogLevel::kWarning, "old checkpoints stay: " + Message(pruned));
   }
   return OkStatus();
 }
 
-Status CheckpointStore::Prune(uint64_t job) {
+Status CheckpointStore::Prune() {
   RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
   std::vector<Kept> complete;
   for (const CheckpointId& id : ids) {
     // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
     auto manifest = reader_.Manifest(id);
-    complete.push_back({id, manifest.ok() ? manifest->job() : 0});
+    complete.push_back({id, manifest.ok() ? manifest->job() : 0,
+                        !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok()});
   }
-  for (const CheckpointId& id : Superfluous(std::move(complete), job)) {
-    rocksdb::WriteOptions synced;
-    synced.sync = true;  // the manifest goes first: chunks without one are no checkpoint
-    RW_RETURN_IF_ERROR(FromRocks(db_->Delete(synced, ManifestKey(id)), "cannot prune"));
-    Drop(id);
-  }
+  for (const CheckpointId& id : Superfluous(std::move(complete))) Drop(id);
   return OkStatus();
 }
 
 void CheckpointStore::Drop(const CheckpointId& id) {
+  // The manifest, where there is one, goes first: chunks without it are no checkpoint. (A full disk
+  // takes no Delete, and the stripes that filled it have no manifest.)
+  std::string manifest;
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  if (!db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &manifest).IsNotFound()) {
+    if (rocksdb::Status gone = db_->Delete(synced, ManifestKey(id)); !gone.ok()) {
+      Log(LogLevel::kWarning, "cannot remove the manifest of " + Text(id) + ": " + gone.ToString());
+      return;
+    }
+  }
   // A stripe is one file with a key range of its own, so whole files go; the tombstone takes what
   // may lie outside of them.
   const std::string first = FirstChunkKey(id), end = EndChunkKey(id);
@@ -144,12 +158,41 @@ void CheckpointStore::Drop(const CheckpointId& id) {
   }
 }
 
-StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job) const {
+std::optional<Status> CheckpointStore::Verdict(const CheckpointId& id) const {
+  absl::MutexLock lock(&mutex_);
+  auto found = verdicts_.find(id);
+  return found == verdicts_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void CheckpointStore::Remember(const CheckpointId& id, const Status& verdict) const {
+  absl::MutexLock lock(&mutex_);
+  verdicts_[id] = verdict;
+  if (verdicts_.size() > kMaxVerdicts) verdicts_.erase(verdicts_.begin());
+}
+
+void CheckpointStore::Distrust(const CheckpointId& id, const Status& why) const {
+  Remember(id, why);
+}
+
+StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(
+    uint64_t job, const ReadProgress& progress) const {
   RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  Status stopped;
+  const auto counted = [&](const CheckpointId& id, uint64_t done, uint64_t all) {
+    if (progress) stopped = progress(id, done, all);
+    return stopped;
+  };
   for (const CheckpointId& id : ids) {
     auto manifest = reader_.Manifest(id);
     if (manifest.ok() && job != 0 && manifest->job() != job) continue;
-    const Status good = manifest.ok() ? reader_.Verify(*manifest) : manifest.status();
+    Status good = manifest.status();
+    if (manifest.ok()) {
+      const std::optional<Status> verdict = Verdict(id);
+      good = verdict ? *verdict : reader_.Verify(*manifest, counted);
+    }
+    RW_RETURN_IF_ERROR(stopped);
+    // A disk that answers with an error today may answer tomorrow; damage stays.
+    if (good.ok() || good.code() == StatusCode::kDataLoss) Remember(id, good);
     if (good.ok()) {
       return CheckpointBase{manifest->job(), id.epoch, id.step, manifest->world()};
     }
@@ -157,6 +200,18 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
         "CHECKPOINT DAMAGED, using the one before " + Text(id) + ": " + Message(good));
   }
   return std::nullopt;
+}
+
+StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  std::set<uint64_t> jobs;
+  std::vector<CheckpointBase> newest;
+  for (const CheckpointId& id : ids) {
+    auto manifest = reader_.Manifest(id);
+    if (!manifest.ok() || !jobs.insert(manifest->job()).second) continue;
+    newest.push_back({manifest->job(), id.epoch, id.step, manifest->world()});
+  }
+  return newest;
 }
 
 Status CheckpointStore::Recover(Status failed) {

@@ -4,7 +4,8 @@
 //   all stripes there → read back and verified → manifest + latest in one synced batch → flush
 //   → older ones removed, never below two
 //
-// Used on one thread. A full disk or a bad one fails the checkpoint in hand and nothing else.
+// Used on one thread, but for NewestGood and Distrust. A full disk or a bad one fails the
+// checkpoint in hand and nothing else.
 #pragma once
 
 #include <map>
@@ -12,6 +13,9 @@
 #include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "server/checkpoint_reader.h"
 #include "server/event.h"
@@ -22,8 +26,10 @@ namespace ringwood {
 
 class CheckpointStore {
  public:
-  // `directory` is made where there is none. Removes what never became a checkpoint.
-  static StatusOr<std::unique_ptr<CheckpointStore>> Open(const std::string& directory);
+  // `directory` is made where there is none. Removes what never became a checkpoint. `patience`: as
+  // for OpenDatabase.
+  static StatusOr<std::unique_ptr<CheckpointStore>> Open(const std::string& directory,
+                                                         Duration patience = Duration::zero());
 
   const CheckpointReader& reader() const { return reader_; }
 
@@ -36,19 +42,29 @@ class CheckpointStore {
   Status Publish(const v1::CheckpointManifest& manifest);
 
   // The newest checkpoint of `job` (0: of any) whose every byte is right; damaged ones are passed
-  // over loudly.
-  StatusOr<std::optional<CheckpointBase>> NewestGood(uint64_t job) const;
+  // over loudly. Reads each once: what it found is remembered. Any one thread beside the others.
+  StatusOr<std::optional<CheckpointBase>> NewestGood(uint64_t job,
+                                                     const ReadProgress& progress = {}) const;
 
-  // Removes the chunks of a checkpoint that failed. Best effort: Open does it again.
+  // Was found damaged when it was read: nobody resumes from it, nothing is removed for its sake.
+  // Any thread.
+  void Distrust(const CheckpointId& id, const Status& why) const;
+
+  // The newest complete checkpoint of each job, newest first; nothing is read back.
+  StatusOr<std::vector<CheckpointBase>> NewestOfEachJob() const;
+
+  // Removes a checkpoint, complete or not. Best effort: Open does it again.
   void Drop(const CheckpointId& id);
 
  private:
   CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory);
 
   Status Clean();
-  Status Prune(uint64_t job);
+  Status Prune();
   Status Recover(Status failed);
   void TryAgain();
+  std::optional<Status> Verdict(const CheckpointId& id) const;
+  void Remember(const CheckpointId& id, const Status& verdict) const;
 
   std::unique_ptr<rocksdb::DB> db_;
   const std::string directory_;
@@ -56,6 +72,9 @@ class CheckpointStore {
   uint64_t next_file_ = 0;
   // After a failed write RocksDB refuses further ones until it is told that the cause may be gone.
   bool refuses_ = false;
+  mutable absl::Mutex mutex_;
+  // Of those that were read to the end or found damaged by this process.
+  mutable std::map<CheckpointId, Status> verdicts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringwood

@@ -103,12 +103,10 @@ class MemoryCoordStore : public CoordStore {
 }  // namespace
 
 StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
-                                                     const std::string& key) {
-  const std::string name = "the coordinator's store " + directory;
-  rocksdb::DB* opened = nullptr;
-  RW_RETURN_IF_ERROR(FromRocks(rocksdb::DB::Open(SafeOptions(), directory, &opened), name));
-  auto store =
-      std::make_unique<RocksCoordStore>(std::unique_ptr<rocksdb::DB>(opened), directory, key);
+                                                     const std::string& key, Duration patience) {
+  RW_ASSIGN_OR_RETURN(auto db, OpenDatabase(SafeOptions(), directory,
+                                            "the coordinator's store " + directory, patience));
+  auto store = std::make_unique<RocksCoordStore>(std::move(db), directory, key);
   RW_RETURN_IF_ERROR(store->Load().status());
   return std::unique_ptr<CoordStore>(std::move(store));
 }

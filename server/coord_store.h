@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
 
@@ -23,9 +24,10 @@ class CoordStore {
 
 // RocksDB in `directory` (one process at a time); every Save is one synced WriteBatch.
 // Incarnations, which name a process as its password would, are kept as hashes keyed with `key`
-// only.
+// only. `patience`: as for OpenDatabase.
 StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
-                                                     const std::string& key);
+                                                     const std::string& key,
+                                                     Duration patience = Duration::zero());
 
 // For servers without a store: forgets when the process ends.
 std::unique_ptr<CoordStore> MakeMemoryCoordStore();

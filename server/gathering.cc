@@ -7,6 +7,11 @@
 #include "base/units.h"
 
 namespace ringwood {
+namespace {
+
+constexpr size_t kMaxNamed = 80;  // characters of a list of ranks
+
+}  // namespace
 
 Gathering::Gathering(CheckpointStore* store, std::function<int64_t()> unix_seconds)
     : store_(store), unix_seconds_(std::move(unix_seconds)) {}
@@ -61,7 +66,31 @@ StatusOr<std::unique_ptr<Gathering::Incoming>> Gathering::Begin(const v1::SaveCh
     return writer.status();
   }
   incoming->writer_ = *std::move(writer);
+  open_[id].heard = Now();
   return incoming;
+}
+
+bool Gathering::GiveUp(TimePoint now) {
+  std::vector<CheckpointId> silent;
+  for (const auto& [id, open] : open_) {
+    if (now - open.heard > Seconds(kPatienceSeconds)) silent.push_back(id);
+  }
+  for (const CheckpointId& id : silent) {
+    std::string missing;
+    for (uint32_t rank = 0; rank < record_.world(); ++rank) {
+      if (open_[id].stripes.contains(rank)) continue;
+      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      if (missing.size() > kMaxNamed) {
+        missing += ", ...";
+        break;
+      }
+    }
+    Fail(id, Unavailable(absl::StrFormat(
+                 "nothing came for %.0f s; not there yet: the whole stripe of rank %s (every rank "
+                 "saves after the same step)",
+                 kPatienceSeconds, missing)));
+  }
+  return !silent.empty();
 }
 
 Gathering::Incoming::~Incoming() {
@@ -77,7 +106,8 @@ Status Gathering::Incoming::Fail(Status why) {
 
 Status Gathering::Incoming::Add(const v1::SaveChunk& chunk) {
   if (writer_ == nullptr) return Aborted("this stripe is over");
-  if (!gathering_->open_.contains(id_)) {  // another rank's stripe failed, or the epoch ended
+  const auto open = gathering_->open_.find(id_);
+  if (open == gathering_->open_.end()) {  // another rank's stripe failed, or the epoch ended
     writer_.reset();
     auto outcome = gathering_->outcomes_.find(id_);
     return outcome != gathering_->outcomes_.end() ? outcome->second : Aborted("the epoch ended");
@@ -85,6 +115,7 @@ Status Gathering::Incoming::Add(const v1::SaveChunk& chunk) {
   if (chunk.epoch() != id_.epoch || chunk.step() != id_.step || chunk.rank() != rank_) {
     return Fail(Invalid(absl::StrFormat("rank %d mixed two stripes in one stream", rank_)));
   }
+  open->second.heard = Now();
   Status added = writer_->Add(chunk);
   return added.ok() ? added : Fail(added);
 }
@@ -133,11 +164,12 @@ void Gathering::Fail(const CheckpointId& id, const Status& why) {
   if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
 }
 
-std::optional<Status> Gathering::Outcome(uint64_t step) const {
+std::optional<Status> Gathering::Outcome(uint64_t epoch, uint64_t step) const {
   // By the newest epoch: while the fence is up, the epoch that was.
+  if (epoch == 0) epoch = record_.epoch();
   for (auto outcome = outcomes_.rbegin(); outcome != outcomes_.rend(); ++outcome) {
     if (outcome->first.step != step) continue;
-    if (record_.epoch() != 0 && outcome->first.epoch != record_.epoch()) continue;
+    if (epoch != 0 && outcome->first.epoch != epoch) continue;
     return outcome->second;
   }
   return std::nullopt;

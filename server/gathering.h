@@ -1,6 +1,7 @@
 // Checkpoints in the making: stripes come in from all ranks, the last one makes it real. Fenced by
-// the epoch: a process of an older epoch cannot add to a checkpoint. Used on one thread (the
-// store's loop), no gRPC here.
+// the epoch: a process of an older epoch cannot add to a checkpoint. One that nobody brings
+// anything to for a while fails, with the ranks that are missing. Used on one thread (the store's
+// loop), no gRPC here.
 #pragma once
 
 #include <functional>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/checkpoint_store.h"
@@ -22,8 +24,16 @@ class Gathering {
   // Finished ones whose outcome is remembered for Await.
   static constexpr size_t kMaxOutcomes = 64;
 
+  // How long a checkpoint waits for the next chunk or stripe: ranks save after the same step, one
+  // of them may have an evaluation before it.
+  static constexpr double kPatienceSeconds = 300;
+
   // `unix_seconds` dates manifests; nothing depends on it.
   Gathering(CheckpointStore* store, std::function<int64_t()> unix_seconds);
+
+  // Fails what nobody has brought anything to since `now` - kPatienceSeconds. True: something
+  // failed.
+  bool GiveUp(TimePoint now);
 
   // From now on only this epoch's members may save; what older epochs left unfinished is dropped.
   void SetEpoch(const v1::EpochRecord& record);
@@ -51,8 +61,9 @@ class Gathering {
   };
   StatusOr<std::unique_ptr<Incoming>> Begin(const v1::SaveChunk& first);
 
-  // How the checkpoint of `step` in the present epoch ended; nothing while it has not.
-  std::optional<Status> Outcome(uint64_t step) const;
+  // How the checkpoint of `step` in `epoch` (0: in the present one) ended; nothing while it has
+  // not.
+  std::optional<Status> Outcome(uint64_t epoch, uint64_t step) const;
 
   uint32_t world() const { return record_.world(); }
 
@@ -60,6 +71,7 @@ class Gathering {
   struct Open {
     std::map<uint32_t, Stripe> stripes;  // that are durable
     std::map<uint32_t, bool> begun;
+    TimePoint heard;
   };
   Status CheckSender(const v1::SaveChunk& chunk) const;
   StatusOr<uint64_t> Take(Incoming* incoming);

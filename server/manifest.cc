@@ -85,14 +85,15 @@ StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stri
   return manifest;
 }
 
-std::vector<CheckpointId> Superfluous(std::vector<Kept> complete, uint64_t job) {
+std::vector<CheckpointId> Superfluous(std::vector<Kept> complete) {
   std::sort(complete.begin(), complete.end(),
             [](const Kept& a, const Kept& b) { return a.id > b.id; });
   std::vector<CheckpointId> superfluous;
-  size_t own = 0, others = 0;
+  std::map<uint64_t, size_t> good;  // by job, so far
   for (const Kept& kept : complete) {
-    const bool stays = kept.job == job ? own++ < kKeptCheckpoints : others++ < 1;
-    if (!stays) superfluous.push_back(kept.id);
+    size_t& newer = good[kept.job];
+    if (newer >= kKeptCheckpoints) superfluous.push_back(kept.id);
+    if (!kept.bad) ++newer;
   }
   return superfluous;
 }

@@ -29,14 +29,15 @@ Status CheckChunk(const v1::SaveChunk& chunk);
 // caller's to fill in.
 StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes);
 
-// Which of the complete checkpoints (in any order) may be removed now that `newest` is verified:
-// the newest two of its job stay, and the newest one of any other job, so that a run started
-// afresh by mistake does not cost the old one.
+// Which of the complete checkpoints (in any order) may be removed: of each job the newest two that
+// are not known to be bad stay, and what is newer than those. A run that was started afresh by
+// mistake costs the old one nothing.
 struct Kept {
   CheckpointId id;
   uint64_t job = 0;
+  bool bad = false;
 };
-std::vector<CheckpointId> Superfluous(std::vector<Kept> complete, uint64_t job);
+std::vector<CheckpointId> Superfluous(std::vector<Kept> complete);
 
 std::string ToString(const v1::CheckpointManifest& manifest);  // for people
 

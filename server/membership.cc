@@ -137,7 +137,8 @@ void Membership::OpenIfComplete() {
   proposed_.Clear();
   proposed_.set_epoch(newest + 1);
   proposed_.set_world(members_.front().joined.world());
-  proposed_.set_job(fresh_job);
+  const v1::JoinRequest& first = members_.front().joined;
+  proposed_.set_job(first.job() != 0 ? first.job() : fresh_job);
   for (const Member& member : members_) {
     v1::RecordedMember* recorded = proposed_.add_members();
     recorded->set_role(member.joined.role());
@@ -145,8 +146,8 @@ void Membership::OpenIfComplete() {
     recorded->set_host(member.joined.host());
     recorded->set_incarnation(member.joined.incarnation());
   }
-  if (members_.front().joined.resume()) {
-    actions_.push_back(action::FindBase{record_.job()});
+  if (first.resume()) {
+    actions_.push_back(action::FindBase{first.job()});
   } else {
     actions_.push_back(action::Persist{proposed_});
   }
@@ -155,7 +156,6 @@ void Membership::OpenIfComplete() {
 void Membership::Handle(const event::BaseFound& event) {
   if (phase_ != Phase::kOpening) return;
   if (!event.base.ok()) return AbandonOpening(event.base.status());
-  if (record_.job() != 0) proposed_.set_job(record_.job());
   if (const auto& base = *event.base) {
     proposed_.set_job(base->job);
     proposed_.set_base_epoch(base->epoch);
@@ -165,8 +165,13 @@ void Membership::Handle(const event::BaseFound& event) {
       Say(absl::StrFormat("resuming %d workers from a checkpoint of %d", proposed_.world(),
                           base->world));
     }
-  } else {
-    Say("resume: no complete checkpoint of this job, starting from step 0");
+  } else if (const v1::JoinRequest& first = members_.front().joined; !first.or_start()) {
+    const std::string whose =
+        first.job() == 0 ? "any job" : absl::StrFormat("job %016x", first.job());
+    return AbandonOpening(NotFound(
+        "resume: there is no complete checkpoint of " + whose +
+        ": is --store the right one (ringwood checkpoint list --store DIR)? --resume=auto starts a "
+        "new job where there is nothing to continue"));
   }
   actions_.push_back(action::Persist{proposed_});
 }
@@ -211,8 +216,8 @@ void Membership::Begin() {
   committed_ = record_.base_step();
   watch_.Start(now_);
   actions_.push_back(action::Activate{record_});
-  Say(absl::StrFormat("epoch %d begins at step %d: %d workers, %d servers", record_.epoch(),
-                      committed_, world(), options_.servers));
+  Say(absl::StrFormat("epoch %d of job %016x begins at step %d: %d workers, %d servers",
+                      record_.epoch(), record_.job(), committed_, world(), options_.servers));
   for (uint32_t node = 0; node < members_.size(); ++node) {
     Member& member = members_[node];
     member.heard = now_;
@@ -228,6 +233,7 @@ v1::JoinResponse Membership::WelcomeTo(uint32_t node) const {
   welcome.set_node(node);
   welcome.set_base_step(record_.base_step());
   welcome.set_has_checkpoint(record_.base_epoch() != 0);
+  welcome.set_base_epoch(record_.base_epoch());
   welcome.set_failure_timeout_seconds(options_.failure_timeout_seconds);
   welcome.set_heartbeat_seconds(options_.heartbeat_seconds);
   for (uint32_t other = 0; other < members_.size(); ++other) {
@@ -243,7 +249,7 @@ v1::JoinResponse Membership::WelcomeTo(uint32_t node) const {
 }
 
 void Membership::Handle(const event::Tick&) {
-  for (const Waiting& late : room_.TakeOverdue(now_, Seconds(options_.join_timeout_seconds))) {
+  for (const Waiting& late : room_.TakeOverdue(now_, options_.join_timeout_seconds)) {
     room_.Add(late);  // so that Missing() speaks of the world as it is for everyone
     const std::string missing = room_.Missing();
     room_.Remove(late.call);
@@ -252,7 +258,7 @@ void Membership::Handle(const event::Tick&) {
           TimedOut(absl::StrFormat(
               "%s waited %g s to join: %s",
               MemberLabel(late.request.role(), late.request.rank(), late.request.host()),
-              options_.join_timeout_seconds,
+              WaitingRoom::PatienceOf(late, options_.join_timeout_seconds),
               busy ? "another job runs on this server; wait for its end or start a second server"
                    : missing + " did not join; look at their output, or raise --join-timeout")));
   }

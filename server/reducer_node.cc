@@ -15,7 +15,6 @@
 namespace ringwood {
 namespace {
 
-constexpr double kJoinSeconds = 60;  // one call; the world may take longer, then it asks again
 constexpr double kFirstPauseSeconds = 0.05;
 constexpr double kLongestPauseSeconds = 2;
 constexpr double kCloseSeconds = 10;
@@ -133,10 +132,11 @@ void ReducerNode::Life::Join() {
   request.set_fabric_address(address_);
   request.set_newest_epoch_seen(newest_epoch_);
   request.set_max_memory_bytes(options_.max_memory_bytes);
-  link_->Join(request, Seconds(kJoinSeconds),
-              [this, turn = turn_](StatusOr<v1::JoinResponse> answer) {
-                Later(turn, [this, answer = std::move(answer)] { Joined(answer); });
-              });
+  // No deadline: it is answered when the world is there, however long a checkpoint is checked
+  // before. A coordinator that falls silent breaks the connection.
+  link_->Join(request, Duration::max(), [this, turn = turn_](StatusOr<v1::JoinResponse> answer) {
+    Later(turn, [this, answer = std::move(answer)] { Joined(answer); });
+  });
 }
 
 void ReducerNode::Life::Joined(StatusOr<v1::JoinResponse> answer) {

@@ -83,10 +83,12 @@ Status Server::Parts::StartCoordinator() {
   std::unique_ptr<CoordStore> record = MakeMemoryCoordStore();
   if (!options.store.empty()) {
     RW_RETURN_IF_ERROR(PrepareStore(options.store));
-    RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator", options.token));
+    RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator", options.token,
+                                               Seconds(options.store_patience_seconds)));
   }
   RW_ASSIGN_OR_RETURN(
-      store, StoreService::Create(options.store.empty() ? "" : options.store + "/checkpoints"));
+      store, StoreService::Create({options.store.empty() ? "" : options.store + "/checkpoints",
+                                   Seconds(options.store_patience_seconds), options.checked}));
   Coordinator::Options coordination;
   coordination.membership.servers = options.servers;
   coordination.membership.failure_timeout_seconds = options.failure_timeout_seconds;

@@ -23,6 +23,9 @@ struct ServerOptions {
   std::string network_interface;  // data plane, and control plane off loopback; empty: loopback
   PortRange ports;                // of the data plane, and of a `listen` with port 0
   std::string store;              // directory; empty: nothing is kept
+  // How long to wait for a store that another process holds: one that was killed lets go of it when
+  // its last write ends. 0: that is an error at once.
+  double store_patience_seconds = 0;
   std::string coordinator;  // empty: this process coordinates; else HOST:PORT it joins as reducer
   int reducer_index = 0;
   int servers = 1;  // reducers of a job, this one included; counted by the coordinator
@@ -40,6 +43,7 @@ struct ServerOptions {
   // data plane of one. Threads of the server's; both may be left out.
   std::function<void(const v1::JoinResponse&)> joined;
   std::function<std::unique_ptr<Fabric>(std::unique_ptr<Fabric>)> watched;
+  std::function<void(uint64_t done, uint64_t all)> checked;  // StoreService::Options
 };
 
 class Server {

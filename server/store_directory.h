@@ -5,28 +5,29 @@
 //   DIR/checkpoints   the store's RocksDB
 #pragma once
 
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+
+#include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
-
-namespace rocksdb {
-class Status;
-struct Options;
-}  // namespace rocksdb
 
 namespace ringwood {
 
 inline constexpr int kStoreFormat = 1;
 
-// Creates the directory where there is none (or an empty one) and checks the format where there is
-// one: Refused for a store of another version, and for a directory that is not a store.
+// Creates the directory where there is none (or an empty one), for its owner's eyes only, and
+// checks the format where there is one: Refused for a store of another version, for a directory
+// that is not a store, and for one that another user owns or may write to.
 Status PrepareStore(const std::string& directory);
 
 // The same check without creating anything; NotFound where there is no store.
 Status CheckStore(const std::string& directory);
 
 // Replaces a file as a whole: after a crash there is the old content or the new one. Durable when
-// it returns.
+// it returns. Follows no link.
 Status ReplaceFile(const std::string& path, const std::string& content);
 
 // A witness beside a database: the newest thing that it must know, in a file of its own. RocksDB
@@ -40,8 +41,15 @@ std::string ReadWitness(const std::string& directory);
 Status FromRocks(const rocksdb::Status& status, const std::string& what);
 
 // The settings that both databases share: a flipped byte in the log is an error and not the silent
-// end of it, logs are accounted for, files are checked at open. After a failed write the owner calls
-// Resume when it tries again.
+// end of it, logs are accounted for, files are checked at open and take the room of what is in
+// them. After a failed write the owner calls Resume when it tries again.
 rocksdb::Options SafeOptions();
+
+// Opens for writing. A database that another process holds is asked for again until `patience` is
+// over (a server that was killed keeps its lock until its last write ends): Refused without
+// patience, Unavailable after it.
+StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
+                                                    const std::string& directory,
+                                                    const std::string& what, Duration patience);
 
 }  // namespace ringwood

@@ -4,22 +4,29 @@
 #include <atomic>
 #include <ctime>
 #include <map>
+#include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
+#include "base/log.h"
 #include "base/loop.h"
+#include "base/units.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/checkpoint_store.h"
 #include "server/gathering.h"
 #include "server/store_streams.h"
+#include "server/turnstile.h"
+#include "server/waiting_room.h"
 
 namespace ringwood {
 namespace {
 
 // An Await that names a longer time waits this long and asks again.
 constexpr double kMaxAwaitSeconds = 3600;
-constexpr double kLookSeconds = 0.1;     // how late an Await may end
-constexpr size_t kMaxAwaits = 2 * 4096;  // each rank of the largest world, and again
+constexpr double kProgressSeconds = 5;  // between two lines about a long check
+constexpr double kLookSeconds = 0.1;    // how late an Await may end
+constexpr double kSilenceSeconds = 10;  // between two looks for checkpoints that nobody brings on
+constexpr double kDrainSeconds = 5;
 
 Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }
 Status Stopping() { return Unavailable("the store is stopping"); }
@@ -28,13 +35,18 @@ Status Stopping() { return Unavailable("the store is stopping"); }
 
 class StoreService::Service : public v1::Store::CallbackService {
  public:
-  explicit Service(std::unique_ptr<CheckpointStore> store)
+  Service(std::unique_ptr<CheckpointStore> store, const Options& options)
       : store_(std::move(store)),
         gathering_(store_ == nullptr
                        ? nullptr
                        : std::make_unique<Gathering>(store_.get(),
                                                      [] { return int64_t{std::time(nullptr)}; })),
-        loop_("store") {}
+        options_(options),
+        loads_(options.max_loads, options.max_waiting_loads),
+        checker_("store-check"),
+        loop_("store") {
+    if (store_ != nullptr) loop_.Post([this] { LookOn(); });
+  }
 
   grpc::ServerReadReactor<v1::SaveChunk>* Save(grpc::CallbackServerContext*,
                                                v1::SaveReceipt* receipt) override {
@@ -47,26 +59,16 @@ class StoreService::Service : public v1::Store::CallbackService {
   }
 
   grpc::ServerWriteReactor<v1::LoadChunk>* Load(grpc::CallbackServerContext*,
-                                                const v1::LoadRequest* request) override {
-    auto reading = std::make_shared<Reading>();
-    reading->request = *request;
-    auto* stream = new LoadStream([this, reading](LoadStream* self) {
-      if (!loop_.Post([this, reading, self] { Continue(self, reading.get()); })) {
-        self->End(Stopping());
-      }
-    });
-    stream->Start();
-    return stream;
-  }
+                                                const v1::LoadRequest* request) override;
 
   grpc::ServerUnaryReactor* Manifest(grpc::CallbackServerContext*,
                                      const v1::ManifestRequest* request,
                                      v1::CheckpointManifest* response) override {
     auto* call = new HeldCall<v1::CheckpointManifest>(response, [] {});
-    const bool posted = loop_.Post([this, call, step = request->step()] {
-      if (store_ == nullptr) return call->Answer(NoStore());
-      auto found = store_->reader().Find(step);
-      found.ok() ? call->Answer(*std::move(found)) : call->Answer(found.status());
+    const CheckpointId wanted{request->epoch(), request->step()};
+    const bool posted = loop_.Post([this, call, wanted] {
+      auto found = Find(wanted);
+      found.ok() ? call->Answer((*found)->manifest) : call->Answer(found.status());
     });
     if (!posted) call->Answer(Stopping());
     return call;
@@ -80,7 +82,9 @@ class StoreService::Service : public v1::Store::CallbackService {
       if (store_ == nullptr) return answer(std::optional<CheckpointBase>());
       gathering_->Fence();
       AnswerAwaits();
-      answer(store_->NewestGood(job));
+      if (!checker_.Post([this, job, answer] { answer(store_->NewestGood(job, Progress())); })) {
+        answer(Stopping());
+      }
     });
     if (!posted) answer(Stopping());
   }
@@ -90,49 +94,68 @@ class StoreService::Service : public v1::Store::CallbackService {
       if (store_ == nullptr) return;
       gathering_->SetEpoch(record);
       AnswerAwaits();
+      if (record.base_epoch() == 0) TellOfOthers(record.job());
     });
   }
 
   void Stop() {
+    stopping_ = true;
+    (void)checker_.Call([] { return OkStatus(); }, Seconds(kDrainSeconds));
     (void)loop_.Call(
         [this] {
           for (auto& [id, waiter] : waiters_) waiter.call->Answer(Stopping());
           waiters_.clear();
           return OkStatus();
         },
-        Seconds(5));
+        Seconds(kDrainSeconds));
   }
 
   uint64_t newest_epoch = 0;
 
  private:
+  // A manifest with its items by (scope, rank of own ones, name).
+  struct Opened {
+    v1::CheckpointManifest manifest;
+    std::map<std::tuple<int, uint32_t, std::string>, int> items;
+  };
   // An item on its way out.
   struct Reading {
     v1::LoadRequest request;
-    v1::CheckpointManifest manifest;  // of one checkpoint, also if it is pruned meanwhile
+    std::shared_ptr<const Opened> opened;  // also if it is pruned meanwhile
     const v1::StoredItem* item = nullptr;
     int next = 0;
   };
   struct Waiter {
+    uint64_t epoch;
     uint64_t step;
     TimePoint deadline;
     HeldCall<v1::AwaitResponse>* call;
   };
 
   void Take(SaveStream* stream, const v1::SaveChunk* chunk);
-  Status FindItem(Reading* reading) const;
+  StatusOr<std::shared_ptr<const Opened>> Find(const CheckpointId& wanted);
+  Status FindItem(Reading* reading);
   void Continue(LoadStream* stream, Reading* reading);
   void AnswerAwaits();
   void LeaveAwait(uint64_t id);
   void EndOverdueAwaits();
+  void LookOn();
+  ReadProgress Progress();
+  void TellOfOthers(uint64_t job) const;
 
-  std::unique_ptr<CheckpointStore> store_;  // null: keeps nothing. Touched only on loop_
-  std::unique_ptr<Gathering> gathering_;    // touched only on loop_
+  std::unique_ptr<CheckpointStore>
+      store_;  // null: keeps nothing. Touched on loop_; see its own words
+  std::unique_ptr<Gathering> gathering_;  // touched only on loop_
+  const Options options_;
   std::map<SaveStream*, std::unique_ptr<Gathering::Incoming>> incoming_;  // touched only on loop_
   std::map<uint64_t, Waiter> waiters_;                                    // touched only on loop_
-  bool looking_ = false;  // EndOverdueAwaits comes again. Touched only on loop_
-  std::atomic<uint64_t> next_waiter_{1};
-  Loop loop_;  // last: its thread uses the others
+  bool looking_ = false;                  // EndOverdueAwaits comes again. Touched only on loop_
+  std::shared_ptr<const Opened> opened_;  // the last; touched only on loop_
+  std::atomic<uint64_t> next_call_{1};
+  std::atomic<bool> stopping_{false};
+  Turnstile loads_;
+  Loop checker_;  // reads checkpoints that a job may resume from
+  Loop loop_;     // last: its thread uses the others
 };
 
 void StoreService::Service::Take(SaveStream* stream, const v1::SaveChunk* chunk) {
@@ -159,26 +182,68 @@ void StoreService::Service::Take(SaveStream* stream, const v1::SaveChunk* chunk)
   stream->Answer(bytes);
 }
 
-Status StoreService::Service::FindItem(Reading* reading) const {
+grpc::ServerWriteReactor<v1::LoadChunk>* StoreService::Service::Load(
+    grpc::CallbackServerContext*, const v1::LoadRequest* request) {
+  const uint64_t id = next_call_++;
+  auto reading = std::make_shared<Reading>();
+  reading->request = *request;
+  const auto more = [this, reading](LoadStream* self) {
+    if (!loop_.Post([this, reading, self] { Continue(self, reading.get()); })) {
+      self->End(Stopping());
+    }
+  };
+  auto* stream = new LoadStream({more,
+                                 [this, id](LoadStream* self) {
+                                   if (loads_.Cancel(id))
+                                     self->End(Aborted("the caller went away"));
+                                 },
+                                 [this, id] { loads_.Leave(id); }});
+  if (!loads_.Enter(id, [more, stream] { more(stream); })) {
+    stream->End(
+        Exhausted(absl::StrFormat("%d loads wait already: try again", options_.max_waiting_loads)));
+  }
+  return stream;
+}
+
+StatusOr<std::shared_ptr<const StoreService::Service::Opened>> StoreService::Service::Find(
+    const CheckpointId& wanted) {
+  if (store_ == nullptr) return NoStore();
+  RW_ASSIGN_OR_RETURN(const CheckpointId id, store_->reader().Resolve(wanted));
+  if (opened_ != nullptr && opened_->manifest.epoch() == id.epoch &&
+      opened_->manifest.step() == id.step) {
+    return opened_;
+  }
+  auto opened = std::make_shared<Opened>();
+  RW_ASSIGN_OR_RETURN(opened->manifest, store_->reader().Manifest(id));
+  for (int i = 0; i < opened->manifest.items_size(); ++i) {
+    const v1::StoredItem& item = opened->manifest.items(i);
+    const uint32_t rank = item.scope() == v1::SCOPE_OWN ? item.rank() : 0;
+    opened->items[{item.scope(), rank, item.name()}] = i;
+  }
+  return opened_ = std::move(opened);
+}
+
+Status StoreService::Service::FindItem(Reading* reading) {
   const v1::LoadRequest& request = reading->request;
-  RW_ASSIGN_OR_RETURN(reading->manifest, store_->reader().Find(request.step()));
+  RW_ASSIGN_OR_RETURN(reading->opened, Find({request.epoch(), request.step()}));
+  const v1::CheckpointManifest& manifest = reading->opened->manifest;
   const bool own = request.scope() == v1::SCOPE_OWN;
   const uint32_t world = gathering_->world();
-  if (own && world != 0 && world != reading->manifest.world()) {
+  if (own && world != 0 && world != manifest.world()) {
     return Refused(absl::StrFormat(
         "item \"%s\" belongs to each worker of a world of %d, this world has %d: resume with %d "
         "workers (the items that all share can be loaded)",
-        request.item(), reading->manifest.world(), world, reading->manifest.world()));
+        request.item(), manifest.world(), world, manifest.world()));
   }
-  for (const v1::StoredItem& item : reading->manifest.items()) {
-    if (item.name() != request.item() || item.scope() != request.scope()) continue;
-    if (own && item.rank() != request.rank()) continue;
-    reading->item = &item;
-    return OkStatus();
+  const auto found =
+      reading->opened->items.find({request.scope(), own ? request.rank() : 0, request.item()});
+  if (found == reading->opened->items.end()) {
+    return NotFound(absl::StrFormat("the checkpoint of step %d has no item \"%s\"%s",
+                                    manifest.step(), request.item(),
+                                    own ? absl::StrFormat(" of rank %d", request.rank()) : ""));
   }
-  return NotFound(absl::StrFormat("the checkpoint of step %d has no item \"%s\"%s",
-                                  reading->manifest.step(), request.item(),
-                                  own ? absl::StrFormat(" of rank %d", request.rank()) : ""));
+  reading->item = &manifest.items(found->second);
+  return OkStatus();
 }
 
 void StoreService::Service::Continue(LoadStream* stream, Reading* reading) {
@@ -188,9 +253,12 @@ void StoreService::Service::Continue(LoadStream* stream, Reading* reading) {
   }
   if (reading->next == reading->item->chunks_size()) return stream->End(OkStatus());
   const v1::StoredChunk& stored = reading->item->chunks(reading->next++);
-  auto bytes = store_->reader().Chunk({reading->manifest.epoch(), reading->manifest.step()},
-                                      *reading->item, stored);
-  if (!bytes.ok()) return stream->End(bytes.status());
+  const CheckpointId id{reading->opened->manifest.epoch(), reading->opened->manifest.step()};
+  auto bytes = store_->reader().Chunk(id, *reading->item, stored);
+  if (!bytes.ok()) {
+    if (bytes.status().code() == StatusCode::kDataLoss) store_->Distrust(id, bytes.status());
+    return stream->End(bytes.status());
+  }
   v1::LoadChunk chunk;
   chunk.set_offset(stored.offset());
   chunk.set_item_bytes(reading->item->bytes());
@@ -202,17 +270,19 @@ void StoreService::Service::Continue(LoadStream* stream, Reading* reading) {
 grpc::ServerUnaryReactor* StoreService::Service::Await(grpc::CallbackServerContext*,
                                                        const v1::AwaitRequest* request,
                                                        v1::AwaitResponse* response) {
-  const uint64_t id = next_waiter_++;
+  const uint64_t id = next_call_++;
   auto* call = new HeldCall<v1::AwaitResponse>(
       response, [this, id] { loop_.PostReserved([this, id] { LeaveAwait(id); }); });
   // A timeout that is not a number is none.
   const double seconds = std::min(request->timeout_seconds(), kMaxAwaitSeconds);
   const TimePoint deadline = Now() + Seconds(seconds > 0 ? seconds : 0);
-  const bool posted = loop_.Post([this, id, call, deadline, step = request->step()] {
-    if (store_ == nullptr) return call->Answer(NoStore());
-    if (waiters_.size() >= kMaxAwaits)
-      return call->Answer(Exhausted("too many wait for the store"));
-    waiters_[id] = {step, deadline, call};
+  const Waiter waiter{request->epoch(), request->step(), deadline, call};
+  const bool posted = loop_.Post([this, id, waiter] {
+    if (store_ == nullptr) return waiter.call->Answer(NoStore());
+    if (waiters_.size() >= options_.max_waiters) {
+      return waiter.call->Answer(Exhausted("too many wait for the store"));
+    }
+    waiters_[id] = waiter;
     AnswerAwaits();
     if (waiters_.size() == 1) EndOverdueAwaits();
   });
@@ -246,9 +316,46 @@ void StoreService::Service::EndOverdueAwaits() {
   });
 }
 
+// What is already in the mailbox goes first: a chunk that waits there is not silence.
+void StoreService::Service::LookOn() {
+  loop_.After(Seconds(kSilenceSeconds), [this] {
+    loop_.PostReserved([this] {
+      if (gathering_->GiveUp(Now())) AnswerAwaits();
+    });
+    LookOn();
+  });
+}
+
+ReadProgress StoreService::Service::Progress() {
+  return [this, next = Now() + Seconds(kProgressSeconds)](const CheckpointId& id, uint64_t done,
+                                                          uint64_t all) mutable -> Status {
+    if (stopping_) return Stopping();
+    if (options_.checked) options_.checked(done, all);
+    if (Now() < next) return OkStatus();
+    next = Now() + Seconds(kProgressSeconds);
+    Log(LogLevel::kWarning,
+        absl::StrFormat("checking the checkpoint of step %d before the job resumes: %s of %s",
+                        id.step, FormatBytes(static_cast<double>(done)),
+                        FormatBytes(static_cast<double>(all))));
+    return OkStatus();
+  };
+}
+
+void StoreService::Service::TellOfOthers(uint64_t job) const {
+  const auto newest = store_->NewestOfEachJob();
+  if (!newest.ok()) return Log(LogLevel::kWarning, Message(newest.status()));
+  for (const CheckpointBase& other : *newest) {
+    if (other.job == job) continue;
+    Log(LogLevel::kWarning,
+        absl::StrFormat("job %016x is new here; the checkpoints of job %016x (step %d) stay: "
+                        "--resume-job %016x goes on with it",
+                        job, other.job, other.step, other.job));
+  }
+}
+
 void StoreService::Service::AnswerAwaits() {
   for (auto it = waiters_.begin(); it != waiters_.end();) {
-    const std::optional<Status> outcome = gathering_->Outcome(it->second.step);
+    const std::optional<Status> outcome = gathering_->Outcome(it->second.epoch, it->second.step);
     if (!outcome) {
       ++it;
       continue;
@@ -261,15 +368,15 @@ void StoreService::Service::AnswerAwaits() {
   }
 }
 
-StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const std::string& directory) {
+StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& options) {
   std::unique_ptr<CheckpointStore> store;
   uint64_t newest = 0;
-  if (!directory.empty()) {
-    RW_ASSIGN_OR_RETURN(store, CheckpointStore::Open(directory));
+  if (!options.directory.empty()) {
+    RW_ASSIGN_OR_RETURN(store, CheckpointStore::Open(options.directory, options.patience));
     RW_ASSIGN_OR_RETURN(const auto complete, store->reader().Complete());
     if (!complete.empty()) newest = complete.front().epoch;
   }
-  auto service = std::make_unique<Service>(std::move(store));
+  auto service = std::make_unique<Service>(std::move(store), options);
   service->newest_epoch = newest;
   return std::unique_ptr<StoreService>(new StoreService(std::move(service)));
 }

@@ -42,14 +42,16 @@ class SaveStream : public grpc::ServerReadReactor<v1::SaveChunk> {
   std::unique_ptr<v1::SaveChunk> chunk_;
 };
 
-// One item going out. `more` is called for the first chunk and after each that was sent; it calls
-// Send or Finish.
+// One item going out.
 class LoadStream : public grpc::ServerWriteReactor<v1::LoadChunk> {
  public:
-  using More = std::function<void(LoadStream*)>;
+  struct Callbacks {
+    std::function<void(LoadStream*)> more;       // after each chunk that was sent: Send or End
+    std::function<void(LoadStream*)> cancelled;  // the caller went away: End, unless `more` will
+    std::function<void()> over;                  // gRPC is done with it
+  };
 
-  explicit LoadStream(More more) : more_(std::move(more)) {}
-  void Start() { more_(this); }
+  explicit LoadStream(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   void Send(v1::LoadChunk chunk) {
     chunk_ = std::move(chunk);
@@ -59,12 +61,16 @@ class LoadStream : public grpc::ServerWriteReactor<v1::LoadChunk> {
 
  private:
   void OnWriteDone(bool ok) override {
-    if (ok) return more_(this);
+    if (ok) return callbacks_.more(this);
     End(Aborted("the caller went away"));
   }
-  void OnDone() override { delete this; }
+  void OnCancel() override { callbacks_.cancelled(this); }
+  void OnDone() override {
+    callbacks_.over();
+    delete this;
+  }
 
-  const More more_;
+  const Callbacks callbacks_;
   v1::LoadChunk chunk_;
 };
 

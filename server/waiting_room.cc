@@ -67,6 +67,12 @@ Status WaitingRoom::AdmitWorker(const v1::JoinRequest& request) const {
                                      LabelOf(other.request),
                                      other.request.resume() ? "asks to resume" : "starts afresh"));
     }
+    if (other.request.job() != request.job() || other.request.or_start() != request.or_start()) {
+      return Invalid(absl::StrFormat(
+          "%s is of job %016x, %s of job %016x (0: not named), or only one may start afresh: start "
+          "all ranks with the same RINGWOOD_JOB and RINGWOOD_RESUME",
+          who, request.job(), LabelOf(other.request), other.request.job()));
+    }
   }
   return OkStatus();
 }
@@ -96,9 +102,15 @@ const Waiting* WaitingRoom::Find(const Seat& seat) const {
   return found == seats_.end() ? nullptr : &found->second;
 }
 
-std::vector<Waiting> WaitingRoom::TakeOverdue(TimePoint now, Duration limit) {
+double WaitingRoom::PatienceOf(const Waiting& waiting, double seconds) {
+  const double own = waiting.request.join_timeout_seconds();
+  return own > 0 ? std::min(own, seconds) : seconds;
+}
+
+std::vector<Waiting> WaitingRoom::TakeOverdue(TimePoint now, double seconds) {
   std::vector<Seat> overdue;
   for (const auto& [seat, waiting] : seats_) {
+    const Duration limit = Seconds(PatienceOf(waiting, seconds));
     if (seat.first == v1::ROLE_WORKER && now - waiting.since > limit) overdue.push_back(seat);
   }
   std::vector<Waiting> taken;

@@ -41,8 +41,10 @@ class WaitingRoom {
   std::optional<Waiting> Remove(const Seat& seat);
   const Waiting* Find(const Seat& seat) const;
 
-  // Workers that have waited for longer than `limit` by `now`, taken out.
-  std::vector<Waiting> TakeOverdue(TimePoint now, Duration limit);
+  // How long a worker waits: its own timeout, the server's `seconds` at most.
+  static double PatienceOf(const Waiting& waiting, double seconds);
+  // Workers that have waited for longer by `now`, taken out.
+  std::vector<Waiting> TakeOverdue(TimePoint now, double seconds);
 
   bool Complete() const;
   // "ranks 1, 3 and server 0"; "" when complete or while no worker has joined.

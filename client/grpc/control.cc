@@ -1,5 +1,6 @@
 #include "client/grpc/control.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "absl/strings/str_format.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr double kFirstWordSeconds = 3;  // of waiting for the others to join, until a line says so
 constexpr double kStatusSeconds = 1;     // the question whom one waits for
+constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any checkpoint
 
 // The heartbeat stream. gRPC's threads read notices, the beat loop writes; it deletes itself never:
 // the control owns it and waits for its end.
@@ -130,22 +132,16 @@ class GrpcControl : public Control {
   }
 
   StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) override {
+    channel_ = MakeChannel(address_, token_, timeout);
+    stub_ = v1::Coordinator::NewStub(channel_);
+    RW_RETURN_IF_ERROR(Connect(request.rank(), timeout));
+    // It answers a rank that waits for others when the timeout is over, and waits itself while it
+    // checks a checkpoint, however large; one that falls silent for `timeout` breaks the call.
     grpc::ClientContext context;
-    context.set_wait_for_ready(true);  // the server may start after its workers
     v1::JoinResponse response;
-    const Calls::Scope scope(&calls_, &context, timeout);
+    const Calls::Scope scope(&calls_, &context, Seconds(kLongestJoinSeconds));
     const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
                                       request, &response, kFirstWordSeconds);
-    if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-      const bool reached = channel_->GetState(false) == GRPC_CHANNEL_READY;
-      return TimedOut(
-          reached
-              ? absl::StrFormat("rank %d waited %.0f s for the other ranks at the coordinator %s",
-                                request.rank(), ToSeconds(timeout), address_)
-              : absl::StrFormat("rank %d found no coordinator in %.0f s at %s: is `ringwood "
-                                "server` up there?",
-                                request.rank(), ToSeconds(timeout), address_));
-    }
     RW_RETURN_IF_ERROR(calls_.Translate(status, What("join")));
     return response;
   }
@@ -191,6 +187,25 @@ class GrpcControl : public Control {
  private:
   std::string What(const std::string& call) const {
     return call + " at the coordinator " + address_;
+  }
+
+  // The server may start after its workers.
+  Status Connect(uint32_t rank, Duration timeout) {
+    const TimePoint end = Now() + timeout;
+    double patience = kFirstWordSeconds;
+    for (;;) {
+      const double left = std::min(patience, std::max(0.0, ToSeconds(end - Now())));
+      const auto until =
+          std::chrono::system_clock::now() + std::chrono::microseconds(int64_t(left * 1e6));
+      if (channel_->WaitForConnected(until)) return OkStatus();
+      if (Now() >= end) {
+        return TimedOut(absl::StrFormat(
+            "rank %d found no coordinator in %.0f s at %s: is `ringwood server` up there?", rank,
+            ToSeconds(timeout), address_));
+      }
+      SayProgress(rank);
+      patience *= 3;
+    }
   }
 
   // Waits for the answer, and says after `patience` seconds, then ever more seldom, what for. One

@@ -53,11 +53,12 @@ class GrpcStoreClient : public StoreClient {
     return calls_.Translate(writer->Finish(), What("save"));
   }
 
-  Status Await(uint64_t step, Duration timeout) override {
+  Status Await(const CheckpointName& name, Duration timeout) override {
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, timeout);
     v1::AwaitRequest request;
-    request.set_step(step);
+    request.set_epoch(name.epoch);
+    request.set_step(name.step);
     request.set_timeout_seconds(ToSeconds(timeout) *
                                 0.9);  // its answer says more than our deadline
     v1::AwaitResponse response;
@@ -65,23 +66,25 @@ class GrpcStoreClient : public StoreClient {
     return response.complete() ? OkStatus() : Unavailable("not complete: " + response.reason());
   }
 
-  StatusOr<v1::CheckpointManifest> Manifest(uint64_t step) override {
+  StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName& name) override {
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, Seconds(kManifestSeconds));
     v1::ManifestRequest request;
-    request.set_step(step);
+    request.set_epoch(name.epoch);
+    request.set_step(name.step);
     v1::CheckpointManifest manifest;
     RW_RETURN_IF_ERROR(
         calls_.Translate(stub_->Manifest(&context, request, &manifest), What("manifest")));
     return manifest;
   }
 
-  Status Load(uint64_t step, uint32_t rank, const std::string& name, bool shared,
+  Status Load(const CheckpointName& from, uint32_t rank, const std::string& name, bool shared,
               std::span<std::byte> out) override {
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, Seconds(kLoadSeconds));
     v1::LoadRequest request;
-    request.set_step(step);
+    request.set_epoch(from.epoch);
+    request.set_step(from.step);
     request.set_rank(rank);
     request.set_item(name);
     request.set_scope(ScopeOf(shared));

@@ -69,6 +69,11 @@ enum { RINGWOOD_SUM = 0, RINGWOOD_AVERAGE = 1, RINGWOOD_MAX = 2, RINGWOOD_MIN = 
 enum { RINGWOOD_HOST = 0, RINGWOOD_CUDA = 1 };  /* memory of a tensor */
 enum { RINGWOOD_SHARED = 1, RINGWOOD_OWN = 2 }; /* scope of a checkpoint item */
 
+enum {                      /* ringwood_options.resume: continue from the newest checkpoint */
+       RINGWOOD_RESUME = 1, /* where there is none, ringwood_open fails (RINGWOOD_NOT_FOUND) */
+       RINGWOOD_RESUME_OR_START = 2 /* where there is none, a new job begins at step 0 */
+};
+
 typedef struct ringwood_session ringwood_session;
 
 typedef struct {
@@ -80,7 +85,7 @@ typedef struct {
   const char* interface_name; /* data plane card, NULL: loopback */
   int trusted_fabric;         /* 1: the operator declares a non-loopback network private */
   const char* token;          /* the job's token or NULL */
-  int resume;                 /* 1: continue from the newest checkpoint */
+  int resume;                 /* 0, RINGWOOD_RESUME or RINGWOOD_RESUME_OR_START */
   double momentum;            /* momentum correction of sparse tensors, from 0 (off) to below 1 */
   const char* planner;        /* "hybrid" (default), "exact", "wfbp", ...: `ringwood plan --help` */
   const char* log_level;      /* "debug", "info" (default), "warning" or "error" */
@@ -113,6 +118,8 @@ typedef struct {
                          worker sends; 0: as many */
   const char* port_range; /* "20000-20099": the data plane listens there, two ports a process; NULL:
                              on any port */
+  uint64_t job; /* with resume: the job to continue, else the name of the new one; 0: the newest
+                   that has a checkpoint, and any name */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

@@ -29,7 +29,7 @@ class Options(Structure):
                 ("adapt", c_int), ("freeze_plan", c_char_p), ("save_plan", c_char_p),
                 ("profile", c_char_p), ("sparse_method", c_char_p), ("warmup_steps", c_int),
                 ("momentum_masking", c_int), ("clip_norm", c_double), ("sparse_keep", c_double),
-                ("port_range", c_char_p)]
+                ("port_range", c_char_p), ("job", c_uint64)]
 
 
 class Tensor(Structure):

@@ -81,7 +81,7 @@ class Session:
         self._library = load()
         options = self._options(coordinator, rank, world)
         options.momentum = momentum
-        for field, value in (("resume", resume), ("join_timeout_seconds", join_timeout),
+        for field, value in (("resume", 2 if resume == "auto" else resume), ("join_timeout_seconds", join_timeout),
                              ("sparse_chunk", sparse_chunk), ("adapt", adapt),
                              ("warmup_steps", warmup_steps), ("clip_norm", clip_norm),
                              ("sparse_keep", sparse_keep),

@@ -26,9 +26,12 @@ class ScriptedStore : public StoreClient {
     answers.pop_front();
     return answer;
   }
-  Status Await(uint64_t, Duration) override { return OkStatus(); }
-  StatusOr<v1::CheckpointManifest> Manifest(uint64_t) override { return v1::CheckpointManifest(); }
-  Status Load(uint64_t, uint32_t, const std::string&, bool, std::span<std::byte>) override {
+  Status Await(const CheckpointName&, Duration) override { return OkStatus(); }
+  StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName&) override {
+    return v1::CheckpointManifest();
+  }
+  Status Load(const CheckpointName&, uint32_t, const std::string&, bool,
+              std::span<std::byte>) override {
     return OkStatus();
   }
   void Cancel() override {}

@@ -234,8 +234,8 @@ class MemoryStoreClient : public StoreClient {
     }
     return OkStatus();
   }
-  Status Await(uint64_t, Duration) override { return OkStatus(); }
-  StatusOr<v1::CheckpointManifest> Manifest(uint64_t step) override {
+  Status Await(const CheckpointName&, Duration) override { return OkStatus(); }
+  StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName&) override {
     absl::MutexLock lock(&store_->mutex);
     v1::CheckpointManifest manifest;
     for (const auto& [name, bytes] : store_->items) {
@@ -247,7 +247,7 @@ class MemoryStoreClient : public StoreClient {
     }
     return manifest;
   }
-  Status Load(uint64_t, uint32_t rank, const std::string& name, bool shared,
+  Status Load(const CheckpointName&, uint32_t rank, const std::string& name, bool shared,
               std::span<std::byte> out) override {
     absl::MutexLock lock(&store_->mutex);
     const auto& item = store_->items.at({shared ? -1 : static_cast<int>(rank), name});

@@ -110,7 +110,9 @@ TEST(Hosts, ARankLearnsItsPlace) {
   context.master_address = "10.0.0.1";
   context.master_port = 99;
   context.restart = 2;
-  context.resume = true;
+  context.resume = "auto";
+  context.job = 0x1f;
+  context.join_timeout_seconds = 7.5;
   const Environment environment = RankEnvironment(context, {"h2", 1, 4, 2}, 1);
   EXPECT_EQ(environment.at("RANK"), "5");
   EXPECT_EQ(environment.at("WORLD_SIZE"), "6");
@@ -121,7 +123,9 @@ TEST(Hosts, ARankLearnsItsPlace) {
   EXPECT_EQ(environment.at("MASTER_PORT"), "99");
   EXPECT_EQ(environment.at("RINGWOOD_COORDINATOR"), "10.0.0.1:41");
   EXPECT_EQ(environment.at("RINGWOOD_HOST"), "h2");
-  EXPECT_EQ(environment.at("RINGWOOD_RESUME"), "1");
+  EXPECT_EQ(environment.at("RINGWOOD_RESUME"), "auto");
+  EXPECT_EQ(environment.at("RINGWOOD_JOB"), "000000000000001f");
+  EXPECT_EQ(environment.at("RINGWOOD_JOIN_TIMEOUT"), "7.5");
   EXPECT_EQ(environment.at("RINGWOOD_RESTART"), "2");
   EXPECT_EQ(environment.count("RINGWOOD_TRUSTED_FABRIC"), 0u);
   EXPECT_EQ(environment.count("RINGWOOD_TOKEN"), 0u);

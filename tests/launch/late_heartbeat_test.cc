@@ -50,8 +50,8 @@ TEST(LateHeartbeat, HearsTheCodeOfTheFailureThatEndedTheEpoch) {
   const StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string address = absl::StrFormat("127.0.0.1:%d", (*server)->port());
-  Rank a{0, MakeGrpcControl(address), {}};
-  Rank b{1, MakeGrpcControl(address), {}};
+  Rank a{0, MakeGrpcControl(address, ""), {}};
+  Rank b{1, MakeGrpcControl(address, ""), {}};
   std::thread other([&] { b.Join(); });
   a.Join();
   other.join();

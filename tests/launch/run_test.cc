@@ -82,8 +82,8 @@ TEST(Run, AllRanksAreRestartedWithResumeUntilItWorks) {
             {"-np", "2", "--max-restarts", "5", "--restart-on-failure"}));
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out,
-              AllOf(HasSubstr("[1] attempt 0 resume=."), HasSubstr("[1] attempt 1 resume=1."),
-                    HasSubstr("[1] attempt 2 resume=1."), Not(HasSubstr("attempt 3"))));
+              AllOf(HasSubstr("[1] attempt 0 resume=."), HasSubstr("[1] attempt 1 resume=auto."),
+                    HasSubstr("[1] attempt 2 resume=auto."), Not(HasSubstr("attempt 3"))));
 }
 
 TEST(Run, AFailureOfTheCommandsOwnEndsTheJobWithItsCode) {

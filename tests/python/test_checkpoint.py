@@ -1,7 +1,7 @@
 """Checkpoints that go wrong, and stores that are not what somebody thought."""
 
 import json
-import os
+import re
 import subprocess
 
 import pytest
@@ -27,3 +27,63 @@ def test_a_job_on_a_full_disk_goes_on_and_saves_again_when_space_returns(small_d
     listed = run([PROGRAM, "checkpoint", "list", "--store", small_disk / "store", "--json"])
     newest = json.loads(listed.output)[0]
     assert newest["step"] == 14 and newest["complete"], listed.output
+    for path in (small_disk / "store").rglob("*"):  # for its owner's eyes only
+        assert path.is_symlink() or path.stat().st_mode & 0o077 == 0, path
+
+
+def jobs_of(store):
+    """Steps of the complete checkpoints by job, newest first."""
+    listed = json.loads(run([PROGRAM, "checkpoint", "list", "--store", store, "--json"]).output)
+    steps = {}
+    for each in listed:
+        steps.setdefault(each["job"], []).append(each["step"])
+    return steps
+
+
+def test_resume_where_there_is_nothing_is_refused_unless_it_may_begin(tmp_path):
+    flags = ("--store", tmp_path / "a")
+    ended = run_job("train.py", tmp_path / "out", "nobody", flags=(*flags, "--resume", "--max-restarts", 3), code=78)
+    assert "no complete checkpoint of any job" in ended.output, ended.output
+    ended = run_job("train.py", tmp_path / "out", "nobody", flags=(*flags, "--resume=auto"))
+    assert "new job" in ended.output and "resumed" not in ended.output, ended.output
+    ended = run_job("train.py", tmp_path / "out", "nobody", flags=(*flags, "--resume-job", "77"), code=78)
+    assert "no complete checkpoint of job 0000000000000077" in ended.output, ended.output
+
+
+def test_a_fresh_start_in_the_same_store_costs_the_other_job_nothing(tmp_path):
+    store = ("--store", tmp_path / "a")
+    run_job("train.py", tmp_path / "whole", "nobody")
+    run_job("train.py", tmp_path / "first", "all", flags=store, code=75)
+    (first, steps), = jobs_of(tmp_path / "a").items()
+    assert steps == [8, 4]
+    ended = run_job("train.py", tmp_path / "second", "nobody", flags=store)
+    assert f"the checkpoints of job {first} (step 8) stay" in ended.output, ended.output
+    kept = jobs_of(tmp_path / "a")
+    assert len(kept) == 2 and kept[first] == [8, 4], kept
+    ended = run_job("train.py", tmp_path / "first", "nobody", flags=(*store, "--resume-job", first))
+    assert f"resumed at step 8 of job {first}" in ended.output, ended.output
+    assert (tmp_path / "first").read_text() == (tmp_path / "whole").read_text()
+
+
+def test_a_restart_before_the_first_checkpoint_goes_on_as_its_own_job(tmp_path):
+    """And not from the checkpoint of the job that was in the store before."""
+    store = ("--store", tmp_path / "a")
+    run_job("train.py", tmp_path / "first", "nobody", flags=store)
+    first, = jobs_of(tmp_path / "a")
+    ended = run_job("early.py", flags=(*store, "--max-restarts", 1))
+    assert len(re.findall(r"rank [01] at step 0\n", ended.output)) == 4 and "resumed at" not in ended.output, ended.output
+    assert list(jobs_of(tmp_path / "a")) == [first]
+
+
+def test_a_checkpoint_is_shown_and_verified_by_step_and_epoch(tmp_path):
+    store = ("--store", tmp_path / "a")
+    run_job("train.py", tmp_path / "out", "nobody", flags=store)
+    shown = json.loads(run([PROGRAM, "checkpoint", "show", *store, "--json"]).output)
+    assert shown["step"] == 16 and shown["epoch"] == 1 and shown["world"] == 2
+    items = {(each["name"], each["scope"], each.get("rank")): each["bytes"] for each in shown["items"]}
+    assert items["large", "shared", None] == 80_000 and ("random", "own", 1) in items, items
+    verified = run([PROGRAM, "checkpoint", "verify", *store, "--step", 16, "--epoch", 1])
+    assert verified.code == 0 and "step 16 of epoch 1: good" in verified.output, verified.output
+    assert run([PROGRAM, "checkpoint", "verify", *store, "--step", 16, "--epoch", 2]).code == 78
+    negative = run([PROGRAM, "checkpoint", "show", *store, "--step", -1])
+    assert negative.code == 78 and "18446744073709551615" not in negative.output, negative.output

@@ -68,11 +68,6 @@ def test_a_killed_run_resumes_to_the_bits_of_the_uninterrupted(tmp_path, victims
     assert resumed.read_text() == whole.read_text()
 
 
-def test_resume_without_a_checkpoint_starts_from_the_beginning(tmp_path):
-    ended = run_job("train.py", tmp_path / "out", "nobody", flags=("--store", tmp_path / "a", "--resume"))
-    assert "resumed" not in ended.output
-
-
 def test_a_killed_pytorch_training_resumes_to_the_same_bits(tmp_path):
     """Weights, optimizer, dense velocity, residuals and the random state of dropout."""
     whole, restarted = tmp_path / "whole", tmp_path / "restarted"

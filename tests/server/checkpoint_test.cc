@@ -100,11 +100,11 @@ Status Save(Gathering* gathering, uint64_t epoch, uint64_t step, size_t bytes) {
   const std::string state = StateAt(step, bytes);
   RW_RETURN_IF_ERROR(SaveRank(gathering, epoch, step, 0, state));
   RW_RETURN_IF_ERROR(SaveRank(gathering, epoch, step, 1, state));
-  return gathering->Outcome(step).value_or(Internal("not complete"));
+  return gathering->Outcome(0, step).value_or(Internal("not complete"));
 }
 
 StatusOr<std::string> Load(const CheckpointStore& store, uint64_t step) {
-  RW_ASSIGN_OR_RETURN(const auto manifest, store.reader().Find(step));
+  RW_ASSIGN_OR_RETURN(const auto manifest, store.reader().Find({0, step}));
   std::string state;
   for (const v1::StoredItem& item : manifest.items()) {
     if (item.name() != "weights") continue;
@@ -148,7 +148,7 @@ TEST_F(CheckpointTest, StripesWithGapsOverlapsOrDamageMakeNoCheckpoint) {
     RW_ASSIGN_OR_RETURN(auto incoming, gathering.Begin(chunks.front()));
     for (const v1::SaveChunk& chunk : chunks) RW_RETURN_IF_ERROR(incoming->Add(chunk));
     RW_RETURN_IF_ERROR(incoming->Finish().status());
-    return *gathering.Outcome(step);
+    return *gathering.Outcome(0, step);
   };
   const auto shared = v1::SCOPE_SHARED;
   EXPECT_TRUE(
@@ -169,10 +169,16 @@ TEST_F(CheckpointTest, StripesWithGapsOverlapsOrDamageMakeNoCheckpoint) {
   EXPECT_EQ(store->get()->reader().Complete()->size(), 1u);
 }
 
-TEST(Retention, KeepsTwoOfThisJobAndTheNewestOfAnother) {
+TEST(Retention, KeepsTwoOfEachJob) {
   const std::vector<Kept> complete = {{{1, 10}, 7}, {{1, 20}, 7}, {{2, 5}, 8},
                                       {{2, 10}, 8}, {{2, 15}, 8}, {{1, 30}, 7}};
-  EXPECT_EQ(Superfluous(complete, 8), (std::vector<CheckpointId>{{2, 5}, {1, 20}, {1, 10}}));
+  EXPECT_EQ(Superfluous(complete), (std::vector<CheckpointId>{{2, 5}, {1, 10}}));
+}
+
+TEST(Retention, WhatIsBadDoesNotCount) {
+  const std::vector<Kept> complete = {
+      {{1, 10}, 7}, {{1, 20}, 7}, {{1, 30}, 7}, {{1, 40}, 7, true}, {{1, 50}, 7}};
+  EXPECT_EQ(Superfluous(complete), (std::vector<CheckpointId>{{1, 20}, {1, 10}}));
 }
 
 constexpr size_t kBytesOfWriter = 400'000;

@@ -49,6 +49,9 @@ v1::JoinRequest JoinOf(const Line& line) {
   request.set_host(line.text("host", "h" + std::to_string(request.rank())));
   request.set_incarnation(line.number("incarnation", 100 + request.rank()));
   request.set_resume(line.has("resume"));
+  request.set_or_start(line.has("or_start"));
+  request.set_job(line.number("named", 0));
+  request.set_join_timeout_seconds(line.number("patience", 0));
   request.set_newest_epoch_seen(line.number("seen", 0));
   request.set_max_memory_bytes(line.number("memory", 0));
   return request;

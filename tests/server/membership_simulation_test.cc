@@ -138,6 +138,8 @@ class World {
     join.request.set_world(static_cast<uint32_t>(workers_));
     join.request.set_incarnation(process.incarnation);
     join.request.set_resume(true);
+    join.request.set_or_start(true);
+    join.request.set_job(1);
     Send(join);
   }
 

@@ -181,7 +181,7 @@ TEST(Server, ResumesFromTheNewestCompleteCheckpoint) {
   EXPECT_EQ((*list)[0].step, 30u);
   EXPECT_TRUE((*list)[0].complete);
   EXPECT_EQ((*list)[1].step, 20u);
-  EXPECT_TRUE(VerifyCheckpoint(directory.path(), 20).ok());
+  EXPECT_TRUE(VerifyCheckpoint(directory.path(), {0, 20}).ok());
 }
 
 TEST(Server, LoadsSharedItemsIntoAnotherWorldAndRefusesOwnOnes) {

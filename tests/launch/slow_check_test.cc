@@ -1,0 +1,73 @@
+// A checkpoint that takes longer to check than anybody's timeout is resumed all the same, and read
+// once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "client/grpc/control.h"
+#include "client/grpc/store_client.h"
+#include "server/server.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kJoinSeconds = 3;
+constexpr int kPieces = 8;
+
+StatusOr<v1::JoinResponse> Join(const std::string& address, bool resume) {
+  v1::JoinRequest request;
+  request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
+  request.set_role(v1::ROLE_WORKER);
+  request.set_world(1);
+  request.set_host("here");
+  request.set_incarnation(1);
+  request.set_fabric_address("none");
+  request.set_resume(resume);
+  request.set_join_timeout_seconds(kJoinSeconds);
+  return MakeGrpcControl(address, "")->Join(request, Seconds(kJoinSeconds));
+}
+
+TEST(SlowCheck, NoTimeoutEndsAJoinWhileTheServerReads) {
+  std::string pattern = testing::TempDir() + "/ringwood-slow-XXXXXX";
+  const std::string directory = mkdtemp(pattern.data());
+  ServerOptions options;
+  options.insecure = true;
+  options.servers = 0;
+  options.store = directory + "/store";
+  options.join_timeout_seconds = kJoinSeconds;
+  const std::string weights(kPieces * kPieceBytes, 'w');
+  {
+    const auto server = Server::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    const std::string address = absl::StrFormat("127.0.0.1:%d", (*server)->port());
+    const auto joined = Join(address, false);
+    ASSERT_TRUE(joined.ok()) << joined.status();
+    Arena arena(1 << 30);
+    ASSERT_TRUE(arena.Fill({{"weights", true, std::as_bytes(std::span(weights))}}, 0, 1).ok());
+    const auto store = MakeGrpcStoreClient(address, "");
+    const Status saved = store->Save({joined->epoch(), 7, 0, 1, 1}, arena, Seconds(60));
+    ASSERT_TRUE(saved.ok()) << saved;
+    ASSERT_TRUE(store->Await({joined->epoch(), 7}, Seconds(60)).ok());
+  }
+  std::atomic<int> pieces = 0;
+  options.checked = [&](uint64_t, uint64_t) {
+    ++pieces;
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // a slow disk
+  };
+  const auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto joined = Join(absl::StrFormat("127.0.0.1:%d", (*server)->port()), true);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_EQ(joined->base_step(), 7u);
+  EXPECT_EQ(joined->base_epoch(), 1u);
+  EXPECT_EQ(pieces, kPieces);
+  (*server)->Stop();
+  std::filesystem::remove_all(directory);
+}
+
+}  // namespace
+}  // namespace ringwood
