@@ -1,0 +1,66 @@
+// What a store makes of the records that it reads and of the stripes that workers bring: a manifest
+// that is accepted covers its items exactly, whatever the numbers in it.
+//
+// sources: server/manifest.cc base/units.cc base/status.cc base/check.cc store.pb.cc
+// libraries: protobuf libxxhash
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "base/check.h"
+#include "server/manifest.h"
+#include "server/sealed.h"
+
+#define RINGWOOD_XXHASH <xxhash.h>  // as the build chooses it for base
+#include "base/digest.cc"
+
+namespace ringwood {
+namespace {
+
+// As it lies in the database: what was sealed comes back, and no other bytes do.
+void ReadBack(const std::string& bytes) {
+  const auto stranger = Unseal<v1::CheckpointManifest>(bytes, "the manifest");
+  RW_CHECK(!stranger.ok() || SealBytes(bytes.substr(sizeof(uint64_t))) == bytes);
+  const auto own = Unseal<v1::CheckpointManifest>(SealBytes(bytes), "the manifest");
+  if (own.ok()) RW_CHECK(!ToString(*own).empty());
+}
+
+// Its items as the stripes of their ranks.
+void PutTogether(const std::string& bytes) {
+  v1::CheckpointManifest given;
+  if (!given.ParseFromString(bytes)) return;
+  std::map<uint32_t, Stripe> stripes;
+  for (const v1::StoredItem& item : given.items()) stripes[item.rank()].push_back(item);
+  const StatusOr<v1::CheckpointManifest> manifest = Assemble(stripes);
+  if (!manifest.ok()) return;
+  uint64_t total = 0;
+  for (const v1::StoredItem& item : manifest->items()) {
+    uint64_t end = 0;
+    for (const v1::StoredChunk& chunk : item.chunks()) {
+      RW_CHECK(chunk.offset() == end);
+      end += chunk.bytes();
+    }
+    RW_CHECK(end == item.bytes());
+    total += item.bytes();
+  }
+  RW_CHECK(total == manifest->bytes());
+}
+
+void TakeChunk(const std::string& bytes) {
+  v1::SaveChunk chunk;
+  if (!chunk.ParseFromString(bytes) || !CheckChunk(chunk).ok() || chunk.item().empty()) return;
+  RW_CHECK(chunk.data().size() <= kMaxChunkBytes && chunk.item_bytes() <= kMaxItemBytes);
+  RW_CHECK(chunk.offset() + chunk.data().size() <= chunk.item_bytes());
+}
+
+}  // namespace
+}  // namespace ringwood
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  ringwood::ReadBack(bytes);
+  ringwood::PutTogether(bytes);
+  ringwood::TakeChunk(bytes);
+  return 0;
+}
