@@ -1,5 +1,6 @@
 #include "client/connection.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -15,6 +16,7 @@ constexpr double kLoopSeconds = 30;      // a task on a loop of ours that does n
 constexpr double kLeaveSeconds = 5;      // the coordinator may be gone: leaving must not hang
 constexpr double kLateLeaveSeconds = 1;  // after a failure, which may be the coordinator's own
 constexpr size_t kMaxFailureBytes = 16 << 10;  // of an exception: a traceback fits
+constexpr double kLeastSilenceSeconds = 1;     // of a peer; what is shorter is a busy machine
 constexpr double kGraceSeconds = 1;  // on top of the failure timeout, for the notice to arrive
 
 std::string LabelOf(const v1::Member& member) {
@@ -104,9 +106,12 @@ Status Connection::Connect(double join_timeout) {
   RW_RETURN_IF_ERROR(control_->Attend(
       {joined_.epoch(), joined_.node(), incarnation_, Seconds(heartbeat), Seconds(silence)},
       [this](const Status& failure) { Announce(failure); }));
+  FabricLimits limits;
+  limits.silence_seconds = std::max(kLeastSilenceSeconds, silence);
+  limits.start_seconds = std::max(limits.start_seconds, join_timeout);
   return net_->Call(
-      [this, name, peers]() -> Status {
-        RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, FabricLimits{}));
+      [this, name, peers, limits]() -> Status {
+        RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, limits));
         return OkStatus();
       },
       Seconds(join_timeout));
@@ -172,9 +177,8 @@ void Connection::Fail(const Status& reason) {
 }
 
 Status Connection::Named(const Status& status) {
-  const bool sign = status.code() == StatusCode::kUnavailable ||
-                    status.code() == StatusCode::kAborted ||
-                    status.code() == StatusCode::kDeadlineExceeded;
+  const bool sign =
+      status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kAborted;
   absl::MutexLock lock(&mutex_);
   if (!sign) return status;
   const auto announced = [this]()

@@ -69,7 +69,8 @@ class Connection {
   void Fail(const Status& reason);
 
   // A broken transfer often is the first sign of a death whose name the coordinator knows a moment
-  // later: waits for that name, at most the failure timeout, when `status` may be such a sign.
+  // later: waits for that name, at most the failure timeout, when `status` may be such a sign. A
+  // peer that was silent for that time is named already.
   Status Named(const Status& status);
 
   // After Fail: returns when neither loop runs or holds anything that was posted before.

@@ -3,12 +3,12 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/support/client_callback.h>
 
-#include <algorithm>
 #include <set>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
+#include "base/silence.h"
 #include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
@@ -18,21 +18,18 @@ namespace {
 // gRPC promises a callback for everything that was cancelled; one that stays away this long is a
 // bug.
 constexpr double kCancelSeconds = 30;
-// The coordinator takes more frequent pings of an idle connection for an attack.
-constexpr int kLeastKeepaliveMilliseconds = 1000;
 
 Status FromGrpc(const grpc::Status& status) {
   return Status(static_cast<StatusCode>(status.error_code()), status.error_message().c_str());
 }
 
-// Half of the silence until a ping, half of it for the answer.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
                                            Duration silence) {
-  const int half =
-      std::max(kLeastKeepaliveMilliseconds, static_cast<int>(500 * ToSeconds(silence)));
+  const double seconds = ToSeconds(silence);
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, half);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, half);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(1000 * PingAfterSeconds(seconds)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   static_cast<int>(1000 * PongWithinSeconds(seconds)));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);

@@ -32,9 +32,11 @@ bool IsFinal(const Status& status) {
   }
 }
 
-// A message that does not fit the plan, as against a peer that is gone.
-bool IsWrongMessage(const Status& status) {
-  return status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kDataLoss;
+// A message that does not fit the plan, or a peer that was silent for the failure timeout, as
+// against one that is gone: nobody else will say it.
+bool IsOurNews(const Status& status) {
+  return status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kDataLoss ||
+         status.code() == StatusCode::kDeadlineExceeded;
 }
 
 }  // namespace
@@ -173,7 +175,9 @@ Status ReducerNode::Life::Connect() {
                      member.fabric_address(), member.host()});
   }
   const EpochName name{welcome_->job(), welcome_->epoch(), static_cast<int>(welcome_->node())};
-  RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, FabricLimits()));
+  FabricLimits limits;
+  limits.silence_seconds = std::max(1.0, welcome_->failure_timeout_seconds());
+  RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, limits));
   return OkStatus();
 }
 
@@ -225,9 +229,9 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
 
 // A peer that is gone is not news yet: it may have died, then the coordinator's notice is under way
 // and names it; or all have left in order, then the end of the job is. If it says nothing within
-// the time in which it must notice, the trouble is our own. What a peer sent wrong is said at once.
+// the time in which it must notice, the trouble is our own. What only we can know is said at once.
 void ReducerNode::Life::Troubled(const Status& why) {
-  if (IsWrongMessage(why)) {
+  if (IsOurNews(why)) {
     Log(LogLevel::kError, "tree: " + Message(why));
     return SayLeave(true, Message(why));
   }

@@ -166,8 +166,9 @@ void Server::Parts::StartReducer() {
   node.failure_timeout_seconds = options.failure_timeout_seconds;
   node.max_memory_bytes = options.max_memory_bytes;
   node.make_fabric = [this](Loop* loop) -> StatusOr<std::unique_ptr<Fabric>> {
-    RW_ASSIGN_OR_RETURN(auto fabric, OpenFabric(loop, {options.transport, options.network_interface,
-                                                       options.trusted_fabric, options.ports}));
+    RW_ASSIGN_OR_RETURN(auto fabric,
+                        OpenFabric(loop, {options.transport, options.network_interface,
+                                          options.trusted_fabric, options.ports, options.token}));
     return options.watched ? options.watched(std::move(fabric)) : std::move(fabric);
   };
   node.joined = options.joined;

@@ -21,9 +21,14 @@ struct EpochName {
 };
 
 struct FabricLimits {
-  // Payloads kept at most for messages that arrived before they were asked for. A peer may run
-  // ahead by the chunks in flight of every lane; passing this means it ignores that bound.
+  // Payloads of one peer kept at most for messages that arrived before they were asked for. A peer
+  // may run ahead by the chunks in flight of every lane; passing this means it ignores that bound.
   uint64_t stash_bytes = 64 << 20;
+  // A peer of whom something is awaited and who says nothing for so long, though it was asked, has
+  // failed: the failure timeout. 0: nobody is asked.
+  double silence_seconds = 0;
+  // The same for a peer that was never heard: its process starts, its connection is being made.
+  double start_seconds = 60;
 };
 
 class Fabric {

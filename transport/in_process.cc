@@ -42,9 +42,10 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
     Schedule();
   }
 
-  void PeerClosed(int node) {
+  void PeerClosed(int node, const Status& told) {
     if (closed_ || inbox_ == nullptr) return;
-    inbox_->Fail(node, Unavailable(inbox_->Label(node) + " closed its connection"));
+    inbox_->Fail(node,
+                 told.ok() ? Unavailable(inbox_->Label(node) + " closed its connection") : told);
     Schedule();
   }
 
@@ -85,7 +86,9 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
     network_->Remove(address_);
     if (inbox_ == nullptr) return;
     for (const auto& [node, address] : peers_) {
-      network_->PostTo(address, [self = self_](InProcessEnd& end) { end.PeerClosed(self); });
+      const Status told = TellsPeers(reason) ? Status(reason.code(), Farewell(reason)) : OkStatus();
+      network_->PostTo(address,
+                       [self = self_, told](InProcessEnd& end) { end.PeerClosed(self, told); });
     }
     inbox_->Close(reason);
     inbox_->Abandon();

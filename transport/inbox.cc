@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "base/buffer.h"
 #include "base/digest.h"
+#include "transport/data_type.h"
 
 namespace ringwood {
 namespace {
@@ -26,14 +27,54 @@ class CopiedParcel : public Parcel {
   Buffer<std::byte> bytes_;
 };
 
-std::string Describe(uint64_t bytes, int type, int codec, uint64_t count) {
-  return absl::StrFormat("%d bytes, type %d, codec %d, count %d", bytes, type, codec, count);
+constexpr size_t kFarewellBytes = 1024;
+
+// "17 elements of float32 (68 bytes)"; entries of trees have codes in place of types.
+std::string Describe(uint8_t lane, uint64_t bytes, const Content& content) {
+  if (lane == static_cast<uint8_t>(Lane::kSparse)) {
+    return absl::StrFormat("%s entries of value code %d, index code %d (%d bytes)",
+                           content.count == 0 ? "any" : std::to_string(content.count), content.type,
+                           content.codec, bytes);
+  }
+  const DataType type{content.type};
+  const uint64_t size = SizeOf(type);
+  if (size == 0) return absl::StrFormat("%d bytes of type %d", bytes, content.type);
+  const uint64_t count = content.count != 0 ? content.count : bytes / size;
+  return absl::StrFormat("%d elements of %s (%d bytes)", count, NameOf(type), bytes);
+}
+
+// One line of UTF-8, where the text was one.
+std::string Printable(std::string text) {
+  if (text.size() > kFarewellBytes) {
+    size_t end = kFarewellBytes;
+    while (end > 0 && (text[end] & 0xc0) == 0x80) --end;
+    text.resize(end);
+  }
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  return text;
 }
 
 }  // namespace
 
 std::unique_ptr<Parcel> CopyParcel(std::span<const std::byte> payload) {
   return std::make_unique<CopiedParcel>(payload);
+}
+
+bool TellsPeers(const Status& reason) {
+  return reason.code() == StatusCode::kInvalidArgument || reason.code() == StatusCode::kDataLoss ||
+         reason.code() == StatusCode::kDeadlineExceeded;
+}
+
+std::string Farewell(const Status& reason) { return Printable(Message(reason)); }
+
+Status ReadFarewell(uint8_t code, std::span<const std::byte> text, const std::string& from) {
+  const Status told(
+      static_cast<StatusCode>(code),
+      Printable(std::string(reinterpret_cast<const char*>(text.data()), text.size())));
+  if (!told.ok() && TellsPeers(told) && !told.message().empty()) return told;
+  return Unavailable(from + " closed its connection");
 }
 
 Inbox::Inbox(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits)
@@ -78,7 +119,7 @@ void Inbox::Post(int peer, const MessageName& name, const Content& content, cons
   if (const auto early = early_.find(key); closed_.ok() && early != early_.end()) {
     Early message = std::move(early->second);
     early_.erase(early);
-    early_bytes_ -= message.parcel->HeldBytes();
+    Unstash(peer, message);
     StartFetch(message.frame, std::move(posted), std::move(message.parcel));
     return;
   }
@@ -102,6 +143,15 @@ bool Inbox::AwaitsOnlyLong(size_t count, uint64_t bytes) const {
          });
 }
 
+std::set<int> Inbox::Awaited() const {
+  std::set<int> peers;
+  for (const auto& [key, posted] : posted_) peers.insert(peers.end(), key.first);
+  for (const auto& [id, fetching] : fetching_) {
+    peers.insert(static_cast<int>(fetching.frame.sender));
+  }
+  return peers;
+}
+
 void Inbox::Withdraw(Lane lane, uint64_t round) {
   const auto over = [&](const Key& key) {
     return key.second.lane == lane && key.second.round < round;
@@ -118,9 +168,15 @@ void Inbox::Withdraw(Lane lane, uint64_t round) {
   }
   std::erase_if(early_, [&](const auto& entry) {
     if (!over(entry.first)) return false;
-    early_bytes_ -= entry.second.parcel->HeldBytes();
+    Unstash(entry.first.first, entry.second);
     return true;
   });
+}
+
+void Inbox::Unstash(int peer, const Early& early) {
+  Stash& stash = stashes_[peer];
+  stash.bytes -= early.parcel->HeldBytes();
+  --stash.messages;
 }
 
 bool Inbox::IsCurrent(const Frame& frame) {
@@ -139,22 +195,27 @@ Status Inbox::Compare(const Frame& frame, const Posted& posted) const {
                     frame.bytes <= posted.landing.into.size() &&
                     (posted.content.count == 0 || frame.count == posted.content.count);
   if (same) return OkStatus();
+  const bool immediate = frame.lane == static_cast<uint8_t>(Lane::kImmediate);
   return Invalid(absl::StrFormat(
-      "message %s: %s sent %s, %s awaits at most %s: the ranks registered different tensors or "
-      "options",
-      ToString(NameOf(frame)), Label(static_cast<int>(frame.sender)),
-      Describe(frame.bytes, frame.type, frame.codec, frame.count), Label(name_.self),
-      Describe(posted.landing.into.size(), posted.content.type, posted.content.codec,
-               posted.content.count)));
+      "message %s: %s sent %s, %s awaits at most %s: the ranks %s", ToString(NameOf(frame)),
+      Label(static_cast<int>(frame.sender)),
+      Describe(frame.lane, frame.bytes, {frame.type, frame.codec, frame.count}), Label(name_.self),
+      Describe(frame.lane, posted.landing.into.size(), posted.content),
+      immediate ? "called different collectives, or gave them different sizes or types"
+                : "registered different tensors or options"));
 }
 
 void Inbox::Arrive(const Frame& frame, std::span<const std::byte> payload) {
   const Key key{static_cast<int>(frame.sender), NameOf(frame)};
   const auto found = posted_.find(key);
-  if (found == posted_.end() || frame.bytes != payload.size()) {
-    Arrive(frame, CopyParcel(payload));
-    return;
+  if (frame.bytes != payload.size()) {
+    if (!IsCurrent(frame)) return;
+    ++counters_.corrupt_frames;
+    return Fail(key.first, Corrupt(absl::StrFormat("%s: the frame of %s says %d bytes, %d arrived",
+                                                   Label(key.first), ToString(key.second),
+                                                   frame.bytes, payload.size())));
   }
+  if (found == posted_.end()) return Arrive(frame, CopyParcel(payload));
   if (!IsCurrent(frame)) return;
   Posted posted = std::move(found->second);
   posted_.erase(found);
@@ -174,13 +235,15 @@ void Inbox::Arrive(const Frame& frame, std::unique_ptr<Parcel> parcel) {
     return;
   }
   const uint64_t held = parcel->HeldBytes();
-  if (early_.size() >= kMaxEarly || early_bytes_ + held > limits_.stash_bytes) {
+  Stash& stash = stashes_[peer];
+  if (stash.messages >= kMaxEarly || held > limits_.stash_bytes - stash.bytes) {
     Fail(peer, Exhausted(absl::StrFormat("%s runs ahead by more than %d bytes of messages at %s",
                                          Label(peer), limits_.stash_bytes, ToString(key.second))));
     return;
   }
   if (early_.emplace(key, Early{frame, std::move(parcel)}).second) {
-    early_bytes_ += held;
+    stash.bytes += held;
+    ++stash.messages;
   } else {
     Fail(peer,
          Internal("the message " + ToString(key.second) + " of " + Label(peer) + " arrived twice"));
@@ -263,7 +326,7 @@ void Inbox::Close(const Status& reason) {
   }
   posted_.clear();
   early_.clear();
-  early_bytes_ = 0;
+  stashes_.clear();
 }
 
 void Inbox::Abandon() {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,10 +35,17 @@ class Parcel {
 // A parcel that owns a copy of `payload`.
 std::unique_ptr<Parcel> CopyParcel(std::span<const std::byte> payload);
 
+// Whether peers are told why a node closes: something was wrong with messages, or a peer is silent.
+// Other ends (an orderly one, a death, what the coordinator says) they learn as this node did.
+bool TellsPeers(const Status& reason);
+// What they are told, short and printable, and what it means to them.
+std::string Farewell(const Status& reason);
+Status ReadFarewell(uint8_t code, std::span<const std::byte> text, const std::string& from);
+
 class Inbox {
  public:
-  // Announcements kept at most, whatever their size: a peer has a few chunks of a few lanes under
-  // way, never thousands.
+  // Announcements of one peer kept at most, whatever their size: it has a few chunks of a few lanes
+  // under way, never thousands.
   static constexpr size_t kMaxEarly = 1 << 16;
 
   Inbox(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
@@ -48,7 +56,8 @@ class Inbox {
   // Transport::Withdraw; early messages of those rounds are dropped with them.
   void Withdraw(Lane lane, uint64_t round);
 
-  // A message whose payload lies in `payload` for the duration of the call.
+  // A message whose payload lies in `payload` for the duration of the call; one of another length
+  // than its frame says fails its sender.
   void Arrive(const Frame& frame, std::span<const std::byte> payload);
   // A message whose payload can be fetched later.
   void Arrive(const Frame& frame, std::unique_ptr<Parcel> parcel);
@@ -76,6 +85,7 @@ class Inbox {
   Status reason(int peer) const;  // why `peer`, or the whole epoch, cannot be reached; OK if it can
   // At least `count` messages are awaited, all of a known length of at least `bytes`.
   bool AwaitsOnlyLong(size_t count, uint64_t bytes) const;
+  std::set<int> Awaited() const;  // the peers of whom something is awaited, or being fetched
   bool HasPending() const { return !posted_.empty() || !fetching_.empty(); }
   void CountSent(uint64_t bytes) { counters_.sent_bytes += bytes; }
   void CountCorrupt() { ++counters_.corrupt_frames; }
@@ -92,12 +102,17 @@ class Inbox {
     Frame frame;
     std::unique_ptr<Parcel> parcel;
   };
+  struct Stash {  // what of one peer waits in early_
+    uint64_t bytes = 0;
+    size_t messages = 0;
+  };
   struct Fetching {
     Frame frame;
     Posted posted;
     std::unique_ptr<Parcel> parcel;
   };
 
+  void Unstash(int peer, const Early& early);
   bool IsCurrent(const Frame& frame);
   Status Compare(const Frame& frame, const Posted& posted) const;
   void StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel> parcel);
@@ -112,7 +127,7 @@ class Inbox {
   std::map<Key, Early> early_;
   std::map<uint64_t, Fetching> fetching_;
   uint64_t next_fetch_ = 0;
-  uint64_t early_bytes_ = 0;
+  std::map<int, Stash> stashes_;
   std::map<int, Status> gone_;
   Status closed_;
   std::deque<std::function<void()>> answers_;

@@ -27,6 +27,7 @@ StatusOr<std::unique_ptr<Fabric>> OpenFabric(Loop* loop, const FabricOptions& op
   grpc.network_interface = options.network_interface;
   grpc.trusted_fabric = options.trusted_fabric;
   grpc.ports = options.ports;
+  grpc.token = options.token;
   return MakeGrpcFabric(loop, grpc);
 }
 

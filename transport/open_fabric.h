@@ -16,6 +16,8 @@ struct FabricOptions {
   std::string network_interface;  // empty = "lo"
   bool trusted_fabric = false;
   PortRange ports;  // each process of a host needs one, with UCX two
+  // The job's secret, that of its coordinator: gRPC's connections prove that they know it.
+  std::string token = "";
 };
 
 // Invalid for a name that is none of these.

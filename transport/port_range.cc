@@ -40,7 +40,9 @@ std::vector<uint16_t> PortsToTry(const PortRange& range, uint64_t seed) {
   return ports;
 }
 
-StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port) {
+namespace {
+
+StatusOr<uint16_t> Listen(const std::string& ip, uint16_t port, int reuse) {
   sockaddr_in name{};
   name.sin_family = AF_INET;
   name.sin_port = htons(port);
@@ -49,8 +51,7 @@ StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port) {
   }
   const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return Unavailable(std::string("cannot make a socket: ") + std::strerror(errno));
-  const int on = 1;
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
   sockaddr* const place = reinterpret_cast<sockaddr*>(&name);
   socklen_t length = sizeof name;
   const bool listens = bind(probe, place, length) == 0 && listen(probe, 1) == 0 &&
@@ -62,6 +63,12 @@ StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port) {
   return Refused(absl::StrFormat("cannot listen on %s:%d: %s", ip, port, std::strerror(error)));
 }
 
+}  // namespace
+
+StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port) { return Listen(ip, port, 1); }
+
+bool IsFree(const std::string& ip, uint16_t port) { return Listen(ip, port, 0).ok(); }
+
 StatusOr<std::vector<uint16_t>> FreePorts(const PortRange& range, const std::string& ip,
                                           uint64_t seed, size_t count) {
   if (range.any()) return std::vector<uint16_t>{0};
@@ -72,13 +79,25 @@ StatusOr<std::vector<uint16_t>> FreePorts(const PortRange& range, const std::str
     if (free.ok()) ports.push_back(*free);
     if (ports.size() == count) return ports;
   }
-  return NoFreePort(range, ip);
+  return ShortOfPorts(range, ip, count);
 }
 
-Status NoFreePort(const PortRange& range, const std::string& where) {
-  return Exhausted("no port of " + ToString(range) + " is free on " + where +
-                   ": give a wider --port-range, two ports for each process of a host and one more "
-                   "for each server");
+Status ShortOfPorts(const PortRange& range, const std::string& ip, size_t needed) {
+  int free = 0, kept = 0, used = 0;
+  for (const uint16_t port : PortsToTry(range, 0)) {
+    ++(IsFree(ip, port) ? free : ProbePort(ip, port).ok() ? kept : used);
+  }
+  std::string text = absl::StrFormat("%d of the ports %s on %s are needed, of which %d are in use",
+                                     needed, ToString(range), ip, used);
+  if (kept > 0) {
+    text += absl::StrFormat(
+        ", %d are kept for a minute by connections of processes that have ended", kept);
+  }
+  text += absl::StrFormat(
+      " and %d are free: give a wider --port-range, two ports for each process of a host and one "
+      "more for each server",
+      free);
+  return kept > 0 ? Unavailable(text) : Exhausted(text);
 }
 
 }  // namespace ringwood

@@ -28,10 +28,16 @@ std::vector<uint16_t> PortsToTry(const PortRange& range, uint64_t seed);
 StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port);
 
 // The first `count` of them on which nobody listens just now, for those who cannot try one after
-// the other; {0} where any will do. Exhausted: NoFreePort.
+// the other; {0} where any will do. Else ShortOfPorts.
 StatusOr<std::vector<uint16_t>> FreePorts(const PortRange& range, const std::string& ip,
                                           uint64_t seed, size_t count);
 
-Status NoFreePort(const PortRange& range, const std::string& where);
+// Whether a socket without SO_REUSEADDR, as UCX makes them, can be bound to it just now: nobody
+// listens there, and no connection that ended within the last minute is remembered.
+bool IsFree(const std::string& ip, uint16_t port);
+
+// Says how many ports are needed and how the range stands. Exhausted; Unavailable, which a restart
+// mends, where the connections of processes that have ended still keep some.
+Status ShortOfPorts(const PortRange& range, const std::string& ip, size_t needed);
 
 }  // namespace ringwood

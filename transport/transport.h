@@ -85,7 +85,9 @@ class Transport {
   virtual void Withdraw(Lane lane, uint64_t round) = 0;
 
   // Ends the epoch: every pending and later Send and Receive is answered with `reason`, and no
-  // buffer is touched afterwards. Callbacks may run inside Close. Idempotent.
+  // buffer is touched afterwards. Callbacks may run inside Close. Idempotent. A reason that a peer
+  // could not know (TellsPeers) is told to all of them: what they await of this node is answered
+  // with the same code and words.
   virtual void Close(const Status& reason) = 0;
 
   virtual TransportCounters Counters() const = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/silence.h"
 #include "proto/token.h"
 
 namespace ringwood {
@@ -9,8 +10,6 @@ namespace {
 
 // The largest answer is a manifest: 64 bytes for each piece of 1 MiB.
 constexpr int kMaxAnswerBytes = 64 << 20;
-// The server takes more frequent pings of an idle connection for an attack.
-constexpr int kLeastPingMilliseconds = 1000;
 
 }  // namespace
 
@@ -54,11 +53,12 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
   // A member's connections are its own: no sharing by address inside the process.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  if (silence) {  // half of it until a ping, half of it for the answer
-    const int half =
-        std::max(kLeastPingMilliseconds, static_cast<int>(1000 * ToSeconds(*silence) / 2));
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, half);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, half);
+  if (silence) {
+    const double seconds = ToSeconds(*silence);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                     static_cast<int>(1000 * PingAfterSeconds(seconds)));
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                     static_cast<int>(1000 * PongWithinSeconds(seconds)));
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
   return OpenChannel(address, arguments, token);

@@ -19,6 +19,7 @@ StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options, Loop
   }
   fabric.trusted_fabric = options.trusted_fabric;
   RW_ASSIGN_OR_RETURN(fabric.ports, ParsePortRange(options.port_range));
+  fabric.token = options.token;
   return OpenFabric(net, fabric);
 }
 

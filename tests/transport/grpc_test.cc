@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/transport/world.h"
+#include "transport/grpc/hello.h"
 #include "transport/grpc/wire.h"
 
 namespace ringwood {
@@ -45,22 +46,29 @@ Frame FrameOf(uint32_t sender, uint64_t bytes) {
 // Node 1 is real; node 0 is the test, which says on the wire what it wants.
 class Impostor {
  public:
-  Impostor() {
+  explicit Impostor(const FabricLimits& limits = {}) {
     auto made = MakeGrpcFabric(&loop_, {});
     EXPECT_TRUE(made.ok()) << Message(made.status());
     fabric_ = std::move(*made);
     const std::vector<Peer> peers = {
         {0, "rank 0 (host evil)", absl::StrFormat("grpc 127.0.0.1:1 %016x", kImpostor)},
         {1, "rank 1 (host h1)", fabric_->Address()}};
-    OnLoop([&] { transport_ = *fabric_->Connect({World::kJob, World::kEpoch, 1}, peers, {}); });
+    OnLoop([&] { transport_ = *fabric_->Connect({World::kJob, World::kEpoch, 1}, peers, limits); });
     const std::string address = fabric_->Address();
+    hello_ = {{World::kJob, World::kEpoch, 0},
+              1,
+              kImpostor,
+              std::stoull(address.substr(address.rfind(' ') + 1), nullptr, 16)};
     door_ = *OpenDoor("127.0.0.1", {}, [](uint64_t) {});
     wire_ = door_->Call(address.substr(5, address.rfind(' ') - 5));
-    wire_->Start(
-        {[](std::vector<std::byte>) {}, [this](bool) { written_->Notify(); }, [](std::string) {}});
+    wire_->Start({[this](std::vector<std::byte> piece) {
+                    heard_ = std::move(piece);
+                    came_->Notify();
+                  },
+                  [this](bool) { written_->Notify(); }, [this](std::string) { gone_.Notify(); }});
   }
   ~Impostor() {
-    wire_->Release();
+    Leave();
     OnLoop([&] {
       transport_.reset();
       fabric_.reset();
@@ -72,12 +80,40 @@ class Impostor {
     wire_->Write(piece, {});
     EXPECT_TRUE(written_->WaitForNotificationWithTimeout(absl::Seconds(20)));
   }
+  Hello hello() const { return hello_; }  // the right one
+  void SayHello() { SayHello(hello_, ""); }
+  void SayHello(const Hello& hello, const std::string& token) {
+    std::vector<std::byte> piece{std::byte{1}};
+    for (std::byte byte : SignHello(hello, token)) piece.push_back(byte);
+    Say(piece);
+  }
+  // The next piece that comes; call `ask` in between.
+  std::vector<std::byte> Hear(const std::function<void()>& ask) {
+    came_ = std::make_unique<absl::Notification>();
+    wire_->Read();
+    ask();
+    EXPECT_TRUE(came_->WaitForNotificationWithTimeout(absl::Seconds(20)));
+    return heard_;
+  }
+  void Read() {
+    came_ = std::make_unique<absl::Notification>();
+    wire_->Read();
+  }
+  bool IsEnded() { return gone_.WaitForNotificationWithTimeout(absl::Seconds(20)); }
+  // The link ends.
+  void Leave() {
+    if (wire_ != nullptr) std::exchange(wire_, nullptr)->Release();
+  }
+  void Ask(uint32_t chunk, std::vector<std::byte>* into, Answer* answer) {
+    OnLoop([&] {
+      transport_->Receive(0, {Lane::kDense, 0, 0, chunk, 0}, {0, 0, 0}, *into,
+                          answer->ForReceive());
+    });
+  }
   Status Receive(double seconds) {
     std::vector<std::byte> into(100);
     Answer answer;
-    OnLoop([&] {
-      transport_->Receive(0, {Lane::kDense, 0, 0, 7, 0}, {0, 0, 0}, into, answer.ForReceive());
-    });
+    Ask(7, &into, &answer);
     const Status status = answer.Wait(seconds);
     if (!answer.ready.HasBeenNotified()) {
       OnLoop([&] { transport_->Close(Aborted("the test is over")); });
@@ -107,7 +143,11 @@ class Impostor {
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Door> door_;
   Wire* wire_ = nullptr;
+  Hello hello_;
   std::unique_ptr<absl::Notification> written_;  // the last piece
+  std::unique_ptr<absl::Notification> came_;
+  std::vector<std::byte> heard_;
+  absl::Notification gone_;
 };
 
 TEST(GrpcTransport, APieceThatLiesEndsItsSendersLinkByName) {
@@ -126,7 +166,7 @@ TEST(GrpcTransport, APieceThatLiesEndsItsSendersLinkByName) {
   };
   for (size_t i = 0; i < lies.size(); ++i) {
     Impostor impostor;
-    impostor.Say(Piece(1, kImpostor));
+    impostor.SayHello();
     impostor.Say(lies[i]);
     const Status status = impostor.Receive(20);
     EXPECT_EQ(status.code(), StatusCode::kDataLoss) << i << ": " << Message(status);
@@ -135,19 +175,75 @@ TEST(GrpcTransport, APieceThatLiesEndsItsSendersLinkByName) {
   }
 }
 
+TEST(GrpcTransport, AMessageWhoseLinkBreaksInItsMiddleIsAnsweredByName) {
+  const size_t full = kPieceBytes - sizeof(Frame) - 1;
+  for (const bool asked_before : {true, false}) {
+    Impostor impostor;
+    std::vector<std::byte> into(1 << 20);
+    Answer answer;
+    if (asked_before) impostor.Ask(0, &into, &answer);
+    impostor.SayHello();
+    impostor.Say(Piece(2, FrameOf(0, into.size()), full));
+    impostor.Leave();
+    if (!asked_before) {
+      EXPECT_EQ(impostor.Receive(20).code(), StatusCode::kUnavailable);  // the break is known
+      impostor.Ask(0, &into, &answer);
+    }
+    EXPECT_EQ(answer.Wait().code(), StatusCode::kUnavailable) << Message(answer.status);
+    EXPECT_NE(Message(answer.status).find("rank 0 (host evil)"), std::string::npos)
+        << Message(answer.status);
+  }
+}
+
 TEST(GrpcTransport, AnAnnouncedSizeTakesNoMemory) {
   Impostor impostor;
-  impostor.Say(Piece(1, kImpostor));
+  impostor.SayHello();
   const size_t full = kPieceBytes - sizeof(Frame) - 1;
   impostor.Say(Piece(2, FrameOf(0, uint64_t{1} << 50), full));  // nobody asks: beyond the stash
   EXPECT_EQ(impostor.Receive(20).code(), StatusCode::kResourceExhausted);
 }
 
-TEST(GrpcTransport, AStrangerIsNotHeard) {
-  Impostor stranger;
-  stranger.Say(Piece(1, kImpostor + 1));
-  stranger.Say(Piece(2, FrameOf(0, 0)));
-  EXPECT_EQ(stranger.Receive(0.3).code(), StatusCode::kDeadlineExceeded);
+TEST(GrpcTransport, OnlyWhoKnowsTokenEpochAndBothNodesIsHeard) {
+  const std::vector<std::pair<const char*, std::function<void(Hello*, std::string*)>>> wrong = {
+      {"token", [](Hello*, std::string* token) { *token = "guessed"; }},
+      {"job", [](Hello* hello, std::string*) { ++hello->name.job; }},
+      {"epoch", [](Hello* hello, std::string*) { --hello->name.epoch; }},
+      {"caller", [](Hello* hello, std::string*) { hello->name.self = 1; }},
+      {"unknown caller", [](Hello* hello, std::string*) { hello->name.self = 7; }},
+      {"called", [](Hello* hello, std::string*) { hello->to = 0; }},
+      {"caller's number", [](Hello* hello, std::string*) { ++hello->caller; }},
+      {"called's number", [](Hello* hello, std::string*) { ++hello->called; }},
+  };
+  for (const auto& [what, spoil] : wrong) {
+    SCOPED_TRACE(what);
+    Impostor stranger;
+    Hello hello = stranger.hello();
+    std::string token;
+    spoil(&hello, &token);
+    stranger.SayHello(hello, token);
+    stranger.Read();
+    EXPECT_TRUE(stranger.IsEnded());
+  }
+}
+
+TEST(GrpcTransport, AConnectionThatDoesNotSayWhoItIsIsEnded) {
+  Impostor silent;
+  silent.Read();
+  EXPECT_TRUE(silent.IsEnded());
+}
+
+TEST(GrpcTransport, APeerThatIsAskedAnswersAndOneThatDoesNotIsNamed) {
+  FabricLimits limits;
+  limits.silence_seconds = 1;
+  Impostor impostor(limits);
+  EXPECT_EQ(impostor.Hear([&] { impostor.SayHello(); }).at(0), std::byte{6});  // heard
+  EXPECT_EQ(impostor.Hear([&] { impostor.Say(Piece(5, uint64_t{0})); }).at(0), std::byte{6});
+  std::vector<std::byte> into(100);
+  Answer answer;
+  EXPECT_EQ(impostor.Hear([&] { impostor.Ask(0, &into, &answer); }).at(0), std::byte{5});
+  EXPECT_EQ(answer.Wait().code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(Message(answer.status).find("rank 0 (host evil) has not answered"), std::string::npos)
+      << Message(answer.status);
 }
 
 TEST(GrpcTransport, GarbageOnThePortDoesNoHarm) {
@@ -173,7 +269,8 @@ TEST(GrpcTransport, GarbageOnThePortDoesNoHarm) {
 }
 
 // Two nodes, each with its own credentials.
-Status Exchange(const GrpcOptions& lower, const GrpcOptions& upper) {
+Status Exchange(const GrpcOptions& lower, const GrpcOptions& upper,
+                const FabricLimits& limits = {}) {
   Loop loops[2] = {Loop("lower"), Loop("upper")};
   std::unique_ptr<Fabric> fabrics[2];
   std::unique_ptr<Transport> transports[2];
@@ -187,7 +284,7 @@ Status Exchange(const GrpcOptions& lower, const GrpcOptions& upper) {
   for (int i = 0; i < 2; ++i) {
     RW_RETURN_IF_ERROR(loops[i].Call(
         [&, i]() -> Status {
-          RW_ASSIGN_OR_RETURN(transports[i], fabrics[i]->Connect({1, 1, i}, peers, {}));
+          RW_ASSIGN_OR_RETURN(transports[i], fabrics[i]->Connect({1, 1, i}, peers, limits));
           if (i == 0) {
             transports[0]->Send(1, {}, {0, 0, 10}, payload, sent.ForSend());
           } else {
@@ -212,15 +309,26 @@ Status Exchange(const GrpcOptions& lower, const GrpcOptions& upper) {
   return status;
 }
 
-// Nobody listens on port 1: the read and the write under way fail on two threads, and the stream is
-// released between them. Its object must stay until Release has returned.
+// The other end ends each stream as soon as it comes: the read and the write under way fail on two
+// threads, and the stream is released between them. Its object must stay until Release has
+// returned.
 TEST(GrpcTransport, AStreamIsReleasedWhileItsLastWriteFails) {
   constexpr int kStreams = 300;
+  std::unique_ptr<Door> far;
+  Loop loop("far");
+  const auto end_it = [&](uint64_t number) {
+    loop.Post([&, number] {
+      Wire* const wire = far->Claim(number);
+      wire->Start({[](std::vector<std::byte>) {}, [](bool) {}, [](std::string) {}});
+      wire->Release();
+    });
+  };
+  far = *OpenDoor("127.0.0.1", {}, end_it);
   auto door = OpenDoor("127.0.0.1", {}, [](uint64_t) {});
   ASSERT_TRUE(door.ok()) << Message(door.status());
   for (int i = 0; i < kStreams; ++i) {
     std::atomic<bool> over = false;
-    Wire* const wire = (*door)->Call("127.0.0.1:1");
+    Wire* const wire = (*door)->Call(absl::StrFormat("127.0.0.1:%d", far->port()));
     wire->Start({[](std::vector<std::byte>) {}, [](bool) {}, [&](std::string) { over = true; }});
     wire->Read();
     wire->Write(Bytes({1, 2, 3}), {});
@@ -238,7 +346,11 @@ TEST(GrpcTransport, CredentialsProtectBothSides) {
   EXPECT_TRUE(Exchange(local, local).ok());
   GrpcOptions tls = local;
   tls.channel_credentials = grpc::SslCredentials({});
-  EXPECT_EQ(Exchange(tls, local).code(), StatusCode::kUnavailable);  // the other end has no TLS
+  FabricLimits soon;
+  soon.silence_seconds = soon.start_seconds = 1;
+  const Status refused = Exchange(tls, local, soon);  // the other end has no TLS
+  EXPECT_EQ(refused.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(Message(refused).find("rank 1 was not heard"), std::string::npos) << Message(refused);
   GrpcOptions half;
   half.server_credentials = local.server_credentials;
   Loop loop("node");

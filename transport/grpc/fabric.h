@@ -23,6 +23,7 @@ struct GrpcOptions {
   std::string network_interface;  // empty = "lo"
   bool trusted_fabric = false;    // the operator declares the interface's network private
   PortRange ports;                // one of them for each process
+  std::string token;              // the job's secret; all nodes have the same
   // Both or neither; neither is plaintext, which only loopback and a trusted fabric may carry.
   std::shared_ptr<grpc::ServerCredentials> server_credentials;
   std::shared_ptr<grpc::ChannelCredentials> channel_credentials;

@@ -10,11 +10,20 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "transport/descriptors.h"
 
 namespace ringwood {
 namespace {
 
-enum Kind : uint8_t { kHello = 1, kStart = 2, kMore = 3, kTaken = 4 };
+enum Kind : uint8_t {
+  kHello = 1,
+  kStart = 2,
+  kMore = 3,
+  kTaken = 4,
+  kAsk = 5,
+  kLife = 6,
+  kFarewell = 7
+};
 
 constexpr size_t kDataBytes = kPieceBytes - sizeof(Frame) - 1;  // of a message in one piece
 
@@ -23,6 +32,14 @@ std::vector<std::byte> Numbered(Kind kind, uint64_t number) {
   std::vector<std::byte> piece(1 + sizeof number);
   piece[0] = static_cast<std::byte>(kind);
   std::memcpy(piece.data() + 1, &number, sizeof number);
+  return piece;
+}
+
+// One byte of kind, then the bytes.
+std::vector<std::byte> Carrying(Kind kind, std::span<const std::byte> bytes) {
+  std::vector<std::byte> piece(1 + bytes.size());
+  piece[0] = static_cast<std::byte>(kind);
+  std::copy(bytes.begin(), bytes.end(), piece.begin() + 1);
   return piece;
 }
 
@@ -50,6 +67,8 @@ Status GrpcNode::Start(const std::string& ip) {
 Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
                          const FabricLimits& limits) {
   if (closed_) return Refused("the fabric is closed");
+  RW_RETURN_IF_ERROR(ReserveDescriptors(peers.size(), kDescriptorsOfAPeer));
+  name_ = name;
   inbox_ = std::make_unique<Inbox>(name, peers, limits);
   for (const Peer& peer : peers) {
     if (peer.node == name.self) continue;
@@ -70,8 +89,9 @@ Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
     Pump(link);
   }
   for (const auto& [id, stranger] : std::map<uint64_t, Stranger>(strangers_)) {
-    if (stranger.client != 0) Greeted(id, stranger.client);
+    if (!stranger.hello.empty()) Greeted(id, stranger.hello);
   }
+  StartWatch(limits);
   return OkStatus();
 }
 
@@ -103,6 +123,12 @@ void GrpcNode::Incoming(uint64_t number) {
   const uint64_t id = next_id_++;
   strangers_[id].wire = wire;
   Begin(wire, id);
+  loop_->After(Seconds(kHelloSeconds), [weak = weak_from_this(), id] {
+    const auto self = weak.lock();
+    const bool silent =
+        self != nullptr && self->strangers_.count(id) != 0 && self->strangers_.at(id).hello.empty();
+    if (silent) self->Greeted(id, {});
+  });
   if (strangers_.size() > Door::kMaxUnclaimed) {
     strangers_.erase(id);
     wire->Release();
@@ -118,18 +144,24 @@ int GrpcNode::PeerOf(uint64_t id) const {
 
 void GrpcNode::Arrived(uint64_t id, const std::vector<std::byte>& piece) {
   if (strangers_.count(id) != 0) {
-    const bool hello = !piece.empty() && piece[0] == static_cast<std::byte>(kHello);
-    return Greeted(id, hello ? NumberIn(std::span(piece).subspan(1)) : Corrupt("no hello"));
+    const bool hello =
+        piece.size() == 1 + kHelloBytes && piece[0] == static_cast<std::byte>(kHello);
+    if (!hello) return Greeted(id, {});
+    return Greeted(id, std::vector<std::byte>(piece.begin() + 1, piece.end()));
   }
   const int peer = PeerOf(id);
   if (peer < 0) return;
   Link& link = links_.at(peer);
-  if (const Status status = Take(peer, link, piece); !status.ok()) {
-    inbox_->CountCorrupt();
-    FailLink(peer, link, Annotate(status, inbox_->Label(peer)));
-  } else {
+  link.heard = true;
+  if (watch_) watch_->Heard(peer, Now());
+  const Status status = Take(peer, link, piece);
+  if (status.ok()) {
     link.wire->Read();
     Pump(link);
+  } else {
+    const bool farewell = !piece.empty() && piece[0] == static_cast<std::byte>(kFarewell);
+    if (!farewell) inbox_->CountCorrupt();
+    FailLink(peer, link, farewell ? status : Annotate(status, inbox_->Label(peer)));
   }
   Schedule();
 }
@@ -151,22 +183,38 @@ void GrpcNode::AnswerLeaving(Link& link) {
   }
 }
 
-// Before Connect the hello is kept and nothing more is read.
-void GrpcNode::Greeted(uint64_t id, const StatusOr<uint64_t>& client) {
-  if (inbox_ == nullptr && client.ok()) {
-    strangers_[id].client = *client;
+Hello GrpcNode::HelloOf(int caller, int called) const {
+  const auto number = [this](int node) {
+    return node == name_.self ? client_ : links_.at(node).client;
+  };
+  return {{name_.job, name_.epoch, caller}, called, number(caller), number(called)};
+}
+
+// Before Connect the hello is kept and nothing more is read. An empty one is none.
+void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
+  if (inbox_ == nullptr && !hello.empty()) {
+    strangers_[id].hello = std::move(hello);
     return;
   }
   Wire* const wire = strangers_[id].wire;
   strangers_.erase(id);
-  for (auto& [node, link] : links_) {
-    if (!client.ok() || link.client != *client || link.wire_id != 0) continue;
+  const auto found = links_.find(ClaimedNode(hello));
+  if (found != links_.end() && found->first < name_.self && found->second.wire_id == 0 &&
+      IsHello(hello, HelloOf(found->first, name_.self), options_.token)) {
+    Link& link = found->second;
     link.wire = wire;
     link.wire_id = id;
+    link.heard = true;
+    link.life_due = true;
+    if (watch_) watch_->Heard(found->first, Now());
     wire->Read();
     return Pump(link);
   }
-  Log(LogLevel::kWarning, "the connection of a node that is not awaited was refused");
+  refusals_.Say(hello.empty()
+                    ? "a connection that did not say who it is was ended"
+                    : "the connection of a node that is not awaited, or has another token, was "
+                      "refused",
+                Now());
   wire->Release();
 }
 
@@ -190,6 +238,14 @@ Status GrpcNode::Take(int peer, Link& link, std::span<const std::byte> piece) {
       link.taken_by_peer = taken;
       break;
     }
+    case kAsk:
+      link.life_due = true;
+      return OkStatus();
+    case kLife:
+      return OkStatus();
+    case kFarewell:
+      if (body.empty()) return Corrupt("a farewell without a reason arrived");
+      return ReadFarewell(std::to_integer<uint8_t>(body[0]), body.subspan(1), inbox_->Label(peer));
     default:
       return Corrupt("a piece of an unknown kind arrived");
   }
@@ -246,7 +302,18 @@ void GrpcNode::Pump(Link& link) {
   if (link.hello_due) {
     link.hello_due = false;
     link.writing = true;
-    link.wire->Write(Numbered(kHello, client_), {});
+    const auto peer = std::find_if(links_.begin(), links_.end(),
+                                   [&](const auto& entry) { return &entry.second == &link; });
+    link.wire->Write(Carrying(kHello, SignHello(HelloOf(name_.self, peer->first), options_.token)),
+                     {});
+  } else if (link.life_due) {
+    link.life_due = false;
+    link.writing = true;
+    link.wire->Write(Numbered(kLife, 0), {});
+  } else if (link.ask_due) {
+    link.ask_due = false;
+    link.writing = true;
+    link.wire->Write(Numbered(kAsk, 0), {});
   } else if (ended || link.taken - link.taken_said >= kTakenBytes) {
     link.taken_said = link.taken;
     link.writing = true;
@@ -300,6 +367,7 @@ void GrpcNode::Gone(uint64_t id, const std::string& why) {
 
 void GrpcNode::FailLink(int peer, Link& link, const Status& reason) {
   inbox_->Fail(peer, reason);
+  if (watch_) watch_->Forget(peer);
   if (link.wire != nullptr) std::exchange(link.wire, nullptr)->Release();
   for (auto* sends : {&link.leaving, &link.queue}) {
     for (Outgoing& message : *sends) {
@@ -308,7 +376,7 @@ void GrpcNode::FailLink(int peer, Link& link, const Status& reason) {
     }
     sends->clear();
   }
-  link.assembly.reset();
+  if (link.assembly != nullptr) std::exchange(link.assembly, nullptr)->Fail(reason);
 }
 
 void GrpcNode::Close(const Status& reason) {
@@ -317,14 +385,62 @@ void GrpcNode::Close(const Status& reason) {
   for (const auto& [id, stranger] : std::exchange(strangers_, {})) stranger.wire->Release();
   const Status why = reason.ok() ? Aborted("the epoch was closed") : reason;
   if (inbox_ != nullptr) inbox_->Close(why);
+  std::vector<std::byte> farewell;
+  if (TellsPeers(reason)) {
+    const std::string text = static_cast<char>(reason.code()) + Farewell(reason);
+    farewell = Carrying(kFarewell, std::as_bytes(std::span(text)));
+  }
   for (auto& [node, link] : links_) {
     AnswerLeaving(link);  // the stream ends after it
+    if (link.wire != nullptr && link.heard && !farewell.empty()) {
+      std::exchange(link.wire, nullptr)->Release(farewell);
+    }
     FailLink(node, link, why);
   }
   if (inbox_ != nullptr) inbox_->Abandon();
   while (inbox_ != nullptr && inbox_->RunAnswers()) {
   }
   if (door_ != nullptr) door_->Close(kCloseSeconds);
+}
+
+void GrpcNode::StartWatch(const FabricLimits& limits) {
+  if (limits.silence_seconds <= 0) return;
+  std::vector<int> peers;
+  for (const auto& [node, link] : links_) peers.push_back(node);
+  watch_.emplace(WatchLimits{Seconds(limits.silence_seconds), Seconds(limits.start_seconds)}, peers,
+                 Now());
+  for (const auto& [node, link] : links_) {
+    if (link.heard) watch_->Heard(node, Now());  // its hello came before Connect
+  }
+  LookOn();
+}
+
+void GrpcNode::LookOn() {
+  loop_->After(watch_->interval(), [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self == nullptr || self->closed_) return;
+    self->Look();
+    self->LookOn();
+  });
+}
+
+void GrpcNode::Look() {
+  std::set<int> awaited = inbox_->Awaited();
+  for (const auto& [node, link] : links_) {
+    if (!link.heard && !link.queue.empty()) awaited.insert(node);  // its connection
+  }
+  const Watch::Decision decision = watch_->Look(Now(), awaited);
+  for (const int peer : decision.ask) {
+    Link& link = links_.at(peer);
+    link.ask_due = link.wire != nullptr;
+    Pump(link);
+  }
+  for (const Watch::Failed& failed : decision.failed) {
+    FailLink(failed.peer, links_.at(failed.peer),
+             watch_->Reason(
+                 failed, [this](int node) { return inbox_->Label(node); }, name_.self));
+  }
+  Schedule();
 }
 
 void GrpcNode::Schedule() {

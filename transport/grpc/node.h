@@ -2,10 +2,13 @@
 // thread; what gRPC's threads have to say is posted to it.
 //
 // A piece begins with its kind:
-//   hello  client id                    the caller says who it is: first, once
+//   hello  node, MAC                    the caller says who it is (hello.h): first, once
 //   start  frame, payload               a message, or its first piece
 //   more   payload                      the pieces that follow, before any other message
 //   taken  bytes                        of messages that the receiver has moved out, so far
+//   ask    0                            for a sign of life (watch.h)
+//   life   0                            one, also the answer to a hello
+//   farewell  code, text                why the sender closes, where the peer could not know
 //
 // A send is answered when its last piece has been written to the stream, and streams end in order,
 // so a close loses nothing that was answered. Frames count into `taken` like payloads.
@@ -14,13 +17,17 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/loop.h"
+#include "transport/grpc/hello.h"
 #include "transport/grpc/parcel.h"
 #include "transport/grpc/wire.h"
 #include "transport/inbox.h"
+#include "transport/refusals.h"
+#include "transport/watch.h"
 
 namespace ringwood {
 
@@ -33,6 +40,10 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   static constexpr size_t kMaxQueued = 1 << 14;  // sends to one peer
   // Close waits at most this long for gRPC to end the streams.
   static constexpr double kCloseSeconds = 1.0;
+  // A connection that has not said who it is for so long is ended.
+  static constexpr double kHelloSeconds = 5.0;
+
+  static constexpr size_t kDescriptorsOfAPeer = 2;  // a connection, and one that is tried again
 
   GrpcNode(Loop* loop, GrpcOptions options) : loop_(loop), options_(std::move(options)) {}
 
@@ -57,15 +68,17 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   };
   struct Stranger {
     Wire* wire = nullptr;
-    uint64_t client = 0;  // what its hello said; 0: nothing yet
+    std::vector<std::byte> hello;  // empty: nothing said yet
   };
   struct Link {  // one peer
     std::string endpoint;
-    uint64_t client = 0;  // what its hello says
+    uint64_t client = 0;  // its number
     Wire* wire = nullptr;
     uint64_t wire_id = 0;
     bool writing = false;
     bool hello_due = false;
+    bool ask_due = false, life_due = false;
+    bool heard = false;
     std::deque<Outgoing> queue;    // the first may be half sent
     uint64_t offset = 0;           // payload of the first that is sent
     bool begun = false;            // its frame is sent
@@ -79,7 +92,8 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   void Begin(Wire* wire, uint64_t id);  // events name the wire by `id`, which is never used again
   void Arrived(uint64_t id, const std::vector<std::byte>& piece);
   void Written(uint64_t id, bool ok);
-  void Greeted(uint64_t id, const StatusOr<uint64_t>& client);
+  void Greeted(uint64_t id, std::vector<std::byte> hello);
+  Hello HelloOf(int caller, int called) const;
   Status Take(int peer, Link& link, std::span<const std::byte> piece);
   Status TakeStart(int peer, Link& link, std::span<const std::byte> body);
   void AnswerLeaving(Link& link);
@@ -88,17 +102,23 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   void Gone(uint64_t id, const std::string& why);
   void FailLink(int peer, Link& link, const Status& reason);
   int PeerOf(uint64_t id) const;  // -1: none
-  void Schedule();                // answers run from the loop, never inside a call
+  void StartWatch(const FabricLimits& limits);
+  void LookOn();
+  void Look();
+  void Schedule();  // answers run from the loop, never inside a call
 
   Loop* const loop_;
   const GrpcOptions options_;
-  uint64_t client_ = 0;  // what our hello says
+  uint64_t client_ = 0;  // our number
+  EpochName name_;
   std::string address_;
   std::unique_ptr<Door> door_;
   std::map<int, Link> links_;
   std::map<uint64_t, Stranger> strangers_;  // by id of the wire
   uint64_t next_id_ = 1;
   std::unique_ptr<Inbox> inbox_;  // from Connect on
+  std::optional<Watch> watch_;    // the same, where silence is limited
+  Refusals refusals_;
   bool scheduled_ = false;
   bool closed_ = false;
 };

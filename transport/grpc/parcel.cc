@@ -35,7 +35,13 @@ bool Assembly::Add(std::span<const std::byte> piece) {
   return true;
 }
 
+void Assembly::Fail(const Status& reason) {
+  failed_ = reason;
+  if (done_ != nullptr) std::exchange(done_, nullptr)(reason);
+}
+
 void Assembly::Fetch(std::span<std::byte> into, std::function<void(Status)> done) {
+  if (!failed_.ok()) return done(failed_);
   if (own_.size() != 0 && arrived_ != 0) std::memcpy(into.data(), own_.data(), arrived_);
   own_ = Buffer<std::byte>();
   into_ = into;

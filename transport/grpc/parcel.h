@@ -14,6 +14,8 @@ class Assembly {
   // False: more than the frame announced.
   bool Add(std::span<const std::byte> piece);
   bool complete() const { return arrived_ == bytes_; }
+  // The rest will not come: answers whoever asked for it, now or later.
+  void Fail(const Status& reason);
 
   // For the inbox; one of the two, once.
   void Fetch(std::span<std::byte> into, std::function<void(Status)> done);
@@ -28,6 +30,7 @@ class Assembly {
   Buffer<std::byte> own_;  // until it is asked for; made when the first piece comes
   std::span<std::byte> into_;
   std::function<void(Status)> done_;
+  Status failed_;
 };
 
 // The inbox's handle. HeldBytes is the whole message: the inbox refuses it before memory is taken.

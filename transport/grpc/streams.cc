@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <climits>
 #include <map>
 #include <utility>
 
@@ -17,6 +18,10 @@ namespace ringwood {
 namespace {
 
 constexpr char kMethod[] = "/ringwood.v1.Data/Exchange";
+// A connection that fails is tried again after so long, one that is not answered given up.
+constexpr int kLeastBackoffMilliseconds = 100;
+constexpr int kMostBackoffMilliseconds = 1'000;
+constexpr int kConnectMilliseconds = 5'000;
 constexpr int kLookaheadBytes = 4 << 20;  // HTTP/2's own window: a fast, distant wire stays full
 
 std::vector<std::byte> BytesOf(const grpc::ByteBuffer& buffer) {
@@ -56,16 +61,17 @@ class Stream : public Reactor, public Wire {
     }
     Reactor::StartWrite(&outgoing_);
   }
-  void Release() override {
-    bool drain = false, end = false;
+  void Release(std::vector<std::byte> last) override {
+    bool drain = false, idle = false;
     {
       absl::MutexLock lock(&mutex_);
       released_ = true;
+      last_ = std::move(last);
       drain = drains_ && !std::exchange(reading_, true);
-      end = !writing_;
+      idle = !std::exchange(writing_, true);
     }
     if (drain) Reactor::StartRead(&incoming_);
-    if (end) End();
+    if (idle) OnWriteDone(true);
   }
 
   void OnReadDone(bool ok) override {
@@ -85,14 +91,17 @@ class Stream : public Reactor, public Wire {
   // gRPC may call this inside StartWrite, so the lock is never held across one. Events are told
   // under the lock: after Release the loop that they are posted to may be gone.
   void OnWriteDone(bool ok) override {
-    bool end = false;
+    std::vector<std::byte> last;
     {
       absl::MutexLock lock(&mutex_);
-      writing_ = false;
-      end = released_;
-      if (!released_) events_.written(ok);
+      writing_ = released_;  // a released stream has its last word to say, then its end
+      if (!released_) return events_.written(ok);
+      last.swap(last_);
     }
-    if (end) End();
+    if (last.empty() || !ok) return End();
+    const grpc::Slice slice(last.data(), last.size());
+    outgoing_ = grpc::ByteBuffer(&slice, 1);
+    Reactor::StartWrite(&outgoing_);
   }
 
  protected:
@@ -112,6 +121,7 @@ class Stream : public Reactor, public Wire {
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::byte> last_ ABSL_GUARDED_BY(mutex_);
 };
 
 class ServerStream : public Stream<grpc::ServerGenericBidiReactor> {
@@ -157,6 +167,9 @@ class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
     arguments.SetMaxReceiveMessageSize(kPieceBytes);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kLeastBackoffMilliseconds);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMilliseconds);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMostBackoffMilliseconds);
     const auto credentials = options.channel_credentials != nullptr
                                  ? options.channel_credentials
                                  : grpc::InsecureChannelCredentials();
@@ -165,14 +178,14 @@ class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   }
   // The peer answers the end of our half with its own; if it does not, the call is cancelled. The
   // alarm's hold outlasts this call: the last write may end, and the first hold with it, meanwhile.
-  void Release() override {
+  void Release(std::vector<std::byte> last) override {
     AddHold();
     linger_.Set(std::chrono::system_clock::now() + std::chrono::milliseconds(kLingerMilliseconds),
                 [this](bool expired) {
                   if (expired) context_.TryCancel();
                   RemoveHold();
                 });
-    Stream::Release();
+    Stream::Release(std::move(last));
   }
   void OnDone(const grpc::Status&) override {
     const std::shared_ptr<Calls> calls = calls_;
@@ -182,6 +195,7 @@ class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
 
  private:
   void Begin() override {
+    context_.set_wait_for_ready(true);  // a peer that cannot be reached yet is called again
     stub_->PrepareBidiStreamingCall(&context_, kMethod, {}, this);
     AddHold();
     StartCall();
@@ -207,8 +221,15 @@ class GrpcDoor : public Door, public grpc::CallbackGenericService {
   ~GrpcDoor() override { Close(0); }
 
   Status Open(const std::string& ip) {
-    RW_ASSIGN_OR_RETURN(const auto ports, FreePorts(options_.ports, ip, Unpredictable(), 1));
-    const std::string address = absl::StrFormat("%s:%d", ip, ports[0]);
+    for (const uint16_t port : PortsToTry(options_.ports, Unpredictable())) {
+      if (port != 0 && !ProbePort(ip, port).ok()) continue;
+      if (Listen(absl::StrFormat("%s:%d", ip, port))) return OkStatus();
+    }
+    if (options_.ports.any()) return Refused("gRPC cannot listen on " + ip);
+    return ShortOfPorts(options_.ports, ip, 1);
+  }
+
+  bool Listen(const std::string& address) {
     grpc::ServerBuilder builder;
     const auto credentials = options_.server_credentials != nullptr
                                  ? options_.server_credentials
@@ -218,9 +239,10 @@ class GrpcDoor : public Door, public grpc::CallbackGenericService {
     builder.SetMaxReceiveMessageSize(kPieceBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+    // The nodes ask each other (watch.h). gRPC's own pings would bring TCP_USER_TIMEOUT, 20 s.
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
     server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port_ == 0) return Refused("gRPC cannot listen on " + address);
-    return OkStatus();
+    return server_ != nullptr && port_ != 0;
   }
 
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
@@ -259,7 +281,7 @@ class GrpcDoor : public Door, public grpc::CallbackGenericService {
       closed_ = true;
       unclaimed.swap(unclaimed_);
     }
-    for (const auto& [number, stream] : unclaimed) stream->Release();
+    for (const auto& [number, stream] : unclaimed) stream->Release({});
     if (server_ == nullptr) return;
     calls_->AwaitNone(seconds + Wire::kLingerSeconds);
     server_->Shutdown(std::chrono::system_clock::now() +

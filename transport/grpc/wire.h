@@ -33,9 +33,9 @@ class Wire {
   virtual void Read() = 0;                    // not before the piece asked for has arrived
   // Copies. Not before the piece before it is written.
   virtual void Write(std::span<const std::byte> head, std::span<const std::byte> data) = 0;
-  // The last call: no event comes afterwards. What was written still arrives; the stream ends then,
-  // or after kLingerSeconds.
-  virtual void Release() = 0;
+  // The last call: no event comes afterwards. What was written still arrives, and `last` after it;
+  // the stream ends then, or after kLingerSeconds.
+  virtual void Release(std::vector<std::byte> last = {}) = 0;
 
   static constexpr double kLingerSeconds = 1.0;
 };
@@ -44,7 +44,7 @@ class Wire {
 // the door releases those that nobody has claimed when it closes.
 class Door {
  public:
-  static constexpr size_t kMaxUnclaimed = 4096;
+  static constexpr size_t kMaxUnclaimed = 8192;  // twice the largest world
 
   virtual ~Door() = default;  // closes
   virtual int port() const = 0;

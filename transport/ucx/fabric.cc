@@ -27,13 +27,11 @@ StatusOr<std::unique_ptr<Fabric>> MakeUcxFabric(Loop* loop, const UcxOptions& op
         "private with --trusted-fabric, or choose another transport",
         interface, address));
   }
-  // UCX would look for a port for ever where none is free.
-  RW_RETURN_IF_ERROR(FreePorts(options.ports, address, Unpredictable(), kPorts).status());
   auto node = std::make_shared<std::shared_ptr<UcxNode>>();
   RW_RETURN_IF_ERROR(loop->Call(
       [loop, interface, address, ports = options.ports, node]() -> Status {
         RW_ASSIGN_OR_RETURN(std::unique_ptr<UcxWorker> worker,
-                            UcxWorker::Make(interface, ports, Unpredictable()));
+                            UcxWorker::Make(interface, address, ports, kPorts, Unpredictable()));
         auto made = std::make_shared<UcxNode>(loop, std::move(worker));
         RW_RETURN_IF_ERROR(made->Start(address, ports));
         *node = std::move(made);

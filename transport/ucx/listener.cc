@@ -54,7 +54,7 @@ StatusOr<std::unique_ptr<UcxListener>> UcxListener::Make(ucp_worker_h worker, co
     status = ucp_listener_create(worker, &params, &made->listener_);
     if (status != UCS_ERR_BUSY) break;
   }
-  if (status == UCS_ERR_BUSY) return NoFreePort(ports, ip);
+  if (status == UCS_ERR_BUSY) return ShortOfPorts(ports, ip, 1);
   if (status != UCS_OK) return FromUcx(status, "listen on " + ip);
   ucp_listener_attr_t attributes{};
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;

@@ -32,8 +32,8 @@ class UcxListener {
  public:
   using OnRequest = std::function<void(ucp_conn_request_h)>;
 
-  // `on_request` runs inside UCX's progress and takes over the request. Exhausted: no port of the
-  // range, tried from one that `seed` picks, is free.
+  // `on_request` runs inside UCX's progress and takes over the request. ShortOfPorts: no port of
+  // the range, tried from one that `seed` picks, is free.
   static StatusOr<std::unique_ptr<UcxListener>> Make(ucp_worker_h worker, const std::string& ip,
                                                      const PortRange& ports, uint64_t seed,
                                                      OnRequest on_request);

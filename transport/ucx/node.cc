@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "transport/descriptors.h"
 #include "transport/ucx/parcel.h"
 
 namespace ringwood {
@@ -41,6 +43,10 @@ Status UcxNode::Start(const std::string& ip, const PortRange& ports) {
   };
   RW_ASSIGN_OR_RETURN(
       listener_, UcxListener::Make(worker_->handle(), ip, ports, worker_->client(), on_request));
+  if (!ports.any()) {
+    const uint16_t ours[] = {worker_->port(), ntohs(listener_->socket().sin_port)};
+    ForgetAtEnd(ours);
+  }
   cookie_ = worker_->client();
   address_ = Format(
       {listener_->socket(), worker_->client(), getpid(), reinterpret_cast<uint64_t>(&cookie_)});
@@ -52,6 +58,7 @@ Status UcxNode::Start(const std::string& ip, const PortRange& ports) {
 Status UcxNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
                         const FabricLimits& limits) {
   if (closed_) return Refused("the fabric is closed");
+  RW_RETURN_IF_ERROR(ReserveDescriptors(peers.size(), kDescriptorsOfAPeer));
   inbox_ = std::make_unique<Inbox>(name, peers, limits);
   self_ = name.self;
   for (const Peer& peer : peers) {
@@ -64,6 +71,7 @@ Status UcxNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
     link.address = *address;
   }
   FindNeighbours(peers);
+  StartWatch(limits);
   for (auto& [node, link] : links_) {
     if (self_ > node) continue;
     Open(link);
@@ -104,7 +112,7 @@ void UcxNode::AcceptQueued() {
       }
     }
     if (found == nullptr || found->endpoint != nullptr || !inbox_->reason(found->peer).ok()) {
-      Log(LogLevel::kWarning, "the connection of a node that is not awaited was refused");
+      refusals_.Say("the connection of a node that is not awaited was refused", Now());
       listener_->Reject(request);
       continue;
     }
@@ -123,6 +131,7 @@ void UcxNode::AcceptQueued() {
 
 void UcxNode::FailLink(Link& link, const Status& reason) {
   inbox_->Fail(link.peer, reason);
+  if (watch_) watch_->Forget(link.peer);
   for (auto& outgoing : std::exchange(link.waiting, {})) {
     Sent(std::move(outgoing), UCS_ERR_CANCELED);
   }
@@ -214,8 +223,13 @@ ucs_status_t UcxNode::OnMessage(void* node, const void* header, size_t header_le
   const StatusOr<Frame> frame = ParseFrame({static_cast<const std::byte*>(header), header_length});
   if (!frame.ok() || frame->bytes != length) {
     if (self->inbox_ != nullptr) self->inbox_->CountCorrupt();
-    Log(LogLevel::kWarning,
-        "a message was dropped: " + (frame.ok() ? "its length is wrong" : Message(frame.status())));
+    self->refusals_.Say(
+        "a message was dropped: " + (frame.ok() ? "its length is wrong" : Message(frame.status())),
+        Now());
+    return UCS_OK;
+  }
+  if (frame->lane == kFarewellLane) {
+    self->OnFarewell(*frame, {static_cast<const std::byte*>(data), length});
     return UCS_OK;
   }
   if (self->TakeNote(*frame) || self->closed_) return UCS_OK;
@@ -340,6 +354,7 @@ void UcxNode::Settle() {
 bool UcxNode::TakeNote(const Frame& frame) {
   const auto link = links_.find(static_cast<int>(frame.sender));
   if (link != links_.end()) link->second.heard = true;
+  if (watch_) watch_->Heard(static_cast<int>(frame.sender), Now());
   switch (frame.lane) {
     case kGoodbyeLane:
       OnGoodbye(frame);
@@ -349,6 +364,11 @@ bool UcxNode::TakeNote(const Frame& frame) {
       return true;
     case kReceiptLane:
       if (!closed_) OnReceipt(frame);
+      return true;
+    case kAskLane:
+      if (frame.slot == 0 && !closed_ && link != links_.end() && link->second.endpoint != nullptr) {
+        SendNote(link->second, kAskLane, 1, 0);
+      }
       return true;
     default:
       return false;
@@ -415,6 +435,7 @@ void UcxNode::Close(const Status& reason) {
   queued_.clear();
   for (ucp_conn_request_h request : std::exchange(requests_, {})) listener_->Reject(request);
   if (inbox_ != nullptr) inbox_->Close(reason);
+  SayFarewell(reason);
   Quiesce(graceful);
   closed_at_ = Now();
   if (inbox_ != nullptr) AnswerAll();

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,9 +16,11 @@
 #include "base/loop.h"
 #include "transport/inbox.h"
 #include "transport/patience.h"
+#include "transport/refusals.h"
 #include "transport/ucx/listener.h"
 #include "transport/ucx/neighbour.h"
 #include "transport/ucx/worker.h"
+#include "transport/watch.h"
 
 namespace ringwood {
 
@@ -35,7 +38,9 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   static constexpr double kGraceSeconds = 0.05;
   // Messages and connections accepted before Connect; peers that were told of the epoch first may
   // be that early.
-  static constexpr size_t kMaxBeforeConnect = 4096;
+  static constexpr size_t kMaxBeforeConnect = 8192;  // twice the largest world
+
+  static constexpr size_t kDescriptorsOfAPeer = 3;  // to agree on a connection, and the connection
 
   UcxNode(Loop* loop, std::unique_ptr<UcxWorker> worker);
   ~UcxNode() override;
@@ -65,8 +70,10 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   // Lanes of our own. Messages between two nodes arrive in order, so the answer to a goodbye says
   // that everything sent before has arrived; without it the end of a connection overtakes the data.
   static constexpr uint8_t kGoodbyeLane = 255;
-  static constexpr uint8_t kHelloLane = 254;    // see node_neighbours.cc
-  static constexpr uint8_t kReceiptLane = 253;  // its count is the ticket
+  static constexpr uint8_t kHelloLane = 254;     // see node_neighbours.cc
+  static constexpr uint8_t kReceiptLane = 253;   // its count is the ticket
+  static constexpr uint8_t kAskLane = 252;       // slot 0 asks for a sign of life, 1 is one
+  static constexpr uint8_t kFarewellLane = 251;  // why the sender closes; its type is the code
   static constexpr int kEverybody = -1;
 
   struct Outgoing {  // one message being sent; UCX reads frame and payload until it completes
@@ -77,6 +84,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
     Transport::SendDone done;
     unsigned id = kMessageId;
     Announcement announcement = {};  // the payload, where it is one
+    std::string text = {};           // the payload, where it is one
   };
   // One peer; at a stable place, because UCX holds it. Of two nodes the lower one connects.
   struct Link {
@@ -116,6 +124,12 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   bool TakeNote(const Frame& frame);  // false: the frame is a message's
   void OnGoodbye(const Frame& frame);
   void SendNote(Link& link, uint8_t lane, uint32_t slot, uint64_t count);
+  // node_watch.cc
+  void StartWatch(const FabricLimits& limits);
+  void LookOn();
+  void Look();
+  void SayFarewell(const Status& reason);
+  void OnFarewell(const Frame& frame, std::span<const std::byte> text);
   // node_neighbours.cc
   void FindNeighbours(const std::vector<Peer>& peers);
   void Greet(Link& link);
@@ -143,6 +157,8 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   std::map<uint64_t, std::unique_ptr<Outgoing>> announced_;  // by ticket, until the receipt
   uint64_t next_ticket_ = 0;
   Patience patience_;
+  std::optional<Watch> watch_;  // from Connect on, where silence is limited
+  Refusals refusals_;
   uint64_t cookie_ = 0;                       // the client id, for processes of this host to find
   std::vector<ucp_conn_request_h> requests_;  // connections not yet accepted
   bool attached_ = false;

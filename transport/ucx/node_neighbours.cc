@@ -67,9 +67,11 @@ ucs_status_t UcxNode::OnAnnouncement(void* node, const void* header, size_t head
       frame.ok() ? self->links_.find(static_cast<int>(frame->sender)) : self->links_.end();
   if (found == self->links_.end() || !found->second.readable || length != sizeof(Announcement)) {
     self->inbox_->CountCorrupt();
-    Log(LogLevel::kWarning, "an announcement was dropped: it is not from a process that we read");
+    self->refusals_.Say("an announcement was dropped: it is not from a process that we read",
+                        Now());
     return UCS_OK;
   }
+  if (self->watch_) self->watch_->Heard(found->first, Now());
   Announcement announcement;
   std::memcpy(&announcement, data, sizeof announcement);
   Link* const link = &found->second;

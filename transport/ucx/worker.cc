@@ -1,7 +1,16 @@
 #include "transport/ucx/worker.h"
 
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <sys/socket.h>
 #include <ucs/config/global_opts.h>
+#include <ucs/debug/debug.h>
 
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -11,9 +20,10 @@ namespace {
 
 // Rings need no shared memory, no loopback device of UCX's own and no RDMA device: TCP only. Ports
 // travel in the address, so a restarted process meets no old one.
-Status Configure(ucp_config_t* config, const std::string& interface, const PortRange& ports) {
+// One port: from a range UCX would draw for ever while all are in use.
+Status Configure(ucp_config_t* config, const std::string& interface, uint16_t port) {
   const std::pair<const char*, std::string> settings[] = {
-      {"PORT_RANGE", ports.any() ? "0" : ToString(ports)},
+      {"PORT_RANGE", port == 0 ? "0" : ToString(PortRange{port, port})},
       {"TLS", "tcp"},
       {"NET_DEVICES", interface},
       // Below this a message leaves at once; the announcement of a rendezvous would wait behind
@@ -22,7 +32,10 @@ Status Configure(ucp_config_t* config, const std::string& interface, const PortR
       // A message that fits one segment is handed over where it was received; a longer one is put
       // together in a buffer of its own. 256 KiB and the headers.
       {"RX_SEG_SIZE", "264k"},
-      {"KEEPALIVE_INTERVAL", "inf"},  // heartbeats of the control plane find silent peers
+      // Who is silent is found by asking (transport/watch.h); TCP's and UCX's own limits would end
+      // connections within an outage that the failure timeout allows.
+      {"KEEPALIVE_INTERVAL", "inf"},
+      {"KEEPIDLE", "inf"},
   };
   for (const auto& [name, value] : settings) {
     const ucs_status_t status = ucp_config_modify(config, name, value.c_str());
@@ -31,6 +44,24 @@ Status Configure(ucp_config_t* config, const std::string& interface, const PortR
     }
   }
   return OkStatus();
+}
+
+// UCX puts handlers of its own on SIGSEGV and its like, and on SIGHUP, as soon as it is loaded.
+// They are the host program's: what stood there before, SIG_IGN of nohup's included, comes back.
+// Runs when this library is loaded, after those that it needs; handlers of others stay.
+[[gnu::constructor]] void GiveSignalsBack() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction now {};
+    Dl_info owner{};
+    if (sigaction(signal, nullptr, &now) != 0 || now.sa_handler == SIG_DFL ||
+        now.sa_handler == SIG_IGN) {
+      continue;
+    }
+    if (dladdr(reinterpret_cast<void*>(now.sa_handler), &owner) == 0) continue;
+    if (owner.dli_fname == nullptr || std::strstr(owner.dli_fname, "libucs.so") == nullptr)
+      continue;
+    ucs_debug_disable_signal(signal);
+  }
 }
 
 }  // namespace
@@ -56,16 +87,28 @@ Status FromUcx(ucs_status_t status, const std::string& what) {
 }
 
 StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interface,
-                                                     const PortRange& ports, uint64_t client) {
+                                                     const std::string& ip, const PortRange& ports,
+                                                     size_t needed, uint64_t client) {
+  for (const uint16_t port : PortsToTry(ports, client)) {
+    if (port != 0 && !IsFree(ip, port)) continue;
+    auto made = MakeOn(interface, port, client);
+    if (made.ok() || made.status().code() != StatusCode::kAlreadyExists) return made;
+  }
+  return ShortOfPorts(ports, ip, needed);
+}
+
+StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::MakeOn(const std::string& interface, uint16_t port,
+                                                       uint64_t client) {
   std::unique_ptr<UcxWorker> made(new UcxWorker);
   made->client_ = client;
+  made->port_ = port;
   // UCX's own lines ("connection reset") would stand beside ours, which say who and when.
   ucs_global_opts_set_value("LOG_LEVEL", "fatal");
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK) {
     return FromUcx(status, "read UCX's defaults");
   }
-  if (Status status = Configure(config, interface, ports); !status.ok()) {
+  if (Status status = Configure(config, interface, port); !status.ok()) {
     ucp_config_release(config);
     return status;
   }
@@ -83,11 +126,29 @@ StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::Make(const std::string& interfac
   worker_params.thread_mode = UCS_THREAD_MODE_SINGLE;
   worker_params.events = UCP_WAKEUP_RX | UCP_WAKEUP_TX;
   status = ucp_worker_create(made->context_, &worker_params, &made->worker_);
-  if (status == UCS_ERR_BUSY) return NoFreePort(ports, interface);
+  if (status == UCS_ERR_BUSY) return AlreadyExists(absl::StrFormat("port %d is in use", port));
   if (status != UCS_OK) return FromUcx(status, "create a UCX worker on interface " + interface);
   status = ucp_worker_get_efd(made->worker_, &made->descriptor_);
   if (status != UCS_OK) return FromUcx(status, "get the UCX worker's descriptor");
   return made;
+}
+
+// UCX hands out no descriptors, so this process's are looked through.
+void ForgetAtEnd(std::span<const uint16_t> ports) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
+       it.increment(error)) {
+    const int descriptor = std::atoi(it->path().filename().c_str());
+    sockaddr_in name{};
+    socklen_t size = sizeof name;
+    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) != 0 ||
+        name.sin_family != AF_INET ||
+        std::find(ports.begin(), ports.end(), ntohs(name.sin_port)) == ports.end()) {
+      continue;
+    }
+    const linger at_once{1, 0};
+    setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  }
 }
 
 UcxWorker::~UcxWorker() {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -17,23 +18,37 @@ Status FromUcx(ucs_status_t status, const std::string& what);
 
 class UcxWorker {
  public:
-  // On the thread that will own it. `interface` is the only network device used, and one of `ports`
-  // for UCX's own listener; `client` is the id that its connections carry.
+  // On the thread that will own it. `interface`, whose address is `ip`, is the only network device
+  // used, and one of `ports`, tried one after the other, for UCX's own listener; `client` is the id
+  // that its connections carry. ShortOfPorts, where none is free of the `needed` ones.
   static StatusOr<std::unique_ptr<UcxWorker>> Make(const std::string& interface,
-                                                   const PortRange& ports, uint64_t client);
+                                                   const std::string& ip, const PortRange& ports,
+                                                   size_t needed, uint64_t client);
   ~UcxWorker();  // closes every connection that is still open
 
   ucp_worker_h handle() const { return worker_; }
   int descriptor() const { return descriptor_; }
   uint64_t client() const { return client_; }
+  // That of UCX's own listener; 0: the kernel's choice.
+  uint16_t port() const { return port_; }
 
  private:
   UcxWorker() = default;
+  // AlreadyExists: somebody listens on `port`.
+  static StatusOr<std::unique_ptr<UcxWorker>> MakeOn(const std::string& interface, uint16_t port,
+                                                     uint64_t client);
 
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int descriptor_ = -1;  // UCX's
   uint64_t client_ = 0;
+  uint16_t port_ = 0;
 };
+
+// Connections that come in on these ports of this process end with a reset, so that TCP does not
+// remember them for a minute: UCX makes its sockets without SO_REUSEADDR, and the ports of a range
+// would run out with a few restarts. What was sent and not yet received is lost then, as it is with
+// the process. Called once those who listen stand, because what they accept inherits it.
+void ForgetAtEnd(std::span<const uint16_t> ports);
 
 }  // namespace ringwood

@@ -1,0 +1,108 @@
+// Who is asked, and who has failed: decisions over made-up time.
+#include "transport/watch.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace ringwood {
+namespace {
+
+std::string LabelOfRank(int node) { return "rank " + std::to_string(node); }
+
+// Node 0 with peers 1 and 2, limit 10 s: looks every half second.
+class WatchTest : public testing::Test {
+ protected:
+  // Looks until `seconds`; what is asked for answers if it `lives`. The first failure ends it.
+  std::optional<Watch::Failed> Until(double seconds, const std::set<int>& awaited,
+                                     const std::set<int>& lives) {
+    for (; ToSeconds(now_ - start_) < seconds; now_ += watch_.interval()) {
+      const Watch::Decision decision = watch_.Look(now_, awaited);
+      for (const int peer : decision.ask) {
+        ++asked_[peer];
+        if (lives.count(peer) > 0) watch_.Heard(peer, now_ + Seconds(0.01));
+      }
+      if (!decision.failed.empty()) return decision.failed.front();
+    }
+    return std::nullopt;
+  }
+  double at() const { return ToSeconds(now_ - start_); }
+
+  const TimePoint start_ = TimePoint() + Seconds(1000);
+  TimePoint now_ = start_;
+  Watch watch_{{Seconds(10), Seconds(60)}, {1, 2}, start_};
+  std::map<int, int> asked_;
+};
+
+TEST_F(WatchTest, ALivingPeerMayBeAwaitedForEver) {
+  for (int peer : {1, 2}) watch_.Heard(peer, now_);
+  EXPECT_FALSE(Until(10000, {1}, {1, 2}).has_value());
+  EXPECT_GT(asked_[1], 100);
+  EXPECT_EQ(asked_[2], 0);  // nothing is awaited of it
+}
+
+TEST_F(WatchTest, AnAwaitedPeerThatDoesNotAnswerFailsAtTheLimit) {
+  for (int peer : {1, 2}) watch_.Heard(peer, now_);
+  const auto failed = Until(100, {1}, {2});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->peer, 1);
+  EXPECT_FALSE(failed->alone);
+  EXPECT_NEAR(at(), 10, 0.51);
+  EXPECT_GE(asked_[1], 4);
+  EXPECT_GE(asked_[2], 1);  // to tell whose network is cut off
+  EXPECT_EQ(Message(watch_.Reason(*failed, LabelOfRank, 0)),
+            "rank 1 has not answered on the data plane for 10.0 s while others did: its network is "
+            "cut off, or it hangs");
+  EXPECT_FALSE(Until(1000, {1}, {2}).has_value());  // once
+}
+
+TEST_F(WatchTest, WhoHearsNobodyNamesItself) {
+  for (int peer : {1, 2}) watch_.Heard(peer, now_);
+  const auto failed = Until(100, {2}, {});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->peer, 2);
+  EXPECT_TRUE(failed->alone);
+  EXPECT_EQ(Message(watch_.Reason(*failed, LabelOfRank, 0)),
+            "rank 0 hears no peer on the data plane any more, for 10.0 s not even rank 2: its "
+            "network is cut off");
+}
+
+TEST_F(WatchTest, WhoWasNeverHeardHasTheLimitOfTheStart) {
+  watch_.Heard(2, now_);
+  const auto failed = Until(100, {1}, {2});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_NEAR(at(), 60, 0.51);
+  EXPECT_NE(Message(watch_.Reason(*failed, LabelOfRank, 0)).find("rank 1 was not heard"),
+            std::string::npos);
+}
+
+TEST_F(WatchTest, SilenceBeginsWhenSomethingIsAwaited) {
+  for (int peer : {1, 2}) watch_.Heard(peer, now_);
+  EXPECT_FALSE(Until(500, {}, {}).has_value());
+  EXPECT_TRUE(asked_.empty());
+  ASSERT_TRUE(Until(1000, {1}, {}).has_value());
+  EXPECT_NEAR(at(), 510, 0.51);
+}
+
+TEST_F(WatchTest, WhatWeSleptThroughIsNobodysSilence) {
+  for (int peer : {1, 2}) watch_.Heard(peer, now_);
+  EXPECT_FALSE(Until(1, {1}, {}).has_value());
+  now_ += Seconds(3600);  // this process was stopped
+  EXPECT_FALSE(Until(3605, {1}, {}).has_value());
+  ASSERT_TRUE(Until(9999, {1}, {}).has_value());
+  EXPECT_NEAR(at(), 3610, 1.1);
+}
+
+TEST_F(WatchTest, WhoIsGoneIsForgotten) {
+  for (int peer : {1, 2}) watch_.Heard(peer, now_);
+  watch_.Forget(1);
+  watch_.Heard(1, now_);
+  EXPECT_FALSE(Until(1000, {1, 2}, {2}).has_value());
+  EXPECT_EQ(asked_.count(1), 0u);
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,87 @@
+#include "transport/watch.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kAsks = 5;  // a limit: the peer is asked each fifth of it
+
+}  // namespace
+
+Watch::Watch(const WatchLimits& limits, const std::vector<int>& peers, TimePoint now)
+    : limits_(limits), looked_(now) {
+  for (int peer : peers) peers_[peer].heard = now;
+}
+
+void Watch::Heard(int peer, TimePoint now) {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  found->second.heard = now;
+  found->second.ever = true;
+}
+
+void Watch::Forget(int peer) { peers_.erase(peer); }
+
+Duration Watch::Quiet(const State& peer, TimePoint now) const {
+  return now - std::max(peer.heard, peer.since);
+}
+
+Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
+  // What we slept through ourselves (a stopped process, a loaded machine) is nobody's silence.
+  const Duration late = now - looked_ - interval();
+  looked_ = now;
+  const Duration ours = late > interval() ? late : Duration::zero();
+  const Duration pause = limits_.silence / kAsks;
+  Decision decision;
+  bool suspicion = false;
+  for (auto& [node, peer] : peers_) {
+    peer.heard = std::min(now, peer.heard + ours);
+    peer.since = std::min(now, peer.since + ours);
+    if (awaited.count(node) != 0 && !peer.awaited) peer.since = now;
+    peer.awaited = awaited.count(node) != 0;
+    suspicion |= peer.awaited && peer.ever && Quiet(peer, now) >= limits_.silence / 2;
+  }
+  for (auto& [node, peer] : peers_) {
+    const Duration limit = peer.ever ? limits_.silence : std::max(limits_.silence, limits_.start);
+    if (peer.awaited && Quiet(peer, now) >= limit) {
+      const bool alone = std::none_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
+        const bool lives = entry.second.ever && now - entry.second.heard < limits_.silence / 2;
+        return entry.first != node && lives;
+      });
+      decision.failed.push_back({node, alone && peers_.size() > 1, peer.ever});
+      continue;
+    }
+    const bool quiet = peer.awaited ? Quiet(peer, now) >= pause : now - peer.heard >= pause;
+    if ((peer.awaited || suspicion) && quiet && now - peer.asked >= pause) {
+      peer.asked = now;
+      decision.ask.push_back(node);
+    }
+  }
+  for (const Failed& failed : decision.failed) peers_.erase(failed.peer);
+  return decision;
+}
+
+Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>& label,
+                     int self) const {
+  const double seconds = ToSeconds(limits_.silence);
+  if (!failed.connected) {
+    return TimedOut(absl::StrFormat(
+        "%s was not heard on the data plane within %.1f s: does a firewall drop what comes to its "
+        "data port?",
+        label(failed.peer), ToSeconds(std::max(limits_.silence, limits_.start))));
+  }
+  if (failed.alone) {
+    return TimedOut(absl::StrFormat(
+        "%s hears no peer on the data plane any more, for %.1f s not even %s: its network is cut "
+        "off",
+        label(self), seconds, label(failed.peer)));
+  }
+  return TimedOut(absl::StrFormat(
+      "%s has not answered on the data plane for %.1f s%s: its network is cut off, or it hangs",
+      label(failed.peer), seconds, peers_.empty() ? "" : " while others did"));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,71 @@
+// Decides which silent peer to ask for a sign of life, and when one that gives none has failed.
+// Pure: what is awaited and the time come in, the decision comes out; a node acts on it in its
+// loop.
+//
+//   awaited, silent for a fifth of the limit   it is asked by a note, which it answers at once
+//   ... for half of it                         all others are asked too: is it the peer, or are we?
+//   ... for all of it                          it has failed
+//
+// A peer of which nothing is awaited may be silent for ever. One that was never heard, because its
+// process is still starting or its connection is being made, has the start's limit.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace ringwood {
+
+struct WatchLimits {
+  Duration silence = Seconds(5);
+  Duration start = Seconds(60);
+};
+
+class Watch {
+ public:
+  // Looks a limit: the deadline is kept to a twentieth.
+  static constexpr int kLooks = 20;
+
+  Watch(const WatchLimits& limits, const std::vector<int>& peers, TimePoint now);
+
+  void Heard(int peer, TimePoint now);
+  void Forget(int peer);  // it is gone: nothing is expected of it
+
+  struct Failed {
+    int peer = 0;
+    bool alone = false;      // no other peer answers either: it is we who are cut off
+    bool connected = false;  // it was heard before
+  };
+  struct Decision {
+    std::vector<int> ask;
+    std::vector<Failed> failed;
+  };
+  // Every interval(). `awaited`: the peers of whom something is awaited.
+  Decision Look(TimePoint now, const std::set<int>& awaited);
+
+  Duration interval() const { return limits_.silence / kLooks; }
+  // "rank 2 (host h1) has not answered for 5.0 s while 3 others did"; TimedOut.
+  Status Reason(const Failed& failed, const std::function<std::string(int)>& label, int self) const;
+
+ private:
+  struct State {
+    TimePoint heard;
+    bool ever = false;  // heard
+    bool awaited = false;
+    TimePoint since;  // awaited
+    TimePoint asked;
+  };
+
+  Duration Quiet(const State& peer, TimePoint now) const;
+
+  const WatchLimits limits_;
+  std::map<int, State> peers_;
+  TimePoint looked_;
+};
+
+}  // namespace ringwood
