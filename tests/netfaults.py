@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Faults of the network between four hosts (network namespaces on a bridge), and what a job makes of them.
+
+    tests/netfaults.py [--cuts N] [--blips N] [--failure-timeout S] [--transport ucx|grpc] [--ringwood PROGRAM]
+
+cut    the data plane of one host is dropped both ways while control lives: a new job each time; the host's
+       rank must be named within the failure timeout and a second
+blip   one host has no network at all for 0.5, 0.8 and 0.9 of the outage that is tolerated (two fifths of the
+       failure timeout): N of each, one after the other in one job, which must commit further steps
+
+Prints a line for each and ends with 1 if one missed. Needs root, iproute2 and the right to make namespaces;
+without them it says so and succeeds. Without arguments: 1 cut, 1 blip of each.
+"""
+import argparse
+import os
+import pathlib
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+HOSTS = 4
+VICTIM = 1  # host and rank; the coordinator is on host 0
+PORTS = (21400, 21499)
+JOB = """
+import os, sys, time
+import numpy as np
+import ringwood
+if os.environ["RANK"] == "0":
+    print("coordinator", os.environ["RINGWOOD_COORDINATOR"], flush=True)
+with ringwood.Session() as session:
+    gradient = np.zeros(16384, np.float32)
+    identity = session.register("gradient", gradient)
+    session.agree()
+    step = 0
+    while not os.path.exists(sys.argv[1]) or step % 100:
+        session.begin_step(1)
+        gradient[:] = session.rank
+        session.ready(identity)
+        session.finish_step()
+        step += 1
+        if session.rank == 0 and step % 5 == 0:
+            print("step", step, flush=True)
+        time.sleep(0.02)
+"""
+
+
+def ip(*words, check=True):
+    return subprocess.run(["ip", *map(str, words)], check=check, capture_output=True, text=True)
+
+
+class Hosts:
+    """Namespaces whose names carry this process's number."""
+
+    def __init__(self):
+        number = os.getpid()
+        self.names = [f"rw{number}n{i}" for i in range(HOSTS)]
+        self.ports = [f"rwp{number}_{i}" for i in range(HOSTS)]
+        self.bridge = f"rwbr{number}"
+        self.subnet = f"10.{64 + number % 64}.{number // 64 % 256}"
+
+    def __enter__(self):
+        ip("link", "add", self.bridge, "type", "bridge")
+        ip("link", "set", self.bridge, "up")
+        for i, (name, port) in enumerate(zip(self.names, self.ports)):
+            ip("netns", "add", name)
+            ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
+            ip("link", "set", port, "master", self.bridge, "up")
+            ip("-n", name, "addr", "add", f"{self.address(i)}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            ip("netns", "del", name, check=False)
+        ip("link", "del", self.bridge, check=False)
+
+    def address(self, host):
+        return f"{self.subnet}.{host + 1}"
+
+    def plug(self, host, there):
+        ip("link", "set", self.ports[host], *(("master", self.bridge) if there else ("nomaster",)))
+
+    def cut_data(self, host, coordinator_port):
+        """Packets of the job's ports are dropped where they leave; the coordinator's pass."""
+        for i, name in enumerate(self.names):
+            to = [] if i == host else ["to", self.address(host)]
+            for side in ("dport", "sport"):
+                ip("-n", name, "rule", "add", "pref", 10, "ipproto", "tcp", side, coordinator_port,
+                   "lookup", "main")
+                ip("-n", name, "rule", "add", "pref", 20, *to, "ipproto", "tcp", side,
+                   f"{PORTS[0]}-{PORTS[1]}", "blackhole")
+
+    def restore(self):
+        for name in self.names:
+            while ip("-n", name, "rule", "del", "pref", 10, check=False).returncode == 0:
+                pass
+            while ip("-n", name, "rule", "del", "pref", 20, check=False).returncode == 0:
+                pass
+
+
+class Job:
+    """A training job over the hosts; its lines with the time at which they came."""
+
+    def __init__(self, hosts, options, folder):
+        self.end_file = pathlib.Path(folder) / "end"
+        self.end_file.unlink(missing_ok=True)
+        script = pathlib.Path(folder) / "job.py"
+        script.write_text(JOB)
+        command = [options.ringwood, "run", "--rsh", "ip netns exec", "--network-interface", "eth0",
+                   "--trusted-fabric", "--failure-timeout", options.failure_timeout, "--transport",
+                   options.transport, "--port-range", f"{PORTS[0]}-{PORTS[1]}", "-H",
+                   ",".join(f"{name}:1" for name in hosts.names), "--", sys.executable, script, self.end_file]
+        build = pathlib.Path(options.ringwood).resolve().parents[1]
+        environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"), OMP_NUM_THREADS="1",
+                           RINGWOOD_LIBRARY=str(build / "lib" / "libringwood.so"))
+        self.process = subprocess.Popen(list(map(str, command)), env=environment, text=True,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        self.lines = []
+        self.changed = threading.Condition()
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.changed:
+                self.lines.append((time.monotonic(), line.rstrip()))
+                self.changed.notify_all()
+
+    def wait_for(self, pattern, seconds, since=0.0):
+        """Time and match of the first line after `since` that has `pattern`; (None, None) if none comes."""
+        deadline = time.monotonic() + seconds
+        with self.changed:
+            while True:
+                for when, line in self.lines:
+                    found = re.search(pattern, line)
+                    if when > since and found:
+                        return when, found
+                if time.monotonic() > deadline or not self.reader.is_alive():
+                    return None, None
+                self.changed.wait(0.2)
+
+    def text(self):
+        return "\n".join("  | " + line for _, line in self.lines[-40:])
+
+    def stop(self):
+        self.end_file.touch()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.reader.join()
+        return self.process.wait()
+
+
+def started(job):
+    _, found = job.wait_for(r"coordinator \S+:(\d+)", 120)
+    stepping, _ = job.wait_for(r"step \d+", 120)
+    if stepping is None:
+        raise SystemExit("the job did not start:\n" + job.text())
+    return int(found.group(1))
+
+
+def cut(hosts, options, folder):
+    """Seconds until the rank whose data plane is cut off was named; None if it was not."""
+    job = Job(hosts, options, folder)
+    try:
+        coordinator = started(job)
+        time.sleep(1)
+        begin = time.monotonic()
+        hosts.cut_data(VICTIM, coordinator)
+        # A name with what is wrong with it: the lines of steps have none.
+        named, _ = job.wait_for(rf"rank {VICTIM} \(host {hosts.names[VICTIM]}\)", 4 * options.failure_timeout, begin)
+        if named is None or options.verbose:
+            print(job.text())
+        return None if named is None else named - begin
+    finally:
+        hosts.restore()
+        job.stop()
+
+
+def blips(hosts, options, folder):
+    """(share, survived, seconds until a further step) for each; the first that kills the job is the last."""
+    results = []
+    job = Job(hosts, options, folder)
+    try:
+        started(job)
+        for _ in range(options.blips):
+            for share in (0.5, 0.8, 0.9):
+                time.sleep(1)
+                length = share * 0.4 * options.failure_timeout
+                hosts.plug(VICTIM, False)
+                time.sleep(length)
+                hosts.plug(VICTIM, True)
+                healed = time.monotonic()
+                when, _ = job.wait_for(r"step \d+", 4 * options.failure_timeout, healed)
+                results.append((share, when is not None, when - healed if when is not None else None))
+                if when is None:
+                    print(job.text())
+                    return results
+    finally:
+        hosts.plug(VICTIM, True)
+        job.stop()
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cuts", type=int, default=1)
+    parser.add_argument("--blips", type=int, default=1)
+    parser.add_argument("--failure-timeout", type=float, default=5)
+    parser.add_argument("--transport", default="ucx")
+    parser.add_argument("--ringwood", default=ROOT / "build/release/bin/ringwood")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    if os.geteuid() != 0:
+        print("skipped: network namespaces need root")
+        return 0
+    missed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            hosts = Hosts().__enter__()
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"skipped: no network namespaces here: {error}")
+            return 0
+        try:
+            limit = options.failure_timeout + 1
+            times = [cut(hosts, options, folder) for _ in range(options.cuts)]
+            named = [seconds for seconds in times if seconds is not None]
+            in_time = sum(seconds <= limit for seconds in named)
+            missed += len(times) - in_time
+            if times:
+                median = f"{statistics.median(named):.2f} s, longest {max(named):.2f} s" if named else "never"
+                print(f"cut: named within {limit:g} s: {in_time} of {len(times)}; median {median}", flush=True)
+            results = blips(hosts, options, folder) if options.blips else []
+            for share in sorted({share for share, _, _ in results}):
+                mine = [(survived, seconds) for each, survived, seconds in results if each == share]
+                survived = sum(survived for survived, _ in mine)
+                missed += options.blips - survived
+                longest = max((seconds for _, seconds in mine if seconds is not None), default=float("nan"))
+                print(f"blip of {share:g} x {0.4 * options.failure_timeout:g} s: survived {survived} of {options.blips}; "
+                      f"longest until a further step {longest:.2f} s")
+            missed += bool(options.blips and len(results) < 3 * options.blips)
+        finally:
+            hosts.__exit__()
+    return missed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
