@@ -236,8 +236,13 @@ class Climb::AllRanges : public std::enable_shared_from_this<AllRanges> {
           }));
     }
     for (size_t s = 0; s < parts.size(); ++s) ranges[s]->Start(ups[s]);
+    // Each worker begins with another range, or all of them would send to one server at a time.
+    const size_t first = static_cast<size_t>(climb_->worker_);
     for (int chunk = 0; chunk < parts[0].chunks && parts[0].parent != -1; ++chunk) {
-      for (size_t s = 0; s < parts.size(); ++s) ranges[s]->SendChunk(chunk, ups[s]);
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const size_t s = (first + i) % parts.size();
+        ranges[s]->SendChunk(chunk, ups[s]);
+      }
     }
   }
 

@@ -355,13 +355,19 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     Answer(g);
   }
 
+  // The child that is answered i-th: each server begins with another, or they would all send to one
+  // worker at a time.
+  size_t Turn(const Group& group, size_t i) const {
+    return (static_cast<size_t>(node_) + i) % group.part.children.size();
+  }
+
   // One chunk of the result to all children, as it is encoded already.
   void PassDown(size_t g, int chunk) {
     Group& group = groups_[g];
     const Content content = ContentOf(group.part.codec.Exact(), group.down->chunks[chunk].entries);
-    for (size_t c = 0; c < group.part.children.size() && !stopped_; ++c) {
-      SendOut(group, group.part.children[c], Name(group, kEntriesSlot, chunk), content, group.down,
-              group.down->Of(chunk));
+    for (size_t i = 0; i < group.part.children.size() && !stopped_; ++i) {
+      SendOut(group, group.part.children[Turn(group, i)], Name(group, kEntriesSlot, chunk), content,
+              group.down, group.down->Of(chunk));
     }
   }
 
@@ -370,7 +376,8 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     Group& group = groups_[g];
     const std::shared_ptr<Message> down = group.down;
     PackCountedOf(group.sum()->index, group.entries, &room_, &down->counted);
-    for (size_t c = 0; c < group.part.children.size() && !stopped_; ++c) {
+    for (size_t i = 0; i < group.part.children.size() && !stopped_; ++i) {
+      const size_t c = Turn(group, i);
       SendOut(group, group.part.children[c], Name(group, kCountedSlot),
               {0, 0, group.entries[c].size()}, down, down->counted[c]);
     }

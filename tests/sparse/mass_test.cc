@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 
 #include "sparse/chunks.h"
 #include "sparse/climb.h"
@@ -208,6 +209,20 @@ TEST(Mass, NothingIsLostWhenIndexRangesHaveTreesOfTheirOwn) {
       }
     }
   }
+}
+
+TEST(Traffic, EachSenderBeginsWithAnotherReceiver) {
+  Job job{{3, 3, 8}};
+  job.shards = 3;
+  job.elements = 3 * kBlockElements;
+  job.options.k = 1000;
+  Cluster cluster(job);
+  cluster.Step(1);
+  std::set<int> servers, workers;
+  for (int node = 0; node < 3; ++node) servers.insert(cluster.network().receivers(node).at(0));
+  for (int node = 3; node < 6; ++node) workers.insert(cluster.network().receivers(node).at(0));
+  EXPECT_EQ(servers, (std::set<int>{3, 4, 5}));
+  EXPECT_EQ(workers, (std::set<int>{0, 1, 2}));
 }
 
 TEST(Mass, HoldsToTheBitWithCoarseValuesWhenSharded) {

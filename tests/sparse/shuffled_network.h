@@ -25,6 +25,7 @@ class ShuffledNetwork {
   size_t unread() const { return messages_.size(); }
   uint64_t sent_bytes(int node) const;
   uint64_t received_bytes(int node) const;
+  const std::vector<int>& receivers(int node) const;  // of its messages, in the order of sending
 
  private:
   class Node;

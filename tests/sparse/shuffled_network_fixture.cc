@@ -15,6 +15,7 @@ class ShuffledNetwork::Node : public Transport {
             SendDone done) override {
     const Key key{self_, peer, name};
     counters_.sent_bytes += payload.bytes.size();
+    receivers_.push_back(peer);
     const bool fresh =
         network_->messages_.emplace(key, Message{content, payload.bytes, std::move(done)}).second;
     RW_CHECK(fresh);
@@ -50,6 +51,7 @@ class ShuffledNetwork::Node : public Transport {
   TransportCounters Counters() const override { return counters_; }
 
   TransportCounters counters_;
+  std::vector<int> receivers_;
 
  private:
   ShuffledNetwork* const network_;
@@ -72,6 +74,10 @@ uint64_t ShuffledNetwork::sent_bytes(int node) const { return nodes_[node]->coun
 
 uint64_t ShuffledNetwork::received_bytes(int node) const {
   return nodes_[node]->counters_.received_bytes;
+}
+
+const std::vector<int>& ShuffledNetwork::receivers(int node) const {
+  return nodes_[node]->receivers_;
 }
 
 void ShuffledNetwork::Match(const Key& key) {
