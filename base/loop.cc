@@ -67,7 +67,7 @@ Status Loop::Call(std::function<Status()> task, Duration timeout) {
     Status status;
   };
   auto answer = std::make_shared<Answer>();
-  const bool posted = Post([answer, task = std::move(task)] {
+  const bool posted = PostReserved([answer, task = std::move(task)] {  // one a waiting thread
     answer->status = task();
     answer->done.Notify();
   });

@@ -35,8 +35,9 @@ void DeviceSparseExchange::Pack(float weight, std::function<void(Status)> packed
   awaited_->answer = [this, packed](const Status& status) { Answer(status, packed); };
   const Status enqueued =
       group_->Accumulate(gradients, weight, [compute = compute_, awaited = awaited_] {
-        // A full mailbox loses the notice; the deadline speaks then.
-        (void)compute->Post([awaited] {
+        // One a group and round: it has its place in a full mailbox. A loop that stops runs nothing
+        // any more, and what is freed then is host memory.
+        (void)compute->PostReserved([awaited] {
           if (auto answer = std::exchange(awaited->answer, nullptr)) answer(OkStatus());
         });
       });

@@ -91,8 +91,11 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
   Status Close(const Status& reason) override;
 
  private:
-  struct Notice {  // what a callback of CUDA's carries to the loop
-    std::shared_ptr<NcclRing> ring;
+  // What a callback of CUDA's carries to the loop. It owns nothing: where the loop takes no notice
+  // any more, the last owner would free CUDA's memory inside the callback, which CUDA forbids.
+  struct Notice {
+    Loop* loop;
+    std::weak_ptr<NcclRing> ring;
     uint64_t sequence;
   };
 
@@ -107,7 +110,8 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
   void AnswerAll(const Status& reason);
   Status Check(int result, const std::string& what);
   void Answer(Call call, StatusOr<AllReduceResult> result) {
-    loop_->Post([done = std::move(call.done), result = std::move(result)] { done(result); });
+    (void)loop_->PostReserved(
+        [done = std::move(call.done), result = std::move(result)] { done(result); });
   }
 
   Loop* const loop_;
@@ -261,12 +265,13 @@ Status NcclRing::Finish(const Call& call, uint64_t sequence) {
                                  sizeof(uint64_t), cudaMemcpyDeviceToHost, stream_.get()),
                  call.Name()));
   }
-  auto notice = std::make_unique<Notice>(Notice{shared_from_this(), sequence});
+  auto notice = std::make_unique<Notice>(Notice{loop_, weak_from_this(), sequence});
   const cudaHostFn_t hand_over = [](void* data) {
     const std::unique_ptr<Notice> notice(static_cast<Notice*>(data));
-    Loop* const loop = notice->ring->loop_;
-    loop->Post(
-        [ring = std::move(notice->ring), sequence = notice->sequence] { ring->Ended(sequence); });
+    // Refused only by a loop that stops. At most kMaxInFlight are on their way.
+    (void)notice->loop->PostReserved([weak = notice->ring, sequence = notice->sequence] {
+      if (const auto ring = weak.lock()) ring->Ended(sequence);
+    });
   };
   RW_RETURN_IF_ERROR(
       FromCuda(cudaLaunchHostFunc(stream_.get(), hand_over, notice.get()), call.Name()));
@@ -292,6 +297,7 @@ void NcclRing::Watch() {
   int state = nccl::kSuccess;
   Status status = Check(library_.comm_get_async_error(communicator_, &state), "ask NCCL");
   if (status.ok()) status = Check(state, oldest != nullptr ? oldest->Name() : "an idle ring");
+  if (status.ok() && state == nccl::kSuccess) ready_ = true;  // before any call was made, too
   if (status.ok() && !ready_ && now > start_deadline_) {
     status = TimedOut(absl::StrFormat("rank %d: not all %d ranks came to NCCL within %.1f s",
                                       options_.rank, options_.world, options_.timeout_seconds));

@@ -2,6 +2,7 @@
 // over a real one where there is one.
 #include <gmock/gmock.h>
 
+#include "client/device_sparse_exchange.h"
 #include "plan/planner.h"
 #include "tests/client/placed.h"
 
@@ -249,6 +250,45 @@ TEST(DeviceSparseFailure, ADeadRankLeavesGradientsAndResiduals) {
                  EXPECT_EQ(before, after);
                  session.reset();
                });
+}
+
+// Says when the device has called back.
+class ToldGroup : public FakeGroup {
+ public:
+  explicit ToldGroup(absl::Notification* told)
+      : FakeGroup({{100, 10}}, DeviceGroupOptions(), nullptr), told_(told) {}
+  Status Accumulate(const std::vector<Gradient>& gradients, float weight,
+                    std::function<void()> done) override {
+    return FakeGroup::Accumulate(gradients, weight, [this, done = std::move(done)] {
+      done();
+      told_->Notify();
+    });
+  }
+
+ private:
+  absl::Notification* const told_;
+};
+
+TEST(DeviceSparseFailure, TheDevicesNoticeHasAPlaceInAFullMailbox) {
+  FakeStream stream;
+  std::vector<float> gradient(100, 1);
+  Tensor tensor = TensorOf("a", 100, "sparse", 0.1);
+  tensor.data = gradient.data();
+  tensor.device = OnDevice{0, &stream};
+  absl::Notification told, packed;
+  Loop compute("rw-compute");
+  DeviceSparseExchange exchange(*Climb::Of({1, 0, 2}, 0, {0, 100, 10}), {&tensor},
+                                std::make_unique<ToldGroup>(&told), &compute);
+  compute.Post([&] {
+    exchange.Pack(1, [&](const Status& status) {
+      EXPECT_TRUE(status.ok()) << Message(status);
+      packed.Notify();
+    });
+    while (compute.Post([] {})) continue;
+    told.WaitForNotification();
+  });
+  EXPECT_TRUE(packed.WaitForNotificationWithTimeout(absl::Seconds(60)));
+  exchange.Abort();
 }
 
 TEST(DeviceSparseFailure, ADeviceThatFailsIsNamed) {
