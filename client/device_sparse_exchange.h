@@ -42,7 +42,6 @@ class DeviceSparseExchange : public Exchange {
 
   // What the group keeps from round to round, on the trainer's thread; these wait for the device.
   bool pending() const { return pending_; }  // in a round
-  double ResidualSquaredNorm() const { return group_->ResidualSquaredNorm(); }
   Status ReadResidual(size_t tensor, std::span<float> into) const {
     return group_->ReadResidual(tensor, into);
   }

@@ -200,7 +200,6 @@ StatusOr<v1::Commit> Session::Vote(const RoundSummary& summary) {
   vote.set_digest(summary.digest);
   vote.set_weight(weight_);
   vote.set_non_finite(summary.non_finite);
-  vote.set_residual_norm(residual_norm_);
   AskFor(&vote);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
                       connection_->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
@@ -260,7 +259,7 @@ Status Session::Apply(Pipeline* pipeline, const v1::Commit& commit) {
         pipeline->Abort();
       } else {
         pipeline->Apply(commit.total_weight());
-        ResidualsChanged();
+        DropCarried();
       }
       observers_.Applied(round_, Now());
       return OkStatus();

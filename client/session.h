@@ -120,7 +120,7 @@ class Session {
   Made MakeExchange(uint32_t group, std::optional<Climb> climb);
   Status MakePipeline(uint32_t generation);
   std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
-  void ResidualsChanged();                            // after each commit
+  void DropCarried();  // after a commit: what tensors owed that turned dense was sent
 
   // session_adapt.cc
   int StageAfter(uint64_t committed) const;  // of the density warm-up
@@ -162,7 +162,6 @@ class Session {
   };
   std::vector<Part> parts_;
   std::vector<size_t> carried_;           // ids of dense tensors that owe until the next commit
-  std::atomic<double> residual_norm_{0};  // squared, after the last committed round
   std::unique_ptr<Restore> restore_;      // null: a new job
   Profile profile_;
   std::unique_ptr<Adapter> adapter_;  // null: the plan stays

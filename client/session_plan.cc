@@ -153,19 +153,9 @@ Status Session::MakePipeline(uint32_t generation) {
   return OkStatus();
 }
 
-void Session::ResidualsChanged() {
+void Session::DropCarried() {
   for (size_t id : carried_) states_[id].reset();
   carried_.clear();
-  double on_device = 0;
-  for (const Part& part : parts_) {
-    if (part.device != nullptr && part.index == 0) on_device += part.device->ResidualSquaredNorm();
-  }
-  // A full mailbox loses one number of a report.
-  (void)connection_->compute()->Post([this, on_device] {
-    double norm = on_device;
-    for (const auto& state : states_) norm += state ? state->ResidualSquaredNorm() : 0;
-    residual_norm_ = norm;
-  });
 }
 
 std::span<const float> Session::WireError(size_t id) const {

@@ -56,17 +56,15 @@ StatusOr<v1::Commit> Ballot::Decide() const {
   v1::Commit commit;
   commit.set_epoch(epoch_);
   commit.set_round(round_);
-  double weight = 0, norm = 0;
+  double weight = 0;
   bool non_finite = false;
   for (const auto& [rank, cast] : votes_) {
     weight += cast.vote.weight();
-    norm += cast.vote.residual_norm();
     non_finite |= cast.vote.non_finite();
     if (cast.vote.weight() > 0) commit.add_contributors(rank);
   }
   if (!non_finite) RW_RETURN_IF_ERROR(Divergence());
   commit.set_total_weight(weight);
-  commit.set_residual_norm(norm);
   commit.set_skipped(non_finite || weight == 0);
   const v1::VoteRequest& first = votes_.at(0).vote;
   if (first.has_plan()) *commit.mutable_plan() = first.plan();

@@ -13,8 +13,7 @@ namespace ringwood::cuda {
 
 struct AccumulateShared {
   uint32_t segment[kVectors * kWarps];  // candidates of each vector of each warp, in index order
-  float squares[kWarps];
-  uint32_t first;  // where the tile's candidates go in the list
+  uint32_t first;                       // where the tile's candidates go in the list
 };
 
 // Zeros where the gradient is not read.
@@ -76,23 +75,19 @@ RW_DEVICE void AccumulateTile(Thread& thread, AccumulateShared& shared, const Gr
   Four values[kVectors];
   uint32_t counts = 0;  // byte v: candidates of vector v; a warp has at most 128 of each
   uint32_t nonfinite = 0;
-  float squares = 0;
   for (uint32_t v = 0; v < kVectors; ++v) {
     values[v] = Update<Thread>(group, t, scale, base + v * kThreads * 4);
     for (uint32_t c = 0; c < 4; ++c) {
       const uint32_t key = Thread::Key(values[v].at[c]);
       nonfinite += key >= kNonFinite;
       counts += uint32_t{IsCandidate(key, floor)} << (8 * v);
-      squares += values[v].at[c] * values[v].at[c];
     }
   }
   if (nonfinite != 0) thread.AtomicAdd(&state.nonfinite, nonfinite);
 
   // Where this thread's candidates stand: before it in its warp, then the segments before its own.
   const uint32_t through = WarpInclusive(thread, counts);
-  const float warp_squares = WarpInclusive(thread, squares);
   if (thread.lane() == kWarp - 1) {
-    shared.squares[thread.warp()] = warp_squares;
     for (uint32_t v = 0; v < kVectors; ++v) {
       shared.segment[v * kWarps + thread.warp()] = through >> (8 * v) & 255;
     }
@@ -105,9 +100,6 @@ RW_DEVICE void AccumulateTile(Thread& thread, AccumulateShared& shared, const Gr
     shared.first = total == 0 ? 0 : thread.AtomicAdd(&state.candidates, total);
     group.tile_first[tile] = shared.first;
     group.tile_count[tile] = total;
-    float sum = 0;
-    for (uint32_t w = 0; w < kWarps; ++w) sum += shared.squares[w];
-    group.tile_squares[tile] = sum;
   }
   thread.Sync();
   const uint64_t first = shared.first;

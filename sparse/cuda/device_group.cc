@@ -48,7 +48,6 @@ class CudaGroup : public DeviceGroup {
   Status Commit(std::span<const uint8_t> counted) override;
   void Abort() override { pending_ = false; }
   Status Scatter(const Entries& sum, double total_weight) override;
-  double ResidualSquaredNorm() const override { return norm_; }
   Status ReadResidual(size_t t, std::span<float> into) override {
     return Read(memory_.layout().tensors[t].residual[present_], t, into);
   }
@@ -91,7 +90,6 @@ class CudaGroup : public DeviceGroup {
   std::atomic<bool> running_{false};  // Accumulate's work has not called `done`
   std::function<void()> done_;
   std::vector<Gradient> gradients_;  // of the last Accumulate
-  double norm_ = 0;
 
   CudaStream stream_;
   CudaEvent order_;
@@ -104,7 +102,7 @@ class CudaGroup : public DeviceGroup {
   PinnedBuffer<float*> host_gradients_, host_place_;
   PinnedBuffer<TensorOutcome> host_outcomes_;
   PinnedBuffer<uint32_t> host_index_;
-  PinnedBuffer<float> host_value_, host_squares_, host_sent_, host_result_;
+  PinnedBuffer<float> host_value_, host_sent_, host_result_;
   PinnedBuffer<uint8_t> host_counted_;
 };
 
@@ -125,7 +123,6 @@ Status CudaGroup::Start() {
   RW_RETURN_IF_ERROR(result_value_.Allocate(options_.max_result, stream));
   RW_RETURN_IF_ERROR(host_gradients_.Allocate(layout.tensors.size(), stream));
   RW_RETURN_IF_ERROR(host_outcomes_.Allocate(layout.tensors.size(), stream));
-  RW_RETURN_IF_ERROR(host_squares_.Allocate(layout.tile_tensor.size(), stream));
   RW_RETURN_IF_ERROR(host_index_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(host_value_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(host_sent_.Allocate(layout.picks, stream));
@@ -183,7 +180,6 @@ Status CudaGroup::Enqueue(float weight) {
   RW_RETURN_IF_ERROR(ToHost(memory_.outcomes(), host_outcomes_));
   RW_RETURN_IF_ERROR(ToHost(memory_.pick_index(), host_index_));
   RW_RETURN_IF_ERROR(ToHost(memory_.pick_value(), host_value_));
-  RW_RETURN_IF_ERROR(ToHost(memory_.squares(), host_squares_));
   RW_RETURN_IF_ERROR(end_.Record(stream_.get()));
   return FromCuda(cudaLaunchHostFunc(stream_.get(), &CudaGroup::Notify, this),
                   "ask CUDA for a notice");
@@ -212,18 +208,12 @@ void CudaGroup::SetSent(size_t t, std::span<const float> values) {
 
 Status CudaGroup::Commit(std::span<const uint8_t> counted) {
   RW_CHECK(pending_ && !running_);
-  double norm = 0;
-  for (const float squares : host_squares_.span()) norm += squares;
   size_t next = 0;
   for (size_t t = 0; t < memory_.layout().tensors.size(); ++t) {
     const uint32_t first = memory_.layout().tensors[t].first_pick;
     for (uint32_t j = 0; j < Picked(t); ++j) {
       RW_CHECK(next < counted.size());
-      const uint8_t bit = host_counted_.data()[first + j] = counted[next++];
-      if (bit == 0) continue;
-      const double value = host_value_.data()[first + j];
-      const double left = value - host_sent_.data()[first + j];
-      norm += left * left - value * value;
+      host_counted_.data()[first + j] = counted[next++];
     }
   }
   RW_CHECK(next == counted.size());
@@ -235,7 +225,6 @@ Status CudaGroup::Commit(std::span<const uint8_t> counted) {
       FromCuda(cuda::LaunchSettle(memory_.View(present_), sent_.data(), counted_.data(),
                                   options_.masking, memory_.layout().picks, stream_.get()),
                "start the committing kernel"));
-  norm_ = std::max(norm, 0.0);
   present_ = 1 - present_;
   pending_ = false;
   return OkStatus();

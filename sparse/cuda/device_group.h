@@ -65,9 +65,6 @@ class DeviceGroup {
   // group), zero elsewhere: after what their streams hold now and before what is put there next.
   virtual Status Scatter(const Entries& sum, double total_weight) = 0;
 
-  // ‖e‖² over all tensors, of the last committed residuals.
-  virtual double ResidualSquaredNorm() const = 0;
-
   // For checkpoints; these wait for the device. Momentum only where it is on.
   virtual Status ReadResidual(size_t tensor, std::span<float> into) = 0;
   virtual Status WriteResidual(size_t tensor, std::span<const float> from) = 0;

@@ -57,7 +57,6 @@ Status GroupMemory::AllocateWork(cudaStream_t stream) {
     RW_RETURN_IF_ERROR(array->Allocate(tiles, stream));
   }
   RW_RETURN_IF_ERROR(histogram_.Allocate(tensors * kBins, stream));
-  RW_RETURN_IF_ERROR(squares_.Allocate(tiles, stream));
   RW_RETURN_IF_ERROR(candidate_index_.Allocate(layout_.candidates, stream));
   RW_RETURN_IF_ERROR(candidate_value_.Allocate(layout_.candidates, stream));
   RW_RETURN_IF_ERROR(pick_index_.Allocate(layout_.picks, stream));
@@ -78,7 +77,6 @@ GroupView GroupMemory::View(uint32_t present) const {
   view.tile_count = tile_count_.data();
   view.tile_larger = tile_larger_.data();
   view.tile_ties = tile_ties_.data();
-  view.tile_squares = squares_.data();
   view.histogram = histogram_.data();
   view.candidate_index = candidate_index_.data();
   view.candidate_value = candidate_value_.data();

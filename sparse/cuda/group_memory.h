@@ -23,7 +23,6 @@ class GroupMemory {
   const DeviceBuffer<TensorOutcome>& outcomes() const { return outcomes_; }
   const DeviceBuffer<uint32_t>& pick_index() const { return pick_index_; }
   const DeviceBuffer<float>& pick_value() const { return pick_value_; }
-  const DeviceBuffer<float>& squares() const { return squares_; }
 
  private:
   Status AllocateTensors(cudaStream_t stream);
@@ -37,7 +36,7 @@ class GroupMemory {
   DeviceBuffer<float*> gradients_;
   DeviceBuffer<uint32_t> tile_tensor_, tile_first_, tile_count_, tile_larger_, tile_ties_;
   DeviceBuffer<uint32_t> histogram_, candidate_index_, pick_index_;
-  DeviceBuffer<float> squares_, candidate_value_, pick_value_;
+  DeviceBuffer<float> candidate_value_, pick_value_;
 };
 
 }  // namespace ringwood::cuda

@@ -74,7 +74,6 @@ struct GroupView {
   uint32_t* tile_count = nullptr;         // and how many they are
   uint32_t* tile_larger = nullptr;        // a tile: keys above the cut; later where its picks go
   uint32_t* tile_ties = nullptr;          // a tile: keys equal to it; later those in tiles before
-  float* tile_squares = nullptr;          // a tile: the squared norm of the new residual
   uint32_t* histogram = nullptr;          // kBins a tensor, zero between the phases
   uint32_t* candidate_index = nullptr;    // in the tensor; a tile's candidates in index order
   float* candidate_value = nullptr;

@@ -129,7 +129,7 @@ class FakeRing : public DeviceRing, public std::enable_shared_from_this<FakeRing
     stream_.Put([self = shared_from_this(), sequence, reduction] {
       self->rings_->Arrive(sequence, self->options_.rank,
                            {reduction, [self, sequence](uint64_t digest) {
-                              self->loop_->Post([self, sequence, digest] {
+                              self->loop_->PostReserved([self, sequence, digest] {
                                 self->Answer(sequence, AllReduceResult{digest, 8});
                               });
                             }});
@@ -308,12 +308,6 @@ class FakeGroup : public DeviceGroup {
     return OkStatus();
   }
 
-  double ResidualSquaredNorm() const override {
-    stream_.Wait();
-    double norm = 0;
-    for (const auto& state : states_) norm += state->ResidualSquaredNorm();
-    return norm;
-  }
   Status ReadResidual(size_t t, std::span<float> into) override {
     stream_.Wait();
     std::copy_n(states_[t]->residual().data(), into.size(), into.data());
