@@ -46,7 +46,7 @@ TopK::TopK(uint64_t elements, uint64_t k)
 void TopK::Restart(uint32_t floor) {
   RW_CHECK(floor >= 1);
   floor_ = floor;
-  size_ = settled_ = 0;
+  size_ = settled_ = cut_ = 0;
   nonfinite_ = 0;
   range_ = {};
 }
@@ -84,6 +84,7 @@ void TopK::Cut() {
   Settle();
   if (size_ < k_ || k_ == 0) return;
   range_.least = KeepLargest({index_.data(), value_.data()});
+  cut_ += size_ - k_;
   size_ = settled_ = k_;
   // An Inf must still be seen and counted, so the floor stays at or below the first of them.
   floor_ = std::min(range_.least + 1, kFirstNonFiniteKey);
@@ -102,7 +103,7 @@ uint32_t TopK::Take(Entries* picks) {
     picks->index.resize(k_);
     picks->value.resize(k_);
   }
-  size_ = settled_ = 0;
+  size_ = settled_ = cut_ = 0;
   return kth;
 }
 

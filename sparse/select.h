@@ -39,6 +39,7 @@ class TopK {
   uint32_t floor() const { return floor_; }
   uint64_t k() const { return k_; }
   uint64_t size() const { return size_; }
+  uint64_t offered() const { return size_ + cut_; }  // those too that Cut has dropped; finite ones
   uint64_t nonfinite() const { return nonfinite_; }
 
   // How many values may be offered before Cut must run; always at least kSlack / 2 after a Cut.
@@ -83,6 +84,7 @@ class TopK {
   uint64_t k_;
   uint64_t capacity_;
   uint64_t size_ = 0;
+  uint64_t cut_ = 0;      // dropped by Cut
   uint64_t settled_ = 0;  // so many of them are known to be finite
   uint64_t nonfinite_ = 0;
   uint32_t floor_ = 1;

@@ -17,7 +17,7 @@ class ExactSelector : public Selector {
 
   void Select(std::span<const float> values, TopK* topk, Entries* picks) override {
     const bool missed = topk->size() < topk->k() && Floor() > 1;
-    Tune(topk->size(), topk->k(), missed);
+    Tune(topk->offered(), topk->k(), missed);
     if (missed) {  // once more, from the start
       topk->Restart(1);
       Scan(values, topk);
@@ -48,22 +48,30 @@ class ThresholdSelector : public Selector {
  public:
   uint32_t Floor() const override { return threshold_; }
 
-  void Select(std::span<const float>, TopK* topk, Entries* picks) override {
+  void Select(std::span<const float> values, TopK* topk, Entries* picks) override {
     const double found = static_cast<double>(topk->size()), k = static_cast<double>(topk->k());
-    const uint32_t kth = topk->Take(picks);
+    next_ = threshold_;
     if (found >= k) {
-      threshold_ = kth;
-    } else if (found < kEnough * k) {
-      const double factor = found == 0 ? kLeastFactor : 1 - kStep * (1 - found / k);
-      threshold_ = std::max(KeyOf(static_cast<float>(factor * FromKey(threshold_))), 1u);
+      next_ = topk->Take(picks);
+    } else if (found < kTooFew * k && threshold_ > 1) {  // values fell far: once more, exactly
+      topk->Restart(1);
+      Scan(values, topk);
+      next_ = topk->Take(picks);
+    } else {
+      topk->Take(picks);
+      const double factor = found < kEnough * k ? 1 - kStep * (1 - found / k) : 1;
+      next_ = std::max(KeyOf(static_cast<float>(factor * FromKey(threshold_))), 1u);
     }
   }
 
+  void Commit() override { threshold_ = next_; }
+
  private:
-  static constexpr double kEnough = 0.9;       // of k: as good as k
-  static constexpr double kStep = 0.25;        // values double in number within some ten per cent
-  static constexpr double kLeastFactor = 0.5;  // nothing at all was found
-  uint32_t threshold_ = 1;                     // the first step is exact
+  static constexpr double kEnough = 0.9;  // of k: as good as k
+  static constexpr double kTooFew = 0.5;  // of k: worth another pass
+  static constexpr double kStep = 0.25;   // values double in number within some ten per cent
+  uint32_t threshold_ = 1;                // of committed steps; the first step is exact
+  uint32_t next_ = 1;
 };
 
 class GaussianSelector : public Selector {

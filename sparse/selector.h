@@ -2,8 +2,8 @@
 // cares. All methods pick at most k, never zeros, NaN or Inf, and leave the rest in the residual.
 //
 //   exact      the k first of the selection order (key.h)
-//   threshold  what reaches the threshold that the last steps needed for k: no exact cut, fewer
-//              than k entries where values fell
+//   threshold  what reaches the threshold that the last steps needed for k: no exact cut, down to
+//              k/2 entries where values fell; the k first, by another pass, where they fell further
 //   gaussian   Gaussian-k (Shi et al. 2019): the threshold above which a normal distribution of the
 //              same mean and deviation has k values, corrected by counting up to three times
 #pragma once
@@ -37,6 +37,10 @@ class Selector {
   // `topk` has been offered what reached the floor in `values` and is settled. It may be offered
   // more. Replaces `picks`.
   virtual void Select(std::span<const float> values, TopK* topk, Entries* picks) = 0;
+
+  // The step of the last Select was committed. Without it the next one selects as if that had not
+  // been.
+  virtual void Commit() {}
 };
 
 // With chunk_elements > 0 every chunk of so many elements gives its share of k (shares differ by at

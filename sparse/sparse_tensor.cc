@@ -50,20 +50,15 @@ void SparseTensor::Commit(std::span<const uint8_t> counted) {
   float* shadow = residual_[1 - present_].data();
   float* momentum_shadow = masking_ ? momentum_[1 - present_].data() : nullptr;
   for (size_t j = 0; j < picks_.size(); ++j) {
-    if (counted[j] == 0) continue;
+    if (counted[j] == 0 || picks_.value[j] == 0) continue;  // 0: a coarse code sent nothing of it
     shadow[picks_.index[j]] -= picks_.value[j];
     if (momentum_shadow != nullptr) momentum_shadow[picks_.index[j]] = 0;
   }
+  selector_->Commit();
   present_ = 1 - present_;
   pending_ = false;
 }
 
 void SparseTensor::Abort() { pending_ = false; }
-
-double SparseTensor::ResidualSquaredNorm() const {
-  double sum = 0;
-  for (float value : residual()) sum += static_cast<double>(value) * value;
-  return sum;
-}
 
 }  // namespace ringwood

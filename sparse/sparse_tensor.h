@@ -49,7 +49,7 @@ class SparseTensor {
   void SetSent(std::span<const float> values);
 
   // The shadow becomes real. One byte (0 or 1) a pick: counted picks leave the residual and, with
-  // masking, clear the momentum there; the others stay.
+  // masking, clear the momentum there; the others stay, and so do those of which a code sent 0.
   void Commit(std::span<const uint8_t> counted);
 
   // Drops the shadow: as if Accumulate had not run. Without a pending Accumulate it does nothing.
@@ -63,7 +63,6 @@ class SparseTensor {
   // start. Without it a velocity goes on where its entry was just applied.
   void set_masking(bool masking) { masking_ = masking; }
 
-  double ResidualSquaredNorm() const;
   std::span<const float> residual() const { return residual_[present_].span(); }
   std::span<float> mutable_residual() { return residual_[present_].span(); }
   std::span<float> mutable_momentum() { return momentum_[present_].span(); }  // empty when off

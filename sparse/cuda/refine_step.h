@@ -169,8 +169,8 @@ RW_DEVICE inline float NextGuess(float guess, uint32_t candidates, uint32_t k, b
 template <class Thread>
 RW_DEVICE void Conclude(const TensorView& tensor, TensorState& state, TensorOutcome& outcome) {
   outcome = {state.picked, state.nonfinite, state.candidates, state.dense};
-  if (state.floor < kNonFinite && state.candidates <= tensor.room) {
-    state.guess = NextGuess(state.guess, state.candidates, tensor.k, state.dense != 0);
+  if (state.floor > 1 && state.floor < kNonFinite) {  // it came from the guess
+    state.guess = NextGuess(state.guess, state.candidates, tensor.k, state.candidates < tensor.k);
   }
   const uint32_t floor =
       state.settled != 0 ? 1 : Thread::Key(state.guess * Thread::FromKey(state.cut));

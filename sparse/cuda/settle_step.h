@@ -24,6 +24,7 @@ RW_DEVICE void SettlePick(const GroupView& group, const float* sent, const uint8
   const uint32_t t = TensorOfPick(group, place);
   const TensorView& tensor = group.tensors[t];
   if (place - tensor.first_pick >= group.outcomes[t].picked || counted[place] == 0) return;
+  if (sent[place] == 0) return;  // a coarse code sent nothing of it
   const uint32_t index = group.pick_index[place];
   tensor.residual[1 - group.present][index] -= sent[place];
   if (masking && tensor.momentum[0] != nullptr) tensor.momentum[1 - group.present][index] = 0;

@@ -72,21 +72,57 @@ TEST(Selector, ThresholdKeepsFindingAboutKUnderErrorFeedback) {
   EXPECT_GE(sent, 30 * 500 * 3 / 4u);
 }
 
-TEST(Selector, ThresholdFindsItsWayBackWhenAllValuesFallFar) {
+TEST(Selector, ThresholdFindsEnoughInTheStepAfterASpike) {
   SparseOptions options{100};
   options.method = Method::kThreshold;
   SparseTensor tensor(10000, options);
   std::vector<float> gradient = Normal(10000, 1);
-  for (float& value : gradient) value *= 1e6f;
+  for (uint64_t i = 0; i < 100; ++i) gradient[i * 100] = 1e6f;
   tensor.Accumulate(gradient, 1);
-  tensor.Abort();
-  gradient = Normal(10000, 2);
-  int steps = 0;
-  do {
-    tensor.Accumulate(gradient, 1);
-    tensor.Abort();
-    ASSERT_LT(++steps, 60);
-  } while (tensor.picks().size() < 90);
+  tensor.Commit(std::vector<uint8_t>(tensor.picks().size(), 1));
+  for (uint64_t step = 2; step < 6; ++step) {
+    tensor.Accumulate(Normal(10000, step), 1);
+    EXPECT_GE(tensor.picks().size(), 50u) << step;
+    tensor.Commit(std::vector<uint8_t>(tensor.picks().size(), 1));
+  }
+}
+
+TEST(Selector, WhatAnAbortedStepSawDecidesNothing) {
+  for (Method method : kMethods) {
+    SparseOptions options{100};
+    options.method = method;
+    SparseTensor aborted(10000, options), plain(10000, options);
+    for (uint64_t step = 0; step < 6; ++step) {
+      const std::vector<float> gradient = Normal(10000, step);
+      std::vector<float> spike = gradient;
+      for (float& value : spike) value *= 1.3f;  // about as many values as the threshold looks for
+      aborted.Accumulate(spike, 1);
+      aborted.Abort();
+      for (SparseTensor* tensor : {&aborted, &plain}) tensor->Accumulate(gradient, 1);
+      ASSERT_EQ(aborted.picks(), plain.picks()) << step;
+      for (SparseTensor* tensor : {&aborted, &plain}) {
+        tensor->Commit(std::vector<uint8_t>(tensor->picks().size(), 1));
+      }
+    }
+  }
+}
+
+TEST(Selector, TheFloorRisesAgainWhereMoreCandidatesReachItThanThereIsRoomFor) {
+  const uint64_t elements = 40000, k = 50;
+  std::vector<float> values(elements, 0.95f);  // a pile just below the threshold
+  for (uint64_t i = 0; i < k; ++i) values[elements - 1 - i * 700] = 1;
+  const auto selector = MakeSelector(Method::kExact, 0);
+  TopK topk(elements, k);
+  Entries picks;
+  bool above = false;
+  for (int step = 0; step < 12; ++step) {
+    topk.Restart(selector->Floor());
+    Scan(values, &topk);
+    selector->Select(values, &topk, &picks);
+    ASSERT_EQ(picks.size(), k);
+    above |= selector->Floor() > KeyOf(0.95f);
+  }
+  EXPECT_TRUE(above);
 }
 
 TEST(Selector, GaussianFindsAboutKOfNormalValuesAndCorrectsItselfForOthers) {

@@ -130,6 +130,15 @@ TEST(SparseTensor, WhatARoundingCodeDidNotSendStaysInTheResidual) {
   EXPECT_EQ(Copy(tensor.residual()), (std::vector<float>{0.25f, 1, -0.125f, 0}));
 }
 
+TEST(SparseTensor, APickThatIsRoundedToZeroKeepsItsMomentum) {
+  SparseTensor tensor(3, {2, 0.5f, 1, 0});
+  tensor.Accumulate(std::vector<float>{8, 0.25f, 0}, 1);
+  tensor.SetSent(std::vector<float>{8, 0});
+  tensor.Commit(std::vector<uint8_t>{1, 1});
+  EXPECT_EQ(Copy(tensor.residual()), (std::vector<float>{0, 0.25f, 0}));
+  EXPECT_EQ(Copy(tensor.mutable_momentum()), (std::vector<float>{0, 0.25f, 0}));
+}
+
 TEST(SparseTensor, ReportsNonFiniteValuesAndKeepsThemOutOfThePicks) {
   SparseTensor tensor(6, {6, 0, 1, 0});
   const float inf = std::numeric_limits<float>::infinity();
@@ -178,13 +187,6 @@ TEST(SparseTensor, AnotherDensityTakesEffectAtTheNextStep) {
   tensor.set_k(900);
   tensor.Accumulate(gradient, 1);
   EXPECT_EQ(tensor.picks(), SelectPlain(gradient, 900));
-}
-
-TEST(SparseTensor, ResidualNormIsTheSumOfSquares) {
-  SparseTensor tensor(3, {1, 0, 1, 0});
-  tensor.Accumulate(std::vector<float>{3, -4, 12}, 1);
-  tensor.Commit(std::vector<uint8_t>{1});
-  EXPECT_EQ(tensor.ResidualSquaredNorm(), 25);
 }
 
 }  // namespace
