@@ -51,10 +51,18 @@ double Cost::Seconds(double bytes) const {
   auto right =
       std::upper_bound(table_.begin(), table_.end(), x,
                        [](double value, const auto& point) { return value < point.first; });
-  right = std::clamp(right, table_.begin() + 1, table_.end() - 1);
+  const auto slope = [](const auto& from, const auto& to) {
+    return (to.second - from.second) / (to.first - from.first);
+  };
+  if (right == table_.end()) {
+    const auto& last = table_.back();
+    double beyond = std::max(slope(*(right - 2), last), slope(table_.front(), last));
+    if (beyond == 0) beyond = last.second / last.first;
+    return affine + last.second + beyond * (x - last.first);
+  }
+  right = std::max(right, table_.begin() + 1);
   const auto left = right - 1;
-  const double slope = (right->second - left->second) / (right->first - left->first);
-  return affine + std::max(0.0, left->second + slope * (x - left->first));
+  return affine + std::max(0.0, left->second + slope(*left, *right) * (x - left->first));
 }
 
 Cost Cost::Scaled(double factor, double seconds_per_byte) const {

@@ -32,8 +32,9 @@ class Cost {
   static Cost Affine(double startup_seconds, double seconds_per_byte);
 
   // Points (bytes, seconds), at least two, bytes strictly increasing, seconds not decreasing (after
-  // `Monotone`), all finite and not negative. Interpolated linearly; continued with the first and
-  // the last slope outside.
+  // `Monotone`), all finite and not negative. Interpolated linearly; continued with the first slope
+  // below, and above with the last one or the whole table's, whichever is steeper (of a table that
+  // is level: with its last rate), so that no plateau makes longer messages free.
   static StatusOr<Cost> Table(std::vector<std::pair<double, double>> points);
 
   // The same as a + b*M when the table's points are noisy: the running maximum of the seconds.

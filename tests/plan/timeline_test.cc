@@ -110,6 +110,16 @@ TEST(Cost, TablesInterpolateAndRefuseWhatIsNotMonotone) {
   EXPECT_FALSE(Cost::Table({{0, 1}, {1, std::nan("")}}).ok());
 }
 
+TEST(Cost, APlateauAtATablesEndMakesNoLongerMessageFree) {
+  const Cost rising = *Cost::Table({{0, 1}, {10, 3}, {20, 3}});
+  EXPECT_DOUBLE_EQ(rising.Seconds(20), 3);
+  EXPECT_DOUBLE_EQ(rising.Seconds(40), 5);  // the whole table rises by 0.1
+  const Cost level = *Cost::Table({{10, 2}, {20, 2}});
+  EXPECT_DOUBLE_EQ(level.Seconds(30), 3);
+  const Cost convex = *Cost::Table({{0, 1}, {10, 2}, {20, 6}});
+  EXPECT_DOUBLE_EQ(convex.Seconds(30), 10);
+}
+
 TEST(Cost, TwoMessagesOnOneCardAreSlowedByThePenalty) {
   EXPECT_DOUBLE_EQ(ContendedSeconds(Cost::Affine(1, 0.01), 100, 2, 0.5), 1 + 1.5);
   EXPECT_DOUBLE_EQ(ContendedSeconds(Cost::Affine(1, 0.01), 100, 1, 0.5), 2);
