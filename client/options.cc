@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/log.h"
 #include "plan/planner.h"
 #include "sparse/codec.h"
@@ -128,13 +127,6 @@ Status CheckNumbers(const SessionOptions& options) {
   return OkStatus();
 }
 
-Status CheckPlannerName(const std::string& name) {
-  const std::vector<std::string>& known = PlannerNames();
-  if (std::find(known.begin(), known.end(), name) != known.end()) return OkStatus();
-  return Invalid(
-      absl::StrFormat("there is no planner '%s', there are %s", name, absl::StrJoin(known, ", ")));
-}
-
 bool IsLoopbackAddress(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
   return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
@@ -225,7 +217,7 @@ Status Check(const SessionOptions& options) {
   }
   RW_RETURN_IF_ERROR(CheckNumbers(options));
   RW_RETURN_IF_ERROR(ParseLogLevel(options.log_level).status());
-  RW_RETURN_IF_ERROR(CheckPlannerName(options.planner));
+  RW_RETURN_IF_ERROR(CheckRunnable(options.planner));
   RW_RETURN_IF_ERROR(ParseCodec(options.sparse_codec).status());
   RW_RETURN_IF_ERROR(ParseMerge(options.sparse_merge).status());
   if (options.sparse_chunk > 0 && options.sparse_chunk < 64) {

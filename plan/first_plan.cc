@@ -1,11 +1,8 @@
 // The plan of a job that was not measured yet, and of tables too long for the exact hybrid: routes
-// by a threshold on size, dense tensors merged by the exact plan of their lane, each sparse tensor
-// alone.
-#include <algorithm>
-
-#include "absl/strings/str_format.h"
-#include "base/units.h"
+// by a threshold on size, the tensors of each merged by the exact plan of their lane.
 #include "plan/problem.h"
+#include "sparse/entries.h"
+
 namespace ringwood {
 namespace {
 
@@ -23,29 +20,8 @@ bool IsSparse(const Problem& problem, const TensorSpec& tensor) {
   if (tensor.route != "auto") return tensor.route == "sparse";
   const PlanInput& input = *problem.input;
   if (input.world <= 1 || input.servers < 1 || tensor.density >= 1) return false;
+  if (tensor.elements > kMaxGroupElements) return false;
   return TreeWins(problem, tensor);
-}
-
-std::vector<Group> TreeGroups(const Problem& problem, const std::vector<uint32_t>& tensors) {
-  const PlanInput& input = *problem.input;
-  std::vector<Group> groups;
-  double free = 0;
-  for (const uint32_t t : tensors) {
-    const TensorSpec& tensor = input.tensors[t];
-    Group group = TreeGroup(problem, {t}, tensor.density);
-    const double selected = problem.ready[t] + SelectionSeconds(problem, t);
-    group.start_seconds = std::max(free, selected);
-    group.end_seconds = group.start_seconds + TreeGroupSeconds(problem, group.k);
-    group.reason = absl::StrFormat(
-        "sparse: %s up the tree against %s more on the ring",
-        FormatSeconds(group.end_seconds - group.start_seconds),
-        FormatSeconds(problem.ring.Seconds(4 * static_cast<double>(tensor.elements)) -
-                      problem.ring.Startup()));
-    if (tensor.route == "sparse") group.reason = "sparse: the user's word";
-    free = group.end_seconds;
-    groups.push_back(std::move(group));
-  }
-  return groups;
 }
 
 }  // namespace

@@ -9,19 +9,23 @@
 // is the earliest end after the first i ring and j tree tensors (a card free earlier is never
 // worse). Then densities rise, and thresholds that stay within epsilon compete for information.
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "plan/problem.h"
+#include "sparse/entries.h"
 
 namespace ringwood {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr size_t kMostThresholds = 48;
-constexpr double kMostWork = 4e8;  // transitions over all thresholds: a second or two
+constexpr double kMostWork = 4e8;   // transitions over all thresholds: a second or two
+constexpr double kMostCells = 8e6;  // and what one of them remembers: 200 MB
 
 struct Cell {
   double end = kNever;
@@ -48,7 +52,8 @@ Split SplitAt(const Problem& problem, uint64_t threshold) {
   for (uint32_t t = 0; t < problem.input->tensors.size(); ++t) {
     const TensorSpec& tensor = problem.input->tensors[t];
     const bool sparse =
-        tensor.route == "sparse" || (tensor.route == "auto" && tensor.elements >= threshold);
+        tensor.route == "sparse" || (tensor.route == "auto" && tensor.elements >= threshold &&
+                                     tensor.elements <= kMaxGroupElements);
     (sparse ? split.tree : split.ring).push_back(t);
   }
   return split;
@@ -60,7 +65,9 @@ std::vector<uint64_t> Thresholds(const Problem& problem) {
   std::set<uint64_t> sizes;
   if (input.world > 1) {
     for (const TensorSpec& tensor : input.tensors) {
-      if (tensor.route == "auto" && tensor.density < 1) sizes.insert(tensor.elements);
+      if (tensor.route == "auto" && tensor.density < 1 && tensor.elements <= kMaxGroupElements) {
+        sizes.insert(tensor.elements);
+      }
     }
   }
   std::vector<uint64_t> thresholds(sizes.begin(), sizes.end());
@@ -109,9 +116,10 @@ RunCosts TreeRuns(const Problem& problem, const std::vector<uint32_t>& tensors, 
   const std::vector<TensorSpec>& table = problem.input->tensors;
   double density = 0;
   double ready = 0;
-  uint64_t k = 0;
+  uint64_t k = 0, elements = 0;
   for (size_t i = last + 1; i-- > 0;) {
     const TensorSpec& tensor = table[tensors[i]];
+    elements += std::min(tensor.elements, kMaxGroupElements);  // no sum of these wraps
     if (tensor.density > density) {
       density = tensor.density;
       k = 0;
@@ -121,37 +129,66 @@ RunCosts TreeRuns(const Problem& problem, const std::vector<uint32_t>& tensors, 
     }
     ready = std::max(ready, problem.ready[tensors[i]] + SelectionSeconds(problem, tensors[i]));
     runs.ready[i] = ready;
-    runs.seconds[i] = TreeGroupSeconds(problem, k);
+    runs.seconds[i] = elements > kMaxGroupElements ? kNever : TreeGroupSeconds(problem, k);
   }
   return runs;
 }
 
-void Offer(Cell* cell, const Cell& before, double ready, double seconds, size_t i, size_t j) {
-  const double end = std::max(before.end, ready) + seconds;
-  const uint32_t groups = before.groups + 1;
-  if (end < cell->end || (end == cell->end && groups < cell->groups)) {
-    *cell = {end, groups, static_cast<uint32_t>(i), static_cast<uint32_t>(j)};
-  }
+bool Sooner(const Cell& a, const Cell& b) {
+  return a.end < b.end || (a.end == b.end && a.groups < b.groups);
 }
 
-std::vector<std::vector<Cell>> Solve(const Problem& problem, const Split& split) {
+// The best last run out of `runs`, which end where the lane's first `count` tensors do; before(f):
+// the cell with f of them. A longer run takes no less time, so the search ends where even a free
+// card would end later than the best so far.
+template <class Before>
+Cell BestRun(const RunCosts& runs, size_t count, Before before, double* work) {
+  Cell best;
+  size_t from = 0;
+  for (size_t f = count; f-- > 0;) {
+    if (runs.ready[f] + runs.seconds[f] > best.end) break;
+    ++*work;
+    const Cell& cell = before(f);
+    const Cell here{std::max(cell.end, runs.ready[f]) + runs.seconds[f], cell.groups + 1, 0, 0};
+    if (Sooner(best, here)) continue;
+    best = here;
+    from = f;
+  }
+  best.from_ring = best.from_tree = static_cast<uint32_t>(from);  // the caller sets the other
+  return best;
+}
+
+// The cells of all prefixes; nothing when there are too many, or with them `work` would pass
+// kMostWork.
+std::optional<std::vector<std::vector<Cell>>> Solve(const Problem& problem, const Split& split,
+                                                    double* work) {
   const size_t rings = split.ring.size();
   const size_t trees = split.tree.size();
+  const auto size = [](size_t count) { return static_cast<double>(count + 1); };
+  if (size(rings) * size(trees) + size(trees) * size(trees) / 2 > kMostCells) return std::nullopt;
   std::vector<RunCosts> tree_runs;
   for (size_t j = 0; j < trees; ++j) tree_runs.push_back(TreeRuns(problem, split.tree, j));
+  *work += (size(trees) * size(trees) + size(rings) * size(rings)) / 2;
   std::vector<std::vector<Cell>> cells(rings + 1, std::vector<Cell>(trees + 1));
   cells[0][0].end = 0;
   for (size_t i = 0; i <= rings; ++i) {
     const RunCosts ring = i > 0 ? RingRuns(problem, split.ring, i - 1) : RunCosts();
     for (size_t j = 0; j <= trees; ++j) {
-      Cell* cell = &cells[i][j];
-      for (size_t f = 0; f < i; ++f) {
-        Offer(cell, cells[f][j], ring.ready[f], ring.seconds[f], f, j);
+      if (i + j == 0) continue;
+      Cell last_ring, last_tree;
+      if (i > 0) {
+        const auto before = [&](size_t f) -> const Cell& { return cells[f][j]; };
+        last_ring = BestRun(ring, i, before, work);
+        last_ring.from_tree = static_cast<uint32_t>(j);
       }
-      for (size_t f = 0; f < j; ++f) {
-        Offer(cell, cells[i][f], tree_runs[j - 1].ready[f], tree_runs[j - 1].seconds[f], i, f);
+      if (j > 0) {
+        const auto before = [&](size_t f) -> const Cell& { return cells[i][f]; };
+        last_tree = BestRun(tree_runs[j - 1], j, before, work);
+        last_tree.from_ring = static_cast<uint32_t>(i);
       }
+      cells[i][j] = i == 0 || Sooner(last_tree, last_ring) ? last_tree : last_ring;
     }
+    if (*work > kMostWork) return std::nullopt;
   }
   return cells;
 }
@@ -288,30 +325,47 @@ void ExplainHybrid(const Problem& problem, Candidate* candidate) {
   }
 }
 
-bool TooLong(const Problem& problem, const std::vector<uint64_t>& thresholds) {
-  double work = 0;
-  for (const uint64_t threshold : thresholds) {
-    const Split split = SplitAt(problem, threshold);
-    const double rings = static_cast<double>(split.ring.size());
-    const double trees = static_cast<double>(split.tree.size());
-    work += (rings + 1) * (trees + 1) * (rings + trees) / 2;
+// 0..count-1, the ends first, then always what is farthest from those before: when the work runs
+// out, the thresholds that were looked at are spread over all.
+std::vector<size_t> Spread(size_t count) {
+  std::vector<size_t> order = {count - 1};
+  if (count > 1) order.push_back(0);
+  std::vector<bool> taken(count, false);
+  taken[0] = taken[count - 1] = true;
+  for (size_t step = std::bit_ceil(count) / 2; step > 0; step /= 2) {
+    for (size_t i = step; i < count; i += step) {
+      if (!taken[i]) order.push_back(i);
+      taken[i] = true;
+    }
   }
-  return work > kMostWork;
+  return order;
+}
+
+// In the order of the thresholds.
+std::vector<Candidate> Candidates(const Problem& problem) {
+  const std::vector<uint64_t> thresholds = Thresholds(problem);
+  std::vector<std::optional<Candidate>> found(thresholds.size());
+  double work = 0;
+  for (const size_t i : Spread(thresholds.size())) {
+    Split split = SplitAt(problem, thresholds[i]);
+    const auto cells = Solve(problem, split, &work);
+    if (cells) found[i] = Backtrack(problem, std::move(split), *cells);
+    if (work > kMostWork) break;
+  }
+  std::vector<Candidate> candidates;
+  for (auto& candidate : found) {
+    if (candidate) candidates.push_back(*std::move(candidate));
+  }
+  return candidates;
 }
 
 }  // namespace
 
 Plan PlanHybrid(const Problem& problem) {
-  const std::vector<uint64_t> thresholds = Thresholds(problem);
-  if (TooLong(problem, thresholds)) return PlanFirst(problem);
-  std::vector<Candidate> candidates;
+  std::vector<Candidate> candidates = Candidates(problem);
+  if (candidates.empty()) return PlanFirst(problem);
   double least = kNever;
-  for (const uint64_t threshold : thresholds) {
-    Split split = SplitAt(problem, threshold);
-    const auto cells = Solve(problem, split);
-    candidates.push_back(Backtrack(problem, std::move(split), cells));
-    least = std::min(least, candidates.back().end);
-  }
+  for (const Candidate& candidate : candidates) least = std::min(least, candidate.end);
   const double forward = problem.input->forward_seconds;
   const double backward = problem.ready.empty() ? 0 : problem.ready.back();
   const double deadline =

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "plan/problem.h"
+#include "sparse/entries.h"
 
 namespace ringwood {
 namespace {
@@ -43,7 +44,9 @@ std::vector<Pending> Merge(const Problem& problem, const std::vector<uint32_t>& 
       const double start = std::max(free, last.selected);
       if (problem.ready[t] - start < problem.tree.Startup()) {
         // A group that hides as it is stays as it is.
-        if (start + FloorSeconds(problem, last.tensors) > problem.ready[t]) {
+        if (start + FloorSeconds(problem, last.tensors) > problem.ready[t] &&
+            ElementsOf(problem, last.tensors) + problem.input->tensors[t].elements <=
+                kMaxGroupElements) {
           last.tensors.push_back(t);
           last.selected = std::max(last.selected, selected);
           continue;
@@ -83,7 +86,9 @@ double Densest(const Problem& problem, const std::vector<uint32_t>& tensors, dou
 Plan PlanLags(const Problem& problem) {
   std::vector<uint32_t> dense, sparse;
   for (uint32_t t = 0; t < problem.ready.size(); ++t) {
-    (problem.input->tensors[t].route == "dense" ? dense : sparse).push_back(t);
+    const TensorSpec& tensor = problem.input->tensors[t];
+    const bool ring = tensor.route == "dense" || tensor.elements > kMaxGroupElements;
+    (ring ? dense : sparse).push_back(t);
   }
   const LaneInput lane = RingLane(problem, dense);
   Grouping grouping = Play(lane, Exact(lane));

@@ -53,6 +53,8 @@ std::vector<size_t> MgWfbp(const LaneInput& lane);
 // are below one start-up.
 std::vector<size_t> Oasr(const LaneInput& lane);
 // The earliest possible end over all groupings, for any monotone cost; ties go to fewer groups.
+// Of more than kMostExactTensors (a second's search) what Oasr gives.
+constexpr size_t kMostExactTensors = 8192;
 std::vector<size_t> Exact(const LaneInput& lane);
 
 }  // namespace ringwood

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "plan/problem.h"
+#include "sparse/entries.h"
 
 namespace ringwood {
 namespace {
@@ -23,12 +23,16 @@ constexpr DenseStrategy kDense[] = {{"wfbp", Wfbp},     {"single", Single}, {"fi
                                     {"mgwfbp", MgWfbp}, {"oasr", Oasr},     {"exact", Exact}};
 
 Plan PlanDense(const DenseStrategy& strategy, const Problem& problem) {
-  std::vector<uint32_t> tensors(problem.input->tensors.size());
-  std::iota(tensors.begin(), tensors.end(), 0u);
-  const LaneInput lane = RingLane(problem, tensors);
+  std::vector<uint32_t> dense, sparse;  // the second only by the user's word
+  for (uint32_t t = 0; t < problem.input->tensors.size(); ++t) {
+    (problem.input->tensors[t].route == "sparse" ? sparse : dense).push_back(t);
+  }
+  const LaneInput lane = RingLane(problem, dense);
   Grouping grouping = Play(lane, strategy.choose(lane));
   Explain(lane, grouping);
-  return Finish(strategy.name, problem, RingGroups(problem, tensors, grouping));
+  std::vector<Group> groups = RingGroups(problem, dense, grouping);
+  for (Group& group : TreeGroups(problem, sparse)) groups.push_back(std::move(group));
+  return Finish(strategy.name, problem, std::move(groups));
 }
 
 Status CheckTensor(const TensorSpec& tensor) {
@@ -43,6 +47,11 @@ Status CheckTensor(const TensorSpec& tensor) {
   if (tensor.route != "auto" && tensor.route != "dense" && tensor.route != "sparse") {
     return Invalid(absl::StrFormat("tensor %s: route '%s' is not dense, sparse or auto",
                                    tensor.name, tensor.route));
+  }
+  if (tensor.route == "sparse" && tensor.elements > kMaxGroupElements) {
+    return Invalid(absl::StrFormat(
+        "tensor %s: %d elements cannot be sparse, at most %d can; make it dense or cut it",
+        tensor.name, tensor.elements, kMaxGroupElements));
   }
   return OkStatus();
 }
@@ -101,6 +110,20 @@ std::vector<double> FixedProfile(const std::vector<TensorSpec>& tensors) {
     ready.push_back(now);
   }
   return ready;
+}
+
+Status CheckRunnable(const std::string& planner) {
+  std::vector<std::string> names = PlannerNames();
+  std::erase_if(names, [](const std::string& name) { return name == "asc" || name == "dear"; });
+  if (std::find(names.begin(), names.end(), planner) != names.end()) return OkStatus();
+  const std::string others = absl::StrJoin(names, ", ");
+  if (planner == "asc" || planner == "dear") {
+    return Invalid(
+        absl::StrFormat("no job can run the plans of the planner '%s', those of these it "
+                        "can: %s",
+                        planner, others));
+  }
+  return Invalid(absl::StrFormat("there is no planner '%s', there are %s", planner, others));
 }
 
 Status Validate(const PlanInput& input) {

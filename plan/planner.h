@@ -50,6 +50,10 @@ Hosts HostsOf(const PlanInput& input);
 // "lags", "omgs", "omgs-exact", "dear".
 const std::vector<std::string>& PlannerNames();
 
+// Whether jobs can run this planner's plans; the error names those whose they can. "asc" (two
+// messages at a time) and "dear" (halves of an all-reduce) are for comparison only.
+Status CheckRunnable(const std::string& planner);
+
 // kInvalidArgument names the tensor or the number that is wrong. Every tensor is in exactly one
 // group, except with "dear", whose plans hold routes "reduce-scatter" and "all-gather", each
 // covering all.

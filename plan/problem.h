@@ -56,6 +56,14 @@ double SelectionSeconds(const Problem& problem, uint32_t tensor);
 // A group up the tree; times and reason are the caller's.
 Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double density);
 
+// `tensors` (in ready order) up the tree: merged as their lane's exact plan does, but only tensors
+// of one density, and no more elements than a group may have.
+std::vector<Group> TreeGroups(const Problem& problem, const std::vector<uint32_t>& tensors);
+
+// Cuts runs where a sparse group would have more elements than it may.
+std::vector<size_t> CapElements(const Problem& problem, const std::vector<uint32_t>& tensors,
+                                const std::vector<size_t>& lasts);
+
 // The strategies that are more than one dense lane; each in its own file.
 Plan PlanAsc(const Problem& problem);
 Plan PlanLags(const Problem& problem);

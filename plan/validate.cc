@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_format.h"
 #include "plan/planner.h"
+#include "sparse/entries.h"
 
 namespace ringwood {
 namespace {
@@ -16,7 +18,7 @@ Status CheckGroup(const Group& group, size_t index, const std::vector<TensorSpec
   if (!(group.density > 0 && group.density <= 1)) {
     return Invalid(absl::StrFormat("plan, group %d: density %g", index, group.density));
   }
-  uint64_t entries = 0;
+  uint64_t entries = 0, elements = 0;
   for (const uint32_t t : group.tensors) {
     if (t >= tensors.size() || (*seen)[t]) {
       return Invalid(absl::StrFormat("plan, group %d: tensor %d %s", index, t,
@@ -28,6 +30,13 @@ Status CheckGroup(const Group& group, size_t index, const std::vector<TensorSpec
                                      tensors[t].name, tensors[t].route));
     }
     entries += EntriesOf(group.density, tensors[t].elements);
+    elements += std::min(tensors[t].elements, kMaxGroupElements + 1);  // no sum of these wraps
+  }
+  if (tree && elements > kMaxGroupElements) {
+    return Invalid(absl::StrFormat(
+        "plan, group %d: its tensors have more than %d elements together, which no sparse group "
+        "may; make the largest dense (%s)",
+        index, kMaxGroupElements, tensors[group.tensors.front()].name));
   }
   if (group.k != (tree ? entries : 0)) {
     return Invalid(absl::StrFormat("plan, group %d: %d entries where its density gives %d", index,

@@ -49,6 +49,9 @@ constexpr uint64_t BlocksOf(uint64_t elements) {
   return (elements + kBlockElements - 1) / kBlockElements;
 }
 
+// Elements of a group at most: an index is a 32-bit number, and so is the end.
+constexpr uint64_t kMaxGroupElements = ~uint32_t{0};
+
 // Elements [begin, end) of a group; begin is a multiple of kBlockElements.
 struct IndexRange {
   uint64_t begin = 0;

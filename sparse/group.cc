@@ -17,6 +17,10 @@ StatusOr<Merge> ParseMerge(const std::string& name) {
 StatusOr<TreeShape> ShapeOf(const TreeShape& job, const SparseGroup& group) {
   const uint64_t blocks = std::max<uint64_t>(1, BlocksOf(group.elements));
   const int reducers = std::max(1, job.reducers);
+  if (group.elements > kMaxGroupElements) {
+    return Invalid(absl::StrFormat("group %d: %d elements; a sparse group has at most %d",
+                                   group.group, group.elements, kMaxGroupElements));
+  }
   if (group.k < 1 || group.k > group.elements) {
     return Invalid(absl::StrFormat("group %d: %d entries out of %d elements", group.group, group.k,
                                    group.elements));

@@ -49,8 +49,8 @@ TEST(Planner, HybridSendsLargeTensorsUpTheTreeAndMergesSmallOnes) {
   size_t tree = 0;
   for (const Group& group : plan->groups) {
     if (group.route == "tree") {
-      ++tree;
-      EXPECT_EQ(group.k, 4000u);
+      tree += group.tensors.size();
+      EXPECT_EQ(group.k, 4000 * group.tensors.size());
     } else {
       EXPECT_EQ(group.k, 0u);
     }
@@ -65,6 +65,101 @@ TEST(Planner, HybridKeepsTheUsersRoutes) {
   const auto plan = MakePlan("hybrid", input);
   ASSERT_TRUE(plan.ok());
   EXPECT_TRUE(Validate(*plan, input.tensors).ok());
+}
+
+TEST(Planner, EveryPlannerOfJobsKeepsTheUsersRoutes) {
+  PlanInput input = SmallNetwork();
+  for (size_t t = 0; t < input.tensors.size(); ++t) {
+    input.tensors[t].route = t % 3 == 0 ? "dense" : t % 3 == 1 ? "sparse" : "auto";
+  }
+  for (const bool measured : {false, true}) {
+    if (measured) input.ready_seconds = FixedProfile(input.tensors);
+    for (const std::string& name : PlannerNames()) {
+      if (!CheckRunnable(name).ok()) continue;
+      const auto plan = MakePlan(name, input);
+      ASSERT_TRUE(plan.ok()) << name << ": " << Message(plan.status());
+      const Status valid = Validate(*plan, input.tensors);
+      EXPECT_TRUE(valid.ok()) << name << ": " << Message(valid);
+    }
+  }
+}
+
+TEST(Planner, WhatNoJobCanRunIsRefusedWithWhatItCan) {
+  EXPECT_TRUE(CheckRunnable("hybrid").ok());
+  for (const char* name : {"asc", "dear", "nonsense"}) {
+    const std::string message = Message(CheckRunnable(name));
+    EXPECT_NE(message.find(name), std::string::npos);
+    EXPECT_NE(message.find("hybrid"), std::string::npos);
+  }
+}
+
+// 2^32 elements and more have no 32-bit indices.
+TEST(Planner, NoSparseGroupIsLongerThanItsIndicesReach) {
+  PlanInput input;
+  input.world = 4;
+  for (int i = 0; i < 5; ++i) {
+    input.tensors.push_back({"t" + std::to_string(i), uint64_t{3} << 29, "auto", 0.001});
+  }
+  input.tensors.push_back({"huge", uint64_t{1} << 32, "auto", 0.001});
+  for (const bool measured : {false, true}) {
+    input.ready_seconds.assign(measured ? input.tensors.size() : 0, 1.0);
+    for (const std::string& name : PlannerNames()) {
+      if (!CheckRunnable(name).ok()) continue;
+      const auto plan = MakePlan(name, input);
+      ASSERT_TRUE(plan.ok()) << name << ": " << Message(plan.status());
+      const Status valid = Validate(*plan, input.tensors);
+      EXPECT_TRUE(valid.ok()) << name << ": " << Message(valid);
+    }
+  }
+  input.tensors.back().route = "sparse";
+  EXPECT_NE(Message(MakePlan("hybrid", input).status()).find("huge"), std::string::npos);
+  input.tensors.pop_back();
+  Plan plan;
+  plan.groups.resize(1);
+  plan.groups[0].route = "tree";
+  plan.groups[0].density = 0.001;
+  for (uint32_t t = 0; t < 5; ++t) {
+    plan.groups[0].tensors.push_back(t);
+    plan.groups[0].k += EntriesOf(0.001, input.tensors[t].elements);
+  }
+  EXPECT_NE(Message(Validate(plan, input.tensors)).find("4294967295"), std::string::npos);
+}
+
+TEST(Planner, SmallSparseTensorsShareMessages) {
+  PlanInput input;
+  input.world = 4;
+  for (int i = 0; i < 20000; ++i) {
+    input.tensors.push_back({"t" + std::to_string(i), 1000, "sparse", 0.01});
+  }
+  input.tensors[100].density = 0.02;  // a group has one density
+  for (const bool measured : {false, true}) {
+    if (measured) input.ready_seconds = FixedProfile(input.tensors);
+    for (const char* name : {"hybrid", "wfbp"}) {
+      const Plan plan = *MakePlan(name, input);
+      EXPECT_LT(plan.groups.size(), 3000u) << name;
+      uint64_t entries = 0;
+      for (const Group& group : plan.groups) entries += group.k;
+      EXPECT_EQ(entries, 10 * 20000 + 10u);
+    }
+  }
+}
+
+TEST(Planner, HybridMergesAndMixesRoutesOfLongTables) {
+  PlanInput input;
+  input.world = 8;
+  for (int i = 0; i < 1500; ++i) {
+    const uint64_t elements = i % 3 == 0 ? 300000 + 500 * static_cast<uint64_t>(i) : 500;
+    input.tensors.push_back({"t" + std::to_string(i), elements, "auto", 0.001});
+  }
+  const Plan first = *MakePlan("hybrid", input);
+  input.ready_seconds = FixedProfile(input.tensors);
+  const Plan plan = *MakePlan("hybrid", input);
+  EXPECT_TRUE(Validate(plan, input.tensors).ok());
+  EXPECT_LT(plan.groups.size(), input.tensors.size());
+  EXPECT_LE(plan.predicted_seconds, first.predicted_seconds * 1.02);
+  bool raised = false;  // which the first plan never does
+  for (const Group& group : plan.groups) raised |= group.route == "tree" && group.density > 0.001;
+  EXPECT_TRUE(raised);
 }
 
 TEST(Planner, OneWorkerAndAnEmptyTableWork) {

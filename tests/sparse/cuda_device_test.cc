@@ -60,15 +60,12 @@ void Compare(std::vector<cuda::TensorShape> shapes, float momentum, int steps) {
       counted.insert(counted.end(), bits.begin(), bits.end());
     }
     ASSERT_TRUE((*group)->Commit(counted).ok());
-    double norm = 0;
     for (size_t t = 0; t < shapes.size(); ++t) {
       std::vector<float> residual(shapes[t].elements);
       ASSERT_TRUE((*group)->ReadResidual(t, residual).ok());
       const auto expected = plain[t]->residual();
       ASSERT_EQ(std::memcmp(residual.data(), expected.data(), expected.size_bytes()), 0);
-      norm += plain[t]->ResidualSquaredNorm();
     }
-    EXPECT_NEAR((*group)->ResidualSquaredNorm(), norm, 1e-4 * norm + 1e-30);
   }
 }
 
