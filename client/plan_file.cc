@@ -67,7 +67,11 @@ StatusOr<v1::SavedPlan> ReadPlanFile(const std::string& path) {
   }
   if (bytes > kMaxFileBytes) return Invalid(absl::StrFormat("the plan %s: %d bytes", path, bytes));
   std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return ParsePlanFile(
+      std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()), path);
+}
+
+StatusOr<v1::SavedPlan> ParsePlanFile(const std::string& text, const std::string& path) {
   v1::SavedPlan saved;
   const auto parsed = google::protobuf::util::JsonStringToMessage(text, &saved);
   if (!parsed.ok()) {

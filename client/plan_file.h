@@ -19,6 +19,8 @@ StatusOr<Plan> PlanFor(const std::vector<TensorSpec>& table, const v1::SavedPlan
 
 // The errors name the file. Writing replaces it in one step.
 StatusOr<v1::SavedPlan> ReadPlanFile(const std::string& path);
+// `text` is the content of `path`, which only the errors use.
+StatusOr<v1::SavedPlan> ParsePlanFile(const std::string& text, const std::string& path);
 Status WritePlanFile(const v1::SavedPlan& saved, const std::string& path);
 
 }  // namespace ringwood

@@ -1,0 +1,65 @@
+// A trace file from anywhere: an error that says what is wrong, or a trace that survives being
+// written, and plans that a job can run from every planner.
+//
+// sources: plan/trace.cc plan/csv.cc plan/trace_input.cc plan/planner.cc plan/problem.cc
+// sources: plan/plan.cc plan/cost.cc plan/lane.cc plan/exact.cc plan/fixed.cc plan/single.cc
+// sources: plan/wfbp.cc plan/mgwfbp.cc plan/oasr.cc plan/asc.cc plan/plan_asc.cc plan/dear.cc
+// sources: plan/plan_dear.cc plan/lags.cc plan/omgs.cc plan/plan_omgs.cc plan/hybrid.cc
+// sources: plan/first_plan.cc plan/tree_groups.cc plan/validate.cc dense/hosts.cc
+// sources: sparse/tree.cc base/status.cc base/check.cc base/units.cc
+#include <cmath>
+#include <span>
+#include <string>
+
+#include "base/check.h"
+#include "base/digest.h"
+#include "plan/trace.h"
+#include "plan/trace_input.h"
+
+namespace ringwood {
+
+// What a hash is does not matter here.
+uint64_t Digest(std::span<const std::byte>, uint64_t) { return 0; }
+uint64_t Combine(uint64_t digest, uint64_t next) { return digest * 31 + next; }
+
+namespace {
+
+constexpr size_t kMostTensors = 24;  // so that an input takes milliseconds
+
+// Bytes 0..3: planner, workers, servers, density; then the file.
+void ReadAndPlan(std::span<const uint8_t> input) {
+  if (input.size() < 4) return;
+  const std::string text(input.begin() + 4, input.end());
+  const StatusOr<Trace> trace = ParseTrace(text, "trace.csv");
+  if (!trace.ok()) {
+    RW_CHECK(!Message(trace.status()).empty());
+    return;
+  }
+  const StatusOr<Trace> again = ParseTrace(FormatTrace(*trace), "trace.csv");
+  RW_CHECK(again.ok() && again->tensors.size() == trace->tensors.size());
+  for (size_t t = 0; t < trace->tensors.size(); ++t) {
+    RW_CHECK(again->tensors[t].elements == trace->tensors[t].elements);
+    RW_CHECK(again->tensors[t].ready_seconds == trace->tensors[t].ready_seconds);
+  }
+  if (trace->tensors.size() > kMostTensors) return;
+  PlanInput question = InputOf(*trace, (1 + input[3]) / 256.0);
+  question.world = 1 + input[1] % 40;
+  question.servers = input[2] % 10;
+  for (size_t t = 0; t < question.tensors.size(); ++t) {
+    const int route = (input[3] >> t % 8) % 3;
+    question.tensors[t].route = route == 0 ? "auto" : route == 1 ? "dense" : "sparse";
+  }
+  const std::string& planner = PlannerNames()[input[0] % PlannerNames().size()];
+  const StatusOr<Plan> plan = MakePlan(planner, question);
+  if (!plan.ok()) return;
+  RW_CHECK(!ToString(*plan, question.tensors).empty());
+  if (CheckRunnable(planner).ok()) RW_CHECK(Validate(*plan, question.tensors).ok());
+}
+
+}  // namespace
+}  // namespace ringwood
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  ringwood::ReadAndPlan({data, size});
+  return 0;
+}
