@@ -161,8 +161,8 @@ class Session {
     size_t index = 0;
   };
   std::vector<Part> parts_;
-  std::vector<size_t> carried_;           // ids of dense tensors that owe until the next commit
-  std::unique_ptr<Restore> restore_;      // null: a new job
+  std::vector<size_t> carried_;       // ids of dense tensors that owe until the next commit
+  std::unique_ptr<Restore> restore_;  // null: a new job
   Profile profile_;
   std::unique_ptr<Adapter> adapter_;  // null: the plan stays
   std::vector<std::unique_ptr<Observer>> guests_;
