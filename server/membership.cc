@@ -122,7 +122,7 @@ void Membership::Handle(const event::Join& event) {
 }
 
 void Membership::OpenIfComplete() {
-  if (phase_ != Phase::kWaiting && phase_ != Phase::kFailed) return;
+  if (!stopped_.ok() || (phase_ != Phase::kWaiting && phase_ != Phase::kFailed)) return;
   if (!room_.Complete()) return;
   phase_ = Phase::kOpening;
   members_.clear();
