@@ -1,6 +1,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <cstdio>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,7 @@ namespace {
 
 struct StatusFlags {
   std::string coordinator;
+  std::string store;
   double timeout_seconds = 5;
   bool json = false;
 };
@@ -30,7 +32,8 @@ StatusOr<v1::StatusResponse> Ask(const StatusFlags& flags, const std::string& to
   const grpc::Status status = stub->Status(&context, v1::StatusRequest(), &response);
   if (status.ok()) return response;
   if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
-    return Denied(flags.coordinator + ": " + status.error_message());
+    return Denied(flags.coordinator + ": " + status.error_message() +
+                  ", or name its directory of checkpoints with --store");
   }
   return Unavailable(absl::StrFormat(
       "no coordinator answers at %s: %s; it is printed by `ringwood server` when it starts",
@@ -74,11 +77,23 @@ void PrintJson(const v1::StatusResponse& response) {
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
+StatusOr<std::string> TokenOf(const CommandContext& context, const StatusFlags& flags) {
+  if (flags.store.empty()) {
+    const auto given = context.environment.find("RINGWOOD_TOKEN");
+    return given == context.environment.end() ? "" : given->second;
+  }
+  std::ifstream file(TokenFile(flags.store));
+  std::string token;
+  file >> token;
+  if (!token.empty()) return token;
+  return NotFound("--store: no server with a token runs on " + flags.store +
+                  ", or it is another user's");
+}
+
 Status ExecuteStatus(const CommandContext& context, const StatusFlags& flags) {
   RW_RETURN_IF_ERROR(ParseEndpoint(flags.coordinator).status());
-  const auto token = context.environment.find("RINGWOOD_TOKEN");
-  RW_ASSIGN_OR_RETURN(const v1::StatusResponse response,
-                      Ask(flags, token == context.environment.end() ? "" : token->second));
+  RW_ASSIGN_OR_RETURN(const std::string token, TokenOf(context, flags));
+  RW_ASSIGN_OR_RETURN(const v1::StatusResponse response, Ask(flags, token));
   flags.json ? PrintJson(response) : PrintText(response);
   return OkStatus();
 }
@@ -91,6 +106,9 @@ void AddStatusCommand(Command app, CommandContext* context) {
   command.Value("--coordinator", &flags->coordinator, "HOST:PORT")
       .Required()
       .From("RINGWOOD_COORDINATOR");
+  command.Value(
+      "--store", &flags->store,
+      "The job's directory of checkpoints, where its server left the token for this user");
   command.Value("--timeout", &flags->timeout_seconds, "Seconds to wait")
       .ShowDefault()
       .Within(0.1, 600.0);

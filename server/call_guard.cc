@@ -1,11 +1,14 @@
 #include "server/call_guard.h"
 
+#include <fcntl.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <string_view>
 
@@ -68,6 +71,16 @@ class GuardedCredentials : public grpc::ServerCredentials {
 };
 
 }  // namespace
+
+Status KeepToken(const std::string& file, const std::string& token) {
+  unlink(file.c_str());
+  const int out = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const bool written =
+      out >= 0 && write(out, token.data(), token.size()) == static_cast<ssize_t>(token.size());
+  const int error = errno;
+  if (out >= 0) close(out);
+  return written ? OkStatus() : Unavailable("cannot write " + file + ": " + std::strerror(error));
+}
 
 std::shared_ptr<grpc::ServerCredentials> TokenCredentials(const std::string& token) {
   if (token.empty()) return grpc::InsecureServerCredentials();

@@ -3,6 +3,7 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
@@ -12,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "proto/token.h"
 #include "server/call_guard.h"
 #include "server/coordinator.h"
 #include "server/front_door.h"
@@ -72,6 +74,7 @@ struct Server::Parts {
   bool stopped ABSL_GUARDED_BY(mutex) = false;
   Status failed ABSL_GUARDED_BY(mutex);
 
+  bool coordinates() const { return options.coordinator.empty() && !options.store.empty(); }
   Status StartCoordinator();
   Status OpenDoor(const std::string& address);
   Status StartServing();
@@ -85,6 +88,10 @@ Status Server::Parts::StartCoordinator() {
     RW_RETURN_IF_ERROR(PrepareStore(options.store));
     RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator", options.token,
                                                Seconds(options.store_patience_seconds)));
+    if (!options.token.empty()) {  // the store is ours from here on
+      const Status kept = KeepToken(TokenFile(options.store), options.token);
+      if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));  // status cannot be asked, no more
+    }
   }
   RW_ASSIGN_OR_RETURN(
       store, StoreService::Create({options.store.empty() ? "" : options.store + "/checkpoints",
@@ -225,6 +232,9 @@ void Server::Stop() {
   parts_->grpc.reset();
   parts_->coordinator.reset();
   parts_->store.reset();
+  if (parts_->coordinates() && !parts_->options.token.empty()) {
+    unlink(TokenFile(parts_->options.store).c_str());
+  }
 }
 
 Status Server::Wait(Duration timeout) {

@@ -14,18 +14,20 @@ RESTART, CONFIGURATION = 75, 78
 
 
 @contextlib.contextmanager
-def serving(*flags, descriptors=None):
+def serving(*flags, descriptors=None, **changes):
     """`ringwood server`, with so many descriptors at most: its process and its address."""
     limit = None if descriptors is None else (
         lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)))
     with subprocess.Popen([PROGRAM, "server", "--listen", "127.0.0.1:0", "--insecure", *map(str, flags)],
-                          stdout=subprocess.PIPE, text=True, env=environment(), preexec_fn=limit) as process:
+                          stdout=subprocess.PIPE, text=True, env=environment(**changes),
+                          preexec_fn=limit) as process:
         try:
             line = process.stdout.readline()
             assert "listening on" in line, line
             yield process, line.split()[-1]
         finally:
             process.terminate()
+            process.wait(60)
 
 
 @pytest.fixture
@@ -78,6 +80,19 @@ def test_status_shows_who_is_waited_for(server):
             assert status.code == 0 and "1 of 2 ranks joined, waiting for rank 0" in status.output, status.output
         finally:
             rank.kill()
+
+
+def test_status_of_a_job_with_a_token_is_for_who_may_read_its_store(tmp_path):
+    store = tmp_path / "store"
+    with serving("--store", store, RINGWOOD_TOKEN="of-this-job") as (_, address):
+        status = (PROGRAM, "status", "--coordinator", address)
+        refused = run(status)
+        assert refused.code == CONFIGURATION and "RINGWOOD_TOKEN" in refused.output, refused.output
+        assert run(status, RINGWOOD_TOKEN="of-this-job").code == 0
+        told = run((*status, "--store", store))
+        assert told.code == 0 and "no rank has joined" in told.output, told.output
+        assert (store / "token").stat().st_mode & 0o777 == 0o600
+    assert not (store / "token").exists()
 
 
 def resident(process):
