@@ -1,8 +1,8 @@
 // The coordinator as a worker sees it. grpc/control.h speaks to a real one; tests bring their own.
 //
 // Calls block the calling thread until the answer, at most `timeout`, and end at once with the
-// failure when one is announced. One call at a time, Report, Advance
-// and the announcement apart.
+// failure when one is announced. One call at a time, Report, Advance,
+// Begun and the announcement apart.
 #pragma once
 
 #include <functional>
@@ -36,6 +36,7 @@ class Control {
   // ready (a trainer that moves). Any thread, never blocks.
   virtual void Report(uint64_t step) = 0;
   virtual void Advance() {}
+  virtual void Begun() {}  // a collective came to its end: the start is over
 
   virtual StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) = 0;
   virtual StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) = 0;

@@ -162,14 +162,17 @@ Status Session::BeginStep(double weight) {
 Status Session::Ready(int id) {
   absl::MutexLock lock(&mutex_);  // Register on the trainer's thread adds to the tensors
   RW_RETURN_IF_ERROR(CheckId(id));
-  connection_->control()->Advance();
   if (pipeline_ != nullptr) {
-    return Annotate(pipeline_->Ready(TableIndex(id)), "tensor '" + tensors_[id]->spec.name + "'");
+    RW_RETURN_IF_ERROR(
+        Annotate(pipeline_->Ready(TableIndex(id)), "tensor '" + tensors_[id]->spec.name + "'"));
+    connection_->control()->Advance();
+    return OkStatus();
   }
   if (early_ready_[id]) {
     return AlreadyExists("tensor '" + tensors_[id]->spec.name + "' is ready twice in one step");
   }
   early_ready_[id] = any_early_ = true;
+  connection_->control()->Advance();
   return OkStatus();
 }
 
@@ -307,9 +310,15 @@ Status Session::Residual(int id, std::span<float> out) const {
   return OkStatus();
 }
 
+// Who trains without steps of ours shows by its collectives that the start is over.
+Status Session::Ended(const Status& status) {
+  if (status.ok()) connection_->control()->Begun();
+  return status;
+}
+
 Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
   if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
-  RW_RETURN_IF_ERROR(collectives_->AllReduce(data, type, op));
+  RW_RETURN_IF_ERROR(Ended(collectives_->AllReduce(data, type, op)));
   return average ? Divide(data, type, world()) : OkStatus();
 }
 
@@ -317,12 +326,12 @@ Status Session::Broadcast(std::span<std::byte> data, int root) {
   if (root < 0 || root >= world()) {
     return Invalid(absl::StrFormat("broadcast from rank %d in a world of %d", root, world()));
   }
-  return collectives_->Broadcast(data, root);
+  return Ended(collectives_->Broadcast(data, root));
 }
 
 Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
   if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
-  RW_RETURN_IF_ERROR(collectives_->ReduceScatter(data, type, op));
+  RW_RETURN_IF_ERROR(Ended(collectives_->ReduceScatter(data, type, op)));
   if (!average) return OkStatus();
   const Range share = CutEvenly(data.size() / SizeOf(type), world())[rank()];
   return Divide(data.subspan(share.begin * SizeOf(type), share.count * SizeOf(type)), type,
@@ -330,7 +339,7 @@ Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp
 }
 
 Status Session::AllGather(std::span<std::byte> data, DataType type) {
-  return collectives_->AllGather(data, type);
+  return Ended(collectives_->AllGather(data, type));
 }
 
 }  // namespace ringwood

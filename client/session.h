@@ -137,6 +137,7 @@ class Session {
   StatusOr<v1::Commit> Vote(const RoundSummary& summary);
   Status Apply(Pipeline* pipeline, const v1::Commit& commit);
   Status FailStep(const Status& status);
+  Status Ended(const Status& status);  // a collective
   Status NoCheckpoint() const;
 
   const SessionOptions options_;

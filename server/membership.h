@@ -64,6 +64,7 @@ class Membership {
     TimePoint heard;
     uint64_t step = 0;
     uint64_t progress = 0;  // gradients ready since it began
+    bool begun = false;     // a collective of it came to its end
     bool left = false;
     std::string Label() const;
   };
@@ -83,7 +84,7 @@ class Membership {
   void LookForSilence();
   void LookForEarlyEnd();
   void LookForStall();
-  bool Started() const { return committed_ > record_.base_step(); }
+  bool Started() const;  // a step was taken, or every rank took part in a collective
   // Whom the others wait for in a running epoch, as far as votes, tables and heartbeats show it.
   struct Held {
     std::vector<uint32_t> ranks;

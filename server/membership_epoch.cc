@@ -60,6 +60,7 @@ void Membership::Handle(const event::Beat& event) {
   if (beat.progress() != member.progress || beat.step() != member.step) watch_.Moved(now_);
   member.step = beat.step();
   member.progress = beat.progress();
+  member.begun = member.begun || beat.begun();
   RefuseTwin(member);
 }
 

@@ -13,6 +13,12 @@ constexpr size_t kMostNamed = 8;  // ranks in a line; of more their number
 
 }  // namespace
 
+bool Membership::Started() const {
+  return committed_ > record_.base_step() ||
+         std::all_of(members_.begin(), members_.begin() + world(),
+                     [](const Member& worker) { return worker.begun; });
+}
+
 // A host that starts many processes may let one wait for long: until the first step is taken,
 // silence has the join timeout. A stream that breaks is a death from the beginning.
 void Membership::LookForSilence() {

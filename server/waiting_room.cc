@@ -10,6 +10,25 @@ std::string LabelOf(const v1::JoinRequest& request) {
   return MemberLabel(request.role(), request.rank(), request.host());
 }
 
+// "0, 2, 5-63", of at most kMostRuns parts: "0, 2, …".
+std::string Runs(const std::vector<uint32_t>& numbers) {
+  constexpr size_t kMostRuns = 16, kLeastRun = 4;
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < numbers.size();) {
+    size_t end = i + 1;
+    while (end < numbers.size() && numbers[end] == numbers[end - 1] + 1) ++end;
+    if (end - i < kLeastRun) end = i + 1;
+    parts.push_back(std::to_string(numbers[i]));
+    if (end - i > 1) parts.back() += "-" + std::to_string(numbers[end - 1]);
+    i = end;
+    if (parts.size() == kMostRuns && i < numbers.size()) {
+      parts.push_back("…");
+      break;
+    }
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
 }  // namespace
 
 std::string MemberLabel(v1::Role role, uint32_t rank, const std::string& host) {
@@ -125,10 +144,10 @@ const Waiting* WaitingRoom::AnyWorker() const {
   return nullptr;
 }
 
-std::vector<std::string> WaitingRoom::MissingOf(v1::Role role, uint32_t count) const {
-  std::vector<std::string> missing;
+std::vector<uint32_t> WaitingRoom::MissingOf(v1::Role role, uint32_t count) const {
+  std::vector<uint32_t> missing;
   for (uint32_t rank = 0; rank < count; ++rank) {
-    if (!seats_.contains({role, rank})) missing.push_back(std::to_string(rank));
+    if (!seats_.contains({role, rank})) missing.push_back(rank);
   }
   return missing;
 }
@@ -141,11 +160,9 @@ std::string WaitingRoom::Missing() const {
   const auto ranks = MissingOf(v1::ROLE_WORKER, worker->request.world());
   const auto servers = MissingOf(v1::ROLE_REDUCER, servers_);
   std::vector<std::string> parts;
-  if (!ranks.empty()) {
-    parts.push_back((ranks.size() == 1 ? "rank " : "ranks ") + absl::StrJoin(ranks, ", "));
-  }
+  if (!ranks.empty()) parts.push_back((ranks.size() == 1 ? "rank " : "ranks ") + Runs(ranks));
   if (!servers.empty()) {
-    parts.push_back((servers.size() == 1 ? "server " : "servers ") + absl::StrJoin(servers, ", "));
+    parts.push_back((servers.size() == 1 ? "server " : "servers ") + Runs(servers));
   }
   return absl::StrJoin(parts, " and ");
 }

@@ -47,7 +47,7 @@ class WaitingRoom {
   std::vector<Waiting> TakeOverdue(TimePoint now, double seconds);
 
   bool Complete() const;
-  // "ranks 1, 3 and server 0"; "" when complete or while no worker has joined.
+  // "ranks 1, 3, 5-63 and server 0"; "" when complete or while no worker has joined.
   std::string Missing() const;
   // "2 of 4 ranks joined, waiting for ranks 1, 3"; "nobody has joined".
   std::string Progress() const;
@@ -60,7 +60,7 @@ class WaitingRoom {
  private:
   Status AdmitWorker(const v1::JoinRequest& request) const;
   const Waiting* AnyWorker() const;
-  std::vector<std::string> MissingOf(v1::Role role, uint32_t count) const;
+  std::vector<uint32_t> MissingOf(v1::Role role, uint32_t count) const;
 
   int servers_;
   std::map<Seat, Waiting> seats_;

@@ -163,6 +163,7 @@ class GrpcControl : public Control {
 
   void Report(uint64_t step) override { step_ = step; }
   void Advance() override { ++progress_; }
+  void Begun() override { begun_ = true; }
 
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     return Call<v1::AgreeResponse>(&v1::Coordinator::Stub::Agree, request, timeout, "agree");
@@ -261,6 +262,7 @@ class GrpcControl : public Control {
     beat.set_incarnation(attendance.incarnation);
     beat.set_step(step_);
     beat.set_progress(progress_);
+    beat.set_begun(begun_);
     stream_->Beat(beat);
     loop_->After(attendance.every, [this, attendance] { Beat(attendance); });
   }
@@ -272,6 +274,7 @@ class GrpcControl : public Control {
   Calls calls_;
   std::atomic<uint64_t> step_{0};
   std::atomic<uint64_t> progress_{0};
+  std::atomic<bool> begun_{false};
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Loop> loop_;
 };

@@ -126,6 +126,7 @@ Event EventOf(const Line& line) {
     beat.beat.set_node(line.number("node", line.number("rank", 0)));
     beat.beat.set_step(line.number("step", 0));
     beat.beat.set_progress(line.number("progress", 0));
+    beat.beat.set_begun(line.has("begun"));
     return beat;
   }
   if (line.verb == "broken") return event::StreamBroken{line.number("stream", 0)};
