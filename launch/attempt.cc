@@ -267,7 +267,7 @@ void Attempt::HearServerLine(int member, const std::string& line) {
       output_->Say(absl::StrFormat(
           "ringwood: coordinator at %s on host %s, checkpoints in %s%s", *address, hosts_[0],
           options_.store,
-          options_.context.checkpoint_every > 0
+          options_.context.checkpoint_every > 0 || options_.temporary_store
               ? ""
               : " (without --checkpoint-every K only those that the trainer saves by itself)"));
     }
