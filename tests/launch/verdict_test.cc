@@ -50,7 +50,7 @@ TEST(TemporaryStore, IsItsOwnersAloneAndGoesWithTheJobAlsoOnAnotherHost) {
   ASSERT_TRUE(WaitUntilThere(mark, 2, 60));
   const std::string seen = job.Wait(0.01).err;
   const size_t at = seen.find("checkpoints in ") + 15;
-  const std::string store = seen.substr(at, seen.find('\n', at) - at);
+  const std::string store = seen.substr(at, seen.find_first_of(" \n", at) - at);
   struct stat state {};
   ASSERT_EQ(::stat(store.c_str(), &state), 0) << store;
   EXPECT_EQ(state.st_mode & 0777, 0700u);
