@@ -209,7 +209,8 @@ typedef struct {
 /* Waits for every group, votes, commits. The gradients then hold the average. An error means that
  * nothing was applied: gradients and residuals are as before the step; where memory ran out in the
  * middle of applying, the sentence says so. With RINGWOOD_REFUSED (gradients that are not ready)
- * the step stays open; after any other error the session is over. `result` may be NULL. */
+ * and RINGWOOD_INVALID (result->size) the step stays open; after any other error the session is
+ * over. `result` may be NULL. */
 RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result);
 
 /* What this rank has of a tensor that was not applied yet, after the last committed step, in units
