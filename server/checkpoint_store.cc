@@ -100,9 +100,8 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
   rocksdb::WriteBatch batch;
   batch.Put(ManifestKey(id), Seal(manifest));
   batch.Put(kLatestKey, SealBytes(ManifestKey(id)));
-  rocksdb::WriteOptions synced;
-  synced.sync = true;
-  RW_RETURN_IF_ERROR(Recover(FromRocks(db_->Write(synced, &batch), "cannot write the manifest")));
+  RW_RETURN_IF_ERROR(
+      Recover(FromRocks(WriteDurably(db_.get(), &batch), "cannot write the manifest")));
   // It exists from here on: what fails below costs a safeguard and not the checkpoint.
   Remember(id, OkStatus());
   // Out of the log and into a table of its own: a torn tail of the log cannot take it away.
@@ -137,21 +136,22 @@ void CheckpointStore::Drop(const CheckpointId& id) {
   // The manifest, where there is one, goes first: chunks without it are no checkpoint. (A full disk
   // takes no Delete, and the stripes that filled it have no manifest.)
   std::string manifest;
-  rocksdb::WriteOptions synced;
-  synced.sync = true;
   if (!db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &manifest).IsNotFound()) {
-    if (rocksdb::Status gone = db_->Delete(synced, ManifestKey(id)); !gone.ok()) {
+    rocksdb::WriteBatch batch;
+    batch.Delete(ManifestKey(id));
+    if (rocksdb::Status gone = WriteDurably(db_.get(), &batch); !gone.ok()) {
+      refuses_ = true;
       Log(LogLevel::kWarning, "cannot remove the manifest of " + Text(id) + ": " + gone.ToString());
       return;
     }
   }
   // A stripe is one file with a key range of its own, so whole files go; the tombstone takes what
-  // may lie outside of them.
+  // may lie outside of them. It need not last: Open finds what has no manifest.
   const std::string first = FirstChunkKey(id), end = EndChunkKey(id);
   const rocksdb::Slice begin_slice(first), end_slice(end);
   rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), &begin_slice, &end_slice);
   rocksdb::Status removed =
-      db_->DeleteRange(rocksdb::WriteOptions(), db_->DefaultColumnFamily(), begin_slice, end_slice);
+      db_->DeleteRange(Unlogged(), db_->DefaultColumnFamily(), begin_slice, end_slice);
   if (!removed.ok()) {
     refuses_ = true;
     Log(LogLevel::kWarning, "cannot remove the stripes of " + Text(id) + ": " + removed.ToString());

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <rocksdb/db.h>
+#include <rocksdb/write_batch.h>
 
 #include <cstdlib>
 
@@ -67,10 +68,10 @@ class RocksCoordStore : public CoordStore {
 
   Status Save(const v1::EpochRecord& record) override {
     RW_RETURN_IF_ERROR(Newer(kept_, record));
-    rocksdb::WriteOptions synced;
-    synced.sync = true;
     if (refuses_) refuses_ = !db_->Resume().ok();  // the cause may be gone
-    const rocksdb::Status put = db_->Put(synced, kKey, Seal(WithoutIncarnations(record, key_)));
+    rocksdb::WriteBatch batch;
+    batch.Put(kKey, Seal(WithoutIncarnations(record, key_)));
+    const rocksdb::Status put = WriteDurably(db_.get(), &batch);
     refuses_ = !put.ok();
     RW_RETURN_IF_ERROR(FromRocks(put, name_));
     RW_RETURN_IF_ERROR(WriteWitness(directory_, std::to_string(record.epoch())));

@@ -30,6 +30,7 @@ constexpr size_t kWriteBufferBytes = 1 << 20;
 constexpr size_t kMaxManifestFileBytes = 4 << 20;
 constexpr size_t kMaxChatterBytes = 1 << 20;
 constexpr double kLockPauseSeconds = 0.1;
+constexpr char kMarkKey[] = "w";  // of WriteDurably; no other row's
 
 std::string FormatLine() { return absl::StrFormat("ringwood-store %d\n", kStoreFormat); }
 
@@ -234,6 +235,20 @@ rocksdb::Options SafeOptions() {
   options.max_log_file_size = kMaxChatterBytes;
   options.stats_dump_period_sec = 0;
   return options;
+}
+
+rocksdb::WriteOptions Unlogged() {
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  return options;
+}
+
+rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch) {
+  const rocksdb::Status marked = db->Put(Unlogged(), kMarkKey, "");
+  if (!marked.ok()) return marked;
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  return db->Write(synced, batch);
 }
 
 StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,

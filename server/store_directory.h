@@ -45,6 +45,14 @@ Status FromRocks(const rocksdb::Status& status, const std::string& what);
 // them. After a failed write the owner calls Resume when it tries again.
 rocksdb::Options SafeOptions();
 
+// One batch, durable when it returns. An unlogged row goes before it: Resume starts a new log only
+// where the memtable holds something, and goes on with one that a full disk has cut otherwise.
+rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch);
+
+// A write that need not outlive a crash: it never touches the log, and so never fails with the
+// disk.
+rocksdb::WriteOptions Unlogged();
+
 // Opens for writing. A database that another process holds is asked for again until `patience` is
 // over (a server that was killed keeps its lock until its last write ends): Refused without
 // patience, Unavailable after it.
