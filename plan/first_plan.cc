@@ -1,5 +1,6 @@
 // The plan of a job that was not measured yet, and of tables too long for the exact hybrid: routes
-// by a threshold on size, the tensors of each merged by the exact plan of their lane.
+// by a threshold on size, dense tensors merged by the exact plan of their lane, small sparse ones
+// too.
 #include "plan/problem.h"
 #include "sparse/entries.h"
 

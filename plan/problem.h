@@ -56,8 +56,9 @@ double SelectionSeconds(const Problem& problem, uint32_t tensor);
 // A group up the tree; times and reason are the caller's.
 Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double density);
 
-// `tensors` (in ready order) up the tree: merged as their lane's exact plan does, but only tensors
-// of one density, and no more elements than a group may have.
+// `tensors` (in ready order) up the tree: those whose entries take longer than a start-up alone,
+// the others merged as their lane's exact plan does, if of one density, and with no more elements
+// than a group may have.
 std::vector<Group> TreeGroups(const Problem& problem, const std::vector<uint32_t>& tensors);
 
 // Cuts runs where a sparse group would have more elements than it may.

@@ -1,4 +1,6 @@
-// Sparse tensors whose routes are given, merged into groups.
+// Sparse tensors whose routes are given. A large one is a group of its own: a group's result has
+// room for the largest entries of all its tensors together, so that one with large values takes
+// places of its neighbours. Small ones share messages, or their start-ups would be the step.
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
@@ -20,20 +22,32 @@ std::string ReasonOf(const Problem& problem, const Group& group, double ring_byt
                          FormatSeconds(problem.ring.Seconds(ring_bytes) - problem.ring.Startup()));
 }
 
-// Also where the density changes: a group has one.
-std::vector<size_t> CutAtDensities(const Problem& problem, const std::vector<uint32_t>& tensors,
-                                   const std::vector<size_t>& lasts) {
+bool IsSmall(const Problem& problem, double bytes) {
+  return problem.tree.Seconds(bytes) <= 2 * problem.tree.Startup();
+}
+
+// One message, and when its entries are selected.
+struct Piece {
+  std::vector<uint32_t> tensors;
+  double selected = 0;
+};
+
+// The tensors of `lane` as messages: its exact plan, cut where the density changes, because a group
+// has one, and where a group would have too many elements.
+std::vector<Piece> Merged(const Problem& problem, const std::vector<uint32_t>& tensors,
+                          const LaneInput& lane) {
+  std::vector<size_t> lasts = CapElements(problem, tensors, Exact(lane));
   const auto density = [&](size_t i) { return problem.input->tensors[tensors[i]].density; };
-  std::vector<size_t> cut;
-  size_t first = 0;
-  for (const size_t last : lasts) {
-    for (size_t i = first; i < last; ++i) {
-      if (density(i) != density(i + 1)) cut.push_back(i);
-    }
-    cut.push_back(last);
-    first = last + 1;
+  std::vector<Piece> pieces;
+  size_t next = 0;  // of `lasts`
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool begins = i == 0 || lasts[next] == i - 1 || density(i) != density(i - 1);
+    if (i > 0 && lasts[next] == i - 1) ++next;
+    if (begins) pieces.emplace_back();
+    pieces.back().tensors.push_back(tensors[i]);
+    pieces.back().selected = lane.ready_seconds[i];
   }
-  return cut;
+  return pieces;
 }
 
 }  // namespace
@@ -60,33 +74,38 @@ std::vector<size_t> CapElements(const Problem& problem, const std::vector<uint32
 
 std::vector<Group> TreeGroups(const Problem& problem, const std::vector<uint32_t>& tensors) {
   const std::vector<TensorSpec>& table = problem.input->tensors;
-  LaneInput lane;
+  std::vector<Piece> pieces;
+  std::vector<uint32_t> small;
+  LaneInput lane;  // of the small ones
   lane.cost = problem.tree;
   double selected = 0;
   for (const uint32_t t : tensors) {
     selected = std::max(selected, problem.ready[t] + SelectionSeconds(problem, t));
+    const double bytes = problem.input->entry_bytes *
+                         static_cast<double>(EntriesOf(table[t].density, table[t].elements));
+    if (!IsSmall(problem, bytes)) {
+      pieces.push_back({{t}, selected});
+      continue;
+    }
+    small.push_back(t);
     lane.ready_seconds.push_back(selected);
-    lane.bytes.push_back(
-        static_cast<uint64_t>(problem.input->entry_bytes *
-                              static_cast<double>(EntriesOf(table[t].density, table[t].elements))));
+    lane.bytes.push_back(static_cast<uint64_t>(bytes));
   }
+  for (Piece& piece : Merged(problem, small, lane)) pieces.push_back(std::move(piece));
+  std::stable_sort(pieces.begin(), pieces.end(),
+                   [](const Piece& a, const Piece& b) { return a.selected < b.selected; });
   std::vector<Group> groups;
-  size_t first = 0;
   double free = 0;
-  const std::vector<size_t> exact = CutAtDensities(problem, tensors, Exact(lane));
-  for (const size_t last : CapElements(problem, tensors, exact)) {
-    const auto begin = tensors.begin() + static_cast<ptrdiff_t>(first);
+  for (Piece& piece : pieces) {
     double bytes = 0;
-    for (size_t i = first; i <= last; ++i)
-      bytes += 4 * static_cast<double>(table[tensors[i]].elements);
-    Group group = TreeGroup(problem, {begin, tensors.begin() + static_cast<ptrdiff_t>(last) + 1},
-                            table[tensors[first]].density);
-    group.start_seconds = std::max(free, lane.ready_seconds[last]);
+    for (const uint32_t t : piece.tensors) bytes += 4 * static_cast<double>(table[t].elements);
+    const double density = table[piece.tensors[0]].density;
+    Group group = TreeGroup(problem, std::move(piece.tensors), density);
+    group.start_seconds = std::max(free, piece.selected);
     group.end_seconds = group.start_seconds + TreeGroupSeconds(problem, group.k);
     group.reason = ReasonOf(problem, group, bytes);
     free = group.end_seconds;
     groups.push_back(std::move(group));
-    first = last + 1;
   }
   return groups;
 }

@@ -49,8 +49,8 @@ TEST(Planner, HybridSendsLargeTensorsUpTheTreeAndMergesSmallOnes) {
   size_t tree = 0;
   for (const Group& group : plan->groups) {
     if (group.route == "tree") {
-      tree += group.tensors.size();
-      EXPECT_EQ(group.k, 4000 * group.tensors.size());
+      ++tree;
+      EXPECT_EQ(group.k, 4000u);
     } else {
       EXPECT_EQ(group.k, 0u);
     }
