@@ -175,8 +175,9 @@ def cut(hosts, options, folder):
         time.sleep(1)
         begin = time.monotonic()
         hosts.cut_data(VICTIM, coordinator)
-        # A name with what is wrong with it: the lines of steps have none.
-        named, _ = job.wait_for(rf"rank {VICTIM} \(host {hosts.names[VICTIM]}\)", 4 * options.failure_timeout, begin)
+        # Its end, with the name and what is wrong with it; that a step stands still is only a warning.
+        who = rf"rank {VICTIM} \(host {hosts.names[VICTIM]}\)"
+        named, _ = job.wait_for(rf"{who} (has not answered|hears no peer)", 4 * options.failure_timeout, begin)
         if named is None or options.verbose:
             print(job.text())
         return None if named is None else named - begin
