@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Faults of the network between four hosts (network namespaces on a bridge), and what a job makes of them.
 
-    tests/netfaults.py [--cuts N] [--blips N] [--failure-timeout S] [--transport ucx|grpc] [--ringwood PROGRAM]
+    tests/netfaults.py [--cuts N] [--blips N] [--shares A,B,…] [--failure-timeout S] [--slack S]
+                       [--transport ucx|grpc] [--ringwood PROGRAM]
 
 cut    the data plane of one host is dropped both ways while control lives: a new job each time; the host's
-       rank must be named within the failure timeout and a second
-blip   one host has no network at all for 0.5, 0.8 and 0.9 of the outage that is tolerated (two fifths of the
-       failure timeout): N of each, one after the other in one job, which must commit further steps
+       rank must be named within the failure timeout and the slack (1 s)
+blip   one host has no network at all for these shares (0.5, 0.8, 0.9) of the outage that is tolerated (two
+       fifths of the failure timeout): N of each, one after the other in one job, which must commit further steps
 
 Prints a line for each and ends with 1 if one missed. Needs root, iproute2 and the right to make namespaces;
 without them it says so and succeeds. Without arguments: 1 cut, 1 blip of each.
@@ -193,7 +194,7 @@ def blips(hosts, options, folder):
     try:
         started(job)
         for _ in range(options.blips):
-            for share in (0.5, 0.8, 0.9):
+            for share in options.shares:
                 time.sleep(1)
                 length = share * 0.4 * options.failure_timeout
                 hosts.plug(VICTIM, False)
@@ -215,7 +216,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cuts", type=int, default=1)
     parser.add_argument("--blips", type=int, default=1)
+    parser.add_argument("--shares", type=lambda text: [float(each) for each in text.split(",")],
+                        default=[0.5, 0.8, 0.9])
     parser.add_argument("--failure-timeout", type=float, default=5)
+    parser.add_argument("--slack", type=float, default=1)
     parser.add_argument("--transport", default="ucx")
     parser.add_argument("--ringwood", default=ROOT / "build/release/bin/ringwood")
     parser.add_argument("--verbose", action="store_true")
@@ -231,7 +235,7 @@ def main():
             print(f"skipped: no network namespaces here: {error}")
             return 0
         try:
-            limit = options.failure_timeout + 1
+            limit = options.failure_timeout + options.slack
             times = [cut(hosts, options, folder) for _ in range(options.cuts)]
             named = [seconds for seconds in times if seconds is not None]
             in_time = sum(seconds <= limit for seconds in named)
@@ -247,7 +251,7 @@ def main():
                 longest = max((seconds for _, seconds in mine if seconds is not None), default=float("nan"))
                 print(f"blip of {share:g} x {0.4 * options.failure_timeout:g} s: survived {survived} of {options.blips}; "
                       f"longest until a further step {longest:.2f} s")
-            missed += bool(options.blips and len(results) < 3 * options.blips)
+            missed += bool(options.blips and len(results) < len(options.shares) * options.blips)
         finally:
             hosts.__exit__()
     return missed > 0
