@@ -90,13 +90,19 @@ class Hosts:
 
     def cut_data(self, host, coordinator_port):
         """Packets of the job's ports are dropped where they leave; the coordinator's pass."""
+        running = []
         for i, name in enumerate(self.names):
-            to = [] if i == host else ["to", self.address(host)]
-            for side in ("dport", "sport"):
-                ip("-n", name, "rule", "add", "pref", 10, "ipproto", "tcp", side, coordinator_port,
-                   "lookup", "main")
-                ip("-n", name, "rule", "add", "pref", 20, *to, "ipproto", "tcp", side,
-                   f"{PORTS[0]}-{PORTS[1]}", "blackhole")
+            to = "" if i == host else f"to {self.address(host)}"
+            rules = "".join(f"rule add pref 10 ipproto tcp {side} {coordinator_port} lookup main\n"
+                            f"rule add pref 20 {to} ipproto tcp {side} {PORTS[0]}-{PORTS[1]} blackhole\n"
+                            for side in ("dport", "sport"))
+            process = subprocess.Popen(["ip", "-n", name, "-batch", "-"], stdin=subprocess.PIPE, text=True)
+            running.append((process, rules))
+        for process, rules in running:  # all at once, as a cable
+            process.stdin.write(rules)
+            process.stdin.close()
+        if any(process.wait() for process, _ in running):
+            raise SystemExit("the rules that cut the data plane were not taken")
 
     def restore(self):
         for name in self.names:
@@ -174,8 +180,8 @@ def cut(hosts, options, folder):
     try:
         coordinator = started(job)
         time.sleep(1)
-        begin = time.monotonic()
         hosts.cut_data(VICTIM, coordinator)
+        begin = time.monotonic()
         # Its end, with the name and what is wrong with it; that a step stands still is only a warning.
         who = rf"rank {VICTIM} \(host {hosts.names[VICTIM]}\)"
         named, _ = job.wait_for(rf"{who} (has not answered|hears no peer)", 4 * options.failure_timeout, begin)

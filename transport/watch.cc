@@ -30,10 +30,11 @@ Duration Watch::Quiet(const State& peer, TimePoint now) const {
 }
 
 Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
-  // What we slept through ourselves (a stopped process, a loaded machine) is nobody's silence.
+  // What we slept through ourselves (a stopped process) is nobody's silence. Looks that are a
+  // little late are no reason: a limit has room for several asks.
   const Duration late = now - looked_ - interval();
   looked_ = now;
-  const Duration ours = late > interval() ? late : Duration::zero();
+  const Duration ours = late > limits_.silence / 4 ? late : Duration::zero();
   const Duration pause = limits_.silence / kAsks;
   Decision decision;
   bool suspicion = false;

@@ -28,8 +28,8 @@ struct WatchLimits {
 
 class Watch {
  public:
-  // Looks a limit: the deadline is kept to a twentieth.
-  static constexpr int kLooks = 20;
+  // Looks a limit: the deadline is kept to a fortieth.
+  static constexpr int kLooks = 40;
 
   Watch(const WatchLimits& limits, const std::vector<int>& peers, TimePoint now);
 

@@ -13,7 +13,7 @@ namespace {
 
 std::string LabelOfRank(int node) { return "rank " + std::to_string(node); }
 
-// Node 0 with peers 1 and 2, limit 10 s: looks every half second.
+// Node 0 with peers 1 and 2, limit 10 s: looks every quarter of a second.
 class WatchTest : public testing::Test {
  protected:
   // Looks until `seconds`; what is asked for answers if it `lives`. The first failure ends it.
