@@ -66,8 +66,9 @@ TEST(Bench, NonsenseIsRefusedBeforeAnythingStarts) {
 // In the middle of an all-reduce; the others must not wait for ever.
 void ExpectTheJobEnds(int signal, const std::string& verdict) {
   const std::string mark = UniqueSeconds();  // in the command line of every process of the job
-  Program run({"run", "-np", "3", "--failure-timeout", "0.5", "--", kProgram, "bench", "allreduce",
-               "--bytes=64M", "--runs=100000", "--python=" + mark});
+  // Until each rank has taken part in one, silence has the join timeout.
+  Program run({"run", "-np", "3", "--failure-timeout", "0.5", "--join-timeout", "25", "--",
+               kProgram, "bench", "allreduce", "--bytes=64M", "--runs=100000", "--python=" + mark});
   ASSERT_TRUE(run.WaitForOutput("data plane"));
   pid_t victim = -1;
   for (const pid_t pid : ProcessesWith(mark)) victim = pid != run.pid() ? pid : victim;
