@@ -428,7 +428,7 @@ void UcxNode::Close(const Status& reason) {
   if (attached_) loop_->Detach(this);
   // Somebody still waits for something: the epoch is being torn down and nothing is worth sending.
   // Otherwise this is an orderly end, and a peer may still wait for our last message.
-  // Nor is a goodbye to those who do not answer.
+  // A silent peer answers no goodbye.
   bool graceful = inbox_ != nullptr && outgoing_.empty() && announced_.empty() &&
                   !inbox_->HasPending() && reason.code() != StatusCode::kDeadlineExceeded;
   for (const auto& [node, link] : links_) graceful &= link.waiting.empty();
