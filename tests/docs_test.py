@@ -93,7 +93,7 @@ def test_the_documents_show_commands():
     assert sum(1 for _ in blocks()) >= 5
 
 
-@pytest.mark.parametrize("lines", blocks())
+@pytest.mark.parametrize("lines", list(blocks()))
 def test_a_block_runs_as_printed(lines, clone):
     if not (clone / "build" / "release" / "bin" / "ringwood").exists():
         run(["./dev build"], clone)
