@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -124,9 +125,15 @@ class Fabrics {
 
 class PortsOf : public testing::TestWithParam<const char*> {};
 
-// Below the kernel's own ephemeral ports, so that nothing else of the machine takes them.
+// Below the kernel's own ephemeral ports, so that nothing else of the machine takes them, and this
+// process's own, so that tests may run beside each other.
+PortRange OwnRange(int ports) {
+  const auto first = static_cast<uint16_t>(20000 + getpid() % 200 * 60);
+  return {first, static_cast<uint16_t>(first + ports - 1)};
+}
+
 TEST_P(PortsOf, AFabricListensInTheRangeOnly) {
-  const PortRange range{21300, 21339};
+  const PortRange range = OwnRange(40);
   const std::set<uint16_t> before = ListeningPorts();
   Fabrics fabrics;
   for (int i = 0; i < 4; ++i) {
@@ -144,7 +151,7 @@ TEST_P(PortsOf, AFabricListensInTheRangeOnly) {
 }
 
 TEST_P(PortsOf, ARangeOfTheDocumentedSizeIsEnoughAgainAndAgain) {
-  const PortRange range{21350, 21353};
+  const PortRange range = OwnRange(4);
   for (int run = 0; run < 4; ++run) {
     SCOPED_TRACE(run);
     Fabrics fabrics;
@@ -157,13 +164,13 @@ TEST_P(PortsOf, ARangeOfTheDocumentedSizeIsEnoughAgainAndAgain) {
 }
 
 TEST_P(PortsOf, AFullRangeIsRefusedAtOnceWithWhatIsNeeded) {
-  const PortRange range{21340, 21341};
+  const PortRange range = OwnRange(2);
   Fabrics fabrics;
   Status opened = OkStatus();
   for (int i = 0; i < 3 && opened.ok(); ++i) opened = fabrics.Open(GetParam(), range);
   EXPECT_EQ(opened.code(), StatusCode::kResourceExhausted) << Message(opened);
   EXPECT_NE(Message(opened).find("2 are in use"), std::string::npos) << Message(opened);
-  EXPECT_NE(Message(opened).find("21340-21341"), std::string::npos) << Message(opened);
+  EXPECT_NE(Message(opened).find(ToString(range)), std::string::npos) << Message(opened);
   EXPECT_NE(Message(opened).find("--port-range"), std::string::npos) << Message(opened);
 }
 
