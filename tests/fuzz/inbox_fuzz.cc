@@ -1,6 +1,7 @@
 // What peers send and what is asked for, in any order, with frames that say anything: every
-// question is answered once, nothing is written beyond what was asked for, no size wraps. sources:
-// transport/inbox.cc transport/frame.cc base/status.cc base/check.cc
+// question is answered once, nothing is written beyond what was asked for, no size wraps.
+//
+// sources: transport/inbox.cc transport/frame.cc base/status.cc base/check.cc
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -57,7 +58,7 @@ class LateParcel : public Parcel {
   LateParcel(uint64_t held, Waiting* waiting) : held_(held), waiting_(waiting) {}
   uint64_t HeldBytes() const override { return held_; }
   void Fetch(std::span<std::byte> into, std::function<void(Status)> done) override {
-    std::memset(into.data(), 7, into.size());
+    if (!into.empty()) std::memset(into.data(), 7, into.size());
     waiting_->push_back(std::move(done));
   }
 

@@ -8,7 +8,8 @@
 // sources: sparse/reducer_part.cc sparse/codec.cc sparse/index_code.cc sparse/value_code.cc
 // sources: base/status.cc base/check.cc base/text.cc base/units.cc plan/plan.cc
 // sources: sparse/tree.cc sparse/group.cc sparse/assign.cc sparse/chunks.cc sparse/shard.cc
-// control.pb.cc state.pb.cc libraries: protobuf libhwy libxxhash
+// sources: control.pb.cc state.pb.cc
+// libraries: protobuf libhwy libxxhash
 #define RINGWOOD_XXHASH <xxhash.h>  // as cmake/packages.cmake says it
 #include <cmath>
 #include <deque>
