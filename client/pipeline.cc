@@ -38,8 +38,11 @@ Status Pipeline::SetWeight(float weight) {
 
 Status Pipeline::Ready(uint32_t tensor) {
   absl::MutexLock lock(&mutex_);
-  RW_RETURN_IF_ERROR(status_);
-  RW_ASSIGN_OR_RETURN(const int group, scheduler_.Ready(tensor));
+  const StatusOr<int> complete = scheduler_.Ready(tensor);
+  // Wait tells of an exchange that failed, and its caller asks the coordinator who did: told from
+  // here the error would only say whose connection broke first.
+  if (!status_.ok()) return OkStatus();
+  RW_ASSIGN_OR_RETURN(const int group, complete);
   any_ready_ = true;
   shell_.observer->GradientReady(round_, tensor, Now());
   if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {

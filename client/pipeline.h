@@ -43,7 +43,7 @@ class Pipeline {
   // Refused when a gradient of this round is ready already.
   Status SetWeight(float weight);
 
-  Status Ready(uint32_t tensor);  // any thread; enqueues
+  Status Ready(uint32_t tensor);  // any thread; enqueues. OK after a failure, which Wait tells
   bool IsReady(uint32_t tensor);
   std::vector<uint32_t> Missing();
 

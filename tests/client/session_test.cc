@@ -138,6 +138,21 @@ TEST(Session, AFailureLeavesGradientsAndResidualsAsTheyWere) {
   });
 }
 
+TEST(Session, ReadyLeavesItToFinishStepToSayWhoFailed) {
+  RunJob({.world = 2}, [](Session& session, GatheringCoordinator& coordinator) {
+    Gradient first(session, "first", 100, "dense");
+    Gradient second(session, "second", 100, "dense");
+    for (const Gradient* gradient : {&first, &second}) {
+      ASSERT_TRUE(session.Ready(gradient->id).ok());
+    }
+    ASSERT_TRUE(session.FinishStep().ok());
+    ASSERT_TRUE(session.Ready(first.id).ok());
+    coordinator.Fail(Unavailable("rank 1 (host localhost) failed in epoch 1 at step 2: gone"));
+    EXPECT_TRUE(session.Ready(second.id).ok());
+    EXPECT_THAT(Message(session.FinishStep().status()), HasSubstr("rank 1 (host localhost)"));
+  });
+}
+
 TEST(Session, MisuseIsATypedErrorThatNamesTheTensor) {
   RunJob({.world = 1}, [](Session& session, GatheringCoordinator&) {
     EXPECT_EQ(session.Ready(0).code(), StatusCode::kInvalidArgument);
