@@ -126,14 +126,15 @@ class Fabrics {
 class PortsOf : public testing::TestWithParam<const char*> {};
 
 // Below the kernel's own ephemeral ports, so that nothing else of the machine takes them, and this
-// process's own, so that tests may run beside each other.
-PortRange OwnRange(int ports) {
-  const auto first = static_cast<uint16_t>(20000 + getpid() % 200 * 60);
-  return {first, static_cast<uint16_t>(first + ports - 1)};
+// process's own, so that tests may run beside each other; each test's differ from those before it,
+// where connections may linger.
+PortRange OwnRange(int offset, int ports) {
+  const int first = 20000 + getpid() % 200 * 60 + offset;
+  return {static_cast<uint16_t>(first), static_cast<uint16_t>(first + ports - 1)};
 }
 
 TEST_P(PortsOf, AFabricListensInTheRangeOnly) {
-  const PortRange range = OwnRange(40);
+  const PortRange range = OwnRange(0, 40);
   const std::set<uint16_t> before = ListeningPorts();
   Fabrics fabrics;
   for (int i = 0; i < 4; ++i) {
@@ -151,7 +152,7 @@ TEST_P(PortsOf, AFabricListensInTheRangeOnly) {
 }
 
 TEST_P(PortsOf, ARangeOfTheDocumentedSizeIsEnoughAgainAndAgain) {
-  const PortRange range = OwnRange(4);
+  const PortRange range = OwnRange(40, 4);
   for (int run = 0; run < 4; ++run) {
     SCOPED_TRACE(run);
     Fabrics fabrics;
@@ -164,7 +165,7 @@ TEST_P(PortsOf, ARangeOfTheDocumentedSizeIsEnoughAgainAndAgain) {
 }
 
 TEST_P(PortsOf, AFullRangeIsRefusedAtOnceWithWhatIsNeeded) {
-  const PortRange range = OwnRange(2);
+  const PortRange range = OwnRange(50, 2);
   Fabrics fabrics;
   Status opened = OkStatus();
   for (int i = 0; i < 3 && opened.ok(); ++i) opened = fabrics.Open(GetParam(), range);
