@@ -1,7 +1,7 @@
 // A small coverage-guided engine for the fuzz targets, for machines without libFuzzer: takes its
-// flags (-max_total_time, -runs, -max_len, -timeout, -artifact_prefix) and folders, the first of
-// which receives what it finds. The targets are compiled with -fsanitize-coverage=trace-pc, this
-// file is not (tests/fuzz/run).
+// flags (-max_total_time, -runs, -seed, -max_len, -timeout, -artifact_prefix) and folders, the
+// first of which receives what it finds. The targets are compiled with
+// -fsanitize-coverage=trace-pc, this file is not (tests/fuzz/run).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -31,6 +31,7 @@ uintptr_t before;                  // where the edge begins
 
 struct Flags {
   long seconds = 30, runs = -1, max_bytes = 4096, timeout = 20;
+  unsigned long seed = 0;  // 0: another one in every run
   std::string artifacts;
   std::vector<std::string> folders;
 };
@@ -49,6 +50,8 @@ Flags Parse(int count, char** arguments) {
       flags.max_bytes = std::stol(value);
     } else if (takes("-timeout=")) {
       flags.timeout = std::stol(value);
+    } else if (takes("-seed=")) {
+      flags.seed = std::stoul(value);
     } else if (takes("-artifact_prefix=")) {
       flags.artifacts = value;
     } else if (!takes("-")) {
@@ -59,13 +62,14 @@ Flags Parse(int count, char** arguments) {
 }
 
 std::vector<Input> Read(const std::vector<std::string>& folders) {
-  std::vector<Input> inputs;
+  std::vector<Input> inputs;  // in an order that does not depend on the disk
   for (const std::string& folder : folders) {
     for (const auto& file : std::filesystem::directory_iterator(folder)) {
       std::ifstream in(file.path(), std::ios::binary);
       inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     }
   }
+  std::sort(inputs.begin(), inputs.end());
   return inputs;
 }
 
@@ -162,7 +166,7 @@ class Engine {
   std::string path_;
   std::vector<Input> pool_;
   std::array<uint8_t, kEdges> seen_{};
-  std::mt19937_64 random_{std::random_device{}()};
+  std::mt19937_64 random_{flags_.seed != 0 ? flags_.seed : std::random_device{}()};
   long runs_ = 0, added_ = 0;
 };
 
