@@ -160,6 +160,7 @@ Status Session::BeginStep(double weight) {
 }
 
 Status Session::Ready(int id) {
+  RW_RETURN_IF_ERROR(connection_->status());  // before the lock, which its listener takes
   absl::MutexLock lock(&mutex_);  // Register on the trainer's thread adds to the tensors
   RW_RETURN_IF_ERROR(CheckId(id));
   if (pipeline_ != nullptr) {

@@ -192,8 +192,8 @@ RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int 
 RINGWOOD_EXPORT int ringwood_begin_step(ringwood_session* session, double weight);
 
 /* Gradient `id` is complete in memory. Any thread; enqueues only. Each tensor once in each step:
- * one without a gradient is filled with zeros and announced too. A peer's failure is not told here
- * but by ringwood_finish_step, which knows who failed. */
+ * one without a gradient is filled with zeros and announced too. An exchange that breaks is told by
+ * ringwood_finish_step, which knows who failed; once that is known, here too. */
 RINGWOOD_EXPORT int ringwood_ready(ringwood_session* session, int id);
 
 typedef struct {
