@@ -96,7 +96,7 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
     value.interface_name = Given(kept->network_interface);
     value.trusted_fabric = kept->trusted_fabric;
     value.token = Given(kept->token);
-    value.resume = kept->or_start ? RINGWOOD_RESUME_OR_START : kept->resume;
+    value.resume = kept->or_start ? static_cast<int>(RINGWOOD_RESUME_OR_START) : kept->resume;
     value.job = kept->job;
     value.momentum = kept->momentum;
     value.planner = kept->planner.c_str();

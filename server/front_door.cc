@@ -13,9 +13,8 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/check.h"
-#include "base/log.h"
+#include "transport/refusals.h"
 
 namespace ringwood {
 namespace {
@@ -23,11 +22,10 @@ namespace {
 // The largest world has three connections a member; more descriptors than this are never filled by
 // connections.
 constexpr int kMostDescriptors = 16 << 10;
-constexpr int kBacklog = 4096;            // a world that starts at once; the kernel may cut it
-constexpr int kMostAtOnce = 64;           // accepted between two looks at the mailbox
-constexpr double kPauseSeconds = 0.1;     // until the next try when no descriptor was left
-constexpr double kComplaintSeconds = 10;  // between two lines about it
-constexpr double kDoorSeconds = 10;       // a task on the loop, which waits for nobody
+constexpr int kBacklog = 4096;         // a world that starts at once; the kernel may cut it
+constexpr int kMostAtOnce = 64;        // accepted between two looks at the mailbox
+constexpr double kPauseSeconds = 0.1;  // until the next try when no descriptor was left
+constexpr double kDoorSeconds = 10;    // a task on the loop, which waits for nobody
 
 StatusOr<sockaddr_in> ParseAddress(const std::string& text) {
   const size_t colon = text.rfind(':');
@@ -112,12 +110,7 @@ class FrontDoor::Listening : public Loop::Source {
     });
   }
   void Complain(const std::string& why) {
-    ++refused_;
-    const TimePoint now = Now();
-    if (now - complained_ < Seconds(kComplaintSeconds)) return;
-    complained_ = now;
-    Log(LogLevel::kWarning,
-        absl::StrFormat("%d connections could not be taken: %s", std::exchange(refused_, 0), why));
+    refusals_.Say("a connection could not be taken: " + why, Now());
   }
 
   const int listener_;
@@ -125,8 +118,7 @@ class FrontDoor::Listening : public Loop::Source {
   Loop* loop_ = nullptr;
   std::function<void(int)> take_;
   bool ended_ = false;
-  int refused_ = 0;  // since the last line
-  TimePoint complained_{};
+  Refusals refusals_;
 };
 
 StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Open(const std::string& address,
