@@ -8,9 +8,9 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/loop.h"
-#include "client/exchange.h"
-#include "client/observer.h"
+#include "client/exchange/exchange.h"
 #include "client/scheduler.h"
+#include "timeline/observer.h"
 
 namespace ringwood {
 

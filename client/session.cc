@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/out_of_memory.h"
 #include "client/names.h"
-#include "plan/planner.h"
+#include "plan/strategy/planner.h"
 #include "plan/wire.h"
 
 namespace ringwood {

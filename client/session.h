@@ -1,5 +1,5 @@
-// One worker's session: tensors, steps, collectives, checkpoints. client/c_abi.cc puts it behind
-// the C interface; include/ringwood.h says what each call promises.
+// One worker's session: tensors, steps, collectives, checkpoints. client/c/session.cc puts it
+// behind the C interface; include/ringwood.h says what each call promises.
 //
 // Ready from any thread; everything else from one thread at a time.
 #pragma once
@@ -13,18 +13,18 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "client/adapter.h"
-#include "client/checkpointer.h"
-#include "client/collectives.h"
-#include "client/connection.h"
-#include "client/device_sparse_exchange.h"
-#include "client/observers.h"
+#include "client/checkpoint/checkpointer.h"
+#include "client/checkpoint/restore.h"
+#include "client/connection/collectives.h"
+#include "client/connection/connection.h"
+#include "client/exchange/device_sparse_exchange.h"
+#include "client/exchange/tensor.h"
 #include "client/pipeline.h"
-#include "client/profile.h"
-#include "client/restore.h"
-#include "client/tensor.h"
+#include "client/replan/adapter.h"
+#include "client/replan/profile.h"
 #include "sparse/climb.h"
 #include "sparse/sparse_tensor.h"
+#include "timeline/observers.h"
 
 namespace ringwood {
 

@@ -1,9 +1,9 @@
 // Session's half that saves and restores.
 #include "absl/strings/str_format.h"
+#include "client/checkpoint/state_names.h"
 #include "client/names.h"
-#include "client/plan_file.h"
+#include "client/replan/plan_file.h"
 #include "client/session.h"
-#include "client/state_names.h"
 
 namespace ringwood {
 namespace {

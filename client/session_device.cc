@@ -1,7 +1,7 @@
 // Session's half for tensors on a device. All tensors of a session are on the host or all on one
 // device, on every rank: groups are then of one kind, and the ring has one order of calls.
 #include "absl/strings/str_format.h"
-#include "client/device_exchange.h"
+#include "client/exchange/device_exchange.h"
 #include "client/session.h"
 
 namespace ringwood {

@@ -2,12 +2,12 @@
 // pipeline.
 #include <algorithm>
 
-#include "client/carry_exchange.h"
-#include "client/dense_exchange.h"
+#include "client/checkpoint/state_names.h"
+#include "client/exchange/carry_exchange.h"
+#include "client/exchange/dense_exchange.h"
+#include "client/exchange/solo_exchange.h"
+#include "client/exchange/sparse_exchange.h"
 #include "client/session.h"
-#include "client/solo_exchange.h"
-#include "client/sparse_exchange.h"
-#include "client/state_names.h"
 #include "plan/sparse_groups.h"
 
 namespace ringwood {

@@ -1,9 +1,9 @@
 # CUDA is optional: variants are linked, never #ifdef'ed. A folder with cuda/*.cu and *.cc gets them
 # when nvcc is found, and cuda/absent.cc otherwise; both define the same functions.
-function(ringwood_cuda name)
-  set(absent ${CMAKE_SOURCE_DIR}/${name}/cuda/absent.cc)
+function(ringwood_cuda name room)
+  set(absent ${CMAKE_SOURCE_DIR}/${room}/cuda/absent.cc)
   if(CMAKE_CUDA_COMPILER)
-    file(GLOB sources CONFIGURE_DEPENDS ${name}/cuda/*.cu ${name}/cuda/*.cc)
+    file(GLOB sources CONFIGURE_DEPENDS ${room}/cuda/*.cu ${room}/cuda/*.cc)
     list(REMOVE_ITEM sources ${absent})
     if(NOT sources)
       return()

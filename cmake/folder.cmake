@@ -1,10 +1,16 @@
-# ringwood_folder(NAME DEPENDS folders…): one static library ringwood_NAME from NAME/*.cc, one test
-# binary NAME_test from tests/NAME/*_test.cc, one benchmark program from each bench/NAME/*_bench.cc.
-function(ringwood_folder name)
+# ringwood_folder(ROOM DEPENDS rooms…): one static library from ROOM/*.cc (client/c: ringwood_client_c),
+# one benchmark program from each bench/ROOM/*_bench.cc. A room without sources is a row of headers.
+function(ringwood_folder room)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${name}/*.cc ${name}/ucx/*.cc ${name}/grpc/*.cc)
+  string(REPLACE "/" "_" name ${room})
+  string(REGEX REPLACE "/.*" "" folder ${room})
+  file(GLOB sources CONFIGURE_DEPENDS ${room}/*.cc)
+  if(room STREQUAL "transport")
+    file(GLOB variants CONFIGURE_DEPENDS ${room}/ucx/*.cc ${room}/grpc/*.cc)
+    list(APPEND sources ${variants})
+  endif()
   list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
-  if(name STREQUAL "proto")
+  if(room STREQUAL "proto")
     ringwood_generate(generated)
     list(APPEND sources ${generated})
   endif()
@@ -15,11 +21,13 @@ function(ringwood_folder name)
   add_library(ringwood_${name} STATIC ${sources})
   target_include_directories(ringwood_${name} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/proto)
   foreach(dependency ${ARG_DEPENDS})
+    string(REPLACE "/" "_" dependency ${dependency})
     target_link_libraries(ringwood_${name} PUBLIC ringwood_${dependency})
   endforeach()
-  ringwood_cuda(${name})
-  ringwood_tests(${name})
-  file(GLOB benches CONFIGURE_DEPENDS bench/${name}/*_bench.cc)
+  ringwood_cuda(${name} ${room})
+  set_property(GLOBAL APPEND PROPERTY RINGWOOD_ROOMS_OF_${folder} ringwood_${name})
+  set_property(GLOBAL APPEND PROPERTY RINGWOOD_FOLDERS ${folder})
+  file(GLOB benches CONFIGURE_DEPENDS bench/${room}/*_bench.cc)
   foreach(bench ${benches})
     get_filename_component(program ${bench} NAME_WE)
     add_executable(${program} ${bench})
@@ -27,8 +35,8 @@ function(ringwood_folder name)
   endforeach()
 endfunction()
 
-# A folder's files are compiled ten at a time: most of a compiler's time goes into headers, and ten
-# files that include the same ones pay for them once. So names of one folder differ even in anonymous
+# A room's files are compiled ten at a time: most of a compiler's time goes into headers, and ten
+# files that include the same ones pay for them once. So names of one room differ even in anonymous
 # namespaces. Highway includes its files once for each instruction set, protoc's share names: they are
 # compiled alone. Unlike CMake's UNITY_BUILD the batches name files relative to the tree, so that clones
 # in other places hit the compiler cache.
@@ -78,23 +86,34 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/tests/paths.h CONTENT
 #define RINGWOOD_BINARY_DIR \"${CMAKE_BINARY_DIR}\"
 ")
 
-# One test binary a folder; CTest sees every TEST by name. Suites named …Long carry the label "long":
-# `./dev test` leaves them out (ctest -LE long), `ctest -L long` runs them.
-function(ringwood_tests name)
-  file(GLOB tests CONFIGURE_DEPENDS tests/${name}/*_test.cc tests/${name}/*_fixture.cc)
-  if(tests)
-    add_executable(${name}_test ${tests})
-    target_link_libraries(${name}_test PRIVATE ringwood_${name} GTest::gmock GTest::gtest_main)
-    target_include_directories(${name}_test PRIVATE ${CMAKE_BINARY_DIR}/tests)
-    # What tests compute is small; what they call was compiled with the preset's optimisation.
-    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
-    include(GoogleTest)
-    gtest_discover_tests(${name}_test TEST_PREFIX ${name}. TEST_FILTER -*Long.*
-      DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
-    gtest_discover_tests(${name}_test TEST_PREFIX ${name}. TEST_FILTER *Long.*
-      TEST_LIST ${name}_long_tests DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
-      PROPERTIES TIMEOUT 600 LABELS long)
-  endif()
+# One test binary F_test a top-level folder, from tests/F/*_test.cc, with all rooms of F. CTest sees
+# every TEST by name. Suites named …Long carry the label "long": `./dev test` leaves them out
+# (ctest -LE long), `ctest -L long` runs them.
+function(ringwood_tests)
+  get_property(folders GLOBAL PROPERTY RINGWOOD_FOLDERS)
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder ${folders})
+    file(GLOB tests CONFIGURE_DEPENDS tests/${folder}/*_test.cc tests/${folder}/*_fixture.cc)
+    if(tests)
+      get_property(rooms GLOBAL PROPERTY RINGWOOD_ROOMS_OF_${folder})
+      ringwood_test_binary(${folder}_test "${rooms}" "${tests}")
+    endif()
+  endforeach()
+endfunction()
+
+function(ringwood_test_binary binary rooms tests)
+  string(REPLACE "_test" "" folder ${binary})
+  add_executable(${binary} ${tests})
+  target_link_libraries(${binary} PRIVATE ${rooms} GTest::gmock GTest::gtest_main)
+  target_include_directories(${binary} PRIVATE ${CMAKE_BINARY_DIR}/tests)
+  # What tests compute is small; what they call was compiled with the preset's optimisation.
+  target_compile_options(${binary} PRIVATE $<$<CONFIG:Release>:-O1>)
+  include(GoogleTest)
+  gtest_discover_tests(${binary} TEST_PREFIX ${folder}. TEST_FILTER -*Long.*
+    DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300)
+  gtest_discover_tests(${binary} TEST_PREFIX ${folder}. TEST_FILTER *Long.*
+    TEST_LIST ${folder}_long_tests DISCOVERY_TIMEOUT 60 DISCOVERY_MODE PRE_TEST
+    PROPERTIES TIMEOUT 600 LABELS long)
 endfunction()
 
 function(ringwood_generate out)

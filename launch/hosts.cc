@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "launch/network.h"
-#include "launch/trace_name.h"
+#include "timeline/name.h"
 
 namespace ringwood {
 namespace {

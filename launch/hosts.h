@@ -64,7 +64,7 @@ struct RankContext {
   std::string freeze_plan, save_plan, profile;  // files of rank 0; empty: none
   std::string log_level;
   std::string report;
-  std::string timeline, flight_record;  // named as in launch/trace_name.h; empty: none
+  std::string timeline, flight_record;  // named as in timeline/name.h; empty: none
   int checkpoint_every = 0;
   double join_timeout_seconds = 0;  // 0: the rank's own default
 };

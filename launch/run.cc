@@ -11,7 +11,7 @@
 #include "launch/attempt.h"
 #include "launch/network.h"
 #include "launch/orphans.h"
-#include "launch/trace_name.h"
+#include "timeline/name.h"
 
 namespace ringwood {
 namespace {

@@ -1,6 +1,6 @@
 // Plans and tensor tables as messages. FromProto believes nothing: the answer is an error or a
 // value within stated limits, and a plan whose hash matches its content. Whether a plan fits a
-// table is Validate's question (plan/planner.h).
+// table is Validate's question (plan/strategy/planner.h).
 #pragma once
 
 #include <vector>

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "plan/planner.h"
-#include "plan/scaling.h"
+#include "plan/predict/scaling.h"
+#include "plan/strategy/planner.h"
 
 namespace ringwood {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "client/control.h"
+#include "client/connection/control.h"
 
 namespace ringwood {
 

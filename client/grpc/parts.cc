@@ -1,9 +1,9 @@
 #include "client/grpc/parts.h"
 
-#include "client/flight_recorder.h"
 #include "client/grpc/control.h"
 #include "client/grpc/store_client.h"
-#include "client/trace_writer.h"
+#include "timeline/flight_recorder.h"
+#include "timeline/writer.h"
 #include "transport/interface.h"
 #include "transport/open_fabric.h"
 

@@ -1,8 +1,8 @@
 // The real parts of a connection: gRPC to the coordinator and the store, UCX between the nodes.
 #pragma once
 
-#include "client/connection.h"
-#include "client/options.h"
+#include "client/connection/connection.h"
+#include "client/connection/options.h"
 
 namespace ringwood {
 

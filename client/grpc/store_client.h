@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "client/store_client.h"
+#include "client/checkpoint/store_client.h"
 
 namespace ringwood {
 

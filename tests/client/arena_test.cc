@@ -1,4 +1,4 @@
-#include "client/arena.h"
+#include "client/checkpoint/arena.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

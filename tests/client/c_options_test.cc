@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "client/include/ringwood.h"
+#include "include/ringwood.h"
 
 namespace ringwood {
 namespace {

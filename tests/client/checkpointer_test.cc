@@ -1,5 +1,5 @@
 // A checkpoint that fails costs itself: training goes on, and who waits for it is told.
-#include "client/checkpointer.h"
+#include "client/checkpoint/checkpointer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/clip.h"
+#include "client/exchange/clip.h"
 
 #include <gtest/gtest.h>
 

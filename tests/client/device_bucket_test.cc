@@ -10,8 +10,8 @@
 
 #include "base/cuda/device.h"
 #include "base/random.h"
-#include "client/include/ringwood.h"
-#include "client/scale.h"
+#include "client/exchange/scale.h"
+#include "include/ringwood.h"
 #include "tests/client/job.h"
 
 namespace ringwood {

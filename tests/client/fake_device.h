@@ -17,8 +17,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "client/accelerator.h"
-#include "client/scale.h"
+#include "client/exchange/accelerator.h"
+#include "client/exchange/scale.h"
 #include "dense/cuda/word_digest.h"
 #include "sparse/sparse_tensor.h"
 

@@ -1,4 +1,4 @@
-#include "client/fork_guard.h"
+#include "client/c/fork_guard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

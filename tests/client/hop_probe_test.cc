@@ -1,4 +1,4 @@
-#include "client/hop_probe.h"
+#include "client/connection/hop_probe.h"
 
 #include <gtest/gtest.h>
 

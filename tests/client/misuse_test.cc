@@ -9,7 +9,7 @@
 #include <limits>
 #include <thread>
 
-#include "client/c_handle.h"
+#include "client/c/handle.h"
 #include "tests/client/job.h"
 
 namespace ringwood {

@@ -1,4 +1,4 @@
-#include "client/observer.h"
+#include "timeline/observer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

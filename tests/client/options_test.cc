@@ -1,4 +1,4 @@
-#include "client/options.h"
+#include "client/connection/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

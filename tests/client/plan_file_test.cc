@@ -1,4 +1,4 @@
-#include "client/plan_file.h"
+#include "client/replan/plan_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "plan/planner.h"
+#include "plan/strategy/planner.h"
 
 namespace ringwood {
 namespace {

@@ -1,9 +1,9 @@
-#include "client/profile.h"
+#include "client/replan/profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "client/live_trace.h"
+#include "client/replan/live_profile.h"
 
 namespace ringwood {
 namespace {

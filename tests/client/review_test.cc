@@ -1,4 +1,4 @@
-#include "client/review.h"
+#include "client/replan/review.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "client/scale.h"
+#include "client/exchange/scale.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/random.h"
-#include "client/plan_file.h"
-#include "plan/planner.h"
+#include "client/replan/plan_file.h"
+#include "plan/strategy/planner.h"
 #include "tests/client/job.h"
 
 namespace ringwood {

@@ -1,7 +1,7 @@
 // What a store makes of the records that it reads and of the stripes that workers bring: a manifest
 // that is accepted covers its items exactly, whatever the numbers in it.
 //
-// sources: server/manifest.cc base/units.cc base/status.cc base/check.cc store.pb.cc
+// sources: server/store/manifest.cc base/units.cc base/status.cc base/check.cc store.pb.cc
 // libraries: protobuf libxxhash
 #include <cstdint>
 #include <map>
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "base/check.h"
-#include "server/manifest.h"
-#include "server/sealed.h"
+#include "server/store/manifest.h"
+#include "server/store/sealed.h"
 
 #define RINGWOOD_XXHASH <xxhash.h>  // as the build chooses it for base
 #include "base/digest.cc"

@@ -2,13 +2,14 @@
 // membership: it never ends the process, answers every call once, never goes back to an older epoch
 // and lets nothing into the log that a terminal would obey.
 //
-// sources: server/membership.cc server/membership_epoch.cc server/membership_watch.cc
-// sources: server/stall_watch.cc server/waiting_room.cc server/agreement.cc server/ballot.cc
-// sources: server/admission.cc plan/wire.cc plan/validate.cc plan/sparse_groups.cc
-// sources: sparse/reducer_part.cc sparse/codec.cc sparse/index_code.cc sparse/value_code.cc
-// sources: base/status.cc base/check.cc base/text.cc base/units.cc plan/plan.cc
-// sources: sparse/tree.cc sparse/group.cc sparse/assign.cc sparse/chunks.cc sparse/shard.cc
-// sources: control.pb.cc state.pb.cc
+// sources: server/coordinator/membership.cc server/coordinator/membership_epoch.cc
+// sources: server/coordinator/membership_watch.cc server/coordinator/stall_watch.cc
+// sources: server/coordinator/waiting_room.cc server/coordinator/agreement.cc
+// sources: server/coordinator/ballot.cc server/coordinator/admission.cc plan/wire.cc
+// sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/reducer_part.cc sparse/codec.cc
+// sources: sparse/index_code.cc sparse/value_code.cc base/status.cc base/check.cc base/text.cc
+// sources: base/units.cc plan/plan.cc sparse/tree.cc sparse/group.cc sparse/assign.cc
+// sources: sparse/chunks.cc sparse/shard.cc control.pb.cc state.pb.cc
 // libraries: protobuf libhwy libxxhash
 #define RINGWOOD_XXHASH <xxhash.h>  // as cmake/packages.cmake says it
 #include <cmath>
@@ -19,7 +20,7 @@
 
 #include "base/check.h"
 #include "base/digest.cc"
-#include "server/membership.h"
+#include "server/coordinator/membership.h"
 #include "tests/server/plans.h"
 
 namespace ringwood {

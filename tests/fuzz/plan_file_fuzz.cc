@@ -1,19 +1,19 @@
 // A plan file from anywhere: an error that names the file, or a plan that fits its own tensors,
 // survives being saved, and gives every reducer a part or a reason.
 //
-// sources: client/plan_file.cc plan/wire.cc plan/plan.cc plan/validate.cc plan/sparse_groups.cc
-// sources: sparse/assign.cc sparse/group.cc sparse/tree.cc sparse/shard.cc sparse/reducer_part.cc
-// sources: sparse/chunks.cc sparse/codec.cc sparse/index_code.cc sparse/value_code.cc
-// sources: base/status.cc base/check.cc base/units.cc control.pb.cc
+// sources: client/replan/plan_file.cc plan/wire.cc plan/plan.cc plan/strategy/validate.cc
+// sources: plan/sparse_groups.cc sparse/assign.cc sparse/group.cc sparse/tree.cc sparse/shard.cc
+// sources: sparse/reducer_part.cc sparse/chunks.cc sparse/codec.cc sparse/index_code.cc
+// sources: sparse/value_code.cc base/status.cc base/check.cc base/units.cc control.pb.cc
 // libraries: protobuf
 #include <span>
 #include <string>
 
 #include "base/check.h"
 #include "base/digest.h"
-#include "client/plan_file.h"
-#include "plan/planner.h"
+#include "client/replan/plan_file.h"
 #include "plan/sparse_groups.h"
+#include "plan/strategy/planner.h"
 #include "plan/wire.h"
 #include "sparse/reducer_part.h"
 

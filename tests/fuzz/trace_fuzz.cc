@@ -1,20 +1,23 @@
 // A trace file from anywhere: an error that says what is wrong, or a trace that survives being
 // written, and plans that a job can run from every planner.
 //
-// sources: plan/trace.cc plan/csv.cc plan/trace_input.cc plan/planner.cc plan/problem.cc
-// sources: plan/plan.cc plan/cost.cc plan/lane.cc plan/exact.cc plan/fixed.cc plan/single.cc
-// sources: plan/wfbp.cc plan/mgwfbp.cc plan/oasr.cc plan/asc.cc plan/plan_asc.cc plan/dear.cc
-// sources: plan/plan_dear.cc plan/lags.cc plan/omgs.cc plan/plan_omgs.cc plan/hybrid.cc
-// sources: plan/first_plan.cc plan/tree_groups.cc plan/validate.cc dense/hosts.cc
-// sources: sparse/tree.cc base/status.cc base/check.cc base/units.cc
+// sources: plan/model/model_profile.cc plan/model/csv.cc plan/strategy/profile_input.cc
+// sources: plan/strategy/planner.cc plan/strategy/problem.cc plan/plan.cc plan/model/cost.cc
+// sources: plan/strategy/lane.cc plan/strategy/exact.cc plan/strategy/fixed.cc
+// sources: plan/strategy/single.cc plan/strategy/wfbp.cc plan/strategy/mgwfbp.cc
+// sources: plan/strategy/oasr.cc plan/strategy/asc.cc plan/strategy/plan_asc.cc
+// sources: plan/strategy/dear.cc plan/strategy/plan_dear.cc plan/strategy/lags.cc
+// sources: plan/strategy/omgs.cc plan/strategy/plan_omgs.cc plan/strategy/hybrid.cc
+// sources: plan/strategy/first_plan.cc plan/strategy/tree_groups.cc plan/strategy/validate.cc
+// sources: dense/hosts.cc sparse/tree.cc base/status.cc base/check.cc base/units.cc
 #include <cmath>
 #include <span>
 #include <string>
 
 #include "base/check.h"
 #include "base/digest.h"
-#include "plan/trace.h"
-#include "plan/trace_input.h"
+#include "plan/model/model_profile.h"
+#include "plan/strategy/profile_input.h"
 
 namespace ringwood {
 

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "base/table.h"
 #include "launch/process.h"
-#include "launch/table.h"
 
 namespace ringwood {
 namespace {

@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "plan/asc.h"
-#include "plan/dear.h"
-#include "plan/lane.h"
-#include "plan/select_lane.h"
+#include "plan/strategy/asc.h"
+#include "plan/strategy/dear.h"
+#include "plan/strategy/lane.h"
+#include "plan/strategy/select_lane.h"
 
 namespace ringwood {
 namespace {

@@ -2,10 +2,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "paths.h"
-#include "plan/planner.h"
-#include "plan/problem.h"
-#include "plan/trace.h"
-#include "plan/trace_input.h"
+#include "plan/model/model_profile.h"
+#include "plan/strategy/planner.h"
+#include "plan/strategy/problem.h"
+#include "plan/strategy/profile_input.h"
 
 namespace ringwood {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "paths.h"
-#include "plan/fit.h"
-#include "plan/show.h"
-#include "plan/trace.h"
-#include "plan/trace_input.h"
+#include "plan/model/fit.h"
+#include "plan/model/model_profile.h"
+#include "plan/predict/show.h"
+#include "plan/strategy/profile_input.h"
 
 namespace ringwood {
 namespace {

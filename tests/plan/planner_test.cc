@@ -1,11 +1,11 @@
-#include "plan/planner.h"
+#include "plan/strategy/planner.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
 #include "base/random.h"
-#include "plan/lane.h"
+#include "plan/strategy/lane.h"
 #include "plan/wire.h"
 
 namespace ringwood {

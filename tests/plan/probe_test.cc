@@ -1,4 +1,4 @@
-#include "plan/probe.h"
+#include "plan/model/probe.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
-#include "plan/simulate.h"
+#include "plan/predict/simulate.h"
 
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "dense/ring.h"
-#include "plan/cost.h"
-#include "plan/problem.h"
-#include "plan/scaling.h"
-#include "plan/sharded.h"
+#include "plan/model/cost.h"
+#include "plan/predict/scaling.h"
+#include "plan/predict/sharded.h"
+#include "plan/strategy/problem.h"
 #include "sparse/tree.h"
 
 namespace ringwood {

@@ -1,13 +1,12 @@
-#include "plan/timeline.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
-#include "plan/fit.h"
-#include "plan/show.h"
+#include "plan/model/fit.h"
+#include "plan/predict/show.h"
+#include "plan/predict/step_graph.h"
 
 namespace ringwood {
 namespace {

@@ -1,13 +1,12 @@
-#include "plan/trace.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <fstream>
 
 #include "paths.h"
-#include "plan/planner.h"
-#include "plan/trace_input.h"
+#include "plan/model/model_profile.h"
+#include "plan/strategy/planner.h"
+#include "plan/strategy/profile_input.h"
 
 namespace ringwood {
 namespace {

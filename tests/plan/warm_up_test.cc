@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/planner.h"
+#include "plan/strategy/planner.h"
 #include "plan/wire.h"
 
 namespace ringwood {

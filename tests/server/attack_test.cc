@@ -17,8 +17,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "server/front_door.h"
-#include "server/membership.h"
+#include "server/calls/front_door.h"
+#include "server/coordinator/membership.h"
 #include "server/server.h"
 #include "tests/server/worker.h"
 

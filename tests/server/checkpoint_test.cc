@@ -14,10 +14,10 @@
 
 #include "base/digest.h"
 #include "base/random.h"
-#include "server/checkpoint_list.h"
-#include "server/coord_store.h"
-#include "server/gathering.h"
-#include "server/store_directory.h"
+#include "server/coordinator/coord_store.h"
+#include "server/store/checkpoint_list.h"
+#include "server/store/gathering.h"
+#include "server/store/store_directory.h"
 
 namespace ringwood {
 namespace {

@@ -1,6 +1,6 @@
 // A link that ends while calls are in flight: its channel is the last of the process then, which
 // gRPC's own threads must not be the ones to drop.
-#include "server/control_link.h"
+#include "server/reducer/control_link.h"
 
 #include <gtest/gtest.h>
 

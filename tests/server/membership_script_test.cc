@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "paths.h"
-#include "server/membership.h"
+#include "server/coordinator/membership.h"
 #include "tests/server/plans.h"
 
 namespace ringwood {

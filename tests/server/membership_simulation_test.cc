@@ -11,7 +11,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "server/membership.h"
+#include "server/coordinator/membership.h"
 #include "tests/server/plans.h"
 
 namespace ringwood {

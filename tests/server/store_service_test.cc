@@ -1,5 +1,5 @@
 // The store's calls have a bound, and callers that go away leave.
-#include "server/store_service.h"
+#include "server/store/store_service.h"
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/digest.h"
 #include "ringwood/v1/store.grpc.pb.h"
-#include "server/gathering.h"
+#include "server/store/gathering.h"
 
 namespace ringwood {
 namespace {

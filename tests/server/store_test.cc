@@ -10,10 +10,10 @@
 #include <future>
 
 #include "base/digest.h"
-#include "server/checkpoint_list.h"
-#include "server/gathering.h"
-#include "server/store_directory.h"
-#include "server/turnstile.h"
+#include "server/calls/turnstile.h"
+#include "server/store/checkpoint_list.h"
+#include "server/store/gathering.h"
+#include "server/store/store_directory.h"
 
 namespace ringwood {
 namespace {

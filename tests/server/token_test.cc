@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/coord_store.h"
+#include "server/coordinator/coord_store.h"
 #include "server/server.h"
 #include "tests/server/worker.h"
 

@@ -1,0 +1,14 @@
+#include "cli/command.h"
+
+#include <cstdio>
+
+#include "launch/supervisor.h"
+
+namespace ringwood {
+
+void FailCommand(CommandContext* context, const Status& status) {
+  std::fprintf(stderr, "ringwood: %s\n", Message(status).c_str());
+  context->exit_code = ExitCodeOf(status);
+}
+
+}  // namespace ringwood

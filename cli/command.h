@@ -1,0 +1,34 @@
+// What main hands to every command of the ringwood program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/flags.h"
+#include "launch/hosts.h"
+
+namespace ringwood {
+
+struct CommandContext {
+  std::string program;                // this program's absolute path
+  std::string directory;              // the current one
+  Environment environment;            // read once, by main
+  std::vector<std::string> trailing;  // what stood after "--"
+  bool dashes = false;                // there was a "--"
+  int exit_code = 0;                  // the command's answer
+};
+
+// Ends a command with an error: prints it, sets 75 or 78.
+void FailCommand(CommandContext* context, const Status& status);
+
+// `context` outlives the parsing.
+void AddRunCommand(Command app, CommandContext* context);
+void AddWorkerCommand(Command app, CommandContext* context);
+void AddServerCommand(Command app, CommandContext* context);
+void AddCheckpointCommand(Command app, CommandContext* context);
+void AddStatusCommand(Command app, CommandContext* context);
+void AddBenchCommand(Command app, CommandContext* context);
+void AddDoctorCommand(Command app, CommandContext* context);
+
+}  // namespace ringwood

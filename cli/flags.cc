@@ -1,0 +1,196 @@
+#include "cli/flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+// What is wrong with the text of a number that has to be finite and within both ends.
+std::string NumberProblem(const std::string& text, double least, double most, bool above) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return "\"" + text + "\" is not a number";
+  if (!std::isfinite(value)) return "\"" + text + "\" is not a finite number";
+  if (most != kUnbounded && (value < least || value > most)) {
+    return absl::StrFormat("%s is not within %.15g to %.15g", text, least, most);
+  }
+  if (above && value <= least) return absl::StrFormat("%s is not above %.15g", text, least);
+  if (value < least) return absl::StrFormat("%s is below %.15g", text, least);
+  return "";
+}
+
+CLI::Option* CheckNumber(CLI::Option* option, double least, double most, bool above,
+                         const std::string& name) {
+  return option->check(
+      [=](const std::string& text) { return NumberProblem(text, least, most, above); }, name);
+}
+
+template <typename T>
+CLI::Option* AddNumber(CLI::App* app, const std::string& names, T* value, const std::string& what) {
+  return CheckNumber(app->add_option(names, *value, what), -kUnbounded, kUnbounded, false, "");
+}
+
+}  // namespace
+
+Flag& Flag::Required() {
+  option_->required();
+  return *this;
+}
+
+Flag& Flag::ShowDefault() {
+  option_->capture_default_str();
+  return *this;
+}
+
+Flag& Flag::From(const std::string& variable) {
+  option_->envname(variable);
+  return *this;
+}
+
+Flag& Flag::Within(double least, double most) {
+  CheckNumber(option_, least, most, false, absl::StrFormat("%.15g to %.15g", least, most));
+  return *this;
+}
+
+Flag& Flag::Above(double bound) {
+  CheckNumber(option_, bound, kUnbounded, true, absl::StrFormat("> %.15g", bound));
+  return *this;
+}
+
+Flag& Flag::AtLeast(double least) {
+  CheckNumber(option_, least, kUnbounded, false, absl::StrFormat(">= %.15g", least));
+  return *this;
+}
+
+Flag& Flag::OneOf(const std::vector<std::string>& all) {
+  option_->check(CLI::IsMember(all));
+  return *this;
+}
+
+Flag& Flag::Check(std::function<std::string(const std::string&)> problem) {
+  option_->check(std::move(problem));
+  return *this;
+}
+
+Flag& Flag::SplitAt(char separator) {
+  option_->delimiter(separator);
+  return *this;
+}
+
+Flag& Flag::Excludes(const Flag& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Flag& Flag::Describe(const std::string& what) {
+  option_->description(what);
+  return *this;
+}
+
+Command Command::Subcommand(const std::string& name, const std::string& what) {
+  return Command(app_->add_subcommand(name, what));
+}
+
+Flag Command::Value(const std::string& names, std::string* value, const std::string& what) {
+  return Flag(app_->add_option(names, *value, what));
+}
+
+Flag Command::Value(const std::string& names, int* value, const std::string& what) {
+  return Flag(AddNumber(app_, names, value, what));
+}
+
+Flag Command::Value(const std::string& names, uint64_t* value, const std::string& what) {
+  return Flag(AddNumber(app_, names, value, what)).AtLeast(0);
+}
+
+Flag Command::Value(const std::string& names, double* value, const std::string& what) {
+  return Flag(AddNumber(app_, names, value, what));
+}
+
+Flag Command::Value(const std::string& names, std::vector<std::string>* values,
+                    const std::string& what) {
+  return Flag(app_->add_option(names, *values, what)->take_all());
+}
+
+Flag Command::Value(const std::string& names, std::vector<int>* values, const std::string& what) {
+  return Flag(AddNumber(app_, names, values, what)->take_all());
+}
+
+Flag Command::Value(const std::string& names, std::vector<uint64_t>* values,
+                    const std::string& what) {
+  return Flag(AddNumber(app_, names, values, what)->take_all()).AtLeast(0);
+}
+
+Flag Command::Value(const std::string& names, std::vector<double>* values,
+                    const std::string& what) {
+  return Flag(AddNumber(app_, names, values, what)->take_all());
+}
+
+Flag Command::Word(const std::string& name, const std::string& alone, std::string* value,
+                   const std::string& what) {
+  return Flag(app_->add_flag(name + "{" + alone + "}", *value, what));
+}
+
+Flag Command::Switch(const std::string& names, bool* value, const std::string& what) {
+  return Flag(app_->add_flag(names, *value, what));
+}
+
+Flag Command::Switch(const std::string& names, std::function<void(bool)> take,
+                     const std::string& what) {
+  return Flag(app_->add_flag_function(
+      names, [take = std::move(take)](int64_t given) { take(given > 0); }, what));
+}
+
+void Command::Footer(const std::string& text) { app_->footer(text); }
+
+void Command::Hide() { app_->group(""); }
+
+void Command::NeedsSubcommand() { app_->require_subcommand(1); }
+
+void Command::Run(CommandContext* context, std::function<Status()> run) {
+  app_->callback([context, run = std::move(run)] {
+    const Status status = run();
+    if (!status.ok()) FailCommand(context, status);
+  });
+}
+
+CommandLine::CommandLine(const std::string& what, const std::string& version)
+    : app_(std::make_unique<CLI::App>(what)) {
+  app_->name("ringwood");
+  app_->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  if (!version.empty()) app_->set_version_flag("--version", version);
+  app_->require_subcommand(1);
+}
+
+CommandLine::~CommandLine() = default;
+
+Status CommandLine::Parse(std::vector<std::string> arguments) {
+  const std::string first = arguments.empty() ? "" : arguments[0];
+  try {  // the library reports by exceptions; they end here
+    std::reverse(arguments.begin(), arguments.end());
+    app_->parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help, --version
+      app_->exit(error);
+      return OkStatus();
+    }
+    const auto chosen = app_->get_subcommands();
+    if (chosen.empty() && !first.empty() && first[0] != '-') {
+      return Invalid("there is no command " + first + "; see ringwood --help");
+    }
+    return Invalid(std::string(error.what()) + "; see ringwood" +
+                   (chosen.empty() ? "" : " " + chosen[0]->get_name()) + " --help");
+  }
+  return OkStatus();
+}
+
+}  // namespace ringwood

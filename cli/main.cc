@@ -1,0 +1,63 @@
+// The ringwood program: reads the command line and the environment once, and hands them down.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/arguments.h"
+#include "cli/bench_sparse_command.h"
+#include "cli/command.h"
+#include "cli/plan_command.h"
+#include "cli/probe_command.h"
+#include "cli/replay_command.h"
+#include "cli/simulate_command.h"
+#include "cli/trace_command.h"
+#include "cli/version.h"
+#include "launch/supervisor.h"
+
+namespace {
+
+ringwood::Environment ReadEnvironment() {
+  ringwood::Environment result;
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != std::string::npos) result[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ringwood::Arguments arguments =
+      ringwood::SplitArguments(std::vector<std::string>(argv + 1, argv + argc));
+  std::error_code error;
+  ringwood::CommandContext context;
+  context.program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  context.directory = std::filesystem::current_path(error).string();
+  context.environment = ReadEnvironment();
+  context.trailing = std::move(arguments.trailing);
+  context.dashes = arguments.dashes;
+
+  ringwood::CommandLine line("Gradient exchange for clusters with slow networks",
+                             std::string("ringwood ") + ringwood::kVersion);
+  const ringwood::Command app = line.root();
+  ringwood::AddRunCommand(app, &context);
+  ringwood::AddWorkerCommand(app, &context);
+  ringwood::AddServerCommand(app, &context);
+  ringwood::AddCheckpointCommand(app, &context);
+  ringwood::AddStatusCommand(app, &context);
+  ringwood::AddPlanCommand(app, &context);
+  ringwood::AddProbeCommand(app, &context);
+  ringwood::AddSimulateCommand(app, &context);
+  ringwood::AddBenchCommand(app, &context);
+  ringwood::AddBenchSparseWorkerCommand(app, &context);
+  ringwood::AddReplayCommand(app, &context);
+  ringwood::AddReplayWorkerCommand(app, &context);
+  ringwood::AddTraceCommand(app, &context);
+  ringwood::AddDoctorCommand(app, &context);
+  const ringwood::Status status = line.Parse(std::move(arguments.own));
+  if (!status.ok()) ringwood::FailCommand(&context, status);
+  return context.exit_code;
+}

@@ -1,0 +1,190 @@
+#include "cli/plan_command.h"
+
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
+#include "cli/chart_file.h"
+#include "plan/model/cost_option.h"
+#include "plan/predict/show.h"
+#include "plan/strategy/profile_input.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kLeastDensity = 1e-9;
+
+struct PlanFlags {
+  std::string trace;
+  std::vector<std::string> costs;
+  std::string network;
+  int workers = 0;
+  int ranks_a_host = 1;
+  int servers = 1;
+  std::string planner = "all";
+  double density = 0;  // 0: not given
+  double max_density = 1;
+  double forward = -1;
+  double epsilon = 0.01;
+  double contention = 0.5;
+  std::string group_limit;
+  bool bf16 = false;
+  bool json = false;
+  std::string chart;
+  std::string timeline;
+};
+
+bool IsSparse(const std::string& planner) {
+  return planner == "lags" || planner == "omgs" || planner == "omgs-exact";
+}
+
+Status SetCosts(const PlanFlags& flags, PlanInput* input) {
+  input->network = Network{0, 0, 0};
+  if (!flags.network.empty()) {
+    if (flags.workers < 1) return Invalid("--network needs --workers N");
+    RW_ASSIGN_OR_RETURN(input->network, ParseNetwork(flags.network));
+  }
+  for (const std::string& text : flags.costs) {
+    RW_ASSIGN_OR_RETURN(const NamedCost named, ParseCost(text));
+    (named.route == "ring" ? input->ring_cost : input->tree_cost) = named.cost;
+  }
+  if (!input->ring_cost && flags.network.empty()) {
+    return Invalid(
+        "the network is unknown; give --cost ring:a=S,b=S_PER_BYTE, or --network "
+        "alpha=S,beta=S_PER_BYTE --workers N");
+  }
+  input->world = flags.workers > 0 ? flags.workers : 2;
+  if (flags.ranks_a_host > input->world) {
+    return Invalid(absl::StrCat("--ranks-per-host ", flags.ranks_a_host, ": there are ",
+                                input->world, " workers (--workers)"));
+  }
+  if (flags.ranks_a_host > 1) input->hosts = EvenHosts(input->world, flags.ranks_a_host);
+  input->servers = flags.servers;
+  return OkStatus();
+}
+
+// Without a tree's cost everything is dense.
+bool HasTree(const PlanFlags& flags, const PlanInput& input) {
+  return input.tree_cost.has_value() || (!flags.network.empty() && input.world > 1);
+}
+
+StatusOr<PlanInput> Input(const PlanFlags& flags, const Trace& trace) {
+  PlanInput input = InputOf(trace, flags.density > 0 ? flags.density : 0.01);
+  RW_RETURN_IF_ERROR(SetCosts(flags, &input));
+  if (flags.density > 0) input.lags_max_ratio = 1 / flags.density;
+  if (flags.forward >= 0) {
+    input.forward_seconds = flags.forward;
+    input.forward_layer_seconds.clear();
+  }
+  input.max_density = flags.max_density;
+  input.epsilon = flags.epsilon;
+  input.contention = flags.contention;
+  if (flags.bf16) {
+    input.ring_codecs.push_back(RingCodec("bf16"));
+  }
+  if (!flags.group_limit.empty()) {
+    RW_ASSIGN_OR_RETURN(input.group_limit_bytes, ParseBytes(flags.group_limit));
+  }
+  if (!HasTree(flags, input)) {
+    for (TensorSpec& tensor : input.tensors) tensor.route = "dense";
+  }
+  return input;
+}
+
+StatusOr<std::vector<PlannedStep>> PlanAll(const PlanFlags& flags, const PlanInput& input) {
+  std::vector<PlannedStep> steps;
+  const bool tree = HasTree(flags, input);
+  for (const std::string& name : PlannerNames()) {
+    if (flags.planner != "all" && flags.planner != name) continue;
+    if (IsSparse(name) && !tree) {
+      if (flags.planner == "all") continue;
+      return Invalid(absl::StrCat(name,
+                                  " plans sparse groups and no tree is known; give --cost "
+                                  "tree:a=S,b=S_PER_BYTE, or --network and --workers"));
+    }
+    RW_ASSIGN_OR_RETURN(PlannedStep step, PlanStep(name, input));
+    steps.push_back(std::move(step));
+  }
+  if (steps.empty()) return MakePlan(flags.planner, input).status();  // says which names there are
+  return steps;
+}
+
+void PrintJson(const std::vector<PlannedStep>& steps, const PlanInput& input, bool all) {
+  std::string json;
+  for (const PlannedStep& step : steps) {
+    absl::StrAppend(&json, json.empty() ? "" : ",\n", ToJson(step, input));
+  }
+  std::printf(all ? "{\"planners\": [\n%s]}\n" : "%s\n", json.c_str());
+}
+
+void PrintText(const PlanFlags& flags, const Trace& trace, const PlanInput& input,
+               const std::vector<PlannedStep>& steps) {
+  std::printf("%s: %zu tensors, backward %s, forward %s%s\n\n", trace.name.c_str(),
+              trace.tensors.size(), FormatSeconds(trace.tensors.back().ready_seconds).c_str(),
+              FormatSeconds(input.forward_seconds).c_str(),
+              input.forward_seconds > 0 ? "" : " (unknown: give --forward SECONDS)");
+  std::fputs(ToTable(steps).c_str(), stdout);
+  if (!HasTree(flags, input)) {
+    std::puts("\nlags and omgs need a tree's cost (--cost tree:…, or --network and --workers)");
+  }
+  if (steps.size() == 1) {
+    std::printf("\n%s", ToString(steps[0].plan, input.tensors).c_str());
+  }
+}
+
+Status RunPlan(const PlanFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(flags.trace));
+  RW_ASSIGN_OR_RETURN(const PlanInput input, Input(flags, trace));
+  RW_ASSIGN_OR_RETURN(const std::vector<PlannedStep> steps, PlanAll(flags, input));
+  if (flags.json) {
+    PrintJson(steps, input, flags.planner == "all");
+  } else {
+    PrintText(flags, trace, input, steps);
+  }
+  if (!flags.chart.empty()) {
+    RW_RETURN_IF_ERROR(WriteChart(flags.chart, ToSvg(steps, input, trace.name)));
+  }
+  if (!flags.timeline.empty()) {
+    RW_ASSIGN_OR_RETURN(const Timeline timeline, MakeTimeline(input, steps.back().plan, {}));
+    const std::string process = absl::StrCat(trace.name, ", ", steps.back().plan.planner);
+    RW_RETURN_IF_ERROR(WriteText(flags.timeline, ToChromeTrace(timeline, process)));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddPlanCommand(Command app, CommandContext* context) {
+  auto flags = std::make_shared<PlanFlags>();
+  Command command = app.Subcommand("plan", "what each planner does with a trace");
+  command.Value("--trace", &flags->trace, "profile of a model (CSV)").Required();
+  command.Value("--cost", &flags->costs,
+                "measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
+  command.Value("--network", &flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]");
+  command.Value("--workers", &flags->workers, "workers on that network").Within(1, kMaxRanks);
+  command.Value("--ranks-per-host", &flags->ranks_a_host, "workers that share a card (1)")
+      .Within(1, kMaxRanks);
+  command.Value("--servers", &flags->servers, "reducers of the sparse tree (1)")
+      .Within(1, kMaxRanks);
+  command.Value("--planner", &flags->planner, "a planner's name, or all");
+  command.Value("--density", &flags->density, "lower bound on the sparse route (0.01)")
+      .Within(kLeastDensity, 1);
+  command.Value("--max-density", &flags->max_density, "upper bound on the sparse route (1)")
+      .Within(kLeastDensity, 1);
+  command.Value("--forward", &flags->forward, "forward seconds, where the trace has none")
+      .AtLeast(0);
+  command.Value("--epsilon", &flags->epsilon, "hybrid: what counts as as fast (0.01)").AtLeast(0);
+  command
+      .Value("--contention", &flags->contention, "asc: slow-down of a message beside another (0.5)")
+      .AtLeast(0);
+  command.Value("--group-limit", &flags->group_limit, "most bytes of a group, e.g. 64M (none)");
+  command.Switch("--bf16", &flags->bf16, "allow bf16 on the ring");
+  command.Switch("--json", &flags->json, "machine-readable, 17 digits");
+  command.Value("--chart", &flags->chart, "Gantt chart: FILE.svg or FILE.png");
+  command.Value("--timeline", &flags->timeline,
+                "Chrome trace of the step (of the last planner in the table)");
+  command.Run(context, [flags] { return RunPlan(*flags); });
+}
+
+}  // namespace ringwood

@@ -1,0 +1,112 @@
+#include "cli/replay_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "cli/inner_run.h"
+#include "launch/supervisor.h"
+#include "measure/replay_trainer.h"
+#include "plan/model/model_profile.h"
+
+namespace ringwood {
+namespace {
+
+struct ReplayFlags {
+  ReplayOptions replay;
+  double forward_ms = 0;
+  bool json = false;
+  // For `run`, as they stand.
+  InnerRunFlags run;
+  std::string planner, wire, timeline;
+};
+
+// ReplayFlags of the trainer: both commands have them.
+void AddReplayFlags(Command command, ReplayFlags* flags) {
+  ReplayOptions& replay = flags->replay;
+  command.Value("--trace", &replay.trace, "Profile of a model (CSV)").Required();
+  command.Value("--forward-ms", &flags->forward_ms, "Forward time of a step").Within(0.0, 1e7);
+  command.Value("--scale", &replay.scale, "Multiplies every compute time")
+      .ShowDefault()
+      .Within(0.0, 1e6);
+  command.Value("--steps", &replay.steps, "Measured steps").ShowDefault().Within(1, 1000000);
+  command.Value("--warmup", &replay.warmup, "Steps before them").ShowDefault().Within(0, 1000000);
+  command.Value("--route", &replay.route, "dense, sparse or auto, of every tensor")
+      .ShowDefault()
+      .OneOf({"dense", "sparse", "auto"});
+  command.Value("--density", &replay.density, "Of what goes up the tree")
+      .ShowDefault()
+      .Within(1e-9, 1.0);
+  command.Value("--servers", &replay.servers, "Server processes (reducers of the tree)")
+      .ShowDefault()
+      .Within(1, 16384);
+  command.Value("--seed", &replay.seed, "Of the gradients").ShowDefault();
+  command.Switch("--json", &flags->json, "One line of JSON");
+}
+
+std::vector<std::string> WorkerArguments(const ReplayFlags& flags) {
+  const ReplayOptions& replay = flags.replay;
+  std::vector<std::string> arguments = {
+      "replay-worker",
+      absl::StrFormat("--trace=%s", std::filesystem::absolute(replay.trace).string()),
+      absl::StrFormat("--forward-ms=%.17g", flags.forward_ms),
+      absl::StrFormat("--scale=%.17g", replay.scale),
+      absl::StrFormat("--steps=%d", replay.steps),
+      absl::StrFormat("--warmup=%d", replay.warmup),
+      absl::StrFormat("--route=%s", replay.route),
+      absl::StrFormat("--density=%.17g", replay.density),
+      absl::StrFormat("--servers=%d", replay.servers),
+      absl::StrFormat("--seed=%d", replay.seed)};
+  if (flags.json) arguments.push_back("--json");
+  return arguments;
+}
+
+// A replay is `ringwood run` with a trainer of ours, so it is handed to that command.
+Status LaunchReplay(CommandContext* context, const ReplayFlags& flags) {
+  RW_RETURN_IF_ERROR(ReadTrace(flags.replay.trace).status());
+  return InnerRun(context, flags.run,
+                  {{"--servers", std::to_string(flags.replay.servers)},
+                   {"--planner", flags.planner},
+                   {"--wire", flags.wire},
+                   {"--timeline", flags.timeline}},
+                  WorkerArguments(flags));
+}
+
+Status Work(const CommandContext& context, const ReplayFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const ReplayResult result, RunReplay(flags.replay, context.environment));
+  if (result.rank != 0) return OkStatus();
+  std::printf("%s",
+              flags.json ? (ToJson(flags.replay, result) + "\n").c_str() : ToText(result).c_str());
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddReplayCommand(Command app, CommandContext* context) {
+  Command command =
+      app.Subcommand("replay", "Train without a model: a trace's compute times, real bytes");
+  command.Footer(
+      "Example: ringwood replay --trace data/espresso/resnet50.csv --forward-ms 30 --workers 4");
+  auto flags = std::make_shared<ReplayFlags>();
+  AddReplayFlags(command, flags.get());
+  AddInnerRunFlags(command, &flags->run).Required();
+  command.Value("--planner", &flags->planner, "hybrid, exact, wfbp, …");
+  command.Value("--wire", &flags->wire, "As for ringwood run: fp32, bf16");
+  command.Value("--timeline", &flags->timeline, "As for ringwood run");
+  command.Run(context, [context, flags] { return LaunchReplay(context, *flags); });
+}
+
+void AddReplayWorkerCommand(Command app, CommandContext* context) {
+  Command command = app.Subcommand("replay-worker", "A rank of `ringwood replay`");
+  command.Hide();  // not shown: nobody starts it by hand
+  auto flags = std::make_shared<ReplayFlags>();
+  AddReplayFlags(command, flags.get());
+  command.Run(context, [context, flags] {
+    flags->replay.forward_seconds = flags->forward_ms * 1e-3;
+    return Work(*context, *flags);
+  });
+}
+
+}  // namespace ringwood

@@ -1,0 +1,195 @@
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "launch/network.h"
+#include "launch/run.h"
+#include "launch/signals.h"
+#include "server/server.h"
+#include "timeline/reducer.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kMaxReasonBytes = 1000;  // of a verdict: a rank's error may be a whole traceback
+constexpr int kLookMilliseconds = 1000;   // how often the server is asked whether it still stands
+
+struct ServerFlags {
+  ServerOptions server;
+  std::string token_file;
+  std::string max_memory;
+  std::string port_range;
+  std::string timeline;
+  std::string log_level = "info";
+};
+
+// The token: from a file that only its owner reads, or from the launcher through the environment.
+// Never from argv, which everybody on the machine can read.
+StatusOr<std::string> ReadToken(const CommandContext& context, const ServerFlags& flags) {
+  if (flags.token_file.empty()) {
+    const auto found = context.environment.find("RINGWOOD_TOKEN");
+    return found == context.environment.end() ? std::string() : found->second;
+  }
+  std::ifstream file(flags.token_file);
+  std::string token;
+  file >> token;
+  if (token.empty()) {
+    return NotFound(absl::StrFormat("--token-file: no token in %s", flags.token_file));
+  }
+  return token;
+}
+
+// ":0" listens at the card's address.
+Status CompleteAddress(ServerOptions* options) {
+  RW_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(options->listen));
+  if (endpoint.host.empty()) {
+    RW_ASSIGN_OR_RETURN(endpoint.host, AddressOf(options->network_interface));
+  }
+  options->listen = absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
+  return OkStatus();
+}
+
+ObservedSession SessionOf(const v1::JoinResponse& joined) {
+  ObservedSession session{.job = joined.job(),
+                          .epoch = joined.epoch(),
+                          .rank = static_cast<int>(joined.node()),
+                          .world = 0,
+                          .servers = 0,
+                          .host = ""};
+  for (const v1::Member& member : joined.members()) {
+    (member.role() == v1::ROLE_WORKER ? session.world : session.servers) += 1;
+    if (member.node() == joined.node()) session.host = member.host();
+  }
+  return session;
+}
+
+// Null without --timeline; it outlives the server.
+StatusOr<std::unique_ptr<ReducerTrace>> Watch(const std::string& timeline, ServerOptions* options) {
+  if (timeline.empty()) return nullptr;
+  RW_ASSIGN_OR_RETURN(auto trace, ReducerTrace::Create(timeline));
+  options->joined = [raw = trace.get()](const v1::JoinResponse& joined) {
+    raw->Opened(SessionOf(joined));
+  };
+  options->watched = [raw = trace.get()](std::unique_ptr<Fabric> fabric) {
+    return TraceFabric(std::move(fabric), raw);
+  };
+  return trace;
+}
+
+// For the launcher: one line says why an epoch ended. From the coordinator's thread.
+void PrintVerdict(const v1::Failure& failure) {
+  std::string text = absl::StrFormat(
+      "%s failed at step %d of epoch %d: %s", failure.who().empty() ? "the job" : failure.who(),
+      failure.step(), failure.epoch(), failure.reason().substr(0, kMaxReasonBytes));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
+  }
+  std::printf("%s%s\n", kVerdict, text.c_str());
+  std::fflush(stdout);
+}
+
+Status Serve(CommandContext* context, ServerFlags* flags) {
+  ::umask(077);  // the store's files hold what a stranger could pose as a rank with
+  SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
+  RW_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags->log_level));
+  SetLog(level, absl::StrFormat("server %d", flags->server.reducer_index));
+  RW_RETURN_IF_ERROR(CompleteAddress(&flags->server));
+  RW_ASSIGN_OR_RETURN(flags->server.ports, ParsePortRange(flags->port_range));
+  if (!flags->max_memory.empty()) {
+    RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
+  }
+  RW_ASSIGN_OR_RETURN(flags->server.token, ReadToken(*context, *flags));
+  RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTrace> trace,
+                      Watch(flags->timeline, &flags->server));
+  flags->server.failed = PrintVerdict;
+  RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
+  const std::string host = flags->server.listen.substr(0, flags->server.listen.rfind(':'));
+  std::printf("%s%s:%d\n", kListening, host.c_str(), server->port());
+  std::fflush(stdout);
+  for (;;) {
+    pollfd wait = {signals.descriptor(), POLLIN, 0};
+    ::poll(&wait, 1, kLookMilliseconds);
+    for (int signal = signals.Next(); signal != 0; signal = signals.Next()) {
+      if (signal == SIGPIPE) continue;
+      server->Stop();
+      return OkStatus();
+    }
+    const Status status = server->Wait(Duration::zero());  // a timeout: it serves
+    if (status.code() == StatusCode::kDeadlineExceeded) continue;
+    // The stores were read at the start: damage in a running job came over the network.
+    return status.code() == StatusCode::kDataLoss ? Unavailable(Message(status)) : status;
+  }
+}
+
+void AddServerFlags(Command command, ServerFlags* flags) {
+  ServerOptions& server = flags->server;
+  command.Value("--listen", &server.listen, "HOST:PORT; \":0\" is the card's address, any port")
+      .ShowDefault();
+  command.Value("--store", &server.store, "Directory of checkpoints and coordinator state");
+  command
+      .Value("--store-patience", &server.store_patience_seconds,
+             "Seconds to wait for a store that another server still holds (default: refuse)")
+      .Within(0, 86'400);
+  command.Switch("--insecure", &server.insecure, "No encryption; only on a loopback address");
+  command.Switch("--trusted-fabric", &server.trusted_fabric,
+                 "No encryption; only this job's hosts reach --network-interface");
+  command
+      .Value("--transport", &server.transport,
+             "Data plane: ucx, grpc, or auto (ucx where the network is private)")
+      .OneOf({"ucx", "grpc", "auto"})
+      .ShowDefault();
+  command.Value("--network-interface", &server.network_interface,
+                "Card of the data and control planes (default: loopback)");
+  command.Value("--port-range", &flags->port_range,
+                "Listen there only, as 20000-20099 (default: any port)");
+  command.Value("--coordinator", &server.coordinator,
+                "Join this server as one more reducer instead of coordinating");
+  command.Value("--reducer-index", &server.reducer_index, "Which reducer this is").Within(0, 16384);
+  command.Value("--servers", &server.servers, "Reducers of the job, this one included")
+      .Within(1, 16384)
+      .ShowDefault();
+  command
+      .Value("--failure-timeout", &server.failure_timeout_seconds,
+             "Seconds of silence after which a member is dead")
+      .Within(0.5, 3600)
+      .ShowDefault();
+  command
+      .Value("--join-timeout", &server.join_timeout_seconds,
+             "Seconds to wait for the world to be complete")
+      .Above(0)
+      .ShowDefault();
+  command
+      .Value("--stall-timeout", &server.stall_timeout_seconds,
+             "Seconds in which no rank moves after which the job ends (0: only a warning)")
+      .Within(0, 1e6)
+      .ShowDefault();
+  command.Value("--host", &server.host, "What error messages call this host").ShowDefault();
+  command.Value("--max-memory", &flags->max_memory,
+                "Refuse a job whose reducer may need more, as 4G (default: no limit)");
+  command.Value("--timeline", &flags->timeline,
+                "File of the reducer's timeline, of the newest job");
+  command.Value("--token-file", &flags->token_file, "File with the job's token");
+  command.Value("--log-level", &flags->log_level, "debug, info, warning or error")
+      .OneOf({"debug", "info", "warning", "error"})
+      .ShowDefault();
+}
+
+}  // namespace
+
+void AddServerCommand(Command app, CommandContext* context) {
+  Command command =
+      app.Subcommand("server", "Coordinate a job, reduce its sparse gradients, keep its store");
+  command.Footer("Example: ringwood server --listen 127.0.0.1:7070 --store ./store --insecure");
+  auto flags = std::make_shared<ServerFlags>();
+  AddServerFlags(command, flags.get());
+  command.Run(context, [context, flags] { return Serve(context, flags.get()); });
+}
+
+}  // namespace ringwood

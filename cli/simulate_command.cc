@@ -1,0 +1,119 @@
+#include "cli/simulate_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
+#include "cli/chart_file.h"
+#include "plan/model/cost_option.h"
+#include "plan/predict/scaling.h"
+#include "plan/strategy/profile_input.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kLeastShare = 1e-9;  // of a tensor's entries
+constexpr int kMostWorkers = 4096;    // rings of more do not fit the simulator's memory bound
+
+struct SimulateFlags {
+  std::string trace;
+  std::vector<int> workers;
+  std::string network;
+  int servers = 1;
+  std::string planner = "exact";
+  double density = 0.01;
+  double max_density = 1;
+  double forward = -1;
+  std::vector<std::string> stragglers;
+  std::vector<std::string> slow_links;
+  std::string csv;
+  std::string chart;
+};
+
+// "RANK=FACTOR" entries into one field of the speeds.
+Status SetSpeeds(const std::vector<std::string>& texts, double NodeSpeed::*field,
+                 std::vector<NodeSpeed>* speeds) {
+  for (const std::string& text : texts) {
+    RW_ASSIGN_OR_RETURN(const auto numbers, ParseNumbers(text));
+    for (const auto& [rank, factor] : numbers) {
+      if (rank.empty() || rank.size() > 4 || rank.find_first_not_of("0123456789") != rank.npos ||
+          factor <= 0) {
+        return Invalid(absl::StrCat("'", text, "': RANK=FACTOR is needed, as in 3=1.5"));
+      }
+      const size_t index = std::stoul(rank);
+      if (speeds->size() <= index) speeds->resize(index + 1);
+      (*speeds)[index].*field = factor;
+    }
+  }
+  return OkStatus();
+}
+
+Status RunSimulate(const SimulateFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(flags.trace));
+  PlanInput input = InputOf(trace, flags.density);
+  RW_ASSIGN_OR_RETURN(input.network, ParseNetwork(flags.network));
+  input.servers = flags.servers;
+  input.max_density = flags.max_density;
+  if (flags.forward >= 0) {
+    input.forward_seconds = flags.forward;
+    input.forward_layer_seconds.clear();
+  }
+  std::vector<NodeSpeed> speeds;
+  RW_RETURN_IF_ERROR(SetSpeeds(flags.stragglers, &NodeSpeed::compute, &speeds));
+  RW_RETURN_IF_ERROR(SetSpeeds(flags.slow_links, &NodeSpeed::beta, &speeds));
+  const int most = *std::max_element(flags.workers.begin(), flags.workers.end());
+  if (speeds.size() > static_cast<size_t>(std::max(most, 0))) {
+    return Invalid(absl::StrCat("--straggler or --slow-link names rank ", speeds.size() - 1,
+                                ", but ", most, " workers have the ranks 0 to ", most - 1));
+  }
+  std::vector<ScalingPoint> points;
+  for (const int workers : flags.workers) {
+    if (workers < 1 || workers > kMostWorkers) {
+      return Invalid(absl::StrCat(workers, " workers: 1 to ", kMostWorkers, " can be simulated"));
+    }
+    std::vector<NodeSpeed> some = speeds;
+    if (some.size() > static_cast<size_t>(workers)) some.resize(workers);
+    RW_ASSIGN_OR_RETURN(const ScalingPoint point, ScaleTo(workers, flags.planner, input, some));
+    points.push_back(point);
+  }
+  std::printf("%s, planner %s: %zu tensors, backward %s, forward %s\n\n", trace.name.c_str(),
+              flags.planner.c_str(), trace.tensors.size(),
+              FormatSeconds(trace.tensors.back().ready_seconds).c_str(),
+              FormatSeconds(input.forward_seconds).c_str());
+  std::fputs(ScalingTable(points).c_str(), stdout);
+  if (!flags.csv.empty()) RW_RETURN_IF_ERROR(WriteText(flags.csv, ScalingCsv(points)));
+  if (!flags.chart.empty()) {
+    const std::string title = absl::StrCat(trace.name, ", ", flags.planner, ": scaling efficiency");
+    RW_RETURN_IF_ERROR(WriteChart(flags.chart, ScalingSvg(points, title)));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+void AddSimulateCommand(Command app, CommandContext* context) {
+  auto flags = std::make_shared<SimulateFlags>();
+  Command command = app.Subcommand("simulate", "how a plan scales, played worker by worker");
+  command.Value("--trace", &flags->trace, "profile of a model (CSV)").Required();
+  command.Value("--workers", &flags->workers, "4,8,…,2048").Required().SplitAt(',');
+  command.Value("--network", &flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]")
+      .Required();
+  command.Value("--servers", &flags->servers, "reducers of the sparse tree (1)")
+      .Within(1, kMaxRanks);
+  command.Value("--planner", &flags->planner, "a planner's name (exact)");
+  command.Value("--density", &flags->density, "lower bound on the sparse route (0.01)")
+      .Within(kLeastShare, 1);
+  command.Value("--max-density", &flags->max_density, "upper bound on the sparse route (1)")
+      .Within(kLeastShare, 1);
+  command.Value("--forward", &flags->forward, "forward seconds, where the trace has none")
+      .AtLeast(0);
+  command.Value("--straggler", &flags->stragglers, "RANK=FACTOR: its computation is slower");
+  command.Value("--slow-link", &flags->slow_links, "RANK=FACTOR: its card is slower");
+  command.Value("--csv", &flags->csv, "the table as FILE");
+  command.Value("--chart", &flags->chart, "the curve: FILE.svg or FILE.png");
+  command.Run(context, [flags] { return RunSimulate(*flags); });
+}
+
+}  // namespace ringwood

@@ -1,0 +1,75 @@
+#include "cli/trace_command.h"
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+
+#include "cli/chart_file.h"
+#include "timeline/file.h"
+#include "timeline/flight_record.h"
+#include "timeline/merge.h"
+#include "timeline/summary.h"
+
+namespace ringwood {
+namespace {
+
+struct TraceFlags {
+  std::vector<std::string> files;
+  std::string output;
+  bool json = false;
+};
+
+StatusOr<std::vector<RankTrace>> Aligned(const std::vector<std::string>& files) {
+  RW_ASSIGN_OR_RETURN(std::vector<RankTrace> ranks, ReadTraceFiles(files));
+  Align(&ranks);
+  return ranks;
+}
+
+Status Merge(const TraceFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const std::vector<RankTrace> ranks, Aligned(flags.files));
+  return WriteText(flags.output, MergedTrace(ranks));
+}
+
+Status Summary(const TraceFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const std::vector<RankTrace> ranks, Aligned(flags.files));
+  RW_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(ranks));
+  std::printf("%s", flags.json ? (ToJson(summary) + "\n").c_str() : ToText(summary).c_str());
+  return OkStatus();
+}
+
+Status Flight(const TraceFlags& flags) {
+  for (const std::string& file : flags.files) {
+    RW_ASSIGN_OR_RETURN(const FlightContents contents, ReadFlight(file));
+    std::printf("%s", ToText(contents).c_str());
+  }
+  return OkStatus();
+}
+
+Command Add(Command parent, CommandContext* context, const std::shared_ptr<TraceFlags>& flags,
+            const std::string& name, const std::string& what,
+            const std::function<Status(const TraceFlags&)>& run) {
+  Command command = parent.Subcommand(name, what);
+  command.Value("files", &flags->files, "Files that the ranks wrote").Required();
+  command.Run(context, [context, flags, run] { return run(*flags); });
+  return command;
+}
+
+}  // namespace
+
+void AddTraceCommand(Command app, CommandContext* context) {
+  Command parent = app.Subcommand("trace", "Read timelines and flight records");
+  parent.NeedsSubcommand();
+  const auto flags = std::make_shared<TraceFlags>();
+  Command merge =
+      Add(parent, context, flags, "merge", "Several ranks' timelines as one, on one clock", Merge);
+  merge.Value("-o,--output", &flags->output, "The merged file").Required();
+  merge.Footer("Example: ringwood trace merge -o job.json job.rank*.json");
+  Command summary = Add(parent, context, flags, "summary",
+                        "Overlap, exposed time, and the slowest rank with its reason", Summary);
+  summary.Switch("--json", &flags->json, "One line of JSON");
+  summary.Footer("Example: ringwood trace summary job.rank*.json");
+  Add(parent, context, flags, "flight", "The last events of a rank, dead or alive", Flight)
+      .Footer("Example: ringwood trace flight job.rank2.flight");
+}
+
+}  // namespace ringwood

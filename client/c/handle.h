@@ -1,0 +1,138 @@
+// What every file of the C interface stands on: the handle, its checks, and the translation of
+// statuses to codes. include/ringwood.h says what the calls promise.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "base/out_of_memory.h"
+#include "client/session.h"
+#include "include/ringwood.h"
+
+// The handle outlives its session: it is never freed (a hundred bytes a session), so that a call
+// after close is an error and not a crash. All handles of the process are in one list, which leak
+// checkers can follow. A forked child reads the owner and nothing else.
+struct ringwood_session {
+  explicit ringwood_session(std::unique_ptr<ringwood::Session> opened);
+
+  const pid_t owner;               // the process that opened it
+  ringwood_session* next;          // in the list of handles
+  std::atomic<bool> taken{false};  // by a call that only one thread may make at a time
+  absl::Mutex mutex;               // held while the session is looked at, never while a call waits
+  std::unique_ptr<ringwood::Session> session ABSL_GUARDED_BY(mutex);  // null: closed
+  std::string plan_text;  // the last that was asked for; the taker's
+};
+
+namespace ringwood::c {
+
+// Keeps `message` for ringwood_last_error on this thread; the code.
+int Answer(int code, const std::string& message);
+int CodeOf(StatusCode code);
+extern const char kClosed[];
+
+// Runs `call`, which returns a Status, and lets nothing be thrown into C.
+template <typename Call>
+int Run(Call call) {
+  try {
+    const Status status = CatchOutOfMemory(call);
+    return status.ok() ? RINGWOOD_OK : Answer(CodeOf(status.code()), Message(status));
+  } catch (const std::exception& thrown) {
+    return Answer(RINGWOOD_INTERNAL, thrown.what());
+  }
+}
+
+// RINGWOOD_OK when this process may use the handle, else the answer.
+int CheckHandle(const ringwood_session* handle);
+
+// RINGWOOD_OK when this process may open a session, else the answer. gRPC and UCX do not survive a
+// fork: a child of a process that has used them would crash its parent, hang, or both.
+int ClaimProcess();
+
+// A call of which the header says that it comes from one thread at a time; a second one is an error
+// and not a race. Until the end of its life nobody closes the session.
+class Turn {
+ public:
+  explicit Turn(ringwood_session* handle)
+      : handle_(handle), code_(CheckHandle(handle)), mine_(code_ == RINGWOOD_OK && Take()) {}
+  ~Turn() {
+    if (mine_) handle_->taken.store(false, std::memory_order_release);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  int code() const { return code_; }  // RINGWOOD_OK: the session is there and ours
+  Session& session() const { return *session_; }
+
+ private:
+  bool Take();
+
+  ringwood_session* const handle_;
+  Session* session_ = nullptr;
+  int code_;
+  const bool mine_;
+};
+
+template <typename Call>
+int With(ringwood_session* handle, Call call) {
+  const Turn turn(handle);
+  return turn.code() == RINGWOOD_OK ? Run([&] { return call(turn.session()); }) : turn.code();
+}
+
+// For a look at the open session that any thread may take; `otherwise` where there is none. Keeps
+// no error, except with a code for an answer.
+template <typename Value, typename Look>
+Value Peek(const ringwood_session* handle, Value otherwise, Look look) {
+  if (handle == nullptr || handle->owner != getpid()) return otherwise;
+  auto* const open = const_cast<ringwood_session*>(handle);
+  absl::ReaderMutexLock lock(&open->mutex);
+  return open->session != nullptr ? look(*open->session) : otherwise;
+}
+
+// No version of a struct is larger: what claims to be was never set.
+constexpr size_t kMaxStructBytes = 4096;
+
+inline Status CheckSize(size_t size, const char* what) {
+  if (size >= sizeof(size_t) && size <= kMaxStructBytes) return OkStatus();
+  return Invalid(absl::StrFormat("%s.size is %d: set it to sizeof(%s)", what, size, what));
+}
+
+// A struct of the caller's version: missing fields keep their defaults.
+template <typename T>
+StatusOr<T> Read(const T* given, const char* what) {
+  if (given == nullptr) return Invalid(absl::StrFormat("%s is NULL", what));
+  RW_RETURN_IF_ERROR(CheckSize(given->size, what));
+  T value{};
+  std::memcpy(static_cast<void*>(&value), given, std::min(given->size, sizeof value));
+  return value;
+}
+
+// Writes as much of `value` as the caller's version has; its size field stays.
+template <typename T>
+Status Write(const T& value, T* out, const char* what) {
+  RW_RETURN_IF_ERROR(CheckSize(out->size, what));
+  const size_t size = out->size;
+  std::memcpy(static_cast<void*>(out), &value, std::min(size, sizeof value));
+  out->size = size;
+  return OkStatus();
+}
+
+inline std::string Text(const char* text, const std::string& otherwise = "") {
+  return text != nullptr && *text != '\0' ? text : otherwise;
+}
+
+inline StatusOr<std::span<std::byte>> Bytes(void* data, uint64_t bytes) {
+  if (data == nullptr && bytes != 0) return Invalid("the data is NULL");
+  return std::span(static_cast<std::byte*>(data), bytes);
+}
+
+}  // namespace ringwood::c

@@ -1,0 +1,67 @@
+#include "client/checkpoint/arena.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "base/units.h"
+
+namespace ringwood {
+
+std::vector<Piece> PiecesOf(const std::vector<Item>& items, int rank, int world) {
+  std::vector<Piece> pieces;
+  uint64_t shared = 0;  // pieces of shared items so far
+  for (size_t i = 0; i < items.size(); ++i) {
+    const uint64_t bytes = items[i].data.size();
+    uint64_t offset = 0;
+    do {
+      const uint64_t length = std::min(kPieceBytes, bytes - offset);
+      if (!items[i].shared || shared++ % world == static_cast<uint64_t>(rank)) {
+        pieces.push_back({i, offset, length});
+      }
+      offset += length;
+    } while (offset < bytes);
+  }
+  return pieces;
+}
+
+Status Arena::Fill(const std::vector<Item>& items, int rank, int world) {
+  std::set<std::pair<std::string, bool>> names;
+  for (const Item& item : items) {
+    if (item.name.empty()) return Invalid("a checkpoint item has no name");
+    if (!names.emplace(item.name, item.shared).second) {
+      return AlreadyExists("the checkpoint item '" + item.name + "' is given twice");
+    }
+  }
+  std::vector<Piece> pieces = PiecesOf(items, rank, world);
+  uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
+  if (bytes > limit_bytes_) {
+    return Exhausted(absl::StrFormat(
+        "rank %d's part of the checkpoint is %s, the arena holds %s: save fewer or smaller items",
+        rank, FormatBytes(static_cast<double>(bytes)),
+        FormatBytes(static_cast<double>(limit_bytes_))));
+  }
+  if (buffer_.size() < bytes) buffer_ = Buffer<std::byte>(bytes);
+  items_ = items;
+  pieces_ = std::move(pieces);
+  bytes_ = bytes;
+  at_.clear();
+  uint64_t at = 0;
+  for (const Piece& piece : pieces_) {
+    at_.push_back(at);
+    std::copy_n(items[piece.item].data.begin() + piece.offset, piece.bytes,
+                buffer_.span().begin() + at);
+    at += piece.bytes;
+  }
+  return OkStatus();
+}
+
+Arena::Entry Arena::entry(size_t i) const {
+  const Piece& piece = pieces_[i];
+  const Item& item = items_[piece.item];
+  return {&item.name, item.shared, item.data.size(), piece.offset,
+          std::span<const std::byte>(buffer_.data() + at_[i], piece.bytes)};
+}
+
+}  // namespace ringwood

@@ -1,0 +1,82 @@
+#include "client/checkpoint/checkpointer.h"
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+
+namespace ringwood {
+namespace {
+
+// For a stripe to become durable, and then for the slowest rank's: a bound against a store that
+// hangs, far above what a disk needs for an arena.
+constexpr double kSaveSeconds = 1800;
+constexpr double kAwaitSeconds = 600;
+
+}  // namespace
+
+Checkpointer::Checkpointer(StoreClient* store, uint64_t arena_bytes)
+    : store_(store), arena_(arena_bytes) {}
+
+Checkpointer::~Checkpointer() { store_->Cancel(); }
+
+Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& items) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const Status idle = AwaitIdle();
+    RW_RETURN_IF_ERROR(interrupted_);
+    if (!idle.ok()) {  // the arena is still the upload's
+      Ended(stripe, idle);
+      return OkStatus();
+    }
+  }
+  const Status filled =
+      arena_.Fill(items, static_cast<int>(stripe.rank), static_cast<int>(stripe.world));
+  if (!filled.ok() && filled.code() != StatusCode::kResourceExhausted) return filled;
+  absl::MutexLock lock(&mutex_);
+  if (!filled.ok()) {
+    Ended(stripe, filled);
+    return OkStatus();
+  }
+  busy_ = loop_.Post([this, stripe] {
+    Status status = store_->Save(stripe, arena_, Seconds(kSaveSeconds));
+    if (status.ok()) status = store_->Await({stripe.epoch, stripe.step}, Seconds(kAwaitSeconds));
+    absl::MutexLock lock(&mutex_);
+    busy_ = false;
+    Ended(stripe, status);
+  });
+  if (!busy_) Ended(stripe, Internal("the upload thread takes no work"));
+  return OkStatus();
+}
+
+void Checkpointer::Ended(const StripeName& stripe, const Status& status) {
+  last_ =
+      Annotate(status, absl::StrFormat("rank %d: checkpoint of step %d", stripe.rank, stripe.step));
+  if (status.ok() || !interrupted_.ok()) return;  // the end of the epoch speaks for itself
+  ++failed_;
+  Log(LogLevel::kError,
+      absl::StrFormat("%s (%d failed so far, training goes on)", Message(last_), failed_));
+}
+
+Status Checkpointer::AwaitIdle() {
+  const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !busy_ || !interrupted_.ok();
+  };
+  const bool in_time =
+      mutex_.AwaitWithTimeout(absl::Condition(&idle), absl::Seconds(kSaveSeconds + kAwaitSeconds));
+  RW_RETURN_IF_ERROR(interrupted_);
+  return in_time ? OkStatus() : TimedOut("the checkpoint before it does not end");
+}
+
+Status Checkpointer::Wait() {
+  absl::MutexLock lock(&mutex_);
+  RW_RETURN_IF_ERROR(AwaitIdle());
+  Status last = last_;
+  last_ = OkStatus();
+  return last;
+}
+
+void Checkpointer::Interrupt(const Status& why) {
+  absl::MutexLock lock(&mutex_);
+  if (interrupted_.ok()) interrupted_ = why;
+}
+
+}  // namespace ringwood

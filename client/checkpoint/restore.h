@@ -1,0 +1,38 @@
+// Reads the checkpoint that a resumed session starts from. The manifest is fetched once, with the
+// first question.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "client/checkpoint/store_client.h"
+
+namespace ringwood {
+
+class Restore {
+ public:
+  Restore(StoreClient* store, const CheckpointName& from, int rank)
+      : store_(store), from_(from), rank_(rank) {}
+
+  uint64_t step() const { return from_.step; }
+
+  // NotFound names the items there are.
+  StatusOr<uint64_t> Bytes(const std::string& name, bool shared);
+  // `out` has exactly the item's size; Invalid names both sizes otherwise.
+  Status Read(const std::string& name, bool shared, std::span<std::byte> out);
+  // The same, but an item that is not in the checkpoint leaves `out` as it is.
+  Status ReadIfThere(const std::string& name, bool shared, std::span<std::byte> out);
+
+ private:
+  using Sizes = std::map<std::string, uint64_t>;  // by item
+  // Of the shared items, or of this rank's own.
+  StatusOr<const Sizes*> SizesOf(bool shared);
+
+  StoreClient* const store_;
+  const CheckpointName from_;
+  const int rank_;
+  bool fetched_ = false;
+  Sizes shared_, own_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,47 @@
+// The store as a worker sees it. grpc/store_client.h speaks to a real one; tests bring their own.
+// Calls block; one save may run beside the other calls.
+#pragma once
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "client/checkpoint/arena.h"
+#include "ringwood/v1/store.pb.h"
+
+namespace ringwood {
+
+// A checkpoint: a step may have one in several epochs.
+struct CheckpointName {
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+};
+
+// Whose part of which checkpoint.
+struct StripeName {
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  uint32_t rank = 0;
+  uint32_t world = 1;
+  uint64_t incarnation = 0;
+};
+
+class StoreClient {
+ public:
+  virtual ~StoreClient() = default;
+
+  // Sends the arena's pieces; OK when they are durable.
+  virtual Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) = 0;
+
+  // OK when all ranks' stripes and the manifest are durable.
+  virtual Status Await(const CheckpointName& name, Duration timeout) = 0;
+
+  virtual StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName& name) = 0;
+
+  // One item of a complete checkpoint; `out` has exactly its size.
+  virtual Status Load(const CheckpointName& from, uint32_t rank, const std::string& name,
+                      bool shared, std::span<std::byte> out) = 0;
+
+  // Ends running and later calls with an error. Any thread.
+  virtual void Cancel() = 0;
+};
+
+}  // namespace ringwood

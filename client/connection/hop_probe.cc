@@ -1,0 +1,93 @@
+#include "client/connection/hop_probe.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "dense/hop_cost.h"
+
+namespace ringwood {
+namespace {
+
+// The median of each sample in `repeats` turns and one to warm up; the same on all ranks.
+StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,
+                                            std::span<const HopSample> samples, int repeats) {
+  std::vector<std::vector<double>> seconds(samples.size());
+  uint64_t longest = 0;
+  for (const HopSample& sample : samples) longest = std::max(longest, sample.bytes);
+  std::vector<float> data(longest / sizeof(float));
+  int32_t here = 1;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    for (size_t i = 0; i < samples.size(); ++i) {
+      // All are here: what a rank waits for another is no cost.
+      RW_RETURN_IF_ERROR(collectives->AllReduce(std::as_writable_bytes(std::span(&here, 1)),
+                                                DataType::kInt32, ReduceOp::kMax));
+      const TimePoint start = Now();
+      RW_RETURN_IF_ERROR(
+          collectives->AllReduce(std::as_writable_bytes(std::span(data)).first(samples[i].bytes),
+                                 DataType::kFloat32, ReduceOp::kSum, samples[i].strategy));
+      if (repeat > 0) seconds[i].push_back(ToSeconds(Now() - start));
+    }
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& of_sample : seconds) {
+    std::nth_element(of_sample.begin(), of_sample.begin() + of_sample.size() / 2, of_sample.end());
+    medians.push_back(of_sample[of_sample.size() / 2]);
+  }
+  RW_RETURN_IF_ERROR(collectives->AllReduce(std::as_writable_bytes(std::span(medians)),
+                                            DataType::kFloat64, ReduceOp::kMax));
+  return medians;
+}
+
+// A program that opens session after session tells of its data plane once.
+bool IsNews(const std::string& line) {
+  static absl::Mutex mutex;
+  static auto* last = new std::string;
+  absl::MutexLock lock(&mutex);
+  return std::exchange(*last, line) != line;
+}
+
+}  // namespace
+
+StatusOr<HopCost> ProbeHops(Collectives* collectives, const Place& place) {
+  if (place.world < 2) return place.cost;
+  RW_ASSIGN_OR_RETURN(const auto seconds, MedianSeconds(collectives, kHopSamples, 6));
+  return HopCostOf(seconds, place.hosts);
+}
+
+// Of two rings the shorter one is taken off: start-up, hops and what the card's queue lets through
+// at once. All ranks go on with the same medians, so they go on alike.
+StatusOr<double> ProbeWire(Collectives* collectives, const Place& place) {
+  constexpr double kLongEnough = 0.004;
+  constexpr uint64_t kLongest = 32 << 20;
+  if (place.hosts.size() < 2) return 0.0;
+  for (uint64_t bytes = 512 << 10;; bytes *= 4) {
+    const HopSample rings[] = {{Strategy::kRing, bytes / 8}, {Strategy::kRing, bytes}};
+    RW_ASSIGN_OR_RETURN(const auto seconds, MedianSeconds(collectives, rings, 3));
+    if (seconds[1] < kLongEnough && bytes < kLongest) continue;
+    // The ring goes by hosts: each card carries it once.
+    const double carried = 2.0 * (place.world - 1) / place.world * (bytes - bytes / 8);
+    const double grown = seconds[1] - seconds[0];
+    return grown > 0 ? carried / grown : 0;
+  }
+}
+
+Status LogDataPlane(Collectives* collectives, const Connection& connection) {
+  const Place& place = connection.place();
+  const StatusOr<double> rate = ProbeWire(collectives, place);
+  RW_RETURN_IF_ERROR(Annotate(rate.status(), "measure the data plane (" + connection.wire() + ")"));
+  std::string line = "data plane: " + connection.wire() + ", " + FormatCount(place.world, "rank") +
+                     " on " + FormatCount(static_cast<int>(place.hosts.size()), "host");
+  const bool tell = place.rank == 0 && IsNews(line);
+  if (*rate > 0) line += absl::StrFormat(", %.2g Gbit/s measured", 8e-9 * *rate);
+  if (tell) Log(LogLevel::kInfo, line);
+  return OkStatus();
+}
+
+}  // namespace ringwood

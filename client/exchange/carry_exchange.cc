@@ -1,0 +1,60 @@
+#include "client/exchange/carry_exchange.h"
+
+#include <algorithm>
+
+namespace ringwood {
+
+CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& spec,
+                             std::vector<const Tensor*> tensors,
+                             std::vector<const SparseTensor*> states)
+    : place_(place),
+      group_(group),
+      spec_(spec),
+      tensors_(std::move(tensors)),
+      states_(std::move(states)) {
+  size_t elements = 0;
+  for (const Tensor* tensor : tensors_) elements += tensor->spec.elements;
+  memory_ = Buffer<float>(elements);
+  size_t at = 0;
+  std::vector<const Tensor*> views;
+  owed_.reserve(tensors_.size());  // the views point into it
+  for (const Tensor* tensor : tensors_) {
+    owed_.push_back(*tensor);
+    owed_.back().data = memory_.data() + at;
+    views.push_back(&owed_.back());
+    at += tensor->spec.elements;
+  }
+  exchange_ = std::make_unique<DenseExchange>(place_, group_, spec_, std::move(views));
+}
+
+void CarryExchange::Pack(float weight, std::function<void(Status)> packed) {
+  if (!carries()) return exchange_->Pack(weight, std::move(packed));
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    const std::span<const float> gradient = tensors_[t]->gradient();
+    const std::span<float> out = owed_[t].gradient();
+    if (weight == 0) {  // the gradient is not read: it may be anything
+      std::fill(out.begin(), out.end(), 0.0f);
+    } else {
+      for (size_t i = 0; i < out.size(); ++i) out[i] = weight * gradient[i];
+    }
+    if (states_[t] == nullptr) continue;
+    const std::span<const float> residual = states_[t]->residual();
+    for (size_t i = 0; i < out.size(); ++i) out[i] += residual[i];
+  }
+  exchange_->Pack(1, std::move(packed));
+}
+
+void CarryExchange::Apply(double total_weight) {
+  exchange_->Apply(total_weight);
+  if (!carries()) return;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    std::copy_n(owed_[t].data, owed_[t].spec.elements, tensors_[t]->data);
+  }
+  auto next = std::make_unique<DenseExchange>(place_, group_, spec_, tensors_);
+  next->TakeErrors(*exchange_);
+  exchange_ = std::move(next);
+  owed_.clear();
+  memory_ = Buffer<float>();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,46 @@
+// A dense group in which tensors were sparse before: what they still owe goes with their next dense
+// gradient, so that a change of route loses nothing. From the first commit on it is a dense group
+// like any other.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/buffer.h"
+#include "client/exchange/dense_exchange.h"
+#include "sparse/sparse_tensor.h"
+
+namespace ringwood {
+
+class CarryExchange : public Exchange {
+ public:
+  // `tensors` and `states` in the group's order; null where nothing is owed. The states are read
+  // until the first Apply, and the owner drops them after it. Velocities are not carried.
+  CarryExchange(const Place& place, uint32_t group, const Group& spec,
+                std::vector<const Tensor*> tensors, std::vector<const SparseTensor*> states);
+
+  void Pack(float weight, std::function<void(Status)> packed) override;
+  void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
+    exchange_->Start(transport, round, std::move(done));
+  }
+  void Apply(double total_weight) override;
+  void Abort() override { exchange_->Abort(); }
+  uint64_t digest() const override { return exchange_->digest(); }
+  uint64_t sent_bytes() const override { return exchange_->sent_bytes(); }
+  bool non_finite() const override { return exchange_->non_finite(); }
+  std::span<const float> error(size_t tensor) const override { return exchange_->error(tensor); }
+
+ private:
+  bool carries() const { return !owed_.empty(); }
+
+  const Place& place_;  // the connection's
+  const uint32_t group_;
+  const Group spec_;
+  const std::vector<const Tensor*> tensors_;
+  const std::vector<const SparseTensor*> states_;
+  Buffer<float> memory_;      // weight * gradient + residual, while this carries
+  std::vector<Tensor> owed_;  // the tensors over memory_
+  std::unique_ptr<DenseExchange> exchange_;
+};
+
+}  // namespace ringwood

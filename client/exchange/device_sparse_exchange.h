@@ -1,0 +1,74 @@
+// A sparse group of device tensors: residuals, momenta and the selection are on the device, picks
+// come out of it, climb the tree as those of a SparseExchange do, and the result goes back on the
+// tensors' own streams. Same picks, residuals and results as on the host, to the bit.
+//
+// Nobody waits for the device. Packing ends when it has handed over the picks:
+//
+//   Pack ──► device selects ──► a thread of CUDA's ──► compute loop: picks gathered, `packed`
+//
+// A device that fails never calls back: while picks are awaited it is asked for its health, and
+// there is a deadline.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/loop.h"
+#include "client/exchange/ascent.h"
+#include "client/exchange/exchange.h"
+#include "client/exchange/tensor.h"
+#include "sparse/cuda/device_group.h"
+
+namespace ringwood {
+
+class DeviceSparseExchange : public Exchange {
+ public:
+  // `tensors` in the order of `group`, all on its device; they and the compute loop outlive this.
+  DeviceSparseExchange(Climb climb, std::vector<const Tensor*> tensors,
+                       std::unique_ptr<DeviceGroup> group, Loop* compute);
+  ~DeviceSparseExchange() override;  // waits for the device; not on the compute loop
+
+  void Pack(float weight, std::function<void(Status)> packed) override;
+  std::optional<Duration> packing() const override { return Seconds(group_->seconds()); }
+  void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
+    ascent_.Start(transport, round, std::move(done));
+  }
+  void Apply(double total_weight) override;
+  void Abort() override;
+  uint64_t digest() const override { return ascent_.digest(); }
+  uint64_t sent_bytes() const override { return ascent_.sent_bytes(); }
+  bool non_finite() const override { return group_->nonfinite() != 0 || !ascent_.finite(); }
+
+  // What the group keeps from round to round, on the trainer's thread; these wait for the device.
+  bool pending() const { return pending_; }  // in a round
+  Status ReadResidual(size_t tensor, std::span<float> into) const {
+    return group_->ReadResidual(tensor, into);
+  }
+  Status ReadMomentum(size_t tensor, std::span<float> into) const {  // where it is on
+    return group_->ReadMomentum(tensor, into);
+  }
+  // Gives the memory back once all of it was read; nothing but the destructor may follow.
+  void Release() { group_.reset(); }
+
+ private:
+  // The picks that are awaited. Touched only on the compute loop; callbacks may outlive this.
+  struct Awaited {
+    std::function<void(Status)> answer;  // null: nobody waits any more
+    TimePoint deadline;
+    bool watched = false;  // a timer runs
+  };
+
+  void Watch();  // compute loop
+  void Answer(const Status& status, const std::function<void(Status)>& packed);
+  void Cancel();  // nothing is answered afterwards
+
+  Ascent ascent_;
+  const std::vector<const Tensor*> tensors_;
+  std::unique_ptr<DeviceGroup> group_;
+  Loop* const compute_;
+  const std::shared_ptr<Awaited> awaited_ = std::make_shared<Awaited>();
+  std::atomic<bool> pending_{false};
+};
+
+}  // namespace ringwood

@@ -1,0 +1,42 @@
+// A sparse group: each tensor's residual takes the gradient up and gives its k largest entries, the
+// tree sums and selects, uncounted entries stay in the residual at commit.
+#pragma once
+
+#include <vector>
+
+#include "base/buffer.h"
+#include "client/exchange/ascent.h"
+#include "client/exchange/exchange.h"
+#include "client/exchange/tensor.h"
+#include "sparse/sparse_tensor.h"
+
+namespace ringwood {
+
+class SparseExchange : public Exchange {
+ public:
+  // `tensors` and `states` in the group's order, both outlive this.
+  SparseExchange(Climb climb, std::vector<const Tensor*> tensors,
+                 std::vector<SparseTensor*> states);
+
+  void Pack(float weight, std::function<void(Status)> packed) override;
+  void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
+    ascent_.Start(transport, round, std::move(done));
+  }
+  void Apply(double total_weight) override;
+  void Abort() override;
+  uint64_t digest() const override { return ascent_.digest(); }
+  uint64_t sent_bytes() const override { return ascent_.sent_bytes(); }
+  bool non_finite() const override { return non_finite_ || !ascent_.finite(); }
+
+ private:
+  void Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight);
+
+  Ascent ascent_;
+  const std::vector<const Tensor*> tensors_;
+  const std::vector<SparseTensor*> states_;
+  Buffer<float> zeros_;  // stands for the gradient where the weight is 0
+  bool packed_ = false;
+  bool non_finite_ = false;  // here
+};
+
+}  // namespace ringwood

@@ -1,0 +1,14 @@
+// A rank's session as `ringwood run` describes it in the environment.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/status.h"
+#include "client/connection/options.h"
+
+namespace ringwood {
+
+StatusOr<SessionOptions> SessionOptionsOf(const std::map<std::string, std::string>& environment);
+
+}  // namespace ringwood

@@ -1,0 +1,201 @@
+#include "measure/sparse_bench.h"
+
+#include <algorithm>
+#include <fstream>
+#include <future>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "base/clock.h"
+#include "client/connection/collectives.h"
+#include "client/grpc/parts.h"
+#include "measure/session_options.h"
+#include "plan/sparse_groups.h"
+#include "plan/wire.h"
+#include "sparse/climb.h"
+#include "sparse/spread_entries.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kSparseWarmUps = 3;
+constexpr double kPatienceSeconds = 60;  // for one exchange
+
+// What the kernel counted on a card; 0 without one.
+struct CardBytes {
+  double sent = 0, received = 0;
+};
+CardBytes ReadCard(const std::string& interface) {
+  CardBytes bytes;
+  const std::string folder = "/sys/class/net/" + interface + "/statistics/";
+  if (interface.empty()) return bytes;
+  std::ifstream(folder + "tx_bytes") >> bytes.sent;
+  std::ifstream(folder + "rx_bytes") >> bytes.received;
+  return bytes;
+}
+
+class SparseBench {
+ public:
+  SparseBench(const SparseBenchOptions& options, const SessionOptions& session)
+      : options_(options), card_(session.network_interface) {}
+
+  Status Open(const SessionOptions& session) {
+    RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(session));
+    RW_ASSIGN_OR_RETURN(connection_, Connection::Open(session, std::move(parts)));
+    collectives_ = std::make_unique<Collectives>(connection_.get());
+    return OkStatus();
+  }
+
+  StatusOr<SparseBenchResult> Run();
+
+  Status Close(const Status& outcome) {
+    const Status left = connection_->Leave(Message(outcome));
+    connection_->Fail(Aborted("the measurement is over"));
+    return outcome.ok() ? left : outcome;
+  }
+
+ private:
+  Plan MakePlan() const;
+  Status Agree(const Plan& plan);
+  Status MakeClimbs(const Plan& plan);
+  Status Exchange(size_t which);
+  Status Measure(size_t which, bool keep);
+  // The largest of each number over all ranks.
+  Status MaxOverRanks(std::span<double> numbers) {
+    return collectives_->AllReduce(std::as_writable_bytes(numbers), DataType::kFloat64,
+                                   ReduceOp::kMax);
+  }
+
+  const SparseBenchOptions options_;
+  const std::string card_;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<Collectives> collectives_;
+  uint64_t round_ = 0;
+  std::vector<Climb> climbs_;
+  std::vector<Entries> ups_;
+  std::vector<Descent> descents_;  // the last one of each case, whose memory the next one uses
+  std::vector<SparseBenchCase> cases_;
+  std::vector<std::vector<double>> seconds_;  // by case
+};
+
+// One tensor and one group a case.
+Plan SparseBench::MakePlan() const {
+  Plan plan;
+  plan.planner = "bench";
+  plan.fanout = static_cast<uint32_t>(options_.fanout);
+  for (uint32_t i = 0; i < options_.entries.size(); ++i) {
+    Group group;
+    group.tensors = {i};
+    group.route = "tree";
+    group.k = options_.entries[i];
+    group.density = static_cast<double>(group.k) / static_cast<double>(options_.elements);
+    group.codec = options_.codec;
+    group.merge = options_.merge;
+    plan.groups.push_back(group);
+  }
+  return plan;
+}
+
+Status SparseBench::Agree(const Plan& plan) {
+  v1::AgreeRequest request;
+  request.set_epoch(connection_->joined().epoch());
+  request.set_rank(static_cast<uint32_t>(connection_->place().rank));
+  request.set_incarnation(connection_->incarnation());
+  for (size_t i = 0; i < options_.entries.size(); ++i) {
+    *request.add_tensors() =
+        ToProto(TensorSpec{absl::StrFormat("k%d-%d", options_.entries[i], i), options_.elements,
+                           "sparse", plan.groups[i].density});
+  }
+  if (connection_->place().rank == 0) *request.mutable_plan() = ToProto(plan);
+  RW_ASSIGN_OR_RETURN(const v1::AgreeResponse response,
+                      connection_->control()->Agree(request, Seconds(kPatienceSeconds)));
+  round_ = response.from_round();
+  return OkStatus();
+}
+
+Status SparseBench::MakeClimbs(const Plan& plan) {
+  const Place& place = connection_->place();
+  const TreeShape job{place.world, place.servers, options_.fanout};
+  const std::vector<uint64_t> elements(plan.groups.size(), options_.elements);
+  RW_ASSIGN_OR_RETURN(const auto groups, SparseGroupsOf(plan, job, elements));
+  for (const SparseGroup& group : groups) {
+    RW_ASSIGN_OR_RETURN(Climb climb, Climb::Of(job, place.rank, group));
+    const uint64_t seed = 1000 * group.k + static_cast<uint64_t>(place.rank);  // others elsewhere
+    ups_.push_back(SpreadEntries(options_.elements, group.k, seed));
+    climb.Round(&ups_.back());
+    climbs_.push_back(std::move(climb));
+    cases_.push_back({group.k, group.shards});
+  }
+  seconds_.resize(cases_.size());
+  descents_.resize(cases_.size());
+  return OkStatus();
+}
+
+Status SparseBench::Exchange(size_t which) {
+  const auto answer = std::make_shared<std::promise<StatusOr<Descent>>>();
+  std::future<StatusOr<Descent>> future = answer->get_future();
+  const bool posted = connection_->net()->Post([this, which, answer] {
+    climbs_[which].Start(
+        connection_->transport(), round_, ups_[which],
+        [answer](StatusOr<Descent> descent) { answer->set_value(std::move(descent)); },
+        std::move(descents_[which]));
+  });
+  if (!posted) return Exhausted("the net loop takes no more work");
+  if (future.wait_for(Seconds(kPatienceSeconds)) != std::future_status::ready) {
+    return TimedOut(absl::StrFormat("rank %d: a sparse exchange took more than %g s",
+                                    connection_->place().rank, kPatienceSeconds));
+  }
+  RW_ASSIGN_OR_RETURN(descents_[which], future.get());
+  return OkStatus();
+}
+
+Status SparseBench::Measure(size_t which, bool keep) {
+  double here[1] = {1};
+  RW_RETURN_IF_ERROR(MaxOverRanks(here));  // a barrier
+  const CardBytes before = ReadCard(card_);
+  const TimePoint start = Now();
+  RW_RETURN_IF_ERROR(Exchange(which));
+  const double seconds = ToSeconds(Now() - start);
+  RW_RETURN_IF_ERROR(MaxOverRanks(here));  // and all is sent
+  const CardBytes after = ReadCard(card_);
+  double most[] = {seconds, std::max(after.sent - before.sent, after.received - before.received),
+                   static_cast<double>(descents_[which].sent_bytes)};
+  RW_RETURN_IF_ERROR(MaxOverRanks(most));
+  if (!keep) return OkStatus();
+  seconds_[which].push_back(most[0]);
+  cases_[which].card_bytes = std::max(cases_[which].card_bytes, most[1]);
+  cases_[which].worker_bytes = most[2];
+  return OkStatus();
+}
+
+StatusOr<SparseBenchResult> SparseBench::Run() {
+  const Plan plan = MakePlan();
+  RW_RETURN_IF_ERROR(Agree(plan));
+  RW_RETURN_IF_ERROR(MakeClimbs(plan));
+  for (int i = 0; i < kSparseWarmUps + options_.rounds; ++i, ++round_) {
+    for (size_t which = 0; which < cases_.size(); ++which) {
+      RW_RETURN_IF_ERROR(Measure(which, i >= kSparseWarmUps));
+    }
+  }
+  const Place& place = connection_->place();
+  SparseBenchResult result{place.rank, place.world, place.servers, cases_};
+  for (size_t which = 0; which < cases_.size(); ++which) {
+    std::sort(seconds_[which].begin(), seconds_[which].end());
+    result.cases[which].median_seconds = seconds_[which][seconds_[which].size() / 2];
+  }
+  return result;
+}
+
+}  // namespace
+
+StatusOr<SparseBenchResult> RunSparseBench(const SparseBenchOptions& options,
+                                           const std::map<std::string, std::string>& environment) {
+  RW_ASSIGN_OR_RETURN(const SessionOptions session, SessionOptionsOf(environment));
+  SparseBench bench(options, session);
+  RW_RETURN_IF_ERROR(bench.Open(session));
+  StatusOr<SparseBenchResult> result = bench.Run();
+  RW_RETURN_IF_ERROR(bench.Close(result.status()));
+  return result;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,211 @@
+#include "plan/model/cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+
+namespace ringwood {
+
+Cost Cost::Affine(double startup_seconds, double seconds_per_byte) {
+  RW_CHECK(startup_seconds >= 0 && seconds_per_byte >= 0);
+  Cost cost;
+  cost.a_ = startup_seconds;
+  cost.b_ = seconds_per_byte;
+  return cost;
+}
+
+StatusOr<Cost> Cost::Table(std::vector<std::pair<double, double>> points) {
+  if (points.size() < 2) return Invalid("cost table: it has fewer than two sizes; measure more");
+  for (size_t i = 0; i < points.size(); ++i) {
+    const auto& [bytes, seconds] = points[i];
+    if (!std::isfinite(bytes) || !std::isfinite(seconds) || bytes < 0 || seconds < 0) {
+      return Invalid(absl::StrFormat("cost table, point %d: %g bytes, %g s is not a cost", i + 1,
+                                     bytes, seconds));
+    }
+    if (i > 0 && (bytes <= points[i - 1].first || seconds < points[i - 1].second)) {
+      return Invalid(absl::StrFormat(
+          "cost table, point %d: bytes must grow and seconds must not fall; smooth it first",
+          i + 1));
+    }
+  }
+  Cost cost;
+  cost.table_ = std::move(points);
+  return cost;
+}
+
+std::vector<std::pair<double, double>> Cost::Monotone(
+    std::vector<std::pair<double, double>> points) {
+  std::sort(points.begin(), points.end());
+  for (size_t i = 1; i < points.size(); ++i) {
+    points[i].second = std::max(points[i].second, points[i - 1].second);
+  }
+  return points;
+}
+
+double Cost::Seconds(double bytes) const {
+  const double affine = a_ + b_ * bytes;
+  if (table_.empty()) return affine;
+  const double x = bytes * scale_;
+  auto right =
+      std::upper_bound(table_.begin(), table_.end(), x,
+                       [](double value, const auto& point) { return value < point.first; });
+  const auto slope = [](const auto& from, const auto& to) {
+    return (to.second - from.second) / (to.first - from.first);
+  };
+  if (right == table_.end()) {
+    const auto& last = table_.back();
+    double beyond = std::max(slope(*(right - 2), last), slope(table_.front(), last));
+    if (beyond == 0) beyond = last.second / last.first;
+    return affine + last.second + beyond * (x - last.first);
+  }
+  right = std::max(right, table_.begin() + 1);
+  const auto left = right - 1;
+  return affine + std::max(0.0, left->second + slope(*left, *right) * (x - left->first));
+}
+
+Cost Cost::Scaled(double factor, double seconds_per_byte) const {
+  Cost cost = *this;
+  cost.b_ = b_ * factor + seconds_per_byte;
+  cost.scale_ = scale_ * factor;
+  return cost;
+}
+
+Cost Cost::Halved() const {
+  Cost cost = *this;
+  cost.a_ /= 2;
+  cost.b_ /= 2;
+  for (auto& [bytes, seconds] : cost.table_) seconds /= 2;
+  return cost;
+}
+
+Cost RingCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double others = workers - 1;
+  return Cost::Affine(2 * others * network.alpha,
+                      others / workers * (2 * network.beta + network.gamma));
+}
+
+Cost RecursiveDoublingCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double rounds = std::log2(workers);
+  return Cost::Affine(network.alpha * rounds, (network.beta + network.gamma) * rounds);
+}
+
+Cost HalvingDoublingCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  return Cost::Affine(
+      2 * network.alpha * std::log2(workers),
+      2 * network.beta - (2 * network.beta + network.gamma) / workers + network.gamma);
+}
+
+Cost DoubleBinaryTreeCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  return Cost::Affine(2 * network.alpha * std::log2(workers), network.beta + network.gamma);
+}
+
+Cost RingReduceScatterCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double others = workers - 1;
+  return Cost::Affine(others * network.alpha, others / workers * (network.beta + network.gamma));
+}
+
+Cost RingAllGatherCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double others = workers - 1;
+  return Cost::Affine(others * network.alpha, others / workers * network.beta);
+}
+
+namespace {
+
+// How often an all-reduce pays for each of the network's numbers.
+struct Shares {
+  double hops = 0;    // alpha
+  double card = 0;    // beta, of the tensor's bytes
+  double inside = 0;  // inside_beta
+  double added = 0;   // gamma
+};
+
+Shares SharesOf(const Hosts& hosts) {
+  const double count = static_cast<double>(hosts.size());
+  const double largest = LargestHost(hosts);
+  return {2 * (count - 1) + (largest > 1 ? 2 : 0), 2 * (count - 1) / count, 2 * (largest - 1),
+          (largest - 1) / largest + (count - 1) / (count * largest)};
+}
+
+}  // namespace
+
+Cost HierarchyCost(const Network& network, const Hosts& hosts) {
+  const Shares shares = SharesOf(hosts);
+  return Cost::Affine(shares.hops * network.alpha,
+                      std::max(shares.card * network.beta, shares.inside * network.inside_beta) +
+                          shares.added * network.gamma);
+}
+
+Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& hosts, double gamma) {
+  const Shares shares = SharesOf(hosts);
+  Network network;
+  network.alpha = startup / std::max(1.0, shares.hops);
+  network.gamma = gamma;
+  const double bytes = std::max(0.0, seconds_per_byte - shares.added * gamma);
+  if (hosts.size() > 1) {
+    network.beta = bytes / shares.card;
+    network.inside_beta = std::min(network.inside_beta, network.beta);
+  } else if (shares.inside > 0) {
+    network.inside_beta = network.beta = bytes / shares.inside;
+  }
+  return network;
+}
+
+Cost SparseTreeCost(const Network& network, const std::vector<int>& fan) {
+  double a = 0;
+  double b = 0;
+  for (const int children : fan) {
+    a += 2 * network.alpha;
+    // Additions run while the next message arrives; the slower of the two paces, one of the faster
+    // shows at the end.
+    b += children * (network.beta + std::max(network.beta, network.gamma)) +
+         std::min(network.beta, network.gamma);
+  }
+  return Cost::Affine(a, b);
+}
+
+Cost ShardedCost(const Network& network, int workers, int servers) {
+  if (workers <= 1 || servers < 1) return Cost();
+  // The busier of the worker's card (all its entries) and the server's (a share of everyone's).
+  const double share = static_cast<double>(workers) / servers;
+  const double card = std::max(1.0, share);
+  const double up = std::max(card * network.beta + network.gamma / servers,
+                             share * network.gamma + network.beta / servers);
+  return Cost::Affine(2 * network.alpha, up + card * network.beta);
+}
+
+Cost BinaryGtopkCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  const double rounds = std::log2(workers);
+  return Cost::Affine(2 * network.alpha * rounds, 2 * network.beta * rounds);
+}
+
+Cost SparseAllGatherCost(const Network& network, int workers) {
+  if (workers <= 1) return Cost();
+  return Cost::Affine(network.alpha * std::log2(workers), (workers - 1) * network.beta);
+}
+
+double SelectionCost::Seconds(double elements) const {
+  if (elements <= 0) return 0;
+  return fixed_seconds + seconds_per_element * elements +
+         seconds_per_element_log2 * elements * std::log2(std::max(elements, 2.0));
+}
+
+CodecCost RingCodec(const std::string& name) {
+  if (name == "bf16") return {name, 0.5, 1e-10, 1e-10};
+  return {name, 1, 0, 0};
+}
+
+double ContendedSeconds(const Cost& cost, double bytes, int concurrent, double penalty) {
+  const double startup = cost.Startup();
+  return startup + (1 + penalty * (concurrent - 1)) * (cost.Seconds(bytes) - startup);
+}
+
+}  // namespace ringwood

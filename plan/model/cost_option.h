@@ -1,0 +1,25 @@
+// Costs as people type them.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/status.h"
+#include "plan/model/cost.h"
+
+namespace ringwood {
+
+// "a=1e-3,b=2e-9" → {{"a", 1e-3}, {"b", 2e-9}}; numbers are finite and not negative.
+StatusOr<std::map<std::string, double>> ParseNumbers(const std::string& text);
+
+// "alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]"; gamma is 0 where it is not given.
+StatusOr<Network> ParseNetwork(const std::string& text);
+
+// "ring:a=S,b=S_PER_BYTE", "tree:…", or "ring:table=FILE" (bytes,avg_latency_us).
+struct NamedCost {
+  std::string route;
+  Cost cost;
+};
+StatusOr<NamedCost> ParseCost(const std::string& text);
+
+}  // namespace ringwood

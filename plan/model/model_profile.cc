@@ -1,0 +1,198 @@
+#include "plan/model/model_profile.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "plan/model/csv.h"
+
+namespace ringwood {
+namespace {
+
+constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
+
+StatusOr<std::string> ReadFile(const std::string& file) {
+  std::error_code error;
+  const uint64_t bytes = std::filesystem::file_size(file, error);
+  if (error) return NotFound(absl::StrCat(file, ": ", error.message()));
+  if (bytes > kMaxFileBytes) {
+    // Said as a line, because the row limit is what such a file passes first.
+    return Invalid(absl::StrCat(file, ":", kMaxTraceRows + 2, ": the file has ", bytes,
+                                " bytes; a trace has at most ", kMaxTraceRows, " rows"));
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) return Unavailable(absl::StrCat(file, ": it cannot be read"));
+  return text.str();
+}
+
+Status Append(const CsvReader& csv, TraceTensor tensor, Trace* trace) {
+  if (tensor.ready_seconds < 0) return csv.Error("the ready time is negative");
+  if (tensor.forward_seconds < 0 || tensor.selection_seconds < 0) {
+    return csv.Error("a time is negative");
+  }
+  if (!trace->tensors.empty() && tensor.ready_seconds < trace->tensors.back().ready_seconds) {
+    return csv.Error("the ready time falls; rows must be in backward order");
+  }
+  trace->tensors.push_back(std::move(tensor));
+  return OkStatus();
+}
+
+Status ParseEspresso(CsvReader& csv, Trace* trace) {
+  trace->format = "espresso";
+  while (true) {
+    RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
+    if (!more) return OkStatus();
+    TraceTensor tensor;
+    RW_ASSIGN_OR_RETURN(tensor.name, csv.Text("tensor"));
+    RW_ASSIGN_OR_RETURN(tensor.elements, csv.Count("numel", kMaxTraceElements));
+    RW_ASSIGN_OR_RETURN(const double ready, csv.Number("ready_time_us"));
+    tensor.ready_seconds = ready * 1e-6;
+    RW_RETURN_IF_ERROR(Append(csv, std::move(tensor), trace));
+  }
+}
+
+StatusOr<double> OptionalSeconds(const CsvReader& csv, const std::string& column) {
+  if (!csv.Has(column)) return 0.0;
+  return csv.Number(column);
+}
+
+Status ParseForward(const CsvReader& csv, Trace* trace) {
+  const std::string key = "# forward_seconds=";
+  if (csv.comment().compare(0, key.size(), key) != 0) return OkStatus();
+  const std::string text = csv.comment().substr(key.size());
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), trace->forward_seconds);
+  if (error != std::errc() || end != text.data() + text.size() ||
+      !(trace->forward_seconds >= 0 && trace->forward_seconds < 1e9)) {
+    return csv.Error("forward_seconds is not a time");
+  }
+  return OkStatus();
+}
+
+Status ParseRingwood(CsvReader& csv, Trace* trace) {
+  trace->format = "ringwood";
+  RW_RETURN_IF_ERROR(ParseForward(csv, trace));
+  while (true) {
+    RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
+    if (!more) return OkStatus();
+    TraceTensor tensor;
+    RW_ASSIGN_OR_RETURN(tensor.name, csv.Text("name"));
+    RW_ASSIGN_OR_RETURN(tensor.elements, csv.Count("elements", kMaxTraceElements));
+    RW_ASSIGN_OR_RETURN(tensor.ready_seconds, csv.Number("ready_seconds"));
+    RW_ASSIGN_OR_RETURN(tensor.forward_seconds, OptionalSeconds(csv, "forward_seconds"));
+    RW_ASSIGN_OR_RETURN(tensor.selection_seconds, OptionalSeconds(csv, "selection_seconds"));
+    RW_RETURN_IF_ERROR(Append(csv, std::move(tensor), trace));
+  }
+}
+
+// Forward order and layer times in the file; backward order and ready times in the trace.
+// Parameters 2i and 2i+1 are weight and bias of layer i and carry the same layer time.
+Status ParseBCaffe(CsvReader& csv, Trace* trace) {
+  trace->format = "b-caffe";
+  std::vector<TraceTensor> layers;
+  std::vector<double> backward;
+  while (true) {
+    RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
+    if (!more) break;
+    RW_ASSIGN_OR_RETURN(const uint64_t elements, csv.Count("numel_aligned", kMaxTraceElements));
+    RW_ASSIGN_OR_RETURN(const double layer, csv.Number("layer_backward_us"));
+    RW_ASSIGN_OR_RETURN(const double measured, csv.Number("comm_us"));
+    RW_ASSIGN_OR_RETURN(const double merged, OptionalSeconds(csv, "merged_comm_us"));
+    if (layer < 0 || measured < 0 || merged < 0) return csv.Error("a time is negative");
+    if (csv.rows() % 2 == 1) {
+      layers.push_back({.name = absl::StrCat("layer", layers.size())});
+      backward.push_back(layer * 1e-6);
+    } else if (layer * 1e-6 != backward.back()) {
+      return csv.Error("a bias must carry the time of its weight's layer");
+    }
+    layers.back().elements += elements;
+    layers.back().measured_seconds += measured * 1e-6;
+    layers.back().measured_merged_seconds += merged * 1e-6;
+  }
+  double now = 0;
+  for (size_t i = layers.size(); i-- > 0;) {
+    now += backward[i];
+    layers[i].ready_seconds = now;
+    trace->tensors.push_back(std::move(layers[i]));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+StatusOr<Trace> ParseTrace(const std::string& text, const std::string& file) {
+  Trace trace;
+  trace.name = std::filesystem::path(file).stem().string();
+  CsvReader csv(text, file);
+  RW_RETURN_IF_ERROR(csv.ReadHeader());
+  if (csv.Has("tensor") && csv.Has("numel") && csv.Has("ready_time_us")) {
+    RW_RETURN_IF_ERROR(ParseEspresso(csv, &trace));
+  } else if (csv.Has("numel_aligned") && csv.Has("layer_backward_us") && csv.Has("comm_us")) {
+    RW_RETURN_IF_ERROR(ParseBCaffe(csv, &trace));
+  } else if (csv.Has("name") && csv.Has("elements") && csv.Has("ready_seconds")) {
+    RW_RETURN_IF_ERROR(ParseRingwood(csv, &trace));
+  } else {
+    return csv.Error(
+        "columns are missing; a trace has tensor,numel,ready_time_us, or "
+        "name,elements,ready_seconds, or numel_aligned,layer_backward_us,comm_us");
+  }
+  if (trace.tensors.empty()) return csv.Error("the trace has no tensors");
+  return trace;
+}
+
+StatusOr<Trace> ReadTrace(const std::string& file) {
+  RW_ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+  return ParseTrace(text, file);
+}
+
+std::string FormatTrace(const Trace& trace) {
+  std::string text = absl::StrFormat("# forward_seconds=%.17g\n", trace.forward_seconds);
+  absl::StrAppend(&text, "name,elements,ready_seconds,forward_seconds,selection_seconds\n");
+  for (const TraceTensor& tensor : trace.tensors) {
+    std::string name = tensor.name;
+    for (char& c : name) {
+      if (c == ',' || c == '\n' || c == '\r') c = '_';  // the format has no quotes
+    }
+    if (!name.empty() && name[0] == '#') name[0] = '_';
+    absl::StrAppendFormat(&text, "%s,%d,%.17g,%.17g,%.17g\n", name, tensor.elements,
+                          tensor.ready_seconds, tensor.forward_seconds, tensor.selection_seconds);
+  }
+  return text;
+}
+
+Status WriteTrace(const Trace& trace, const std::string& file) {
+  std::ofstream out(file, std::ios::binary | std::ios::trunc);
+  out << FormatTrace(trace);
+  out.close();
+  if (!out) return Unavailable(absl::StrCat(file, ": it cannot be written"));
+  return OkStatus();
+}
+
+StatusOr<std::vector<std::pair<double, double>>> ReadCostTable(const std::string& file) {
+  RW_ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+  CsvReader csv(text, file);
+  RW_RETURN_IF_ERROR(csv.ReadHeader());
+  std::map<double, std::pair<double, int>> sums;
+  while (true) {
+    RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
+    if (!more) break;
+    RW_ASSIGN_OR_RETURN(const double bytes, csv.Number("bytes"));
+    RW_ASSIGN_OR_RETURN(const double latency, csv.Number("avg_latency_us"));
+    if (bytes < 0 || latency < 0) return csv.Error("sizes and times are not negative");
+    auto& [sum, count] = sums[bytes];
+    sum += latency * 1e-6;
+    ++count;
+  }
+  std::vector<std::pair<double, double>> points;
+  for (const auto& [bytes, sum] : sums) points.emplace_back(bytes, sum.first / sum.second);
+  return points;
+}
+
+}  // namespace ringwood

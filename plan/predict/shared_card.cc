@@ -1,0 +1,70 @@
+#include "plan/predict/shared_card.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ringwood {
+namespace {
+
+constexpr double kNothing = 1e-15;  // seconds; what is left of a phase that is over
+
+struct Work {
+  double startup;
+  double transfer;
+  bool over = false;
+};
+
+// The first unfinished message of each lane.
+std::vector<size_t> Heads(const std::vector<CardMessage>& messages, const std::vector<Work>& work) {
+  std::vector<size_t> heads;
+  std::vector<bool> seen;
+  for (size_t m = 0; m < messages.size(); ++m) {
+    const size_t lane = static_cast<size_t>(messages[m].lane);
+    if (seen.size() <= lane) seen.resize(lane + 1);
+    if (work[m].over || seen[lane]) continue;
+    seen[lane] = true;
+    heads.push_back(m);
+  }
+  return heads;
+}
+
+}  // namespace
+
+std::vector<double> PlaySharedCard(const std::vector<CardMessage>& messages, double penalty) {
+  std::vector<Work> work;
+  for (const CardMessage& m : messages) work.push_back({m.startup_seconds, m.transfer_seconds});
+  std::vector<double> ends(messages.size(), 0);
+  double now = 0;
+  for (size_t left = messages.size(); left > 0;) {
+    int transfers = 0;
+    double step = std::numeric_limits<double>::infinity();
+    const std::vector<size_t> heads = Heads(messages, work);
+    for (const size_t m : heads) {
+      const bool ready = messages[m].ready_seconds <= now;
+      if (ready && work[m].startup <= 0) ++transfers;
+    }
+    const double rate = 1 / (1 + penalty * std::max(0, transfers - 1));
+    for (const size_t m : heads) {
+      if (messages[m].ready_seconds > now) {
+        step = std::min(step, messages[m].ready_seconds - now);
+      } else {
+        step = std::min(step, work[m].startup > 0 ? work[m].startup : work[m].transfer / rate);
+      }
+    }
+    for (const size_t m : heads) {
+      if (messages[m].ready_seconds > now) continue;
+      double& phase = work[m].startup > 0 ? work[m].startup : work[m].transfer;
+      phase -= &phase == &work[m].startup ? step : step * rate;
+      if (phase < kNothing) phase = 0;
+      if (work[m].startup <= 0 && work[m].transfer <= 0) {
+        work[m].over = true;
+        ends[m] = now + step;
+        --left;
+      }
+    }
+    now += step;
+  }
+  return ends;
+}
+
+}  // namespace ringwood

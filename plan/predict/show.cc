@@ -1,0 +1,118 @@
+#include "plan/predict/show.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/quoted.h"
+#include "base/units.h"
+
+namespace ringwood {
+namespace {
+
+double BytesOf(const Group& group, const PlanInput& input) {
+  if (group.route == "tree") return input.entry_bytes * static_cast<double>(group.k);
+  double bytes = 0;
+  for (const uint32_t t : group.tensors)
+    bytes += 4 * static_cast<double>(input.tensors[t].elements);
+  return bytes;
+}
+
+const PlannedStep* Find(const std::vector<PlannedStep>& steps, const std::string& planner) {
+  for (const PlannedStep& step : steps) {
+    if (step.plan.planner == planner) return &step;
+  }
+  return nullptr;
+}
+
+std::string SpeedUp(const PlannedStep* base, const PlannedStep& step) {
+  if (base == nullptr || step.iteration_seconds <= 0) return "-";
+  return absl::StrFormat("%.3f", base->iteration_seconds / step.iteration_seconds);
+}
+
+}  // namespace
+
+StatusOr<PlannedStep> PlanStep(const std::string& planner, const PlanInput& input) {
+  PlannedStep step;
+  RW_ASSIGN_OR_RETURN(step.plan, MakePlan(planner, input));
+  const std::vector<double> ready =
+      input.ready_seconds.empty() ? FixedProfile(input.tensors) : input.ready_seconds;
+  step.backward_seconds = ready.empty() ? 0 : ready.back();
+  step.end_seconds = 0;
+  for (const Group& group : step.plan.groups) {
+    step.end_seconds = std::max(step.end_seconds, group.end_seconds);
+  }
+  step.iteration_seconds = step.plan.predicted_seconds;
+  step.exposed_seconds =
+      std::max(0.0, step.iteration_seconds - input.forward_seconds - step.backward_seconds);
+  if (planner != "dear") step.exposed_seconds = step.end_seconds - step.backward_seconds;
+  return step;
+}
+
+std::string ToJson(const PlannedStep& step, const PlanInput& input) {
+  std::string json = absl::StrFormat(
+      "{\"planner\": %s,\n \"backward_seconds\": %.17g,\n \"end_seconds\": %.17g,\n"
+      " \"exposed_seconds\": %.17g,\n \"iteration_seconds\": %.17g,\n \"groups\": [",
+      JsonString(step.plan.planner), step.backward_seconds, step.end_seconds, step.exposed_seconds,
+      step.iteration_seconds);
+  for (size_t g = 0; g < step.plan.groups.size(); ++g) {
+    const Group& group = step.plan.groups[g];
+    const bool whole = group.tensors.size() == group.tensors.back() - group.tensors.front() + 1;
+    absl::StrAppendFormat(
+        &json,
+        "%s\n  {\"first\": %d, \"last\": %d, \"bytes\": %.17g, \"route\": %s, \"density\": %.17g, "
+        "\"start_seconds\": %.17g, \"end_seconds\": %.17g, \"codec\": %s, \"k\": %d, \"reason\": "
+        "%s",
+        g == 0 ? "" : ",", group.tensors.front(), group.tensors.back(), BytesOf(group, input),
+        JsonString(group.route), group.density, group.start_seconds, group.end_seconds,
+        JsonString(group.codec), group.k, JsonString(group.reason));
+    if (!whole) {  // tensors of the other lane lie between
+      absl::StrAppend(&json, ", \"tensors\": ", nlohmann::json(group.tensors).dump());
+    }
+    absl::StrAppend(&json, "}");
+  }
+  absl::StrAppend(&json, "]}");
+  return json;
+}
+
+std::string ToTable(const std::vector<PlannedStep>& steps) {
+  const PlannedStep* wfbp = Find(steps, "wfbp");
+  const PlannedStep* single = Find(steps, "single");
+  std::string text = absl::StrFormat("%-11s %12s %12s %12s %7s %10s %10s\n", "planner", "iteration",
+                                     "comm. end", "exposed", "groups", "over wfbp", "over single");
+  for (const PlannedStep& step : steps) {
+    absl::StrAppendFormat(&text, "%-11s %12s %12s %12s %7d %10s %10s\n", step.plan.planner,
+                          FormatSeconds(step.iteration_seconds), FormatSeconds(step.end_seconds),
+                          FormatSeconds(step.exposed_seconds), step.plan.groups.size(),
+                          SpeedUp(wfbp, step), SpeedUp(single, step));
+  }
+  return text;
+}
+
+std::string ToChromeTrace(const Timeline& timeline, const std::string& process) {
+  std::vector<std::string> streams;
+  std::string events;
+  for (const TimelineNode& node : timeline.nodes) {
+    auto at = std::find(streams.begin(), streams.end(), node.stream);
+    if (at == streams.end()) at = streams.insert(streams.end(), node.stream);
+    absl::StrAppendFormat(&events,
+                          ",\n{\"name\": %s, \"cat\": %s, \"ph\": \"X\", \"ts\": %.17g, \"dur\": "
+                          "%.17g, \"pid\": 0, \"tid\": %d, \"args\": {\"critical\": %s}}",
+                          JsonString(node.name), JsonString(node.stream), node.start_seconds * 1e6,
+                          node.seconds * 1e6, at - streams.begin(),
+                          node.critical ? "true" : "false");
+  }
+  std::string names =
+      absl::StrCat("{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 0, \"args\": {\"name\": ",
+                   JsonString(process), "}}");
+  for (size_t s = 0; s < streams.size(); ++s) {
+    absl::StrAppend(&names,
+                    ",\n{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": 0, \"tid\": ", s,
+                    ", \"args\": {\"name\": ", JsonString(streams[s]), "}}");
+  }
+  return absl::StrCat("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n", names, events,
+                      "\n]}\n");
+}
+
+}  // namespace ringwood

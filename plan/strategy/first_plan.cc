@@ -1,0 +1,44 @@
+// The plan of a job that was not measured yet, and of tables too long for the exact hybrid: routes
+// by a threshold on size, dense tensors merged by the exact plan of their lane, small sparse ones
+// too.
+#include "plan/strategy/problem.h"
+#include "sparse/entries.h"
+
+namespace ringwood {
+namespace {
+
+// A tensor's own sparse message against its share of a merged dense one (start-ups of merged groups
+// are shared, so bytes are what it costs there).
+bool TreeWins(const Problem& problem, const TensorSpec& tensor) {
+  const double bytes = 4 * static_cast<double>(tensor.elements);
+  const double ring = problem.ring.Seconds(bytes) - problem.ring.Startup();
+  const double tree = TreeGroupSeconds(problem, EntriesOf(tensor.density, tensor.elements)) +
+                      problem.input->selection.Seconds(static_cast<double>(tensor.elements));
+  return tree < ring;
+}
+
+bool IsSparse(const Problem& problem, const TensorSpec& tensor) {
+  if (tensor.route != "auto") return tensor.route == "sparse";
+  const PlanInput& input = *problem.input;
+  if (input.world <= 1 || input.servers < 1 || tensor.density >= 1) return false;
+  if (tensor.elements > kMaxGroupElements) return false;
+  return TreeWins(problem, tensor);
+}
+
+}  // namespace
+
+Plan PlanFirst(const Problem& problem) {
+  std::vector<uint32_t> dense;
+  std::vector<uint32_t> sparse;
+  for (uint32_t t = 0; t < problem.input->tensors.size(); ++t) {
+    (IsSparse(problem, problem.input->tensors[t]) ? sparse : dense).push_back(t);
+  }
+  const LaneInput lane = RingLane(problem, dense);
+  Grouping grouping = Play(lane, Exact(lane));
+  Explain(lane, grouping);
+  std::vector<Group> groups = RingGroups(problem, dense, grouping);
+  for (Group& group : TreeGroups(problem, sparse)) groups.push_back(std::move(group));
+  return Finish("hybrid", problem, std::move(groups));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,60 @@
+// One lane: tensors in ready order, sent as groups, one group after the other. The strategies that
+// choose the groups are pure functions, one file each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/model/cost.h"
+
+namespace ringwood {
+
+struct LaneInput {
+  std::vector<double> ready_seconds;  // from the start of backward, non-decreasing
+  std::vector<uint64_t> bytes;        // same length
+  Cost cost;                          // of one group
+  uint64_t group_limit_bytes = 0;     // 0: no limit. A tensor above it is a group of its own.
+};
+
+// A run of tensors, first..last inclusive, and when its message starts and ends.
+struct Run {
+  size_t first = 0;
+  size_t last = 0;
+  double start_seconds = 0;
+  double end_seconds = 0;
+  std::string reason;
+};
+using Grouping = std::vector<Run>;
+
+// Whether the tensors first..last (their bytes summed in `bytes`) may be one group.
+bool Allowed(const LaneInput& lane, size_t first, size_t last, double bytes);
+
+// FIFO: start = max(end of the group before, ready of the last tensor). `lasts`: last tensor of
+// each group, increasing, the final one = number of tensors - 1.
+Grouping Play(const LaneInput& lane, const std::vector<size_t>& lasts);
+
+// When the last group ends; 0 for an empty lane.
+double EndOf(const Grouping& grouping);
+
+// Writes each group's reason: what merging waited for and what it saved, what ended the group.
+void Explain(const LaneInput& lane, Grouping& grouping);
+
+// Every tensor its own group (Poseidon's and everyone's wait-free backpropagation).
+std::vector<size_t> Wfbp(const LaneInput& lane);
+// One group after backward (SyncEASGD).
+std::vector<size_t> Single(const LaneInput& lane);
+// Buckets of 25 MB, the first of 1 MB: what DDP and Horovod do.
+std::vector<size_t> Fixed(const LaneInput& lane);
+// MG-WFBP (Shi, Chu, Li; INFOCOM 2019): merge while the wait is below one start-up.
+std::vector<size_t> MgWfbp(const LaneInput& lane);
+// OASR-WFBP (Song et al., JPDC 2024), our formulation: merge while all waits of the group together
+// are below one start-up.
+std::vector<size_t> Oasr(const LaneInput& lane);
+// The earliest possible end over all groupings, for any monotone cost; ties go to fewer groups.
+// Of more than kMostExactTensors (a second's search) what Oasr gives.
+constexpr size_t kMostExactTensors = 8192;
+std::vector<size_t> Exact(const LaneInput& lane);
+
+}  // namespace ringwood

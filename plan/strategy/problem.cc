@@ -1,0 +1,243 @@
+#include "plan/strategy/problem.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sparse/tree.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kMaxFanout = 64;  // beyond it one card serves too many children to be worth a search
+
+double WithCodec(const Cost& wire, const CodecCost& codec, double bytes) {
+  return wire
+      .Scaled(codec.wire_ratio, codec.encode_seconds_per_byte + codec.decode_seconds_per_byte)
+      .Seconds(bytes);
+}
+
+Cost WireCost(const PlanInput& input) {
+  if (input.ring_cost) return *input.ring_cost;
+  return LargestHost(input.hosts) > 1 ? HierarchyCost(input.network, input.hosts)
+                                      : RingCost(input.network, input.world);
+}
+
+// The lower envelope of all allowed codecs: a table where there is a choice.
+Cost CheapestCodec(const PlanInput& input) {
+  const Cost wire = WireCost(input);
+  if (input.ring_codecs.size() == 1) {
+    const CodecCost& codec = input.ring_codecs[0];
+    return wire.Scaled(codec.wire_ratio,
+                       codec.encode_seconds_per_byte + codec.decode_seconds_per_byte);
+  }
+  std::vector<std::pair<double, double>> points;
+  for (double bytes = 0; bytes < 0x1p60; bytes = bytes == 0 ? 64 : bytes * 1.25) {
+    double least = WithCodec(wire, input.ring_codecs[0], bytes);
+    for (const CodecCost& codec : input.ring_codecs) {
+      least = std::min(least, WithCodec(wire, codec, bytes));
+    }
+    points.emplace_back(bytes, least);
+  }
+  return *Cost::Table(Cost::Monotone(std::move(points)));
+}
+
+}  // namespace
+
+Hosts HostsOf(const PlanInput& input) {
+  return input.hosts.empty() ? OneEach(input.world) : input.hosts;
+}
+
+double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes) {
+  if (workers <= 1) return 0;
+  const double wire = network.beta * bytes;
+  const double add = network.gamma * bytes;
+  if (reducers == 0) return (workers - 1) * (network.alpha + wire);
+  const int nodes = workers + reducers;
+  const Tree tree({workers, reducers, fanout});
+  // Reducers are a heap: a later one is never above an earlier one.
+  std::vector<double> up(nodes, 0);
+  for (int node = nodes - 1; node >= workers; --node) {
+    std::vector<double> arrivals;
+    for (const int child : tree.children(node)) arrivals.push_back(up[child] + network.alpha);
+    std::sort(arrivals.begin(), arrivals.end());
+    double card = 0;
+    double adder = 0;
+    for (const double arrival : arrivals) {
+      card = std::max(card, arrival) + wire;
+      adder = std::max(adder, card) + add;
+    }
+    up[node] = adder;
+  }
+  std::vector<double> down(nodes, 0);
+  double last = 0;
+  for (int node = workers; node < nodes; ++node) {
+    if (tree.parent(node) < 0) down[node] = up[node];
+    for (size_t i = 0; i < tree.children(node).size(); ++i) {
+      const int child = tree.children(node)[i];
+      down[child] = down[node] + static_cast<double>(i + 1) * wire + network.alpha;
+      last = std::max(last, down[child]);
+    }
+  }
+  return last;
+}
+
+Cost TreeCost(const Network& network, int workers, int reducers, int fanout) {
+  if (workers <= 1) return Cost();
+  if (reducers <= 1) {  // affine
+    const double a = TreeSeconds(network, workers, reducers, fanout, 0);
+    const double big = 1e9;
+    return Cost::Affine(a, (TreeSeconds(network, workers, reducers, fanout, big) - a) / big);
+  }
+  std::vector<std::pair<double, double>> points;
+  for (double bytes = 0; bytes < 0x1p50; bytes = bytes == 0 ? 64 : bytes * 1.5) {
+    points.emplace_back(bytes, TreeSeconds(network, workers, reducers, fanout, bytes));
+  }
+  return *Cost::Table(Cost::Monotone(std::move(points)));
+}
+
+namespace {
+
+// The fan-out that serves a middling message (the table's mean tensor) soonest.
+int BestFanout(const PlanInput& input) {
+  if (input.fanout > 0) return input.fanout;
+  if (input.servers <= 1 || input.world <= 2) return 8;
+  double entries = 0;
+  for (const TensorSpec& tensor : input.tensors) {
+    entries += static_cast<double>(EntriesOf(tensor.density, tensor.elements));
+  }
+  const double bytes =
+      input.entry_bytes * entries / static_cast<double>(std::max<size_t>(1, input.tensors.size()));
+  int best = 2;
+  double least = -1;
+  for (int fanout = 2; fanout <= std::min(kMaxFanout, input.world); fanout *= 2) {
+    const double seconds = TreeSeconds(input.network, input.world, input.servers, fanout, bytes);
+    if (least < 0 || seconds < least) {
+      least = seconds;
+      best = fanout;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Problem MakeProblem(const PlanInput& input) {
+  Problem problem;
+  problem.input = &input;
+  problem.ready = input.ready_seconds.empty() ? FixedProfile(input.tensors) : input.ready_seconds;
+  problem.ring = CheapestCodec(input);
+  problem.fanout = static_cast<uint32_t>(BestFanout(input));
+  problem.tree = input.tree_cost ? *input.tree_cost
+                                 : TreeCost(input.network, input.world, input.servers,
+                                            static_cast<int>(problem.fanout));
+  return problem;
+}
+
+double TreeGroupSeconds(const Problem& problem, uint64_t k) {
+  return problem.tree.Seconds(problem.input->entry_bytes * static_cast<double>(k));
+}
+
+const CodecCost& BestRingCodec(const Problem& problem, double bytes) {
+  const std::vector<CodecCost>& codecs = problem.input->ring_codecs;
+  const Cost wire = WireCost(*problem.input);
+  const CodecCost* best = &codecs[0];
+  for (const CodecCost& codec : codecs) {
+    if (WithCodec(wire, codec, bytes) < WithCodec(wire, *best, bytes)) best = &codec;
+  }
+  return *best;
+}
+
+LaneInput RingLane(const Problem& problem, const std::vector<uint32_t>& tensors) {
+  LaneInput lane;
+  lane.cost = problem.ring;
+  lane.group_limit_bytes = problem.input->group_limit_bytes;
+  for (const uint32_t t : tensors) {
+    lane.ready_seconds.push_back(problem.ready[t]);
+    lane.bytes.push_back(4 * problem.input->tensors[t].elements);
+  }
+  return lane;
+}
+
+std::vector<Group> RingGroups(const Problem& problem, const std::vector<uint32_t>& tensors,
+                              const Grouping& grouping) {
+  std::vector<Group> groups;
+  for (const Run& run : grouping) {
+    Group group;
+    group.tensors.assign(tensors.begin() + static_cast<ptrdiff_t>(run.first),
+                         tensors.begin() + static_cast<ptrdiff_t>(run.last) + 1);
+    double bytes = 0;
+    for (const uint32_t t : group.tensors) {
+      bytes += 4 * static_cast<double>(problem.input->tensors[t].elements);
+    }
+    group.route = "ring";
+    group.codec = BestRingCodec(problem, bytes).name;
+    group.start_seconds = run.start_seconds;
+    group.end_seconds = run.end_seconds;
+    group.reason = run.reason;
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+uint64_t EntriesOf(const std::vector<TensorSpec>& table, const std::vector<uint32_t>& tensors,
+                   double density) {
+  uint64_t k = 0;
+  for (const uint32_t t : tensors) k += EntriesOf(density, table[t].elements);
+  return k;
+}
+
+std::vector<double> BackwardSeconds(const Problem& problem) {
+  std::vector<double> seconds;
+  double before = 0;
+  for (const double ready : problem.ready) {
+    seconds.push_back(ready - before);
+    before = ready;
+  }
+  return seconds;
+}
+
+std::vector<double> ForwardSeconds(const Problem& problem) {
+  const PlanInput& input = *problem.input;
+  if (!input.forward_layer_seconds.empty()) return input.forward_layer_seconds;
+  std::vector<double> seconds = BackwardSeconds(problem);
+  const double backward = problem.ready.empty() ? 0 : problem.ready.back();
+  const double count = static_cast<double>(seconds.size());
+  for (double& s : seconds) {
+    s = backward > 0 ? s / backward * input.forward_seconds : input.forward_seconds / count;
+  }
+  return seconds;
+}
+
+double SelectionSeconds(const Problem& problem, uint32_t tensor) {
+  const PlanInput& input = *problem.input;
+  if (!input.selection_seconds.empty()) return input.selection_seconds[tensor];
+  return input.selection.Seconds(static_cast<double>(input.tensors[tensor].elements));
+}
+
+Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double density) {
+  Group group;
+  group.k = EntriesOf(problem.input->tensors, tensors, density);
+  group.tensors = std::move(tensors);
+  group.route = "tree";
+  group.density = density;
+  group.codec = problem.input->tree_codec;
+  group.merge = problem.input->merge;
+  group.keep = problem.input->keep;
+  return group;
+}
+
+Plan Finish(const std::string& planner, const Problem& problem, std::vector<Group> groups) {
+  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    return a.start_seconds < b.start_seconds;
+  });
+  Plan plan;
+  plan.planner = planner;
+  plan.fanout = problem.fanout;
+  double end = problem.ready.empty() ? 0 : problem.ready.back();
+  for (const Group& group : groups) end = std::max(end, group.end_seconds);
+  plan.predicted_seconds = problem.input->forward_seconds + end;
+  plan.groups = std::move(groups);
+  return plan;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,76 @@
+// A PlanInput with every default filled in: what the strategies behind MakePlan work on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/strategy/lane.h"
+#include "plan/strategy/planner.h"
+
+namespace ringwood {
+
+struct Problem {
+  const PlanInput* input = nullptr;
+  std::vector<double> ready;  // of each tensor
+  Cost ring;  // bytes of a message → s, with the cheapest allowed codec at each size
+  Cost tree;  // bytes of one worker's message → s
+  uint32_t fanout = 8;
+};
+
+// `input` is valid (Validate) and outlives the problem.
+Problem MakeProblem(const PlanInput& input);
+
+// Reducer tree of the input's shape, any bytes; convex and piecewise affine in the bytes.
+Cost TreeCost(const Network& network, int workers, int reducers, int fanout);
+double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes);
+
+// Seconds of a sparse group of k entries, the selection over `elements` included or not.
+double TreeGroupSeconds(const Problem& problem, uint64_t k);
+
+// The codec that makes a ring message of these bytes cheapest; ties go to the first allowed.
+const CodecCost& BestRingCodec(const Problem& problem, double bytes);
+
+// A dense lane over the tensors listed (indices into the table).
+LaneInput RingLane(const Problem& problem, const std::vector<uint32_t>& tensors);
+
+// Runs over `tensors` as groups on the ring.
+std::vector<Group> RingGroups(const Problem& problem, const std::vector<uint32_t>& tensors,
+                              const Grouping& grouping);
+
+// Sum of EntriesOf over the tensors.
+uint64_t EntriesOf(const std::vector<TensorSpec>& table, const std::vector<uint32_t>& tensors,
+                   double density);
+
+// Sorts by start and sets the prediction.
+Plan Finish(const std::string& planner, const Problem& problem, std::vector<Group> groups);
+
+// Backward time of each tensor's layer: the gaps between ready times.
+std::vector<double> BackwardSeconds(const Problem& problem);
+// Forward time of each tensor's layer: measured, else shared out like backward.
+std::vector<double> ForwardSeconds(const Problem& problem);
+
+// Selecting tensor t's entries: measured, else modelled.
+double SelectionSeconds(const Problem& problem, uint32_t tensor);
+
+// A group up the tree; times and reason are the caller's.
+Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double density);
+
+// `tensors` (in ready order) up the tree: those whose entries take longer than a start-up alone,
+// the others merged as their lane's exact plan does, if of one density, and with no more elements
+// than a group may have.
+std::vector<Group> TreeGroups(const Problem& problem, const std::vector<uint32_t>& tensors);
+
+// Cuts runs where a sparse group would have more elements than it may.
+std::vector<size_t> CapElements(const Problem& problem, const std::vector<uint32_t>& tensors,
+                                const std::vector<size_t>& lasts);
+
+// The strategies that are more than one dense lane; each in its own file.
+Plan PlanAsc(const Problem& problem);
+Plan PlanLags(const Problem& problem);
+Plan PlanOmgs(const Problem& problem, bool exact);
+Plan PlanDear(const Problem& problem);
+Plan PlanHybrid(const Problem& problem);
+Plan PlanFirst(const Problem& problem);
+
+}  // namespace ringwood

@@ -1,0 +1,12 @@
+// From a trace to what the planners take.
+#pragma once
+
+#include "plan/model/model_profile.h"
+#include "plan/strategy/planner.h"
+
+namespace ringwood {
+
+// `density`: the lower bound on the sparse route, the same for all tensors.
+PlanInput InputOf(const Trace& trace, double density);
+
+}  // namespace ringwood

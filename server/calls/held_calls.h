@@ -1,0 +1,49 @@
+// gRPC calls that wait for a decision, without a thread each: the reactor lies in a table by its
+// CallId until the loop answers it. Every call is answered exactly once.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <functional>
+#include <utility>
+
+#include "base/status.h"
+#include "base/text.h"
+
+namespace ringwood {
+
+// A status travels in HTTP/2 headers, which both ends bound to 8 KiB (and a byte of it may take
+// three): what is longer would reach nobody, and another error would stand in its place.
+inline constexpr size_t kMaxStatusBytes = 1024;
+
+inline grpc::Status ToGrpc(const Status& status) {
+  // absl's codes are gRPC's.
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      Shortened(Message(status), kMaxStatusBytes));
+}
+
+// A unary call whose answer comes later. Deletes itself when gRPC is done with it; the owner of the
+// CallId answers it once, and does not touch it afterwards.
+template <typename Response>
+class HeldCall : public grpc::ServerUnaryReactor {
+ public:
+  // `gone` runs when the caller goes away before the answer, on a thread of gRPC's.
+  HeldCall(Response* response, std::function<void()> gone)
+      : response_(response), gone_(std::move(gone)) {}
+
+  void Answer(Response response) {
+    *response_ = std::move(response);
+    Finish(grpc::Status::OK);
+  }
+  void Answer(const Status& status) { Finish(ToGrpc(status)); }
+
+ private:
+  void OnCancel() override { gone_(); }
+  void OnDone() override { delete this; }
+
+  Response* const response_;
+  const std::function<void()> gone_;
+};
+
+}  // namespace ringwood

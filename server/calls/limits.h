@@ -1,0 +1,12 @@
+// How large a job may be. Both bound every table of the coordinator and of the store.
+#pragma once
+
+#include <cstdint>
+
+namespace ringwood {
+
+// A job larger than this is refused.
+inline constexpr uint32_t kMaxWorld = 4096;
+inline constexpr uint32_t kMaxServers = 256;
+
+}  // namespace ringwood

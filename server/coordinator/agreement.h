@@ -1,0 +1,50 @@
+// Every worker's tensor table and settings, compared; rank 0's plan for all. Pure.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "server/coordinator/event.h"
+
+namespace ringwood {
+
+// Whether every member can run this plan on these tensors: it has travelled, and nothing is
+// believed.
+Status CheckPlan(const v1::Plan& plan,
+                 const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors);
+
+class Agreement {
+ public:
+  // `label(rank)` names a member for the errors.
+  using Label = std::function<std::string(uint32_t)>;
+
+  Agreement(uint32_t world, Label label) : world_(world), label_(std::move(label)) {}
+
+  // Takes one worker's table. An error (the tables or the settings differ, or rank 0 brought no
+  // plan that can run) ends the epoch: it names the tensor or setting, both ranks and what each
+  // has. `displaced` is the call that the same rank had waiting, or 0.
+  Status Add(CallId call, const v1::AgreeRequest& request, CallId* displaced);
+
+  void Forget(CallId call);  // its caller went away
+  bool Complete() const { return requests_.size() == world_; }
+  const v1::Plan& plan() const { return requests_.at(0).request.plan(); }
+  const v1::AgreeRequest& table() const { return requests_.at(0).request; }
+  std::vector<CallId> Calls() const;
+  std::vector<uint32_t> Missing() const;  // ranks
+
+ private:
+  struct Brought {
+    CallId call;
+    v1::AgreeRequest request;
+  };
+  Status Compare(const v1::AgreeRequest& a, const v1::AgreeRequest& b) const;
+  Status CompareSettings(const v1::AgreeRequest& a, const v1::AgreeRequest& b) const;
+
+  uint32_t world_;
+  Label label_;
+  std::map<uint32_t, Brought> requests_;  // by rank
+};
+
+}  // namespace ringwood

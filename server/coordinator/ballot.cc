@@ -1,0 +1,100 @@
+#include "server/coordinator/ballot.h"
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+
+namespace ringwood {
+namespace {
+
+bool SameVote(const v1::VoteRequest& a, const v1::VoteRequest& b) {
+  return a.digest() == b.digest() && a.weight() == b.weight() && a.non_finite() == b.non_finite();
+}
+
+}  // namespace
+
+Status Ballot::Add(CallId call, const v1::VoteRequest& vote, CallId* displaced) {
+  *displaced = 0;
+  const std::string who = label_(vote.rank());
+  if (!std::isfinite(vote.weight()) || vote.weight() < 0) {
+    return Invalid(absl::StrFormat(
+        "%s brought the weight %g to step %d: a weight is a number of samples, 0 or more", who,
+        vote.weight(), round_));
+  }
+  if (vote.rank() != 0 && (vote.has_plan() || vote.review() || vote.probe())) {
+    return Invalid(who + " asks for a plan or a review: only rank 0 does, for all");
+  }
+  auto found = votes_.find(vote.rank());
+  if (found != votes_.end()) {
+    if (!SameVote(found->second.vote, vote)) {
+      return Internal(absl::StrFormat("%s voted twice, differently, on step %d", who, round_));
+    }
+    *displaced = found->second.call;
+  }
+  votes_[vote.rank()] = {call, vote};
+  return OkStatus();
+}
+
+void Ballot::Forget(CallId call) {
+  for (auto& [rank, cast] : votes_) {
+    if (cast.call == call) cast.call = 0;
+  }
+}
+
+std::vector<uint32_t> Ballot::Missing() const {
+  std::vector<uint32_t> missing;
+  for (uint32_t rank = 0; rank < world_; ++rank) {
+    if (!votes_.contains(rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
+StatusOr<v1::Commit> Ballot::Decide() const {
+  RW_CHECK(Complete());
+  v1::Commit commit;
+  commit.set_epoch(epoch_);
+  commit.set_round(round_);
+  double weight = 0;
+  bool non_finite = false;
+  for (const auto& [rank, cast] : votes_) {
+    weight += cast.vote.weight();
+    non_finite |= cast.vote.non_finite();
+    if (cast.vote.weight() > 0) commit.add_contributors(rank);
+  }
+  if (!non_finite) RW_RETURN_IF_ERROR(Divergence());
+  commit.set_total_weight(weight);
+  commit.set_skipped(non_finite || weight == 0);
+  const v1::VoteRequest& first = votes_.at(0).vote;
+  if (first.has_plan()) *commit.mutable_plan() = first.plan();
+  commit.set_review(first.review());
+  commit.set_probe(first.probe());
+  return commit;
+}
+
+Status Ballot::Divergence() const {
+  std::map<uint64_t, std::vector<std::string>> ranks;  // by digest
+  for (const auto& [rank, cast] : votes_) ranks[cast.vote.digest()].push_back(label_(rank));
+  if (ranks.size() == 1) return OkStatus();
+  std::vector<std::string> sides;
+  for (const auto& [digest, who] : ranks) {
+    sides.push_back(absl::StrFormat("%s: %016x", absl::StrJoin(who, ", "), digest));
+  }
+  return Corrupt(absl::StrFormat(
+      "the averaged gradients of step %d differ between ranks (digests %s): nothing was applied; "
+      "check the memory and network of the ranks that stand alone, then resume",
+      round_, absl::StrJoin(sides, "; ")));
+}
+
+const std::string& Ballot::plan_reason() const { return votes_.at(0).vote.plan_reason(); }
+
+std::vector<CallId> Ballot::Calls() const {
+  std::vector<CallId> calls;
+  for (const auto& [rank, cast] : votes_) {
+    if (cast.call != 0) calls.push_back(cast.call);
+  }
+  return calls;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,205 @@
+#include "server/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/random.h"
+#include "ringwood/v1/control.grpc.pb.h"
+#include "server/calls/held_calls.h"
+#include "server/coordinator/member_stream.h"
+
+namespace ringwood {
+namespace {
+
+// Streams on which nobody has shown yet who he is: all members at once, at most. One more closes
+// the oldest, and each closes by itself after a while.
+constexpr size_t kMaxStrangers = kMaxWorld + kMaxServers;
+constexpr double kStrangerSeconds = 5;
+// Ticks within one failure timeout: silence is noticed this fraction late at most.
+constexpr double kTicksPerTimeout = 20;
+
+}  // namespace
+
+class Coordinator::Service : public v1::Coordinator::CallbackService {
+ public:
+  Service(Options options, v1::EpochRecord recovered)
+      : options_(std::move(options)),
+        membership_(options_.membership, std::move(recovered)),
+        loop_("coordinator") {
+    loop_.Post([this] { TickOn(); });
+  }
+
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext*, const v1::JoinRequest* request,
+                                 v1::JoinResponse* response) override {
+    return Hold<event::Join>(response, *request, Unpredictable() | 1);
+  }
+  grpc::ServerUnaryReactor* Agree(grpc::CallbackServerContext*, const v1::AgreeRequest* request,
+                                  v1::AgreeResponse* response) override {
+    return Hold<event::Agree>(response, *request);
+  }
+  grpc::ServerUnaryReactor* Vote(grpc::CallbackServerContext*, const v1::VoteRequest* request,
+                                 v1::Commit* response) override {
+    return Hold<event::Vote>(response, *request);
+  }
+  grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext*, const v1::LeaveRequest* request,
+                                  v1::LeaveResponse* response) override {
+    return Hold<event::Leave>(response, *request);
+  }
+  grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext*, const v1::StatusRequest*,
+                                   v1::StatusResponse* response) override {
+    auto* call = new HeldCall<v1::StatusResponse>(response, [] {});
+    if (!loop_.Post([this, call] { call->Answer(membership_.Describe()); })) {
+      call->Answer(Exhausted("the coordinator is overloaded or stopping"));
+    }
+    return call;
+  }
+  grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Attend(grpc::CallbackServerContext*) override;
+
+  void Stop(const std::string& reason) {
+    // Nothing follows from an answer that does not come: the gRPC server cancels what is left.
+    (void)loop_.Call(
+        [this, reason] {
+          Happen(event::Stop{reason});
+          stopped_ = Unavailable(reason);
+          for (auto& [id, stream] : streams_) stream->Close(Unavailable(reason));
+          return OkStatus();
+        },
+        Seconds(5));
+  }
+
+ private:
+  // Answers a held call; the second argument is one of the alternatives of action::Reply.
+  using Answer = std::function<void(decltype(action::Reply::answer)&)>;
+
+  // Event{call, request, more…} goes to the membership; the reactor stays until its Reply.
+  template <typename Event, typename Response, typename Request, typename... More>
+  grpc::ServerUnaryReactor* Hold(Response* response, const Request& request, More... more) {
+    const CallId id = next_id_++;
+    auto* call = new HeldCall<Response>(
+        response, [this, id] { loop_.PostReserved([this, id] { Happen(event::CallGone{id}); }); });
+    const bool posted = loop_.Post([this, id, call, request, more...] {
+      calls_[id] = [call](decltype(action::Reply::answer)& answer) {
+        if (auto* status = std::get_if<ringwood::Status>(&answer)) return call->Answer(*status);
+        call->Answer(std::move(std::get<Response>(answer)));
+      };
+      Happen(Event{id, request, more...});
+    });
+    if (!posted) call->Answer(Exhausted("the coordinator is overloaded or stopping"));
+    return call;
+  }
+
+  void TickOn() {
+    Happen(event::Tick{});
+    while (!strangers_.empty() && Now() - strangers_.begin()->second > Seconds(kStrangerSeconds)) {
+      CloseOldest(Aborted("no heartbeat of a member came on this stream"));
+    }
+    loop_.After(Seconds(options_.membership.failure_timeout_seconds / kTicksPerTimeout),
+                [this] { TickOn(); });
+  }
+
+  void Open(StreamId id, std::shared_ptr<MemberStream> stream) {
+    if (!stopped_.ok()) return stream->Close(stopped_);
+    streams_[id] = std::move(stream);
+    strangers_[id] = Now();
+    if (strangers_.size() > kMaxStrangers) CloseOldest(Exhausted("too many streams at once"));
+  }
+  void CloseOldest(const ringwood::Status& why) {
+    const StreamId id = strangers_.extract(strangers_.begin()).key();
+    if (auto found = streams_.find(id); found != streams_.end()) found->second->Close(why);
+  }
+
+  void Happen(const Event& event) {
+    for (Action& action : membership_.On(event, Now())) {
+      std::visit([this](auto& what) { Do(what); }, action);
+    }
+  }
+
+  void Do(action::Reply& reply) {
+    auto call = calls_.extract(reply.call);
+    RW_CHECK(!call.empty());
+    call.mapped()(reply.answer);
+  }
+  void Do(action::FindBase& find) {
+    options_.find_base(find.job, [this](StatusOr<std::optional<CheckpointBase>> base) {
+      loop_.PostReserved([this, base = std::move(base)] { Happen(event::BaseFound{base}); });
+    });
+  }
+  void Do(action::Persist& persist) {
+    const ringwood::Status saved = options_.store->Save(persist.record);
+    loop_.PostReserved([this, saved] { Happen(event::Persisted{saved}); });
+  }
+  void Do(action::Activate& activate) { options_.on_epoch(activate.record); }
+  void Do(action::Notify& notify) {
+    if (auto found = streams_.find(notify.stream); found != streams_.end()) {
+      found->second->Send(notify.notice);
+    }
+  }
+  void Do(action::CloseStream& close) {
+    if (auto found = streams_.find(close.stream); found != streams_.end()) {
+      found->second->Close(close.status);
+    }
+  }
+  void Do(action::Verdict& verdict) {
+    const v1::Failure& failure = verdict.failure;
+    Log(LogLevel::kWarning,
+        Shortened(absl::StrFormat("epoch %d is over: %s failed at step %d: %s", failure.epoch(),
+                                  failure.who().empty() ? "the job" : failure.who(), failure.step(),
+                                  failure.reason()),
+                  kMaxStatusBytes));
+    if (options_.on_failure) options_.on_failure(failure);
+  }
+  void Do(action::Report& report) { Log(report.level, report.text); }
+
+  Options options_;
+  ringwood::Status stopped_;        // what who comes later is told. Touched only on loop_
+  Membership membership_;           // touched only on loop_
+  std::map<CallId, Answer> calls_;  // touched only on loop_
+  std::map<StreamId, std::shared_ptr<MemberStream>> streams_;  // touched only on loop_
+  std::atomic<uint64_t> next_id_{1};
+  std::map<StreamId, TimePoint> strangers_;  // by age; since when. Touched only on loop_
+  Loop loop_;                                // last: its thread uses the others
+};
+
+grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Coordinator::Service::Attend(
+    grpc::CallbackServerContext*) {
+  const StreamId id = next_id_++;
+  MemberStream::Callbacks callbacks;
+  callbacks.beat = [this, id](const v1::Beat& beat) {
+    loop_.PostReserved([this, id, beat] {
+      Happen(event::Beat{id, beat});
+      if (membership_.Attends(id)) strangers_.erase(id);
+      if (auto found = streams_.find(id); found != streams_.end()) found->second->Next();
+    });
+  };
+  callbacks.broken = [this, id] {
+    loop_.PostReserved([this, id] {
+      Happen(event::StreamBroken{id});
+      streams_.erase(id);
+      strangers_.erase(id);
+    });
+  };
+  auto stream = std::make_shared<MemberStream>(std::move(callbacks));
+  const bool posted = loop_.Post([this, id, stream] { Open(id, stream); });
+  stream->Open();
+  if (!posted) stream->Close(Exhausted("the coordinator is overloaded or stopping"));
+  return stream.get();
+}
+
+StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(Options options) {
+  RW_ASSIGN_OR_RETURN(v1::EpochRecord recovered, options.store->Load());
+  recovered.set_epoch(std::max(recovered.epoch(), options.epoch_floor));
+  return std::unique_ptr<Coordinator>(
+      new Coordinator(std::make_unique<Service>(std::move(options), std::move(recovered))));
+}
+
+Coordinator::Coordinator(std::unique_ptr<Service> service) : service_(std::move(service)) {}
+Coordinator::~Coordinator() = default;
+grpc::Service* Coordinator::service() { return service_.get(); }
+void Coordinator::Stop(const std::string& reason) { service_->Stop(reason); }
+
+}  // namespace ringwood

@@ -1,0 +1,51 @@
+// The coordinator as a gRPC service: carries calls, beats and ticks to the Membership, and its
+// actions to callers, streams and the disk. One Loop owns the Membership; no thread waits.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "server/coordinator/coord_store.h"
+#include "server/coordinator/membership.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace ringwood {
+
+class Coordinator {
+ public:
+  using BaseAnswer = std::function<void(StatusOr<std::optional<CheckpointBase>>)>;
+
+  struct Options {
+    MembershipOptions membership;
+    std::unique_ptr<CoordStore> store;
+    // Looks for the newest good checkpoint of a job (0: any); may answer later, on any thread.
+    std::function<void(uint64_t job, BaseAnswer answer)> find_base;
+    // An epoch begins: from its loop's thread, before any member is told.
+    std::function<void(const v1::EpochRecord&)> on_epoch;
+    // An epoch has failed: who, when and why; from its loop's thread. May be left out.
+    std::function<void(const v1::Failure&)> on_failure;
+    uint64_t epoch_floor = 0;  // newest epoch that the checkpoints know
+  };
+
+  static StatusOr<std::unique_ptr<Coordinator>> Create(Options options);
+  ~Coordinator();  // after the gRPC server that serves it has shut down
+
+  grpc::Service* service();
+
+  // Answers everyone with `reason` and accepts nothing afterwards; the gRPC server can then be shut
+  // down at once.
+  void Stop(const std::string& reason);
+
+ private:
+  class Service;
+  explicit Coordinator(std::unique_ptr<Service> service);
+  std::unique_ptr<Service> service_;
+};
+
+}  // namespace ringwood

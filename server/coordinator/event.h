@@ -1,0 +1,109 @@
+// What reaches the membership and what it answers with: plain values, so that a test is a script
+// and the shell (coordinator.cc) only carries them between gRPC, the disk and the state machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "ringwood/v1/control.pb.h"
+#include "ringwood/v1/state.pb.h"
+#include "server/store/checkpoint_key.h"
+
+namespace ringwood {
+
+using CallId = uint64_t;    // names a held call; the shell never uses 0
+using StreamId = uint64_t;  // names an Attend stream; the shell never uses 0
+
+namespace event {
+
+struct Join {
+  CallId call;
+  v1::JoinRequest request;
+  uint64_t fresh_job;  // a random number, the job's name if this call begins one
+};
+struct Agree {
+  CallId call;
+  v1::AgreeRequest request;
+};
+struct Vote {
+  CallId call;
+  v1::VoteRequest request;
+};
+struct Leave {
+  CallId call;
+  v1::LeaveRequest request;
+};
+struct CallGone {  // the caller of a held call went away
+  CallId call;
+};
+struct Beat {  // the first beat of a stream attends
+  StreamId stream;
+  v1::Beat beat;
+};
+struct StreamBroken {
+  StreamId stream;
+};
+struct BaseFound {  // answers FindBase
+  StatusOr<std::optional<CheckpointBase>> base;
+};
+struct Persisted {  // answers Persist
+  Status status;
+};
+struct Tick {};
+struct Stop {  // the server ends; nothing is accepted afterwards
+  std::string reason;
+};
+
+}  // namespace event
+
+using Event =
+    std::variant<event::Join, event::Agree, event::Vote, event::Leave, event::CallGone, event::Beat,
+                 event::StreamBroken, event::BaseFound, event::Persisted, event::Tick, event::Stop>;
+
+namespace action {
+
+// Every call gets exactly one.
+struct Reply {
+  CallId call;
+  std::variant<Status, v1::JoinResponse, v1::AgreeResponse, v1::Commit, v1::LeaveResponse> answer;
+};
+struct FindBase {
+  uint64_t job;  // the newest good checkpoint of this job; 0: of any job
+};
+struct Persist {  // synced, before any later action of the epoch
+  v1::EpochRecord record;
+};
+struct Activate {  // the epoch has begun: the store accepts checkpoints of it and of no older one
+  v1::EpochRecord record;
+};
+struct Notify {
+  StreamId stream;
+  v1::Notice notice;
+};
+struct CloseStream {
+  StreamId stream;
+  Status status;
+};
+struct Verdict {  // the epoch is over: who failed, when and why
+  v1::Failure failure;
+};
+struct Report {  // a line for the log
+  std::string text;
+  LogLevel level = LogLevel::kInfo;
+};
+
+}  // namespace action
+
+using Action = std::variant<action::Reply, action::FindBase, action::Persist, action::Activate,
+                            action::Notify, action::CloseStream, action::Verdict, action::Report>;
+using Actions = std::vector<Action>;
+
+// "rank 2 (host h1)" or "server 0 (host h0)".
+std::string MemberLabel(v1::Role role, uint32_t rank, const std::string& host);
+
+}  // namespace ringwood

@@ -1,0 +1,261 @@
+#include "server/reducer/control_link.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/client_callback.h>
+
+#include <set>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/check.h"
+#include "base/silence.h"
+#include "proto/token.h"
+#include "ringwood/v1/control.grpc.pb.h"
+
+namespace ringwood {
+namespace {
+
+// gRPC promises a callback for everything that was cancelled; one that stays away this long is a
+// bug.
+constexpr double kCancelSeconds = 30;
+
+Status FromGrpc(const grpc::Status& status) {
+  return Status(static_cast<StatusCode>(status.error_code()), status.error_message().c_str());
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
+                                           Duration silence) {
+  const double seconds = ToSeconds(silence);
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(1000 * PingAfterSeconds(seconds)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   static_cast<int>(1000 * PongWithinSeconds(seconds)));
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return OpenChannel(address, arguments, token);
+}
+
+// The calls under way: all that a callback shares with the link. Who drops the channel last waits
+// for gRPC's threads, so that must not be one of them: a call counts until its context, which holds
+// the channel too, is gone.
+class Running {
+ public:
+  void Begin(grpc::ClientContext* context, Duration deadline) {
+    context->set_wait_for_ready(true);
+    if (deadline != Duration::max()) {
+      context->set_deadline(
+          std::chrono::system_clock::now() +
+          std::chrono::duration_cast<std::chrono::system_clock::duration>(deadline));
+    }
+    absl::MutexLock lock(&mutex_);
+    contexts_.insert(context);
+  }
+  // It has answered, and can no longer be cancelled.
+  void End(grpc::ClientContext* context) {
+    absl::MutexLock lock(&mutex_);
+    contexts_.erase(context);
+  }
+  void Count(int change) {
+    absl::MutexLock lock(&mutex_);
+    count_ += change;
+  }
+
+  // Returns when all calls are gone.
+  void CancelAll() {
+    absl::MutexLock lock(&mutex_);
+    for (grpc::ClientContext* context : contexts_) context->TryCancel();
+    const bool quiet =
+        mutex_.AwaitWithTimeout(absl::Condition(
+                                    +[](int* count) { return *count == 0; }, &count_),
+                                absl::Seconds(kCancelSeconds));
+    RW_CHECK(quiet);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::set<grpc::ClientContext*> contexts_ ABSL_GUARDED_BY(mutex_);
+  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// A member in front of a context, so that it goes after it.
+class Counted {
+ public:
+  explicit Counted(std::shared_ptr<Running> running) : running_(std::move(running)) {
+    running_->Count(1);
+  }
+  ~Counted() { running_->Count(-1); }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+  Running* operator->() const { return running_.get(); }
+
+ private:
+  const std::shared_ptr<Running> running_;
+};
+
+template <typename Request, typename Response>
+struct Call {
+  explicit Call(std::shared_ptr<Running> all) : running(std::move(all)) {}
+  const Counted running;
+  grpc::ClientContext context;
+  Request request;
+  Response response;
+};
+
+}  // namespace
+
+class ControlLink::Wire {
+ public:
+  Wire(const std::string& address, const std::string& token, Duration silence)
+      : stub_(v1::Coordinator::NewStub(MakeChannel(address, token, silence))) {}
+
+  // Then the channel goes, on this thread, and waits for gRPC's threads to be out of the callbacks.
+  ~Wire() {
+    EndAttendance();
+    running_->CancelAll();
+  }
+
+  void Join(const v1::JoinRequest& request, Duration deadline,
+            std::function<void(StatusOr<v1::JoinResponse>)> done) {
+    auto call = std::make_shared<Call<v1::JoinRequest, v1::JoinResponse>>(running_);
+    call->request = request;
+    running_->Begin(&call->context, deadline);
+    stub_->async()->Join(&call->context, &call->request, &call->response,
+                         [call, done](grpc::Status status) {
+                           status.ok() ? done(call->response) : done(FromGrpc(status));
+                           call->running->End(&call->context);
+                         });
+  }
+
+  void Leave(const v1::LeaveRequest& request, Duration deadline) {
+    auto call = std::make_shared<Call<v1::LeaveRequest, v1::LeaveResponse>>(running_);
+    call->request = request;
+    running_->Begin(&call->context, deadline);
+    stub_->async()->Leave(&call->context, &call->request, &call->response,
+                          [call](grpc::Status) { call->running->End(&call->context); });
+  }
+
+  void Attend(std::function<void(const v1::Notice&)> notice, std::function<void(Status)> over);
+  void Beat(const v1::Beat& beat);
+  void EndAttendance();
+
+ private:
+  class Stream;
+
+  const std::unique_ptr<v1::Coordinator::Stub> stub_;
+  const std::shared_ptr<Running> running_ = std::make_shared<Running>();
+  absl::Mutex mutex_;
+  std::shared_ptr<Stream> stream_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The client's end of Attend. A hold keeps gRPC from ending it between our writes.
+class ControlLink::Wire::Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
+ public:
+  Stream(std::shared_ptr<Running> running, std::function<void(const v1::Notice&)> notice,
+         std::function<void(Status)> over)
+      : running_(std::move(running)), notice_(std::move(notice)), over_(std::move(over)) {}
+
+  void Open(v1::Coordinator::Stub* stub, std::shared_ptr<Stream> self) {
+    self_ = std::move(self);
+    running_->Begin(&context_, Duration::max());
+    stub->async()->Attend(&context_, this);
+    AddHold();
+    StartRead(&incoming_);
+    StartCall();
+  }
+  void Beat(const v1::Beat& beat) {
+    absl::MutexLock lock(&mutex_);
+    if (writing_ || ended_) return;
+    writing_ = true;
+    outgoing_ = beat;
+    StartWrite(&outgoing_);
+  }
+  void Stop() {
+    absl::MutexLock lock(&mutex_);
+    Release();
+    context_.TryCancel();
+  }
+
+ private:
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      notice_(incoming_);
+      return StartRead(&incoming_);
+    }
+    absl::MutexLock lock(&mutex_);
+    Release();
+  }
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    if (!ok) Release();
+  }
+  void OnDone(const grpc::Status& status) override {
+    std::shared_ptr<Stream> last = std::move(self_);
+    over_(status.ok() ? Unavailable("the coordinator closed the stream") : FromGrpc(status));
+    running_->End(&context_);
+  }
+  void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!std::exchange(ended_, true)) RemoveHold();
+  }
+
+  const Counted running_;
+  const std::function<void(const v1::Notice&)> notice_;
+  const std::function<void(Status)> over_;
+  std::shared_ptr<Stream> self_;  // until gRPC is done
+  grpc::ClientContext context_;
+  v1::Notice incoming_;
+  absl::Mutex mutex_;
+  v1::Beat outgoing_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+void ControlLink::Wire::Attend(std::function<void(const v1::Notice&)> notice,
+                               std::function<void(Status)> over) {
+  auto stream = std::make_shared<Stream>(running_, std::move(notice), std::move(over));
+  {
+    absl::MutexLock lock(&mutex_);
+    stream_ = stream;
+  }
+  stream->Open(stub_.get(), stream);
+}
+
+void ControlLink::Wire::Beat(const v1::Beat& beat) {
+  std::shared_ptr<Stream> stream;
+  {
+    absl::MutexLock lock(&mutex_);
+    stream = stream_;
+  }
+  if (stream != nullptr) stream->Beat(beat);
+}
+
+void ControlLink::Wire::EndAttendance() {
+  std::shared_ptr<Stream> stream;
+  {
+    absl::MutexLock lock(&mutex_);
+    stream = std::move(stream_);
+    stream_ = nullptr;
+  }
+  if (stream != nullptr) stream->Stop();
+}
+
+ControlLink::ControlLink(const std::string& address, const std::string& token, Duration silence)
+    : wire_(std::make_unique<Wire>(address, token, silence)) {}
+ControlLink::~ControlLink() = default;
+void ControlLink::Join(const v1::JoinRequest& request, Duration deadline,
+                       std::function<void(StatusOr<v1::JoinResponse>)> done) {
+  wire_->Join(request, deadline, std::move(done));
+}
+void ControlLink::Attend(std::function<void(const v1::Notice&)> notice,
+                         std::function<void(Status)> over) {
+  wire_->Attend(std::move(notice), std::move(over));
+}
+void ControlLink::Beat(const v1::Beat& beat) { wire_->Beat(beat); }
+void ControlLink::EndAttendance() { wire_->EndAttendance(); }
+void ControlLink::Leave(const v1::LeaveRequest& request, Duration deadline) {
+  wire_->Leave(request, deadline);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,51 @@
+#include "server/store/checkpoint_key.h"
+
+namespace ringwood {
+namespace {
+
+template <typename Number>
+void Append(std::string* key, Number number) {
+  for (int shift = 8 * (sizeof(Number) - 1); shift >= 0; shift -= 8) {
+    key->push_back(static_cast<char>(number >> shift & 0xff));
+  }
+}
+
+uint64_t Read(const std::string& key, size_t at) {
+  uint64_t number = 0;
+  for (size_t i = at; i < at + 8; ++i) number = number << 8 | static_cast<unsigned char>(key[i]);
+  return number;
+}
+
+std::string Prefix(char kind, const CheckpointId& id) {
+  std::string key(1, kind);
+  Append(&key, id.epoch);
+  Append(&key, id.step);
+  return key;
+}
+
+constexpr size_t kPrefixBytes = 1 + 8 + 8;
+
+}  // namespace
+
+std::string ManifestKey(const CheckpointId& id) { return Prefix('m', id); }
+
+std::string ChunkKey(const CheckpointId& id, uint32_t rank, uint32_t sequence) {
+  std::string key = Prefix('c', id);
+  Append(&key, rank);
+  Append(&key, sequence);
+  return key;
+}
+
+std::string FirstChunkKey(const CheckpointId& id) { return Prefix('c', id); }
+
+std::string EndChunkKey(const CheckpointId& id) {
+  return Prefix('c', id) + std::string(8, '\xff') + '\xff';
+}
+
+bool ParseKey(const std::string& key, char kind, CheckpointId* id) {
+  if (key.size() < kPrefixBytes || key[0] != kind) return false;
+  *id = {Read(key, 1), Read(key, 9)};
+  return true;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,43 @@
+// Names of checkpoints and of their rows in the store's RocksDB.
+//
+//   c EPOCH STEP RANK SEQUENCE   a chunk's bytes
+//   l                            CheckpointId of the newest complete checkpoint
+//   m EPOCH STEP                 the sealed CheckpointManifest; the checkpoint exists iff it does
+//
+// Numbers are big-endian, so that the order of keys is the order of the numbers.
+//
+// Checkpoints order by (epoch, step): epochs never decrease in a store, so a later epoch's is newer
+// even if it went back to an earlier step.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace ringwood {
+
+struct CheckpointId {
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  auto operator<=>(const CheckpointId&) const = default;
+};
+
+// A complete checkpoint that a job can continue from.
+struct CheckpointBase {
+  uint64_t job = 0;
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  uint32_t world = 0;
+};
+
+std::string ManifestKey(const CheckpointId& id);
+std::string ChunkKey(const CheckpointId& id, uint32_t rank, uint32_t sequence);
+// Every chunk key of `id` is in [FirstChunkKey, EndChunkKey).
+std::string FirstChunkKey(const CheckpointId& id);
+std::string EndChunkKey(const CheckpointId& id);
+inline const std::string kLatestKey = "l";
+
+// The id in a manifest's or a chunk's key; false for any other key.
+bool ParseKey(const std::string& key, char kind, CheckpointId* id);
+
+}  // namespace ringwood

@@ -1,0 +1,54 @@
+// Reads checkpoints from an open RocksDB, the store's own or a read-only one. Believes no byte
+// that its SHA-256 does not confirm (RocksDB's own checks stop at its block cache).
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "ringwood/v1/store.pb.h"
+#include "server/store/checkpoint_key.h"
+
+namespace ringwood {
+
+// Told how far a long read is, in bytes; an error of its own ends the read with it.
+using ReadProgress = std::function<Status(const CheckpointId&, uint64_t done, uint64_t all)>;
+
+// Any thread, as RocksDB is.
+class CheckpointReader {
+ public:
+  CheckpointReader(rocksdb::DB* db, std::string name) : db_(db), name_(std::move(name)) {}
+
+  // Ids that have a manifest row, newest first; whether it can be read is Manifest's answer.
+  StatusOr<std::vector<CheckpointId>> Complete() const;
+
+  // Ids that have chunks, newest first: complete ones, and those that will never be.
+  StatusOr<std::vector<CheckpointId>> WithChunks() const;
+
+  StatusOr<v1::CheckpointManifest> Manifest(const CheckpointId& id) const;
+
+  // That checkpoint, if it is complete. Epoch 0: the newest epoch's of that step; step 0 as well:
+  // the newest of all. NotFound also where only another epoch has the step.
+  StatusOr<CheckpointId> Resolve(const CheckpointId& wanted) const;
+  StatusOr<v1::CheckpointManifest> Find(const CheckpointId& wanted) const;
+
+  // One chunk's bytes, checked.
+  StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
+                              const v1::StoredChunk& chunk) const;
+
+  // Reads all of it. Corrupt names the first item that is damaged.
+  Status Verify(const v1::CheckpointManifest& manifest, const ReadProgress& progress = {}) const;
+
+ private:
+  StatusOr<std::vector<CheckpointId>> Ids(char kind) const;
+
+  rocksdb::DB* const db_;
+  const std::string name_;
+};
+
+std::string Sha256(const std::string& bytes);
+
+}  // namespace ringwood

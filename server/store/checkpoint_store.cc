@@ -1,0 +1,233 @@
+#include "server/store/checkpoint_store.h"
+
+#include <rocksdb/convenience.h>
+#include <rocksdb/write_batch.h>
+
+#include <filesystem>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "server/store/sealed.h"
+#include "server/store/store_directory.h"
+
+namespace ringwood {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Far more checkpoints than a store holds of the jobs that one server sees.
+constexpr size_t kMaxVerdicts = 1024;
+
+std::string NameOf(const std::string& directory) { return "the checkpoint store " + directory; }
+
+std::string Text(const CheckpointId& id) {
+  return absl::StrFormat("step %d (epoch %d)", id.step, id.epoch);
+}
+
+// The database must know the newest checkpoint that was reported complete. Looked at read-only:
+// opening it for writing removes the files that it has forgotten.
+Status CheckWitness(const rocksdb::Options& options, const std::string& directory) {
+  const std::string newest = ReadWitness(directory);
+  CheckpointId id;
+  if (!ParseKey(newest, 'm', &id)) return OkStatus();
+  rocksdb::DB* opened = nullptr;
+  RW_RETURN_IF_ERROR(
+      FromRocks(rocksdb::DB::OpenForReadOnly(options, directory, &opened), NameOf(directory)));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  RW_ASSIGN_OR_RETURN(const auto complete,
+                      CheckpointReader(db.get(), NameOf(directory)).Complete());
+  if (!complete.empty() && complete.front() >= id) return OkStatus();
+  return Corrupt(NameOf(directory) + " has lost the checkpoint of " + Text(id) +
+                 ", which was complete: its files were cut or replaced. Nothing was changed; bring "
+                 "the directory back from a copy, or give another --store");
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory)
+    : db_(std::move(db)), directory_(directory), reader_(db_.get(), NameOf(directory)) {}
+
+StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::string& directory,
+                                                                 Duration patience) {
+  rocksdb::Options options = SafeOptions();
+  options.compression = rocksdb::kNoCompression;
+  RW_RETURN_IF_ERROR(CheckWitness(options, directory));
+  RW_ASSIGN_OR_RETURN(auto db, OpenDatabase(options, directory, NameOf(directory), patience));
+  std::unique_ptr<CheckpointStore> store(new CheckpointStore(std::move(db), directory));
+  RW_RETURN_IF_ERROR(store->Clean());
+  return store;
+}
+
+Status CheckpointStore::Clean() {
+  std::error_code error;
+  const std::string incoming = directory_ + "/incoming";
+  fs::remove_all(incoming, error);
+  fs::create_directories(incoming, error);
+  if (error) return Refused("cannot create " + incoming + ": " + error.message());
+  RW_ASSIGN_OR_RETURN(const auto complete, reader_.Complete());
+  RW_ASSIGN_OR_RETURN(const auto present, reader_.WithChunks());
+  const std::set<CheckpointId> real(complete.begin(), complete.end());
+  for (const CheckpointId& id : present) {
+    if (real.contains(id)) continue;
+    const bool newer = complete.empty() || id > complete.front();
+    Log(newer ? LogLevel::kWarning : LogLevel::kInfo,
+        "the checkpoint of " + Text(id) + " was never completed: removing its stripes");
+    Drop(id);
+  }
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<StripeWriter>> CheckpointStore::NewStripe(const CheckpointId& id,
+                                                                   uint32_t rank) {
+  TryAgain();  // the cause of an earlier failure may be gone
+  return StripeWriter::Create(id, rank,
+                              absl::StrFormat("%s/incoming/%d-%d-%d-%d.sst", directory_, id.epoch,
+                                              id.step, rank, next_file_++));
+}
+
+Status CheckpointStore::Ingest(StripeWriter* stripe) {
+  if (stripe->empty()) return OkStatus();
+  rocksdb::IngestExternalFileOptions options;
+  options.move_files = true;
+  return Recover(
+      FromRocks(db_->IngestExternalFile({stripe->path()}, options), "cannot take in a stripe"));
+}
+
+Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
+  const CheckpointId id{manifest.epoch(), manifest.step()};
+  RW_RETURN_IF_ERROR(reader_.Verify(manifest));
+  rocksdb::WriteBatch batch;
+  batch.Put(ManifestKey(id), Seal(manifest));
+  batch.Put(kLatestKey, SealBytes(ManifestKey(id)));
+  RW_RETURN_IF_ERROR(
+      Recover(FromRocks(WriteDurably(db_.get(), &batch), "cannot write the manifest")));
+  // It exists from here on: what fails below costs a safeguard and not the checkpoint.
+  Remember(id, OkStatus());
+  // Out of the log and into a table of its own: a torn tail of the log cannot take it away.
+  if (Status flushed =
+          Recover(FromRocks(db_->Flush(rocksdb::FlushOptions()), "cannot flush the manifest"));
+      !flushed.ok()) {
+    Log(LogLevel::kWarning, Message(flushed));
+  }
+  if (Status witnessed = WriteWitness(directory_, ManifestKey(id)); !witnessed.ok()) {
+    Log(LogLevel::kWarning, "the checkpoint has no witness: " + Message(witnessed));
+  }
+  if (Status pruned = Prune(); !pruned.ok()) {
+    Log(LogLevel::kWarning, "old checkpoints stay: " + Message(pruned));
+  }
+  return OkStatus();
+}
+
+Status CheckpointStore::Prune() {
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  std::vector<Kept> complete;
+  for (const CheckpointId& id : ids) {
+    // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
+    auto manifest = reader_.Manifest(id);
+    complete.push_back({id, manifest.ok() ? manifest->job() : 0,
+                        !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok()});
+  }
+  for (const CheckpointId& id : Superfluous(std::move(complete))) Drop(id);
+  return OkStatus();
+}
+
+void CheckpointStore::Drop(const CheckpointId& id) {
+  // The manifest, where there is one, goes first: chunks without it are no checkpoint. (A full disk
+  // takes no Delete, and the stripes that filled it have no manifest.)
+  std::string manifest;
+  if (!db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &manifest).IsNotFound()) {
+    rocksdb::WriteBatch batch;
+    batch.Delete(ManifestKey(id));
+    if (rocksdb::Status gone = WriteDurably(db_.get(), &batch); !gone.ok()) {
+      refuses_ = true;
+      Log(LogLevel::kWarning, "cannot remove the manifest of " + Text(id) + ": " + gone.ToString());
+      return;
+    }
+  }
+  // A stripe is one file with a key range of its own, so whole files go; the tombstone takes what
+  // may lie outside of them. It need not last: Open finds what has no manifest.
+  const std::string first = FirstChunkKey(id), end = EndChunkKey(id);
+  const rocksdb::Slice begin_slice(first), end_slice(end);
+  rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), &begin_slice, &end_slice);
+  rocksdb::Status removed =
+      db_->DeleteRange(Unlogged(), db_->DefaultColumnFamily(), begin_slice, end_slice);
+  if (!removed.ok()) {
+    refuses_ = true;
+    Log(LogLevel::kWarning, "cannot remove the stripes of " + Text(id) + ": " + removed.ToString());
+  }
+}
+
+std::optional<Status> CheckpointStore::Verdict(const CheckpointId& id) const {
+  absl::MutexLock lock(&mutex_);
+  auto found = verdicts_.find(id);
+  return found == verdicts_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void CheckpointStore::Remember(const CheckpointId& id, const Status& verdict) const {
+  absl::MutexLock lock(&mutex_);
+  verdicts_[id] = verdict;
+  if (verdicts_.size() > kMaxVerdicts) verdicts_.erase(verdicts_.begin());
+}
+
+void CheckpointStore::Distrust(const CheckpointId& id, const Status& why) const {
+  Remember(id, why);
+}
+
+StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(
+    uint64_t job, const ReadProgress& progress) const {
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  Status stopped;
+  const auto counted = [&](const CheckpointId& id, uint64_t done, uint64_t all) {
+    if (progress) stopped = progress(id, done, all);
+    return stopped;
+  };
+  for (const CheckpointId& id : ids) {
+    auto manifest = reader_.Manifest(id);
+    if (manifest.ok() && job != 0 && manifest->job() != job) continue;
+    Status good = manifest.status();
+    if (manifest.ok()) {
+      const std::optional<Status> verdict = Verdict(id);
+      good = verdict ? *verdict : reader_.Verify(*manifest, counted);
+    }
+    RW_RETURN_IF_ERROR(stopped);
+    // A disk that answers with an error today may answer tomorrow; damage stays.
+    if (good.ok() || good.code() == StatusCode::kDataLoss) Remember(id, good);
+    if (good.ok()) {
+      return CheckpointBase{manifest->job(), id.epoch, id.step, manifest->world()};
+    }
+    Log(LogLevel::kError,
+        "CHECKPOINT DAMAGED, using the one before " + Text(id) + ": " + Message(good));
+  }
+  return std::nullopt;
+}
+
+StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  std::set<uint64_t> jobs;
+  std::vector<CheckpointBase> newest;
+  for (const CheckpointId& id : ids) {
+    auto manifest = reader_.Manifest(id);
+    if (!manifest.ok() || !jobs.insert(manifest->job()).second) continue;
+    newest.push_back({manifest->job(), id.epoch, id.step, manifest->world()});
+  }
+  return newest;
+}
+
+Status CheckpointStore::Recover(Status failed) {
+  if (failed.ok()) return failed;
+  refuses_ = true;
+  TryAgain();
+  return failed;
+}
+
+void CheckpointStore::TryAgain() {
+  if (!refuses_) return;
+  const rocksdb::Status resumed = db_->Resume();
+  refuses_ = !resumed.ok();
+  if (refuses_) {
+    Log(LogLevel::kWarning, "the store cannot be written for now: " + resumed.ToString());
+  }
+}
+
+}  // namespace ringwood

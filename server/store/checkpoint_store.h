@@ -1,0 +1,79 @@
+// Checkpoints in RocksDB. A checkpoint is real from the moment its manifest is written, last:
+//
+//   stripes: StripeWriter → Ingest (durable, but nobody knows them)
+//   all stripes there → read back and verified → manifest + latest in one synced batch → flush
+//   → older ones removed, never below two
+//
+// Used on one thread, but for NewestGood and Distrust. A full disk or a bad one fails the
+// checkpoint in hand and nothing else.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "server/store/checkpoint_reader.h"
+#include "server/store/manifest.h"
+#include "server/store/stripe_writer.h"
+
+namespace ringwood {
+
+class CheckpointStore {
+ public:
+  // `directory` is made where there is none. Removes what never became a checkpoint. `patience`: as
+  // for OpenDatabase.
+  static StatusOr<std::unique_ptr<CheckpointStore>> Open(const std::string& directory,
+                                                         Duration patience = Duration::zero());
+
+  const CheckpointReader& reader() const { return reader_; }
+
+  StatusOr<std::unique_ptr<StripeWriter>> NewStripe(const CheckpointId& id, uint32_t rank);
+
+  // Takes a finished stripe's file in; durable when it returns.
+  Status Ingest(StripeWriter* stripe);
+
+  // Makes the checkpoint real, see above. `manifest` is from Assemble, with its names filled in.
+  Status Publish(const v1::CheckpointManifest& manifest);
+
+  // The newest checkpoint of `job` (0: of any) whose every byte is right; damaged ones are passed
+  // over loudly. Reads each once: what it found is remembered. Any one thread beside the others.
+  StatusOr<std::optional<CheckpointBase>> NewestGood(uint64_t job,
+                                                     const ReadProgress& progress = {}) const;
+
+  // Was found damaged when it was read: nobody resumes from it, nothing is removed for its sake.
+  // Any thread.
+  void Distrust(const CheckpointId& id, const Status& why) const;
+
+  // The newest complete checkpoint of each job, newest first; nothing is read back.
+  StatusOr<std::vector<CheckpointBase>> NewestOfEachJob() const;
+
+  // Removes a checkpoint, complete or not. Best effort: Open does it again.
+  void Drop(const CheckpointId& id);
+
+ private:
+  CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory);
+
+  Status Clean();
+  Status Prune();
+  Status Recover(Status failed);
+  void TryAgain();
+  std::optional<Status> Verdict(const CheckpointId& id) const;
+  void Remember(const CheckpointId& id, const Status& verdict) const;
+
+  std::unique_ptr<rocksdb::DB> db_;
+  const std::string directory_;
+  const CheckpointReader reader_;
+  uint64_t next_file_ = 0;
+  // After a failed write RocksDB refuses further ones until it is told that the cause may be gone.
+  bool refuses_ = false;
+  mutable absl::Mutex mutex_;
+  // Of those that were read to the end or found damaged by this process.
+  mutable std::map<CheckpointId, Status> verdicts_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ringwood

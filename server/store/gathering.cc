@@ -1,0 +1,178 @@
+#include "server/store/gathering.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "base/units.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kMaxNamed = 80;  // characters of a list of ranks
+
+}  // namespace
+
+Gathering::Gathering(CheckpointStore* store, std::function<int64_t()> unix_seconds)
+    : store_(store), unix_seconds_(std::move(unix_seconds)) {}
+
+void Gathering::Fence() {
+  record_.set_epoch(0);
+  while (!open_.empty()) Fail(open_.begin()->first, Aborted("the epoch ended under it"));
+}
+
+void Gathering::SetEpoch(const v1::EpochRecord& record) {
+  Fence();
+  record_ = record;
+}
+
+Status Gathering::CheckSender(const v1::SaveChunk& chunk) const {
+  if (record_.epoch() == 0 || chunk.epoch() != record_.epoch()) {
+    return Aborted(absl::StrFormat("rank %d saves in epoch %d, which is over (now: %d)",
+                                   chunk.rank(), chunk.epoch(), record_.epoch()));
+  }
+  if (chunk.world() != record_.world() || chunk.rank() >= record_.world()) {
+    return Invalid(absl::StrFormat("rank %d of %d saves in a world of %d", chunk.rank(),
+                                   chunk.world(), record_.world()));
+  }
+  const auto& member = record_.members(static_cast<int>(chunk.rank()));
+  if (member.incarnation() != chunk.incarnation()) {
+    return Aborted(
+        absl::StrFormat("another process is rank %d of epoch %d", chunk.rank(), chunk.epoch()));
+  }
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<Gathering::Incoming>> Gathering::Begin(const v1::SaveChunk& first) {
+  RW_RETURN_IF_ERROR(CheckSender(first));
+  const CheckpointId id{first.epoch(), first.step()};
+  if (auto outcome = outcomes_.find(id); outcome != outcomes_.end()) {
+    return outcome->second.ok()
+               ? AlreadyExists(absl::StrFormat("the checkpoint of step %d is complete", id.step))
+               : Annotate(outcome->second, absl::StrFormat("the checkpoint of step %d", id.step));
+  }
+  if (!open_.contains(id) && open_.size() >= kMaxOpen) {
+    return Exhausted(
+        absl::StrFormat("%d checkpoints are being written: wait for one to end", open_.size()));
+  }
+  if (std::exchange(open_[id].begun[first.rank()], true)) {
+    return AlreadyExists(
+        absl::StrFormat("rank %d saves step %d already", first.rank(), first.step()));
+  }
+  std::unique_ptr<Incoming> incoming(new Incoming(this, id, first.rank()));
+  StatusOr<std::unique_ptr<StripeWriter>> writer = store_->NewStripe(id, first.rank());
+  if (!writer.ok()) {
+    Fail(id, writer.status());
+    return writer.status();
+  }
+  incoming->writer_ = *std::move(writer);
+  open_[id].heard = Now();
+  return incoming;
+}
+
+bool Gathering::GiveUp(TimePoint now) {
+  std::vector<CheckpointId> silent;
+  for (const auto& [id, open] : open_) {
+    if (now - open.heard > Seconds(kPatienceSeconds)) silent.push_back(id);
+  }
+  for (const CheckpointId& id : silent) {
+    std::string missing;
+    for (uint32_t rank = 0; rank < record_.world(); ++rank) {
+      if (open_[id].stripes.contains(rank)) continue;
+      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+      if (missing.size() > kMaxNamed) {
+        missing += ", ...";
+        break;
+      }
+    }
+    Fail(id, Unavailable(absl::StrFormat(
+                 "nothing came for %.0f s; not there yet: the whole stripe of rank %s (every rank "
+                 "saves after the same step)",
+                 kPatienceSeconds, missing)));
+  }
+  return !silent.empty();
+}
+
+Gathering::Incoming::~Incoming() {
+  if (writer_ == nullptr) return;
+  gathering_->Fail(id_, Unavailable(absl::StrFormat("rank %d stopped in the middle", rank_)));
+}
+
+Status Gathering::Incoming::Fail(Status why) {
+  writer_.reset();
+  gathering_->Fail(id_, why);
+  return why;
+}
+
+Status Gathering::Incoming::Add(const v1::SaveChunk& chunk) {
+  if (writer_ == nullptr) return Aborted("this stripe is over");
+  const auto open = gathering_->open_.find(id_);
+  if (open == gathering_->open_.end()) {  // another rank's stripe failed, or the epoch ended
+    writer_.reset();
+    auto outcome = gathering_->outcomes_.find(id_);
+    return outcome != gathering_->outcomes_.end() ? outcome->second : Aborted("the epoch ended");
+  }
+  if (chunk.epoch() != id_.epoch || chunk.step() != id_.step || chunk.rank() != rank_) {
+    return Fail(Invalid(absl::StrFormat("rank %d mixed two stripes in one stream", rank_)));
+  }
+  open->second.heard = Now();
+  Status added = writer_->Add(chunk);
+  return added.ok() ? added : Fail(added);
+}
+
+StatusOr<uint64_t> Gathering::Incoming::Finish() { return gathering_->Take(this); }
+
+StatusOr<uint64_t> Gathering::Take(Incoming* incoming) {
+  auto open = open_.find(incoming->id_);
+  if (incoming->writer_ == nullptr || open == open_.end()) {
+    incoming->writer_.reset();
+    return Aborted("this checkpoint is over");
+  }
+  Status kept = incoming->writer_->Finish();
+  if (kept.ok()) kept = store_->Ingest(incoming->writer_.get());
+  if (!kept.ok()) return incoming->Fail(kept);
+  const uint64_t bytes = incoming->writer_->bytes();
+  open->second.stripes[incoming->rank_] = incoming->writer_->TakeItems();
+  incoming->writer_.reset();
+  if (open->second.stripes.size() == record_.world()) Complete(incoming->id_);
+  return bytes;
+}
+
+void Gathering::Complete(const CheckpointId& id) {
+  StatusOr<v1::CheckpointManifest> manifest = Assemble(open_[id].stripes);
+  if (!manifest.ok()) return Fail(id, manifest.status());
+  manifest->set_job(record_.job());
+  manifest->set_epoch(id.epoch);
+  manifest->set_step(id.step);
+  manifest->set_world(record_.world());
+  manifest->set_unix_seconds(unix_seconds_());
+  if (Status published = store_->Publish(*manifest); !published.ok()) return Fail(id, published);
+  Log(LogLevel::kInfo, absl::StrFormat("checkpoint of step %d is complete: %s", id.step,
+                                       FormatBytes(static_cast<double>(manifest->bytes()))));
+  open_.erase(id);
+  outcomes_[id] = OkStatus();
+  if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
+}
+
+void Gathering::Fail(const CheckpointId& id, const Status& why) {
+  if (open_.erase(id) == 0) return;
+  Log(LogLevel::kError,
+      absl::StrFormat("THE CHECKPOINT OF STEP %d FAILED, the one before stays: %s", id.step,
+                      Message(why)));
+  store_->Drop(id);
+  outcomes_[id] = why;
+  if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
+}
+
+std::optional<Status> Gathering::Outcome(uint64_t epoch, uint64_t step) const {
+  // By the newest epoch: while the fence is up, the epoch that was.
+  if (epoch == 0) epoch = record_.epoch();
+  for (auto outcome = outcomes_.rbegin(); outcome != outcomes_.rend(); ++outcome) {
+    if (outcome->first.step != step) continue;
+    if (epoch != 0 && outcome->first.epoch != epoch) continue;
+    return outcome->second;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,88 @@
+// Checkpoints in the making: stripes come in from all ranks, the last one makes it real. Fenced by
+// the epoch: a process of an older epoch cannot add to a checkpoint. One that nobody brings
+// anything to for a while fails, with the ranks that are missing. Used on one thread (the store's
+// loop), no gRPC here.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "ringwood/v1/state.pb.h"
+#include "server/store/checkpoint_store.h"
+
+namespace ringwood {
+
+class Gathering {
+ public:
+  // Checkpoints in the making at once; a trainer has one in flight.
+  static constexpr size_t kMaxOpen = 2;
+  // Finished ones whose outcome is remembered for Await.
+  static constexpr size_t kMaxOutcomes = 64;
+
+  // How long a checkpoint waits for the next chunk or stripe: ranks save after the same step, one
+  // of them may have an evaluation before it.
+  static constexpr double kPatienceSeconds = 300;
+
+  // `unix_seconds` dates manifests; nothing depends on it.
+  Gathering(CheckpointStore* store, std::function<int64_t()> unix_seconds);
+
+  // Fails what nobody has brought anything to since `now` - kPatienceSeconds. True: something
+  // failed.
+  bool GiveUp(TimePoint now);
+
+  // From now on only this epoch's members may save; what older epochs left unfinished is dropped.
+  void SetEpoch(const v1::EpochRecord& record);
+
+  // Nobody may save until the next SetEpoch (the base of the next epoch is being chosen).
+  void Fence();
+
+  // One rank's stripe, from its first chunk on. The caller adds every chunk (the first too), then
+  // finishes; a stripe that is destroyed before fails its checkpoint.
+  class Incoming {
+   public:
+    ~Incoming();
+    Status Add(const v1::SaveChunk& chunk);
+    StatusOr<uint64_t> Finish();  // bytes, when durable
+
+   private:
+    friend class Gathering;
+    Incoming(Gathering* gathering, CheckpointId id, uint32_t rank)
+        : gathering_(gathering), id_(id), rank_(rank) {}
+    Status Fail(Status why);
+    Gathering* const gathering_;
+    const CheckpointId id_;
+    const uint32_t rank_;
+    std::unique_ptr<StripeWriter> writer_;  // null when it is over
+  };
+  StatusOr<std::unique_ptr<Incoming>> Begin(const v1::SaveChunk& first);
+
+  // How the checkpoint of `step` in `epoch` (0: in the present one) ended; nothing while it has
+  // not.
+  std::optional<Status> Outcome(uint64_t epoch, uint64_t step) const;
+
+  uint32_t world() const { return record_.world(); }
+
+ private:
+  struct Open {
+    std::map<uint32_t, Stripe> stripes;  // that are durable
+    std::map<uint32_t, bool> begun;
+    TimePoint heard;
+  };
+  Status CheckSender(const v1::SaveChunk& chunk) const;
+  StatusOr<uint64_t> Take(Incoming* incoming);
+  void Complete(const CheckpointId& id);
+  void Fail(const CheckpointId& id, const Status& why);
+
+  CheckpointStore* const store_;
+  const std::function<int64_t()> unix_seconds_;
+  v1::EpochRecord record_;  // epoch 0: nobody may save
+  std::map<CheckpointId, Open> open_;
+  std::map<CheckpointId, Status> outcomes_;
+};
+
+}  // namespace ringwood

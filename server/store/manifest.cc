@@ -1,0 +1,115 @@
+#include "server/store/manifest.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_format.h"
+#include "base/units.h"
+
+namespace ringwood {
+namespace {
+
+std::string ItemName(const v1::StoredItem& item) {
+  return item.scope() == v1::SCOPE_OWN
+             ? absl::StrFormat("item \"%s\" of rank %d", item.name(), item.rank())
+             : absl::StrFormat("item \"%s\"", item.name());
+}
+
+Status SortAndCheckCover(v1::StoredItem* item) {
+  auto* chunks = item->mutable_chunks();
+  std::sort(chunks->begin(), chunks->end(), [](const v1::StoredChunk& a, const v1::StoredChunk& b) {
+    return std::tuple(a.offset(), a.bytes()) < std::tuple(b.offset(), b.bytes());
+  });
+  uint64_t end = 0;
+  for (const v1::StoredChunk& chunk : *chunks) {
+    if (chunk.offset() != end) {
+      return Invalid(absl::StrFormat("%s has %s at byte %d", ItemName(*item),
+                                     chunk.offset() > end ? "a gap" : "an overlap", end));
+    }
+    end += chunk.bytes();
+  }
+  if (end == item->bytes()) return OkStatus();
+  return Invalid(absl::StrFormat("%s ends at byte %d of %d", ItemName(*item), end, item->bytes()));
+}
+
+}  // namespace
+
+Status CheckChunk(const v1::SaveChunk& chunk) {
+  const uint64_t bytes = chunk.data().size();
+  if (bytes > kMaxChunkBytes) {
+    return Invalid(
+        absl::StrFormat("a chunk of %d bytes is over the limit of %d", bytes, kMaxChunkBytes));
+  }
+  if (chunk.item().empty()) {
+    return chunk.last() && bytes == 0 ? OkStatus() : Invalid("a chunk without an item's name");
+  }
+  if (chunk.item().size() > kMaxItemNameBytes) return Invalid("an item's name is too long");
+  if (chunk.scope() != v1::SCOPE_SHARED && chunk.scope() != v1::SCOPE_OWN) {
+    return Invalid("item \"" + chunk.item() + "\" has no scope");
+  }
+  if (chunk.item_bytes() > kMaxItemBytes || chunk.offset() > chunk.item_bytes() ||
+      bytes > chunk.item_bytes() - chunk.offset()) {
+    return Invalid(absl::StrFormat("item \"%s\": a chunk of %d bytes at %d is outside its %d bytes",
+                                   chunk.item(), bytes, chunk.offset(), chunk.item_bytes()));
+  }
+  return OkStatus();
+}
+
+StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes) {
+  // Own items are apart for each rank, shared ones join the chunks of all.
+  std::map<std::tuple<int, uint32_t, std::string>, v1::StoredItem> items;
+  for (const auto& [rank, stripe] : stripes) {
+    for (const v1::StoredItem& item : stripe) {
+      const uint32_t owner = item.scope() == v1::SCOPE_OWN ? rank : 0;
+      auto [found, is_new] = items.try_emplace({item.scope(), owner, item.name()}, item);
+      if (is_new) {
+        found->second.set_rank(owner);
+        continue;
+      }
+      if (found->second.bytes() != item.bytes()) {
+        return Invalid(absl::StrFormat("%s has %d bytes on rank %d and %d on another",
+                                       ItemName(item), item.bytes(), rank, found->second.bytes()));
+      }
+      found->second.mutable_chunks()->MergeFrom(item.chunks());
+    }
+  }
+  v1::CheckpointManifest manifest;
+  manifest.set_format(kManifestFormat);
+  uint64_t total = 0;
+  for (auto& [key, item] : items) {
+    RW_RETURN_IF_ERROR(SortAndCheckCover(&item));
+    total += item.bytes();
+    *manifest.add_items() = std::move(item);
+  }
+  manifest.set_bytes(total);
+  return manifest;
+}
+
+std::vector<CheckpointId> Superfluous(std::vector<Kept> complete) {
+  std::sort(complete.begin(), complete.end(),
+            [](const Kept& a, const Kept& b) { return a.id > b.id; });
+  std::vector<CheckpointId> superfluous;
+  std::map<uint64_t, size_t> good;  // by job, so far
+  for (const Kept& kept : complete) {
+    size_t& newer = good[kept.job];
+    if (newer >= kKeptCheckpoints) superfluous.push_back(kept.id);
+    if (!kept.bad) ++newer;
+  }
+  return superfluous;
+}
+
+std::string ToString(const v1::CheckpointManifest& manifest) {
+  std::string text =
+      absl::StrFormat("step %d of epoch %d, job %016x, world %d, %s in %d items\n", manifest.step(),
+                      manifest.epoch(), manifest.job(), manifest.world(),
+                      FormatBytes(static_cast<double>(manifest.bytes())), manifest.items_size());
+  for (const v1::StoredItem& item : manifest.items()) {
+    text += absl::StrFormat(
+        "  %-6s %-44s %12s  %d chunks\n",
+        item.scope() == v1::SCOPE_OWN ? absl::StrFormat("rank %d", item.rank()) : "shared",
+        item.name(), FormatBytes(static_cast<double>(item.bytes())), item.chunks_size());
+  }
+  return text;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,44 @@
+// What a checkpoint consists of, and which checkpoints stay: values and pure decisions.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "ringwood/v1/store.pb.h"
+#include "server/store/checkpoint_key.h"
+
+namespace ringwood {
+
+inline constexpr uint32_t kManifestFormat = 1;
+inline constexpr uint64_t kMaxChunkBytes = 1 << 20;    // of data in one SaveChunk
+inline constexpr uint64_t kMaxItemBytes = 1ull << 40;  // 1 TiB, far above any state of today
+inline constexpr size_t kMaxItemNameBytes = 1024;
+inline constexpr uint32_t kMaxChunksOfStripe = 1 << 22;  // 4 TiB of full chunks a worker
+inline constexpr size_t kKeptCheckpoints = 2;            // never fewer: the newest may be damaged
+
+// One worker's items, with the chunks that it brought.
+using Stripe = std::vector<v1::StoredItem>;
+
+// Checks a chunk's numbers before anything is done with it (not its checksum).
+Status CheckChunk(const v1::SaveChunk& chunk);
+
+// The manifest of all stripes (by rank), or why they do not make a checkpoint: an item with a gap,
+// an overlap, or a size that two ranks give differently. Job, epoch, step, world and time are the
+// caller's to fill in.
+StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes);
+
+// Which of the complete checkpoints (in any order) may be removed: of each job the newest two that
+// are not known to be bad stay, and what is newer than those. A run that was started afresh by
+// mistake costs the old one nothing.
+struct Kept {
+  CheckpointId id;
+  uint64_t job = 0;
+  bool bad = false;
+};
+std::vector<CheckpointId> Superfluous(std::vector<Kept> complete);
+
+std::string ToString(const v1::CheckpointManifest& manifest);  // for people
+
+}  // namespace ringwood

@@ -1,0 +1,272 @@
+#include "server/store/store_directory.h"
+
+#include <fcntl.h>
+#include <rocksdb/listener.h>
+#include <rocksdb/status.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "server/store/sealed.h"
+
+namespace ringwood {
+namespace {
+
+namespace fs = std::filesystem;
+
+// FORMAT and NEWEST: a line, a key with its digest.
+constexpr size_t kMaxSmallFile = 4096;
+// Of the log and of each table file in the making; what is kept is chunks that come as whole files,
+// and records of a few hundred bytes.
+constexpr size_t kWriteBufferBytes = 1 << 20;
+constexpr size_t kMaxManifestFileBytes = 4 << 20;
+constexpr size_t kMaxChatterBytes = 1 << 20;
+constexpr double kLockPauseSeconds = 0.1;
+constexpr char kMarkKey[] = "w";  // of WriteDurably; no other row's
+
+std::string FormatLine() { return absl::StrFormat("ringwood-store %d\n", kStoreFormat); }
+
+// A full or failing disk may be mended while the job goes on or is started again; what the path
+// itself forbids is configuration.
+Status Errno(const std::string& what) {
+  const std::string message = what + ": " + std::strerror(errno);
+  if (errno == ENOSPC || errno == EDQUOT) return Unavailable(message + ": free space on this disk");
+  return errno == EIO ? Unavailable(message) : Refused(message);
+}
+
+// RocksDB would look for free space by itself, some seconds apart, and refuse Resume meanwhile.
+class ResumedByUs : public rocksdb::EventListener {
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* by_itself) override {
+    *by_itself = false;
+  }
+};
+
+bool HasStrangers(const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    if (entry.path().filename() != "FORMAT.new") return true;
+  }
+  return false;
+}
+
+// A small regular file's content. A pipe, a device, a link or more than kMaxSmallFile is Refused:
+// none of them is ours, and none is waited for.
+StatusOr<std::string> ReadSmallFile(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) {
+    return errno == ENOENT ? NotFound("there is no " + path) : Errno("cannot read " + path);
+  }
+  std::string content(kMaxSmallFile + 1, '\0');
+  struct stat about {};
+  const bool regular = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+  const ssize_t bytes = regular ? read(file, content.data(), content.size()) : 0;
+  const Status failed = bytes < 0 ? Errno("cannot read " + path) : OkStatus();
+  close(file);
+  RW_RETURN_IF_ERROR(failed);
+  if (!regular || bytes > static_cast<ssize_t>(kMaxSmallFile)) {
+    return Refused(path + " is not a small regular file: nothing of Ringwood's wrote it");
+  }
+  content.resize(static_cast<size_t>(bytes));
+  return content;
+}
+
+// `path` is a folder of ours that nobody else can write to.
+Status CheckOwner(const std::string& path) {
+  struct stat about {};
+  if (lstat(path.c_str(), &about) != 0) return Errno("cannot look at " + path);
+  if (!S_ISDIR(about.st_mode)) return Refused(path + " is not a folder");
+  if (about.st_uid != geteuid()) {
+    return Refused(absl::StrFormat(
+        "%s belongs to user %d, this server is user %d: who writes there could replace "
+        "checkpoints; "
+        "give another --store directory, or chown -R %d this one if you trust what is in it",
+        path, about.st_uid, geteuid(), geteuid()));
+  }
+  if ((about.st_mode & (S_IWGRP | S_IWOTH)) == 0) return OkStatus();
+  return Refused(path +
+                 " can be written to by other users, who could replace checkpoints: give another "
+                 "--store directory, or chmod -R go-w this one if you trust what is in it");
+}
+
+// What stands at `directory` cannot be exchanged by another user while we use it.
+Status CheckPlace(const std::string& directory) {
+  struct stat about {};
+  if (lstat(directory.c_str(), &about) == 0 && S_ISLNK(about.st_mode) &&
+      about.st_uid != geteuid()) {
+    return Refused(absl::StrFormat("%s is a link of user %d: give another --store directory",
+                                   directory, about.st_uid));
+  }
+  const std::string parent = fs::path(directory).parent_path();
+  if (stat(parent.empty() ? "." : parent.c_str(), &about) != 0 || (about.st_mode & S_IWOTH) == 0 ||
+      (about.st_mode & S_ISVTX) != 0) {
+    return OkStatus();
+  }
+  return Refused(parent +
+                 " can be written to by everybody, who could replace the store in it: give "
+                 "another --store directory, or chmod +t it");
+}
+
+bool IsLocked(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return absl::StrContains(text, "lock hold by current process") ||
+         absl::StrContains(text, "While lock file");
+}
+
+}  // namespace
+
+// Temporary file, sync, rename, sync of the directory.
+Status ReplaceFile(const std::string& path, const std::string& content) {
+  const std::string directory = fs::path(path).parent_path(), temporary = path + ".new";
+  unlink(temporary.c_str());  // a crash may have left one; and nobody's link is followed
+  const int file =
+      open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return Errno("cannot write to " + directory);
+  const bool written =
+      write(file, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
+      fsync(file) == 0;
+  const Status failed = written ? OkStatus() : Errno("cannot write " + temporary);
+  close(file);
+  RW_RETURN_IF_ERROR(failed);
+  if (rename(temporary.c_str(), path.c_str()) != 0) return Errno("cannot rename " + temporary);
+  const int handle = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (handle < 0) return Errno("cannot open " + directory);
+  const bool synced = fsync(handle) == 0;
+  close(handle);
+  return synced ? OkStatus() : Errno("cannot sync " + directory);
+}
+
+Status WriteWitness(const std::string& directory, const std::string& newest) {
+  return ReplaceFile(directory + "/NEWEST", SealBytes(newest));
+}
+
+std::string ReadWitness(const std::string& directory) {
+  const StatusOr<std::string> sealed = ReadSmallFile(directory + "/NEWEST");
+  if (sealed.status().code() == StatusCode::kNotFound) return "";
+  if (sealed.ok() && sealed->size() >= sizeof(uint64_t) &&
+      SealBytes(sealed->substr(sizeof(uint64_t))) == *sealed) {
+    return sealed->substr(sizeof(uint64_t));
+  }
+  Log(LogLevel::kWarning, directory + "/NEWEST is damaged; going by the database alone");
+  return "";
+}
+
+Status CheckStore(const std::string& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) {
+    return NotFound("there is no store at " + directory + ": give the --store of the training run");
+  }
+  const StatusOr<std::string> content = ReadSmallFile(directory + "/FORMAT");
+  if (content.status().code() == StatusCode::kNotFound || (content.ok() && content->empty())) {
+    return Refused(directory +
+                   " is not a Ringwood store (it has no FORMAT file): give another "
+                   "--store directory");
+  }
+  RW_RETURN_IF_ERROR(content.status());
+  const std::string line = content->substr(0, content->find('\n'));
+  if (line + "\n" == FormatLine()) return OkStatus();
+  return Refused(absl::StrFormat(
+      "the store %s is of another version (\"%s\"; this Ringwood reads \"ringwood-store %d\"): use "
+      "the Ringwood that wrote it, or another --store directory",
+      directory, absl::CHexEscape(line.substr(0, 80)), kStoreFormat));
+}
+
+Status PrepareStore(const std::string& directory) {
+  std::error_code error;
+  const fs::path parent = fs::path(directory).parent_path();
+  if (!parent.empty()) fs::create_directories(parent, error);
+  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Errno("cannot create the store directory " + directory);
+  }
+  RW_RETURN_IF_ERROR(CheckPlace(directory));
+  const std::string place = fs::canonical(directory, error);  // --store may name a link to it
+  if (error) return Refused("cannot find " + directory + ": " + error.message());
+  if (!HasStrangers(place)) {
+    chmod(place.c_str(), 0700);  // nobody has put anything there; CheckOwner sees whether it worked
+    RW_RETURN_IF_ERROR(CheckOwner(place));
+    RW_RETURN_IF_ERROR(ReplaceFile(place + "/FORMAT", FormatLine()));
+  }
+  RW_RETURN_IF_ERROR(CheckStore(place));
+  RW_RETURN_IF_ERROR(CheckOwner(place));
+  chmod(place.c_str(), 0700);
+  for (const char* database : {"/coordinator", "/checkpoints"}) {
+    if (mkdir((place + database).c_str(), 0700) != 0 && errno != EEXIST) {
+      return Errno("cannot create " + place + database);
+    }
+    RW_RETURN_IF_ERROR(CheckOwner(place + database));
+  }
+  return OkStatus();
+}
+
+Status FromRocks(const rocksdb::Status& status, const std::string& what) {
+  if (status.ok()) return OkStatus();
+  const std::string text = status.ToString();
+  const std::string message = what + ": " + text;
+  if (IsLocked(status)) {
+    return Refused(what + " is in use by another process (" + text +
+                   "): stop that server, or give another --store directory");
+  }
+  if (status.IsNoSpace()) return Unavailable(message + ": free space on this disk");
+  if (status.IsCorruption()) return Corrupt(message);
+  if (status.IsNotFound()) return NotFound(message);
+  return Unavailable(message);
+}
+
+rocksdb::Options SafeOptions() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.paranoid_checks = true;
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.track_and_verify_wals_in_manifest = true;
+  options.max_open_files = 256;
+  options.listeners.push_back(std::make_shared<ResumedByUs>());
+  options.allow_fallocate = false;
+  options.write_buffer_size = kWriteBufferBytes;
+  options.max_manifest_file_size = kMaxManifestFileBytes;
+  options.keep_log_file_num = 2;  // its own chatter, not data
+  options.max_log_file_size = kMaxChatterBytes;
+  options.stats_dump_period_sec = 0;
+  return options;
+}
+
+rocksdb::WriteOptions Unlogged() {
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  return options;
+}
+
+rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch) {
+  const rocksdb::Status marked = db->Put(Unlogged(), kMarkKey, "");
+  if (!marked.ok()) return marked;
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  return db->Write(synced, batch);
+}
+
+StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
+                                                    const std::string& directory,
+                                                    const std::string& what, Duration patience) {
+  const TimePoint deadline = Now() + patience;
+  for (bool told = false;; told = true) {
+    rocksdb::DB* opened = nullptr;
+    const rocksdb::Status status = rocksdb::DB::Open(options, directory, &opened);
+    if (status.ok()) return std::unique_ptr<rocksdb::DB>(opened);
+    if (!IsLocked(status) || patience == Duration::zero()) return FromRocks(status, what);
+    if (Now() >= deadline) {
+      return Unavailable(absl::StrFormat("%s was still held by another process after %.0f s: %s",
+                                         what, ToSeconds(patience), status.ToString()));
+    }
+    if (!told) Log(LogLevel::kWarning, what + " is held by a process that ends: waiting for it");
+    std::this_thread::sleep_for(Seconds(kLockPauseSeconds));
+  }
+}
+
+}  // namespace ringwood

@@ -1,0 +1,394 @@
+#include "server/store/store_service.h"
+
+#include <algorithm>
+#include <atomic>
+#include <ctime>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_format.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/units.h"
+#include "ringwood/v1/store.grpc.pb.h"
+#include "server/calls/turnstile.h"
+#include "server/store/checkpoint_store.h"
+#include "server/store/gathering.h"
+#include "server/store/store_streams.h"
+
+namespace ringwood {
+namespace {
+
+// An Await that names a longer time waits this long and asks again.
+constexpr double kMaxAwaitSeconds = 3600;
+constexpr double kProgressSeconds = 5;  // between two lines about a long check
+constexpr double kLookSeconds = 0.1;    // how late an Await may end
+constexpr double kSilenceSeconds = 10;  // between two looks for checkpoints that nobody brings on
+constexpr double kDrainSeconds = 5;
+
+Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }
+Status Stopping() { return Unavailable("the store is stopping"); }
+
+}  // namespace
+
+class StoreService::Service : public v1::Store::CallbackService {
+ public:
+  Service(std::unique_ptr<CheckpointStore> store, const Options& options)
+      : store_(std::move(store)),
+        gathering_(store_ == nullptr
+                       ? nullptr
+                       : std::make_unique<Gathering>(store_.get(),
+                                                     [] { return int64_t{std::time(nullptr)}; })),
+        options_(options),
+        loads_(options.max_loads, options.max_waiting_loads),
+        checker_("store-check"),
+        loop_("store") {
+    if (store_ != nullptr) loop_.Post([this] { LookOn(); });
+  }
+
+  grpc::ServerReadReactor<v1::SaveChunk>* Save(grpc::CallbackServerContext*,
+                                               v1::SaveReceipt* receipt) override {
+    return new SaveStream(
+        receipt, [this](SaveStream* stream, std::unique_ptr<v1::SaveChunk> chunk) {
+          std::shared_ptr<v1::SaveChunk> shared = std::move(chunk);
+          const bool posted = loop_.Post([this, stream, shared] { Take(stream, shared.get()); });
+          if (!posted) stream->Answer(Stopping());
+        });
+  }
+
+  grpc::ServerWriteReactor<v1::LoadChunk>* Load(grpc::CallbackServerContext*,
+                                                const v1::LoadRequest* request) override;
+
+  grpc::ServerUnaryReactor* Manifest(grpc::CallbackServerContext*,
+                                     const v1::ManifestRequest* request,
+                                     v1::CheckpointManifest* response) override {
+    auto* call = new HeldCall<v1::CheckpointManifest>(response, [] {});
+    const CheckpointId wanted{request->epoch(), request->step()};
+    const bool posted = loop_.Post([this, call, wanted] {
+      auto found = Find(wanted);
+      found.ok() ? call->Answer((*found)->manifest) : call->Answer(found.status());
+    });
+    if (!posted) call->Answer(Stopping());
+    return call;
+  }
+
+  grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext*, const v1::AwaitRequest* request,
+                                  v1::AwaitResponse* response) override;
+
+  void FindBase(uint64_t job, std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer) {
+    const bool posted = loop_.Post([this, job, answer] {
+      if (store_ == nullptr) return answer(std::optional<CheckpointBase>());
+      gathering_->Fence();
+      AnswerAwaits();
+      if (!checker_.Post([this, job, answer] { answer(store_->NewestGood(job, Progress())); })) {
+        answer(Stopping());
+      }
+    });
+    if (!posted) answer(Stopping());
+  }
+
+  void SetEpoch(const v1::EpochRecord& record) {
+    loop_.PostReserved([this, record] {
+      if (store_ == nullptr) return;
+      gathering_->SetEpoch(record);
+      AnswerAwaits();
+      if (record.base_epoch() == 0) TellOfOthers(record.job());
+    });
+  }
+
+  void Stop() {
+    stopping_ = true;
+    (void)checker_.Call([] { return OkStatus(); }, Seconds(kDrainSeconds));
+    (void)loop_.Call(
+        [this] {
+          for (auto& [id, waiter] : waiters_) waiter.call->Answer(Stopping());
+          waiters_.clear();
+          return OkStatus();
+        },
+        Seconds(kDrainSeconds));
+  }
+
+  uint64_t newest_epoch = 0;
+
+ private:
+  // A manifest with its items by (scope, rank of own ones, name).
+  struct Opened {
+    v1::CheckpointManifest manifest;
+    std::map<std::tuple<int, uint32_t, std::string>, int> items;
+  };
+  // An item on its way out.
+  struct Reading {
+    v1::LoadRequest request;
+    std::shared_ptr<const Opened> opened;  // also if it is pruned meanwhile
+    const v1::StoredItem* item = nullptr;
+    int next = 0;
+  };
+  struct Waiter {
+    uint64_t epoch;
+    uint64_t step;
+    TimePoint deadline;
+    HeldCall<v1::AwaitResponse>* call;
+  };
+
+  void Take(SaveStream* stream, const v1::SaveChunk* chunk);
+  StatusOr<std::shared_ptr<const Opened>> Find(const CheckpointId& wanted);
+  Status FindItem(Reading* reading);
+  void Continue(LoadStream* stream, Reading* reading);
+  void AnswerAwaits();
+  void LeaveAwait(uint64_t id);
+  void EndOverdueAwaits();
+  void LookOn();
+  ReadProgress Progress();
+  void TellOfOthers(uint64_t job) const;
+
+  std::unique_ptr<CheckpointStore>
+      store_;  // null: keeps nothing. Touched on loop_; see its own words
+  std::unique_ptr<Gathering> gathering_;  // touched only on loop_
+  const Options options_;
+  std::map<SaveStream*, std::unique_ptr<Gathering::Incoming>> incoming_;  // touched only on loop_
+  std::map<uint64_t, Waiter> waiters_;                                    // touched only on loop_
+  bool looking_ = false;                  // EndOverdueAwaits comes again. Touched only on loop_
+  std::shared_ptr<const Opened> opened_;  // the last; touched only on loop_
+  std::atomic<uint64_t> next_call_{1};
+  std::atomic<bool> stopping_{false};
+  Turnstile loads_;
+  Loop checker_;  // reads checkpoints that a job may resume from
+  Loop loop_;     // last: its thread uses the others
+};
+
+void StoreService::Service::Take(SaveStream* stream, const v1::SaveChunk* chunk) {
+  if (store_ == nullptr) return stream->Answer(NoStore());
+  auto found = incoming_.find(stream);
+  if (chunk == nullptr) {  // ended, or broken, before the last chunk
+    incoming_.erase(stream);
+    AnswerAwaits();
+    return stream->Answer(Aborted("the stripe ended without its last chunk"));
+  }
+  if (found == incoming_.end()) {
+    auto begun = gathering_->Begin(*chunk);
+    if (!begun.ok()) {
+      AnswerAwaits();
+      return stream->Answer(begun.status());
+    }
+    found = incoming_.emplace(stream, *std::move(begun)).first;
+  }
+  Status added = found->second->Add(*chunk);
+  if (added.ok() && !chunk->last()) return stream->Next();
+  const StatusOr<uint64_t> bytes = added.ok() ? found->second->Finish() : StatusOr<uint64_t>(added);
+  incoming_.erase(found);
+  AnswerAwaits();
+  stream->Answer(bytes);
+}
+
+grpc::ServerWriteReactor<v1::LoadChunk>* StoreService::Service::Load(
+    grpc::CallbackServerContext*, const v1::LoadRequest* request) {
+  const uint64_t id = next_call_++;
+  auto reading = std::make_shared<Reading>();
+  reading->request = *request;
+  const auto more = [this, reading](LoadStream* self) {
+    if (!loop_.Post([this, reading, self] { Continue(self, reading.get()); })) {
+      self->End(Stopping());
+    }
+  };
+  auto* stream = new LoadStream({more,
+                                 [this, id](LoadStream* self) {
+                                   if (loads_.Cancel(id))
+                                     self->End(Aborted("the caller went away"));
+                                 },
+                                 [this, id] { loads_.Leave(id); }});
+  if (!loads_.Enter(id, [more, stream] { more(stream); })) {
+    stream->End(
+        Exhausted(absl::StrFormat("%d loads wait already: try again", options_.max_waiting_loads)));
+  }
+  return stream;
+}
+
+StatusOr<std::shared_ptr<const StoreService::Service::Opened>> StoreService::Service::Find(
+    const CheckpointId& wanted) {
+  if (store_ == nullptr) return NoStore();
+  RW_ASSIGN_OR_RETURN(const CheckpointId id, store_->reader().Resolve(wanted));
+  if (opened_ != nullptr && opened_->manifest.epoch() == id.epoch &&
+      opened_->manifest.step() == id.step) {
+    return opened_;
+  }
+  auto opened = std::make_shared<Opened>();
+  RW_ASSIGN_OR_RETURN(opened->manifest, store_->reader().Manifest(id));
+  for (int i = 0; i < opened->manifest.items_size(); ++i) {
+    const v1::StoredItem& item = opened->manifest.items(i);
+    const uint32_t rank = item.scope() == v1::SCOPE_OWN ? item.rank() : 0;
+    opened->items[{item.scope(), rank, item.name()}] = i;
+  }
+  return opened_ = std::move(opened);
+}
+
+Status StoreService::Service::FindItem(Reading* reading) {
+  const v1::LoadRequest& request = reading->request;
+  RW_ASSIGN_OR_RETURN(reading->opened, Find({request.epoch(), request.step()}));
+  const v1::CheckpointManifest& manifest = reading->opened->manifest;
+  const bool own = request.scope() == v1::SCOPE_OWN;
+  const uint32_t world = gathering_->world();
+  if (own && world != 0 && world != manifest.world()) {
+    return Refused(absl::StrFormat(
+        "item \"%s\" belongs to each worker of a world of %d, this world has %d: resume with %d "
+        "workers (the items that all share can be loaded)",
+        request.item(), manifest.world(), world, manifest.world()));
+  }
+  const auto found =
+      reading->opened->items.find({request.scope(), own ? request.rank() : 0, request.item()});
+  if (found == reading->opened->items.end()) {
+    return NotFound(absl::StrFormat("the checkpoint of step %d has no item \"%s\"%s",
+                                    manifest.step(), request.item(),
+                                    own ? absl::StrFormat(" of rank %d", request.rank()) : ""));
+  }
+  reading->item = &manifest.items(found->second);
+  return OkStatus();
+}
+
+void StoreService::Service::Continue(LoadStream* stream, Reading* reading) {
+  if (store_ == nullptr) return stream->End(NoStore());
+  if (reading->item == nullptr) {
+    if (Status found = FindItem(reading); !found.ok()) return stream->End(found);
+  }
+  if (reading->next == reading->item->chunks_size()) return stream->End(OkStatus());
+  const v1::StoredChunk& stored = reading->item->chunks(reading->next++);
+  const CheckpointId id{reading->opened->manifest.epoch(), reading->opened->manifest.step()};
+  auto bytes = store_->reader().Chunk(id, *reading->item, stored);
+  if (!bytes.ok()) {
+    if (bytes.status().code() == StatusCode::kDataLoss) store_->Distrust(id, bytes.status());
+    return stream->End(bytes.status());
+  }
+  v1::LoadChunk chunk;
+  chunk.set_offset(stored.offset());
+  chunk.set_item_bytes(reading->item->bytes());
+  chunk.set_checksum(Digest(std::as_bytes(std::span(*bytes))));
+  chunk.set_data(*std::move(bytes));
+  stream->Send(std::move(chunk));
+}
+
+grpc::ServerUnaryReactor* StoreService::Service::Await(grpc::CallbackServerContext*,
+                                                       const v1::AwaitRequest* request,
+                                                       v1::AwaitResponse* response) {
+  const uint64_t id = next_call_++;
+  auto* call = new HeldCall<v1::AwaitResponse>(
+      response, [this, id] { loop_.PostReserved([this, id] { LeaveAwait(id); }); });
+  // A timeout that is not a number is none.
+  const double seconds = std::min(request->timeout_seconds(), kMaxAwaitSeconds);
+  const TimePoint deadline = Now() + Seconds(seconds > 0 ? seconds : 0);
+  const Waiter waiter{request->epoch(), request->step(), deadline, call};
+  const bool posted = loop_.Post([this, id, waiter] {
+    if (store_ == nullptr) return waiter.call->Answer(NoStore());
+    if (waiters_.size() >= options_.max_waiters) {
+      return waiter.call->Answer(Exhausted("too many wait for the store"));
+    }
+    waiters_[id] = waiter;
+    AnswerAwaits();
+    if (waiters_.size() == 1) EndOverdueAwaits();
+  });
+  if (!posted) call->Answer(Stopping());
+  return call;
+}
+
+// Its caller went away: nothing of it stays.
+void StoreService::Service::LeaveAwait(uint64_t id) {
+  auto waiter = waiters_.extract(id);
+  if (!waiter.empty()) waiter.mapped().call->Answer(Aborted("the caller went away"));
+}
+
+// Looks again as long as anyone waits.
+void StoreService::Service::EndOverdueAwaits() {
+  const TimePoint now = Now();
+  for (auto it = waiters_.begin(); it != waiters_.end();) {
+    if (it->second.deadline > now) {
+      ++it;
+      continue;
+    }
+    v1::AwaitResponse answer;
+    answer.set_reason("not all ranks' stripes are there yet");
+    it->second.call->Answer(std::move(answer));
+    it = waiters_.erase(it);
+  }
+  if (waiters_.empty() || std::exchange(looking_, true)) return;
+  loop_.After(Seconds(kLookSeconds), [this] {
+    looking_ = false;
+    EndOverdueAwaits();
+  });
+}
+
+// What is already in the mailbox goes first: a chunk that waits there is not silence.
+void StoreService::Service::LookOn() {
+  loop_.After(Seconds(kSilenceSeconds), [this] {
+    loop_.PostReserved([this] {
+      if (gathering_->GiveUp(Now())) AnswerAwaits();
+    });
+    LookOn();
+  });
+}
+
+ReadProgress StoreService::Service::Progress() {
+  return [this, next = Now() + Seconds(kProgressSeconds)](const CheckpointId& id, uint64_t done,
+                                                          uint64_t all) mutable -> Status {
+    if (stopping_) return Stopping();
+    if (options_.checked) options_.checked(done, all);
+    if (Now() < next) return OkStatus();
+    next = Now() + Seconds(kProgressSeconds);
+    Log(LogLevel::kWarning,
+        absl::StrFormat("checking the checkpoint of step %d before the job resumes: %s of %s",
+                        id.step, FormatBytes(static_cast<double>(done)),
+                        FormatBytes(static_cast<double>(all))));
+    return OkStatus();
+  };
+}
+
+void StoreService::Service::TellOfOthers(uint64_t job) const {
+  const auto newest = store_->NewestOfEachJob();
+  if (!newest.ok()) return Log(LogLevel::kWarning, Message(newest.status()));
+  for (const CheckpointBase& other : *newest) {
+    if (other.job == job) continue;
+    Log(LogLevel::kWarning,
+        absl::StrFormat("job %016x is new here; the checkpoints of job %016x (step %d) stay: "
+                        "--resume-job %016x goes on with it",
+                        job, other.job, other.step, other.job));
+  }
+}
+
+void StoreService::Service::AnswerAwaits() {
+  for (auto it = waiters_.begin(); it != waiters_.end();) {
+    const std::optional<Status> outcome = gathering_->Outcome(it->second.epoch, it->second.step);
+    if (!outcome) {
+      ++it;
+      continue;
+    }
+    v1::AwaitResponse answer;
+    answer.set_complete(outcome->ok());
+    answer.set_reason(Message(*outcome));
+    it->second.call->Answer(std::move(answer));
+    it = waiters_.erase(it);
+  }
+}
+
+StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& options) {
+  std::unique_ptr<CheckpointStore> store;
+  uint64_t newest = 0;
+  if (!options.directory.empty()) {
+    RW_ASSIGN_OR_RETURN(store, CheckpointStore::Open(options.directory, options.patience));
+    RW_ASSIGN_OR_RETURN(const auto complete, store->reader().Complete());
+    if (!complete.empty()) newest = complete.front().epoch;
+  }
+  auto service = std::make_unique<Service>(std::move(store), options);
+  service->newest_epoch = newest;
+  return std::unique_ptr<StoreService>(new StoreService(std::move(service)));
+}
+
+StoreService::StoreService(std::unique_ptr<Service> service) : service_(std::move(service)) {}
+StoreService::~StoreService() = default;
+grpc::Service* StoreService::service() { return service_.get(); }
+uint64_t StoreService::newest_epoch() const { return service_->newest_epoch; }
+void StoreService::Stop() { service_->Stop(); }
+void StoreService::SetEpoch(const v1::EpochRecord& record) { service_->SetEpoch(record); }
+void StoreService::FindBase(uint64_t job,
+                            std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer) {
+  service_->FindBase(job, std::move(answer));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,82 @@
+#include "server/store/stripe_writer.h"
+
+#include <rocksdb/options.h>
+#include <rocksdb/sst_file_writer.h>
+#include <unistd.h>
+
+#include <span>
+
+#include "absl/strings/str_format.h"
+#include "base/digest.h"
+#include "server/store/checkpoint_reader.h"
+#include "server/store/store_directory.h"
+
+namespace ringwood {
+
+StripeWriter::StripeWriter(const CheckpointId& id, uint32_t rank, std::string path)
+    : id_(id), rank_(rank), path_(std::move(path)) {
+  rocksdb::Options options = SafeOptions();
+  options.compression = rocksdb::kNoCompression;  // floats: nothing to gain
+  file_ = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options);
+}
+
+StatusOr<std::unique_ptr<StripeWriter>> StripeWriter::Create(const CheckpointId& id, uint32_t rank,
+                                                             const std::string& path) {
+  std::unique_ptr<StripeWriter> writer(new StripeWriter(id, rank, path));
+  RW_RETURN_IF_ERROR(FromRocks(writer->file_->Open(path), "cannot write " + path));
+  return writer;
+}
+
+StripeWriter::~StripeWriter() {
+  file_.reset();
+  unlink(path_.c_str());
+}
+
+Status StripeWriter::Add(const v1::SaveChunk& chunk) {
+  RW_RETURN_IF_ERROR(CheckChunk(chunk));
+  if (chunk.item().empty()) return OkStatus();  // the end mark
+  if (Digest(std::as_bytes(std::span(chunk.data()))) != chunk.checksum()) {
+    return Corrupt(
+        absl::StrFormat("item \"%s\" of rank %d at byte %d arrived damaged (its checksum "
+                        "differs)",
+                        chunk.item(), rank_, chunk.offset()));
+  }
+  v1::StoredItem& item = items_[{chunk.scope(), chunk.item()}];
+  if (item.name().empty()) {
+    item.set_name(chunk.item());
+    item.set_scope(chunk.scope());
+    item.set_rank(rank_);
+    item.set_bytes(chunk.item_bytes());
+  } else if (item.bytes() != chunk.item_bytes()) {
+    return Invalid(
+        absl::StrFormat("item \"%s\" of rank %d has %d bytes in one chunk and %d in "
+                        "another",
+                        chunk.item(), rank_, item.bytes(), chunk.item_bytes()));
+  }
+  if (chunk.data().empty()) return OkStatus();  // an item of no bytes, or the end mark with a name
+  if (sequence_ >= kMaxChunksOfStripe) return Exhausted("a stripe has too many chunks");
+  RW_RETURN_IF_ERROR(FromRocks(file_->Put(ChunkKey(id_, rank_, sequence_), chunk.data()),
+                               "cannot write " + path_));
+  v1::StoredChunk* stored = item.add_chunks();
+  stored->set_offset(chunk.offset());
+  stored->set_bytes(static_cast<uint32_t>(chunk.data().size()));
+  stored->set_sha256(Sha256(chunk.data()));
+  stored->set_rank(rank_);
+  stored->set_sequence(sequence_++);
+  bytes_ += chunk.data().size();
+  return OkStatus();
+}
+
+Status StripeWriter::Finish() {
+  if (empty()) return OkStatus();
+  return FromRocks(file_->Finish(), "cannot write " + path_);
+}
+
+Stripe StripeWriter::TakeItems() {
+  Stripe stripe;
+  for (auto& [key, item] : items_) stripe.push_back(std::move(item));
+  items_.clear();
+  return stripe;
+}
+
+}  // namespace ringwood

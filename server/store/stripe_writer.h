@@ -1,0 +1,51 @@
+// One worker's stripe on its way to the disk: a sorted table file beside the database, chunk after
+// chunk, synced by Finish and then taken into the database as it is (no second write).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "ringwood/v1/store.pb.h"
+#include "server/store/checkpoint_key.h"
+#include "server/store/manifest.h"
+
+namespace rocksdb {
+class SstFileWriter;
+}
+
+namespace ringwood {
+
+class StripeWriter {
+ public:
+  // `path`: a new file on the database's file system.
+  static StatusOr<std::unique_ptr<StripeWriter>> Create(const CheckpointId& id, uint32_t rank,
+                                                        const std::string& path);
+  ~StripeWriter();  // removes the file, unless it was moved away
+
+  // Checks the chunk's numbers and checksum, hashes and writes it.
+  Status Add(const v1::SaveChunk& chunk);
+
+  // Syncs the file. An empty stripe (a worker may own nothing) leaves none: see empty().
+  Status Finish();
+
+  bool empty() const { return sequence_ == 0; }
+  uint64_t bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+  Stripe TakeItems();
+
+ private:
+  StripeWriter(const CheckpointId& id, uint32_t rank, std::string path);
+
+  const CheckpointId id_;
+  const uint32_t rank_;
+  const std::string path_;
+  std::unique_ptr<rocksdb::SstFileWriter> file_;
+  std::map<std::pair<int, std::string>, v1::StoredItem> items_;  // by (scope, name)
+  uint32_t sequence_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,168 @@
+// Bad input: exit code 78, the cause and the remedy in one line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Case {
+  std::string name;
+  std::vector<std::string> arguments;
+  std::string says;
+};
+
+class BadInput : public ::testing::TestWithParam<Case> {};
+
+TEST_P(BadInput, IsRefusedWithItsReason) {
+  const Finished run = RunProgram(GetParam().arguments);
+  EXPECT_EQ(run.code, 78) << run.err;
+  EXPECT_THAT(run.err, HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Launcher, BadInput,
+    ::testing::ValuesIn(std::vector<Case>{
+        {"NoCommand", {}, "subcommand"},
+        {"UnknownFlag", {"run", "--nope"}, "--nope"},
+        {"UnknownCommand", {"runn"}, "runn"},
+        {"NothingToRun", {"run", "-np", "2"}, "no command to run"},
+        {"NoRanks", {"run", "--", "true"}, "-np N"},
+        {"NegativeRanks", {"run", "-np", "-3", "--", "true"}, "-np"},
+        {"RanksAreText", {"run", "-np", "four", "--", "true"}, "four"},
+        {"NoHostfile", {"run", "--hostfile", "/nonexistent", "--", "true"}, "/nonexistent"},
+        {"TwoHostLists", {"run", "-H", "h1", "--hostfile", "f", "--", "true"}, "one of them"},
+        {"TooManyRanks", {"run", "-np", "9", "-H", "h1:4", "--", "true"}, "slots (4)"},
+        {"HostsWithoutACard", {"run", "-H", "h1,h2", "--", "true"}, "--network-interface"},
+        {"UntrustedCard",
+         {"run", "-np", "2", "--network-interface", "eth7", "--", "true"},
+         "--trusted-fabric"},
+        {"NoPorts", {"run", "-np", "2", "--port-range", "9-8", "--", "true"}, "20000-20099"},
+        {"NoServers", {"run", "-np", "2", "--servers", "0", "--", "true"}, "--servers"},
+        {"NoTime",
+         {"run", "-np", "2", "--failure-timeout", "0", "--", "true"},
+         "--failure-timeout"},
+        {"TimeIsNoNumber",
+         {"run", "-np", "2", "--failure-timeout", "nan", "--", "true"},
+         "--failure-timeout: \"nan\" is not a finite number"},
+        {"EndlessJoin",
+         {"run", "-np", "2", "--join-timeout", "inf", "--", "true"},
+         "--join-timeout"},
+        {"ForwardIsNoNumber", {"plan", "--trace", "t", "--forward", "nan"}, "--forward"},
+        {"PlanWithoutServers", {"plan", "--trace", "t", "--servers", "0"}, "--servers"},
+        {"SimulateWithoutServers",
+         {"simulate", "--trace", "t", "--workers", "4", "--network", "alpha=1e-4,beta=1e-9",
+          "--servers", "0"},
+         "--servers"},
+        {"ReplayWithoutServers",
+         {"replay", "--trace", "t", "--workers", "2", "--servers", "0"},
+         "--servers"},
+        {"ReportIntoNowhere",
+         {"run", "-np", "1", "--report", "/nonexistent/r.json", "--", "true"},
+         "--report /nonexistent/r.json: there is no directory /nonexistent"},
+        {"ReportIsADirectory", {"run", "-np", "1", "--report", "/tmp", "--", "true"}, "directory"},
+        {"FlightRecordIntoNowhere",
+         {"run", "-np", "1", "--flight-record", "/nonexistent/f", "--", "true"},
+         "--flight-record"},
+        {"NoFrozenPlan",
+         {"run", "-np", "1", "--freeze-plan", "/nonexistent/plan", "--", "true"},
+         "--freeze-plan /nonexistent/plan"},
+        {"FrozenPlanIsADirectory",
+         {"run", "-np", "1", "--freeze-plan", "/tmp", "--", "true"},
+         "not a regular file"},
+        {"TraceIsADirectory", {"trace", "summary", "/tmp"}, "/tmp is a directory"},
+        {"HostIsAnOption",
+         {"run", "-H", "@x:2", "--network-interface", "lo", "--", "true"},
+         "\"@x\" is not a host name"},
+        {"RemoteProgramIsTwoWords",
+         {"run", "-H", "h1:1", "--remote-program", "/opt/ring wood; true", "--", "true"},
+         "--remote-program"},
+        {"ArgumentIsNotUtf8", {"run", "-np", "1", "--", "echo", "a\xff"}, "word 2"},
+        {"VariableIsNotUtf8", {"run", "-np", "1", "-x", "A=\xff", "--", "true"}, "variable A"},
+        {"ResumeFromNowhere", {"run", "-np", "2", "--resume", "--", "true"}, "--store"},
+        {"NoSuchCommand",
+         {"run", "--no-server", "-np", "2", "--", "no-such-command"},
+         "cannot start \"no-such-command\""},
+        {"NoSuchVariable", {"run", "-np", "1", "-x", "NO_SUCH", "--", "true"}, "NO_SUCH"},
+        {"UnwritableLog",
+         {"run", "--no-server", "-np", "1", "--output-filename", "/nonexistent/x", "--", "true"},
+         "/nonexistent/x"},
+        {"NoRemoteShell",
+         {"run", "--no-server", "-H", "h1:1", "--rsh", "no-such-shell", "--", "true"},
+         "no-such-shell"},
+        {"WorkerByHand", {"worker", "job.json"}, "source"},
+        {"NoStore", {"checkpoint", "list", "--store", "/nonexistent/store"}, "/nonexistent/store"},
+        {"NoEndpoint", {"status", "--coordinator", "here"}, "HOST:PORT"},
+    }),
+    [](const auto& info) { return info.param.name; });
+
+TEST(BadInput, AHostfileErrorNamesFileAndLine) {
+  TemporaryDirectory directory;
+  const std::string file = directory.Write("hosts", "h1 slots=2\n\nh2 slots=two\n");
+  const Finished run = RunProgram({"run", "--hostfile", file, "--", "true"});
+  EXPECT_EQ(run.code, 78);
+  EXPECT_THAT(run.err, HasSubstr(file + " line 3"));
+}
+
+TEST(BadInput, AVariableOfTheEnvironmentIsCheckedLikeItsFlag) {
+  const Finished run =
+      RunProgram({"run", "-np", "1", "--", "true"}, {{"RINGWOOD_LOG_LEVEL", "loud"}});
+  EXPECT_EQ(run.code, 78);
+  EXPECT_THAT(run.err, HasSubstr("loud"));
+}
+
+TEST(BadInput, WhatDoesNotFitTheWorldIsNamed) {
+  TemporaryDirectory directory;
+  const std::string trace = directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\n");
+  const Finished plan = RunProgram({"plan", "--trace", trace, "--network", "alpha=1e-4,beta=1e-9",
+                                    "--workers", "4", "--ranks-per-host", "999"});
+  EXPECT_EQ(plan.code, 78);
+  EXPECT_THAT(plan.err, HasSubstr("--ranks-per-host 999: there are 4 workers"));
+  const Finished simulate =
+      RunProgram({"simulate", "--trace", trace, "--network", "alpha=1e-4,beta=1e-9", "--workers",
+                  "2,4", "--straggler", "9=2"});
+  EXPECT_EQ(simulate.code, 78);
+  EXPECT_THAT(simulate.err, HasSubstr("rank 9"));
+}
+
+TEST(BadInput, ADamagedTimelineIsConfiguration) {
+  TemporaryDirectory directory;
+  const Finished run =
+      RunProgram({"trace", "summary", directory.Write("t.json", "[\n{\"ph\": nonsense\n]\n{}\n")});
+  EXPECT_EQ(run.code, 78) << run.err;
+}
+
+TEST(Flags, TheLastOfARepeatedFlagCounts) {
+  const Finished run = RunProgram({"run", "--no-server", "-np", "4", "--num-proc", "3", "-np", "2",
+                                   "--", "sh", "-c", "echo $WORLD_SIZE"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, ::testing::AnyOf("2\n[1] 2\n", "[1] 2\n2\n"));
+}
+
+TEST(DryRun, SaysWhereEveryRankWouldRunAndRunsNothing) {
+  const Finished run =
+      RunProgram({"run", "-H", "h1:2,h2:2", "--network-interface", "eth0", "--trusted-fabric",
+                  "--dry-run", "--", "touch", "/nonexistent/x"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("host h1: ranks 0..1 by ssh h1 "));
+  EXPECT_THAT(run.out, HasSubstr("host h2: ranks 2..3"));
+}
+
+TEST(Status, ACoordinatorThatIsNotThereIsWorthAnotherTry) {
+  const Finished run = RunProgram({"status", "--coordinator", "127.0.0.1:1", "--timeout", "1"});
+  EXPECT_EQ(run.code, 75) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("127.0.0.1:1"));
+}
+
+TEST(Doctor, NamesTheLoopbackCardAndTheLibraries) {
+  const Finished run = RunProgram({"doctor"});
+  EXPECT_EQ(run.code, 0);
+  for (const char* word : {"UCX", "RocksDB", "gRPC", "127.0.0.1"})
+    EXPECT_THAT(run.out, HasSubstr(word));
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,156 @@
+// The server from outside: alone, and inside `ringwood run`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <thread>
+
+#include "base/random.h"
+#include "launch/run.h"
+#include "paths.h"
+#include "tests/cli/program.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kProgram = std::string(RINGWOOD_BINARY_DIR) + "/bin/ringwood";
+
+TEST(ServerCommand, SaysWhereItListensAndEndsInOrderOnSigterm) {
+  TemporaryDirectory directory;
+  Program server(
+      {"server", "--listen", "127.0.0.1:0", "--store", directory.path() + "/store", "--insecure"});
+  ASSERT_TRUE(server.WaitForOutput(kListening));
+  server.Signal(SIGTERM);
+  const Finished finished = server.Wait(20);
+  EXPECT_EQ(finished.code, 0) << finished.err;
+}
+
+TEST(ServerCommand, ReducersEndInOrderWhateverTheirCallsWaitFor) {
+  Random random(1);
+  for (int round = 0; round < 8; ++round) {
+    Program coordinator({"server", "--listen", "127.0.0.1:0", "--servers", "3", "--insecure"});
+    ASSERT_TRUE(coordinator.WaitForOutput("\n"));
+    const Finished seen = coordinator.Wait(0.01);
+    const size_t at = seen.out.find(kListening) + sizeof(kListening) - 1;
+    const std::string address = seen.out.substr(at, seen.out.find('\n', at) - at);
+    std::vector<std::unique_ptr<Program>> reducers;
+    for (const char* index : {"1", "2"}) {
+      reducers.push_back(std::make_unique<Program>(std::vector<std::string>{
+          "server", "--coordinator", address, "--servers", "3", "--reducer-index", index}));
+      ASSERT_TRUE(reducers.back()->WaitForOutput(kListening));
+    }
+    // Joins wait for a world that does not come; half of the time the coordinator is lost first.
+    std::this_thread::sleep_for(std::chrono::milliseconds(random.Below(60)));
+    if (round % 2 == 0) coordinator.Signal(SIGKILL);
+    for (const auto& reducer : reducers) reducer->Signal(SIGTERM);
+    for (const auto& reducer : reducers) {
+      const Finished finished = reducer->Wait(20);
+      EXPECT_EQ(finished.code, 0) << finished.err;
+      EXPECT_THAT(finished.err, Not(HasSubstr("ref_counted")));
+    }
+    if (round % 2 == 0) continue;
+    coordinator.Signal(SIGTERM);
+    EXPECT_EQ(coordinator.Wait(20).code, 0);
+  }
+}
+
+TEST(ServerCommand, AStoreInUseIsRefused) {
+  TemporaryDirectory directory;
+  const std::vector<std::string> arguments = {
+      "server", "--listen", "127.0.0.1:0", "--store", directory.path() + "/store", "--insecure"};
+  Program first(arguments);
+  ASSERT_TRUE(first.WaitForOutput(kListening));
+  const Finished second = RunProgram(arguments);
+  EXPECT_EQ(second.code, 78);
+  EXPECT_THAT(second.err, AllOf(HasSubstr("in use"), HasSubstr("--store")));
+  first.Signal(SIGINT);
+  EXPECT_EQ(first.Wait(20).code, 0);
+}
+
+TEST(ServerCommand, APortInUseIsRefused) {
+  Program first({"server", "--listen", "127.0.0.1:0", "--insecure"});
+  ASSERT_TRUE(first.WaitForOutput("\n"));
+  first.Signal(0);
+  Finished seen = first.Wait(0.1);
+  const size_t at = seen.out.find(kListening) + sizeof(kListening) - 1;
+  const std::string address = seen.out.substr(at, seen.out.find('\n', at) - at);
+  const Finished second = RunProgram({"server", "--listen", address, "--insecure"});
+  EXPECT_EQ(second.code, 78) << address;
+  EXPECT_THAT(second.err, HasSubstr(address + ": the port is in use"));
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(20).code, 0);
+}
+
+TEST(ServerCommand, PlaintextOffLoopbackIsRefused) {
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--listen", "0.0.0.0:0", "--insecure"}, {"--listen", "127.0.0.1:0"}}) {
+    std::vector<std::string> arguments = {"server"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const Finished finished = RunProgram(arguments);
+    EXPECT_EQ(finished.code, 78) << flags[1];
+    EXPECT_THAT(finished.err, HasSubstr("--insecure"));
+  }
+}
+
+TEST(RunWithServer, EveryRankReachesTheSameCoordinator) {
+  TemporaryDirectory directory;
+  const Finished run =
+      RunProgram({"run", "-np", "2", "--servers", "3", "--store", directory.path() + "/store", "--",
+                  "sh", "-c", "exec " + kProgram + " status"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("epoch"), HasSubstr("[1] "), Not(HasSubstr(kListening))));
+  EXPECT_THAT(run.err, HasSubstr("coordinator at 127.0.0.1:"));
+}
+
+TEST(RunWithServer, AStoreInUseEndsTheRunWithTheServersWords) {
+  TemporaryDirectory directory;
+  const std::string store = directory.path() + "/store";
+  Program server({"server", "--listen", "127.0.0.1:0", "--store", store, "--insecure"});
+  ASSERT_TRUE(server.WaitForOutput(kListening));
+  const Finished run = RunProgram(
+      {"run", "-np", "2", "--store", store, "--max-restarts", "3", "--", "echo", "a rank ran"});
+  EXPECT_EQ(run.code, 78);
+  EXPECT_THAT(run.err,
+              AllOf(HasSubstr("server 0 (host localhost) failed first"), HasSubstr("in use")));
+  EXPECT_THAT(run.out, Not(HasSubstr("a rank ran")));
+  server.Signal(SIGTERM);
+  EXPECT_EQ(server.Wait(20).code, 0);
+}
+
+TEST(RunWithServer, ACardThatIsNotThereIsNamed) {
+  const Finished run = RunProgram(
+      {"run", "-np", "1", "--network-interface", "nocard7", "--trusted-fabric", "--", "true"});
+  EXPECT_EQ(run.code, 78) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("nocard7"));
+}
+
+TEST(RunWithServer, CtrlCEndsServersToo) {
+  TemporaryDirectory directory;
+  const std::string mark = UniqueSeconds();
+  Program run({"run", "-np", "2", "--servers", "2", "--store", directory.path() + "/store", "--",
+               "sleep", mark});
+  ASSERT_TRUE(WaitUntilThere("sleep", 2, 10));
+  ASSERT_TRUE(WaitUntilThere(mark, 3, 10));
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait(30).code, 130);
+  EXPECT_TRUE(WaitUntilGone(mark, 2));
+  EXPECT_TRUE(WaitUntilGone(directory.path(), 2));
+}
+
+TEST(RunWithServer, KillingTheLauncherLeavesNoServer) {
+  TemporaryDirectory directory;
+  const std::string mark = UniqueSeconds();
+  Program run({"run", "-np", "1", "--store", directory.path() + "/store", "--", "sleep", mark});
+  ASSERT_TRUE(WaitUntilThere(mark, 2, 10));
+  run.Signal(SIGKILL);
+  run.Wait();
+  EXPECT_TRUE(WaitUntilGone(mark, 5));
+  EXPECT_TRUE(WaitUntilGone(directory.path(), 5));
+}
+
+}  // namespace
+}  // namespace ringwood

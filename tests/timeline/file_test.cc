@@ -1,0 +1,100 @@
+#include "timeline/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "timeline/chrome.h"
+#include "timeline/merge.h"
+#include "timeline/name.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(TraceName, EveryRankAndRestartHasItsFile) {
+  EXPECT_EQ(TraceFileName("job", "rank2", 0, "json"), "job.rank2.json");
+  EXPECT_EQ(TraceFileName("job.json", "rank2", 0, "json"), "job.rank2.json");
+  EXPECT_EQ(TraceFileName("job.json", "rank2", 1, "json"), "job.restart1.rank2.json");
+  EXPECT_EQ(TraceFileName("dir/", "rank2", 0, "flight"), "dir/rank2.flight");
+  EXPECT_EQ(TraceFileName(".json", "server0", 0, "json"), ".json.server0.json");
+}
+
+TraceInfo Info() { return {.job = 9, .epoch = 2, .rank = 1, .world = 2, .host = "h\"1"}; }
+
+TraceSpan Span() {
+  return {.name = "fc\n\"weight\"",
+          .category = "ring",
+          .lane = TraceLane::kRing,
+          .begin_nanoseconds = 1'234'567'890'123,
+          .end_nanoseconds = 1'234'567'990'456,
+          .round = 3,
+          .group = 0,
+          .bytes = 77};
+}
+
+TraceChunk Chunk() {
+  TraceChunk chunk;
+  chunk.round = 3;
+  chunk.begin_nanoseconds = 1000;
+  chunk.end_nanoseconds = 3000;
+  chunk.touches = {{.peer = 0, .first_sent_nanoseconds = 1000, .first_received_nanoseconds = 2000}};
+  return chunk;
+}
+
+std::string File() {
+  return ChromeOpening(Info()) + ChromeLines(1, std::vector<TraceSpan>{Span()}) +
+         ChromeLines(1, std::vector<TraceChunk>{Chunk()});
+}
+
+TEST(TraceFile, WhatWasWrittenIsRead) {
+  std::vector<RankTrace> ranks;
+  ASSERT_TRUE(ParseTraceFile(File(), "t.json", &ranks).ok());
+  ASSERT_EQ(ranks.size(), 1u);
+  EXPECT_EQ(ranks[0].info, Info());
+  EXPECT_EQ(ranks[0].spans, std::vector<TraceSpan>{Span()});
+  ASSERT_EQ(ranks[0].arrows.size(), 2u);
+  EXPECT_TRUE(ranks[0].arrows[0].from);
+  EXPECT_EQ(ranks[0].arrows[0].peer, 0);
+  EXPECT_EQ(ranks[0].arrows[1].at_nanoseconds, 2000);
+  EXPECT_NE(ranks[0].arrows[0].id, ranks[0].arrows[1].id);
+}
+
+TEST(TraceFile, ALastLineThatWasCutIsLeftOut) {
+  const std::string whole = File();
+  for (size_t cut = 1; cut < 60; ++cut) {
+    std::vector<RankTrace> ranks;
+    const Status status = ParseTraceFile(whole.substr(0, whole.size() - cut), "t.json", &ranks);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(ranks[0].spans, std::vector<TraceSpan>{Span()});
+  }
+}
+
+TEST(TraceFile, AMergedFileReadsLikeItsParts) {
+  std::vector<RankTrace> ranks;
+  ASSERT_TRUE(ParseTraceFile(File(), "t.json", &ranks).ok());
+  std::vector<RankTrace> again;
+  ASSERT_TRUE(ParseTraceFile(MergedTrace(ranks), "m.json", &again).ok());
+  ASSERT_EQ(again.size(), 1u);
+  EXPECT_EQ(again[0].info, Info());
+  EXPECT_EQ(again[0].spans, std::vector<TraceSpan>{Span()});
+}
+
+TEST(TraceFile, OtherContentIsNamedByFileAndLine) {
+  std::vector<RankTrace> ranks;
+  const auto error = [&](const std::string& text) {
+    return Message(ParseTraceFile(text, "t.json", &ranks));
+  };
+  EXPECT_THAT(error("[\nhello\n"), HasSubstr("t.json:2: not an event"));
+  EXPECT_THAT(error("[\n{\"ph\":\"X\"},\n"), HasSubstr("t.json:2: an event without a rank"));
+  EXPECT_THAT(error("{\"ph\":\"X\",\"pid\":0,\"ts\":1e300,\"dur\":1}\n"),
+              HasSubstr("out of range"));
+  EXPECT_THAT(error("{\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":-1}\n"),
+              HasSubstr("ends before it begins"));
+  EXPECT_THAT(error("[\n]\n"), HasSubstr("no events"));
+  EXPECT_TRUE(ranks.empty());
+  EXPECT_FALSE(ReadTraceFiles({"/nonexistent.json"}).ok());
+}
+
+}  // namespace
+}  // namespace ringwood

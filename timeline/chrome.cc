@@ -1,0 +1,110 @@
+#include "timeline/chrome.h"
+
+#include <string_view>
+
+#include "absl/strings/str_format.h"
+#include "base/digest.h"
+#include "base/quoted.h"
+
+namespace ringwood {
+namespace {
+
+constexpr const char* kLaneNames[] = {"trainer", "selection", "ring", "tree"};
+
+std::string Microseconds(int64_t nanoseconds) {
+  return absl::StrFormat("%d.%03d", nanoseconds / 1000, nanoseconds % 1000);
+}
+
+uint64_t IdOf(const TraceChunk& chunk) {
+  uint64_t id = Combine(chunk.round, static_cast<uint64_t>(chunk.lane));
+  id = Combine(id, chunk.group);
+  return Combine(id, chunk.chunk);
+}
+
+uint64_t FlowId(const TraceChunk& chunk, int from, int to) {
+  const uint64_t id = Combine(IdOf(chunk), static_cast<uint64_t>(from));
+  return Combine(id, static_cast<uint64_t>(to));
+}
+
+TraceLane LaneOf(const TraceChunk& chunk) {
+  return chunk.lane == Lane::kSparse ? TraceLane::kTree : TraceLane::kRing;
+}
+
+// "ph" (and more), pid, tid and ts: how every event of a chunk begins.
+std::string Head(const char* phase, int rank, const TraceChunk& chunk, int64_t nanoseconds) {
+  return absl::StrFormat("{\"ph\":%s,\"pid\":%d,\"tid\":%d,\"ts\":%s", phase, rank,
+                         static_cast<int>(LaneOf(chunk)), Microseconds(nanoseconds));
+}
+
+void AppendArrowEnd(const char* phase, int rank, const TraceChunk& chunk, int peer, uint64_t id,
+                    int64_t nanoseconds, std::string* lines) {
+  if (nanoseconds == 0) return;
+  absl::StrAppendFormat(lines,
+                        "%s,\"cat\":\"flow\",\"name\":\"chunk\",\"id\":\"%016x\",\"args\":{"
+                        "\"round\":%d,\"group\":%d,\"chunk\":%d,\"peer\":%d}},\n",
+                        Head(phase, rank, chunk, nanoseconds), id, chunk.round, chunk.group,
+                        chunk.chunk, peer);
+}
+
+}  // namespace
+
+std::string ChromeOpening(const TraceInfo& info) {
+  const bool server = info.rank >= info.world;
+  const std::string name = absl::StrFormat("%s %d (host %s)", server ? "server" : "rank",
+                                           server ? info.rank - info.world : info.rank, info.host);
+  std::string lines = "[\n";
+  absl::StrAppendFormat(&lines,
+                        "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":%s}"
+                        "},\n",
+                        info.rank, JsonString(name));
+  int lane = 0;
+  for (const char* name : kLaneNames) {
+    absl::StrAppendFormat(&lines,
+                          "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{"
+                          "\"name\":\"%s\"}},\n",
+                          info.rank, lane++, name);
+  }
+  absl::StrAppendFormat(
+      &lines,
+      "{\"ph\":\"M\",\"pid\":%d,\"name\":\"ringwood\",\"args\":{\"job\":\"%016x\",\"epoch\":%d,"
+      "\"rank\":%d,\"world\":%d,\"host\":%s}},\n",
+      info.rank, info.job, info.epoch, info.rank, info.world, JsonString(info.host));
+  return lines;
+}
+
+std::string ChromeLines(int rank, const std::vector<TraceSpan>& spans) {
+  std::string lines;
+  for (const TraceSpan& span : spans) {
+    absl::StrAppendFormat(
+        &lines,
+        "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,"
+        "\"args\":{\"round\":%d,\"group\":%d,\"bytes\":%d}},\n",
+        rank, static_cast<int>(span.lane), Microseconds(span.begin_nanoseconds),
+        Microseconds(span.end_nanoseconds - span.begin_nanoseconds), span.category,
+        JsonString(span.name), span.round, span.group, span.bytes);
+  }
+  return lines;
+}
+
+std::string ChromeLines(int rank, const std::vector<TraceChunk>& chunks) {
+  std::string lines;
+  for (const TraceChunk& chunk : chunks) {
+    const std::string name = absl::StrFormat(
+        ",\"cat\":\"chunk\",\"name\":\"group %d chunk %d\",\"id2\":{\"local\":\"%016x\"}",
+        chunk.group, chunk.chunk, IdOf(chunk));
+    absl::StrAppendFormat(&lines, "%s%s,\"args\":{\"round\":%d,\"bytes\":%d}},\n",
+                          Head("\"b\"", rank, chunk, chunk.begin_nanoseconds), name, chunk.round,
+                          chunk.sent_bytes);
+    absl::StrAppendFormat(&lines, "%s%s},\n", Head("\"e\"", rank, chunk, chunk.end_nanoseconds),
+                          name);
+    for (const TraceChunk::Touch& touch : chunk.touches) {
+      AppendArrowEnd("\"s\"", rank, chunk, touch.peer, FlowId(chunk, rank, touch.peer),
+                     touch.first_sent_nanoseconds, &lines);
+      AppendArrowEnd("\"f\",\"bp\":\"e\"", rank, chunk, touch.peer, FlowId(chunk, touch.peer, rank),
+                     touch.first_received_nanoseconds, &lines);
+    }
+  }
+  return lines;
+}
+
+}  // namespace ringwood

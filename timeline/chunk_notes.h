@@ -1,0 +1,28 @@
+// What the chunks of some groups did so far, from a transport's notes. Not thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "timeline/chunk.h"
+#include "timeline/transport.h"
+
+namespace ringwood {
+
+class ChunkNotes : public ChunkSink {
+ public:
+  static constexpr size_t kMaxChunks = 1 << 18;  // beyond them chunks are left out
+
+  void Sent(int peer, const MessageName& name, uint64_t bytes, int64_t begin_nanoseconds,
+            int64_t end_nanoseconds) override;
+  void Received(int peer, const MessageName& name, int64_t at_nanoseconds) override;
+
+  // In the order in which they began.
+  const std::vector<TraceChunk>& chunks() const { return chunks_; }
+
+ private:
+  TraceChunk* Find(const MessageName& name, int64_t at);  // or makes it; null: it is left out
+
+  std::vector<TraceChunk> chunks_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,151 @@
+#include "timeline/file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <sstream>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMaxMicroseconds = 1e15;  // 30 years of a monotonic clock
+constexpr int kMaxRank = 1 << 20;
+
+// Numbers and texts of an event; what is missing or of another type is 0 or "".
+double Number(const Json& event, const char* name) {
+  const auto found = event.find(name);
+  return found != event.end() && found->is_number() ? found->get<double>() : 0;
+}
+std::string Text(const Json& event, const char* name) {
+  const auto found = event.find(name);
+  return found != event.end() && found->is_string() ? found->get<std::string>() : "";
+}
+Json Arguments(const Json& event) {
+  const auto found = event.find("args");
+  return found != event.end() && found->is_object() ? *found : Json::object();
+}
+
+StatusOr<int64_t> Nanoseconds(double microseconds) {
+  if (!(std::abs(microseconds) < kMaxMicroseconds)) return Invalid("a time is out of range");
+  return std::llround(microseconds * 1000);
+}
+
+// Of a number that a file gave: within what the type holds.
+template <typename T>
+T Bounded(double number, double most) {
+  return static_cast<T>(number >= 0 && number <= most ? number : 0);
+}
+
+Status TakeSpan(const Json& event, RankTrace* rank) {
+  const Json arguments = Arguments(event);
+  TraceSpan span;
+  span.name = Text(event, "name");
+  span.category = Text(event, "cat");
+  span.lane = static_cast<TraceLane>(Bounded<int>(Number(event, "tid"), 3));
+  RW_ASSIGN_OR_RETURN(span.begin_nanoseconds, Nanoseconds(Number(event, "ts")));
+  RW_ASSIGN_OR_RETURN(const int64_t duration, Nanoseconds(Number(event, "dur")));
+  if (duration < 0) return Invalid("a span ends before it begins");
+  span.end_nanoseconds = span.begin_nanoseconds + duration;
+  span.round = Bounded<uint64_t>(Number(arguments, "round"), 1e15);
+  span.group = arguments.contains("group") && Number(arguments, "group") >= 0
+                   ? Bounded<int>(Number(arguments, "group"), 1e9)
+                   : -1;
+  span.bytes = Bounded<uint64_t>(Number(arguments, "bytes"), 1e15);
+  rank->spans.push_back(std::move(span));
+  return OkStatus();
+}
+
+Status TakeArrow(const Json& event, bool from, RankTrace* rank) {
+  TraceArrowEnd end;
+  end.id = Text(event, "id");
+  end.from = from;
+  end.peer = Bounded<int>(Number(Arguments(event), "peer"), kMaxRank);
+  RW_ASSIGN_OR_RETURN(end.at_nanoseconds, Nanoseconds(Number(event, "ts")));
+  rank->arrows.push_back(std::move(end));
+  return OkStatus();
+}
+
+Status TakeEvent(Json event, std::map<int, RankTrace>* ranks) {
+  const auto pid = event.find("pid");
+  if (pid == event.end() || !pid->is_number_integer() || *pid < 0 || *pid > kMaxRank) {
+    return Invalid("an event without a rank (pid)");
+  }
+  RankTrace& rank = (*ranks)[pid->get<int>()];
+  rank.info.rank = pid->get<int>();
+  const std::string phase = Text(event, "ph");
+  if (phase == "X") RW_RETURN_IF_ERROR(TakeSpan(event, &rank));
+  if (phase == "s" || phase == "f") RW_RETURN_IF_ERROR(TakeArrow(event, phase == "s", &rank));
+  if (phase == "M" && Text(event, "name") == "ringwood") {
+    const Json arguments = Arguments(event);
+    rank.info.job = std::strtoull(Text(arguments, "job").c_str(), nullptr, 16);
+    rank.info.epoch = Bounded<uint64_t>(Number(arguments, "epoch"), 1e15);
+    rank.info.world = Bounded<int>(Number(arguments, "world"), kMaxRank);
+    rank.info.host = Text(arguments, "host");
+  }
+  rank.events.push_back(std::move(event));
+  return OkStatus();
+}
+
+}  // namespace
+
+Status ParseTraceFile(const std::string& text, const std::string& file,
+                      std::vector<RankTrace>* ranks) {
+  std::map<int, RankTrace> found;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const bool cut = lines.eof();  // no newline at its end
+    while (!line.empty() && (line.back() == ',' || line.back() == '\r')) line.pop_back();
+    if (line.empty() || line == "[" || line == "]") continue;
+    Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!event.is_object()) {
+      if (cut) break;
+      return Corrupt(absl::StrFormat("%s:%d: not an event of a timeline", file, number));
+    }
+    RW_RETURN_IF_ERROR(
+        Annotate(TakeEvent(std::move(event), &found), absl::StrFormat("%s:%d", file, number)));
+  }
+  if (found.empty()) return Invalid(file + " holds no events");
+  for (auto& [rank, trace] : found) ranks->push_back(std::move(trace));
+  return OkStatus();
+}
+
+StatusOr<std::vector<RankTrace>> ReadTraceFiles(const std::vector<std::string>& files) {
+  std::vector<RankTrace> ranks;
+  for (const std::string& file : files) {
+    std::error_code error;
+    if (std::filesystem::is_directory(file, error)) {
+      return Invalid(file + " is a directory; name the files in it");
+    }
+    std::ifstream stream(file, std::ios::binary | std::ios::ate);
+    if (!stream) return NotFound(file + " cannot be read");
+    if (static_cast<size_t>(stream.tellg()) > kMaxTraceFileBytes) {
+      return Invalid(file + " is above 4 GiB");
+    }
+    stream.seekg(0);
+    const std::string text((std::istreambuf_iterator<char>(stream)), {});
+    RW_RETURN_IF_ERROR(ParseTraceFile(text, file, &ranks));
+  }
+  std::sort(ranks.begin(), ranks.end(),
+            [](const RankTrace& a, const RankTrace& b) { return a.info.rank < b.info.rank; });
+  for (size_t i = 1; i < ranks.size(); ++i) {
+    if (ranks[i].info.rank == ranks[i - 1].info.rank) {
+      return Invalid(absl::StrFormat("two of the files hold node %d", ranks[i].info.rank));
+    }
+    if (ranks[i].info.job != ranks[0].info.job || ranks[i].info.epoch != ranks[0].info.epoch) {
+      return Invalid(absl::StrFormat("nodes %d and %d are of different jobs or epochs",
+                                     ranks[0].info.rank, ranks[i].info.rank));
+    }
+  }
+  return ranks;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,63 @@
+// The last 4096 events of a rank in a memory-mapped file: the kernel keeps what was written however
+// the process ends, kill -9 included (a power cut may lose it).
+//
+// Layout, little endian: a header of 4096 bytes, then 4096 slots of 48 bytes. A slot's sequence
+// number is taken away before its event is written and set after, so that a reader tells a slot
+// that was cut in the middle, and each has a checksum, so that a reader tells one that was damaged.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "timeline/event.h"
+
+namespace ringwood {
+
+inline constexpr size_t kFlightEvents = 4096;
+
+struct FlightHeader {
+  uint64_t job = 0;
+  uint64_t epoch = 0;
+  uint32_t rank = 0;
+  uint32_t world = 0;
+  int64_t process = 0;
+  int64_t unix_nanoseconds = 0;       // of the moment when the record began
+  int64_t monotonic_nanoseconds = 0;  // of the same moment
+  std::string host;                   // at most 255 bytes are kept
+  std::string failure;                // why the epoch ended here, "" if it did not; at most 1023
+};
+
+class FlightRecord {
+ public:
+  // Replaces what is at `file`.
+  static StatusOr<FlightRecord> Create(const std::string& file);
+  FlightRecord(FlightRecord&& other) noexcept;
+  FlightRecord& operator=(FlightRecord&&) = delete;
+  ~FlightRecord();  // the file stays
+
+  void Begin(const FlightHeader& header);       // one thread; clock fields are filled in here
+  void Write(const TraceEvent& event);          // any thread, lock-free
+  void SetFailure(const std::string& failure);  // the first counts; any thread
+
+ private:
+  explicit FlightRecord(void* memory) : memory_(memory) {}
+  void* memory_;  // shared mapping of the whole file
+};
+
+struct FlightContents {
+  FlightHeader header;
+  std::vector<TraceEvent> events;  // oldest first
+  uint64_t lost = 0;               // older ones that were overwritten, and slots cut in the middle
+  uint64_t damaged = 0;            // that do not have their checksum, and are left out
+};
+
+// Files are believed nothing: kDataLoss says what is wrong with it. Damage to single events is
+// counted; while the record is being written, the events just then written may be among them.
+StatusOr<FlightContents> ReadFlight(const std::string& file);
+
+// A line an event, with times relative to the last one.
+std::string ToText(const FlightContents& contents);
+
+}  // namespace ringwood

@@ -1,0 +1,25 @@
+// A transport that takes notes: what each chunk of a plan's groups sent and received, and when.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "timeline/chunk.h"
+#include "transport/fabric.h"
+
+namespace ringwood {
+
+// Told on the transport's thread of every message that has been sent or received: the chunk's notes
+// as they stand then. Messages outside the plan (Lane::kImmediate) are not noted.
+class ChunkSink {
+ public:
+  virtual ~ChunkSink() = default;
+  virtual void Sent(int peer, const MessageName& name, uint64_t bytes, int64_t begin_nanoseconds,
+                    int64_t end_nanoseconds) = 0;
+  virtual void Received(int peer, const MessageName& name, int64_t at_nanoseconds) = 0;
+};
+
+// `fabric` with its transport observed by `sink`, which outlives both.
+std::unique_ptr<Fabric> TraceFabric(std::unique_ptr<Fabric> fabric, ChunkSink* sink);
+
+}  // namespace ringwood
