@@ -10,18 +10,23 @@ payload, 0.1 ms a hop, compute as slept, everything else free.
 import argparse
 import collections
 import functools
-import html
 import json
+import math
 import pathlib
 import statistics
 import subprocess
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+from svg import Canvas  # noqa: E402 (found beside this folder)
+
 AGAINST_DDP = {"fp32": "fp32", "bf16": "bf16", "hybrid": "hybrid, density 0.001"}
+NAMES = {"bert": "BERT", "resnet50": "ResNet-50", "vgg16": "VGG-16"}
 PLAN_FLAGS = {"ddp": ["--planner", "fixed"], "fp32": ["--planner", "exact"], "bf16": ["--planner", "exact", "--bf16"],
               "hybrid": ["--planner", "hybrid", "--density", "0.001"]}
-COLOURS = {"fp32": "#d9822b", "bf16": "#2b6cb0", "hybrid": "#4d9221"}
+STYLES = {"fp32": "orange", "bf16": "blue", "hybrid": "green"}
 
 
 @functools.lru_cache
@@ -78,36 +83,53 @@ def predictions(cases):
     return "\n".join(lines)
 
 
+def legend(canvas, x, y):
+    for variant, style in STYLES.items():
+        canvas.dot(x, y - 4, 5, style)
+        canvas.text(x + 11, y, AGAINST_DDP[variant])
+        x += 85 if variant != "hybrid" else 165
+    canvas.diamond(x, y - 4, 5, "mark")
+    canvas.text(x + 11, y, "what an ideal link would allow")
+
+
 def chart(cases, program):
-    """Bars: times DDP's speed that was reached; a black mark: what the model says is possible."""
+    """How many times faster than DDP a step is: a dot is measured (its line begins at DDP's own time), a diamond is
+    what the planner's model says is possible. The scale is logarithmic: 1.01 times and 27 times have to fit."""
     rows = [(case_name, variant, statistics.median(ratios(case, variant)),
              median_of(case["ddp"]) / possible(program, *case_name, variant))
             for case_name, case in sorted(cases.items()) for variant in AGAINST_DDP if ratios(case, variant)]
-    left, width, height = 170, 640, 22
-    most = max(max(reached, best) for _, _, reached, best in rows)
+    left, width, row, top, least, most = 178, 640, 20, 92, 0.8, 50
+    bottom = top + row * len(rows) + 10 * (len({name for name, *_ in rows}) - 1)
+    canvas = Canvas(left + width + 40, bottom + 56)
+    canvas.text(16, 26, "A training step: PyTorch DDP's time divided by Ringwood's", size=16, bold=True)
+    canvas.text(16, 46, "4 and 8 hosts at 1 Gbit/s, measured compute times of GPUs replayed; further right is faster",
+                style="soft")
+    legend(canvas, 22, 70)
 
-    def x(value):  # a tenfold speed-up and a 1.01-fold one fit on a square root's scale
-        return left + width * (value / most) ** 0.5
+    def x(value):
+        return left + width * math.log(value / least) / math.log(most / least)
 
-    parts = []
-    ticks = [tick for tick in (0.25, 1, 2, 5, 10, 20, 50) if tick <= most]
-    for tick in ticks:
-        parts.append(f'<line x1="{x(tick):.1f}" y1="30" x2="{x(tick):.1f}" y2="{40 + height * len(rows)}" stroke="'
-                     f'{"#444" if tick == 1 else "#ddd"}"/><text x="{x(tick):.1f}" y="24" text-anchor="middle" '
-                     f'font-size="11">{tick:g}×</text>')
-    for number, ((trace, hosts), variant, reached, best) in enumerate(rows):
-        y = 38 + height * number
-        name = html.escape(f"{trace}, {hosts} hosts, {variant}")
-        # The figure stands behind the mark where it would lie under it.
-        hidden = x(reached) - 2 < x(best) < x(reached) + 36
-        label = x(best if hidden else reached) + 5
-        parts.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end" font-size="11">{name}</text>'
-                     f'<rect x="{left}" y="{y}" width="{x(reached) - left:.1f}" height="{height - 6}" '
-                     f'fill="{COLOURS[variant]}"/><text x="{label:.1f}" y="{y + 12}" font-size="11" '
-                     f'fill="#333">{reached:.2f}</text><rect x="{x(best) - 1.5:.1f}" y="{y - 2}" width="3" '
-                     f'height="{height - 2}" fill="black"><title>possible: {best:.2f}</title></rect>')
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 60}" height="{60 + height * len(rows)}" '
-            'font-family="sans-serif"><rect width="100%" height="100%" fill="white"/>' + "\n".join(parts) + "</svg>\n")
+    for tick in (0.8, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 50):
+        canvas.line(x(tick), top - 6, x(tick), bottom, "axis" if tick == 1 else "grid")
+        canvas.text(x(tick), bottom + 18, f"{tick:g}×", "middle", "soft", size=11)
+    canvas.text(left + width / 2, bottom + 42, "times faster than DDP (logarithmic scale; 1× = as fast as DDP)",
+                "middle")
+    y, before = top - 10, None
+    for case_name, variant, reached, best in rows:
+        if case_name != before:
+            y, before = y + (10 if before else 0), case_name
+            canvas.text(16, y + row + 1, f"{NAMES.get(case_name[0], case_name[0])}, {case_name[1]} hosts", bold=True)
+        y += row
+        canvas.line(x(1), y - 3, x(reached), y - 3, STYLES[variant], 3)
+        canvas.diamond(x(best), y - 3, 5, "mark", f"possible: {best:.2f}")
+        canvas.dot(x(reached), y - 3, 4.5, STYLES[variant], f"measured: {reached:.2f}")
+        # A label stands left of 1× where the dot lies at it, else right of the dot or of a diamond in its way.
+        if reached < 1.1:
+            canvas.text(x(min(reached, 1)) - 9, y + 1, f"{reached:.2f}", "end", size=11)
+        else:
+            hidden = x(reached) < x(best) < x(reached) + 48
+            canvas.text(x(best if hidden else reached) + 9, y + 1, f"{reached:.2f}", size=11)
+    return str(canvas)
 
 
 def main():
