@@ -56,7 +56,7 @@ def median_of(runs, field="median_s"):
 
 
 def against_ddp(cases, program):
-    lines = ["| trace | hosts | variant | DDP | Ringwood | DDP ÷ Ringwood (least, most; rounds) | possible | busy cores |",
+    lines = ["| model | hosts | variant | DDP | Ringwood | DDP ÷ Ringwood (least, most; rounds) | possible | busy cores |",
              "|---|---|---|---|---|---|---|---|"]
     for (trace, hosts), case in sorted(cases.items()):
         for variant, name in AGAINST_DDP.items():
@@ -71,7 +71,7 @@ def against_ddp(cases, program):
 
 
 def predictions(cases):
-    lines = ["| trace | hosts | plan | predicted | measured | off by |", "|---|---|---|---|---|---|"]
+    lines = ["| model | hosts | plan | predicted | measured | off by |", "|---|---|---|---|---|---|"]
     for (trace, hosts), case in sorted(cases.items()):
         for variant, runs in case.items():
             runs = [run for run in runs if "predicted_s" in run]
