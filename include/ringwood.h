@@ -133,10 +133,13 @@ RINGWOOD_EXPORT int ringwood_open(const ringwood_options* options, ringwood_sess
  * other ranks are told that this one failed and stop with its name. NULL session is allowed. */
 RINGWOOD_EXPORT int ringwood_close(ringwood_session* session, const char* failure);
 
+/* This process's rank, the number of ranks, the number of this start of the world (it grows with
+ * every restart), and the number of committed steps. Constant time; -1 or 0 for a closed session.
+ */
 RINGWOOD_EXPORT int ringwood_rank(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_world(const ringwood_session* session);
 RINGWOOD_EXPORT uint64_t ringwood_epoch(const ringwood_session* session);
-RINGWOOD_EXPORT uint64_t ringwood_step(const ringwood_session* session); /* committed steps */
+RINGWOOD_EXPORT uint64_t ringwood_step(const ringwood_session* session);
 
 typedef struct {
   size_t size;
@@ -271,9 +274,11 @@ RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char
 RINGWOOD_EXPORT int ringwood_restore(ringwood_session* session, const char* name, int scope,
                                      void* out, uint64_t bytes);
 
+/* What a code means, in a few words; never NULL. */
 RINGWOOD_EXPORT const char* ringwood_strerror(int code);
 /* The last error of the calling thread, in full; "" if there was none. */
 RINGWOOD_EXPORT const char* ringwood_last_error(void);
+/* "0.1.0" */
 RINGWOOD_EXPORT const char* ringwood_version(void);
 
 #ifdef __cplusplus

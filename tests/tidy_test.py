@@ -1,131 +1,87 @@
-"""Style as a test: the include table, the size limits, and that nothing escapes the build."""
+"""Style as a test: every rule of tests/tidy.py holds for this tree, and finds what is planted to break it."""
 
+import inspect
 import pathlib
-import re
 import subprocess
 
+import pytest
+
+import tidy
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MAX_FILE_LINES = 500
-MAX_FUNCTION_LINES = 60
-MAX_COLUMNS = 100
+
+TABLE = {"CMakeLists.txt": """
+ringwood_folder(base     DEPENDS)
+ringwood_folder(dense    DEPENDS base)
+ringwood_folder(sparse   DEPENDS base)
+ringwood_folder(server   DEPENDS base)
+ringwood_folder(client/c DEPENDS base dense)
+ringwood_folder(client   DEPENDS base client/c)
+"""}
+
+# rule: (a tree that breaks it, what the finding names), (a tree that keeps it)
+PLANTED = {
+    tidy.table_is_in_order: [
+        ({"CMakeLists.txt": "ringwood_folder(a DEPENDS b)\nringwood_folder(b DEPENDS a)\n"}, "a depends on b"),
+        ({"CMakeLists.txt": "ringwood_folder(sparse DEPENDS)\nringwood_folder(dense DEPENDS sparse)\n"}, "dense reaches"),
+        ({"CMakeLists.txt": "ringwood_folder(server DEPENDS)\nringwood_folder(client DEPENDS server)\n"}, "meet only"),
+    ],
+    tidy.includes_outside_the_table: [
+        ({**TABLE, "dense/x.cc": '#include "sparse/y.h"\n'}, "dense/x.cc includes sparse/y.h"),
+        ({**TABLE, "client/c/x.cc": '#include "client/y.h"\n'}, "client/c/x.cc includes client/y.h"),
+        ({**TABLE, "tests/dense/x_test.cc": '#include "client/y.h"\n'}, "x_test.cc includes client/y.h"),
+    ],
+    tidy.long_files: [({"a.cc": "x;\n" * 501}, "a.cc: 501 lines")],
+    tidy.long_functions: [({"a.cc": "void F() {\n" + "  x();\n" * 60 + "}\n"}, "a.cc:1: 62 lines")],
+    tidy.wide_lines: [({"a.h": "// " + "x" * 98 + "\n"}, "a.h:1")],
+    tidy.full_folders: [({f"dense/f{i}.h": "" for i in range(41)}, "dense: 41 files")],
+    tidy.files_outside_the_build: [({**TABLE, "tests/nowhere/a_test.cc": ""}, "tests/nowhere/a_test.cc"),
+                                   ({**TABLE, "tests/a_test.cc": ""}, "tests/a_test.cc")],
+    tidy.files_nobody_needs: [
+        ({**TABLE, "client/c/x.cc": '#include "dense/used.h"\n', "dense/used.h": "", "dense/used.cc": "",
+          "dense/unused.h": "", "dense/unused.cc": '#include "dense/unused.h"\n'}, "dense/unused.cc")],
+    tidy.types_that_stand_twice: [
+        ({**TABLE, "dense/a.h": "namespace r {\nstruct Lane {\n", "base/b.h": "namespace r {\nclass Lane {\n"}, "r::Lane")],
+    tidy.vague_names: [({"base/string_util.h": ""}, "string_util")],
+    tidy.paths_that_do_not_exist: [
+        ({"dense/a.h": "// see dense/gone.h\n"}, "a.h:1: dense/gone.h"),
+        ({"include/a.h": "/* One.\n * See gone.md. */\n"}, "a.h:2: gone.md"),
+        ({"docs/a.md": "Held by `tests/gone_test.cc`.\n"}, "a.md:1: tests/gone_test.cc")],
+    tidy.names_that_do_not_exist: [
+        ({"a.cc": "class RealName {};", "docs/a.md": "`RealName` and `GoneName`\n"}, "a.md:1: GoneName"),
+        ({"a.cc": '"--real"', "docs/a.md": "`run --real --gone 3`\n"}, "a.md:1: --gone")],
+    tidy.headers_without_docstring: [
+        ({**TABLE, "dense/a.h": "#pragma once\n"}, "dense/a.h"),
+        ({**TABLE, "include/a.h": "/* A. */\n\nRINGWOOD_EXPORT int f(void);\n"}, "include/a.h:3")],
+}
 
 
-def tracked(*patterns):
-    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns],
-                           cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
-    return [ROOT / name for name in names if (ROOT / name).exists()]
+@pytest.fixture(scope="module")
+def tree():
+    names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+                           cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    texts = {}
+    for name in filter(None, names):
+        if (ROOT / name).is_file():
+            texts[name] = (ROOT / name).read_text(errors="replace")
+    return texts
 
 
-def table():
-    """Room → rooms it may include, from the rows of CMakeLists.txt, in their order."""
-    rows = re.findall(r"^ringwood_folder\(([\w/]+)\s+DEPENDS([^)]*)\)", (ROOT / "CMakeLists.txt").read_text(), re.M)
-    return {name: {name, *depends.split()} for name, depends in rows}
+@pytest.mark.parametrize("rule", PLANTED, ids=lambda rule: rule.__name__)
+def test_the_tree_keeps(rule, tree):
+    found = rule(tree)
+    assert not found, "\n".join(found)
 
 
-def room_of(path, rows):
-    """The room that a file of the product lies in, None elsewhere. Variants (cuda/, ucx/, grpc/) belong to theirs."""
-    for folder in pathlib.PurePath(path).parents:
-        if str(folder) in rows:
-            return str(folder)
-    return None
+@pytest.mark.parametrize("rule, broken, named",
+                         [(rule, broken, named) for rule, cases in PLANTED.items() for broken, named in cases],
+                         ids=lambda value: getattr(value, "__name__", None))
+def test_finds_what_is_planted(rule, broken, named):
+    found = rule(broken)
+    assert any(named in line for line in found), found
 
 
-def folder_of(path):
-    parts = path.relative_to(ROOT).parts
-    return parts[1] if parts[0] in ("tests", "bench") and len(parts) > 2 else parts[0]
-
-
-def test_the_table_has_no_cycles_and_keeps_the_two_engines_apart():
-    rows = table()
-    order = list(rows)
-    for name, depends in rows.items():
-        assert all(order.index(other) <= order.index(name) for other in depends), name
-    below = {}
-    for name, depends in rows.items():
-        below[name] = depends.union(*(below[other] for other in depends - {name}))
-    assert "sparse" not in below["dense"] and "dense" not in below["sparse"]
-    for name in rows:
-        sides = {side for side in ("client", "server") for other in below[name] if other.split("/")[0] == side}
-        assert len(sides) < 2 or name in ("measure", "cli"), name
-
-
-def test_every_include_is_in_the_table():
-    rows, wrong = table(), []
-    for path in tracked("*.h", "*.hpp", "*.cc", "*.cu"):
-        inside = path.relative_to(ROOT)
-        room = room_of(inside, rows)
-        if room:
-            allowed = rows[room]
-        else:  # what tests and benchmarks of a folder include: its rooms and theirs
-            rooms = [name for name in rows if name.split("/")[0] == folder_of(path)]
-            allowed = set().union(*(rows[name] for name in rooms))
-            if not rooms:
-                continue
-        for include in re.findall(r'^\s*#include "([^"]+)"', path.read_text(), re.M):
-            target = "proto" if include.startswith("ringwood/v1/") else room_of(include, rows)
-            if target and target not in allowed:
-                wrong.append(f"{inside} includes {include}")
-    assert not wrong, "\n".join(wrong)
-
-
-def test_files_stay_under_the_limit():
-    long = [f"{path.relative_to(ROOT)}: {count} lines" for path in tracked("*.h", "*.cc", "*.cu", "*.py")
-            if (count := len(path.read_text().splitlines())) > MAX_FILE_LINES]
-    assert not long, "\n".join(long)
-
-
-def functions(text):
-    """(first line, lines) of every body that clang-format closes with a brace at column 0."""
-    start = None
-    for number, line in enumerate(text.splitlines(), 1):
-        if start is None and line and not line[0].isspace() and line.rstrip().endswith("{"):
-            if not re.match(r"(namespace|class|struct|enum|union|extern|#|//|using)\b", line):
-                start = number
-        elif line.startswith("}"):
-            if start is not None:
-                yield start, number - start + 1
-            start = None
-
-
-def test_functions_fit_a_screen():
-    long = [f"{path.relative_to(ROOT)}:{first}: {lines} lines" for path in tracked("*.cc", "*.cu")
-            if "tests" not in path.relative_to(ROOT).parts
-            for first, lines in functions(path.read_text()) if lines > MAX_FUNCTION_LINES]
-    assert not long, "\n".join(long)
-
-
-def test_lines_fit_the_column_limit():
-    wide = [f"{path.relative_to(ROOT)}:{number}" for path in tracked("*.h", "*.cc", "*.cu")
-            for number, line in enumerate(path.read_text().splitlines(), 1)
-            if len(line) > MAX_COLUMNS and "http" not in line and "#include" not in line]
-    assert not wide, "\n".join(wide)
-
-
-def test_every_test_and_benchmark_file_is_built():
-    folders = {name.split("/")[0] for name in table()}
-    stray = [str(path.relative_to(ROOT)) for path in tracked("tests/*_test.cc", "bench/*_bench.cc")
-             if folder_of(path) not in folders or len(path.relative_to(ROOT).parts) != 3]
-    assert not stray, stray
-
-
-def test_a_type_name_stands_once():
-    """Two types of one name and namespace in one program are undefined behaviour, and confuse readers."""
-    places = {}
-    for path in tracked("*.h"):
-        if not room_of(path.relative_to(ROOT), table()):
-            continue
-        space = ""
-        for namespace, name in re.findall(r"^namespace (\w+) \{|^(?:class|struct|enum class|union) (\w+)"
-                                          r"(?: final)?(?: :[^{;]*)?\s*\{", path.read_text(), re.M):
-            space = namespace or space
-            if name:
-                places.setdefault(f"{space}::{name}", []).append(str(path.relative_to(ROOT)))
-    twice = {name: paths for name, paths in places.items() if len(paths) > 1}
-    assert not twice, twice
-
-
-def test_one_word_per_idea():
-    """Names that say nothing, kept out of file names."""
-    vague = [str(path.relative_to(ROOT)) for path in tracked("*.h", "*.cc", "*.py")
-             if re.search(r"(manager|helper|util|common|impl)", path.stem)]
-    assert not vague, vague
+def test_every_rule_has_a_planted_case():
+    rules = {value for value in vars(tidy).values() if inspect.isfunction(value)
+             and list(inspect.signature(value).parameters) == ["tree"]}
+    assert rules - set(PLANTED) == {tidy.rows, tidy.product}

@@ -2,7 +2,7 @@
 // order.
 //
 // Schedules are values made by pure functions (dense/ring.h, sparse/tree.h). One interpreter runs
-// them (transport/run.h), tests prove them, the cost model prices them, the simulator plays them.
+// them (dense/run.h), tests prove them, the cost model prices them, the simulator plays them.
 #pragma once
 
 #include <cstdint>

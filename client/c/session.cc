@@ -1,5 +1,4 @@
-// The C interface: opening, closing and what a session is. The other files: c_step.cc,
-// c_collective.cc, c_checkpoint.cc, c_status.cc.
+// The C interface: opening, closing and what a session is.
 #include <grpc/grpc.h>
 
 #include <algorithm>

@@ -171,16 +171,6 @@ Cost SparseTreeCost(const Network& network, const std::vector<int>& fan) {
   return Cost::Affine(a, b);
 }
 
-Cost ShardedCost(const Network& network, int workers, int servers) {
-  if (workers <= 1 || servers < 1) return Cost();
-  // The busier of the worker's card (all its entries) and the server's (a share of everyone's).
-  const double share = static_cast<double>(workers) / servers;
-  const double card = std::max(1.0, share);
-  const double up = std::max(card * network.beta + network.gamma / servers,
-                             share * network.gamma + network.beta / servers);
-  return Cost::Affine(2 * network.alpha, up + card * network.beta);
-}
-
 Cost BinaryGtopkCost(const Network& network, int workers) {
   if (workers <= 1) return Cost();
   const double rounds = std::log2(workers);

@@ -84,10 +84,6 @@ Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& host
 // its children's messages one after the other, and sends the results the same way.
 Cost SparseTreeCost(const Network& network, const std::vector<int>& fan);
 
-// Index ranges spread over `servers` reducers of one level, again per bytes of one worker's
-// message.
-Cost ShardedCost(const Network& network, int workers, int servers);
-
 // The published comparison: binary gTop-k over the workers, and gathering everyone's picks.
 Cost BinaryGtopkCost(const Network& network, int workers);
 Cost SparseAllGatherCost(const Network& network, int workers);

@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "plan/predict/shared_card.h"
 #include "plan/strategy/planner.h"
 #include "plan/strategy/problem.h"
+#include "tests/plan/shared_card.h"
 
 namespace ringwood {
 namespace {

@@ -6,7 +6,6 @@
 #include "dense/ring.h"
 #include "plan/model/cost.h"
 #include "plan/predict/scaling.h"
-#include "plan/predict/sharded.h"
 #include "plan/strategy/problem.h"
 #include "sparse/tree.h"
 
@@ -54,22 +53,6 @@ TEST(Simulate, ATreeTakesItsClosedForm) {
           EXPECT_NEAR(SparseTreeCost(kNetwork, {workers}).Seconds(bytes), expected, 1e-12);
         }
       }
-    }
-  }
-}
-
-TEST(Simulate, ShardedReducersTakeTheirClosedForm) {
-  for (int workers = 2; workers <= 33; ++workers) {
-    for (const int servers : {1, 2, 4, workers}) {
-      if (servers > workers) continue;
-      std::vector<Schedule> schedules;
-      for (int node = 0; node < workers + servers; ++node) {
-        schedules.push_back(ShardedSchedule(workers, servers, node));
-      }
-      const double bytes = 4e5;
-      const double expected = ShardedCost(kNetwork, workers, servers).Seconds(bytes);
-      EXPECT_NEAR(EndOf(schedules, workers, bytes / servers), expected, 1e-6 * expected)
-          << workers << " workers, " << servers << " servers";
     }
   }
 }

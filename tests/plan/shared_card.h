@@ -1,21 +1,31 @@
-#include "plan/predict/shared_card.h"
+// Lanes that run at the same time and share one card: with q transfers under way each gets its
+// share of the bandwidth, so how long a message takes depends on what starts later.
+#pragma once
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace ringwood {
-namespace {
 
-constexpr double kNothing = 1e-15;  // seconds; what is left of a phase that is over
+struct CardMessage {
+  int lane = 0;  // a lane sends its messages in the order of the list, one after the other
+  double ready_seconds = 0;
+  double startup_seconds = 0;   // passes undisturbed
+  double transfer_seconds = 0;  // alone on the card
+};
 
-struct Work {
+constexpr double kNothingOfAPhase = 1e-15;  // seconds; what is left of a phase that is over
+
+struct CardWork {
   double startup;
   double transfer;
   bool over = false;
 };
 
 // The first unfinished message of each lane.
-std::vector<size_t> Heads(const std::vector<CardMessage>& messages, const std::vector<Work>& work) {
+inline std::vector<size_t> HeadsOfLanes(const std::vector<CardMessage>& messages,
+                                        const std::vector<CardWork>& work) {
   std::vector<size_t> heads;
   std::vector<bool> seen;
   for (size_t m = 0; m < messages.size(); ++m) {
@@ -28,17 +38,18 @@ std::vector<size_t> Heads(const std::vector<CardMessage>& messages, const std::v
   return heads;
 }
 
-}  // namespace
-
-std::vector<double> PlaySharedCard(const std::vector<CardMessage>& messages, double penalty) {
-  std::vector<Work> work;
+// End of each message. q concurrent transfers each run at rate 1 / (1 + penalty * (q - 1));
+// penalty 1: the bandwidth is shared fairly.
+inline std::vector<double> PlaySharedCard(const std::vector<CardMessage>& messages,
+                                          double penalty) {
+  std::vector<CardWork> work;
   for (const CardMessage& m : messages) work.push_back({m.startup_seconds, m.transfer_seconds});
   std::vector<double> ends(messages.size(), 0);
   double now = 0;
   for (size_t left = messages.size(); left > 0;) {
     int transfers = 0;
     double step = std::numeric_limits<double>::infinity();
-    const std::vector<size_t> heads = Heads(messages, work);
+    const std::vector<size_t> heads = HeadsOfLanes(messages, work);
     for (const size_t m : heads) {
       const bool ready = messages[m].ready_seconds <= now;
       if (ready && work[m].startup <= 0) ++transfers;
@@ -55,7 +66,7 @@ std::vector<double> PlaySharedCard(const std::vector<CardMessage>& messages, dou
       if (messages[m].ready_seconds > now) continue;
       double& phase = work[m].startup > 0 ? work[m].startup : work[m].transfer;
       phase -= &phase == &work[m].startup ? step : step * rate;
-      if (phase < kNothing) phase = 0;
+      if (phase < kNothingOfAPhase) phase = 0;
       if (work[m].startup <= 0 && work[m].transfer <= 0) {
         work[m].over = true;
         ends[m] = now + step;
