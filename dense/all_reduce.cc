@@ -6,34 +6,21 @@
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
-#include "dense/broadcast.h"
 #include "dense/chunks.h"
-#include "dense/direct.h"
-#include "dense/doubling.h"
-#include "dense/hierarchy.h"
-#include "dense/ring.h"
 
 namespace ringwood {
 namespace {
 
-// One message of a broadcast: long enough that the cost of a message (about 50 us of both ends'
-// processors) is small beside its time on the wire (2 ms at 1 Gbit/s).
-constexpr size_t kMessageBytes = 256 << 10;
-
-// Of one chunk of a hierarchy: the ranks of a host send all of it to its agents at once, four
-// chunks together. What an agent has not asked for yet stays far below the 64 MiB that a transport
-// keeps.
-constexpr size_t kHierarchyChunkBytes = 8 << 20;
-
 Status Validate(const AllReduceRequest& request) {
+  const Place& place = request.place;
   const std::string who =
-      absl::StrFormat("all-reduce of round %d group %d: ", request.round, request.group);
-  if (request.world < 1 || request.rank < 0 || request.rank >= request.world) {
-    return Invalid(absl::StrFormat("%srank %d of world %d", who, request.rank, request.world));
+      absl::StrFormat("all-reduce of round %d group %d: ", request.name.round, request.name.group);
+  if (place.world < 1 || place.rank < 0 || place.rank >= place.world) {
+    return Invalid(absl::StrFormat("%srank %d of world %d", who, place.rank, place.world));
   }
-  if (request.hosts != nullptr && !IsComplete(*request.hosts, request.world)) {
+  if (!place.hosts.empty() && !IsComplete(place.hosts, place.world)) {
     return Invalid(absl::StrFormat("%sthe hosts have %d ranks, not the %d of the world", who,
-                                   RanksOf(*request.hosts), request.world));
+                                   RanksOf(place.hosts), place.world));
   }
   if (SizeOf(request.type) == 0) return Invalid(who + "unknown element type");
   if (request.input.size() != request.output.size() ||
@@ -64,85 +51,19 @@ Status Validate(const AllReduceRequest& request) {
   return OkStatus();
 }
 
-// How a request is run; the same on all ranks but for the schedule.
-struct Way {
-  Schedule schedule;
-  size_t chunk_elements = 1;
-  int slots = 1;
-  bool rounded = false;  // travels as bf16
-};
-
-Strategy StrategyOf(const AllReduceRequest& request) {
-  if (request.chunk_bytes != 0) return Strategy::kRing;
-  if (request.strategy) return *request.strategy;
-  return ChooseSchedule({.bytes = request.input.size(),
-                         .world = request.world,
-                         .cost = request.cost,
-                         .ring_ratio = request.wire == "bf16" ? 0.5 : 1,
-                         .hosts = request.hosts})
-      .strategy;
-}
-
-// A ring in the order of the hosts: as few neighbours as can be are on different ones.
-Schedule RingByHosts(int rank, const Hosts& hosts) {
-  const std::vector<int> order = HostOrder(hosts);
-  const auto place = std::find(order.begin(), order.end(), rank) - order.begin();
-  Schedule schedule = RingAllReduce(static_cast<int>(place), static_cast<int>(order.size()));
-  for (Step& step : schedule) step.peer = order[step.peer];
-  return schedule;
-}
-
-// `longest`: bytes of a chunk at most, for what is kept of it by those that are not ready for it.
-void CutIntoChunks(const AllReduceRequest& request, size_t longest, Way* way) {
-  // The messages of a chunk are as long with bf16 as with fp32.
-  const uint64_t ratio = way->rounded ? 2 : 1;
-  const uint64_t message = RingMessageBytes(request.input.size() / ratio, way->slots);
-  const size_t chunk_bytes = request.chunk_bytes != 0
-                                 ? request.chunk_bytes
-                                 : std::min<size_t>(message * way->slots * ratio, longest);
-  way->chunk_elements = std::max<size_t>(1, chunk_bytes / SizeOf(request.type));
-}
-
-Way WayOf(const AllReduceRequest& request) {
-  const Hosts hosts = request.hosts != nullptr ? *request.hosts : OneEach(request.world);
-  Way way;
-  way.slots = request.world;
-  way.chunk_elements = std::max<size_t>(1, request.input.size() / SizeOf(request.type));
-  switch (StrategyOf(request)) {
-    case Strategy::kRing:
-      way.schedule = RingByHosts(request.rank, hosts);
-      way.rounded = request.wire == "bf16" && request.world > 1;
-      CutIntoChunks(request, SIZE_MAX, &way);
-      break;
-    case Strategy::kHierarchy:
-      way.schedule = HierarchicalAllReduce(request.rank, hosts);
-      way.slots = HierarchySlots(hosts);
-      way.rounded = request.wire == "bf16" && hosts.size() > 1;
-      CutIntoChunks(request, kHierarchyChunkBytes, &way);
-      break;
-    case Strategy::kRecursiveDoubling:
-      way.schedule = RecursiveDoubling(request.rank, request.world);
-      way.slots = 1;
-      break;
-    case Strategy::kDirect:
-      way.schedule = DirectExchange(request.rank, request.world);
-      break;
-  }
-  return way;
-}
-
-uint64_t SentBytes(const Way& way, size_t elements, size_t element_bytes) {
+// Payload that this rank sends.
+uint64_t SentBytes(const Collective& collective) {
+  const size_t chunks = ChunksOf(collective);
   uint64_t sent = 0;
-  const auto add = [&](size_t count, uint64_t times) {
-    const std::vector<Range> slots = CutEvenly(count, way.slots);
-    for (const Step& step : way.schedule) {
+  const auto add = [&](size_t chunk, uint64_t times) {
+    const std::vector<Range> slots = SlotsOf(collective, chunk);
+    for (const Step& step : collective.schedule) {
       if (step.op != Op::kSend) continue;
-      const size_t each = way.rounded && !step.exact ? sizeof(uint16_t) : element_bytes;
-      sent += times * slots[step.slot].count * each;
+      sent += times * slots[step.slot].count * SizeOf(WireTypeOf(collective, step.exact));
     }
   };
-  add(way.chunk_elements, elements / way.chunk_elements);
-  add(elements % way.chunk_elements, 1);
+  if (chunks > 1) add(0, chunks - 1);  // all but the last are alike
+  add(chunks - 1, 1);
   return sent;
 }
 
@@ -156,38 +77,45 @@ void AddError(const AllReduceRequest& request) {
 
 }  // namespace
 
+CollectiveSpec SpecOf(const AllReduceRequest& request) {
+  CollectiveSpec spec;
+  spec.type = request.type;
+  spec.elements = request.input.size() / SizeOf(request.type);
+  spec.bf16 = request.wire == "bf16";
+  spec.chunk_bytes = request.chunk_bytes;
+  spec.strategy = request.strategy;
+  return spec;
+}
+
 void StartAllReduce(Transport* transport, const AllReduceRequest& request,
                     std::function<void(StatusOr<AllReduceResult>)> done) {
   if (Status status = Validate(request); !status.ok()) return done(status);
-  const Way way = WayOf(request);
-  ChunksRequest chunks;
-  chunks.chunk_elements = way.chunk_elements;
-  chunks.slots = way.slots;
-  chunks.run.transport = transport;
-  chunks.run.schedule = way.schedule;
-  chunks.run.self = request.rank;
-  chunks.run.name = {request.lane, request.round, request.group, 0, 0};
-  Values& values = chunks.run.values;
+  RunRequest run;
+  run.transport = transport;
+  run.collective =
+      std::make_shared<const Collective>(CollectiveFor(SpecOf(request), request.place));
+  run.self = request.place.rank;
+  run.name = request.name;
+  Values& values = run.values;
   values.type = request.type;
   values.op = request.op;
   values.input = request.input;
   values.output = request.output;
-  values.rounded = way.rounded;
+  values.rounded = run.collective->rounded;
   values.error = request.error;
   values.next_error = request.next_error;
-  if (request.wire == "bf16" && !way.rounded) {
+  if (request.wire == "bf16" && !values.rounded) {
     AddError(request);
     values.input = request.output;
   }
-  if (request.world == 1 || request.input.empty()) {
+  if (request.place.world == 1 || request.input.empty()) {
     if (!request.input.empty() && values.input.data() != request.output.data()) {
       std::memcpy(request.output.data(), request.input.data(), request.input.size());
     }
     return done(AllReduceResult{Digest(request.output), 0});
   }
-  const size_t element_bytes = SizeOf(request.type);
-  const uint64_t sent = SentBytes(way, request.input.size() / element_bytes, element_bytes);
-  RunChunks(std::move(chunks), [done = std::move(done), sent](StatusOr<uint64_t> digest) {
+  const uint64_t sent = SentBytes(*run.collective);
+  RunCollective(std::move(run), [done = std::move(done), sent](StatusOr<uint64_t> digest) {
     if (!digest.ok()) return done(Annotate(digest.status(), "all-reduce"));
     done(AllReduceResult{*digest, sent});
   });
@@ -195,24 +123,26 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
 
 void StartBroadcast(Transport* transport, const BroadcastRequest& request,
                     std::function<void(Status)> done) {
-  if (request.world < 1 || request.rank < 0 || request.rank >= request.world || request.root < 0 ||
-      request.root >= request.world) {
+  const int rank = request.place.rank, world = request.place.world;
+  if (world < 1 || rank < 0 || rank >= world || request.root < 0 || request.root >= world) {
     return done(Invalid(absl::StrFormat("broadcast from rank %d by rank %d of world %d",
-                                        request.root, request.rank, request.world)));
+                                        request.root, rank, world)));
   }
-  if (request.world == 1 || request.data.empty()) return done(OkStatus());
-  ChunksRequest chunks;
-  chunks.chunk_elements = kMessageBytes;
-  chunks.run.transport = transport;
-  chunks.run.schedule = request.data.size() <= kMessageBytes
-                            ? BroadcastTree(request.rank, request.world, request.root)
-                            : BroadcastChain(request.rank, request.world, request.root);
-  chunks.run.self = request.rank;
-  chunks.run.name = {request.lane, request.round, request.group, 0, 0};
-  chunks.run.values.type = DataType::kUInt8;
-  chunks.run.values.input = request.data;
-  chunks.run.values.output = request.data;
-  RunChunks(std::move(chunks), [done = std::move(done)](StatusOr<uint64_t> digest) {
+  if (world == 1 || request.data.empty()) return done(OkStatus());
+  CollectiveSpec spec;
+  spec.verb = Verb::kBroadcast;
+  spec.type = DataType::kUInt8;
+  spec.elements = request.data.size();
+  spec.root = request.root;
+  RunRequest run;
+  run.transport = transport;
+  run.collective = std::make_shared<const Collective>(CollectiveFor(spec, request.place));
+  run.self = rank;
+  run.name = request.name;
+  run.values.type = spec.type;
+  run.values.input = request.data;
+  run.values.output = request.data;
+  RunCollective(std::move(run), [done = std::move(done)](StatusOr<uint64_t> digest) {
     done(Annotate(digest.status(), "broadcast"));
   });
 }

@@ -1,6 +1,6 @@
-// All-reduce and broadcast of host memory: groups are cut into chunks, every chunk is a schedule of
-// its own, and a bounded number of them runs at once, so that sending, receiving and adding
-// overlap.
+// All-reduce and broadcast of host memory, as dense/collective.h says: tensors are cut into chunks,
+// every chunk runs the schedule for itself, and a bounded number of them runs at once, so that
+// sending, receiving and adding overlap.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,16 @@
 #include <span>
 #include <string>
 
-#include "dense/choose.h"
+#include "dense/collective.h"
+#include "dense/place.h"
 #include "dense/reduce.h"
 #include "transport/transport.h"
 
 namespace ringwood {
 
 struct AllReduceRequest {
-  int rank = 0;
-  int world = 1;
-  Lane lane = Lane::kDense;
-  uint64_t round = 0;
-  uint32_t group = 0;
+  Place place;       // all but the rank is the same on all ranks
+  MessageName name;  // lane, round and group
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;
   // "fp32": elements travel as they are. "bf16": sums of float32 travel rounded where that is
@@ -33,12 +31,12 @@ struct AllReduceRequest {
   // new one real when the result is, and drops it otherwise.
   std::span<const float> error;
   std::span<float> next_error;
-  size_t chunk_bytes = 0;  // of a ring's chunks; 0 = schedule and chunks chosen from `cost`
-  HopCost cost = {};       // the same on all ranks
-  // Who shares a host, the same on all ranks; read during the call. Nothing: nobody does.
-  const Hosts* hosts = nullptr;
+  size_t chunk_bytes = 0;  // of a ring's chunks; 0: schedule and chunks are chosen
   std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen; ignored with chunk_bytes
 };
+
+// StartAllReduce runs CollectiveFor(SpecOf(request), request.place). The type is a known one.
+CollectiveSpec SpecOf(const AllReduceRequest& request);
 
 struct AllReduceResult {
   uint64_t digest = 0;      // of the output; equal on all ranks iff the outputs are
@@ -53,12 +51,9 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
                     std::function<void(StatusOr<AllReduceResult>)> done);
 
 struct BroadcastRequest {
-  int rank = 0;
-  int world = 1;
+  Place place;
   int root = 0;
-  Lane lane = Lane::kImmediate;
-  uint64_t round = 0;
-  uint32_t group = 0;
+  MessageName name = {Lane::kImmediate};
   std::span<std::byte> data;  // read on the root, written elsewhere
 };
 

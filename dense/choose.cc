@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/check.h"
 
 namespace ringwood {
 namespace {
 
-constexpr double kOverlap = 4;  // chunks in flight, dense/chunks.cc
+constexpr double kOverlap = 4;  // kChunksInFlight of dense/collective.h
 
 // Of doubling between hosts: every card gets the whole at once, log2 P times. 8 hosts, 1 Gbit/s, 64
 // KiB: one in a hundred took 50 ms, by repeated packets; 128 KiB: 2.2 times the ring's time.
@@ -59,6 +60,10 @@ const char* NameOf(Strategy strategy) {
       return "direct exchange";
     case Strategy::kHierarchy:
       return "hierarchy";
+    case Strategy::kBinomialTree:
+      return "binomial tree";
+    case Strategy::kChain:
+      return "chain";
   }
   return "unknown";
 }
@@ -78,9 +83,10 @@ double CardShare(Strategy strategy, const Hosts& hosts) {
   return busiest;
 }
 
-double PredictedSeconds(Strategy strategy, const ChooseRequest& request) {
+namespace {
+
+double SecondsOn(const Hosts& hosts, Strategy strategy, const ChooseRequest& request) {
   const HopCost& cost = request.cost;
-  const Hosts hosts = request.hosts != nullptr ? *request.hosts : OneEach(request.world);
   const double hop = cost.alpha + cost.message;
   const double around = 2.0 * (request.world - 1);
   const double count = static_cast<double>(hosts.size());
@@ -104,19 +110,33 @@ double PredictedSeconds(Strategy strategy, const ChooseRequest& request) {
     case Strategy::kHierarchy:
       return 2 * count * (hop + (largest - 1) * cost.message) +
              overlapped(wire * ratio, inside * (1 + ratio) / 2);
+    case Strategy::kBinomialTree:
+    case Strategy::kChain:
+      break;
   }
+  RW_CHECK(false);  // a broadcast is no all-reduce
   return 0;
 }
 
+Hosts HostsOf(const ChooseRequest& request) {
+  return request.hosts != nullptr ? *request.hosts : OneEach(request.world);
+}
+
+}  // namespace
+
+double PredictedSeconds(Strategy strategy, const ChooseRequest& request) {
+  return SecondsOn(HostsOf(request), strategy, request);
+}
+
 Choice ChooseSchedule(const ChooseRequest& request) {
-  const Hosts hosts = request.hosts != nullptr ? *request.hosts : OneEach(request.world);
+  const Hosts hosts = HostsOf(request);
   const uint64_t most_doubled = hosts.size() > 1 ? kMaxDoubledBetweenHosts : kMaxDoublingBytes;
   constexpr Strategy kWays[] = {Strategy::kRing, Strategy::kRecursiveDoubling, Strategy::kDirect,
                                 Strategy::kHierarchy};
-  Choice choice{Strategy::kRing, PredictedSeconds(Strategy::kRing, request), ""};
+  Choice choice{Strategy::kRing, SecondsOn(hosts, Strategy::kRing, request), ""};
   std::string all;
   for (const Strategy way : kWays) {
-    const double seconds = PredictedSeconds(way, request);
+    const double seconds = SecondsOn(hosts, way, request);
     all += absl::StrFormat("%s %s %.3g ms", all.empty() ? ":" : ",", NameOf(way), seconds * 1e3);
     const bool too_long = (way == Strategy::kDirect && request.bytes > kMaxDirectBytes) ||
                           (way == Strategy::kRecursiveDoubling && request.bytes > most_doubled);

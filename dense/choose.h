@@ -21,7 +21,15 @@ struct HopCost {
   bool operator==(const HopCost&) const = default;
 };
 
-enum class Strategy : uint8_t { kRing, kRecursiveDoubling, kDirect, kHierarchy };
+// The last two are for broadcasts (dense/broadcast.h).
+enum class Strategy : uint8_t {
+  kRing,
+  kRecursiveDoubling,
+  kDirect,
+  kHierarchy,
+  kBinomialTree,
+  kChain
+};
 const char* NameOf(Strategy strategy);
 
 struct ChooseRequest {

@@ -1,6 +1,5 @@
 #include "dense/chunks.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -10,20 +9,11 @@
 namespace ringwood {
 namespace {
 
-// Chunks under way at once: one is added up while another is on the wire, and a third covers the
-// time a neighbour is late. More only takes memory on the receiving side.
-constexpr size_t kChunksInFlight = 4;
-
 class Chunks : public std::enable_shared_from_this<Chunks> {
  public:
-  Chunks(ChunksRequest request, std::function<void(StatusOr<uint64_t>)> done)
+  Chunks(RunRequest request, std::function<void(StatusOr<uint64_t>)> done)
       : request_(std::move(request)), done_(std::move(done)) {
-    elements_ = request_.run.values.input.size() / SizeOf(request_.run.values.type);
-    shares_ = CutEvenly(elements_, request_.slots);
-    part_ = std::max<size_t>(1, request_.chunk_elements / request_.slots);
-    const size_t whole = request_.by_share ? shares_[0].count : elements_;
-    const size_t chunk = request_.by_share ? part_ : request_.chunk_elements;
-    digests_.resize((whole + chunk - 1) / chunk);
+    digests_.resize(ChunksOf(*request_.collective));
   }
 
   void Advance() {
@@ -38,53 +28,33 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
 
  private:
   void StartChunk(size_t chunk) {
-    RunRequest run = request_.run;
+    RunRequest run = request_;
     run.name.chunk = static_cast<uint32_t>(chunk);
-    run.values.slots = request_.by_share ? PartsOfShares(chunk) : PartsOfRange(chunk);
+    run.values.slots = SlotsOf(*run.collective, chunk);
     if (scratch_.empty()) scratch_.push_back(std::make_shared<Buffer<std::byte>>());
     const std::shared_ptr<Buffer<std::byte>> scratch = std::move(scratch_.back());
     scratch_.pop_back();
     run.values.scratch = scratch;
     ++running_;
-    RunSchedule(std::move(run),
-                [self = shared_from_this(), chunk, scratch](StatusOr<SlotDigests> digests) {
-                  --self->running_;
-                  self->scratch_.push_back(scratch);
-                  if (self->done_ == nullptr) return;
-                  if (!digests.ok()) {
-                    std::exchange(self->done_, nullptr)(digests.status());
-                    return;
-                  }
-                  for (uint64_t of_slot : *digests) {
-                    self->digests_[chunk] = Combine(self->digests_[chunk], of_slot);
-                  }
-                  self->Advance();
-                });
+    RunChunk(std::move(run),
+             [self = shared_from_this(), chunk, scratch](StatusOr<SlotDigests> digests) {
+               --self->running_;
+               self->scratch_.push_back(scratch);
+               if (self->done_ == nullptr) return;
+               if (!digests.ok()) {
+                 std::exchange(self->done_, nullptr)(digests.status());
+                 return;
+               }
+               for (uint64_t of_slot : *digests) {
+                 self->digests_[chunk] = Combine(self->digests_[chunk], of_slot);
+               }
+               self->Advance();
+             });
   }
 
-  std::vector<Range> PartsOfRange(size_t chunk) const {
-    const size_t begin = chunk * request_.chunk_elements;
-    const size_t count = std::min(request_.chunk_elements, elements_ - begin);
-    std::vector<Range> slots = CutEvenly(count, request_.slots);
-    for (Range& slot : slots) slot.begin += begin;
-    return slots;
-  }
-
-  std::vector<Range> PartsOfShares(size_t chunk) const {
-    std::vector<Range> slots;
-    for (const Range& share : shares_) {
-      const size_t begin = std::min(chunk * part_, share.count);
-      slots.push_back({share.begin + begin, std::min(part_, share.count - begin)});
-    }
-    return slots;
-  }
-
-  const ChunksRequest request_;
-  std::function<void(StatusOr<uint64_t>)> done_;  // null once it has run
-  size_t elements_ = 0;
-  std::vector<Range> shares_;
-  size_t part_ = 1;                // of a share that a chunk takes, by_share
-  std::vector<uint64_t> digests_;  // one a chunk
+  const RunRequest request_;
+  std::function<void(StatusOr<uint64_t>)> done_;             // null once it has run
+  std::vector<uint64_t> digests_;                            // one a chunk
   std::vector<std::shared_ptr<Buffer<std::byte>>> scratch_;  // of chunks that have ended
   size_t next_ = 0;
   size_t running_ = 0;
@@ -92,8 +62,10 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
 
 }  // namespace
 
-void RunChunks(ChunksRequest request, std::function<void(StatusOr<uint64_t>)> done) {
-  RW_CHECK(request.chunk_elements > 0 && request.slots > 0);
+void RunCollective(RunRequest request, std::function<void(StatusOr<uint64_t>)> done) {
+  const Collective& collective = *request.collective;
+  RW_CHECK(collective.chunk_elements > 0 && collective.slots > 0);
+  RW_CHECK(request.values.input.size() == collective.elements * SizeOf(collective.type));
   std::make_shared<Chunks>(std::move(request), std::move(done))->Advance();
 }
 

@@ -6,12 +6,15 @@ namespace ringwood {
 
 std::vector<Range> CutEvenly(size_t count, int parts) {
   std::vector<Range> ranges;
+  for (int part = 0; part < parts; ++part) ranges.push_back(EvenPart(count, parts, part));
+  return ranges;
+}
+
+Range EvenPart(size_t count, int parts, int part) {
+  const size_t at = static_cast<size_t>(part);
   const size_t share = count / parts;
   const size_t rest = count % parts;  // the first `rest` ranges have one element more
-  for (size_t part = 0; part < static_cast<size_t>(parts); ++part) {
-    ranges.push_back({part * share + std::min(part, rest), share + (part < rest ? 1 : 0)});
-  }
-  return ranges;
+  return {at * share + std::min(at, rest), share + (at < rest ? 1 : 0)};
 }
 
 }  // namespace ringwood

@@ -14,5 +14,6 @@ struct Range {
 // `count` elements in `parts` ranges, one after the other, that differ by one element at most: the
 // first ones are longer.
 std::vector<Range> CutEvenly(size_t count, int parts);
+Range EvenPart(size_t count, int parts, int part);  // one of them
 
 }  // namespace ringwood

@@ -15,8 +15,9 @@ class Run : public std::enable_shared_from_this<Run> {
       : request_(std::move(request)), done_(std::move(done)), slots_(MakeSlots(request_.values)) {}
 
   void Advance() {
-    while (!waiting_ && next_ < request_.schedule.size() && done_ != nullptr) {
-      const Step& step = request_.schedule[next_++];
+    const Schedule& schedule = request_.collective->schedule;
+    while (!waiting_ && next_ < schedule.size() && done_ != nullptr) {
+      const Step& step = schedule[next_++];
       MessageName name = request_.name;
       name.slot = messages_[{step.op == Op::kSend, step.peer}]++;
       if (slots_->Elements(step.slot) == 0) continue;  // both sides know
@@ -26,7 +27,7 @@ class Run : public std::enable_shared_from_this<Run> {
         Receive(step, name);
       }
     }
-    if (done_ == nullptr || waiting_ || sending_ != 0 || next_ < request_.schedule.size()) return;
+    if (done_ == nullptr || waiting_ || sending_ != 0 || next_ < schedule.size()) return;
     std::exchange(done_, nullptr)(slots_->Finish());
   }
 
@@ -92,7 +93,7 @@ class Run : public std::enable_shared_from_this<Run> {
 
 }  // namespace
 
-void RunSchedule(RunRequest request, std::function<void(StatusOr<SlotDigests>)> done) {
+void RunChunk(RunRequest request, std::function<void(StatusOr<SlotDigests>)> done) {
   const Values& values = request.values;
   RW_CHECK(!values.slots.empty() && values.input.size() == values.output.size());
   std::make_shared<Run>(std::move(request), std::move(done))->Advance();

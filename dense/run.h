@@ -5,8 +5,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
+#include "dense/collective.h"
 #include "dense/slots.h"
 #include "transport/transport.h"
 
@@ -14,7 +16,7 @@ namespace ringwood {
 
 struct RunRequest {
   Transport* transport = nullptr;
-  Schedule schedule;
+  std::shared_ptr<const Collective> collective;
   int self = 0;      // this node; the lower of two nodes is the left operand of a combination
   MessageName name;  // its slot counts the messages between a pair of nodes from 0
   Values values;
@@ -23,8 +25,9 @@ struct RunRequest {
 // Digests of the slots in order, of their bytes as they travel; 0 for those never received.
 using SlotDigests = std::vector<uint64_t>;
 
-// On the transport's thread. `done` runs once. After an error, input and output stay in use until
-// the transport is closed, because other messages of the schedule may still be under way.
-void RunSchedule(RunRequest request, std::function<void(StatusOr<SlotDigests>)> done);
+// One chunk: name.chunk, with values.slots its slots. On the transport's thread. `done` runs once.
+// After an error, input and output stay in use until the transport is closed, because other
+// messages of the schedule may still be under way.
+void RunChunk(RunRequest request, std::function<void(StatusOr<SlotDigests>)> done);
 
 }  // namespace ringwood

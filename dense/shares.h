@@ -10,22 +10,24 @@
 #include <functional>
 #include <span>
 
+#include "dense/collective.h"
+#include "dense/place.h"
 #include "dense/reduce.h"
 #include "transport/transport.h"
 
 namespace ringwood {
 
 struct SharesRequest {
-  int rank = 0;
-  int world = 1;
-  Lane lane = Lane::kImmediate;
-  uint64_t round = 0;
-  uint32_t group = 0;
+  Place place;
+  MessageName name = {Lane::kImmediate};
   DataType type = DataType::kFloat32;
   ReduceOp op = ReduceOp::kSum;  // of a reduce-scatter
   std::span<std::byte> data;     // all elements, as long on every rank; valid until `done`
   size_t message_bytes = 0;      // of a ring; 0 = schedule and messages chosen by size
 };
+
+// `verb`, one of the halves, is run as CollectiveFor(SpecOf(request, verb), request.place).
+CollectiveSpec SpecOf(const SharesRequest& request, Verb verb);
 
 // On the transport's thread, as StartAllReduce. Afterwards the rank's share of `data` is combined
 // over all ranks; the rest holds partial results.

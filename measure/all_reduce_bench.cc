@@ -56,15 +56,11 @@ StatusOr<double> AllReduceBench::RunOnce(uint64_t round) {
   const bool posted =
       loop_->Post([=, options = options_, buffers = buffers_, transport = transport_] {
         AllReduceRequest request;
-        request.rank = options.rank;
-        request.world = options.world;
-        request.lane = Lane::kImmediate;
-        request.round = round;
+        request.place = {options.rank, options.world, options.hosts, options.cost};
+        request.name = {Lane::kImmediate, round};
         request.wire = options.wire;
         request.chunk_bytes = options.chunk_bytes;
-        if (!options.hosts.empty()) request.hosts = &options.hosts;
         request.strategy = options.strategy;
-        request.cost = options.cost;
         request.input = std::as_bytes(buffers->input.span());
         request.output = std::as_writable_bytes(buffers->output.span());
         request.error = buffers->error.span();

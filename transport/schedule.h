@@ -1,8 +1,8 @@
 // A collective is a schedule: for one node, the list of what it sends, receives and reduces, in
 // order.
 //
-// Schedules are values made by pure functions (dense/ring.h, sparse/tree.h). One interpreter runs
-// them (dense/run.h), tests prove them, the cost model prices them, the simulator plays them.
+// Schedules are values made by pure functions (dense/collective.h, sparse/tree.h). Engines run them
+// (dense/run.h), the simulator plays them (plan/predict/simulate.h), tests prove them.
 #pragma once
 
 #include <cstdint>

@@ -37,16 +37,12 @@ Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp
   return RunInOrder(
       data, "allreduce", [=, &place](Transport* transport, uint64_t call, Bytes bytes, auto done) {
         AllReduceRequest request{};
-        request.rank = place.rank;
-        request.world = place.world;
-        request.lane = Lane::kImmediate;
-        request.round = call;
+        request.place = place;
+        request.name = {Lane::kImmediate, call};
         request.type = type;
         request.op = op;
         request.input = bytes;
         request.output = bytes;
-        request.hosts = &place.hosts;
-        request.cost = place.cost;
         request.strategy = strategy;
         StartAllReduce(transport, request,
                        [done](StatusOr<AllReduceResult> result) { done(result.status()); });
@@ -58,11 +54,9 @@ Status Collectives::Broadcast(std::span<std::byte> data, int root) {
   return RunInOrder(data, "broadcast",
                     [=, &place](Transport* transport, uint64_t call, Bytes bytes, auto done) {
                       BroadcastRequest request{};
-                      request.rank = place.rank;
-                      request.world = place.world;
+                      request.place = place;
                       request.root = root;
-                      request.lane = Lane::kImmediate;
-                      request.round = call;
+                      request.name.round = call;
                       request.data = bytes;
                       StartBroadcast(transport, request, done);
                     });
@@ -121,9 +115,8 @@ Status Collectives::RunShares(Bytes data, DataType type, ReduceOp op, const char
        .start =
            [&place, type, op, start](Transport* transport, uint64_t call, Bytes bytes, auto done) {
              SharesRequest request{};
-             request.rank = place.rank;
-             request.world = place.world;
-             request.round = call;
+             request.place = place;
+             request.name.round = call;
              request.type = type;
              request.op = op;
              request.data = bytes;

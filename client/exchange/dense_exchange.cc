@@ -50,19 +50,14 @@ void DenseExchange::Pack(float weight, std::function<void(Status)> packed) {
 
 void DenseExchange::Start(Transport* transport, uint64_t round, std::function<void(Status)> done) {
   AllReduceRequest request{};
-  request.rank = place_.rank;
-  request.world = place_.world;
-  request.lane = Lane::kDense;
-  request.round = round;
-  request.group = group_;
+  request.place = place_;
+  request.name = {Lane::kDense, round, group_};
   request.type = DataType::kFloat32;
   request.wire = wire_;
   request.input = std::as_bytes(std::as_const(input_).span());
   request.output = std::as_writable_bytes(output_.span());
   request.error = error_[present_].span();
   request.next_error = error_[1 - present_].span();
-  request.hosts = &place_.hosts;
-  request.cost = place_.cost;
   StartAllReduce(transport, request,
                  [this, done = std::move(done)](StatusOr<AllReduceResult> result) {
                    if (result.ok()) {

@@ -12,19 +12,10 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "dense/choose.h"
+#include "dense/place.h"
 #include "transport/transport.h"
 
 namespace ringwood {
-
-// Where this worker stands among the nodes of the epoch.
-struct Place {
-  int rank = 0;
-  int world = 1;
-  int servers = 0;  // reducers
-  Hosts hosts;      // of the workers
-  HopCost cost;     // the same on all workers; fixed but for jobs that adapt
-};
 
 class Exchange {
  public:

@@ -57,8 +57,8 @@ std::vector<Outcome> AllReduce(World& world, const AllReduceRequest& prototype,
   world.RunAll([&](int rank, std::function<void()> finished) {
     outcomes[rank].output.resize(inputs[rank].size());
     AllReduceRequest request = prototype;
-    request.rank = rank;
-    request.world = world.size();
+    request.place.rank = rank;
+    request.place.world = world.size();
     request.input = inputs[rank];
     request.output = outcomes[rank].output;
     StartAllReduce(world.transport(rank), request,
@@ -80,7 +80,7 @@ TEST_P(AllReduceOver, EveryRankEndsWithTheSumInTheDocumentedOrder) {
     for (size_t count : {0, 1, 3, 1000, 50021}) {
       constexpr size_t kChunk = 4096;
       AllReduceRequest request;
-      request.round = ++round;
+      request.name.round = ++round;
       request.chunk_bytes = kChunk * sizeof(float);
       std::vector<std::vector<std::byte>> inputs;
       for (int r = 0; r < size; ++r) inputs.push_back(Bytes(Values(count, r)));
@@ -147,9 +147,9 @@ TEST_P(AllReduceOver, InPlaceGivesTheSameBits) {
   for (int r = 0; r < 4; ++r) data.push_back(Bytes(Values(kCount, r)));
   world.RunAll([&](int rank, std::function<void()> finished) {
     AllReduceRequest request;
-    request.lane = Lane::kImmediate;
-    request.rank = rank;
-    request.world = 4;
+    request.name.lane = Lane::kImmediate;
+    request.place.rank = rank;
+    request.place.world = 4;
     request.input = request.output = data[rank];
     request.chunk_bytes = 4096;
     StartAllReduce(world.transport(rank), request, [finished](StatusOr<AllReduceResult> result) {
@@ -174,7 +174,7 @@ TEST_P(AllReduceOver, BroadcastReachesEveryRankFromEveryRoot) {
         const auto expected = data[root];
         world.RunAll([&](int rank, std::function<void()> finished) {
           StartBroadcast(world.transport(rank),
-                         {rank, size, root, Lane::kImmediate, round, 0, data[rank]},
+                         {{rank, size}, root, {Lane::kImmediate, round}, data[rank]},
                          [finished](Status status) {
                            EXPECT_TRUE(status.ok()) << Message(status);
                            finished();
@@ -193,7 +193,7 @@ TEST_P(AllReduceOver, ARankThatLeavesIsNamedToItsNeighbours) {
   Answer answer;
   world.Run(0, [&] {
     AllReduceRequest request;
-    request.world = 3;
+    request.place.world = 3;
     request.input = input;
     request.output = output;
     StartAllReduce(world.transport(0), request, [&](StatusOr<AllReduceResult> result) {
@@ -216,9 +216,9 @@ TEST_P(AllReduceOver, ASilentRankEndsTheCallWithWhatWasAwaited) {
   Answer answer;
   world.Run(0, [&] {  // ranks 1 and 2 never come
     AllReduceRequest request;
-    request.world = 3;
-    request.round = 17;
-    request.group = 5;
+    request.place.world = 3;
+    request.name.round = 17;
+    request.name.group = 5;
     request.input = input;
     request.output = output;
     StartAllReduce(world.transport(0), request, [&](StatusOr<AllReduceResult> result) {
@@ -243,7 +243,7 @@ TEST(AllReduce, RefusesWhatItCannotRun) {
   };
   std::vector<std::byte> data(10);
   AllReduceRequest request;
-  request.world = 2;
+  request.place.world = 2;
   request.input = request.output = data;
   EXPECT_TRUE(refused(request));  // 10 bytes are no floats
   request.input = request.output = std::span(data).first(8);
@@ -261,7 +261,7 @@ TEST(AllReduce, RefusesWhatItCannotRun) {
   EXPECT_TRUE(refused(request));
   request.op = ReduceOp::kSum;
   request.wire = "fp32";
-  request.rank = 2;
+  request.place.rank = 2;
   EXPECT_TRUE(refused(request));
 }
 

@@ -70,9 +70,9 @@ void ExpectTheSum(World& world, uint64_t round, DataType type, size_t count) {
   }
   world.RunAll([&](int rank, std::function<void()> finished) {
     AllReduceRequest request;
-    request.rank = rank;
-    request.world = world.size();
-    request.round = round;
+    request.place.rank = rank;
+    request.place.world = world.size();
+    request.name.round = round;
     request.type = type;
     request.input = ranks[rank].input;
     request.output = ranks[rank].output;

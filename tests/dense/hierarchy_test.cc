@@ -196,8 +196,8 @@ void AllReduce(World& world, const AllReduceRequest& prototype, std::vector<Rank
   world.RunAll([&](int rank, std::function<void()> finished) {
     Rank& mine = ranks[rank];
     AllReduceRequest request = prototype;
-    request.rank = rank;
-    request.world = world.size();
+    request.place.rank = rank;
+    request.place.world = world.size();
     request.strategy = Strategy::kHierarchy;
     request.input = std::as_bytes(std::span(mine.input));
     request.output = std::as_writable_bytes(std::span(mine.output));
@@ -259,9 +259,9 @@ TEST_P(HierarchyOver, EveryRankEndsWithTheSumInTheDocumentedOrder) {
     const Hosts hosts = Filled(sizes);
     World world(GetParam(), RanksOf(hosts));
     AllReduceRequest request;
-    request.hosts = &hosts;
+    request.place.hosts = hosts;
     for (size_t count : {0, 1, 3, 1000, 20021}) {
-      ++request.round;
+      ++request.name.round;
       auto ranks = Ranks(world.size(), count, false);
       const auto before = ranks;
       AllReduce(world, request, ranks);
@@ -280,10 +280,10 @@ TEST_P(HierarchyOver, RoundedBetweenHostsItLosesNothing) {
     const Hosts hosts = Filled(sizes);
     World world(GetParam(), RanksOf(hosts));
     AllReduceRequest request;
-    request.hosts = &hosts;
+    request.place.hosts = hosts;
     request.wire = "bf16";
     for (size_t count : {0, 1, 3, 1000, 20021}) {
-      ++request.round;
+      ++request.name.round;
       auto ranks = Ranks(world.size(), count, true);
       AllReduce(world, request, ranks);
       if (hosts.size() > 1) {
@@ -311,7 +311,7 @@ TEST_P(HierarchyOver, LongTensorsAreCutIntoChunksWithTheSameBitsOnAllRanks) {
     const Hosts hosts = Filled({2, 1});
     World world(GetParam(), 3);
     AllReduceRequest request;
-    request.hosts = &hosts;
+    request.place.hosts = hosts;
     request.wire = wire;
     auto ranks = Ranks(3, (1 << 20) + 1, true);
     AllReduce(world, request, ranks);
@@ -333,9 +333,9 @@ TEST(RingByHosts, NeighboursOnOneHostAreNextToEachOther) {
   for (int r = 0; r < 4; ++r) inputs.emplace_back(8, std::ldexp(1.0f + 0x1p-23f * r, r));
   world.RunAll([&](int rank, std::function<void()> finished) {
     AllReduceRequest request;
-    request.rank = rank;
-    request.world = 4;
-    request.hosts = &hosts;
+    request.place.rank = rank;
+    request.place.world = 4;
+    request.place.hosts = hosts;
     request.chunk_bytes = 32;
     request.input = std::as_bytes(std::span(inputs[rank]));
     request.output = std::as_writable_bytes(std::span(outputs[rank]));
@@ -355,8 +355,8 @@ TEST(RingByHosts, NeighboursOnOneHostAreNextToEachOther) {
 TEST(AllReduce, HostsThatAreNotTheWorldAreRefused) {
   const Hosts hosts = Filled({2, 1});
   AllReduceRequest request;
-  request.world = 4;
-  request.hosts = &hosts;
+  request.place.world = 4;
+  request.place.hosts = hosts;
   Status status;
   StartAllReduce(nullptr, request, [&](StatusOr<AllReduceResult> r) { status = r.status(); });
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);

@@ -48,9 +48,9 @@ void AllReduce(World& world, uint64_t round, size_t chunk_bytes, std::vector<Ran
   world.RunAll([&](int rank, std::function<void()> finished) {
     Rank& mine = ranks[rank];
     AllReduceRequest request;
-    request.rank = rank;
-    request.world = world.size();
-    request.round = round;
+    request.place.rank = rank;
+    request.place.world = world.size();
+    request.name.round = round;
     request.wire = "bf16";
     request.input = std::as_bytes(std::span(mine.input));
     request.output = std::as_writable_bytes(std::span(mine.output));

@@ -20,9 +20,9 @@ std::vector<T> Values(size_t count, int rank) {
 template <typename T>
 SharesRequest RequestOf(int rank, int world, uint64_t round, DataType type, std::vector<T>& data) {
   SharesRequest request;
-  request.rank = rank;
-  request.world = world;
-  request.round = round;
+  request.place.rank = rank;
+  request.place.world = world;
+  request.name.round = round;
   request.type = type;
   request.data = std::as_writable_bytes(std::span(data));
   return request;
@@ -131,13 +131,13 @@ TEST(SharesRequest, AreRefusedWhenTheyCannotRun) {
     };
     std::vector<std::byte> data(10);
     SharesRequest request;
-    request.world = 2;
+    request.place.world = 2;
     request.data = data;
     EXPECT_TRUE(refused(request));  // 10 bytes are no floats
     request.data = std::span(data).first(8);
-    request.rank = 2;
+    request.place.rank = 2;
     EXPECT_TRUE(refused(request));
-    request.rank = 0;
+    request.place.rank = 0;
     request.type = static_cast<DataType>(99);
     EXPECT_TRUE(refused(request));
   }
