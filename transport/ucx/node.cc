@@ -250,7 +250,7 @@ ucs_status_t UcxNode::Accept(const Frame& frame, void* data, size_t length, bool
   if (inbox_ == nullptr) {
     queued_.emplace_back(frame, CopyParcel(payload));
   } else {
-    if (length >= Patience::kLongBytes && IsStreaming()) patience_.Arrived(Now());
+    if (length >= PollPacer::kLongBytes && IsStreaming()) pacer_.Arrived(Now());
     inbox_->Arrive(frame, payload);
   }
   return UCS_OK;
@@ -296,12 +296,12 @@ bool UcxNode::Arm() {
 
 bool UcxNode::IsStreaming() const {
   return inbox_ != nullptr &&
-         inbox_->AwaitsOnlyLong(Patience::kFewestAwaited, Patience::kLongBytes);
+         inbox_->AwaitsOnlyLong(PollPacer::kFewestAwaited, PollPacer::kLongBytes);
 }
 
 Duration UcxNode::Nap() {
-  if (IsStreaming() && !inbox_->HasAnswers()) return patience_.Nap();
-  patience_.Interrupt();
+  if (IsStreaming() && !inbox_->HasAnswers()) return pacer_.Nap();
+  pacer_.Interrupt();
   return Duration::zero();
 }
 

@@ -15,7 +15,7 @@
 
 #include "base/loop.h"
 #include "transport/inbox.h"
-#include "transport/patience.h"
+#include "transport/poll_pacer.h"
 #include "transport/refusals.h"
 #include "transport/ucx/listener.h"
 #include "transport/ucx/neighbour.h"
@@ -156,7 +156,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   std::deque<std::pair<Frame, std::unique_ptr<Parcel>>> queued_;
   std::map<uint64_t, std::unique_ptr<Outgoing>> announced_;  // by ticket, until the receipt
   uint64_t next_ticket_ = 0;
-  Patience patience_;
+  PollPacer pacer_;
   std::optional<Watch> watch_;  // from Connect on, where silence is limited
   Refusals refusals_;
   uint64_t cookie_ = 0;                       // the client id, for processes of this host to find

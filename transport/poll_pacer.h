@@ -1,8 +1,8 @@
-// How long what arrives may lie before it is taken in, while long messages stream: a node that is
-// woken for every few packets of a slow card pays more for waking than for the bytes.
+// How long a node may sleep before it polls its network library again, while long messages stream:
+// on a slow network interface, waking for every few packets costs more than handling the bytes.
 //
 // A nap is half of the time between two messages, so that the chunks in flight hide it, and nothing
-// where messages come faster than every kLeastGap: there the processor is the limit, not the card.
+// where messages come faster than every kLeastGap: there the processor is the limit, not the wire.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace ringwood {
 
-class Patience {
+class PollPacer {
  public:
   static constexpr uint64_t kLongBytes = 128 << 10;  // messages shorter than this are not waited on
   // Long messages that must be awaited, and nothing else. One that is awaited alone holds up

@@ -1,10 +1,10 @@
-#include "transport/patience.h"
+#include "transport/poll_pacer.h"
 
 #include <algorithm>
 
 namespace ringwood {
 
-void Patience::Arrived(TimePoint now) {
+void PollPacer::Arrived(TimePoint now) {
   if (last_) {
     const Duration gap = now - *last_;
     gap_ = gap_ ? *gap_ + (gap - *gap_) / 8 : gap;
@@ -12,7 +12,7 @@ void Patience::Arrived(TimePoint now) {
   last_ = now;
 }
 
-Duration Patience::Nap() const {
+Duration PollPacer::Nap() const {
   if (!last_ || !gap_ || *gap_ < kLeastGap) return Duration::zero();
   return std::min(*gap_ / 2, kLongestNap);
 }
