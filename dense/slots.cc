@@ -162,7 +162,7 @@ Slots::Outgoing Slots::BeginSend(int slot, bool exact) {
   return {{view.bytes, state.digest}, view.held};
 }
 
-Landing Slots::BeginReceive(const Incoming& incoming) {
+ReceiveBuffer Slots::BeginReceive(const Incoming& incoming) {
   const std::span<std::byte> place = Place(incoming);
   landed_ = place;
   if (states_[incoming.slot].held != 0) return place;

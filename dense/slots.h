@@ -59,7 +59,7 @@ class Slots {
     bool exact = false;
   };
   // Where its payload goes: to its place or into the sum at once, where no send reads there.
-  Landing BeginReceive(const Incoming& incoming);
+  ReceiveBuffer BeginReceive(const Incoming& incoming);
   // Its payload is in the slot. False, and nothing done: a send still holds the slot.
   bool EndReceive(const Incoming& incoming, uint64_t checksum);
 

@@ -27,12 +27,12 @@ class NotingTransport : public Transport {
                  });
   }
 
-  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
-               ReceiveDone done) override {
+  void Receive(int peer, const MessageName& name, const Content& content,
+               const ReceiveBuffer& buffer, ReceiveDone done) override {
     if (name.lane == Lane::kImmediate) {
-      return inner_->Receive(peer, name, content, landing, std::move(done));
+      return inner_->Receive(peer, name, content, buffer, std::move(done));
     }
-    inner_->Receive(peer, name, content, landing,
+    inner_->Receive(peer, name, content, buffer,
                     [sink = sink_, peer, name, done = std::move(done)](
                         StatusOr<std::span<std::byte>> payload, const Frame& frame) {
                       if (payload.ok()) sink->Received(peer, name, NanosecondsOf(Now()));

@@ -69,9 +69,9 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
     Schedule();
   }
 
-  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
-               Transport::ReceiveDone done) {
-    inbox_->Post(peer, name, content, landing, std::move(done));
+  void Receive(int peer, const MessageName& name, const Content& content,
+               const ReceiveBuffer& buffer, Transport::ReceiveDone done) {
+    inbox_->Post(peer, name, content, buffer, std::move(done));
     Schedule();
   }
 

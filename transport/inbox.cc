@@ -112,9 +112,9 @@ Frame Inbox::MakeFrame(const MessageName& name, const Content& content,
   return frame;
 }
 
-void Inbox::Post(int peer, const MessageName& name, const Content& content, const Landing& landing,
-                 Transport::ReceiveDone done) {
-  Posted posted{content, landing, std::move(done)};
+void Inbox::Post(int peer, const MessageName& name, const Content& content,
+                 const ReceiveBuffer& buffer, Transport::ReceiveDone done) {
+  Posted posted{content, buffer, std::move(done)};
   const Key key{peer, name};
   if (const auto early = early_.find(key); closed_.ok() && early != early_.end()) {
     Early message = std::move(early->second);
@@ -139,7 +139,7 @@ void Inbox::Post(int peer, const MessageName& name, const Content& content, cons
 bool Inbox::AwaitsOnlyLong(size_t count, uint64_t bytes) const {
   return posted_.size() >= count && std::all_of(posted_.begin(), posted_.end(), [&](auto& entry) {
            const Posted& posted = entry.second;
-           return posted.content.count != 0 && posted.landing.into.size() >= bytes;
+           return posted.content.count != 0 && posted.buffer.into.size() >= bytes;
          });
 }
 
@@ -192,7 +192,7 @@ bool Inbox::IsCurrent(const Frame& frame) {
 
 Status Inbox::Compare(const Frame& frame, const Posted& posted) const {
   const bool same = frame.type == posted.content.type && frame.codec == posted.content.codec &&
-                    frame.bytes <= posted.landing.into.size() &&
+                    frame.bytes <= posted.buffer.into.size() &&
                     (posted.content.count == 0 || frame.count == posted.content.count);
   if (same) return OkStatus();
   const bool immediate = frame.lane == static_cast<uint8_t>(Lane::kImmediate);
@@ -200,7 +200,7 @@ Status Inbox::Compare(const Frame& frame, const Posted& posted) const {
       "message %s: %s sent %s, %s awaits at most %s: the ranks %s", ToString(NameOf(frame)),
       Label(static_cast<int>(frame.sender)),
       Describe(frame.lane, frame.bytes, {frame.type, frame.codec, frame.count}), Label(name_.self),
-      Describe(frame.lane, posted.landing.into.size(), posted.content),
+      Describe(frame.lane, posted.buffer.into.size(), posted.content),
       immediate ? "called different collectives, or gave them different sizes or types"
                 : "registered different tensors or options"));
 }
@@ -256,7 +256,7 @@ void Inbox::StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel
     return;
   }
   const uint64_t id = next_fetch_++;
-  const std::span<std::byte> into = posted.landing.into.first(frame.bytes);
+  const std::span<std::byte> into = posted.buffer.into.first(frame.bytes);
   Parcel* const fetched = parcel.get();
   fetching_.emplace(id, Fetching{frame, std::move(posted), std::move(parcel)});
   fetched->Fetch(into, [this, id](Status status) {
@@ -271,7 +271,7 @@ void Inbox::StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel
       status = Annotate(status, "receive " + ToString(NameOf(done->frame)) + " from " +
                                     Label(static_cast<int>(done->frame.sender)));
     } else {
-      status = Take(done->frame, done->posted, done->posted.landing.into.first(done->frame.bytes));
+      status = Take(done->frame, done->posted, done->posted.buffer.into.first(done->frame.bytes));
     }
     Answer([done] { done->parcel.reset(); });
     Finish(done->frame, std::move(done->posted), status);
@@ -285,17 +285,17 @@ Status Inbox::Take(const Frame& frame, const Posted& posted, std::span<const std
     return Corrupt("the checksum of " + ToString(NameOf(frame)) + " from " +
                    Label(static_cast<int>(frame.sender)) + " does not match its payload");
   }
-  if (posted.landing.take != nullptr) {
-    posted.landing.take(payload);
-  } else if (!payload.empty() && payload.data() != posted.landing.into.data()) {
-    std::memcpy(posted.landing.into.data(), payload.data(), payload.size());
+  if (posted.buffer.take != nullptr) {
+    posted.buffer.take(payload);
+  } else if (!payload.empty() && payload.data() != posted.buffer.into.data()) {
+    std::memcpy(posted.buffer.into.data(), payload.data(), payload.size());
   }
   return OkStatus();
 }
 
 void Inbox::Finish(const Frame& frame, Posted posted, const Status& status) {
   if (!status.ok()) return Refuse(std::move(posted), status, frame);
-  const std::span<std::byte> received = posted.landing.into.first(frame.bytes);
+  const std::span<std::byte> received = posted.buffer.into.first(frame.bytes);
   Answer([done = std::move(posted.done), received, frame] { done(received, frame); });
 }
 

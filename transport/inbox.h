@@ -1,6 +1,6 @@
 // Matches what arrives with what is asked for, in either order; every transport has one.
 //
-//     Receive ──► posted_ ─┐                    ┌─► copied or fetched to where the landing says,
+//     Receive ──► posted_ ─┐                    ┌─► copied or fetched into the receive buffer,
 //                          ├─ same (peer, name) ┤   length, type, codec, count, checksum checked
 //     arrival ──► early_ ──┘                    └─► done
 //
@@ -50,7 +50,7 @@ class Inbox {
 
   Inbox(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
 
-  void Post(int peer, const MessageName& name, const Content& content, const Landing& landing,
+  void Post(int peer, const MessageName& name, const Content& content, const ReceiveBuffer& buffer,
             Transport::ReceiveDone done);
 
   // Transport::Withdraw; early messages of those rounds are dropped with them.
@@ -95,7 +95,7 @@ class Inbox {
   using Key = std::pair<int, MessageName>;
   struct Posted {
     Content content;
-    Landing landing;
+    ReceiveBuffer buffer;
     Transport::ReceiveDone done;
   };
   struct Early {

@@ -25,9 +25,9 @@ class NodeTransport : public Transport {
             SendDone done) override {
     node_->Send(peer, name, content, payload, std::move(done));
   }
-  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
-               ReceiveDone done) override {
-    node_->Receive(peer, name, content, landing, std::move(done));
+  void Receive(int peer, const MessageName& name, const Content& content,
+               const ReceiveBuffer& buffer, ReceiveDone done) override {
+    node_->Receive(peer, name, content, buffer, std::move(done));
   }
   void Withdraw(Lane lane, uint64_t round) override { node_->Withdraw(lane, round); }
   void Close(const Status& reason) override { node_->Close(reason); }

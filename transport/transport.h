@@ -45,11 +45,11 @@ struct Payload {
 };
 
 // Where a payload goes. A range of writable bytes converts to it.
-struct Landing {
+struct ReceiveBuffer {
   using Take = std::function<void(std::span<const std::byte>)>;
 
   template <typename Range>
-  requires std::constructible_from<std::span<std::byte>, Range &&> Landing(
+  requires std::constructible_from<std::span<std::byte>, Range &&> ReceiveBuffer(
       Range&& range, Take with = nullptr)  // NOLINT: a range is one
       : into(std::forward<Range>(range)), take(std::move(with)) {}
 
@@ -65,7 +65,7 @@ class Transport {
  public:
   using SendDone = std::function<void(Status)>;
   // The payload as it arrived, and its frame. The span is `into` cut to the bytes received; where
-  // the landing has a `take` its bytes are that one's.
+  // the buffer has a `take` its bytes are that one's.
   using ReceiveDone = std::function<void(StatusOr<std::span<std::byte>>, const Frame&)>;
 
   virtual ~Transport() = default;
@@ -74,11 +74,11 @@ class Transport {
   virtual void Send(int peer, const MessageName& name, const Content& content,
                     const Payload& payload, SendDone done) = 0;
 
-  // Receives the message `name` of `peer`; the landing's memory stays valid until `done`. It may be
+  // Receives the message `name` of `peer`; the buffer's memory stays valid until `done`. It may be
   // posted before or after the message arrives. A payload longer than `into`, or with another type,
   // codec or (if count != 0) count, gives an error that names both sides.
   virtual void Receive(int peer, const MessageName& name, const Content& content,
-                       const Landing& landing, ReceiveDone done) = 0;
+                       const ReceiveBuffer& buffer, ReceiveDone done) = 0;
 
   // Nobody will send what was asked for of this lane in rounds before `round`: those receives are
   // answered with kCancelled, and their memory is not touched any more.

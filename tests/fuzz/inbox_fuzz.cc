@@ -114,13 +114,13 @@ class Play {
     const Content content{static_cast<uint8_t>(input_.Byte() % 9), 0,
                           static_cast<uint64_t>(input_.Byte() % 3)};
     asked_.push_back(asked);
-    Landing landing(std::span<std::byte>(asked->into));
+    ReceiveBuffer buffer(std::span<std::byte>(asked->into));
     if (input_.Byte() % 2 == 0) {
-      landing.take = [asked](std::span<const std::byte> bytes) {
+      buffer.take = [asked](std::span<const std::byte> bytes) {
         Require(bytes.size() <= asked->into.size());
       };
     }
-    inbox_.Post(input_.Byte() % 4, name, content, landing,
+    inbox_.Post(input_.Byte() % 4, name, content, buffer,
                 [asked](StatusOr<std::span<std::byte>> payload, const Frame&) {
                   ++asked->answers;
                   if (payload.ok()) Require(payload->size() <= asked->into.size());

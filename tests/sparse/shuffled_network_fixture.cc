@@ -22,11 +22,11 @@ class ShuffledNetwork::Node : public Transport {
     network_->Match(key);
   }
 
-  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
-               ReceiveDone done) override {
+  void Receive(int peer, const MessageName& name, const Content& content,
+               const ReceiveBuffer& buffer, ReceiveDone done) override {
     const Key key{peer, self_, name};
     const bool fresh =
-        network_->posted_.emplace(key, Posted{content, landing.into, std::move(done)}).second;
+        network_->posted_.emplace(key, Posted{content, buffer.into, std::move(done)}).second;
     RW_CHECK(fresh);
     network_->Match(key);
   }

@@ -29,9 +29,9 @@ class CountingTransport : public Transport {
     (*sent_)[self_][peer] += payload.bytes.size();
     inner_->Send(peer, name, content, payload, std::move(done));
   }
-  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
-               ReceiveDone done) override {
-    inner_->Receive(peer, name, content, landing, std::move(done));
+  void Receive(int peer, const MessageName& name, const Content& content,
+               const ReceiveBuffer& buffer, ReceiveDone done) override {
+    inner_->Receive(peer, name, content, buffer, std::move(done));
   }
   void Withdraw(Lane lane, uint64_t round) override { inner_->Withdraw(lane, round); }
   void Close(const Status& reason) override { inner_->Close(reason); }

@@ -52,7 +52,7 @@ TEST_P(Contract, AMessageLandsInThePostedBufferWhateverItsSize) {
   }
 }
 
-TEST_P(Contract, ALandingThatTakesGetsTheWholePayloadOnceBeforeTheAnswer) {
+TEST_P(Contract, AReceiveBufferThatTakesGetsTheWholePayloadOnceBeforeTheAnswer) {
   World world(GetParam(), 2);
   uint32_t chunk = 0;
   for (bool early : {false, true}) {
@@ -61,14 +61,14 @@ TEST_P(Contract, ALandingThatTakesGetsTheWholePayloadOnceBeforeTheAnswer) {
       std::vector<std::byte> into(bytes), taken;
       int times = 0;
       bool answered = false;
-      const Landing landing(into, [&](std::span<const std::byte> from) {
+      const ReceiveBuffer buffer(into, [&](std::span<const std::byte> from) {
         EXPECT_FALSE(answered);
         taken.assign(from.begin(), from.end());
         ++times;
       });
       Answer sent, received;
       const auto receive = [&] {
-        world.transport(1)->Receive(0, Name(chunk), Bytes(0), landing,
+        world.transport(1)->Receive(0, Name(chunk), Bytes(0), buffer,
                                     [&, done = received.ForReceive()](auto answer, auto& frame) {
                                       answered = true;
                                       done(answer, frame);
@@ -95,10 +95,10 @@ TEST_P(Contract, AKnownDigestIsSentAndAPayloadThatDiffersFromItIsNotTaken) {
     std::vector<std::byte> into(payload.size());
     bool taken = false;
     Answer sent, received;
-    const Landing landing(into, [&](std::span<const std::byte>) { taken = true; });
+    const ReceiveBuffer buffer(into, [&](std::span<const std::byte>) { taken = true; });
     const uint32_t chunk = static_cast<uint32_t>(error);
     world.Run(1, [&] {
-      world.transport(1)->Receive(0, Name(chunk), Bytes(0), landing, received.ForReceive());
+      world.transport(1)->Receive(0, Name(chunk), Bytes(0), buffer, received.ForReceive());
     });
     world.Run(0, [&] {
       world.transport(0)->Send(1, Name(chunk), Bytes(payload.size()),

@@ -343,8 +343,8 @@ void GrpcNode::WriteMessage(Link& link) {
 }
 
 void GrpcNode::Receive(int peer, const MessageName& name, const Content& content,
-                       const Landing& landing, Transport::ReceiveDone done) {
-  inbox_->Post(peer, name, content, landing, std::move(done));
+                       const ReceiveBuffer& buffer, Transport::ReceiveDone done) {
+  inbox_->Post(peer, name, content, buffer, std::move(done));
   Schedule();
 }
 

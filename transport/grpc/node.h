@@ -51,8 +51,8 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   Status Connect(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
   void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
             Transport::SendDone done);
-  void Receive(int peer, const MessageName& name, const Content& content, const Landing& landing,
-               Transport::ReceiveDone done);
+  void Receive(int peer, const MessageName& name, const Content& content,
+               const ReceiveBuffer& buffer, Transport::ReceiveDone done);
   void Withdraw(Lane lane, uint64_t round);
   void Close(const Status& reason);
   TransportCounters Counters() const;

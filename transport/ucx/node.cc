@@ -206,9 +206,9 @@ void UcxNode::AnswerSend(Outgoing& outgoing, ucs_status_t status) {
 }
 
 void UcxNode::Receive(int peer, const MessageName& name, const Content& content,
-                      const Landing& landing, Transport::ReceiveDone done) {
+                      const ReceiveBuffer& buffer, Transport::ReceiveDone done) {
   RW_CHECK(inbox_ != nullptr);
-  inbox_->Post(peer, name, content, landing, std::move(done));
+  inbox_->Post(peer, name, content, buffer, std::move(done));
   RunAnswersSoon();
 }
 
