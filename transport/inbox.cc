@@ -12,9 +12,9 @@ namespace ringwood {
 namespace {
 
 // A payload copied out of the network library's buffer because nobody had asked for it yet.
-class CopiedParcel : public Parcel {
+class CopiedPayload : public IncomingPayload {
  public:
-  explicit CopiedParcel(std::span<const std::byte> payload) : bytes_(payload.size()) {
+  explicit CopiedPayload(std::span<const std::byte> payload) : bytes_(payload.size()) {
     if (!payload.empty()) std::memcpy(bytes_.data(), payload.data(), payload.size());
   }
   uint64_t HeldBytes() const override { return bytes_.size(); }
@@ -58,8 +58,8 @@ std::string Printable(std::string text) {
 
 }  // namespace
 
-std::unique_ptr<Parcel> CopyParcel(std::span<const std::byte> payload) {
-  return std::make_unique<CopiedParcel>(payload);
+std::unique_ptr<IncomingPayload> CopyPayload(std::span<const std::byte> payload) {
+  return std::make_unique<CopiedPayload>(payload);
 }
 
 bool TellsPeers(const Status& reason) {
@@ -120,7 +120,7 @@ void Inbox::Post(int peer, const MessageName& name, const Content& content,
     Early message = std::move(early->second);
     early_.erase(early);
     Unstash(peer, message);
-    StartFetch(message.frame, std::move(posted), std::move(message.parcel));
+    StartFetch(message.frame, std::move(posted), std::move(message.incoming));
     return;
   }
   if (const Status lost = reason(peer); !lost.ok()) {
@@ -175,7 +175,7 @@ void Inbox::Withdraw(Lane lane, uint64_t round) {
 
 void Inbox::Unstash(int peer, const Early& early) {
   Stash& stash = stashes_[peer];
-  stash.bytes -= early.parcel->HeldBytes();
+  stash.bytes -= early.incoming->HeldBytes();
   --stash.messages;
 }
 
@@ -215,7 +215,7 @@ void Inbox::Arrive(const Frame& frame, std::span<const std::byte> payload) {
                                                    Label(key.first), ToString(key.second),
                                                    frame.bytes, payload.size())));
   }
-  if (found == posted_.end()) return Arrive(frame, CopyParcel(payload));
+  if (found == posted_.end()) return Arrive(frame, CopyPayload(payload));
   if (!IsCurrent(frame)) return;
   Posted posted = std::move(found->second);
   posted_.erase(found);
@@ -224,24 +224,24 @@ void Inbox::Arrive(const Frame& frame, std::span<const std::byte> payload) {
   Finish(frame, std::move(posted), status);
 }
 
-void Inbox::Arrive(const Frame& frame, std::unique_ptr<Parcel> parcel) {
+void Inbox::Arrive(const Frame& frame, std::unique_ptr<IncomingPayload> incoming) {
   if (!IsCurrent(frame)) return;
   const int peer = static_cast<int>(frame.sender);
   const Key key{peer, NameOf(frame)};
   if (const auto found = posted_.find(key); found != posted_.end()) {
     Posted posted = std::move(found->second);
     posted_.erase(found);
-    StartFetch(frame, std::move(posted), std::move(parcel));
+    StartFetch(frame, std::move(posted), std::move(incoming));
     return;
   }
-  const uint64_t held = parcel->HeldBytes();
+  const uint64_t held = incoming->HeldBytes();
   Stash& stash = stashes_[peer];
   if (stash.messages >= kMaxEarly || held > limits_.stash_bytes - stash.bytes) {
     Fail(peer, Exhausted(absl::StrFormat("%s runs ahead by more than %d bytes of messages at %s",
                                          Label(peer), limits_.stash_bytes, ToString(key.second))));
     return;
   }
-  if (early_.emplace(key, Early{frame, std::move(parcel)}).second) {
+  if (early_.emplace(key, Early{frame, std::move(incoming)}).second) {
     stash.bytes += held;
     ++stash.messages;
   } else {
@@ -250,19 +250,20 @@ void Inbox::Arrive(const Frame& frame, std::unique_ptr<Parcel> parcel) {
   }
 }
 
-void Inbox::StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel> parcel) {
+void Inbox::StartFetch(const Frame& frame, Posted posted,
+                       std::unique_ptr<IncomingPayload> incoming) {
   if (Status status = Compare(frame, posted); !status.ok()) {
     Refuse(std::move(posted), status, frame);
     return;
   }
   const uint64_t id = next_fetch_++;
   const std::span<std::byte> into = posted.buffer.into.first(frame.bytes);
-  Parcel* const fetched = parcel.get();
-  fetching_.emplace(id, Fetching{frame, std::move(posted), std::move(parcel)});
+  IncomingPayload* const fetched = incoming.get();
+  fetching_.emplace(id, Fetching{frame, std::move(posted), std::move(incoming)});
   fetched->Fetch(into, [this, id](Status status) {
     const auto found = fetching_.find(id);
     if (found->second.posted.done == nullptr) return;  // answered by Abandon
-    // The parcel's code is still on the stack, so it is destroyed with the queue's next turn.
+    // The payload's code is still on the stack: it is destroyed with the queue's next turn.
     auto done = std::make_shared<Fetching>(std::move(found->second));
     fetching_.erase(found);
     if (!closed_.ok()) {
@@ -273,7 +274,7 @@ void Inbox::StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel
     } else {
       status = Take(done->frame, done->posted, done->posted.buffer.into.first(done->frame.bytes));
     }
-    Answer([done] { done->parcel.reset(); });
+    Answer([done] { done->incoming.reset(); });
     Finish(done->frame, std::move(done->posted), status);
   });
 }

@@ -23,17 +23,17 @@ namespace ringwood {
 
 // A payload that has arrived, or was announced and waits on the sender's side. Destroyed without
 // Fetch: dropped.
-class Parcel {
+class IncomingPayload {
  public:
-  virtual ~Parcel() = default;
+  virtual ~IncomingPayload() = default;
   virtual uint64_t HeldBytes() const = 0;  // memory it occupies here until it is fetched
   // Once. Moves the payload into `into` (exactly its length); `done` runs at once or later. The
-  // parcel may be destroyed when `done` runs, not before.
+  // object may be destroyed when `done` runs, not before.
   virtual void Fetch(std::span<std::byte> into, std::function<void(Status)> done) = 0;
 };
 
-// A parcel that owns a copy of `payload`.
-std::unique_ptr<Parcel> CopyParcel(std::span<const std::byte> payload);
+// An incoming payload that owns a copy of `payload`.
+std::unique_ptr<IncomingPayload> CopyPayload(std::span<const std::byte> payload);
 
 // Whether peers are told why a node closes: something was wrong with messages, or a peer is silent.
 // Other ends (an orderly one, a death, what the coordinator says) they learn as this node did.
@@ -60,7 +60,7 @@ class Inbox {
   // than its frame says fails its sender.
   void Arrive(const Frame& frame, std::span<const std::byte> payload);
   // A message whose payload can be fetched later.
-  void Arrive(const Frame& frame, std::unique_ptr<Parcel> parcel);
+  void Arrive(const Frame& frame, std::unique_ptr<IncomingPayload> incoming);
 
   // `peer` is gone: its pending receives and all later ones are answered with `reason`, except for
   // messages that had already arrived.
@@ -68,8 +68,8 @@ class Inbox {
   // The epoch has ended: waiting and later receives are answered with `reason`, early messages are
   // dropped. Receives being fetched are answered with it when the fetching stops, or by Abandon.
   void Close(const Status& reason);
-  // The fetching has stopped: what is still being fetched is answered. Its parcels live on with the
-  // inbox, because the network library may still know them.
+  // The fetching has stopped: what is still being fetched is answered. Its payloads live on with
+  // the inbox, because the network library may still know them.
   void Abandon();
 
   // Queues an answer behind those already waiting.
@@ -100,7 +100,7 @@ class Inbox {
   };
   struct Early {
     Frame frame;
-    std::unique_ptr<Parcel> parcel;
+    std::unique_ptr<IncomingPayload> incoming;
   };
   struct Stash {  // what of one peer waits in early_
     uint64_t bytes = 0;
@@ -109,13 +109,13 @@ class Inbox {
   struct Fetching {
     Frame frame;
     Posted posted;
-    std::unique_ptr<Parcel> parcel;
+    std::unique_ptr<IncomingPayload> incoming;
   };
 
   void Unstash(int peer, const Early& early);
   bool IsCurrent(const Frame& frame);
   Status Compare(const Frame& frame, const Posted& posted) const;
-  void StartFetch(const Frame& frame, Posted posted, std::unique_ptr<Parcel> parcel);
+  void StartFetch(const Frame& frame, Posted posted, std::unique_ptr<IncomingPayload> incoming);
   Status Take(const Frame& frame, const Posted& posted, std::span<const std::byte> payload);
   void Finish(const Frame& frame, Posted posted, const Status& status);
   void Refuse(Posted posted, const Status& status, const Frame& frame);

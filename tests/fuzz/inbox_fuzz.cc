@@ -53,9 +53,9 @@ class Input {
 using Waiting = std::vector<std::function<void(Status)>>;
 
 // Holds what it claims; fetched later, or never.
-class LateParcel : public Parcel {
+class LatePayload : public IncomingPayload {
  public:
-  LateParcel(uint64_t held, Waiting* waiting) : held_(held), waiting_(waiting) {}
+  LatePayload(uint64_t held, Waiting* waiting) : held_(held), waiting_(waiting) {}
   uint64_t HeldBytes() const override { return held_; }
   void Fetch(std::span<std::byte> into, std::function<void(Status)> done) override {
     if (!into.empty()) std::memset(into.data(), 7, into.size());
@@ -137,7 +137,7 @@ class Play {
       }
       case 2: {
         const Frame frame = FrameOf({});
-        inbox_.Arrive(frame, std::make_unique<LateParcel>(frame.bytes, &waiting_));
+        inbox_.Arrive(frame, std::make_unique<LatePayload>(frame.bytes, &waiting_));
         break;
       }
       case 3:

@@ -11,9 +11,9 @@ namespace ringwood {
 namespace {
 
 // Claims to hold `held` bytes.
-class ClaimingParcel : public Parcel {
+class ClaimingPayload : public IncomingPayload {
  public:
-  explicit ClaimingParcel(uint64_t held) : held_(held) {}
+  explicit ClaimingPayload(uint64_t held) : held_(held) {}
   uint64_t HeldBytes() const override { return held_; }
   void Fetch(std::span<std::byte>, std::function<void(Status)> done) override { done(OkStatus()); }
 
@@ -57,7 +57,7 @@ TEST_F(InboxTest, ASizeThatWouldWrapTheSumIsRefused) {
   inbox_.Arrive(FrameOf(1, 0, payload), payload);
   Frame huge = FrameOf(1, 1, payload);
   huge.bytes = std::numeric_limits<uint64_t>::max() - 50;
-  inbox_.Arrive(huge, std::make_unique<ClaimingParcel>(huge.bytes));
+  inbox_.Arrive(huge, std::make_unique<ClaimingPayload>(huge.bytes));
   EXPECT_TRUE(Ask(1, 0, into).ok());  // it had arrived
   EXPECT_EQ(Ask(1, 1, into).code(), StatusCode::kResourceExhausted);
 }

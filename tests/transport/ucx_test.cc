@@ -227,16 +227,16 @@ TEST(Neighbour, MemoryIsReadWhereTheCookieIsFoundOnly) {
   EXPECT_NE(Message(gone).find("read 4 bytes of process 536870912"), std::string::npos);
 }
 
-TEST(Neighbour, AParcelSettlesOnceWhetherItIsReadOrDropped) {
+TEST(Neighbour, APayloadSettlesOnceWhetherItIsReadOrDropped) {
   const auto payload = std::vector<std::byte>(100, std::byte{3});
   const Announcement announcement{reinterpret_cast<uint64_t>(payload.data()), 1};
   int settled = 0;
   std::vector<std::byte> into(100);
   {
-    NeighbourParcel read(getpid(), announcement, [&] { ++settled; });
+    NeighbourPayload read(getpid(), announcement, [&] { ++settled; });
     read.Fetch(into, [](Status status) { EXPECT_TRUE(status.ok()) << Message(status); });
     EXPECT_EQ(settled, 1);
-    NeighbourParcel dropped(getpid(), announcement, [&] { ++settled; });
+    NeighbourPayload dropped(getpid(), announcement, [&] { ++settled; });
   }
   EXPECT_EQ(settled, 2);
   EXPECT_EQ(into, payload);

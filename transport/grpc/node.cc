@@ -269,7 +269,7 @@ Status GrpcNode::TakeStart(int peer, Link& link, std::span<const std::byte> body
   }
   if (data.size() < kDataBytes) return Corrupt("a message's first piece is not a full one");
   link.assembly = std::make_shared<Assembly>(frame.bytes);
-  inbox_->Arrive(frame, MakeGrpcParcel(link.assembly, frame.bytes));
+  inbox_->Arrive(frame, MakeAssemblyPayload(link.assembly, frame.bytes));
   link.assembly->Add(data);
   return OkStatus();
 }

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "base/loop.h"
+#include "transport/grpc/assembly.h"
 #include "transport/grpc/hello.h"
-#include "transport/grpc/parcel.h"
 #include "transport/grpc/wire.h"
 #include "transport/inbox.h"
 #include "transport/refusals.h"

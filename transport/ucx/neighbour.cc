@@ -32,11 +32,11 @@ bool HasCookie(int pid, uint64_t address, uint64_t cookie) {
          found == cookie;
 }
 
-NeighbourParcel::~NeighbourParcel() {
+NeighbourPayload::~NeighbourPayload() {
   if (settled_ != nullptr) settled_();
 }
 
-void NeighbourParcel::Fetch(std::span<std::byte> into, std::function<void(Status)> done) {
+void NeighbourPayload::Fetch(std::span<std::byte> into, std::function<void(Status)> done) {
   const Status read = ReadMemory(pid_, announcement_.address, into);
   std::exchange(settled_, nullptr)();
   done(read);

@@ -29,12 +29,12 @@ Status ReadMemory(int pid, uint64_t address, std::span<std::byte> into);
 // Whether `pid` is the process that has `cookie` at `address`, and may be read.
 bool HasCookie(int pid, uint64_t address, uint64_t cookie);
 
-class NeighbourParcel : public Parcel {
+class NeighbourPayload : public IncomingPayload {
  public:
   // `settled` runs once, when the sender need not keep the payload any longer: read, or dropped.
-  NeighbourParcel(int pid, const Announcement& announcement, std::function<void()> settled)
+  NeighbourPayload(int pid, const Announcement& announcement, std::function<void()> settled)
       : pid_(pid), announcement_(announcement), settled_(std::move(settled)) {}
-  ~NeighbourParcel() override;
+  ~NeighbourPayload() override;
   uint64_t HeldBytes() const override { return 0; }
   void Fetch(std::span<std::byte> into, std::function<void(Status)> done) override;
 

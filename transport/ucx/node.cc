@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "transport/descriptors.h"
-#include "transport/ucx/parcel.h"
+#include "transport/ucx/rendezvous_payload.h"
 
 namespace ringwood {
 
@@ -243,12 +243,12 @@ ucs_status_t UcxNode::Accept(const Frame& frame, void* data, size_t length, bool
     return UCS_OK;
   }
   if (announced) {
-    queued_.emplace_back(frame, std::make_unique<UcxParcel>(&worker_, data));
+    queued_.emplace_back(frame, std::make_unique<RendezvousPayload>(&worker_, data));
     return UCS_INPROGRESS;  // the descriptor stays ours
   }
   const std::span<const std::byte> payload(static_cast<const std::byte*>(data), length);
   if (inbox_ == nullptr) {
-    queued_.emplace_back(frame, CopyParcel(payload));
+    queued_.emplace_back(frame, CopyPayload(payload));
   } else {
     if (length >= PollPacer::kLongBytes && IsStreaming()) pacer_.Arrived(Now());
     inbox_->Arrive(frame, payload);
@@ -258,9 +258,9 @@ ucs_status_t UcxNode::Accept(const Frame& frame, void* data, size_t length, bool
 
 void UcxNode::DeliverQueued() {
   while (inbox_ != nullptr && !queued_.empty()) {
-    auto [frame, parcel] = std::move(queued_.front());
+    auto [frame, incoming] = std::move(queued_.front());
     queued_.pop_front();
-    inbox_->Arrive(frame, std::move(parcel));
+    inbox_->Arrive(frame, std::move(incoming));
   }
 }
 

@@ -153,7 +153,7 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   std::vector<Link*> broken_;     // reported by OnError, closed after progress
   std::set<Outgoing*> outgoing_;  // not yet completed by UCX
   // Announcements wait here for the end of progress; everything waits here before Connect.
-  std::deque<std::pair<Frame, std::unique_ptr<Parcel>>> queued_;
+  std::deque<std::pair<Frame, std::unique_ptr<IncomingPayload>>> queued_;
   std::map<uint64_t, std::unique_ptr<Outgoing>> announced_;  // by ticket, until the receipt
   uint64_t next_ticket_ = 0;
   PollPacer pacer_;

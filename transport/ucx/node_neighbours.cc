@@ -76,7 +76,7 @@ ucs_status_t UcxNode::OnAnnouncement(void* node, const void* header, size_t head
   std::memcpy(&announcement, data, sizeof announcement);
   Link* const link = &found->second;
   self->queued_.emplace_back(*frame,
-                             std::make_unique<NeighbourParcel>(
+                             std::make_unique<NeighbourPayload>(
                                  link->address.pid, announcement, [self, link, announcement] {
                                    if (self->closed_ || link->endpoint == nullptr) return;
                                    self->SendNote(*link, kReceiptLane, 0, announcement.ticket);

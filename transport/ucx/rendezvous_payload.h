@@ -8,16 +8,16 @@
 
 namespace ringwood {
 
-class UcxParcel : public Parcel {
+class RendezvousPayload : public IncomingPayload {
  public:
   // `worker` is read at Fetch and at destruction: null once the node is disposed of.
-  UcxParcel(const std::unique_ptr<class UcxWorker>* worker, void* descriptor);
-  ~UcxParcel() override;
+  RendezvousPayload(const std::unique_ptr<class UcxWorker>* worker, void* descriptor);
+  ~RendezvousPayload() override;
   uint64_t HeldBytes() const override { return 0; }
   void Fetch(std::span<std::byte> into, std::function<void(Status)> done) override;
 
  private:
-  static void OnReceived(void* request, ucs_status_t status, size_t length, void* parcel);
+  static void OnReceived(void* request, ucs_status_t status, size_t length, void* payload);
 
   const std::unique_ptr<class UcxWorker>* const worker_;
   void* descriptor_;

@@ -1,5 +1,5 @@
-// A message whose pieces are arriving. The node feeds it; the inbox holds it as a Parcel until
-// somebody asks for it, and from then on pieces land where they are asked for.
+// A message whose pieces are arriving. The node feeds it; the inbox holds it as an IncomingPayload
+// until somebody asks for it, and from then on pieces are written where they are asked for.
 #pragma once
 
 #include "base/buffer.h"
@@ -34,6 +34,7 @@ class Assembly {
 };
 
 // The inbox's handle. HeldBytes is the whole message: the inbox refuses it before memory is taken.
-std::unique_ptr<Parcel> MakeGrpcParcel(std::shared_ptr<Assembly> assembly, uint64_t bytes);
+std::unique_ptr<IncomingPayload> MakeAssemblyPayload(std::shared_ptr<Assembly> assembly,
+                                                     uint64_t bytes);
 
 }  // namespace ringwood

@@ -1,4 +1,4 @@
-#include "transport/grpc/parcel.h"
+#include "transport/grpc/assembly.h"
 
 #include <cstring>
 #include <utility>
@@ -6,11 +6,11 @@
 namespace ringwood {
 namespace {
 
-class GrpcParcel : public Parcel {
+class AssemblyPayload : public IncomingPayload {
  public:
-  GrpcParcel(std::shared_ptr<Assembly> assembly, uint64_t bytes)
+  AssemblyPayload(std::shared_ptr<Assembly> assembly, uint64_t bytes)
       : assembly_(std::move(assembly)), bytes_(bytes) {}
-  ~GrpcParcel() override { assembly_->Drop(); }
+  ~AssemblyPayload() override { assembly_->Drop(); }
   uint64_t HeldBytes() const override { return bytes_; }
   void Fetch(std::span<std::byte> into, std::function<void(Status)> done) override {
     assembly_->Fetch(into, std::move(done));
@@ -56,8 +56,9 @@ void Assembly::Drop() {
   done_ = nullptr;
 }
 
-std::unique_ptr<Parcel> MakeGrpcParcel(std::shared_ptr<Assembly> assembly, uint64_t bytes) {
-  return std::make_unique<GrpcParcel>(std::move(assembly), bytes);
+std::unique_ptr<IncomingPayload> MakeAssemblyPayload(std::shared_ptr<Assembly> assembly,
+                                                     uint64_t bytes) {
+  return std::make_unique<AssemblyPayload>(std::move(assembly), bytes);
 }
 
 }  // namespace ringwood
