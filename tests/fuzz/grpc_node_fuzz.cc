@@ -1,6 +1,6 @@
 // Pieces of any content from the peer of a gRPC node, cut anywhere, while messages are asked for:
 // nothing is written where it does not belong, and what was asked for is answered in the end. The
-// wire is played by this file; node, inbox and payloads are the real ones.
+// stream is played by this file; node, inbox and payloads are the real ones.
 // sources: transport/grpc/node.cc transport/grpc/assembly.cc transport/grpc/hello.cc
 // sources: transport/inbox.cc transport/frame.cc transport/watch.cc transport/descriptors.cc
 // sources: base/status.cc base/check.cc base/loop.cc base/log.cc base/random.cc
@@ -33,9 +33,9 @@ void Require(bool holds) {
 }
 
 // The one connection; what the node writes goes nowhere. Lives as long as its Play.
-class PlayedWire : public Wire {
+class PlayedStream : public GrpcStream {
  public:
-  void Start(WireEvents events) override { events_ = std::move(events); }
+  void Start(StreamEvents events) override { events_ = std::move(events); }
   void Read() override { reads_ = true; }
   void Write(std::span<const std::byte>, std::span<const std::byte>) override { writing_ = true; }
   void Release(std::vector<std::byte>) override { released_ = true; }
@@ -53,21 +53,21 @@ class PlayedWire : public Wire {
   }
 
  private:
-  WireEvents events_;
+  StreamEvents events_;
   bool reads_ = false, writing_ = false, released_ = false;
 };
 
 struct Stage {
-  PlayedWire wire;
+  PlayedStream stream;
   std::function<void(uint64_t)> incoming;
 };
-Stage* stage = nullptr;  // of the run that is going on; OpenDoor has no other way to it
+Stage* stage = nullptr;  // of the run that is going on; OpenGrpcListener has no other way to it
 
-class PlayedDoor : public Door {
+class PlayedListener : public GrpcListener {
  public:
   int port() const override { return 1; }
-  Wire* Claim(uint64_t) override { return &stage->wire; }
-  Wire* Call(const std::string&) override { return &stage->wire; }
+  GrpcStream* Claim(uint64_t) override { return &stage->stream; }
+  GrpcStream* Call(const std::string&) override { return &stage->stream; }
   void Close(double) override {}
 };
 
@@ -101,7 +101,7 @@ void Play(Loop* loop, std::span<const std::byte> input) {
     const uint64_t called = std::stoull(address.substr(address.rfind(' ') + 1), nullptr, 16);
     std::vector<std::byte> hello{std::byte{1}};
     for (std::byte byte : SignHello({{1, 1, 0}, 1, kCaller, called}, "")) hello.push_back(byte);
-    here.wire.Arrive(hello);
+    here.stream.Arrive(hello);
   });
   // Each move is a kind, a length in two bytes and so much content.
   while (input.size() >= 3) {
@@ -112,7 +112,7 @@ void Play(Loop* loop, std::span<const std::byte> input) {
     const auto content = input.first(length);
     input = input.subspan(length);
     On(loop, [&] {
-      here.wire.Finish();
+      here.stream.Finish();
       if (kind % 4 == 0 && asked.size() < 100) {
         asked.push_back(std::make_unique<Asked>());
         Asked* const question = asked.back().get();
@@ -123,13 +123,13 @@ void Play(Loop* loop, std::span<const std::byte> input) {
                         if (payload.ok()) Require(payload->size() <= question->into.size());
                       });
       } else if (kind == 255) {
-        here.wire.End();
+        here.stream.End();
       } else if (kind % 4 == 1) {  // a full piece: what a long message begins with
         std::vector<std::byte> piece(kPieceBytes, std::byte{9});
         std::copy(content.begin(), content.end(), piece.begin());
-        here.wire.Arrive(piece);
+        here.stream.Arrive(piece);
       } else {
-        here.wire.Arrive(content);
+        here.stream.Arrive(content);
       }
     });
   }
@@ -140,10 +140,10 @@ void Play(Loop* loop, std::span<const std::byte> input) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Door>> OpenDoor(const std::string&, const GrpcOptions&,
-                                         std::function<void(uint64_t number)> incoming) {
+StatusOr<std::unique_ptr<GrpcListener>> OpenGrpcListener(
+    const std::string&, const GrpcOptions&, std::function<void(uint64_t number)> incoming) {
   stage->incoming = std::move(incoming);
-  return std::unique_ptr<Door>(std::make_unique<PlayedDoor>());
+  return std::unique_ptr<GrpcListener>(std::make_unique<PlayedListener>());
 }
 
 }  // namespace ringwood

@@ -12,7 +12,7 @@
 
 #include "tests/transport/world.h"
 #include "transport/grpc/hello.h"
-#include "transport/grpc/wire.h"
+#include "transport/grpc/stream.h"
 
 namespace ringwood {
 namespace {
@@ -43,7 +43,7 @@ Frame FrameOf(uint32_t sender, uint64_t bytes) {
   return frame;
 }
 
-// Node 1 is real; node 0 is the test, which says on the wire what it wants.
+// Node 1 is real; node 0 is the test, which says on the stream what it wants.
 class Impostor {
  public:
   explicit Impostor(const FabricLimits& limits = {}) {
@@ -59,13 +59,13 @@ class Impostor {
               1,
               kImpostor,
               std::stoull(address.substr(address.rfind(' ') + 1), nullptr, 16)};
-    door_ = *OpenDoor("127.0.0.1", {}, [](uint64_t) {});
-    wire_ = door_->Call(address.substr(5, address.rfind(' ') - 5));
-    wire_->Start({[this](std::vector<std::byte> piece) {
-                    heard_ = std::move(piece);
-                    came_->Notify();
-                  },
-                  [this](bool) { written_->Notify(); }, [this](std::string) { gone_.Notify(); }});
+    listener_ = *OpenGrpcListener("127.0.0.1", {}, [](uint64_t) {});
+    stream_ = listener_->Call(address.substr(5, address.rfind(' ') - 5));
+    stream_->Start({[this](std::vector<std::byte> piece) {
+                      heard_ = std::move(piece);
+                      came_->Notify();
+                    },
+                    [this](bool) { written_->Notify(); }, [this](std::string) { gone_.Notify(); }});
   }
   ~Impostor() {
     Leave();
@@ -77,7 +77,7 @@ class Impostor {
 
   void Say(const std::vector<std::byte>& piece) {
     written_ = std::make_unique<absl::Notification>();
-    wire_->Write(piece, {});
+    stream_->Write(piece, {});
     EXPECT_TRUE(written_->WaitForNotificationWithTimeout(absl::Seconds(20)));
   }
   Hello hello() const { return hello_; }  // the right one
@@ -90,19 +90,19 @@ class Impostor {
   // The next piece that comes; call `ask` in between.
   std::vector<std::byte> Hear(const std::function<void()>& ask) {
     came_ = std::make_unique<absl::Notification>();
-    wire_->Read();
+    stream_->Read();
     ask();
     EXPECT_TRUE(came_->WaitForNotificationWithTimeout(absl::Seconds(20)));
     return heard_;
   }
   void Read() {
     came_ = std::make_unique<absl::Notification>();
-    wire_->Read();
+    stream_->Read();
   }
   bool IsEnded() { return gone_.WaitForNotificationWithTimeout(absl::Seconds(20)); }
   // The link ends.
   void Leave() {
-    if (wire_ != nullptr) std::exchange(wire_, nullptr)->Release();
+    if (stream_ != nullptr) std::exchange(stream_, nullptr)->Release();
   }
   void Ask(uint32_t chunk, std::vector<std::byte>* into, Answer* answer) {
     OnLoop([&] {
@@ -141,8 +141,8 @@ class Impostor {
   Loop loop_{"node"};
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Transport> transport_;
-  std::unique_ptr<Door> door_;
-  Wire* wire_ = nullptr;
+  std::unique_ptr<GrpcListener> listener_;
+  GrpcStream* stream_ = nullptr;
   Hello hello_;
   std::unique_ptr<absl::Notification> written_;  // the last piece
   std::unique_ptr<absl::Notification> came_;
@@ -314,28 +314,28 @@ Status Exchange(const GrpcOptions& lower, const GrpcOptions& upper,
 // returned.
 TEST(GrpcTransport, AStreamIsReleasedWhileItsLastWriteFails) {
   constexpr int kStreams = 300;
-  std::unique_ptr<Door> far;
+  std::unique_ptr<GrpcListener> far;
   Loop loop("far");
   const auto end_it = [&](uint64_t number) {
     loop.Post([&, number] {
-      Wire* const wire = far->Claim(number);
-      wire->Start({[](std::vector<std::byte>) {}, [](bool) {}, [](std::string) {}});
-      wire->Release();
+      GrpcStream* const stream = far->Claim(number);
+      stream->Start({[](std::vector<std::byte>) {}, [](bool) {}, [](std::string) {}});
+      stream->Release();
     });
   };
-  far = *OpenDoor("127.0.0.1", {}, end_it);
-  auto door = OpenDoor("127.0.0.1", {}, [](uint64_t) {});
-  ASSERT_TRUE(door.ok()) << Message(door.status());
+  far = *OpenGrpcListener("127.0.0.1", {}, end_it);
+  auto listener = OpenGrpcListener("127.0.0.1", {}, [](uint64_t) {});
+  ASSERT_TRUE(listener.ok()) << Message(listener.status());
   for (int i = 0; i < kStreams; ++i) {
     std::atomic<bool> over = false;
-    Wire* const wire = (*door)->Call(absl::StrFormat("127.0.0.1:%d", far->port()));
-    wire->Start({[](std::vector<std::byte>) {}, [](bool) {}, [&](std::string) { over = true; }});
-    wire->Read();
-    wire->Write(Bytes({1, 2, 3}), {});
+    GrpcStream* const stream = (*listener)->Call(absl::StrFormat("127.0.0.1:%d", far->port()));
+    stream->Start({[](std::vector<std::byte>) {}, [](bool) {}, [&](std::string) { over = true; }});
+    stream->Read();
+    stream->Write(Bytes({1, 2, 3}), {});
     const TimePoint deadline = Now() + Seconds(20);
     while (!over && Now() < deadline) std::this_thread::yield();
     ASSERT_TRUE(over) << "stream " << i;
-    wire->Release();
+    stream->Release();
   }
 }
 

@@ -54,13 +54,14 @@ StatusOr<uint64_t> NumberIn(std::span<const std::byte> body) {
 
 Status GrpcNode::Start(const std::string& ip) {
   RW_ASSIGN_OR_RETURN(
-      door_, OpenDoor(ip, options_, [loop = loop_, weak = weak_from_this()](uint64_t number) {
+      listener_,
+      OpenGrpcListener(ip, options_, [loop = loop_, weak = weak_from_this()](uint64_t number) {
         loop->Post([weak, number] {
           if (const auto self = weak.lock()) self->Incoming(number);
         });
       }));
   client_ = Unpredictable() | 1;  // never 0
-  address_ = absl::StrFormat("grpc %s:%d %016x", ip, door_->port(), client_);
+  address_ = absl::StrFormat("grpc %s:%d %016x", ip, listener_->port(), client_);
   return OkStatus();
 }
 
@@ -83,9 +84,9 @@ Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
   for (auto& [node, link] : links_) {
     if (node < name.self) continue;  // it calls us
     link.hello_due = true;
-    link.wire = door_->Call(link.endpoint);
-    link.wire_id = next_id_++;
-    Begin(link.wire, link.wire_id);
+    link.stream = listener_->Call(link.endpoint);
+    link.stream_id = next_id_++;
+    Begin(link.stream, link.stream_id);
     Pump(link);
   }
   for (const auto& [id, stranger] : std::map<uint64_t, Stranger>(strangers_)) {
@@ -95,14 +96,14 @@ Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
   return OkStatus();
 }
 
-void GrpcNode::Begin(Wire* wire, uint64_t id) {
+void GrpcNode::Begin(GrpcStream* stream, uint64_t id) {
   const auto post = [loop = loop_, weak = weak_from_this()](auto act) {
     loop->Post([weak, act = std::move(act)] {
       const auto self = weak.lock();
       if (self != nullptr && !self->closed_) act(*self);
     });
   };
-  WireEvents events;
+  StreamEvents events;
   events.arrived = [post, id](std::vector<std::byte> piece) {
     post([id, piece = std::move(piece)](GrpcNode& node) { node.Arrived(id, piece); });
   };
@@ -112,32 +113,32 @@ void GrpcNode::Begin(Wire* wire, uint64_t id) {
   events.gone = [post, id](std::string why) {
     post([id, why = std::move(why)](GrpcNode& node) { node.Gone(id, why); });
   };
-  wire->Start(std::move(events));
-  wire->Read();
+  stream->Start(std::move(events));
+  stream->Read();
 }
 
 void GrpcNode::Incoming(uint64_t number) {
   if (closed_) return;
-  Wire* const wire = door_->Claim(number);
-  if (wire == nullptr) return;
+  GrpcStream* const stream = listener_->Claim(number);
+  if (stream == nullptr) return;
   const uint64_t id = next_id_++;
-  strangers_[id].wire = wire;
-  Begin(wire, id);
+  strangers_[id].stream = stream;
+  Begin(stream, id);
   loop_->After(Seconds(kHelloSeconds), [weak = weak_from_this(), id] {
     const auto self = weak.lock();
     const bool silent =
         self != nullptr && self->strangers_.count(id) != 0 && self->strangers_.at(id).hello.empty();
     if (silent) self->Greeted(id, {});
   });
-  if (strangers_.size() > Door::kMaxUnclaimed) {
+  if (strangers_.size() > GrpcListener::kMaxUnclaimed) {
     strangers_.erase(id);
-    wire->Release();
+    stream->Release();
   }
 }
 
 int GrpcNode::PeerOf(uint64_t id) const {
   for (const auto& [node, link] : links_) {
-    if (link.wire != nullptr && link.wire_id == id) return node;
+    if (link.stream != nullptr && link.stream_id == id) return node;
   }
   return -1;
 }
@@ -156,7 +157,7 @@ void GrpcNode::Arrived(uint64_t id, const std::vector<std::byte>& piece) {
   if (watch_) watch_->Heard(peer, Now());
   const Status status = Take(peer, link, piece);
   if (status.ok()) {
-    link.wire->Read();
+    link.stream->Read();
     Pump(link);
   } else {
     const bool farewell = !piece.empty() && piece[0] == static_cast<std::byte>(kFarewell);
@@ -170,7 +171,7 @@ void GrpcNode::Written(uint64_t id, bool ok) {
   const int peer = PeerOf(id);
   if (peer < 0) return;
   Link& link = links_.at(peer);
-  if (!ok) return;  // the wire is about to be gone
+  if (!ok) return;  // the stream is about to be gone
   link.writing = false;
   AnswerLeaving(link);
   Pump(link);
@@ -196,18 +197,18 @@ void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
     strangers_[id].hello = std::move(hello);
     return;
   }
-  Wire* const wire = strangers_[id].wire;
+  GrpcStream* const stream = strangers_[id].stream;
   strangers_.erase(id);
   const auto found = links_.find(ClaimedNode(hello));
-  if (found != links_.end() && found->first < name_.self && found->second.wire_id == 0 &&
+  if (found != links_.end() && found->first < name_.self && found->second.stream_id == 0 &&
       IsHello(hello, HelloOf(found->first, name_.self), options_.token)) {
     Link& link = found->second;
-    link.wire = wire;
-    link.wire_id = id;
+    link.stream = stream;
+    link.stream_id = id;
     link.heard = true;
     link.life_due = true;
     if (watch_) watch_->Heard(found->first, Now());
-    wire->Read();
+    stream->Read();
     return Pump(link);
   }
   refusals_.Say(hello.empty()
@@ -215,7 +216,7 @@ void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
                     : "the connection of a node that is not awaited, or has another token, was "
                       "refused",
                 Now());
-  wire->Release();
+  stream->Release();
 }
 
 Status GrpcNode::Take(int peer, Link& link, std::span<const std::byte> piece) {
@@ -297,27 +298,27 @@ void GrpcNode::Send(int peer, const MessageName& name, const Content& content,
 
 // One piece at a time: who we are, then what we have taken, then a message.
 void GrpcNode::Pump(Link& link) {
-  if (link.wire == nullptr || link.writing) return;
+  if (link.stream == nullptr || link.writing) return;
   const bool ended = link.assembly == nullptr && link.taken != link.taken_said;
   if (link.hello_due) {
     link.hello_due = false;
     link.writing = true;
     const auto peer = std::find_if(links_.begin(), links_.end(),
                                    [&](const auto& entry) { return &entry.second == &link; });
-    link.wire->Write(Carrying(kHello, SignHello(HelloOf(name_.self, peer->first), options_.token)),
-                     {});
+    link.stream->Write(
+        Carrying(kHello, SignHello(HelloOf(name_.self, peer->first), options_.token)), {});
   } else if (link.life_due) {
     link.life_due = false;
     link.writing = true;
-    link.wire->Write(Numbered(kLife, 0), {});
+    link.stream->Write(Numbered(kLife, 0), {});
   } else if (link.ask_due) {
     link.ask_due = false;
     link.writing = true;
-    link.wire->Write(Numbered(kAsk, 0), {});
+    link.stream->Write(Numbered(kAsk, 0), {});
   } else if (ended || link.taken - link.taken_said >= kTakenBytes) {
     link.taken_said = link.taken;
     link.writing = true;
-    link.wire->Write(Numbered(kTaken, link.taken), {});
+    link.stream->Write(Numbered(kTaken, link.taken), {});
   } else if (!link.queue.empty() && link.sent - link.taken_by_peer < kWindowBytes) {
     WriteMessage(link);
   }
@@ -334,7 +335,7 @@ void GrpcNode::WriteMessage(Link& link) {
   link.begun = true;
   link.offset += data.size();
   link.sent += head_bytes - 1 + data.size();
-  link.wire->Write({head, head_bytes}, data);
+  link.stream->Write({head, head_bytes}, data);
   if (link.offset < message.payload.size()) return;
   link.leaving.push_back(std::move(message));
   link.queue.pop_front();
@@ -355,7 +356,7 @@ void GrpcNode::Withdraw(Lane lane, uint64_t round) {
 
 void GrpcNode::Gone(uint64_t id, const std::string& why) {
   if (const auto found = strangers_.find(id); found != strangers_.end()) {
-    found->second.wire->Release();
+    found->second.stream->Release();
     strangers_.erase(found);
     return;
   }
@@ -368,7 +369,7 @@ void GrpcNode::Gone(uint64_t id, const std::string& why) {
 void GrpcNode::FailLink(int peer, Link& link, const Status& reason) {
   inbox_->Fail(peer, reason);
   if (watch_) watch_->Forget(peer);
-  if (link.wire != nullptr) std::exchange(link.wire, nullptr)->Release();
+  if (link.stream != nullptr) std::exchange(link.stream, nullptr)->Release();
   for (auto* sends : {&link.leaving, &link.queue}) {
     for (Outgoing& message : *sends) {
       const Status lost = Annotate(reason, "send " + ToString(NameOf(message.frame)));
@@ -382,7 +383,7 @@ void GrpcNode::FailLink(int peer, Link& link, const Status& reason) {
 void GrpcNode::Close(const Status& reason) {
   if (closed_) return;
   closed_ = true;
-  for (const auto& [id, stranger] : std::exchange(strangers_, {})) stranger.wire->Release();
+  for (const auto& [id, stranger] : std::exchange(strangers_, {})) stranger.stream->Release();
   const Status why = reason.ok() ? Aborted("the epoch was closed") : reason;
   if (inbox_ != nullptr) inbox_->Close(why);
   std::vector<std::byte> farewell;
@@ -392,15 +393,15 @@ void GrpcNode::Close(const Status& reason) {
   }
   for (auto& [node, link] : links_) {
     AnswerLeaving(link);  // the stream ends after it
-    if (link.wire != nullptr && link.heard && !farewell.empty()) {
-      std::exchange(link.wire, nullptr)->Release(farewell);
+    if (link.stream != nullptr && link.heard && !farewell.empty()) {
+      std::exchange(link.stream, nullptr)->Release(farewell);
     }
     FailLink(node, link, why);
   }
   if (inbox_ != nullptr) inbox_->Abandon();
   while (inbox_ != nullptr && inbox_->RunAnswers()) {
   }
-  if (door_ != nullptr) door_->Close(kCloseSeconds);
+  if (listener_ != nullptr) listener_->Close(kCloseSeconds);
 }
 
 void GrpcNode::StartWatch(const FabricLimits& limits) {
@@ -432,7 +433,7 @@ void GrpcNode::Look() {
   const Watch::Decision decision = watch_->Look(Now(), awaited);
   for (const int peer : decision.ask) {
     Link& link = links_.at(peer);
-    link.ask_due = link.wire != nullptr;
+    link.ask_due = link.stream != nullptr;
     Pump(link);
   }
   for (const Watch::Failed& failed : decision.failed) {

@@ -1,4 +1,4 @@
-// What Fabric and Transport of one node share: door, links to the peers, inbox. On the loop's
+// What Fabric and Transport of one node share: listener, links to the peers, inbox. On the loop's
 // thread; what gRPC's threads have to say is posted to it.
 //
 // A piece begins with its kind:
@@ -24,7 +24,7 @@
 #include "base/loop.h"
 #include "transport/grpc/assembly.h"
 #include "transport/grpc/hello.h"
-#include "transport/grpc/wire.h"
+#include "transport/grpc/stream.h"
 #include "transport/inbox.h"
 #include "transport/refusals.h"
 #include "transport/watch.h"
@@ -67,14 +67,14 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
     Transport::SendDone done;
   };
   struct Stranger {
-    Wire* wire = nullptr;
+    GrpcStream* stream = nullptr;
     std::vector<std::byte> hello;  // empty: nothing said yet
   };
   struct Link {  // one peer
     std::string endpoint;
     uint64_t client = 0;  // its number
-    Wire* wire = nullptr;
-    uint64_t wire_id = 0;
+    GrpcStream* stream = nullptr;
+    uint64_t stream_id = 0;
     bool writing = false;
     bool hello_due = false;
     bool ask_due = false, life_due = false;
@@ -89,7 +89,8 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   };
 
   void Incoming(uint64_t number);
-  void Begin(Wire* wire, uint64_t id);  // events name the wire by `id`, which is never used again
+  // Events name the stream by `id`, which is never used again.
+  void Begin(GrpcStream* stream, uint64_t id);
   void Arrived(uint64_t id, const std::vector<std::byte>& piece);
   void Written(uint64_t id, bool ok);
   void Greeted(uint64_t id, std::vector<std::byte> hello);
@@ -112,9 +113,9 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   uint64_t client_ = 0;  // our number
   EpochName name_;
   std::string address_;
-  std::unique_ptr<Door> door_;
+  std::unique_ptr<GrpcListener> listener_;
   std::map<int, Link> links_;
-  std::map<uint64_t, Stranger> strangers_;  // by id of the wire
+  std::map<uint64_t, Stranger> strangers_;  // by id of the stream
   uint64_t next_id_ = 1;
   std::unique_ptr<Inbox> inbox_;  // from Connect on
   std::optional<Watch> watch_;    // the same, where silence is limited

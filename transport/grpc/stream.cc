@@ -1,3 +1,5 @@
+#include "transport/grpc/stream.h"
+
 #include <grpcpp/alarm.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -11,7 +13,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/random.h"
-#include "transport/grpc/wire.h"
 #include "transport/port_range.h"
 
 namespace ringwood {
@@ -22,7 +23,7 @@ constexpr char kMethod[] = "/ringwood.v1.Data/Exchange";
 constexpr int kLeastBackoffMilliseconds = 100;
 constexpr int kMostBackoffMilliseconds = 1'000;
 constexpr int kConnectMilliseconds = 5'000;
-constexpr int kLookaheadBytes = 4 << 20;  // HTTP/2's own window: a fast, distant wire stays full
+constexpr int kLookaheadBytes = 4 << 20;  // HTTP/2's own window: a fast, distant link stays full
 
 std::vector<std::byte> BytesOf(const grpc::ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
@@ -39,9 +40,9 @@ std::vector<std::byte> BytesOf(const grpc::ByteBuffer& buffer) {
 // What both ends of a stream do alike. gRPC calls OnDone, which deletes the object, only after
 // Release: it waits for the server's Finish and for the client's holds.
 template <class Reactor>
-class Stream : public Reactor, public Wire {
+class ReactorStream : public Reactor, public GrpcStream {
  public:
-  void Start(WireEvents events) override {
+  void Start(StreamEvents events) override {
     events_ = std::move(events);
     Begin();
   }
@@ -107,14 +108,14 @@ class Stream : public Reactor, public Wire {
  protected:
   // A call sees its end only behind what it has not read, so a released one reads on, at most a
   // window; a server's end waits for nothing.
-  explicit Stream(bool drains) : drains_(drains) {}
+  explicit ReactorStream(bool drains) : drains_(drains) {}
   virtual void Begin() {}
   virtual void End() = 0;    // once, with nothing left to write
   virtual void Drained() {}  // once after Release where the stream drains: nothing left to read
 
  private:
   const bool drains_;
-  WireEvents events_;
+  StreamEvents events_;
   grpc::ByteBuffer incoming_;
   grpc::ByteBuffer outgoing_;
   absl::Mutex mutex_;
@@ -124,9 +125,9 @@ class Stream : public Reactor, public Wire {
   std::vector<std::byte> last_ ABSL_GUARDED_BY(mutex_);
 };
 
-class ServerStream : public Stream<grpc::ServerGenericBidiReactor> {
+class ServerStream : public ReactorStream<grpc::ServerGenericBidiReactor> {
  public:
-  ServerStream() : Stream(false) {}
+  ServerStream() : ReactorStream(false) {}
   void OnDone() override { delete this; }
 
  private:
@@ -134,7 +135,7 @@ class ServerStream : public Stream<grpc::ServerGenericBidiReactor> {
 };
 
 // Calls that have not ended. gRPC 1.51 must not lose its last channel on a thread of its own (that
-// thread would wait for itself), so a door, which keeps a server, outlives its calls.
+// thread would wait for itself), so a listener, which keeps a server, outlives its calls.
 class Calls {
  public:
   void Add() {
@@ -156,11 +157,12 @@ class Calls {
   int count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
+class ClientStream
+    : public ReactorStream<grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
  public:
   ClientStream(const std::string& endpoint, const GrpcOptions& options,
                std::shared_ptr<Calls> calls)
-      : Stream(true), calls_(std::move(calls)) {
+      : ReactorStream(true), calls_(std::move(calls)) {
     calls_->Add();
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // one connection a pair and epoch
@@ -185,7 +187,7 @@ class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
                   if (expired) context_.TryCancel();
                   RemoveHold();
                 });
-    Stream::Release(std::move(last));
+    ReactorStream::Release(std::move(last));
   }
   void OnDone(const grpc::Status&) override {
     const std::shared_ptr<Calls> calls = calls_;
@@ -214,11 +216,11 @@ class ClientStream : public Stream<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   std::unique_ptr<grpc::GenericStub> stub_;
 };
 
-class GrpcDoor : public Door, public grpc::CallbackGenericService {
+class GenericListener : public GrpcListener, public grpc::CallbackGenericService {
  public:
-  GrpcDoor(const GrpcOptions& options, std::function<void(uint64_t)> incoming)
+  GenericListener(const GrpcOptions& options, std::function<void(uint64_t)> incoming)
       : options_(options), incoming_(std::move(incoming)) {}
-  ~GrpcDoor() override { Close(0); }
+  ~GenericListener() override { Close(0); }
 
   Status Open(const std::string& ip) {
     for (const uint16_t port : PortsToTry(options_.ports, Unpredictable())) {
@@ -261,11 +263,11 @@ class GrpcDoor : public Door, public grpc::CallbackGenericService {
 
   int port() const override { return port_; }
 
-  Wire* Call(const std::string& endpoint) override {
+  GrpcStream* Call(const std::string& endpoint) override {
     return new ClientStream(endpoint, options_, calls_);
   }
 
-  Wire* Claim(uint64_t number) override {
+  GrpcStream* Claim(uint64_t number) override {
     absl::MutexLock lock(&mutex_);
     const auto found = unclaimed_.find(number);
     if (found == unclaimed_.end()) return nullptr;
@@ -283,7 +285,7 @@ class GrpcDoor : public Door, public grpc::CallbackGenericService {
     }
     for (const auto& [number, stream] : unclaimed) stream->Release({});
     if (server_ == nullptr) return;
-    calls_->AwaitNone(seconds + Wire::kLingerSeconds);
+    calls_->AwaitNone(seconds + GrpcStream::kLingerSeconds);
     server_->Shutdown(std::chrono::system_clock::now() +
                       std::chrono::milliseconds(static_cast<int>(1000 * seconds)));
     server_.reset();
@@ -303,11 +305,12 @@ class GrpcDoor : public Door, public grpc::CallbackGenericService {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Door>> OpenDoor(const std::string& ip, const GrpcOptions& options,
-                                         std::function<void(uint64_t number)> incoming) {
-  auto door = std::make_unique<GrpcDoor>(options, std::move(incoming));
-  RW_RETURN_IF_ERROR(door->Open(ip));
-  return std::unique_ptr<Door>(std::move(door));
+StatusOr<std::unique_ptr<GrpcListener>> OpenGrpcListener(
+    const std::string& ip, const GrpcOptions& options,
+    std::function<void(uint64_t number)> incoming) {
+  auto listener = std::make_unique<GenericListener>(options, std::move(incoming));
+  RW_RETURN_IF_ERROR(listener->Open(ip));
+  return std::unique_ptr<GrpcListener>(std::move(listener));
 }
 
 }  // namespace ringwood

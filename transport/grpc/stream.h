@@ -1,0 +1,64 @@
+// One stream between two nodes, and the listener where streams of peers come in, as the node sees
+// them: pieces of bytes. The one place that knows gRPC is stream.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/grpc/fabric.h"
+
+namespace ringwood {
+
+// Bytes of a piece at most, its head included: a few milliseconds on a slow network, and far more
+// than what a message of gRPC costs.
+constexpr size_t kPieceBytes = (256 << 10) + 128;
+
+// What happens on a stream. Runs on threads of gRPC's: only hands over to a loop.
+struct StreamEvents {
+  std::function<void(std::vector<std::byte> piece)> arrived;  // once after each Read
+  std::function<void(bool ok)> written;                       // once after each Write
+  std::function<void(std::string why)> gone;  // the stream is over; no piece arrives any more
+};
+
+// Used on one thread. Until Release the stream's object stays, whatever the peer does.
+class GrpcStream {
+ public:
+  virtual ~GrpcStream() = default;
+  virtual void Start(StreamEvents events) = 0;  // first, once
+  virtual void Read() = 0;                      // not before the piece asked for has arrived
+  // Copies. Not before the piece before it is written.
+  virtual void Write(std::span<const std::byte> head, std::span<const std::byte> data) = 0;
+  // The last call: no event comes afterwards. What was written still arrives, and `last` after it;
+  // the stream ends then, or after kLingerSeconds.
+  virtual void Release(std::vector<std::byte> last = {}) = 0;
+
+  static constexpr double kLingerSeconds = 1.0;
+};
+
+// A listening server. `incoming` runs on a thread of gRPC's with a stream that is not started yet;
+// the listener releases those that nobody has claimed when it closes.
+class GrpcListener {
+ public:
+  static constexpr size_t kMaxUnclaimed = 8192;  // twice the largest world
+
+  virtual ~GrpcListener() = default;  // closes
+  virtual int port() const = 0;
+  // Takes a stream over that `incoming` named; null if the listener has closed or the number is
+  // unknown.
+  virtual GrpcStream* Claim(uint64_t number) = 0;
+  // Calls the listener at `endpoint` ("10.0.0.1:4000"). Never null; failures come as `gone`.
+  virtual GrpcStream* Call(const std::string& endpoint) = 0;
+  // No further streams; waits at most `seconds`, and GrpcStream::kLingerSeconds for calls, until
+  // those that were released have ended.
+  virtual void Close(double seconds) = 0;
+};
+StatusOr<std::unique_ptr<GrpcListener>> OpenGrpcListener(
+    const std::string& ip, const GrpcOptions& options,
+    std::function<void(uint64_t number)> incoming);
+
+}  // namespace ringwood
