@@ -171,7 +171,7 @@ grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Coordinator::Service::Attend(
   MemberStream::Callbacks callbacks;
   callbacks.beat = [this, id](const v1::Beat& beat) {
     loop_.PostReserved([this, id, beat] {
-      Happen(event::Beat{id, beat});
+      Happen(event::Heartbeat{id, beat});
       if (membership_.Attends(id)) strangers_.erase(id);
       if (auto found = streams_.find(id); found != streams_.end()) found->second->Next();
     });

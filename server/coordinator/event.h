@@ -41,7 +41,7 @@ struct Leave {
 struct CallGone {  // the caller of a held call went away
   CallId call;
 };
-struct Beat {  // the first beat of a stream attends
+struct Heartbeat {  // the first one of a stream attends
   StreamId stream;
   v1::Beat beat;
 };
@@ -61,9 +61,9 @@ struct Stop {  // the server ends; nothing is accepted afterwards
 
 }  // namespace event
 
-using Event =
-    std::variant<event::Join, event::Agree, event::Vote, event::Leave, event::CallGone, event::Beat,
-                 event::StreamBroken, event::BaseFound, event::Persisted, event::Tick, event::Stop>;
+using Event = std::variant<event::Join, event::Agree, event::Vote, event::Leave, event::CallGone,
+                           event::Heartbeat, event::StreamBroken, event::BaseFound,
+                           event::Persisted, event::Tick, event::Stop>;
 
 namespace action {
 

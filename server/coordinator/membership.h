@@ -74,7 +74,7 @@ class Membership {
   void Handle(const event::Vote& event);
   void Handle(const event::Leave& event);
   void Handle(const event::CallGone& event);
-  void Handle(const event::Beat& event);
+  void Handle(const event::Heartbeat& event);
   void Handle(const event::StreamBroken& event);
   void Handle(const event::BaseFound& event);
   void Handle(const event::Persisted& event);

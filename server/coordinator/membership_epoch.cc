@@ -43,7 +43,7 @@ bool Membership::Attends(StreamId stream) const {
                      [stream](const Member& member) { return member.stream == stream; });
 }
 
-void Membership::Handle(const event::Beat& event) {
+void Membership::Handle(const event::Heartbeat& event) {
   const v1::Beat& beat = event.beat;
   StatusOr<Member*> found = Find(beat.epoch(), beat.node(), beat.incarnation());
   if (!found.ok()) {

@@ -183,7 +183,7 @@ class Shell {
       case 6:
         return event::CallGone{open_.empty() ? choices_.Small() : *open_.begin()};
       case 7: {
-        event::Beat beat{1 + choices_.Byte() % 6u, {}};
+        event::Heartbeat beat{1 + choices_.Byte() % 6u, {}};
         Sign(&beat.beat);
         beat.beat.set_node(static_cast<uint32_t>(choices_.Small()));
         beat.beat.set_step(choices_.Small());

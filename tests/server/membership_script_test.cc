@@ -121,7 +121,7 @@ Event EventOf(const Line& line) {
     return leave;
   }
   if (line.verb == "beat") {
-    event::Beat beat{line.number("stream", 0), {}};
+    event::Heartbeat beat{line.number("stream", 0), {}};
     Sign(line, &beat.beat);
     beat.beat.set_node(line.number("node", line.number("rank", 0)));
     beat.beat.set_step(line.number("step", 0));

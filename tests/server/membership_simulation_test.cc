@@ -144,7 +144,7 @@ class World {
   }
 
   void Beat(Process& process) {
-    event::Beat beat{process.stream, {}};
+    event::Heartbeat beat{process.stream, {}};
     beat.beat.set_epoch(process.epoch);
     beat.beat.set_node(process.node);
     beat.beat.set_incarnation(process.incarnation);
