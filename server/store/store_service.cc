@@ -14,8 +14,8 @@
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/calls/turnstile.h"
 #include "server/store/checkpoint_store.h"
-#include "server/store/gathering.h"
 #include "server/store/store_streams.h"
+#include "server/store/stripe_collector.h"
 
 namespace ringwood {
 namespace {
@@ -36,10 +36,10 @@ class StoreService::Service : public v1::Store::CallbackService {
  public:
   Service(std::unique_ptr<CheckpointStore> store, const Options& options)
       : store_(std::move(store)),
-        gathering_(store_ == nullptr
+        collector_(store_ == nullptr
                        ? nullptr
-                       : std::make_unique<Gathering>(store_.get(),
-                                                     [] { return int64_t{std::time(nullptr)}; })),
+                       : std::make_unique<StripeCollector>(
+                             store_.get(), [] { return int64_t{std::time(nullptr)}; })),
         options_(options),
         loads_(options.max_loads, options.max_waiting_loads),
         checker_("store-check"),
@@ -79,7 +79,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   void FindBase(uint64_t job, std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer) {
     const bool posted = loop_.Post([this, job, answer] {
       if (store_ == nullptr) return answer(std::optional<CheckpointBase>());
-      gathering_->Fence();
+      collector_->Fence();
       AnswerAwaits();
       if (!checker_.Post([this, job, answer] { answer(store_->NewestGood(job, Progress())); })) {
         answer(Stopping());
@@ -91,7 +91,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   void SetEpoch(const v1::EpochRecord& record) {
     loop_.PostReserved([this, record] {
       if (store_ == nullptr) return;
-      gathering_->SetEpoch(record);
+      collector_->SetEpoch(record);
       AnswerAwaits();
       if (record.base_epoch() == 0) TellOfOthers(record.job());
     });
@@ -144,10 +144,11 @@ class StoreService::Service : public v1::Store::CallbackService {
 
   std::unique_ptr<CheckpointStore>
       store_;  // null: keeps nothing. Touched on loop_; see its own words
-  std::unique_ptr<Gathering> gathering_;  // touched only on loop_
+  std::unique_ptr<StripeCollector> collector_;  // touched only on loop_
   const Options options_;
-  std::map<SaveStream*, std::unique_ptr<Gathering::Incoming>> incoming_;  // touched only on loop_
-  std::map<uint64_t, Waiter> waiters_;                                    // touched only on loop_
+  // Touched only on loop_.
+  std::map<SaveStream*, std::unique_ptr<StripeCollector::Incoming>> incoming_;
+  std::map<uint64_t, Waiter> waiters_;    // touched only on loop_
   bool looking_ = false;                  // EndOverdueAwaits comes again. Touched only on loop_
   std::shared_ptr<const Opened> opened_;  // the last; touched only on loop_
   std::atomic<uint64_t> next_call_{1};
@@ -166,7 +167,7 @@ void StoreService::Service::Take(SaveStream* stream, const v1::SaveChunk* chunk)
     return stream->Answer(Aborted("the stripe ended without its last chunk"));
   }
   if (found == incoming_.end()) {
-    auto begun = gathering_->Begin(*chunk);
+    auto begun = collector_->Begin(*chunk);
     if (!begun.ok()) {
       AnswerAwaits();
       return stream->Answer(begun.status());
@@ -227,7 +228,7 @@ Status StoreService::Service::FindItem(Reading* reading) {
   RW_ASSIGN_OR_RETURN(reading->opened, Find({request.epoch(), request.step()}));
   const v1::CheckpointManifest& manifest = reading->opened->manifest;
   const bool own = request.scope() == v1::SCOPE_OWN;
-  const uint32_t world = gathering_->world();
+  const uint32_t world = collector_->world();
   if (own && world != 0 && world != manifest.world()) {
     return Refused(absl::StrFormat(
         "item \"%s\" belongs to each worker of a world of %d, this world has %d: resume with %d "
@@ -319,7 +320,7 @@ void StoreService::Service::EndOverdueAwaits() {
 void StoreService::Service::LookOn() {
   loop_.After(Seconds(kSilenceSeconds), [this] {
     loop_.PostReserved([this] {
-      if (gathering_->GiveUp(Now())) AnswerAwaits();
+      if (collector_->GiveUp(Now())) AnswerAwaits();
     });
     LookOn();
   });
@@ -354,7 +355,7 @@ void StoreService::Service::TellOfOthers(uint64_t job) const {
 
 void StoreService::Service::AnswerAwaits() {
   for (auto it = waiters_.begin(); it != waiters_.end();) {
-    const std::optional<Status> outcome = gathering_->Outcome(it->second.epoch, it->second.step);
+    const std::optional<Status> outcome = collector_->Outcome(it->second.epoch, it->second.step);
     if (!outcome) {
       ++it;
       continue;

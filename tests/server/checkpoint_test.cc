@@ -16,8 +16,8 @@
 #include "base/random.h"
 #include "server/coordinator/coord_store.h"
 #include "server/store/checkpoint_list.h"
-#include "server/store/gathering.h"
 #include "server/store/store_directory.h"
+#include "server/store/stripe_collector.h"
 
 namespace ringwood {
 namespace {
@@ -74,17 +74,17 @@ std::string StateAt(uint64_t step, size_t bytes) {
   return state;
 }
 
-Status SaveRank(Gathering* gathering, uint64_t epoch, uint64_t step, uint32_t rank,
+Status SaveRank(StripeCollector* collector, uint64_t epoch, uint64_t step, uint32_t rank,
                 const std::string& state) {
   const size_t half = state.size() / 2;
   const size_t from = rank == 0 ? 0 : half, to = rank == 0 ? half : state.size();
   constexpr size_t kPiece = 64 << 10;
-  std::unique_ptr<Gathering::Incoming> incoming;
+  std::unique_ptr<StripeCollector::Incoming> incoming;
   for (size_t at = from; at < to; at += kPiece) {
     const auto chunk = Chunk(epoch, step, rank, "weights", v1::SCOPE_SHARED, state.size(), at,
                              state.substr(at, std::min(kPiece, to - at)));
     if (incoming == nullptr) {
-      auto begun = gathering->Begin(chunk);
+      auto begun = collector->Begin(chunk);
       if (!begun.ok()) return begun.status();
       incoming = *std::move(begun);
     }
@@ -96,11 +96,11 @@ Status SaveRank(Gathering* gathering, uint64_t epoch, uint64_t step, uint32_t ra
   return incoming->Finish().status();
 }
 
-Status Save(Gathering* gathering, uint64_t epoch, uint64_t step, size_t bytes) {
+Status Save(StripeCollector* collector, uint64_t epoch, uint64_t step, size_t bytes) {
   const std::string state = StateAt(step, bytes);
-  RW_RETURN_IF_ERROR(SaveRank(gathering, epoch, step, 0, state));
-  RW_RETURN_IF_ERROR(SaveRank(gathering, epoch, step, 1, state));
-  return gathering->Outcome(0, step).value_or(Internal("not complete"));
+  RW_RETURN_IF_ERROR(SaveRank(collector, epoch, step, 0, state));
+  RW_RETURN_IF_ERROR(SaveRank(collector, epoch, step, 1, state));
+  return collector->Outcome(0, step).value_or(Internal("not complete"));
 }
 
 StatusOr<std::string> Load(const CheckpointStore& store, uint64_t step) {
@@ -117,38 +117,38 @@ StatusOr<std::string> Load(const CheckpointStore& store, uint64_t step) {
   return state;
 }
 
-Gathering MakeGathering(CheckpointStore* store) {
-  return Gathering(store, [] { return int64_t{1}; });
+StripeCollector MakeCollector(CheckpointStore* store) {
+  return StripeCollector(store, [] { return int64_t{1}; });
 }
 
 TEST_F(CheckpointTest, AnotherEpochsProcessCannotSave) {
   auto store = CheckpointStore::Open(directory_);
   ASSERT_TRUE(store.ok()) << store.status();
-  Gathering gathering = MakeGathering(store->get());
-  EXPECT_EQ(Save(&gathering, 1, 10, 1000).code(), StatusCode::kAborted) << "before any epoch";
-  gathering.SetEpoch(Record(3));
-  EXPECT_EQ(Save(&gathering, 2, 10, 1000).code(), StatusCode::kAborted);
+  StripeCollector collector = MakeCollector(store->get());
+  EXPECT_EQ(Save(&collector, 1, 10, 1000).code(), StatusCode::kAborted) << "before any epoch";
+  collector.SetEpoch(Record(3));
+  EXPECT_EQ(Save(&collector, 2, 10, 1000).code(), StatusCode::kAborted);
   auto impostor = Chunk(3, 10, 0, "weights", v1::SCOPE_SHARED, 1, 0, "x");
   impostor.set_incarnation(9);
-  EXPECT_EQ(gathering.Begin(impostor).status().code(), StatusCode::kAborted);
-  EXPECT_TRUE(Save(&gathering, 3, 10, 1000).ok());
-  gathering.Fence();
-  EXPECT_EQ(Save(&gathering, 3, 20, 1000).code(), StatusCode::kAborted);
+  EXPECT_EQ(collector.Begin(impostor).status().code(), StatusCode::kAborted);
+  EXPECT_TRUE(Save(&collector, 3, 10, 1000).ok());
+  collector.Fence();
+  EXPECT_EQ(Save(&collector, 3, 20, 1000).code(), StatusCode::kAborted);
 }
 
 TEST_F(CheckpointTest, StripesWithGapsOverlapsOrDamageMakeNoCheckpoint) {
   auto store = CheckpointStore::Open(directory_);
   ASSERT_TRUE(store.ok()) << store.status();
-  Gathering gathering = MakeGathering(store->get());
-  gathering.SetEpoch(Record(1, 1));
+  StripeCollector collector = MakeCollector(store->get());
+  collector.SetEpoch(Record(1, 1));
   uint64_t step = 0;
   auto attempt = [&](std::vector<v1::SaveChunk> chunks) -> Status {
     ++step;
     for (v1::SaveChunk& chunk : chunks) chunk.set_step(step), chunk.set_world(1);
-    RW_ASSIGN_OR_RETURN(auto incoming, gathering.Begin(chunks.front()));
+    RW_ASSIGN_OR_RETURN(auto incoming, collector.Begin(chunks.front()));
     for (const v1::SaveChunk& chunk : chunks) RW_RETURN_IF_ERROR(incoming->Add(chunk));
     RW_RETURN_IF_ERROR(incoming->Finish().status());
-    return *gathering.Outcome(0, step);
+    return *collector.Outcome(0, step);
   };
   const auto shared = v1::SCOPE_SHARED;
   EXPECT_TRUE(
@@ -195,10 +195,10 @@ TEST(CheckpointWriter, DISABLED_SavesUntilItIsKilled) {
   words >> directory >> epoch >> step >> reports;
   auto store = CheckpointStore::Open(directory);
   ASSERT_TRUE(store.ok()) << store.status();
-  Gathering gathering = MakeGathering(store->get());
-  gathering.SetEpoch(Record(epoch));
+  StripeCollector collector = MakeCollector(store->get());
+  collector.SetEpoch(Record(epoch));
   for (;; ++step) {
-    ASSERT_TRUE(Save(&gathering, epoch, step, kBytesOfWriter).ok());
+    ASSERT_TRUE(Save(&collector, epoch, step, kBytesOfWriter).ok());
     ASSERT_EQ(write(reports, &step, sizeof step), static_cast<ssize_t>(sizeof step));
   }
 }
@@ -258,10 +258,10 @@ TEST_F(CheckpointTest, ATruncatedOrFlippedFileIsNeverSilent) {
   ASSERT_TRUE(PrepareStore(directory_ + "/whole").ok());
   {
     auto store = CheckpointStore::Open(whole);
-    Gathering gathering = MakeGathering(store->get());
-    gathering.SetEpoch(Record(1));
-    ASSERT_TRUE(Save(&gathering, 1, 1, 150'000).ok());
-    ASSERT_TRUE(Save(&gathering, 1, 2, 150'000).ok());
+    StripeCollector collector = MakeCollector(store->get());
+    collector.SetEpoch(Record(1));
+    ASSERT_TRUE(Save(&collector, 1, 1, 150'000).ok());
+    ASSERT_TRUE(Save(&collector, 1, 2, 150'000).ok());
   }
   Random random(3);
   int detected = 0, fell_back = 0, harmless = 0;
@@ -314,10 +314,10 @@ TEST_F(CheckpointTest, ATruncatedOrFlippedFileIsNeverSilent) {
 TEST_F(CheckpointTest, ReplacedBytesAreFoundByTheirHash) {
   {
     auto store = CheckpointStore::Open(directory_);
-    Gathering gathering = MakeGathering(store->get());
-    gathering.SetEpoch(Record(1));
-    ASSERT_TRUE(Save(&gathering, 1, 1, 150'000).ok());
-    ASSERT_TRUE(Save(&gathering, 1, 2, 150'000).ok());
+    StripeCollector collector = MakeCollector(store->get());
+    collector.SetEpoch(Record(1));
+    ASSERT_TRUE(Save(&collector, 1, 1, 150'000).ok());
+    ASSERT_TRUE(Save(&collector, 1, 2, 150'000).ok());
   }
   {
     rocksdb::DB* opened = nullptr;
@@ -344,14 +344,14 @@ TEST_F(CheckpointTest, AFullDiskFailsThatCheckpointOnly) {
   {
     auto store = CheckpointStore::Open(disk + "/checkpoints");
     ASSERT_TRUE(store.ok()) << store.status();
-    Gathering gathering = MakeGathering(store->get());
-    gathering.SetEpoch(Record(1));
-    EXPECT_TRUE(Save(&gathering, 1, 1, 1'000'000).ok());
-    const Status full = Save(&gathering, 1, 2, 30'000'000);
+    StripeCollector collector = MakeCollector(store->get());
+    collector.SetEpoch(Record(1));
+    EXPECT_TRUE(Save(&collector, 1, 1, 1'000'000).ok());
+    const Status full = Save(&collector, 1, 2, 30'000'000);
     EXPECT_EQ(full.code(), StatusCode::kUnavailable) << full;  // and not configuration
     EXPECT_THAT(Message(full), testing::HasSubstr("free space"));
     EXPECT_EQ(*Load(**store, 1), StateAt(1, 1'000'000)) << "the one before stays";
-    EXPECT_TRUE(Save(&gathering, 1, 3, 1'000'000).ok()) << "and the next one works";
+    EXPECT_TRUE(Save(&collector, 1, 3, 1'000'000).ok()) << "and the next one works";
     EXPECT_EQ(*Load(**store, 3), StateAt(3, 1'000'000));
   }
   EXPECT_EQ(umount(disk.c_str()), 0);

@@ -10,7 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/digest.h"
 #include "ringwood/v1/store.grpc.pb.h"
-#include "server/store/gathering.h"
+#include "server/store/stripe_collector.h"
 
 namespace ringwood {
 namespace {
@@ -48,12 +48,12 @@ class StoreServiceTest : public testing::Test {
   void SaveOne() {
     auto store = CheckpointStore::Open(directory_);
     ASSERT_TRUE(store.ok()) << store.status();
-    Gathering gathering(store->get(), [] { return int64_t{1}; });
+    StripeCollector collector(store->get(), [] { return int64_t{1}; });
     v1::EpochRecord record;
     record.set_epoch(1);
     record.set_world(1);
     record.add_members();
-    gathering.SetEpoch(record);
+    collector.SetEpoch(record);
     v1::SaveChunk chunk;
     chunk.set_epoch(1);
     chunk.set_step(7);
@@ -63,7 +63,7 @@ class StoreServiceTest : public testing::Test {
     chunk.set_item_bytes(kPieces * kPiece);
     chunk.set_data(std::string(kPiece, 'w'));
     chunk.set_checksum(Digest(std::as_bytes(std::span(chunk.data()))));
-    auto incoming = gathering.Begin(chunk);
+    auto incoming = collector.Begin(chunk);
     ASSERT_TRUE(incoming.ok()) << incoming.status();
     for (int piece = 0; piece < kPieces; ++piece) {
       chunk.set_offset(piece * kPiece);

@@ -12,8 +12,8 @@
 #include "base/digest.h"
 #include "server/calls/turnstile.h"
 #include "server/store/checkpoint_list.h"
-#include "server/store/gathering.h"
 #include "server/store/store_directory.h"
+#include "server/store/stripe_collector.h"
 
 namespace ringwood {
 namespace {
@@ -57,16 +57,17 @@ v1::SaveChunk Weights(uint64_t epoch, uint64_t step, uint32_t world, const std::
 }
 
 // One rank's checkpoint of one item.
-Status SaveAlone(Gathering* gathering, uint64_t epoch, uint64_t step, const std::string& data) {
+Status SaveAlone(StripeCollector* collector, uint64_t epoch, uint64_t step,
+                 const std::string& data) {
   const v1::SaveChunk chunk = Weights(epoch, step, 1, data);
-  RW_ASSIGN_OR_RETURN(auto incoming, gathering->Begin(chunk));
+  RW_ASSIGN_OR_RETURN(auto incoming, collector->Begin(chunk));
   RW_RETURN_IF_ERROR(incoming->Add(chunk));
   RW_RETURN_IF_ERROR(incoming->Finish().status());
-  return gathering->Outcome(epoch, step).value_or(Internal("not complete"));
+  return collector->Outcome(epoch, step).value_or(Internal("not complete"));
 }
 
-Gathering GatheringOf(const std::unique_ptr<CheckpointStore>& store) {
-  return Gathering(store.get(), [] { return int64_t{1}; });
+StripeCollector CollectorOf(const std::unique_ptr<CheckpointStore>& store) {
+  return StripeCollector(store.get(), [] { return int64_t{1}; });
 }
 
 StatusOr<std::string> LoadWeights(const CheckpointStore& store, const CheckpointId& id) {
@@ -90,20 +91,20 @@ TEST_F(StoreTest, ADamagedCheckpointDoesNotPushOutAGoodOne) {
   {
     auto store = CheckpointStore::Open(store_);
     ASSERT_TRUE(store.ok()) << store.status();
-    Gathering gathering = GatheringOf(*store);
-    gathering.SetEpoch(Alone(1, 7));
-    ASSERT_TRUE(SaveAlone(&gathering, 1, 10, "ten").ok());
-    ASSERT_TRUE(SaveAlone(&gathering, 1, 20, "twenty").ok());
+    StripeCollector collector = CollectorOf(*store);
+    collector.SetEpoch(Alone(1, 7));
+    ASSERT_TRUE(SaveAlone(&collector, 1, 10, "ten").ok());
+    ASSERT_TRUE(SaveAlone(&collector, 1, 20, "twenty").ok());
   }
   Damage(store_, {1, 20});
   auto store = CheckpointStore::Open(store_);
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*store)->NewestGood(7)->value().step, 10u);
-  Gathering gathering = GatheringOf(*store);
-  gathering.SetEpoch(Alone(2, 7));
-  ASSERT_TRUE(SaveAlone(&gathering, 2, 15, "fifteen").ok());
+  StripeCollector collector = CollectorOf(*store);
+  collector.SetEpoch(Alone(2, 7));
+  ASSERT_TRUE(SaveAlone(&collector, 2, 15, "fifteen").ok());
   EXPECT_EQ(*LoadWeights(**store, {1, 10}), "ten") << "the only good one before it";
-  ASSERT_TRUE(SaveAlone(&gathering, 2, 25, "twenty-five").ok());
+  ASSERT_TRUE(SaveAlone(&collector, 2, 25, "twenty-five").ok());
   EXPECT_THAT(*(*store)->reader().Complete(),
               ElementsAre(CheckpointId{2, 25}, CheckpointId{2, 15}));
 }
@@ -111,9 +112,9 @@ TEST_F(StoreTest, ADamagedCheckpointDoesNotPushOutAGoodOne) {
 TEST_F(StoreTest, ADroppedCheckpointIsNoCheckpoint) {
   auto store = CheckpointStore::Open(store_);
   ASSERT_TRUE(store.ok()) << store.status();
-  Gathering gathering = GatheringOf(*store);
-  gathering.SetEpoch(Alone(1, 7));
-  ASSERT_TRUE(SaveAlone(&gathering, 1, 10, "ten").ok());
+  StripeCollector collector = CollectorOf(*store);
+  collector.SetEpoch(Alone(1, 7));
+  ASSERT_TRUE(SaveAlone(&collector, 1, 10, "ten").ok());
   (*store)->Drop({1, 10});
   EXPECT_THAT(*(*store)->reader().Complete(), ElementsAre());
 }
@@ -123,10 +124,10 @@ TEST_F(StoreTest, AStepOfTwoEpochsIsTwoCheckpoints) {
   {
     auto store = CheckpointStore::Open(store_ + "/checkpoints");
     ASSERT_TRUE(store.ok()) << store.status();
-    Gathering gathering = GatheringOf(*store);
+    StripeCollector collector = CollectorOf(*store);
     for (uint64_t epoch : {1, 2}) {
-      gathering.SetEpoch(Alone(epoch, 7));
-      ASSERT_TRUE(SaveAlone(&gathering, epoch, 100, "of epoch " + std::to_string(epoch)).ok());
+      collector.SetEpoch(Alone(epoch, 7));
+      ASSERT_TRUE(SaveAlone(&collector, epoch, 100, "of epoch " + std::to_string(epoch)).ok());
     }
     EXPECT_EQ(*LoadWeights(**store, {1, 100}), "of epoch 1");
     EXPECT_EQ(*LoadWeights(**store, {2, 100}), "of epoch 2");
@@ -143,9 +144,9 @@ TEST_F(StoreTest, ADamagedManifestIsListedAsSuch) {
   {
     auto store = CheckpointStore::Open(store_ + "/checkpoints");
     ASSERT_TRUE(store.ok()) << store.status();
-    Gathering gathering = GatheringOf(*store);
-    gathering.SetEpoch(Alone(1, 7));
-    ASSERT_TRUE(SaveAlone(&gathering, 1, 10, "ten").ok());
+    StripeCollector collector = CollectorOf(*store);
+    collector.SetEpoch(Alone(1, 7));
+    ASSERT_TRUE(SaveAlone(&collector, 1, 10, "ten").ok());
   }
   {
     rocksdb::DB* opened = nullptr;
@@ -165,9 +166,9 @@ TEST_F(StoreTest, EachIsReadOnceAndFarReadsTellHowFar) {
   {
     auto store = CheckpointStore::Open(store_);
     ASSERT_TRUE(store.ok()) << store.status();
-    Gathering gathering = GatheringOf(*store);
-    gathering.SetEpoch(Alone(1, 7));
-    ASSERT_TRUE(SaveAlone(&gathering, 1, 10, "ten").ok());
+    StripeCollector collector = CollectorOf(*store);
+    collector.SetEpoch(Alone(1, 7));
+    ASSERT_TRUE(SaveAlone(&collector, 1, 10, "ten").ok());
   }
   auto store = CheckpointStore::Open(store_);
   ASSERT_TRUE(store.ok()) << store.status();
@@ -190,10 +191,10 @@ TEST_F(StoreTest, ASmallCheckpointTakesLittleRoom) {
   ASSERT_TRUE(PrepareStore(store_).ok());
   auto store = CheckpointStore::Open(store_ + "/checkpoints");
   ASSERT_TRUE(store.ok()) << store.status();
-  Gathering gathering = GatheringOf(*store);
-  gathering.SetEpoch(Alone(1, 7));
+  StripeCollector collector = CollectorOf(*store);
+  collector.SetEpoch(Alone(1, 7));
   for (uint64_t step = 1; step <= 5; ++step) {
-    ASSERT_TRUE(SaveAlone(&gathering, 1, step, std::string(300'000, 'w')).ok());
+    ASSERT_TRUE(SaveAlone(&collector, 1, step, std::string(300'000, 'w')).ok());
   }
   uint64_t blocks = 0;
   for (const auto& entry : fs::recursive_directory_iterator(store_)) {
@@ -207,21 +208,21 @@ TEST_F(StoreTest, ASmallCheckpointTakesLittleRoom) {
 TEST_F(StoreTest, ACheckpointThatNobodyBringsOnFailsWithTheRanksThatAreMissing) {
   auto store = CheckpointStore::Open(store_);
   ASSERT_TRUE(store.ok()) << store.status();
-  Gathering gathering = GatheringOf(*store);
+  StripeCollector collector = CollectorOf(*store);
   v1::EpochRecord record = Alone(1, 7);
   record.set_world(3);
   record.add_members()->set_incarnation(1);
   record.add_members()->set_incarnation(1);
-  gathering.SetEpoch(record);
+  collector.SetEpoch(record);
   const v1::SaveChunk chunk = Weights(1, 10, 3, "mine");
-  auto incoming = gathering.Begin(chunk);
+  auto incoming = collector.Begin(chunk);
   ASSERT_TRUE(incoming.ok()) << incoming.status();
   ASSERT_TRUE((*incoming)->Add(chunk).ok());
   ASSERT_TRUE((*incoming)->Finish().ok());
-  EXPECT_FALSE(gathering.GiveUp(Now()));
-  EXPECT_FALSE(gathering.Outcome(1, 10).has_value());
-  EXPECT_TRUE(gathering.GiveUp(Now() + Seconds(Gathering::kPatienceSeconds + 1)));
-  EXPECT_THAT(Message(gathering.Outcome(1, 10).value()), HasSubstr("stripe of rank 1, 2"));
+  EXPECT_FALSE(collector.GiveUp(Now()));
+  EXPECT_FALSE(collector.Outcome(1, 10).has_value());
+  EXPECT_TRUE(collector.GiveUp(Now() + Seconds(StripeCollector::kPatienceSeconds + 1)));
+  EXPECT_THAT(Message(collector.Outcome(1, 10).value()), HasSubstr("stripe of rank 1, 2"));
 }
 
 TEST_F(StoreTest, IsForItsOwnerOnly) {

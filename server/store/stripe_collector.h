@@ -17,7 +17,7 @@
 
 namespace ringwood {
 
-class Gathering {
+class StripeCollector {
  public:
   // Checkpoints in the making at once; a trainer has one in flight.
   static constexpr size_t kMaxOpen = 2;
@@ -29,7 +29,7 @@ class Gathering {
   static constexpr double kPatienceSeconds = 300;
 
   // `unix_seconds` dates manifests; nothing depends on it.
-  Gathering(CheckpointStore* store, std::function<int64_t()> unix_seconds);
+  StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds);
 
   // Fails what nobody has brought anything to since `now` - kPatienceSeconds. True: something
   // failed.
@@ -50,11 +50,11 @@ class Gathering {
     StatusOr<uint64_t> Finish();  // bytes, when durable
 
    private:
-    friend class Gathering;
-    Incoming(Gathering* gathering, CheckpointId id, uint32_t rank)
-        : gathering_(gathering), id_(id), rank_(rank) {}
+    friend class StripeCollector;
+    Incoming(StripeCollector* collector, CheckpointId id, uint32_t rank)
+        : collector_(collector), id_(id), rank_(rank) {}
     Status Fail(Status why);
-    Gathering* const gathering_;
+    StripeCollector* const collector_;
     const CheckpointId id_;
     const uint32_t rank_;
     std::unique_ptr<StripeWriter> writer_;  // null when it is over

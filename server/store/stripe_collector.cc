@@ -1,4 +1,4 @@
-#include "server/store/gathering.h"
+#include "server/store/stripe_collector.h"
 
 #include <utility>
 
@@ -13,20 +13,20 @@ constexpr size_t kMaxNamed = 80;  // characters of a list of ranks
 
 }  // namespace
 
-Gathering::Gathering(CheckpointStore* store, std::function<int64_t()> unix_seconds)
+StripeCollector::StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds)
     : store_(store), unix_seconds_(std::move(unix_seconds)) {}
 
-void Gathering::Fence() {
+void StripeCollector::Fence() {
   record_.set_epoch(0);
   while (!open_.empty()) Fail(open_.begin()->first, Aborted("the epoch ended under it"));
 }
 
-void Gathering::SetEpoch(const v1::EpochRecord& record) {
+void StripeCollector::SetEpoch(const v1::EpochRecord& record) {
   Fence();
   record_ = record;
 }
 
-Status Gathering::CheckSender(const v1::SaveChunk& chunk) const {
+Status StripeCollector::CheckSender(const v1::SaveChunk& chunk) const {
   if (record_.epoch() == 0 || chunk.epoch() != record_.epoch()) {
     return Aborted(absl::StrFormat("rank %d saves in epoch %d, which is over (now: %d)",
                                    chunk.rank(), chunk.epoch(), record_.epoch()));
@@ -43,7 +43,8 @@ Status Gathering::CheckSender(const v1::SaveChunk& chunk) const {
   return OkStatus();
 }
 
-StatusOr<std::unique_ptr<Gathering::Incoming>> Gathering::Begin(const v1::SaveChunk& first) {
+StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
+    const v1::SaveChunk& first) {
   RW_RETURN_IF_ERROR(CheckSender(first));
   const CheckpointId id{first.epoch(), first.step()};
   if (auto outcome = outcomes_.find(id); outcome != outcomes_.end()) {
@@ -70,7 +71,7 @@ StatusOr<std::unique_ptr<Gathering::Incoming>> Gathering::Begin(const v1::SaveCh
   return incoming;
 }
 
-bool Gathering::GiveUp(TimePoint now) {
+bool StripeCollector::GiveUp(TimePoint now) {
   std::vector<CheckpointId> silent;
   for (const auto& [id, open] : open_) {
     if (now - open.heard > Seconds(kPatienceSeconds)) silent.push_back(id);
@@ -93,24 +94,24 @@ bool Gathering::GiveUp(TimePoint now) {
   return !silent.empty();
 }
 
-Gathering::Incoming::~Incoming() {
+StripeCollector::Incoming::~Incoming() {
   if (writer_ == nullptr) return;
-  gathering_->Fail(id_, Unavailable(absl::StrFormat("rank %d stopped in the middle", rank_)));
+  collector_->Fail(id_, Unavailable(absl::StrFormat("rank %d stopped in the middle", rank_)));
 }
 
-Status Gathering::Incoming::Fail(Status why) {
+Status StripeCollector::Incoming::Fail(Status why) {
   writer_.reset();
-  gathering_->Fail(id_, why);
+  collector_->Fail(id_, why);
   return why;
 }
 
-Status Gathering::Incoming::Add(const v1::SaveChunk& chunk) {
+Status StripeCollector::Incoming::Add(const v1::SaveChunk& chunk) {
   if (writer_ == nullptr) return Aborted("this stripe is over");
-  const auto open = gathering_->open_.find(id_);
-  if (open == gathering_->open_.end()) {  // another rank's stripe failed, or the epoch ended
+  const auto open = collector_->open_.find(id_);
+  if (open == collector_->open_.end()) {  // another rank's stripe failed, or the epoch ended
     writer_.reset();
-    auto outcome = gathering_->outcomes_.find(id_);
-    return outcome != gathering_->outcomes_.end() ? outcome->second : Aborted("the epoch ended");
+    auto outcome = collector_->outcomes_.find(id_);
+    return outcome != collector_->outcomes_.end() ? outcome->second : Aborted("the epoch ended");
   }
   if (chunk.epoch() != id_.epoch || chunk.step() != id_.step || chunk.rank() != rank_) {
     return Fail(Invalid(absl::StrFormat("rank %d mixed two stripes in one stream", rank_)));
@@ -120,9 +121,9 @@ Status Gathering::Incoming::Add(const v1::SaveChunk& chunk) {
   return added.ok() ? added : Fail(added);
 }
 
-StatusOr<uint64_t> Gathering::Incoming::Finish() { return gathering_->Take(this); }
+StatusOr<uint64_t> StripeCollector::Incoming::Finish() { return collector_->Take(this); }
 
-StatusOr<uint64_t> Gathering::Take(Incoming* incoming) {
+StatusOr<uint64_t> StripeCollector::Take(Incoming* incoming) {
   auto open = open_.find(incoming->id_);
   if (incoming->writer_ == nullptr || open == open_.end()) {
     incoming->writer_.reset();
@@ -138,7 +139,7 @@ StatusOr<uint64_t> Gathering::Take(Incoming* incoming) {
   return bytes;
 }
 
-void Gathering::Complete(const CheckpointId& id) {
+void StripeCollector::Complete(const CheckpointId& id) {
   StatusOr<v1::CheckpointManifest> manifest = Assemble(open_[id].stripes);
   if (!manifest.ok()) return Fail(id, manifest.status());
   manifest->set_job(record_.job());
@@ -154,7 +155,7 @@ void Gathering::Complete(const CheckpointId& id) {
   if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
 }
 
-void Gathering::Fail(const CheckpointId& id, const Status& why) {
+void StripeCollector::Fail(const CheckpointId& id, const Status& why) {
   if (open_.erase(id) == 0) return;
   Log(LogLevel::kError,
       absl::StrFormat("THE CHECKPOINT OF STEP %d FAILED, the one before stays: %s", id.step,
@@ -164,7 +165,7 @@ void Gathering::Fail(const CheckpointId& id, const Status& why) {
   if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
 }
 
-std::optional<Status> Gathering::Outcome(uint64_t epoch, uint64_t step) const {
+std::optional<Status> StripeCollector::Outcome(uint64_t epoch, uint64_t step) const {
   // By the newest epoch: while the fence is up, the epoch that was.
   if (epoch == 0) epoch = record_.epoch();
   for (auto outcome = outcomes_.rbegin(); outcome != outcomes_.rend(); ++outcome) {
