@@ -1,4 +1,5 @@
-"""Every command that README and docs print for one machine is run as printed, from a clean clone.
+"""Every command that README and docs print for one machine is run as printed, from a clean clone; links in
+them lead somewhere.
 
 A fenced block without a language is one shell script; a line that needs what this machine does not have
 stands in NOT_HERE with its reason. README's Python block is the train.py of all of them. The clone is the
@@ -87,6 +88,26 @@ def run(lines, top):
         output, _ = process.communicate()
         pytest.fail(f"still running after {BLOCK_SECONDS} s:\n{output[-4000:]}")
     assert process.returncode == 0, f"ended with {process.returncode}:\n{output[-4000:]}"
+
+
+def anchors(path):
+    """Names that a link into the page may give, as GitHub makes them from its headings."""
+    for heading in re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S), re.M):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        yield re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+
+
+def test_links_lead_to_files_and_headings():
+    broken = []
+    for path in [*documents(), ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]:
+        for link in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+            if link.startswith("http"):
+                continue
+            name, _, anchor = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append(f"{path.name}: {link}")
+    assert not broken, "\n".join(broken)
 
 
 def test_the_documents_show_commands():
