@@ -16,7 +16,7 @@ namespace {
 constexpr double kLeastDensity = 1e-9;
 
 struct PlanFlags {
-  std::string trace;
+  std::string profile;
   std::vector<std::string> costs;
   std::string network;
   int workers = 0;
@@ -69,8 +69,8 @@ bool HasTree(const PlanFlags& flags, const PlanInput& input) {
   return input.tree_cost.has_value() || (!flags.network.empty() && input.world > 1);
 }
 
-StatusOr<PlanInput> Input(const PlanFlags& flags, const Trace& trace) {
-  PlanInput input = InputOf(trace, flags.density > 0 ? flags.density : 0.01);
+StatusOr<PlanInput> Input(const PlanFlags& flags, const ModelProfile& profile) {
+  PlanInput input = InputOf(profile, flags.density > 0 ? flags.density : 0.01);
   RW_RETURN_IF_ERROR(SetCosts(flags, &input));
   if (flags.density > 0) input.lags_max_ratio = 1 / flags.density;
   if (flags.forward >= 0) {
@@ -118,10 +118,10 @@ void PrintJson(const std::vector<PlannedStep>& steps, const PlanInput& input, bo
   std::printf(all ? "{\"planners\": [\n%s]}\n" : "%s\n", json.c_str());
 }
 
-void PrintText(const PlanFlags& flags, const Trace& trace, const PlanInput& input,
+void PrintText(const PlanFlags& flags, const ModelProfile& profile, const PlanInput& input,
                const std::vector<PlannedStep>& steps) {
-  std::printf("%s: %zu tensors, backward %s, forward %s%s\n\n", trace.name.c_str(),
-              trace.tensors.size(), FormatSeconds(trace.tensors.back().ready_seconds).c_str(),
+  std::printf("%s: %zu tensors, backward %s, forward %s%s\n\n", profile.name.c_str(),
+              profile.tensors.size(), FormatSeconds(profile.tensors.back().ready_seconds).c_str(),
               FormatSeconds(input.forward_seconds).c_str(),
               input.forward_seconds > 0 ? "" : " (unknown: give --forward SECONDS)");
   std::fputs(ToTable(steps).c_str(), stdout);
@@ -134,21 +134,21 @@ void PrintText(const PlanFlags& flags, const Trace& trace, const PlanInput& inpu
 }
 
 Status RunPlan(const PlanFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(flags.trace));
-  RW_ASSIGN_OR_RETURN(const PlanInput input, Input(flags, trace));
+  RW_ASSIGN_OR_RETURN(const ModelProfile profile, ReadModelProfile(flags.profile));
+  RW_ASSIGN_OR_RETURN(const PlanInput input, Input(flags, profile));
   RW_ASSIGN_OR_RETURN(const std::vector<PlannedStep> steps, PlanAll(flags, input));
   if (flags.json) {
     PrintJson(steps, input, flags.planner == "all");
   } else {
-    PrintText(flags, trace, input, steps);
+    PrintText(flags, profile, input, steps);
   }
   if (!flags.chart.empty()) {
-    RW_RETURN_IF_ERROR(WriteChart(flags.chart, ToSvg(steps, input, trace.name)));
+    RW_RETURN_IF_ERROR(WriteChart(flags.chart, ToSvg(steps, input, profile.name)));
   }
   if (!flags.timeline.empty()) {
-    RW_ASSIGN_OR_RETURN(const Timeline timeline, MakeTimeline(input, steps.back().plan, {}));
-    const std::string process = absl::StrCat(trace.name, ", ", steps.back().plan.planner);
-    RW_RETURN_IF_ERROR(WriteText(flags.timeline, ToChromeTrace(timeline, process)));
+    RW_ASSIGN_OR_RETURN(const StepGraph graph, MakeStepGraph(input, steps.back().plan, {}));
+    const std::string process = absl::StrCat(profile.name, ", ", steps.back().plan.planner);
+    RW_RETURN_IF_ERROR(WriteText(flags.timeline, ToChromeTrace(graph, process)));
   }
   return OkStatus();
 }
@@ -157,8 +157,8 @@ Status RunPlan(const PlanFlags& flags) {
 
 void AddPlanCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<PlanFlags>();
-  Command command = app.Subcommand("plan", "what each planner does with a trace");
-  command.Value("--trace", &flags->trace, "profile of a model (CSV)").Required();
+  Command command = app.Subcommand("plan", "what each planner does with a model's profile");
+  command.Value("--trace", &flags->profile, "profile of a model (CSV)").Required();
   command.Value("--cost", &flags->costs,
                 "measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
   command.Value("--network", &flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]");
@@ -172,7 +172,7 @@ void AddPlanCommand(Command app, CommandContext* context) {
       .Within(kLeastDensity, 1);
   command.Value("--max-density", &flags->max_density, "upper bound on the sparse route (1)")
       .Within(kLeastDensity, 1);
-  command.Value("--forward", &flags->forward, "forward seconds, where the trace has none")
+  command.Value("--forward", &flags->forward, "forward seconds, where the profile has none")
       .AtLeast(0);
   command.Value("--epsilon", &flags->epsilon, "hybrid: what counts as as fast (0.01)").AtLeast(0);
   command

@@ -1,4 +1,4 @@
-// `ringwood plan`: what each planner would do with a trace on a network.
+// `ringwood plan`: what each planner would do with a profile on a network.
 #pragma once
 
 #include "cli/command.h"

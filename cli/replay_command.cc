@@ -26,7 +26,7 @@ struct ReplayFlags {
 // ReplayFlags of the trainer: both commands have them.
 void AddReplayFlags(Command command, ReplayFlags* flags) {
   ReplayOptions& replay = flags->replay;
-  command.Value("--trace", &replay.trace, "Profile of a model (CSV)").Required();
+  command.Value("--trace", &replay.profile, "Profile of a model (CSV)").Required();
   command.Value("--forward-ms", &flags->forward_ms, "Forward time of a step").Within(0.0, 1e7);
   command.Value("--scale", &replay.scale, "Multiplies every compute time")
       .ShowDefault()
@@ -50,7 +50,7 @@ std::vector<std::string> WorkerArguments(const ReplayFlags& flags) {
   const ReplayOptions& replay = flags.replay;
   std::vector<std::string> arguments = {
       "replay-worker",
-      absl::StrFormat("--trace=%s", std::filesystem::absolute(replay.trace).string()),
+      absl::StrFormat("--trace=%s", std::filesystem::absolute(replay.profile).string()),
       absl::StrFormat("--forward-ms=%.17g", flags.forward_ms),
       absl::StrFormat("--scale=%.17g", replay.scale),
       absl::StrFormat("--steps=%d", replay.steps),
@@ -65,7 +65,7 @@ std::vector<std::string> WorkerArguments(const ReplayFlags& flags) {
 
 // A replay is `ringwood run` with a trainer of ours, so it is handed to that command.
 Status LaunchReplay(CommandContext* context, const ReplayFlags& flags) {
-  RW_RETURN_IF_ERROR(ReadTrace(flags.replay.trace).status());
+  RW_RETURN_IF_ERROR(ReadModelProfile(flags.replay.profile).status());
   return InnerRun(context, flags.run,
                   {{"--servers", std::to_string(flags.replay.servers)},
                    {"--planner", flags.planner},
@@ -86,7 +86,7 @@ Status Work(const CommandContext& context, const ReplayFlags& flags) {
 
 void AddReplayCommand(Command app, CommandContext* context) {
   Command command =
-      app.Subcommand("replay", "Train without a model: a trace's compute times, real bytes");
+      app.Subcommand("replay", "Train without a model: a profile's compute times, real bytes");
   command.Footer(
       "Example: ringwood replay --trace data/espresso/resnet50.csv --forward-ms 30 --workers 4");
   auto flags = std::make_shared<ReplayFlags>();

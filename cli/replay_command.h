@@ -1,4 +1,5 @@
-// `ringwood replay`: a job whose trainer replays a trace; and `ringwood replay-worker`, its ranks.
+// `ringwood replay`: a job whose trainer replays a model's profile; and `ringwood replay-worker`,
+// its ranks.
 #pragma once
 
 #include "cli/command.h"

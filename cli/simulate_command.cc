@@ -18,7 +18,7 @@ constexpr double kLeastShare = 1e-9;  // of a tensor's entries
 constexpr int kMostWorkers = 4096;    // rings of more do not fit the simulator's memory bound
 
 struct SimulateFlags {
-  std::string trace;
+  std::string profile;
   std::vector<int> workers;
   std::string network;
   int servers = 1;
@@ -51,8 +51,8 @@ Status SetSpeeds(const std::vector<std::string>& texts, double NodeSpeed::*field
 }
 
 Status RunSimulate(const SimulateFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const Trace trace, ReadTrace(flags.trace));
-  PlanInput input = InputOf(trace, flags.density);
+  RW_ASSIGN_OR_RETURN(const ModelProfile profile, ReadModelProfile(flags.profile));
+  PlanInput input = InputOf(profile, flags.density);
   RW_ASSIGN_OR_RETURN(input.network, ParseNetwork(flags.network));
   input.servers = flags.servers;
   input.max_density = flags.max_density;
@@ -78,14 +78,15 @@ Status RunSimulate(const SimulateFlags& flags) {
     RW_ASSIGN_OR_RETURN(const ScalingPoint point, ScaleTo(workers, flags.planner, input, some));
     points.push_back(point);
   }
-  std::printf("%s, planner %s: %zu tensors, backward %s, forward %s\n\n", trace.name.c_str(),
-              flags.planner.c_str(), trace.tensors.size(),
-              FormatSeconds(trace.tensors.back().ready_seconds).c_str(),
+  std::printf("%s, planner %s: %zu tensors, backward %s, forward %s\n\n", profile.name.c_str(),
+              flags.planner.c_str(), profile.tensors.size(),
+              FormatSeconds(profile.tensors.back().ready_seconds).c_str(),
               FormatSeconds(input.forward_seconds).c_str());
   std::fputs(ScalingTable(points).c_str(), stdout);
   if (!flags.csv.empty()) RW_RETURN_IF_ERROR(WriteText(flags.csv, ScalingCsv(points)));
   if (!flags.chart.empty()) {
-    const std::string title = absl::StrCat(trace.name, ", ", flags.planner, ": scaling efficiency");
+    const std::string title =
+        absl::StrCat(profile.name, ", ", flags.planner, ": scaling efficiency");
     RW_RETURN_IF_ERROR(WriteChart(flags.chart, ScalingSvg(points, title)));
   }
   return OkStatus();
@@ -96,7 +97,7 @@ Status RunSimulate(const SimulateFlags& flags) {
 void AddSimulateCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<SimulateFlags>();
   Command command = app.Subcommand("simulate", "how a plan scales, played worker by worker");
-  command.Value("--trace", &flags->trace, "profile of a model (CSV)").Required();
+  command.Value("--trace", &flags->profile, "profile of a model (CSV)").Required();
   command.Value("--workers", &flags->workers, "4,8,…,2048").Required().SplitAt(',');
   command.Value("--network", &flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]")
       .Required();
@@ -107,7 +108,7 @@ void AddSimulateCommand(Command app, CommandContext* context) {
       .Within(kLeastShare, 1);
   command.Value("--max-density", &flags->max_density, "upper bound on the sparse route (1)")
       .Within(kLeastShare, 1);
-  command.Value("--forward", &flags->forward, "forward seconds, where the trace has none")
+  command.Value("--forward", &flags->forward, "forward seconds, where the profile has none")
       .AtLeast(0);
   command.Value("--straggler", &flags->stragglers, "RANK=FACTOR: its computation is slower");
   command.Value("--slow-link", &flags->slow_links, "RANK=FACTOR: its card is slower");

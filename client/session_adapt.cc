@@ -134,7 +134,7 @@ void Session::WriteProfile() {
   if (rank() != 0 || options_.profile.empty()) return;
   Status written = Refused("it takes two steps with one plan");
   if (profile_.rounds() > 0) {
-    written = WriteTrace(LiveTrace(Table(), plan_, profile_.Medians()), options_.profile);
+    written = WriteModelProfile(LiveProfile(Table(), plan_, profile_.Medians()), options_.profile);
   }
   if (!written.ok()) Log(LogLevel::kWarning, "no profile was written: " + Message(written));
 }

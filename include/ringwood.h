@@ -105,7 +105,7 @@ typedef struct {
   /* Files of rank 0, NULL: none. */
   const char* freeze_plan; /* the plan to run, and no other */
   const char* save_plan;   /* where to write each plan that the job runs */
-  const char* profile;     /* where to write, at the end, what was measured (a trace) */
+  const char* profile;     /* where to write, at the end, what was measured (a profile) */
   const char*
       sparse_method; /* "exact" (default), "threshold" or "gaussian": how entries are found */
   int warmup_steps;  /* density warm-up: over so many steps, from the first of the job, the density

@@ -12,9 +12,9 @@ namespace ringwood {
 namespace {
 
 // With one codec allowed, the ring's cost is that codec's.
-StatusOr<PlanInput> InputFor(const Trace& trace, const PredictionInput& given,
+StatusOr<PlanInput> InputFor(const ModelProfile& profile, const PredictionInput& given,
                              const std::string& ring_codec) {
-  PlanInput input = InputOf(trace, given.density);
+  PlanInput input = InputOf(profile, given.density);
   input.world = given.world;
   input.hosts = given.hosts;
   input.servers = given.servers;
@@ -46,33 +46,34 @@ std::vector<size_t> InReadyOrder(const Plan& plan) {
   return order;
 }
 
-double ElementsOf(const Trace& trace, const Group& group) {
+double ElementsOf(const ModelProfile& profile, const Group& group) {
   double elements = 0;
-  for (const uint32_t t : group.tensors) elements += static_cast<double>(trace.tensors[t].elements);
+  for (const uint32_t t : group.tensors)
+    elements += static_cast<double>(profile.tensors[t].elements);
   return elements;
 }
 
-double ModelledSeconds(const Problem& problem, const Trace& trace, const Group& group) {
+double ModelledSeconds(const Problem& problem, const ModelProfile& profile, const Group& group) {
   if (group.route == "tree") return TreeGroupSeconds(problem, group.k);
-  return problem.ring.Seconds(sizeof(float) * ElementsOf(trace, group));
+  return problem.ring.Seconds(sizeof(float) * ElementsOf(profile, group));
 }
 
 // What the warm-up's groups took, over what the model says of them: 1 where nothing was seen.
-double Correction(const Problem& problem, const Trace& trace, const Plan& plan, bool tree,
+double Correction(const Problem& problem, const ModelProfile& profile, const Plan& plan, bool tree,
                   double seen) {
   double modelled = 0;
   for (const Group& group : plan.groups) {
-    if ((group.route == "tree") == tree) modelled += ModelledSeconds(problem, trace, group);
+    if ((group.route == "tree") == tree) modelled += ModelledSeconds(problem, profile, group);
   }
   return seen > 0 && modelled > 0 ? seen / modelled : 1;
 }
 
-Status CheckTensors(const Trace& trace, const Plan& plan) {
+Status CheckTensors(const ModelProfile& profile, const Plan& plan) {
   for (const Group& group : plan.groups) {
     for (const uint32_t t : group.tensors) {
-      if (t < trace.tensors.size()) continue;
+      if (t < profile.tensors.size()) continue;
       return Invalid(
-          absl::StrFormat("prediction: the plan names tensor %d of %d", t, trace.tensors.size()));
+          absl::StrFormat("prediction: the plan names tensor %d of %d", t, profile.tensors.size()));
     }
   }
   return OkStatus();
@@ -81,17 +82,17 @@ Status CheckTensors(const Trace& trace, const Plan& plan) {
 }  // namespace
 
 // Each route is a lane of its own; that they share the card is in what the warm-up showed.
-StatusOr<double> PredictStep(const Trace& trace, const PredictionInput& given) {
-  RW_RETURN_IF_ERROR(CheckTensors(trace, given.plan));
+StatusOr<double> PredictStep(const ModelProfile& profile, const PredictionInput& given) {
+  RW_RETURN_IF_ERROR(CheckTensors(profile, given.plan));
   std::string codec = "fp32";
   for (const Group& group : given.plan.groups) {
     if (group.route == "ring") codec = group.codec;
   }
-  RW_ASSIGN_OR_RETURN(const PlanInput input, InputFor(trace, given, codec));
+  RW_ASSIGN_OR_RETURN(const PlanInput input, InputFor(profile, given, codec));
   const Problem problem = MakeProblem(input);
   const ReplayCosts& costs = given.costs;
-  const double ring = Correction(problem, trace, given.plan, false, costs.ring_seconds);
-  const double tree = Correction(problem, trace, given.plan, true, costs.tree_seconds);
+  const double ring = Correction(problem, profile, given.plan, false, costs.ring_seconds);
+  const double tree = Correction(problem, profile, given.plan, true, costs.tree_seconds);
   double compute_free = 0, ring_free = 0, tree_free = 0;
   for (const size_t g : InReadyOrder(given.plan)) {
     const Group& group = given.plan.groups[g];
@@ -99,11 +100,11 @@ StatusOr<double> PredictStep(const Trace& trace, const PredictionInput& given) {
     double ready = 0;
     for (const uint32_t t : group.tensors) ready = std::max(ready, problem.ready[t]);
     compute_free = std::max(compute_free, ready) +
-                   ElementsOf(trace, group) *
+                   ElementsOf(profile, group) *
                        (sparse ? costs.select_seconds_per_element : costs.pack_seconds_per_element);
     double& lane_free = sparse ? tree_free : ring_free;
     lane_free = std::max(lane_free, compute_free) +
-                ModelledSeconds(problem, trace, group) * (sparse ? tree : ring);
+                ModelledSeconds(problem, profile, group) * (sparse ? tree : ring);
   }
   return given.forward_seconds + std::max(ring_free, tree_free) + costs.tail_seconds;
 }

@@ -1,4 +1,4 @@
-// What the planner's model says a replayed step takes: the plan in force, priced with the trace's
+// What the planner's model says a replayed step takes: the plan in force, priced with the profile's
 // times, with what a ring was measured to cost on this very network a moment before, and with what
 // warm-up steps showed of packing, selection, groups and applying. Pure.
 #pragma once
@@ -12,10 +12,10 @@
 namespace ringwood {
 
 struct PredictionInput {
-  Plan plan;  // over the trace's tensors
+  Plan plan;  // over the profile's tensors
   double density = 0.001;
   double forward_seconds = 0;  // scaled already
-  double scale = 1;            // of the trace's times
+  double scale = 1;            // of the profile's times
   int world = 1;
   Hosts hosts;  // of the ranks
   int servers = 1;
@@ -24,6 +24,6 @@ struct PredictionInput {
 };
 
 // Seconds of one step. The tree's cost follows from the ring's: both run over the same links.
-StatusOr<double> PredictStep(const Trace& trace, const PredictionInput& input);
+StatusOr<double> PredictStep(const ModelProfile& profile, const PredictionInput& input);
 
 }  // namespace ringwood

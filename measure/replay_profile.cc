@@ -87,12 +87,13 @@ std::vector<ReplayRound> FromMaxima(const std::vector<double>& maxima) {
   return rounds;
 }
 
-ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<ReplayRound>& rounds) {
+ReplayCosts CostsOf(const Plan& plan, const ModelProfile& profile,
+                    const std::vector<ReplayRound>& rounds) {
   double dense = 0;
   double sparse = 0;
   for (const Group& group : plan.groups) {
     for (const uint32_t t : group.tensors) {
-      const double elements = t < trace.tensors.size() ? trace.tensors[t].elements : 0;
+      const double elements = t < profile.tensors.size() ? profile.tensors[t].elements : 0;
       (group.route == "tree" ? sparse : dense) += elements;
     }
   }

@@ -42,8 +42,9 @@ struct ReplayCosts {                      // medians over the rounds
   bool operator==(const ReplayCosts&) const = default;
 };
 
-// `plan` is over the trace's tensors. Zeros without rounds.
-ReplayCosts CostsOf(const Plan& plan, const Trace& trace, const std::vector<ReplayRound>& rounds);
+// `plan` is over the profile's tensors. Zeros without rounds.
+ReplayCosts CostsOf(const Plan& plan, const ModelProfile& profile,
+                    const std::vector<ReplayRound>& rounds);
 
 class ReplayProfile : public TraceObserver {
  public:

@@ -10,7 +10,7 @@ namespace ringwood {
 
 std::string ToJson(const ReplayOptions& options, const ReplayResult& result) {
   nlohmann::ordered_json json;
-  json["trace"] = result.trace;
+  json["trace"] = result.profile;
   json["world"] = result.world;
   json["servers"] = options.servers;
   json["planner"] = result.planner;
@@ -31,7 +31,7 @@ std::string ToText(const ReplayResult& result) {
   std::string text = absl::StrFormat(
       "%s, %d workers, planner %s: %s a step (median of %d), predicted %s, compute alone %s, "
       "%s sent a worker a step\n",
-      result.trace, result.world, result.planner, FormatSeconds(result.median_seconds),
+      result.profile, result.world, result.planner, FormatSeconds(result.median_seconds),
       result.step_seconds.size(), FormatSeconds(result.predicted_seconds),
       FormatSeconds(result.compute_seconds),
       FormatBytes(static_cast<double>(result.bytes_per_worker_per_step)));

@@ -29,8 +29,8 @@ std::span<std::byte> BytesOf(T* value) {
 
 class Trainer {
  public:
-  Trainer(const ReplayOptions& options, Trace trace)
-      : options_(options), trace_(std::move(trace)) {}
+  Trainer(const ReplayOptions& options, ModelProfile model)
+      : options_(options), model_(std::move(model)) {}
 
   Status Open(const SessionOptions& options);
   StatusOr<ReplayResult> Run();
@@ -42,17 +42,17 @@ class Trainer {
   void MakeGradients(uint64_t step);
   Status Step(uint64_t step, ReplayResult* result);
   StatusOr<double> Predicted(const ProbeResult& probe);
-  // Registration is in forward order, the trace in backward order.
-  int IdOf(size_t tensor) const { return static_cast<int>(trace_.tensors.size() - 1 - tensor); }
+  // Registration is in forward order, the profile in backward order.
+  int IdOf(size_t tensor) const { return static_cast<int>(model_.tensors.size() - 1 - tensor); }
   double ForwardSeconds() const { return options_.forward_seconds * options_.scale; }
 
   const ReplayOptions options_;
-  const Trace trace_;
+  const ModelProfile model_;
   std::string planner_;
   std::string wire_;
   ReplayProfile* profile_ = nullptr;  // the session's
   std::unique_ptr<Session> session_;
-  std::vector<Buffer<float>> gradients_;  // by tensor of the trace
+  std::vector<Buffer<float>> gradients_;  // by tensor of the profile
 };
 
 Status Trainer::Open(const SessionOptions& options) {
@@ -67,10 +67,10 @@ Status Trainer::Open(const SessionOptions& options) {
 }
 
 Status Trainer::Register() {
-  for (const TraceTensor& tensor : trace_.tensors) gradients_.emplace_back(tensor.elements);
-  for (size_t t = trace_.tensors.size(); t-- > 0;) {
+  for (const ProfiledTensor& tensor : model_.tensors) gradients_.emplace_back(tensor.elements);
+  for (size_t t = model_.tensors.size(); t-- > 0;) {
     Tensor tensor;
-    tensor.spec = {trace_.tensors[t].name, trace_.tensors[t].elements, options_.route,
+    tensor.spec = {model_.tensors[t].name, model_.tensors[t].elements, options_.route,
                    options_.density};
     tensor.data = gradients_[t].data();
     RW_RETURN_IF_ERROR(session_->Register(tensor).status());
@@ -95,7 +95,7 @@ Status Trainer::Step(uint64_t step, ReplayResult* result) {
   std::this_thread::sleep_until(backward);
   for (size_t t = 0; t < gradients_.size(); ++t) {
     std::this_thread::sleep_until(backward +
-                                  Seconds(trace_.tensors[t].ready_seconds * options_.scale));
+                                  Seconds(model_.tensors[t].ready_seconds * options_.scale));
     RW_RETURN_IF_ERROR(session_->Ready(IdOf(t)));
   }
   RW_ASSIGN_OR_RETURN(const StepResult sums, session_->FinishStep());
@@ -116,8 +116,8 @@ StatusOr<double> Trainer::Predicted(const ProbeResult& probe) {
     RW_RETURN_IF_ERROR(session_->AllReduce(std::as_writable_bytes(std::span(maxima)),
                                            DataType::kFloat64, ReduceOp::kMax, false));
   }
-  const ReplayCosts costs = CostsOf(session_->plan(), trace_, FromMaxima(maxima));
-  return PredictStep(trace_, {.plan = session_->plan(),
+  const ReplayCosts costs = CostsOf(session_->plan(), model_, FromMaxima(maxima));
+  return PredictStep(model_, {.plan = session_->plan(),
                               .density = options_.density,
                               .forward_seconds = ForwardSeconds(),
                               .scale = options_.scale,
@@ -135,10 +135,10 @@ StatusOr<ReplayResult> Trainer::Run() {
   ReplayResult result;
   result.rank = session_->rank();
   result.world = session_->world();
-  result.trace = trace_.name;
+  result.profile = model_.name;
   result.planner = planner_;
   result.wire = wire_;
-  result.compute_seconds = ForwardSeconds() + trace_.tensors.back().ready_seconds * options_.scale;
+  result.compute_seconds = ForwardSeconds() + model_.tensors.back().ready_seconds * options_.scale;
   for (int step = 0; step < options_.warmup + options_.steps; ++step) {
     if (step == options_.warmup) {
       RW_ASSIGN_OR_RETURN(result.predicted_seconds, Predicted(probe));
@@ -160,9 +160,9 @@ Status Trainer::Close(const Status& outcome) {
 
 StatusOr<ReplayResult> RunReplay(const ReplayOptions& options,
                                  const std::map<std::string, std::string>& environment) {
-  RW_ASSIGN_OR_RETURN(Trace trace, ReadTrace(options.trace));
+  RW_ASSIGN_OR_RETURN(ModelProfile profile, ReadModelProfile(options.profile));
   RW_ASSIGN_OR_RETURN(const SessionOptions session, SessionOptionsOf(environment));
-  Trainer trainer(options, std::move(trace));
+  Trainer trainer(options, std::move(profile));
   RW_RETURN_IF_ERROR(trainer.Open(session));
   StatusOr<ReplayResult> result = trainer.Run();
   RW_RETURN_IF_ERROR(trainer.Close(result.status()));

@@ -1,5 +1,5 @@
-// A trainer without a model: it sleeps for a trace's compute times and exchanges gradients of the
-// trace's sizes through a session, as any trainer would. Runs as a rank of a job.
+// A trainer without a model: it sleeps for a profile's compute times and exchanges gradients of the
+// profile's sizes through a session, as any trainer would. Runs as a rank of a job.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace ringwood {
 
 struct ReplayOptions {
-  std::string trace;  // file
+  std::string profile;  // file
   double forward_seconds = 0;
   double scale = 1;  // of all compute times
   int steps = 5;     // measured
@@ -26,7 +26,7 @@ struct ReplayOptions {
 struct ReplayResult {
   int rank = 0;
   int world = 1;
-  std::string trace;           // its name
+  std::string profile;         // its name
   std::string planner;         // of the job
   std::string wire;            // of dense groups
   double compute_seconds = 0;  // forward and backward, as slept

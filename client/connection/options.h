@@ -48,7 +48,7 @@ struct SessionOptions {
   std::string flight_record;  // file of its last events; empty: none
   bool adapt = false;         // measure, and follow what was measured with new plans
   // Files of rank 0; empty: none. The plan that the job runs, and no other; where to write each
-  // plan that the job runs, and at the end what was measured, as a trace.
+  // plan that the job runs, and at the end what was measured, as a profile.
   std::string freeze_plan;
   std::string save_plan;
   std::string profile;

@@ -65,7 +65,7 @@ StatusOr<bool> CsvReader::Next() {
   std::string line;
   RW_ASSIGN_OR_RETURN(const bool found, Line(&line));
   if (!found) return false;
-  if (++rows_ > kMaxTraceRows) return Error(absl::StrCat("more than ", kMaxTraceRows, " rows"));
+  if (++rows_ > kMaxProfileRows) return Error(absl::StrCat("more than ", kMaxProfileRows, " rows"));
   fields_ = SplitLine(line);
   if (fields_.size() != header_.size()) {
     return Error(absl::StrCat(fields_.size(), " fields under ", header_.size(), " columns"));

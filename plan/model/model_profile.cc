@@ -22,8 +22,8 @@ StatusOr<std::string> ReadFile(const std::string& file) {
   if (error) return NotFound(absl::StrCat(file, ": ", error.message()));
   if (bytes > kMaxFileBytes) {
     // Said as a line, because the row limit is what such a file passes first.
-    return Invalid(absl::StrCat(file, ":", kMaxTraceRows + 2, ": the file has ", bytes,
-                                " bytes; a trace has at most ", kMaxTraceRows, " rows"));
+    return Invalid(absl::StrCat(file, ":", kMaxProfileRows + 2, ": the file has ", bytes,
+                                " bytes; a profile has at most ", kMaxProfileRows, " rows"));
   }
   std::ifstream in(file, std::ios::binary);
   std::ostringstream text;
@@ -32,29 +32,29 @@ StatusOr<std::string> ReadFile(const std::string& file) {
   return text.str();
 }
 
-Status Append(const CsvReader& csv, TraceTensor tensor, Trace* trace) {
+Status Append(const CsvReader& csv, ProfiledTensor tensor, ModelProfile* profile) {
   if (tensor.ready_seconds < 0) return csv.Error("the ready time is negative");
   if (tensor.forward_seconds < 0 || tensor.selection_seconds < 0) {
     return csv.Error("a time is negative");
   }
-  if (!trace->tensors.empty() && tensor.ready_seconds < trace->tensors.back().ready_seconds) {
+  if (!profile->tensors.empty() && tensor.ready_seconds < profile->tensors.back().ready_seconds) {
     return csv.Error("the ready time falls; rows must be in backward order");
   }
-  trace->tensors.push_back(std::move(tensor));
+  profile->tensors.push_back(std::move(tensor));
   return OkStatus();
 }
 
-Status ParseEspresso(CsvReader& csv, Trace* trace) {
-  trace->format = "espresso";
+Status ParseEspresso(CsvReader& csv, ModelProfile* profile) {
+  profile->format = "espresso";
   while (true) {
     RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
     if (!more) return OkStatus();
-    TraceTensor tensor;
+    ProfiledTensor tensor;
     RW_ASSIGN_OR_RETURN(tensor.name, csv.Text("tensor"));
-    RW_ASSIGN_OR_RETURN(tensor.elements, csv.Count("numel", kMaxTraceElements));
+    RW_ASSIGN_OR_RETURN(tensor.elements, csv.Count("numel", kMaxProfileElements));
     RW_ASSIGN_OR_RETURN(const double ready, csv.Number("ready_time_us"));
     tensor.ready_seconds = ready * 1e-6;
-    RW_RETURN_IF_ERROR(Append(csv, std::move(tensor), trace));
+    RW_RETURN_IF_ERROR(Append(csv, std::move(tensor), profile));
   }
 }
 
@@ -63,45 +63,45 @@ StatusOr<double> OptionalSeconds(const CsvReader& csv, const std::string& column
   return csv.Number(column);
 }
 
-Status ParseForward(const CsvReader& csv, Trace* trace) {
+Status ParseForward(const CsvReader& csv, ModelProfile* profile) {
   const std::string key = "# forward_seconds=";
   if (csv.comment().compare(0, key.size(), key) != 0) return OkStatus();
   const std::string text = csv.comment().substr(key.size());
   const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), trace->forward_seconds);
+      std::from_chars(text.data(), text.data() + text.size(), profile->forward_seconds);
   if (error != std::errc() || end != text.data() + text.size() ||
-      !(trace->forward_seconds >= 0 && trace->forward_seconds < 1e9)) {
+      !(profile->forward_seconds >= 0 && profile->forward_seconds < 1e9)) {
     return csv.Error("forward_seconds is not a time");
   }
   return OkStatus();
 }
 
-Status ParseRingwood(CsvReader& csv, Trace* trace) {
-  trace->format = "ringwood";
-  RW_RETURN_IF_ERROR(ParseForward(csv, trace));
+Status ParseRingwood(CsvReader& csv, ModelProfile* profile) {
+  profile->format = "ringwood";
+  RW_RETURN_IF_ERROR(ParseForward(csv, profile));
   while (true) {
     RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
     if (!more) return OkStatus();
-    TraceTensor tensor;
+    ProfiledTensor tensor;
     RW_ASSIGN_OR_RETURN(tensor.name, csv.Text("name"));
-    RW_ASSIGN_OR_RETURN(tensor.elements, csv.Count("elements", kMaxTraceElements));
+    RW_ASSIGN_OR_RETURN(tensor.elements, csv.Count("elements", kMaxProfileElements));
     RW_ASSIGN_OR_RETURN(tensor.ready_seconds, csv.Number("ready_seconds"));
     RW_ASSIGN_OR_RETURN(tensor.forward_seconds, OptionalSeconds(csv, "forward_seconds"));
     RW_ASSIGN_OR_RETURN(tensor.selection_seconds, OptionalSeconds(csv, "selection_seconds"));
-    RW_RETURN_IF_ERROR(Append(csv, std::move(tensor), trace));
+    RW_RETURN_IF_ERROR(Append(csv, std::move(tensor), profile));
   }
 }
 
-// Forward order and layer times in the file; backward order and ready times in the trace.
+// Forward order and layer times in the file; backward order and ready times in the profile.
 // Parameters 2i and 2i+1 are weight and bias of layer i and carry the same layer time.
-Status ParseBCaffe(CsvReader& csv, Trace* trace) {
-  trace->format = "b-caffe";
-  std::vector<TraceTensor> layers;
+Status ParseBCaffe(CsvReader& csv, ModelProfile* profile) {
+  profile->format = "b-caffe";
+  std::vector<ProfiledTensor> layers;
   std::vector<double> backward;
   while (true) {
     RW_ASSIGN_OR_RETURN(const bool more, csv.Next());
     if (!more) break;
-    RW_ASSIGN_OR_RETURN(const uint64_t elements, csv.Count("numel_aligned", kMaxTraceElements));
+    RW_ASSIGN_OR_RETURN(const uint64_t elements, csv.Count("numel_aligned", kMaxProfileElements));
     RW_ASSIGN_OR_RETURN(const double layer, csv.Number("layer_backward_us"));
     RW_ASSIGN_OR_RETURN(const double measured, csv.Number("comm_us"));
     RW_ASSIGN_OR_RETURN(const double merged, OptionalSeconds(csv, "merged_comm_us"));
@@ -120,42 +120,42 @@ Status ParseBCaffe(CsvReader& csv, Trace* trace) {
   for (size_t i = layers.size(); i-- > 0;) {
     now += backward[i];
     layers[i].ready_seconds = now;
-    trace->tensors.push_back(std::move(layers[i]));
+    profile->tensors.push_back(std::move(layers[i]));
   }
   return OkStatus();
 }
 
 }  // namespace
 
-StatusOr<Trace> ParseTrace(const std::string& text, const std::string& file) {
-  Trace trace;
-  trace.name = std::filesystem::path(file).stem().string();
+StatusOr<ModelProfile> ParseModelProfile(const std::string& text, const std::string& file) {
+  ModelProfile profile;
+  profile.name = std::filesystem::path(file).stem().string();
   CsvReader csv(text, file);
   RW_RETURN_IF_ERROR(csv.ReadHeader());
   if (csv.Has("tensor") && csv.Has("numel") && csv.Has("ready_time_us")) {
-    RW_RETURN_IF_ERROR(ParseEspresso(csv, &trace));
+    RW_RETURN_IF_ERROR(ParseEspresso(csv, &profile));
   } else if (csv.Has("numel_aligned") && csv.Has("layer_backward_us") && csv.Has("comm_us")) {
-    RW_RETURN_IF_ERROR(ParseBCaffe(csv, &trace));
+    RW_RETURN_IF_ERROR(ParseBCaffe(csv, &profile));
   } else if (csv.Has("name") && csv.Has("elements") && csv.Has("ready_seconds")) {
-    RW_RETURN_IF_ERROR(ParseRingwood(csv, &trace));
+    RW_RETURN_IF_ERROR(ParseRingwood(csv, &profile));
   } else {
     return csv.Error(
-        "columns are missing; a trace has tensor,numel,ready_time_us, or "
+        "columns are missing; a profile has tensor,numel,ready_time_us, or "
         "name,elements,ready_seconds, or numel_aligned,layer_backward_us,comm_us");
   }
-  if (trace.tensors.empty()) return csv.Error("the trace has no tensors");
-  return trace;
+  if (profile.tensors.empty()) return csv.Error("the profile has no tensors");
+  return profile;
 }
 
-StatusOr<Trace> ReadTrace(const std::string& file) {
+StatusOr<ModelProfile> ReadModelProfile(const std::string& file) {
   RW_ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
-  return ParseTrace(text, file);
+  return ParseModelProfile(text, file);
 }
 
-std::string FormatTrace(const Trace& trace) {
-  std::string text = absl::StrFormat("# forward_seconds=%.17g\n", trace.forward_seconds);
+std::string FormatModelProfile(const ModelProfile& profile) {
+  std::string text = absl::StrFormat("# forward_seconds=%.17g\n", profile.forward_seconds);
   absl::StrAppend(&text, "name,elements,ready_seconds,forward_seconds,selection_seconds\n");
-  for (const TraceTensor& tensor : trace.tensors) {
+  for (const ProfiledTensor& tensor : profile.tensors) {
     std::string name = tensor.name;
     for (char& c : name) {
       if (c == ',' || c == '\n' || c == '\r') c = '_';  // the format has no quotes
@@ -167,9 +167,9 @@ std::string FormatTrace(const Trace& trace) {
   return text;
 }
 
-Status WriteTrace(const Trace& trace, const std::string& file) {
+Status WriteModelProfile(const ModelProfile& profile, const std::string& file) {
   std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out << FormatTrace(trace);
+  out << FormatModelProfile(profile);
   out.close();
   if (!out) return Unavailable(absl::StrCat(file, ": it cannot be written"));
   return OkStatus();

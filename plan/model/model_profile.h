@@ -1,4 +1,4 @@
-// A trace: what one step of a model computes, and when its gradients are ready.
+// A profile of a model: what one step computes, and when its gradients are ready.
 //
 // Files are believed nothing: every error names file and line. Three formats are told apart by the
 // names of their columns (extra columns are ignored):
@@ -7,7 +7,7 @@
 //   param_id_forward_order,numel_aligned,layer_backward_us,comm_us[,merged_comm_us]
 //             forward order; weight and bias of a layer are one tensor here, as they were sent
 //   ringwood: name,elements,ready_seconds[,forward_seconds][,selection_seconds], and before the
-//             columns a line "# forward_seconds=F"; what WriteTrace writes
+//             columns a line "# forward_seconds=F"; what WriteModelProfile writes
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace ringwood {
 
-struct TraceTensor {
+struct ProfiledTensor {
   std::string name;
   uint64_t elements = 0;
   double ready_seconds = 0;            // from the start of backward, never falling
@@ -27,29 +27,29 @@ struct TraceTensor {
   double selection_seconds = 0;        // of its k entries; 0 where it was not measured
   double measured_seconds = 0;         // of its all-reduce where the log has it
   double measured_merged_seconds = 0;  // the same in a run with merging: booked on a group's end
-  bool operator==(const TraceTensor&) const = default;
+  bool operator==(const ProfiledTensor&) const = default;
 };
 
-struct Trace {
+struct ModelProfile {
   std::string name;
-  std::string format;                // "espresso" | "b-caffe" | "ringwood"
-  double forward_seconds = 0;        // 0 where the format does not have it
-  std::vector<TraceTensor> tensors;  // in backward order
-  bool operator==(const Trace&) const = default;
+  std::string format;                   // "espresso" | "b-caffe" | "ringwood"
+  double forward_seconds = 0;           // 0 where the format does not have it
+  std::vector<ProfiledTensor> tensors;  // in backward order
+  bool operator==(const ModelProfile&) const = default;
 };
 
-constexpr uint64_t kMaxTraceRows = 1 << 20;                // far above any model
-constexpr uint64_t kMaxTraceElements = uint64_t{1} << 40;  // of one tensor
+constexpr uint64_t kMaxProfileRows = 1 << 20;                // far above any model
+constexpr uint64_t kMaxProfileElements = uint64_t{1} << 40;  // of one tensor
 constexpr uint64_t kMaxLineBytes = 1 << 16;
 
-StatusOr<Trace> ReadTrace(const std::string& file);
+StatusOr<ModelProfile> ReadModelProfile(const std::string& file);
 
 // `text` is the content of `file`, whose name only the errors use.
-StatusOr<Trace> ParseTrace(const std::string& text, const std::string& file);
+StatusOr<ModelProfile> ParseModelProfile(const std::string& text, const std::string& file);
 
 // Doubles with 17 digits: reading it back gives the same value.
-std::string FormatTrace(const Trace& trace);
-Status WriteTrace(const Trace& trace, const std::string& file);
+std::string FormatModelProfile(const ModelProfile& profile);
+Status WriteModelProfile(const ModelProfile& profile, const std::string& file);
 
 // Two columns of numbers after a header, bytes and microseconds ("bytes,avg_latency_us"), as
 // all-reduce benchmarks print them; repeated sizes are averaged. Returns (bytes, seconds) in

@@ -90,10 +90,10 @@ std::string ToTable(const std::vector<PlannedStep>& steps) {
   return text;
 }
 
-std::string ToChromeTrace(const Timeline& timeline, const std::string& process) {
+std::string ToChromeTrace(const StepGraph& graph, const std::string& process) {
   std::vector<std::string> streams;
   std::string events;
-  for (const TimelineNode& node : timeline.nodes) {
+  for (const StepNode& node : graph.nodes) {
     auto at = std::find(streams.begin(), streams.end(), node.stream);
     if (at == streams.end()) at = streams.insert(streams.end(), node.stream);
     absl::StrAppendFormat(&events,

@@ -11,7 +11,7 @@
 
 namespace ringwood {
 
-// One planner's answer for one trace.
+// One planner's answer for one profile.
 struct PlannedStep {
   Plan plan;
   double backward_seconds = 0;
@@ -36,6 +36,6 @@ std::string ToSvg(const std::vector<PlannedStep>& steps, const PlanInput& input,
                   const std::string& title);
 
 // Trace Event Format: opens in chrome://tracing and Perfetto. Times from the start of forward.
-std::string ToChromeTrace(const Timeline& timeline, const std::string& process);
+std::string ToChromeTrace(const StepGraph& graph, const std::string& process);
 
 }  // namespace ringwood

@@ -17,7 +17,7 @@ class Builder {
     selects_on_compute_ = plan.planner == "omgs" || plan.planner == "omgs-exact";
   }
 
-  Timeline Build() {
+  StepGraph Build() {
     if (costs_.read_seconds > 0) Input("read the next samples", costs_.read_seconds);
     if (costs_.copy_seconds > 0) Input("copy them to the device", costs_.copy_seconds);
     if (!gathers_) Forward("forward", {});
@@ -25,18 +25,18 @@ class Builder {
     Communication();
     if (gathers_) Forward("next forward", group_nodes_);
     if (costs_.update_seconds > 0) Update();
-    Evaluate(&timeline_);
+    Evaluate(&graph_);
     const double backward = problem_.ready.empty() ? 0 : problem_.ready.back();
-    timeline_.exposed_seconds = std::max(0.0, timeline_.iteration_seconds - costs_.update_seconds -
-                                                  input_.forward_seconds - backward);
-    return std::move(timeline_);
+    graph_.exposed_seconds = std::max(
+        0.0, graph_.iteration_seconds - costs_.update_seconds - input_.forward_seconds - backward);
+    return std::move(graph_);
   }
 
  private:
   size_t Add(std::string name, std::string stream, double seconds, std::vector<size_t> after) {
-    timeline_.nodes.push_back(
+    graph_.nodes.push_back(
         {std::move(name), std::move(stream), seconds, std::move(after), 0, 0, false});
-    return timeline_.nodes.size() - 1;
+    return graph_.nodes.size() - 1;
   }
 
   // Adds to a stream that does one thing after the other.
@@ -128,7 +128,7 @@ class Builder {
   Problem problem_;
   bool gathers_ = false;
   bool selects_on_compute_ = false;
-  Timeline timeline_;
+  StepGraph graph_;
   std::vector<size_t> input_stream_;
   std::vector<size_t> compute_;
   std::vector<size_t> made_;  // per tensor: its gradient (or entries) are there
@@ -137,37 +137,38 @@ class Builder {
 
 }  // namespace
 
-void Evaluate(Timeline* timeline) {
-  std::vector<int> latest(timeline->nodes.size(), -1);
+void Evaluate(StepGraph* graph) {
+  std::vector<int> latest(graph->nodes.size(), -1);
   int last = -1;
-  for (size_t n = 0; n < timeline->nodes.size(); ++n) {
-    TimelineNode& node = timeline->nodes[n];
+  for (size_t n = 0; n < graph->nodes.size(); ++n) {
+    StepNode& node = graph->nodes[n];
     node.start_seconds = 0;
     for (const size_t before : node.after) {
-      if (latest[n] < 0 || timeline->nodes[before].end_seconds > node.start_seconds) {
-        node.start_seconds = timeline->nodes[before].end_seconds;
+      if (latest[n] < 0 || graph->nodes[before].end_seconds > node.start_seconds) {
+        node.start_seconds = graph->nodes[before].end_seconds;
         latest[n] = static_cast<int>(before);
       }
     }
     node.end_seconds = node.start_seconds + node.seconds;
-    if (last < 0 || node.end_seconds >= timeline->nodes[last].end_seconds) {
+    if (last < 0 || node.end_seconds >= graph->nodes[last].end_seconds) {
       last = static_cast<int>(n);
     }
   }
-  timeline->critical_path.clear();
-  timeline->iteration_seconds = last < 0 ? 0 : timeline->nodes[last].end_seconds;
+  graph->critical_path.clear();
+  graph->iteration_seconds = last < 0 ? 0 : graph->nodes[last].end_seconds;
   for (int n = last; n >= 0; n = latest[n]) {
-    timeline->nodes[n].critical = true;
-    timeline->critical_path.push_back(timeline->nodes[n].name);
+    graph->nodes[n].critical = true;
+    graph->critical_path.push_back(graph->nodes[n].name);
   }
-  std::reverse(timeline->critical_path.begin(), timeline->critical_path.end());
+  std::reverse(graph->critical_path.begin(), graph->critical_path.end());
 }
 
-StatusOr<Timeline> MakeTimeline(const PlanInput& input, const Plan& plan, const StepCosts& costs) {
+StatusOr<StepGraph> MakeStepGraph(const PlanInput& input, const Plan& plan,
+                                  const StepCosts& costs) {
   RW_RETURN_IF_ERROR(Validate(input));
   for (const Group& group : plan.groups) {
     for (const uint32_t t : group.tensors) {
-      if (t >= input.tensors.size()) return Invalid("timeline: the plan is of another table");
+      if (t >= input.tensors.size()) return Invalid("step graph: the plan is of another table");
     }
   }
   return Builder(input, plan, costs).Build();

@@ -12,7 +12,7 @@
 
 namespace ringwood {
 
-struct TimelineNode {
+struct StepNode {
   std::string name;    // "backward conv1.weight", "ring group 3"
   std::string stream;  // "input" | "compute" | "select" | a route
   double seconds = 0;
@@ -22,8 +22,8 @@ struct TimelineNode {
   bool critical = false;
 };
 
-struct Timeline {
-  std::vector<TimelineNode> nodes;
+struct StepGraph {
+  std::vector<StepNode> nodes;
   double iteration_seconds = 0;
   double exposed_seconds = 0;              // communication and selection that nothing hides
   std::vector<std::string> critical_path;  // names, first to last
@@ -37,10 +37,10 @@ struct StepCosts {          // 0: not known, not shown
 
 // `plan` was made from `input` by MakePlan. With "dear" the step begins with backward, and the next
 // forward is in it.
-StatusOr<Timeline> MakeTimeline(const PlanInput& input, const Plan& plan, const StepCosts& costs);
+StatusOr<StepGraph> MakeStepGraph(const PlanInput& input, const Plan& plan, const StepCosts& costs);
 
 // Fills in starts and ends, the longest path and its length.
-void Evaluate(Timeline* timeline);
+void Evaluate(StepGraph* graph);
 
 // Upper bound of what overlap can give over no overlap: 1 + 1/(f/min(c,b) + max(r, 1/r)), r = c/b.
 double OverlapBound(double forward_seconds, double backward_seconds, double communication_seconds);

@@ -2,25 +2,25 @@
 
 namespace ringwood {
 
-PlanInput InputOf(const Trace& trace, double density) {
+PlanInput InputOf(const ModelProfile& profile, double density) {
   PlanInput input;
-  input.forward_seconds = trace.forward_seconds;
+  input.forward_seconds = profile.forward_seconds;
   double forward = 0;
   double selection = 0;
-  for (const TraceTensor& tensor : trace.tensors) {
+  for (const ProfiledTensor& tensor : profile.tensors) {
     input.tensors.push_back({tensor.name, tensor.elements, "auto", density});
     input.ready_seconds.push_back(tensor.ready_seconds);
     forward += tensor.forward_seconds;
     selection += tensor.selection_seconds;
   }
   if (forward > 0) {
-    for (const TraceTensor& tensor : trace.tensors) {
+    for (const ProfiledTensor& tensor : profile.tensors) {
       input.forward_layer_seconds.push_back(tensor.forward_seconds);
     }
     if (input.forward_seconds == 0) input.forward_seconds = forward;
   }
   if (selection > 0) {
-    for (const TraceTensor& tensor : trace.tensors) {
+    for (const ProfiledTensor& tensor : profile.tensors) {
       input.selection_seconds.push_back(tensor.selection_seconds);
     }
   }

@@ -1,4 +1,4 @@
-// From a trace to what the planners take.
+// From a profile to what the planners take.
 #pragma once
 
 #include "plan/model/model_profile.h"
@@ -7,6 +7,6 @@
 namespace ringwood {
 
 // `density`: the lower bound on the sparse route, the same for all tensors.
-PlanInput InputOf(const Trace& trace, double density);
+PlanInput InputOf(const ModelProfile& profile, double density);
 
 }  // namespace ringwood

@@ -74,10 +74,10 @@ TEST(Profile, MaximaOverRanksAreTheLatestGradientsTheLongestTailAndTheShortestEx
   EXPECT_EQ(both.round_seconds, 11);
 }
 
-TEST(LiveTrace, IsReadLikeAnyOther) {
+TEST(LiveProfile, IsReadLikeAnyOther) {
   const Measured measured{{0.5, 0.2}, {0.01, 0.02}, {0.1, 0.1}, 0.01, 1};
-  const Trace trace = LiveTrace(kTable, TwoGroups(), measured);
-  const StatusOr<Trace> read = ParseTrace(FormatTrace(trace), "live.csv");
+  const ModelProfile profile = LiveProfile(kTable, TwoGroups(), measured);
+  const StatusOr<ModelProfile> read = ParseModelProfile(FormatModelProfile(profile), "live.csv");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->forward_seconds, 0.2);
   ASSERT_EQ(read->tensors.size(), 2u);

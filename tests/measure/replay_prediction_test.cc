@@ -15,12 +15,12 @@ ProbeResult Probed() {
   return probe;
 }
 
-Trace ThreeTensors() {
-  Trace trace;
-  trace.tensors = {{.name = "c", .elements = 250'000, .ready_seconds = 0.000},
-                   {.name = "b", .elements = 500'000, .ready_seconds = 0.010},
-                   {.name = "a", .elements = 250'000, .ready_seconds = 0.011}};
-  return trace;
+ModelProfile ThreeTensors() {
+  ModelProfile profile;
+  profile.tensors = {{.name = "c", .elements = 250'000, .ready_seconds = 0.000},
+                     {.name = "b", .elements = 500'000, .ready_seconds = 0.010},
+                     {.name = "a", .elements = 250'000, .ready_seconds = 0.011}};
+  return profile;
 }
 
 Group Ring(std::vector<uint32_t> tensors) {

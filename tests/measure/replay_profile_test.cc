@@ -29,13 +29,13 @@ Plan TwoGroups() {
   return plan;
 }
 
-Trace ThreeTensors() {
-  Trace trace;
-  trace.tensors.resize(3);
-  trace.tensors[0].elements = 400;
-  trace.tensors[1].elements = 600;
-  trace.tensors[2].elements = 100;
-  return trace;
+ModelProfile ThreeTensors() {
+  ModelProfile profile;
+  profile.tensors.resize(3);
+  profile.tensors[0].elements = 400;
+  profile.tensors[1].elements = 600;
+  profile.tensors[2].elements = 100;
+  return profile;
 }
 
 TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {

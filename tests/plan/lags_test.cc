@@ -11,9 +11,10 @@ namespace ringwood {
 namespace {
 
 PlanInput Input(const std::string& model, double beta) {
-  const auto trace = ReadTrace(std::string(RINGWOOD_SOURCE_DIR) + "/data/espresso/" + model);
-  EXPECT_TRUE(trace.ok()) << Message(trace.status());
-  PlanInput input = InputOf(*trace, 0.001);
+  const auto profile =
+      ReadModelProfile(std::string(RINGWOOD_SOURCE_DIR) + "/data/espresso/" + model);
+  EXPECT_TRUE(profile.ok()) << Message(profile.status());
+  PlanInput input = InputOf(*profile, 0.001);
   input.world = 8;
   input.network = {1e-4, beta, 0};
   input.selection = {1e-5, 1e-10, 0};

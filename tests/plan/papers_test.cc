@@ -24,16 +24,16 @@ nlohmann::json Json(const std::string& file) {
   return nlohmann::json::parse(in);
 }
 
-Trace GoogLeNet(const std::string& run) {
-  return *ReadTrace(Data(absl::StrCat("bcaffe_googlenet/", run, ".csv")));
+ModelProfile GoogLeNet(const std::string& run) {
+  return *ReadModelProfile(Data(absl::StrCat("bcaffe_googlenet/", run, ".csv")));
 }
 
-std::vector<std::pair<double, double>> SamplesOf(const Trace& trace, int parity) {
+std::vector<std::pair<double, double>> SamplesOf(const ModelProfile& profile, int parity) {
   std::vector<std::pair<double, double>> samples;
-  for (size_t t = 0; t < trace.tensors.size(); ++t) {
+  for (size_t t = 0; t < profile.tensors.size(); ++t) {
     if (parity >= 0 && t % 2 != static_cast<size_t>(parity)) continue;
-    samples.emplace_back(4.0 * static_cast<double>(trace.tensors[t].elements),
-                         trace.tensors[t].measured_seconds);
+    samples.emplace_back(4.0 * static_cast<double>(profile.tensors[t].elements),
+                         profile.tensors[t].measured_seconds);
   }
   return samples;
 }
@@ -42,12 +42,12 @@ std::vector<std::pair<double, double>> SamplesOf(const Trace& trace, int parity)
 TEST(Papers, GoogLeNetsMeasuredCommunicationIsPredictedWithinATenth) {
   for (const auto& [nodes, run] : std::vector<std::pair<int, std::string>>{
            {2, "tmp2comm"}, {4, "tmp4comm"}, {8, "tmp8comm"}, {8, "tmp8ocomm"}}) {
-    const Trace trace = GoogLeNet(run);
+    const ModelProfile profile = GoogLeNet(run);
     double predicted = 0;
     double measured = 0;
     for (const int parity : {0, 1}) {
-      const AffineFit fit = *FitLeastSquares(SamplesOf(trace, 1 - parity));
-      for (const auto& [bytes, seconds] : SamplesOf(trace, parity)) {
+      const AffineFit fit = *FitLeastSquares(SamplesOf(profile, 1 - parity));
+      for (const auto& [bytes, seconds] : SamplesOf(profile, parity)) {
         predicted += fit.cost().Seconds(bytes);
         measured += seconds;
       }
@@ -56,7 +56,7 @@ TEST(Papers, GoogLeNetsMeasuredCommunicationIsPredictedWithinATenth) {
         ReadCostTable(Data(absl::StrCat("bcaffe_googlenet/osu_allreduce_", nodes, "nodes.csv")));
     const Cost idle = FitRobust(*table)->cost();
     double benchmark = 0;
-    for (const auto& [bytes, seconds] : SamplesOf(trace, -1)) benchmark += idle.Seconds(bytes);
+    for (const auto& [bytes, seconds] : SamplesOf(profile, -1)) benchmark += idle.Seconds(bytes);
     std::printf(
         "GoogLeNet %s, %d nodes: measured %.1f ms, predicted %.1f ms (%+.1f %%); from the "
         "idle network's benchmark %.1f ms (%+.1f %%)\n",
@@ -67,12 +67,12 @@ TEST(Papers, GoogLeNetsMeasuredCommunicationIsPredictedWithinATenth) {
 }
 
 TEST(Papers, TheMergedRunIsPredictedFromTheUnmergedOne) {
-  const Trace trace = GoogLeNet("tmp8ocomm");
+  const ModelProfile profile = GoogLeNet("tmp8ocomm");
   const AffineFit fit = *FitLeastSquares(SamplesOf(GoogLeNet("tmp8comm"), -1));
   double bytes = 0;
   double messages = 0;
   double measured = 0;
-  for (const TraceTensor& tensor : trace.tensors) {
+  for (const ProfiledTensor& tensor : profile.tensors) {
     bytes += 4.0 * static_cast<double>(tensor.elements);
     messages += tensor.measured_merged_seconds > 0;
     measured += tensor.measured_merged_seconds;
@@ -88,12 +88,12 @@ TEST(Papers, TheMergedRunIsPredictedFromTheUnmergedOne) {
 TEST(Papers, MgWfbpsPublishedSpeedUpsAreNearAtEightNodes) {
   const auto published =
       Json("published_results.json")["mgwfbp_infocom2019_8node_K80_10GbE"]["GoogLeNet_b64"];
-  const Trace trace = GoogLeNet("tmp8comm");
-  PlanInput input = InputOf(trace, 1);
+  const ModelProfile profile = GoogLeNet("tmp8comm");
+  PlanInput input = InputOf(profile, 1);
   input.world = 8;
-  input.ring_cost = FitLeastSquares(SamplesOf(trace, -1))->cost();
+  input.ring_cost = FitLeastSquares(SamplesOf(profile, -1))->cost();
   const double compute = 64 / published["wfbp"][0].get<double>();
-  input.forward_seconds = compute - trace.tensors.back().ready_seconds;
+  input.forward_seconds = compute - profile.tensors.back().ready_seconds;
   const double mg = PlanStep("mgwfbp", input)->iteration_seconds;
   for (const auto& [planner, key] : std::vector<std::pair<std::string, std::string>>{
            {"wfbp", "wfbp"}, {"single", "synceasgd"}}) {
@@ -112,7 +112,7 @@ TEST(Papers, ExactIsNeverWorseOnAnyTraceAndNetwork) {
   const auto networks = Json("alpha_beta.json")["mgwfbp_dense_allreduce"];
   for (const char* model :
        {"vgg16", "resnet50", "resnet101", "gpt2", "bert", "bert_large", "LSTM", "ugatit", "ncf"}) {
-    PlanInput input = InputOf(*ReadTrace(Data(absl::StrCat("espresso/", model, ".csv"))), 1);
+    PlanInput input = InputOf(*ReadModelProfile(Data(absl::StrCat("espresso/", model, ".csv"))), 1);
     for (const char* network : {"56GbIB", "10GbE"}) {
       for (const auto& [workers, ab] : networks[network].items()) {
         input.world = std::stoi(workers);

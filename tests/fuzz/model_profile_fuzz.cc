@@ -1,4 +1,4 @@
-// A trace file from anywhere: an error that says what is wrong, or a trace that survives being
+// A profile file from anywhere: an error that says what is wrong, or a profile that survives being
 // written, and plans that a job can run from every planner.
 //
 // sources: plan/model/model_profile.cc plan/model/csv.cc plan/strategy/profile_input.cc
@@ -33,19 +33,19 @@ constexpr size_t kMostTensors = 24;  // so that an input takes milliseconds
 void ReadAndPlan(std::span<const uint8_t> input) {
   if (input.size() < 4) return;
   const std::string text(input.begin() + 4, input.end());
-  const StatusOr<Trace> trace = ParseTrace(text, "trace.csv");
-  if (!trace.ok()) {
-    RW_CHECK(!Message(trace.status()).empty());
+  const StatusOr<ModelProfile> profile = ParseModelProfile(text, "trace.csv");
+  if (!profile.ok()) {
+    RW_CHECK(!Message(profile.status()).empty());
     return;
   }
-  const StatusOr<Trace> again = ParseTrace(FormatTrace(*trace), "trace.csv");
-  RW_CHECK(again.ok() && again->tensors.size() == trace->tensors.size());
-  for (size_t t = 0; t < trace->tensors.size(); ++t) {
-    RW_CHECK(again->tensors[t].elements == trace->tensors[t].elements);
-    RW_CHECK(again->tensors[t].ready_seconds == trace->tensors[t].ready_seconds);
+  const StatusOr<ModelProfile> again = ParseModelProfile(FormatModelProfile(*profile), "trace.csv");
+  RW_CHECK(again.ok() && again->tensors.size() == profile->tensors.size());
+  for (size_t t = 0; t < profile->tensors.size(); ++t) {
+    RW_CHECK(again->tensors[t].elements == profile->tensors[t].elements);
+    RW_CHECK(again->tensors[t].ready_seconds == profile->tensors[t].ready_seconds);
   }
-  if (trace->tensors.size() > kMostTensors) return;
-  PlanInput question = InputOf(*trace, (1 + input[3]) / 256.0);
+  if (profile->tensors.size() > kMostTensors) return;
+  PlanInput question = InputOf(*profile, (1 + input[3]) / 256.0);
   question.world = 1 + input[1] % 40;
   question.servers = input[2] % 10;
   for (size_t t = 0; t < question.tensors.size(); ++t) {

@@ -1,10 +1,11 @@
+#include "plan/model/model_profile.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdio>
 #include <fstream>
 
 #include "paths.h"
-#include "plan/model/model_profile.h"
 #include "plan/strategy/planner.h"
 #include "plan/strategy/profile_input.h"
 
@@ -15,37 +16,37 @@ std::string Data(const std::string& file) {
   return std::string(RINGWOOD_SOURCE_DIR) + "/data/" + file;
 }
 
-uint64_t ElementsOf(const Trace& trace) {
+uint64_t ElementsOf(const ModelProfile& profile) {
   uint64_t sum = 0;
-  for (const TraceTensor& tensor : trace.tensors) sum += tensor.elements;
+  for (const ProfiledTensor& tensor : profile.tensors) sum += tensor.elements;
   return sum;
 }
 
-TEST(Trace, PublicTracesHaveTheirModelsParameters) {
-  EXPECT_EQ(ElementsOf(*ReadTrace(Data("espresso/vgg16.csv"))), 138357544u);
-  EXPECT_EQ(ElementsOf(*ReadTrace(Data("espresso/resnet50.csv"))), 25557032u);
-  EXPECT_EQ(ElementsOf(*ReadTrace(Data("espresso/resnet101.csv"))), 44549160u);
+TEST(ModelProfile, PublicTracesHaveTheirModelsParameters) {
+  EXPECT_EQ(ElementsOf(*ReadModelProfile(Data("espresso/vgg16.csv"))), 138357544u);
+  EXPECT_EQ(ElementsOf(*ReadModelProfile(Data("espresso/resnet50.csv"))), 25557032u);
+  EXPECT_EQ(ElementsOf(*ReadModelProfile(Data("espresso/resnet101.csv"))), 44549160u);
 }
 
-TEST(Trace, TheBCaffeLogIsReadInBackwardOrder) {
-  const auto trace = ReadTrace(Data("bcaffe_googlenet/tmp2comm.csv"));
-  ASSERT_TRUE(trace.ok()) << Message(trace.status());
-  ASSERT_EQ(trace->tensors.size(), 64u);
-  EXPECT_EQ(trace->tensors.back().name, "layer0");
-  EXPECT_EQ(trace->tensors.back().elements, 9408u + 64u);
-  EXPECT_NEAR(trace->tensors.back().measured_seconds, 404e-6, 1e-12);
-  EXPECT_NEAR(trace->tensors.back().ready_seconds, 0.2003293, 1e-6);
+TEST(ModelProfile, TheBCaffeLogIsReadInBackwardOrder) {
+  const auto profile = ReadModelProfile(Data("bcaffe_googlenet/tmp2comm.csv"));
+  ASSERT_TRUE(profile.ok()) << Message(profile.status());
+  ASSERT_EQ(profile->tensors.size(), 64u);
+  EXPECT_EQ(profile->tensors.back().name, "layer0");
+  EXPECT_EQ(profile->tensors.back().elements, 9408u + 64u);
+  EXPECT_NEAR(profile->tensors.back().measured_seconds, 404e-6, 1e-12);
+  EXPECT_NEAR(profile->tensors.back().ready_seconds, 0.2003293, 1e-6);
 }
 
-TEST(Trace, OurFormatRoundTripsToTheBit) {
-  Trace trace;
-  trace.name = "t";
-  trace.format = "ringwood";
-  trace.forward_seconds = 0.1 / 3;
-  trace.tensors = {{"a", 7, 1e-9 / 3, 0.2 / 7, 1e-3 / 9, 0, 0}, {"b", 1, 0.1, 0, 0, 0, 0}};
-  const auto back = ParseTrace(FormatTrace(trace), "t.csv");
+TEST(ModelProfile, OurFormatRoundTripsToTheBit) {
+  ModelProfile profile;
+  profile.name = "t";
+  profile.format = "ringwood";
+  profile.forward_seconds = 0.1 / 3;
+  profile.tensors = {{"a", 7, 1e-9 / 3, 0.2 / 7, 1e-3 / 9, 0, 0}, {"b", 1, 0.1, 0, 0, 0, 0}};
+  const auto back = ParseModelProfile(FormatModelProfile(profile), "t.csv");
   ASSERT_TRUE(back.ok()) << Message(back.status());
-  EXPECT_EQ(*back, trace);
+  EXPECT_EQ(*back, profile);
 }
 
 struct Bad {
@@ -54,11 +55,11 @@ struct Bad {
   const char* expected;
 };
 
-TEST(Trace, BadFilesAreErrorsWithFileAndLine) {
+TEST(ModelProfile, BadFilesAreErrorsWithFileAndLine) {
   const std::string head = "tensor,numel,ready_time_us\n";
   const std::vector<Bad> cases = {
       {"empty", "", "bad.csv:1:"},
-      {"header only", head, "bad.csv:1: the trace has no tensors"},
+      {"header only", head, "bad.csv:1: the profile has no tensors"},
       {"no columns", "x,y\n1,2\n", "bad.csv:1: columns are missing"},
       {"a field short", head + "a,1\n", "bad.csv:2:"},
       {"negative time", head + "a,1,-1\n", "bad.csv:2: the ready time is negative"},
@@ -76,28 +77,29 @@ TEST(Trace, BadFilesAreErrorsWithFileAndLine) {
       {"forward", "# forward_seconds=-1\nname,elements,ready_seconds\na,1,0\n", "bad.csv:2:"},
   };
   for (const Bad& bad : cases) {
-    const auto trace = ParseTrace(bad.text, "bad.csv");
-    EXPECT_EQ(trace.status().code(), StatusCode::kInvalidArgument) << bad.what;
-    EXPECT_EQ(Message(trace.status()).find(bad.expected), 0u)
-        << bad.what << ": " << Message(trace.status());
+    const auto profile = ParseModelProfile(bad.text, "bad.csv");
+    EXPECT_EQ(profile.status().code(), StatusCode::kInvalidArgument) << bad.what;
+    EXPECT_EQ(Message(profile.status()).find(bad.expected), 0u)
+        << bad.what << ": " << Message(profile.status());
   }
 }
 
-TEST(Trace, TooManyRowsAreAnErrorWithTheLine) {
+TEST(ModelProfile, TooManyRowsAreAnErrorWithTheLine) {
   std::string text = "tensor,numel,ready_time_us\n";
-  for (uint64_t row = 0; row <= kMaxTraceRows; ++row) text += "a,1,0\n";
-  EXPECT_EQ(Message(ParseTrace(text, "big.csv").status()).find("big.csv:1048578: more than"), 0u);
+  for (uint64_t row = 0; row <= kMaxProfileRows; ++row) text += "a,1,0\n";
+  EXPECT_EQ(Message(ParseModelProfile(text, "big.csv").status()).find("big.csv:1048578: more than"),
+            0u);
 }
 
-TEST(Trace, AMissingFileIsNamed) {
-  EXPECT_NE(Message(ReadTrace("/nowhere/x.csv").status()).find("/nowhere/x.csv"),
+TEST(ModelProfile, AMissingFileIsNamed) {
+  EXPECT_NE(Message(ReadModelProfile("/nowhere/x.csv").status()).find("/nowhere/x.csv"),
             std::string::npos);
 }
 
-TEST(Trace, HugeSizesDoNotOverflow) {
+TEST(ModelProfile, HugeSizesDoNotOverflow) {
   std::string text = "name,elements,ready_seconds\n";
   for (int row = 0; row < 2000; ++row) text += "t,1099511627776,0\n";
-  PlanInput input = InputOf(*ParseTrace(text, "huge.csv"), 0.01);
+  PlanInput input = InputOf(*ParseModelProfile(text, "huge.csv"), 0.01);
   input.world = 4;
   for (const char* planner : {"exact", "single", "fixed"}) {
     const auto plan = MakePlan(planner, input);

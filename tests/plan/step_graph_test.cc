@@ -1,3 +1,5 @@
+#include "plan/predict/step_graph.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,7 +8,6 @@
 #include "base/random.h"
 #include "plan/model/fit.h"
 #include "plan/predict/show.h"
-#include "plan/predict/step_graph.h"
 
 namespace ringwood {
 namespace {
@@ -23,34 +24,34 @@ PlanInput SmallStep() {
   return input;
 }
 
-TEST(Timeline, TheLongestPathIsThePredictedStep) {
+TEST(StepGraph, TheLongestPathIsThePredictedStep) {
   const PlanInput input = SmallStep();
   for (const std::string& planner : PlannerNames()) {
     const Plan plan = *MakePlan(planner, input);
-    const Timeline timeline = *MakeTimeline(input, plan, {});
-    EXPECT_NEAR(timeline.iteration_seconds, plan.predicted_seconds, 1e-9) << planner;
-    EXPECT_FALSE(timeline.critical_path.empty());
-    EXPECT_GE(timeline.exposed_seconds, 0);
+    const StepGraph graph = *MakeStepGraph(input, plan, {});
+    EXPECT_NEAR(graph.iteration_seconds, plan.predicted_seconds, 1e-9) << planner;
+    EXPECT_FALSE(graph.critical_path.empty());
+    EXPECT_GE(graph.exposed_seconds, 0);
   }
 }
 
-TEST(Timeline, TheCriticalPathNamesWhatExposes) {
+TEST(StepGraph, TheCriticalPathNamesWhatExposes) {
   const PlanInput input = SmallStep();
-  const Timeline timeline = *MakeTimeline(input, *MakePlan("wfbp", input), {0, 0, 0.001});
+  const StepGraph graph = *MakeStepGraph(input, *MakePlan("wfbp", input), {0, 0, 0.001});
   const std::vector<std::string> expected = {"forward conv1", "forward conv2", "forward fc",
                                              "backward fc",   "ring group 0",  "ring group 1",
                                              "ring group 2",  "update"};
-  EXPECT_EQ(timeline.critical_path, expected);
+  EXPECT_EQ(graph.critical_path, expected);
 }
 
-TEST(Timeline, ASlowReaderIsTheStep) {
+TEST(StepGraph, ASlowReaderIsTheStep) {
   const PlanInput input = SmallStep();
-  const Timeline timeline = *MakeTimeline(input, *MakePlan("exact", input), {0.5, 0.1, 0});
-  EXPECT_DOUBLE_EQ(timeline.iteration_seconds, 0.6);
-  EXPECT_EQ(timeline.critical_path.back(), "copy them to the device");
+  const StepGraph graph = *MakeStepGraph(input, *MakePlan("exact", input), {0.5, 0.1, 0});
+  EXPECT_DOUBLE_EQ(graph.iteration_seconds, 0.6);
+  EXPECT_EQ(graph.critical_path.back(), "copy them to the device");
 }
 
-TEST(Timeline, OverlapBoundIsTheThesisFormula) {
+TEST(StepGraph, OverlapBoundIsTheThesisFormula) {
   EXPECT_DOUBLE_EQ(OverlapBound(0.1, 0.2, 0.2), 1 + 1 / (0.5 + 1));
   EXPECT_DOUBLE_EQ(OverlapBound(0.0, 0.2, 0.1), 1 + 1 / 2.0);
   EXPECT_DOUBLE_EQ(OverlapBound(0.1, 0.2, 0), 1);
@@ -72,9 +73,9 @@ TEST(Show, JsonAndChromeTraceParseAndKeepEveryBit) {
         EXPECT_TRUE(group.contains(key)) << key;
       }
     }
-    const Timeline timeline = *MakeTimeline(input, step.plan, {});
-    const auto events = nlohmann::json::parse(ToChromeTrace(timeline, "x"))["traceEvents"];
-    EXPECT_GE(events.size(), timeline.nodes.size());
+    const StepGraph graph = *MakeStepGraph(input, step.plan, {});
+    const auto events = nlohmann::json::parse(ToChromeTrace(graph, "x"))["traceEvents"];
+    EXPECT_GE(events.size(), graph.nodes.size());
     EXPECT_EQ(ToSvg({step}, input, "a < b").find("a < b"), std::string::npos);
   }
 }
