@@ -71,16 +71,17 @@ ObservedSession SessionOf(const v1::JoinResponse& joined) {
 }
 
 // Null without --timeline; it outlives the server.
-StatusOr<std::unique_ptr<ReducerTrace>> Watch(const std::string& timeline, ServerOptions* options) {
+StatusOr<std::unique_ptr<ReducerTimeline>> Watch(const std::string& timeline,
+                                                 ServerOptions* options) {
   if (timeline.empty()) return nullptr;
-  RW_ASSIGN_OR_RETURN(auto trace, ReducerTrace::Create(timeline));
-  options->joined = [raw = trace.get()](const v1::JoinResponse& joined) {
+  RW_ASSIGN_OR_RETURN(auto recorder, ReducerTimeline::Create(timeline));
+  options->joined = [raw = recorder.get()](const v1::JoinResponse& joined) {
     raw->Opened(SessionOf(joined));
   };
-  options->watched = [raw = trace.get()](std::unique_ptr<Fabric> fabric) {
-    return TraceFabric(std::move(fabric), raw);
+  options->watched = [raw = recorder.get()](std::unique_ptr<Fabric> fabric) {
+    return ObserveFabric(std::move(fabric), raw);
   };
-  return trace;
+  return recorder;
 }
 
 // For the launcher: one line says why an epoch ended. From the coordinator's thread.
@@ -106,7 +107,7 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
     RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
   }
   RW_ASSIGN_OR_RETURN(flags->server.token, ReadToken(*context, *flags));
-  RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTrace> trace,
+  RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTimeline> recorder,
                       Watch(flags->timeline, &flags->server));
   flags->server.failed = PrintVerdict;
   RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));

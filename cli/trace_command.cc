@@ -19,20 +19,20 @@ struct TraceFlags {
   bool json = false;
 };
 
-StatusOr<std::vector<RankTrace>> Aligned(const std::vector<std::string>& files) {
-  RW_ASSIGN_OR_RETURN(std::vector<RankTrace> ranks, ReadTraceFiles(files));
+StatusOr<std::vector<RankTimeline>> Aligned(const std::vector<std::string>& files) {
+  RW_ASSIGN_OR_RETURN(std::vector<RankTimeline> ranks, ReadTimelineFiles(files));
   Align(&ranks);
   return ranks;
 }
 
 Status Merge(const TraceFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const std::vector<RankTrace> ranks, Aligned(flags.files));
-  return WriteText(flags.output, MergedTrace(ranks));
+  RW_ASSIGN_OR_RETURN(const std::vector<RankTimeline> ranks, Aligned(flags.files));
+  return WriteText(flags.output, MergedTimeline(ranks));
 }
 
 Status Summary(const TraceFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const std::vector<RankTrace> ranks, Aligned(flags.files));
-  RW_ASSIGN_OR_RETURN(const TraceSummary summary, Summarize(ranks));
+  RW_ASSIGN_OR_RETURN(const std::vector<RankTimeline> ranks, Aligned(flags.files));
+  RW_ASSIGN_OR_RETURN(const TimelineSummary summary, Summarize(ranks));
   std::printf("%s", flags.json ? (ToJson(summary) + "\n").c_str() : ToText(summary).c_str());
   return OkStatus();
 }

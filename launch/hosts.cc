@@ -185,11 +185,11 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
   set("RINGWOOD_LOG_LEVEL", context.log_level);
   set("RINGWOOD_REPORT", context.report);
   const std::string rank = absl::StrFormat("rank%d", place.first_rank + local);
-  const auto trace = [&](const std::string& name, const char* extension) {
-    return name.empty() ? "" : TraceFileName(name, rank, context.restart, extension);
+  const auto file_of = [&](const std::string& name, const char* extension) {
+    return name.empty() ? "" : TimelineFileName(name, rank, context.restart, extension);
   };
-  set("RINGWOOD_TIMELINE", trace(context.timeline, "json"));
-  set("RINGWOOD_FLIGHT_RECORD", trace(context.flight_record, "flight"));
+  set("RINGWOOD_TIMELINE", file_of(context.timeline, "json"));
+  set("RINGWOOD_FLIGHT_RECORD", file_of(context.flight_record, "flight"));
   set("RINGWOOD_CHECKPOINT_EVERY",
       context.checkpoint_every > 0 ? std::to_string(context.checkpoint_every) : "");
   set("RINGWOOD_JOIN_TIMEOUT",

@@ -26,8 +26,8 @@ void PointToFlight(const RunOptions& options, const Attempt& attempt, int member
   const RankContext& context = options.context;
   if (context.flight_record.empty()) return;
   const int rank = std::max(0, member - options.servers);
-  const std::string file = TraceFileName(context.flight_record, absl::StrFormat("rank%d", rank),
-                                         context.restart, "flight");
+  const std::string file = TimelineFileName(context.flight_record, absl::StrFormat("rank%d", rank),
+                                            context.restart, "flight");
   const std::string name = attempt.Name(options.servers + rank);
   const bool elsewhere = name.find("(host localhost)") == std::string::npos;
   if (!elsewhere && !std::filesystem::exists(file)) return;
@@ -144,9 +144,9 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
     job.command.push_back("--network-interface=" + context.network_interface);
   }
   if (!context.timeline.empty()) {
-    job.command.push_back("--timeline=" + TraceFileName(context.timeline,
-                                                        absl::StrFormat("server%d", index),
-                                                        context.restart, "json"));
+    job.command.push_back("--timeline=" + TimelineFileName(context.timeline,
+                                                           absl::StrFormat("server%d", index),
+                                                           context.restart, "json"));
   }
   if (!context.port_range.empty()) {
     job.command.push_back("--port-range=" + WithoutHeldPort(context.port_range));

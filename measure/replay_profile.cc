@@ -16,33 +16,33 @@ struct Round {
 };
 
 // What passed since `begun`; 0 where there was no such beginning.
-double Since(const std::map<uint32_t, int64_t>& begun, const TraceEvent& event) {
+double Since(const std::map<uint32_t, int64_t>& begun, const TimelineEvent& event) {
   const auto found = begun.find(event.index);
   return found == begun.end() ? 0 : 1e-9 * static_cast<double>(event.nanoseconds - found->second);
 }
 
-void Take(const Plan& plan, const TraceEvent& event, Round* round) {
+void Take(const Plan& plan, const TimelineEvent& event, Round* round) {
   const bool known = event.index < plan.groups.size();
   switch (event.kind) {
-    case TraceKind::kSelect:
+    case TimelineKind::kSelect:
       round->begun[event.index] = event.nanoseconds;
       break;
-    case TraceKind::kSelected:
+    case TimelineKind::kSelected:
       if (!known) break;
       (plan.groups[event.index].route == "tree" ? round->seconds.select : round->seconds.pack) +=
           Since(round->begun, event);
       break;
-    case TraceKind::kGroup:
+    case TimelineKind::kGroup:
       round->started[event.index] = event.nanoseconds;
       break;
-    case TraceKind::kGroupEnded:
+    case TimelineKind::kGroupEnded:
       if (known) {
         (plan.groups[event.index].route == "tree" ? round->seconds.tree : round->seconds.ring) +=
             Since(round->started, event);
       }
       round->last_end = std::max(round->last_end, event.nanoseconds);
       break;
-    case TraceKind::kApplied:
+    case TimelineKind::kApplied:
       round->applied = event.nanoseconds;
       break;
     default:
@@ -52,9 +52,9 @@ void Take(const Plan& plan, const TraceEvent& event, Round* round) {
 
 }  // namespace
 
-std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TraceEvent>& events) {
+std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TimelineEvent>& events) {
   std::map<uint64_t, Round> found;
-  for (const TraceEvent& event : events) Take(plan, event, &found[event.round]);
+  for (const TimelineEvent& event : events) Take(plan, event, &found[event.round]);
   std::vector<ReplayRound> rounds;
   for (auto& [number, round] : found) {
     if (round.applied == 0 || round.last_end == 0) continue;

@@ -23,7 +23,7 @@ struct ReplayRound {
 };
 
 // The whole rounds among the events, without the first where there are more: it allocates.
-std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TraceEvent>& events);
+std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TimelineEvent>& events);
 
 // What the job shows is the entry-wise maximum over its ranks of these: a step waits for the rank
 // that packs, selects, votes and applies longest; a lane takes what the rank sees that waits least
@@ -46,22 +46,22 @@ struct ReplayCosts {                      // medians over the rounds
 ReplayCosts CostsOf(const Plan& plan, const ModelProfile& profile,
                     const std::vector<ReplayRound>& rounds);
 
-class ReplayProfile : public TraceObserver {
+class ReplayProfile : public TimelineObserver {
  public:
   static constexpr size_t kMaxEvents = 1 << 20;  // later ones are not needed
 
-  void Take(const TraceEvent& event) override {
+  void Take(const TimelineEvent& event) override {
     absl::MutexLock lock(&mutex_);
     if (events_.size() < kMaxEvents) events_.push_back(event);
   }
-  std::vector<TraceEvent> Events() {
+  std::vector<TimelineEvent> Events() {
     absl::MutexLock lock(&mutex_);
     return events_;
   }
 
  private:
   absl::Mutex mutex_;
-  std::vector<TraceEvent> events_ ABSL_GUARDED_BY(mutex_);
+  std::vector<TimelineEvent> events_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace ringwood

@@ -15,28 +15,28 @@ std::string Microseconds(int64_t nanoseconds) {
   return absl::StrFormat("%d.%03d", nanoseconds / 1000, nanoseconds % 1000);
 }
 
-uint64_t IdOf(const TraceChunk& chunk) {
+uint64_t IdOf(const TimelineChunk& chunk) {
   uint64_t id = Combine(chunk.round, static_cast<uint64_t>(chunk.lane));
   id = Combine(id, chunk.group);
   return Combine(id, chunk.chunk);
 }
 
-uint64_t FlowId(const TraceChunk& chunk, int from, int to) {
+uint64_t FlowId(const TimelineChunk& chunk, int from, int to) {
   const uint64_t id = Combine(IdOf(chunk), static_cast<uint64_t>(from));
   return Combine(id, static_cast<uint64_t>(to));
 }
 
-TraceLane LaneOf(const TraceChunk& chunk) {
-  return chunk.lane == Lane::kSparse ? TraceLane::kTree : TraceLane::kRing;
+TimelineLane LaneOf(const TimelineChunk& chunk) {
+  return chunk.lane == Lane::kSparse ? TimelineLane::kTree : TimelineLane::kRing;
 }
 
 // "ph" (and more), pid, tid and ts: how every event of a chunk begins.
-std::string Head(const char* phase, int rank, const TraceChunk& chunk, int64_t nanoseconds) {
+std::string Head(const char* phase, int rank, const TimelineChunk& chunk, int64_t nanoseconds) {
   return absl::StrFormat("{\"ph\":%s,\"pid\":%d,\"tid\":%d,\"ts\":%s", phase, rank,
                          static_cast<int>(LaneOf(chunk)), Microseconds(nanoseconds));
 }
 
-void AppendArrowEnd(const char* phase, int rank, const TraceChunk& chunk, int peer, uint64_t id,
+void AppendArrowEnd(const char* phase, int rank, const TimelineChunk& chunk, int peer, uint64_t id,
                     int64_t nanoseconds, std::string* lines) {
   if (nanoseconds == 0) return;
   absl::StrAppendFormat(lines,
@@ -48,7 +48,7 @@ void AppendArrowEnd(const char* phase, int rank, const TraceChunk& chunk, int pe
 
 }  // namespace
 
-std::string ChromeOpening(const TraceInfo& info) {
+std::string ChromeOpening(const TimelineInfo& info) {
   const bool server = info.rank >= info.world;
   const std::string name = absl::StrFormat("%s %d (host %s)", server ? "server" : "rank",
                                            server ? info.rank - info.world : info.rank, info.host);
@@ -72,9 +72,9 @@ std::string ChromeOpening(const TraceInfo& info) {
   return lines;
 }
 
-std::string ChromeLines(int rank, const std::vector<TraceSpan>& spans) {
+std::string ChromeLines(int rank, const std::vector<TimelineSpan>& spans) {
   std::string lines;
-  for (const TraceSpan& span : spans) {
+  for (const TimelineSpan& span : spans) {
     absl::StrAppendFormat(
         &lines,
         "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,"
@@ -86,9 +86,9 @@ std::string ChromeLines(int rank, const std::vector<TraceSpan>& spans) {
   return lines;
 }
 
-std::string ChromeLines(int rank, const std::vector<TraceChunk>& chunks) {
+std::string ChromeLines(int rank, const std::vector<TimelineChunk>& chunks) {
   std::string lines;
-  for (const TraceChunk& chunk : chunks) {
+  for (const TimelineChunk& chunk : chunks) {
     const std::string name = absl::StrFormat(
         ",\"cat\":\"chunk\",\"name\":\"group %d chunk %d\",\"id2\":{\"local\":\"%016x\"}",
         chunk.group, chunk.chunk, IdOf(chunk));
@@ -97,7 +97,7 @@ std::string ChromeLines(int rank, const std::vector<TraceChunk>& chunks) {
                           chunk.sent_bytes);
     absl::StrAppendFormat(&lines, "%s%s},\n", Head("\"e\"", rank, chunk, chunk.end_nanoseconds),
                           name);
-    for (const TraceChunk::Touch& touch : chunk.touches) {
+    for (const TimelineChunk::Touch& touch : chunk.touches) {
       AppendArrowEnd("\"s\"", rank, chunk, touch.peer, FlowId(chunk, rank, touch.peer),
                      touch.first_sent_nanoseconds, &lines);
       AppendArrowEnd("\"f\",\"bp\":\"e\"", rank, chunk, touch.peer, FlowId(chunk, touch.peer, rank),

@@ -8,7 +8,7 @@
 
 namespace ringwood {
 
-struct TraceChunk {
+struct TimelineChunk {
   struct Touch {  // messages to and from one peer; times are 0 where there was none
     int peer = 0;
     int64_t first_sent_nanoseconds = 0;      // given to the transport

@@ -7,8 +7,8 @@
 namespace ringwood {
 namespace {
 
-TraceChunk::Touch* TouchOf(TraceChunk* chunk, int peer) {
-  for (TraceChunk::Touch& touch : chunk->touches) {
+TimelineChunk::Touch* TouchOf(TimelineChunk* chunk, int peer) {
+  for (TimelineChunk::Touch& touch : chunk->touches) {
     if (touch.peer == peer) return &touch;
   }
   chunk->touches.push_back({.peer = peer});
@@ -18,7 +18,7 @@ TraceChunk::Touch* TouchOf(TraceChunk* chunk, int peer) {
 }  // namespace
 
 // Chunks in flight are few and the newest, so the search goes backwards.
-TraceChunk* ChunkNotes::Find(const MessageName& name, int64_t at) {
+TimelineChunk* ChunkNotes::Find(const MessageName& name, int64_t at) {
   for (auto chunk = chunks_.rbegin(); chunk != chunks_.rend(); ++chunk) {
     if (chunk->chunk == name.chunk && chunk->group == name.group && chunk->lane == name.lane) {
       return &*chunk;
@@ -36,22 +36,22 @@ TraceChunk* ChunkNotes::Find(const MessageName& name, int64_t at) {
 
 void ChunkNotes::Sent(int peer, const MessageName& name, uint64_t bytes, int64_t begin_nanoseconds,
                       int64_t end_nanoseconds) {
-  TraceChunk* chunk = Find(name, begin_nanoseconds);
+  TimelineChunk* chunk = Find(name, begin_nanoseconds);
   if (chunk == nullptr) return;
   chunk->begin_nanoseconds = std::min(chunk->begin_nanoseconds, begin_nanoseconds);
   chunk->end_nanoseconds = std::max(chunk->end_nanoseconds, end_nanoseconds);
   chunk->sent_bytes += bytes;
-  TraceChunk::Touch* touch = TouchOf(chunk, peer);
+  TimelineChunk::Touch* touch = TouchOf(chunk, peer);
   if (touch->first_sent_nanoseconds == 0 || begin_nanoseconds < touch->first_sent_nanoseconds) {
     touch->first_sent_nanoseconds = begin_nanoseconds;
   }
 }
 
 void ChunkNotes::Received(int peer, const MessageName& name, int64_t at_nanoseconds) {
-  TraceChunk* chunk = Find(name, at_nanoseconds);
+  TimelineChunk* chunk = Find(name, at_nanoseconds);
   if (chunk == nullptr) return;
   chunk->end_nanoseconds = std::max(chunk->end_nanoseconds, at_nanoseconds);
-  TraceChunk::Touch* touch = TouchOf(chunk, peer);
+  TimelineChunk::Touch* touch = TouchOf(chunk, peer);
   if (touch->first_received_nanoseconds == 0) touch->first_received_nanoseconds = at_nanoseconds;
 }
 

@@ -17,12 +17,12 @@ class ChunkNotes : public ChunkSink {
   void Received(int peer, const MessageName& name, int64_t at_nanoseconds) override;
 
   // In the order in which they began.
-  const std::vector<TraceChunk>& chunks() const { return chunks_; }
+  const std::vector<TimelineChunk>& chunks() const { return chunks_; }
 
  private:
-  TraceChunk* Find(const MessageName& name, int64_t at);  // or makes it; null: it is left out
+  TimelineChunk* Find(const MessageName& name, int64_t at);  // or makes it; null: it is left out
 
-  std::vector<TraceChunk> chunks_;
+  std::vector<TimelineChunk> chunks_;
 };
 
 }  // namespace ringwood

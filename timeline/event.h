@@ -6,7 +6,7 @@
 
 namespace ringwood {
 
-enum class TraceKind : uint8_t {
+enum class TimelineKind : uint8_t {
   kNone = 0,
   kRound,        // a round begins
   kReady,        // index: tensor
@@ -21,18 +21,18 @@ enum class TraceKind : uint8_t {
   kFailed,       // the epoch is over here; round: 0
   kPlanAdopted,  // index: groups; value: the plan's hash
 };
-inline constexpr uint8_t kTraceKinds = 13;
+inline constexpr uint8_t kTimelineKinds = 13;
 
-struct TraceEvent {
+struct TimelineEvent {
   int64_t nanoseconds = 0;  // of the monotonic clock of the rank's host
   uint64_t round = 0;
   uint64_t value = 0;
   uint32_t index = 0;
-  TraceKind kind = TraceKind::kNone;
-  bool operator==(const TraceEvent&) const = default;
+  TimelineKind kind = TimelineKind::kNone;
+  bool operator==(const TimelineEvent&) const = default;
 };
 
 // "ready", "group ended", …
-std::string NameOf(TraceKind kind);
+std::string NameOf(TimelineKind kind);
 
 }  // namespace ringwood

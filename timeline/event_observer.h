@@ -1,4 +1,4 @@
-// An observer that takes everything of a session as a stream of TraceEvents.
+// An observer that takes everything of a session as a stream of TimelineEvents.
 #pragma once
 
 #include "timeline/event.h"
@@ -6,10 +6,10 @@
 
 namespace ringwood {
 
-class TraceObserver : public Observer {
+class TimelineObserver : public Observer {
  public:
   // Any thread, many at once; microseconds, never blocks.
-  virtual void Take(const TraceEvent& event) = 0;
+  virtual void Take(const TimelineEvent& event) = 0;
 
   void PlanAdopted(const Plan& plan, const std::vector<TensorSpec>& table,
                    uint64_t from_round) override;

@@ -43,12 +43,12 @@ T Bounded(double number, double most) {
   return static_cast<T>(number >= 0 && number <= most ? number : 0);
 }
 
-Status TakeSpan(const Json& event, RankTrace* rank) {
+Status TakeSpan(const Json& event, RankTimeline* rank) {
   const Json arguments = Arguments(event);
-  TraceSpan span;
+  TimelineSpan span;
   span.name = Text(event, "name");
   span.category = Text(event, "cat");
-  span.lane = static_cast<TraceLane>(Bounded<int>(Number(event, "tid"), 3));
+  span.lane = static_cast<TimelineLane>(Bounded<int>(Number(event, "tid"), 3));
   RW_ASSIGN_OR_RETURN(span.begin_nanoseconds, Nanoseconds(Number(event, "ts")));
   RW_ASSIGN_OR_RETURN(const int64_t duration, Nanoseconds(Number(event, "dur")));
   if (duration < 0) return Invalid("a span ends before it begins");
@@ -62,8 +62,8 @@ Status TakeSpan(const Json& event, RankTrace* rank) {
   return OkStatus();
 }
 
-Status TakeArrow(const Json& event, bool from, RankTrace* rank) {
-  TraceArrowEnd end;
+Status TakeArrow(const Json& event, bool from, RankTimeline* rank) {
+  TimelineArrowEnd end;
   end.id = Text(event, "id");
   end.from = from;
   end.peer = Bounded<int>(Number(Arguments(event), "peer"), kMaxRank);
@@ -72,12 +72,12 @@ Status TakeArrow(const Json& event, bool from, RankTrace* rank) {
   return OkStatus();
 }
 
-Status TakeEvent(Json event, std::map<int, RankTrace>* ranks) {
+Status TakeEvent(Json event, std::map<int, RankTimeline>* ranks) {
   const auto pid = event.find("pid");
   if (pid == event.end() || !pid->is_number_integer() || *pid < 0 || *pid > kMaxRank) {
     return Invalid("an event without a rank (pid)");
   }
-  RankTrace& rank = (*ranks)[pid->get<int>()];
+  RankTimeline& rank = (*ranks)[pid->get<int>()];
   rank.info.rank = pid->get<int>();
   const std::string phase = Text(event, "ph");
   if (phase == "X") RW_RETURN_IF_ERROR(TakeSpan(event, &rank));
@@ -95,9 +95,9 @@ Status TakeEvent(Json event, std::map<int, RankTrace>* ranks) {
 
 }  // namespace
 
-Status ParseTraceFile(const std::string& text, const std::string& file,
-                      std::vector<RankTrace>* ranks) {
-  std::map<int, RankTrace> found;
+Status ParseTimelineFile(const std::string& text, const std::string& file,
+                         std::vector<RankTimeline>* ranks) {
+  std::map<int, RankTimeline> found;
   std::istringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -114,12 +114,12 @@ Status ParseTraceFile(const std::string& text, const std::string& file,
         Annotate(TakeEvent(std::move(event), &found), absl::StrFormat("%s:%d", file, number)));
   }
   if (found.empty()) return Invalid(file + " holds no events");
-  for (auto& [rank, trace] : found) ranks->push_back(std::move(trace));
+  for (auto& [rank, timeline] : found) ranks->push_back(std::move(timeline));
   return OkStatus();
 }
 
-StatusOr<std::vector<RankTrace>> ReadTraceFiles(const std::vector<std::string>& files) {
-  std::vector<RankTrace> ranks;
+StatusOr<std::vector<RankTimeline>> ReadTimelineFiles(const std::vector<std::string>& files) {
+  std::vector<RankTimeline> ranks;
   for (const std::string& file : files) {
     std::error_code error;
     if (std::filesystem::is_directory(file, error)) {
@@ -127,15 +127,15 @@ StatusOr<std::vector<RankTrace>> ReadTraceFiles(const std::vector<std::string>& 
     }
     std::ifstream stream(file, std::ios::binary | std::ios::ate);
     if (!stream) return NotFound(file + " cannot be read");
-    if (static_cast<size_t>(stream.tellg()) > kMaxTraceFileBytes) {
+    if (static_cast<size_t>(stream.tellg()) > kMaxTimelineFileBytes) {
       return Invalid(file + " is above 4 GiB");
     }
     stream.seekg(0);
     const std::string text((std::istreambuf_iterator<char>(stream)), {});
-    RW_RETURN_IF_ERROR(ParseTraceFile(text, file, &ranks));
+    RW_RETURN_IF_ERROR(ParseTimelineFile(text, file, &ranks));
   }
   std::sort(ranks.begin(), ranks.end(),
-            [](const RankTrace& a, const RankTrace& b) { return a.info.rank < b.info.rank; });
+            [](const RankTimeline& a, const RankTimeline& b) { return a.info.rank < b.info.rank; });
   for (size_t i = 1; i < ranks.size(); ++i) {
     if (ranks[i].info.rank == ranks[i - 1].info.rank) {
       return Invalid(absl::StrFormat("two of the files hold node %d", ranks[i].info.rank));

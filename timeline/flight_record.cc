@@ -131,7 +131,7 @@ void FlightRecord::Begin(const FlightHeader& header) {
 
 // A writer that sleeps here while 4096 others pass would share its slot with the last of them; the
 // event they leave may then be a mixture. Rounds have far fewer writers at once than that.
-void FlightRecord::Write(const TraceEvent& event) {
+void FlightRecord::Write(const TimelineEvent& event) {
   const uint64_t number = HeaderOf(memory_)->next.fetch_add(1, std::memory_order_relaxed);
   RawSlot& slot = SlotsOf(memory_)[number % kFlightEvents];
   slot.sequence.store(0, std::memory_order_relaxed);
@@ -217,11 +217,11 @@ StatusOr<FlightContents> ReadFlight(const std::string& file) {
     if (sequence == 0) {
       ++contents.lost;  // its writer was cut in the middle
     } else if (sequence != number + 1 || slot.check != CheckOf(slot, number) ||
-               slot.kind >= kTraceKinds) {
+               slot.kind >= kTimelineKinds) {
       ++contents.damaged;
     } else {
       contents.events.push_back({slot.nanoseconds, slot.round, slot.value, slot.index,
-                                 static_cast<TraceKind>(slot.kind)});
+                                 static_cast<TimelineKind>(slot.kind)});
     }
   }
   return contents;

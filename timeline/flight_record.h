@@ -38,7 +38,7 @@ class FlightRecord {
   ~FlightRecord();  // the file stays
 
   void Begin(const FlightHeader& header);       // one thread; clock fields are filled in here
-  void Write(const TraceEvent& event);          // any thread, lock-free
+  void Write(const TimelineEvent& event);       // any thread, lock-free
   void SetFailure(const std::string& failure);  // the first counts; any thread
 
  private:
@@ -48,9 +48,9 @@ class FlightRecord {
 
 struct FlightContents {
   FlightHeader header;
-  std::vector<TraceEvent> events;  // oldest first
-  uint64_t lost = 0;               // older ones that were overwritten, and slots cut in the middle
-  uint64_t damaged = 0;            // that do not have their checksum, and are left out
+  std::vector<TimelineEvent> events;  // oldest first
+  uint64_t lost = 0;     // older ones that were overwritten, and slots cut in the middle
+  uint64_t damaged = 0;  // that do not have their checksum, and are left out
 };
 
 // Files are believed nothing: kDataLoss says what is wrong with it. Damage to single events is

@@ -8,7 +8,7 @@
 
 namespace ringwood {
 
-class FlightRecorder : public TraceObserver {
+class FlightRecorder : public TimelineObserver {
  public:
   explicit FlightRecorder(FlightRecord record) : record_(std::move(record)) {}
 
@@ -23,9 +23,9 @@ class FlightRecorder : public TraceObserver {
   }
   void Failed(const std::string& reason, TimePoint at) override {
     record_.SetFailure(reason);
-    TraceObserver::Failed(reason, at);
+    TimelineObserver::Failed(reason, at);
   }
-  void Take(const TraceEvent& event) override { record_.Write(event); }
+  void Take(const TimelineEvent& event) override { record_.Write(event); }
 
  private:
   FlightRecord record_;

@@ -16,21 +16,21 @@ std::string TimeOfDay(int64_t unix_nanoseconds) {
                          unix_nanoseconds / 1'000'000 % 1000);
 }
 
-std::string Detail(const TraceEvent& event) {
+std::string Detail(const TimelineEvent& event) {
   switch (event.kind) {
-    case TraceKind::kReady:
+    case TimelineKind::kReady:
       return absl::StrFormat("tensor %d", event.index);
-    case TraceKind::kSelect:
-    case TraceKind::kSelected:
-    case TraceKind::kGroup:
+    case TimelineKind::kSelect:
+    case TimelineKind::kSelected:
+    case TimelineKind::kGroup:
       return absl::StrFormat("group %d", event.index);
-    case TraceKind::kGroupEnded:
+    case TimelineKind::kGroupEnded:
       return absl::StrFormat("group %d, %d bytes sent", event.index, event.value);
-    case TraceKind::kVoted:
+    case TimelineKind::kVoted:
       return absl::StrFormat("digest %016x", event.value);
-    case TraceKind::kCommitted:
+    case TimelineKind::kCommitted:
       return event.value != 0 ? "skipped" : "";
-    case TraceKind::kPlanAdopted:
+    case TimelineKind::kPlanAdopted:
       return absl::StrFormat("%016x, %d groups", event.value, event.index);
     default:
       return "";
@@ -53,7 +53,7 @@ std::string ToText(const FlightContents& contents) {
                         TimeOfDay(header.unix_nanoseconds + (last - header.monotonic_nanoseconds)),
                         contents.events.size(), contents.lost);
   if (!header.failure.empty()) text += "failed: " + header.failure + "\n";
-  for (const TraceEvent& event : contents.events) {
+  for (const TimelineEvent& event : contents.events) {
     absl::StrAppendFormat(&text, "%13.6f s  step %d  %-16s  %s\n",
                           static_cast<double>(event.nanoseconds - last) * 1e-9, event.round,
                           NameOf(event.kind), Detail(event));

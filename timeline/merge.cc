@@ -20,14 +20,14 @@ void Take(size_t from, size_t to, int64_t difference, Least* least) {
 }
 
 // Every vote of a round comes before every commit of it.
-void TakeVotes(const std::vector<RankTrace>& ranks, Least* least) {
+void TakeVotes(const std::vector<RankTimeline>& ranks, Least* least) {
   struct Vote {
     size_t rank;
     int64_t begin, end;
   };
   std::map<uint64_t, std::vector<Vote>> rounds;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    for (const TraceSpan& span : ranks[r].spans) {
+    for (const TimelineSpan& span : ranks[r].spans) {
       if (span.category != "vote") continue;
       rounds[span.round].push_back({r, span.begin_nanoseconds, span.end_nanoseconds});
     }
@@ -41,15 +41,15 @@ void TakeVotes(const std::vector<RankTrace>& ranks, Least* least) {
   }
 }
 
-void TakeMessages(const std::vector<RankTrace>& ranks, Least* least) {
+void TakeMessages(const std::vector<RankTimeline>& ranks, Least* least) {
   std::map<std::string, std::pair<size_t, int64_t>> sent;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    for (const TraceArrowEnd& end : ranks[r].arrows) {
+    for (const TimelineArrowEnd& end : ranks[r].arrows) {
       if (end.from) sent[end.id] = {r, end.at_nanoseconds};
     }
   }
   for (size_t r = 0; r < ranks.size(); ++r) {
-    for (const TraceArrowEnd& end : ranks[r].arrows) {
+    for (const TimelineArrowEnd& end : ranks[r].arrows) {
       const auto found = sent.find(end.id);
       if (end.from || found == sent.end() || found->second.first == r) continue;
       Take(found->second.first, r, end.at_nanoseconds - found->second.second, least);
@@ -83,7 +83,7 @@ double TimeOf(const nlohmann::ordered_json& event) {
 
 }  // namespace
 
-std::vector<int64_t> ClockOffsets(const std::vector<RankTrace>& ranks) {
+std::vector<int64_t> ClockOffsets(const std::vector<RankTimeline>& ranks) {
   std::vector<int64_t> offsets(ranks.size(), 0);
   if (ranks.empty()) return offsets;
   Least least;
@@ -98,15 +98,15 @@ std::vector<int64_t> ClockOffsets(const std::vector<RankTrace>& ranks) {
   return offsets;
 }
 
-void Align(std::vector<RankTrace>* ranks) {
+void Align(std::vector<RankTimeline>* ranks) {
   const std::vector<int64_t> offsets = ClockOffsets(*ranks);
   for (size_t r = 0; r < ranks->size(); ++r) {
-    RankTrace& rank = (*ranks)[r];
-    for (TraceSpan& span : rank.spans) {
+    RankTimeline& rank = (*ranks)[r];
+    for (TimelineSpan& span : rank.spans) {
       span.begin_nanoseconds += offsets[r];
       span.end_nanoseconds += offsets[r];
     }
-    for (TraceArrowEnd& end : rank.arrows) end.at_nanoseconds += offsets[r];
+    for (TimelineArrowEnd& end : rank.arrows) end.at_nanoseconds += offsets[r];
     for (nlohmann::ordered_json& event : rank.events) {
       if (event.contains("ts"))
         event["ts"] = TimeOf(event) + static_cast<double>(offsets[r]) * 1e-3;
@@ -114,9 +114,9 @@ void Align(std::vector<RankTrace>* ranks) {
   }
 }
 
-std::string MergedTrace(const std::vector<RankTrace>& ranks) {
+std::string MergedTimeline(const std::vector<RankTimeline>& ranks) {
   std::vector<const nlohmann::ordered_json*> events;
-  for (const RankTrace& rank : ranks) {
+  for (const RankTimeline& rank : ranks) {
     for (const nlohmann::ordered_json& event : rank.events) events.push_back(&event);
   }
   std::stable_sort(events.begin(), events.end(),

@@ -16,12 +16,12 @@ namespace ringwood {
 // to i bound it from the other; the offset is the middle. Its error is at most half the least round
 // trip, and no message of the result arrives before it was sent. A rank that shares neither rounds
 // nor messages with the others gets 0.
-std::vector<int64_t> ClockOffsets(const std::vector<RankTrace>& ranks);
+std::vector<int64_t> ClockOffsets(const std::vector<RankTimeline>& ranks);
 
 // Shifts spans, arrows and events.
-void Align(std::vector<RankTrace>* ranks);
+void Align(std::vector<RankTimeline>* ranks);
 
 // One file: an array that is closed, events in the order of their times.
-std::string MergedTrace(const std::vector<RankTrace>& ranks);
+std::string MergedTimeline(const std::vector<RankTimeline>& ranks);
 
 }  // namespace ringwood

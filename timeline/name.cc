@@ -4,8 +4,8 @@
 
 namespace ringwood {
 
-std::string TraceFileName(const std::string& name, const std::string& member, int restart,
-                          const std::string& extension) {
+std::string TimelineFileName(const std::string& name, const std::string& member, int restart,
+                             const std::string& extension) {
   const std::string again = restart > 0 ? absl::StrFormat("restart%d.", restart) : "";
   const std::string last = again + member + "." + extension;
   if (name.empty() || name.back() == '/') return name + last;

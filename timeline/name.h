@@ -10,7 +10,7 @@ namespace ringwood {
 // DIR/rank2.json; "job" and "job.json" become job.rank2.json; after restarts
 // job.restart1.rank2.json, so that what a rank left before it died is still there. `extension`:
 // "json", "flight".
-std::string TraceFileName(const std::string& name, const std::string& member, int restart,
-                          const std::string& extension);
+std::string TimelineFileName(const std::string& name, const std::string& member, int restart,
+                             const std::string& extension);
 
 }  // namespace ringwood

@@ -17,18 +17,18 @@ constexpr double kLastWriteSeconds = 10;
 
 }  // namespace
 
-StatusOr<std::unique_ptr<TraceOutput>> TraceOutput::Create(const std::string& file) {
+StatusOr<std::unique_ptr<TimelineOutput>> TimelineOutput::Create(const std::string& file) {
   const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) {
     return Invalid(absl::StrFormat("the timeline %s cannot be created: %s", file, strerror(errno)));
   }
-  return std::unique_ptr<TraceOutput>(new TraceOutput(file, descriptor));
+  return std::unique_ptr<TimelineOutput>(new TimelineOutput(file, descriptor));
 }
 
-TraceOutput::TraceOutput(std::string file, int descriptor)
+TimelineOutput::TimelineOutput(std::string file, int descriptor)
     : file_(std::move(file)), descriptor_(descriptor), loop_(std::make_unique<Loop>("timeline")) {}
 
-TraceOutput::~TraceOutput() {
+TimelineOutput::~TimelineOutput() {
   {
     absl::MutexLock lock(&mutex_);
     if (left_out_ > 0) {
@@ -43,7 +43,7 @@ TraceOutput::~TraceOutput() {
   close(descriptor_);
 }
 
-void TraceOutput::Begin(std::string lines) {
+void TimelineOutput::Begin(std::string lines) {
   loop_->Post([this, lines = std::move(lines)] {
     if (lseek(descriptor_, 0, SEEK_CUR) > 0) {
       broken_ = ftruncate(descriptor_, 0) != 0 || lseek(descriptor_, 0, SEEK_SET) != 0;
@@ -52,7 +52,7 @@ void TraceOutput::Begin(std::string lines) {
   });
 }
 
-void TraceOutput::Add(std::function<std::string()> make) {
+void TimelineOutput::Add(std::function<std::string()> make) {
   absl::MutexLock lock(&mutex_);
   if (waiting_ == kMaxWaiting) {
     ++left_out_;
@@ -67,7 +67,7 @@ void TraceOutput::Add(std::function<std::string()> make) {
 }
 
 // Not buffered: a fork of the process has nothing of ours to write, and a kill loses one round.
-void TraceOutput::Write(const std::string& lines) {
+void TimelineOutput::Write(const std::string& lines) {
   for (size_t at = 0; at < lines.size() && !broken_;) {
     const ssize_t written = write(descriptor_, lines.data() + at, lines.size() - at);
     if (written > 0) {

@@ -13,14 +13,14 @@
 
 namespace ringwood {
 
-class TraceOutput {
+class TimelineOutput {
  public:
   // Batches that wait for the disk at most; beyond them batches are left out.
   static constexpr int kMaxWaiting = 64;
 
   // Replaces what is at `file`.
-  static StatusOr<std::unique_ptr<TraceOutput>> Create(const std::string& file);
-  ~TraceOutput();  // writes what is left, for ten seconds at most
+  static StatusOr<std::unique_ptr<TimelineOutput>> Create(const std::string& file);
+  ~TimelineOutput();  // writes what is left, for ten seconds at most
 
   // Empties the file and begins it anew with `lines`. Any thread, as the next.
   void Begin(std::string lines);
@@ -29,7 +29,7 @@ class TraceOutput {
   void Add(std::function<std::string()> make);
 
  private:
-  TraceOutput(std::string file, int descriptor);
+  TimelineOutput(std::string file, int descriptor);
   void Write(const std::string& lines);  // on the loop
 
   const std::string file_;

@@ -15,11 +15,11 @@
 
 namespace ringwood {
 
-class ReducerTrace : public ChunkSink {
+class ReducerTimeline : public ChunkSink {
  public:
   // Replaces what is at `file`.
-  static StatusOr<std::unique_ptr<ReducerTrace>> Create(const std::string& file);
-  ~ReducerTrace() override;
+  static StatusOr<std::unique_ptr<ReducerTimeline>> Create(const std::string& file);
+  ~ReducerTimeline() override;
 
   // An epoch begins: the file holds the newest one. `session.rank` is the reducer's node.
   void Opened(const ObservedSession& session);
@@ -29,18 +29,18 @@ class ReducerTrace : public ChunkSink {
   void Received(int peer, const MessageName& name, int64_t at_nanoseconds) override;
 
  private:
-  explicit ReducerTrace(std::unique_ptr<TraceOutput> output) : output_(std::move(output)) {}
+  explicit ReducerTimeline(std::unique_ptr<TimelineOutput> output) : output_(std::move(output)) {}
   ChunkNotes* NotesOf(const MessageName& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   absl::Mutex mutex_;
   int node_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, ChunkNotes> rounds_ ABSL_GUARDED_BY(mutex_);  // not written yet
-  const std::unique_ptr<TraceOutput> output_;
+  const std::unique_ptr<TimelineOutput> output_;
 };
 
 // "reduce" of each group, from its last entries' arrival until all answers are sent, one after the
 // other: a group that comes while the one before is still sent begins with its end. Pure.
-std::vector<TraceSpan> ReduceSpans(const std::vector<TraceChunk>& chunks);
+std::vector<TimelineSpan> ReduceSpans(const std::vector<TimelineChunk>& chunks);
 
 }  // namespace ringwood

@@ -17,42 +17,42 @@ struct Moments {
   };
   uint64_t round = 0;
   std::optional<int64_t> begun, wait, voted, committed, applied;
-  std::vector<TraceEvent> ready;
+  std::vector<TimelineEvent> ready;
   std::map<uint32_t, GroupMoments> groups;
 };
 
-void Take(const TraceEvent& event, Moments* moments) {
+void Take(const TimelineEvent& event, Moments* moments) {
   const int64_t at = event.nanoseconds;
   switch (event.kind) {
-    case TraceKind::kRound:
+    case TimelineKind::kRound:
       moments->begun = at;
       break;
-    case TraceKind::kReady:
+    case TimelineKind::kReady:
       moments->ready.push_back(event);
       break;
-    case TraceKind::kSelect:
+    case TimelineKind::kSelect:
       moments->groups[event.index].select = at;
       break;
-    case TraceKind::kSelected:
+    case TimelineKind::kSelected:
       moments->groups[event.index].selected = at;
       break;
-    case TraceKind::kGroup:
+    case TimelineKind::kGroup:
       moments->groups[event.index].start = at;
       break;
-    case TraceKind::kGroupEnded:
+    case TimelineKind::kGroupEnded:
       moments->groups[event.index].end = at;
       moments->groups[event.index].bytes = event.value;
       break;
-    case TraceKind::kWait:
+    case TimelineKind::kWait:
       moments->wait = at;
       break;
-    case TraceKind::kVoted:
+    case TimelineKind::kVoted:
       moments->voted = at;
       break;
-    case TraceKind::kCommitted:
+    case TimelineKind::kCommitted:
       moments->committed = at;
       break;
-    case TraceKind::kApplied:
+    case TimelineKind::kApplied:
       moments->applied = at;
       break;
     default:
@@ -64,44 +64,45 @@ class SpanList {
  public:
   explicit SpanList(uint64_t round) : round_(round) {}
   // Nothing when an end is missing.
-  void Add(const std::string& name, const std::string& category, TraceLane lane,
+  void Add(const std::string& name, const std::string& category, TimelineLane lane,
            std::optional<int64_t> begin, std::optional<int64_t> end, int group = -1,
            uint64_t bytes = 0) {
     if (!begin || !end) return;
     spans_.push_back({name, category, lane, *begin, std::max(*begin, *end), round_, group, bytes});
   }
-  std::vector<TraceSpan> Sorted() && {
-    std::stable_sort(spans_.begin(), spans_.end(), [](const TraceSpan& a, const TraceSpan& b) {
-      return a.begin_nanoseconds < b.begin_nanoseconds;
-    });
+  std::vector<TimelineSpan> Sorted() && {
+    std::stable_sort(spans_.begin(), spans_.end(),
+                     [](const TimelineSpan& a, const TimelineSpan& b) {
+                       return a.begin_nanoseconds < b.begin_nanoseconds;
+                     });
     return std::move(spans_);
   }
 
  private:
   const uint64_t round_;
-  std::vector<TraceSpan> spans_;
+  std::vector<TimelineSpan> spans_;
 };
 
-void AddBackward(const TraceLabels& labels, Moments moments, SpanList* spans) {
+void AddBackward(const TimelineLabels& labels, Moments moments, SpanList* spans) {
   std::stable_sort(
       moments.ready.begin(), moments.ready.end(),
-      [](const TraceEvent& a, const TraceEvent& b) { return a.nanoseconds < b.nanoseconds; });
+      [](const TimelineEvent& a, const TimelineEvent& b) { return a.nanoseconds < b.nanoseconds; });
   std::optional<int64_t> before = moments.begun;
   for (size_t i = 0; i < moments.ready.size(); ++i) {
-    const TraceEvent& ready = moments.ready[i];
+    const TimelineEvent& ready = moments.ready[i];
     const bool known = ready.index < labels.tensors.size();
     const std::string name =
         known ? labels.tensors[ready.index] : absl::StrFormat("tensor %d", ready.index);
     spans->Add(i == 0 ? "forward, " + name : name, i == 0 ? "forward" : "backward",
-               TraceLane::kTrainer, before, ready.nanoseconds);
+               TimelineLane::kTrainer, before, ready.nanoseconds);
     before = ready.nanoseconds;
   }
 }
 
 }  // namespace
 
-TraceLabels LabelsOf(const Plan& plan, const std::vector<TensorSpec>& table) {
-  TraceLabels labels;
+TimelineLabels LabelsOf(const Plan& plan, const std::vector<TensorSpec>& table) {
+  TimelineLabels labels;
   for (const TensorSpec& tensor : table) labels.tensors.push_back(tensor.name);
   for (const Group& group : plan.groups) {
     std::string name;
@@ -118,9 +119,10 @@ TraceLabels LabelsOf(const Plan& plan, const std::vector<TensorSpec>& table) {
   return labels;
 }
 
-std::vector<TraceSpan> SpansOf(const TraceLabels& labels, const std::vector<TraceEvent>& round) {
+std::vector<TimelineSpan> SpansOf(const TimelineLabels& labels,
+                                  const std::vector<TimelineEvent>& round) {
   Moments moments;
-  for (const TraceEvent& event : round) Take(event, &moments);
+  for (const TimelineEvent& event : round) Take(event, &moments);
   SpanList spans(round.empty() ? 0 : round.front().round);
   AddBackward(labels, moments, &spans);
   for (const auto& [index, group] : moments.groups) {
@@ -128,13 +130,13 @@ std::vector<TraceSpan> SpansOf(const TraceLabels& labels, const std::vector<Trac
     const std::string name = known ? labels.groups[index].name : absl::StrFormat("group %d", index);
     const bool tree = known && labels.groups[index].route == "tree";
     const int number = static_cast<int>(index);
-    spans.Add(name, "select", TraceLane::kSelection, group.select, group.selected, number);
-    spans.Add(name, tree ? "tree" : "ring", tree ? TraceLane::kTree : TraceLane::kRing, group.start,
-              group.end, number, group.bytes);
+    spans.Add(name, "select", TimelineLane::kSelection, group.select, group.selected, number);
+    spans.Add(name, tree ? "tree" : "ring", tree ? TimelineLane::kTree : TimelineLane::kRing,
+              group.start, group.end, number, group.bytes);
   }
-  spans.Add("wait for the groups", "wait", TraceLane::kTrainer, moments.wait, moments.voted);
-  spans.Add("vote", "vote", TraceLane::kTrainer, moments.voted, moments.committed);
-  spans.Add("apply", "apply", TraceLane::kTrainer, moments.committed, moments.applied);
+  spans.Add("wait for the groups", "wait", TimelineLane::kTrainer, moments.wait, moments.voted);
+  spans.Add("vote", "vote", TimelineLane::kTrainer, moments.voted, moments.committed);
+  spans.Add("apply", "apply", TimelineLane::kTrainer, moments.committed, moments.applied);
   return std::move(spans).Sorted();
 }
 

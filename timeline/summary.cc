@@ -41,7 +41,7 @@ struct Round {
   double vote = 0, apply = 0;
 };
 
-void Take(const TraceSpan& span, Round* round) {
+void Take(const TimelineSpan& span, Round* round) {
   const Interval interval{span.begin_nanoseconds, span.end_nanoseconds};
   if (span.category == "forward") {
     round->begin = interval.first;
@@ -62,16 +62,16 @@ void Take(const TraceSpan& span, Round* round) {
   }
 }
 
-std::map<uint64_t, Round> RoundsOf(const RankTrace& rank) {
+std::map<uint64_t, Round> RoundsOf(const RankTimeline& rank) {
   std::map<uint64_t, Round> rounds;
-  for (const TraceSpan& span : rank.spans) Take(span, &rounds[span.round]);
+  for (const TimelineSpan& span : rank.spans) Take(span, &rounds[span.round]);
   std::erase_if(rounds,
                 [](const auto& item) { return !item.second.whole || item.second.begin == 0; });
   if (rounds.size() > 1) rounds.erase(rounds.begin());
   return rounds;
 }
 
-RankSummary Summarize(const TraceInfo& info, const std::map<uint64_t, Round>& rounds) {
+RankSummary Summarize(const TimelineInfo& info, const std::map<uint64_t, Round>& rounds) {
   std::map<std::string, std::vector<double>> values;
   for (const auto& [number, round] : rounds) {
     values["step"].push_back(ToSeconds(round.end - round.begin));
@@ -116,20 +116,20 @@ void SetLateness(const std::vector<std::map<uint64_t, Round>>& rounds,
   }
 }
 
-std::vector<LinkSummary> Links(const std::vector<RankTrace>& ranks) {
+std::vector<LinkSummary> Links(const std::vector<RankTimeline>& ranks) {
   struct Ends {
     int from = -1;
     int64_t sent = 0;
   };
   std::map<std::string, Ends> sent;
-  for (const RankTrace& rank : ranks) {
-    for (const TraceArrowEnd& end : rank.arrows) {
+  for (const RankTimeline& rank : ranks) {
+    for (const TimelineArrowEnd& end : rank.arrows) {
       if (end.from) sent[end.id] = {rank.info.rank, end.at_nanoseconds};
     }
   }
   std::map<std::pair<int, int>, std::vector<double>> ways;
-  for (const RankTrace& rank : ranks) {
-    for (const TraceArrowEnd& end : rank.arrows) {
+  for (const RankTimeline& rank : ranks) {
+    for (const TimelineArrowEnd& end : rank.arrows) {
       const auto found = sent.find(end.id);
       if (end.from || found == sent.end()) continue;
       ways[{found->second.from, rank.info.rank}].push_back(
@@ -162,9 +162,9 @@ std::string WhyLate(const RankSummary& slow, const std::vector<RankSummary>& ran
                          FormatSeconds(Median(backward)));
 }
 
-ServerSummary SummarizeServer(const RankTrace& server) {
+ServerSummary SummarizeServer(const RankTimeline& server) {
   std::map<uint64_t, double> reduce;  // by round
-  for (const TraceSpan& span : server.spans) {
+  for (const TimelineSpan& span : server.spans) {
     reduce[span.round] += ToSeconds(span.end_nanoseconds - span.begin_nanoseconds);
   }
   if (reduce.size() > 1) reduce.erase(reduce.begin());
@@ -176,7 +176,7 @@ ServerSummary SummarizeServer(const RankTrace& server) {
           .reduce = Median(seconds)};
 }
 
-void Judge(TraceSummary* summary) {
+void Judge(TimelineSummary* summary) {
   const auto& ranks = summary->ranks;
   const auto slow =
       std::max_element(ranks.begin(), ranks.end(),
@@ -206,15 +206,15 @@ void Judge(TraceSummary* summary) {
 
 }  // namespace
 
-std::string NodeName(const TraceSummary& summary, int node) {
+std::string NodeName(const TimelineSummary& summary, int node) {
   const bool server = node >= summary.world;
   return absl::StrFormat("%s %d", server ? "server" : "rank", server ? node - summary.world : node);
 }
 
-StatusOr<TraceSummary> Summarize(const std::vector<RankTrace>& ranks) {
-  TraceSummary summary;
+StatusOr<TimelineSummary> Summarize(const std::vector<RankTimeline>& ranks) {
+  TimelineSummary summary;
   std::vector<std::map<uint64_t, Round>> rounds;
-  for (const RankTrace& rank : ranks) {
+  for (const RankTimeline& rank : ranks) {
     if (rank.info.rank >= rank.info.world) {
       summary.servers.push_back(SummarizeServer(rank));
       continue;

@@ -42,7 +42,7 @@ struct LinkSummary {
   double seconds = 0;  // median from sending to having received
 };
 
-struct TraceSummary {
+struct TimelineSummary {
   std::vector<RankSummary> ranks;
   std::vector<ServerSummary> servers;  // whose timelines there are
   std::vector<LinkSummary> links;
@@ -53,12 +53,12 @@ struct TraceSummary {
 
 // Of aligned timelines. The first round of each rank is left out when there are more: it has what
 // happens once. kInvalidArgument when no rank has a whole round.
-StatusOr<TraceSummary> Summarize(const std::vector<RankTrace>& ranks);
+StatusOr<TimelineSummary> Summarize(const std::vector<RankTimeline>& ranks);
 
 // "rank 2", "server 0".
-std::string NodeName(const TraceSummary& summary, int node);
+std::string NodeName(const TimelineSummary& summary, int node);
 
-std::string ToText(const TraceSummary& summary);
-std::string ToJson(const TraceSummary& summary);  // one line without its newline
+std::string ToText(const TimelineSummary& summary);
+std::string ToJson(const TimelineSummary& summary);  // one line without its newline
 
 }  // namespace ringwood

@@ -8,7 +8,7 @@
 
 namespace ringwood {
 
-std::string ToText(const TraceSummary& summary) {
+std::string ToText(const TimelineSummary& summary) {
   std::vector<std::vector<std::string>> rows = {{"RANK", "HOST", "STEPS", "STEP", "FORWARD",
                                                  "BACKWARD", "SELECT", "EXCHANGE", "OVERLAP",
                                                  "EXPOSED", "VOTE", "APPLY", "LATE"}};
@@ -40,7 +40,7 @@ std::string ToText(const TraceSummary& summary) {
   return text + "\n" + summary.verdict + "\n";
 }
 
-std::string ToJson(const TraceSummary& summary) {
+std::string ToJson(const TimelineSummary& summary) {
   nlohmann::ordered_json json;
   json["verdict"] = summary.verdict;
   json["slowest"] = summary.slowest;

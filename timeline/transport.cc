@@ -70,7 +70,7 @@ class NotingFabric : public Fabric {
 
 }  // namespace
 
-std::unique_ptr<Fabric> TraceFabric(std::unique_ptr<Fabric> fabric, ChunkSink* sink) {
+std::unique_ptr<Fabric> ObserveFabric(std::unique_ptr<Fabric> fabric, ChunkSink* sink) {
   return std::make_unique<NotingFabric>(std::move(fabric), sink);
 }
 

@@ -20,6 +20,6 @@ class ChunkSink {
 };
 
 // `fabric` with its transport observed by `sink`, which outlives both.
-std::unique_ptr<Fabric> TraceFabric(std::unique_ptr<Fabric> fabric, ChunkSink* sink);
+std::unique_ptr<Fabric> ObserveFabric(std::unique_ptr<Fabric> fabric, ChunkSink* sink);
 
 }  // namespace ringwood

@@ -14,19 +14,19 @@
 
 namespace ringwood {
 
-class TraceWriter : public TraceObserver, public ChunkSink {
+class TimelineWriter : public TimelineObserver, public ChunkSink {
  public:
   // Events of one round at most; beyond them it goes incomplete into the file.
   static constexpr size_t kMaxEvents = 1 << 18;
 
   // Replaces what is at `file`.
-  static StatusOr<std::unique_ptr<TraceWriter>> Create(const std::string& file);
-  ~TraceWriter() override;  // writes what is left
+  static StatusOr<std::unique_ptr<TimelineWriter>> Create(const std::string& file);
+  ~TimelineWriter() override;  // writes what is left
 
   void Opened(const ObservedSession& session) override;
   void PlanAdopted(const Plan& plan, const std::vector<TensorSpec>& table,
                    uint64_t from_round) override;
-  void Take(const TraceEvent& event) override;
+  void Take(const TimelineEvent& event) override;
   void Sent(int peer, const MessageName& name, uint64_t bytes, int64_t begin_nanoseconds,
             int64_t end_nanoseconds) override;
   void Received(int peer, const MessageName& name, int64_t at_nanoseconds) override;
@@ -34,18 +34,18 @@ class TraceWriter : public TraceObserver, public ChunkSink {
  private:
   struct Batch {  // one round
     uint64_t round = 0;
-    std::shared_ptr<const TraceLabels> labels;
-    std::vector<TraceEvent> events;
+    std::shared_ptr<const TimelineLabels> labels;
+    std::vector<TimelineEvent> events;
     ChunkNotes notes;
   };
 
-  explicit TraceWriter(std::unique_ptr<TraceOutput> output) : output_(std::move(output)) {}
+  explicit TimelineWriter(std::unique_ptr<TimelineOutput> output) : output_(std::move(output)) {}
   void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);  // hands the batch over to be written
 
   absl::Mutex mutex_;
   int rank_ ABSL_GUARDED_BY(mutex_) = 0;
   Batch batch_ ABSL_GUARDED_BY(mutex_);
-  const std::unique_ptr<TraceOutput> output_;
+  const std::unique_ptr<TimelineOutput> output_;
 };
 
 }  // namespace ringwood

@@ -29,7 +29,7 @@ StatusOr<Parts> MakeParts(const SessionOptions& options) {
   Parts parts;
   ChunkSink* sink = nullptr;  // owned by the observers, which the session keeps to its end
   if (!options.timeline.empty()) {
-    RW_ASSIGN_OR_RETURN(auto writer, TraceWriter::Create(options.timeline));
+    RW_ASSIGN_OR_RETURN(auto writer, TimelineWriter::Create(options.timeline));
     sink = writer.get();
     parts.observers.push_back(std::move(writer));
   }
@@ -39,7 +39,7 @@ StatusOr<Parts> MakeParts(const SessionOptions& options) {
   }
   parts.make_fabric = [options, sink](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
     RW_ASSIGN_OR_RETURN(auto fabric, MakeFabric(options, net));
-    return sink == nullptr ? std::move(fabric) : TraceFabric(std::move(fabric), sink);
+    return sink == nullptr ? std::move(fabric) : ObserveFabric(std::move(fabric), sink);
   };
   parts.control = MakeGrpcControl(options.coordinator, options.token);
   parts.store = MakeGrpcStoreClient(options.coordinator, options.token);

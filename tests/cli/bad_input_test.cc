@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"FrozenPlanIsADirectory",
          {"run", "-np", "1", "--freeze-plan", "/tmp", "--", "true"},
          "not a regular file"},
-        {"TraceIsADirectory", {"trace", "summary", "/tmp"}, "/tmp is a directory"},
+        {"TimelineIsADirectory", {"trace", "summary", "/tmp"}, "/tmp is a directory"},
         {"HostIsAnOption",
          {"run", "-H", "@x:2", "--network-interface", "lo", "--", "true"},
          "\"@x\" is not a host name"},
@@ -116,13 +116,13 @@ TEST(BadInput, AVariableOfTheEnvironmentIsCheckedLikeItsFlag) {
 
 TEST(BadInput, WhatDoesNotFitTheWorldIsNamed) {
   TemporaryDirectory directory;
-  const std::string trace = directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\n");
-  const Finished plan = RunProgram({"plan", "--trace", trace, "--network", "alpha=1e-4,beta=1e-9",
+  const std::string profile = directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\n");
+  const Finished plan = RunProgram({"plan", "--trace", profile, "--network", "alpha=1e-4,beta=1e-9",
                                     "--workers", "4", "--ranks-per-host", "999"});
   EXPECT_EQ(plan.code, 78);
   EXPECT_THAT(plan.err, HasSubstr("--ranks-per-host 999: there are 4 workers"));
   const Finished simulate =
-      RunProgram({"simulate", "--trace", trace, "--network", "alpha=1e-4,beta=1e-9", "--workers",
+      RunProgram({"simulate", "--trace", profile, "--network", "alpha=1e-4,beta=1e-9", "--workers",
                   "2,4", "--straggler", "9=2"});
   EXPECT_EQ(simulate.code, 78);
   EXPECT_THAT(simulate.err, HasSubstr("rank 9"));

@@ -12,15 +12,15 @@ namespace {
 using ::testing::HasSubstr;
 
 // 3000 elements, ready within 20 ms.
-constexpr char kTrace[] =
+constexpr char kProfile[] =
     "tensor,numel,ready_time_us\n"
     "fc,1000,0\n"
     "conv,2000,20000\n";
 
 nlohmann::json Replay(std::vector<std::string> flags) {
   const TemporaryDirectory directory;
-  const std::string trace = directory.Write("tiny.csv", kTrace);
-  std::vector<std::string> arguments = {"replay", "--trace", trace, "--forward-ms=5"};
+  const std::string profile = directory.Write("tiny.csv", kProfile);
+  std::vector<std::string> arguments = {"replay", "--trace", profile, "--forward-ms=5"};
   flags.insert(flags.end(), {"--workers=2", "--steps=3", "--json"});
   arguments.insert(arguments.end(), flags.begin(), flags.end());
   const Finished run = RunProgram(arguments);
@@ -48,7 +48,7 @@ TEST(Replay, SparseStepsSendFewBytes) {
   EXPECT_LT(result["bytes_per_worker_per_step"], 3000);
 }
 
-TEST(Replay, ATraceThatCannotBeReadIsNamedBeforeAnythingStarts) {
+TEST(Replay, AProfileThatCannotBeReadIsNamedBeforeAnythingStarts) {
   const Finished run = RunProgram({"replay", "--trace=/nonexistent.csv", "--workers=2"});
   EXPECT_EQ(run.code, 78);
   EXPECT_THAT(run.err, HasSubstr("/nonexistent.csv"));

@@ -13,14 +13,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kTrace[] =
+constexpr char kProfile[] =
     "tensor,numel,ready_time_us\n"
     "fc,1000,0\n"
     "conv,200000,20000\n";
 
 TEST(Trace, AJobsTimelinesAreMergedAndSummedUp) {
   const TemporaryDirectory directory;
-  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kTrace),
+  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kProfile),
                                    "--workers=2", "--planner=wfbp", "--route=dense", "--steps=2",
                                    "--timeline", directory.path() + "/job.json"});
   ASSERT_EQ(run.code, 0) << run.err;
@@ -50,7 +50,7 @@ TEST(Trace, AJobsTimelinesAreMergedAndSummedUp) {
 
 TEST(Trace, ReducersHaveTheOtherEndsOfTheArrows) {
   const TemporaryDirectory directory;
-  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kTrace),
+  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kProfile),
                                    "--workers=2", "--servers=2", "--route=sparse", "--density=0.01",
                                    "--steps=3", "--timeline", directory.path() + "/job"});
   ASSERT_EQ(run.code, 0) << run.err;
@@ -77,7 +77,7 @@ TEST(Trace, ReducersHaveTheOtherEndsOfTheArrows) {
 
 TEST(Trace, TheFlightRecordOfAKilledRankIsThere) {
   const TemporaryDirectory directory;
-  const std::string trace = directory.Write("t.csv", kTrace);
+  const std::string profile = directory.Write("t.csv", kProfile);
   const std::string self = RINGWOOD_BINARY_DIR "/bin/ringwood";
   const std::string record = directory.path() + "/rank1.flight";
   // A watcher reads the living rank's record and kills it after its first commit.
@@ -86,7 +86,7 @@ TEST(Trace, TheFlightRecordOfAKilledRankIsThere) {
   const Finished run =
       RunProgram({"run", "-np", "2", "--flight-record", directory.path(), "--", "sh", "-c",
                   "[ $RANK = 1 ] && { " + watch + "}; exec " + self + " replay-worker --trace " +
-                      trace + " --steps 100000 --route dense"});
+                      profile + " --steps 100000 --route dense"});
   EXPECT_EQ(run.code, 75);
   EXPECT_THAT(run.err,
               HasSubstr("the last events of rank 1 (host localhost): ringwood trace flight " +

@@ -26,12 +26,12 @@ pid_t Find(const std::string& word, const std::string& variable) {
 
 TEST(Verdict, TheCoordinatorsSentenceIsTheHeadline) {
   const TemporaryDirectory directory;
-  const std::string trace =
+  const std::string profile =
       directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\nconv,2000,100\n");
-  Program job({"replay", "--trace", trace, "--workers", "2", "--steps", "1000000", "--route",
+  Program job({"replay", "--trace", profile, "--workers", "2", "--steps", "1000000", "--route",
                "dense", "--planner", "wfbp"});
   ASSERT_TRUE(job.WaitForOutput("data plane")) << job.Wait(0).err;
-  const pid_t victim = Find("--trace=" + trace, "RANK=1");
+  const pid_t victim = Find("--trace=" + profile, "RANK=1");
   ASSERT_GT(victim, 0);
   ::kill(victim, SIGKILL);
   const Finished run = job.Wait();

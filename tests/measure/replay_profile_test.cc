@@ -8,15 +8,15 @@ namespace {
 // One round: a ring of 1000 elements packed in `pack` ns, a tree of 100 selected in `select` ns.
 void Play(uint64_t round, int64_t pack, int64_t select, int64_t tail, ReplayProfile* profile) {
   const int64_t at = static_cast<int64_t>(round) * 1'000'000;
-  profile->Take({at, round, 0, 0, TraceKind::kSelect});
-  profile->Take({at + pack, round, 0, 0, TraceKind::kSelected});
-  profile->Take({at + 5000, round, 0, 1, TraceKind::kSelect});
-  profile->Take({at + 5000 + select, round, 0, 1, TraceKind::kSelected});
-  profile->Take({at + 6000, round, 0, 0, TraceKind::kGroup});
-  profile->Take({at + 7500, round, 0, 1, TraceKind::kGroup});
-  profile->Take({at + 9000, round, 0, 0, TraceKind::kGroupEnded});
-  profile->Take({at + 8000, round, 0, 1, TraceKind::kGroupEnded});
-  profile->Take({at + 9000 + tail, round, 0, 0, TraceKind::kApplied});
+  profile->Take({at, round, 0, 0, TimelineKind::kSelect});
+  profile->Take({at + pack, round, 0, 0, TimelineKind::kSelected});
+  profile->Take({at + 5000, round, 0, 1, TimelineKind::kSelect});
+  profile->Take({at + 5000 + select, round, 0, 1, TimelineKind::kSelected});
+  profile->Take({at + 6000, round, 0, 0, TimelineKind::kGroup});
+  profile->Take({at + 7500, round, 0, 1, TimelineKind::kGroup});
+  profile->Take({at + 9000, round, 0, 0, TimelineKind::kGroupEnded});
+  profile->Take({at + 8000, round, 0, 1, TimelineKind::kGroupEnded});
+  profile->Take({at + 9000 + tail, round, 0, 0, TimelineKind::kApplied});
 }
 
 Plan TwoGroups() {
@@ -55,7 +55,7 @@ TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {
 
 TEST(ReplayProfile, RoundsThatWereNotAppliedDoNotCount) {
   ReplayProfile profile;
-  profile.Take({1, 1, 0, 0, TraceKind::kSelect});
+  profile.Take({1, 1, 0, 0, TimelineKind::kSelect});
   EXPECT_EQ(CostsOf(TwoGroups(), ThreeTensors(), RoundsOf(TwoGroups(), profile.Events())),
             ReplayCosts());
   Play(2, 1000, 100, 10, &profile);

@@ -12,20 +12,20 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(TraceName, EveryRankAndRestartHasItsFile) {
-  EXPECT_EQ(TraceFileName("job", "rank2", 0, "json"), "job.rank2.json");
-  EXPECT_EQ(TraceFileName("job.json", "rank2", 0, "json"), "job.rank2.json");
-  EXPECT_EQ(TraceFileName("job.json", "rank2", 1, "json"), "job.restart1.rank2.json");
-  EXPECT_EQ(TraceFileName("dir/", "rank2", 0, "flight"), "dir/rank2.flight");
-  EXPECT_EQ(TraceFileName(".json", "server0", 0, "json"), ".json.server0.json");
+TEST(TimelineName, EveryRankAndRestartHasItsFile) {
+  EXPECT_EQ(TimelineFileName("job", "rank2", 0, "json"), "job.rank2.json");
+  EXPECT_EQ(TimelineFileName("job.json", "rank2", 0, "json"), "job.rank2.json");
+  EXPECT_EQ(TimelineFileName("job.json", "rank2", 1, "json"), "job.restart1.rank2.json");
+  EXPECT_EQ(TimelineFileName("dir/", "rank2", 0, "flight"), "dir/rank2.flight");
+  EXPECT_EQ(TimelineFileName(".json", "server0", 0, "json"), ".json.server0.json");
 }
 
-TraceInfo Info() { return {.job = 9, .epoch = 2, .rank = 1, .world = 2, .host = "h\"1"}; }
+TimelineInfo Info() { return {.job = 9, .epoch = 2, .rank = 1, .world = 2, .host = "h\"1"}; }
 
-TraceSpan Span() {
+TimelineSpan Span() {
   return {.name = "fc\n\"weight\"",
           .category = "ring",
-          .lane = TraceLane::kRing,
+          .lane = TimelineLane::kRing,
           .begin_nanoseconds = 1'234'567'890'123,
           .end_nanoseconds = 1'234'567'990'456,
           .round = 3,
@@ -33,8 +33,8 @@ TraceSpan Span() {
           .bytes = 77};
 }
 
-TraceChunk Chunk() {
-  TraceChunk chunk;
+TimelineChunk Chunk() {
+  TimelineChunk chunk;
   chunk.round = 3;
   chunk.begin_nanoseconds = 1000;
   chunk.end_nanoseconds = 3000;
@@ -43,16 +43,16 @@ TraceChunk Chunk() {
 }
 
 std::string File() {
-  return ChromeOpening(Info()) + ChromeLines(1, std::vector<TraceSpan>{Span()}) +
-         ChromeLines(1, std::vector<TraceChunk>{Chunk()});
+  return ChromeOpening(Info()) + ChromeLines(1, std::vector<TimelineSpan>{Span()}) +
+         ChromeLines(1, std::vector<TimelineChunk>{Chunk()});
 }
 
-TEST(TraceFile, WhatWasWrittenIsRead) {
-  std::vector<RankTrace> ranks;
-  ASSERT_TRUE(ParseTraceFile(File(), "t.json", &ranks).ok());
+TEST(TimelineFile, WhatWasWrittenIsRead) {
+  std::vector<RankTimeline> ranks;
+  ASSERT_TRUE(ParseTimelineFile(File(), "t.json", &ranks).ok());
   ASSERT_EQ(ranks.size(), 1u);
   EXPECT_EQ(ranks[0].info, Info());
-  EXPECT_EQ(ranks[0].spans, std::vector<TraceSpan>{Span()});
+  EXPECT_EQ(ranks[0].spans, std::vector<TimelineSpan>{Span()});
   ASSERT_EQ(ranks[0].arrows.size(), 2u);
   EXPECT_TRUE(ranks[0].arrows[0].from);
   EXPECT_EQ(ranks[0].arrows[0].peer, 0);
@@ -60,30 +60,30 @@ TEST(TraceFile, WhatWasWrittenIsRead) {
   EXPECT_NE(ranks[0].arrows[0].id, ranks[0].arrows[1].id);
 }
 
-TEST(TraceFile, ALastLineThatWasCutIsLeftOut) {
+TEST(TimelineFile, ALastLineThatWasCutIsLeftOut) {
   const std::string whole = File();
   for (size_t cut = 1; cut < 60; ++cut) {
-    std::vector<RankTrace> ranks;
-    const Status status = ParseTraceFile(whole.substr(0, whole.size() - cut), "t.json", &ranks);
+    std::vector<RankTimeline> ranks;
+    const Status status = ParseTimelineFile(whole.substr(0, whole.size() - cut), "t.json", &ranks);
     ASSERT_TRUE(status.ok()) << status;
-    EXPECT_EQ(ranks[0].spans, std::vector<TraceSpan>{Span()});
+    EXPECT_EQ(ranks[0].spans, std::vector<TimelineSpan>{Span()});
   }
 }
 
-TEST(TraceFile, AMergedFileReadsLikeItsParts) {
-  std::vector<RankTrace> ranks;
-  ASSERT_TRUE(ParseTraceFile(File(), "t.json", &ranks).ok());
-  std::vector<RankTrace> again;
-  ASSERT_TRUE(ParseTraceFile(MergedTrace(ranks), "m.json", &again).ok());
+TEST(TimelineFile, AMergedFileReadsLikeItsParts) {
+  std::vector<RankTimeline> ranks;
+  ASSERT_TRUE(ParseTimelineFile(File(), "t.json", &ranks).ok());
+  std::vector<RankTimeline> again;
+  ASSERT_TRUE(ParseTimelineFile(MergedTimeline(ranks), "m.json", &again).ok());
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].info, Info());
-  EXPECT_EQ(again[0].spans, std::vector<TraceSpan>{Span()});
+  EXPECT_EQ(again[0].spans, std::vector<TimelineSpan>{Span()});
 }
 
-TEST(TraceFile, OtherContentIsNamedByFileAndLine) {
-  std::vector<RankTrace> ranks;
+TEST(TimelineFile, OtherContentIsNamedByFileAndLine) {
+  std::vector<RankTimeline> ranks;
   const auto error = [&](const std::string& text) {
-    return Message(ParseTraceFile(text, "t.json", &ranks));
+    return Message(ParseTimelineFile(text, "t.json", &ranks));
   };
   EXPECT_THAT(error("[\nhello\n"), HasSubstr("t.json:2: not an event"));
   EXPECT_THAT(error("[\n{\"ph\":\"X\"},\n"), HasSubstr("t.json:2: an event without a rank"));
@@ -93,7 +93,7 @@ TEST(TraceFile, OtherContentIsNamedByFileAndLine) {
               HasSubstr("ends before it begins"));
   EXPECT_THAT(error("[\n]\n"), HasSubstr("no events"));
   EXPECT_TRUE(ranks.empty());
-  EXPECT_FALSE(ReadTraceFiles({"/nonexistent.json"}).ok());
+  EXPECT_FALSE(ReadTimelineFiles({"/nonexistent.json"}).ok());
 }
 
 }  // namespace

@@ -32,8 +32,8 @@ FlightHeader Header() {
   return header;
 }
 
-TraceEvent Event(uint64_t round) {
-  return {static_cast<int64_t>(round * 10), round, round + 1, 3, TraceKind::kReady};
+TimelineEvent Event(uint64_t round) {
+  return {static_cast<int64_t>(round * 10), round, round + 1, 3, TimelineKind::kReady};
 }
 
 TEST_F(Flight, WhatWasWrittenIsRead) {
@@ -49,7 +49,7 @@ TEST_F(Flight, WhatWasWrittenIsRead) {
   EXPECT_EQ(contents->header.host, "h1");
   EXPECT_EQ(contents->header.process, getpid());
   EXPECT_EQ(contents->header.failure, "rank 2 died");
-  EXPECT_EQ(contents->events, (std::vector<TraceEvent>{Event(0), Event(1), Event(2)}));
+  EXPECT_EQ(contents->events, (std::vector<TimelineEvent>{Event(0), Event(1), Event(2)}));
   EXPECT_EQ(contents->lost, 0u);
   EXPECT_THAT(ToText(*contents), HasSubstr("rank 1 of 4 on host h1"));
   EXPECT_THAT(ToText(*contents), HasSubstr("failed: rank 2 died"));
@@ -80,7 +80,7 @@ TEST_F(Flight, ManyThreadsWriteWithoutLosingAnEvent) {
   const auto contents = ReadFlight(file_);
   ASSERT_TRUE(contents.ok());
   std::vector<bool> seen(4000);
-  for (const TraceEvent& event : contents->events) {
+  for (const TimelineEvent& event : contents->events) {
     EXPECT_EQ(event, Event(event.round));  // whole
     seen[event.round] = true;
   }
@@ -118,7 +118,7 @@ TEST_F(Flight, ASlotThatWasCutInTheMiddleIsLeftOut) {
   file.close();
   const auto contents = ReadFlight(file_);
   ASSERT_TRUE(contents.ok());
-  EXPECT_EQ(contents->events, (std::vector<TraceEvent>{Event(0), Event(2)}));
+  EXPECT_EQ(contents->events, (std::vector<TimelineEvent>{Event(0), Event(2)}));
   EXPECT_EQ(contents->lost, 1u);
 }
 
@@ -137,7 +137,7 @@ TEST_F(Flight, DamageIsToldAndNotReadAsEvents) {
   damage(4096 + 48 + 16);  // the round of the second slot
   const auto contents = ReadFlight(file_);
   ASSERT_TRUE(contents.ok());
-  EXPECT_EQ(contents->events, (std::vector<TraceEvent>{Event(0), Event(2)}));
+  EXPECT_EQ(contents->events, (std::vector<TimelineEvent>{Event(0), Event(2)}));
   EXPECT_EQ(contents->damaged, 1u);
   EXPECT_THAT(ToText(*contents), HasSubstr("DAMAGED: 1 events"));
   damage(8 + 8 + 8);  // the rank

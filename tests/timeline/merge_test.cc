@@ -10,55 +10,56 @@
 namespace ringwood {
 namespace {
 
-TEST(TraceMerge, OffsetsBringClocksTogetherToHalfARoundTrip) {
-  const auto traces = SampleTraces({{}, {.clock = 5000}, {.clock = -70000}, {.clock = 0.3}}, 3);
-  const std::vector<int64_t> offsets = ClockOffsets(traces);
+TEST(TimelineMerge, OffsetsBringClocksTogetherToHalfARoundTrip) {
+  const auto timelines =
+      SampleTimelines({{}, {.clock = 5000}, {.clock = -70000}, {.clock = 0.3}}, 3);
+  const std::vector<int64_t> offsets = ClockOffsets(timelines);
   EXPECT_EQ(offsets[0], 0);
   EXPECT_NEAR(static_cast<double>(offsets[1]), -5000.0 * kMillisecond, 0.1 * kMillisecond);
   EXPECT_NEAR(static_cast<double>(offsets[2]), 70000.0 * kMillisecond, 0.1 * kMillisecond);
   EXPECT_NEAR(static_cast<double>(offsets[3]), -0.3 * kMillisecond, 0.1 * kMillisecond);
 }
 
-TEST(TraceMerge, NoMessageArrivesBeforeItWasSent) {
-  auto traces =
-      SampleTraces({{.commit = 9}, {.clock = 3, .link = 0.2}, {.clock = 40, .commit = 4}}, 5);
-  Align(&traces);
+TEST(TimelineMerge, NoMessageArrivesBeforeItWasSent) {
+  auto timelines =
+      SampleTimelines({{.commit = 9}, {.clock = 3, .link = 0.2}, {.clock = 40, .commit = 4}}, 5);
+  Align(&timelines);
   std::map<std::string, int64_t> sent;
-  for (const RankTrace& rank : traces) {
-    for (const TraceArrowEnd& end : rank.arrows) {
+  for (const RankTimeline& rank : timelines) {
+    for (const TimelineArrowEnd& end : rank.arrows) {
       if (end.from) sent[end.id] = end.at_nanoseconds;
     }
   }
-  for (const RankTrace& rank : traces) {
-    for (const TraceArrowEnd& end : rank.arrows) {
+  for (const RankTimeline& rank : timelines) {
+    for (const TimelineArrowEnd& end : rank.arrows) {
       if (!end.from) EXPECT_GE(end.at_nanoseconds, sent.at(end.id)) << end.id;
     }
   }
 }
 
-TEST(TraceMerge, AMomentInWhichOneRankHeardOfACommitLateDoesNotMoveItsClock) {
-  auto traces = SampleTraces({{}, {.clock = 100}}, 9);
-  for (TraceSpan& span : traces[1].spans) {
+TEST(TimelineMerge, AMomentInWhichOneRankHeardOfACommitLateDoesNotMoveItsClock) {
+  auto timelines = SampleTimelines({{}, {.clock = 100}}, 9);
+  for (TimelineSpan& span : timelines[1].spans) {
     if (span.category == "vote" && span.round != 4) span.end_nanoseconds += 8 * kMillisecond;
   }
-  EXPECT_NEAR(static_cast<double>(ClockOffsets(traces)[1]), -100.0 * kMillisecond,
+  EXPECT_NEAR(static_cast<double>(ClockOffsets(timelines)[1]), -100.0 * kMillisecond,
               0.1 * kMillisecond);
 }
 
-TEST(TraceMerge, ARankThatSharesNothingStaysWhereItIs) {
-  auto traces = SampleTraces({{}, {.clock = 100}}, 2);
-  traces[1].spans.clear();
-  traces[1].arrows.clear();
-  EXPECT_EQ(ClockOffsets(traces), (std::vector<int64_t>{0, 0}));
+TEST(TimelineMerge, ARankThatSharesNothingStaysWhereItIs) {
+  auto timelines = SampleTimelines({{}, {.clock = 100}}, 2);
+  timelines[1].spans.clear();
+  timelines[1].arrows.clear();
+  EXPECT_EQ(ClockOffsets(timelines), (std::vector<int64_t>{0, 0}));
   EXPECT_TRUE(ClockOffsets({}).empty());
 }
 
-TEST(TraceMerge, EventsAreShiftedToo) {
-  auto traces = SampleTraces({{}, {.clock = 50}}, 2);
-  traces[1].events = {{{"ph", "X"}, {"ts", 1000.0}}, {{"ph", "M"}}};
-  Align(&traces);
-  EXPECT_NEAR(traces[1].events[0]["ts"].get<double>(), 1000 - 50e3, 100);
-  EXPECT_FALSE(traces[1].events[1].contains("ts"));
+TEST(TimelineMerge, EventsAreShiftedToo) {
+  auto timelines = SampleTimelines({{}, {.clock = 50}}, 2);
+  timelines[1].events = {{{"ph", "X"}, {"ts", 1000.0}}, {{"ph", "M"}}};
+  Align(&timelines);
+  EXPECT_NEAR(timelines[1].events[0]["ts"].get<double>(), 1000 - 50e3, 100);
+  EXPECT_FALSE(timelines[1].events[1].contains("ts"));
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ MessageName Name(uint64_t round, uint32_t group) {
   return name;
 }
 
-TEST(ReducerTrace, AGroupIsReducedFromItsLastEntriesToItsLastAnswerOneAfterTheOther) {
+TEST(ReducerTimeline, AGroupIsReducedFromItsLastEntriesToItsLastAnswerOneAfterTheOther) {
   ChunkNotes notes;
   notes.Received(0, Name(5, 0), 100);
   notes.Received(1, Name(5, 0), 300);
@@ -34,7 +34,7 @@ TEST(ReducerTrace, AGroupIsReducedFromItsLastEntriesToItsLastAnswerOneAfterTheOt
   notes.Received(1, Name(5, 1), 360);
   notes.Sent(1, Name(5, 1), 20, 410, 450);
   notes.Received(0, Name(5, 2), 500);  // never answered: the epoch ended
-  const std::vector<TraceSpan> spans = ReduceSpans(notes.chunks());
+  const std::vector<TimelineSpan> spans = ReduceSpans(notes.chunks());
   ASSERT_EQ(spans.size(), 2u);
   EXPECT_EQ(spans[0].begin_nanoseconds, 300);
   EXPECT_EQ(spans[0].end_nanoseconds, 400);
@@ -44,23 +44,23 @@ TEST(ReducerTrace, AGroupIsReducedFromItsLastEntriesToItsLastAnswerOneAfterTheOt
   EXPECT_EQ(spans[1].category, "reduce");
 }
 
-TEST(ReducerTrace, TheFileHoldsTheNewestEpochWhateverThePlansNumber) {
+TEST(ReducerTimeline, TheFileHoldsTheNewestEpochWhateverThePlansNumber) {
   const std::string file = testing::TempDir() + "reducer-" + std::to_string(getpid()) + ".json";
   {
-    auto trace = ReducerTrace::Create(file);
-    ASSERT_TRUE(trace.ok()) << trace.status();
+    auto timeline = ReducerTimeline::Create(file);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
     for (uint64_t epoch : {1, 2}) {
       ObservedSession session;
       session.epoch = epoch;
       session.rank = 3;
       session.world = 2;
       session.host = absl::StrFormat("in epoch %d", epoch);
-      (*trace)->Opened(session);
+      (*timeline)->Opened(session);
       for (uint64_t round : {10, 11, 12, 13}) {
         const MessageName name = Name(WireRound(round > 11 ? 4 : 0, round), 7);
         const int64_t at = static_cast<int64_t>(1000 * (epoch * 100 + round));
-        (*trace)->Received(0, name, at);
-        (*trace)->Sent(0, name, 5, at + 10, at + 20);
+        (*timeline)->Received(0, name, at);
+        (*timeline)->Sent(0, name, 5, at + 10, at + 20);
       }
     }
   }

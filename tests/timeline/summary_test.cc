@@ -11,13 +11,13 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TraceSummary SummaryOf(const std::vector<SampleRank>& ranks) {
-  const auto summary = Summarize(SampleTraces(ranks, 5));
+TimelineSummary SummaryOf(const std::vector<SampleRank>& ranks) {
+  const auto summary = Summarize(SampleTimelines(ranks, 5));
   EXPECT_TRUE(summary.ok()) << summary.status();
-  return summary.value_or(TraceSummary());
+  return summary.value_or(TimelineSummary());
 }
 
-TEST(TraceSummary, OverlapIsTheExchangeWhileTheTrainerComputes) {
+TEST(TimelineSummary, OverlapIsTheExchangeWhileTheTrainerComputes) {
   const RankSummary rank = SummaryOf({{}, {}}).ranks[0];
   EXPECT_EQ(rank.rounds, 4);  // without the first
   EXPECT_NEAR(rank.step, 0.095, 1e-9);
@@ -30,69 +30,70 @@ TEST(TraceSummary, OverlapIsTheExchangeWhileTheTrainerComputes) {
   EXPECT_NEAR(rank.vote + rank.apply, 0.010, 1e-9);  // 85 .. 95 ms
 }
 
-TEST(TraceSummary, LanesThatRunAtOnceCountOnce) {
-  auto traces = SampleTraces({{}}, 2);
+TEST(TimelineSummary, LanesThatRunAtOnceCountOnce) {
+  auto timelines = SampleTimelines({{}}, 2);
   for (const int round : {0, 1}) {
-    TraceSpan tree = traces[0].spans[2 + 6 * round];
+    TimelineSpan tree = timelines[0].spans[2 + 6 * round];
     ASSERT_EQ(tree.category, "ring");
     tree.category = "tree";
     tree.begin_nanoseconds += 5 * kMillisecond;
     tree.end_nanoseconds += 5 * kMillisecond;
-    traces[0].spans.push_back(tree);
+    timelines[0].spans.push_back(tree);
   }
-  EXPECT_NEAR(Summarize(traces)->ranks[0].exchange, 0.050, 1e-9);
+  EXPECT_NEAR(Summarize(timelines)->ranks[0].exchange, 0.050, 1e-9);
 }
 
-TEST(TraceSummary, TheSlowestRankIsNamedWithThePhaseThatMakesItSo) {
-  const TraceSummary slow_forward = SummaryOf({{}, {.forward = 45}, {}});
+TEST(TimelineSummary, TheSlowestRankIsNamedWithThePhaseThatMakesItSo) {
+  const TimelineSummary slow_forward = SummaryOf({{}, {.forward = 45}, {}});
   EXPECT_EQ(slow_forward.slowest, 1);
   EXPECT_THAT(slow_forward.verdict, StartsWith("rank 1 (host h1) is the slowest"));
   EXPECT_THAT(slow_forward.verdict, HasSubstr("loading samples takes it 45 ms against 30 ms"));
-  const TraceSummary slow_backward = SummaryOf({{}, {}, {.backward = 50}});
+  const TimelineSummary slow_backward = SummaryOf({{}, {}, {.backward = 50}});
   EXPECT_EQ(slow_backward.slowest, 2);
   EXPECT_THAT(slow_backward.verdict, HasSubstr("backward takes it 50 ms against 40 ms"));
 }
 
-TEST(TraceSummary, ASlowLinkIsNamed) {
-  const TraceSummary summary = SummaryOf({{}, {.link = 7}, {}, {}});
+TEST(TimelineSummary, ASlowLinkIsNamed) {
+  const TimelineSummary summary = SummaryOf({{}, {.link = 7}, {}, {}});
   EXPECT_EQ(summary.slowest, -1);
   EXPECT_THAT(summary.verdict, StartsWith("the network from rank 1 to rank 2 is the slowest"));
   ASSERT_EQ(summary.links.size(), 4u);
   EXPECT_NEAR(summary.links[1].seconds, 0.007, 1e-9);
 }
 
-TEST(TraceSummary, EqualRanksAreNotBlamed) {
-  const TraceSummary summary = SummaryOf({{}, {.forward = 31}, {}});
+TEST(TimelineSummary, EqualRanksAreNotBlamed) {
+  const TimelineSummary summary = SummaryOf({{}, {.forward = 31}, {}});
   EXPECT_EQ(summary.slowest, -1);
   EXPECT_THAT(summary.verdict, StartsWith("no rank"));
   EXPECT_THAT(ToText(summary), HasSubstr("OVERLAP"));
   EXPECT_THAT(ToJson(summary), HasSubstr("\"exposed_s\":"));
 }
 
-TEST(TraceSummary, ATimelineWithoutAWholeStepIsRefused) {
-  auto traces = SampleTraces({{}, {}}, 1);
-  std::erase_if(traces[1].spans, [](const TraceSpan& span) { return span.category == "apply"; });
-  EXPECT_THAT(Message(Summarize(traces).status()), HasSubstr("rank 1 has no whole step"));
+TEST(TimelineSummary, ATimelineWithoutAWholeStepIsRefused) {
+  auto timelines = SampleTimelines({{}, {}}, 1);
+  std::erase_if(timelines[1].spans,
+                [](const TimelineSpan& span) { return span.category == "apply"; });
+  EXPECT_THAT(Message(Summarize(timelines).status()), HasSubstr("rank 1 has no whole step"));
   EXPECT_FALSE(Summarize({}).ok());
 }
 
-TEST(TraceSummary, AServerIsSummedUpByItsReductions) {
-  std::vector<RankTrace> traces = SampleTraces({{}, {}}, 4);
-  RankTrace server;
+TEST(TimelineSummary, AServerIsSummedUpByItsReductions) {
+  std::vector<RankTimeline> timelines = SampleTimelines({{}, {}}, 4);
+  RankTimeline server;
   server.info = {.job = 1, .epoch = 1, .rank = 3, .world = 2, .host = "s"};
   for (uint64_t round = 0; round < 4; ++round) {
     for (int group = 0; group < 2; ++group) {
       server.spans.push_back({.name = "group",
                               .category = "reduce",
-                              .lane = TraceLane::kTree,
+                              .lane = TimelineLane::kTree,
                               .begin_nanoseconds = group * kMillisecond,
                               .end_nanoseconds = (2 * group + 1) * kMillisecond,
                               .round = round,
                               .group = group});
     }
   }
-  traces.push_back(server);
-  const TraceSummary summary = *Summarize(traces);
+  timelines.push_back(server);
+  const TimelineSummary summary = *Summarize(timelines);
   ASSERT_EQ(summary.servers.size(), 1u);
   EXPECT_EQ(summary.servers[0].server, 1);
   EXPECT_EQ(summary.servers[0].rounds, 3);

@@ -37,7 +37,7 @@ class Writer : public ::testing::Test {
     return events;
   }
 
-  static void Open(TraceWriter* writer) {
+  static void Open(TimelineWriter* writer) {
     ObservedSession session;
     session.rank = 1;
     session.world = 2;
@@ -52,7 +52,7 @@ class Writer : public ::testing::Test {
     writer->PlanAdopted(plan, table, 1);
   }
 
-  static void Play(TraceWriter* writer, uint64_t round, double start) {
+  static void Play(TimelineWriter* writer, uint64_t round, double start) {
     const auto at = [start](double seconds) { return TimePoint(Seconds(start + seconds)); };
     writer->RoundBegun(round, at(0));
     writer->GradientReady(round, 0, at(1));
@@ -71,7 +71,7 @@ class Writer : public ::testing::Test {
 
 TEST_F(Writer, WritesSpansChunksAndArrowsOfEveryRound) {
   {
-    auto writer = TraceWriter::Create(file_);
+    auto writer = TimelineWriter::Create(file_);
     ASSERT_TRUE(writer.ok()) << writer.status();
     Open(writer->get());
     Play(writer->get(), 1, 100);
@@ -95,11 +95,11 @@ TEST_F(Writer, WritesSpansChunksAndArrowsOfEveryRound) {
 }
 
 TEST_F(Writer, BothEndsOfAnArrowHaveTheSameName) {
-  TraceChunk sent;
+  TimelineChunk sent;
   sent.round = 3;
   sent.chunk = 2;
   sent.touches = {{.peer = 1, .first_sent_nanoseconds = 5}};
-  TraceChunk received = sent;
+  TimelineChunk received = sent;
   received.touches = {{.peer = 0, .first_received_nanoseconds = 6}};
   const auto id = [](const std::string& lines, const std::string& phase) {
     std::istringstream stream(lines);
@@ -109,16 +109,16 @@ TEST_F(Writer, BothEndsOfAnArrowHaveTheSameName) {
     }
     return std::string();
   };
-  EXPECT_NE(id(ChromeLines(0, std::vector<TraceChunk>{sent}), "s"), "");
-  EXPECT_EQ(id(ChromeLines(0, std::vector<TraceChunk>{sent}), "s"),
-            id(ChromeLines(1, std::vector<TraceChunk>{received}), "f"));
+  EXPECT_NE(id(ChromeLines(0, std::vector<TimelineChunk>{sent}), "s"), "");
+  EXPECT_EQ(id(ChromeLines(0, std::vector<TimelineChunk>{sent}), "s"),
+            id(ChromeLines(1, std::vector<TimelineChunk>{received}), "f"));
   received.chunk = 1;
-  EXPECT_NE(id(ChromeLines(0, std::vector<TraceChunk>{sent}), "s"),
-            id(ChromeLines(1, std::vector<TraceChunk>{received}), "f"));
+  EXPECT_NE(id(ChromeLines(0, std::vector<TimelineChunk>{sent}), "s"),
+            id(ChromeLines(1, std::vector<TimelineChunk>{received}), "f"));
 }
 
 TEST_F(Writer, AFileThatCannotBeMadeIsNamed) {
-  EXPECT_THAT(Message(TraceWriter::Create("/nonexistent/t.json").status()),
+  EXPECT_THAT(Message(TimelineWriter::Create("/nonexistent/t.json").status()),
               ::testing::HasSubstr("/nonexistent/t.json"));
 }
 
