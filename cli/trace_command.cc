@@ -25,7 +25,7 @@ StatusOr<std::vector<RankTimeline>> Aligned(const std::vector<std::string>& file
   return ranks;
 }
 
-Status Merge(const TraceFlags& flags) {
+Status MergeTimelines(const TraceFlags& flags) {
   RW_ASSIGN_OR_RETURN(const std::vector<RankTimeline> ranks, Aligned(flags.files));
   return WriteText(flags.output, MergedTimeline(ranks));
 }
@@ -60,8 +60,8 @@ void AddTraceCommand(Command app, CommandContext* context) {
   Command parent = app.Subcommand("trace", "Read timelines and flight records");
   parent.NeedsSubcommand();
   const auto flags = std::make_shared<TraceFlags>();
-  Command merge =
-      Add(parent, context, flags, "merge", "Several ranks' timelines as one, on one clock", Merge);
+  Command merge = Add(parent, context, flags, "merge",
+                      "Several ranks' timelines as one, on one clock", MergeTimelines);
   merge.Value("-o,--output", &flags->output, "The merged file").Required();
   merge.Footer("Example: ringwood trace merge -o job.json job.rank*.json");
   Command summary = Add(parent, context, flags, "summary",

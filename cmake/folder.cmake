@@ -1,5 +1,5 @@
-# ringwood_folder(ROOM DEPENDS rooms…): one static library from ROOM/*.cc (client/c: ringwood_client_c),
-# one benchmark program from each bench/ROOM/*_bench.cc. A room without sources is a row of headers.
+# ringwood_folder(ROOM DEPENDS rooms…): one static library from ROOM/*.cc (client/c: ringwood_client_c).
+# A room may hold headers only.
 function(ringwood_folder room)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   string(REPLACE "/" "_" name ${room})
@@ -27,12 +27,6 @@ function(ringwood_folder room)
   ringwood_cuda(${name} ${room})
   set_property(GLOBAL APPEND PROPERTY RINGWOOD_ROOMS_OF_${folder} ringwood_${name})
   set_property(GLOBAL APPEND PROPERTY RINGWOOD_FOLDERS ${folder})
-  file(GLOB benches CONFIGURE_DEPENDS bench/${room}/*_bench.cc)
-  foreach(bench ${benches})
-    get_filename_component(program ${bench} NAME_WE)
-    add_executable(${program} ${bench})
-    target_link_libraries(${program} PRIVATE ringwood_${name} benchmark::benchmark)
-  endforeach()
 endfunction()
 
 # A room's files are compiled ten at a time: most of a compiler's time goes into headers, and ten
@@ -86,18 +80,24 @@ file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/tests/paths.h CONTENT
 #define RINGWOOD_BINARY_DIR \"${CMAKE_BINARY_DIR}\"
 ")
 
-# One test binary F_test a top-level folder, from tests/F/*_test.cc, with all rooms of F. CTest sees
-# every TEST by name. Suites named …Long carry the label "long": `./dev test` leaves them out
-# (ctest -LE long), `ctest -L long` runs them.
-function(ringwood_tests)
+# With all rooms of a top-level folder F: one test binary F_test from tests/F/*_test.cc, one program
+# from each bench/F/*_bench.cc. CTest sees every TEST by name. Suites named …Long carry the label
+# "long": `./dev test` leaves them out (ctest -LE long), `ctest -L long` runs them.
+function(ringwood_tests_and_benches)
   get_property(folders GLOBAL PROPERTY RINGWOOD_FOLDERS)
   list(REMOVE_DUPLICATES folders)
   foreach(folder ${folders})
     file(GLOB tests CONFIGURE_DEPENDS tests/${folder}/*_test.cc tests/${folder}/*_fixture.cc)
+    get_property(rooms GLOBAL PROPERTY RINGWOOD_ROOMS_OF_${folder})
     if(tests)
-      get_property(rooms GLOBAL PROPERTY RINGWOOD_ROOMS_OF_${folder})
       ringwood_test_binary(${folder}_test "${rooms}" "${tests}")
     endif()
+    file(GLOB benches CONFIGURE_DEPENDS bench/${folder}/*_bench.cc)
+    foreach(bench ${benches})
+      get_filename_component(program ${bench} NAME_WE)
+      add_executable(${program} ${bench})
+      target_link_libraries(${program} PRIVATE ${rooms} benchmark::benchmark)
+    endforeach()
   endforeach()
 endfunction()
 

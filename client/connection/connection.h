@@ -20,10 +20,6 @@
 
 namespace ringwood {
 
-// Heartbeats find deaths and coordinators that are lost; this bounds waits for ranks that live but
-// do not come (one may evaluate for long while the others wait), so that none is for ever.
-constexpr double kLongestWaitSeconds = 3600;
-
 // What a connection is made of; grpc/parts.h makes the real ones, tests make their own.
 struct Parts {
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop* net)> make_fabric;

@@ -17,6 +17,10 @@
 
 namespace ringwood {
 
+// Heartbeats find deaths and coordinators that are lost; this bounds waits for ranks that live but
+// do not come (one may evaluate for long while the others wait), so that none is for ever.
+constexpr double kLongestWaitSeconds = 3600;
+
 class Exchange {
  public:
   virtual ~Exchange() = default;

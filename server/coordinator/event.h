@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/state.pb.h"
+#include "server/calls/member_label.h"
 #include "server/store/checkpoint_key.h"
 
 namespace ringwood {
@@ -102,8 +103,5 @@ struct Report {  // a line for the log
 using Action = std::variant<action::Reply, action::FindBase, action::Persist, action::Activate,
                             action::Notify, action::CloseStream, action::Verdict, action::Report>;
 using Actions = std::vector<Action>;
-
-// "rank 2 (host h1)" or "server 0 (host h0)".
-std::string MemberLabel(v1::Role role, uint32_t rank, const std::string& host);
 
 }  // namespace ringwood

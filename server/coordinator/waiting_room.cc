@@ -31,11 +31,6 @@ std::string Runs(const std::vector<uint32_t>& numbers) {
 
 }  // namespace
 
-std::string MemberLabel(v1::Role role, uint32_t rank, const std::string& host) {
-  return absl::StrFormat("%s %d (host %s)", role == v1::ROLE_REDUCER ? "server" : "rank", rank,
-                         host);
-}
-
 Status WaitingRoom::Admit(const v1::JoinRequest& request) const {
   const std::string who = LabelOf(request);
   if (request.protocol_version() != v1::PROTOCOL_VERSION_CURRENT) {

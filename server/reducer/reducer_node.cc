@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "plan/sparse_groups.h"
 #include "plan/wire.h"
+#include "server/calls/member_label.h"
 #include "server/reducer/control_link.h"
 #include "sparse/reducer.h"
 

@@ -1,0 +1,14 @@
+// How messages call a member of a job.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+// "rank 2 (host h1)" or "server 0 (host h0)".
+std::string MemberLabel(v1::Role role, uint32_t rank, const std::string& host);
+
+}  // namespace ringwood
