@@ -4,6 +4,10 @@
 // that are launched as hosts of their own, and not at all with connections that report a peer's
 // death (UCX 1.13: error handling by peer). Here the connection stays as it is: TCP announces,
 // acknowledges and notices deaths, so a process killed in the middle is found as any other.
+//
+//     reader ── hello ──► sender            once: "I can read your memory"
+//     reader ◄── announcement ── sender     in place of a long payload
+//     reader ── receipt ──► sender          the payload has been read: its memory is free
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
@@ -149,6 +150,20 @@ void ForgetAtEnd(std::span<const uint16_t> ports) {
     const linger at_once{1, 0};
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   }
+}
+
+void UcxWorker::ProgressUntil(const std::function<bool()>& reached, TimePoint deadline) {
+  while (!reached() && Now() < deadline) {
+    if (Progress() || !Arm()) continue;
+    pollfd descriptor{descriptor_, POLLIN, 0};
+    poll(&descriptor, 1, 1);
+  }
+}
+
+void UcxWorker::Await(ucs_status_ptr_t request, TimePoint deadline) {
+  if (!UCS_PTR_IS_PTR(request)) return;
+  ProgressUntil([&] { return ucp_request_check_status(request) != UCS_INPROGRESS; }, deadline);
+  ucp_request_free(request);
 }
 
 UcxWorker::~UcxWorker() {

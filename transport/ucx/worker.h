@@ -4,10 +4,12 @@
 #include <ucp/api/ucp.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "transport/port_range.h"
 
@@ -28,6 +30,14 @@ class UcxWorker {
 
   ucp_worker_h handle() const { return worker_; }
   int descriptor() const { return descriptor_; }
+
+  bool Progress() { return ucp_worker_progress(worker_) != 0; }  // true: there was something
+  bool Arm() { return ucp_worker_arm(worker_) == UCS_OK; }  // true: the descriptor will wake us
+  // Progress, asleep while there is none, until `reached` or `deadline`.
+  void ProgressUntil(const std::function<bool()>& reached, TimePoint deadline);
+  // Progress until UCX is done with `request`, or `deadline`; frees it, if it is one.
+  void Await(ucs_status_ptr_t request, TimePoint deadline);
+
   uint64_t client() const { return client_; }
   // That of UCX's own listener; 0: the kernel's choice.
   uint16_t port() const { return port_; }
