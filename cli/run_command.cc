@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "cli/command.h"
-#include "client/connection/options.h"
+#include "client/options/options.h"
 #include "launch/run.h"
 #include "launch/run_check.h"
 #include "launch/supervisor.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "client/connection/options.h"
+#include "client/options/options.h"
 
 namespace ringwood {
 

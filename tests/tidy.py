@@ -83,10 +83,10 @@ def long_files(tree):
 
 
 def bodies(text):
-    """(first line, lines) of every body that clang-format closes with a brace at column 0."""
+    """(first line, lines) of every body that clang-format closes with a brace at column 0; tables are none."""
     start = None
     for number, line in enumerate(text.splitlines(), 1):
-        if start is None and line and not line[0].isspace() and line.rstrip().endswith("{"):
+        if start is None and re.match(r"\S.*(?<!= )\{$", line):
             if not re.match(r"(namespace|class|struct|enum|union|extern|#|//|using)\b", line):
                 start = number
         elif line.startswith("}"):

@@ -66,8 +66,8 @@ Status Connection::Join(const SessionOptions& options) {
   request.set_host(options.host);
   request.set_incarnation(incarnation_);
   request.set_fabric_address(fabric_->Address());
-  request.set_resume(options.resume);
-  request.set_or_start(options.or_start);
+  request.set_resume(options.resume != Resume::kNo);
+  request.set_or_start(options.resume == Resume::kOrStart);
   request.set_job(options.job);
   request.set_join_timeout_seconds(options.join_timeout_seconds);
   RW_ASSIGN_OR_RETURN(joined_, control_->Join(request, Seconds(options.join_timeout_seconds)));

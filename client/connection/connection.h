@@ -12,9 +12,9 @@
 #include "base/loop.h"
 #include "client/checkpoint/store_client.h"
 #include "client/connection/control.h"
-#include "client/connection/options.h"
 #include "client/exchange/accelerator.h"
 #include "client/exchange/exchange.h"
+#include "client/options/options.h"
 #include "timeline/observer.h"
 #include "transport/fabric.h"
 

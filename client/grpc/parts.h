@@ -2,7 +2,7 @@
 #pragma once
 
 #include "client/connection/connection.h"
-#include "client/connection/options.h"
+#include "client/options/options.h"
 
 namespace ringwood {
 

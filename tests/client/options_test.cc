@@ -1,4 +1,4 @@
-#include "client/connection/options.h"
+#include "client/options/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(Options, ComeFromTheLaunchersEnvironment) {
   EXPECT_EQ(options->sparse_method, "threshold");
   EXPECT_EQ(options->sparse_chunk, 4096);
   EXPECT_EQ(options->transport, "grpc");
-  EXPECT_TRUE(options->resume);
+  EXPECT_EQ(options->resume, Resume::kRequired);
   EXPECT_FALSE(options->trusted_fabric);
 }
 

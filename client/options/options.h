@@ -1,6 +1,8 @@
 // What a session is opened with, and how it is read from the environment that a launcher sets.
+// option_table.h says of each option what it is called elsewhere and what it may be.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -14,6 +16,11 @@ namespace ringwood {
 // to none: at density 1 nothing but plain SGD. The first stages of the density warm-up are above.
 constexpr double kMaskedDensity = 0.05;
 
+// Continue from the newest checkpoint, which must exist; or start a new job where there is none.
+enum class Resume : uint8_t { kNo, kRequired, kOrStart };
+
+// The defaults are the members' initial values. Each member has its row in option_table.cc, whose
+// help says what it means.
 struct SessionOptions {
   std::string coordinator;  // "host:port"
   int rank = -1;
@@ -24,10 +31,9 @@ struct SessionOptions {
   std::string transport = "auto";  // data plane: "ucx", "grpc" or "auto", transport/open_fabric.h
   std::string port_range;          // "20000-20099": where it listens; empty: any port
   std::string token;
-  bool resume = false;    // continue from the newest checkpoint
-  bool or_start = false;  // with resume: where there is none, start from step 0
-  uint64_t job = 0;       // the job to continue, or the name of the new one; 0: not named
-  double momentum = 0;    // momentum correction of sparse tensors
+  Resume resume = Resume::kNo;
+  uint64_t job = 0;     // the job to continue, or the name of the new one; 0: not named
+  double momentum = 0;  // momentum correction of sparse tensors
   // Entries that were applied start again with velocity 0 (DGC's momentum factor masking), while
   // the density is at most kMaskedDensity.
   bool momentum_masking = true;
@@ -62,8 +68,12 @@ using EnvironmentLookup = std::function<const char*(const char* name)>;
 // "1f", as checkpoint lists and logs name a job (without leading zeros at will); 0 is no job.
 StatusOr<uint64_t> ParseJob(const std::string& text);
 
-// RINGWOOD_* and torchrun's RANK and WORLD_SIZE, falling back to Slurm's and Open MPI's names.
+// RINGWOOD_* and torchrun's RANK and WORLD_SIZE, falling back to Slurm's and Open MPI's names. What
+// is not set keeps its default, but a rank and a world must be there.
 StatusOr<SessionOptions> OptionsFromEnvironment(const EnvironmentLookup& environment);
+
+// The same without a rank and a world: what a launcher was given for all of them.
+StatusOr<SessionOptions> SharedOptionsFromEnvironment(const EnvironmentLookup& environment);
 
 // What changes results, name and value: equal on all ranks, which is checked when they agree on the
 // plan. (Momenta and densities are compared tensor by tensor.)
@@ -73,7 +83,10 @@ std::vector<std::pair<std::string, std::string>> Agreed(const SessionOptions& op
 // "weight" and the numbers among the options. kInvalidArgument says what is allowed.
 Status CheckRange(const char* name, double value);
 
-// Everything that can be found wrong before the network is touched.
+// That numbers are in their ranges, words are known, and options fit each other.
+Status CheckValues(const SessionOptions& options);
+
+// Everything that can be found wrong before the network is touched: CheckValues, and the place.
 Status Check(const SessionOptions& options);
 
 }  // namespace ringwood

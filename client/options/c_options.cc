@@ -1,0 +1,70 @@
+#include "client/options/c_options.h"
+
+#include <string>
+
+#include "client/options/option_table.h"
+
+namespace ringwood {
+namespace {
+
+// `value` has its default.
+void Take(const char* given, std::string* value) {
+  if (given != nullptr && *given != '\0') *value = given;
+}
+void Take(double given, double* value) {
+  if (given != 0) *value = given;
+}
+void Take(int given, int* value) { *value = given; }
+void Take(uint64_t given, uint64_t* value) { *value = given; }
+// What is on by default is off where it is negative.
+void Take(int given, bool* value) { *value = *value ? given >= 0 : given != 0; }
+void Take(int given, Resume* value) {
+  *value = given == RINGWOOD_RESUME_OR_START ? Resume::kOrStart
+           : given != 0                      ? Resume::kRequired
+                                             : Resume::kNo;
+}
+
+const char* Give(const Option& option, const std::string& value, const std::string&) {
+  return value.empty() && !option.needed ? nullptr : value.c_str();
+}
+double Give(const Option&, double value, double) { return value; }
+int Give(const Option&, int value, int) { return value; }
+uint64_t Give(const Option&, uint64_t value, uint64_t) { return value; }
+int Give(const Option&, bool value, bool otherwise) { return value ? 1 : otherwise ? -1 : 0; }
+int Give(const Option&, Resume value, Resume) {
+  switch (value) {
+    case Resume::kNo:
+      return 0;
+    case Resume::kRequired:
+      return RINGWOOD_RESUME;
+    case Resume::kOrStart:
+      return RINGWOOD_RESUME_OR_START;
+  }
+  return 0;
+}
+
+}  // namespace
+
+SessionOptions FromC(const ringwood_options& options) {
+  SessionOptions result;
+  for (const Option& option : OptionTable()) {
+    std::visit([&](const auto& place) { Take(options.*place.field, &(result.*place.member)); },
+               option.place);
+  }
+  return result;
+}
+
+ringwood_options ToC(const SessionOptions& options) {
+  const SessionOptions defaults;
+  ringwood_options result{};
+  for (const Option& option : OptionTable()) {
+    std::visit(
+        [&](const auto& place) {
+          result.*place.field = Give(option, options.*place.member, defaults.*place.member);
+        },
+        option.place);
+  }
+  return result;
+}
+
+}  // namespace ringwood

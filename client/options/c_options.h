@@ -1,0 +1,14 @@
+// Options as the C interface has them: in both a field that is 0 or NULL has the default.
+#pragma once
+
+#include "client/options/options.h"
+#include "include/ringwood.h"
+
+namespace ringwood {
+
+SessionOptions FromC(const ringwood_options& options);
+
+// Its strings are those of `options`, which outlives them; its size is 0.
+ringwood_options ToC(const SessionOptions& options);
+
+}  // namespace ringwood

@@ -1,0 +1,137 @@
+// The table of options: complete, without contradictions, and the same value in every form.
+#include "client/options/option_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "client/options/c_options.h"
+
+namespace ringwood {
+namespace {
+
+struct Extent {
+  size_t offset, size, alignment;
+  bool operator<(const Extent& other) const { return offset < other.offset; }
+};
+
+template <typename Owner, typename Field>
+Extent ExtentOf(Field Owner::*member) {
+  static Owner probe{};
+  const auto offset =
+      reinterpret_cast<const char*>(&(probe.*member)) - reinterpret_cast<const char*>(&probe);
+  return {static_cast<size_t>(offset), sizeof(Field), alignof(Field)};
+}
+
+size_t RoundUp(size_t value, size_t to) { return (value + to - 1) / to * to; }
+
+// Where `fields` end if they follow each other without a field that is missing between them.
+size_t EndOf(const std::set<Extent>& fields, size_t begin, size_t alignment) {
+  for (const Extent& field : fields) {
+    EXPECT_EQ(field.offset, RoundUp(begin, field.alignment)) << "after " << begin;
+    begin = field.offset + field.size;
+  }
+  return RoundUp(begin, alignment);
+}
+
+TEST(OptionTable, HasEveryMemberAndEveryFieldOnce) {
+  std::set<Extent> members, fields;
+  for (const Option& option : OptionTable()) {
+    std::visit(
+        [&](const auto& place) {
+          EXPECT_TRUE(members.insert(ExtentOf(place.member)).second) << option.name;
+          EXPECT_TRUE(fields.insert(ExtentOf(place.field)).second) << option.name;
+        },
+        option.place);
+  }
+  EXPECT_EQ(EndOf(members, 0, alignof(SessionOptions)), sizeof(SessionOptions));
+  EXPECT_EQ(EndOf(fields, sizeof(size_t), alignof(ringwood_options)), sizeof(ringwood_options));
+}
+
+TEST(OptionTable, NoNameStandsForTwoOptions) {
+  for (const auto name :
+       {&Option::name, &Option::keyword, &Option::flag, &Option::launcher_flag, &Option::agreed}) {
+    std::set<std::string> names;
+    for (const Option& option : OptionTable()) {
+      if (option.*name == nullptr) continue;
+      EXPECT_TRUE(names.insert(option.*name).second) << option.*name;
+    }
+  }
+  std::set<std::string> variables;
+  for (const Option& option : OptionTable()) {
+    EXPECT_NE(option.variables[0], nullptr) << option.name;
+    for (const char* variable : option.variables) {
+      if (variable == nullptr) continue;
+      EXPECT_TRUE(variables.insert(variable).second) << variable;
+    }
+  }
+}
+
+TEST(OptionTable, ItsWordsAreAllThatIsTaken) {
+  for (const Option& option : OptionTable()) {
+    if (option.words[0] == nullptr) continue;
+    ASSERT_NE(option.check, nullptr) << option.name;
+    for (const char* word : option.words) {
+      if (word == nullptr) continue;
+      EXPECT_TRUE(option.check(word).ok()) << option.name << " " << word;
+    }
+    EXPECT_FALSE(option.check("a word that nobody knows").ok()) << option.name;
+  }
+}
+
+TEST(OptionTable, DefaultsAreAllowed) {
+  for (const Option& option : OptionTable()) {
+    EXPECT_TRUE(CheckOption(option, option.name, SessionOptions()).ok()) << option.name;
+  }
+}
+
+std::string TextOtherThanTheDefault(const Option& option) {
+  const std::string text = OptionText(option, SessionOptions());
+  if (option.words[0] != nullptr) return option.words[text == option.words[0] ? 1 : 0];
+  switch (option.place.index()) {
+    case 2:
+      return "0.5";
+    case 3:
+      return text == "on" ? "0" : "1";
+    case 5:
+      return "auto";
+    default:
+      return "7";
+  }
+}
+
+TEST(OptionTable, AVariableComesThroughTheCInterfaceAsItIs) {
+  std::map<std::string, std::string> variables;
+  const auto environment = [&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  for (const Option& option : OptionTable()) {
+    variables = {{option.variables[0], TextOtherThanTheDefault(option)}};
+    const auto read = SharedOptionsFromEnvironment(environment);
+    ASSERT_TRUE(read.ok()) << option.name << ": " << read.status();
+    EXPECT_NE(*read, SessionOptions()) << option.name;
+    EXPECT_NE(OptionText(option, *read), OptionText(option, SessionOptions())) << option.name;
+    EXPECT_EQ(FromC(ToC(*read)), *read) << option.name;
+  }
+}
+
+TEST(OptionTable, WhatIsZeroOrNullInCHasItsDefault) {
+  SessionOptions defaults;
+  defaults.rank = 0;
+  EXPECT_EQ(FromC(ringwood_options{}), defaults);
+}
+
+TEST(OptionTable, RanksCompareWhatChangesResultsInTheseWords) {
+  std::string text;
+  for (const auto& [name, value] : Agreed(SessionOptions())) text += name + "=" + value + ";";
+  EXPECT_EQ(text,
+            "planner=hybrid;wire=fp32;sparse codec=block16/fp32;sparse merge=gtopk;"
+            "sparse method=exact;sparse chunk=0;sparse keep=1;momentum masking=on;"
+            "warm-up steps=0;");
+}
+
+}  // namespace
+}  // namespace ringwood
