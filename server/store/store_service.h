@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "ringwood/v1/state.pb.h"
 #include "server/calls/limits.h"
 
 namespace grpc {
