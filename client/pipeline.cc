@@ -36,29 +36,31 @@ Status Pipeline::SetWeight(float weight) {
   return OkStatus();
 }
 
-Status Pipeline::Ready(uint32_t tensor) {
+Status Pipeline::Ready(TableIndex tensor) {
   absl::MutexLock lock(&mutex_);
-  const StatusOr<int> complete = scheduler_.Ready(tensor);
+  const StatusOr<int> complete = scheduler_.Ready(tensor.value);
   // Wait tells of an exchange that failed, and its caller asks the coordinator who did: told from
   // here the error would only say whose connection broke first.
   if (!status_.ok()) return OkStatus();
   RW_ASSIGN_OR_RETURN(const int group, complete);
   any_ready_ = true;
-  shell_.observer->GradientReady(round_, tensor, Now());
+  shell_.observer->GradientReady(round_, tensor.value, Now());
   if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {
     return Internal("the compute loop takes no work");
   }
   return OkStatus();
 }
 
-bool Pipeline::IsReady(uint32_t tensor) {
+bool Pipeline::IsReady(TableIndex tensor) {
   absl::MutexLock lock(&mutex_);
-  return scheduler_.IsReady(tensor);
+  return scheduler_.IsReady(tensor.value);
 }
 
-std::vector<uint32_t> Pipeline::Missing() {
+std::vector<TableIndex> Pipeline::Missing() {
   absl::MutexLock lock(&mutex_);
-  return scheduler_.Missing();
+  std::vector<TableIndex> missing;
+  for (const uint32_t tensor : scheduler_.Missing()) missing.push_back({tensor});
+  return missing;
 }
 
 void Pipeline::Pack(int group) {

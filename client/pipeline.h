@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/loop.h"
 #include "client/exchange/exchange.h"
+#include "client/exchange/tensor.h"
 #include "client/scheduler.h"
 #include "timeline/observer.h"
 
@@ -43,9 +44,9 @@ class Pipeline {
   // Refused when a gradient of this round is ready already.
   Status SetWeight(float weight);
 
-  Status Ready(uint32_t tensor);  // any thread; enqueues. OK after a failure, which Wait tells
-  bool IsReady(uint32_t tensor);
-  std::vector<uint32_t> Missing();
+  Status Ready(TableIndex tensor);  // any thread; enqueues. OK after a failure, which Wait tells
+  bool IsReady(TableIndex tensor);
+  std::vector<TableIndex> Missing();
 
   // Until all groups are done, the first error, or `limit`.
   Status Wait(Duration limit);

@@ -1,12 +1,10 @@
 #include "client/session.h"
 
-#include <cmath>
 #include <exception>
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/out_of_memory.h"
-#include "client/names.h"
 #include "plan/strategy/planner.h"
 #include "plan/wire.h"
 
@@ -80,69 +78,30 @@ Status Session::Close(const std::string& failure) {
   return OkStatus();
 }
 
-Status Session::CheckId(int id) const {
-  if (id >= 0 && static_cast<size_t>(id) < tensors_.size()) return OkStatus();
-  return Invalid(absl::StrFormat("rank %d: there is no tensor %d, %d are registered", rank(), id,
-                                 tensors_.size()));
-}
-
 StatusOr<int> Session::Register(const Tensor& tensor) {
-  const TensorSpec& spec = tensor.spec;
   RW_RETURN_IF_ERROR(connection_->status());
   if (agreed_) {
     return Refused(absl::StrFormat(
         "tensor '%s' comes after the plan was agreed: register all before the first step",
-        spec.name));
+        tensor.spec.name));
   }
-  RW_RETURN_IF_ERROR(CheckName("the tensor's name", spec.name));
-  if (spec.elements == 0 || tensor.data == nullptr) {
-    return Invalid(
-        absl::StrFormat("tensor '%s' of %d elements at %p: elements and memory are needed",
-                        spec.name, spec.elements, tensor.data));
-  }
-  if (spec.elements > UINT32_MAX) {
-    return Invalid(absl::StrFormat("tensor '%s' has %d elements, at most 2^32 - 1 are possible",
-                                   spec.name, spec.elements));
-  }
-  if (spec.route != "dense" && spec.route != "sparse" && spec.route != "auto") {
-    return Invalid(absl::StrFormat("tensor '%s': the route '%s' is none of dense, sparse, auto",
-                                   spec.name, spec.route));
-  }
-  const double clip_norm = tensor.clip_norm.value_or(options_.clip_norm);
-  for (const auto& [name, value] :
-       {std::pair("density", spec.density), std::pair("momentum", tensor.momentum.value_or(0)),
-        std::pair("clip_norm", clip_norm)}) {
-    RW_RETURN_IF_ERROR(Annotate(CheckRange(name, value), "tensor '" + spec.name + "'"));
-  }
-  RW_RETURN_IF_ERROR(CheckPlace(tensor));
-  if (names_.count(spec.name) != 0) {
-    return AlreadyExists(absl::StrFormat("tensor '%s' is registered twice", spec.name));
-  }
+  RW_RETURN_IF_ERROR(table_.Check(tensor));
   absl::MutexLock lock(&mutex_);
-  if (any_early_) return Refused("tensor '" + spec.name + "' comes after the first ready");
-  names_.insert(spec.name);
-  tensors_.push_back(std::make_unique<Tensor>(tensor));
-  if (tensor.device && spec.route == "auto") {
-    if (const Status can = CheckSelection(tensor); !can.ok()) {
-      Log(LogLevel::kInfo, Message(can) + ": it is dense");
-      tensors_.back()->spec.route = "dense";
-    }
-  }
-  // The sum of P independent gradients of norm c / sqrt(P) has the norm c.
-  tensors_.back()->norm_limit = clip_norm / std::sqrt(world());
+  if (any_early_) return Refused("tensor '" + tensor.spec.name + "' comes after the first ready");
+  const int id = table_.Add(tensor);
   early_ready_.push_back(false);
-  return static_cast<int>(tensors_.size() - 1);
+  return id;
 }
 
 Status Session::Rebind(int id, float* data) {
-  RW_RETURN_IF_ERROR(CheckId(id));
-  if (data == nullptr) return Invalid("tensor '" + tensors_[id]->spec.name + "' moved to NULL");
+  RW_RETURN_IF_ERROR(table_.CheckId(id));
+  if (data == nullptr) return Invalid("tensor '" + table_.name(id) + "' moved to NULL");
   absl::MutexLock lock(&mutex_);
-  if (pipeline_ ? pipeline_->IsReady(TableIndex(id)) : early_ready_[id]) {
-    return Refused("tensor '" + tensors_[id]->spec.name +
+  if (pipeline_ ? pipeline_->IsReady(table_.IndexOf(id)) : early_ready_[id]) {
+    return Refused("tensor '" + table_.name(id) +
                    "' moved between ready and finish_step: it may be in use");
   }
-  tensors_[id]->data = data;
+  table_.Rebind(id, data);
   return OkStatus();
 }
 
@@ -162,15 +121,15 @@ Status Session::BeginStep(double weight) {
 Status Session::Ready(int id) {
   RW_RETURN_IF_ERROR(connection_->status());  // before the lock, which its listener takes
   absl::MutexLock lock(&mutex_);  // Register on the trainer's thread adds to the tensors
-  RW_RETURN_IF_ERROR(CheckId(id));
+  RW_RETURN_IF_ERROR(table_.CheckId(id));
   if (pipeline_ != nullptr) {
     RW_RETURN_IF_ERROR(
-        Annotate(pipeline_->Ready(TableIndex(id)), "tensor '" + tensors_[id]->spec.name + "'"));
+        Annotate(pipeline_->Ready(table_.IndexOf(id)), "tensor '" + table_.name(id) + "'"));
     connection_->control()->Advance();
     return OkStatus();
   }
   if (early_ready_[id]) {
-    return AlreadyExists("tensor '" + tensors_[id]->spec.name + "' is ready twice in one step");
+    return AlreadyExists("tensor '" + table_.name(id) + "' is ready twice in one step");
   }
   early_ready_[id] = any_early_ = true;
   connection_->control()->Advance();
@@ -179,19 +138,19 @@ Status Session::Ready(int id) {
 
 Status Session::CheckComplete() {
   absl::MutexLock lock(&mutex_);
-  const std::vector<uint32_t> missing = pipeline_->Missing();
+  const std::vector<TableIndex> missing = pipeline_->Missing();
   if (missing.empty()) {
-    return !tensors_.empty() || begun_ ? OkStatus() : Refused("finish_step without a step");
+    return !table_.empty() || begun_ ? OkStatus() : Refused("finish_step without a step");
   }
   constexpr size_t kNamed = 8;
   std::string names;
   for (size_t i = 0; i < missing.size() && i < kNamed; ++i) {
-    names += (i == 0 ? "" : ", ") + tensors_[TableIndex(static_cast<int>(missing[i]))]->spec.name;
+    names += (i == 0 ? "" : ", ") + table_.name(table_.IdOf(missing[i]));
   }
   return Refused(absl::StrFormat(
       "rank %d: step %d: %d of %d gradients are not ready (%s%s): call ready for each, or backward "
       "before finish_step",
-      rank(), step_ + 1, missing.size(), tensors_.size(), names,
+      rank(), step_ + 1, missing.size(), table_.size(), names,
       missing.size() > kNamed ? ", ..." : ""));
 }
 
@@ -239,10 +198,7 @@ StatusOr<StepResult> Session::FinishStep() {
   result.total_weight = commit->total_weight();
   result.dense_bytes = summary.dense_bytes;
   result.sparse_bytes = summary.sparse_bytes;
-  for (const auto& tensor : tensors_) {
-    result.dense_equivalent_bytes += tensor->spec.elements * sizeof(float);
-  }
-  result.dense_equivalent_bytes = result.dense_equivalent_bytes * 2 * (world() - 1) / world();
+  result.dense_equivalent_bytes = table_.elements() * sizeof(float) * 2 * (world() - 1) / world();
   weight_ = 1;
   begun_ = false;
   connection_->control()->Report(step_);
@@ -292,8 +248,8 @@ Status Session::FailStep(const Status& status) {
 }
 
 Status Session::Residual(int id, std::span<float> out) const {
-  RW_RETURN_IF_ERROR(CheckId(id));
-  const TensorSpec& spec = tensors_[id]->spec;
+  RW_RETURN_IF_ERROR(table_.CheckId(id));
+  const TensorSpec& spec = table_[id].spec;
   if (out.size() != spec.elements) {
     return Invalid(absl::StrFormat("tensor '%s' has %d elements, the residual's memory %d",
                                    spec.name, spec.elements, out.size()));

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,10 +17,10 @@
 #include "client/connection/collectives.h"
 #include "client/connection/connection.h"
 #include "client/exchange/device_sparse_exchange.h"
-#include "client/exchange/tensor.h"
 #include "client/pipeline.h"
 #include "client/replan/adapter.h"
 #include "client/replan/profile.h"
+#include "client/tensor_table.h"
 #include "sparse/climb.h"
 #include "sparse/sparse_tensor.h"
 #include "timeline/observers.h"
@@ -76,12 +75,7 @@ class Session {
   Status RestoreItem(const std::string& name, bool shared, std::span<std::byte> out);
 
  private:
-  explicit Session(const SessionOptions& options) : options_(options) {}
-
-  // The table is in the order in which backward is expected to make the gradients: last first.
-  uint32_t TableIndex(int id) const { return static_cast<uint32_t>(tensors_.size() - 1 - id); }
-  Status CheckId(int id) const;
-  std::vector<TensorSpec> Table() const;
+  explicit Session(const SessionOptions& options) : options_(options), table_(options_) {}
 
   // session_agree.cc
   PlanInput InputOf(std::vector<TensorSpec> table) const;
@@ -94,10 +88,6 @@ class Session {
   Status Start();  // the early ready calls, once a pipeline stands
 
   // session_device.cc
-  bool IsOnDevice() const;                        // the tensors are; all or none
-  Status CheckPlace(const Tensor& tensor) const;  // among those there are
-  // Whether a device can select from it; Invalid names the option that it cannot follow.
-  Status CheckSelection(const Tensor& tensor) const;
   Status OpenDeviceRing();  // where the plan has groups for it, once an epoch
   StatusOr<std::unique_ptr<SparseTensor>> CopyOfDeviceState(size_t id) const;
   Status KeepDeviceStates();
@@ -149,8 +139,7 @@ class Session {
   bool begun_ = false;   // begin_step of the present step was called
   bool agreed_ = false;  // the table and the plan are fixed
   std::atomic<bool> closed_{false};
-  std::vector<std::unique_ptr<Tensor>> tensors_;  // by id
-  std::unordered_set<std::string> names_;         // of the tensors
+  TensorTable table_;
   // By id; null where the route is dense and nothing is owed from a sparse one, and where the
   // tensor's exchange has its state on a device. The compute loop has them from ready to the
   // round's end, and after it for a moment to read.

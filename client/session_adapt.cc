@@ -35,7 +35,7 @@ void Session::AskFor(v1::VoteRequest* vote) {
   if (rank() != 0) return;
   const int stage = StageAfter(round_);  // of the next step
   if (stage != StageAfter(step_)) {
-    const Plan next = AtStage(plan_, Table(), stage);
+    const Plan next = AtStage(plan_, table_.Specs(), stage);
     if (Hash(next) != Hash(plan_)) {
       *vote->mutable_plan() = ToProto(next);
       vote->set_plan_reason(StageText(stage));
@@ -58,7 +58,7 @@ Status Session::Follow(const v1::Commit& commit) {
 
 Status Session::BringTogether(bool probe) {
   // A rank that has not measured has no say in a maximum. It cannot be: all begin a plan at once.
-  std::vector<double> maxima(tensors_.size() + 2 * plan_.groups.size() + 2,
+  std::vector<double> maxima(table_.size() + 2 * plan_.groups.size() + 2,
                              -std::numeric_limits<double>::infinity());
   if (profile_.rounds() > 0) maxima = ToMaxima(profile_.Medians());
   RW_RETURN_IF_ERROR(
@@ -69,7 +69,7 @@ Status Session::BringTogether(bool probe) {
     RW_RETURN_IF_ERROR(TakeHopCost());
   }
   if (adapter_ != nullptr) {
-    adapter_->Reviewed(FromMaxima(maxima, tensors_.size(), plan_.groups.size()), ring);
+    adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), ring);
   }
   return OkStatus();
 }
@@ -97,7 +97,7 @@ StatusOr<AffineFit> Session::ProbeRing() {
 
 // All ranks do this after the same round, so that they go on choosing alike.
 Status Session::TakeHopCost() {
-  if (IsOnDevice()) return OkStatus();  // NCCL chooses for itself
+  if (table_.IsOnDevice()) return OkStatus();  // NCCL chooses for itself
   const Place& place = connection_->place();
   RW_ASSIGN_OR_RETURN(const HopCost cost, ProbeHops(collectives_.get(), place));
   connection_->TakeCost(cost);
@@ -111,7 +111,7 @@ Status Session::TakeHopCost() {
 Status Session::ChangePlan(const v1::Commit& commit) {
   StatusOr<Plan> plan = FromProto(commit.plan());
   Status status = plan.status();
-  if (status.ok()) status = Validate(*plan, Table());
+  if (status.ok()) status = Validate(*plan, table_.Specs());
   if (status.ok()) {
     connection_->Drain();  // the callbacks of the pipeline that ends
     status = CatchOutOfMemory([&] { return Install(*std::move(plan), commit.generation()); });
@@ -126,7 +126,7 @@ Status Session::ChangePlan(const v1::Commit& commit) {
 void Session::SavePlan() {
   if (rank() != 0 || options_.save_plan.empty()) return;
   const Status written = WritePlanFile(
-      ToSave(plan_, Table(), world(), connection_->place().servers), options_.save_plan);
+      ToSave(plan_, table_.Specs(), world(), connection_->place().servers), options_.save_plan);
   if (!written.ok()) Log(LogLevel::kWarning, Message(written));
 }
 
@@ -134,7 +134,8 @@ void Session::WriteProfile() {
   if (rank() != 0 || options_.profile.empty()) return;
   Status written = Refused("it takes two steps with one plan");
   if (profile_.rounds() > 0) {
-    written = WriteModelProfile(LiveProfile(Table(), plan_, profile_.Medians()), options_.profile);
+    written =
+        WriteModelProfile(LiveProfile(table_.Specs(), plan_, profile_.Medians()), options_.profile);
   }
   if (!written.ok()) Log(LogLevel::kWarning, "no profile was written: " + Message(written));
 }

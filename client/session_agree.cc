@@ -22,21 +22,13 @@ Plan EmptyPlan(const std::string& planner) {
 
 }  // namespace
 
-std::vector<TensorSpec> Session::Table() const {
-  std::vector<TensorSpec> table;
-  for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor) {
-    table.push_back((*tensor)->spec);
-  }
-  return table;
-}
-
 PlanInput Session::InputOf(std::vector<TensorSpec> table) const {
   PlanInput input;
   input.tensors = std::move(table);
   input.world = world();
   input.hosts = connection_->place().hosts;
   input.servers = connection_->place().servers;
-  input.ring_codecs = {RingCodec(IsOnDevice() ? "fp32" : options_.wire)};
+  input.ring_codecs = {RingCodec(table_.IsOnDevice() ? "fp32" : options_.wire)};
   input.tree_codec = options_.sparse_codec;
   input.entry_bytes = ParseCodec(options_.sparse_codec)->EntryBytes();  // Check has read it before
   input.merge = options_.sparse_merge;
@@ -46,7 +38,7 @@ PlanInput Session::InputOf(std::vector<TensorSpec> table) const {
 
 // The frozen plan, else the checkpoint's, else a new one from the fixed profile.
 StatusOr<Plan> Session::ProposedPlan() {
-  std::vector<TensorSpec> table = Table();
+  std::vector<TensorSpec> table = table_.Specs();
   if (table.empty()) return EmptyPlan(options_.planner);
   if (!options_.freeze_plan.empty()) {
     RW_ASSIGN_OR_RETURN(const v1::SavedPlan saved, ReadPlanFile(options_.freeze_plan));
@@ -88,7 +80,7 @@ StatusOr<std::optional<Plan>> Session::RestoredPlan() {
   } else if (saved.plan().planner() != options_.planner) {
     fits = Invalid(absl::StrFormat("it was made by the planner %s", saved.plan().planner()));
   } else {
-    StatusOr<Plan> plan = PlanFor(Table(), saved);
+    StatusOr<Plan> plan = PlanFor(table_.Specs(), saved);
     if (plan.ok()) return *std::move(plan);
     fits = plan.status();
   }
@@ -103,12 +95,7 @@ Status Session::Agree() {
   request.set_epoch(epoch());
   request.set_rank(static_cast<uint32_t>(rank()));
   request.set_incarnation(connection_->incarnation());
-  for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor) {
-    v1::Tensor* added = request.add_tensors();
-    *added = ToProto((*tensor)->spec);
-    added->set_momentum((*tensor)->momentum.value_or(options_.momentum));
-    added->set_clip_norm((*tensor)->clip_norm.value_or(options_.clip_norm));
-  }
+  table_.Describe(&request);
   for (const auto& [name, value] : Agreed(options_)) {
     v1::Setting* setting = request.add_settings();
     setting->set_name(name);
@@ -116,10 +103,12 @@ Status Session::Agree() {
   }
   v1::Setting* const memory = request.add_settings();
   memory->set_name("memory of the tensors");
-  memory->set_value(IsOnDevice() ? "device" : "host");
+  memory->set_value(table_.IsOnDevice() ? "device" : "host");
   if (rank() == 0) {
     RW_ASSIGN_OR_RETURN(Plan plan, ProposedPlan());
-    if (options_.freeze_plan.empty()) plan = AtStage(std::move(plan), Table(), StageAfter(step_));
+    if (options_.freeze_plan.empty()) {
+      plan = AtStage(std::move(plan), table_.Specs(), StageAfter(step_));
+    }
     *request.mutable_plan() = ToProto(plan);
   }
   StatusOr<v1::AgreeResponse> response =
@@ -134,7 +123,7 @@ Status Session::Agree() {
 
 Status Session::Adopt(const v1::AgreeResponse& response) {
   RW_ASSIGN_OR_RETURN(Plan plan, FromProto(response.plan()));
-  RW_RETURN_IF_ERROR(Validate(plan, Table()));
+  RW_RETURN_IF_ERROR(Validate(plan, table_.Specs()));
   if (response.from_round() != step_ + 1) {
     return Internal(absl::StrFormat("the coordinator goes on with round %d after step %d",
                                     response.from_round(), step_));
@@ -150,10 +139,10 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
 
 // Before the first plan; what dense tensors owe, from a sparse time or to the wire's rounding, too.
 Status Session::RestoreStates() {
-  states_.resize(tensors_.size());
+  states_.resize(table_.size());
   if (restore_ == nullptr) return OkStatus();
-  for (size_t id = 0; id < tensors_.size(); ++id) {
-    const Status saved = restore_->Bytes(ResidualItem(tensors_[id]->spec.name), false).status();
+  for (size_t id = 0; id < table_.size(); ++id) {
+    const Status saved = restore_->Bytes(ResidualItem(table_.name(id)), false).status();
     if (saved.code() == StatusCode::kNotFound) continue;
     RW_RETURN_IF_ERROR(saved);
     RW_ASSIGN_OR_RETURN(states_[id], RestoredState(id));
@@ -164,12 +153,11 @@ Status Session::RestoreStates() {
 // Tensors with momentum correction keep their route: their velocity could not go with them, and the
 // trainer's optimizer would have to take over.
 void Session::BeginAdapting() {
-  if (rank() != 0 || !options_.adapt || world() == 1 || tensors_.empty()) return;
-  std::vector<TensorSpec> table = Table();
+  if (rank() != 0 || !options_.adapt || world() == 1 || table_.empty()) return;
+  std::vector<TensorSpec> table = table_.Specs();
   for (const Group& group : plan_.groups) {
     for (uint32_t index : group.tensors) {
-      const Tensor& tensor = *tensors_[TableIndex(static_cast<int>(index))];
-      if (tensor.momentum.value_or(options_.momentum) == 0) continue;
+      if (table_.momentum(table_.IdOf({index})) == 0) continue;
       table[index].route = group.route == "tree" ? "sparse" : "dense";
     }
   }
@@ -183,7 +171,7 @@ Status Session::Start() {
   for (size_t id = 0; id < early_ready_.size(); ++id) {
     if (!early_ready_[id]) continue;
     early_ready_[id] = false;
-    RW_RETURN_IF_ERROR(pipeline_->Ready(TableIndex(static_cast<int>(id))));
+    RW_RETURN_IF_ERROR(pipeline_->Ready(table_.IndexOf(id)));
   }
   return OkStatus();
 }

@@ -29,7 +29,7 @@ Status Session::Checkpoint(std::vector<Item> items) {
       RW_ASSIGN_OR_RETURN(copies.emplace_back(), CopyOfDeviceState(id));
       state = copies.back().get();
     }
-    const std::string& name = tensors_[id]->spec.name;
+    const std::string& name = table_.name(id);
     if (state == nullptr) {
       const std::span<const float> error = WireError(id);
       if (!error.empty()) items.push_back({ResidualItem(name), false, std::as_bytes(error)});
@@ -41,8 +41,8 @@ Status Session::Checkpoint(std::vector<Item> items) {
     if (!momentum.empty()) items.push_back({MomentumItem(name), false, std::as_bytes(momentum)});
   }
   std::string plan;
-  if (agreed_ && !tensors_.empty()) {
-    plan = ToSave(plan_, Table(), world(), connection_->place().servers).SerializeAsString();
+  if (agreed_ && !table_.empty()) {
+    plan = ToSave(plan_, table_.Specs(), world(), connection_->place().servers).SerializeAsString();
     items.push_back({kPlanItem, true, std::as_bytes(std::span(plan))});
   }
   StripeName stripe;

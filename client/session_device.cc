@@ -1,57 +1,19 @@
-// Session's half for tensors on a device. All tensors of a session are on the host or all on one
-// device, on every rank: groups are then of one kind, and the ring has one order of calls.
+// Session's half for tensors on a device.
 #include "absl/strings/str_format.h"
 #include "client/exchange/device_exchange.h"
 #include "client/session.h"
 
 namespace ringwood {
 
-bool Session::IsOnDevice() const {
-  return !tensors_.empty() && tensors_.front()->device.has_value();
-}
-
-Status Session::CheckPlace(const Tensor& tensor) const {
-  if (tensor.device && tensor.spec.route == "sparse") RW_RETURN_IF_ERROR(CheckSelection(tensor));
-  if (tensors_.empty()) return OkStatus();
-  const std::optional<OnDevice>& first = tensors_.front()->device;
-  const bool alike = first.has_value() == tensor.device.has_value() &&
-                     (!first.has_value() || first->index == tensor.device->index);
-  if (alike) return OkStatus();
-  return Invalid(absl::StrFormat(
-      "tensor '%s' is not where '%s' is: the tensors of a session are all on the host or all on "
-      "one device",
-      tensor.spec.name, tensors_.front()->spec.name));
-}
-
-// These options are equal on all ranks, or the coordinator says so: all refuse alike.
-Status Session::CheckSelection(const Tensor& tensor) const {
-  std::string option, remedy;
-  if (options_.sparse_chunk != 0) {
-    option = absl::StrFormat("sparse_chunk = %d", options_.sparse_chunk);
-    remedy = "set sparse_chunk to 0";
-  } else if (options_.sparse_method != "exact") {
-    option = absl::StrFormat("sparse_method = %s", options_.sparse_method);
-    remedy = "use the method exact";
-  } else if (tensor.clip_norm.value_or(options_.clip_norm) != 0) {
-    option = absl::StrFormat("clip_norm = %g", tensor.clip_norm.value_or(options_.clip_norm));
-    remedy = "set clip_norm to 0 and clip where the gradient is made";
-  }
-  if (option.empty()) return OkStatus();
-  return Invalid(
-      absl::StrFormat("tensor '%s' is on a device, where nothing is selected with %s: %s, make the "
-                      "tensor dense, or copy it to the host",
-                      tensor.spec.name, option, remedy));
-}
-
 // Every epoch has a ring of its own, from an id that rank 0 makes and the host transport carries.
 // Plans change on all ranks between the same two steps, so all come here together.
 Status Session::OpenDeviceRing() {
-  if (!IsOnDevice() || connection_->device_ring() != nullptr) return OkStatus();
+  if (!table_.IsOnDevice() || connection_->device_ring() != nullptr) return OkStatus();
   bool needed = false;
   for (const Group& group : plan_.groups) needed |= group.route == "ring";
   if (!needed) return OkStatus();
   DeviceRingOptions options;
-  options.device = tensors_.front()->device->index;
+  options.device = table_[0].device->index;
   options.rank = rank();
   options.world = world();
   options.timeout_seconds = kLongestWaitSeconds;  // heartbeats find the dead
@@ -92,11 +54,11 @@ StatusOr<std::unique_ptr<DeviceGroup>> Session::MakeGroupOnDevice(const Group& s
                                                                   uint64_t max_result) const {
   DeviceGroupOptions options;
   std::vector<cuda::TensorShape> shapes;
-  for (uint32_t index : spec.tensors) {
-    const Tensor& tensor = *tensors_[TableIndex(static_cast<int>(index))];
-    RW_RETURN_IF_ERROR(CheckSelection(tensor));  // a frozen plan may not know
+  for (const size_t id : table_.IdsOf(spec)) {
+    const Tensor& tensor = table_[id];
+    RW_RETURN_IF_ERROR(table_.CheckSelection(tensor));  // a frozen plan may not know
     shapes.push_back({tensor.spec.elements, EntriesOf(spec.density, tensor.spec.elements),
-                      static_cast<float>(tensor.momentum.value_or(options_.momentum))});
+                      static_cast<float>(table_.momentum(id))});
     options.device = tensor.device->index;
   }
   options.masking = IsMasked(spec);
@@ -109,12 +71,11 @@ StatusOr<std::unique_ptr<DeviceGroup>> Session::MakeGroupOnDevice(const Group& s
 StatusOr<Session::Made> Session::MakeDeviceExchange(uint32_t group, std::optional<Climb> climb) {
   const Group& spec = plan_.groups[group];
   std::vector<const Tensor*> tensors;
-  std::vector<size_t> ids;
+  const std::vector<size_t> ids = table_.IdsOf(spec);
   uint64_t elements = 0;
-  for (uint32_t index : spec.tensors) {
-    ids.push_back(TableIndex(static_cast<int>(index)));
-    tensors.push_back(tensors_[ids.back()].get());
-    elements += tensors.back()->spec.elements;
+  for (const size_t id : ids) {
+    tensors.push_back(&table_[id]);
+    elements += table_[id].spec.elements;
   }
   if (!climb) {
     RW_ASSIGN_OR_RETURN(auto bucket, connection_->accelerator().make_bucket(
@@ -122,7 +83,7 @@ StatusOr<Session::Made> Session::MakeDeviceExchange(uint32_t group, std::optiona
     uint64_t first = 0;
     for (size_t id : ids) {
       if (states_[id]) RW_RETURN_IF_ERROR(bucket->Owe(first, states_[id]->residual()));
-      first += tensors_[id]->spec.elements;
+      first += table_[id].spec.elements;
     }
     return Made{std::make_unique<DeviceExchange>(connection_->place(), group, tensors,
                                                  std::move(bucket), connection_->device_ring())};

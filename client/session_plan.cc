@@ -24,7 +24,7 @@ Status Session::Install(Plan plan, uint32_t generation) {
   RW_RETURN_IF_ERROR(OpenDeviceRing());
   MakeStates();
   RW_RETURN_IF_ERROR(MakePipeline(generation));
-  plan_text_ = ToString(plan_, Table());
+  plan_text_ = ToString(plan_, table_.Specs());
   if (adapter_ != nullptr) adapter_->Adopted(plan_, StageAfter(step_));
   SavePlan();
   // A failure announced before the pipeline stood has passed it by.
@@ -58,12 +58,12 @@ std::unique_ptr<SparseTensor> Session::MakeState(size_t id, uint64_t k) const {
   options.k = k;
   options.method = *ParseMethod(options_.sparse_method);  // Check has read it before
   options.chunk_elements = static_cast<uint64_t>(options_.sparse_chunk);
-  options.momentum = static_cast<float>(tensors_[id]->momentum.value_or(options_.momentum));
-  return std::make_unique<SparseTensor>(tensors_[id]->spec.elements, options);
+  options.momentum = static_cast<float>(table_.momentum(id));
+  return std::make_unique<SparseTensor>(table_[id].spec.elements, options);
 }
 
 StatusOr<std::unique_ptr<SparseTensor>> Session::RestoredState(size_t id) {
-  const std::string& name = tensors_[id]->spec.name;
+  const std::string& name = table_.name(id);
   std::unique_ptr<SparseTensor> state = MakeState(id, 1);
   RW_RETURN_IF_ERROR(
       restore_->Read(ResidualItem(name), false, std::as_writable_bytes(state->mutable_residual())));
@@ -77,11 +77,10 @@ StatusOr<std::unique_ptr<SparseTensor>> Session::RestoredState(size_t id) {
 void Session::MakeStates() {
   carried_.clear();
   for (const Group& group : plan_.groups) {
-    for (uint32_t index : group.tensors) {
-      const size_t id = TableIndex(static_cast<int>(index));
+    for (const size_t id : table_.IdsOf(group)) {
       if (group.route != "tree" && states_[id] != nullptr) carried_.push_back(id);
-      if (group.route != "tree" || IsOnDevice()) continue;
-      const uint64_t k = EntriesOf(group.density, tensors_[id]->spec.elements);
+      if (group.route != "tree" || table_.IsOnDevice()) continue;
+      const uint64_t k = EntriesOf(group.density, table_[id].spec.elements);
       if (states_[id] == nullptr) {
         states_[id] = MakeState(id, k);
       } else {
@@ -98,9 +97,8 @@ Session::Made Session::MakeExchange(uint32_t group, std::optional<Climb> climb) 
   const Group& spec = plan_.groups[group];
   std::vector<const Tensor*> tensors;
   std::vector<SparseTensor*> states;
-  for (uint32_t index : spec.tensors) {
-    const size_t id = TableIndex(static_cast<int>(index));
-    tensors.push_back(tensors_[id].get());
+  for (const size_t id : table_.IdsOf(spec)) {
+    tensors.push_back(&table_[id]);
     states.push_back(states_[id].get());
   }
   if (climb) return {std::make_unique<SparseExchange>(*std::move(climb), tensors, states)};
@@ -116,7 +114,7 @@ Status Session::MakePipeline(uint32_t generation) {
   const Place& place = connection_->place();
   const TreeShape shape{place.world, place.servers, static_cast<int>(plan_.fanout)};
   std::vector<uint64_t> elements;
-  for (const TensorSpec& spec : Table()) elements.push_back(spec.elements);
+  for (const TensorSpec& spec : table_.Specs()) elements.push_back(spec.elements);
   std::vector<std::optional<Climb>> climbs(plan_.groups.size());
   RW_ASSIGN_OR_RETURN(const std::vector<SparseGroup> groups,
                       SparseGroupsOf(plan_, shape, elements));
@@ -124,18 +122,18 @@ Status Session::MakePipeline(uint32_t generation) {
     RW_ASSIGN_OR_RETURN(climbs[group.group], Climb::Of(shape, place.rank, group));
   }
   std::vector<std::unique_ptr<Exchange>> exchanges;
-  std::vector<Part> parts(tensors_.size());
+  std::vector<Part> parts(table_.size());
   for (uint32_t g = 0; g < plan_.groups.size(); ++g) {
     Made made;
-    if (IsOnDevice()) {
+    if (table_.IsOnDevice()) {
       RW_ASSIGN_OR_RETURN(made, MakeDeviceExchange(g, std::move(climbs[g])));
     } else {
       made = MakeExchange(g, std::move(climbs[g]));
     }
     exchanges.push_back(std::move(made.exchange));
-    const std::vector<uint32_t>& tensors = plan_.groups[g].tensors;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      parts[TableIndex(static_cast<int>(tensors[i]))] = {exchanges.back().get(), made.device, i};
+    const std::vector<size_t> ids = table_.IdsOf(plan_.groups[g]);
+    for (size_t i = 0; i < ids.size(); ++i) {
+      parts[ids[i]] = {exchanges.back().get(), made.device, i};
     }
   }
   parts_ = std::move(parts);
@@ -145,8 +143,8 @@ Status Session::MakePipeline(uint32_t generation) {
   const Pipeline::Shell shell{connection_->compute(), connection_->net(), connection_->transport(),
                               &observers_};
   auto pipeline =
-      std::make_unique<Pipeline>(shell, plan_, generation, tensors_.size(), std::move(exchanges));
-  observers_.PlanAdopted(plan_, Table(), round_);
+      std::make_unique<Pipeline>(shell, plan_, generation, table_.size(), std::move(exchanges));
+  observers_.PlanAdopted(plan_, table_.Specs(), round_);
   pipeline->Begin(round_);
   absl::MutexLock lock(&mutex_);
   pipeline_ = std::move(pipeline);
@@ -164,8 +162,8 @@ std::span<const float> Session::WireError(size_t id) const {
 }
 
 std::string Session::route(int id) const {
-  if (!CheckId(id).ok()) return "";
-  const uint32_t index = TableIndex(id);
+  if (!table_.CheckId(id).ok()) return "";
+  const uint32_t index = table_.IndexOf(id).value;
   for (const Group& group : plan_.groups) {
     const bool here =
         std::find(group.tensors.begin(), group.tensors.end(), index) != group.tensors.end();

@@ -9,6 +9,13 @@
 
 namespace ringwood {
 
+// A tensor's place in the table that plans, messages and timelines know. Not its id: the table has
+// the tensors in the reverse order of their registration.
+struct TableIndex {
+  uint32_t value = 0;
+  bool operator==(const TableIndex&) const = default;
+};
+
 // Where a tensor on an accelerator lies, and what makes and uses it there.
 struct OnDevice {
   int index = 0;

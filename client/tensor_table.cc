@@ -1,0 +1,131 @@
+#include "client/tensor_table.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "client/names.h"
+#include "plan/wire.h"
+
+namespace ringwood {
+
+Status TensorTable::Check(const Tensor& tensor) const {
+  const TensorSpec& spec = tensor.spec;
+  RW_RETURN_IF_ERROR(CheckName("the tensor's name", spec.name));
+  if (spec.elements == 0 || tensor.data == nullptr) {
+    return Invalid(
+        absl::StrFormat("tensor '%s' of %d elements at %p: elements and memory are needed",
+                        spec.name, spec.elements, tensor.data));
+  }
+  if (spec.elements > UINT32_MAX) {
+    return Invalid(absl::StrFormat("tensor '%s' has %d elements, at most 2^32 - 1 are possible",
+                                   spec.name, spec.elements));
+  }
+  if (spec.route != "dense" && spec.route != "sparse" && spec.route != "auto") {
+    return Invalid(absl::StrFormat("tensor '%s': the route '%s' is none of dense, sparse, auto",
+                                   spec.name, spec.route));
+  }
+  for (const auto& [name, value] :
+       {std::pair("density", spec.density), std::pair("momentum", tensor.momentum.value_or(0)),
+        std::pair("clip_norm", ClipNorm(tensor))}) {
+    RW_RETURN_IF_ERROR(Annotate(CheckRange(name, value), "tensor '" + spec.name + "'"));
+  }
+  RW_RETURN_IF_ERROR(CheckPlace(tensor));
+  if (names_.count(spec.name) != 0) {
+    return AlreadyExists(absl::StrFormat("tensor '%s' is registered twice", spec.name));
+  }
+  return OkStatus();
+}
+
+int TensorTable::Add(const Tensor& tensor) {
+  names_.insert(tensor.spec.name);
+  tensors_.push_back(std::make_unique<Tensor>(tensor));
+  Tensor& added = *tensors_.back();
+  if (tensor.device && tensor.spec.route == "auto") {
+    if (const Status can = CheckSelection(tensor); !can.ok()) {
+      Log(LogLevel::kInfo, Message(can) + ": it is dense");
+      added.spec.route = "dense";
+    }
+  }
+  // The sum of P independent gradients of norm c / sqrt(P) has the norm c.
+  added.norm_limit = ClipNorm(tensor) / std::sqrt(options_.world);
+  return static_cast<int>(tensors_.size() - 1);
+}
+
+Status TensorTable::CheckId(int id) const {
+  if (id >= 0 && static_cast<size_t>(id) < tensors_.size()) return OkStatus();
+  return Invalid(absl::StrFormat("rank %d: there is no tensor %d, %d are registered", options_.rank,
+                                 id, tensors_.size()));
+}
+
+uint64_t TensorTable::elements() const {
+  uint64_t elements = 0;
+  for (const auto& tensor : tensors_) elements += tensor->spec.elements;
+  return elements;
+}
+
+std::vector<size_t> TensorTable::IdsOf(const Group& group) const {
+  std::vector<size_t> ids;
+  for (const uint32_t index : group.tensors) ids.push_back(IdOf({index}));
+  return ids;
+}
+
+std::vector<TensorSpec> TensorTable::Specs() const {
+  std::vector<TensorSpec> specs;
+  for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor) {
+    specs.push_back((*tensor)->spec);
+  }
+  return specs;
+}
+
+void TensorTable::Describe(v1::AgreeRequest* request) const {
+  for (uint32_t index = 0; index < tensors_.size(); ++index) {
+    const size_t id = IdOf({index});
+    v1::Tensor* const added = request->add_tensors();
+    *added = ToProto(tensors_[id]->spec);
+    added->set_momentum(momentum(id));
+    added->set_clip_norm(ClipNorm(*tensors_[id]));
+  }
+}
+
+// All tensors of a session are on the host or all on one device, on every rank: groups are then of
+// one kind, and the ring has one order of calls.
+bool TensorTable::IsOnDevice() const {
+  return !tensors_.empty() && tensors_.front()->device.has_value();
+}
+
+Status TensorTable::CheckPlace(const Tensor& tensor) const {
+  if (tensor.device && tensor.spec.route == "sparse") RW_RETURN_IF_ERROR(CheckSelection(tensor));
+  if (tensors_.empty()) return OkStatus();
+  const std::optional<OnDevice>& first = tensors_.front()->device;
+  const bool alike = first.has_value() == tensor.device.has_value() &&
+                     (!first.has_value() || first->index == tensor.device->index);
+  if (alike) return OkStatus();
+  return Invalid(absl::StrFormat(
+      "tensor '%s' is not where '%s' is: the tensors of a session are all on the host or all on "
+      "one device",
+      tensor.spec.name, tensors_.front()->spec.name));
+}
+
+// These options are equal on all ranks, or the coordinator says so: all refuse alike.
+Status TensorTable::CheckSelection(const Tensor& tensor) const {
+  std::string option, remedy;
+  if (options_.sparse_chunk != 0) {
+    option = absl::StrFormat("sparse_chunk = %d", options_.sparse_chunk);
+    remedy = "set sparse_chunk to 0";
+  } else if (options_.sparse_method != "exact") {
+    option = absl::StrFormat("sparse_method = %s", options_.sparse_method);
+    remedy = "use the method exact";
+  } else if (ClipNorm(tensor) != 0) {
+    option = absl::StrFormat("clip_norm = %g", ClipNorm(tensor));
+    remedy = "set clip_norm to 0 and clip where the gradient is made";
+  }
+  if (option.empty()) return OkStatus();
+  return Invalid(
+      absl::StrFormat("tensor '%s' is on a device, where nothing is selected with %s: %s, make the "
+                      "tensor dense, or copy it to the host",
+                      tensor.spec.name, option, remedy));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,61 @@
+// The gradients that a trainer registered: by id, in the order of registration, and by their place
+// in the table that plans and the coordinator know.
+//
+// Add and Rebind on the trainer's thread; other threads look while those hold a lock of the owner.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/status.h"
+#include "client/exchange/tensor.h"
+#include "client/options/options.h"
+#include "plan/plan.h"
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+class TensorTable {
+ public:
+  // `options` are the defaults of a tensor that does not set its own; they outlive this.
+  explicit TensorTable(const SessionOptions& options) : options_(options) {}
+
+  // Whether `tensor` may be added; the error says what to change. Adds nothing.
+  Status Check(const Tensor& tensor) const;
+  // After Check was OK. The id: 0, 1, 2, ...
+  int Add(const Tensor& tensor);
+  void Rebind(int id, float* data) { tensors_[id]->data = data; }
+
+  bool empty() const { return tensors_.empty(); }
+  size_t size() const { return tensors_.size(); }
+  Status CheckId(int id) const;
+  const Tensor& operator[](size_t id) const { return *tensors_[id]; }  // stays where it is
+  const std::string& name(size_t id) const { return tensors_[id]->spec.name; }
+  uint64_t elements() const;  // of all
+
+  // The table is in the order in which backward is expected to make the gradients: last first.
+  TableIndex IndexOf(size_t id) const { return {static_cast<uint32_t>(tensors_.size() - 1 - id)}; }
+  size_t IdOf(TableIndex index) const { return tensors_.size() - 1 - index.value; }
+  std::vector<size_t> IdsOf(const Group& group) const;  // in the group's order
+  std::vector<TensorSpec> Specs() const;                // in the table's order
+  void Describe(v1::AgreeRequest* request) const;       // the same, with what must be equal
+
+  double momentum(size_t id) const { return tensors_[id]->momentum.value_or(options_.momentum); }
+  bool IsOnDevice() const;  // the tensors are; all or none
+  // Whether a device can select from it; Invalid names the option that it cannot follow.
+  Status CheckSelection(const Tensor& tensor) const;
+
+ private:
+  double ClipNorm(const Tensor& tensor) const {
+    return tensor.clip_norm.value_or(options_.clip_norm);
+  }
+  Status CheckPlace(const Tensor& tensor) const;  // among those there are
+
+  const SessionOptions& options_;
+  std::vector<std::unique_ptr<Tensor>> tensors_;  // by id
+  std::unordered_set<std::string> names_;
+};
+
+}  // namespace ringwood

@@ -1,0 +1,80 @@
+#include "client/tensor_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringwood {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Table : public ::testing::Test {
+ protected:
+  Tensor Of(const std::string& name, uint64_t elements = 4) {
+    Tensor tensor;
+    tensor.spec = {name, elements, "dense", 1};
+    tensor.data = memory_;
+    return tensor;
+  }
+
+  SessionOptions options_ = [] {
+    SessionOptions options;
+    options.rank = 1;
+    options.world = 4;
+    options.momentum = 0.5;
+    return options;
+  }();
+  TensorTable table_{options_};
+  float memory_[8] = {};
+};
+
+TEST_F(Table, HasTheTensorsInTheReverseOrderOfRegistration) {
+  for (const char* name : {"a", "b", "c"}) table_.Add(Of(name));
+  const std::vector<TensorSpec> specs = table_.Specs();
+  ASSERT_EQ(specs.size(), 3u);
+  for (size_t id = 0; id < 3; ++id) {
+    EXPECT_EQ(specs[table_.IndexOf(id).value].name, table_.name(id));
+    EXPECT_EQ(table_.IdOf(table_.IndexOf(id)), id);
+  }
+  EXPECT_EQ(specs[0].name, "c");
+  Group group;
+  group.tensors = {0, 2};
+  EXPECT_THAT(table_.IdsOf(group), ElementsAre(2, 0));
+  EXPECT_EQ(table_.elements(), 12u);
+}
+
+TEST_F(Table, TellsTheCoordinatorWhatIsInForceForEachTensor) {
+  Tensor own = Of("own");
+  own.momentum = 0;
+  own.clip_norm = 2;
+  table_.Add(Of("plain"));
+  table_.Add(own);
+  v1::AgreeRequest request;
+  table_.Describe(&request);
+  ASSERT_EQ(request.tensors_size(), 2);
+  EXPECT_EQ(request.tensors(0).name(), "own");
+  EXPECT_EQ(request.tensors(0).momentum(), 0);
+  EXPECT_EQ(request.tensors(0).clip_norm(), 2);
+  EXPECT_EQ(request.tensors(1).momentum(), 0.5);
+  EXPECT_EQ(table_[1].norm_limit, 1);  // clip_norm / sqrt(world)
+}
+
+TEST_F(Table, RefusesAnIdThatThereIsNot) {
+  table_.Add(Of("a"));
+  EXPECT_TRUE(table_.CheckId(0).ok());
+  EXPECT_THAT(Message(table_.CheckId(1)), HasSubstr("rank 1: there is no tensor 1, 1 are"));
+  EXPECT_EQ(table_.CheckId(-1).code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(Table, RefusesATensorThatIsElsewhereThanTheFirst) {
+  table_.Add(Of("host"));
+  Tensor device = Of("device");
+  device.device = OnDevice{};
+  EXPECT_THAT(Message(table_.Check(device)), HasSubstr("'device' is not where 'host' is"));
+  EXPECT_EQ(table_.Check(Of("host")).code(), StatusCode::kAlreadyExists);
+  EXPECT_TRUE(table_.Check(Of("other")).ok());
+}
+
+}  // namespace
+}  // namespace ringwood
