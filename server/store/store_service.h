@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/calls/limits.h"
+#include "server/store/checkpoint_key.h"
 
 namespace grpc {
 class Service;
