@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "cli/command.h"
 
 namespace ringwood {
@@ -51,6 +52,21 @@ Flag& Flag::ShowDefault() {
   return *this;
 }
 
+Flag& Flag::Default(const std::string& text) {
+  option_->default_str(text);
+  return *this;
+}
+
+Flag& Flag::Takes(const std::string& value) {
+  option_->type_name(value);
+  return *this;
+}
+
+Flag& Flag::Group(const std::string& heading) {
+  option_->group(heading);
+  return *this;
+}
+
 Flag& Flag::From(const std::string& variable) {
   option_->envname(variable);
   return *this;
@@ -72,7 +88,9 @@ Flag& Flag::AtLeast(double least) {
 }
 
 Flag& Flag::OneOf(const std::vector<std::string>& all) {
-  option_->check(CLI::IsMember(all));
+  CLI::Validator member = CLI::IsMember(all);
+  option_->check(member.description(""));  // the words stand for the value
+  option_->type_name(absl::StrJoin(all, "|"));
   return *this;
 }
 
@@ -83,11 +101,6 @@ Flag& Flag::Check(std::function<std::string(const std::string&)> problem) {
 
 Flag& Flag::SplitAt(char separator) {
   option_->delimiter(separator);
-  return *this;
-}
-
-Flag& Flag::Excludes(const Flag& other) {
-  option_->excludes(other.option_);
   return *this;
 }
 

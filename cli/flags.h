@@ -27,6 +27,9 @@ class Flag {
  public:
   Flag& Required();
   Flag& ShowDefault();                               // --help shows the value it has now
+  Flag& Default(const std::string& text);            // --help shows this as the default
+  Flag& Takes(const std::string& value);             // what --help calls its value: "SECONDS"
+  Flag& Group(const std::string& heading);           // under which --help has it
   Flag& From(const std::string& variable);           // the environment variable that gives it too
   Flag& Within(double least, double most);           // a number, both ends included
   Flag& Above(double bound);                         // a number
@@ -34,7 +37,6 @@ class Flag {
   Flag& OneOf(const std::vector<std::string>& all);  // one of these words
   Flag& Check(std::function<std::string(const std::string&)> problem);  // "": the text is good
   Flag& SplitAt(char separator);  // one word holds several values
-  Flag& Excludes(const Flag& other);
   Flag& Describe(const std::string& what);
 
  private:

@@ -12,12 +12,10 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "cli/command.h"
-#include "client/options/options.h"
+#include "cli/session_flags.h"
 #include "launch/run.h"
 #include "launch/run_check.h"
 #include "launch/supervisor.h"
-#include "sparse/codec.h"
-#include "transport/port_range.h"
 
 namespace ringwood {
 namespace {
@@ -25,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxHostFile = 4 << 20;  // beyond it, it is not a hostfile
-constexpr double kLongestJoinSeconds = 7 * 86400;
 
 struct RunFlags {
   int ranks = 0;
@@ -35,7 +32,7 @@ struct RunFlags {
   std::vector<std::string> exports;
   bool no_server = false, dry_run = false;
   std::string resume_job;
-  Environment session;  // what only the ranks' sessions read, as it was given; empty: not given
+  Environment session;  // AddSessionFlags
   RunOptions run;
 };
 
@@ -73,6 +70,25 @@ Status CheckNumbers(const RunFlags& flags) {
   return OkStatus();
 }
 
+// The launcher acts on some of the ranks' options itself.
+Status TakeSessionFlags(RunFlags* flags) {
+  RW_ASSIGN_OR_RETURN(const SessionOptions given, SessionOptionsGiven(flags->session));
+  RankContext& context = flags->run.context;
+  context.network_interface = given.network_interface;
+  context.port_range = given.port_range;
+  context.trusted_fabric = given.trusted_fabric;
+  context.transport = given.transport;
+  context.freeze_plan = given.freeze_plan;
+  context.save_plan = given.save_plan;
+  context.profile = given.profile;
+  context.log_level = flags->session.at("RINGWOOD_LOG_LEVEL");  // "": servers have another default
+  context.join_timeout_seconds = flags->run.join_timeout_seconds = given.join_timeout_seconds;
+  for (const auto& [variable, value] : flags->session) {
+    if (!value.empty()) context.session[variable] = value;
+  }
+  return OkStatus();
+}
+
 Status Complete(const CommandContext& context, RunFlags* flags) {
   if (context.trailing.empty()) {
     return Invalid(
@@ -82,6 +98,7 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   RunOptions& run = flags->run;
   run.command = context.trailing;
   run.directory = context.directory;
+  RW_RETURN_IF_ERROR(TakeSessionFlags(flags));
   RW_ASSIGN_OR_RETURN(const std::vector<Host> hosts, ReadHosts(*flags));
   if (flags->ranks == 0 && flags->hosts.empty() && flags->host_file.empty()) {
     return Invalid("how many ranks? Give -np N, or hosts with their slots (-H h1:4,h2:4)");
@@ -96,7 +113,6 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
       flags->remote_program.empty() ? context.program : flags->remote_program;
   run.reach.environment = context.environment;
   run.context.world = run.ranks();
-  run.context.join_timeout_seconds = run.join_timeout_seconds;
   if (!flags->resume_job.empty()) {
     if (run.context.resume.empty()) run.context.resume = "1";
     RW_ASSIGN_OR_RETURN(run.context.job, ParseJob(flags->resume_job));
@@ -121,9 +137,6 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
 // Names that the ranks get on top of what they inherit; "NAME" alone takes the launcher's value.
 StatusOr<Environment> Exports(const CommandContext& context, const RunFlags& flags) {
   Environment result;
-  for (const auto& [name, value] : flags.session) {
-    if (!value.empty()) result[name] = value;
-  }
   if (!context.environment.count("PYTHONUNBUFFERED")) result["PYTHONUNBUFFERED"] = "1";
   for (const std::string& text : flags.exports) {
     const size_t equals = text.find('=');
@@ -187,77 +200,6 @@ void AddHostFlags(Command command, RunFlags* flags) {
   command.Value("--remote-program", &flags->remote_program,
                 "ringwood on the other hosts (default: this program's path)");
   command.Value("-x,--export", &flags->exports, "Give the ranks NAME or NAME=VALUE (repeatable)");
-  RankContext& context = flags->run.context;
-  command
-      .Value("--network-interface", &context.network_interface,
-             "Card of the data and control planes (default: loopback)")
-      .From("RINGWOOD_NETWORK_INTERFACE");
-  command
-      .Value("--port-range", &context.port_range,
-             "Listen there only, as 20000-20099: two ports a process, one more a server")
-      .Check([](const std::string& text) { return Message(ParsePortRange(text).status()); })
-      .From("RINGWOOD_PORT_RANGE");
-  command
-      .Switch("--trusted-fabric", &context.trusted_fabric,
-              "Only this job's hosts can reach that network")
-      .From("RINGWOOD_TRUSTED_FABRIC");
-}
-
-void AddPlanFlags(Command command, RankContext* context) {
-  command.Value("--planner", &context->planner, "hybrid, exact, wfbp, …").From("RINGWOOD_PLANNER");
-  Flag adapt = command.Switch("--adapt", &context->adapt,
-                              "Follow what is measured with new plans (runs no longer repeat)");
-  adapt.From("RINGWOOD_ADAPT");
-  command.Value("--freeze-plan", &context->freeze_plan, "Run the plan in this file of rank 0")
-      .From("RINGWOOD_FREEZE_PLAN")
-      .Excludes(adapt);
-  command.Value("--save-plan", &context->save_plan, "Write each plan that is run to this file")
-      .From("RINGWOOD_SAVE_PLAN");
-  command
-      .Value("--profile", &context->profile,
-             "Write what was measured, at the end (for ringwood plan --trace)")
-      .From("RINGWOOD_PROFILE");
-}
-
-void AddSparseFlags(Command command, RankContext* context) {
-  command
-      .Value("--sparse-codec", &context->sparse_codec,
-             "Entries travel as INDEX/VALUE: block16 or rice; fp32, bf16, int8 or int4")
-      .Check([](const std::string& name) { return Message(ParseCodec(name).status()); })
-      .From("RINGWOOD_SPARSE_CODEC");
-  command.Value("--sparse-merge", &context->sparse_merge, "gtopk, union or exact")
-      .OneOf({"gtopk", "union", "exact"})
-      .From("RINGWOOD_SPARSE_MERGE");
-  command.Value("--sparse-method", &context->sparse_method, "exact, threshold or gaussian")
-      .OneOf({"exact", "threshold", "gaussian"})
-      .From("RINGWOOD_SPARSE_METHOD");
-  command
-      .Value("--density-warmup", &context->density_warmup,
-             "Steps in which the density of sparse tensors falls from 0.25 to their own")
-      .Within(0, 1'000'000)
-      .From("RINGWOOD_WARMUP_STEPS");
-}
-
-void AddSessionFlags(Command command, Environment* session) {
-  const auto add = [&](const std::string& flag, const std::string& variable,
-                       const std::string& what) {
-    return command.Value(flag, &(*session)[variable], what).From(variable);
-  };
-  add("--sparse-keep", "RINGWOOD_SPARSE_KEEP",
-      "Entries of a gtopk or exact result, as a multiple of what a rank sends")
-      .Above(0);
-  add("--sparse-chunk", "RINGWOOD_SPARSE_CHUNK",
-      "Select among every so many elements by themselves (default: whole tensors)")
-      .Within(0, 1'000'000);
-  add("--clip-norm", "RINGWOOD_CLIP_NORM",
-      "Clip a rank's sparse gradients to this norm / sqrt(ranks) before the residual")
-      .AtLeast(0);
-  command
-      .Switch(
-          "--momentum-masking,!--no-momentum-masking",
-          [session](bool on) { (*session)["RINGWOOD_MOMENTUM_MASKING"] = on ? "1" : "0"; },
-          "Velocities start again where entries were applied, or go on")
-      .From("RINGWOOD_MOMENTUM_MASKING");
 }
 
 void AddStoreFlags(Command command, RunFlags* flags) {
@@ -299,31 +241,13 @@ void AddJobFlags(Command command, RunFlags* flags) {
              "Seconds of silence after which a process is dead")
       .ShowDefault()
       .Within(0.01, 3600);
-  command.Value("--join-timeout", &run.join_timeout_seconds, "Seconds to wait for all to start")
-      .ShowDefault()
-      .Within(0.01, kLongestJoinSeconds)
-      .From("RINGWOOD_JOIN_TIMEOUT");
   command
       .Value("--stall-timeout", &run.stall_timeout_seconds,
              "Seconds in which no rank moves after which the job ends (0: only a warning)")
       .ShowDefault()
       .Within(0, 1e6);
-  AddPlanFlags(command, &run.context);
-  command.Value("--wire", &run.context.wire, "Dense gradients travel as fp32 or bf16")
-      .OneOf({"fp32", "bf16"})
-      .From("RINGWOOD_WIRE");
-  command
-      .Value("--transport", &run.context.transport,
-             "Data plane: ucx, grpc, or auto (ucx where the network is private)")
-      .OneOf({"ucx", "grpc", "auto"})
-      .From("RINGWOOD_TRANSPORT");
-  AddSparseFlags(command, &run.context);
-  AddSessionFlags(command, &flags->session);
   command.Value("--output-filename", &run.output_prefix,
                 "Also write every process's output to PREFIX.rankN.log");
-  command.Value("--log-level", &run.context.log_level, "debug, info, warning or error")
-      .OneOf({"debug", "info", "warning", "error"})
-      .From("RINGWOOD_LOG_LEVEL");
   command.Switch("--dry-run", &flags->dry_run, "Say what would run where, and end");
   command.Switch("--no-server", &flags->no_server,
                  "Only launch; RINGWOOD_COORDINATOR is given by you");
@@ -337,6 +261,7 @@ void AddRunCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<RunFlags>();
   AddHostFlags(command, flags.get());
   AddJobFlags(command, flags.get());
+  AddSessionFlags(command, &flags->session);
   command.Run(context, [context, flags] { return ExecuteRun(context, flags.get()); });
 }
 

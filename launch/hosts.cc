@@ -149,7 +149,8 @@ StatusOr<std::vector<HostRanks>> PlaceRanks(const std::vector<Host>& hosts, int 
 }
 
 Environment RankEnvironment(const RankContext& context, const HostRanks& place, int local) {
-  Environment environment = {
+  Environment environment = context.session;
+  const Environment own = {
       {"RANK", std::to_string(place.first_rank + local)},
       {"WORLD_SIZE", std::to_string(context.world)},
       {"LOCAL_RANK", std::to_string(local)},
@@ -160,29 +161,18 @@ Environment RankEnvironment(const RankContext& context, const HostRanks& place, 
       {"RINGWOOD_HOST", place.host},
       {"RINGWOOD_RESTART", std::to_string(context.restart)},
   };
+  for (const auto& [name, value] : own) environment[name] = value;
   auto set = [&](const char* name, const std::string& value) {
     if (!value.empty()) environment[name] = value;
   };
   set("RINGWOOD_COORDINATOR", context.coordinator);
-  set("RINGWOOD_NETWORK_INTERFACE", context.network_interface);
   set("RINGWOOD_PORT_RANGE", WithoutHeldPort(context.port_range));
-  set("RINGWOOD_TRUSTED_FABRIC", context.trusted_fabric ? "1" : "");
   set("RINGWOOD_TOKEN", context.token);
   set("RINGWOOD_RESUME", context.resume);
   set("RINGWOOD_JOB", context.job != 0 ? absl::StrFormat("%016x", context.job) : "");
-  set("RINGWOOD_PLANNER", context.planner);
-  set("RINGWOOD_WIRE", context.wire);
-  set("RINGWOOD_TRANSPORT", context.transport);
-  set("RINGWOOD_SPARSE_CODEC", context.sparse_codec);
-  set("RINGWOOD_SPARSE_MERGE", context.sparse_merge);
-  set("RINGWOOD_SPARSE_METHOD", context.sparse_method);
-  set("RINGWOOD_WARMUP_STEPS",
-      context.density_warmup > 0 ? std::to_string(context.density_warmup) : "");
-  set("RINGWOOD_ADAPT", context.adapt ? "1" : "");
   set("RINGWOOD_FREEZE_PLAN", context.freeze_plan);
   set("RINGWOOD_SAVE_PLAN", context.save_plan);
   set("RINGWOOD_PROFILE", context.profile);
-  set("RINGWOOD_LOG_LEVEL", context.log_level);
   set("RINGWOOD_REPORT", context.report);
   const std::string rank = absl::StrFormat("rank%d", place.first_rank + local);
   const auto file_of = [&](const std::string& name, const char* extension) {

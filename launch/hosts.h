@@ -40,36 +40,33 @@ struct HostRanks {
 // out.
 StatusOr<std::vector<HostRanks>> PlaceRanks(const std::vector<Host>& hosts, int ranks);
 
+using Environment = std::map<std::string, std::string>;
+
 // What every rank of a job is told beside its place.
 struct RankContext {
+  Environment session;  // options of all ranks' sessions, by variable, as they were given
+
+  // Of those, what the launcher itself acts on or changes.
+  std::string network_interface;  // empty: loopback
+  std::string port_range;         // empty: any port
+  bool trusted_fabric = false;
+  std::string transport;
+  std::string log_level;                        // empty: not given
+  std::string freeze_plan, save_plan, profile;  // files of rank 0; empty: none
+  double join_timeout_seconds = 0;              // 0: the rank's own default
+
   int world = 0;
   std::string coordinator;  // HOST:PORT
   std::string master_address;
   int master_port = 0;
-  std::string network_interface;  // empty: loopback
-  std::string port_range;         // empty: any port
-  bool trusted_fabric = false;
   std::string token;   // hex, empty: none
   std::string resume;  // "1": continue, "auto": if there is a checkpoint; empty: a new job
   uint64_t job = 0;    // to continue, or the name of the new one; 0: the newest with a checkpoint
   int restart = 0;
-  std::string planner;
-  std::string wire;
-  std::string transport;
-  std::string sparse_codec;
-  std::string sparse_merge;
-  std::string sparse_method;
-  int density_warmup = 0;  // steps
-  bool adapt = false;
-  std::string freeze_plan, save_plan, profile;  // files of rank 0; empty: none
-  std::string log_level;
   std::string report;
   std::string timeline, flight_record;  // named as in timeline/name.h; empty: none
   int checkpoint_every = 0;
-  double join_timeout_seconds = 0;  // 0: the rank's own default
 };
-
-using Environment = std::map<std::string, std::string>;
 
 // The variables of local rank `local` at `place`; torchrun's names and meanings, then RINGWOOD_*.
 // An option that is not set leaves no variable.

@@ -131,5 +131,16 @@ TEST(Hosts, ARankLearnsItsPlace) {
   EXPECT_EQ(environment.count("RINGWOOD_TOKEN"), 0u);
 }
 
+TEST(Hosts, ARanksOwnVariablesGoBeforeTheOptionsOfAll) {
+  RankContext context;
+  context.world = 2;
+  context.session = {{"RINGWOOD_WIRE", "bf16"}, {"RINGWOOD_SAVE_PLAN", "plan"}, {"RANK", "7"}};
+  context.save_plan = "/somewhere/plan";
+  const Environment environment = RankEnvironment(context, {"h1", 0, 0, 2}, 1);
+  EXPECT_EQ(environment.at("RINGWOOD_WIRE"), "bf16");
+  EXPECT_EQ(environment.at("RINGWOOD_SAVE_PLAN"), "/somewhere/plan");
+  EXPECT_EQ(environment.at("RANK"), "1");
+}
+
 }  // namespace
 }  // namespace ringwood

@@ -1,0 +1,18 @@
+// The flags of `ringwood run` that set an option of the ranks' sessions: made from the table of
+// options (client/options/option_table.h), which names, checks and explains them.
+#pragma once
+
+#include "cli/flags.h"
+#include "client/options/options.h"
+#include "launch/hosts.h"
+
+namespace ringwood {
+
+// Each flag, or its environment variable, writes the option's variable into `session`, which
+// outlives the parsing; what is not given stays empty or is not there.
+void AddSessionFlags(Command command, Environment* session);
+
+// What the ranks will read from it; an error where options do not fit each other.
+StatusOr<SessionOptions> SessionOptionsGiven(const Environment& session);
+
+}  // namespace ringwood
