@@ -71,37 +71,39 @@ Status LaunchBench(CommandContext* context, const BenchFlags& flags) {
 
 void AddBenchFlags(Command command, BenchFlags* flags) {
   BenchPlan& plan = flags->plan;
-  command.Value("--bytes,--sizes", &flags->bytes, "Sizes of the tensor: 64K,1M").ShowDefault();
-  command.Value("--runs,--repeat", &plan.runs, "Measured runs of each size; 0: by size")
+  command.Value("--bytes,--sizes", &flags->bytes, "Sizes of the tensor, as 64K,1M").ShowDefault();
+  command.Value("--runs,--repeat", &plan.runs, "Measured runs of each size (0: chosen by size)")
       .ShowDefault()
       .Within(0, 100000);
   command
       .Value("--peer", &plan.peer,
-             "Measure this in turn with ours: gloo (PyTorch's), or ring: one of all ranks "
-             "whatever the hosts")
+             "Measure in turn with: gloo (PyTorch's), or ring (one ring of all ranks, "
+             "whatever the hosts)")
       .OneOf({"gloo", "ring"});
-  command.Value("--turns", &plan.turns, "With a peer: how often each has its turn")
+  command.Value("--turns", &plan.turns, "Number of turns of each, with --peer")
       .ShowDefault()
       .Within(1, 1000);
-  command.Value("--python", &plan.python, "The peer's interpreter, with PyTorch").ShowDefault();
+  command.Value("--python", &plan.python, "Python interpreter of the peer, with PyTorch")
+      .ShowDefault();
   command.Switch("--adapt", &plan.adapt,
-                 "Choose schedules by what is measured first, as jobs with --adapt do");
-  command.Switch("--json", &flags->json, "JSON instead of a table");
-  AddInnerRunFlags(command, &flags->run).Describe("Start so many ranks (else: be one)");
-  command.Value("--wire", &flags->wire, "fp32 or bf16").OneOf({"fp32", "bf16"});
-  command.Value("--transport", &flags->transport, "ucx, grpc or auto")
+                 "Choose schedules by measured costs, as jobs with --adapt do");
+  command.Switch("--json", &flags->json, "Print JSON instead of a table");
+  AddInnerRunFlags(command, &flags->run)
+      .Describe("Number of ranks to start (default: be a rank of the job it runs in)");
+  command.Value("--wire", &flags->wire, "Type on the wire: fp32 or bf16").OneOf({"fp32", "bf16"});
+  command.Value("--transport", &flags->transport, "Data plane: ucx, grpc or auto")
       .OneOf({"ucx", "grpc", "auto"});
 }
 
 }  // namespace
 
 void AddBenchCommand(Command app, CommandContext* context) {
-  Command parent = app.Subcommand("bench", "Measure what this network and machine give");
+  Command parent = app.Subcommand("bench", "Measure this network and machine");
   parent.NeedsSubcommand();
   AddBenchSelectCommand(parent, context);
   AddBenchSparseCommand(parent, context);
   Command command = parent.Subcommand(
-      "allreduce", "Time dense all-reduces: of a job of its own, or of the job it runs in");
+      "allreduce", "Time dense all-reduces, in a job that this starts or the one it runs in");
   command.Footer(
       "Examples: ringwood bench allreduce --workers 4 --bytes 64K,1M\n"
       "          ringwood run -np 4 -- ringwood bench allreduce");

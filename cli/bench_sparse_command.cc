@@ -106,29 +106,35 @@ void Print(const SparseFlags& flags, const SparseBenchResult& result) {
 // What the measurement itself needs: both commands have them.
 void AddMeasureFlags(Command command, SparseFlags* flags) {
   SparseBenchOptions& bench = flags->bench;
-  command.Value("--elements", &bench.elements, "Elements of the tensor")
+  command.Value("--elements", &bench.elements, "Number of elements of the tensor")
       .ShowDefault()
       .Within(1, kMaxElements);
-  command.Value("--entries", &bench.entries, "k of each worker, one or more: 25000,250000")
+  command.Value("--entries", &bench.entries, "Entries that each worker sends (k), as 25000,250000")
       .SplitAt(',')
       .ShowDefault();
-  command.Value("--density", &flags->densities, "Instead of --entries: k / elements, 0.001,0.01")
+  command
+      .Value("--density", &flags->densities,
+             "Densities (k / elements) instead of --entries, as 0.001,0.01")
       .SplitAt(',')
       .Within(1e-9, 1.0);
-  command.Value("--fanout", &bench.fanout, "Children of a reducer where a range has several")
+  command.Value("--fanout", &bench.fanout, "Most children of a reducer")
       .ShowDefault()
       .Within(2, 1 << 20);
-  command.Value("--codec", &bench.codec, "INDEX/VALUE, as --sparse-codec of ringwood run")
+  command
+      .Value("--codec", &bench.codec,
+             "How entries travel (INDEX/VALUE), as --sparse-codec of ringwood run")
       .ShowDefault()
       .Check([](const std::string& name) { return Message(ParseCodec(name).status()); });
-  command.Value("--merge", &bench.merge, "gtopk, union or exact")
+  command.Value("--merge", &bench.merge, "What the tree keeps: gtopk, union or exact")
       .ShowDefault()
       .OneOf({"gtopk", "union", "exact"});
-  command.Value("--rounds", &bench.rounds, "Measured rounds").ShowDefault().Within(1, 100000);
-  command.Switch("--json", &flags->json, "One line of JSON");
+  command.Value("--rounds", &bench.rounds, "Number of measured rounds")
+      .ShowDefault()
+      .Within(1, 100000);
+  command.Switch("--json", &flags->json, "Print one line of JSON");
 }
 
-// --density in the words of --entries.
+// Converts --density to --entries.
 Status Resolve(SparseFlags* flags) {
   SparseBenchOptions& bench = flags->bench;
   if (!flags->densities.empty()) bench.entries.clear();
@@ -162,25 +168,27 @@ Status Launch(CommandContext* context, SparseFlags* flags) {
 
 void AddBenchSelectCommand(Command bench, CommandContext* context) {
   Command command = bench.Subcommand(
-      "select", "Time residual update and selection against the update alone, on this machine");
+      "select", "Time residual update with selection against the update alone, on this machine");
   command.Footer("Example: ringwood bench select --elements 16000000 --density 0.001,0.01");
   auto flags = std::make_shared<SelectFlags>();
-  command.Value("--elements", &flags->elements, "Elements of the tensor")
+  command.Value("--elements", &flags->elements, "Number of elements of the tensor")
       .ShowDefault()
       .Within(1, kMaxElements);
-  command.Value("--density", &flags->densities, "k / elements, one or more")
+  command.Value("--density", &flags->densities, "Densities (k / elements), as 0.001,0.01")
       .SplitAt(',')
       .ShowDefault()
       .Within(1e-9, 1.0);
-  command.Value("--method", &flags->methods, "exact, threshold or gaussian, one or more")
+  command.Value("--method", &flags->methods, "Methods of selection: exact, threshold, gaussian")
       .SplitAt(',')
       .ShowDefault()
       .Check([](const std::string& name) { return Message(ParseMethod(name).status()); });
-  command.Value("--momentum", &flags->momentum, "Momentum correction; 0: off")
+  command.Value("--momentum", &flags->momentum, "Factor of the momentum correction (0: off)")
       .ShowDefault()
       .Within(0.0, 0.9999);
-  command.Value("--pairs", &flags->pairs, "Measured pairs").ShowDefault().Within(1, 100000);
-  command.Switch("--json", &flags->json, "One line of JSON");
+  command.Value("--pairs", &flags->pairs, "Number of measured pairs")
+      .ShowDefault()
+      .Within(1, 100000);
+  command.Switch("--json", &flags->json, "Print one line of JSON");
   command.Run(context, [flags] {
     std::vector<MethodResult> results;
     for (double density : flags->densities) {
@@ -201,7 +209,7 @@ void AddBenchSparseCommand(Command bench, CommandContext* context) {
   auto flags = std::make_shared<SparseFlags>();
   AddMeasureFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run).ShowDefault();
-  command.Value("--servers", &flags->servers, "Reducers; they share the workers' hosts")
+  command.Value("--servers", &flags->servers, "Number of reducers; they share the workers' hosts")
       .ShowDefault()
       .Within(1, 16384);
   command.Run(context, [context, flags] { return Launch(context, flags.get()); });

@@ -130,12 +130,12 @@ void Add(Command parent, CommandContext* context, const std::string& name, const
          Status (*act)(const CheckpointFlags&)) {
   Command command = parent.Subcommand(name, help);
   auto flags = std::make_shared<CheckpointFlags>();
-  command.Value("--store", &flags->store, "The store's directory").Required();
-  command.Switch("--json", &flags->json, "For programs");
+  command.Value("--store", &flags->store, "Directory of the store").Required();
+  command.Switch("--json", &flags->json, "Print JSON");
   if (name != "list") {
-    command.Value("--step,step", &flags->wanted.step,
-                  "Which checkpoint; without it what the command says");
-    command.Value("--epoch", &flags->wanted.epoch, "Of which epoch, where several have the step");
+    command.Value("--step,step", &flags->wanted.step, "Step of the checkpoint");
+    command.Value("--epoch", &flags->wanted.epoch,
+                  "Epoch of the checkpoint, where several have that step");
   }
   command.Run(context, [flags, act] { return act(*flags); });
 }
@@ -143,11 +143,12 @@ void Add(Command parent, CommandContext* context, const std::string& name, const
 }  // namespace
 
 void AddCheckpointCommand(Command app, CommandContext* context) {
-  Command parent = app.Subcommand("checkpoint", "Look into a store, also while it is in use");
+  Command parent =
+      app.Subcommand("checkpoint", "Inspect the checkpoints of a store, also while it is in use");
   parent.NeedsSubcommand();
-  Add(parent, context, "list", "What is there, newest first", List);
-  Add(parent, context, "show", "One manifest; the newest without --step", Show);
-  Add(parent, context, "verify", "Read every byte of the checkpoints of --step; without it of all",
+  Add(parent, context, "list", "List the checkpoints, newest first", List);
+  Add(parent, context, "show", "Show one manifest: of --step, else of the newest", Show);
+  Add(parent, context, "verify", "Read and check every byte: of --step, else of all checkpoints",
       Verify);
 }
 

@@ -45,7 +45,7 @@ void PrintInterfaces() {
 
 void AddDoctorCommand(Command app, CommandContext* context) {
   Command command =
-      app.Subcommand("doctor", "Say what is built in and which network cards there are");
+      app.Subcommand("doctor", "Show versions of what is built in, and the network interfaces");
   command.Run(context, [] {
     PrintBuild();
     PrintInterfaces();

@@ -3,12 +3,15 @@
 namespace ringwood {
 
 Flag AddInnerRunFlags(Command command, InnerRunFlags* flags) {
-  command.Value("-H,--hosts", &flags->hosts, "h1:4,h2:4, as for ringwood run");
+  command.Value("-H,--hosts", &flags->hosts,
+                "Hosts and slots, as h1:4,h2:4 (default: this machine)");
   command.Value("--rsh", &flags->rsh, "Remote shell, as for ringwood run");
-  command.Value("--remote-program", &flags->remote_program, "ringwood on the other hosts");
-  command.Value("--network-interface", &flags->network_interface, "As for ringwood run");
-  command.Switch("--trusted-fabric", &flags->trusted_fabric, "As for ringwood run");
-  return command.Value("--workers", &flags->workers, "Ranks").Within(1, 16384);
+  command.Value("--remote-program", &flags->remote_program, "Path of ringwood on the other hosts");
+  command.Value("--network-interface", &flags->network_interface,
+                "Network interface, as for ringwood run");
+  command.Switch("--trusted-fabric", &flags->trusted_fabric,
+                 "Only this job's hosts reach that network, as for ringwood run");
+  return command.Value("--workers", &flags->workers, "Number of ranks").Within(1, 16384);
 }
 
 Status InnerRun(CommandContext* context, const InnerRunFlags& flags,

@@ -157,33 +157,45 @@ Status RunPlan(const PlanFlags& flags) {
 
 void AddPlanCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<PlanFlags>();
-  Command command = app.Subcommand("plan", "what each planner does with a model's profile");
-  command.Value("--trace", &flags->profile, "profile of a model (CSV)").Required();
+  Command command = app.Subcommand("plan", "Show what each planner does with a model's profile");
+  command.Value("--trace", &flags->profile, "Profile of a model (CSV file)").Required();
   command.Value("--cost", &flags->costs,
-                "measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
-  command.Value("--network", &flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]");
-  command.Value("--workers", &flags->workers, "workers on that network").Within(1, kMaxRanks);
-  command.Value("--ranks-per-host", &flags->ranks_a_host, "workers that share a card (1)")
+                "Measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
+  command.Value("--network", &flags->network,
+                "Cost of one link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]");
+  command.Value("--workers", &flags->workers, "Number of workers on that network")
       .Within(1, kMaxRanks);
-  command.Value("--servers", &flags->servers, "reducers of the sparse tree (1)")
+  command.Value("--ranks-per-host", &flags->ranks_a_host, "Workers that share a network interface")
+      .ShowDefault()
       .Within(1, kMaxRanks);
-  command.Value("--planner", &flags->planner, "a planner's name, or all");
-  command.Value("--density", &flags->density, "lower bound on the sparse route (0.01)")
+  command.Value("--servers", &flags->servers, "Number of reducers of the sparse tree")
+      .ShowDefault()
+      .Within(1, kMaxRanks);
+  command.Value("--planner", &flags->planner, "A planner's name, or all").ShowDefault();
+  command.Value("--density", &flags->density, "Least density of sparse tensors (default: 0.01)")
       .Within(kLeastDensity, 1);
-  command.Value("--max-density", &flags->max_density, "upper bound on the sparse route (1)")
+  command.Value("--max-density", &flags->max_density, "Greatest density of sparse tensors")
+      .ShowDefault()
       .Within(kLeastDensity, 1);
-  command.Value("--forward", &flags->forward, "forward seconds, where the profile has none")
+  command.Value("--forward", &flags->forward, "Forward time in seconds, where the profile has none")
       .AtLeast(0);
-  command.Value("--epsilon", &flags->epsilon, "hybrid: what counts as as fast (0.01)").AtLeast(0);
   command
-      .Value("--contention", &flags->contention, "asc: slow-down of a message beside another (0.5)")
+      .Value("--epsilon", &flags->epsilon,
+             "hybrid: plans this share slower than the best count as equally fast")
+      .ShowDefault()
       .AtLeast(0);
-  command.Value("--group-limit", &flags->group_limit, "most bytes of a group, e.g. 64M (none)");
-  command.Switch("--bf16", &flags->bf16, "allow bf16 on the ring");
-  command.Switch("--json", &flags->json, "machine-readable, 17 digits");
-  command.Value("--chart", &flags->chart, "Gantt chart: FILE.svg or FILE.png");
+  command
+      .Value("--contention", &flags->contention,
+             "asc: slow-down of a message beside another, 0 to 1")
+      .ShowDefault()
+      .AtLeast(0);
+  command.Value("--group-limit", &flags->group_limit,
+                "Most bytes of a group, as 64M (default: no limit)");
+  command.Switch("--bf16", &flags->bf16, "Allow dense groups to travel as bf16");
+  command.Switch("--json", &flags->json, "Print JSON, numbers with 17 digits");
+  command.Value("--chart", &flags->chart, "Write a Gantt chart: FILE.svg or FILE.png");
   command.Value("--timeline", &flags->timeline,
-                "Chrome trace of the step (of the last planner in the table)");
+                "Write the step graph of the last planner in the table, for Perfetto");
   command.Run(context, [flags] { return RunPlan(*flags); });
 }
 

@@ -99,11 +99,12 @@ Status RunProbe(const Environment& environment, const ProbeFlags& flags) {
 
 void AddProbeCommand(Command app, CommandContext* context) {
   Command command =
-      app.Subcommand("probe", "Measure what an all-reduce costs in the job it runs in, and fit");
+      app.Subcommand("probe", "Measure the cost of an all-reduce in the job it runs in");
   command.Footer("Example: ringwood run -np 4 -- ringwood probe --table ring.csv");
   auto flags = std::make_shared<ProbeFlags>();
-  command.Value("--table", &flags->table, "Write the medians, for --cost ring:table=FILE");
-  command.Switch("--json", &flags->json, "One line of JSON");
+  command.Value("--table", &flags->table,
+                "Write the medians to this file, for --cost ring:table=FILE");
+  command.Switch("--json", &flags->json, "Print one line of JSON");
   command.Run(context, [context, flags] { return RunProbe(context->environment, *flags); });
 }
 

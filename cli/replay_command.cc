@@ -26,24 +26,29 @@ struct ReplayFlags {
 // ReplayFlags of the trainer: both commands have them.
 void AddReplayFlags(Command command, ReplayFlags* flags) {
   ReplayOptions& replay = flags->replay;
-  command.Value("--trace", &replay.profile, "Profile of a model (CSV)").Required();
-  command.Value("--forward-ms", &flags->forward_ms, "Forward time of a step").Within(0.0, 1e7);
-  command.Value("--scale", &replay.scale, "Multiplies every compute time")
+  command.Value("--trace", &replay.profile, "Profile of a model (CSV file)").Required();
+  command.Value("--forward-ms", &flags->forward_ms, "Forward time of a step in milliseconds")
+      .Within(0.0, 1e7);
+  command.Value("--scale", &replay.scale, "Factor on every compute time")
       .ShowDefault()
       .Within(0.0, 1e6);
-  command.Value("--steps", &replay.steps, "Measured steps").ShowDefault().Within(1, 1000000);
-  command.Value("--warmup", &replay.warmup, "Steps before them").ShowDefault().Within(0, 1000000);
-  command.Value("--route", &replay.route, "dense, sparse or auto, of every tensor")
+  command.Value("--steps", &replay.steps, "Number of measured steps")
+      .ShowDefault()
+      .Within(1, 1000000);
+  command.Value("--warmup", &replay.warmup, "Number of steps before them")
+      .ShowDefault()
+      .Within(0, 1000000);
+  command.Value("--route", &replay.route, "Route of every tensor: dense, sparse or auto")
       .ShowDefault()
       .OneOf({"dense", "sparse", "auto"});
-  command.Value("--density", &replay.density, "Of what goes up the tree")
+  command.Value("--density", &replay.density, "Density of sparse tensors")
       .ShowDefault()
       .Within(1e-9, 1.0);
-  command.Value("--servers", &replay.servers, "Server processes (reducers of the tree)")
+  command.Value("--servers", &replay.servers, "Number of server processes (reducers)")
       .ShowDefault()
       .Within(1, 16384);
-  command.Value("--seed", &replay.seed, "Of the gradients").ShowDefault();
-  command.Switch("--json", &flags->json, "One line of JSON");
+  command.Value("--seed", &replay.seed, "Seed of the gradients").ShowDefault();
+  command.Switch("--json", &flags->json, "Print one line of JSON");
 }
 
 std::vector<std::string> WorkerArguments(const ReplayFlags& flags) {
@@ -86,14 +91,14 @@ Status Work(const CommandContext& context, const ReplayFlags& flags) {
 
 void AddReplayCommand(Command app, CommandContext* context) {
   Command command =
-      app.Subcommand("replay", "Train without a model: a profile's compute times, real bytes");
+      app.Subcommand("replay", "Measure step times of a model from its profile, without the model");
   command.Footer(
       "Example: ringwood replay --trace data/espresso/resnet50.csv --forward-ms 30 --workers 4");
   auto flags = std::make_shared<ReplayFlags>();
   AddReplayFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run).Required();
-  command.Value("--planner", &flags->planner, "hybrid, exact, wfbp, …");
-  command.Value("--wire", &flags->wire, "As for ringwood run: fp32, bf16");
+  command.Value("--planner", &flags->planner, "Planner: hybrid, exact, wfbp, …");
+  command.Value("--wire", &flags->wire, "Type in which dense gradients travel: fp32 or bf16");
   command.Value("--timeline", &flags->timeline, "As for ringwood run");
   command.Run(context, [context, flags] { return LaunchReplay(context, *flags); });
 }

@@ -46,7 +46,7 @@ StatusOr<std::string> ReadToken(const CommandContext& context, const ServerFlags
   return token;
 }
 
-// ":0" listens at the card's address.
+// ":0" listens at the network interface's address.
 Status CompleteAddress(ServerOptions* options) {
   RW_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(options->listen));
   if (endpoint.host.empty()) {
@@ -131,53 +131,58 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
 
 void AddServerFlags(Command command, ServerFlags* flags) {
   ServerOptions& server = flags->server;
-  command.Value("--listen", &server.listen, "HOST:PORT; \":0\" is the card's address, any port")
+  command
+      .Value("--listen", &server.listen,
+             "HOST:PORT to listen on; \":0\": the network interface's address, any port")
       .ShowDefault();
   command.Value("--store", &server.store, "Directory of checkpoints and coordinator state");
   command
       .Value("--store-patience", &server.store_patience_seconds,
-             "Seconds to wait for a store that another server still holds (default: refuse)")
+             "Seconds to wait for a store that another server holds (default: refuse it)")
       .Within(0, 86'400);
-  command.Switch("--insecure", &server.insecure, "No encryption; only on a loopback address");
+  command.Switch("--insecure", &server.insecure,
+                 "Run without encryption; allowed on a loopback address only");
   command.Switch("--trusted-fabric", &server.trusted_fabric,
-                 "No encryption; only this job's hosts reach --network-interface");
+                 "Run without encryption; declares that only this job's hosts reach that network");
   command
       .Value("--transport", &server.transport,
              "Data plane: ucx, grpc, or auto (ucx where the network is private)")
       .OneOf({"ucx", "grpc", "auto"})
       .ShowDefault();
   command.Value("--network-interface", &server.network_interface,
-                "Card of the data and control planes (default: loopback)");
+                "Network interface of data and control plane (default: loopback)");
   command.Value("--port-range", &flags->port_range,
-                "Listen there only, as 20000-20099 (default: any port)");
+                "Ports to listen on, as 20000-20099 (default: any)");
   command.Value("--coordinator", &server.coordinator,
-                "Join this server as one more reducer instead of coordinating");
-  command.Value("--reducer-index", &server.reducer_index, "Which reducer this is").Within(0, 16384);
-  command.Value("--servers", &server.servers, "Reducers of the job, this one included")
+                "HOST:PORT of the coordinator to join as a further reducer");
+  command.Value("--reducer-index", &server.reducer_index, "Index of this reducer, from 0")
+      .Within(0, 16384);
+  command.Value("--servers", &server.servers, "Number of reducers of the job, this one included")
       .Within(1, 16384)
       .ShowDefault();
   command
       .Value("--failure-timeout", &server.failure_timeout_seconds,
-             "Seconds of silence after which a member is dead")
+             "Seconds of silence after which a member counts as dead")
       .Within(0.5, 3600)
       .ShowDefault();
   command
       .Value("--join-timeout", &server.join_timeout_seconds,
-             "Seconds to wait for the world to be complete")
+             "Seconds to wait for all members to join")
       .Above(0)
       .ShowDefault();
   command
       .Value("--stall-timeout", &server.stall_timeout_seconds,
-             "Seconds in which no rank moves after which the job ends (0: only a warning)")
+             "Seconds without progress of any rank after which the job ends (0: warn only)")
       .Within(0, 1e6)
       .ShowDefault();
-  command.Value("--host", &server.host, "What error messages call this host").ShowDefault();
+  command.Value("--host", &server.host, "Name of this host in error messages").ShowDefault();
   command.Value("--max-memory", &flags->max_memory,
-                "Refuse a job whose reducer may need more, as 4G (default: no limit)");
+                "Memory limit of the reducer, as 4G: larger jobs are refused (default: none)");
   command.Value("--timeline", &flags->timeline,
-                "File of the reducer's timeline, of the newest job");
-  command.Value("--token-file", &flags->token_file, "File with the job's token");
-  command.Value("--log-level", &flags->log_level, "debug, info, warning or error")
+                "Write the reducer's timeline of the newest job to this file");
+  command.Value("--token-file", &flags->token_file, "File that holds the job's token");
+  command
+      .Value("--log-level", &flags->log_level, "Least level logged: debug, info, warning or error")
       .OneOf({"debug", "info", "warning", "error"})
       .ShowDefault();
 }
@@ -186,7 +191,7 @@ void AddServerFlags(Command command, ServerFlags* flags) {
 
 void AddServerCommand(Command app, CommandContext* context) {
   Command command =
-      app.Subcommand("server", "Coordinate a job, reduce its sparse gradients, keep its store");
+      app.Subcommand("server", "Run a server: coordinator, reducer and checkpoint store of a job");
   command.Footer("Example: ringwood server --listen 127.0.0.1:7070 --store ./store --insecure");
   auto flags = std::make_shared<ServerFlags>();
   AddServerFlags(command, flags.get());

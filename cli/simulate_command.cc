@@ -96,24 +96,33 @@ Status RunSimulate(const SimulateFlags& flags) {
 
 void AddSimulateCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<SimulateFlags>();
-  Command command = app.Subcommand("simulate", "how a plan scales, played worker by worker");
-  command.Value("--trace", &flags->profile, "profile of a model (CSV)").Required();
-  command.Value("--workers", &flags->workers, "4,8,…,2048").Required().SplitAt(',');
-  command.Value("--network", &flags->network, "one link: alpha=S,beta=S_PER_BYTE[,gamma=…]")
+  Command command = app.Subcommand("simulate", "Simulate how a plan scales, worker by worker");
+  command.Value("--trace", &flags->profile, "Profile of a model (CSV file)").Required();
+  command.Value("--workers", &flags->workers, "Numbers of workers: 4,8,…,2048")
+      .Required()
+      .SplitAt(',');
+  command
+      .Value("--network", &flags->network,
+             "Cost of one link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]")
       .Required();
-  command.Value("--servers", &flags->servers, "reducers of the sparse tree (1)")
+  command.Value("--servers", &flags->servers, "Number of reducers of the sparse tree")
+      .ShowDefault()
       .Within(1, kMaxRanks);
-  command.Value("--planner", &flags->planner, "a planner's name (exact)");
-  command.Value("--density", &flags->density, "lower bound on the sparse route (0.01)")
+  command.Value("--planner", &flags->planner, "A planner's name").ShowDefault();
+  command.Value("--density", &flags->density, "Least density of sparse tensors")
+      .ShowDefault()
       .Within(kLeastShare, 1);
-  command.Value("--max-density", &flags->max_density, "upper bound on the sparse route (1)")
+  command.Value("--max-density", &flags->max_density, "Greatest density of sparse tensors")
+      .ShowDefault()
       .Within(kLeastShare, 1);
-  command.Value("--forward", &flags->forward, "forward seconds, where the profile has none")
+  command.Value("--forward", &flags->forward, "Forward time in seconds, where the profile has none")
       .AtLeast(0);
-  command.Value("--straggler", &flags->stragglers, "RANK=FACTOR: its computation is slower");
-  command.Value("--slow-link", &flags->slow_links, "RANK=FACTOR: its card is slower");
-  command.Value("--csv", &flags->csv, "the table as FILE");
-  command.Value("--chart", &flags->chart, "the curve: FILE.svg or FILE.png");
+  command.Value("--straggler", &flags->stragglers,
+                "RANK=FACTOR: this rank computes slower by the factor (repeatable)");
+  command.Value("--slow-link", &flags->slow_links,
+                "RANK=FACTOR: its network interface is slower by the factor (repeatable)");
+  command.Value("--csv", &flags->csv, "Write the table to a CSV file");
+  command.Value("--chart", &flags->chart, "Write the scaling curve: FILE.svg or FILE.png");
   command.Run(context, [flags] { return RunSimulate(*flags); });
 }
 

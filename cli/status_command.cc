@@ -101,18 +101,17 @@ Status ExecuteStatus(const CommandContext& context, const StatusFlags& flags) {
 }  // namespace
 
 void AddStatusCommand(Command app, CommandContext* context) {
-  Command command = app.Subcommand("status", "Ask a coordinator how its job stands");
+  Command command = app.Subcommand("status", "Show the state of a job");
   auto flags = std::make_shared<StatusFlags>();
-  command.Value("--coordinator", &flags->coordinator, "HOST:PORT")
+  command.Value("--coordinator", &flags->coordinator, "HOST:PORT of the coordinator")
       .Required()
       .From("RINGWOOD_COORDINATOR");
-  command.Value(
-      "--store", &flags->store,
-      "The job's directory of checkpoints, where its server left the token for this user");
-  command.Value("--timeout", &flags->timeout_seconds, "Seconds to wait")
+  command.Value("--store", &flags->store,
+                "The job's checkpoint directory, where its server left the token for this user");
+  command.Value("--timeout", &flags->timeout_seconds, "Seconds to wait for the answer")
       .ShowDefault()
       .Within(0.1, 600.0);
-  command.Switch("--json", &flags->json, "For programs");
+  command.Switch("--json", &flags->json, "Print JSON");
   command.Run(context, [context, flags] { return ExecuteStatus(*context, *flags); });
 }
 

@@ -49,7 +49,7 @@ Command Add(Command parent, CommandContext* context, const std::shared_ptr<Trace
             const std::string& name, const std::string& what,
             const std::function<Status(const TraceFlags&)>& run) {
   Command command = parent.Subcommand(name, what);
-  command.Value("files", &flags->files, "Files that the ranks wrote").Required();
+  command.Value("files", &flags->files, "Files that ranks and servers wrote").Required();
   command.Run(context, [context, flags, run] { return run(*flags); });
   return command;
 }
@@ -57,18 +57,18 @@ Command Add(Command parent, CommandContext* context, const std::shared_ptr<Trace
 }  // namespace
 
 void AddTraceCommand(Command app, CommandContext* context) {
-  Command parent = app.Subcommand("trace", "Read timelines and flight records");
+  Command parent = app.Subcommand("trace", "Read timelines and flight records of a run");
   parent.NeedsSubcommand();
   const auto flags = std::make_shared<TraceFlags>();
-  Command merge = Add(parent, context, flags, "merge",
-                      "Several ranks' timelines as one, on one clock", MergeTimelines);
-  merge.Value("-o,--output", &flags->output, "The merged file").Required();
+  Command merge = Add(parent, context, flags, "merge", "Merge timelines into one, on one clock",
+                      MergeTimelines);
+  merge.Value("-o,--output", &flags->output, "File to write").Required();
   merge.Footer("Example: ringwood trace merge -o job.json job.rank*.json");
   Command summary = Add(parent, context, flags, "summary",
-                        "Overlap, exposed time, and the slowest rank with its reason", Summary);
-  summary.Switch("--json", &flags->json, "One line of JSON");
+                        "Show overlap, exposed time, and the slowest rank or link", Summary);
+  summary.Switch("--json", &flags->json, "Print one line of JSON");
   summary.Footer("Example: ringwood trace summary job.rank*.json");
-  Add(parent, context, flags, "flight", "The last events of a rank, dead or alive", Flight)
+  Add(parent, context, flags, "flight", "Show the last events of a rank, dead or alive", Flight)
       .Footer("Example: ringwood trace flight job.rank2.flight");
 }
 

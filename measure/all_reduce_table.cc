@@ -198,7 +198,7 @@ std::string ToText(const BenchReport& report) {
   std::vector<std::vector<std::string>> rows = {
       {"SIZE", "MEDIAN", "P99", "RATE", "BUS RATE", "CPU S/GB"}};
   if (peer) rows[0].insert(rows[0].end(), {"PEER", "PEER CPU", "RATIO", "SPREAD"});
-  if (card) rows[0].push_back("ON CARD");
+  if (card) rows[0].push_back("ON NIC");
   for (const BenchResult& result : report.results) {
     const BenchRow& ours = result.ours;
     rows.push_back({FormatBytes(static_cast<double>(ours.bytes)), FormatSeconds(ours.p50_s),
