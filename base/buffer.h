@@ -16,7 +16,7 @@ template <typename T>
 class Buffer {
  public:
   Buffer() = default;
-  // Throws OutOfMemory where so much cannot be had. Pages that nobody writes take no memory.
+  // Throws OutOfMemory if it cannot be allocated. Pages that nobody writes take no memory.
   explicit Buffer(size_t count) : count_(count) {
     if (count == 0) return;
     if (count > (PTRDIFF_MAX - kAlignment) / sizeof(T)) throw OutOfMemory(count, sizeof(T));

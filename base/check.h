@@ -1,5 +1,5 @@
 // CHECK is for programs that are wrong, never for a world that failed: the process stops with the
-// place and the condition. Whatever bad input, a peer or a disk can cause is a Status instead.
+// place and the condition. What bad input, a peer or a disk can cause is a Status instead.
 #pragma once
 
 namespace ringwood {

@@ -1,5 +1,5 @@
 // One line to standard error per call, written at once: "W rank 2: text". No levels below kInfo in
-// the hot paths. The launcher prefixes, collects and rotates; a library in a trainer must not.
+// the hot paths. The launcher prefixes and collects the lines; a library in a trainer must not.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// A thread with a bounded mailbox, timers and event sources: the only place where threads are born.
+// A thread with a bounded mailbox, timers and event sources: the only place where threads are
+// created.
 //
 // Everything a Loop owns is touched on its thread only ("touched only on loop_"), so the objects
 // that live there need no locks. It sleeps in poll() when there is nothing to do and uses no CPU
@@ -26,21 +27,21 @@ class Loop {
  public:
   using Task = std::function<void()>;
 
-  // Something with a descriptor that becomes readable when there may be work (a UCX worker).
+  // A descriptor that becomes readable when there may be work (a UCX worker).
   class Source {
    public:
     virtual ~Source() = default;
     virtual int Descriptor() const = 0;
     virtual bool Progress() = 0;  // does what can be done now; true if it did anything
     virtual bool Arm() = 0;       // true: nothing pending, the descriptor will wake us
-    // What comes within this time may wait until its end, so that more of it is taken in at once.
-    // Asked after work was done; tasks and timers do not wait for it.
+    // How long events may wait, so that more of them are handled at once. Asked after work was
+    // done; tasks and timers do not wait for it.
     virtual Duration Nap() { return Duration::zero(); }
   };
 
-  // Tasks waiting at most; a producer that passes it has lost its own bound, so Post refuses.
+  // Most tasks that wait; a producer that exceeds it has no bound of its own, so Post refuses.
   static constexpr size_t kMaxTasks = 1 << 16;
-  // Places beyond them for PostReserved: several for each stream of the largest world.
+  // Further places for PostReserved: several for each stream of the largest world.
   static constexpr size_t kReservedTasks = 1 << 16;
 
   explicit Loop(std::string name);
@@ -53,13 +54,13 @@ class Loop {
   // False: the loop is stopping or the mailbox is full; the task will not run.
   bool Post(Task task);
 
-  // Post for a notice that somebody waits for and whose kind has a bound of its own (one an epoch,
-  // one a stream): it has its place also when the mailbox is full of others. False: the loop is
-  // stopping, or the bound of the kind was passed.
+  // Post for a notice that somebody waits for and whose kind has a bound of its own (one per epoch,
+  // one per stream): it is accepted also when the mailbox is full. False: the loop is stopping, or
+  // the bound of the kind was exceeded.
   bool PostReserved(Task task);
 
-  // Posts and waits for the task's answer at most `timeout`; from another thread only. On a timeout
-  // the task may still run later: it must own what it touches.
+  // Posts and waits at most `timeout` for the task's status; from another thread only. After a
+  // timeout the task may still run: it must own what it touches.
   Status Call(std::function<Status()> task, Duration timeout);
 
   bool OnThread() const { return std::this_thread::get_id() == thread_.get_id(); }

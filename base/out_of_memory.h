@@ -1,7 +1,7 @@
-// Memory that could not be had, as an exception that says how much was asked for, and as a Status.
+// Running out of memory, as an exception that says how much was asked for, and as a Status.
 //
-// Blocks are made in the middle of constructors, so this one error is thrown. It is caught where a
-// call of the trainer's begins and where the pipeline's loops begin a group.
+// Blocks are allocated in constructors, so this one error is thrown. It is caught at the entry of
+// each call of the trainer's, and where the pipeline's loops begin a group.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class OutOfMemory : public std::bad_alloc {
   char text_[96];  // not a string: copying one may need memory
 };
 
-// What `call`, which returns a Status, answers; kResourceExhausted where memory ran out in it.
+// Returns what `call` returns; kResourceExhausted if memory ran out in it.
 template <typename Call>
 Status CatchOutOfMemory(Call call) {
   try {

@@ -25,7 +25,7 @@ class Random {
   uint64_t state_;
 };
 
-// A number that no other process start has (from the kernel); for incarnations, jobs and tokens.
+// A number from the kernel's random source, unique to this process; for incarnations, jobs, tokens.
 uint64_t Unpredictable();
 
 }  // namespace ringwood

@@ -1,7 +1,8 @@
 // Errors are values. Ringwood speaks absl::Status; this header is the one place that knows that
 // Debian's abseil has a string_view of its own and no RETURN_IF_ERROR.
 //
-// A message says who, what and the remedy: "rank 2 (host h1) fell silent at step 17 for 5.0 s: …".
+// A message says who failed, why, and how to fix it: "rank 2 (host h1) fell silent at step 17
+// for 5.0 s: …".
 #pragma once
 
 #include <string>
@@ -21,7 +22,7 @@ Status Invalid(const std::string& message);        // the caller's input is wron
 Status NotFound(const std::string& message);       // the named thing does not exist
 Status AlreadyExists(const std::string& message);  // registered or created twice
 Status Refused(const std::string& message);        // right input, wrong state or configuration
-Status Exhausted(const std::string& message);      // a stated limit would be passed
+Status Exhausted(const std::string& message);      // limit exceeded
 Status Unavailable(const std::string& message);  // a peer died or cannot be reached; restart helps
 Status TimedOut(const std::string& message);     // a deadline passed
 Status Aborted(const std::string& message);      // the epoch ended under the operation

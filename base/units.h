@@ -1,4 +1,4 @@
-// Numbers as people read and type them.
+// Sizes, times and counts as people read and type them.
 #pragma once
 
 #include <cstdint>

@@ -14,12 +14,12 @@ struct CommandContext {
   std::string program;                // this program's absolute path
   std::string directory;              // the current one
   Environment environment;            // read once, by main
-  std::vector<std::string> trailing;  // what stood after "--"
+  std::vector<std::string> trailing;  // the arguments after "--"
   bool dashes = false;                // there was a "--"
-  int exit_code = 0;                  // the command's answer
+  int exit_code = 0;                  // of the program
 };
 
-// Ends a command with an error: prints it, sets 75 or 78.
+// Prints the error and sets the exit code, 75 or 78.
 void FailCommand(CommandContext* context, const Status& status);
 
 // `context` outlives the parsing.

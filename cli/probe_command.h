@@ -1,4 +1,4 @@
-// `ringwood probe`: the costs of this network, in the words of `ringwood plan`.
+// `ringwood probe`: the costs of this network, in the form that `ringwood plan` takes.
 #pragma once
 
 #include "cli/command.h"

@@ -1,4 +1,4 @@
-// `ringwood trace merge | summary | flight`: what ranks wrote down, read after the run.
+// `ringwood trace merge | summary | flight`: reads what ranks recorded.
 #pragma once
 
 #include "cli/command.h"

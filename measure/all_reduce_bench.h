@@ -48,9 +48,9 @@ class AllReduceBench {
 
   uint64_t bytes() const;
 
-  // One warm-up whose sum is checked, then `runs`, as rounds *round, *round + 1, … From a thread
-  // that is not the loop's. A run starts when all ranks have finished the previous one: the
-  // all-reduce itself sees to that within a hop.
+  // One warm-up whose sum is checked, then `runs`, as rounds *round, *round + 1, … Not from the
+  // loop's thread. A run starts when all ranks have finished the previous one, which the all-reduce
+  // itself ensures within a hop.
   Status Run(int runs, uint64_t* round, BenchSamples* samples);
 
  private:
@@ -61,10 +61,10 @@ class AllReduceBench {
   Loop* const loop_;
   Transport* const transport_;
   const BenchOptions options_;
-  const std::shared_ptr<Buffers> buffers_;  // callbacks of runs that were given up hold them too
+  const std::shared_ptr<Buffers> buffers_;  // shared with the callbacks of abandoned runs
 };
 
-// How often a size is run when nobody says it: 5 to 50 times.
+// Default number of runs of a size: 5 to 50.
 int DefaultRuns(uint64_t bytes);
 
 BenchRow Summarize(uint64_t bytes, int world, BenchSamples samples);

@@ -184,7 +184,7 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
 
 namespace {
 
-// Bytes that the card of a host sent, a byte of the tensor; the peer's behind ours.
+// Bytes that the NIC of a host sent per byte of the tensor: ours / the peer's.
 std::string FormatCard(const BenchResult& result) {
   const std::string ours = absl::StrFormat("%.2f", result.card);
   return result.peer_card < 0 ? ours : ours + absl::StrFormat(" / %.2f", result.peer_card);

@@ -17,7 +17,7 @@ struct BenchPlan {
   int turns = 5;     // ours, the peer's, ours, …; 1 without a peer
   std::string peer;  // "", "gloo", or "ring": ours, but one ring of all ranks whatever the hosts
   std::string python = "python3";
-  bool adapt = false;  // schedules are chosen by what was measured, as in jobs that adapt
+  bool adapt = false;  // choose schedules by measured costs, as jobs with --adapt do
 };
 
 struct BenchResult {
@@ -25,7 +25,7 @@ struct BenchResult {
   BenchRow peer;  // runs = 0: none
   // Of each turn, the peer's median over ours: median, smallest and largest.
   double ratio = 0, ratio_min = 0, ratio_max = 0;
-  // What the card of rank 0's host sent, headers included, for one byte of the tensor; negative:
+  // Bytes that the NIC of rank 0's host sent, headers included, per byte of the tensor; negative:
   // the job runs on loopback, or the peer is not one of ours.
   double card = -1, peer_card = -1;
 };
@@ -36,7 +36,7 @@ struct BenchReport {
   int hosts = 1;
   std::string wire;
   std::vector<BenchResult> results;
-  HopCost cost;                       // by which the schedules were chosen
+  HopCost cost;                       // used to choose the schedules
   HopCost measured;                   // before the first run
   std::vector<SwitchPoint> switches;  // of `cost`
   std::string chosen, would_choose;   // the two described

@@ -1,5 +1,6 @@
 // PyTorch's Gloo as the peer of `ringwood bench allreduce`: a Python process beside each rank that
-// runs the all-reduces it is told to, so that both are measured in turn on the same cards.
+// runs the all-reduces it is told to, so that both are measured in turn on the same network
+// interfaces.
 #pragma once
 
 #include <map>
@@ -17,8 +18,8 @@ class GlooPeer {
   ~GlooPeer();  // ends it
 
   // `environment` is that of a rank (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); `card` the
-  // network interface, empty: loopback. Returns when the process group stands on all ranks.
-  // Unavailable says what Python said.
+  // network interface, empty: loopback. Returns when the process group is ready on all ranks.
+  // Unavailable carries Python's message.
   static StatusOr<std::unique_ptr<GlooPeer>> Start(
       const std::string& python, const std::map<std::string, std::string>& environment,
       const std::string& card);

@@ -1,5 +1,5 @@
-// Gradients that look like a model's to whoever selects from them: heavy-tailed, the same for the
-// same seed, new in every step. Constants would make every selection a tie.
+// Gradients that resemble a model's for selection: heavy-tailed, the same for the same seed, new in
+// every step. With constants every selection would be a tie.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace ringwood {
 
-// Where one tensor's gradient starts in the stream of randomness.
+// The seed of one tensor's gradient in one step.
 uint64_t GradientSeed(uint64_t seed, int rank, uint64_t step, uint32_t tensor);
 
 // Independent values of Student's t distribution with two degrees of freedom, times 1e-3. All are

@@ -1,4 +1,4 @@
-// How busy this host's cores are: a replay that keeps all of them busy measures them, not the
+// How busy this host's cores are: a replay that keeps all of them busy measures the cores, not the
 // network.
 #pragma once
 

@@ -81,7 +81,7 @@ Status CheckTensors(const ModelProfile& profile, const Plan& plan) {
 
 }  // namespace
 
-// Each route is a lane of its own; that they share the card is in what the warm-up showed.
+// Each route is a lane of its own; the warm-up's figures include that they share the NIC.
 StatusOr<double> PredictStep(const ModelProfile& profile, const PredictionInput& given) {
   RW_RETURN_IF_ERROR(CheckTensors(profile, given.plan));
   std::string codec = "fp32";

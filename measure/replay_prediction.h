@@ -1,6 +1,6 @@
-// What the planner's model says a replayed step takes: the plan in force, priced with the profile's
-// times, with what a ring was measured to cost on this very network a moment before, and with what
-// warm-up steps showed of packing, selection, groups and applying. Pure.
+// Predicts the time of a replayed step by the planner's model: the plan in force, the profile's
+// times, the cost of a ring measured on this network just before, and the costs of packing,
+// selection, groups and applying in the warm-up steps. Pure.
 #pragma once
 
 #include "base/status.h"

@@ -1,5 +1,5 @@
-// What a replay's warm-up steps show of its costs: packing, selection, the groups on their lanes,
-// and what comes after the last of them.
+// Costs measured in a replay's warm-up steps: packing, selection, the groups on their lanes, and
+// the tail after the last group.
 #pragma once
 
 #include <vector>
@@ -25,9 +25,9 @@ struct ReplayRound {
 // The whole rounds among the events, without the first where there are more: it allocates.
 std::vector<ReplayRound> RoundsOf(const Plan& plan, const std::vector<TimelineEvent>& events);
 
-// What the job shows is the entry-wise maximum over its ranks of these: a step waits for the rank
-// that packs, selects, votes and applies longest; a lane takes what the rank sees that waits least
-// in it for the others.
+// The job's costs are the entry-wise maximum of these over its ranks: a step waits for the rank
+// that packs, selects, votes and applies longest. A lane's time is that of the rank which waits
+// least in it for the others.
 std::vector<double> ToMaxima(const std::vector<ReplayRound>& rounds);
 // The inverse.
 std::vector<ReplayRound> FromMaxima(const std::vector<double>& maxima);
@@ -35,7 +35,7 @@ std::vector<ReplayRound> FromMaxima(const std::vector<double>& maxima);
 struct ReplayCosts {                      // medians over the rounds
   double pack_seconds_per_element = 0;    // of dense groups
   double select_seconds_per_element = 0;  // of sparse groups
-  // All groups of a route, from start to end, one after the other; 0: not seen.
+  // Sum over the groups of a route, from start to end; 0: not seen.
   double ring_seconds = 0;
   double tree_seconds = 0;
   double tail_seconds = 0;

@@ -7,11 +7,11 @@
 
 namespace ringwood {
 
-// A collective call: every rank of an agreed session makes it. Messages of 4 KiB to 32 MiB, four
-// rounds; the seconds of a message are this rank's, from a barrier to its own end.
+// Collective: every rank of an agreed session calls it. Messages of 4 KiB to 32 MiB, four rounds;
+// times are this rank's, from a barrier to its own end.
 StatusOr<ProbeResult> ProbeRing(Session* session);
 
-// All ranks are here.
+// Returns when all ranks have called it.
 Status Barrier(Session* session);
 
 }  // namespace ringwood

@@ -1,4 +1,4 @@
-// Selection on this machine against what it cannot avoid: `ringwood bench select`.
+// `ringwood bench select`: residual update with selection against the update alone.
 #pragma once
 
 #include <cstdint>

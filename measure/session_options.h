@@ -1,4 +1,4 @@
-// A rank's session as `ringwood run` describes it in the environment.
+// Session options from the environment that `ringwood run` sets.
 #pragma once
 
 #include <map>

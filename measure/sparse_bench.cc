@@ -21,7 +21,7 @@ namespace {
 constexpr int kSparseWarmUps = 3;
 constexpr double kPatienceSeconds = 60;  // for one exchange
 
-// What the kernel counted on a card; 0 without one.
+// What the kernel counted on a NIC; 0 without one.
 struct CardBytes {
   double sent = 0, received = 0;
 };
@@ -140,7 +140,7 @@ Status SparseBench::Exchange(size_t which) {
         [answer](StatusOr<Descent> descent) { answer->set_value(std::move(descent)); },
         std::move(descents_[which]));
   });
-  if (!posted) return Exhausted("the net loop takes no more work");
+  if (!posted) return Exhausted("net loop: queue full");
   if (future.wait_for(Seconds(kPatienceSeconds)) != std::future_status::ready) {
     return TimedOut(absl::StrFormat("rank %d: a sparse exchange took more than %g s",
                                     connection_->place().rank, kPatienceSeconds));

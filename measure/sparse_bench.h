@@ -23,9 +23,9 @@ struct SparseBenchOptions {
 struct SparseBenchCase {
   uint64_t k = 0;
   int shards = 1;
-  double median_seconds = 0;  // of a round: the slowest rank's, from a barrier to its own end
-  // Bytes of a round through the busiest host's network card, in the busier direction, as the
-  // kernel counts them (headers too); 0 where ranks have no card of their own (loopback).
+  double median_seconds = 0;  // per round, of the slowest rank: from a barrier to its end
+  // Bytes per round through the busiest host's NIC, in the busier direction, as the kernel counts
+  // them (headers included); 0 on loopback.
   double card_bytes = 0;
   double worker_bytes = 0;  // payload that the busiest worker sends
 };
@@ -37,7 +37,7 @@ struct SparseBenchResult {
   std::vector<SparseBenchCase> cases;
 };
 
-// Joins, measures, leaves. Every rank gets the same cases.
+// Joins, measures, leaves. Every rank runs the same cases.
 StatusOr<SparseBenchResult> RunSparseBench(const SparseBenchOptions& options,
                                            const std::map<std::string, std::string>& environment);
 
