@@ -36,15 +36,23 @@ bool SelectsOnCompute(const std::string& planner) {
 }  // namespace
 
 StatusOr<ScalingPoint> ScaleTo(int workers, const std::string& planner, const PlanInput& input,
-                               const std::vector<NodeSpeed>& speeds) {
+                               const std::vector<NodeSpeed>& speeds, uint64_t most_messages) {
   PlanInput scaled = input;
   scaled.world = workers;
   RW_ASSIGN_OR_RETURN(const PlannedStep step, PlanStep(planner, scaled));
-  const PlanScene scene{scaled.network,           workers, scaled.servers,
-                        scaled.entry_bytes,       speeds,  scaled.selection,
-                        SelectsOnCompute(planner)};
-  RW_ASSIGN_OR_RETURN(const Outcome outcome,
-                      SimulatePlan(scene, step.plan, scaled.tensors, scaled.ready_seconds));
+  PlanScene scene;
+  scene.network = scaled.network;
+  scene.workers = workers;
+  scene.reducers = scaled.servers;
+  scene.entry_bytes = scaled.entry_bytes;
+  scene.speeds = speeds;
+  scene.selection = scaled.selection;
+  scene.selects_on_compute = SelectsOnCompute(planner);
+  scene.hosts = scaled.hosts;
+  scene.most_messages = most_messages;
+  RW_ASSIGN_OR_RETURN(const Stage stage,
+                      StageOf(scene, step.plan, scaled.tensors, scaled.ready_seconds));
+  RW_ASSIGN_OR_RETURN(const Outcome outcome, Simulate(stage.scene));
   double slowest = 1;
   for (size_t n = 0; n < speeds.size() && n < static_cast<size_t>(workers); ++n) {
     slowest = std::max(slowest, speeds[n].compute);
@@ -64,6 +72,7 @@ StatusOr<ScalingPoint> ScaleTo(int workers, const std::string& planner, const Pl
   point.exposed_seconds = point.simulated_seconds - compute * slowest;
   point.efficiency = point.simulated_seconds > 0 ? compute / point.simulated_seconds : 1;
   point.messages = outcome.messages;
+  point.joined_chunks = stage.joined_chunks;
   return point;
 }
 
@@ -75,6 +84,11 @@ std::string ScalingTable(const std::vector<ScalingPoint>& points) {
         &text, "%8d %7d %12s %12s %12s %10.1f%% %12d\n", point.workers, point.groups,
         FormatSeconds(point.predicted_seconds), FormatSeconds(point.simulated_seconds),
         FormatSeconds(point.exposed_seconds), 100 * point.efficiency, point.messages);
+  }
+  for (const ScalingPoint& point : points) {
+    if (point.joined_chunks == 1) continue;
+    absl::StrAppendFormat(&text, "%d workers: played in chunks as long as %d of a job's\n",
+                          point.workers, point.joined_chunks);
   }
   return text;
 }

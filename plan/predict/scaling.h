@@ -18,11 +18,13 @@ struct ScalingPoint {
   double exposed_seconds = 0;    // simulated
   double efficiency = 0;         // computation alone / simulated iteration
   uint64_t messages = 0;
+  uint64_t joined_chunks = 1;  // of a job's chunks in one that was played
 };
 
-// `input` without world. Speeds: of nodes, missing ones are 1.
+// `input` without world. Speeds: of nodes, missing ones are 1. `most_messages` as in PlanScene.
 StatusOr<ScalingPoint> ScaleTo(int workers, const std::string& planner, const PlanInput& input,
-                               const std::vector<NodeSpeed>& speeds);
+                               const std::vector<NodeSpeed>& speeds,
+                               uint64_t most_messages = PlanScene().most_messages);
 
 std::string ScalingTable(const std::vector<ScalingPoint>& points);
 std::string ScalingCsv(const std::vector<ScalingPoint>& points);  // doubles with 17 digits

@@ -1,55 +1,85 @@
 #include "plan/predict/simulate.h"
 
 #include <algorithm>
-#include <deque>
+#include <array>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "dense/collective.h"
+#include "plan/predict/event_queue.h"
 
 namespace ringwood {
 namespace {
 
+constexpr size_t kStepsAhead = 4;    // of 16 bytes: a line of a cache
 constexpr size_t kNamedWaiters = 8;  // of a deadlock; the others are counted
 
-struct Message {
-  double arrival;  // of its first byte
+// What fits into the key of a message that nobody waits for yet.
+constexpr size_t kMostNodes = 1 << 16;
+constexpr size_t kMostPlays = 1 << 12;
+constexpr size_t kMostChunks = 1 << 20;
+
+struct InFlight {
+  uint16_t to = 0;
+  uint16_t from = 0;
+  uint16_t play = 0;
+  bool through = false;  // the card has all of it; false: the first byte has come
+  bool wakes = false;    // no message: node `to` begins its present play of lane `from`
+  int chunk = 0;
+  int slot = 0;
+  double bytes = 0;
+};
+
+uint64_t KeyOf(int to, int from, int play, int chunk) {
+  const auto part = [](int value) { return static_cast<uint64_t>(static_cast<uint32_t>(value)); };
+  return part(to) << 48 | part(from) << 32 | part(play) << 20 | part(chunk);
+}
+
+struct Arrived {
+  double through;
+  double bytes;
   int slot;
-  int play;
 };
 
-// Messages from one node to another, first in first out.
-struct Channel {
-  int from = 0;
-  int to = 0;
-  bool awaited = false;  // `to` sleeps until something comes
-  size_t head = 0;
-  std::vector<Message> messages;
-
-  size_t waiting() const { return messages.size() - head; }
-  void Pop() {
-    if (++head == messages.size()) {
-      messages.clear();
-      head = 0;
-    } else if (head > 4096 && head * 2 > messages.size()) {
-      messages.erase(messages.begin(), messages.begin() + static_cast<ptrdiff_t>(head));
-      head = 0;
-    }
-  }
+// One chunk on one node.
+struct ChunkRun {
+  double now = 0;                 // its data is complete up to here
+  const double* bytes = nullptr;  // of its slots
+  int chunk = -1;                 // -1: none
+  // The receives that are awaited: from `step` to `end`, of which `first` is the first that has not
+  // come and `missing` have not.
+  uint32_t step = 0;
+  uint32_t end = 0;
+  uint32_t first = 0;
+  uint32_t missing = 0;
+  bool marks = false;  // several are awaited: which have come, Player::taken_ says
 };
 
-struct Node {
-  size_t play = 0;
-  size_t step = 0;
-  bool entered = false;  // the present play's ready time is in `now`
-  double now = 0;        // its data is complete up to here
-  double out_free = 0;   // card, outgoing
-  double in_free = 0;    // card, incoming
+struct NodeLane {
+  const Performance* play = nullptr;  // the present one; null: not begun, or no more
+  const Step* steps = nullptr;        // of this node
+  uint32_t count = 0;
+  uint32_t at = 0;  // in the lane's plays
+  uint32_t next_chunk = 0;
+  int running = 0;
+  double now = 0;  // it is through with everything before
+  std::array<ChunkRun, kChunksInFlight> runs;
+};
+
+struct SimulatedNode {
   double alpha = 0;
   double beta = 0;
   double compute = 1;
-  Channel* out = nullptr;  // last used, most often used again
-  Channel* in = nullptr;
+  int host = 0;
+  double adder_free = 0;
+  size_t early = 0;  // messages that it did not wait for yet
+};
+
+struct SimulatedHost {
+  double out_free = 0;  // card, outgoing
+  double in_free = 0;   // card, incoming
+  double memory_free = 0;
 };
 
 class Player {
@@ -57,201 +87,356 @@ class Player {
   explicit Player(const Scene& scene) : scene_(scene) {
     const size_t nodes = scene.plays.empty() ? 0 : scene.plays[0].schedules->size();
     nodes_.resize(nodes);
+    node_lanes_.resize(nodes * kLanes);
+    taken_.resize(nodes * kLanes * kChunksInFlight);
+    const size_t hosts = scene.hosts.size();
+    for (size_t h = 0; h < hosts; ++h) {
+      for (int rank : scene.hosts[h]) nodes_[static_cast<size_t>(rank)].host = static_cast<int>(h);
+    }
+    const size_t alone_from = hosts == 0 ? 0 : static_cast<size_t>(scene.workers);
+    hosts_.resize(hosts + nodes - alone_from);
+    shared_ = hosts_.size() < nodes;
     for (size_t n = 0; n < nodes; ++n) {
+      SimulatedNode& node = nodes_[n];
+      if (n >= alone_from) node.host = static_cast<int>(hosts + n - alone_from);
       const NodeSpeed speed = n < scene.speeds.size() ? scene.speeds[n] : NodeSpeed();
-      nodes_[n].alpha = scene.network.alpha * speed.alpha;
-      nodes_[n].beta = scene.network.beta * speed.beta;
-      nodes_[n].compute = speed.compute;
+      node.alpha = scene.network.alpha * speed.alpha;
+      node.beta = scene.network.beta * speed.beta;
+      node.compute = speed.compute;
+    }
+    for (size_t p = 0; p < scene.plays.size(); ++p) {
+      lanes_[static_cast<size_t>(scene.plays[p].lane)].push_back(p);
     }
     outcome_.start_seconds.assign(scene.plays.size(), -1);
     outcome_.end_seconds.assign(scene.plays.size(), 0);
   }
 
   StatusOr<Outcome> Run() {
-    for (size_t n = 0; n < nodes_.size(); ++n) runnable_.push_back(static_cast<int>(n));
-    while (!runnable_.empty()) {
-      const int node = runnable_.front();
-      runnable_.pop_front();
-      RW_RETURN_IF_ERROR(Advance(node));
+    for (int id = 0; id < static_cast<int>(nodes_.size()); ++id) {
+      for (int lane = 0; lane < kLanes; ++lane) Enter(id, lane);
     }
+    while (!events_.empty() && wrong_.ok()) {
+      const auto [seconds, event] = events_.Pop();
+      clock_ = seconds;
+      Handle(event);
+    }
+    RW_RETURN_IF_ERROR(wrong_);
     RW_RETURN_IF_ERROR(CheckEveryoneIsThrough());
-    for (const Node& node : nodes_) outcome_.node_end_seconds.push_back(node.now);
+    for (size_t id = 0; id < nodes_.size(); ++id) {
+      double end = 0;
+      for (int lane = 0; lane < kLanes; ++lane) end = std::max(end, LaneOf(id, lane).now);
+      outcome_.node_end_seconds.push_back(end);
+    }
     return std::move(outcome_);
   }
 
  private:
-  // Runs the node until it is through or must wait.
-  Status Advance(int id) {
-    Node& node = nodes_[id];
-    for (; node.play < scene_.plays.size(); ++node.play, node.step = 0, node.entered = false) {
-      const Performance& play = scene_.plays[node.play];
-      const Schedule& schedule = (*play.schedules)[id];
-      if (!node.entered) Enter(id, play);
-      while (node.step < schedule.size()) {
-        if (schedule[node.step].op == Op::kSend) {
-          Send(id, schedule[node.step], play);
-          ++node.step;
+  NodeLane& LaneOf(size_t id, int number) {
+    return node_lanes_[static_cast<size_t>(number) * nodes_.size() + id];
+  }
+  const NodeLane& LaneOf(size_t id, int number) const {
+    return node_lanes_[static_cast<size_t>(number) * nodes_.size() + id];
+  }
+  int PlayNumber(const NodeLane& lane) const {
+    return static_cast<int>(lane.play - scene_.plays.data());
+  }
+
+  // The lane's next play, now or when its data is ready.
+  void Enter(int id, int number) {
+    NodeLane& lane = LaneOf(id, number);
+    lane.play = nullptr;
+    if (lane.at == lanes_[number].size()) return;
+    const Performance& next = scene_.plays[lanes_[number][lane.at]];
+    if (id < scene_.workers) {
+      lane.now = std::max(lane.now, next.ready_seconds * nodes_[id].compute);
+    }
+    if (lane.now <= clock_) return Begin(id, number);
+    InFlight& event = events_.Push(lane.now);
+    event.to = static_cast<uint16_t>(id);
+    event.from = static_cast<uint16_t>(number);
+    event.wakes = true;
+  }
+
+  void Begin(int id, int number) {
+    NodeLane& lane = LaneOf(id, number);
+    const size_t play = lanes_[number][lane.at];
+    if (id < scene_.workers) {
+      double& start = outcome_.start_seconds[play];
+      start = start < 0 ? lane.now : std::min(start, lane.now);
+      double& end = outcome_.end_seconds[play];
+      end = std::max(end, lane.now);
+    }
+    lane.play = &scene_.plays[play];
+    const Schedule& schedule = (*lane.play->schedules)[id];
+    lane.steps = schedule.data();
+    lane.count = static_cast<uint32_t>(schedule.size());
+    lane.next_chunk = 0;
+    const size_t chunks = schedule.empty() ? 0 : lane.play->slot_bytes.size();
+    const uint32_t at = lane.at++;
+    if (chunks == 0) return Enter(id, number);
+    for (ChunkRun& run : lane.runs) {
+      if (lane.at != at + 1 || lane.next_chunk == chunks) break;
+      ++lane.running;
+      run.now = lane.now;
+      StartChunk(&lane, &run);
+      Advance(id, number, &run);
+    }
+  }
+
+  void StartChunk(NodeLane* lane, ChunkRun* run) {
+    run->bytes = lane->play->slot_bytes[lane->next_chunk].data();
+    run->chunk = static_cast<int>(lane->next_chunk++);
+    run->step = 0;
+    run->missing = 0;
+  }
+
+  double StepBytes(const NodeLane& lane, const ChunkRun& run, const Step& step) const {
+    return step.exact ? run.bytes[step.slot] * lane.play->exact_ratio : run.bytes[step.slot];
+  }
+
+  // Runs the chunk, and those that take its place, until it must wait.
+  void Advance(int id, int number, ChunkRun* run) {
+    NodeLane& lane = LaneOf(id, number);
+    for (;;) {
+      while (run->step < lane.count) {
+        const Step& step = lane.steps[run->step];
+        if (step.op != Op::kSend) {
+          if (!ReceiveBatch(id, lane, run)) return;
           continue;
         }
-        RW_ASSIGN_OR_RETURN(const bool received, ReceiveRun(id, schedule, play));
-        if (!received) return OkStatus();
+        const double bytes = StepBytes(lane, *run, step);
+        if (bytes >= 0) Send(id, lane, *run, step, bytes);
+        ++run->step;
       }
-      if (!schedule.empty()) {
-        double& end = outcome_.end_seconds[node.play];
-        end = std::max(end, node.now);
-      }
+      lane.now = std::max(lane.now, run->now);
+      if (lane.next_chunk == lane.play->slot_bytes.size()) break;
+      StartChunk(&lane, run);
     }
-    return OkStatus();
+    run->chunk = -1;
+    if (--lane.running > 0) return;
+    double& end = outcome_.end_seconds[PlayNumber(lane)];
+    end = std::max(end, lane.now);
+    Enter(id, number);
   }
 
-  void Enter(int id, const Performance& play) {
-    Node& node = nodes_[id];
-    node.entered = true;
-    if (id >= scene_.workers) return;
-    node.now = std::max(node.now, play.ready_seconds * node.compute);
-    double& start = outcome_.start_seconds[node.play];
-    start = start < 0 ? node.now : std::min(start, node.now);
-    double& end = outcome_.end_seconds[node.play];
-    end = std::max(end, node.now);
-  }
-
-  Channel* Find(int from, int to) {
-    const uint64_t key =
-        static_cast<uint64_t>(static_cast<uint32_t>(from)) << 32 | static_cast<uint32_t>(to);
-    Channel& channel = channels_[key];
-    channel.from = from;
-    channel.to = to;
-    return &channel;
-  }
-
-  void Send(int id, const Step& step, const Performance& play) {
-    Node& node = nodes_[id];
-    if (node.out == nullptr || node.out->to != step.peer) node.out = Find(id, step.peer);
-    const double begin = std::max(node.now, node.out_free);
-    node.out_free = begin + node.beta * play.message_bytes;
-    node.out->messages.push_back({begin + node.alpha, step.slot, static_cast<int>(node.play)});
+  void Send(int id, const NodeLane& lane, const ChunkRun& run, const Step& step, double bytes) {
+    const SimulatedNode& node = nodes_[id];
+    SimulatedHost& host = hosts_[node.host];
     ++outcome_.messages;
-    if (node.out->awaited) {
-      node.out->awaited = false;
-      runnable_.push_back(step.peer);
-    }
+    const bool inside = shared_ && nodes_[step.peer].host == node.host;
+    double& free = inside ? host.memory_free : host.out_free;
+    const double begin = std::max(run.now, free);
+    free = begin + (inside ? scene_.network.inside_beta : node.beta) * bytes;
+    InFlight& message = events_.Push((inside ? free : begin) + node.alpha);
+    message.to = static_cast<uint16_t>(step.peer);
+    message.from = static_cast<uint16_t>(id);
+    message.play = static_cast<uint16_t>(PlayNumber(lane));
+    message.through = inside;
+    message.chunk = run.chunk;
+    message.slot = step.slot;
+    message.bytes = bytes;
   }
 
-  // All receives from here to the next send: the card serves them as they arrive. False: one of
-  // them has not been sent yet.
-  StatusOr<bool> ReceiveRun(int id, const Schedule& schedule, const Performance& play) {
-    Node& node = nodes_[id];
-    size_t end = node.step + 1;
-    while (end < schedule.size() && schedule[end].op != Op::kSend) ++end;
-    if (end == node.step + 1) return ReceiveOne(id, schedule[node.step], play);
-    arrivals_.clear();
-    std::vector<Channel*> sources;
-    for (size_t s = node.step; s < end; ++s) {
-      Channel* channel = Find(schedule[s].peer, id);
-      const size_t before =
-          static_cast<size_t>(std::count(sources.begin(), sources.end(), channel));
-      if (channel->waiting() <= before) {
-        channel->awaited = true;
-        return false;
+  void Handle(const InFlight& message) {
+    if (message.wakes) return Begin(message.to, message.from);
+    if (message.through) return Receive(message, clock_);
+    const SimulatedNode& node = nodes_[message.to];
+    double& in_free = hosts_[node.host].in_free;
+    const double beta = std::max(node.beta, nodes_[message.from].beta);
+    in_free = std::max(in_free, clock_) + beta * message.bytes;
+    if (!shared_) return Receive(message, in_free);
+    InFlight& later = events_.Push(in_free);  // what comes from this host meanwhile goes first
+    later = message;
+    later.through = true;
+  }
+
+  void Receive(const InFlight& message, double through) {
+    const Arrived arrived{through, message.bytes, message.slot};
+    const int number = scene_.plays[message.play].lane;
+    NodeLane& lane = LaneOf(message.to, number);
+    if (lane.play == &scene_.plays[message.play]) {
+      for (ChunkRun& run : lane.runs) {
+        if (run.chunk != message.chunk || run.missing == 0) continue;
+        uint32_t s = run.first;
+        while (s < run.end && (lane.steps[s].peer != message.from || IsTaken(run, s))) ++s;
+        if (s == run.end) break;
+        Take(message.to, lane.steps[s], arrived, &run);
+        if (run.marks) Mark(&run, s);
+        if (--run.missing > 0) return;
+        run.step = run.end;
+        return Advance(message.to, number, &run);
       }
-      const Message& message = channel->messages[channel->head + before];
-      RW_RETURN_IF_ERROR(CheckMessage(id, schedule[s], message));
-      sources.push_back(channel);
-      arrivals_.push_back({message.arrival, s, channel->from});
     }
-    std::stable_sort(arrivals_.begin(), arrivals_.end(),
-                     [](const Arrival& a, const Arrival& b) { return a.seconds < b.seconds; });
-    for (const Arrival& arrival : arrivals_) {
-      Take(node, arrival.seconds, arrival.from, schedule[arrival.step].op, play);
-    }
-    for (Channel* channel : sources) channel->Pop();
-    node.step = end;
-    return true;
+    early_[KeyOf(message.to, message.from, message.play, message.chunk)].push_back(arrived);
+    ++nodes_[message.to].early;
   }
 
-  StatusOr<bool> ReceiveOne(int id, const Step& step, const Performance& play) {
-    Node& node = nodes_[id];
-    if (node.in == nullptr || node.in->from != step.peer) node.in = Find(step.peer, id);
-    if (node.in->waiting() == 0) {
-      node.in->awaited = true;
-      return false;
+  std::vector<uint8_t>& Marks(const ChunkRun& run) {
+    const auto at =
+        reinterpret_cast<const char*>(&run) - reinterpret_cast<const char*>(node_lanes_.data());
+    const size_t lane = static_cast<size_t>(at) / sizeof(NodeLane);
+    return taken_[lane * kChunksInFlight +
+                  static_cast<size_t>(&run - node_lanes_[lane].runs.data())];
+  }
+  bool IsTaken(const ChunkRun& run, uint32_t step) {
+    return run.marks && Marks(run)[step - run.step] != 0;
+  }
+  void Mark(ChunkRun* run, uint32_t step) {
+    Marks(*run)[step - run->step] = 1;
+    while (run->first < run->end && IsTaken(*run, run->first)) ++run->first;
+  }
+
+  // All receives from here to the next send. False: some of them are still to come.
+  bool ReceiveBatch(int id, const NodeLane& lane, ChunkRun* run) {
+    const auto comes = [&](uint32_t s) { return StepBytes(lane, *run, lane.steps[s]) >= 0; };
+    uint32_t end = run->step;
+    run->missing = 0;
+    for (; end < lane.count && lane.steps[end].op != Op::kSend; ++end) run->missing += comes(end);
+    run->end = end;
+    run->first = run->step;
+    run->marks = end > run->step + 1;
+    if (run->marks) {
+      std::vector<uint8_t>& taken = Marks(*run);
+      taken.assign(end - run->step, 0);
+      for (uint32_t s = run->step; s < end; ++s) taken[s - run->step] = !comes(s);
+      while (run->first < end && IsTaken(*run, run->first)) ++run->first;
     }
-    const Message message = node.in->messages[node.in->head];
-    RW_RETURN_IF_ERROR(CheckMessage(id, step, message));
-    Take(node, message.arrival, step.peer, step.op, play);
-    node.in->Pop();
-    ++node.step;
-    return true;
+    if (nodes_[id].early > 0 && run->missing > 0) TakeEarly(id, lane, run);
+    if (run->missing == 0) {
+      run->step = end;
+      return true;
+    }
+    // Schedules of many nodes pass through the caches: what is read next time is fetched now.
+    __builtin_prefetch(lane.steps + std::min<size_t>(end + kStepsAhead, lane.count));
+    return false;
   }
 
-  void Take(Node& node, double arrival, int from, Op op, const Performance& play) {
-    const double beta = std::max(node.beta, nodes_[from].beta);
-    node.in_free = std::max(node.in_free, arrival) + beta * play.message_bytes;
-    node.now = std::max(node.now, node.in_free);
-    if (op == Op::kReceiveReduce) node.now += scene_.network.gamma * play.message_bytes;
+  // What has come before it was waited for, in the order in which it came.
+  void TakeEarly(int id, const NodeLane& lane, ChunkRun* run) {
+    struct Found {
+      Arrived arrived;
+      uint32_t step;
+    };
+    std::vector<Found> all;
+    for (uint32_t s = run->step; s < run->end; ++s) {
+      if (IsTaken(*run, s) || StepBytes(lane, *run, lane.steps[s]) < 0) continue;
+      const auto found = early_.find(KeyOf(id, lane.steps[s].peer, PlayNumber(lane), run->chunk));
+      if (found == early_.end()) continue;
+      all.push_back({found->second.front(), s});
+      found->second.erase(found->second.begin());
+      if (found->second.empty()) early_.erase(found);
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
+      return a.arrived.through < b.arrived.through;
+    });
+    for (const Found& found : all) {
+      Take(id, lane.steps[found.step], found.arrived, run);
+      if (run->marks) Mark(run, found.step);
+    }
+    nodes_[id].early -= all.size();
+    run->missing -= static_cast<uint32_t>(all.size());
   }
 
-  Status CheckMessage(int id, const Step& step, const Message& message) const {
-    const int play = static_cast<int>(nodes_[id].play);
-    if (message.slot == step.slot && message.play == play) return OkStatus();
-    return Corrupt(absl::StrCat("simulation: node ", id, " expects slot ", step.slot, " of play ",
-                                play, " from node ", step.peer, " and gets slot ", message.slot,
-                                " of play ", message.play));
+  void Take(int id, const Step& step, const Arrived& arrived, ChunkRun* run) {
+    if (arrived.slot != step.slot && wrong_.ok()) {
+      wrong_ = Corrupt(absl::StrCat("simulation: node ", id, " expects slot ", step.slot,
+                                    " from node ", step.peer, " in chunk ", run->chunk,
+                                    " and gets slot ", arrived.slot));
+    }
+    run->now = std::max(run->now, arrived.through);
+    if (step.op != Op::kReceiveReduce) return;
+    double& adder_free = nodes_[id].adder_free;
+    run->now = std::max(run->now, adder_free) + scene_.network.gamma * arrived.bytes;
+    adder_free = run->now;
   }
 
   Status CheckEveryoneIsThrough() const {
     std::string names;
     size_t waiting = 0;
     for (size_t id = 0; id < nodes_.size(); ++id) {
-      const Node& node = nodes_[id];
-      if (node.play >= scene_.plays.size()) continue;
-      if (++waiting > kNamedWaiters) continue;
-      const Step& step = (*scene_.plays[node.play].schedules)[id][node.step];
-      absl::StrAppend(&names, names.empty() ? "" : "; ", "node ", id, " waits at step ", node.step,
-                      " for slot ", step.slot, " from node ", step.peer);
+      for (int number = 0; number < kLanes; ++number) {
+        const NodeLane& lane = LaneOf(id, number);
+        if (lane.play == nullptr) continue;
+        if (++waiting > kNamedWaiters) continue;
+        for (const ChunkRun& run : lane.runs) {
+          if (run.chunk < 0) continue;
+          const Step& step = lane.steps[run.first];
+          absl::StrAppend(&names, names.empty() ? "" : "; ", "node ", id, " waits at step ",
+                          run.first, " for slot ", step.slot, " from node ", step.peer);
+        }
+      }
     }
     if (waiting > 0) {
       return Aborted(absl::StrCat("simulation: deadlock, ", waiting, " of ", nodes_.size(),
                                   " nodes wait: ", names));
     }
-    for (const auto& [key, channel] : channels_) {
-      if (channel.waiting() > 0) {
-        return Corrupt(absl::StrCat("simulation: node ", channel.to, " never receives ",
-                                    channel.waiting(), " messages of node ", channel.from));
-      }
+    if (!early_.empty()) {
+      const uint64_t key = early_.begin()->first;
+      return Corrupt(absl::StrCat("simulation: node ", key >> 48, " never receives ",
+                                  early_.begin()->second.size(), " messages of node ",
+                                  key >> 32 & 0xffff));
     }
     return OkStatus();
   }
 
-  struct Arrival {
-    double seconds;
-    size_t step;
-    int from;
-  };
-
   const Scene& scene_;
-  std::vector<Node> nodes_;
-  std::unordered_map<uint64_t, Channel> channels_;  // pointers into it stay valid
-  std::deque<int> runnable_;
-  std::vector<Arrival> arrivals_;
+  std::vector<SimulatedNode> nodes_;
+  std::vector<NodeLane> node_lanes_;         // lane by lane, of each node
+  std::vector<std::vector<uint8_t>> taken_;  // of each run, the awaited receives that have come
+  std::vector<SimulatedHost> hosts_;
+  bool shared_ = false;                            // some host has several nodes
+  std::array<std::vector<size_t>, kLanes> lanes_;  // the plays of each
+  EventQueue<InFlight> events_;
+  double clock_ = 0;  // of the present event
+  // Messages that nobody waited for, first in first out for each key.
+  std::unordered_map<uint64_t, std::vector<Arrived>> early_;
+  Status wrong_;
   Outcome outcome_;
 };
+
+Status CheckPlay(const Scene& scene, const Performance& play) {
+  const size_t nodes = scene.plays[0].schedules ? scene.plays[0].schedules->size() : 0;
+  if (play.schedules == nullptr || play.schedules->size() != nodes || nodes > kMostNodes) {
+    return Invalid("simulation: every play needs a schedule for every node");
+  }
+  if (play.lane < 0 || play.lane >= kLanes || play.slot_bytes.size() > kMostChunks) {
+    return Invalid(absl::StrCat("simulation: lane ", play.lane, ", ", play.slot_bytes.size(),
+                                " chunks; less than ", kLanes, " and at most ", kMostChunks));
+  }
+  return OkStatus();
+}
+
+Status CheckSteps(const Performance& play) {
+  const size_t nodes = play.schedules->size();
+  const size_t slots = play.slot_bytes.empty() ? 0 : play.slot_bytes[0].size();
+  for (const Schedule& schedule : *play.schedules) {
+    for (const Step& step : schedule) {
+      if (step.peer < 0 || static_cast<size_t>(step.peer) >= nodes) {
+        return Invalid(absl::StrCat("simulation: there is no node ", step.peer));
+      }
+      if (step.slot < 0 || static_cast<size_t>(step.slot) >= slots) {
+        return Invalid(absl::StrCat("simulation: there is no slot ", step.slot));
+      }
+    }
+  }
+  return OkStatus();
+}
 
 }  // namespace
 
 StatusOr<Outcome> Simulate(const Scene& scene) {
-  for (const Performance& play : scene.plays) {
-    const size_t nodes = scene.plays[0].schedules->size();
-    if (play.schedules == nullptr || play.schedules->size() != nodes) {
-      return Invalid("simulation: every play needs a schedule for every node");
-    }
-    for (const Schedule& schedule : *play.schedules) {
-      for (const Step& step : schedule) {
-        if (step.peer < 0 || static_cast<size_t>(step.peer) >= nodes) {
-          return Invalid(absl::StrCat("simulation: there is no node ", step.peer));
-        }
-      }
-    }
+  if (scene.plays.size() > kMostPlays) {
+    return Exhausted(
+        absl::StrCat("simulation: ", scene.plays.size(), " plays; at most ", kMostPlays, " fit"));
+  }
+  if (!scene.hosts.empty() && !IsComplete(scene.hosts, scene.workers)) {
+    return Invalid("simulation: the hosts do not have every worker once");
+  }
+  for (size_t p = 0; p < scene.plays.size(); ++p) {
+    const Performance& play = scene.plays[p];
+    RW_RETURN_IF_ERROR(CheckPlay(scene, play));
+    if (p > 0 && play.schedules == scene.plays[p - 1].schedules) continue;
+    RW_RETURN_IF_ERROR(CheckSteps(play));
   }
   return Player(scene).Run();
 }

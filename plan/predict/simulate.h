@@ -1,17 +1,22 @@
-// Plays schedules: the very values that the interpreter runs, for every node, on modelled links.
+// Plays schedules: the very values that the engines run, for every node, on modelled links.
 //
 // Max-plus: a node runs its schedule as far as messages allow; every event's time is a maximum and
 // a sum of others. A message leaves when its content is there and the sender's card is free,
 // reaches the receiver alpha later, and occupies both cards for beta * bytes; messages that wait
-// for one card are served in the order in which they arrive. Adding takes gamma * bytes and goes on
-// while the next message arrives. Sends do not block their sender.
+// for one card are served in the order in which they arrive. Between nodes of one host it takes the
+// host's memory for inside_beta * bytes instead. Adding takes gamma * bytes and goes on while the
+// next message arrives. Sends do not block their sender; receives that follow each other are taken
+// in the order in which they arrive.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "dense/place.h"
 #include "plan/model/cost.h"
 #include "plan/plan.h"
 #include "transport/schedule.h"
@@ -25,18 +30,30 @@ struct NodeSpeed {
   double beta = 1;
 };
 
-// One collective over all nodes.
+// One collective over all nodes: its schedules run for every chunk, on each node a bounded number
+// of chunks at once (kChunksInFlight of dense/collective.h).
 struct Performance {
-  const std::vector<Schedule>* schedules = nullptr;  // of each node; not owned
-  double message_bytes = 0;                          // of every slot
-  double ready_seconds = 0;                          // at a worker of speed 1
+  std::shared_ptr<const std::vector<Schedule>> schedules;  // of each node
+  std::vector<std::vector<double>> slot_bytes;             // of each slot in each chunk
+  double exact_ratio = 1;    // bytes of a step's message that is `exact`, for one that is not
+  double ready_seconds = 0;  // at a worker of speed 1
+  int lane = 0;              // below kLanes
 };
+constexpr double kNotSent = -1;  // bytes of a slot that is empty: both sides leave its steps out
+constexpr int kLanes = 2;
+
+// Of the message of a step.
+inline double BytesOf(const Performance& play, size_t chunk, const Step& step) {
+  const double bytes = play.slot_bytes[chunk][static_cast<size_t>(step.slot)];
+  return step.exact ? bytes * play.exact_ratio : bytes;
+}
 
 struct Scene {
   Network network;
   int workers = 1;                 // the first nodes; the others are ready at once
+  Hosts hosts;                     // of the workers; empty: one each. Others are alone on theirs
   std::vector<NodeSpeed> speeds;   // of each node; missing ones are 1
-  std::vector<Performance> plays;  // each node runs them in order
+  std::vector<Performance> plays;  // on each node those of a lane run in order; lanes share cards
 };
 
 struct Outcome {
@@ -51,8 +68,7 @@ struct Outcome {
 // one length: the number of nodes.
 StatusOr<Outcome> Simulate(const Scene& scene);
 
-// The plan's groups on `workers` and `reducers`: rings, their halves and trees from the production
-// schedules, one group after the other.
+// Where a plan is played.
 struct PlanScene {
   Network network;
   int workers = 1;
@@ -61,9 +77,20 @@ struct PlanScene {
   std::vector<NodeSpeed> speeds;
   SelectionCost selection;          // of each sparse tensor, beside backward
   bool selects_on_compute = false;  // of each sparse group instead, and backward waits (OMGS)
+  Hosts hosts;                      // of the workers; empty: one each
+  HopCost cost;                     // by which workers choose; a job that adapts measures its own
+  // Messages of all dense groups: beyond, chunks are joined until they fit or are whole tensors.
+  uint64_t most_messages = uint64_t{32} << 20;
 };
-StatusOr<Outcome> SimulatePlan(const PlanScene& scene, const Plan& plan,
-                               const std::vector<TensorSpec>& tensors,
-                               const std::vector<double>& ready_seconds);
+
+// What a job with this plan would run, group by group: for dense groups CollectiveFor of every
+// worker (dense/collective.h), as the engine calls it, for sparse ones TreeSchedules.
+struct Stage {
+  Scene scene;
+  uint64_t joined_chunks = 1;  // of production's chunks in one that is played
+};
+StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
+                        const std::vector<TensorSpec>& tensors,
+                        const std::vector<double>& ready_seconds);
 
 }  // namespace ringwood

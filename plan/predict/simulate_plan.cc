@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "dense/ring.h"
+#include "dense/collective.h"
 #include "plan/predict/simulate.h"
 #include "sparse/tree.h"
 
@@ -10,86 +12,173 @@ namespace ringwood {
 namespace {
 
 constexpr int kMaxSimulatedNodes = 1 << 16;
-constexpr uint64_t kMaxSteps = uint64_t{64} << 20;  // of all nodes: 768 MB of schedules
+constexpr uint64_t kMaxSteps = uint64_t{64} << 20;  // of all nodes: 1 GB of schedules
 
-using Schedules = std::vector<Schedule>;
+using Schedules = std::shared_ptr<const std::vector<Schedule>>;
 
-using RingMaker = Schedule (*)(int rank, int world);
-
-RingMaker RingOf(const std::string& route) {
-  if (route == "ring") return RingAllReduce;
-  if (route == "reduce-scatter") return RingReduceScatter;
-  if (route == "all-gather") return RingAllGather;
-  return nullptr;
+// A dense group as every worker's engine is asked for it (client/exchange/dense_exchange.h).
+CollectiveSpec SpecOf(const Group& group, uint64_t elements) {
+  CollectiveSpec spec;
+  spec.elements = elements;
+  if (group.route == "ring") {
+    spec.bf16 = group.codec == "bf16";
+    return spec;
+  }
+  // DeAR's halves: no job runs them, so nobody rounds beside them.
+  spec.verb = group.route == "reduce-scatter" ? Verb::kReduceScatter : Verb::kAllGather;
+  if (group.codec == "bf16") spec.type = DataType::kBFloat16;
+  return spec;
 }
 
-Schedules Rings(const PlanScene& scene, RingMaker ring) {
-  Schedules schedules(scene.workers + scene.reducers);
-  for (int rank = 0; rank < scene.workers; ++rank) schedules[rank] = ring(rank, scene.workers);
-  return schedules;
+Place PlaceOf(const PlanScene& scene, int rank) {
+  return {rank, scene.workers, scene.hosts, scene.cost, scene.reducers};
 }
 
-Schedules Trees(const PlanScene& scene, int fanout) {
-  return TreeSchedules({scene.workers, scene.reducers, fanout});
-}
-
-// The schedules of each route, made when first needed.
-class Library {
+// One worker's part of a dense group and, of all workers, the schedules: those of one strategy are
+// made once.
+class DenseParts {
  public:
-  Library(const PlanScene& scene, int fanout) : scene_(scene), fanout_(fanout) {}
-  StatusOr<const Schedules*> Of(const std::string& route) {
-    const auto known = made_.find(route);
-    if (known != made_.end()) return &known->second;
-    const RingMaker ring = RingOf(route);
-    if (ring == nullptr && route != "tree") {
-      return Invalid(absl::StrCat("simulation: route '", route, "' has no schedule to play"));
+  explicit DenseParts(const PlanScene& scene) : scene_(scene) {}
+
+  Collective Of(const CollectiveSpec& spec) const {
+    return CollectiveFor(spec, PlaceOf(scene_, 0));
+  }
+
+  Schedules SchedulesOf(const Collective& collective) {
+    Schedules& made = made_[{collective.verb, collective.strategy}];
+    if (made != nullptr) return made;
+    std::vector<Schedule> schedules(scene_.workers + scene_.reducers);
+    Place place = PlaceOf(scene_, 0);
+    for (; place.rank < scene_.workers; ++place.rank) {
+      schedules[place.rank] = ScheduleFor(collective.verb, collective.strategy, 0, place);
     }
-    return &made_.emplace(route, ring ? Rings(scene_, ring) : Trees(scene_, fanout_)).first->second;
+    made = std::make_shared<const std::vector<Schedule>>(std::move(schedules));
+    return made;
   }
 
  private:
   const PlanScene& scene_;
-  int fanout_;
-  std::map<std::string, Schedules> made_;
+  std::map<std::pair<Verb, Strategy>, Schedules> made_;
 };
+
+// Bytes of each slot in each chunk.
+std::vector<std::vector<double>> SlotBytes(const Collective& collective) {
+  const auto each = static_cast<double>(SizeOf(WireTypeOf(collective, false)));
+  std::vector<std::vector<double>> bytes(ChunksOf(collective));
+  for (size_t chunk = 0; chunk < bytes.size(); ++chunk) {
+    for (const Range& slot : SlotsOf(collective, chunk)) {
+      bytes[chunk].push_back(slot.count == 0 ? kNotSent : each * static_cast<double>(slot.count));
+    }
+  }
+  return bytes;
+}
+
+// With `joined` chunks in one.
+uint64_t MessagesOf(Collective collective, int workers, uint64_t joined) {
+  collective.chunk_elements *= joined;
+  uint64_t sends = 0;
+  for (const Step& step : collective.schedule) sends += step.op == Op::kSend;
+  return sends * static_cast<uint64_t>(workers) * ChunksOf(collective);
+}
+
+// How many of production's chunks one that is played stands for.
+uint64_t JoinedChunks(const PlanScene& scene, const std::vector<Collective>& dense) {
+  size_t most_chunks = 1;
+  for (const Collective& collective : dense) {
+    most_chunks = std::max(most_chunks, ChunksOf(collective));
+  }
+  for (uint64_t joined = 1;; joined += joined / 8 + 1) {
+    uint64_t messages = 0;
+    for (const Collective& each : dense) messages += MessagesOf(each, scene.workers, joined);
+    if (messages <= scene.most_messages || joined >= most_chunks) return joined;
+  }
+}
+
+// What a group has of all its tensors.
+struct GroupLoad {
+  uint64_t elements = 0;
+  double ready = 0;  // selections included that run beside backward
+};
+
+StatusOr<GroupLoad> LoadOf(const PlanScene& scene, const Group& group,
+                           const std::vector<TensorSpec>& tensors,
+                           const std::vector<double>& ready_seconds) {
+  const bool selects = group.route == "tree" && !scene.selects_on_compute;
+  GroupLoad load;
+  for (const uint32_t t : group.tensors) {
+    if (t >= tensors.size() || t >= ready_seconds.size()) {
+      return Invalid(absl::StrCat("simulation: the plan names tensor ", t));
+    }
+    const double own = static_cast<double>(tensors[t].elements);
+    load.elements += tensors[t].elements;
+    load.ready =
+        std::max(load.ready, ready_seconds[t] + (selects ? scene.selection.Seconds(own) : 0));
+  }
+  return load;
+}
+
+Status CheckSize(const PlanScene& scene) {
+  const uint64_t workers = static_cast<uint64_t>(std::max(scene.workers, 0));
+  if (!scene.hosts.empty() && !IsComplete(scene.hosts, scene.workers)) {
+    return Invalid("simulation: the hosts do not have every worker once");
+  }
+  if (scene.workers >= 1 && scene.reducers >= 0 &&
+      scene.workers + scene.reducers <= kMaxSimulatedNodes && 4 * workers * workers <= kMaxSteps) {
+    return OkStatus();
+  }
+  return Exhausted(absl::StrCat("simulation: ", scene.workers, " workers and ", scene.reducers,
+                                " reducers do not fit; 1 to 4096 workers do"));
+}
 
 }  // namespace
 
-StatusOr<Outcome> SimulatePlan(const PlanScene& scene, const Plan& plan,
-                               const std::vector<TensorSpec>& tensors,
-                               const std::vector<double>& ready_seconds) {
-  const uint64_t workers = static_cast<uint64_t>(std::max(scene.workers, 0));
-  if (scene.workers < 1 || scene.reducers < 0 ||
-      scene.workers + scene.reducers > kMaxSimulatedNodes || 4 * workers * workers > kMaxSteps) {
-    return Exhausted(absl::StrCat("simulation: ", scene.workers, " workers and ", scene.reducers,
-                                  " reducers do not fit; 1 to 4096 workers do"));
-  }
-  Library library(scene, static_cast<int>(plan.fanout));
-  Scene stage{scene.network, scene.workers, scene.speeds, {}};
+StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
+                        const std::vector<TensorSpec>& tensors,
+                        const std::vector<double>& ready_seconds) {
+  RW_RETURN_IF_ERROR(CheckSize(scene));
+  Stage stage;
+  stage.scene = {scene.network, scene.workers, scene.hosts, scene.speeds, {}};
+  DenseParts parts(scene);
+  std::vector<Collective> dense;  // of the dense groups, in order
+  std::vector<size_t> dense_plays;
+  Schedules trees;
   double delay = 0;  // of backward, by selections
   for (const Group& group : plan.groups) {
+    RW_ASSIGN_OR_RETURN(const GroupLoad load, LoadOf(scene, group, tensors, ready_seconds));
     const bool sparse = group.route == "tree";
-    double elements = 0;
-    double ready = 0;
-    for (const uint32_t t : group.tensors) {
-      if (t >= tensors.size() || t >= ready_seconds.size()) {
-        return Invalid(absl::StrCat("simulation: the plan names tensor ", t));
-      }
-      const double own = static_cast<double>(tensors[t].elements);
-      const bool selects = sparse && !scene.selects_on_compute;
-      elements += own;
-      ready = std::max(ready, ready_seconds[t] + (selects ? scene.selection.Seconds(own) : 0));
+    if (sparse && scene.selects_on_compute) {
+      delay += scene.selection.Seconds(static_cast<double>(load.elements));
     }
-    if (sparse && scene.selects_on_compute) delay += scene.selection.Seconds(elements);
     Performance play;
-    RW_ASSIGN_OR_RETURN(play.schedules, library.Of(group.route));
-    play.ready_seconds = group.route == "all-gather" ? 0 : ready + delay;
-    const double dense = group.codec == "bf16" ? 2 : 4;
-    play.message_bytes = sparse ? scene.entry_bytes * static_cast<double>(group.k)
-                                : dense * elements / scene.workers;
-    stage.plays.push_back(play);
+    play.ready_seconds = group.route == "all-gather" ? 0 : load.ready + delay;
+    if (sparse) {
+      if (trees == nullptr) {
+        trees = std::make_shared<const std::vector<Schedule>>(
+            TreeSchedules({scene.workers, scene.reducers, static_cast<int>(plan.fanout)}));
+      }
+      const size_t slots = static_cast<size_t>(scene.reducers == 0 ? scene.workers : 1);
+      const double bytes = scene.entry_bytes * static_cast<double>(group.k);
+      play.lane = 1;
+      play.schedules = trees;
+      play.slot_bytes = {std::vector<double>(slots, bytes)};
+    } else if (group.route == "ring" || group.route == "reduce-scatter" ||
+               group.route == "all-gather") {
+      dense.push_back(parts.Of(SpecOf(group, load.elements)));
+      dense_plays.push_back(stage.scene.plays.size());
+    } else {
+      return Invalid(absl::StrCat("simulation: route '", group.route, "' has no schedule to play"));
+    }
+    stage.scene.plays.push_back(std::move(play));
   }
-  return Simulate(stage);
+  stage.joined_chunks = JoinedChunks(scene, dense);
+  for (size_t d = 0; d < dense.size(); ++d) {
+    Performance& play = stage.scene.plays[dense_plays[d]];
+    dense[d].chunk_elements *= stage.joined_chunks;
+    play.schedules = parts.SchedulesOf(dense[d]);
+    play.slot_bytes = SlotBytes(dense[d]);
+    if (dense[d].rounded) play.exact_ratio = 2;
+  }
+  return stage;
 }
 
 }  // namespace ringwood

@@ -14,9 +14,25 @@ namespace {
 
 const Network kNetwork{1e-4, 8e-9, 5e-10};
 
-double EndOf(const std::vector<Schedule>& schedules, int workers, double message_bytes,
-             const Network& network = kNetwork) {
-  const auto outcome = Simulate({network, workers, {}, {{&schedules, message_bytes, 0}}});
+// Too few messages for chunks: tensors are played whole, as the closed forms have them.
+constexpr uint64_t kWholeTensors = 1;
+
+// One play of one chunk, all messages of one length.
+Scene SceneOf(const std::vector<Schedule>& schedules, int workers, double message_bytes,
+              double ready_seconds = 0) {
+  int slots = 1;
+  for (const Schedule& schedule : schedules) {
+    for (const Step& step : schedule) slots = std::max(slots, step.slot + 1);
+  }
+  Performance play;
+  play.schedules = std::make_shared<const std::vector<Schedule>>(schedules);
+  play.slot_bytes = {std::vector<double>(static_cast<size_t>(slots), message_bytes)};
+  play.ready_seconds = ready_seconds;
+  return {kNetwork, workers, {}, {}, {play}};
+}
+
+double EndOf(const std::vector<Schedule>& schedules, int workers, double message_bytes) {
+  const auto outcome = Simulate(SceneOf(schedules, workers, message_bytes));
   EXPECT_TRUE(outcome.ok()) << Message(outcome.status());
   return outcome.ok() ? outcome->end_seconds[0] : -1;
 }
@@ -66,7 +82,7 @@ TEST(Simulate, AWrongPeerDeadlocksAndIsNamed) {
       break;
     }
   }
-  const auto outcome = Simulate({kNetwork, 5, {}, {{&schedules, 100, 0}}});
+  const auto outcome = Simulate(SceneOf(schedules, 5, 100));
   EXPECT_EQ(outcome.status().code(), StatusCode::kAborted);
   EXPECT_NE(Message(outcome.status()).find("deadlock"), std::string::npos);
   EXPECT_NE(Message(outcome.status()).find("node 3 waits at step 1"), std::string::npos)
@@ -77,8 +93,7 @@ TEST(Simulate, AWrongSlotIsNamed) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < 3; ++rank) schedules.push_back(RingAllReduce(rank, 3));
   schedules[2][0].slot = (schedules[2][0].slot + 1) % 3;
-  EXPECT_EQ(Simulate({kNetwork, 3, {}, {{&schedules, 100, 0}}}).status().code(),
-            StatusCode::kDataLoss);
+  EXPECT_EQ(Simulate(SceneOf(schedules, 3, 100)).status().code(), StatusCode::kDataLoss);
 }
 
 TEST(Simulate, AStragglerAndASlowLinkDelayEveryone) {
@@ -86,7 +101,9 @@ TEST(Simulate, AStragglerAndASlowLinkDelayEveryone) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < world; ++rank) schedules.push_back(RingAllReduce(rank, world));
   const auto end = [&](std::vector<NodeSpeed> speeds) {
-    return Simulate({kNetwork, world, speeds, {{&schedules, 1e5, 0.010}}})->end_seconds[0];
+    Scene scene = SceneOf(schedules, world, 1e5, 0.010);
+    scene.speeds = std::move(speeds);
+    return Simulate(scene)->end_seconds[0];
   };
   const double even = end({});
   EXPECT_NEAR(even, 0.010 + RingCost(kNetwork, world).Seconds(6e5), 1e-9);
@@ -109,7 +126,7 @@ TEST(Simulate, DearAndOmgsTakeWhatTheirPlannersPredict) {
   }
   for (const char* planner : {"dear", "omgs", "omgs-exact"}) {
     for (const int workers : {2, 5, 8}) {
-      const auto point = ScaleTo(workers, planner, input, {});
+      const auto point = ScaleTo(workers, planner, input, {}, kWholeTensors);
       ASSERT_TRUE(point.ok()) << Message(point.status());
       EXPECT_NEAR(point->simulated_seconds, point->predicted_seconds, 1e-9) << planner << workers;
       EXPECT_GT(point->exposed_seconds, 0);
@@ -122,19 +139,104 @@ TEST(Simulate, GroupsFollowEachOtherLikeTheLane) {
   input.world = 7;
   input.servers = 1;
   for (int t = 0; t < 20; ++t) {
-    input.tensors.push_back({absl::StrCat("t", t), 5000u * (t % 5 + 1), "auto", 0.01});
+    input.tensors.push_back({absl::StrCat("t", t), 35000u * (t % 5 + 1), "auto", 0.01});
     input.ready_seconds.push_back(0.001 * t * (t % 3));
   }
   std::sort(input.ready_seconds.begin(), input.ready_seconds.end());
   for (const char* planner : {"wfbp", "exact", "single", "mgwfbp"}) {
     const Plan plan = *MakePlan(planner, input);
-    const auto outcome = SimulatePlan({input.network, 7, 1, input.entry_bytes, {}, {}}, plan,
-                                      input.tensors, input.ready_seconds);
+    PlanScene scene;
+    scene.network = input.network;
+    scene.workers = 7;
+    scene.reducers = 1;
+    scene.most_messages = kWholeTensors;
+    const auto stage = StageOf(scene, plan, input.tensors, input.ready_seconds);
+    ASSERT_TRUE(stage.ok()) << Message(stage.status());
+    const auto outcome = Simulate(stage->scene);
     ASSERT_TRUE(outcome.ok()) << Message(outcome.status());
     for (size_t g = 0; g < plan.groups.size(); ++g) {
       EXPECT_NEAR(outcome->end_seconds[g], plan.groups[g].end_seconds, 1e-9);
     }
   }
+}
+
+// One dense group of `elements` on `hosts`.
+StatusOr<Stage> OneGroup(const Hosts& hosts, uint64_t elements,
+                         uint64_t most_messages = PlanScene().most_messages) {
+  PlanInput input;
+  input.world = RanksOf(hosts);
+  input.hosts = hosts;
+  input.tensors = {{"t", elements, "dense"}};
+  input.ready_seconds = {0};
+  PlanScene scene;
+  scene.workers = input.world;
+  scene.hosts = hosts;
+  scene.most_messages = most_messages;
+  return StageOf(scene, *MakePlan("single", input), input.tensors, input.ready_seconds);
+}
+
+constexpr uint64_t kResNet = 25'500'000;  // elements
+constexpr double kResNetBytes = 4 * kResNet;
+
+double EndOf(const StatusOr<Stage>& stage) {
+  EXPECT_TRUE(stage.ok()) << Message(stage.status());
+  if (!stage.ok()) return -1;
+  const auto outcome = Simulate(stage->scene);
+  EXPECT_TRUE(outcome.ok()) << Message(outcome.status());
+  return outcome.ok() ? outcome->end_seconds[0] : -1;
+}
+
+TEST(Simulate, ChunksHideHopsAndAdditionsButNotTheWire) {
+  for (const int world : {2, 4, 8, 16}) {
+    const double wire = 2.0 * (world - 1) / world * kResNetBytes * Network().beta;
+    const double chunks = EndOf(OneGroup(OneEach(world), kResNet));
+    const double whole = EndOf(OneGroup(OneEach(world), kResNet, kWholeTensors));
+    EXPECT_NEAR(whole, RingCost(Network(), world).Seconds(kResNetBytes), 1e-6) << world;
+    EXPECT_LT(chunks, whole) << world;
+    EXPECT_GT(chunks, wire) << world;
+    EXPECT_LT(chunks, 1.01 * wire) << world;
+  }
+}
+
+TEST(Simulate, RanksOfAHostShareItsCardAndTakeTheHierarchy) {
+  for (const int ranks : {2, 4}) {
+    const Hosts hosts = EvenHosts(8, ranks);
+    const double seconds = EndOf(OneGroup(hosts, kResNet));
+    const double closed = HierarchyCost(Network(), hosts).Seconds(kResNetBytes);
+    EXPECT_GT(seconds, 0.95 * closed) << ranks;
+    EXPECT_LT(seconds, 1.02 * closed) << ranks;
+    // The ring over the same hosts has each card carry 2 (P-1)/P of the tensor.
+    EXPECT_LT(seconds, 0.9 * EndOf(OneGroup(OneEach(8), kResNet))) << ranks;
+  }
+}
+
+TEST(Simulate, ShortGroupsTakeTheSchedulesThatTheEngineChooses) {
+  const auto messages = [](uint64_t elements) {
+    return Simulate(OneGroup(OneEach(4), elements)->scene)->messages;
+  };
+  EXPECT_EQ(messages(1024), 4u * 2);      // recursive doubling: two exchanges
+  EXPECT_EQ(messages(10'000), 4u * 6);    // direct exchange: 2 (P-1)
+  EXPECT_EQ(messages(3), 4u * 2);         // doubling again
+  EXPECT_EQ(messages(100'000), 4u * 24);  // a ring in four chunks
+}
+
+TEST(Simulate, TooManyMessagesJoinChunksAndSaySo) {
+  const auto all = OneGroup(OneEach(4), kResNet);
+  EXPECT_EQ(all->joined_chunks, 1u);
+  const uint64_t messages = Simulate(all->scene)->messages;
+  const auto joined = OneGroup(OneEach(4), kResNet, messages / 3);
+  EXPECT_GE(joined->joined_chunks, 3u);
+  EXPECT_LE(Simulate(joined->scene)->messages, messages / 3);
+  EXPECT_GT(EndOf(joined), EndOf(all));
+  ScalingPoint point;
+  point.joined_chunks = 4;
+  EXPECT_NE(ScalingTable({point}).find("chunks as long as 4 of a job's"), std::string::npos);
+}
+
+TEST(Simulate, HostsThatAreNotTheWorkersAreRefused) {
+  Scene scene = OneGroup(OneEach(4), 1000)->scene;
+  scene.hosts = EvenHosts(3, 1);
+  EXPECT_EQ(Simulate(scene).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace
