@@ -126,6 +126,30 @@ typedef struct {
  * (falling back to Slurm's and Open MPI's). The strings live as long as the process. */
 RINGWOOD_EXPORT int ringwood_options_from_environment(ringwood_options* options, size_t size);
 
+enum {                                /* how a field of ringwood_options is given */
+       RINGWOOD_OPTION_TEXT = 1,      /* const char* */
+       RINGWOOD_OPTION_INTEGER = 2,   /* int */
+       RINGWOOD_OPTION_NUMBER = 3,    /* double */
+       RINGWOOD_OPTION_SWITCH = 4,    /* int, off by default: 1 turns it on */
+       RINGWOOD_OPTION_SWITCH_ON = 5, /* int, on by default: -1 turns it off */
+       RINGWOOD_OPTION_RESUME = 6,    /* int: 0, RINGWOOD_RESUME or RINGWOOD_RESUME_OR_START */
+       RINGWOOD_OPTION_JOB = 7        /* uint64_t */
+};
+
+typedef struct {
+  size_t size;
+  const char* name;    /* of the field of ringwood_options */
+  size_t offset;       /* of the field */
+  int type;            /* RINGWOOD_OPTION_TEXT, ... */
+  const char* keyword; /* of Python's ringwood.Session; NULL: only the environment gives it there */
+  const char* help;    /* what it does, in one sentence */
+} ringwood_option;
+
+/* Describes the options that the loaded library has, for bindings that make ringwood_options at run
+ * time. `index` counts from 0; after the last one RINGWOOD_NOT_FOUND. Any time, any thread; the
+ * strings are constants. */
+RINGWOOD_EXPORT int ringwood_describe_option(size_t index, ringwood_option* option);
+
 /* Joins the job and waits until the world is complete. */
 RINGWOOD_EXPORT int ringwood_open(const ringwood_options* options, ringwood_session** session);
 

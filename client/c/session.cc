@@ -1,9 +1,6 @@
 // The C interface: opening, closing and what a session is.
 #include <grpc/grpc.h>
 
-#include <algorithm>
-#include <cstdlib>
-#include <list>
 #include <vector>
 
 #include "client/c/fork_guard.h"
@@ -20,38 +17,8 @@ using ringwood::c::Read;
 using ringwood::c::Run;
 using ringwood::c::Text;
 using ringwood::c::Turn;
-using ringwood::c::Write;
-
-namespace {
-
-// A copy whose strings live as long as the process and never change: the caller has nothing that
-// would free them. Equal options are one copy, so that asking again takes no memory.
-const ringwood::SessionOptions* Keep(const ringwood::SessionOptions& found) {
-  struct Kept {
-    absl::Mutex mutex;
-    std::list<ringwood::SessionOptions> options ABSL_GUARDED_BY(mutex);
-  };
-  static auto* const kept = new Kept();
-  absl::MutexLock lock(&kept->mutex);
-  const auto equal = std::find(kept->options.begin(), kept->options.end(), found);
-  return equal != kept->options.end() ? &*equal : &kept->options.emplace_back(found);
-}
-
-}  // namespace
 
 extern "C" {
-
-int ringwood_options_from_environment(ringwood_options* options, size_t size) {
-  return Run([&]() -> Status {
-    if (options == nullptr) return Invalid("ringwood_options is NULL");
-    RW_ASSIGN_OR_RETURN(
-        const ringwood::SessionOptions found,
-        ringwood::OptionsFromEnvironment([](const char* name) { return std::getenv(name); }));
-    const ringwood_options value = ringwood::ToC(*Keep(found));
-    options->size = size;
-    return Write(value, options, "ringwood_options");
-  });
-}
 
 int ringwood_open(const ringwood_options* options, ringwood_session** session) {
   ringwood::SessionOptions read;

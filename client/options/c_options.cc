@@ -2,8 +2,6 @@
 
 #include <string>
 
-#include "client/options/option_table.h"
-
 namespace ringwood {
 namespace {
 
@@ -43,6 +41,15 @@ int Give(const Option&, Resume value, Resume) {
   return 0;
 }
 
+int TypeOf(const std::string&) { return RINGWOOD_OPTION_TEXT; }
+int TypeOf(int) { return RINGWOOD_OPTION_INTEGER; }
+int TypeOf(double) { return RINGWOOD_OPTION_NUMBER; }
+int TypeOf(bool otherwise) {
+  return otherwise ? RINGWOOD_OPTION_SWITCH_ON : RINGWOOD_OPTION_SWITCH;
+}
+int TypeOf(Resume) { return RINGWOOD_OPTION_RESUME; }
+int TypeOf(uint64_t) { return RINGWOOD_OPTION_JOB; }
+
 }  // namespace
 
 SessionOptions FromC(const ringwood_options& options) {
@@ -65,6 +72,24 @@ ringwood_options ToC(const SessionOptions& options) {
         option.place);
   }
   return result;
+}
+
+ringwood_option Describe(const Option& option) {
+  static const SessionOptions defaults;
+  static const ringwood_options fields{};
+  ringwood_option described{};
+  described.name = option.name;
+  described.keyword = option.keyword;
+  described.help = option.help;
+  std::visit(
+      [&](const auto& place) {
+        described.type = TypeOf(defaults.*place.member);
+        described.offset =
+            static_cast<size_t>(reinterpret_cast<const char*>(&(fields.*place.field)) -
+                                reinterpret_cast<const char*>(&fields));
+      },
+      option.place);
+  return described;
 }
 
 }  // namespace ringwood

@@ -1,7 +1,7 @@
 // Options as the C interface has them: in both a field that is 0 or NULL has the default.
 #pragma once
 
-#include "client/options/options.h"
+#include "client/options/option_table.h"
 #include "include/ringwood.h"
 
 namespace ringwood {
@@ -10,5 +10,8 @@ SessionOptions FromC(const ringwood_options& options);
 
 // Its strings are those of `options`, which outlives them; its size is 0.
 ringwood_options ToC(const SessionOptions& options);
+
+// Its size is 0.
+ringwood_option Describe(const Option& option);
 
 }  // namespace ringwood

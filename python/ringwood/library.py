@@ -11,25 +11,17 @@ up and getting it back from a busy thread would cost milliseconds.
 """
 
 import ctypes
+import operator
 import os
 from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
 
-from .errors import InvalidError, error_of
+from .errors import InternalError, InvalidError, error_of
 
 
-class Options(Structure):
-    """ringwood_options."""
-    _fields_ = [("size", c_size_t), ("coordinator", c_char_p), ("rank", c_int), ("world", c_int),
-                ("host", c_char_p), ("interface_name", c_char_p), ("trusted_fabric", c_int),
-                ("token", c_char_p), ("resume", c_int), ("momentum", c_double),
-                ("planner", c_char_p), ("log_level", c_char_p),
-                ("join_timeout_seconds", c_double), ("wire", c_char_p),
-                ("sparse_codec", c_char_p), ("sparse_merge", c_char_p), ("sparse_chunk", c_int),
-                ("timeline", c_char_p), ("flight_record", c_char_p), ("transport", c_char_p),
-                ("adapt", c_int), ("freeze_plan", c_char_p), ("save_plan", c_char_p),
-                ("profile", c_char_p), ("sparse_method", c_char_p), ("warmup_steps", c_int),
-                ("momentum_masking", c_int), ("clip_norm", c_double), ("sparse_keep", c_double),
-                ("port_range", c_char_p), ("job", c_uint64)]
+class Option(Structure):
+    """ringwood_option: a field of ringwood_options as the loaded library has it."""
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("offset", c_size_t), ("type", c_int),
+                ("keyword", c_char_p), ("help", c_char_p)]
 
 
 class Tensor(Structure):
@@ -58,10 +50,22 @@ OPERATIONS = {"sum": 0, "average": 1, "max": 2, "min": 3}
 MEMORY = {"host": 0, "cuda": 1}
 SCOPES = {"shared": 1, "own": 2}
 
+# RINGWOOD_OPTION_*: (the field's type, a Python value as the field has it)
+_OPTION_TYPES = {
+    1: (c_char_p, os.fsencode),
+    2: (c_int, operator.index),
+    3: (c_double, float),
+    4: (c_int, lambda on: 1 if on else 0),
+    5: (c_int, lambda on: 1 if on else -1),
+    6: (c_int, lambda resume: 2 if resume == "auto" else operator.index(resume)),
+    7: (c_uint64, operator.index),
+}
+
 _SESSION = c_void_p
 _WAITING = {  # name: (result, arguments)
-    "ringwood_options_from_environment": (c_int, [POINTER(Options), c_size_t]),
-    "ringwood_open": (c_int, [POINTER(Options), POINTER(_SESSION)]),
+    "ringwood_describe_option": (c_int, [c_size_t, POINTER(Option)]),
+    "ringwood_options_from_environment": (c_int, [c_void_p, c_size_t]),
+    "ringwood_open": (c_int, [c_void_p, POINTER(_SESSION)]),
     "ringwood_device_support": (c_int, []),
     "ringwood_close": (c_int, [_SESSION, c_char_p]),
     "ringwood_register": (c_int, [_SESSION, POINTER(Tensor), POINTER(c_int)]),
@@ -120,6 +124,7 @@ class Library:
                                "`./dev build`") from failure
         self.path = path
         self.ready = self.quick.ringwood_ready
+        self._read_options()
 
     def _declare(self):
         for view, functions in ((self.waits, _WAITING), (self.quick, _QUICK)):
@@ -132,8 +137,36 @@ class Library:
             sentence = self.quick.ringwood_last_error() or self.waits.ringwood_strerror(code)
             raise error_of(code, (sentence or b"").decode(errors="replace"))
 
+    def _read_options(self):
+        """The struct of a session's options, and keyword -> (its field, how a value is given)."""
+        option, options = Option(size=ctypes.sizeof(Option)), []
+        while self.waits.ringwood_describe_option(len(options), byref(option)) == 0:
+            options.append((option.offset, option.name.decode(), option.type, option.keyword))
+        fields = [(name, _OPTION_TYPES[kind][0]) for _, name, kind, _ in sorted(options)]
+        self.Options = type("Options", (Structure,), {"_fields_": [("size", c_size_t), *fields]})
+        for offset, name, *_ in options:
+            if getattr(self.Options, name).offset != offset:
+                raise InternalError(f"{self.path} has the option {name} at {offset}, where this package "
+                                    f"has it at {getattr(self.Options, name).offset}")
+        self.keywords = {keyword.decode(): (name, _OPTION_TYPES[kind][1])
+                         for _, name, kind, keyword in options if keyword}
+
+    def options(self, given, environment=True):
+        """ringwood_options: of the environment, and over it what is `given`, by keyword (None: nothing)."""
+        options = self.options_from_environment() if environment else self._empty_options()
+        for keyword, value in given.items():
+            if keyword not in self.keywords:
+                raise TypeError(f'a session has no option "{keyword}"; there are {", ".join(self.keywords)}')
+            if value is not None:
+                name, give = self.keywords[keyword]
+                setattr(options, name, give(value))
+        return options
+
+    def _empty_options(self):
+        return self.Options(size=ctypes.sizeof(self.Options))
+
     def options_from_environment(self):
-        options = Options(size=ctypes.sizeof(Options))
+        options = self._empty_options()
         self.check(self.waits.ringwood_options_from_environment(byref(options), options.size))
         return options
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import ending
 from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError
-from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, Item, Options, StepNumbers, Tensor, load)
+from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, Item, StepNumbers, Tensor, load)
 from .memory import address_of, bytes_of, gradient_of, region_of, stream_of
 
 
@@ -43,11 +43,6 @@ def sentence_of(error):
     return f"{type(error).__name__}: {error}{place}"
 
 
-def _switch(value):
-    """As ringwood_options has what is on unless it is negative."""
-    return None if value is None else 1 if value else -1
-
-
 def _own(value):
     """As ringwood_tensor has it: 0 is the session's, a negative number none."""
     if value is None:
@@ -62,40 +57,23 @@ def _operation(what, op):
 
 
 class Session:
-    """One rank of a job. Every argument left out comes from the environment that `ringwood run` makes.
+    """One rank of a job. The arguments are the Python keywords of docs/reference.md; what is left out comes from
+    the environment that `ringwood run` makes.
 
     Opening waits until all ranks are there. `ready` may be called from any thread; everything else
-    from one thread at a time. `selection`: its chunk, method and clip norm. Used in a `with`, an exception closes the session with its sentence, and
-    the other ranks stop with this rank's name; so does an exception that ends the program.
+    from one thread at a time. `selection`: its chunk, method and clip norm. Used in a `with`, an exception
+    closes the session with its sentence, and the other ranks stop with this rank's name; so does an exception
+    that ends the program.
     """
 
-    def __init__(self, coordinator=None, rank=None, world=None, *, momentum=0.0, resume=None,
-                 planner=None, join_timeout=None, host=None, wire=None, sparse_codec=None,
-                 sparse_merge=None, sparse_chunk=None, sparse_method=None, transport=None, adapt=None,
-                 freeze_plan=None, save_plan=None, profile=None, timeline=None, flight_record=None,
-                 warmup_steps=None, momentum_masking=None, clip_norm=None, sparse_keep=None,
-                 port_range=None):
+    def __init__(self, coordinator=None, rank=None, world=None, **options):
         self._handle = None
         self._process = os.getpid()
         ending.install()
         self._library = load()
-        options = self._options(coordinator, rank, world)
-        options.momentum = momentum
-        for field, value in (("resume", 2 if resume == "auto" else resume), ("join_timeout_seconds", join_timeout),
-                             ("sparse_chunk", sparse_chunk), ("adapt", adapt),
-                             ("warmup_steps", warmup_steps), ("clip_norm", clip_norm),
-                             ("sparse_keep", sparse_keep),
-                             ("momentum_masking", _switch(momentum_masking))):
-            if value is not None:
-                setattr(options, field, value)
-        for field, value in (("planner", planner), ("host", host), ("wire", wire),
-                             ("sparse_codec", sparse_codec), ("sparse_merge", sparse_merge),
-                             ("sparse_method", sparse_method), ("transport", transport),
-                             ("freeze_plan", freeze_plan), ("save_plan", save_plan),
-                             ("profile", profile), ("timeline", timeline),
-                             ("flight_record", flight_record), ("port_range", port_range)):
-            if value is not None:
-                setattr(options, field, os.fsencode(value))
+        whole = None not in (coordinator, rank, world) and "RINGWOOD_COORDINATOR" not in os.environ
+        options = self._library.options({"coordinator": coordinator or None, "rank": rank, "world": world,
+                                         **options}, environment=not whole)
         self.selection = (options.sparse_chunk, (options.sparse_method or b"exact").decode(),
                           options.clip_norm)
         handle = c_void_p()
@@ -104,17 +82,6 @@ class Session:
         self._ids = {}        # name -> id
         self._gradients = {}  # name -> memory.Gradient
         ending.watch(self)
-
-    def _options(self, coordinator, rank, world):
-        if None not in (coordinator, rank, world):
-            if "RINGWOOD_COORDINATOR" not in os.environ:
-                return Options(size=ctypes.sizeof(Options), coordinator=coordinator.encode(),
-                               rank=rank, world=world)
-        options = self._library.options_from_environment()
-        options.coordinator = coordinator.encode() if coordinator else options.coordinator
-        options.rank = options.rank if rank is None else rank
-        options.world = options.world if world is None else world
-        return options
 
     # ---- gradients ----
 

@@ -1,7 +1,9 @@
 // Options through the C interface.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,6 +55,33 @@ TEST_F(COptions, ManyThreadsMayReadTheEnvironment) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(COption, EachIsDescribedAsAFieldOfTheStruct) {
+  std::map<std::string, ringwood_option> options;
+  ringwood_option option{};
+  option.size = sizeof option;
+  size_t count = 0;
+  for (; ringwood_describe_option(count, &option) == RINGWOOD_OK; ++count) {
+    EXPECT_EQ(option.size, sizeof option);
+    EXPECT_STRNE(option.help, "") << option.name;
+    options[option.name] = option;
+  }
+  EXPECT_EQ(options.size(), count);
+  EXPECT_EQ(options["sparse_keep"].offset, offsetof(ringwood_options, sparse_keep));
+  EXPECT_EQ(options["sparse_keep"].type, RINGWOOD_OPTION_NUMBER);
+  EXPECT_EQ(options["adapt"].type, RINGWOOD_OPTION_SWITCH);
+  EXPECT_EQ(options["momentum_masking"].type, RINGWOOD_OPTION_SWITCH_ON);
+  EXPECT_STREQ(options["join_timeout_seconds"].keyword, "join_timeout");
+  EXPECT_EQ(options["token"].keyword, nullptr);
+}
+
+TEST(COption, BehindTheLastThereIsNoneAndTheStructsSizeIsNeeded) {
+  ringwood_option option{};
+  EXPECT_EQ(ringwood_describe_option(0, &option), RINGWOOD_INVALID);
+  EXPECT_EQ(ringwood_describe_option(0, nullptr), RINGWOOD_INVALID);
+  option.size = sizeof option;
+  EXPECT_EQ(ringwood_describe_option(10000, &option), RINGWOOD_NOT_FOUND);
 }
 
 }  // namespace

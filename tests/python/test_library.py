@@ -34,3 +34,30 @@ def test_a_missing_library_is_named_with_its_remedy():
 def test_a_program_outside_a_job_hears_what_is_missing():
     ended = run([sys.executable, JOBS / "dense.py"])
     assert ended.code == 78 and "RANK" in ended.output and "ringwood run" in ended.output, ended.output
+
+
+def test_a_session_has_the_options_of_the_loaded_library():
+    """Values, a keyword that there is not, and the environment where nothing is given."""
+    ended = run([sys.executable, "-c", """
+import os
+import ringwood
+
+def refused(kind, words, **options):
+    try:
+        ringwood.Session("127.0.0.1:1", 0, 1, **options)
+    except kind as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(options)
+
+refused(ringwood.InvalidError, "sparse_keep = -1", sparse_keep=-1)
+refused(ringwood.InvalidError, "join_timeout_seconds = -2", join_timeout=-2)
+refused(ringwood.InvalidError, "--adapt and --freeze-plan", adapt=True, freeze_plan="plan")
+refused(TypeError, 'no option "sparse_kep"; there are', sparse_kep=2)
+refused(TypeError, "", sparse_chunk=1.5)
+os.environ.update(RANK="0", WORLD_SIZE="1", RINGWOOD_COORDINATOR="127.0.0.1:1", RINGWOOD_SPARSE_KEEP="0.5")
+library = ringwood.library.load()
+options = library.options({"momentum_masking": False, "resume": "auto", "wire": None})
+assert (options.sparse_keep, options.momentum_masking, options.resume, options.wire) == (0.5, -1, 2, b"fp32")
+"""])
+    assert ended.code == 0, ended.output
