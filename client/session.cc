@@ -219,7 +219,7 @@ Status Session::Apply(Pipeline* pipeline, const v1::Commit& commit) {
         pipeline->Abort();
       } else {
         pipeline->Apply(commit.total_weight());
-        DropCarried();
+        states_.Committed();
       }
       observers_.Applied(round_, Now());
       return OkStatus();
@@ -254,17 +254,7 @@ Status Session::Residual(int id, std::span<float> out) const {
     return Invalid(absl::StrFormat("tensor '%s' has %d elements, the residual's memory %d",
                                    spec.name, spec.elements, out.size()));
   }
-  const SparseTensor* state = states_.empty() ? nullptr : states_[id].get();
-  if (state == nullptr && !parts_.empty() && parts_[id].device != nullptr) {
-    return parts_[id].device->ReadResidual(parts_[id].index, out);
-  }
-  const std::span<const float> kept = state != nullptr ? state->residual() : WireError(id);
-  if (kept.empty()) {
-    std::fill(out.begin(), out.end(), 0.0f);
-  } else {
-    std::copy(kept.begin(), kept.end(), out.begin());
-  }
-  return OkStatus();
+  return states_.ReadResidual(id, out);
 }
 
 // Who trains without steps of ours shows by its collectives that the start is over.

@@ -20,9 +20,9 @@
 #include "client/pipeline.h"
 #include "client/replan/adapter.h"
 #include "client/replan/profile.h"
+#include "client/tensor_states.h"
 #include "client/tensor_table.h"
 #include "sparse/climb.h"
-#include "sparse/sparse_tensor.h"
 #include "timeline/observers.h"
 
 namespace ringwood {
@@ -75,7 +75,8 @@ class Session {
   Status RestoreItem(const std::string& name, bool shared, std::span<std::byte> out);
 
  private:
-  explicit Session(const SessionOptions& options) : options_(options), table_(options_) {}
+  explicit Session(const SessionOptions& options)
+      : options_(options), table_(options_), states_(options_, table_) {}
 
   // session_agree.cc
   PlanInput InputOf(std::vector<TensorSpec> table) const;
@@ -83,14 +84,11 @@ class Session {
   bool IsOfThisWorld(const v1::SavedPlan& saved) const;
   StatusOr<std::optional<Plan>> RestoredPlan();
   Status Adopt(const v1::AgreeResponse& response);
-  Status RestoreStates();
   void BeginAdapting();
   Status Start();  // the early ready calls, once a pipeline stands
 
   // session_device.cc
   Status OpenDeviceRing();  // where the plan has groups for it, once an epoch
-  StatusOr<std::unique_ptr<SparseTensor>> CopyOfDeviceState(size_t id) const;
-  Status KeepDeviceStates();
   struct Made {
     std::unique_ptr<Exchange> exchange;
     DeviceSparseExchange* device = nullptr;  // the same, where it has the tensors' states
@@ -101,16 +99,9 @@ class Session {
 
   // session_plan.cc: a plan and what it needs of each tensor, between two rounds.
   Status Install(Plan plan, uint32_t generation);
-  bool IsMasked(const Group& group) const;
-  std::unique_ptr<SparseTensor> MakeState(size_t id, uint64_t k) const;
-  StatusOr<std::unique_ptr<SparseTensor>> RestoredState(size_t id);
   void EndPipeline();
-  void KeepWireErrors();
-  void MakeStates();
   Made MakeExchange(uint32_t group, std::optional<Climb> climb);
   Status MakePipeline(uint32_t generation);
-  std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
-  void DropCarried();  // after a commit: what tensors owed that turned dense was sent
 
   // session_adapt.cc
   int StageAfter(uint64_t committed) const;  // of the density warm-up
@@ -140,18 +131,7 @@ class Session {
   bool agreed_ = false;  // the table and the plan are fixed
   std::atomic<bool> closed_{false};
   TensorTable table_;
-  // By id; null where the route is dense and nothing is owed from a sparse one, and where the
-  // tensor's exchange has its state on a device. The compute loop has them from ready to the
-  // round's end, and after it for a moment to read.
-  std::vector<std::unique_ptr<SparseTensor>> states_;
-  // By id: the tensor's exchange, owned by the pipeline, and its place there.
-  struct Part {
-    const Exchange* exchange = nullptr;
-    DeviceSparseExchange* device = nullptr;  // the same, where it has the tensor's state
-    size_t index = 0;
-  };
-  std::vector<Part> parts_;
-  std::vector<size_t> carried_;       // ids of dense tensors that owe until the next commit
+  TensorStates states_;
   std::unique_ptr<Restore> restore_;  // null: a new job
   Profile profile_;
   std::unique_ptr<Adapter> adapter_;  // null: the plan stays

@@ -129,25 +129,12 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
                                     response.from_round(), step_));
   }
   round_ = response.from_round();
-  RW_RETURN_IF_ERROR(RestoreStates());
+  RW_RETURN_IF_ERROR(states_.Begin(restore_.get()));
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0));
   RW_RETURN_IF_ERROR(LogDataPlane(collectives_.get(), *connection_));
   agreed_ = true;
   BeginAdapting();
   return Start();
-}
-
-// Before the first plan; what dense tensors owe, from a sparse time or to the wire's rounding, too.
-Status Session::RestoreStates() {
-  states_.resize(table_.size());
-  if (restore_ == nullptr) return OkStatus();
-  for (size_t id = 0; id < table_.size(); ++id) {
-    const Status saved = restore_->Bytes(ResidualItem(table_.name(id)), false).status();
-    if (saved.code() == StatusCode::kNotFound) continue;
-    RW_RETURN_IF_ERROR(saved);
-    RW_ASSIGN_OR_RETURN(states_[id], RestoredState(id));
-  }
-  return OkStatus();
 }
 
 // Tensors with momentum correction keep their route: their velocity could not go with them, and the

@@ -6,12 +6,6 @@
 #include "client/session.h"
 
 namespace ringwood {
-namespace {
-
-Status MidStep() { return Refused("a checkpoint in the middle of a step: finish_step first"); }
-
-}  // namespace
-
 Status Session::Checkpoint(std::vector<Item> items) {
   RW_RETURN_IF_ERROR(connection_->status());
   for (const Item& item : items) {
@@ -22,24 +16,7 @@ Status Session::Checkpoint(std::vector<Item> items) {
     }
   }
   std::vector<std::unique_ptr<SparseTensor>> copies;  // of what devices have
-  for (size_t id = 0; id < states_.size(); ++id) {
-    SparseTensor* state = states_[id].get();
-    if (state == nullptr && !parts_.empty() && parts_[id].device != nullptr) {
-      if (parts_[id].device->pending()) return MidStep();
-      RW_ASSIGN_OR_RETURN(copies.emplace_back(), CopyOfDeviceState(id));
-      state = copies.back().get();
-    }
-    const std::string& name = table_.name(id);
-    if (state == nullptr) {
-      const std::span<const float> error = WireError(id);
-      if (!error.empty()) items.push_back({ResidualItem(name), false, std::as_bytes(error)});
-      continue;
-    }
-    if (state->pending()) return MidStep();
-    items.push_back({ResidualItem(name), false, std::as_bytes(state->residual())});
-    const std::span<float> momentum = state->mutable_momentum();
-    if (!momentum.empty()) items.push_back({MomentumItem(name), false, std::as_bytes(momentum)});
-  }
+  RW_RETURN_IF_ERROR(states_.AppendItems(&items, &copies));
   std::string plan;
   if (agreed_ && !table_.empty()) {
     plan = ToSave(plan_, table_.Specs(), world(), connection_->place().servers).SerializeAsString();

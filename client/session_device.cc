@@ -27,29 +27,6 @@ Status Session::OpenDeviceRing() {
   return connection_->OpenDeviceRing(options);
 }
 
-StatusOr<std::unique_ptr<SparseTensor>> Session::CopyOfDeviceState(size_t id) const {
-  const Part& part = parts_[id];
-  std::unique_ptr<SparseTensor> state = MakeState(id, 1);
-  RW_RETURN_IF_ERROR(part.device->ReadResidual(part.index, state->mutable_residual()));
-  const std::span<float> momentum = state->mutable_momentum();
-  if (!momentum.empty()) RW_RETURN_IF_ERROR(part.device->ReadMomentum(part.index, momentum));
-  return state;
-}
-
-// Through host memory into the groups of the next plan: their sizes, and the tensors in them, are
-// others. What ends gives its memory back before they are made.
-Status Session::KeepDeviceStates() {
-  for (size_t id = 0; id < parts_.size(); ++id) {
-    if (parts_[id].device == nullptr) continue;
-    RW_ASSIGN_OR_RETURN(states_[id], CopyOfDeviceState(id));
-  }
-  for (Part& part : parts_) {
-    if (part.device != nullptr) part.device->Release();
-  }
-  for (Part& part : parts_) part.device = nullptr;
-  return OkStatus();
-}
-
 StatusOr<std::unique_ptr<DeviceGroup>> Session::MakeGroupOnDevice(const Group& spec,
                                                                   uint64_t max_result) const {
   DeviceGroupOptions options;
@@ -61,7 +38,7 @@ StatusOr<std::unique_ptr<DeviceGroup>> Session::MakeGroupOnDevice(const Group& s
                       static_cast<float>(table_.momentum(id))});
     options.device = tensor.device->index;
   }
-  options.masking = IsMasked(spec);
+  options.masking = states_.IsMasked(spec);
   options.max_result = max_result;
   return connection_->accelerator().make_group(shapes, options);
 }
@@ -82,7 +59,9 @@ StatusOr<Session::Made> Session::MakeDeviceExchange(uint32_t group, std::optiona
                                          tensors.front()->device->index, elements));
     uint64_t first = 0;
     for (size_t id : ids) {
-      if (states_[id]) RW_RETURN_IF_ERROR(bucket->Owe(first, states_[id]->residual()));
+      if (const SparseTensor* const state = states_.of(id)) {
+        RW_RETURN_IF_ERROR(bucket->Owe(first, state->residual()));
+      }
       first += table_[id].spec.elements;
     }
     return Made{std::make_unique<DeviceExchange>(connection_->place(), group, tensors,
@@ -90,7 +69,7 @@ StatusOr<Session::Made> Session::MakeDeviceExchange(uint32_t group, std::optiona
   }
   RW_ASSIGN_OR_RETURN(auto on_device, MakeGroupOnDevice(spec, climb->most_entries()));
   for (size_t t = 0; t < ids.size(); ++t) {
-    SparseTensor* const state = states_[ids[t]].get();
+    SparseTensor* const state = states_.of(ids[t]);
     if (state == nullptr) continue;
     RW_RETURN_IF_ERROR(on_device->WriteResidual(t, state->residual()));
     const std::span<const float> momentum = state->mutable_momentum();

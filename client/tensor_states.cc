@@ -1,0 +1,157 @@
+#include "client/tensor_states.h"
+
+#include <algorithm>
+
+#include "client/checkpoint/state_names.h"
+#include "plan/sparse_groups.h"
+
+namespace ringwood {
+namespace {
+
+Status MidStep() { return Refused("a checkpoint in the middle of a step: finish_step first"); }
+
+}  // namespace
+
+bool TensorStates::IsMasked(const Group& group) const {
+  return options_.momentum_masking && group.density <= kMaskedDensity;
+}
+
+std::unique_ptr<SparseTensor> TensorStates::Make(size_t id, uint64_t k) const {
+  SparseOptions options;
+  options.k = k;
+  options.method = *ParseMethod(options_.sparse_method);  // Check has read it before
+  options.chunk_elements = static_cast<uint64_t>(options_.sparse_chunk);
+  options.momentum = static_cast<float>(table_.momentum(id));
+  return std::make_unique<SparseTensor>(table_[id].spec.elements, options);
+}
+
+// What dense tensors owe, from a sparse time or to the wire's rounding, too.
+Status TensorStates::Begin(Restore* from) {
+  states_.resize(table_.size());
+  if (from == nullptr) return OkStatus();
+  for (size_t id = 0; id < table_.size(); ++id) {
+    const Status saved = from->Bytes(ResidualItem(table_.name(id)), false).status();
+    if (saved.code() == StatusCode::kNotFound) continue;
+    RW_RETURN_IF_ERROR(saved);
+    RW_ASSIGN_OR_RETURN(states_[id], Restored(id, from));
+  }
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<SparseTensor>> TensorStates::Restored(size_t id, Restore* from) const {
+  const std::string& name = table_.name(id);
+  std::unique_ptr<SparseTensor> state = Make(id, 1);
+  RW_RETURN_IF_ERROR(
+      from->Read(ResidualItem(name), false, std::as_writable_bytes(state->mutable_residual())));
+  RW_RETURN_IF_ERROR(from->ReadIfThere(MomentumItem(name), false,
+                                       std::as_writable_bytes(state->mutable_momentum())));
+  return state;
+}
+
+// Nothing is lost by a change of plan: what a tensor owes is taken out of the exchange that ends
+// before that goes, and is in `states_` until either an exchange has taken it over (device) or a
+// committed round has sent it (dense). A round that is aborted in between leaves it there.
+//
+// Devices: through host memory into the groups of the next plan, since their sizes, and the tensors
+// in them, are others. What ends gives its memory back before they are made.
+Status TensorStates::TakeBack() {
+  for (size_t id = 0; id < holders_.size(); ++id) {
+    const std::span<const float> error = WireError(id);
+    if (error.empty() || states_[id] != nullptr) continue;
+    states_[id] = Make(id, 1);
+    std::copy(error.begin(), error.end(), states_[id]->mutable_residual().begin());
+  }
+  for (size_t id = 0; id < holders_.size(); ++id) {
+    if (holders_[id].device == nullptr) continue;
+    RW_ASSIGN_OR_RETURN(states_[id], CopyFromDevice(id));
+  }
+  for (const Holder& holder : holders_) {
+    if (holder.device != nullptr) holder.device->Release();
+  }
+  holders_.clear();
+  return OkStatus();
+}
+
+// A tensor that turns sparse begins with nothing; one that turns dense owes what it has. On a
+// device the exchange of a sparse one takes over what there is.
+void TensorStates::Prepare(const Plan& plan) {
+  carried_.clear();
+  for (const Group& group : plan.groups) {
+    for (const size_t id : table_.IdsOf(group)) {
+      if (group.route != "tree" && states_[id] != nullptr) carried_.push_back(id);
+      if (group.route != "tree" || table_.IsOnDevice()) continue;
+      const uint64_t k = EntriesOf(group.density, table_[id].spec.elements);
+      if (states_[id] == nullptr) {
+        states_[id] = Make(id, k);
+      } else {
+        states_[id]->set_k(k);
+      }
+      states_[id]->set_masking(IsMasked(group));
+    }
+  }
+}
+
+void TensorStates::Hand(std::vector<Holder> holders) {
+  holders_ = std::move(holders);
+  for (size_t id = 0; id < holders_.size(); ++id) {
+    if (holders_[id].device != nullptr) states_[id].reset();  // its exchange has taken it over
+  }
+}
+
+void TensorStates::Committed() {
+  for (const size_t id : carried_) states_[id].reset();
+  carried_.clear();
+}
+
+std::span<const float> TensorStates::WireError(size_t id) const {
+  if (holders_.empty() || holders_[id].exchange == nullptr) return {};
+  return holders_[id].exchange->error(holders_[id].index);
+}
+
+StatusOr<std::unique_ptr<SparseTensor>> TensorStates::CopyFromDevice(size_t id) const {
+  const Holder& holder = holders_[id];
+  std::unique_ptr<SparseTensor> state = Make(id, 1);
+  RW_RETURN_IF_ERROR(holder.device->ReadResidual(holder.index, state->mutable_residual()));
+  const std::span<float> momentum = state->mutable_momentum();
+  if (!momentum.empty()) RW_RETURN_IF_ERROR(holder.device->ReadMomentum(holder.index, momentum));
+  return state;
+}
+
+Status TensorStates::ReadResidual(size_t id, std::span<float> out) const {
+  const SparseTensor* const state = states_.empty() ? nullptr : states_[id].get();
+  if (DeviceSparseExchange* const device = DeviceOf(id); state == nullptr && device != nullptr) {
+    return device->ReadResidual(holders_[id].index, out);
+  }
+  const std::span<const float> kept = state != nullptr ? state->residual() : WireError(id);
+  if (kept.empty()) {
+    std::fill(out.begin(), out.end(), 0.0f);
+  } else {
+    std::copy(kept.begin(), kept.end(), out.begin());
+  }
+  return OkStatus();
+}
+
+Status TensorStates::AppendItems(std::vector<Item>* items,
+                                 std::vector<std::unique_ptr<SparseTensor>>* copies) const {
+  for (size_t id = 0; id < states_.size(); ++id) {
+    SparseTensor* state = states_[id].get();
+    if (DeviceSparseExchange* const device = DeviceOf(id); state == nullptr && device != nullptr) {
+      if (device->pending()) return MidStep();
+      RW_ASSIGN_OR_RETURN(copies->emplace_back(), CopyFromDevice(id));
+      state = copies->back().get();
+    }
+    const std::string& name = table_.name(id);
+    if (state == nullptr) {
+      const std::span<const float> error = WireError(id);
+      if (!error.empty()) items->push_back({ResidualItem(name), false, std::as_bytes(error)});
+      continue;
+    }
+    if (state->pending()) return MidStep();
+    items->push_back({ResidualItem(name), false, std::as_bytes(state->residual())});
+    const std::span<float> momentum = state->mutable_momentum();
+    if (!momentum.empty()) items->push_back({MomentumItem(name), false, std::as_bytes(momentum)});
+  }
+  return OkStatus();
+}
+
+}  // namespace ringwood

@@ -1,0 +1,107 @@
+#include "client/tensor_states.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ringwood {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+// A dense exchange that has rounded something away.
+class Rounding : public Exchange {
+ public:
+  explicit Rounding(std::vector<float> error) : error_(std::move(error)) {}
+  void Pack(float, std::function<void(Status)>) override {}
+  void Start(Transport*, uint64_t, std::function<void(Status)>) override {}
+  void Apply(double) override {}
+  void Abort() override {}
+  uint64_t digest() const override { return 0; }
+  uint64_t sent_bytes() const override { return 0; }
+  bool non_finite() const override { return false; }
+  std::span<const float> error(size_t) const override { return error_; }
+
+ private:
+  const std::vector<float> error_;
+};
+
+class States : public ::testing::Test {
+ protected:
+  States() {
+    options_.world = 2;
+    Tensor tensor;
+    tensor.spec = {"w", 3, "auto", 0.5};
+    tensor.data = memory_;
+    table_.Add(tensor);
+    EXPECT_TRUE(states_.Begin(nullptr).ok());
+  }
+
+  static Plan Of(const std::string& route) {
+    Plan plan;
+    Group group;
+    group.route = route;
+    group.density = 0.5;
+    group.tensors = {0};
+    plan.groups = {group};
+    return plan;
+  }
+  std::vector<float> Residual() {
+    std::vector<float> out(3);
+    EXPECT_TRUE(states_.ReadResidual(0, out).ok());
+    return out;
+  }
+
+  SessionOptions options_;
+  TensorTable table_{options_};
+  TensorStates states_{options_, table_};
+  float memory_[3] = {};
+};
+
+TEST_F(States, WhatADenseExchangeRoundedAwayGoesOnWithTheNextPlan) {
+  for (const std::string route : {"ring", "tree"}) {
+    const Rounding exchange({1, -2, 0.5});
+    states_.Prepare(Of("ring"));
+    states_.Hand({{&exchange, nullptr, 0}});
+    EXPECT_THAT(Residual(), ElementsAre(1, -2, 0.5));
+    ASSERT_TRUE(states_.TakeBack().ok());
+    states_.Prepare(Of(route));
+    EXPECT_THAT(Residual(), ElementsAre(1, -2, 0.5)) << route;
+    ASSERT_NE(states_.of(0), nullptr);
+    if (SparseTensor* const state = states_.of(0); route == "tree") {
+      std::ranges::fill(state->mutable_residual(), 0.0f);  // as its exchange does
+    }
+    states_.Committed();  // a dense round has sent all of it
+    EXPECT_EQ(states_.of(0) == nullptr, route == "ring");
+    EXPECT_THAT(Residual(), Each(0.0f)) << route;
+  }
+}
+
+TEST_F(States, ACheckpointHasTheResidualWhereverItIs) {
+  const Rounding exchange({1, -2, 0.5});
+  states_.Prepare(Of("ring"));
+  states_.Hand({{&exchange, nullptr, 0}});
+  std::vector<Item> items;
+  std::vector<std::unique_ptr<SparseTensor>> copies;
+  ASSERT_TRUE(states_.AppendItems(&items, &copies).ok());
+  ASSERT_TRUE(states_.TakeBack().ok());
+  ASSERT_TRUE(states_.AppendItems(&items, &copies).ok());
+  ASSERT_THAT(items, SizeIs(2));
+  EXPECT_EQ(items[0].name, items[1].name);
+  EXPECT_TRUE(std::ranges::equal(items[0].data, items[1].data));
+}
+
+TEST_F(States, ACheckpointIsRefusedBetweenReadyAndTheEndOfTheStep) {
+  states_.Prepare(Of("tree"));
+  std::vector<float> gradient = {1, 2, 3};
+  states_.of(0)->Accumulate(gradient, 1);
+  std::vector<Item> items;
+  std::vector<std::unique_ptr<SparseTensor>> copies;
+  EXPECT_EQ(states_.AppendItems(&items, &copies).code(), StatusCode::kFailedPrecondition);
+  states_.of(0)->Abort();
+  EXPECT_TRUE(states_.AppendItems(&items, &copies).ok());
+}
+
+}  // namespace
+}  // namespace ringwood
