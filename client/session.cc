@@ -41,8 +41,7 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   }
   if (options.rank == 0) Log(LogLevel::kInfo, StartOf(connection->joined()));
   connection->Listen([raw = session.get()](const Status& failure) {
-    absl::MutexLock lock(&raw->mutex_);
-    if (raw->pipeline_) raw->pipeline_->Fail(failure);
+    raw->plan_.Fail(failure);
     raw->checkpointer_->Interrupt(failure);
     if (!raw->closed_) raw->observers_.Failed(Message(failure), Now());
   });
@@ -55,12 +54,7 @@ Session::~Session() {
   connection_->Fail(Aborted("the session is gone"));  // after it nothing comes from the listener
   checkpointer_.reset();
   connection_->Drain();
-  std::unique_ptr<Pipeline> pipeline;  // what it has on a device still talks to the loops
-  {
-    absl::MutexLock lock(&mutex_);
-    pipeline = std::move(pipeline_);
-  }
-  pipeline.reset();
+  plan_.End();  // what it has on a device still talks to the loops
   connection_.reset();
 }
 
@@ -86,59 +80,34 @@ StatusOr<int> Session::Register(const Tensor& tensor) {
         tensor.spec.name));
   }
   RW_RETURN_IF_ERROR(table_.Check(tensor));
-  absl::MutexLock lock(&mutex_);
-  if (any_early_) return Refused("tensor '" + tensor.spec.name + "' comes after the first ready");
-  const int id = table_.Add(tensor);
-  early_ready_.push_back(false);
-  return id;
+  return plan_.Register(tensor);
 }
 
 Status Session::Rebind(int id, float* data) {
   RW_RETURN_IF_ERROR(table_.CheckId(id));
   if (data == nullptr) return Invalid("tensor '" + table_.name(id) + "' moved to NULL");
-  absl::MutexLock lock(&mutex_);
-  if (pipeline_ ? pipeline_->IsReady(table_.IndexOf(id)) : early_ready_[id]) {
-    return Refused("tensor '" + table_.name(id) +
-                   "' moved between ready and finish_step: it may be in use");
-  }
-  table_.Rebind(id, data);
-  return OkStatus();
+  return plan_.Rebind(id, data);
 }
 
 Status Session::BeginStep(double weight) {
   RW_RETURN_IF_ERROR(connection_->status());
   RW_RETURN_IF_ERROR(CheckRange("weight", weight));
   RW_RETURN_IF_ERROR(Agree());
-  {
-    absl::MutexLock lock(&mutex_);
-    RW_RETURN_IF_ERROR(pipeline_->SetWeight(static_cast<float>(weight)));
-  }
+  RW_RETURN_IF_ERROR(plan_.pipeline()->SetWeight(static_cast<float>(weight)));
   weight_ = weight;
   begun_ = true;
   return OkStatus();
 }
 
 Status Session::Ready(int id) {
-  RW_RETURN_IF_ERROR(connection_->status());  // before the lock, which its listener takes
-  absl::MutexLock lock(&mutex_);  // Register on the trainer's thread adds to the tensors
-  RW_RETURN_IF_ERROR(table_.CheckId(id));
-  if (pipeline_ != nullptr) {
-    RW_RETURN_IF_ERROR(
-        Annotate(pipeline_->Ready(table_.IndexOf(id)), "tensor '" + table_.name(id) + "'"));
-    connection_->control()->Advance();
-    return OkStatus();
-  }
-  if (early_ready_[id]) {
-    return AlreadyExists("tensor '" + table_.name(id) + "' is ready twice in one step");
-  }
-  early_ready_[id] = any_early_ = true;
+  RW_RETURN_IF_ERROR(connection_->status());  // before the plan's lock, which its listener takes
+  RW_RETURN_IF_ERROR(plan_.Ready(id));
   connection_->control()->Advance();
   return OkStatus();
 }
 
 Status Session::CheckComplete() {
-  absl::MutexLock lock(&mutex_);
-  const std::vector<TableIndex> missing = pipeline_->Missing();
+  const std::vector<TableIndex> missing = plan_.pipeline()->Missing();
   if (missing.empty()) {
     return !table_.empty() || begun_ ? OkStatus() : Refused("finish_step without a step");
   }
@@ -178,11 +147,7 @@ StatusOr<StepResult> Session::FinishStep() {
   RW_RETURN_IF_ERROR(connection_->status());
   RW_RETURN_IF_ERROR(Agree());
   RW_RETURN_IF_ERROR(CheckComplete());
-  Pipeline* pipeline;
-  {
-    absl::MutexLock lock(&mutex_);
-    pipeline = pipeline_.get();
-  }
+  Pipeline* const pipeline = plan_.pipeline();
   observers_.WaitBegun(round_, Now());
   const Status exchanged = pipeline->Wait(Seconds(kLongestWaitSeconds));
   if (!exchanged.ok()) return FailStep(exchanged);
@@ -242,8 +207,7 @@ Status Session::FailStep(const Status& status) {
       Annotate(connection_->Named(status), absl::StrFormat("rank %d: step %d", rank(), step_ + 1));
   connection_->Fail(named);
   connection_->Drain();
-  absl::MutexLock lock(&mutex_);
-  pipeline_->Abort();
+  plan_.pipeline()->Abort();
   return named;
 }
 

@@ -10,19 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "client/checkpoint/checkpointer.h"
 #include "client/checkpoint/restore.h"
 #include "client/connection/collectives.h"
 #include "client/connection/connection.h"
-#include "client/exchange/device_sparse_exchange.h"
-#include "client/pipeline.h"
+#include "client/plan_in_force.h"
 #include "client/replan/adapter.h"
 #include "client/replan/profile.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
-#include "sparse/climb.h"
 #include "timeline/observers.h"
 
 namespace ringwood {
@@ -53,10 +49,10 @@ class Session {
   StatusOr<int> Register(const Tensor& tensor);
   Status Rebind(int id, float* data);
   Status Agree();
-  const Plan& plan() const { return plan_; }                   // empty before Agree
-  const std::string& plan_text() const { return plan_text_; }  // "" before Agree
+  const Plan& plan() const { return plan_.plan(); }              // empty before Agree
+  const std::string& plan_text() const { return plan_.text(); }  // "" before Agree
   // "ring" or "tree", of the present plan; "" before Agree and for an id that there is not.
-  std::string route(int id) const;
+  std::string route(int id) const { return plan_.route(id); }
 
   Status BeginStep(double weight);
   Status Ready(int id);
@@ -76,7 +72,10 @@ class Session {
 
  private:
   explicit Session(const SessionOptions& options)
-      : options_(options), table_(options_), states_(options_, table_) {}
+      : options_(options),
+        table_(options_),
+        states_(options_, table_),
+        plan_(&table_, &states_, &observers_) {}
 
   // session_agree.cc
   PlanInput InputOf(std::vector<TensorSpec> table) const;
@@ -85,23 +84,7 @@ class Session {
   StatusOr<std::optional<Plan>> RestoredPlan();
   Status Adopt(const v1::AgreeResponse& response);
   void BeginAdapting();
-  Status Start();  // the early ready calls, once a pipeline stands
-
-  // session_device.cc
-  Status OpenDeviceRing();  // where the plan has groups for it, once an epoch
-  struct Made {
-    std::unique_ptr<Exchange> exchange;
-    DeviceSparseExchange* device = nullptr;  // the same, where it has the tensors' states
-  };
-  StatusOr<Made> MakeDeviceExchange(uint32_t group, std::optional<Climb> climb);
-  StatusOr<std::unique_ptr<DeviceGroup>> MakeGroupOnDevice(const Group& spec,
-                                                           uint64_t max_result) const;
-
-  // session_plan.cc: a plan and what it needs of each tensor, between two rounds.
   Status Install(Plan plan, uint32_t generation);
-  void EndPipeline();
-  Made MakeExchange(uint32_t group, std::optional<Climb> climb);
-  Status MakePipeline(uint32_t generation);
 
   // session_adapt.cc
   int StageAfter(uint64_t committed) const;  // of the density warm-up
@@ -122,8 +105,6 @@ class Session {
   Status NoCheckpoint() const;
 
   const SessionOptions options_;
-  Plan plan_;
-  std::string plan_text_;
   std::atomic<uint64_t> step_{0};  // committed; written on the trainer's thread
   uint64_t round_ = 0;
   double weight_ = 1;
@@ -137,11 +118,7 @@ class Session {
   std::unique_ptr<Adapter> adapter_;  // null: the plan stays
   std::vector<std::unique_ptr<Observer>> guests_;
   Observers observers_;
-
-  absl::Mutex mutex_;
-  std::unique_ptr<Pipeline> pipeline_ ABSL_GUARDED_BY(mutex_);  // one a plan, from Agree on
-  std::vector<bool> early_ready_ ABSL_GUARDED_BY(mutex_);       // by id, while there is none
-  bool any_early_ ABSL_GUARDED_BY(mutex_) = false;
+  PlanInForce plan_;
 
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Collectives> collectives_;

@@ -35,8 +35,8 @@ void Session::AskFor(v1::VoteRequest* vote) {
   if (rank() != 0) return;
   const int stage = StageAfter(round_);  // of the next step
   if (stage != StageAfter(step_)) {
-    const Plan next = AtStage(plan_, table_.Specs(), stage);
-    if (Hash(next) != Hash(plan_)) {
+    const Plan next = AtStage(plan_.plan(), table_.Specs(), stage);
+    if (Hash(next) != Hash(plan_.plan())) {
       *vote->mutable_plan() = ToProto(next);
       vote->set_plan_reason(StageText(stage));
     }
@@ -58,7 +58,7 @@ Status Session::Follow(const v1::Commit& commit) {
 
 Status Session::BringTogether(bool probe) {
   // A rank that has not measured has no say in a maximum. It cannot be: all begin a plan at once.
-  std::vector<double> maxima(table_.size() + 2 * plan_.groups.size() + 2,
+  std::vector<double> maxima(table_.size() + 2 * plan_.plan().groups.size() + 2,
                              -std::numeric_limits<double>::infinity());
   if (profile_.rounds() > 0) maxima = ToMaxima(profile_.Medians());
   RW_RETURN_IF_ERROR(
@@ -69,7 +69,7 @@ Status Session::BringTogether(bool probe) {
     RW_RETURN_IF_ERROR(TakeHopCost());
   }
   if (adapter_ != nullptr) {
-    adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), ring);
+    adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.plan().groups.size()), ring);
   }
   return OkStatus();
 }
@@ -115,7 +115,7 @@ Status Session::ChangePlan(const v1::Commit& commit) {
   if (status.ok()) {
     connection_->Drain();  // the callbacks of the pipeline that ends
     status = CatchOutOfMemory([&] { return Install(*std::move(plan), commit.generation()); });
-    if (status.ok()) status = Start();
+    if (status.ok()) status = plan_.Start();
   }
   if (!status.ok()) {
     connection_->Fail(Annotate(status, absl::StrFormat("rank %d: the new plan", rank())));
@@ -125,8 +125,9 @@ Status Session::ChangePlan(const v1::Commit& commit) {
 
 void Session::SavePlan() {
   if (rank() != 0 || options_.save_plan.empty()) return;
-  const Status written = WritePlanFile(
-      ToSave(plan_, table_.Specs(), world(), connection_->place().servers), options_.save_plan);
+  const Status written =
+      WritePlanFile(ToSave(plan_.plan(), table_.Specs(), world(), connection_->place().servers),
+                    options_.save_plan);
   if (!written.ok()) Log(LogLevel::kWarning, Message(written));
 }
 
@@ -134,8 +135,8 @@ void Session::WriteProfile() {
   if (rank() != 0 || options_.profile.empty()) return;
   Status written = Refused("it takes two steps with one plan");
   if (profile_.rounds() > 0) {
-    written =
-        WriteModelProfile(LiveProfile(table_.Specs(), plan_, profile_.Medians()), options_.profile);
+    written = WriteModelProfile(LiveProfile(table_.Specs(), plan_.plan(), profile_.Medians()),
+                                options_.profile);
   }
   if (!written.ok()) Log(LogLevel::kWarning, "no profile was written: " + Message(written));
 }

@@ -134,7 +134,15 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
   RW_RETURN_IF_ERROR(LogDataPlane(collectives_.get(), *connection_));
   agreed_ = true;
   BeginAdapting();
-  return Start();
+  return plan_.Start();
+}
+
+Status Session::Install(Plan plan, uint32_t generation) {
+  RW_RETURN_IF_ERROR(
+      plan_.Install(std::move(plan), generation, round_, connection_.get(), collectives_.get()));
+  if (adapter_ != nullptr) adapter_->Adopted(plan_.plan(), StageAfter(step_));
+  SavePlan();
+  return OkStatus();
 }
 
 // Tensors with momentum correction keep their route: their velocity could not go with them, and the
@@ -142,7 +150,7 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
 void Session::BeginAdapting() {
   if (rank() != 0 || !options_.adapt || world() == 1 || table_.empty()) return;
   std::vector<TensorSpec> table = table_.Specs();
-  for (const Group& group : plan_.groups) {
+  for (const Group& group : plan_.plan().groups) {
     for (uint32_t index : group.tensors) {
       if (table_.momentum(table_.IdOf({index})) == 0) continue;
       table[index].route = group.route == "tree" ? "sparse" : "dense";
@@ -150,17 +158,7 @@ void Session::BeginAdapting() {
   }
   adapter_ = std::make_unique<Adapter>(
       PlanQuestion{options_.planner, InputOf(std::move(table)), Plan(), 0, AffineFit()});
-  adapter_->Adopted(plan_, StageAfter(step_));
-}
-
-Status Session::Start() {
-  absl::MutexLock lock(&mutex_);
-  for (size_t id = 0; id < early_ready_.size(); ++id) {
-    if (!early_ready_[id]) continue;
-    early_ready_[id] = false;
-    RW_RETURN_IF_ERROR(pipeline_->Ready(table_.IndexOf(id)));
-  }
-  return OkStatus();
+  adapter_->Adopted(plan_.plan(), StageAfter(step_));
 }
 
 }  // namespace ringwood

@@ -19,7 +19,8 @@ Status Session::Checkpoint(std::vector<Item> items) {
   RW_RETURN_IF_ERROR(states_.AppendItems(&items, &copies));
   std::string plan;
   if (agreed_ && !table_.empty()) {
-    plan = ToSave(plan_, table_.Specs(), world(), connection_->place().servers).SerializeAsString();
+    plan = ToSave(plan_.plan(), table_.Specs(), world(), connection_->place().servers)
+               .SerializeAsString();
     items.push_back({kPlanItem, true, std::as_bytes(std::span(plan))});
   }
   StripeName stripe;

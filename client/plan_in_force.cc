@@ -1,0 +1,127 @@
+#include "client/plan_in_force.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/plan_exchanges.h"
+
+namespace ringwood {
+
+StatusOr<int> PlanInForce::Register(const Tensor& tensor) {
+  absl::MutexLock lock(&mutex_);
+  if (any_early_) return Refused("tensor '" + tensor.spec.name + "' comes after the first ready");
+  const int id = table_->Add(tensor);
+  early_ready_.push_back(false);
+  return id;
+}
+
+Status PlanInForce::Rebind(int id, float* data) {
+  absl::MutexLock lock(&mutex_);
+  if (pipeline_ ? pipeline_->IsReady(table_->IndexOf(id)) : early_ready_[id]) {
+    return Refused("tensor '" + table_->name(id) +
+                   "' moved between ready and finish_step: it may be in use");
+  }
+  table_->Rebind(id, data);
+  return OkStatus();
+}
+
+Status PlanInForce::Ready(int id) {
+  absl::MutexLock lock(&mutex_);
+  RW_RETURN_IF_ERROR(table_->CheckId(id));
+  if (pipeline_ != nullptr) {
+    return Annotate(pipeline_->Ready(table_->IndexOf(id)), "tensor '" + table_->name(id) + "'");
+  }
+  if (early_ready_[id]) {
+    return AlreadyExists("tensor '" + table_->name(id) + "' is ready twice in one step");
+  }
+  early_ready_[id] = any_early_ = true;
+  return OkStatus();
+}
+
+Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, Connection* connection,
+                            Collectives* collectives) {
+  RW_RETURN_IF_ERROR(states_->TakeBack());
+  End();  // before the next one is made: two plans' buffers would be twice the memory
+  plan_ = std::move(plan);
+  RW_RETURN_IF_ERROR(OpenDeviceRing(connection, collectives));
+  states_->Prepare(plan_);
+  RW_ASSIGN_OR_RETURN(PlanExchanges made, MakeExchanges(plan_, *table_, states_, connection));
+  states_->Hand(std::move(made.holders));
+  const Pipeline::Shell shell{connection->compute(), connection->net(), connection->transport(),
+                              observer_};
+  auto pipeline = std::make_unique<Pipeline>(shell, plan_, generation, table_->size(),
+                                             std::move(made.by_group));
+  observer_->PlanAdopted(plan_, table_->Specs(), round);
+  pipeline->Begin(round);
+  text_ = ToString(plan_, table_->Specs());
+  {
+    absl::MutexLock lock(&mutex_);
+    pipeline_ = std::move(pipeline);
+  }
+  // A failure announced before the pipeline stood has passed it by.
+  const Status failed = connection->status();
+  if (!failed.ok()) Fail(failed);
+  return OkStatus();
+}
+
+// Every epoch has a ring of its own, from an id that rank 0 makes and the host transport carries.
+// Plans change on all ranks between the same two steps, so all come here together.
+Status PlanInForce::OpenDeviceRing(Connection* connection, Collectives* collectives) const {
+  if (!table_->IsOnDevice() || connection->device_ring() != nullptr) return OkStatus();
+  bool needed = false;
+  for (const Group& group : plan_.groups) needed |= group.route == "ring";
+  if (!needed) return OkStatus();
+  const Place& place = connection->place();
+  DeviceRingOptions options;
+  options.device = (*table_)[0].device->index;
+  options.rank = place.rank;
+  options.world = place.world;
+  options.timeout_seconds = kLongestWaitSeconds;  // heartbeats find the dead
+  if (place.world > 1) {
+    if (place.rank == 0) {
+      RW_ASSIGN_OR_RETURN(options.id, connection->accelerator().make_ring_id());
+    }
+    options.id.resize(kDeviceRingIdBytes);
+    RW_RETURN_IF_ERROR(collectives->Broadcast(std::as_writable_bytes(std::span(options.id)), 0));
+  }
+  return connection->OpenDeviceRing(options);
+}
+
+Status PlanInForce::Start() {
+  absl::MutexLock lock(&mutex_);
+  for (size_t id = 0; id < early_ready_.size(); ++id) {
+    if (!early_ready_[id]) continue;
+    early_ready_[id] = false;
+    RW_RETURN_IF_ERROR(pipeline_->Ready(table_->IndexOf(id)));
+  }
+  return OkStatus();
+}
+
+void PlanInForce::End() {
+  std::unique_ptr<Pipeline> ended;  // destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  ended = std::move(pipeline_);
+}
+
+void PlanInForce::Fail(const Status& reason) {
+  absl::MutexLock lock(&mutex_);
+  if (pipeline_) pipeline_->Fail(reason);
+}
+
+Pipeline* PlanInForce::pipeline() {
+  absl::MutexLock lock(&mutex_);
+  return pipeline_.get();
+}
+
+std::string PlanInForce::route(int id) const {
+  if (!table_->CheckId(id).ok()) return "";
+  const uint32_t index = table_->IndexOf(id).value;
+  for (const Group& group : plan_.groups) {
+    const bool here =
+        std::find(group.tensors.begin(), group.tensors.end(), index) != group.tensors.end();
+    if (here) return group.route;
+  }
+  return "";
+}
+
+}  // namespace ringwood

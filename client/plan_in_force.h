@@ -1,0 +1,66 @@
+// The plan that this worker runs, and what runs it: exchanges and pipeline. While there is none (at
+// the start, and between two plans) ready calls are kept, and given to the next one.
+//
+// Ready and Fail from any thread, everything else on the trainer's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/connection/collectives.h"
+#include "client/connection/connection.h"
+#include "client/pipeline.h"
+#include "client/tensor_states.h"
+#include "client/tensor_table.h"
+#include "plan/plan.h"
+#include "timeline/observer.h"
+
+namespace ringwood {
+
+class PlanInForce {
+ public:
+  // All outlive this.
+  PlanInForce(TensorTable* table, TensorStates* states, Observer* observer)
+      : table_(table), states_(states), observer_(observer) {}
+
+  // The table's, in an order with Ready: refused from the first ready on.
+  StatusOr<int> Register(const Tensor& tensor);
+  // Refused between ready and the end of the step.
+  Status Rebind(int id, float* data);
+  Status Ready(int id);
+
+  // Between two rounds, no callback of the pipeline before is under way: replaces the plan, carries
+  // what the tensors keep over to the new one, and opens `round`. Collective where tensors are on a
+  // device. `generation` numbers the plans of an epoch.
+  Status Install(Plan plan, uint32_t generation, uint64_t round, Connection* connection,
+                 Collectives* collectives);
+  Status Start();  // the ready calls that came before
+  // Destroys the pipeline; the loops are drained.
+  void End();
+
+  void Fail(const Status& reason);  // ends the round
+
+  Pipeline* pipeline();                              // from Install on
+  const Plan& plan() const { return plan_; }         // empty before Install
+  const std::string& text() const { return text_; }  // "" before Install
+  std::string route(int id) const;                   // "" before Install and for a wrong id
+
+ private:
+  Status OpenDeviceRing(Connection* connection, Collectives* collectives) const;
+
+  TensorTable* const table_;
+  TensorStates* const states_;
+  Observer* const observer_;
+  Plan plan_;
+  std::string text_;
+
+  absl::Mutex mutex_;  // also held while the table grows: Ready looks at it
+  std::unique_ptr<Pipeline> pipeline_ ABSL_GUARDED_BY(mutex_);
+  std::vector<bool> early_ready_ ABSL_GUARDED_BY(mutex_);  // by id, while there is no pipeline
+  bool any_early_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace ringwood
