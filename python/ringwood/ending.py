@@ -12,7 +12,7 @@ import os
 import sys
 import weakref
 
-from .errors import AbortedError, RingwoodError, UnavailableError
+from .errors import AbortedError, RingwoodError, UnavailableError, sentence_of
 
 _open = weakref.WeakSet()
 _installed = []  # the process in which the hooks were installed
@@ -45,7 +45,6 @@ def _close_all(failure):
 
 
 def _after_exception(before, kind, error, trace):
-    from .session import sentence_of
     if kind in (UnavailableError, AbortedError):
         print(f"{kind.__module__}.{kind.__name__}: {error}", file=sys.stderr)
     else:

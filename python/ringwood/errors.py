@@ -5,6 +5,9 @@ should end with: 78 = the configuration is wrong, a restart will not help; 75 = 
 checkpoint; 1 = anything else.
 """
 
+import os
+import traceback
+
 
 class RingwoodError(Exception):
     """Base of all; `code` is the RINGWOOD_* number of ringwood.h."""
@@ -85,3 +88,10 @@ def error_of(code, sentence):
     """The exception for a status code of the library."""
     kind = BY_CODE.get(code, InternalError)
     return kind(sentence or f"the library reported code {code} without a sentence")
+
+
+def sentence_of(error):
+    """One line for the other ranks: what was raised, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

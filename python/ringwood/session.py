@@ -13,14 +13,13 @@
 
 import ctypes
 import os
-import traceback
 from ctypes import byref, c_int, c_uint64, c_void_p
 from dataclasses import dataclass
 
 import numpy as np
 
 from . import ending
-from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError
+from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError, sentence_of
 from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, Item, StepNumbers, Tensor, load)
 from .memory import address_of, bytes_of, gradient_of, region_of, stream_of
 
@@ -34,13 +33,6 @@ class StepResult:
     dense_bytes: int             # sent by this rank in this step
     sparse_bytes: int
     dense_equivalent_bytes: int  # what dense rings would have sent for all tensors
-
-
-def sentence_of(error):
-    """One line for the other ranks: what was raised, and where."""
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
 
 
 def _own(value):
