@@ -6,7 +6,7 @@
 namespace ringwood {
 
 void CheckFailed(const char* file, int line, const char* condition) {
-  std::fprintf(stderr, "ringwood: %s:%d: this must hold: %s\n", file, line, condition);
+  std::fprintf(stderr, "ringwood: %s:%d: check failed: %s\n", file, line, condition);
   std::abort();
 }
 

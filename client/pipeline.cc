@@ -46,7 +46,7 @@ Status Pipeline::Ready(TableIndex tensor) {
   any_ready_ = true;
   shell_.observer->GradientReady(round_, tensor.value, Now());
   if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {
-    return Internal("the compute loop takes no work");
+    return Internal("compute queue full");
   }
   return OkStatus();
 }
@@ -115,7 +115,7 @@ void Pipeline::Start(const std::vector<int>& groups) {
       });
       if (!started.ok()) Fail(NamedGroup(group, started));
     });
-    if (!posted) Fail(Internal("the net loop takes no work"));
+    if (!posted) Fail(Internal("network queue full"));
   }
 }
 

@@ -1,9 +1,9 @@
 // `ringwood worker -`: starts one host's processes, forwards what they print, and never outlives
 // the launcher. One thread, one poll loop.
 //
-// Standard input brings the job (one line of JSON), then words, one a line: "stop" (SIGTERM to
+// Standard input carries the job (one line of JSON), then words, one a line: "stop" (SIGTERM to
 // all), "kill" (SIGKILL), "end-stopped" (SIGKILL to those in a stop), "ping" (answered). Its end,
-// or silence for longer than the job says, means that the launcher or the way to it is gone:
+// or silence for longer than the job says, means that the launcher cannot be reached any more:
 // everything is killed at once. Standard output carries reports (report.h).
 #pragma once
 
@@ -30,26 +30,26 @@ struct AgentOptions {
 
 class Agent {
  public:
-  // Bytes that wait for the launcher at most; beyond it the processes' output is not read, so that
-  // they wait in their writes.
+  // Most bytes that wait for the launcher. Beyond it the processes' output is not read, so that
+  // they block in their writes.
   static constexpr size_t kMaxPending = 1 << 20;
 
   explicit Agent(const AgentOptions& options);
   ~Agent();
 
-  // The exit code: the first failing process's, 0 when all succeeded.
+  // Returns the exit code of the first process that failed, 0 if all succeeded.
   int Run();
 
  private:
   struct Running {
-    std::unique_ptr<Process> process;  // null: it never started, or its end is told
-    bool stopped = false;              // it was in a stop when it was asked to end
+    std::unique_ptr<Process> process;  // null: it never started, or its end was reported
+    bool stopped = false;              // it was stopped (SIGSTOP) when it was asked to end
   };
 
   StatusOr<Job> ReadJob();
   Status Start(const Job& job);
   StatusOr<std::string> Hello(const Job& job);
-  void Turn();  // waits for the next thing and does it
+  void Turn();  // waits for the next event and handles it
   void ReadWords();
   void ObeyWords();
   void Obey(const std::string& word);
@@ -68,8 +68,8 @@ class Agent {
   std::string words_;                    // read, not yet a line
   std::string pending_;                  // reports not yet written
   std::optional<HeldPort> master_port_;  // while the job runs
-  TimePoint heard_;                      // the launcher's last word
-  Duration patience_ = Duration::max();  // with its silence
+  TimePoint heard_;                      // when the launcher was last heard
+  Duration patience_ = Duration::max();  // how long it may be silent
   bool orphaned_ = false;
   int code_ = 0;
 };

@@ -129,7 +129,7 @@ void Attempt::Turn() {
 void Attempt::ReadSignals() {
   for (int signal = signals_->Next(); signal != 0; signal = signals_->Next()) {
     if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) continue;
-    output_->Say("ringwood: ending all processes; once more kills them");
+    output_->Say("ringwood: ending all processes; Ctrl-C again kills them");
     output_->Flush();
     if (output_->Full()) output_->Drop();  // nobody reads: the ends behind it must be heard
     Carry(supervisor_.Interrupt(Now()));

@@ -18,13 +18,13 @@ namespace ringwood {
 class Attempt {
  public:
   Attempt(const RunOptions& options, SignalDescriptor* signals, Output* output);
-  ~Attempt();  // nothing that it started here runs on
+  ~Attempt();  // nothing that it started on this host keeps running
 
   Verdict Run();
 
   std::string Name(int member) const;  // "rank 2 (host h1)", "server 0 (host h1)"
   void FlushOutput();                  // at most kLastSeconds
-  // When nothing of it runs any more, also on hosts that could not be told to end.
+  // The time by which nothing of it runs any more, even on hosts that could not be told to end.
   TimePoint over() const;
 
  private:
@@ -46,7 +46,7 @@ class Attempt {
   void ReadSignals();
   void HangUp();  // waits for the workers to end, at most kLastSeconds
 
-  RunOptions options_;  // context grows as the first host reports
+  RunOptions options_;  // the context is completed as the first host reports
   SignalDescriptor* const signals_;
   Output* const output_;
   Supervisor supervisor_;

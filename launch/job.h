@@ -1,5 +1,5 @@
-// What one host has to run: the value that travels, as one line of JSON, to the standard input of
-// `ringwood worker -`. The token is in an environment of it and so in nobody's argv.
+// What one host has to run: a value that is sent as one line of JSON to the standard input of
+// `ringwood worker -`. The token is in its environment, so it is in no command line.
 #pragma once
 
 #include <string>
@@ -19,15 +19,15 @@ struct Slot {
 struct Job {
   // A launcher and a worker of different versions refuse each other by this number.
   static constexpr int kVersion = 2;
-  // A job's line at most: thousands of ranks on one host and a long environment fit well.
+  // Longest line of a job: thousands of ranks on one host and a long environment fit.
   static constexpr size_t kMaxBytes = 16 << 20;
 
-  std::string host;               // as the launcher calls it
-  std::string network_interface;  // the card whose address the host reports; empty: loopback
+  std::string host;               // the launcher's name for it
+  std::string network_interface;  // whose address the host reports; empty: loopback
   std::string port_range;         // where the ranks may listen; empty: anywhere
   bool master_port = false;       // keep a port for MASTER_PORT
-  double silence_seconds = 0;     // without a word from the launcher the worker ends; 0: never
-  std::string scratch;            // a directory to make for its owner alone; empty: none
+  double silence_seconds = 0;     // silence of the launcher after which the worker ends; 0: never
+  std::string scratch;            // a directory to make, accessible to its owner only; empty: none
   std::string directory;          // where the processes start; empty: where the worker was started
   std::vector<std::string> command;
   Environment environment;  // of all slots, on top of the worker's own

@@ -7,14 +7,14 @@
 
 namespace ringwood {
 
-// The address of the card that `interface` names (NCCL_SOCKET_IFNAME's syntax); empty: loopback.
+// The address of the network interface `interface` (NCCL_SOCKET_IFNAME's syntax); empty: loopback.
 StatusOr<std::string> AddressOf(const std::string& interface);
 
-// A TCP port that is kept for somebody who will listen there while this lives: the kernel gives it
-// to nobody else, and a socket with SO_REUSEADDR, as PyTorch's store has it, can take it.
+// A TCP port that is reserved as long as this lives: the kernel gives it to nobody else, and a
+// socket with SO_REUSEADDR (PyTorch's store has it) can listen on it.
 class HeldPort {
  public:
-  // At `address`, of `range` ("20000-20099") where it is given: the last one that is free.
+  // At `address`; if `range` ("20000-20099") is given, its last free port.
   static StatusOr<HeldPort> Take(const std::string& address, const std::string& range);
   HeldPort(HeldPort&& other) noexcept;
   HeldPort& operator=(HeldPort&& other) noexcept;

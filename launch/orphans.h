@@ -1,5 +1,5 @@
-// Processes that lost their parent (daemons, data loaders of a killed rank) come to us instead of
-// to init, so that they can be ended with the job.
+// Adopts processes that lost their parent (daemons, data loaders of a killed rank), so that they
+// can be ended with the job.
 #pragma once
 
 #include <sys/types.h>
@@ -12,8 +12,8 @@ class Orphans {
  public:
   Orphans();  // adopts from now on
 
-  // Kills and reaps every child of this process, and what comes to it meanwhile, at most for
-  // kSeconds. Children from before the construction (a shell's, before it exec'ed us) are not ours.
+  // Kills and reaps every child of this process, and those adopted meanwhile, for at most kSeconds.
+  // Children from before the construction (a shell's, before it exec'ed us) are left alone.
   void End();
 
  private:

@@ -1,6 +1,5 @@
-// What the person sees: rank 0 as it writes (its progress bars move), every other process line by
-// line behind its name ("[2] loss 0.3"), and the end of each one's output for the case that it
-// fails.
+// What the user sees: rank 0's output unchanged (progress bars move), every other process line by
+// line behind its name ("[2] loss 0.3"), and the last lines of each process in case it fails.
 #pragma once
 
 #include <deque>
@@ -12,7 +11,7 @@
 
 namespace ringwood {
 
-// Cuts a stream into lines. Of a line that was overwritten in place ("\r") the last state counts.
+// Cuts a stream into lines. Of a line that was overwritten in place ("\r") the last state remains.
 class LineCutter {
  public:
   static constexpr size_t kMaxLine = 8192;  // a longer one is cut there
@@ -33,7 +32,7 @@ struct OutputOptions {
 class Output {
  public:
   static constexpr size_t kTailLines = 40;
-  static constexpr size_t kMaxPending = 1 << 20;  // bytes a blocked terminal may hold back
+  static constexpr size_t kMaxPending = 1 << 20;  // most bytes that wait for a blocked terminal
 
   explicit Output(const OutputOptions& options);
   ~Output();
@@ -45,7 +44,7 @@ class Output {
     std::string prefix;  // "[2] "; empty: bytes pass as they are
     std::string file;    // "rank2": the name in --output-filename
   };
-  // Voices are numbered in order. The files of an earlier attempt are continued.
+  // Voices are numbered in order. Files of an earlier attempt are appended to.
   Status Open(const std::vector<Voice>& voices);
 
   void Take(size_t voice, bool error, const std::string& bytes);
@@ -53,13 +52,13 @@ class Output {
   void Say(const std::string& text);  // a line of the launcher's own, on standard error
   std::vector<std::string> Tail(size_t voice) const;
 
-  // Writing never blocks: what the terminal does not take waits here. Flush when writable, and stop
-  // reading the processes while Full.
+  // Writing never blocks: what the terminal does not accept waits here. Call Flush when it is
+  // writable, and stop reading the processes while Full.
   bool Full() const;
   bool Pending() const;
   void Flush();
   std::vector<int> Descriptors() const;  // to poll for POLLOUT
-  void Drop();                           // gives up what waits: nobody reads, and we must end
+  void Drop();                           // drops what waits: nobody reads, and we must end
 
  private:
   struct Sink {

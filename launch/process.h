@@ -16,13 +16,13 @@ namespace ringwood {
 struct Ending {
   int code = 0;          // exit code; 128 + signal where a signal ended it
   int signal = 0;        // 0: it exited by itself
-  bool stopped = false;  // it was found stopped (SIGSTOP) when it was asked to end
+  bool stopped = false;  // it was stopped (SIGSTOP) when it was asked to end
   bool operator==(const Ending&) const = default;
 };
 
 struct ProcessOptions {
   std::vector<std::string> command;  // looked up on the PATH of `environment`
-  Environment environment;           // the whole of it
+  Environment environment;           // complete
   std::string directory;             // empty: this process's
   bool feed = false;                 // standard input is a pipe; else /dev/null
   bool inherit_error = false;        // standard error is ours; else a pipe
@@ -49,11 +49,11 @@ class Process {
 
   void Signal(int signal);  // to the group; nothing after the end
 
-  // Never blocks. True from the moment on that the process has ended; what it left of its group is
-  // killed then, unless leave_group.
+  // Never blocks. True once the process has ended; what is left of its group is killed then, unless
+  // leave_group.
   bool Ended();
   const Ending& ending() const { return ending_; }
-  // It or one of its group is in a stop (SIGSTOP, SIGTTOU, …) now.
+  // Whether it or one of its group is stopped (SIGSTOP, SIGTTOU, …).
   bool Stopped() const;
 
  private:
@@ -68,8 +68,8 @@ class Process {
   Ending ending_;
 };
 
-// Reads what is there, at most `limit` bytes. Empty and *end unset: nothing now. *end: no more
-// comes.
+// Reads what is available, at most `limit` bytes. Empty and *end unset: nothing yet. *end: end of
+// file.
 std::string ReadSome(int descriptor, size_t limit, bool* end);
 
 }  // namespace ringwood

@@ -19,7 +19,7 @@ struct Reach {
   std::vector<std::string> remote_shell;  // {"ssh"}, {"ip", "netns", "exec"}
   std::string program;                    // ringwood, here
   std::string remote_program;             // ringwood, behind the remote shell
-  Environment environment;                // what the remote shell and local workers inherit
+  Environment environment;                // inherited by the remote shell and local workers
 };
 
 class Remote {
@@ -37,21 +37,21 @@ class Remote {
 
   std::vector<Stream> Streams(bool read) const;  // read false: what it prints has to wait
 
-  // Does what can be done without waiting; to be called every second, so that both ends hear of
-  // each other. `sink` gets each report; slots are the job's. An error: the connection is of no
-  // more use, and what ran there must be counted as lost.
+  // Does what can be done without waiting. Call it every second, so that both ends hear of each
+  // other. `sink` gets each report; slots are the job's. After an error the connection is unusable,
+  // and what ran there counts as lost.
   Status Progress(bool read, const std::function<void(const Report&)>& sink);
 
   void Say(const std::string& word);  // "stop", "kill"
-  // The worker kills what is left of its processes and ends.
+  // Makes the worker kill what is left of its processes and end.
   void HangUp();
   bool Gone() const { return process_->output() < 0; }  // the worker has ended
-  // Ends the connection by force. On this machine also the processes that a dead worker left.
+  // Cuts the connection. On this machine also ends the processes that a dead worker left.
   void Cut();
 
   int first_member() const { return first_member_; }
   int members() const { return members_; }
-  // When what ran there has surely ended, heard of or not: the worker gives up without pings.
+  // The time by which what ran there has ended in any case: without pings the worker gives up.
   TimePoint over() const;
   const std::string& host() const { return host_; }
 
@@ -71,7 +71,7 @@ class Remote {
   std::string pending_;         // words not yet written
   std::vector<pid_t> pids_;     // of the slots, as reported; 0: ended
   bool lost_ = false;           // said once
-  double silence_seconds_ = 0;  // after which the worker ends by itself; 0: it does not
+  double silence_seconds_ = 0;  // silence after which the worker ends by itself; 0: never
   bool answered_ = true;        // the last ping
   TimePoint pinged_, heard_;
   std::string words_;  // the end of what it wrote to standard error

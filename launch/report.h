@@ -2,8 +2,8 @@
 //
 //   kind (1 byte) | slot (4, little endian) | length (4, little endian) | payload
 //
-// A login shell may print a greeting before the first frame, so the stream opens with kOpening, and
-// what stands before it is not ours.
+// A login shell may print a greeting before the first frame, so the stream starts with kOpening,
+// and what comes before it is not a report.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ enum class ReportKind : uint8_t {
   kError = 'e',    // payload: bytes of standard error
   kEnded = 'x',    // payload: "CODE SIGNAL STOPPED"
   kAlive = 'a',    // the answer to "ping"; no payload
-  kFailed = 'f',   // the worker itself cannot go on; payload: "CODE MESSAGE" (absl::StatusCode)
+  kFailed = 'f',   // the worker itself failed; payload: "CODE MESSAGE" (absl::StatusCode)
 };
 
 struct Report {
@@ -38,15 +38,15 @@ std::string Encode(const Report& report);
 
 class ReportReader {
  public:
-  // Bytes before the opening that are kept to be shown: greetings are short, error texts too.
+  // Most bytes before the opening that are kept for messages: greetings and error texts are short.
   static constexpr size_t kMaxForeign = 4096;
 
-  // Calls `sink` for each whole report. Corrupt: the stream is not a worker's.
+  // Calls `sink` for each complete report. Corrupt: the stream is not a worker's.
   Status Feed(const std::string& bytes, const std::function<void(const Report&)>& sink);
 
   bool opened() const { return opened_; }
 
-  // What came before the opening (the remote shell's words).
+  // What came before the opening (output of the remote shell).
   const std::string& foreign() const { return foreign_; }
 
  private:

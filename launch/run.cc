@@ -38,7 +38,7 @@ void PointToFlight(const RunOptions& options, const Attempt& attempt, int member
 void PrintTail(const Attempt& attempt, int member, Output* output) {
   const std::vector<std::string> tail = output->Tail(member);
   if (tail.empty()) return;
-  output->Say(absl::StrFormat("ringwood: the end of what %s wrote:", attempt.Name(member)));
+  output->Say(absl::StrFormat("ringwood: last lines of %s:", attempt.Name(member)));
   for (const std::string& line : tail) output->Say("  | " + line);
 }
 
@@ -53,7 +53,7 @@ void PrintFailure(const RunOptions& options, const Attempt& attempt, const Verdi
   output->Say(absl::StrFormat("ringwood: %s failed first: it %s", name, verdict.reason));
   PrintTail(attempt, verdict.culprit, output);
   if (verdict.first >= 0) {
-    output->Say(absl::StrFormat("ringwood: the first to end by itself was %s: it %s",
+    output->Say(absl::StrFormat("ringwood: %s was the first to end by itself: it %s",
                                 attempt.Name(verdict.first), verdict.first_reason));
     PrintTail(attempt, verdict.first, output);
   }

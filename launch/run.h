@@ -21,7 +21,7 @@ struct RunOptions {
   std::vector<std::string> command;
   std::string directory;  // the ranks start there
   Reach reach;
-  int servers = 1;  // 0: only launch
+  int servers = 1;  // 0: none, ranks only
   std::string store;
   std::string max_memory;  // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;
@@ -29,7 +29,7 @@ struct RunOptions {
   double stall_timeout_seconds = 0;  // 0: only a warning
   int max_restarts = 0;
   bool restart_on_failure = false;  // also where the command itself failed
-  bool temporary_store = false;     // the first host makes `store` and it goes at the end
+  bool temporary_store = false;     // the first host makes `store`, which is removed at the end
   std::string output_prefix;
   Environment environment;  // of every rank, on top of what it inherits
   RankContext context;      // coordinator and master are filled in as they become known
@@ -37,13 +37,13 @@ struct RunOptions {
   int ranks() const { return places.back().first_rank + places.back().count; }
 };
 
-// The server's one line that the launcher reads: kListening + "HOST:PORT\n".
+// The line of a server's output that tells its address: kListening + "HOST:PORT\n".
 inline constexpr char kListening[] = "ringwood server listening on ";
-// And one for each epoch that its coordinator ended by a failure: kVerdict + the sentence, which
-// begins with "rank N " or "reducer N " where one member is to blame.
+// The line for each epoch that ended by a failure: kVerdict + the coordinator's message, which
+// begins with "rank N " or "reducer N " where one member is the cause.
 inline constexpr char kVerdict[] = "ringwood server verdict: ";
 
-// Without a word of each other for so long the launcher and a worker on another host give up.
+// Silence after which the launcher and a worker on another host give each other up.
 double SilenceSeconds(const RunOptions& options);
 
 // The job of server `index`; coordinator empty for index 0.
@@ -55,7 +55,7 @@ Job RankJob(const RunOptions& options, const HostRanks& place);
 // The job that removes a temporary store.
 Job CleaningJob(const RunOptions& options);
 
-// All attempts of a job. Blocks until everything it started has ended; the exit code.
+// Runs all attempts of a job. Blocks until everything it started has ended; returns the exit code.
 int RunJob(const RunOptions& options);
 
 }  // namespace ringwood

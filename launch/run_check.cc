@@ -51,7 +51,7 @@ Status CheckNetwork(const RunOptions& run) {
   const bool loopback = card.empty() || card == "lo" || card == "=lo";
   if (run.places.size() > 1 && card.empty()) {
     return Invalid(
-        "more than one host needs --network-interface IF, the card that joins them, and "
+        "more than one host needs --network-interface IF, the interface that joins them, and "
         "--trusted-fabric");
   }
   if (!loopback && !run.context.trusted_fabric) {

@@ -1,5 +1,4 @@
-// What is wrong with a job is found before anything of it has started, as far as it can be seen
-// from here.
+// Checks a job before anything of it is started, as far as this host can tell.
 #pragma once
 
 #include "base/status.h"
@@ -7,15 +6,15 @@
 
 namespace ringwood {
 
-// A card where several hosts need one, and a network that somebody declared private.
+// Several hosts need a network interface, and a network that is declared private.
 Status CheckNetwork(const RunOptions& run);
 
 // A remote shell such as ssh joins its arguments to one line, which a shell reads on the other
 // host: the program's path there must be one plain word.
 Status CheckRemoteProgram(const RunOptions& run);
 
-// Files that ranks of this machine will write or read. A report that cannot be written would be
-// found missing when the training is over.
+// Files that ranks of this machine will write or read: a report that cannot be written would
+// otherwise be noticed only after the training.
 Status CheckFiles(const RunOptions& run);
 
 // Arguments, variables and paths travel as JSON, so they have to be UTF-8.

@@ -7,7 +7,7 @@
 namespace ringwood {
 
 // Blocks `signals` for the thread (and so for a process without threads) while it lives; children
-// unblock them before exec (process.cc). Those that nobody took are dropped at its end.
+// unblock them before exec (process.cc). Signals that were not taken are dropped at its end.
 class SignalDescriptor {
  public:
   explicit SignalDescriptor(std::initializer_list<int> signals);
@@ -17,7 +17,7 @@ class SignalDescriptor {
   SignalDescriptor& operator=(const SignalDescriptor&) = delete;
 
   int descriptor() const { return descriptor_; }
-  int Next();  // the next signal that came, 0: none. Never blocks.
+  int Next();  // the next pending signal, 0: none. Never blocks.
 
  private:
   sigset_t before_;

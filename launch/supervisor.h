@@ -1,12 +1,12 @@
-// What to do when a process of the job is ready, ends, hangs, or the person presses Ctrl-C. Pure:
-// events and the time come in, actions come out; run.cc carries them out.
+// Decides what to do when a process of the job is ready, ends or hangs, or the user presses Ctrl-C.
+// Pure: events and the time come in, actions come out; run.cc carries them out.
 //
 //   servers ──► reducers ──► ranks ──► (grace) ──► stopping ──► killing ──► server stop ──► done
 //
-// One failure ends the attempt. Ranks that are stopped (SIGSTOP) are then killed at once; the
-// others get the failure timeout (and a little) to stop by themselves, with the coordinator's error
-// in their output; then SIGTERM, then SIGKILL. The servers end last, so that the ranks' last words
-// reach them.
+// One failure ends the attempt. Ranks that are stopped (SIGSTOP) are then killed at once. The
+// others get the failure timeout and a little more to stop by themselves, with the coordinator's
+// error in their output; then SIGTERM, then SIGKILL. The servers end last, so that the ranks' last
+// messages reach them.
 //
 // What the end of a process means:
 //   restart        a signal, also as a shell's 128 + signal; 75; of a server anything but 78
@@ -29,15 +29,15 @@ inline constexpr int kExitRestart = 75;
 inline constexpr int kExitConfiguration = 78;
 inline constexpr int kExitInterrupted = 130;
 
-// 78 for what no restart can mend (bad input, wrong state, security), else 75.
+// 78 for what no restart can fix (bad input, wrong state, security), else 75.
 int ExitCodeOf(const Status& status);
 
 struct SupervisorOptions {
-  int servers = 1;  // 0: nothing but ranks
+  int servers = 1;  // 0: ranks only
   int ranks = 1;
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
-  bool restart_on_failure = false;  // also where a rank ended with a code of its own
+  bool restart_on_failure = false;  // also if a rank exited with a code of its own
 };
 
 // Members are numbered: servers first, then ranks.
@@ -45,23 +45,23 @@ enum class Action {
   kStartServer,    // member 0, which coordinates
   kStartReducers,  // members 1..servers-1
   kStartRanks,
-  kEndStoppedRanks,  // SIGKILL to those that are stopped: they hear nothing else
+  kEndStoppedRanks,  // SIGKILL to those that are stopped, which no other signal ends
   kStopRanks,        // SIGTERM
   kKillRanks,        // SIGKILL
   kStopServers,
   kKillServers,
-  kAbandon,  // someone does not even end by SIGKILL, or cannot be reached: cut the connection
+  kAbandon,  // a process survives SIGKILL or cannot be reached: cut the connection
 };
 
 // How the attempt ended.
 struct Verdict {
   int exit_code = kExitOk;
   bool restart_helps = false;
-  bool unreachable = false;  // hosts, ports or a store were not to be had: pause before a restart
+  bool unreachable = false;  // hosts, ports or a store were not available: pause before a restart
   int culprit = -1;          // the member that failed first; -1: none, or none in particular
   std::string reason;        // "exited with code 1"; with a culprit it follows that name
-  std::string told;          // the coordinator's sentence; empty: it said nothing
-  int first = -1;            // who failed by itself first, where that is not the culprit
+  std::string told;          // the coordinator's message; empty: none
+  int first = -1;            // the first member that failed by itself, if it is not the culprit
   std::string first_reason;
 };
 
@@ -74,9 +74,9 @@ class Supervisor {
   std::vector<Action> Begin(TimePoint now);
   std::vector<Action> Ready(int member, TimePoint now);  // a server listens
   std::vector<Action> Ended(int member, const Ending& ending, TimePoint now);
-  // Something that is not one member's end: a host that cannot be reached, a command not found.
+  // A failure that is not the end of one member: an unreachable host, a command not found.
   std::vector<Action> Broke(const Status& status, TimePoint now);
-  // The coordinator's verdict on an epoch; the first counts. `member` -1: it blames nobody.
+  // The coordinator's verdict on an epoch; the first counts. `member` -1: it names nobody.
   void Told(int member, const std::string& sentence);
   std::vector<Action> Interrupt(TimePoint now);
   std::vector<Action> Tick(TimePoint now);  // call when deadline() has come
@@ -104,7 +104,7 @@ class Supervisor {
   };
 
   std::vector<Action> Enter(Phase phase, TimePoint now);
-  std::vector<Action> Advance(TimePoint now);  // leaves phases whose work is done
+  std::vector<Action> Advance(TimePoint now);  // moves on from phases whose work is done
   std::vector<Action> Fail(TimePoint now);
   void Start(int first, int end);
   bool Any(int first, int end, State state) const;
@@ -122,7 +122,7 @@ class Supervisor {
   std::vector<Failure> failures_;  // in order, before the first signal of ours (and stopped ones)
   std::vector<Ending> endings_;    // by member; meaningful where it ended
   Status broken_;                  // the first
-  bool broken_first_ = false;      // before any member's failure: those are its consequences
+  bool broken_first_ = false;      // before any member's failure: those are consequences of it
   std::string told_;               // by the coordinator, when its epoch ended
   int blamed_ = -1;                // the member that it named
   bool started_ = true;            // no server failed before the ranks were started

@@ -140,7 +140,7 @@ Status SparseBench::Exchange(size_t which) {
         [answer](StatusOr<Descent> descent) { answer->set_value(std::move(descent)); },
         std::move(descents_[which]));
   });
-  if (!posted) return Exhausted("net loop: queue full");
+  if (!posted) return Exhausted("network queue full");
   if (future.wait_for(Seconds(kPatienceSeconds)) != std::future_status::ready) {
     return TimedOut(absl::StrFormat("rank %d: a sparse exchange took more than %g s",
                                     connection_->place().rank, kPatienceSeconds));

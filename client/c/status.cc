@@ -103,11 +103,11 @@ const char* ringwood_strerror(int code) {
     case RINGWOOD_NOT_FOUND:
       return "not found";
     case RINGWOOD_EXISTS:
-      return "it exists already";
+      return "already exists";
     case RINGWOOD_REFUSED:
       return "refused in this state";
     case RINGWOOD_EXHAUSTED:
-      return "over a limit";
+      return "limit exceeded";
     case RINGWOOD_UNAVAILABLE:
       return "a peer or the coordinator died";
     case RINGWOOD_TIMED_OUT:

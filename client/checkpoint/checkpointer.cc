@@ -43,7 +43,7 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
     busy_ = false;
     Ended(stripe, status);
   });
-  if (!busy_) Ended(stripe, Internal("the upload thread takes no work"));
+  if (!busy_) Ended(stripe, Internal("upload queue full"));
   return OkStatus();
 }
 

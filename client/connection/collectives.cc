@@ -168,7 +168,7 @@ Status Collectives::Begin(const Call& call, size_t piece) {
                 slot->done = true;
               });
       });
-  return posted ? OkStatus() : Internal("the net loop takes no work");
+  return posted ? OkStatus() : Internal("network queue full");
 }
 
 Status Collectives::End(const Call& call, size_t piece) {

@@ -156,9 +156,8 @@ class GrpcControl : public Control {
                                          calls_.Cancel(failure);
                                        });
     loop_ = std::make_unique<Loop>("rw-beat");
-    return loop_->Post([this, attendance] { Beat(attendance); })
-               ? OkStatus()
-               : Internal("the heartbeat loop takes no work");
+    return loop_->Post([this, attendance] { Beat(attendance); }) ? OkStatus()
+                                                                 : Internal("heartbeat queue full");
   }
 
   void Report(uint64_t step) override { step_ = step; }

@@ -67,7 +67,7 @@ void Adapter::Reviewed(const Measured& measured, const std::optional<AffineFit>&
     answer_ = *std::move(answer);
   };
   if (loop_.Post(plan)) return;
-  Log(LogLevel::kWarning, "no new plan: the planning loop takes no work");
+  Log(LogLevel::kWarning, "no new plan: planning queue full");
   absl::MutexLock lock(&mutex_);
   planning_ = false;  // the next review tries again
 }
