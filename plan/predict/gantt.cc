@@ -41,6 +41,12 @@ const char* ColourOf(const std::string& route) {
   return "#d9822b";
 }
 
+std::string LabelOf(const std::string& route) {
+  if (route == "ring") return "dense (ring)";
+  if (route == "tree") return "sparse (tree)";
+  return route;
+}
+
 // A round step that gives 5 to 12 ticks.
 double TickOf(double seconds) {
   const double power = std::pow(10, std::floor(std::log10(seconds / 5)));
@@ -107,7 +113,7 @@ void Legend(Canvas* canvas, const std::vector<PlannedStep>& steps, double y) {
     absl::StrAppendFormat(&canvas->svg,
                           "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" fill=\"%s\"/>\n",
                           x, y - 10, ColourOf(route));
-    canvas->Text(x + 17, y, "start", route, "font-size=\"12\"");
+    canvas->Text(x + 17, y, "start", LabelOf(route), "font-size=\"12\"");
     x += 130;
   }
 }
@@ -135,9 +141,13 @@ std::string ToSvg(const std::vector<PlannedStep>& steps, const PlanInput& input,
                         "stroke-dasharray=\"4 3\"/>\n",
                         canvas.X(backward), kTop - 6, canvas.X(backward), bottom);
   Legend(&canvas, steps, bottom + 36);
-  canvas.Text(kLeft, 22, "start", title, "font-size=\"15\" font-weight=\"bold\"");
-  canvas.Text(kLeft, 38, "start", "from the start of backward; right of the dashed line is exposed",
+  canvas.Text(kLeft, 22, "start", title + ": when each planner's messages travel",
+              "font-size=\"15\" font-weight=\"bold\"");
+  canvas.Text(kLeft, 38, "start",
+              "a bar is a message; right of the dashed line it is exposed, not hidden by backward",
               "font-size=\"11\" fill=\"#555\"");
+  canvas.Text(kLeft + kWidth, bottom + 36, "end", "time from the start of backward (linear scale)",
+              "font-size=\"12\"");
   return absl::StrFormat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
       "font-family=\"sans-serif\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n%s"
