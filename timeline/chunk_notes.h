@@ -1,4 +1,4 @@
-// What the chunks of some groups did so far, from a transport's notes. Not thread-safe.
+// Collects what the chunks of groups did, from a transport's notes. Not thread-safe.
 #pragma once
 
 #include <vector>

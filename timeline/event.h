@@ -1,4 +1,4 @@
-// One thing that happened in a session, as 40 bytes: what timelines and flight records are made of.
+// One event of a session, in 40 bytes: what timelines and flight records are made of.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// An observer that takes everything of a session as a stream of TimelineEvents.
+// An observer that turns the events of a session into a stream of TimelineEvents.
 #pragma once
 
 #include "timeline/event.h"

@@ -18,17 +18,17 @@ struct TimelineArrowEnd {
   int64_t at_nanoseconds = 0;
 };
 
-// What the file of a rank or server holds, or a merged file holds of one.
+// The timeline of one rank or server, from its own file or a merged one.
 struct RankTimeline {
   TimelineInfo info;
   std::vector<TimelineSpan> spans;
   std::vector<TimelineArrowEnd> arrows;
-  std::vector<nlohmann::ordered_json> events;  // everything, as it stood in the file
+  std::vector<nlohmann::ordered_json> events;  // all, unchanged
 };
 
 constexpr size_t kMaxTimelineFileBytes = size_t{4} << 30;  // far above any useful timeline
 
-// One entry a rank, by rank, then the servers. Files are believed nothing: errors name file and
+// One entry per rank, by rank, then the servers. Files are untrusted input: errors name file and
 // line. A last line that was cut is left out. kInvalidArgument when two files hold the same rank,
 // or different jobs.
 StatusOr<std::vector<RankTimeline>> ReadTimelineFiles(const std::vector<std::string>& files);

@@ -2,8 +2,8 @@
 // the process ends, kill -9 included (a power cut may lose it).
 //
 // Layout, little endian: a header of 4096 bytes, then 4096 slots of 48 bytes. A slot's sequence
-// number is taken away before its event is written and set after, so that a reader tells a slot
-// that was cut in the middle, and each has a checksum, so that a reader tells one that was damaged.
+// number is cleared before its event is written and set after it, so that a reader detects a slot
+// that was cut in the middle. Each slot has a checksum, so that a reader detects damage.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct FlightHeader {
   uint32_t rank = 0;
   uint32_t world = 0;
   int64_t process = 0;
-  int64_t unix_nanoseconds = 0;       // of the moment when the record began
+  int64_t unix_nanoseconds = 0;       // when the record began
   int64_t monotonic_nanoseconds = 0;  // of the same moment
   std::string host;                   // at most 255 bytes are kept
   std::string failure;                // why the epoch ended here, "" if it did not; at most 1023
@@ -39,7 +39,7 @@ class FlightRecord {
 
   void Begin(const FlightHeader& header);       // one thread; clock fields are filled in here
   void Write(const TimelineEvent& event);       // any thread, lock-free
-  void SetFailure(const std::string& failure);  // the first counts; any thread
+  void SetFailure(const std::string& failure);  // only the first is kept; any thread
 
  private:
   explicit FlightRecord(void* memory) : memory_(memory) {}
@@ -50,14 +50,14 @@ struct FlightContents {
   FlightHeader header;
   std::vector<TimelineEvent> events;  // oldest first
   uint64_t lost = 0;     // older ones that were overwritten, and slots cut in the middle
-  uint64_t damaged = 0;  // that do not have their checksum, and are left out
+  uint64_t damaged = 0;  // with a wrong checksum; left out
 };
 
-// Files are believed nothing: kDataLoss says what is wrong with it. Damage to single events is
-// counted; while the record is being written, the events just then written may be among them.
+// The file is untrusted input: kDataLoss says what is wrong with it. Damaged events are counted;
+// while the record is being written, the newest events may be among them.
 StatusOr<FlightContents> ReadFlight(const std::string& file);
 
-// A line an event, with times relative to the last one.
+// One line per event, with times relative to the last one.
 std::string ToText(const FlightContents& contents);
 
 }  // namespace ringwood

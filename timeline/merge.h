@@ -21,7 +21,7 @@ std::vector<int64_t> ClockOffsets(const std::vector<RankTimeline>& ranks);
 // Shifts spans, arrows and events.
 void Align(std::vector<RankTimeline>* ranks);
 
-// One file: an array that is closed, events in the order of their times.
+// One file: a closed JSON array, events in order of time.
 std::string MergedTimeline(const std::vector<RankTimeline>& ranks);
 
 }  // namespace ringwood

@@ -1,5 +1,5 @@
-// What happens in a session, as it happens: for timelines, flight records and the profile that
-// plans follow.
+// The events of a session as they happen: for timelines, flight records and the profile for
+// re-planning.
 //
 // Threads: as named at each event; events of one round and group come in the order of this file,
 // events of different groups may overlap. Rules for implementations: thread-safe, microseconds at
@@ -16,7 +16,7 @@
 
 namespace ringwood {
 
-// Whom the events are about: told once, before any other event.
+// The session that the events belong to; reported once, before any other event.
 struct ObservedSession {
   uint64_t job = 0;
   uint64_t epoch = 0;
@@ -36,7 +36,8 @@ class Observer {
   virtual void PlanAdopted(const Plan& plan, const std::vector<TensorSpec>& table,
                            uint64_t from_round) {}
 
-  virtual void RoundBegun(uint64_t round, TimePoint at) {}  // the one before is over; trainer's
+  virtual void RoundBegun(uint64_t round, TimePoint at) {
+  }  // the one before is over; trainer's thread
 
   // Any thread.
   virtual void GradientReady(uint64_t round, uint32_t tensor, TimePoint at) {}
@@ -57,7 +58,7 @@ class Observer {
   virtual void Committed(uint64_t round, bool skipped, TimePoint at) {}
   virtual void Applied(uint64_t round, TimePoint at) {}
 
-  // Any thread: the epoch is over here; nothing of a later round follows.
+  // Any thread. The epoch is over on this rank; no event of a later round follows.
   virtual void Failed(const std::string& reason, TimePoint at) {}
 };
 

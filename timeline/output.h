@@ -1,4 +1,4 @@
-// The file of a timeline, written on a thread of its own: whoever is watched never waits for a
+// The file of a timeline, written on a thread of its own: the observed threads never wait for a
 // disk.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace ringwood {
 
 class TimelineOutput {
  public:
-  // Batches that wait for the disk at most; beyond them batches are left out.
+  // Most batches that wait for the disk; further ones are dropped.
   static constexpr int kMaxWaiting = 64;
 
   // Replaces what is at `file`.

@@ -39,8 +39,8 @@ class ReducerTimeline : public ChunkSink {
   const std::unique_ptr<TimelineOutput> output_;
 };
 
-// "reduce" of each group, from its last entries' arrival until all answers are sent, one after the
-// other: a group that comes while the one before is still sent begins with its end. Pure.
+// The "reduce" span of each group, from its last entries' arrival until all answers are sent. Spans
+// do not overlap: a group that arrives while the one before is still sent begins at its end. Pure.
 std::vector<TimelineSpan> ReduceSpans(const std::vector<TimelineChunk>& chunks);
 
 }  // namespace ringwood

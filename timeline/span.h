@@ -26,7 +26,7 @@ struct TimelineSpan {
   bool operator==(const TimelineSpan&) const = default;
 };
 
-// Whose timeline it is.
+// The owner of a timeline.
 struct TimelineInfo {
   uint64_t job = 0;
   uint64_t epoch = 0;
@@ -36,7 +36,7 @@ struct TimelineInfo {
   bool operator==(const TimelineInfo&) const = default;
 };
 
-// What spans are called: from the plan in force.
+// Names of spans, from the plan in force.
 struct TimelineLabels {
   struct GroupLabel {
     std::string name;
@@ -49,7 +49,7 @@ TimelineLabels LabelsOf(const Plan& plan, const std::vector<TensorSpec>& table);
 
 // The spans of one round from its events, in any order of different groups. The first gradient ends
 // "forward", which holds all that the trainer did since the round began; each later one is a
-// "backward" span since the one before. What has no end (the epoch failed) is left out.
+// "backward" span since the one before. Spans without an end (the epoch failed) are left out.
 std::vector<TimelineSpan> SpansOf(const TimelineLabels& labels,
                                   const std::vector<TimelineEvent>& round);
 

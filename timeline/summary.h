@@ -1,5 +1,5 @@
-// What timelines say about a run: how much of the exchange hid behind computing, what was exposed,
-// and which rank or link held the others up. Pure.
+// Summarizes the timelines of a run: how much of the exchange was hidden by computing, how much was
+// exposed, and which rank or link held the others up. Pure.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct RankSummary {
   std::string host;
   int rounds = 0;
   double step = 0;      // from the round's begin to its end
-  double forward = 0;   // until the first gradient: forward, and whatever loads samples
+  double forward = 0;   // until the first gradient: forward and loading samples
   double backward = 0;  // from the first gradient to the last
   double select = 0;    // packing and selection, busy time
   double exchange = 0;  // some lane had a group
@@ -32,10 +32,10 @@ struct ServerSummary {
   int server = 0;
   std::string host;
   int rounds = 0;
-  double reduce = 0;  // entries were all there, answers not yet sent: merging, selecting, sending
+  double reduce = 0;  // from all entries received to all answers sent: merging, selecting, sending
 };
 
-// The way of first messages from one node to another: ranks, then servers.
+// The time of first messages from one node to another: ranks, then servers.
 struct LinkSummary {
   int from = 0;
   int to = 0;
@@ -44,15 +44,15 @@ struct LinkSummary {
 
 struct TimelineSummary {
   std::vector<RankSummary> ranks;
-  std::vector<ServerSummary> servers;  // whose timelines there are
+  std::vector<ServerSummary> servers;  // those whose timelines were given
   std::vector<LinkSummary> links;
   int world = 0;        // nodes from it on are servers
   int slowest = -1;     // rank; -1: none stands out
-  std::string verdict;  // a sentence: which rank or link, by how much, and why
+  std::string verdict;  // which rank or link is slow, by how much, and why
 };
 
-// Of aligned timelines. The first round of each rank is left out when there are more: it has what
-// happens once. kInvalidArgument when no rank has a whole round.
+// Of aligned timelines. The first round of each rank is left out if there are more: it includes
+// one-time work. kInvalidArgument when no rank has a whole round.
 StatusOr<TimelineSummary> Summarize(const std::vector<RankTimeline>& ranks);
 
 // "rank 2", "server 0".

@@ -1,4 +1,4 @@
-// A transport that takes notes: what each chunk of a plan's groups sent and received, and when.
+// A transport that records what each chunk of a plan's groups sent and received, and when.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace ringwood {
 
-// Told on the transport's thread of every message that has been sent or received: the chunk's notes
-// as they stand then. Messages outside the plan (Lane::kImmediate) are not noted.
+// Called on the transport's thread for every message that was sent or received, with the chunk's
+// notes so far. Messages outside the plan (Lane::kImmediate) are not recorded.
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;

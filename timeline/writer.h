@@ -16,7 +16,7 @@ namespace ringwood {
 
 class TimelineWriter : public TimelineObserver, public ChunkSink {
  public:
-  // Events of one round at most; beyond them it goes incomplete into the file.
+  // Most events of one round; a longer round is written incomplete.
   static constexpr size_t kMaxEvents = 1 << 18;
 
   // Replaces what is at `file`.
