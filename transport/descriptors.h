@@ -1,5 +1,5 @@
-// Descriptors: a node has a connection to every other one, and a process may open only so many
-// files.
+// File descriptors: a node has a connection to every other one, and a process may open a limited
+// number of files.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ struct DescriptorLimits {
   uint64_t hard = 0;
 };
 
-// What the soft limit must become for `peers` connections of `each` descriptors, and some for
-// everything else. Refused, with the numbers, where the hard limit is below that.
+// The soft limit needed for `peers` connections of `each` descriptors, and some for everything
+// else. Refused, with the numbers, if the hard limit is below that.
 StatusOr<uint64_t> SoftLimitFor(const DescriptorLimits& now, size_t peers, size_t each);
 
-// Raises this process's soft limit (RLIMIT_NOFILE) as far as that needs; never lowers it. Programs
-// that use select() break with descriptors above 1023, so no further than it must.
+// Raises this process's soft limit (RLIMIT_NOFILE) to that; never lowers it. Programs that use
+// select() break with descriptors above 1023, so it is raised no further than needed.
 Status ReserveDescriptors(size_t peers, size_t each);
 
 }  // namespace ringwood

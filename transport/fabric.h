@@ -21,13 +21,13 @@ struct EpochName {
 };
 
 struct FabricLimits {
-  // Payloads of one peer kept at most for messages that arrived before they were asked for. A peer
-  // may run ahead by the chunks in flight of every lane; passing this means it ignores that bound.
+  // Most bytes kept of one peer's messages that arrived before they were asked for. A peer may run
+  // ahead by the chunks in flight of every lane; one that exceeds this ignores that bound.
   uint64_t stash_bytes = 64 << 20;
-  // A peer of whom something is awaited and who says nothing for so long, though it was asked, has
-  // failed: the failure timeout. 0: nobody is asked.
+  // The failure timeout: an awaited peer that stays silent for so long, though it was asked for a
+  // sign of life, has failed. 0: nobody is asked.
   double silence_seconds = 0;
-  // The same for a peer that was never heard: its process starts, its connection is being made.
+  // The same for a peer that was never heard: its process or connection is still starting.
   double start_seconds = 60;
 };
 
@@ -38,7 +38,7 @@ class Fabric {
   // Opaque bytes that tell the peers how to reach this node.
   virtual std::string Address() const = 0;
 
-  // What carries the messages, for people: "192.168.1.3 eth0, tcp by UCX".
+  // What carries the messages, for logs: "192.168.1.3 eth0, tcp by UCX".
   virtual std::string Wire() const = 0;
 
   // Once, on the loop's thread. `peers` are all nodes of the epoch; the node itself is skipped.

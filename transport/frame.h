@@ -1,5 +1,5 @@
-// What stands in front of every message of the data plane, so that nothing can land in the wrong
-// place: job, epoch, round, group, chunk, slot, sender, type, count, checksum.
+// The header of every message of the data plane. It identifies the message, so that no payload can
+// end up in the wrong place: job, epoch, round, group, chunk, slot, sender, type, count, checksum.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Nodes in one process, each on its own Loop (or sharing one): for tests and simulations of the
-// layers above. Behaves as the network transports do: payloads are copied in flight, order between
-// two nodes is kept, a node that closes is seen by its peers as gone.
+// layers above. Behaves like the network transports: payloads are copied in flight, order between
+// two nodes is kept, and peers notice a node that closes.
 #pragma once
 
 #include <cstdint>

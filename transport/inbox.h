@@ -1,11 +1,11 @@
-// Matches what arrives with what is asked for, in either order; every transport has one.
+// Matches arriving messages with receives, in either order; every transport has one.
 //
 //     Receive ──► posted_ ─┐                    ┌─► copied or fetched into the receive buffer,
 //                          ├─ same (peer, name) ┤   length, type, codec, count, checksum checked
 //     arrival ──► early_ ──┘                    └─► done
 //
-// Nothing is answered inside a call: answers wait in a queue that the transport drains between two
-// rounds of progress (RunAnswers), so no callback runs inside the network library. One thread.
+// No callback runs inside a call: answers wait in a queue that the transport drains between two
+// rounds of progress (RunAnswers), so none runs inside the network library. One thread.
 #pragma once
 
 #include <deque>
@@ -35,17 +35,17 @@ class IncomingPayload {
 // An incoming payload that owns a copy of `payload`.
 std::unique_ptr<IncomingPayload> CopyPayload(std::span<const std::byte> payload);
 
-// Whether peers are told why a node closes: something was wrong with messages, or a peer is silent.
-// Other ends (an orderly one, a death, what the coordinator says) they learn as this node did.
+// Whether peers are told why a node closes: yes for wrong messages and for a silent peer. Other
+// ends (an orderly one, a death, the coordinator's decision) they learn as this node did.
 bool TellsPeers(const Status& reason);
-// What they are told, short and printable, and what it means to them.
+// The reason as sent to peers, short and printable, and as a status of theirs.
 std::string Farewell(const Status& reason);
 Status ReadFarewell(uint8_t code, std::span<const std::byte> text, const std::string& from);
 
 class Inbox {
  public:
-  // Announcements of one peer kept at most, whatever their size: it has a few chunks of a few lanes
-  // under way, never thousands.
+  // Most announcements kept of one peer, whatever their size: it has a few chunks of a few lanes in
+  // flight, never thousands.
   static constexpr size_t kMaxEarly = 1 << 16;
 
   Inbox(const EpochName& name, const std::vector<Peer>& peers, const FabricLimits& limits);
@@ -56,8 +56,8 @@ class Inbox {
   // Transport::Withdraw; early messages of those rounds are dropped with them.
   void Withdraw(Lane lane, uint64_t round);
 
-  // A message whose payload lies in `payload` for the duration of the call; one of another length
-  // than its frame says fails its sender.
+  // A message whose payload is valid during the call. If its length differs from the frame's, the
+  // sender fails.
   void Arrive(const Frame& frame, std::span<const std::byte> payload);
   // A message whose payload can be fetched later.
   void Arrive(const Frame& frame, std::unique_ptr<IncomingPayload> incoming);
@@ -66,16 +66,16 @@ class Inbox {
   // messages that had already arrived.
   void Fail(int peer, const Status& reason);
   // The epoch has ended: waiting and later receives are answered with `reason`, early messages are
-  // dropped. Receives being fetched are answered with it when the fetching stops, or by Abandon.
+  // dropped. Receives that are being fetched are answered with it when that stops, or by Abandon.
   void Close(const Status& reason);
-  // The fetching has stopped: what is still being fetched is answered. Its payloads live on with
-  // the inbox, because the network library may still know them.
+  // Fetching has stopped: receives that are still being fetched are answered. Their payloads live
+  // as long as the inbox, because the network library may still use them.
   void Abandon();
 
   // Queues an answer behind those already waiting.
   void Answer(std::function<void()> answer) { answers_.push_back(std::move(answer)); }
   bool HasAnswers() const { return !answers_.empty(); }
-  bool RunAnswers();  // runs those queued when it is called; true if any ran
+  bool RunAnswers();  // runs those queued at the call; true if any ran
 
   // The frame that stands before `payload` in a message from this node.
   Frame MakeFrame(const MessageName& name, const Content& content, const Payload& payload) const;
@@ -85,7 +85,7 @@ class Inbox {
   Status reason(int peer) const;  // why `peer`, or the whole epoch, cannot be reached; OK if it can
   // At least `count` messages are awaited, all of a known length of at least `bytes`.
   bool AwaitsOnlyLong(size_t count, uint64_t bytes) const;
-  std::set<int> Awaited() const;  // the peers of whom something is awaited, or being fetched
+  std::set<int> Awaited() const;  // peers from which a message is awaited or being fetched
   bool HasPending() const { return !posted_.empty() || !fetching_.empty(); }
   void CountSent(uint64_t bytes) { counters_.sent_bytes += bytes; }
   void CountCorrupt() { ++counters_.corrupt_frames; }
@@ -102,7 +102,7 @@ class Inbox {
     Frame frame;
     std::unique_ptr<IncomingPayload> incoming;
   };
-  struct Stash {  // what of one peer waits in early_
+  struct Stash {  // one peer's part of early_
     uint64_t bytes = 0;
     size_t messages = 0;
   };

@@ -1,4 +1,4 @@
-// Network interfaces of this machine, by name: where the data plane listens and is seen.
+// Network interfaces of this machine, by name.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace ringwood {
 
-// The IPv4 address of `interface` ("192.168.1.3"). NotFound lists the interfaces there are.
+// The IPv4 address of `interface` ("192.168.1.3"). NotFound lists the existing interfaces.
 StatusOr<std::string> InterfaceAddress(const std::string& interface);
 
-// True for "lo" and whatever else carries the loopback flag.
+// True for "lo" and other interfaces with the loopback flag.
 StatusOr<bool> IsLoopback(const std::string& interface);
 
-// Bytes that `interface` has sent since it exists, headers included.
+// Bytes sent by `interface` since it was created, headers included.
 StatusOr<uint64_t> SentByInterface(const std::string& interface);
 
 // Reads NCCL_SOCKET_IFNAME's notation (NCCL user guide, environment variables): "eth" = first

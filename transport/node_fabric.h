@@ -1,5 +1,5 @@
-// A fabric and its transport over a node: the object, shared by both and by calls under way, that
-// holds a wire's connections. Node has address(), loop(), Connect, Send, Receive, Withdraw, Close,
+// A fabric and its transport over a node, the object that holds the connections and is shared by
+// both and by calls in flight. Node has address(), loop(), Connect, Send, Receive, Withdraw, Close,
 // Counters.
 #pragma once
 

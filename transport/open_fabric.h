@@ -1,4 +1,4 @@
-// The data plane by the name that users choose it with.
+// Makes the data plane that the user chose by name.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,16 @@ namespace ringwood {
 
 struct FabricOptions {
   // "ucx", "grpc", or "auto": UCX on loopback and where the operator declared the network private,
-  // gRPC elsewhere. All nodes of a job choose the same, because they are given the same.
+  // gRPC elsewhere. All nodes of a job are given the same name, so they choose alike.
   std::string transport = "auto";
   std::string network_interface;  // empty = "lo"
   bool trusted_fabric = false;
   PortRange ports;  // each process of a host needs one, with UCX two
-  // The job's secret, that of its coordinator: gRPC's connections prove that they know it.
+  // The job's token: gRPC's connections prove that they know it.
   std::string token = "";
 };
 
-// Invalid for a name that is none of these.
+// Invalid for any other name.
 Status CheckTransport(const std::string& transport);
 
 // Any thread but the loop's own; see MakeUcxFabric and MakeGrpcFabric.

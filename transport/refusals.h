@@ -1,5 +1,5 @@
-// Log lines about what strangers do, at most one in ten seconds: whoever reaches a port must not be
-// able to fill a log.
+// Log lines about refused strangers, at most one in ten seconds: a stranger must not be able to
+// fill a log.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ class Refusals {
  public:
   static constexpr double kPauseSeconds = 10;
 
-  // What to log now; "" while the line before is too young. Says how many were left out.
+  // The line to log now; "" within ten seconds of the one before. Tells how many were left out.
   std::string Line(const std::string& what, TimePoint now) {
     if (said_ && now - last_ < Seconds(kPauseSeconds)) {
       ++silent_;

@@ -1,5 +1,5 @@
-// Messages between the nodes of one epoch. Instances: in_process (tests), ucx (data plane of
-// trusted fabrics), grpc (networks that are not trusted); one contract suite holds for all of them.
+// Messages between the nodes of one epoch. Implementations: in_process (tests), ucx (trusted
+// networks), grpc (other networks); tests/transport/contract_test.cc holds all of them to this.
 //
 // Every method and every callback is on the transport's Loop thread. A Transport lives for one
 // epoch: its nodes, job and epoch number never change, a new epoch gets a new one.
@@ -22,7 +22,7 @@ struct Peer {
   int node = 0;
   std::string label;      // for errors: "rank 2 (host h1)" or "server 0 (host h0)"
   std::string address;    // opaque bytes from that node's Fabric::Address()
-  std::string host = "";  // as the launcher calls it; empty: not known
+  std::string host = "";  // the launcher's name for it; empty: not known
 };
 
 struct TransportCounters {
@@ -54,40 +54,40 @@ struct ReceiveBuffer {
       : into(std::forward<Range>(range)), take(std::move(with)) {}
 
   std::span<std::byte> into;
-  // Null: the payload ends up in `into`. Otherwise it is handed to `take`, once and just before
-  // `done` is due, after its checksum was found right: from the network library's memory where it
-  // arrived there (saves a copy), else from `into`, where it landed. `take` may run inside the
-  // network library: it moves bytes and calls nothing of the transport.
+  // Null: the payload is written to `into`. Otherwise `take` is called with it once, just before
+  // `done`, after its checksum was verified: in the network library's memory if it arrived there
+  // (saves a copy), else in `into`. `take` may run inside the network library: it only moves bytes
+  // and does not call the transport.
   Take take;
 };
 
 class Transport {
  public:
   using SendDone = std::function<void(Status)>;
-  // The payload as it arrived, and its frame. The span is `into` cut to the bytes received; where
-  // the buffer has a `take` its bytes are that one's.
+  // The received payload and its frame. The span is `into` cut to the bytes received; with a `take`
+  // its bytes are what that one left there.
   using ReceiveDone = std::function<void(StatusOr<std::span<std::byte>>, const Frame&)>;
 
   virtual ~Transport() = default;
 
-  // The payload's bytes stay valid and unchanged until `done`. Zero copy where the transport can.
+  // The caller keeps the payload's bytes valid and unchanged until `done`. Zero copy if possible.
   virtual void Send(int peer, const MessageName& name, const Content& content,
                     const Payload& payload, SendDone done) = 0;
 
-  // Receives the message `name` of `peer`; the buffer's memory stays valid until `done`. It may be
+  // Receives the message `name` of `peer`; the caller keeps the buffer valid until `done`. May be
   // posted before or after the message arrives. A payload longer than `into`, or with another type,
   // codec or (if count != 0) count, gives an error that names both sides.
   virtual void Receive(int peer, const MessageName& name, const Content& content,
                        const ReceiveBuffer& buffer, ReceiveDone done) = 0;
 
-  // Nobody will send what was asked for of this lane in rounds before `round`: those receives are
-  // answered with kCancelled, and their memory is not touched any more.
+  // Cancels the receives of this lane for rounds before `round`, whose messages will not come: they
+  // are answered with kCancelled, and their memory is not touched any more.
   virtual void Withdraw(Lane lane, uint64_t round) = 0;
 
   // Ends the epoch: every pending and later Send and Receive is answered with `reason`, and no
-  // buffer is touched afterwards. Callbacks may run inside Close. Idempotent. A reason that a peer
-  // could not know (TellsPeers) is told to all of them: what they await of this node is answered
-  // with the same code and words.
+  // buffer is touched afterwards. Callbacks may run inside Close. Idempotent. A reason that peers
+  // cannot know (TellsPeers) is sent to all of them: their receives from this node are answered
+  // with the same code and message.
   virtual void Close(const Status& reason) = 0;
 
   virtual TransportCounters Counters() const = 0;

@@ -1,13 +1,14 @@
 // Decides which silent peer to ask for a sign of life, and when one that gives none has failed.
-// Pure: what is awaited and the time come in, the decision comes out; a node acts on it in its
+// Pure: the awaited peers and the time come in, the decision comes out; a node acts on it in its
 // loop.
 //
 //   awaited, silent for a fifth of the limit   it is asked by a note, which it answers at once
-//   ... for half of it                         all others are asked too: is it the peer, or are we?
+//   ... for half of it                         all others are asked too: is the peer cut off, or
+//   we?
 //   ... for all of it                          it has failed
 //
-// A peer of which nothing is awaited may be silent for ever. One that was never heard, because its
-// process is still starting or its connection is being made, has the start's limit.
+// A peer from which nothing is awaited may be silent for ever. One that was never heard, because
+// its process or connection is still starting, has the start's limit.
 #pragma once
 
 #include <functional>
@@ -28,24 +29,24 @@ struct WatchLimits {
 
 class Watch {
  public:
-  // Looks a limit: the deadline is kept to a fortieth.
+  // Checks per limit: the deadline is kept to a fortieth.
   static constexpr int kLooks = 40;
 
   Watch(const WatchLimits& limits, const std::vector<int>& peers, TimePoint now);
 
   void Heard(int peer, TimePoint now);
-  void Forget(int peer);  // it is gone: nothing is expected of it
+  void Forget(int peer);  // it is gone: no message of it is expected
 
   struct Failed {
     int peer = 0;
-    bool alone = false;      // no other peer answers either: it is we who are cut off
+    bool alone = false;      // no other peer answers either: this node is cut off
     bool connected = false;  // it was heard before
   };
   struct Decision {
     std::vector<int> ask;
     std::vector<Failed> failed;
   };
-  // Every interval(). `awaited`: the peers of whom something is awaited.
+  // To be called every interval(). `awaited`: the peers from which a message is awaited.
   Decision Look(TimePoint now, const std::set<int>& awaited);
 
   Duration interval() const { return limits_.silence / kLooks; }

@@ -1,5 +1,5 @@
 // A message whose pieces are arriving. The node feeds it; the inbox holds it as an IncomingPayload
-// until somebody asks for it, and from then on pieces are written where they are asked for.
+// until it is asked for, and from then on pieces are written to the receiver's buffer.
 #pragma once
 
 #include "base/buffer.h"
@@ -14,7 +14,7 @@ class Assembly {
   // False: more than the frame announced.
   bool Add(std::span<const std::byte> piece);
   bool complete() const { return arrived_ == bytes_; }
-  // The rest will not come: answers whoever asked for it, now or later.
+  // The rest will not come: the receive is answered with that, now or later.
   void Fail(const Status& reason);
 
   // For the inbox; one of the two, once.

@@ -2,8 +2,8 @@
 // streams, so that TLS protects them once credentials are given.
 //
 // One bidirectional stream a pair of nodes; of two nodes the lower one calls. Payloads travel in
-// pieces, and the receiver says how much it has taken out: a sender keeps at most a window under
-// way, so no queue of gRPC's grows beyond that.
+// pieces, and the receiver reports how much it has taken: a sender has at most a window in flight,
+// so no queue of gRPC's grows beyond that.
 #pragma once
 
 #include <memory>
@@ -24,7 +24,7 @@ struct GrpcOptions {
   bool trusted_fabric = false;    // the operator declares the interface's network private
   PortRange ports;                // one of them for each process
   std::string token;              // the job's secret; all nodes have the same
-  // Both or neither; neither is plaintext, which only loopback and a trusted fabric may carry.
+  // Both or neither; neither is plaintext, allowed on loopback and a trusted network only.
   std::shared_ptr<grpc::ServerCredentials> server_credentials;
   std::shared_ptr<grpc::ChannelCredentials> channel_credentials;
 };

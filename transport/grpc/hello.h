@@ -1,6 +1,6 @@
-// What a caller says first: who it is, proved by a keyed MAC (HMAC-SHA256) over what only members
-// of the epoch know. The key is the job's token; the numbers that each process drew for this fabric
-// travel in the coordinator's Join answers only, never here.
+// A caller's first message: who it is, proved by a keyed MAC (HMAC-SHA256) over what only members
+// of the epoch know. The key is the job's token. The numbers that each process drew for this fabric
+// are sent in the coordinator's Join answers only, never here.
 #pragma once
 
 #include <cstddef>

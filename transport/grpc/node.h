@@ -1,5 +1,5 @@
 // What Fabric and Transport of one node share: listener, links to the peers, inbox. On the loop's
-// thread; what gRPC's threads have to say is posted to it.
+// thread; events of gRPC's threads are posted to it.
 //
 // A piece begins with its kind:
 //   hello  node, MAC                    the caller says who it is (hello.h): first, once
@@ -33,14 +33,15 @@ namespace ringwood {
 
 class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
  public:
-  // Written and not yet taken, one way between two nodes: two round trips of 10 ms at 1.6 Gbit/s.
+  // Most bytes written and not yet taken, per direction between two nodes: two round trips of 10 ms
+  // at 1.6 Gbit/s.
   static constexpr uint64_t kWindowBytes = 4 << 20;
-  // The receiver speaks at the end of a message and after so many bytes of a long one.
+  // The receiver reports at the end of a message and after so many bytes of a long one.
   static constexpr uint64_t kTakenBytes = kWindowBytes / 4;
   static constexpr size_t kMaxQueued = 1 << 14;  // sends to one peer
   // Close waits at most this long for gRPC to end the streams.
   static constexpr double kCloseSeconds = 1.0;
-  // A connection that has not said who it is for so long is ended.
+  // A connection without a hello is closed after this time.
   static constexpr double kHelloSeconds = 5.0;
 
   static constexpr size_t kDescriptorsOfAPeer = 2;  // a connection, and one that is tried again

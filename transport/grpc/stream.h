@@ -1,5 +1,5 @@
-// One stream between two nodes, and the listener where streams of peers come in, as the node sees
-// them: pieces of bytes. The one place that knows gRPC is stream.cc.
+// A stream of byte pieces between two nodes, and the listener that accepts streams of peers. Only
+// stream.cc knows gRPC.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@
 
 namespace ringwood {
 
-// Bytes of a piece at most, its head included: a few milliseconds on a slow network, and far more
-// than what a message of gRPC costs.
+// Most bytes of a piece, its head included: a few milliseconds on a slow network, and enough to
+// make gRPC's cost per message small.
 constexpr size_t kPieceBytes = (256 << 10) + 128;
 
-// What happens on a stream. Runs on threads of gRPC's: only hands over to a loop.
+// Events of a stream. They run on gRPC's threads and only post to a loop.
 struct StreamEvents {
   std::function<void(std::vector<std::byte> piece)> arrived;  // once after each Read
   std::function<void(bool ok)> written;                       // once after each Write
   std::function<void(std::string why)> gone;  // the stream is over; no piece arrives any more
 };
 
-// Used on one thread. Until Release the stream's object stays, whatever the peer does.
+// Used on one thread. The object lives until Release, whatever the peer does.
 class GrpcStream {
  public:
   virtual ~GrpcStream() = default;
