@@ -1,4 +1,4 @@
-// Which group may start, decided from which gradients are ready: a pure value, no threads, no
+// Decides which groups may start, from which gradients are ready. A pure value: no threads, no
 // clock.
 //
 // A group passes  waiting -> complete (all gradients ready) -> packed -> running -> finished.
@@ -27,8 +27,8 @@ class Scheduler {
 
   void Begin();  // the next round: nothing is ready
 
-  // Marks a gradient. The group that became complete by it (pack it now), or -1.
-  // Twice in a round: AlreadyExists.
+  // Marks a gradient. Returns the group that it completes (pack it now), or -1. AlreadyExists: it
+  // was marked in this round.
   StatusOr<int> Ready(uint32_t tensor);
 
   std::vector<int> Packed(int group);    // the groups to start now, in order

@@ -1,5 +1,5 @@
-// What every file of the C interface stands on: the handle, its checks, and the translation of
-// statuses to codes. include/ringwood.h says what the calls promise.
+// The basis of the C interface: the handle, its checks, and the translation of statuses to codes.
+// include/ringwood.h says what the calls promise.
 #pragma once
 
 #include <unistd.h>
@@ -21,26 +21,26 @@
 
 // The handle outlives its session: it is never freed (a hundred bytes a session), so that a call
 // after close is an error and not a crash. All handles of the process are in one list, which leak
-// checkers can follow. A forked child reads the owner and nothing else.
+// checkers can follow. A forked child reads only the owner.
 struct ringwood_session {
   explicit ringwood_session(std::unique_ptr<ringwood::Session> opened);
 
   const pid_t owner;               // the process that opened it
   ringwood_session* next;          // in the list of handles
-  std::atomic<bool> taken{false};  // by a call that only one thread may make at a time
-  absl::Mutex mutex;               // held while the session is looked at, never while a call waits
+  std::atomic<bool> taken{false};  // by a call that one thread may make at a time
+  absl::Mutex mutex;               // held while the session is read, never while a call waits
   std::unique_ptr<ringwood::Session> session ABSL_GUARDED_BY(mutex);  // null: closed
-  std::string plan_text;  // the last that was asked for; the taker's
+  std::string plan_text;  // the last one returned; used by the taker
 };
 
 namespace ringwood::c {
 
-// Keeps `message` for ringwood_last_error on this thread; the code.
+// Keeps `message` for ringwood_last_error on this thread; returns the code.
 int Answer(int code, const std::string& message);
 int CodeOf(StatusCode code);
 extern const char kClosed[];
 
-// Runs `call`, which returns a Status, and lets nothing be thrown into C.
+// Runs `call`, which returns a Status; no exception reaches C.
 template <typename Call>
 int Run(Call call) {
   try {
@@ -51,15 +51,15 @@ int Run(Call call) {
   }
 }
 
-// RINGWOOD_OK when this process may use the handle, else the answer.
+// RINGWOOD_OK if this process may use the handle, else the code to return.
 int CheckHandle(const ringwood_session* handle);
 
-// RINGWOOD_OK when this process may open a session, else the answer. gRPC and UCX do not survive a
-// fork: a child of a process that has used them would crash its parent, hang, or both.
+// RINGWOOD_OK if this process may open a session, else the code to return. gRPC and UCX do not
+// survive a fork: a child of a process that has used them would crash its parent, hang, or both.
 int ClaimProcess();
 
-// A call of which the header says that it comes from one thread at a time; a second one is an error
-// and not a race. Until the end of its life nobody closes the session.
+// Guards a call that may come from one thread at a time: a second one is an error and not a race.
+// The session is not closed during its life.
 class Turn {
  public:
   explicit Turn(ringwood_session* handle)
@@ -88,8 +88,8 @@ int With(ringwood_session* handle, Call call) {
   return turn.code() == RINGWOOD_OK ? Run([&] { return call(turn.session()); }) : turn.code();
 }
 
-// For a look at the open session that any thread may take; `otherwise` where there is none. Keeps
-// no error, except with a code for an answer.
+// Reads the open session from any thread; `otherwise` if there is none. Keeps an error only if it
+// returns a code.
 template <typename Value, typename Look>
 Value Peek(const ringwood_session* handle, Value otherwise, Look look) {
   if (handle == nullptr || handle->owner != getpid()) return otherwise;
@@ -98,7 +98,7 @@ Value Peek(const ringwood_session* handle, Value otherwise, Look look) {
   return open->session != nullptr ? look(*open->session) : otherwise;
 }
 
-// No version of a struct is larger: what claims to be was never set.
+// No version of a struct is larger: a larger size was never set.
 constexpr size_t kMaxStructBytes = 4096;
 
 inline Status CheckSize(size_t size, const char* what) {

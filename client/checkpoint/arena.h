@@ -1,5 +1,5 @@
 // What one rank saves of a checkpoint: which pieces of which items, and a copy of their bytes that
-// stays still while it travels and training goes on.
+// does not change during the upload, while training continues.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace ringwood {
 
-// Pieces never cross an item; the store takes no larger message.
+// Pieces never cross an item; the store accepts no larger message.
 constexpr uint64_t kPieceBytes = 1 << 20;
 
 struct Item {
@@ -37,11 +37,11 @@ class Arena {
  public:
   explicit Arena(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  // Copies this rank's pieces. Exhausted, with the numbers, when they are more than the limit;
+  // Copies this rank's pieces. Exhausted, with the numbers, if they exceed the limit;
   // AlreadyExists when two items of one scope share a name.
   Status Fill(const std::vector<Item>& items, int rank, int world);
 
-  // A piece with its bytes and all that names it.
+  // A piece with its bytes and its identity.
   struct Entry {
     const std::string* name;
     bool shared;
@@ -55,7 +55,7 @@ class Arena {
 
  private:
   const uint64_t limit_bytes_;
-  std::vector<Item> items_;  // their data is not followed after Fill, only its size
+  std::vector<Item> items_;  // after Fill only the size of their data is used
   std::vector<Piece> pieces_;
   std::vector<uint64_t> at_;  // where in the buffer
   Buffer<std::byte> buffer_;

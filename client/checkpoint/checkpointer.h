@@ -1,5 +1,5 @@
 // Sends one checkpoint at a time to the store, from a thread of its own. A checkpoint that fails
-// costs itself and nothing else: it is logged and counted, and Wait tells why.
+// has no other effect: it is logged and counted, and Wait returns why.
 #pragma once
 
 #include <vector>
@@ -14,26 +14,26 @@ namespace ringwood {
 
 class Checkpointer {
  public:
-  // A rank's part of a checkpoint at most; beyond it, saving would push the trainer out of memory.
+  // Most bytes of a rank's part of a checkpoint: more would take the trainer's memory.
   static constexpr uint64_t kArenaBytes = 16ull << 30;
 
   explicit Checkpointer(StoreClient* store, uint64_t arena_bytes = kArenaBytes);
-  ~Checkpointer();  // cancels what is under way
+  ~Checkpointer();  // cancels the upload in flight
 
-  // Waits for the checkpoint before, copies `items`, returns while they travel. An error is the
-  // caller's (items without a name or with the same one) or the end of the epoch; what the store or
-  // the arena refuses is left to Wait.
+  // Waits for the checkpoint before, copies `items` and returns; the upload continues. Returns
+  // errors in the items (no name, a name twice) and the end of the epoch. Errors of store and arena
+  // are returned by Wait.
   Status Begin(const StripeName& stripe, const std::vector<Item>& items);
 
-  // Until the last one is complete on all ranks; why it is not, once.
+  // Returns when the last one is complete on all ranks, or why it is not, once.
   Status Wait();
 
-  // The epoch is over: from now on nobody waits, what travels goes on. The first reason stays. Any
+  // The epoch is over: waits end, an upload in flight continues. The first reason is kept. Any
   // thread.
   void Interrupt(const Status& why);
 
  private:
-  // Until nothing travels: OK, `interrupted_`, or TimedOut.
+  // Returns when no upload is in flight: OK, `interrupted_`, or TimedOut.
   Status AwaitIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Ended(const StripeName& stripe, const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -44,7 +44,7 @@ class Checkpointer {
   uint64_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // of this session
   Status last_ ABSL_GUARDED_BY(mutex_);
   Status interrupted_ ABSL_GUARDED_BY(mutex_);
-  Loop loop_{"rw-upload"};  // last: nothing runs on it when the rest goes
+  Loop loop_{"rw-upload"};  // last: its thread ends before the rest is destroyed
 };
 
 }  // namespace ringwood

@@ -1,5 +1,5 @@
-// Reads the checkpoint that a resumed session starts from. The manifest is fetched once, with the
-// first question.
+// Reads the checkpoint that a resumed session starts from. The manifest is fetched once, at the
+// first call.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@ class Restore {
 
   uint64_t step() const { return from_.step; }
 
-  // NotFound names the items there are.
+  // NotFound lists the existing items.
   StatusOr<uint64_t> Bytes(const std::string& name, bool shared);
   // `out` has exactly the item's size; Invalid names both sizes otherwise.
   Status Read(const std::string& name, bool shared, std::span<std::byte> out);
-  // The same, but an item that is not in the checkpoint leaves `out` as it is.
+  // The same, but `out` is unchanged if the checkpoint has no such item.
   Status ReadIfThere(const std::string& name, bool shared, std::span<std::byte> out);
 
  private:

@@ -1,4 +1,4 @@
-// Names under which a session keeps its own state in checkpoints; user items may not begin so.
+// Names of the session's own items in checkpoints; user items may not have this prefix.
 #pragma once
 
 #include <string>

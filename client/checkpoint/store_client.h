@@ -1,4 +1,4 @@
-// The store as a worker sees it. grpc/store_client.h speaks to a real one; tests bring their own.
+// The store as a worker sees it: over gRPC in grpc/store_client.h; tests have their own.
 // Calls block; one save may run beside the other calls.
 #pragma once
 
@@ -15,7 +15,7 @@ struct CheckpointName {
   uint64_t step = 0;
 };
 
-// Whose part of which checkpoint.
+// One rank's part of one checkpoint.
 struct StripeName {
   uint64_t epoch = 0;
   uint64_t step = 0;

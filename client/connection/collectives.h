@@ -17,18 +17,18 @@ namespace ringwood {
 class Collectives {
  public:
   // Data passes through buffers of this size, so that the caller's memory is never touched after a
-  // call returned, whatever failed. So many pieces are under way at once: one is copied while
-  // another travels. A peer that runs ahead by all of them stays below what a transport keeps.
+  // call returned, whatever failed. kPieces are in flight at once: one is copied while another is
+  // sent. A peer that runs ahead by all of them stays below the bytes that a transport keeps.
   static constexpr size_t kPieceBytes = 16 << 20;
   static constexpr size_t kPieces = 2;
 
   explicit Collectives(Connection* connection) : connection_(connection) {}
 
-  // `strategy`: nothing: chosen by the place's cost.
+  // Without `strategy` the place's cost decides.
   Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op,
                    std::optional<Strategy> strategy = std::nullopt);
   Status Broadcast(std::span<std::byte> data, int root);
-  // This rank's share of `data` (CutEvenly) becomes the combination; the rest stays as it is.
+  // This rank's share of `data` (CutEvenly) becomes the combination; the rest is unchanged.
   Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op);
   // Reads this rank's share of `data` and writes the others'.
   Status AllGather(std::span<std::byte> data, DataType type);

@@ -1,5 +1,5 @@
-// A worker's membership of one epoch: joined, attended, with the data plane up, until it fails or
-// leaves. Owns the two loops; everything of a session runs on them or on the trainer's thread.
+// A worker's membership of one epoch: joined, with heartbeats and data plane, until it fails or
+// leaves. Owns the net and the compute loop, on which most of a session runs.
 #pragma once
 
 #include <functional>
@@ -20,12 +20,12 @@
 
 namespace ringwood {
 
-// What a connection is made of; grpc/parts.h makes the real ones, tests make their own.
+// The parts of a connection; grpc/parts.h makes the real ones, tests make their own.
 struct Parts {
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop* net)> make_fabric;
   std::unique_ptr<Control> control;
   std::unique_ptr<StoreClient> store;
-  std::vector<std::unique_ptr<Observer>> observers;  // told of everything, by the session
+  std::vector<std::unique_ptr<Observer>> observers;  // the session reports its events to them
   Accelerator accelerator = {};
 };
 
@@ -34,8 +34,8 @@ class Connection {
   // Blocks until the world is complete, at most the join timeout.
   static StatusOr<std::unique_ptr<Connection>> Open(const SessionOptions& options, Parts parts);
 
-  // Ends attendance, transport and loops, in this order: afterwards no callback of ours runs. Does
-  // not leave: a connection that goes without Leave is a death to the others.
+  // Ends heartbeats, transport and loops, in this order; no callback runs afterwards. Does not
+  // leave: without Leave the others see a death.
   ~Connection();
 
   Loop* net() { return net_.get(); }
@@ -45,7 +45,7 @@ class Connection {
   Control* control() { return control_.get(); }
   StoreClient* store() { return store_.get(); }
   const Place& place() const { return place_; }
-  // What schedules are chosen by from here on: the same on all ranks, between two rounds.
+  // The cost that schedules are chosen by from here on: equal on all ranks, between two rounds.
   void TakeCost(const HopCost& cost) { place_.cost = cost; }
   const v1::JoinResponse& joined() const { return joined_; }
   const Accelerator& accelerator() const { return accelerator_; }
@@ -60,16 +60,16 @@ class Connection {
   // OK, or the first failure.
   Status status();
 
-  // Ends the epoch here: the first reason stays, pending transfers are answered with it. Any
-  // thread.
+  // Ends the epoch on this rank: the first reason is kept, and pending transfers are answered with
+  // it. Any thread.
   void Fail(const Status& reason);
 
-  // A broken transfer often is the first sign of a death whose name the coordinator knows a moment
-  // later: waits for that name, at most the failure timeout, when `status` may be such a sign. A
-  // peer that was silent for that time is named already.
+  // A broken transfer is often the first sign of a death, which the coordinator names a moment
+  // later. If `status` may be such a sign, waits for the name, at most the failure timeout. A peer
+  // that was silent for that time is named already.
   Status Named(const Status& status);
 
-  // After Fail: returns when neither loop runs or holds anything that was posted before.
+  // After Fail: returns when both loops have run or dropped everything posted before.
   void Drain();
 
   // Tells the coordinator; with `failure` that this rank failed and why.

@@ -1,8 +1,7 @@
-// The coordinator as a worker sees it. grpc/control.h speaks to a real one; tests bring their own.
+// The coordinator as a worker sees it: over gRPC in grpc/control.h; tests have their own.
 //
-// Calls block the calling thread until the answer, at most `timeout`, and end at once with the
-// failure when one is announced. One call at a time, Report, Advance,
-// Begun and the announcement apart.
+// Calls block until the answer, at most `timeout`, and return an announced failure at once. One
+// call at a time, except Report, Advance and Begun.
 #pragma once
 
 #include <functional>
@@ -32,16 +31,16 @@ class Control {
   virtual Status Attend(const Attendance& attendance,
                         std::function<void(const Status&)> failed) = 0;
 
-  // What the next heartbeats carry: the step that was taken last, and that one more gradient is
-  // ready (a trainer that moves). Any thread, never blocks.
+  // Content of the next heartbeats: the last step that was taken, and progress (one more gradient
+  // is ready). Any thread, never blocks.
   virtual void Report(uint64_t step) = 0;
   virtual void Advance() {}
-  virtual void Begun() {}  // a collective came to its end: the start is over
+  virtual void Begun() {}  // a collective has ended: the start is over
 
   virtual StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) = 0;
   virtual StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) = 0;
 
-  // Also after a failure. The heartbeat stream's end is no death from here on.
+  // Also after a failure. From here on the end of the heartbeat stream is not a death.
   virtual Status Leave(const v1::LeaveRequest& request, Duration timeout) = 0;
 };
 

@@ -61,7 +61,7 @@ StatusOr<HopCost> ProbeHops(Collectives* collectives, const Place& place) {
   return HopCostOf(seconds, place.hosts);
 }
 
-// Of two rings the shorter one is taken off: start-up, hops and what the card's queue lets through
+// Of two rings the shorter one is taken off: start-up, hops and what the NIC's queue lets through
 // at once. All ranks go on with the same medians, so they go on alike.
 StatusOr<double> ProbeWire(Collectives* collectives, const Place& place) {
   constexpr double kLongEnough = 0.004;
@@ -71,7 +71,7 @@ StatusOr<double> ProbeWire(Collectives* collectives, const Place& place) {
     const HopSample rings[] = {{Strategy::kRing, bytes / 8}, {Strategy::kRing, bytes}};
     RW_ASSIGN_OR_RETURN(const auto seconds, MedianSeconds(collectives, rings, 3));
     if (seconds[1] < kLongEnough && bytes < kLongest) continue;
-    // The ring goes by hosts: each card carries it once.
+    // The ring goes by hosts: each NIC carries it once.
     const double carried = 2.0 * (place.world - 1) / place.world * (bytes - bytes / 8);
     const double grown = seconds[1] - seconds[0];
     return grown > 0 ? carried / grown : 0;

@@ -1,4 +1,4 @@
-// What every gRPC call of the client has: a deadline, a way to end it early, and one translation of
+// Common to all gRPC calls of the client: a deadline, early cancellation, and one translation of
 // errors.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace ringwood {
 
-// The calls under way; Cancel ends them and all later ones with one reason. Any thread.
+// The calls in flight; Cancel ends them and all later ones with one reason. Any thread.
 class Calls {
  public:
   // Registers a context for as long as it lives. Sets its deadline.
@@ -29,11 +29,11 @@ class Calls {
     grpc::ClientContext* const context_;
   };
 
-  // `reason` OK is no reason: nothing happens.
+  // Does nothing if `reason` is OK.
   void Cancel(const Status& reason);
   Status reason();  // OK until cancelled
 
-  // A call's answer: the reason of Cancel where one was given, else "WHAT at ADDRESS: message".
+  // The status of a call: the reason of Cancel if there is one, else "WHAT at ADDRESS: message".
   Status Translate(const grpc::Status& status, const std::string& what);
 
  private:
@@ -43,8 +43,7 @@ class Calls {
 };
 
 // Plaintext, no proxy from the environment; every call carries `token`. With `silence` the server
-// is asked for signs of life, so that one that is stopped or cut off for so long (2 s at least) is
-// found.
+// is pinged, so that one that is stopped or cut off for so long (2 s at least) is noticed.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
                                            std::optional<Duration> silence);
 

@@ -1,4 +1,5 @@
-// StoreClient over gRPC, on a connection of its own: bulk does not hold up heartbeats and votes.
+// StoreClient over gRPC, on a connection of its own, so that bulk data does not delay heartbeats
+// and votes.
 #pragma once
 
 #include <memory>
