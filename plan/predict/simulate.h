@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "dense/collective.h"
 #include "dense/place.h"
 #include "plan/model/cost.h"
 #include "plan/plan.h"
@@ -82,6 +83,9 @@ struct PlanScene {
   // Messages of all dense groups: beyond, chunks are joined until they fit or are whole tensors.
   uint64_t most_messages = uint64_t{32} << 20;
 };
+
+// One dense collective of all workers: CollectiveFor of each of them.
+Performance PlayOf(const CollectiveSpec& spec, const PlanScene& scene);
 
 // What a job with this plan would run, group by group: for dense groups CollectiveFor of every
 // worker (dense/collective.h), as the engine calls it, for sparse ones TreeSchedules.

@@ -34,23 +34,18 @@ Place PlaceOf(const PlanScene& scene, int rank) {
   return {rank, scene.workers, scene.hosts, scene.cost, scene.reducers};
 }
 
-// One worker's part of a dense group and, of all workers, the schedules: those of one strategy are
-// made once.
-class DenseParts {
+// Of all workers; those of one strategy are made once.
+class DenseSchedules {
  public:
-  explicit DenseParts(const PlanScene& scene) : scene_(scene) {}
+  explicit DenseSchedules(const PlanScene& scene) : scene_(scene) {}
 
-  Collective Of(const CollectiveSpec& spec) const {
-    return CollectiveFor(spec, PlaceOf(scene_, 0));
-  }
-
-  Schedules SchedulesOf(const Collective& collective) {
-    Schedules& made = made_[{collective.verb, collective.strategy}];
+  Schedules Of(const CollectiveSpec& spec, Strategy strategy) {
+    Schedules& made = made_[{spec.verb, strategy}];
     if (made != nullptr) return made;
     std::vector<Schedule> schedules(scene_.workers + scene_.reducers);
     Place place = PlaceOf(scene_, 0);
     for (; place.rank < scene_.workers; ++place.rank) {
-      schedules[place.rank] = ScheduleFor(collective.verb, collective.strategy, 0, place);
+      schedules[place.rank] = ScheduleFor(spec.verb, strategy, spec.root, place);
     }
     made = std::make_shared<const std::vector<Schedule>>(std::move(schedules));
     return made;
@@ -71,6 +66,12 @@ std::vector<std::vector<double>> SlotBytes(const Collective& collective) {
     }
   }
   return bytes;
+}
+
+void SetPlay(const Collective& collective, Schedules schedules, Performance* play) {
+  play->schedules = std::move(schedules);
+  play->slot_bytes = SlotBytes(collective);
+  if (collective.rounded) play->exact_ratio = 2;
 }
 
 // With `joined` chunks in one.
@@ -132,14 +133,21 @@ Status CheckSize(const PlanScene& scene) {
 
 }  // namespace
 
+Performance PlayOf(const CollectiveSpec& spec, const PlanScene& scene) {
+  const Collective collective = CollectiveFor(spec, PlaceOf(scene, 0));
+  Performance play;
+  SetPlay(collective, DenseSchedules(scene).Of(spec, collective.strategy), &play);
+  return play;
+}
+
 StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
                         const std::vector<TensorSpec>& tensors,
                         const std::vector<double>& ready_seconds) {
   RW_RETURN_IF_ERROR(CheckSize(scene));
   Stage stage;
   stage.scene = {scene.network, scene.workers, scene.hosts, scene.speeds, {}};
-  DenseParts parts(scene);
-  std::vector<Collective> dense;  // of the dense groups, in order
+  std::vector<Collective> dense;  // of the first worker in each dense group
+  std::vector<CollectiveSpec> specs;
   std::vector<size_t> dense_plays;
   Schedules trees;
   double delay = 0;  // of backward, by selections
@@ -163,7 +171,8 @@ StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
       play.slot_bytes = {std::vector<double>(slots, bytes)};
     } else if (group.route == "ring" || group.route == "reduce-scatter" ||
                group.route == "all-gather") {
-      dense.push_back(parts.Of(SpecOf(group, load.elements)));
+      specs.push_back(SpecOf(group, load.elements));
+      dense.push_back(CollectiveFor(specs.back(), PlaceOf(scene, 0)));
       dense_plays.push_back(stage.scene.plays.size());
     } else {
       return Invalid(absl::StrCat("simulation: route '", group.route, "' has no schedule to play"));
@@ -171,12 +180,11 @@ StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
     stage.scene.plays.push_back(std::move(play));
   }
   stage.joined_chunks = JoinedChunks(scene, dense);
+  DenseSchedules schedules(scene);
   for (size_t d = 0; d < dense.size(); ++d) {
-    Performance& play = stage.scene.plays[dense_plays[d]];
     dense[d].chunk_elements *= stage.joined_chunks;
-    play.schedules = parts.SchedulesOf(dense[d]);
-    play.slot_bytes = SlotBytes(dense[d]);
-    if (dense[d].rounded) play.exact_ratio = 2;
+    SetPlay(dense[d], schedules.Of(specs[d], dense[d].strategy),
+            &stage.scene.plays[dense_plays[d]]);
   }
   return stage;
 }
