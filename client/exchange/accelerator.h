@@ -1,4 +1,4 @@
-// What a session needs of a device: functions, so that tests bring a device of their own.
+// What a session needs of a device, as functions: tests have a device of their own.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 namespace ringwood {
 
 struct Accelerator {
-  // Of an epoch, on one rank; all others get it over the host transport.
+  // One per epoch, made on one rank; the others get it over the host transport.
   std::function<StatusOr<std::string>()> make_ring_id = [] { return MakeDeviceRingId(""); };
   // On the loop's thread.
   std::function<StatusOr<std::unique_ptr<DeviceRing>>(Loop*, const DeviceRingOptions&)> make_ring =

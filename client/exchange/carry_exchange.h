@@ -1,6 +1,6 @@
-// A dense group in which tensors were sparse before: what they still owe goes with their next dense
-// gradient, so that a change of route loses nothing. From the first commit on it is a dense group
-// like any other.
+// A dense group with tensors that were sparse before. Their residuals are added to their next dense
+// gradient, so that a change of route loses nothing. From the first commit on it is an ordinary
+// dense group.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ namespace ringwood {
 
 class CarryExchange : public Exchange {
  public:
-  // `tensors` and `states` in the group's order; null where nothing is owed. The states are read
-  // until the first Apply, and the owner drops them after it. Velocities are not carried.
+  // `tensors` and `states` in the group's order; a state is null if there is no residual. States
+  // are read until the first Apply, after which the owner drops them. Velocities are not carried.
   CarryExchange(const Place& place, uint32_t group, const Group& spec,
                 std::vector<const Tensor*> tensors, std::vector<const SparseTensor*> states);
 

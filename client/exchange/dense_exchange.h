@@ -1,9 +1,9 @@
-// A dense group: gradients are packed into one flat buffer, the ring sums it out of place into a
-// second one, the average goes back into the gradients at commit.
+// A dense group: gradients are packed into a flat buffer, all-reduced out of place into a second
+// one, and the averages are written into the gradients at commit.
 //
 // With bf16 on the wire (the plan's codec) the group keeps what this rank rounded away, in units of
 // weight * gradient, and adds it to its next gradients. A round writes the new errors beside the
-// present ones; commit makes them real, so an aborted round leaves them to the bit.
+// present ones and commit swaps them, so an aborted round leaves them to the bit.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ class DenseExchange : public Exchange {
   void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override;
   void Apply(double total_weight) override;
-  void Abort() override {}  // the present errors were never touched
+  void Abort() override {}  // the present errors are unchanged
   uint64_t digest() const override { return digest_; }
   uint64_t sent_bytes() const override { return sent_bytes_; }
   bool non_finite() const override { return non_finite_; }
@@ -37,7 +37,7 @@ class DenseExchange : public Exchange {
   const std::vector<const Tensor*> tensors_;
   Buffer<float> input_;     // weight * gradient, all tensors one after the other
   Buffer<float> output_;    // the sum over all ranks
-  Buffer<float> error_[2];  // rounded away; [present_] is real, the other this round's
+  Buffer<float> error_[2];  // rounded away; [present_] is committed, the other this round's
   int present_ = 0;
   uint64_t digest_ = 0;
   uint64_t sent_bytes_ = 0;

@@ -1,9 +1,9 @@
-// A dense group of device tensors: packed on the device, summed by the device's ring out of place,
-// the average back in the gradients on the trainer's own streams. Nobody waits for the device but
-// the vote, which needs the sum's digest.
+// A dense group of device tensors: packed on the device, all-reduced by the device's ring out of
+// place, averages written into the gradients on the trainer's own streams. Only the vote waits for
+// the device, since it needs the sum's digest.
 //
-// The wire is the ring's own (fp32): nothing is rounded. What its tensors owe from a sparse time is
-// in the bucket and goes with the first sum that is committed.
+// The wire is the ring's own (fp32): nothing is rounded. Residuals of tensors that were sparse
+// before are in the bucket and are added to the first sum that is committed.
 #pragma once
 
 #include <memory>

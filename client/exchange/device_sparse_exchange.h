@@ -1,13 +1,13 @@
-// A sparse group of device tensors: residuals, momenta and the selection are on the device, picks
-// come out of it, climb the tree as those of a SparseExchange do, and the result goes back on the
-// tensors' own streams. Same picks, residuals and results as on the host, to the bit.
+// A sparse group of device tensors: residuals, momenta and selection are on the device. The
+// selected entries are copied to the host and sent up the tree as a SparseExchange does; the result
+// returns on the tensors' own streams. Entries, residuals and results have the bits of the host's.
 //
-// Nobody waits for the device. Packing ends when it has handed over the picks:
+// No thread waits for the device. Packing ends when it has delivered the entries:
 //
-//   Pack ──► device selects ──► a thread of CUDA's ──► compute loop: picks gathered, `packed`
+//   Pack ──► device selects ──► a thread of CUDA's ──► compute loop: entries gathered, `packed`
 //
-// A device that fails never calls back: while picks are awaited it is asked for its health, and
-// there is a deadline.
+// A device that fails never calls back: while entries are awaited its health is polled, and there
+// is a deadline.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ class DeviceSparseExchange : public Exchange {
   uint64_t sent_bytes() const override { return ascent_.sent_bytes(); }
   bool non_finite() const override { return group_->nonfinite() != 0 || !ascent_.finite(); }
 
-  // What the group keeps from round to round, on the trainer's thread; these wait for the device.
+  // The state kept from round to round. Trainer's thread; these calls wait for the device.
   bool pending() const { return pending_; }  // in a round
   Status ReadResidual(size_t tensor, std::span<float> into) const {
     return group_->ReadResidual(tensor, into);
@@ -48,11 +48,11 @@ class DeviceSparseExchange : public Exchange {
   Status ReadMomentum(size_t tensor, std::span<float> into) const {  // where it is on
     return group_->ReadMomentum(tensor, into);
   }
-  // Gives the memory back once all of it was read; nothing but the destructor may follow.
+  // Releases the memory once all of it was read; only the destructor may follow.
   void Release() { group_.reset(); }
 
  private:
-  // The picks that are awaited. Touched only on the compute loop; callbacks may outlive this.
+  // The entries that are awaited. Touched only on the compute loop; callbacks may outlive this.
   struct Awaited {
     std::function<void(Status)> answer;  // null: nobody waits any more
     TimePoint deadline;
@@ -61,7 +61,7 @@ class DeviceSparseExchange : public Exchange {
 
   void Watch();  // compute loop
   void Answer(const Status& status, const std::function<void(Status)>& packed);
-  void Cancel();  // nothing is answered afterwards
+  void Cancel();  // `packed` does not run afterwards
 
   Ascent ascent_;
   const std::vector<const Tensor*> tensors_;

@@ -1,8 +1,8 @@
 // One group's way through a round: pack the gradients, exchange, then apply or abort. One
-// implementation a route (dense_exchange, sparse_exchange); a route is a name, so more can come.
+// implementation for each route and place (dense_exchange, sparse_exchange, device_…).
 //
-// Calls of one round come one after the other, each on the thread that is named; the pipeline's
-// lock orders them. Nothing that the trainer sees changes before Apply.
+// Calls of one round come in order, each on the thread that is named; the pipeline's lock orders
+// them. Nothing that the trainer sees changes before Apply.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,31 @@
 
 namespace ringwood {
 
-// Heartbeats find deaths and coordinators that are lost; this bounds waits for ranks that live but
-// do not come (one may evaluate for long while the others wait), so that none is for ever.
+// Heartbeats find deaths and a lost coordinator. This bounds waits for ranks that live but do not
+// come: one may evaluate for long while the others wait.
 constexpr double kLongestWaitSeconds = 3600;
 
 class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Reads the gradients, multiplied by `weight` (0: they are not read). Compute loop, and so is
-  // `packed`: within the call, or later where a device is asked. Then Start may come.
+  // Reads the gradients, multiplied by `weight` (0: they are not read). Runs on the compute loop,
+  // and so does `packed`: within the call, or later if a device selects. Then Start may come.
   virtual void Pack(float weight, std::function<void(Status)> packed) = 0;
 
-  // What a device took for the last Pack, from when it had all gradients; from `packed` on.
-  // Nothing: it was done within the call.
+  // The device's time for the last Pack, from when it had all gradients; valid from `packed` on.
+  // Nothing: packing was done within the call.
   virtual std::optional<Duration> packing() const { return std::nullopt; }
 
-  // Sends and receives; `done` on the net loop, before which all buffers stay. Net loop.
+  // Sends and receives. Net loop, and so is `done`, until which all buffers stay valid.
   virtual void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) = 0;
 
   // After `done` was OK, on the trainer's thread: divides the sum by `total_weight` (0: the result
-  // is zeros), writes it over the gradients and makes the residuals real.
+  // is zeros), writes it over the gradients and commits the residuals.
   virtual void Apply(double total_weight) = 0;
 
-  // As if Pack had not run; no `packed` comes any more. Before Start or after `done`, never
-  // between; trainer's thread.
+  // Undoes Pack; `packed` does not run any more. Before Start or after `done`, never between.
+  // Trainer's thread.
   virtual void Abort() = 0;
 
   // Valid after `done`.
@@ -49,8 +49,8 @@ class Exchange {
   virtual uint64_t sent_bytes() const = 0;  // by this worker in this round
   virtual bool non_finite() const = 0;      // a NaN or Inf here, or a sum that may overflow
 
-  // What the wire's rounding took from a tensor of the group and the next round sends, in units of
-  // weight * gradient; empty where nothing is rounded. Between rounds; valid until the next Apply.
+  // A tensor's rounding error of the wire, which the next round sends, in units of weight *
+  // gradient; empty if nothing is rounded. Between rounds; valid until the next Apply.
   virtual std::span<const float> error(size_t tensor) const { return {}; }
 };
 

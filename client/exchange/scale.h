@@ -1,4 +1,4 @@
-// The passes over dense memory that the client makes itself.
+// The client's own passes over dense memory.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A dense group of a world of one: the average of one gradient is that gradient, so nothing is
-// packed, sent or written back, and no buffer is held.
+// A dense group in a world of one: the average of one gradient is that gradient, so nothing is
+// packed, sent or written, and there is no buffer.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class SoloExchange : public Exchange {
     digest_ = 0;
     non_finite_ = false;
     for (const Tensor* tensor : tensors_) {
-      if (weight == 0) continue;  // what the array holds has no meaning then
+      if (weight == 0) continue;  // the array's content is meaningless then
       non_finite_ |= Overflows(tensor->gradient(), weight);
       digest_ = Combine(digest_, Digest(std::as_bytes(tensor->gradient())));
     }

@@ -1,5 +1,5 @@
-// A sparse group: each tensor's residual takes the gradient up and gives its k largest entries, the
-// tree sums and selects, uncounted entries stay in the residual at commit.
+// A sparse group: each tensor's gradient is added to its residual, whose k largest entries are sent
+// up the tree; the tree sums and selects. Entries that are not accepted stay in the residual.
 #pragma once
 
 #include <vector>
@@ -34,7 +34,7 @@ class SparseExchange : public Exchange {
   Ascent ascent_;
   const std::vector<const Tensor*> tensors_;
   const std::vector<SparseTensor*> states_;
-  Buffer<float> zeros_;  // stands for the gradient where the weight is 0
+  Buffer<float> zeros_;  // the gradient's stand-in when the weight is 0
   bool packed_ = false;
   bool non_finite_ = false;  // here
 };

@@ -1,4 +1,4 @@
-// A registered gradient: what the plan knows of it, and where it lies in the trainer's memory.
+// A registered gradient: its entry in the plan's table, and its place in the trainer's memory.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace ringwood {
 
-// A tensor's place in the table that plans, messages and timelines know. Not its id: the table has
-// the tensors in the reverse order of their registration.
+// A tensor's index in the table of plans, messages and timelines. Not its id: the table has the
+// tensors in reverse order of registration.
 struct TableIndex {
   uint32_t value = 0;
   bool operator==(const TableIndex&) const = default;
 };
 
-// Where a tensor on an accelerator lies, and what makes and uses it there.
+// The device of a tensor, and the stream that makes and uses it.
 struct OnDevice {
   int index = 0;
   void* stream = nullptr;  // cudaStream_t; null: the default stream

@@ -1,7 +1,7 @@
-// Rank 0's part in following reality: when to look, what to ask the coordinator for with the next
-// vote. It says "look" every few rounds; every rank then brings what it measured; when a step has
-// drifted from what was promised, the network is probed and a better plan is looked for on a loop
-// of the adapter's, while training goes on.
+// Rank 0's part in re-planning: when to review the plan, and what to ask the coordinator for with
+// the next vote. It asks for a review every few rounds, in which all ranks combine their
+// measurements. When a step has drifted from its prediction, the network is probed and a better
+// plan is computed on a loop of the adapter's, while training continues.
 #pragma once
 
 #include <optional>
@@ -25,26 +25,26 @@ class Adapter {
     std::string reason;
   };
 
-  // `question` of the first plan; its costs and its plan are filled in later.
+  // `question` is of the first plan; its costs and its plan are filled in later.
   explicit Adapter(PlanQuestion question) : question_(std::move(question)) {}
 
-  // All on the trainer's thread. With every vote; `rounds` that were measured by the present plan.
+  // All on the trainer's thread. For every vote; `rounds` were measured with the present plan.
   Request Next(size_t rounds);
-  // The first plan, each that Next asked for, and each of a new stage of the density warm-up, for
-  // which nothing was promised yet.
+  // Called with the first plan, each that Next asked for, and each of a new stage of the density
+  // warm-up, which has no prediction yet.
   void Adopted(const Plan& plan, int stage);
-  // The review that was asked for; `ring` where it was probed.
+  // Starts the review that was asked for; `ring` is there if it was probed.
   void Reviewed(const Measured& measured, const std::optional<AffineFit>& ring);
 
  private:
   PlanQuestion question_;
   size_t unlooked_ = 0;  // rounds since the last review
-  bool probe_ = true;    // what was promised does not hold: the next review finds out why
+  bool probe_ = true;    // the prediction does not hold: the next review probes the network
 
   absl::Mutex mutex_;
   bool planning_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<PlanAnswer> answer_ ABSL_GUARDED_BY(mutex_);
-  Loop loop_{"rw-plan"};  // last: nothing runs on it when the rest goes
+  Loop loop_{"rw-plan"};  // last: its thread ends before the rest is destroyed
 };
 
 }  // namespace ringwood

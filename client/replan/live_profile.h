@@ -1,4 +1,4 @@
-// What a live run measured, as a profile: the planners read it like any other
+// The measurements of a live run as a profile of the model, which planners read like any other
 // (plan/model/model_profile.h).
 #pragma once
 

@@ -1,4 +1,4 @@
-// A plan beside the tensors that it was made for: as an item of checkpoints, and as the file of
+// A plan with the tensors that it was made for: as an item of checkpoints, and as the file of
 // --save-plan and --freeze-plan (JSON of the message).
 #pragma once
 
@@ -17,7 +17,7 @@ v1::SavedPlan ToSave(const Plan& plan, const std::vector<TensorSpec>& table, int
 // The plan, if it is one for `table`; otherwise the error names the first difference.
 StatusOr<Plan> PlanFor(const std::vector<TensorSpec>& table, const v1::SavedPlan& saved);
 
-// The errors name the file. Writing replaces it in one step.
+// Errors name the file. Writing replaces it atomically.
 StatusOr<v1::SavedPlan> ReadPlanFile(const std::string& path);
 // `text` is the content of `path`, which only the errors use.
 StatusOr<v1::SavedPlan> ParsePlanFile(const std::string& text, const std::string& path);

@@ -1,6 +1,6 @@
-// What a rank measured of its last rounds: when gradients were ready, how long groups took. Medians
-// over a short window, so that one slow round changes nothing and a change of the network shows
-// soon.
+// A rank's measurements of its last rounds: when gradients were ready, how long groups took.
+// Medians over a short window, so that one slow round has no effect and a change of the network
+// shows soon.
 #pragma once
 
 #include <deque>
@@ -14,19 +14,19 @@ namespace ringwood {
 
 struct Measured {
   // Of each tensor, from the begin of its round, which is the end of the one before: forward and
-  // the trainer's other time are in all of them.
+  // the trainer's other time are included.
   std::vector<double> ready_seconds;
   std::vector<double> pack_seconds;  // of each group: packing, or selection
   // Of each group from start to end; time during which two lanes ran counts half for each, because
-  // they share one card.
+  // they share one NIC.
   std::vector<double> group_seconds;
   double tail_seconds = 0;   // from the end of the last group to applied
   double round_seconds = 0;  // from begin to applied
 };
 
-// What all ranks together measured is the entry-wise maximum of these over the ranks: the latest
-// ready times and the longest tail, and the shortest exchanges, because who comes late to one does
-// not wait in it.
+// The measurements of all ranks are the entry-wise maximum of these over the ranks: the latest
+// ready times, the longest tail, and the shortest exchanges, because a rank that comes late to one
+// does not wait in it.
 std::vector<double> ToMaxima(const Measured& measured);
 // The inverse; `maxima` is of the same plan.
 Measured FromMaxima(const std::vector<double>& maxima, size_t tensors, size_t groups);

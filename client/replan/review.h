@@ -1,8 +1,8 @@
-// Holds a plan against what was measured: what does it cost now, and is there a better one? Pure.
+// Compares a plan with the measurements: what does it cost now, and is there a better one? Pure.
 //
-// The prediction is the planners' own: groups in plan order on one card, each after its gradients
+// The prediction is the planners' own: groups in plan order on one NIC, each after its gradients
 // are ready (and selected), each as long as its cost says. The running plan and the new one are
-// predicted alike, so that only what changed shows.
+// predicted alike, so that only the change shows.
 #pragma once
 
 #include <optional>
@@ -19,26 +19,26 @@ namespace ringwood {
 
 // Drift of a step below this is noise: the plan stays as it is.
 constexpr double kDriftLimit = 0.10;
-// A plan that promises less gain than this is not worth a change.
+// A plan with a smaller predicted gain is not worth a change.
 constexpr double kLeastGain = 0.03;
-// Unless it sends so many times the entries in the same time: what LAGS looks for.
+// Unless it sends this multiple of the entries in the same time, as LAGS plans do.
 constexpr double kLeastMoreEntries = 1.10;
-// "The same time" is longer by this at most.
+// "The same time" may be longer by this share.
 constexpr double kSameTime = 0.01;
 
 struct PlanQuestion {
   std::string planner;
-  PlanInput input;            // in table order, nothing measured: what the first plan was made from
+  PlanInput input;            // of the first plan: in table order, nothing measured
   Plan plan;                  // that runs
-  double promised = 0;        // as of an answer; 0: nothing was measured when it was made
+  double promised = 0;        // predicted by an answer; 0: nothing was measured when it was made
   AffineFit ring;             // bytes of a dense group → s, as an idle network has just answered
   int stage = kWarmUpStages;  // of the density warm-up: plans are compared as they are in it
 };
 
 struct PlanAnswer {
   std::optional<Plan> plan = {};  // a better one
-  // Seconds from a step's first gradient to its end, from here on: the next question's. What the
-  // trainer does before that gradient is its own affair.
+  // Predicted seconds from a step's first gradient to its end, for the next question. The trainer's
+  // time before that gradient is not part of it.
   double promised = 0;
   std::string reason;         // for the log: old and new prediction, and why
   int stage = kWarmUpStages;  // of the question
@@ -48,15 +48,15 @@ struct PlanAnswer {
 // gradient (forward, loading samples, whatever it does in between).
 double OwnSeconds(const Measured& measured);
 
-// How far a step is from what was promised, with the trainer's own time as it is now: 0.2 = a fifth
+// Drift of a step from its prediction, with the trainer's own time as it is now: 0.2 = a fifth
 // longer.
 double Drift(double promised, const Measured& measured);
 
 // `measured` is of all ranks, its ready_seconds by table, its groups by `question.plan`.
 StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measured);
 
-// A cost that explains what groups of these (bytes, seconds) took: both parameters where the sizes
-// are far enough apart to tell them, else `before` with other bytes.
+// Fits a cost to the (bytes, seconds) of groups: both parameters if the sizes are far enough apart,
+// else `before` with another cost per byte.
 AffineFit Refine(const AffineFit& before, const std::vector<std::pair<double, double>>& samples);
 
 // Seconds of a step by `plan`, from the start of forward; `input` is in the plan's order.
