@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/out_of_memory.h"
+#include "client/replan/plan_file.h"
 #include "plan/strategy/planner.h"
 #include "plan/wire.h"
 
@@ -32,17 +33,15 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
                               options.rank, options.world, connection->place().servers,
                               options.host});
   session->collectives_ = std::make_unique<Collectives>(connection);
-  session->checkpointer_ = std::make_unique<Checkpointer>(connection->store());
+  session->checkpoints_ = std::make_unique<Checkpoints>(connection->store(), options.rank);
   session->step_ = connection->joined().base_step();
   if (connection->joined().has_checkpoint()) {
-    session->restore_ = std::make_unique<Restore>(
-        connection->store(), CheckpointName{connection->joined().base_epoch(), session->step_},
-        options.rank);
+    session->checkpoints_->StartFrom({connection->joined().base_epoch(), session->step_});
   }
   if (options.rank == 0) Log(LogLevel::kInfo, StartOf(connection->joined()));
   connection->Listen([raw = session.get()](const Status& failure) {
     raw->plan_.Fail(failure);
-    raw->checkpointer_->Interrupt(failure);
+    raw->checkpoints_->Interrupt(failure);
     if (!raw->closed_) raw->observers_.Failed(Message(failure), Now());
   });
   return session;
@@ -52,7 +51,7 @@ Session::~Session() {
   if (connection_ == nullptr) return;
   closed_ = true;
   connection_->Fail(Aborted("the session is gone"));  // after it nothing comes from the listener
-  checkpointer_.reset();
+  checkpoints_.reset();
   connection_->Drain();
   plan_.End();  // what it has on a device still talks to the loops
   connection_.reset();
@@ -219,6 +218,22 @@ Status Session::Residual(int id, std::span<float> out) const {
                                    spec.name, spec.elements, out.size()));
   }
   return states_.ReadResidual(id, out);
+}
+
+Status Session::Checkpoint(std::vector<Item> items) {
+  RW_RETURN_IF_ERROR(connection_->status());
+  std::string plan;
+  if (agreed_ && !table_.empty()) {
+    plan = ToSave(plan_.plan(), table_.Specs(), world(), connection_->place().servers)
+               .SerializeAsString();
+  }
+  StripeName stripe;
+  stripe.epoch = epoch();
+  stripe.step = step_;
+  stripe.rank = static_cast<uint32_t>(rank());
+  stripe.world = static_cast<uint32_t>(world());
+  stripe.incarnation = connection_->incarnation();
+  return checkpoints_->Save(stripe, std::move(items), states_, plan);
 }
 
 // Who trains without steps of ours shows by its collectives that the start is over.

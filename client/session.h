@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "client/checkpoint/checkpointer.h"
-#include "client/checkpoint/restore.h"
+#include "client/checkpoints.h"
 #include "client/connection/collectives.h"
 #include "client/connection/connection.h"
 #include "client/plan_in_force.h"
@@ -65,10 +64,14 @@ class Session {
   Status AllGather(std::span<std::byte> data, DataType type);
 
   Status Checkpoint(std::vector<Item> items);
-  Status CheckpointWait();
-  bool resumed() const { return restore_ != nullptr; }
-  StatusOr<uint64_t> RestoreBytes(const std::string& name, bool shared);
-  Status RestoreItem(const std::string& name, bool shared, std::span<std::byte> out);
+  Status CheckpointWait() { return checkpoints_->Wait(); }
+  bool resumed() const { return checkpoints_->restore() != nullptr; }
+  StatusOr<uint64_t> RestoreBytes(const std::string& name, bool shared) {
+    return checkpoints_->Bytes(name, shared);
+  }
+  Status RestoreItem(const std::string& name, bool shared, std::span<std::byte> out) {
+    return checkpoints_->Read(name, shared, out);
+  }
 
  private:
   explicit Session(const SessionOptions& options)
@@ -102,7 +105,6 @@ class Session {
   Status Apply(Pipeline* pipeline, const v1::Commit& commit);
   Status FailStep(const Status& status);
   Status Ended(const Status& status);  // a collective
-  Status NoCheckpoint() const;
 
   const SessionOptions options_;
   std::atomic<uint64_t> step_{0};  // committed; written on the trainer's thread
@@ -113,7 +115,6 @@ class Session {
   std::atomic<bool> closed_{false};
   TensorTable table_;
   TensorStates states_;
-  std::unique_ptr<Restore> restore_;  // null: a new job
   Profile profile_;
   std::unique_ptr<Adapter> adapter_;  // null: the plan stays
   std::vector<std::unique_ptr<Observer>> guests_;
@@ -122,7 +123,7 @@ class Session {
 
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Collectives> collectives_;
-  std::unique_ptr<Checkpointer> checkpointer_;
+  std::unique_ptr<Checkpoints> checkpoints_;
 };
 
 }  // namespace ringwood

@@ -65,12 +65,13 @@ bool Session::IsOfThisWorld(const v1::SavedPlan& saved) const {
 
 // Nothing: there is none, or it was made for another job than this one.
 StatusOr<std::optional<Plan>> Session::RestoredPlan() {
-  if (restore_ == nullptr) return std::nullopt;
-  const StatusOr<uint64_t> bytes = restore_->Bytes(kPlanItem, true);
+  Restore* const restore = checkpoints_->restore();
+  if (restore == nullptr) return std::nullopt;
+  const StatusOr<uint64_t> bytes = restore->Bytes(kPlanItem, true);
   if (bytes.status().code() == StatusCode::kNotFound) return std::nullopt;
   RW_RETURN_IF_ERROR(bytes.status());
   std::string text(*bytes, '\0');
-  RW_RETURN_IF_ERROR(restore_->Read(kPlanItem, true, std::as_writable_bytes(std::span(text))));
+  RW_RETURN_IF_ERROR(restore->Read(kPlanItem, true, std::as_writable_bytes(std::span(text))));
   v1::SavedPlan saved;
   if (!saved.ParseFromString(text)) return Corrupt("the checkpoint's plan cannot be read");
   Status fits;
@@ -129,7 +130,7 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
                                     response.from_round(), step_));
   }
   round_ = response.from_round();
-  RW_RETURN_IF_ERROR(states_.Begin(restore_.get()));
+  RW_RETURN_IF_ERROR(states_.Begin(checkpoints_->restore()));
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0));
   RW_RETURN_IF_ERROR(LogDataPlane(collectives_.get(), *connection_));
   agreed_ = true;

@@ -1,0 +1,49 @@
+// The checkpoints of a session: those that it saves, of the trainer's items and of its own state,
+// and the one that it started from.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "client/checkpoint/checkpointer.h"
+#include "client/checkpoint/restore.h"
+#include "client/checkpoint/store_client.h"
+#include "client/tensor_states.h"
+
+namespace ringwood {
+
+class Checkpoints {
+ public:
+  // `store` outlives this, whose end cancels what is under way.
+  Checkpoints(StoreClient* store, int rank) : store_(store), rank_(rank), checkpointer_(store) {}
+
+  // The session starts from this checkpoint.
+  void StartFrom(const CheckpointName& name) {
+    restore_ = std::make_unique<Restore>(store_, name, rank_);
+  }
+  Restore* restore() { return restore_.get(); }  // null: a new job
+  const Restore* restore() const { return restore_.get(); }
+
+  // Copies and returns while the copy travels (Checkpointer::Begin). `items` are the trainer's,
+  // `plan` is the serialised v1::SavedPlan, empty where there is none.
+  Status Save(const StripeName& stripe, std::vector<Item> items, const TensorStates& states,
+              const std::string& plan);
+  Status Wait() { return checkpointer_.Wait(); }
+  void Interrupt(const Status& why) { checkpointer_.Interrupt(why); }  // any thread
+
+  // Of the checkpoint that the session started from; NotFound where there is none.
+  StatusOr<uint64_t> Bytes(const std::string& name, bool shared);
+  Status Read(const std::string& name, bool shared, std::span<std::byte> out);
+
+ private:
+  Status NoCheckpoint() const;
+
+  StoreClient* const store_;
+  const int rank_;
+  std::unique_ptr<Restore> restore_;
+  Checkpointer checkpointer_;
+};
+
+}  // namespace ringwood
