@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/out_of_memory.h"
-#include "client/replan/plan_file.h"
+#include "client/plan_proposal.h"
 #include "plan/strategy/planner.h"
 #include "plan/wire.h"
 
@@ -24,7 +24,7 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   RW_RETURN_IF_ERROR(Check(options));
   SetLog(*ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank));
   std::unique_ptr<Session> session(new Session(options));
-  session->observers_.Add(&session->profile_);
+  session->observers_.Add(session->replanner_.profile());
   session->guests_ = std::move(parts.observers);
   for (const auto& guest : session->guests_) session->observers_.Add(guest.get());
   RW_ASSIGN_OR_RETURN(session->connection_, Connection::Open(options, std::move(parts)));
@@ -62,7 +62,7 @@ Status Session::Close(const std::string& failure) {
   // A checkpoint that fails has said so in the log: it does not make a finished run a failed one.
   const bool in_order = failure.empty() && connection_->status().ok();
   if (in_order) (void)CheckpointWait();
-  WriteProfile();
+  replanner_.WriteProfile();
   const Status left = connection_->Leave(failure);
   // After a failure the coordinator may be gone; leaving it is then nobody's loss.
   if (in_order && !left.ok()) Log(LogLevel::kWarning, "leaving the job: " + Message(left));
@@ -131,7 +131,7 @@ StatusOr<v1::Commit> Session::Vote(const RoundSummary& summary) {
   vote.set_digest(summary.digest);
   vote.set_weight(weight_);
   vote.set_non_finite(summary.non_finite);
-  AskFor(&vote);
+  replanner_.Ask(round_, &vote);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
                       connection_->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
   if (commit.epoch() != epoch() || commit.round() != round_) {
@@ -224,8 +224,7 @@ Status Session::Checkpoint(std::vector<Item> items) {
   RW_RETURN_IF_ERROR(connection_->status());
   std::string plan;
   if (agreed_ && !table_.empty()) {
-    plan = ToSave(plan_.plan(), table_.Specs(), world(), connection_->place().servers)
-               .SerializeAsString();
+    plan = SavedPlanOf(plan_.plan(), table_, connection_->place()).SerializeAsString();
   }
   StripeName stripe;
   stripe.epoch = epoch();

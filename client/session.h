@@ -14,8 +14,7 @@
 #include "client/connection/collectives.h"
 #include "client/connection/connection.h"
 #include "client/plan_in_force.h"
-#include "client/replan/adapter.h"
-#include "client/replan/profile.h"
+#include "client/replanner.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
 #include "timeline/observers.h"
@@ -78,27 +77,14 @@ class Session {
       : options_(options),
         table_(options_),
         states_(options_, table_),
+        replanner_(options_, table_),
         plan_(&table_, &states_, &observers_) {}
 
   // session_agree.cc
-  PlanInput InputOf(std::vector<TensorSpec> table) const;
-  StatusOr<Plan> ProposedPlan();
-  bool IsOfThisWorld(const v1::SavedPlan& saved) const;
-  StatusOr<std::optional<Plan>> RestoredPlan();
   Status Adopt(const v1::AgreeResponse& response);
-  void BeginAdapting();
   Status Install(Plan plan, uint32_t generation);
-
-  // session_adapt.cc
-  int StageAfter(uint64_t committed) const;  // of the density warm-up
-  void AskFor(v1::VoteRequest* vote);
   Status Follow(const v1::Commit& commit);
-  Status BringTogether(bool probe);
-  StatusOr<AffineFit> ProbeRing();
-  Status TakeHopCost();
   Status ChangePlan(const v1::Commit& commit);
-  void SavePlan();
-  void WriteProfile();  // at the end
 
   Status CheckComplete();
   StatusOr<v1::Commit> Vote(const RoundSummary& summary);
@@ -115,8 +101,7 @@ class Session {
   std::atomic<bool> closed_{false};
   TensorTable table_;
   TensorStates states_;
-  Profile profile_;
-  std::unique_ptr<Adapter> adapter_;  // null: the plan stays
+  Replanner replanner_;
   std::vector<std::unique_ptr<Observer>> guests_;
   Observers observers_;
   PlanInForce plan_;

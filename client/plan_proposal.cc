@@ -1,0 +1,107 @@
+#include "client/plan_proposal.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "client/checkpoint/state_names.h"
+#include "client/replan/plan_file.h"
+#include "plan/warm_up.h"
+#include "sparse/codec.h"
+
+namespace ringwood {
+namespace {
+
+bool IsOfThisWorld(const v1::SavedPlan& saved, const Place& place) {
+  return saved.world() == static_cast<uint32_t>(place.world) &&
+         saved.servers() == static_cast<uint32_t>(place.servers);
+}
+
+// Right results in another world, but other costs than it was made for.
+StatusOr<Plan> FrozenPlan(const SessionOptions& options, const Place& place,
+                          const TensorTable& table) {
+  RW_ASSIGN_OR_RETURN(const v1::SavedPlan saved, ReadPlanFile(options.freeze_plan));
+  StatusOr<Plan> plan = PlanFor(table.Specs(), saved);
+  if (!plan.ok()) return Annotate(plan.status(), options.freeze_plan);
+  if (!IsOfThisWorld(saved, place)) {
+    Log(LogLevel::kWarning,
+        absl::StrFormat("%s was made for %d workers and %d servers, here are %d and %d: "
+                        "`ringwood plan` makes one for these",
+                        options.freeze_plan, saved.world(), saved.servers(), place.world,
+                        place.servers));
+  }
+  return plan;
+}
+
+// Nothing: there is none, or it was made for another job than this one.
+StatusOr<std::optional<Plan>> RestoredPlan(const SessionOptions& options, const Place& place,
+                                           const TensorTable& table, Restore* restore) {
+  if (restore == nullptr) return std::nullopt;
+  const StatusOr<uint64_t> bytes = restore->Bytes(kPlanItem, true);
+  if (bytes.status().code() == StatusCode::kNotFound) return std::nullopt;
+  RW_RETURN_IF_ERROR(bytes.status());
+  std::string text(*bytes, '\0');
+  RW_RETURN_IF_ERROR(restore->Read(kPlanItem, true, std::as_writable_bytes(std::span(text))));
+  v1::SavedPlan saved;
+  if (!saved.ParseFromString(text)) return Corrupt("the checkpoint's plan cannot be read");
+  Status fits;
+  if (!IsOfThisWorld(saved, place)) {
+    fits = Invalid(absl::StrFormat("it was made for %d workers and %d servers", saved.world(),
+                                   saved.servers()));
+  } else if (saved.plan().planner() != options.planner) {
+    fits = Invalid(absl::StrFormat("it was made by the planner %s", saved.plan().planner()));
+  } else {
+    StatusOr<Plan> plan = PlanFor(table.Specs(), saved);
+    if (plan.ok()) return *std::move(plan);
+    fits = plan.status();
+  }
+  Log(LogLevel::kInfo, "the checkpoint's plan is not used: " + Message(fits));
+  return std::nullopt;
+}
+
+}  // namespace
+
+int WarmUpStageAfter(uint64_t committed, const SessionOptions& options) {
+  return WarmUpStage(committed, static_cast<uint64_t>(options.warmup_steps));
+}
+
+PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on_device,
+                      std::vector<TensorSpec> specs) {
+  PlanInput input;
+  input.tensors = std::move(specs);
+  input.world = place.world;
+  input.hosts = place.hosts;
+  input.servers = place.servers;
+  input.ring_codecs = {RingCodec(on_device ? "fp32" : options.wire)};
+  input.tree_codec = options.sparse_codec;
+  input.entry_bytes = ParseCodec(options.sparse_codec)->EntryBytes();  // Check has read it before
+  input.merge = options.sparse_merge;
+  input.keep = options.sparse_keep;
+  return input;
+}
+
+StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
+                           const TensorTable& table, Restore* restore, uint64_t committed) {
+  if (!table.empty() && !options.freeze_plan.empty()) return FrozenPlan(options, place, table);
+  Plan plan;
+  plan.planner = options.planner;
+  if (!table.empty()) {  // without tensors steps only vote: a plan without groups
+    RW_ASSIGN_OR_RETURN(std::optional<Plan> restored, RestoredPlan(options, place, table, restore));
+    if (restored) {
+      plan = *std::move(restored);
+    } else {
+      RW_ASSIGN_OR_RETURN(plan,
+                          MakePlan(options.planner,
+                                   PlanInputOf(options, place, table.IsOnDevice(), table.Specs())));
+    }
+  }
+  if (!options.freeze_plan.empty()) return plan;
+  return AtStage(std::move(plan), table.Specs(), WarmUpStageAfter(committed, options));
+}
+
+v1::SavedPlan SavedPlanOf(const Plan& plan, const TensorTable& table, const Place& place) {
+  return ToSave(plan, table.Specs(), place.world, place.servers);
+}
+
+}  // namespace ringwood

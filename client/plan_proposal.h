@@ -1,0 +1,32 @@
+// The plan that rank 0 proposes when a job starts: the frozen one, else the checkpoint's where it
+// fits, else a new one from the planner's fixed costs.
+#pragma once
+
+#include <vector>
+
+#include "base/status.h"
+#include "client/checkpoint/restore.h"
+#include "client/exchange/exchange.h"
+#include "client/options/options.h"
+#include "client/tensor_table.h"
+#include "plan/strategy/planner.h"
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+// The stage of the density warm-up that the step after `committed` ones is in.
+int WarmUpStageAfter(uint64_t committed, const SessionOptions& options);
+
+// What planners are asked: `specs` in table order, on this network; nothing is measured.
+PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on_device,
+                      std::vector<TensorSpec> specs);
+
+// In the stage of the warm-up that follows `committed` steps, but for a frozen plan. `restore` is
+// null for a new job. An error names the frozen plan's file, or what the planner cannot do.
+StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
+                           const TensorTable& table, Restore* restore, uint64_t committed);
+
+// `plan` beside the tensors and the world that it was made for.
+v1::SavedPlan SavedPlanOf(const Plan& plan, const TensorTable& table, const Place& place);
+
+}  // namespace ringwood

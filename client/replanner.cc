@@ -1,0 +1,141 @@
+#include "client/replanner.h"
+
+#include <limits>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/log.h"
+#include "client/connection/hop_probe.h"
+#include "client/plan_proposal.h"
+#include "client/replan/live_profile.h"
+#include "client/replan/plan_file.h"
+#include "dense/hop_cost.h"
+#include "plan/model/probe.h"
+#include "plan/warm_up.h"
+#include "plan/wire.h"
+
+namespace ringwood {
+namespace {
+
+template <typename T>
+std::span<std::byte> RawBytesOf(std::vector<T>* values) {
+  return std::as_writable_bytes(std::span(*values));
+}
+
+// Small enough to take a fifth of a second at 200 Mbit/s: sizes at which the start-up and the bytes
+// both show. All ranks run all rounds, since they would not agree on when time is up.
+StatusOr<AffineFit> ProbeRing(Collectives* collectives) {
+  ProbeOptions options;
+  options.sizes = {4 << 10, 64 << 10, 512 << 10};
+  options.repeats = 3;
+  options.limit_seconds = kLongestWaitSeconds;
+  std::vector<float> data(options.sizes.back() / sizeof(float));
+  std::vector<int32_t> here(1);
+  const auto message = [&](uint64_t bytes) -> StatusOr<double> {
+    RW_RETURN_IF_ERROR(collectives->AllReduce(RawBytesOf(&here), DataType::kInt32, ReduceOp::kSum));
+    const TimePoint start = Now();
+    RW_RETURN_IF_ERROR(
+        collectives->AllReduce(RawBytesOf(&data).first(bytes), DataType::kFloat32, ReduceOp::kSum));
+    return ToSeconds(Now() - start);
+  };
+  RW_ASSIGN_OR_RETURN(const ProbeResult result, Probe(message, options));
+  return result.fit;
+}
+
+}  // namespace
+
+void Replanner::Installed(const Plan& plan, uint64_t committed, const Place& place) {
+  plan_ = plan;
+  SavePlan(place);
+  const bool adapts = place.rank == 0 && options_.adapt && place.world > 1 && !table_.empty();
+  if (!adapts) return;
+  if (adapter_ == nullptr) {
+    adapter_ = std::make_unique<Adapter>(
+        PlanQuestion{options_.planner, AdaptedInput(place), Plan(), 0, AffineFit()});
+  }
+  adapter_->Adopted(plan_, WarmUpStageAfter(committed, options_));
+}
+
+// Tensors with momentum correction keep their route: their velocity could not go with them, and the
+// trainer's optimizer would have to take over.
+PlanInput Replanner::AdaptedInput(const Place& place) const {
+  std::vector<TensorSpec> specs = table_.Specs();
+  for (const Group& group : plan_.groups) {
+    for (const uint32_t index : group.tensors) {
+      if (table_.momentum(table_.IdOf({index})) == 0) continue;
+      specs[index].route = group.route == "tree" ? "sparse" : "dense";
+    }
+  }
+  return PlanInputOf(options_, place, table_.IsOnDevice(), std::move(specs));
+}
+
+// A stage of the density warm-up that begins goes before what the adapter wants.
+void Replanner::Ask(uint64_t round, v1::VoteRequest* vote) {
+  if (options_.rank != 0) return;
+  const int stage = WarmUpStageAfter(round, options_);  // of the next step
+  if (stage != WarmUpStageAfter(round - 1, options_)) {
+    const Plan next = AtStage(plan_, table_.Specs(), stage);
+    if (Hash(next) != Hash(plan_)) {
+      *vote->mutable_plan() = ToProto(next);
+      vote->set_plan_reason(StageText(stage));
+    }
+    return;
+  }
+  if (adapter_ == nullptr) return;
+  const Adapter::Request request = adapter_->Next(profile_.rounds());
+  vote->set_review(request.review);
+  vote->set_probe(request.probe);
+  if (!request.plan) return;
+  *vote->mutable_plan() = ToProto(*request.plan);
+  vote->set_plan_reason(request.reason);
+}
+
+Status Replanner::AllReduceProfile(bool probe, Connection* connection, Collectives* collectives) {
+  // A rank that has not measured has no say in a maximum. It cannot be: all begin a plan at once.
+  std::vector<double> maxima(table_.size() + 2 * plan_.groups.size() + 2,
+                             -std::numeric_limits<double>::infinity());
+  if (profile_.rounds() > 0) maxima = ToMaxima(profile_.Medians());
+  RW_RETURN_IF_ERROR(
+      collectives->AllReduce(RawBytesOf(&maxima), DataType::kFloat64, ReduceOp::kMax));
+  std::optional<AffineFit> ring;
+  if (probe) {
+    RW_ASSIGN_OR_RETURN(ring, ProbeRing(collectives));
+    RW_RETURN_IF_ERROR(TakeHopCost(connection, collectives));
+  }
+  if (adapter_ != nullptr) {
+    adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), ring);
+  }
+  return OkStatus();
+}
+
+// All ranks do this after the same round, so that they go on choosing alike.
+Status Replanner::TakeHopCost(Connection* connection, Collectives* collectives) const {
+  if (table_.IsOnDevice()) return OkStatus();  // NCCL chooses for itself
+  const Place& place = connection->place();
+  RW_ASSIGN_OR_RETURN(const HopCost cost, ProbeHops(collectives, place));
+  connection->TakeCost(cost);
+  if (place.rank == 0) {
+    Log(LogLevel::kInfo,
+        "dense groups: " + DescribeSwitches(cost, place.hosts, options_.wire == "bf16" ? 0.5 : 1));
+  }
+  return OkStatus();
+}
+
+void Replanner::SavePlan(const Place& place) const {
+  if (place.rank != 0 || options_.save_plan.empty()) return;
+  const Status written = WritePlanFile(SavedPlanOf(plan_, table_, place), options_.save_plan);
+  if (!written.ok()) Log(LogLevel::kWarning, Message(written));
+}
+
+void Replanner::WriteProfile() const {
+  if (options_.rank != 0 || options_.profile.empty()) return;
+  Status written = Refused("it takes two steps with one plan");
+  if (profile_.rounds() > 0) {
+    written =
+        WriteModelProfile(LiveProfile(table_.Specs(), plan_, profile_.Medians()), options_.profile);
+  }
+  if (!written.ok()) Log(LogLevel::kWarning, "no profile was written: " + Message(written));
+}
+
+}  // namespace ringwood
