@@ -40,6 +40,40 @@ CLI::Option* AddNumber(CLI::App* app, const std::string& names, T* value, const 
   return CheckNumber(app->add_option(names, *value, what), -kUnbounded, kUnbounded, false, "");
 }
 
+FlagText TextOf(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  if (names.empty()) names.push_back(option.get_name());
+  FlagText text;
+  text.names = absl::StrJoin(names, ", ");
+  text.variable = option.get_envname();
+  text.required = option.get_required();
+  text.help = option.get_description();
+  if (option.get_type_size() == 0) return text;
+  const std::string type = option.get_type_name();  // "FLOAT:0.01 to 3600"
+  const size_t colon = std::min(type.find(':'), type.size());
+  text.value = type.substr(0, colon);
+  text.range = colon < type.size() ? type.substr(colon + 1) : "";
+  text.otherwise = option.get_default_str();
+  return text;
+}
+
+void AppendTexts(const CLI::App& app, const std::string& prefix, std::vector<CommandText>* texts) {
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_group().empty()) continue;  // hidden
+    CommandText text;
+    text.name = prefix + command->get_name();
+    text.help = command->get_description();
+    text.footer = command->get_footer();
+    for (const CLI::Option* option : command->get_options()) {
+      if (option != command->get_help_ptr()) text.flags.push_back(TextOf(*option));
+    }
+    texts->push_back(text);
+    AppendTexts(*command, text.name + " ", texts);
+  }
+}
+
 }  // namespace
 
 Flag& Flag::Required() {
@@ -204,6 +238,12 @@ Status CommandLine::Parse(std::vector<std::string> arguments) {
                    (chosen.empty() ? "" : " " + chosen[0]->get_name()) + " --help");
   }
   return OkStatus();
+}
+
+std::vector<CommandText> CommandLine::Describe() const {
+  std::vector<CommandText> texts;
+  AppendTexts(*app_, "", &texts);
+  return texts;
 }
 
 }  // namespace ringwood

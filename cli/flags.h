@@ -26,15 +26,15 @@ struct CommandContext;
 class Flag {
  public:
   Flag& Required();
-  Flag& ShowDefault();                               // --help shows the value it has now
-  Flag& Default(const std::string& text);            // --help shows this as the default
-  Flag& Takes(const std::string& value);             // what --help calls its value: "SECONDS"
-  Flag& Group(const std::string& heading);           // under which --help has it
-  Flag& From(const std::string& variable);           // the environment variable that gives it too
-  Flag& Within(double least, double most);           // a number, both ends included
-  Flag& Above(double bound);                         // a number
-  Flag& AtLeast(double least);                       // a number
-  Flag& OneOf(const std::vector<std::string>& all);  // one of these words
+  Flag& ShowDefault();                      // --help shows the value it has now
+  Flag& Default(const std::string& text);   // --help shows this as the default
+  Flag& Takes(const std::string& value);    // what --help calls its value: "SECONDS", no colon
+  Flag& Group(const std::string& heading);  // under which --help has it
+  Flag& From(const std::string& variable);  // the environment variable that gives it too
+  Flag& Within(double least, double most);  // a number, both ends included
+  Flag& Above(double bound);                // a number
+  Flag& AtLeast(double least);              // a number
+  Flag& OneOf(const std::vector<std::string>& all);                     // one of these words
   Flag& Check(std::function<std::string(const std::string&)> problem);  // "": the text is good
   Flag& SplitAt(char separator);  // one word holds several values
   Flag& Describe(const std::string& what);
@@ -83,6 +83,23 @@ class Command {
   CLI::App* app_;
 };
 
+// What --help says of a flag and of a command, as data: for the reference page.
+struct FlagText {
+  std::string names;      // "-n, --num-proc"; a word by its position has no dashes
+  std::string value;      // "SECONDS", "fp32|bf16"; empty: a switch
+  std::string range;      // "0.01 to 3600"; empty: not limited
+  std::string otherwise;  // the default; empty: none
+  std::string variable;   // of the environment; empty: none
+  bool required = false;
+  std::string help;
+};
+struct CommandText {
+  std::string name;  // "bench allreduce"
+  std::string help;
+  std::string footer;
+  std::vector<FlagText> flags;
+};
+
 class CommandLine {
  public:
   CommandLine(const std::string& what, const std::string& version);
@@ -93,6 +110,9 @@ class CommandLine {
   // Runs the command that `arguments` ask for, which stand without the program's name, or prints
   // what --help and --version ask for. Invalid: what is wrong with them.
   Status Parse(std::vector<std::string> arguments);
+
+  // The commands that --help shows, each before its own.
+  std::vector<CommandText> Describe() const;
 
  private:
   std::unique_ptr<CLI::App> app_;

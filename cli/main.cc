@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/plan_command.h"
 #include "cli/probe_command.h"
+#include "cli/reference_command.h"
 #include "cli/replay_command.h"
 #include "cli/simulate_command.h"
 #include "cli/trace_command.h"
@@ -57,6 +58,7 @@ int main(int argc, char** argv) {
   ringwood::AddReplayWorkerCommand(app, &context);
   ringwood::AddTraceCommand(app, &context);
   ringwood::AddDoctorCommand(app, &context);
+  ringwood::AddReferenceCommand(app, &context, &line);
   const ringwood::Status status = line.Parse(std::move(arguments.own));
   if (!status.ok()) ringwood::FailCommand(&context, status);
   return context.exit_code;

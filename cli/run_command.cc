@@ -191,66 +191,92 @@ Status ExecuteRun(CommandContext* context, RunFlags* flags) {
   return OkStatus();
 }
 
-void AddHostFlags(Command command, RunFlags* flags) {
-  command.Value("-n,--num-proc", &flags->ranks, "Ranks in all (also -np)");
-  command.Value("-H,--hosts", &flags->hosts, "h1:4,h2:4 (localhost: this machine)");
-  command.Value("--hostfile", &flags->host_file, "File of lines \"NAME slots=N\"");
-  command.Value("--rsh", &flags->rsh, "Remote shell, called as RSH HOST ringwood worker -")
+void AddPlaceFlags(Command command, RunFlags* flags) {
+  RunOptions& run = flags->run;
+  const auto add = [&](const char* names, auto* value, const char* takes, const char* help) {
+    return command.Value(names, value, help).Takes(takes).Group("Hosts and processes");
+  };
+  add("-n,--num-proc", &flags->ranks, "NUMBER",
+      "Start this many ranks (also -np); without it as many as the hosts have slots");
+  add("-H,--hosts", &flags->hosts, "HOSTS",
+      "Start the ranks on these hosts with so many slots, e.g. h1:4,h2:4; localhost is this "
+      "machine, "
+      "and the default");
+  add("--hostfile", &flags->host_file, "FILE",
+      "Read the hosts from this file, a line NAME slots=N for each");
+  add("--rsh", &flags->rsh, "COMMAND",
+      "Reach other hosts by this remote shell, called as COMMAND HOST ringwood worker -")
       .ShowDefault();
-  command.Value("--remote-program", &flags->remote_program,
-                "ringwood on the other hosts (default: this program's path)");
-  command.Value("-x,--export", &flags->exports, "Give the ranks NAME or NAME=VALUE (repeatable)");
+  add("--remote-program", &flags->remote_program, "PATH",
+      "Call this ringwood on the other hosts; without it this program's path");
+  add("-x,--export", &flags->exports, "NAME[=VALUE]",
+      "Give the ranks this variable (repeatable); without VALUE the launcher's own");
+  add("--servers", &run.servers, "NUMBER",
+      "Start this many servers; each is a reducer, the first coordinates and keeps the store")
+      .ShowDefault();
+  add("--max-memory", &run.max_memory, "BYTES",
+      "Refuse a job whose reducers may need more memory than this in a server, e.g. 4G; without "
+      "it there is no limit")
+      .Check([](const std::string& text) { return Message(ParseBytes(text).status()); });
+  command
+      .Switch("--no-server", &flags->no_server,
+              "Start no server: you set RINGWOOD_COORDINATOR to one that runs")
+      .Group("Hosts and processes");
+  command.Switch("--dry-run", &flags->dry_run, "Print the placement and exit")
+      .Group("Hosts and processes");
 }
 
 void AddStoreFlags(Command command, RunFlags* flags) {
   RunOptions& run = flags->run;
-  command.Value("--store", &run.store, "Directory of the checkpoints (default: temporary)");
-  command
-      .Word("--resume", "1", &run.context.resume,
-            "Continue from the newest checkpoint in --store, which must be there; with "
-            "--resume=auto a new job begins where there is none")
+  const auto add = [&](Flag flag) { return flag.Group("Checkpoints"); };
+  add(command.Value("--store", &run.store,
+                    "Keep checkpoints and coordinator state in this directory of the first host; "
+                    "without it in a temporary one"))
+      .Takes("DIRECTORY");
+  add(command.Word("--resume", "1", &run.context.resume,
+                   "Continue from the newest checkpoint in --store, which must exist; with "
+                   "--resume=auto start a new job where there is none"))
       .OneOf({"1", "auto"});
-  command.Value("--resume-job", &flags->resume_job,
-                "Continue this job of --store, as `ringwood checkpoint list` names it");
-  command.Value("--checkpoint-every", &run.context.checkpoint_every, "Steps between checkpoints")
+  add(command.Value("--resume-job", &flags->resume_job,
+                    "Continue this job of --store, as `ringwood checkpoint list` names it"))
+      .Takes("JOB");
+  add(command.Value("--checkpoint-every", &run.context.checkpoint_every,
+                    "Make a checkpoint after this many steps (the trainer reads it)"))
+      .Takes("STEPS")
       .AtLeast(0);
 }
 
-void AddJobFlags(Command command, RunFlags* flags) {
-  RunOptions& run = flags->run;
-  command.Value("--servers", &run.servers, "Server processes (reducers of the sparse tree)")
-      .ShowDefault();
-  command
-      .Value("--max-memory", &run.max_memory,
-             "Servers refuse a job whose reducer may need more, as 4G (default: no limit)")
-      .Check([](const std::string& text) { return Message(ParseBytes(text).status()); });
-  AddStoreFlags(command, flags);
-  command.Value("--max-restarts", &run.max_restarts, "Restarts of all after a failure")
-      .ShowDefault()
+void AddFailureFlags(Command command, RunOptions* run) {
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes).ShowDefault().Group("Failures");
+  };
+  add("--max-restarts", &run->max_restarts, "NUMBER",
+      "Restart all ranks after a failure, at most this many times")
       .AtLeast(0);
-  command.Switch("--restart-on-failure", &run.restart_on_failure,
-                 "Restart also where the command itself fails (any code but 78, 126 and 127)");
-  command.Value("--report", &run.context.report, "JSON file that rank 0 writes at the end");
-  command.Value("--timeline,--timeline-filename", &run.context.timeline,
-                "Every rank's and server's timeline: NAME.rankN.json, NAME.serverN.json, or "
-                "rankN.json in a directory");
-  command.Value("--flight-record", &run.context.flight_record,
-                "Every rank's last events, which survive its death: NAME.rankN.flight");
   command
-      .Value("--failure-timeout", &run.failure_timeout_seconds,
-             "Seconds of silence after which a process is dead")
-      .ShowDefault()
+      .Switch("--restart-on-failure", &run->restart_on_failure,
+              "Restart also when the command itself fails (any code but 78, 126 and 127)")
+      .Group("Failures");
+  add("--failure-timeout", &run->failure_timeout_seconds, "SECONDS",
+      "Take a process for dead when nothing was heard of it for so long")
       .Within(0.01, 3600);
-  command
-      .Value("--stall-timeout", &run.stall_timeout_seconds,
-             "Seconds in which no rank moves after which the job ends (0: only a warning)")
-      .ShowDefault()
+  add("--stall-timeout", &run->stall_timeout_seconds, "SECONDS",
+      "End the job when no rank makes progress for so long; 0: only warn")
       .Within(0, 1e6);
-  command.Value("--output-filename", &run.output_prefix,
-                "Also write every process's output to PREFIX.rankN.log");
-  command.Switch("--dry-run", &flags->dry_run, "Say what would run where, and end");
-  command.Switch("--no-server", &flags->no_server,
-                 "Only launch; RINGWOOD_COORDINATOR is given by you");
+}
+
+void AddOutputFlags(Command command, RunOptions* run) {
+  const auto add = [&](const char* names, std::string* value, const char* takes, const char* help) {
+    command.Value(names, value, help).Takes(takes).Group("Output");
+  };
+  add("--report", &run->context.report, "FILE", "Let rank 0 write a JSON summary at the end");
+  add("--output-filename", &run->output_prefix, "PREFIX",
+      "Write every process's output also to PREFIX.rankN.log and PREFIX.serverN.log");
+  add("--timeline,--timeline-filename", &run->context.timeline, "NAME",
+      "Write timelines of all ranks and servers: NAME.rankN.json and NAME.serverN.json, or in the "
+      "directory NAME");
+  add("--flight-record", &run->context.flight_record, "NAME",
+      "Keep every rank's last events in NAME.rankN.flight, also when it is killed");
 }
 
 }  // namespace
@@ -259,8 +285,10 @@ void AddRunCommand(Command app, CommandContext* context) {
   Command command = app.Subcommand("run", "Run a command as the ranks of a job");
   command.Footer("Example: ringwood run -np 4 -- python train.py");
   auto flags = std::make_shared<RunFlags>();
-  AddHostFlags(command, flags.get());
-  AddJobFlags(command, flags.get());
+  AddPlaceFlags(command, flags.get());
+  AddStoreFlags(command, flags.get());
+  AddFailureFlags(command, &flags->run);
+  AddOutputFlags(command, &flags->run);
   AddSessionFlags(command, &flags->session);
   command.Run(context, [context, flags] { return ExecuteRun(context, flags.get()); });
 }
