@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kOverlap = 4;  // kChunksInFlight of dense/collective.h
 
-// Of doubling between hosts: every card gets the whole at once, log2 P times. 8 hosts, 1 Gbit/s, 64
+// Of doubling between hosts: every NIC gets the whole at once, log2 P times. 8 hosts, 1 Gbit/s, 64
 // KiB: one in a hundred took 50 ms, by repeated packets; 128 KiB: 2.2 times the ring's time.
 constexpr uint64_t kMaxDoubledBetweenHosts = 32 << 10;
 
@@ -23,7 +23,7 @@ int DoublingHops(int world) {
   return std::bit_width(static_cast<unsigned>(core)) - 1 + (world > core ? 2 : 0);
 }
 
-// What the busiest card sends in recursive doubling, in S: exchanges that leave the host.
+// What the busiest NIC sends in recursive doubling, in S: exchanges that leave the host.
 double DoublingShare(const Hosts& hosts) {
   const int world = RanksOf(hosts);
   const int core = Core(world);
@@ -31,7 +31,7 @@ double DoublingShare(const Hosts& hosts) {
   for (size_t h = 0; h < hosts.size(); ++h) {
     for (int rank : hosts[h]) host_of[rank] = static_cast<int>(h);
   }
-  double share = 0;  // hops come one after the other, and each has its busiest card
+  double share = 0;  // hops come one after the other, and each has its busiest NIC
   const auto add_hop = [&](int ranks, auto partner) {
     std::vector<int> sent(hosts.size());
     for (int rank = 0; rank < ranks; ++rank) {

@@ -47,14 +47,14 @@ struct Choice {
 };
 
 // Closed forms for S bytes, P ranks on H hosts, at most L on one; C the largest power of two up to
-// P, o the cost of a message. c is what the busiest card sends, in S. A host moves 2(L-1) S
+// P, o the cost of a message. c is what the busiest NIC sends, in S. A host moves 2(L-1) S
 // inside, doubling h L S; in the chunks of rings and hierarchy the two overlap:
 //   ring                2(P-1) (alpha + o)               c = 2(P-1)/P
 //   hierarchy           2 H (alpha + o) + 2 H (L-1) o    c = 2(H-1)/H
 //   direct exchange     2 alpha + 2(P-1) o               c = 2 l (P-l)/P, largest over hosts of l
 //   recursive doubling  h (alpha + o), h = log2 C + (P > C ? 2 : 0)     c: counted, 1 a hop at most
 // Direct exchange is not cut into chunks and is for tensors of at most kMaxDirectBytes: everybody
-// sends to one card at once, and what a port's queue does not hold is lost and sent again after a
+// sends to one NIC at once, and what a port's queue does not hold is lost and sent again after a
 // timeout (measured in 4 hosts at 1 Gbit/s: 256 KiB took 60 to 150 ms in 1 of 50 runs, a ring never
 // did).
 constexpr uint64_t kMaxDirectBytes = 64 << 10;
@@ -64,7 +64,7 @@ constexpr uint64_t kMaxDoublingBytes = 1 << 20;
 Choice ChooseSchedule(const ChooseRequest& request);
 double PredictedSeconds(Strategy strategy, const ChooseRequest& request);
 
-// What the busiest card sends, in bytes for one of the tensor; a ring follows HostOrder.
+// What the busiest NIC sends, in bytes for one of the tensor; a ring follows HostOrder.
 double CardShare(Strategy strategy, const Hosts& hosts);
 
 // Bytes of one message of a ring over a tensor of `bytes` (as they travel). Large enough that the

@@ -27,7 +27,7 @@ uint64_t BytesOf(const CollectiveSpec& spec) { return spec.elements * SizeOf(spe
 Choice Chosen(const CollectiveSpec& spec, const Place& place) {
   if (spec.verb == Verb::kBroadcast) {
     if (BytesOf(spec) <= kMessageBytes) return {Strategy::kBinomialTree, 0, "short: fewest hops"};
-    return {Strategy::kChain, 0, "long: every card sends it once"};
+    return {Strategy::kChain, 0, "long: every NIC sends it once"};
   }
   if (spec.chunk_bytes != 0) return {Strategy::kRing, 0, "chunks of a given size"};
   if (spec.verb != Verb::kAllReduce) {

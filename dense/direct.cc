@@ -5,7 +5,7 @@
 namespace ringwood {
 namespace {
 
-// Every rank begins with another peer, so that no card gets everything at once.
+// Every rank begins with another peer, so that no NIC gets everything at once.
 int After(int rank, int k, int world) { return (rank + k) % world; }
 int Before(int rank, int k, int world) { return (rank - k + world) % world; }
 

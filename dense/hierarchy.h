@@ -1,5 +1,5 @@
-// All-reduce of several ranks a host: inside the host first, so that each card carries one copy of
-// the tensor and not one for every rank. Of S bytes on H hosts a card sends and receives
+// All-reduce of several ranks a host: inside the host first, so that each NIC carries one copy of
+// the tensor and not one for every rank. Of S bytes on H hosts a NIC sends and receives
 // 2 (H-1)/H S, where a ring of all P ranks in the order of their hosts has 2 (P-1)/P S.
 //
 // The tensor is cut into slices, as many as the largest host has ranks, and every slice into a part

@@ -1,5 +1,5 @@
 // Index-range sharding: a group's elements in contiguous ranges, each with a tree and a quota of
-// its own, so that the network card of every server carries its part of the entries only.
+// its own, so that the NIC of every server carries its part of the entries only.
 //
 // Picks spread over the ranges are cut range by range: a range that holds more of the large sums
 // than its share loses some of them for this round (they stay in the residuals), and another keeps

@@ -11,7 +11,7 @@
 // the same.
 //
 // With `shards` > 1 every index range (shard.h) has a tree of its own: shard s over the reducers s,
-// s + shards, s + 2·shards, … So the network card of every reducer carries its part only. Reducers
+// s + shards, s + 2·shards, … So the NIC of every reducer carries its part only. Reducers
 // are counted from `first` on, round and round: that is how groups of a plan share them (assign.h).
 #pragma once
 

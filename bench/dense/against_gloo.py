@@ -1,10 +1,10 @@
-"""Dense all-reduce against PyTorch's Gloo, in turn in one run, on hosts with shaped cards.
+"""Dense all-reduce against PyTorch's Gloo, in turn in one run, on hosts with shaped network interfaces.
 
     bench/dense/against_gloo.py --workers 4 --bytes 4K,64K,256K,1M,102000000 [--wire bf16] [--rate 1gbit]
 
 Makes network namespaces (bench/netns.sh, needs root), runs `ringwood bench allreduce --peer gloo` in
 them and prints what a hop was measured to cost, and a line of a Markdown table for each size. `limit`
-is the time that the bytes of a ring, 2(P-1)/P of the tensor, take at the payload rate of the card; `of
+is the time that the bytes of a ring, 2(P-1)/P of the tensor, take at the payload rate of the interface; `of
 limit` is limit / median.
 """
 import argparse

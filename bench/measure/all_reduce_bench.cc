@@ -1,7 +1,7 @@
 // all_reduce_bench WORLD BYTES,BYTES,… [INTERFACE [NAMESPACE-PREFIX [WIRE [MESSAGE-BYTES,…]]]]
 //
 // One process a rank over UCX; with a prefix rank i runs in the network namespace PREFIXi (see
-// bench/netns.sh), so that every rank has a card of its own with a shaped rate. Rank 0's figures go
+// bench/netns.sh), so that every rank has a NIC of its own with a shaped rate. Rank 0's figures go
 // to standard output as JSON, a line a size. MESSAGE-BYTES of a ring; 0: what the engine chooses.
 #include "measure/all_reduce_bench.h"
 

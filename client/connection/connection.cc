@@ -24,7 +24,7 @@ std::string LabelOf(const v1::Member& member) {
                          member.rank(), member.host());
 }
 
-// Everybody "localhost" on a card: nobody was told where it is (no launcher of ours), so nobody is
+// Everybody "localhost" on a NIC: nobody was told where it is (no launcher of ours), so nobody is
 // taken for a neighbour. Equal on all ranks, as one of them alone is never on loopback.
 Hosts HostsOf(const std::vector<std::string>& names, const std::string& interface) {
   Hosts hosts = GroupByHost(names);

@@ -72,7 +72,7 @@ Cost RingAllGatherCost(const Network& network, int workers);
 // ring:
 //   2(H-1) alpha, and 2 more inside    max(2(H-1)/H beta, 2(L-1) inside_beta)
 //   + ((L-1)/L + (H-1)/(H L)) gamma
-// What goes on inside the hosts overlaps with the cards, chunk by chunk.
+// What goes on inside the hosts overlaps with the NICs, chunk by chunk.
 Cost HierarchyCost(const Network& network, const Hosts& hosts);
 
 // The link behind an all-reduce that took `startup` and `seconds_per_byte`: HierarchyCost the other
@@ -80,7 +80,7 @@ Cost HierarchyCost(const Network& network, const Hosts& hosts);
 Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& hosts, double gamma);
 
 // gTop-k through reducers, as a function of the bytes of one message (one worker's k entries).
-// `fan` is how many children the reducers of each level serve, leaves first: a reducer's card takes
+// `fan` is how many children the reducers of each level serve, leaves first: a reducer's NIC takes
 // its children's messages one after the other, and sends the results the same way.
 Cost SparseTreeCost(const Network& network, const std::vector<int>& fan);
 
@@ -110,8 +110,8 @@ struct CodecCost {
 // passes over memory of about 10 GB/s, one at each end.
 CodecCost RingCodec(const std::string& name);
 
-// Two lanes on one card: each of `concurrent` messages is slowed to
-// a + (1 + penalty*(concurrent-1)) * (T(M) - a). penalty = 1: the card is shared fairly (1/q each);
+// Two lanes on one NIC: each of `concurrent` messages is slowed to
+// a + (1 + penalty*(concurrent-1)) * (T(M) - a). penalty = 1: the NIC is shared fairly (1/q each);
 // 0.5 was measured for two all-reduces on 10 GbE.
 double ContendedSeconds(const Cost& cost, double bytes, int concurrent, double penalty);
 

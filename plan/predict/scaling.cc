@@ -123,8 +123,10 @@ std::string ScalingSvg(const std::vector<ScalingPoint>& points, const std::strin
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-      "<text x=\"%.0f\" y=\"20\" font-size=\"15\" font-weight=\"bold\">%s</text>\n",
-      kLeft + kWidth + 40, kTop + kHeight + 50, kLeft, EscapeXml(title));
+      "<text x=\"%.0f\" y=\"20\" font-size=\"15\" font-weight=\"bold\">%s</text>\n"
+      "<text x=\"%.0f\" y=\"34\" font-size=\"11\" fill=\"#555\">computing time / time of the "
+      "simulated step (linear scale)</text>\n",
+      kLeft + kWidth + 40, kTop + kHeight + 50, kLeft, EscapeXml(title), kLeft);
   for (int percent = 0; percent <= 100; percent += 20) {
     const double at = y(percent / 100.0);
     absl::StrAppendFormat(&svg,
@@ -144,11 +146,12 @@ std::string ScalingSvg(const std::vector<ScalingPoint>& points, const std::strin
                           y(point.efficiency), FormatSeconds(point.simulated_seconds),
                           100 * point.efficiency);
   }
-  absl::StrAppendFormat(&svg,
-                        "<polyline points=\"%s\" fill=\"none\" stroke=\"#d9822b\" "
-                        "stroke-width=\"2\"/>\n<text x=\"%.1f\" y=\"%.1f\" "
-                        "text-anchor=\"middle\">workers</text>\n</svg>\n",
-                        line, kLeft + kWidth / 2, kTop + kHeight + 40);
+  absl::StrAppendFormat(
+      &svg,
+      "<polyline points=\"%s\" fill=\"none\" stroke=\"#d9822b\" "
+      "stroke-width=\"2\"/>\n<text x=\"%.1f\" y=\"%.1f\" "
+      "text-anchor=\"middle\">number of workers (logarithmic scale)</text>\n</svg>\n",
+      line, kLeft + kWidth / 2, kTop + kHeight + 40);
   return svg;
 }
 

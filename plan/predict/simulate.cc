@@ -24,7 +24,7 @@ struct InFlight {
   uint16_t to = 0;
   uint16_t from = 0;
   uint16_t play = 0;
-  bool through = false;  // the card has all of it; false: the first byte has come
+  bool through = false;  // the NIC has all of it; false: the first byte has come
   bool wakes = false;    // no message: node `to` begins its present play of lane `from`
   int chunk = 0;
   int slot = 0;
@@ -77,8 +77,8 @@ struct SimulatedNode {
 };
 
 struct SimulatedHost {
-  double out_free = 0;  // card, outgoing
-  double in_free = 0;   // card, incoming
+  double out_free = 0;  // NIC, outgoing
+  double in_free = 0;   // NIC, incoming
   double memory_free = 0;
 };
 

@@ -1,9 +1,9 @@
 // Plays schedules: the very values that the engines run, for every node, on modelled links.
 //
 // Max-plus: a node runs its schedule as far as messages allow; every event's time is a maximum and
-// a sum of others. A message leaves when its content is there and the sender's card is free,
-// reaches the receiver alpha later, and occupies both cards for beta * bytes; messages that wait
-// for one card are served in the order in which they arrive. Between nodes of one host it takes the
+// a sum of others. A message leaves when its content is there and the sender's NIC is free,
+// reaches the receiver alpha later, and occupies both NICs for beta * bytes; messages that wait
+// for one NIC are served in the order in which they arrive. Between nodes of one host it takes the
 // host's memory for inside_beta * bytes instead. Adding takes gamma * bytes and goes on while the
 // next message arrives. Sends do not block their sender; receives that follow each other are taken
 // in the order in which they arrive.
@@ -54,7 +54,7 @@ struct Scene {
   int workers = 1;                 // the first nodes; the others are ready at once
   Hosts hosts;                     // of the workers; empty: one each. Others are alone on theirs
   std::vector<NodeSpeed> speeds;   // of each node; missing ones are 1
-  std::vector<Performance> plays;  // on each node those of a lane run in order; lanes share cards
+  std::vector<Performance> plays;  // on each node those of a lane run in order; lanes share NICs
 };
 
 struct Outcome {

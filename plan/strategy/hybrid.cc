@@ -2,11 +2,11 @@
 //
 // The class within which the time is least: a tensor whose route is free is sparse iff it has at
 // least as many elements as a threshold; groups are runs within their lane; the two lanes share one
-// card and take turns in any order; densities at the user's lower bounds. For each threshold,
+// NIC and take turns in any order; densities at the user's lower bounds. For each threshold,
 //   end(0, 0) = 0
 //   end(i, j) = min over i' < i of max(end(i', j), ready of ring tensors i'..i-1) + T_ring
 //               and over j' < j of max(end(i, j'), selected of tree tensors j'..j-1) + T_tree
-// is the earliest end after the first i ring and j tree tensors (a card free earlier is never
+// is the earliest end after the first i ring and j tree tensors (a NIC free earlier is never
 // worse). Then densities rise, and thresholds that stay within epsilon compete for information.
 #include <algorithm>
 #include <bit>
@@ -140,7 +140,7 @@ bool Sooner(const Cell& a, const Cell& b) {
 
 // The best last run out of `runs`, which end where the lane's first `count` tensors do; before(f):
 // the cell with f of them. A longer run takes no less time, so the search ends where even a free
-// card would end later than the best so far.
+// NIC would end later than the best so far.
 template <class Before>
 Cell BestRun(const RunCosts& runs, size_t count, Before before, double* work) {
   Cell best;
@@ -206,7 +206,7 @@ double SecondsOf(const Problem& problem, const Group& group) {
                                : problem.ring.Seconds(BytesOf(problem, group.tensors));
 }
 
-// One card, groups in order.
+// One NIC, groups in order.
 double PlayCard(const Problem& problem, Candidate* candidate) {
   double free = 0;
   for (size_t g = 0; g < candidate->groups.size(); ++g) {

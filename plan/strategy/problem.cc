@@ -8,7 +8,7 @@
 namespace ringwood {
 namespace {
 
-constexpr int kMaxFanout = 64;  // beyond it one card serves too many children to be worth a search
+constexpr int kMaxFanout = 64;  // beyond it one NIC serves too many children to be worth a search
 
 double WithCodec(const Cost& wire, const CodecCost& codec, double bytes) {
   return wire

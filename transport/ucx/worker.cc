@@ -28,7 +28,7 @@ Status Configure(ucp_config_t* config, const std::string& interface, uint16_t po
       {"TLS", "tcp"},
       {"NET_DEVICES", interface},
       // Below this a message leaves at once; the announcement of a rendezvous would wait behind
-      // other messages in a slow card's queue (measured at 1 Gbit/s: 0.73 of the rate, now 0.94).
+      // other messages in a slow NIC's queue (measured at 1 Gbit/s: 0.73 of the rate, now 0.94).
       {"RNDV_THRESH", "1m"},
       // A message that fits one segment is handed over where it was received; a longer one is put
       // together in a buffer of its own. 256 KiB and the headers.
