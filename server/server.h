@@ -1,5 +1,5 @@
 // A Ringwood server: coordinator, store and reducer in one process, or a reducer alone that joins
-// another process's coordinator. Embedded by the launcher, standing alone as `ringwood server`.
+// another process's coordinator. Started by the launcher, or by hand as `ringwood server`.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace ringwood {
 
 struct ServerOptions {
   std::string listen = "127.0.0.1:0";  // HOST:PORT; port 0: the kernel chooses, see port()
-  bool insecure = false;               // plaintext is wanted; enough for a loopback address
+  bool insecure = false;               // plaintext is allowed; sufficient on a loopback address
   std::string transport = "auto";      // data plane: "ucx", "grpc" or "auto"
   bool trusted_fabric = false;         // the operator declares network_interface's network private
   std::string network_interface;  // data plane, and control plane off loopback; empty: loopback
   PortRange ports;                // of the data plane, and of a `listen` with port 0
   std::string store;              // directory; empty: nothing is kept
-  // How long to wait for a store that another process holds: one that was killed lets go of it when
-  // its last write ends. 0: that is an error at once.
+  // How long to wait for a store that another process holds: a killed process holds it until its
+  // last write ends. 0: an error at once.
   double store_patience_seconds = 0;
   std::string coordinator;  // empty: this process coordinates; else HOST:PORT it joins as reducer
   int reducer_index = 0;
@@ -33,14 +33,14 @@ struct ServerOptions {
       0;  // of the reducer; a job that may need more is refused; 0: no limit
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;  // for all to join, and again for the first step
-  double stall_timeout_seconds = 0;   // a job that stands still ends after it; 0: only a warning
-  std::string host = "localhost";     // as the launcher calls it
-  std::string token;                  // of every call; empty: none is asked for
-  // The coordinator's verdict on an epoch that failed: who, when and why. A thread of the server's;
-  // may be left out.
+  double stall_timeout_seconds = 0;   // a job without progress ends after it; 0: only a warning
+  std::string host = "localhost";     // the launcher's name for it
+  std::string token;                  // required of every call; empty: none
+  // Called with the coordinator's verdict on a failed epoch: who, when and why. A thread of the
+  // server's; optional.
   std::function<void(const v1::Failure&)> failed;
-  // For who watches the reducer: told of each epoch that it joins, and may put itself around the
-  // data plane of one. Threads of the server's; both may be left out.
+  // For observers of the reducer: called for each epoch that it joins, and may wrap the data plane
+  // of one. Threads of the server's; both optional.
   std::function<void(const v1::JoinResponse&)> joined;
   std::function<std::unique_ptr<Fabric>(std::unique_ptr<Fabric>)> watched;
   std::function<void(uint64_t done, uint64_t all)> checked;  // StoreService::Options
@@ -48,18 +48,19 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Denied: plaintext on a network that nobody declared private. Refused: port in use, store locked
-  // or of another version. Invalid: an address that cannot be read. All are configuration (78).
+  // Denied: plaintext on a network that is not declared private. Refused: port in use, store locked
+  // or of another version. Invalid: a malformed address. All are configuration errors (78).
   static StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
   ~Server();  // stops
 
   int port() const;  // that it listens on; 0 for a reducer alone
 
-  // Tells everyone, closes in order: reducer, calls, streams, disks. Within seconds. Idempotent.
+  // Notifies everyone and closes reducer, calls, streams and disks, in this order. Takes seconds.
+  // Idempotent.
   void Stop();
 
-  // OK when Stop was called, TimedOut when neither that nor a failure came within `timeout`; else
-  // why it cannot go on (a reducer that its coordinator refuses).
+  // OK after Stop, TimedOut if neither Stop nor a failure came within `timeout`, else the failure
+  // (a reducer that its coordinator refuses).
   Status Wait(Duration timeout);
 
  private:

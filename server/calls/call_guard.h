@@ -1,5 +1,5 @@
-// Who may call. One place for all services, calls and streams: gRPC asks it about every call, also
-// of methods that do not exist, before anything else of the call is looked at.
+// Decides who may call: one place for all services, calls and streams. gRPC asks it about every
+// call, also of methods that do not exist, before the call is processed.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -15,8 +15,8 @@ namespace ringwood {
 // the remedy. Empty: everybody may call.
 std::shared_ptr<grpc::ServerCredentials> TokenCredentials(const std::string& token);
 
-// Leaves the token where only this user reads it (0600), for `ringwood status --store`; the file
-// before goes. A link there is not followed.
+// Writes the token to a file that only this user can read (0600), for `ringwood status --store`;
+// replaces an older file. A link there is not followed.
 Status KeepToken(const std::string& file, const std::string& token);
 
 }  // namespace ringwood

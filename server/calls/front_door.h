@@ -1,5 +1,5 @@
-// The listening socket of a server. It accepts by itself and hands connections to gRPC, whose own
-// listener falls silent for good when the process once has no descriptor left.
+// The listening socket of a server. It accepts connections itself and passes them to gRPC, whose
+// own listener stops for good once the process has run out of descriptors.
 #pragma once
 
 #include <functional>
@@ -13,26 +13,27 @@
 namespace ringwood {
 
 struct FrontDoorOptions {
-  Duration silence = Seconds(5);  // bytes that nobody acknowledges for so long end a connection
+  Duration silence =
+      Seconds(5);   // a connection ends when sent bytes stay unacknowledged for so long
   int reserve = 0;  // descriptors that connections leave to the store and the rest of the process
 };
 
-// Raises the soft limit of open descriptors to the hard one; how many there may be.
+// Raises the soft limit of open descriptors to the hard one; returns the limit.
 int RaiseDescriptorLimit();
 
 class FrontDoor {
  public:
   // Listens at an IPv4 "ADDRESS:PORT", port 0: the kernel's choice. Connections wait until Begin.
-  // Refused: why it cannot be had, in words, and the remedy.
+  // Refused: why the address cannot be used, and how to fix it.
   static StatusOr<std::unique_ptr<FrontDoor>> Open(const std::string& address,
                                                    const FrontDoorOptions& options);
-  ~FrontDoor();  // closes it; connections that were taken live on
+  ~FrontDoor();  // closes it; accepted connections live on
 
   int port() const { return port_; }
 
-  // From now on `take` gets each connection and owns it; on a thread of the door's. The kernel
-  // gives the lowest free number: one that is within the reserve shows that the others are used up,
-  // and is closed at once.
+  // From now on `take` gets each connection and owns it; on a thread of this object's. The kernel
+  // assigns the lowest free descriptor: a number within the reserve shows that the others are in
+  // use, and that connection is closed at once.
   void Begin(std::function<void(int connection)> take);
 
  private:

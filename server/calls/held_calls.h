@@ -1,4 +1,4 @@
-// gRPC calls that wait for a decision, without a thread each: the reactor lies in a table by its
+// gRPC calls that wait for a decision without a thread each: the reactor is kept in a table by its
 // CallId until the loop answers it. Every call is answered exactly once.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace ringwood {
 
-// A status travels in HTTP/2 headers, which both ends bound to 8 KiB (and a byte of it may take
-// three): what is longer would reach nobody, and another error would stand in its place.
+// A status is sent in HTTP/2 headers, which both ends limit to 8 KiB (and a byte of it may take
+// three): a longer one would be replaced by another error.
 inline constexpr size_t kMaxStatusBytes = 1024;
 
 inline grpc::Status ToGrpc(const Status& status) {
@@ -23,12 +23,12 @@ inline grpc::Status ToGrpc(const Status& status) {
                       Shortened(Message(status), kMaxStatusBytes));
 }
 
-// A unary call whose answer comes later. Deletes itself when gRPC is done with it; the owner of the
-// CallId answers it once, and does not touch it afterwards.
+// A unary call that is answered later. Deletes itself when gRPC is done with it; the owner of the
+// CallId answers it once and does not use it afterwards.
 template <typename Response>
 class HeldCall : public grpc::ServerUnaryReactor {
  public:
-  // `gone` runs when the caller goes away before the answer, on a thread of gRPC's.
+  // `gone` runs if the caller goes away before the answer, on a thread of gRPC's.
   HeldCall(Response* response, std::function<void()> gone)
       : response_(response), gone_(std::move(gone)) {}
 

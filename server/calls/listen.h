@@ -1,4 +1,4 @@
-// Where a server may listen, decided before it does.
+// Decides where a server may listen.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ struct ListenRequest {
   std::string network_interface;
 };
 
-// "127.0.0.1:4000". Plaintext goes over loopback when the caller said so (insecure), or over the
-// one interface whose network the operator declared private (trusted_fabric); all interfaces at
-// once are refused, whatever the flags say. Denied names the remedy.
+// "127.0.0.1:4000". Plaintext is allowed on loopback with `insecure`, and on the one interface
+// whose network the operator declared private (trusted_fabric). All interfaces at once are always
+// refused. Denied tells how to fix it.
 StatusOr<std::string> ChooseListen(const ListenRequest& request);
 
-// The address with a port of `ports` in the place of port 0.
+// The address with port 0 replaced by a port of `ports`.
 StatusOr<std::string> TakePort(const std::string& address, const PortRange& ports);
 
 }  // namespace ringwood

@@ -1,4 +1,4 @@
-// How messages call a member of a job.
+// The name of a member of a job in messages.
 #pragma once
 
 #include <cstdint>

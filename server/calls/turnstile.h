@@ -1,5 +1,5 @@
-// So many at once, the others wait in the order in which they came, so many of them. Any thread;
-// nobody's `go` runs under the lock.
+// Admits a limited number at once; a limited number of others wait in order of arrival. Any thread;
+// `go` never runs under the lock.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class Turnstile {
  public:
   Turnstile(size_t inside, size_t waiting) : most_inside_(inside), most_waiting_(waiting) {}
 
-  // Runs `go` at once, or later on the thread that leaves. False: too many wait, it will not run.
+  // Runs `go` at once, or later on a thread that leaves. False: too many wait, it will not run.
   bool Enter(uint64_t id, std::function<void()> go) {
     {
       absl::MutexLock lock(&mutex_);
@@ -38,7 +38,7 @@ class Turnstile {
     return waiting_.erase(id) != 0;
   }
 
-  // Lets the next one in if `id` was inside.
+  // Admits the next one if `id` was inside.
   void Leave(uint64_t id) {
     std::function<void()> go;
     {

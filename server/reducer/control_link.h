@@ -1,4 +1,4 @@
-// A reducer's line to its coordinator. Nothing here blocks; callbacks come on gRPC's threads and
+// A reducer's connection to its coordinator. No call blocks; callbacks run on gRPC's threads and
 // only post.
 #pragma once
 
@@ -17,7 +17,7 @@ class ControlLink {
   // `address` "host:port"; connects when first used. Its calls carry `token`. A connection that is
   // silent for `silence` (the failure timeout) is broken.
   ControlLink(const std::string& address, const std::string& token, Duration silence);
-  // Cancels what is under way. No callback runs afterwards, and nothing of this link is left on
+  // Cancels calls in flight. No callback runs afterwards, and nothing of this link remains on
   // gRPC's threads. Not from a callback.
   ~ControlLink();
 
@@ -28,10 +28,10 @@ class ControlLink {
   // Opens the heartbeat stream; `over` runs once, when it has ended for whatever reason. One at a
   // time: EndAttendance, then `over`, then the next.
   void Attend(std::function<void(const v1::Notice&)> notice, std::function<void(Status)> over);
-  void Beat(const v1::Beat& beat);  // dropped while the one before is still on its way
+  void Beat(const v1::Beat& beat);  // dropped while the one before is still being sent
   void EndAttendance();
 
-  void Leave(const v1::LeaveRequest& request, Duration deadline);  // the answer does not matter
+  void Leave(const v1::LeaveRequest& request, Duration deadline);  // the answer is ignored
 
  private:
   class Wire;

@@ -1,9 +1,9 @@
-// A server's part in the sparse tree, epoch after epoch: joins, attends, serves the plan that it is
-// told, and when the epoch ends, joins again with a data plane of its own for the next one.
+// A server's part in the sparse tree, epoch after epoch: joins, sends heartbeats, serves the plan
+// that it is given, and when the epoch ends, joins the next one with a new data plane.
 //
 //   fabric ─▶ Join … Attend ─▶ (plan) Reducer ─▶ failure or end of the job ─▶ all closed ─▶ again
 //
-// It keeps nothing across epochs. What its transport reports of a dead peer is a hint only: the
+// It keeps no state across epochs. A dead peer reported by its transport is a hint only: the
 // coordinator decides, unless it stays silent for the failure timeout.
 #pragma once
 
@@ -22,16 +22,17 @@ namespace ringwood {
 struct ReducerNodeOptions {
   std::string coordinator;   // host:port
   int index = 0;             // of this job's servers
-  uint64_t incarnation = 0;  // of this process, not 0; who knows it can speak for this node
+  uint64_t incarnation = 0;  // of this process, not 0; a secret that identifies this node
   std::string host;
   std::string token;
   double failure_timeout_seconds = 5;  // silence of the coordinator after which it is lost
-  uint64_t max_memory_bytes = 0;  // the coordinator admits no plan whose bound is above; 0: none
+  uint64_t max_memory_bytes = 0;  // the coordinator refuses plans with a higher bound; 0: no limit
   // Makes the data plane of one epoch on the given loop; called on another thread than the loop's.
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop*)> make_fabric;
-  // Told of each epoch that it joins, before the data plane connects; not set: nobody is.
+  // Called for each epoch that it joins, before the data plane connects; optional.
   std::function<void(const v1::JoinResponse&)> joined;
-  // The coordinator will never take this node (bad token, wrong index, other version): once.
+  // Called once if the coordinator will never accept this node (bad token, wrong index, other
+  // version).
   std::function<void(Status)> refused;
 };
 

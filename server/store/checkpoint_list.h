@@ -1,4 +1,4 @@
-// What a store holds, for people and tools. Opens read-only: also while a server runs.
+// Lists what a store holds, for people and tools. Opens read-only, also while a server runs.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@ struct CheckpointSummary {
   int world = 0;
   int64_t unix_seconds = 0;
   bool complete = false;
-  bool damaged = false;  // it was complete: its manifest cannot be read any more
-  std::string problem;   // why it cannot be used; empty: none seen (bytes are Verify's business)
+  bool damaged = false;  // it was complete; its manifest cannot be read any more
+  std::string problem;   // why it cannot be used; empty: none found (Verify checks the bytes)
 };
 
-// Newest first; incomplete ones too. NotFound where there is no store, Refused for another format.
+// Newest first; incomplete ones too. NotFound if there is no store, Refused for another format.
 StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir);
 
 // The manifest. Epoch 0: the newest that has the step; step 0 as well: the newest checkpoint.

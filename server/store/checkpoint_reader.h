@@ -1,5 +1,5 @@
-// Reads checkpoints from an open RocksDB, the store's own or a read-only one. Believes no byte
-// that its SHA-256 does not confirm (RocksDB's own checks stop at its block cache).
+// Reads checkpoints from an open RocksDB, the store's own or a read-only one. Every byte is
+// checked by its SHA-256 (RocksDB's own checks do not cover its block cache).
 #pragma once
 
 #include <rocksdb/db.h>
@@ -14,7 +14,7 @@
 
 namespace ringwood {
 
-// Told how far a long read is, in bytes; an error of its own ends the read with it.
+// Called with the progress of a long read, in bytes; an error that it returns ends the read.
 using ReadProgress = std::function<Status(const CheckpointId&, uint64_t done, uint64_t all)>;
 
 // Any thread, as RocksDB is.
@@ -22,10 +22,10 @@ class CheckpointReader {
  public:
   CheckpointReader(rocksdb::DB* db, std::string name) : db_(db), name_(std::move(name)) {}
 
-  // Ids that have a manifest row, newest first; whether it can be read is Manifest's answer.
+  // Ids that have a manifest row, newest first; Manifest tells whether it can be read.
   StatusOr<std::vector<CheckpointId>> Complete() const;
 
-  // Ids that have chunks, newest first: complete ones, and those that will never be.
+  // Ids that have chunks, newest first: complete ones, and those that never became complete.
   StatusOr<std::vector<CheckpointId>> WithChunks() const;
 
   StatusOr<v1::CheckpointManifest> Manifest(const CheckpointId& id) const;

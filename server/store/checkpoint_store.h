@@ -1,11 +1,11 @@
 // Checkpoints in RocksDB. A checkpoint is real from the moment its manifest is written, last:
 //
-//   stripes: StripeWriter → Ingest (durable, but nobody knows them)
+//   stripes: StripeWriter → Ingest (durable, but not yet visible)
 //   all stripes there → read back and verified → manifest + latest in one synced batch → flush
 //   → older ones removed, never below two
 //
-// Used on one thread, but for NewestGood and Distrust. A full disk or a bad one fails the
-// checkpoint in hand and nothing else.
+// Used on one thread, but for NewestGood and Distrust. A full or failing disk fails only
+// the checkpoint in hand.
 #pragma once
 
 #include <map>
@@ -25,7 +25,7 @@ namespace ringwood {
 
 class CheckpointStore {
  public:
-  // `directory` is made where there is none. Removes what never became a checkpoint. `patience`: as
+  // Makes `directory` if needed. Removes incomplete checkpoints. `patience`: as
   // for OpenDatabase.
   static StatusOr<std::unique_ptr<CheckpointStore>> Open(const std::string& directory,
                                                          Duration patience = Duration::zero());
@@ -34,22 +34,23 @@ class CheckpointStore {
 
   StatusOr<std::unique_ptr<StripeWriter>> NewStripe(const CheckpointId& id, uint32_t rank);
 
-  // Takes a finished stripe's file in; durable when it returns.
+  // Adds a finished stripe's file to the database; durable when it returns.
   Status Ingest(StripeWriter* stripe);
 
   // Makes the checkpoint real, see above. `manifest` is from Assemble, with its names filled in.
   Status Publish(const v1::CheckpointManifest& manifest);
 
-  // The newest checkpoint of `job` (0: of any) whose every byte is right; damaged ones are passed
-  // over loudly. Reads each once: what it found is remembered. Any one thread beside the others.
+  // The newest checkpoint of `job` (0: of any) whose every byte is correct; damaged ones are
+  // skipped with a log line. Reads each once and remembers the result. One thread at a time, beside
+  // the others.
   StatusOr<std::optional<CheckpointBase>> NewestGood(uint64_t job,
                                                      const ReadProgress& progress = {}) const;
 
-  // Was found damaged when it was read: nobody resumes from it, nothing is removed for its sake.
-  // Any thread.
+  // Marks a checkpoint that was found damaged: nobody resumes from it, and it does not count for
+  // retention. Any thread.
   void Distrust(const CheckpointId& id, const Status& why) const;
 
-  // The newest complete checkpoint of each job, newest first; nothing is read back.
+  // The newest complete checkpoint of each job, newest first, without reading it back.
   StatusOr<std::vector<CheckpointBase>> NewestOfEachJob() const;
 
   // Removes a checkpoint, complete or not. Best effort: Open does it again.
@@ -69,10 +70,10 @@ class CheckpointStore {
   const std::string directory_;
   const CheckpointReader reader_;
   uint64_t next_file_ = 0;
-  // After a failed write RocksDB refuses further ones until it is told that the cause may be gone.
+  // After a failed write RocksDB refuses further ones until Resume is called.
   bool refuses_ = false;
   mutable absl::Mutex mutex_;
-  // Of those that were read to the end or found damaged by this process.
+  // Results for checkpoints that this process has read to the end or found damaged.
   mutable std::map<CheckpointId, Status> verdicts_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -1,4 +1,4 @@
-// What a checkpoint consists of, and which checkpoints stay: values and pure decisions.
+// What a checkpoint consists of, and which checkpoints are kept: values and pure decisions.
 #pragma once
 
 #include <map>
@@ -21,17 +21,17 @@ inline constexpr size_t kKeptCheckpoints = 2;            // never fewer: the new
 // One worker's items, with the chunks that it brought.
 using Stripe = std::vector<v1::StoredItem>;
 
-// Checks a chunk's numbers before anything is done with it (not its checksum).
+// Checks a chunk's numbers before it is used (not its checksum).
 Status CheckChunk(const v1::SaveChunk& chunk);
 
 // The manifest of all stripes (by rank), or why they do not make a checkpoint: an item with a gap,
-// an overlap, or a size that two ranks give differently. Job, epoch, step, world and time are the
-// caller's to fill in.
+// an overlap, or a size that two ranks give differently. The caller fills in job, epoch, step,
+// world and time.
 StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes);
 
 // Which of the complete checkpoints (in any order) may be removed: of each job the newest two that
-// are not known to be bad stay, and what is newer than those. A run that was started afresh by
-// mistake costs the old one nothing.
+// are not known to be bad stay, and what is newer than those. So a run that
+// was started afresh by mistake does not remove the old one's.
 struct Kept {
   CheckpointId id;
   uint64_t job = 0;

@@ -1,5 +1,5 @@
-// A message as it is stored: its XXH3 digest before its bytes, so that a damaged one is an error
-// and not another message.
+// A message as it is stored: its XXH3 digest before its bytes, so that damage is an error and not
+// another message.
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// The store as a gRPC service. Disk work runs on a Loop of its own; a stream has one chunk on its
-// way at a time, so memory is bounded by streams × 1 MiB.
+// The store as a gRPC service. Disk work runs on a Loop of its own. A stream has one chunk in
+// flight at a time, so memory is bounded by streams × 1 MiB.
 #pragma once
 
 #include <functional>
@@ -22,15 +22,14 @@ namespace ringwood {
 class StoreService {
  public:
   struct Options {
-    std::string directory;                 // DIR/checkpoints; empty: it keeps nothing and says so
+    std::string directory;  // DIR/checkpoints; empty: nothing is kept, and callers are told
     Duration patience = Duration::zero();  // with another process's lock, see OpenDatabase
-    // For who watches a checkpoint that is read before a job resumes from it; may be left out. On a
+    // Called with the progress of reading a checkpoint before a job resumes from it; optional. On a
     // thread of the store's own.
     std::function<void(uint64_t done, uint64_t all)> checked;
-    // Callers that wait for a checkpoint: every rank has one, some a forgotten one.
+    // Most callers that wait for a checkpoint: one per rank, and some that were forgotten.
     size_t max_waiters = 2 * kMaxWorld;
-    // Chunks of 1 MiB on their way out at once, each in two copies; a world that resumes waits in
-    // line.
+    // Most chunks of 1 MiB sent at once, each in two copies; ranks that resume wait in line.
     size_t max_loads = 32;
     size_t max_waiting_loads = 2 * kMaxWorld;
   };
@@ -40,7 +39,7 @@ class StoreService {
   grpc::Service* service();
 
   // For the coordinator (Coordinator::Options). Any thread. FindBase reads a checkpoint to its end,
-  // on a thread of its own, and says in the log how far it is; each is read once.
+  // on a thread of its own, and logs its progress; each is read once.
   void FindBase(uint64_t job, std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer);
   void SetEpoch(const v1::EpochRecord& record);
 

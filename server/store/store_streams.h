@@ -1,5 +1,5 @@
-// The two streams of the store service, as far as gRPC needs them: they hand every event over and
-// do what they are told. Both delete themselves when gRPC is done with them.
+// The two streams of the store service as gRPC reactors: they pass every event on and do what they
+// are told. Both delete themselves when gRPC is done with them.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -14,7 +14,7 @@
 
 namespace ringwood {
 
-// One worker's stripe coming in. `take` gets each chunk and calls Next or Answer when it is done
+// Receives one worker's stripe. `take` gets each chunk and calls Next or Answer when it is done
 // with it; null: the stream ended without a last chunk.
 class SaveStream : public grpc::ServerReadReactor<v1::SaveChunk> {
  public:
@@ -42,7 +42,7 @@ class SaveStream : public grpc::ServerReadReactor<v1::SaveChunk> {
   std::unique_ptr<v1::SaveChunk> chunk_;
 };
 
-// One item going out.
+// Sends one item.
 class LoadStream : public grpc::ServerWriteReactor<v1::LoadChunk> {
  public:
   struct Callbacks {

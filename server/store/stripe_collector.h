@@ -1,7 +1,7 @@
-// Checkpoints in the making: stripes come in from all ranks, the last one makes it real. Fenced by
-// the epoch: a process of an older epoch cannot add to a checkpoint. One that nobody brings
-// anything to for a while fails, with the ranks that are missing. Used on one thread (the store's
-// loop), no gRPC here.
+// Collects the stripes of checkpoints from all ranks; the last stripe completes a checkpoint.
+// Fenced by the epoch: a process of an older epoch cannot add to a checkpoint. A checkpoint that
+// receives nothing for a while fails, with the ranks that are missing. Used on one thread (the
+// store's loop), no gRPC here.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace ringwood {
 
 class StripeCollector {
  public:
-  // Checkpoints in the making at once; a trainer has one in flight.
+  // Most unfinished checkpoints at once; a trainer has one in flight.
   static constexpr size_t kMaxOpen = 2;
   // Finished ones whose outcome is remembered for Await.
   static constexpr size_t kMaxOutcomes = 64;
@@ -31,11 +31,11 @@ class StripeCollector {
   // `unix_seconds` dates manifests; nothing depends on it.
   StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds);
 
-  // Fails what nobody has brought anything to since `now` - kPatienceSeconds. True: something
-  // failed.
+  // Fails checkpoints that received nothing since `now` - kPatienceSeconds. True: some failed.
   bool GiveUp(TimePoint now);
 
-  // From now on only this epoch's members may save; what older epochs left unfinished is dropped.
+  // From now on only this epoch's members may save; unfinished checkpoints of older epochs are
+  // dropped.
   void SetEpoch(const v1::EpochRecord& record);
 
   // Nobody may save until the next SetEpoch (the base of the next epoch is being chosen).
@@ -80,7 +80,7 @@ class StripeCollector {
 
   CheckpointStore* const store_;
   const std::function<int64_t()> unix_seconds_;
-  v1::EpochRecord record_;  // epoch 0: nobody may save
+  v1::EpochRecord record_;  // epoch 0: no rank may save
   std::map<CheckpointId, Open> open_;
   std::map<CheckpointId, Status> outcomes_;
 };

@@ -1,5 +1,5 @@
-// One worker's stripe on its way to the disk: a sorted table file beside the database, chunk after
-// chunk, synced by Finish and then taken into the database as it is (no second write).
+// Writes one worker's stripe: a sorted table file beside the database, chunk after chunk, synced by
+// Finish and then added to the database as it is (no second write).
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class StripeWriter {
   // `path`: a new file on the database's file system.
   static StatusOr<std::unique_ptr<StripeWriter>> Create(const CheckpointId& id, uint32_t rank,
                                                         const std::string& path);
-  ~StripeWriter();  // removes the file, unless it was moved away
+  ~StripeWriter();  // removes the file unless it was moved
 
   // Checks the chunk's numbers and checksum, hashes and writes it.
   Status Add(const v1::SaveChunk& chunk);
