@@ -33,7 +33,7 @@ struct AccumulatePass {
 void Accumulate(const AccumulatePass& pass, TopK* topk);
 void AccumulatePlain(const AccumulatePass& pass, TopK* topk);  // the reference
 
-// Only the last line: offers all values, of any alignment.
+// Only the last step: offers all values, of any alignment.
 void Scan(std::span<const float> values, TopK* topk);
 
 }  // namespace ringwood

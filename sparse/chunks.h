@@ -10,11 +10,11 @@
 
 namespace ringwood {
 
-// What a message of `count` entries in this codec says of itself; 0: any number.
+// The frame's content for a message of `count` entries in this codec; 0: any number.
 Content ContentOf(const Codec& codec, uint64_t count);
 
-// Entries that a chunk has at least, if there are so many: below, a message costs more than it
-// gains. Integer value codes share a scale among up to 256 neighbours (value_code.h), so chunks are
+// Least entries of a chunk, if there are so many: a shorter message costs more than it gains.
+// Integer value codes share a scale among up to 256 neighbours (value_code.h), so chunks are
 // multiples of that and a message's values are the same in one piece and in many.
 constexpr uint64_t kChunkEntries = 8192;
 

@@ -26,13 +26,13 @@ enum class ValueCode : uint8_t {
 struct Codec {
   IndexCode index = IndexCode::kBlock16;
   ValueCode value = ValueCode::kFloat32;
-  // In the frame, so that two sides with different plans find out.
+  // Sent in the frame, so that different plans of two sides are detected.
   uint8_t id() const {
     return static_cast<uint8_t>(static_cast<unsigned>(index) << 4 | static_cast<unsigned>(value));
   }
   // The same index code with fp32 values: what reducers send (partial sums are never rounded).
   Codec Exact() const { return {index, ValueCode::kFloat32}; }
-  // What an entry costs about, of the way up and the way down (which is exact): for planners.
+  // Approximate bytes of an entry on the way up and on the way down (which is exact): for planners.
   double EntryBytes() const;
   bool operator==(const Codec&) const = default;
 };
@@ -44,7 +44,7 @@ StatusOr<Codec> ParseCodec(const std::string& name);
 // No encoding of at most k entries out of `elements` is longer. Rises with k.
 uint64_t MaxWireBytes(const Codec& codec, uint64_t elements, uint64_t k);
 
-// Rounds values to what the codec can say, in place; rounding again changes nothing. Values are
+// Rounds values to what the codec can represent, in place; idempotent. Values are
 // those of a whole message (integer codes share a scale among neighbours). value − rounded is exact
 // in float.
 void RoundValues(const Codec& codec, std::span<float> values);

@@ -1,4 +1,4 @@
-// What travels a tree: the entries (index, value) that were selected from a tensor or a group.
+// Entries (index, value) that were selected from a tensor or a group: what a tree carries.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct Entries {
   bool operator==(const Entries&) const = default;
 };
 
-// Some of the entries that somebody else holds.
+// A view of entries.
 struct EntriesView {
   std::span<const uint32_t> index;
   std::span<const float> value;
@@ -49,7 +49,7 @@ constexpr uint64_t BlocksOf(uint64_t elements) {
   return (elements + kBlockElements - 1) / kBlockElements;
 }
 
-// Elements of a group at most: an index is a 32-bit number, and so is the end.
+// Most elements of a group: an index is a 32-bit number, and so is the end.
 constexpr uint64_t kMaxGroupElements = ~uint32_t{0};
 
 // Elements [begin, end) of a group; begin is a multiple of kBlockElements.

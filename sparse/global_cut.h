@@ -1,7 +1,7 @@
 // The k largest of entries that are spread over shards, without bringing them together: three
 // rounds of histograms of the keys (11, 10 and 10 bits), after which every shard knows the k-th key
 // and how many of the entries that have it are its own. Ties go to the smaller index, that is, to
-// the lower shard first. A pure state machine: who carries the histograms is not its matter.
+// the lower shard first. A pure state machine: the caller carries the histograms.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class GlobalCut {
   static StatusOr<std::vector<uint32_t>> Unpack(std::span<const std::byte> wire);
 
   // Histograms of the present level from all shards, in their order. True: Apply may be called;
-  // false: the next level comes. All shards hear the same and answer the same.
+  // false: the next level comes. All shards get the same and decide alike.
   bool Take(const std::vector<std::vector<uint32_t>>& histograms);
 
   // Keeps this shard's part of the first `keep` of the order.

@@ -1,5 +1,5 @@
-// One group of a plan as its sparse exchange sees it: a value that workers and reducers make alike
-// from the plan, so that both know the tree, the index ranges and the bounds of every message.
+// One group of a plan for its sparse exchange: a value that workers and reducers derive alike from
+// the plan, so that both know the tree, the index ranges and the bounds of every message.
 #pragma once
 
 #include <cstdint>

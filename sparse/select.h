@@ -16,7 +16,7 @@
 
 namespace ringwood {
 
-// The reference: sorts everything. Every faster way is tested against it.
+// The reference: sorts everything. Faster ways are tested against it.
 Entries SelectPlain(std::span<const float> values, uint64_t k);
 
 // Keeps the min(k, size) first entries of the order, in index order.
@@ -58,15 +58,15 @@ class TopK {
     ++size_;
   }
 
-  // For who writes entries himself, behind the last one: at most room() of them, of values at or
-  // above the floor, in index order; NaN and Inf too, which stay until Settle. Whoever looks ahead
-  // may write up to kOverhang entries more than he adds.
+  // For callers that write entries directly behind the last one: at most room() of them, of values
+  // at or above the floor, in index order; NaN and Inf too, which stay until Settle. A vectorized
+  // caller may write up to kOverhang entries more than it adds.
   static constexpr uint64_t kOverhang = 4;
   uint32_t* end_index() { return index_.data() + size_; }
   float* end_value() { return value_.data() + size_; }
   void Add(uint64_t count) { size_ += count; }
 
-  // Takes NaN and Inf out of the list and counts them; needed after OfferWord, before anything but
+  // Removes NaN and Inf from the list and counts them; needed after OfferWord, before any call but
   // another offer.
   void Settle();
 

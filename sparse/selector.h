@@ -1,5 +1,5 @@
-// How the picks of a tensor are found, step after step: behind one interface, so that nobody else
-// cares. All methods pick at most k, never zeros, NaN or Inf, and leave the rest in the residual.
+// How the entries of a tensor are selected, step after step: several methods behind one interface.
+// All select at most k, never zeros, NaN or Inf, and leave the rest in the residual.
 //
 //   exact      the k first of the selection order (key.h)
 //   threshold  what reaches the threshold that the last steps needed for k: no exact cut, down to
@@ -24,22 +24,21 @@ enum class Method { kExact, kThreshold, kGaussian };
 // "exact", "threshold" or "gaussian"; an error names them.
 StatusOr<Method> ParseMethod(const std::string& name);
 
-// One a tensor. What it remembers of the last steps is a guess; only for kThreshold does a result
-// depend on it.
+// One per tensor. Its memory of the last steps is a guess; a result depends on it for kThreshold
+// only.
 class Selector {
  public:
   virtual ~Selector() = default;
 
-  // Keys below need not be offered in the pass that updates the residual; at least 1, and at most
-  // kFirstNonFiniteKey, which offers nothing that can be picked.
+  // The pass that updates the residual need not offer lower keys; from 1 to kFirstNonFiniteKey, at
+  // which nothing selectable is offered.
   virtual uint32_t Floor() const = 0;
 
-  // `topk` has been offered what reached the floor in `values` and is settled. It may be offered
-  // more. Replaces `picks`.
+  // `topk` was offered the values at or above the floor and is settled; more may be offered to it.
+  // Replaces `picks`.
   virtual void Select(std::span<const float> values, TopK* topk, Entries* picks) = 0;
 
-  // The step of the last Select was committed. Without it the next one selects as if that had not
-  // been.
+  // The step of the last Select was committed. Without this call the next Select ignores that step.
   virtual void Commit() {}
 };
 

@@ -24,8 +24,8 @@ struct Shard {
 // shards 1. Quotas add up to k; where k < shards each has one all the same.
 std::vector<Shard> ShardsOf(uint64_t elements, uint64_t k, int shards);
 
-// How many shards pay off: as many as there are reducers, but none smaller than a block or with a
-// quota below kMinShardEntries, because every shard costs each worker two messages more.
+// The number of shards to use: as many as reducers, but none smaller than a block or with a quota
+// below kMinShardEntries, because every shard costs each worker two more messages.
 constexpr uint64_t kMinShardEntries = 512;
 int ShardCount(int reducers, uint64_t elements, uint64_t k);
 

@@ -1,9 +1,9 @@
-// A worker's side of one sparse tensor: the residual (what was not applied yet), the momentum, the
-// picks.
+// A worker's state of one sparse tensor: the error-feedback residual, the momentum, the selected
+// entries.
 //
-// Everything that Accumulate does goes to a shadow; the present residual is untouched until Commit
-// swaps the two, so that Abort restores it to the bit ((e + g) − g differs from e for a third of
-// all floats). For every committed step, exactly where float sums are exact:
+// Accumulate writes to a shadow; the present residual is unchanged until Commit swaps the two, so
+// that Abort restores it to the bit ((e + g) − g differs from e for a third of all floats). For
+// every committed step, exactly where float sums are exact:
 //   decay·residual_before + x = counted picks + residual_after,  x = weight·gradient, or the
 //   momentum.
 #pragma once
@@ -36,31 +36,32 @@ class SparseTensor {
 
   // e' = decay·e + (momentum ? (u' = momentum·u + weight·g) : weight·g), then selects at most k of
   // e' by the method.
-  // Nothing is real until Commit; a second call before it starts again from the present residual.
-  // Returns how many NaN or Inf e' holds: they are never picked, and a step with any must not be
+  // Takes effect on Commit; a second call before it starts again from the present residual. Returns
+  // the number of NaN and Inf in e': they are never selected, and a step with any must not be
   // committed.
   uint64_t Accumulate(std::span<const float> gradient, float weight);
 
   // Tensor coordinates. Valid from Accumulate to the next one.
   const Entries& picks() const { return picks_; }
 
-  // What was really sent for each pick, where a value code rounds: the difference stays in the
-  // residual. Between Accumulate and Commit; one value a pick.
+  // The value that was sent for each pick, if a value code rounds: the difference stays in the
+  // residual. Between Accumulate and Commit; one value per pick.
   void SetSent(std::span<const float> values);
 
-  // The shadow becomes real. One byte (0 or 1) a pick: counted picks leave the residual and, with
-  // masking, clear the momentum there; the others stay, and so do those of which a code sent 0.
+  // Swaps the shadow in. One byte (0 or 1) per pick: counted (accepted) picks leave the residual
+  // and, with masking, clear the momentum there; the others stay, and so do those for which a code
+  // sent 0.
   void Commit(std::span<const uint8_t> counted);
 
-  // Drops the shadow: as if Accumulate had not run. Without a pending Accumulate it does nothing.
+  // Drops the shadow, as if Accumulate had not run. Does nothing without a pending Accumulate.
   void Abort();
 
   bool pending() const { return pending_; }
   uint64_t elements() const { return elements_; }
   uint64_t k() const { return topk_.k(); }
   void set_k(uint64_t k);  // a new density; not while pending
-  // Whether counted picks clear the momentum (DGC's momentum factor masking), as they do from the
-  // start. Without it a velocity goes on where its entry was just applied.
+  // Whether counted picks clear the momentum (DGC's momentum factor masking); on at first. Without
+  // it the velocity of an applied entry is kept.
   void set_masking(bool masking) { masking_ = masking; }
 
   std::span<const float> residual() const { return residual_[present_].span(); }
