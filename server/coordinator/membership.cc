@@ -1,47 +1,19 @@
 #include "server/coordinator/membership.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/check.h"
-#include "base/text.h"
 
 namespace ringwood {
-namespace {
-
-// A member may have seen epochs that a coordinator without its disk has forgotten; a number further
-// ahead than this is not from a job of this coordinator.
-constexpr uint64_t kMaxEpochsAhead = 1u << 20;
-
-constexpr size_t kMaxLineBytes = 2000;  // of the log
-// Of what a stranger may send, and everyone else is told.
-constexpr size_t kMaxHostBytes = 255;
-constexpr size_t kMaxAddressBytes = 16 << 10;
-// Lines about refused joins: so many in such a time, of the others their number.
-constexpr uint64_t kMostRefusals = 8;
-constexpr double kRefusalSeconds = 10;
-
-}  // namespace
-
-std::string Membership::Member::Label() const {
-  return MemberLabel(joined.role(), joined.rank(), joined.host());
-}
 
 Membership::Membership(MembershipOptions options, v1::EpochRecord recovered)
-    : options_(std::move(options)),
-      record_(std::move(recovered)),
-      room_(options_.servers),
-      watch_(Seconds(options_.failure_timeout_seconds), Seconds(options_.join_timeout_seconds)) {
-  record_.clear_members();  // they live only in the memory of the coordinator that saw them join
-  record_.set_world(0);
-}
+    : options_(std::move(options)), gathering_(options_, std::move(recovered)) {}
 
 Actions Membership::On(const Event& event, TimePoint now) {
-  actions_.clear();
   now_ = now;
   Forgive(now);
   std::visit([this](const auto& happened) { Handle(happened); }, event);
-  return std::move(actions_);
+  return out_.Take();
 }
 
 // While this process itself stood still (stopped, swapped out), nobody could reach it: that time
@@ -49,233 +21,164 @@ Actions Membership::On(const Event& event, TimePoint now) {
 void Membership::Forgive(TimePoint now) {
   const Duration gap = now - last_event_;
   last_event_ = now;
-  if (gap <= 2 * Seconds(options_.heartbeat_seconds)) return;
-  for (Member& member : members_) member.heard += gap;
-  left_ += gap;
-  watch_.Forgive(gap);
+  if (gap > 2 * Seconds(options_.heartbeat_seconds) && epoch_) epoch_->Forgive(gap);
 }
 
-void Membership::Say(const std::string& text, LogLevel level) {
-  actions_.push_back(action::Report{Printable(text, kMaxLineBytes), level});
-}
-
-void Membership::SayRefused(const std::string& why) {
-  if (now_ - refusals_since_ > Seconds(kRefusalSeconds)) {
-    if (refusals_ > kMostRefusals) {
-      Say(absl::StrFormat("%d more joins were refused", refusals_ - kMostRefusals));
-    }
-    refusals_since_ = now_;
-    refusals_ = 0;
+Status Membership::Check(uint64_t epoch, uint32_t node, uint64_t incarnation) const {
+  if (phase_ == Phase::kStopped) return stopped_;
+  if (epoch != this->epoch() || !HasMembers()) {
+    return Aborted(
+        absl::StrFormat("epoch %d is over (the newest is %d): join again", epoch, this->epoch()));
   }
-  if (++refusals_ <= kMostRefusals) Say("refused: " + why);
-}
-
-// Identity comes first: what else a stranger brings is neither kept nor repeated.
-Status Membership::Admit(const v1::JoinRequest& request) const {
-  if (const std::string host = Printable(request.host(), kMaxHostBytes); host != request.host()) {
-    return Invalid("the host name \"" + host +
-                   "\" has control characters or more than 255 bytes: give another (--host, "
-                   "RINGWOOD_HOST)");
-  }
-  if (request.fabric_address().size() > kMaxAddressBytes) {
-    return Invalid(
-        absl::StrFormat("a fabric address of %d bytes is none", request.fabric_address().size()));
-  }
-  const OwnReducer& own = options_.own_reducer;
-  if (own.incarnation != 0 && request.role() == v1::ROLE_REDUCER && request.rank() == own.index &&
-      request.incarnation() != own.incarnation) {
-    return AlreadyExists(absl::StrFormat(
-        "server %d is in the coordinator's own process, one on host %s cannot take its place: give "
-        "another --reducer-index, and --servers %d to all",
-        own.index, request.host(), std::max(options_.servers, 2)));
-  }
-  return room_.Admit(request);
+  return epoch_->Check(node, incarnation);
 }
 
 void Membership::Handle(const event::Join& event) {
-  const v1::JoinRequest& request = event.request;
-  if (phase_ == Phase::kStopped) return Reply(event.call, stopped_);
-  if (Status admitted = Admit(request); !admitted.ok()) {
-    SayRefused(Message(admitted));
-    return Reply(event.call, admitted);
-  }
-  const uint64_t floor = std::max(record_.epoch(), proposed_.epoch());
-  if (request.newest_epoch_seen() > floor + kMaxEpochsAhead) {
-    return Reply(event.call, Invalid(absl::StrFormat(
-                                 "%s has seen epoch %d, this server is at %d: it belongs "
-                                 "to another job",
-                                 MemberLabel(request.role(), request.rank(), request.host()),
-                                 request.newest_epoch_seen(), floor)));
-  }
-  auto displaced = room_.Add({event.call, request, now_, event.fresh_job});
-  if (displaced) {
-    const bool same = displaced->request.incarnation() == request.incarnation();
-    const std::string who = MemberLabel(request.role(), request.rank(), request.host());
-    Reply(displaced->call,
-          same ? Aborted(who + " asked to join again")
-               : AlreadyExists(absl::StrFormat(
-                     "%s was started again, as %s, and the newest wins: "
-                     "start each rank once",
-                     MemberLabel(request.role(), request.rank(), displaced->request.host()), who)));
-  }
+  if (phase_ == Phase::kStopped) return out_.Reply(event.call, stopped_);
+  gathering_.Join(event, now_, &out_);
   OpenIfComplete();
 }
 
 void Membership::OpenIfComplete() {
   if (!stopped_.ok() || (phase_ != Phase::kWaiting && phase_ != Phase::kFailed)) return;
-  if (!room_.Complete()) return;
+  if (!gathering_.Complete()) return;
   phase_ = Phase::kOpening;
-  members_.clear();
-  uint64_t newest = record_.epoch();
-  uint64_t fresh_job = 0;
-  for (Waiting& waiting : room_.TakeAll()) {
-    newest = std::max(newest, waiting.request.newest_epoch_seen());
-    if (fresh_job == 0) fresh_job = waiting.fresh_job;
-    members_.push_back({std::move(waiting.request), waiting.call, 0, now_});
-  }
-  // TakeAll is in order of (role, rank), and a worker's role is the smaller number: node order.
-  proposed_.Clear();
-  proposed_.set_epoch(newest + 1);
-  proposed_.set_world(members_.front().joined.world());
-  const v1::JoinRequest& first = members_.front().joined;
-  proposed_.set_job(first.job() != 0 ? first.job() : fresh_job);
-  for (const Member& member : members_) {
-    v1::RecordedMember* recorded = proposed_.add_members();
-    recorded->set_role(member.joined.role());
-    recorded->set_rank(member.joined.rank());
-    recorded->set_host(member.joined.host());
-    recorded->set_incarnation(member.joined.incarnation());
-  }
-  if (first.resume()) {
-    actions_.push_back(action::FindBase{first.job()});
-  } else {
-    actions_.push_back(action::Persist{proposed_});
-  }
+  gathering_.Open(&out_);
 }
 
 void Membership::Handle(const event::BaseFound& event) {
   if (phase_ != Phase::kOpening) return;
-  if (!event.base.ok()) return AbandonOpening(event.base.status());
-  if (const auto& base = *event.base) {
-    proposed_.set_job(base->job);
-    proposed_.set_base_epoch(base->epoch);
-    proposed_.set_base_step(base->step);
-    proposed_.set_epoch(std::max(proposed_.epoch(), base->epoch + 1));
-    if (base->world != proposed_.world()) {
-      Say(absl::StrFormat("resuming %d workers from a checkpoint of %d", proposed_.world(),
-                          base->world));
-    }
-  } else if (const v1::JoinRequest& first = members_.front().joined; !first.or_start()) {
-    const std::string whose =
-        first.job() == 0 ? "any job" : absl::StrFormat("job %016x", first.job());
-    return AbandonOpening(NotFound(
-        "resume: there is no complete checkpoint of " + whose +
-        ": is --store the right one (ringwood checkpoint list --store DIR)? --resume=auto starts a "
-        "new job where there is nothing to continue"));
-  }
-  actions_.push_back(action::Persist{proposed_});
-}
-
-void Membership::AbandonOpening(const Status& why) {
-  phase_ = Phase::kWaiting;
-  for (Member& member : members_) Reply(member.call, why);
-  members_.clear();
+  gathering_.BaseFound(event, &out_);
+  if (!gathering_.opening()) phase_ = Phase::kWaiting;
 }
 
 void Membership::Handle(const event::Persisted& event) {
   if (phase_ != Phase::kOpening) return;
-  if (!event.status.ok()) {
-    return AbandonOpening(Annotate(event.status, "the coordinator cannot keep its epoch"));
+  phase_ = Phase::kWaiting;
+  if (auto world = gathering_.Persisted(event.status, now_, &out_)) {
+    Begin(*std::move(world));
+  } else if (event.status.ok()) {
+    OpenIfComplete();
   }
-  record_ = proposed_;
-  const bool someone_left = std::any_of(members_.begin(), members_.end(),
-                                        [](const Member& member) { return member.call == 0; });
-  if (!someone_left) return Begin();
-  phase_ = Phase::kWaiting;  // the number is used up; those who still wait gather again
-  for (Member& member : members_) {
-    if (member.call == 0) continue;
-    auto displaced = WaitingRoom::Seat(member.joined.role(), member.joined.rank());
-    if (room_.Find(displaced) != nullptr) {
-      Reply(member.call, AlreadyExists(member.Label() + " was started again, the newest wins"));
-    } else {
-      room_.Add({member.call, member.joined, now_, record_.job()});
-    }
-  }
-  members_.clear();
-  OpenIfComplete();
 }
 
-void Membership::Begin() {
+void Membership::Begin(GatheredWorld world) {
   phase_ = Phase::kRunning;
-  agreement_.reset();
-  activated_.reset();
-  generation_ = 0;
-  ballot_.reset();
-  last_commit_.Clear();
-  failure_.Clear();
-  committed_ = record_.base_step();
-  watch_.Start(now_);
-  actions_.push_back(action::Activate{record_});
-  Say(absl::StrFormat("epoch %d of job %016x begins at step %d: %d workers, %d servers",
-                      record_.epoch(), record_.job(), committed_, world(), options_.servers));
-  for (uint32_t node = 0; node < members_.size(); ++node) {
-    Member& member = members_[node];
-    member.heard = now_;
-    member.step = committed_;
-    Reply(std::exchange(member.call, 0), WelcomeTo(node));
+  const v1::EpochRecord& record = world.record;
+  epoch_ =
+      std::make_unique<Epoch>(options_, record, Roster(std::move(world.members), record.world()),
+                              Committed{record.base_step(), {}}, now_);
+  out_.Add(action::Activate{record});
+  out_.Say(absl::StrFormat("epoch %d of job %016x begins at step %d: %d workers, %d servers",
+                           record.epoch(), record.job(), record.base_step(), record.world(),
+                           options_.servers));
+  for (uint32_t node = 0; node < world.calls.size(); ++node) {
+    out_.Reply(world.calls[node], epoch_->WelcomeTo(node));
   }
 }
 
-v1::JoinResponse Membership::WelcomeTo(uint32_t node) const {
-  v1::JoinResponse welcome;
-  welcome.set_job(record_.job());
-  welcome.set_epoch(record_.epoch());
-  welcome.set_node(node);
-  welcome.set_base_step(record_.base_step());
-  welcome.set_has_checkpoint(record_.base_epoch() != 0);
-  welcome.set_base_epoch(record_.base_epoch());
-  welcome.set_failure_timeout_seconds(options_.failure_timeout_seconds);
-  welcome.set_heartbeat_seconds(options_.heartbeat_seconds);
-  for (uint32_t other = 0; other < members_.size(); ++other) {
-    const v1::JoinRequest& joined = members_[other].joined;
-    v1::Member* member = welcome.add_members();
-    member->set_node(other);
-    member->set_role(joined.role());
-    member->set_rank(joined.rank());
-    member->set_host(joined.host());
-    member->set_fabric_address(joined.fabric_address());
+void Membership::Handle(const event::Agree& event) {
+  const v1::AgreeRequest& request = event.request;
+  const Status known = Check(request.epoch(), request.rank(), request.incarnation());
+  if (!known.ok()) return out_.Reply(event.call, known);
+  epoch_->Agree(event.call, request, now_, &out_);
+  AfterEpochEvent();
+}
+
+void Membership::Handle(const event::Vote& event) {
+  const v1::VoteRequest& vote = event.request;
+  const Status known = Check(vote.epoch(), vote.rank(), vote.incarnation());
+  if (!known.ok()) return out_.Reply(event.call, known);
+  epoch_->Vote(event.call, vote, now_, &out_);
+  AfterEpochEvent();
+}
+
+void Membership::Handle(const event::Leave& event) {
+  const v1::LeaveRequest& request = event.request;
+  // Leaving what is over already is no error.
+  out_.Reply(event.call, v1::LeaveResponse());
+  if (!Check(request.epoch(), request.node(), request.incarnation()).ok()) return;
+  epoch_->Leave(request, now_, &out_);
+  AfterEpochEvent();
+}
+
+void Membership::Handle(const event::Heartbeat& event) {
+  const v1::Beat& beat = event.beat;
+  const Status known = Check(beat.epoch(), beat.node(), beat.incarnation());
+  if (!known.ok()) return out_.Add(action::CloseStream{event.stream, known});
+  if (epoch_->Beat(event.stream, beat, now_, &out_)) {
+    gathering_.RefuseTwin(epoch_->roster().member(beat.node()), now_, &out_);
   }
-  return welcome;
+}
+
+void Membership::Handle(const event::StreamBroken& event) {
+  if (!HasMembers()) return;
+  epoch_->StreamBroken(event.stream, &out_);
+  AfterEpochEvent();
+}
+
+void Membership::Handle(const event::CallGone& event) {
+  if (gathering_.CallGone(event.call, &out_) || epoch_ == nullptr) return;
+  epoch_->CallGone(event.call, &out_);
 }
 
 void Membership::Handle(const event::Tick&) {
-  for (const Waiting& late : room_.TakeOverdue(now_, options_.join_timeout_seconds)) {
-    room_.Add(late);  // so that Missing() speaks of the world as it is for everyone
-    const std::string missing = room_.Missing();
-    room_.Remove(late.call);
-    const bool busy = phase_ == Phase::kRunning;
-    Reply(late.call,
-          TimedOut(absl::StrFormat(
-              "%s waited %g s to join: %s",
-              MemberLabel(late.request.role(), late.request.rank(), late.request.host()),
-              WaitingRoom::PatienceOf(late, options_.join_timeout_seconds),
-              busy ? "another job runs on this server; wait for its end or start a second server"
-                   : missing + " did not join; look at their output, or raise --join-timeout")));
-  }
-  if (phase_ == Phase::kRunning) LookForSilence();
-  if (phase_ == Phase::kRunning) LookForEarlyEnd();
-  if (phase_ == Phase::kRunning) LookForStall();
+  gathering_.RefuseOverdue(now_, phase_ == Phase::kRunning, &out_);
+  if (phase_ != Phase::kRunning) return;
+  epoch_->Tick(now_, &out_);
+  AfterEpochEvent();
 }
 
 void Membership::Handle(const event::Stop& event) {
   stopped_ = Unavailable(event.reason);
   if (phase_ == Phase::kRunning) {
-    Fail(members_.size(), StatusCode::kUnavailable, event.reason);
-  } else if (phase_ == Phase::kOpening) {
-    AbandonOpening(stopped_);
+    epoch_->Fail({epoch_->roster().size(), StatusCode::kUnavailable, event.reason}, &out_);
   }
   phase_ = Phase::kStopped;
-  for (const Waiting& waiting : room_.TakeAll()) Reply(waiting.call, stopped_);
+  gathering_.Stop(stopped_, &out_);
+}
+
+void Membership::AfterEpochEvent() {
+  if (phase_ != Phase::kRunning || epoch_->state() == Epoch::State::kRunning) return;
+  phase_ = epoch_->state() == Epoch::State::kFailed ? Phase::kFailed : Phase::kWaiting;
+  OpenIfComplete();
+}
+
+bool Membership::Attends(StreamId stream) const { return HasMembers() && epoch_->Attends(stream); }
+
+std::string Membership::WaitingText() const {
+  switch (phase_) {
+    case Phase::kWaiting:
+    case Phase::kFailed:
+      return gathering_.Progress();
+    case Phase::kOpening:
+      return "all joined, the store looks for the checkpoint to begin with";
+    case Phase::kRunning:
+      return epoch_->WhoHolds();
+    case Phase::kStopped:
+      break;
+  }
+  return "";
+}
+
+v1::StatusResponse Membership::Describe() const {
+  v1::StatusResponse status;
+  status.set_epoch(epoch());
+  status.set_step(epoch_ ? epoch_->committed().round : 0);
+  status.set_phase(phase_ == Phase::kRunning  ? "running"
+                   : phase_ == Phase::kFailed ? "failed"
+                                              : "waiting");
+  if (HasMembers()) {
+    *status.mutable_members() = epoch_->WelcomeTo(0).members();
+    for (v1::Member& member : *status.mutable_members()) member.clear_fabric_address();
+  }
+  status.set_waiting_for(WaitingText());
+  if (const auto first = gathering_.FirstWorker()) status.set_first_waiting(*first);
+  if (epoch_ && !epoch_->failure().reason().empty()) {
+    status.set_last_failure(Message(epoch_->FailureStatus()));
+    *status.mutable_failure() = epoch_->failure();
+  }
+  return status;
 }
 
 }  // namespace ringwood

@@ -2,8 +2,10 @@
 // membership: it never ends the process, answers every call once, never goes back to an older epoch
 // and lets nothing into the log that a terminal would obey.
 //
-// sources: server/coordinator/membership.cc server/coordinator/membership_epoch.cc
-// sources: server/coordinator/membership_watch.cc server/coordinator/stall_watch.cc
+// sources: server/coordinator/membership.cc server/coordinator/gathering.cc
+// sources: server/coordinator/epoch.cc server/coordinator/presence.cc
+// sources: server/coordinator/active_plan.cc server/coordinator/roster.cc
+// sources: server/coordinator/stall_watch.cc server/calls/member_label.cc
 // sources: server/coordinator/waiting_room.cc server/coordinator/agreement.cc
 // sources: server/coordinator/ballot.cc server/coordinator/admission.cc plan/wire.cc
 // sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/reducer_part.cc sparse/codec.cc

@@ -1,0 +1,276 @@
+#include "server/coordinator/epoch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/text.h"
+
+namespace ringwood {
+namespace {
+
+// Of what a notice says of a failure: a traceback fits. Statuses carry less of it (ToGrpc).
+constexpr size_t kMaxReasonBytes = 16 << 10;
+
+}  // namespace
+
+Epoch::Epoch(const MembershipOptions& options, v1::EpochRecord record, Roster roster,
+             Committed committed, TimePoint now)
+    : options_(options),
+      record_(std::move(record)),
+      roster_(std::move(roster)),
+      committed_(std::move(committed)),
+      presence_(options_, roster_, committed_.round, now) {}
+
+v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
+  v1::JoinResponse welcome;
+  welcome.set_job(record_.job());
+  welcome.set_epoch(record_.epoch());
+  welcome.set_node(node);
+  welcome.set_base_step(record_.base_step());
+  welcome.set_has_checkpoint(record_.base_epoch() != 0);
+  welcome.set_base_epoch(record_.base_epoch());
+  welcome.set_failure_timeout_seconds(options_.failure_timeout_seconds);
+  welcome.set_heartbeat_seconds(options_.heartbeat_seconds);
+  roster_.AddTo(&welcome);
+  return welcome;
+}
+
+Status Epoch::Check(uint32_t node, uint64_t incarnation) const {
+  if (!roster_.Is(node, incarnation)) {
+    return Aborted(absl::StrFormat("node %d of epoch %d is another process: join again", node,
+                                   record_.epoch()));
+  }
+  return state_ == State::kFailed ? FailureStatus() : OkStatus();
+}
+
+Agreement::Label Epoch::Labels() const {
+  return [this](uint32_t rank) { return roster_.Label(rank); };
+}
+
+bool Epoch::Beat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out) {
+  const uint32_t node = beat.node();
+  if (presence_.left(node)) {
+    out->Add(action::CloseStream{stream, OkStatus()});
+    return false;
+  }
+  const bool attends = presence_.stream(node) != stream;
+  const StreamId displaced = presence_.Beat(node, stream, beat, now);
+  if (displaced != 0) {
+    out->Add(action::CloseStream{displaced,
+                                 Aborted(roster_.Label(node) + " attends on another stream")});
+  }
+  if (attends && roster_.IsReducer(node) && plan_) {
+    out->Notify(stream, plan_->Notice(committed_.round));
+  }
+  return true;
+}
+
+void Epoch::StreamBroken(StreamId stream, Outbox* out) {
+  const std::optional<uint32_t> node = presence_.Broken(stream);
+  if (!node || state_ != State::kRunning || presence_.left(*node)) return;
+  Fail({*node, StatusCode::kUnavailable, "its heartbeat stream broke: the process ended"}, out);
+}
+
+bool Epoch::CallGone(CallId call, Outbox* out) {
+  bool held = false;
+  for (const std::vector<CallId>& calls : {agreement_ ? agreement_->Calls() : std::vector<CallId>(),
+                                           ballot_ ? ballot_->Calls() : std::vector<CallId>()}) {
+    held |= std::find(calls.begin(), calls.end(), call) != calls.end();
+  }
+  if (agreement_) agreement_->Forget(call);
+  if (ballot_) ballot_->Forget(call);
+  if (held) out->Reply(call, Aborted("the caller went away"));
+  return held;
+}
+
+void Epoch::Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, Outbox* out) {
+  if (request.rank() >= roster_.world()) {
+    return out->Reply(call, Invalid("only workers agree on a plan"));
+  }
+  if (agreement_ == nullptr) agreement_ = std::make_unique<Agreement>(roster_.world(), Labels());
+  CallId displaced = 0;
+  const Status added = agreement_->Add(call, request, &displaced);
+  out->Reply(displaced, Aborted("this rank asked again"));
+  if (!added.ok()) {
+    out->Reply(call, added);
+    return Fail({request.rank(), added.code(), Message(added)}, out);
+  }
+  presence_.Moved(now);
+  if (agreement_->Complete()) Activate(out);
+}
+
+void Epoch::Activate(Outbox* out) {
+  StatusOr<ActivePlan> plan = ActivePlan::Make(agreement_->table(), committed_.round + 1,
+                                               plan_ ? plan_->generation() : 0, roster_);
+  if (!plan.ok()) {
+    plan_.reset();
+    return Fail(Nobody(plan.status()), out);
+  }
+  plan_ = *std::move(plan);
+  TellReducersThePlan(out);
+  v1::AgreeResponse response;
+  *response.mutable_plan() = plan_->plan();
+  response.set_from_round(plan_->from_round());
+  out->ReplyAll(agreement_->Calls(), response);
+  agreement_.reset();
+}
+
+// Before the workers hear of it: the reducers' part stands, or is on its way, when they begin.
+void Epoch::TellReducersThePlan(Outbox* out) const {
+  for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
+    out->Notify(presence_.stream(node), plan_->Notice(committed_.round));
+  }
+}
+
+// Whether the vote is on the round that is next.
+Status Epoch::CheckVote(const v1::VoteRequest& vote) const {
+  if (vote.rank() >= roster_.world()) return Invalid("only workers vote");
+  if (!plan_) {
+    return Refused(roster_.Label(vote.rank()) + " voted before the ranks agreed on a plan");
+  }
+  if (vote.round() == committed_.round + 1) return OkStatus();
+  return Refused(absl::StrFormat("%s voted on step %d, the next is %d", roster_.Label(vote.rank()),
+                                 vote.round(), committed_.round + 1));
+}
+
+void Epoch::Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox* out) {
+  const bool known = vote.round() == committed_.round && vote.round() == committed_.commit.round();
+  if (known && plan_ && vote.rank() < roster_.world()) {
+    return out->Reply(call, committed_.commit);  // the answer was lost on its way; it is the same
+  }
+  if (const Status next = CheckVote(vote); !next.ok()) return out->Reply(call, next);
+  if (ballot_ == nullptr) {
+    ballot_ = std::make_unique<Ballot>(record_.epoch(), vote.round(), roster_.world(), Labels());
+  }
+  CallId displaced = 0;
+  Status added;
+  if (vote.has_plan()) added = Annotate(CheckPlan(vote.plan(), plan_->tensors()), "the new plan");
+  if (added.ok()) added = ballot_->Add(call, vote, &displaced);
+  out->Reply(displaced, Aborted("this rank voted again"));
+  if (!added.ok()) {
+    out->Reply(call, added);
+    return Fail({vote.rank(), added.code(), Message(added)}, out);
+  }
+  presence_.Moved(now);
+  Decide(now, out);
+}
+
+void Epoch::Decide(TimePoint now, Outbox* out) {
+  if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly(*left, out);
+  if (!ballot_->Complete()) return;
+  StatusOr<v1::Commit> commit = ballot_->Decide();
+  if (!commit.ok()) return Fail(Nobody(commit.status()), out);
+  committed_.round = commit->round();
+  presence_.Committed(now);
+  if (commit->has_plan()) {
+    if (const Status admitted = plan_->Admit(commit->plan(), roster_); !admitted.ok()) {
+      out->Say("a new plan is not taken: " + Message(admitted));
+      commit->clear_plan();
+    }
+  }
+  if (commit->has_plan()) ChangePlan(&*commit, out);
+  committed_.commit = *commit;
+  out->ReplyAll(ballot_->Calls(), *commit);
+  ballot_.reset();
+}
+
+// Between the round that is committed and the next, at the same boundary for everyone.
+void Epoch::ChangePlan(v1::Commit* commit, Outbox* out) {
+  plan_->Change(commit->plan());
+  commit->set_generation(plan_->generation());
+  TellReducersThePlan(out);
+  constexpr size_t kMostReason = 1000;  // characters of a line of the log
+  out->Say(absl::StrFormat("plan %d begins with step %d: %s", plan_->generation() + 1,
+                           committed_.round + 1, ballot_->plan_reason().substr(0, kMostReason)));
+}
+
+void Epoch::Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out) {
+  const uint32_t node = request.node();
+  if (request.failed()) {
+    return Fail(
+        {node, StatusCode::kAborted, request.reason().empty() ? "it gave up" : request.reason()},
+        out);
+  }
+  if (node >= roster_.world()) {
+    return Fail({node, StatusCode::kUnavailable, "the server was stopped"}, out);
+  }
+  presence_.Left(node, now);
+  if (agreement_ != nullptr || ballot_ != nullptr) return EndedEarly(node, out);
+  if (presence_.AllLeft()) End(out);
+}
+
+void Epoch::EndedEarly(uint32_t rank, Outbox* out) {
+  Fail({rank, StatusCode::kFailedPrecondition,
+        absl::StrFormat("it ended normally after step %d while others train on: every rank must "
+                        "take the same number of steps",
+                        committed_.round)},
+       out);
+}
+
+void Epoch::End(Outbox* out) {
+  v1::Notice notice;
+  notice.mutable_ended();
+  for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
+    out->Notify(presence_.stream(node), notice);
+  }
+  out->Say(absl::StrFormat("the job is over: all workers left in order after step %d",
+                           committed_.round));
+  state_ = State::kEnded;
+}
+
+Standing Epoch::Progress() const {
+  Standing standing;
+  standing.committed = committed_.round;
+  if (plan_) standing.tensors = static_cast<uint64_t>(plan_->tensors().size());
+  if (ballot_ != nullptr) {
+    standing.missing = ballot_->Missing();
+  } else if (!plan_ && agreement_ != nullptr) {
+    standing.missing = agreement_->Missing();
+  } else {
+    for (uint32_t rank = 0; rank < roster_.world(); ++rank) standing.missing.push_back(rank);
+  }
+  return standing;
+}
+
+void Epoch::Tick(TimePoint now, Outbox* out) {
+  const Standing standing = Progress();
+  if (const auto silent = presence_.Silent(standing, now)) return Fail(*silent, out);
+  if (const auto rank = presence_.EndedEarly(standing, now)) return EndedEarly(*rank, out);
+  const auto stall = presence_.LookForStall(standing, now);
+  if (!stall) return;
+  if (stall->blame) return Fail(*stall->blame, out);
+  out->Say(stall->text, LogLevel::kWarning);
+}
+
+void Epoch::Fail(const Blame& blame, Outbox* out) {
+  RW_CHECK(state_ == State::kRunning);
+  state_ = State::kFailed;
+  failure_.set_node(blame.node);
+  if (blame.node < roster_.size()) failure_.set_who(roster_.Label(blame.node));
+  failure_.set_epoch(record_.epoch());
+  failure_.set_step(committed_.round + 1);
+  failure_.set_reason(Printable(blame.reason, kMaxReasonBytes));
+  failure_.set_code(static_cast<int32_t>(blame.code));
+  const Status status = FailureStatus();
+  out->Add(action::Verdict{failure_});
+  if (agreement_) out->ReplyAll(agreement_->Calls(), status);
+  if (ballot_) out->ReplyAll(ballot_->Calls(), status);
+  agreement_.reset();
+  ballot_.reset();
+  v1::Notice notice;
+  *notice.mutable_failure() = failure_;
+  for (uint32_t node = 0; node < roster_.size(); ++node) {
+    if (!presence_.left(node)) out->Notify(presence_.stream(node), notice);
+  }
+}
+
+Status Epoch::FailureStatus() const {
+  return Status(static_cast<StatusCode>(failure_.code()),
+                absl::StrFormat("%s failed at step %d of epoch %d: %s",
+                                failure_.who().empty() ? "the job" : failure_.who(),
+                                failure_.step(), failure_.epoch(), failure_.reason()));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,74 @@
+// How a world comes together, until its epoch begins:
+//
+//   waiting ──complete──▶ looking for its base ──found──▶ persisting its record ──▶ it begins
+//      ▲                          │                               │
+//      └──────────── everyone in it is told why not ──────────────┘
+//
+// The record of epoch e+1 is on disk before anybody is told of it. Processes that join meanwhile
+// wait for the next world. Pure: times come in as arguments, actions go out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "server/coordinator/membership_options.h"
+#include "server/coordinator/outbox.h"
+#include "server/coordinator/waiting_room.h"
+
+namespace ringwood {
+
+// A world whose record is on disk, and the joins that wait for its welcome, by node.
+struct GatheredWorld {
+  v1::EpochRecord record;
+  std::vector<v1::JoinRequest> members;
+  std::vector<CallId> calls;
+};
+
+class Gathering {
+ public:
+  // `recovered`: the record of the last epoch that was persisted, or empty.
+  Gathering(const MembershipOptions& options, v1::EpochRecord recovered);
+
+  // Refuses who cannot belong to the world that gathers; the newest process of a seat wins.
+  void Join(const event::Join& join, TimePoint now, Outbox* out);
+  // A caller of its own went away: true, and it is answered.
+  bool CallGone(CallId call, Outbox* out);
+  // Answers whoever has waited for too long. `busy`: an epoch is running meanwhile.
+  void RefuseOverdue(TimePoint now, bool busy, Outbox* out);
+  // A member of the running epoch lives, so a second process of its seat is refused, once it has
+  // waited for so long that no heartbeat of the first can have been under way before it came.
+  void RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox* out);
+  void Stop(const Status& reason, Outbox* out);  // answers everyone
+
+  bool Complete() const { return room_.Complete(); }
+  bool opening() const { return opening_; }
+  // When complete and not opening: takes the world out of the room and looks for its base.
+  void Open(Outbox* out);
+  void BaseFound(const event::BaseFound& found, Outbox* out);
+  // The world, if all of it still waits. Otherwise the number is used up, and those who do wait
+  // gather again.
+  std::optional<GatheredWorld> Persisted(const Status& status, TimePoint now, Outbox* out);
+
+  const v1::EpochRecord& record() const { return record_; }
+  std::string Progress() const { return room_.Progress(); }
+  std::optional<uint32_t> FirstWorker() const { return room_.FirstWorker(); }
+
+ private:
+  Status Admit(const v1::JoinRequest& request) const;
+  void SayRefused(const std::string& why, TimePoint now, Outbox* out);
+  void Propose();
+  void Abandon(const Status& why, Outbox* out);
+
+  const MembershipOptions options_;
+  v1::EpochRecord record_;  // the newest that is on disk
+  WaitingRoom room_;
+  bool opening_ = false;
+  std::vector<Waiting> candidates_;  // while opening, by node; call 0: it went away
+  v1::EpochRecord proposed_;         // while opening
+  TimePoint refusals_since_;
+  uint64_t refusals_ = 0;  // since then
+};
+
+}  // namespace ringwood

@@ -1,0 +1,42 @@
+// The actions that follow from the event in hand, in order. Who decides writes them here.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "server/coordinator/event.h"
+
+namespace ringwood {
+
+class Outbox {
+ public:
+  static constexpr size_t kMaxLineBytes = 2000;  // of the log
+
+  void Add(Action action) { actions_.push_back(std::move(action)); }
+
+  // Call 0: nobody waits.
+  template <typename Answer>
+  void Reply(CallId call, Answer answer) {
+    if (call != 0) Add(action::Reply{call, std::move(answer)});
+  }
+  template <typename Answer>
+  void ReplyAll(const std::vector<CallId>& calls, const Answer& answer) {
+    for (const CallId call : calls) Reply(call, answer);
+  }
+  // Stream 0: nobody attends.
+  void Notify(StreamId stream, const v1::Notice& notice) {
+    if (stream != 0) Add(action::Notify{stream, notice});
+  }
+  void Say(const std::string& text, LogLevel level = LogLevel::kInfo) {
+    Add(action::Report{Printable(text, kMaxLineBytes), level});
+  }
+
+  Actions Take() { return std::exchange(actions_, {}); }
+
+ private:
+  Actions actions_;
+};
+
+}  // namespace ringwood

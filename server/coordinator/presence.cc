@@ -1,0 +1,176 @@
+#include "server/coordinator/presence.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kMostNamed = 8;  // ranks in a line; of more their number
+
+}  // namespace
+
+Presence::Presence(const MembershipOptions& options, const Roster& roster, uint64_t base_step,
+                   TimePoint now)
+    : options_(options),
+      roster_(roster),
+      base_step_(base_step),
+      members_(roster.size()),
+      stalls_(Seconds(options.failure_timeout_seconds), Seconds(options.join_timeout_seconds)) {
+  for (Member& member : members_) {
+    member.heard = now;
+    member.step = base_step;
+  }
+  stalls_.Start(now);
+}
+
+StreamId Presence::Beat(uint32_t node, StreamId stream, const v1::Beat& beat, TimePoint now) {
+  Member& member = members_[node];
+  const StreamId displaced = member.stream != stream ? member.stream : 0;
+  member.stream = stream;
+  member.heard = now;
+  if (beat.progress() != member.progress || beat.step() != member.step) Moved(now);
+  member.step = beat.step();
+  member.progress = beat.progress();
+  member.begun = member.begun || beat.begun();
+  return displaced;
+}
+
+std::optional<uint32_t> Presence::Broken(StreamId stream) {
+  for (uint32_t node = 0; node < members_.size(); ++node) {
+    if (members_[node].stream != stream) continue;
+    members_[node].stream = 0;
+    return node;
+  }
+  return std::nullopt;
+}
+
+void Presence::Left(uint32_t node, TimePoint now) {
+  members_[node].left = true;
+  left_ = now;
+}
+
+void Presence::Forgive(Duration gap) {
+  for (Member& member : members_) member.heard += gap;
+  left_ += gap;
+  stalls_.Forgive(gap);
+}
+
+bool Presence::Attends(StreamId stream) const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [stream](const Member& member) { return member.stream == stream; });
+}
+
+std::optional<uint32_t> Presence::FirstLeft() const {
+  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+    if (members_[rank].left) return rank;
+  }
+  return std::nullopt;
+}
+
+bool Presence::AllLeft() const {
+  return std::all_of(members_.begin(), members_.begin() + roster_.world(),
+                     [](const Member& worker) { return worker.left; });
+}
+
+bool Presence::Started(const Standing& standing) const {
+  return standing.committed > base_step_ ||
+         std::all_of(members_.begin(), members_.begin() + roster_.world(),
+                     [](const Member& worker) { return worker.begun; });
+}
+
+// A host that starts many processes may let one wait for long: until the first step is taken,
+// silence has the join timeout. A stream that breaks is a death from the beginning.
+std::optional<Blame> Presence::Silent(const Standing& standing, TimePoint now) const {
+  const double limit =
+      Started(standing) ? options_.failure_timeout_seconds
+                        : std::max(options_.failure_timeout_seconds, options_.join_timeout_seconds);
+  for (uint32_t node = 0; node < members_.size(); ++node) {
+    const Member& member = members_[node];
+    const double silence = ToSeconds(now - member.heard);
+    if (member.left || silence <= limit) continue;
+    const char* what = member.stream == 0 ? "it joined but never attended," : "silent";
+    return Blame{node, StatusCode::kUnavailable, absl::StrFormat("%s for %.1f s", what, silence)};
+  }
+  return std::nullopt;
+}
+
+// All leave within moments of each other after the last step. Who still has gradients ready for
+// another one then would wait for ever. Told before a broken connection is taken for a death.
+std::optional<uint32_t> Presence::EndedEarly(const Standing& standing, TimePoint now) const {
+  if (!standing.tensors || now - left_ < Seconds(options_.failure_timeout_seconds / 2)) {
+    return std::nullopt;
+  }
+  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+    if (!members_[rank].left && ReadyInStep(rank, standing) > 0) return FirstLeft();
+  }
+  return std::nullopt;
+}
+
+std::optional<Presence::Stall> Presence::LookForStall(const Standing& standing, TimePoint now) {
+  const std::optional<Duration> due = stalls_.Due(now);
+  const double still = ToSeconds(stalls_.Still(now));
+  const double limit = options_.stall_timeout_seconds;
+  const bool over = limit > 0 && still > limit;
+  if (!due && !over) return std::nullopt;
+  const Held held = WhoHolds(standing);
+  const std::optional<Duration> median = stalls_.MedianStep();
+  Stall stall;
+  stall.text = absl::StrFormat(
+      "step %d has stood still for %.1f s%s: %s", standing.committed + 1, still,
+      median ? absl::StrFormat(" (a step takes %.2g s)", ToSeconds(*median)) : "", held.text);
+  if (over) {
+    stall.blame = Blame{held.ranks.size() == 1 ? held.ranks[0] : roster_.size(),
+                        StatusCode::kDeadlineExceeded,
+                        absl::StrFormat("%s (--stall-timeout %g)", stall.text, limit)};
+  }
+  return stall;
+}
+
+uint64_t Presence::ReadyInStep(uint32_t rank, const Standing& standing) const {
+  if (!standing.tensors) return 0;
+  const uint64_t progress = members_[rank].progress;
+  const uint64_t before = (standing.committed - base_step_) * *standing.tensors;
+  return progress > before ? std::min(progress - before, *standing.tensors) : 0;
+}
+
+Presence::Held Presence::WhoHolds(const Standing& standing) const {
+  std::vector<uint32_t> ranks = standing.missing;
+  // Of those, who is behind the others.
+  const auto less = [this](uint32_t a, uint32_t b) {
+    return members_[a].progress < members_[b].progress;
+  };
+  const bool all = ranks.size() == roster_.world();
+  uint64_t least = 0;
+  if (!ranks.empty()) {
+    const auto [low, high] = std::minmax_element(ranks.begin(), ranks.end(), less);
+    least = members_[*low].progress;
+    if (all && least == members_[*high].progress && standing.tensors &&
+        ReadyInStep(*low, standing) == *standing.tensors) {
+      return {{},
+              "every rank has its gradients ready, none has the result: look at the network "
+              "between the hosts"};
+    }
+  }
+  std::erase_if(ranks, [&](uint32_t rank) { return members_[rank].progress > least; });
+  std::vector<std::string> names;
+  for (size_t i = 0; i < ranks.size() && i < kMostNamed; ++i) {
+    names.push_back(roster_.Label(ranks[i]));
+  }
+  if (ranks.size() > kMostNamed) {
+    names.push_back(absl::StrFormat("%d more", ranks.size() - kMostNamed));
+  }
+  std::string text = "waiting for " + absl::StrJoin(names, ", ");
+  if (!standing.tensors) {
+    text += " to register its tensors";
+  } else if (!ranks.empty()) {
+    text += absl::StrFormat(", %d of %d gradients ready", ReadyInStep(ranks[0], standing),
+                            *standing.tensors);
+  }
+  return {ranks, text};
+}
+
+}  // namespace ringwood

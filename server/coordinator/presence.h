@@ -1,0 +1,91 @@
+// Which members of an epoch are there, and whom the others wait for: streams, heartbeats, progress.
+// Pure: times come in as arguments, who is to blame comes out.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "server/coordinator/membership_options.h"
+#include "server/coordinator/roster.h"
+#include "server/coordinator/stall_watch.h"
+
+namespace ringwood {
+
+// Why an epoch fails. `node` == the roster's size: no single member is to blame.
+struct Blame {
+  uint32_t node = 0;
+  StatusCode code = StatusCode::kUnknown;
+  std::string reason;
+};
+
+// How far the epoch is, as votes and tables show it.
+struct Standing {
+  uint64_t committed = 0;           // rounds
+  std::optional<uint64_t> tensors;  // of the plan; none: the ranks have not agreed on one
+  std::vector<uint32_t> missing;    // ranks whose table or vote the others wait for; else all
+};
+
+class Presence {
+ public:
+  // `roster` outlives it. `base_step`: the last step before the epoch.
+  Presence(const MembershipOptions& options, const Roster& roster, uint64_t base_step,
+           TimePoint now);
+
+  // A heartbeat of a member. The first one of a stream attends: the stream that it displaces is
+  // given back, 0 if there is none.
+  StreamId Beat(uint32_t node, StreamId stream, const v1::Beat& beat, TimePoint now);
+  // The member whose stream that was, which attends no more.
+  std::optional<uint32_t> Broken(StreamId stream);
+  void Left(uint32_t node, TimePoint now);  // in order
+  void Moved(TimePoint now) { stalls_.Moved(now); }
+  void Committed(TimePoint now) { stalls_.Committed(now); }
+  void Forgive(Duration gap);  // the coordinator itself stood still: nobody's silence
+
+  bool Attends(StreamId stream) const;
+  StreamId stream(uint32_t node) const { return members_[node].stream; }
+  bool left(uint32_t node) const { return members_[node].left; }
+  std::optional<uint32_t> FirstLeft() const;  // of the workers
+  bool AllLeft() const;                       // all workers
+
+  // A member that was silent for too long.
+  std::optional<Blame> Silent(const Standing& standing, TimePoint now) const;
+  // A rank that left while others have gradients ready for another step.
+  std::optional<uint32_t> EndedEarly(const Standing& standing, TimePoint now) const;
+  // Nothing moves: a line when that is worth one, the blame when the epoch shall end for it.
+  struct Stall {
+    std::string text;
+    std::optional<Blame> blame;
+  };
+  std::optional<Stall> LookForStall(const Standing& standing, TimePoint now);
+
+  // Whom the others wait for.
+  struct Held {
+    std::vector<uint32_t> ranks;
+    std::string text;  // "waiting for rank 2 (host h1), 3 of 60 gradients ready"
+  };
+  Held WhoHolds(const Standing& standing) const;
+
+ private:
+  struct Member {
+    StreamId stream = 0;  // 0: does not attend yet, or no longer
+    TimePoint heard;
+    uint64_t step = 0;
+    uint64_t progress = 0;  // gradients ready since it began
+    bool begun = false;     // a collective of it came to its end
+    bool left = false;
+  };
+
+  bool Started(const Standing& standing) const;  // a step was taken, or all took part in something
+  uint64_t ReadyInStep(uint32_t rank, const Standing& standing) const;
+
+  const MembershipOptions options_;
+  const Roster& roster_;
+  const uint64_t base_step_;
+  std::vector<Member> members_;  // by node
+  StallWatch stalls_;
+  TimePoint left_;  // when the last worker left in order
+};
+
+}  // namespace ringwood

@@ -1,0 +1,31 @@
+#include "server/coordinator/roster.h"
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+
+std::string Roster::Label(uint32_t node) const {
+  if (node >= size()) return absl::StrFormat("node %d", node);
+  return MemberLabel(members_[node].role(), members_[node].rank(), members_[node].host());
+}
+
+std::vector<ServerLimit> Roster::Servers() const {
+  std::vector<ServerLimit> servers;
+  for (uint32_t node = world_; node < size(); ++node) {
+    servers.push_back({Label(node), members_[node].max_memory_bytes()});
+  }
+  return servers;
+}
+
+void Roster::AddTo(v1::JoinResponse* welcome) const {
+  for (uint32_t node = 0; node < size(); ++node) {
+    v1::Member* member = welcome->add_members();
+    member->set_node(node);
+    member->set_role(members_[node].role());
+    member->set_rank(members_[node].rank());
+    member->set_host(members_[node].host());
+    member->set_fabric_address(members_[node].fabric_address());
+  }
+}
+
+}  // namespace ringwood
