@@ -71,27 +71,29 @@ Status LaunchBench(CommandContext* context, const BenchFlags& flags) {
 
 void AddBenchFlags(Command command, BenchFlags* flags) {
   BenchPlan& plan = flags->plan;
-  command.Value("--bytes,--sizes", &flags->bytes, "Sizes of the tensor, as 64K,1M").ShowDefault();
-  command.Value("--runs,--repeat", &plan.runs, "Measured runs of each size (0: chosen by size)")
+  command.Value("--bytes,--sizes", &flags->bytes, "Measure tensors of these sizes, e.g. 64K,1M")
+      .ShowDefault();
+  command.Value("--runs,--repeat", &plan.runs, "Measure each size this often; 0: chosen by size")
       .ShowDefault()
       .Within(0, 100000);
   command
       .Value("--peer", &plan.peer,
-             "Measure in turn with: gloo (PyTorch's), or ring (one ring of all ranks, "
+             "Measure in turn with gloo (PyTorch's), or with ring (one ring of all ranks, "
              "whatever the hosts)")
       .OneOf({"gloo", "ring"});
-  command.Value("--turns", &plan.turns, "Number of turns of each, with --peer")
+  command.Value("--turns", &plan.turns, "Take this many turns each, with --peer")
       .ShowDefault()
       .Within(1, 1000);
-  command.Value("--python", &plan.python, "Python interpreter of the peer, with PyTorch")
+  command
+      .Value("--python", &plan.python, "Run the peer by this Python interpreter, which has PyTorch")
       .ShowDefault();
   command.Switch("--adapt", &plan.adapt,
                  "Choose schedules by measured costs, as jobs with --adapt do");
   command.Switch("--json", &flags->json, "Print JSON instead of a table");
   AddInnerRunFlags(command, &flags->run)
-      .Describe("Number of ranks to start (default: be a rank of the job it runs in)");
-  command.Value("--wire", &flags->wire, "Type on the wire: fp32 or bf16").OneOf({"fp32", "bf16"});
-  command.Value("--transport", &flags->transport, "Data plane: ucx, grpc or auto")
+      .Describe("Start this many ranks (default: be a rank of the job it runs in)");
+  command.Value("--wire", &flags->wire, "Send as fp32 or bf16").OneOf({"fp32", "bf16"});
+  command.Value("--transport", &flags->transport, "Exchange data over ucx, grpc or auto")
       .OneOf({"ucx", "grpc", "auto"});
 }
 

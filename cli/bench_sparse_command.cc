@@ -106,29 +106,31 @@ void Print(const SparseFlags& flags, const SparseBenchResult& result) {
 // What the measurement itself needs: both commands have them.
 void AddMeasureFlags(Command command, SparseFlags* flags) {
   SparseBenchOptions& bench = flags->bench;
-  command.Value("--elements", &bench.elements, "Number of elements of the tensor")
+  command.Value("--elements", &bench.elements, "Measure a tensor of this many elements")
       .ShowDefault()
       .Within(1, kMaxElements);
-  command.Value("--entries", &bench.entries, "Entries that each worker sends (k), as 25000,250000")
+  command
+      .Value("--entries", &bench.entries,
+             "Let each worker send this many entries (k), e.g. 25000,250000")
       .SplitAt(',')
       .ShowDefault();
   command
       .Value("--density", &flags->densities,
-             "Densities (k / elements) instead of --entries, as 0.001,0.01")
+             "Give k / elements instead of --entries, e.g. 0.001,0.01")
       .SplitAt(',')
       .Within(1e-9, 1.0);
-  command.Value("--fanout", &bench.fanout, "Most children of a reducer")
+  command.Value("--fanout", &bench.fanout, "Give a reducer this many children at most")
       .ShowDefault()
       .Within(2, 1 << 20);
   command
       .Value("--codec", &bench.codec,
-             "How entries travel (INDEX/VALUE), as --sparse-codec of ringwood run")
+             "Encode entries as INDEX/VALUE, as --sparse-codec of ringwood run")
       .ShowDefault()
       .Check([](const std::string& name) { return Message(ParseCodec(name).status()); });
-  command.Value("--merge", &bench.merge, "What the tree keeps: gtopk, union or exact")
+  command.Value("--merge", &bench.merge, "Merge by gtopk, union or exact")
       .ShowDefault()
       .OneOf({"gtopk", "union", "exact"});
-  command.Value("--rounds", &bench.rounds, "Number of measured rounds")
+  command.Value("--rounds", &bench.rounds, "Measure this many rounds")
       .ShowDefault()
       .Within(1, 100000);
   command.Switch("--json", &flags->json, "Print one line of JSON");
@@ -171,21 +173,25 @@ void AddBenchSelectCommand(Command bench, CommandContext* context) {
       "select", "Time residual update with selection against the update alone, on this machine");
   command.Footer("Example: ringwood bench select --elements 16000000 --density 0.001,0.01");
   auto flags = std::make_shared<SelectFlags>();
-  command.Value("--elements", &flags->elements, "Number of elements of the tensor")
+  command.Value("--elements", &flags->elements, "Measure a tensor of this many elements")
       .ShowDefault()
       .Within(1, kMaxElements);
-  command.Value("--density", &flags->densities, "Densities (k / elements), as 0.001,0.01")
+  command
+      .Value("--density", &flags->densities,
+             "Measure these densities (k / elements), e.g. 0.001,0.01")
       .SplitAt(',')
       .ShowDefault()
       .Within(1e-9, 1.0);
-  command.Value("--method", &flags->methods, "Methods of selection: exact, threshold, gaussian")
+  command
+      .Value("--method", &flags->methods,
+             "Measure these methods of selection: exact, threshold, gaussian")
       .SplitAt(',')
       .ShowDefault()
       .Check([](const std::string& name) { return Message(ParseMethod(name).status()); });
-  command.Value("--momentum", &flags->momentum, "Factor of the momentum correction (0: off)")
+  command.Value("--momentum", &flags->momentum, "Apply momentum correction by this factor; 0: off")
       .ShowDefault()
       .Within(0.0, 0.9999);
-  command.Value("--pairs", &flags->pairs, "Number of measured pairs")
+  command.Value("--pairs", &flags->pairs, "Measure this many pairs")
       .ShowDefault()
       .Within(1, 100000);
   command.Switch("--json", &flags->json, "Print one line of JSON");
@@ -209,7 +215,9 @@ void AddBenchSparseCommand(Command bench, CommandContext* context) {
   auto flags = std::make_shared<SparseFlags>();
   AddMeasureFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run).ShowDefault();
-  command.Value("--servers", &flags->servers, "Number of reducers; they share the workers' hosts")
+  command
+      .Value("--servers", &flags->servers,
+             "Start this many reducers, which share the workers' hosts")
       .ShowDefault()
       .Within(1, 16384);
   command.Run(context, [context, flags] { return Launch(context, flags.get()); });

@@ -130,12 +130,12 @@ void Add(Command parent, CommandContext* context, const std::string& name, const
          Status (*act)(const CheckpointFlags&)) {
   Command command = parent.Subcommand(name, help);
   auto flags = std::make_shared<CheckpointFlags>();
-  command.Value("--store", &flags->store, "Directory of the store").Required();
+  command.Value("--store", &flags->store, "Read the store in this directory").Required();
   command.Switch("--json", &flags->json, "Print JSON");
   if (name != "list") {
-    command.Value("--step,step", &flags->wanted.step, "Step of the checkpoint");
+    command.Value("--step,step", &flags->wanted.step, "Take the checkpoint of this step");
     command.Value("--epoch", &flags->wanted.epoch,
-                  "Epoch of the checkpoint, where several have that step");
+                  "Take the checkpoint of this epoch, where several have that step");
   }
   command.Run(context, [flags, act] { return act(*flags); });
 }

@@ -4,14 +4,16 @@ namespace ringwood {
 
 Flag AddInnerRunFlags(Command command, InnerRunFlags* flags) {
   command.Value("-H,--hosts", &flags->hosts,
-                "Hosts and slots, as h1:4,h2:4 (default: this machine)");
-  command.Value("--rsh", &flags->rsh, "Remote shell, as for ringwood run");
-  command.Value("--remote-program", &flags->remote_program, "Path of ringwood on the other hosts");
+                "Start the ranks on these hosts, e.g. h1:4,h2:4 (default: this machine)");
+  command.Value("--rsh", &flags->rsh,
+                "Reach other hosts by this remote shell, as for ringwood run");
+  command.Value("--remote-program", &flags->remote_program,
+                "Call this ringwood on the other hosts");
   command.Value("--network-interface", &flags->network_interface,
-                "Network interface, as for ringwood run");
+                "Use this network interface, as for ringwood run");
   command.Switch("--trusted-fabric", &flags->trusted_fabric,
-                 "Only this job's hosts reach that network, as for ringwood run");
-  return command.Value("--workers", &flags->workers, "Number of ranks").Within(1, 16384);
+                 "Declare that only this job's hosts reach that network");
+  return command.Value("--workers", &flags->workers, "Start this many ranks").Within(1, 16384);
 }
 
 Status InnerRun(CommandContext* context, const InnerRunFlags& flags,

@@ -158,39 +158,49 @@ Status RunPlan(const PlanFlags& flags) {
 void AddPlanCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<PlanFlags>();
   Command command = app.Subcommand("plan", "Show what each planner does with a model's profile");
-  command.Value("--trace", &flags->profile, "Profile of a model (CSV file)").Required();
-  command.Value("--cost", &flags->costs,
-                "Measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
+  command.Value("--trace", &flags->profile, "Read the model's profile from this CSV file")
+      .Required();
+  command.Value(
+      "--cost", &flags->costs,
+      "Use this measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
   command.Value("--network", &flags->network,
-                "Cost of one link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]");
-  command.Value("--workers", &flags->workers, "Number of workers on that network")
+                "Use this cost of one link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]");
+  command.Value("--workers", &flags->workers, "Plan for this many workers on that network")
       .Within(1, kMaxRanks);
-  command.Value("--ranks-per-host", &flags->ranks_a_host, "Workers that share a network interface")
+  command
+      .Value("--ranks-per-host", &flags->ranks_a_host,
+             "Let this many workers share a network interface")
       .ShowDefault()
       .Within(1, kMaxRanks);
-  command.Value("--servers", &flags->servers, "Number of reducers of the sparse tree")
+  command.Value("--servers", &flags->servers, "Plan for this many reducers of the sparse tree")
       .ShowDefault()
       .Within(1, kMaxRanks);
-  command.Value("--planner", &flags->planner, "A planner's name, or all").ShowDefault();
-  command.Value("--density", &flags->density, "Least density of sparse tensors (default: 0.01)")
+  command.Value("--planner", &flags->planner, "Show this planner, or all").ShowDefault();
+  command
+      .Value("--density", &flags->density,
+             "Send at least this share of a sparse tensor's entries (default: 0.01)")
       .Within(kLeastDensity, 1);
-  command.Value("--max-density", &flags->max_density, "Greatest density of sparse tensors")
+  command
+      .Value("--max-density", &flags->max_density,
+             "Send at most this share of a sparse tensor's entries")
       .ShowDefault()
       .Within(kLeastDensity, 1);
-  command.Value("--forward", &flags->forward, "Forward time in seconds, where the profile has none")
+  command
+      .Value("--forward", &flags->forward,
+             "Add this forward time in seconds, where the profile has none")
       .AtLeast(0);
   command
       .Value("--epsilon", &flags->epsilon,
-             "hybrid: plans this share slower than the best count as equally fast")
+             "hybrid: take plans as equally fast that are slower by this share at most")
       .ShowDefault()
       .AtLeast(0);
   command
       .Value("--contention", &flags->contention,
-             "asc: slow-down of a message beside another, 0 to 1")
+             "asc: slow a message beside another down by this share, 0 to 1")
       .ShowDefault()
       .AtLeast(0);
   command.Value("--group-limit", &flags->group_limit,
-                "Most bytes of a group, as 64M (default: no limit)");
+                "Merge groups up to this many bytes, e.g. 64M (default: no limit)");
   command.Switch("--bf16", &flags->bf16, "Allow dense groups to travel as bf16");
   command.Switch("--json", &flags->json, "Print JSON, numbers with 17 digits");
   command.Value("--chart", &flags->chart, "Write a Gantt chart: FILE.svg or FILE.png");

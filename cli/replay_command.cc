@@ -26,28 +26,31 @@ struct ReplayFlags {
 // ReplayFlags of the trainer: both commands have them.
 void AddReplayFlags(Command command, ReplayFlags* flags) {
   ReplayOptions& replay = flags->replay;
-  command.Value("--trace", &replay.profile, "Profile of a model (CSV file)").Required();
-  command.Value("--forward-ms", &flags->forward_ms, "Forward time of a step in milliseconds")
+  command.Value("--trace", &replay.profile, "Read the model's profile from this CSV file")
+      .Required();
+  command
+      .Value("--forward-ms", &flags->forward_ms,
+             "Add this forward time to each step, in milliseconds")
       .Within(0.0, 1e7);
-  command.Value("--scale", &replay.scale, "Factor on every compute time")
+  command.Value("--scale", &replay.scale, "Multiply every compute time by this factor")
       .ShowDefault()
       .Within(0.0, 1e6);
-  command.Value("--steps", &replay.steps, "Number of measured steps")
+  command.Value("--steps", &replay.steps, "Measure this many steps")
       .ShowDefault()
       .Within(1, 1000000);
-  command.Value("--warmup", &replay.warmup, "Number of steps before them")
+  command.Value("--warmup", &replay.warmup, "Run this many steps before them")
       .ShowDefault()
       .Within(0, 1000000);
-  command.Value("--route", &replay.route, "Route of every tensor: dense, sparse or auto")
+  command.Value("--route", &replay.route, "Send every tensor by this route: dense, sparse or auto")
       .ShowDefault()
       .OneOf({"dense", "sparse", "auto"});
-  command.Value("--density", &replay.density, "Density of sparse tensors")
+  command.Value("--density", &replay.density, "Send this share of a sparse tensor's entries")
       .ShowDefault()
       .Within(1e-9, 1.0);
-  command.Value("--servers", &replay.servers, "Number of server processes (reducers)")
+  command.Value("--servers", &replay.servers, "Start this many servers (reducers)")
       .ShowDefault()
       .Within(1, 16384);
-  command.Value("--seed", &replay.seed, "Seed of the gradients").ShowDefault();
+  command.Value("--seed", &replay.seed, "Make gradients from this seed").ShowDefault();
   command.Switch("--json", &flags->json, "Print one line of JSON");
 }
 
@@ -97,9 +100,9 @@ void AddReplayCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<ReplayFlags>();
   AddReplayFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run).Required();
-  command.Value("--planner", &flags->planner, "Planner: hybrid, exact, wfbp, …");
-  command.Value("--wire", &flags->wire, "Type in which dense gradients travel: fp32 or bf16");
-  command.Value("--timeline", &flags->timeline, "As for ringwood run");
+  command.Value("--planner", &flags->planner, "Plan by this planner: hybrid, exact, wfbp, …");
+  command.Value("--wire", &flags->wire, "Send dense gradients as fp32, or rounded to bf16");
+  command.Value("--timeline", &flags->timeline, "Write timelines, as for ringwood run");
   command.Run(context, [context, flags] { return LaunchReplay(context, *flags); });
 }
 

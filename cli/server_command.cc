@@ -133,56 +133,58 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   ServerOptions& server = flags->server;
   command
       .Value("--listen", &server.listen,
-             "HOST:PORT to listen on; \":0\": the network interface's address, any port")
+             "Listen on this HOST:PORT; \":0\": at the network interface's address, on any port")
       .ShowDefault();
-  command.Value("--store", &server.store, "Directory of checkpoints and coordinator state");
+  command.Value("--store", &server.store,
+                "Keep checkpoints and coordinator state in this directory");
   command
       .Value("--store-patience", &server.store_patience_seconds,
-             "Seconds to wait for a store that another server holds (default: refuse it)")
+             "Wait this many seconds for a store that another server holds (default: refuse it)")
       .Within(0, 86'400);
-  command.Switch("--insecure", &server.insecure,
-                 "Run without encryption; allowed on a loopback address only");
+  command.Switch("--insecure", &server.insecure, "Run without encryption, on loopback only");
   command.Switch("--trusted-fabric", &server.trusted_fabric,
-                 "Run without encryption; declares that only this job's hosts reach that network");
+                 "Run without encryption on a network that only this job's hosts reach");
   command
       .Value("--transport", &server.transport,
-             "Data plane: ucx, grpc, or auto (ucx where the network is private)")
+             "Exchange data over ucx, grpc, or auto (ucx where the network is private)")
       .OneOf({"ucx", "grpc", "auto"})
       .ShowDefault();
   command.Value("--network-interface", &server.network_interface,
-                "Network interface of data and control plane (default: loopback)");
+                "Use this network interface for data and control (default: loopback)");
   command.Value("--port-range", &flags->port_range,
-                "Ports to listen on, as 20000-20099 (default: any)");
+                "Listen on these ports only, e.g. 20000-20099 (default: any)");
   command.Value("--coordinator", &server.coordinator,
-                "HOST:PORT of the coordinator to join as a further reducer");
-  command.Value("--reducer-index", &server.reducer_index, "Index of this reducer, from 0")
+                "Join this coordinator (HOST:PORT) as a further reducer");
+  command.Value("--reducer-index", &server.reducer_index, "Be this reducer, from 0")
       .Within(0, 16384);
-  command.Value("--servers", &server.servers, "Number of reducers of the job, this one included")
+  command
+      .Value("--servers", &server.servers,
+             "Expect this many reducers of the job, this one included")
       .Within(1, 16384)
       .ShowDefault();
   command
       .Value("--failure-timeout", &server.failure_timeout_seconds,
-             "Seconds of silence after which a member counts as dead")
+             "Take a member for dead after this many seconds of silence")
       .Within(0.5, 3600)
       .ShowDefault();
   command
       .Value("--join-timeout", &server.join_timeout_seconds,
-             "Seconds to wait for all members to join")
+             "Wait this many seconds for all members to join")
       .Above(0)
       .ShowDefault();
   command
       .Value("--stall-timeout", &server.stall_timeout_seconds,
-             "Seconds without progress of any rank after which the job ends (0: warn only)")
+             "End the job after this many seconds without progress of any rank; 0: only warn")
       .Within(0, 1e6)
       .ShowDefault();
-  command.Value("--host", &server.host, "Name of this host in error messages").ShowDefault();
+  command.Value("--host", &server.host, "Name this host in error messages").ShowDefault();
   command.Value("--max-memory", &flags->max_memory,
-                "Memory limit of the reducer, as 4G: larger jobs are refused (default: none)");
-  command.Value("--timeline", &flags->timeline,
-                "Write the reducer's timeline of the newest job to this file");
-  command.Value("--token-file", &flags->token_file, "File that holds the job's token");
+                "Refuse a job whose reducer may need more memory, e.g. 4G (default: no limit)");
+  command.Value("--timeline", &flags->timeline, "Write the reducer's timeline to this file");
+  command.Value("--token-file", &flags->token_file, "Read the job's token from this file");
   command
-      .Value("--log-level", &flags->log_level, "Least level logged: debug, info, warning or error")
+      .Value("--log-level", &flags->log_level,
+             "Log messages of this level and above: debug, info, warning or error")
       .OneOf({"debug", "info", "warning", "error"})
       .ShowDefault();
 }

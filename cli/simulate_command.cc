@@ -97,30 +97,36 @@ Status RunSimulate(const SimulateFlags& flags) {
 void AddSimulateCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<SimulateFlags>();
   Command command = app.Subcommand("simulate", "Simulate how a plan scales, worker by worker");
-  command.Value("--trace", &flags->profile, "Profile of a model (CSV file)").Required();
-  command.Value("--workers", &flags->workers, "Numbers of workers: 4,8,…,2048")
+  command.Value("--trace", &flags->profile, "Read the model's profile from this CSV file")
+      .Required();
+  command.Value("--workers", &flags->workers, "Simulate these numbers of workers, e.g. 4,8,…,2048")
       .Required()
       .SplitAt(',');
   command
       .Value("--network", &flags->network,
-             "Cost of one link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]")
+             "Use this cost of one link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]")
       .Required();
-  command.Value("--servers", &flags->servers, "Number of reducers of the sparse tree")
+  command.Value("--servers", &flags->servers, "Simulate this many reducers of the sparse tree")
       .ShowDefault()
       .Within(1, kMaxRanks);
-  command.Value("--planner", &flags->planner, "A planner's name").ShowDefault();
-  command.Value("--density", &flags->density, "Least density of sparse tensors")
+  command.Value("--planner", &flags->planner, "Plan by this planner").ShowDefault();
+  command
+      .Value("--density", &flags->density, "Send at least this share of a sparse tensor's entries")
       .ShowDefault()
       .Within(kLeastShare, 1);
-  command.Value("--max-density", &flags->max_density, "Greatest density of sparse tensors")
+  command
+      .Value("--max-density", &flags->max_density,
+             "Send at most this share of a sparse tensor's entries")
       .ShowDefault()
       .Within(kLeastShare, 1);
-  command.Value("--forward", &flags->forward, "Forward time in seconds, where the profile has none")
+  command
+      .Value("--forward", &flags->forward,
+             "Add this forward time in seconds, where the profile has none")
       .AtLeast(0);
   command.Value("--straggler", &flags->stragglers,
-                "RANK=FACTOR: this rank computes slower by the factor (repeatable)");
+                "RANK=FACTOR: slow this rank's computing down by the factor (repeatable)");
   command.Value("--slow-link", &flags->slow_links,
-                "RANK=FACTOR: its network interface is slower by the factor (repeatable)");
+                "RANK=FACTOR: slow its network interface down by the factor (repeatable)");
   command.Value("--csv", &flags->csv, "Write the table to a CSV file");
   command.Value("--chart", &flags->chart, "Write the scaling curve: FILE.svg or FILE.png");
   command.Run(context, [flags] { return RunSimulate(*flags); });

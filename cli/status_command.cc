@@ -103,12 +103,12 @@ Status ExecuteStatus(const CommandContext& context, const StatusFlags& flags) {
 void AddStatusCommand(Command app, CommandContext* context) {
   Command command = app.Subcommand("status", "Show the state of a job");
   auto flags = std::make_shared<StatusFlags>();
-  command.Value("--coordinator", &flags->coordinator, "HOST:PORT of the coordinator")
+  command.Value("--coordinator", &flags->coordinator, "Ask the coordinator at this HOST:PORT")
       .Required()
       .From("RINGWOOD_COORDINATOR");
   command.Value("--store", &flags->store,
-                "The job's checkpoint directory, where its server left the token for this user");
-  command.Value("--timeout", &flags->timeout_seconds, "Seconds to wait for the answer")
+                "Read the token that the server left in this store for its user");
+  command.Value("--timeout", &flags->timeout_seconds, "Wait this many seconds for the answer")
       .ShowDefault()
       .Within(0.1, 600.0);
   command.Switch("--json", &flags->json, "Print JSON");
