@@ -1,26 +1,27 @@
 /* Ringwood's C interface: gradient exchange for trainers in any language.
  *
  * One session for each rank, from ringwood_open to ringwood_close. Calls return 0 or a
- * RINGWOOD_* code; ringwood_last_error gives the sentence that names who, what and the remedy.
- * Option structs carry their size first, so that older callers work with newer libraries.
+ * RINGWOOD_* code; ringwood_last_error gives the error message: which rank failed, why, and how to
+ * fix it.
+ * The first field of a struct is its size, so that older callers work with newer libraries.
  *
  * Threads: ringwood_ready may be called from any thread, only enqueues and never blocks
  * (microseconds; from Python through ctypes.PyDLL). Every other call comes from one thread at a
  * time and may wait, at most for the failure timeout after a peer died (from Python through
- * ctypes.CDLL); while one is under way, another thread's call is refused. No call of ours ever runs
- * on a thread of the caller's after it returned, and none calls back.
+ * ctypes.CDLL); meanwhile another thread's call is refused. There are no callbacks, and nothing
+ * runs on a caller's thread after its call returned.
  *
- * Memory of gradients belongs to the caller and stays from ringwood_register (or ringwood_rebind)
- * to ringwood_close. C cannot tell that memory was freed: a gradient that moved must be said with
- * ringwood_rebind before its next ready, one that goes away ends the session first.
+ * Gradients belong to the caller and must stay in place from ringwood_register (or ringwood_rebind)
+ * to ringwood_close. C cannot tell that memory was freed: if a gradient buffer is reallocated, call
+ * ringwood_rebind before its next ready; before one is freed for good, close the session.
  *
- * After fork() the child may not use the session: every call returns RINGWOOD_FORKED and touches
- * nothing of the parent's, whose connections are closed in the child. Nor can it open one of its
- * own: gRPC and UCX do not survive a fork. Fork before the process opens its first session, or
- * start the child as a program of its own (exec; Python's start method "spawn").
+ * After fork() the child cannot use the session: every call returns RINGWOOD_FORKED, and the
+ * parent's connections are closed in the child. Nor can it open a session of its own: gRPC and UCX
+ * do not survive a fork. Fork before the process opens its first session, or start the child as a
+ * program of its own (exec; Python's start method "spawn").
  *
- * Fields of a struct that are 0 or NULL have the default that stands beside them. Names (of tensors
- * and checkpoint items) are UTF-8, 1 to 255 bytes, without control characters. */
+ * A field that is 0 or NULL has the default given beside it. Names (of tensors and checkpoint
+ * items) are UTF-8, 1 to 255 bytes, without control characters. */
 #ifndef RINGWOOD_H_
 #define RINGWOOD_H_
 
@@ -33,14 +34,14 @@ extern "C" {
 
 #define RINGWOOD_EXPORT __attribute__((visibility("default")))
 
-/* Behind each code, what a program should end with after it: ringwood_exit_code says the same. */
+/* Each code with the exit code that a program should use after it, see ringwood_exit_code. */
 enum {
-  RINGWOOD_OK = 0,          /* 0 */
-  RINGWOOD_INVALID = 1,     /* 78: the caller's input or configuration is wrong */
-  RINGWOOD_NOT_FOUND = 2,   /* 78: no such file, item or checkpoint */
-  RINGWOOD_EXISTS = 3,      /* 78: a name or an announcement is there already; or the rank runs */
-  RINGWOOD_REFUSED = 4,     /* 78: right call, wrong state: step without backward, other version */
-  RINGWOOD_EXHAUSTED = 5,   /* 78: a stated limit would be passed, or memory is out */
+  RINGWOOD_OK = 0,        /* 0 */
+  RINGWOOD_INVALID = 1,   /* 78: the caller's input or configuration is wrong */
+  RINGWOOD_NOT_FOUND = 2, /* 78: no such file, item or checkpoint */
+  RINGWOOD_EXISTS = 3, /* 78: a name is taken, a tensor was ready twice, or the rank runs already */
+  RINGWOOD_REFUSED = 4,   /* 78: not possible in this state: step without backward, other version */
+  RINGWOOD_EXHAUSTED = 5, /* 78: limit exceeded, or out of memory */
   RINGWOOD_UNAVAILABLE = 6, /* 75: a peer, a server or the coordinator died */
   RINGWOOD_TIMED_OUT = 7,   /* 75: nothing was heard within a deadline */
   RINGWOOD_ABORTED = 8,     /* 75: the epoch ended under the call */
@@ -50,9 +51,8 @@ enum {
   RINGWOOD_FORKED = 12      /* 1: used in a forked child */
 };
 
-/* The exit code by which launchers (`ringwood run` and others) tell what to do: 0; 75 where a
- * restart from the newest checkpoint helps; 78 where only the user can mend it; 1 for anything
- * else. */
+/* The exit code that tells launchers (`ringwood run` and others) what to do: 0; 75 if a restart
+ * from the newest checkpoint helps; 78 if only the user can fix it; 1 for anything else. */
 RINGWOOD_EXPORT int ringwood_exit_code(int code);
 
 enum { /* element types */
@@ -81,15 +81,15 @@ typedef struct {
   const char* coordinator;    /* "host:port"; needed */
   int rank;                   /* from 0 to world - 1 */
   int world;                  /* 1 or more; needed */
-  const char* host;           /* what the launcher calls this host; NULL: "localhost" */
-  const char* interface_name; /* data plane card, NULL: loopback */
+  const char* host;           /* the launcher's name of this host; NULL: "localhost" */
+  const char* interface_name; /* network interface of the data plane; NULL: loopback */
   int trusted_fabric;         /* 1: the operator declares a non-loopback network private */
   const char* token;          /* the job's token or NULL */
   int resume;                 /* 0, RINGWOOD_RESUME or RINGWOOD_RESUME_OR_START */
   double momentum;            /* momentum correction of sparse tensors, from 0 (off) to below 1 */
   const char* planner;        /* "hybrid" (default), "exact", "wfbp", ...: `ringwood plan --help` */
   const char* log_level;      /* "debug", "info" (default), "warning" or "error" */
-  double join_timeout_seconds; /* how long ringwood_open waits for the whole world; 0: 120 */
+  double join_timeout_seconds; /* how long ringwood_open waits for all ranks; 0: 120 */
   const char* wire;            /* dense groups travel as "fp32" (default) or "bf16" */
   const char* sparse_codec; /* INDEX/VALUE: block16 (default) or rice; fp32 (default), bf16, int8 or
                                int4: coarse values go to the first reducer only, the error stays in
@@ -101,23 +101,22 @@ typedef struct {
   const char* timeline; /* file of this rank's timeline (Chrome trace), NULL: none */
   const char* flight_record; /* file of this rank's last events, NULL: none */
   const char* transport;     /* data plane: "ucx", "grpc" or "auto" (default), equal on all ranks */
-  int adapt;                 /* 1: measure, and follow what was measured with new plans */
+  int adapt; /* 1: re-plan from measured timings; runs no longer repeat bit for bit */
   /* Files of rank 0, NULL: none. */
   const char* freeze_plan; /* the plan to run, and no other */
   const char* save_plan;   /* where to write each plan that the job runs */
-  const char* profile;     /* where to write, at the end, what was measured (a profile) */
+  const char* profile;     /* where to write a profile of the model at the end: measured timings */
   const char*
       sparse_method; /* "exact" (default), "threshold" or "gaussian": how entries are found */
   int warmup_steps;  /* density warm-up: over so many steps, from the first of the job, the density
                         of sparse tensors falls from 0.25 to their own; 0: none */
-  int momentum_masking; /* negative: an entry that was applied keeps its velocity; else it is
-                           cleared there, while the density is at most 5 % */
-  double clip_norm;     /* a sparse tensor's gradient is taken up with a norm of at most clip_norm /
-                           sqrt(world); 0: as it is */
+  int momentum_masking; /* momentum factor masking (DGC): the velocity of an applied entry is
+                           cleared, while the density is at most 5 %; negative: off */
+  double clip_norm;     /* clips a sparse tensor's gradient to the norm clip_norm / sqrt(world)
+                           before it is added to the residual; 0: no clipping */
   double sparse_keep; /* entries of a sparse result, as a multiple (at most 1000000) of those that a
                          worker sends; 0: as many */
-  const char* port_range; /* "20000-20099": the data plane listens there, two ports a process; NULL:
-                             on any port */
+  const char* port_range; /* "20000-20099": ports of the data plane, two per process; NULL: any */
   uint64_t job; /* with resume: the job to continue, else the name of the new one; 0: the newest
                    that has a checkpoint, and any name */
 } ringwood_options;
@@ -150,11 +149,12 @@ typedef struct {
  * strings are constants. */
 RINGWOOD_EXPORT int ringwood_describe_option(size_t index, ringwood_option* option);
 
-/* Joins the job and waits until the world is complete. */
+/* Joins the job and waits until all ranks have joined. */
 RINGWOOD_EXPORT int ringwood_open(const ringwood_options* options, ringwood_session** session);
 
-/* Leaves in order and frees. With `failure` (a sentence, e.g. the last line of a traceback) the
- * other ranks are told that this one failed and stop with its name. NULL session is allowed. */
+/* Leaves the job cleanly and frees the session. With `failure` (an error message, e.g. the last
+ * line of a traceback) the other ranks stop with an error that names this rank. NULL session is
+ * allowed. */
 RINGWOOD_EXPORT int ringwood_close(ringwood_session* session, const char* failure);
 
 /* This process's rank, the number of ranks, the number of this start of the world (it grows with
@@ -177,8 +177,8 @@ typedef struct {
   double density;    /* k/n where the route is sparse, above 0 and at most 1; 0: 0.01 */
   double momentum;   /* correction while sparse, below 1; 0: the session's, negative: none */
   int memory;        /* RINGWOOD_HOST, or RINGWOOD_CUDA: `data` is device memory; alike for all
-                        tensors of a job. Dense ones travel NCCL's rings, of sparse ones the
-                        picks travel the tree */
+                        tensors of a job. Dense ones are exchanged over NCCL; of sparse ones
+                        the selected entries go through host memory */
   int device;        /* CUDA: which one */
   void* stream;      /* CUDA: the cudaStream_t on which the gradient is made and used; ready may be
                         called as soon as its kernels are on it, and what is put on it after
@@ -197,10 +197,11 @@ RINGWOOD_EXPORT int ringwood_device_support(void);
 RINGWOOD_EXPORT int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor,
                                       int* id);
 
-/* The gradient moved (frameworks that reallocate): same elements, used from the next ready on. */
+/* Sets the new place of a gradient that was reallocated: same elements, used from the next ready
+ * on. */
 RINGWOOD_EXPORT int ringwood_rebind(ringwood_session* session, int id, void* data);
 
-/* Fixes the table of tensors and agrees on the plan with all ranks, and makes the memory that it
+/* Fixes the table of tensors, agrees on the plan with all ranks, and allocates the memory that it
  * needs (docs/client.md, "Memory"). ringwood_begin_step and ringwood_finish_step do it if needed.
  */
 RINGWOOD_EXPORT int ringwood_agree(ringwood_session* session);
@@ -209,7 +210,7 @@ RINGWOOD_EXPORT int ringwood_agree(ringwood_session* session);
 RINGWOOD_EXPORT const char* ringwood_plan_text(ringwood_session* session);
 
 /* The route of a tensor in the present plan: "ring" (dense) or "tree" (sparse), constants. NULL
- * before ringwood_agree and for an id that there is not. With `adapt` it may change in
+ * before ringwood_agree and for an unknown id. With `adapt` it may change in
  * ringwood_finish_step. */
 RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int id);
 
@@ -218,8 +219,8 @@ RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int 
  */
 RINGWOOD_EXPORT int ringwood_begin_step(ringwood_session* session, double weight);
 
-/* Gradient `id` is complete in memory. Any thread; enqueues only. Each tensor once in each step:
- * one without a gradient is filled with zeros and announced too. An exchange that breaks is told by
+/* Gradient `id` is complete in memory. Any thread; enqueues only. Call it once per tensor and step;
+ * fill a tensor without a gradient with zeros. A broken exchange is reported by
  * ringwood_finish_step, which knows who failed; once that is known, here too. */
 RINGWOOD_EXPORT int ringwood_ready(ringwood_session* session, int id);
 
@@ -227,7 +228,7 @@ typedef struct {
   size_t size;
   uint64_t step; /* committed steps, this one included; skipped ones count */
   int skipped;   /* 1: some rank had a NaN or Inf, nothing was applied anywhere: gradients and
-                    residuals are as before the step, and the trainer leaves its update out */
+                    residuals are as before the step, and the trainer skips its update */
   double total_weight;
   uint64_t dense_bytes; /* sent by this worker in this step */
   uint64_t sparse_bytes;
@@ -235,15 +236,15 @@ typedef struct {
 } ringwood_step_result;
 
 /* Waits for every group, votes, commits. The gradients then hold the average. An error means that
- * nothing was applied: gradients and residuals are as before the step; where memory ran out in the
- * middle of applying, the sentence says so. With RINGWOOD_REFUSED (gradients that are not ready)
+ * nothing was applied: gradients and residuals are as before the step; if memory ran out while
+ * applying, the message says so. With RINGWOOD_REFUSED (gradients that are not ready)
  * and RINGWOOD_INVALID (result->size) the step stays open; after any other error the session is
  * over. `result` may be NULL. */
 RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result);
 
-/* What this rank has of a tensor that was not applied yet, after the last committed step, in units
- * of weight * gradient: what was not selected (sparse), what was rounded away on a bf16 wire
- * (dense). */
+/* This rank's error-feedback residual of a tensor after the last committed step, in units of
+ * weight * gradient: what was not selected or not accepted (sparse), what was rounded away on a
+ * bf16 wire (dense). */
 RINGWOOD_EXPORT int ringwood_residual(ringwood_session* session, int id, float* out,
                                       uint64_t elements);
 
@@ -275,20 +276,20 @@ typedef struct {
   int scope; /* RINGWOOD_SHARED: same bytes on every rank, each writes a stripe; RINGWOOD_OWN */
 } ringwood_item;
 
-/* Copies the items (and the session's own state: residuals, velocities, step) and returns; they
- * travel to the store in the background. One checkpoint is in flight: a second call waits for the
- * first. What fails on the way (a full disk, a rank that brings nothing) costs that checkpoint and
- * nothing else: it is logged, the one before stays, training goes on, and only
- * ringwood_checkpoint_wait returns it. An error here is about the items, or the epoch is over. */
+/* Copies the items (and the session's own state: residuals, velocities, step) and returns; they are
+ * sent to the store in the background. One checkpoint is in flight: a second call waits for the
+ * first. A failed upload (a full disk, a rank that saves nothing) affects that checkpoint only: it
+ * is logged, the one before stays, training continues, and only ringwood_checkpoint_wait returns
+ * the error. An error here is about the items, or the epoch is over. */
 RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items,
                                         size_t count);
-/* Until the newest checkpoint is durable on all ranks; why it is not, once. ringwood_close waits as
- * well, and only logs. */
+/* Waits until the newest checkpoint is durable on all ranks, or returns its error, once.
+ * ringwood_close waits as well, and only logs. */
 RINGWOOD_EXPORT int ringwood_checkpoint_wait(ringwood_session* session);
 
 /* After ringwood_open with resume: 1 if the session starts from a checkpoint (its step is
- * ringwood_step), else 0. The session's own state (residuals, velocities, plan) comes back by
- * itself when the plan is agreed. Items are read by the two calls below from ringwood_open to
+ * ringwood_step), else 0. The session's own state (residuals, velocities, plan) is restored
+ * when the plan is agreed. Items are read by the two calls below from ringwood_open to
  * ringwood_close, before or after tensors are registered; RINGWOOD_NOT_FOUND where the session did
  * not resume or the checkpoint has no such item. RINGWOOD_OWN items are those that the same rank
  * saved. `bytes` of ringwood_restore is the item's size. */
@@ -298,7 +299,7 @@ RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char
 RINGWOOD_EXPORT int ringwood_restore(ringwood_session* session, const char* name, int scope,
                                      void* out, uint64_t bytes);
 
-/* What a code means, in a few words; never NULL. */
+/* A short description of a code; never NULL. */
 RINGWOOD_EXPORT const char* ringwood_strerror(int code);
 /* The last error of the calling thread, in full; "" if there was none. */
 RINGWOOD_EXPORT const char* ringwood_last_error(void);

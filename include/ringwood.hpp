@@ -24,8 +24,7 @@ class Error : public std::runtime_error {
  public:
   Error(int code, const std::string& message) : std::runtime_error(message), code_(code) {}
   int code() const { return code_; }
-  // What a program should end with: 75 = restart from the newest checkpoint, 78 = the input is
-  // wrong.
+  // The exit code for a program: 75 = restart from the newest checkpoint, 78 = the input is wrong.
   int exit_code() const { return ringwood_exit_code(code_); }
   bool restart() const { return exit_code() == 75; }
 
@@ -47,14 +46,14 @@ struct Options : ringwood_options {
   }
 };
 
-// ringwood_tensor with its size and type set; what is left as it is has the header's default.
+// ringwood_tensor with its size and type set; other fields have the header's defaults.
 //
 //   ringwood::Tensor tensor("weights", gradient, elements);
 //   tensor.route = "sparse";
 //   tensor.clip_norm = 1;
 //   const int id = session.Register(tensor.OnDevice(0, stream));
 //
-// The name is the caller's and stays until Register returns.
+// The name belongs to the caller and must be valid until Register returns.
 struct Tensor : ringwood_tensor {
   Tensor(const char* tensor_name, float* gradient, uint64_t count) : ringwood_tensor{} {
     size = sizeof(ringwood_tensor);
@@ -78,7 +77,7 @@ struct Share {
   uint64_t count = 0;
 };
 
-// Nothing, or an Error that says what is missing for tensors on a device.
+// Throws an Error that says what is missing for tensors on a device.
 inline void CheckDeviceSupport() { Check(ringwood_device_support()); }
 
 class Session {
@@ -93,7 +92,7 @@ class Session {
   Session(Session&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Session& operator=(Session&&) = delete;
 
-  // Orderly end that reports errors, which a destructor cannot.
+  // Leaves the job cleanly and reports errors, which a destructor cannot.
   void Close() { Check(ringwood_close(std::exchange(handle_, nullptr), nullptr)); }
   void Fail(const std::string& why) {
     ringwood_close(std::exchange(handle_, nullptr), why.c_str());
@@ -105,7 +104,7 @@ class Session {
   uint64_t step() const { return ringwood_step(handle_); }
   bool resumed() const { return ringwood_resumed(handle_) != 0; }
 
-  // `gradient` stays where it is (or Rebind says otherwise); the id is for Ready.
+  // `gradient` must stay in place, or call Rebind; the id is for Ready.
   int Register(const std::string& name, float* gradient, uint64_t elements,
                const std::string& route = "auto", double density = 0.01, double momentum = 0) {
     Tensor tensor(name.c_str(), gradient, elements);
