@@ -1,5 +1,5 @@
-// The checkpoints of a session: those that it saves, of the trainer's items and of its own state,
-// and the one that it started from.
+// The checkpoints of a session: those that it saves (the trainer's items and its own state), and
+// the one that it started from.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,8 @@ class Checkpoints {
   Restore* restore() { return restore_.get(); }  // null: a new job
   const Restore* restore() const { return restore_.get(); }
 
-  // Copies and returns while the copy travels (Checkpointer::Begin). `items` are the trainer's,
-  // `plan` is the serialised v1::SavedPlan, empty where there is none.
+  // Copies and returns while the copy is sent (Checkpointer::Begin). `items` are the trainer's,
+  // `plan` is the serialised v1::SavedPlan, or empty.
   Status Save(const StripeName& stripe, std::vector<Item> items, const TensorStates& states,
               const std::string& plan);
   Status Wait() { return checkpointer_.Wait(); }

@@ -1,5 +1,5 @@
 // Runs the groups of one round at a time: packing on the compute loop, exchanging on the net loop,
-// in the order that the scheduler decides. The trainer's thread only marks and waits.
+// in the scheduler's order. The trainer's thread only marks gradients and waits.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace ringwood {
 
-// What a round came to on this worker, once all groups are done.
+// The result of a round on this worker, once all groups are done.
 struct RoundSummary {
   uint64_t digest = 0;  // of the sums of all groups, in plan order
   bool non_finite = false;
@@ -25,8 +25,8 @@ struct RoundSummary {
 
 class Pipeline {
  public:
-  // What everything of a pipeline runs on; all of it outlives all work: after Fail the owner closes
-  // the transport, and in any case drains both loops, before it aborts or destroys this.
+  // What a pipeline runs on. It outlives all work: the owner closes the transport after Fail, and
+  // always drains both loops, before it aborts or destroys the pipeline.
   struct Shell {
     Loop* compute = nullptr;
     Loop* net = nullptr;
@@ -34,24 +34,24 @@ class Pipeline {
     Observer* observer = nullptr;  // of all events between RoundBegun and GroupEnded
   };
 
-  // `exchanges` one a group of `plan`, the plan of number `generation` in this epoch.
+  // `exchanges`: one for each group of `plan`, which has number `generation` in this epoch.
   Pipeline(const Shell& shell, const Plan& plan, uint32_t generation, size_t tensors,
            std::vector<std::unique_ptr<Exchange>> exchanges);
 
-  // The next round; the one before has been applied or aborted. The weight is 1 until SetWeight.
+  // Starts a round; the one before was applied or aborted. The weight is 1 until SetWeight.
   void Begin(uint64_t round);
 
   // Refused when a gradient of this round is ready already.
   Status SetWeight(float weight);
 
-  Status Ready(TableIndex tensor);  // any thread; enqueues. OK after a failure, which Wait tells
+  Status Ready(TableIndex tensor);  // any thread; enqueues. OK after a failure, which Wait returns
   bool IsReady(TableIndex tensor);
   std::vector<TableIndex> Missing();
 
-  // Until all groups are done, the first error, or `limit`.
+  // Waits until all groups are done, the first error, or `limit`.
   Status Wait(Duration limit);
 
-  // The round ends with `reason`; groups that have not started never will.
+  // Ends the round with `reason`; groups that have not started never do.
   void Fail(const Status& reason);
 
   // After Wait was OK.

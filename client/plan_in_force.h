@@ -1,5 +1,5 @@
-// The plan that this worker runs, and what runs it: exchanges and pipeline. While there is none (at
-// the start, and between two plans) ready calls are kept, and given to the next one.
+// The plan that this worker runs, with its exchanges and pipeline. While there is none (at the
+// start, and between two plans) ready calls are kept for the next one.
 //
 // Ready and Fail from any thread, everything else on the trainer's.
 #pragma once
@@ -32,12 +32,12 @@ class PlanInForce {
   Status Rebind(int id, float* data);
   Status Ready(int id);
 
-  // Between two rounds, no callback of the pipeline before is under way: replaces the plan, carries
-  // what the tensors keep over to the new one, and opens `round`. Collective where tensors are on a
-  // device. `generation` numbers the plans of an epoch.
+  // Replaces the plan between two rounds, while no callback of the pipeline before is running;
+  // carries the tensors' states over and opens `round`. Collective if tensors are on a device.
+  // `generation` numbers the plans of an epoch.
   Status Install(Plan plan, uint32_t generation, uint64_t round, Connection* connection,
                  Collectives* collectives);
-  Status Start();  // the ready calls that came before
+  Status Start();  // replays the ready calls that came before
   // Destroys the pipeline; the loops are drained.
   void End();
 

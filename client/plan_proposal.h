@@ -1,4 +1,4 @@
-// The plan that rank 0 proposes when a job starts: the frozen one, else the checkpoint's where it
+// The plan that rank 0 proposes when a job starts: the frozen one, else the checkpoint's if it
 // fits, else a new one from the planner's fixed costs.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace ringwood {
 // The stage of the density warm-up that the step after `committed` ones is in.
 int WarmUpStageAfter(uint64_t committed, const SessionOptions& options);
 
-// What planners are asked: `specs` in table order, on this network; nothing is measured.
+// The planner's input: `specs` in table order, on this network, without measurements.
 PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on_device,
                       std::vector<TensorSpec> specs);
 
@@ -26,7 +26,7 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on
 StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
                            const TensorTable& table, Restore* restore, uint64_t committed);
 
-// `plan` beside the tensors and the world that it was made for.
+// `plan` with the tensors and the world that it was made for.
 v1::SavedPlan SavedPlanOf(const Plan& plan, const TensorTable& table, const Place& place);
 
 }  // namespace ringwood

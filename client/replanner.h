@@ -1,10 +1,9 @@
-// Follows what is measured with new plans. Every rank measures its rounds; after a commit that asks
-// for it all ranks bring together what they measured, and probe the network where that is asked
-// too; rank 0 asks for such reviews, and for a new plan when one is better, with its votes
-// (client/replan/adapter.h). It also asks for the next stage of the density warm-up, and writes
-// plan and profile to the files that the options name.
+// Re-plans from measured timings. Every rank measures its rounds. After a commit that asks for a
+// review all ranks combine their measurements, and probe the network if asked to. With its votes
+// rank 0 asks for reviews, for a better plan (client/replan/adapter.h) and for the next stage of
+// the density warm-up. It also writes plan and profile to the files that the options name.
 //
-// Trainer's thread; keeps nothing of an epoch.
+// Trainer's thread; keeps no state of an epoch.
 #pragma once
 
 #include <memory>
@@ -26,16 +25,16 @@ class Replanner {
   Replanner(const SessionOptions& options, const TensorTable& table)
       : options_(options), table_(table) {}
 
-  Observer* profile() { return &profile_; }  // to be told of every round
+  Observer* profile() { return &profile_; }  // observes every round
 
   // `plan` is in force from the step after `committed` ones.
   void Installed(const Plan& plan, uint64_t committed, const Place& place);
 
-  // What rank 0 asks for with its vote of `round`.
+  // Rank 0's requests with its vote of `round`.
   void Ask(uint64_t round, v1::VoteRequest* vote);
 
   // Collective, between two rounds. With `probe` the network is measured, and all ranks choose
-  // their schedules by what was found.
+  // their schedules by the measured cost.
   Status AllReduceProfile(bool probe, Connection* connection, Collectives* collectives);
 
   void WriteProfile() const;  // at the end, where the options ask for it

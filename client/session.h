@@ -35,7 +35,7 @@ class Session {
   static StatusOr<std::unique_ptr<Session>> Open(const SessionOptions& options, Parts parts);
   ~Session();
 
-  // Waits for a checkpoint under way, then leaves. Once.
+  // Waits for a checkpoint in flight, then leaves. Once.
   Status Close(const std::string& failure);
 
   int rank() const { return connection_->place().rank; }
@@ -49,7 +49,7 @@ class Session {
   Status Agree();
   const Plan& plan() const { return plan_.plan(); }              // empty before Agree
   const std::string& plan_text() const { return plan_.text(); }  // "" before Agree
-  // "ring" or "tree", of the present plan; "" before Agree and for an id that there is not.
+  // "ring" or "tree", in the present plan; "" before Agree and for an unknown id.
   std::string route(int id) const { return plan_.route(id); }
 
   Status BeginStep(double weight);

@@ -1,15 +1,15 @@
-// What this rank keeps of each tensor from round to round: the error-feedback residual and the
-// velocity of a sparse one, the wire's rounding error of a dense one. Checkpoints save it, changes
-// of the plan carry it over.
+// The state that this rank keeps of each tensor from round to round: error-feedback residual and
+// velocity of a sparse one, the wire's rounding error of a dense one. Checkpoints save it, a change
+// of the plan carries it over.
 //
 // A tensor's state is in one place at a time:
 //   sparse, on the host     a SparseTensor of ours, which its exchange works on
-//   sparse, on a device     its exchange, which has taken over what we had
-//   dense                   its exchange, where the wire rounds; and until the first commit after
-//                           it was sparse, a SparseTensor of ours that the exchange carries
+//   sparse, on a device     its exchange, which has taken the state over
+//   dense                   its exchange, if the wire rounds; until the first commit after a change
+//                           from sparse also a SparseTensor of ours, which the exchange carries
 //
-// Trainer's thread. The compute loop works on the states from ready to the round's end, and after
-// it for a moment to read.
+// Trainer's thread. The compute loop uses the states from ready to the round's end, and reads them
+// shortly after it.
 #pragma once
 
 #include <memory>
@@ -41,12 +41,13 @@ class TensorStates {
   TensorStates(const SessionOptions& options, const TensorTable& table)
       : options_(options), table_(table) {}
 
-  // The table is complete. `from` is the checkpoint; null: nothing is owed.
+  // The table is complete. `from` is the checkpoint; null: there are no residuals.
   Status Begin(Restore* from);
 
-  // A plan ends: takes over what its exchanges hold, and forgets them.
+  // A plan ends: takes the states of its exchanges back, and forgets them.
   Status TakeBack();
-  // A plan begins: makes what its sparse tensors need, with their k. Then its exchanges are made.
+  // A plan begins: makes the states of its sparse tensors, with their k. Then its exchanges are
+  // made.
   void Prepare(const Plan& plan);
   // By id; the exchanges live until the next TakeBack.
   void Hand(std::vector<Holder> holders);
@@ -55,9 +56,9 @@ class TensorStates {
   SparseTensor* of(size_t id) { return states_[id].get(); }
   bool IsMasked(const Group& group) const;  // momentum factor masking
 
-  void Committed();  // a round was applied, and what dense tensors owed was in it
+  void Committed();  // a round was applied, with the residuals of dense tensors
 
-  // What was not applied yet, in units of weight * gradient; `out` has the tensor's elements.
+  // The error-feedback residual in units of weight * gradient; `out` has the tensor's elements.
   Status ReadResidual(size_t id, std::span<float> out) const;
 
   // The items that a checkpoint has of this rank. Refused between ready and the end of the step.
@@ -79,7 +80,7 @@ class TensorStates {
   const TensorTable& table_;
   std::vector<std::unique_ptr<SparseTensor>> states_;  // by id; empty before Begin
   std::vector<Holder> holders_;                        // by id; empty while there is no plan
-  std::vector<size_t> carried_;  // ids of dense tensors that owe until the next commit
+  std::vector<size_t> carried_;  // ids of dense tensors with a residual until the next commit
 };
 
 }  // namespace ringwood

@@ -1,7 +1,7 @@
-// The gradients that a trainer registered: by id, in the order of registration, and by their place
-// in the table that plans and the coordinator know.
+// The registered gradients: by id, in order of registration, and by index in the table that plans
+// and the coordinator use.
 //
-// Add and Rebind on the trainer's thread; other threads look while those hold a lock of the owner.
+// Add and Rebind on the trainer's thread; other threads read under a lock of the owner.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class TensorTable {
   // `options` are the defaults of a tensor that does not set its own; they outlive this.
   explicit TensorTable(const SessionOptions& options) : options_(options) {}
 
-  // Whether `tensor` may be added; the error says what to change. Adds nothing.
+  // Checks whether `tensor` may be added; the error says what to change. Adds nothing.
   Status Check(const Tensor& tensor) const;
   // After Check was OK. The id: 0, 1, 2, ...
   int Add(const Tensor& tensor);
@@ -44,7 +44,7 @@ class TensorTable {
 
   double momentum(size_t id) const { return tensors_[id]->momentum.value_or(options_.momentum); }
   bool IsOnDevice() const;  // the tensors are; all or none
-  // Whether a device can select from it; Invalid names the option that it cannot follow.
+  // Checks whether a device can select from it; Invalid names the option that is not supported.
   Status CheckSelection(const Tensor& tensor) const;
 
  private:

@@ -1,5 +1,5 @@
-// What the ranks agreed on and run: their tensors, the plan in force and its number in the epoch. A
-// plan changes between two rounds only, at the same boundary for everyone. Pure.
+// What the ranks agreed on: their tensors, the plan in force and its number in the epoch. A plan
+// changes between two rounds only, at the same boundary for all members. Pure.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace ringwood {
 
 class ActivePlan {
  public:
-  // Rank 0's table and plan, as number `generation`. The error says which server of `roster` has no
-  // room for it.
+  // Rank 0's table and plan, as number `generation`. The error names a server of `roster` that
+  // has too little memory for it.
   static StatusOr<ActivePlan> Make(const v1::AgreeRequest& table, uint64_t from_round,
                                    uint32_t generation, const Roster& roster);
 
@@ -21,14 +21,14 @@ class ActivePlan {
   const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors() const {
     return activated_.tensors();
   }
-  uint32_t generation() const { return generation_; }  // changes before it, in the epoch
+  uint32_t generation() const { return generation_; }  // number of changes in the epoch
 
   Status Admit(const v1::Plan& plan, const Roster& roster) const;
   void Change(const v1::Plan& plan) {
     ++generation_;
     *activated_.mutable_plan() = plan;
   }
-  // What reducers are told of it, after `committed` rounds.
+  // The notice of it for reducers, after `committed` rounds.
   v1::Notice Notice(uint64_t committed) const;
 
  private:

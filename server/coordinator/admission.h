@@ -1,5 +1,5 @@
-// Whether the servers of a job have room for a plan. The bound of each follows from the tensor
-// table and the plan, so the answer is there before the first message. Pure.
+// Checks whether the servers of a job have enough memory for a plan. The bound of each follows from
+// the tensor table and the plan, so it is known before the first message. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@ struct ServerLimit {
 };
 
 // `servers` in the order of their nodes, which come after the `workers`. `plan` can run on
-// `tensors` (CheckPlan). The error names the server, what it may need, its limit and the remedy.
+// `tensors` (CheckPlan). The error names the server, what it may need, its limit, and how to fix
+// it.
 Status AdmitPlan(const v1::Plan& plan,
                  const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors, uint32_t workers,
                  const std::vector<ServerLimit>& servers);

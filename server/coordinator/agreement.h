@@ -1,4 +1,4 @@
-// Every worker's tensor table and settings, compared; rank 0's plan for all. Pure.
+// Compares every worker's tensor table and settings; rank 0's plan becomes the plan of all. Pure.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,7 @@
 
 namespace ringwood {
 
-// Whether every member can run this plan on these tensors: it has travelled, and nothing is
-// believed.
+// Checks whether every member can run this plan on these tensors. The plan is untrusted input.
 Status CheckPlan(const v1::Plan& plan,
                  const google::protobuf::RepeatedPtrField<v1::Tensor>& tensors);
 
@@ -22,9 +21,9 @@ class Agreement {
 
   Agreement(uint32_t world, Label label) : world_(world), label_(std::move(label)) {}
 
-  // Takes one worker's table. An error (the tables or the settings differ, or rank 0 brought no
-  // plan that can run) ends the epoch: it names the tensor or setting, both ranks and what each
-  // has. `displaced` is the call that the same rank had waiting, or 0.
+  // Adds one worker's table. An error (tables or settings differ, or rank 0's plan cannot run) ends
+  // the epoch: it names the tensor or setting, both ranks and both values. `displaced` is the call
+  // that the same rank had waiting, or 0.
   Status Add(CallId call, const v1::AgreeRequest& request, CallId* displaced);
 
   void Forget(CallId call);  // its caller went away

@@ -1,4 +1,4 @@
-// The votes of one round: a commit when every worker voted, with equal digests. Pure.
+// The votes of one round: it commits when every worker voted with equal digests. Pure.
 #pragma once
 
 #include <functional>
@@ -17,23 +17,23 @@ class Ballot {
   Ballot(uint64_t epoch, uint64_t round, uint32_t world, Label label)
       : epoch_(epoch), round_(round), world_(world), label_(std::move(label)) {}
 
-  // Takes one vote. The same vote again is the same vote (`displaced`: the call that waited with
-  // it, or 0). An error ends the epoch: a worker that votes twice differently, a weight that is
-  // negative or not a number, wishes of another rank than 0 (a new plan, a review).
+  // Adds one vote. A repeated vote counts once (`displaced`: the call that waited with it, or 0).
+  // An error ends the epoch: a worker that votes twice differently, a weight that is negative or
+  // not a number, a request (a new plan, a review) of another rank than 0.
   Status Add(CallId call, const v1::VoteRequest& vote, CallId* displaced);
 
-  // Its caller went away; the vote stands, so that the worker's next call finds it.
+  // The caller went away. The vote remains, so that the worker's next call finds it.
   void Forget(CallId call);
 
   uint64_t round() const { return round_; }
   bool Complete() const { return votes_.size() == world_; }
   std::vector<uint32_t> Missing() const;  // ranks
 
-  // When complete. A round in which any worker met a NaN or Inf, or in which nobody brought a
-  // sample, commits as skipped: nothing is applied anywhere. Unequal digests are an error that
-  // names the ranks: it is never a warning (replica identity).
+  // When complete. A round in which a worker had a NaN or Inf, or in which no rank had a sample,
+  // commits as skipped: nothing is applied anywhere. Unequal digests are an error that names the
+  // ranks, never a warning (replica identity).
   StatusOr<v1::Commit> Decide() const;
-  const std::string& plan_reason() const;  // why rank 0 brought a new plan
+  const std::string& plan_reason() const;  // why rank 0 asks for a new plan
   std::vector<CallId> Calls() const;       // those still waiting
 
  private:

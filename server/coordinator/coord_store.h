@@ -1,5 +1,5 @@
-// What the coordinator must not forget: the record of the newest epoch. Small on purpose, so that a
-// replicated store can stand behind it as well as a local disk.
+// The coordinator's durable state: the record of the newest epoch. It is small on purpose, so that
+// a replicated store can hold it as well as a local disk.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ class CoordStore {
  public:
   virtual ~CoordStore() = default;
 
-  // The newest record, or an empty one (epoch 0). Corrupt when what is there cannot be trusted.
+  // The newest record, or an empty one (epoch 0). Corrupt if it is damaged.
   virtual StatusOr<v1::EpochRecord> Load() = 0;
 
   // Durable when it returns. Epochs never decrease: Refused for an epoch that is not newer.
@@ -23,13 +23,13 @@ class CoordStore {
 };
 
 // RocksDB in `directory` (one process at a time); every Save is one synced WriteBatch.
-// Incarnations, which name a process as its password would, are kept as hashes keyed with `key`
-// only. `patience`: as for OpenDatabase.
+// Incarnations identify a process like a password, so they are stored only as hashes keyed with
+// `key`. `patience`: as for OpenDatabase.
 StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
                                                      const std::string& key,
                                                      Duration patience = Duration::zero());
 
-// For servers without a store: forgets when the process ends.
+// For servers without a store: in memory only.
 std::unique_ptr<CoordStore> MakeMemoryCoordStore();
 
 }  // namespace ringwood

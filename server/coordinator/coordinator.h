@@ -1,4 +1,4 @@
-// The coordinator as a gRPC service: carries calls, beats and ticks to the Membership, and its
+// The coordinator as a gRPC service: passes calls, heartbeats and ticks to the Membership, and its
 // actions to callers, streams and the disk. One Loop owns the Membership; no thread waits.
 #pragma once
 
@@ -26,9 +26,9 @@ class Coordinator {
     std::unique_ptr<CoordStore> store;
     // Looks for the newest good checkpoint of a job (0: any); may answer later, on any thread.
     std::function<void(uint64_t job, BaseAnswer answer)> find_base;
-    // An epoch begins: from its loop's thread, before any member is told.
+    // Called when an epoch begins, on the loop's thread, before any member is told.
     std::function<void(const v1::EpochRecord&)> on_epoch;
-    // An epoch has failed: who, when and why; from its loop's thread. May be left out.
+    // Called when an epoch has failed: who, when and why; on the loop's thread. Optional.
     std::function<void(const v1::Failure&)> on_failure;
     uint64_t epoch_floor = 0;  // newest epoch that the checkpoints know
   };
@@ -38,8 +38,8 @@ class Coordinator {
 
   grpc::Service* service();
 
-  // Answers everyone with `reason` and accepts nothing afterwards; the gRPC server can then be shut
-  // down at once.
+  // Answers all callers with `reason` and accepts nothing afterwards; the gRPC server can then be
+  // shut down at once.
   void Stop(const std::string& reason);
 
  private:

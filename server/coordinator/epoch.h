@@ -1,11 +1,11 @@
-// One numbered membership from its first heartbeat to its end: what its members agree on, which
-// rounds they commit, who of them is there, and why it failed. Pure.
+// One epoch (numbered membership) from its first heartbeat to its end: what its members agree on,
+// which rounds they commit, which members are present, and why it failed. Pure.
 //
 // Within an epoch a round commits when every worker voted with equal digests, once.
 //
-// Today an epoch ends with the death of any member and all join again. Nothing here holds a Join:
-// an epoch is made of a record, a roster and what was committed before it, so that another one may
-// follow it with the same members, without any of their processes starting again.
+// Today an epoch ends with the death of any member and all join again. An epoch holds no Join: it
+// is made of a record, a roster and what was committed before it, so that later another one may
+// follow it with the same members, without restarting their processes.
 #pragma once
 
 #include <memory>
@@ -40,28 +40,28 @@ class Epoch {
 
   v1::JoinResponse WelcomeTo(uint32_t node) const;
 
-  // Whether `incarnation` is `node` of this epoch and may still act in it.
+  // Checks that `incarnation` is `node` of this epoch and may still act in it.
   Status Check(uint32_t node, uint64_t incarnation) const;
 
   // Of a member that Check admits, while running.
   void Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, Outbox* out);
   void Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox* out);
   void Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out);
-  // False: the member has left in order, and its stream is closed.
+  // False: the member has left cleanly, and its stream is closed.
   bool Beat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out);
 
   void StreamBroken(StreamId stream, Outbox* out);
   bool CallGone(CallId call, Outbox* out);  // true: it was held here, and is answered
   void Tick(TimePoint now, Outbox* out);    // silence, early ends, stalls
   void Forgive(Duration gap) { presence_.Forgive(gap); }
-  // Everyone is told; nothing is accepted afterwards.
+  // Notifies all members; nothing is accepted afterwards.
   void Fail(const Blame& blame, Outbox* out);
 
   State state() const { return state_; }
   const v1::EpochRecord& record() const { return record_; }
   const Roster& roster() const { return roster_; }
   const Committed& committed() const { return committed_; }
-  const v1::Failure& failure() const { return failure_; }  // empty: it has not failed
+  const v1::Failure& failure() const { return failure_; }  // empty: none
   Status FailureStatus() const;
   bool Attends(StreamId stream) const { return presence_.Attends(stream); }
   std::string WhoHolds() const { return presence_.WhoHolds(Progress()).text; }
@@ -83,9 +83,9 @@ class Epoch {
   const Roster roster_;
   Committed committed_;
   Presence presence_;
-  std::unique_ptr<Agreement> agreement_;  // while tables come in
+  std::unique_ptr<Agreement> agreement_;  // while tables arrive
   std::optional<ActivePlan> plan_;        // once they were agreed on
-  std::unique_ptr<Ballot> ballot_;        // while votes of the next round come in
+  std::unique_ptr<Ballot> ballot_;        // while votes of the next round arrive
   State state_ = State::kRunning;
   v1::Failure failure_;
 };

@@ -1,5 +1,5 @@
-// What reaches the membership and what it answers with: plain values, so that a test is a script
-// and the shell (coordinator.cc) only carries them between gRPC, the disk and the state machine.
+// Events for the membership and the actions that it returns: plain values, so that a test is a
+// script, and coordinator.cc only passes them between gRPC, the disk and the state machine.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct Leave {
 struct CallGone {  // the caller of a held call went away
   CallId call;
 };
-struct Heartbeat {  // the first one of a stream attends
+struct Heartbeat {  // the first one of a stream starts its attendance
   StreamId stream;
   v1::Beat beat;
 };

@@ -1,4 +1,4 @@
-// How a world comes together, until its epoch begins:
+// Gathers a world, until its epoch begins:
 //
 //   waiting ──complete──▶ looking for its base ──found──▶ persisting its record ──▶ it begins
 //      ▲                          │                               │
@@ -31,14 +31,14 @@ class Gathering {
   // `recovered`: the record of the last epoch that was persisted, or empty.
   Gathering(const MembershipOptions& options, v1::EpochRecord recovered);
 
-  // Refuses who cannot belong to the world that gathers; the newest process of a seat wins.
+  // Refuses a process that cannot belong to this world; the newest process of a seat wins.
   void Join(const event::Join& join, TimePoint now, Outbox* out);
-  // A caller of its own went away: true, and it is answered.
+  // True: the caller that went away waited here, and is answered.
   bool CallGone(CallId call, Outbox* out);
-  // Answers whoever has waited for too long. `busy`: an epoch is running meanwhile.
+  // Answers callers that have waited for too long. `busy`: an epoch is running meanwhile.
   void RefuseOverdue(TimePoint now, bool busy, Outbox* out);
-  // A member of the running epoch lives, so a second process of its seat is refused, once it has
-  // waited for so long that no heartbeat of the first can have been under way before it came.
+  // A member of the running epoch is alive, so a second process of its seat is refused, once it has
+  // waited so long that the first one's heartbeat was sent after it joined.
   void RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox* out);
   void Stop(const Status& reason, Outbox* out);  // answers everyone
 
@@ -47,7 +47,7 @@ class Gathering {
   // When complete and not opening: takes the world out of the room and looks for its base.
   void Open(Outbox* out);
   void BaseFound(const event::BaseFound& found, Outbox* out);
-  // The world, if all of it still waits. Otherwise the number is used up, and those who do wait
+  // The world, if all of it still waits. Otherwise the epoch's number is spent, and those that wait
   // gather again.
   std::optional<GatheredWorld> Persisted(const Status& status, TimePoint now, Outbox* out);
 

@@ -1,5 +1,5 @@
-// One Attend stream: heartbeats come up, notices go down. All members run on gRPC's threads only as
-// far as they post; decisions are the loop's.
+// One Attend stream: receives heartbeats, sends notices. On gRPC's threads it only posts; the loop
+// decides.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -19,7 +19,7 @@ namespace ringwood {
 class MemberStream : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
                      public std::enable_shared_from_this<MemberStream> {
  public:
-  // Notices waiting at most; a member gets a handful in its life.
+  // Most notices that wait; a member gets a handful in its life.
   static constexpr size_t kMaxNotices = 16;
 
   struct Callbacks {
@@ -29,7 +29,7 @@ class MemberStream : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
   explicit MemberStream(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
   void Open();  // keeps itself alive until gRPC is done with it
-  void Next();  // the last beat was taken in: read on
+  void Next();  // the last heartbeat was handled: read the next
   void Send(const v1::Notice& notice);
   void Close(const Status& status);  // after what is being sent; idempotent
 

@@ -8,7 +8,7 @@
 //      └────────── failure: everyone is told, or all workers left ──────────┘
 //
 // Gathering has what is left of the arrow into "running", Epoch what is right of it; this class
-// hands each event to the one whose turn it is.
+// passes each event to the one that handles it.
 //
 // A process belongs to an epoch by its incarnation; the newest process of a rank wins, but only
 // through the next epoch.
@@ -34,7 +34,7 @@ class Membership {
   Actions On(const Event& event, TimePoint now);
 
   v1::StatusResponse Describe() const;
-  bool Attends(StreamId stream) const;  // a member beats on it
+  bool Attends(StreamId stream) const;  // a member sends heartbeats on it
   uint64_t epoch() const { return gathering_.record().epoch(); }
 
  private:
@@ -52,7 +52,7 @@ class Membership {
   void Handle(const event::Tick& event);
   void Handle(const event::Stop& event);
 
-  // Whether (epoch, node, incarnation) names a member of the present epoch; why not otherwise.
+  // Checks that (epoch, node, incarnation) names a member of the present epoch.
   Status Check(uint64_t epoch, uint32_t node, uint64_t incarnation) const;
   bool HasMembers() const { return phase_ == Phase::kRunning || phase_ == Phase::kFailed; }
   void OpenIfComplete();
@@ -65,7 +65,7 @@ class Membership {
   Phase phase_ = Phase::kWaiting;
   Gathering gathering_;
   std::unique_ptr<Epoch> epoch_;  // the present or last one; null before the first
-  Status stopped_;                // what a stopped server answers
+  Status stopped_;                // the answer of a stopped server
   TimePoint now_;                 // of the event in hand
   TimePoint last_event_;
   Outbox out_;  // of the event in hand

@@ -1,4 +1,4 @@
-// What the operator of a coordinator chooses of its membership.
+// The operator's options of the membership.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ struct OwnReducer {
 
 struct MembershipOptions {
   int servers = 1;                     // reducers of a job
-  double failure_timeout_seconds = 5;  // silence that counts as death, once steps are taken
+  double failure_timeout_seconds = 5;  // silence that counts as death, after the first step
   double join_timeout_seconds = 120;   // for the world to be complete, and again for its first step
-  double stall_timeout_seconds = 0;  // without a move of anyone: ends the epoch; 0: only a warning
-  double heartbeat_seconds = 1;      // how often a member beats
+  double stall_timeout_seconds = 0;    // no progress of any rank: ends the epoch; 0: only a warning
+  double heartbeat_seconds = 1;        // between heartbeats of a member
   OwnReducer own_reducer = {};
 };
 

@@ -1,4 +1,4 @@
-// The actions that follow from the event in hand, in order. Who decides writes them here.
+// Collects the actions that follow from the current event, in order.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ class Outbox {
 
   void Add(Action action) { actions_.push_back(std::move(action)); }
 
-  // Call 0: nobody waits.
+  // Call 0: no caller waits.
   template <typename Answer>
   void Reply(CallId call, Answer answer) {
     if (call != 0) Add(action::Reply{call, std::move(answer)});
@@ -25,7 +25,7 @@ class Outbox {
   void ReplyAll(const std::vector<CallId>& calls, const Answer& answer) {
     for (const CallId call : calls) Reply(call, answer);
   }
-  // Stream 0: nobody attends.
+  // Stream 0: none.
   void Notify(StreamId stream, const v1::Notice& notice) {
     if (stream != 0) Add(action::Notify{stream, notice});
   }

@@ -1,5 +1,5 @@
-// Which members of an epoch are there, and whom the others wait for: streams, heartbeats, progress.
-// Pure: times come in as arguments, who is to blame comes out.
+// Tracks which members of an epoch are present and whom the others wait for: streams, heartbeats,
+// progress. Pure: times come in as arguments, the member at fault comes out.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@
 
 namespace ringwood {
 
-// Why an epoch fails. `node` == the roster's size: no single member is to blame.
+// Why an epoch fails. `node` == the roster's size: no single member is at fault.
 struct Blame {
   uint32_t node = 0;
   StatusCode code = StatusCode::kUnknown;
   std::string reason;
 };
 
-// How far the epoch is, as votes and tables show it.
+// The progress of the epoch, as votes and tables show it.
 struct Standing {
   uint64_t committed = 0;           // rounds
   std::optional<uint64_t> tensors;  // of the plan; none: the ranks have not agreed on one
@@ -33,15 +33,15 @@ class Presence {
   Presence(const MembershipOptions& options, const Roster& roster, uint64_t base_step,
            TimePoint now);
 
-  // A heartbeat of a member. The first one of a stream attends: the stream that it displaces is
-  // given back, 0 if there is none.
+  // A heartbeat of a member. The first one of a stream starts its attendance; returns the stream
+  // that it displaces, or 0.
   StreamId Beat(uint32_t node, StreamId stream, const v1::Beat& beat, TimePoint now);
-  // The member whose stream that was, which attends no more.
+  // Ends the attendance of a stream; returns its member.
   std::optional<uint32_t> Broken(StreamId stream);
   void Left(uint32_t node, TimePoint now);  // in order
   void Moved(TimePoint now) { stalls_.Moved(now); }
   void Committed(TimePoint now) { stalls_.Committed(now); }
-  void Forgive(Duration gap);  // the coordinator itself stood still: nobody's silence
+  void Forgive(Duration gap);  // the coordinator itself stood still: that time is no silence
 
   bool Attends(StreamId stream) const;
   StreamId stream(uint32_t node) const { return members_[node].stream; }
@@ -53,7 +53,7 @@ class Presence {
   std::optional<Blame> Silent(const Standing& standing, TimePoint now) const;
   // A rank that left while others have gradients ready for another step.
   std::optional<uint32_t> EndedEarly(const Standing& standing, TimePoint now) const;
-  // Nothing moves: a line when that is worth one, the blame when the epoch shall end for it.
+  // No progress: a log line when one is due, the member at fault when the epoch shall end for it.
   struct Stall {
     std::string text;
     std::optional<Blame> blame;

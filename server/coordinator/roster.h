@@ -25,7 +25,7 @@ class Roster {
   }
   std::string Label(uint32_t node) const;  // "rank 2 (host h1)"; "node 9" for none of them
   std::vector<ServerLimit> Servers() const;
-  // As members learn of each other.
+  // The roster as it is sent to members.
   void AddTo(v1::JoinResponse* welcome) const;
 
  private:

@@ -1,5 +1,5 @@
-// Notices that nobody moves: heartbeats come, but no gradient becomes ready and no vote arrives for
-// several times as long as a step takes. Pure: times come in as arguments.
+// Detects a stall: heartbeats arrive, but no gradient becomes ready and no vote arrives for several
+// times the length of a step. Pure: times come in as arguments.
 #pragma once
 
 #include <array>
@@ -12,22 +12,21 @@ namespace ringwood {
 
 class StallWatch {
  public:
-  static constexpr double kSteps = 5;        // of median length without a move are a stall
-  static constexpr size_t kRemembered = 33;  // steps that the median is taken of
+  static constexpr double kSteps = 5;        // without progress, of median length, are a stall
+  static constexpr size_t kRemembered = 33;  // number of steps in the median
 
-  // Never before `least`; before the first step has shown how long one takes, after `first`.
+  // Never before `least`; before the first step is over, after `first`.
   StallWatch(Duration least, Duration first) : least_(least), first_(first) {}
 
   void Start(TimePoint now);      // an epoch begins: nothing is known of its steps
-  void Moved(TimePoint now);      // somebody did something
-  void Committed(TimePoint now);  // everybody did: a step is over
-  void Forgive(Duration gap);     // we ourselves stood still
+  void Moved(TimePoint now);      // some rank made progress
+  void Committed(TimePoint now);  // a step is over
+  void Forgive(Duration gap);     // the coordinator itself stood still
 
   Duration Still(TimePoint now) const { return now - moved_; }
   std::optional<Duration> MedianStep() const;
 
-  // The time without a move, when it has become worth a line: at the limit, then each time it has
-  // doubled.
+  // The time without progress when a log line is due: at the limit, then each time it has doubled.
   std::optional<Duration> Due(TimePoint now);
 
  private:
@@ -36,7 +35,7 @@ class StallWatch {
   bool any_commit_ = false;  // the time to the first is of the start
   std::array<Duration, kRemembered> steps_{};
   size_t count_ = 0;  // of all steps
-  Duration next_{};   // the silence that is worth the next line; zero: the limit
+  Duration next_{};   // when the next line is due; zero: at the limit
 };
 
 }  // namespace ringwood

@@ -1,4 +1,5 @@
-// Who has joined and waits for the world to be complete. Pure: times come in as arguments.
+// The processes that have joined and wait for the world to be complete. Pure: times come in as
+// arguments.
 #pragma once
 
 #include <map>
@@ -26,21 +27,21 @@ class WaitingRoom {
 
   explicit WaitingRoom(int servers) : servers_(servers) {}
 
-  // Why this process cannot belong to the job that gathers here: another protocol version, a rank
-  // out of range, another world size, another number of servers, resume against fresh start. Names
-  // both sides and the remedy.
+  // Checks whether this process can belong to the job that gathers here: another protocol version,
+  // a rank out of range, another world size, another number of servers, resume against fresh start.
+  // The error names both sides and how to fix it.
   Status Admit(const v1::JoinRequest& request) const;
 
-  // Takes the seat; the newest process wins, the one that sat there is handed back to be told.
+  // Takes the seat. The newest process wins; the one before is returned, to be answered.
   std::optional<Waiting> Add(Waiting waiting);
 
   std::optional<Waiting> Remove(CallId call);
   std::optional<Waiting> Remove(const Seat& seat);
   const Waiting* Find(const Seat& seat) const;
 
-  // How long a worker waits: its own timeout, the server's `seconds` at most.
+  // Seconds that a worker waits: its own timeout, at most the server's `seconds`.
   static double PatienceOf(const Waiting& waiting, double seconds);
-  // Workers that have waited for longer by `now`, taken out.
+  // Removes and returns the workers that have waited for longer by `now`.
   std::vector<Waiting> TakeOverdue(TimePoint now, double seconds);
 
   bool Complete() const;
