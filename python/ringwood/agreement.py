@@ -1,4 +1,4 @@
-"""What every rank must say alike, and what it has alike."""
+"""Comparing and sharing values between the ranks."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from .errors import InvalidError
 
 
 def broadcast_bytes(session, content, root=0):
-    """The root's bytes to everyone; the others' argument is ignored."""
+    """Broadcasts the root's bytes; the argument of the others is ignored."""
     length = session.broadcast(np.array([len(content)], np.int64), root)[0]
     out = np.zeros(length, np.uint8)
     if session.rank == root:
@@ -22,7 +22,7 @@ def broadcast_bytes(session, content, root=0):
 
 
 def refuse_differences(session, settings):
-    """`settings`: name -> value that JSON knows. Every rank raises if one rank's are different; the error
+    """`settings`: name -> JSON value. Every rank raises if one rank's values differ; the error
     names the first difference to rank 0."""
     text = json.dumps(settings).encode()
     number = zlib.crc32(text)
@@ -38,13 +38,13 @@ def refuse_differences(session, settings):
 
 
 def digest_of(tensor):
-    """63 bits of its bytes."""
+    """A digest of 63 bits."""
     content = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little") >> 1
 
 
 def differing(session, tensors):
-    """For each, whether the ranks have different bytes. Every rank calls it with as many."""
+    """For each, whether the ranks have different bytes. Every rank calls it with equally many."""
     digests = np.array([digest_of(tensor) for tensor in tensors], np.int64)
     both = np.concatenate([digests, -digests])
     if tensors:

@@ -1,4 +1,4 @@
-"""The end of a backward pass, told to everyone whose gradients it made."""
+"""Calls the owners of a backward pass's gradients when the pass ends."""
 
 import functools
 
@@ -8,7 +8,7 @@ REMEMBERED = 64  # passes whose end is awaited; more than one only where one run
 
 
 class Backward:
-    """Tells its members in the order in which they joined: the same on every rank, whichever gradient came first."""
+    """Calls its members in the order in which they joined: the same on every rank, whichever gradient came first."""
 
     def __init__(self):
         self._members = []

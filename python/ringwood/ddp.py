@@ -19,7 +19,7 @@ from .velocity import Velocity
 
 
 class HookState:
-    """What communication_hook needs to know; see DistributedOptimizer for the settings. It never sees the
+    """The state of communication_hook; see DistributedOptimizer for the settings. It never sees the
     optimizer: without `momentum_correction` there is none, also for sparse tensors.
 
     `weight`: samples of this rank, to be set before backward; the average is weighted by it. A NaN or Inf

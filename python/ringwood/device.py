@@ -50,7 +50,7 @@ class StagedFromDevice(Staged):
 
 
 class Arrivals:
-    """Gradients on their way to memory that the session can read, in the order in which they started."""
+    """Gradients being copied to memory that the session can read, in the order in which they started."""
 
     def __init__(self, session):
         self._session = session

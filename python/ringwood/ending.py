@@ -19,12 +19,12 @@ _installed = []  # the process in which the hooks were installed
 
 
 def watch(session):
-    """From now on the end of the program closes `session`."""
+    """Closes `session` when the program ends."""
     _open.add(session)
 
 
 def install():
-    """Before the first session is opened: from then on an error of Ringwood's decides the exit code."""
+    """Called before the first session is opened: from then on an error of Ringwood's sets the exit code."""
     if not _installed:
         _installed.append(os.getpid())
         before = sys.excepthook

@@ -36,7 +36,7 @@ class RefusedError(RingwoodError):
 
 
 class ExhaustedError(RingwoodError):
-    """A stated limit would be passed, or a disk is full: then a restart helps once there is space again."""
+    """Limit exceeded, or a disk is full: then a restart helps once there is space again."""
     code = 5
 
     @property
@@ -50,7 +50,7 @@ class UnavailableError(RingwoodError):
 
 
 class DeadlineError(RingwoodError, TimeoutError):
-    """Nothing was heard within the deadline."""
+    """No answer within the deadline."""
     code, exit_code = 7, 75
 
 
@@ -91,7 +91,7 @@ def error_of(code, sentence):
 
 
 def sentence_of(error):
-    """One line for the other ranks: what was raised, and where."""
+    """One line for the other ranks: the exception, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

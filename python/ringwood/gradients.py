@@ -39,12 +39,12 @@ class Gradients:
         backward.join(self)
 
     def leave(self):
-        """Backward is as if there were no exchange."""
+        """Removes the hooks: backward is as without Ringwood."""
         while self._hooks:
             self._hooks.pop().remove()
 
     def _start_over(self):
-        """What is counted from one exchange to the next."""
+        """Resets the counters of an exchange."""
         self._backwards = 0
         self._passes = [0] * len(self.slots)
         self._taken = [None] * len(self.slots)  # (gradient, its version) when it was announced
@@ -109,7 +109,7 @@ class Gradients:
                                f"for those of {self.names(taken is None for taken in self._taken)}")
 
     def forget(self):
-        """The gradients gathered so far were zeroed or used."""
+        """The accumulated gradients were zeroed or used."""
         self._start_over()
         self._touched[:] = [False] * len(self.slots)
 
@@ -123,7 +123,7 @@ class Gradients:
                                "ranks agreed on the plan: make them before the DistributedOptimizer")
 
     def complete(self, weight):
-        """Announces what the hooks did not. Returns the indices that no rank has a gradient for, if the
+        """Announces the gradients that the hooks did not. Returns the indices that no rank has a gradient for, if the
         policy is to skip them."""
         present = [touched and slot.parameter.grad is not None
                    for touched, slot in zip(self._touched, self.slots)]
@@ -157,7 +157,7 @@ class Gradients:
                                "DistributedOptimizer if that is intended")
 
     def _refuse_changed(self):
-        """What was announced is being read: a change of it reaches the others or not, as it happens."""
+        """Refuses gradients that were changed after they were announced: they are being read."""
         changed = [taken is not None and (slot.parameter.grad is not taken[0] or taken[0]._version != taken[1])
                    for slot, taken in zip(self.slots, self._taken)]
         if any(changed):
@@ -171,14 +171,14 @@ class Gradients:
         return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")
 
     def finished(self, skipped, velocity):
-        """The commit is through: every average, or its velocity, is its parameter's gradient."""
+        """After the commit: every parameter's gradient becomes its average, or its velocity."""
         self._running = False
         self._start_over()
         settle(self.slots, self._stream, velocity, skipped, self._scale)
 
     @contextlib.contextmanager
     def hidden(self, indices):
-        """Without these gradients, so that the optimizer leaves their parameters alone."""
+        """Removes these gradients, so that the optimizer leaves their parameters alone."""
         held = [(self.slots[i].parameter, self.slots[i].parameter.grad) for i in indices]
         for parameter, _ in held:
             parameter.grad = None

@@ -36,7 +36,7 @@ class Job:
         return self._session
 
     def exchange_stream(self, choice, parameters, settings):
-        """Where the gradients of all parameters are exchanged; before `register`."""
+        """Decides where the gradients of all parameters are exchanged; before `register`."""
         if self._owner is not None:
             return NoStream()
         if choice == "auto":

@@ -179,7 +179,7 @@ _loaded = {}  # path -> Library: a shared library can be loaded only once in a p
 
 
 def load():
-    """The library, loaded at the first call."""
+    """Returns the library, loading it at the first call."""
     places = library_places()
     for path in places:
         if os.path.exists(path):

@@ -1,4 +1,4 @@
-"""From arrays, tensors and pointers to addresses. torch is recognised by its methods, not imported."""
+"""Addresses of arrays, tensors and pointers. torch is recognised by its methods, not imported."""
 
 import sys
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ def _is_tensor(value):
 
 @dataclass(frozen=True)
 class Gradient:
-    """What the library hears of a float32 gradient."""
+    """A float32 gradient as the library takes it."""
     owner: object  # to be kept alive
     address: int
     elements: int
@@ -51,7 +51,7 @@ def region_of(what, value, devices=("cpu",)):
 
 
 def gradient_of(name, gradient, device=None):
-    """`device`: the CUDA device of a pointer; a tensor says its own."""
+    """`device`: the CUDA device of a pointer; a tensor has its own."""
     if isinstance(gradient, tuple) and len(gradient) == 2:
         address, elements = (int(part) for part in gradient)
         if not address:
@@ -73,7 +73,7 @@ def stream_of(owner, device):
 
 
 def address_of(owner):
-    """Where an array or tensor that was registered lies now; 0: its memory was freed."""
+    """The present address of a registered array or tensor; 0: its memory was freed."""
     if _is_tensor(owner):
         return owner.data_ptr()
     if isinstance(owner, np.ndarray):

@@ -100,7 +100,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return self.inner.defaults
 
     def __getattr__(self, name):
-        """What else an optimizer has, such as its registered hooks, is the wrapped one's."""
+        """Other attributes, such as registered hooks, are the wrapped optimizer's."""
         if name == "inner":
             raise AttributeError(name)
         return getattr(self.inner, name)
@@ -119,8 +119,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.inner.zero_grad(set_to_none=set_to_none)
 
     def step(self, closure=None):
-        """Updates; exchanges before it where backward did not. A step that some rank had to skip for a NaN
-        or Inf changes nothing on any rank; `last.skipped` says so. An error changes nothing."""
+        """Updates the parameters, after an exchange if backward did none. A step that is skipped for a NaN or
+        Inf on any rank changes nothing on any rank; `last.skipped` tells. An error changes nothing."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -147,7 +147,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return self.last
 
     def exchange(self):
-        """Brings what is missing on its way and waits for the commit."""
+        """Announces missing gradients and waits for the commit."""
         self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
         self._absent = self._gradients.complete(self.weight)
         self._compare_parameters()
@@ -159,8 +159,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.averaged = True
 
     def _compare_parameters(self):
-        """Equal averages keep equal parameters equal, and no others: forgotten at the start, or lost where ranks
-        do not step alike."""
+        """Compares the ranks' parameters: they differ if broadcast_parameters was forgotten, or if ranks do not
+        step alike."""
         exchanges = int(self._counts[0])
         if exchanges and exchanges not in LATER_LOOKS:
             return
@@ -179,29 +179,29 @@ class DistributedOptimizer(torch.optim.Optimizer):
                              "often?\n")
 
     def average_again(self):
-        """Another backward adds to averages that no step has used: the sum is exchanged anew. The average of
-        an average is the same, so the result is that of one exchange, at the price of one more."""
+        """Another backward adds to averages that no step has used, so the sum is exchanged again. Averaging an
+        average changes nothing: the result is that of one exchange, at the cost of two."""
         if self._corrected:
             raise RefusedError(
                 "backward() after the gradients were averaged, whose momentum would count twice: call step() or "
-                "optimizer.zero_grad() after every backward, or say backward_passes_per_step=N, or put all passes "
+                "optimizer.zero_grad() after every backward, or set backward_passes_per_step=N, or put all passes "
                 "but the last into optimizer.no_sync()")
         self.averaged = self._by_hand = False
         self._again += 1
         if self._again == 10 and self.session.rank == 0:
-            sys.stderr.write("I rank 0: each of several backward passes a step is exchanged; say "
+            sys.stderr.write("I rank 0: each of several backward passes a step is exchanged; set "
                              "backward_passes_per_step=N, or use optimizer.no_sync(), to exchange once\n")
 
     @contextlib.contextmanager
     def skip_synchronize(self):
-        """Horovod's name for a step after synchronize(); here step() knows."""
+        """Horovod's context for a step after synchronize(); step() does not need it."""
         if not self._by_hand:
             raise RefusedError("skip_synchronize() without synchronize() before it")
         yield
 
     @contextlib.contextmanager
     def no_sync(self):
-        """Backward passes in it gather gradients locally and do not count."""
+        """Backward passes inside it accumulate gradients locally."""
         self._gradients.quiet = True
         try:
             yield
@@ -224,7 +224,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return list(self._counts)
 
     def end_step(self):
-        """The gradients were used or dropped, or a scaler left the step out."""
+        """The gradients were used or dropped, or a scaler skipped the step."""
         self._gradients.forget()
         self.averaged = self._by_hand = False
 
@@ -251,7 +251,7 @@ def _check_closure(optimizer):
 
 
 def _recipes(optimizer, trained, *general):
-    """Name -> Recipe; `general`: what was said for all groups."""
+    """Name -> Recipe; `general`: settings for all groups."""
     own = {}
     for group in optimizer.param_groups:
         recipe = recipe_of(*general, optimizer, group)

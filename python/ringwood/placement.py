@@ -18,7 +18,7 @@ STAGED = "I rank 0: CUDA gradients are staged through host memory: {}\n"
 
 
 def host_only(selection, settings):
-    """What keeps sparse tensors in host memory, or "". `selection`: the session's chunk, method and clip norm;
+    """Why sparse tensors stay in host memory, or "". `selection`: the session's chunk, method and clip norm;
     `settings`: a (route, density, momentum, clip norm) a tensor."""
     chunk, method, session_norm = selection
     sparse = [norm for route, _, _, norm in settings if route != "dense"]

@@ -28,12 +28,12 @@ class Recipe:
 
     @property
     def settings(self):
-        """What the session hears of the tensor."""
+        """The tensor's settings for the session."""
         return self.route, self.density, self.momentum, self.clip_norm
 
 
 def route_of(route, density):
-    """A density asks for sparse where it pays."""
+    """With a density the planner may choose sparse."""
     return route or ("dense" if density is None else "auto")
 
 

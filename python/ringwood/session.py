@@ -26,7 +26,7 @@ from .memory import address_of, bytes_of, gradient_of, region_of, stream_of
 
 @dataclass(frozen=True)
 class StepResult:
-    """What became of a step."""
+    """The result of a step."""
     step: int                    # committed steps, this one included
     skipped: bool                # some rank had a NaN or Inf: nothing was applied anywhere
     total_weight: float          # the sum over ranks
@@ -103,7 +103,7 @@ class Session:
         return identity.value
 
     def rebind(self, name, gradient):
-        """The gradient moved: the same elements, used from the next ready on."""
+        """Sets the new place of a reallocated gradient: same elements, used from the next ready on."""
         identity = self._id(name)
         before = self._gradients[name]
         given = gradient_of(name, gradient, before.device)
@@ -157,7 +157,7 @@ class Session:
                           numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes)
 
     def residual(self, name):
-        """What of this tensor was not applied yet on this rank; zeros on the dense route."""
+        """This rank's error-feedback residual of the tensor; zeros for a dense one without rounding."""
         out = np.empty(self._gradients[name].elements if name in self._ids else 0, np.float32)
         self._call("ringwood_residual", self._id(name), out.ctypes.data, out.size)
         return out
@@ -187,13 +187,13 @@ class Session:
         return array.reshape(-1)[self.share(elements)]
 
     def all_gather(self, array):
-        """Every rank's share of `array` to everyone, in place, and returned."""
+        """Collects every rank's share of `array`, in place, and returns it."""
         pointer, elements, kind, _ = region_of("all_gather", array)
         self._call("ringwood_all_gather", pointer, elements, ELEMENT_TYPES[kind])
         return array
 
     def broadcast(self, array, root=0):
-        """The root's bytes to everyone, in place, and returned."""
+        """Broadcasts the root's bytes, in place, and returns the array."""
         pointer, elements, _, width = region_of("broadcast", array)
         self._call("ringwood_broadcast", pointer, elements * width, root)
         return array
@@ -202,7 +202,7 @@ class Session:
 
     def checkpoint(self, shared=None, own=None):
         """Copies the items (name -> bytes, array or tensor) with the session's own state and returns;
-        they travel to the store in the background. `shared` is the same on every rank."""
+        they are sent to the store in the background. `shared` is the same on every rank."""
         listed, owners = [], []
         for scope, items in (("shared", shared), ("own", own)):
             for name, value in (items or {}).items():
@@ -212,7 +212,7 @@ class Session:
         self._call("ringwood_checkpoint", (Item * len(listed))(*listed), len(listed))
 
     def checkpoint_wait(self):
-        """Returns when the checkpoint in flight is durable, or raises why it is not."""
+        """Waits until the checkpoint in flight is durable; raises its error."""
         self._call("ringwood_checkpoint_wait")
 
     def restore(self, name, scope="shared"):
@@ -231,7 +231,7 @@ class Session:
     # ---- where we are ----
 
     def device_support(self):
-        """What this process lacks to exchange CUDA tensors where they are: a sentence, or ""."""
+        """What this process lacks to exchange CUDA tensors in place, or ""."""
         code = self._library.waits.ringwood_device_support()
         return (self._library.quick.ringwood_last_error() or b"").decode(errors="replace") if code else ""
 
@@ -249,7 +249,7 @@ class Session:
 
     @property
     def epoch(self):
-        """The numbered membership; never a pass over the data."""
+        """The number of this membership; never a pass over the data."""
         return self._number("ringwood_epoch")
 
     @property
@@ -269,8 +269,8 @@ class Session:
     # ---- the end ----
 
     def close(self, failure=None):
-        """Leaves in order; with `failure`, a sentence, the other ranks stop and name this one. Safe to
-        call twice; does nothing in a forked child."""
+        """Leaves the job cleanly. With `failure`, an error message, the other ranks stop with an error that names
+        this one. Safe to call twice; does nothing in a forked child."""
         handle, self._handle = self._handle, None
         if handle is None or os.getpid() != self._process:
             return
@@ -304,7 +304,7 @@ class Session:
         given = self._gradients[name]
         if address_of(given.owner) != given.address:
             raise InvalidError(f'the gradient of "{name}" was freed or moved since it was registered: keep '
-                               "its memory, or say rebind with the new one")
+                               "its memory, or call rebind with the new one")
         return identity
 
     def _check_open(self):

@@ -71,7 +71,7 @@ class InPlace:
         return True
 
     def clear(self):
-        """Nobody made a gradient: it counts as zero."""
+        """Without a gradient it counts as zero."""
         with self._stream.work():
             self.buffer.zero_()
 
@@ -85,7 +85,7 @@ class InPlace:
 
 
 class InBucket:
-    """A view of a bucket of DistributedDataParallel, which moves when the buckets are made anew."""
+    """A view of a bucket of DistributedDataParallel, which moves when the buckets are rebuilt."""
 
     def __init__(self, name, parameter, stream):
         self.name = name
@@ -101,7 +101,7 @@ class InBucket:
         return True
 
     def give(self, scale):
-        """Nothing to do: the average lies in the bucket."""
+        """Does nothing: the average is in the bucket."""
 
     def skip(self):
         self.buffer.fill_(float("nan"))

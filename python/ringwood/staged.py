@@ -1,4 +1,4 @@
-"""The slot of a gradient that the session cannot read where it lies (slot.py says which)."""
+"""The slot of a gradient that the session cannot read in place (see slot.py)."""
 
 import torch
 

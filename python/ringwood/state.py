@@ -41,7 +41,7 @@ def _key(key, path):
 
 
 def unflatten(skeleton, tensors):
-    """The tree again, with these tensors in it."""
+    """Rebuilds the tree with these tensors in it."""
     def build(node):
         if "tensor" in node:
             return tensors[node["tensor"][0]]

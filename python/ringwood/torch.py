@@ -53,7 +53,7 @@ def session():
 
 
 def shutdown():
-    """Leaves the job in order."""
+    """Leaves the job cleanly."""
     _job.stop()
 
 
@@ -74,7 +74,7 @@ def HookState(named_parameters, density=None, momentum_correction=None, route=No
 
 
 def broadcast_parameters(parameters, root_rank=0, root=None):
-    """The root's values to everyone, in place. `parameters`: a state_dict or named parameters."""
+    """Broadcasts the root's values, in place. `parameters`: a state_dict or named parameters."""
     root = root_rank if root is None else root
     items = parameters.items() if hasattr(parameters, "items") else parameters
     for name, tensor in items:
@@ -117,7 +117,7 @@ def _broadcast_together(tensors, root):
 
 
 def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
-    """The root's state (momenta, counters, learning rates) to everyone."""
+    """Broadcasts the root's state: momenta, counters, learning rates."""
     root = root_rank if root is None else root
     skeleton, tensors = flatten(optimizer.state_dict())
     skeleton = broadcast_bytes(session(), skeleton if rank() == root else b"", root)

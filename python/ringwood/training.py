@@ -54,8 +54,8 @@ def _all(optimizer):
 
 
 def _local_state(session, state, optimizers):
-    """Takes out of `state` the tensors that differ from rank to rank, and returns them. What the optimizers
-    train is the same everywhere."""
+    """Removes the tensors that differ from rank to rank from `state` and returns them. Trained parameters are
+    the same everywhere."""
     trained = {p.data_ptr() for each in optimizers for group in each.param_groups for p in group["params"]}
     names = [name for name, value in state.items()
              if torch.is_tensor(value) and value.numel() and value.data_ptr() not in trained]
@@ -70,7 +70,7 @@ def _items(tree, skeleton_name, tensor_name):
 
 
 def resume(model, optimizer):
-    """If the session started from a checkpoint: puts everything back and returns the cursor, else
+    """If the session started from a checkpoint: restores everything and returns the cursor, else
     None. Call it after making the DistributedOptimizer, or all of the list."""
     optimizers = _all(optimizer)
     session = optimizers[0].session

@@ -46,7 +46,7 @@ class Velocity:
         torch._foreach_copy_(averages, velocities)
 
     def load(self, saved):
-        """Puts back what was read from `of`. What is sparse now has its velocity in the library."""
+        """Restores the state read from `of`. Tensors that are sparse now have their velocity in the library."""
         strange = sorted(set(saved) - set(self._momenta))
         if strange:
             raise InvalidError(f"the saved velocity belongs to other tensors: {', '.join(strange[:10])}")
