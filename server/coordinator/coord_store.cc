@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "server/store/database.h"
 #include "server/store/sealed.h"
 #include "server/store/store_directory.h"
 

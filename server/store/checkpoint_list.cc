@@ -6,6 +6,7 @@
 #include <set>
 
 #include "server/store/checkpoint_reader.h"
+#include "server/store/database.h"
 #include "server/store/manifest.h"
 #include "server/store/store_directory.h"
 

@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "server/store/database.h"
 #include "server/store/manifest.h"
 #include "server/store/sealed.h"
-#include "server/store/store_directory.h"
 
 namespace ringwood {
 

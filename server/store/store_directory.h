@@ -5,13 +5,8 @@
 //   DIR/checkpoints   the store's RocksDB
 #pragma once
 
-#include <rocksdb/db.h>
-#include <rocksdb/options.h>
-
-#include <memory>
 #include <string>
 
-#include "base/clock.h"
 #include "base/status.h"
 
 namespace ringwood {
@@ -36,28 +31,5 @@ Status ReplaceFile(const std::string& path, const std::string& content);
 // (logged; the database itself is checked on its own).
 Status WriteWitness(const std::string& directory, const std::string& newest);
 std::string ReadWitness(const std::string& directory);
-
-// Translates RocksDB's error. `what` names the store; for a locked one the message tells how to fix
-// it.
-Status FromRocks(const rocksdb::Status& status, const std::string& what);
-
-// The settings of both databases: a flipped byte in the log is an error and not its silent end,
-// logs are tracked, files are checked at open and take no more room than their content. After a
-// failed write the owner calls Resume before it tries again.
-rocksdb::Options SafeOptions();
-
-// One batch, durable when it returns. An unlogged row is written first: Resume starts a new log
-// only if the memtable holds something, and otherwise continues a log that a full disk has cut.
-rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch);
-
-// A write that need not survive a crash: it does not use the log, so a disk cannot fail it.
-rocksdb::WriteOptions Unlogged();
-
-// Opens for writing. Retries a database that another process holds until `patience` is over (a
-// killed server keeps its lock until its last write ends): Refused without patience, Unavailable
-// after it.
-StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
-                                                    const std::string& directory,
-                                                    const std::string& what, Duration patience);
 
 }  // namespace ringwood

@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "server/store/checkpoint_reader.h"
-#include "server/store/store_directory.h"
+#include "server/store/database.h"
 
 namespace ringwood {
 

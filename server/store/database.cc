@@ -1,0 +1,103 @@
+#include "server/store/database.h"
+
+#include <rocksdb/listener.h>
+#include <rocksdb/status.h>
+#include <rocksdb/write_batch.h>
+
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+
+namespace ringwood {
+namespace {
+
+// Of the log and of each table file in the making; what is kept is chunks that come as whole files,
+// and records of a few hundred bytes.
+constexpr size_t kWriteBufferBytes = 1 << 20;
+constexpr size_t kMaxManifestFileBytes = 4 << 20;
+constexpr size_t kMaxChatterBytes = 1 << 20;
+constexpr double kLockPauseSeconds = 0.1;
+constexpr char kMarkKey[] = "w";  // of WriteDurably; no other row's
+
+// RocksDB would look for free space by itself, some seconds apart, and refuse Resume meanwhile.
+class ResumedByUs : public rocksdb::EventListener {
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* by_itself) override {
+    *by_itself = false;
+  }
+};
+
+bool IsLocked(const rocksdb::Status& status) {
+  const std::string text = status.ToString();
+  return absl::StrContains(text, "lock hold by current process") ||
+         absl::StrContains(text, "While lock file");
+}
+
+}  // namespace
+
+Status FromRocks(const rocksdb::Status& status, const std::string& what) {
+  if (status.ok()) return OkStatus();
+  const std::string text = status.ToString();
+  const std::string message = what + ": " + text;
+  if (IsLocked(status)) {
+    return Refused(what + " is in use by another process (" + text +
+                   "): stop that server, or give another --store directory");
+  }
+  if (status.IsNoSpace()) return Unavailable(message + ": free space on this disk");
+  if (status.IsCorruption()) return Corrupt(message);
+  if (status.IsNotFound()) return NotFound(message);
+  return Unavailable(message);
+}
+
+rocksdb::Options SafeOptions() {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.paranoid_checks = true;
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.track_and_verify_wals_in_manifest = true;
+  options.max_open_files = 256;
+  options.listeners.push_back(std::make_shared<ResumedByUs>());
+  options.allow_fallocate = false;
+  options.write_buffer_size = kWriteBufferBytes;
+  options.max_manifest_file_size = kMaxManifestFileBytes;
+  options.keep_log_file_num = 2;  // its own chatter, not data
+  options.max_log_file_size = kMaxChatterBytes;
+  options.stats_dump_period_sec = 0;
+  return options;
+}
+
+rocksdb::WriteOptions Unlogged() {
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  return options;
+}
+
+rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch) {
+  const rocksdb::Status marked = db->Put(Unlogged(), kMarkKey, "");
+  if (!marked.ok()) return marked;
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  return db->Write(synced, batch);
+}
+
+StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
+                                                    const std::string& directory,
+                                                    const std::string& what, Duration patience) {
+  const TimePoint deadline = Now() + patience;
+  for (bool told = false;; told = true) {
+    rocksdb::DB* opened = nullptr;
+    const rocksdb::Status status = rocksdb::DB::Open(options, directory, &opened);
+    if (status.ok()) return std::unique_ptr<rocksdb::DB>(opened);
+    if (!IsLocked(status) || patience == Duration::zero()) return FromRocks(status, what);
+    if (Now() >= deadline) {
+      return Unavailable(absl::StrFormat("%s was still held by another process after %.0f s: %s",
+                                         what, ToSeconds(patience), status.ToString()));
+    }
+    if (!told) Log(LogLevel::kWarning, what + " is held by a process that ends: waiting for it");
+    std::this_thread::sleep_for(Seconds(kLockPauseSeconds));
+  }
+}
+
+}  // namespace ringwood

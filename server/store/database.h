@@ -1,0 +1,38 @@
+// RocksDB as both databases of a server use it: how it is opened and written, and its errors.
+#pragma once
+
+#include <rocksdb/db.h>
+#include <rocksdb/options.h>
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace ringwood {
+
+// Translates RocksDB's error. `what` names the store; for a locked one the message tells how to fix
+// it.
+Status FromRocks(const rocksdb::Status& status, const std::string& what);
+
+// The settings of both databases: a flipped byte in the log is an error and not its silent end,
+// logs are tracked, files are checked at open and take no more room than their content. After a
+// failed write the owner calls Resume before it tries again.
+rocksdb::Options SafeOptions();
+
+// One batch, durable when it returns. An unlogged row is written first: Resume starts a new log
+// only if the memtable holds something, and otherwise continues a log that a full disk has cut.
+rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch);
+
+// A write that need not survive a crash: it does not use the log, so a disk cannot fail it.
+rocksdb::WriteOptions Unlogged();
+
+// Opens for writing. Retries a database that another process holds until `patience` is over (a
+// killed server keeps its lock until its last write ends): Refused without patience, Unavailable
+// after it.
+StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
+                                                    const std::string& directory,
+                                                    const std::string& what, Duration patience);
+
+}  // namespace ringwood
