@@ -7,7 +7,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "cli/command.h"
-#include "server/store/checkpoint_list.h"
+#include "server/store/checkpoint_reader.h"
 #include "server/store/manifest.h"
 
 namespace ringwood {

@@ -8,6 +8,8 @@
 // the checkpoint in hand.
 #pragma once
 
+#include <rocksdb/db.h>
+
 #include <map>
 #include <memory>
 #include <optional>

@@ -1,5 +1,5 @@
-// A message as it is stored: its XXH3 digest before its bytes, so that damage is an error and not
-// another message.
+// Digests of what is stored. A message has its XXH3 digest before its bytes, so that damage is an
+// error and not another message; a chunk's SHA-256 stands in its manifest.
 #pragma once
 
 #include <cstring>
@@ -34,5 +34,7 @@ StatusOr<Message> Unseal(const std::string& value, const std::string& what) {
   }
   return message;
 }
+
+std::string Sha256(const std::string& bytes);
 
 }  // namespace ringwood

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
-#include "server/store/checkpoint_reader.h"
 #include "server/store/database.h"
+#include "server/store/sealed.h"
 
 namespace ringwood {
 

@@ -15,7 +15,7 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "server/coordinator/coord_store.h"
-#include "server/store/checkpoint_list.h"
+#include "server/store/checkpoint_reader.h"
 #include "server/store/store_directory.h"
 #include "server/store/stripe_collector.h"
 

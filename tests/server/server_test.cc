@@ -12,7 +12,7 @@
 #include <future>
 
 #include "base/random.h"
-#include "server/store/checkpoint_list.h"
+#include "server/store/checkpoint_reader.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {

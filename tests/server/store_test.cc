@@ -11,7 +11,7 @@
 
 #include "base/digest.h"
 #include "server/calls/turnstile.h"
-#include "server/store/checkpoint_list.h"
+#include "server/store/checkpoint_reader.h"
 #include "server/store/database.h"
 #include "server/store/store_directory.h"
 #include "server/store/stripe_collector.h"
