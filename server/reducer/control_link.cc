@@ -105,13 +105,13 @@ struct Call {
 
 }  // namespace
 
-class ControlLink::Wire {
+class ControlLink::Connection {
  public:
-  Wire(const std::string& address, const std::string& token, Duration silence)
+  Connection(const std::string& address, const std::string& token, Duration silence)
       : stub_(v1::Coordinator::NewStub(MakeChannel(address, token, silence))) {}
 
   // Then the channel goes, on this thread, and waits for gRPC's threads to be out of the callbacks.
-  ~Wire() {
+  ~Connection() {
     EndAttendance();
     running_->CancelAll();
   }
@@ -150,7 +150,7 @@ class ControlLink::Wire {
 };
 
 // The client's end of Attend. A hold keeps gRPC from ending it between our writes.
-class ControlLink::Wire::Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
+class ControlLink::Connection::Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
  public:
   Stream(std::shared_ptr<Running> running, std::function<void(const v1::Notice&)> notice,
          std::function<void(Status)> over)
@@ -212,8 +212,8 @@ class ControlLink::Wire::Stream : public grpc::ClientBidiReactor<v1::Beat, v1::N
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-void ControlLink::Wire::Attend(std::function<void(const v1::Notice&)> notice,
-                               std::function<void(Status)> over) {
+void ControlLink::Connection::Attend(std::function<void(const v1::Notice&)> notice,
+                                     std::function<void(Status)> over) {
   auto stream = std::make_shared<Stream>(running_, std::move(notice), std::move(over));
   {
     absl::MutexLock lock(&mutex_);
@@ -222,7 +222,7 @@ void ControlLink::Wire::Attend(std::function<void(const v1::Notice&)> notice,
   stream->Open(stub_.get(), stream);
 }
 
-void ControlLink::Wire::Beat(const v1::Beat& beat) {
+void ControlLink::Connection::Beat(const v1::Beat& beat) {
   std::shared_ptr<Stream> stream;
   {
     absl::MutexLock lock(&mutex_);
@@ -231,7 +231,7 @@ void ControlLink::Wire::Beat(const v1::Beat& beat) {
   if (stream != nullptr) stream->Beat(beat);
 }
 
-void ControlLink::Wire::EndAttendance() {
+void ControlLink::Connection::EndAttendance() {
   std::shared_ptr<Stream> stream;
   {
     absl::MutexLock lock(&mutex_);
@@ -242,20 +242,20 @@ void ControlLink::Wire::EndAttendance() {
 }
 
 ControlLink::ControlLink(const std::string& address, const std::string& token, Duration silence)
-    : wire_(std::make_unique<Wire>(address, token, silence)) {}
+    : connection_(std::make_unique<Connection>(address, token, silence)) {}
 ControlLink::~ControlLink() = default;
 void ControlLink::Join(const v1::JoinRequest& request, Duration deadline,
                        std::function<void(StatusOr<v1::JoinResponse>)> done) {
-  wire_->Join(request, deadline, std::move(done));
+  connection_->Join(request, deadline, std::move(done));
 }
 void ControlLink::Attend(std::function<void(const v1::Notice&)> notice,
                          std::function<void(Status)> over) {
-  wire_->Attend(std::move(notice), std::move(over));
+  connection_->Attend(std::move(notice), std::move(over));
 }
-void ControlLink::Beat(const v1::Beat& beat) { wire_->Beat(beat); }
-void ControlLink::EndAttendance() { wire_->EndAttendance(); }
+void ControlLink::Beat(const v1::Beat& beat) { connection_->Beat(beat); }
+void ControlLink::EndAttendance() { connection_->EndAttendance(); }
 void ControlLink::Leave(const v1::LeaveRequest& request, Duration deadline) {
-  wire_->Leave(request, deadline);
+  connection_->Leave(request, deadline);
 }
 
 }  // namespace ringwood

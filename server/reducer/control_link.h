@@ -34,8 +34,8 @@ class ControlLink {
   void Leave(const v1::LeaveRequest& request, Duration deadline);  // the answer is ignored
 
  private:
-  class Wire;
-  std::unique_ptr<Wire> wire_;
+  class Connection;
+  std::unique_ptr<Connection> connection_;
 };
 
 }  // namespace ringwood
