@@ -8,6 +8,7 @@
 #include "cli/bench_sparse_command.h"
 #include "cli/command.h"
 #include "cli/inner_run.h"
+#include "cli/session_flags.h"
 #include "launch/supervisor.h"
 #include "measure/all_reduce_table.h"
 
@@ -71,30 +72,25 @@ Status LaunchBench(CommandContext* context, const BenchFlags& flags) {
 
 void AddBenchFlags(Command command, BenchFlags* flags) {
   BenchPlan& plan = flags->plan;
-  command.Value("--bytes,--sizes", &flags->bytes, "Measure tensors of these sizes, e.g. 64K,1M")
-      .ShowDefault();
-  command.Value("--runs,--repeat", &plan.runs, "Measure each size this often; 0: chosen by size")
-      .ShowDefault()
+  const auto add = [&](const char* names, auto* value, const char* takes, const char* help) {
+    return command.Value(names, value, help).Takes(takes).ShowDefault();
+  };
+  add("--bytes,--sizes", &flags->bytes, "BYTES", "Measure tensors of these sizes, e.g. 64K,1M");
+  add("--runs,--repeat", &plan.runs, "NUMBER", "Measure each size so often; 0: chosen by size")
       .Within(0, 100000);
   command
       .Value("--peer", &plan.peer,
-             "Measure in turn with gloo (PyTorch's), or with ring (one ring of all ranks, "
-             "whatever the hosts)")
+             "Measure this in turn: PyTorch's gloo, or one ring of all ranks whatever the hosts")
       .OneOf({"gloo", "ring"});
-  command.Value("--turns", &plan.turns, "Take this many turns each, with --peer")
-      .ShowDefault()
-      .Within(1, 1000);
-  command
-      .Value("--python", &plan.python, "Run the peer by this Python interpreter, which has PyTorch")
-      .ShowDefault();
+  add("--turns", &plan.turns, "NUMBER", "Give each so many turns, with --peer").Within(1, 1000);
+  add("--python", &plan.python, "COMMAND", "Run the peer by this Python, which has PyTorch");
   command.Switch("--adapt", &plan.adapt,
                  "Choose schedules by measured costs, as jobs with --adapt do");
   command.Switch("--json", &flags->json, "Print JSON instead of a table");
   AddInnerRunFlags(command, &flags->run)
-      .Describe("Start this many ranks (default: be a rank of the job it runs in)");
-  command.Value("--wire", &flags->wire, "Send as fp32 or bf16").OneOf({"fp32", "bf16"});
-  command.Value("--transport", &flags->transport, "Exchange data over ucx, grpc or auto")
-      .OneOf({"ucx", "grpc", "auto"});
+      .Describe("Start this many ranks; without it be a rank of the job it runs in");
+  AddSessionFlag(command, "wire", &flags->wire);
+  AddSessionFlag(command, "transport", &flags->transport);
 }
 
 }  // namespace

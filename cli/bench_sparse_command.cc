@@ -11,6 +11,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "cli/inner_run.h"
+#include "client/options/option_table.h"
 #include "measure/select_bench.h"
 #include "measure/sparse_bench.h"
 #include "sparse/codec.h"
@@ -106,31 +107,30 @@ void Print(const SparseFlags& flags, const SparseBenchResult& result) {
 // What the measurement itself needs: both commands have them.
 void AddMeasureFlags(Command command, SparseFlags* flags) {
   SparseBenchOptions& bench = flags->bench;
-  command.Value("--elements", &bench.elements, "Measure a tensor of this many elements")
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes);
+  };
+  add("--elements", &bench.elements, "NUMBER", "Give the tensor this many elements")
       .ShowDefault()
       .Within(1, kMaxElements);
-  command
-      .Value("--entries", &bench.entries,
-             "Let each worker send this many entries (k), e.g. 25000,250000")
+  add("--entries", &bench.entries, "NUMBERS",
+      "Let each worker send this many entries (k), e.g. 25000,250000")
       .SplitAt(',')
       .ShowDefault();
-  command
-      .Value("--density", &flags->densities,
-             "Give k / elements instead of --entries, e.g. 0.001,0.01")
+  add("--density", &flags->densities, "SHARES",
+      "Let each worker send this share of the elements instead, e.g. 0.001,0.01")
       .SplitAt(',')
       .Within(1e-9, 1.0);
-  command.Value("--fanout", &bench.fanout, "Give a reducer this many children at most")
+  add("--fanout", &bench.fanout, "NUMBER", "Give a reducer at most this many children")
       .ShowDefault()
       .Within(2, 1 << 20);
-  command
-      .Value("--codec", &bench.codec,
-             "Encode entries as INDEX/VALUE, as --sparse-codec of ringwood run")
+  add("--codec", &bench.codec, "INDEX/VALUE", OptionNamed("sparse_codec").help)
       .ShowDefault()
       .Check([](const std::string& name) { return Message(ParseCodec(name).status()); });
-  command.Value("--merge", &bench.merge, "Merge by gtopk, union or exact")
+  command.Value("--merge", &bench.merge, OptionNamed("sparse_merge").help)
       .ShowDefault()
       .OneOf({"gtopk", "union", "exact"});
-  command.Value("--rounds", &bench.rounds, "Measure this many rounds")
+  add("--rounds", &bench.rounds, "NUMBER", "Measure this many rounds")
       .ShowDefault()
       .Within(1, 100000);
   command.Switch("--json", &flags->json, "Print one line of JSON");
@@ -173,27 +173,20 @@ void AddBenchSelectCommand(Command bench, CommandContext* context) {
       "select", "Time residual update with selection against the update alone, on this machine");
   command.Footer("Example: ringwood bench select --elements 16000000 --density 0.001,0.01");
   auto flags = std::make_shared<SelectFlags>();
-  command.Value("--elements", &flags->elements, "Measure a tensor of this many elements")
-      .ShowDefault()
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes).ShowDefault();
+  };
+  add("--elements", &flags->elements, "NUMBER", "Give the tensor this many elements")
       .Within(1, kMaxElements);
-  command
-      .Value("--density", &flags->densities,
-             "Measure these densities (k / elements), e.g. 0.001,0.01")
+  add("--density", &flags->densities, "SHARES", "Select these shares of the elements")
       .SplitAt(',')
-      .ShowDefault()
       .Within(1e-9, 1.0);
-  command
-      .Value("--method", &flags->methods,
-             "Measure these methods of selection: exact, threshold, gaussian")
+  add("--method", &flags->methods, "METHODS", "Select by these of exact, threshold and gaussian")
       .SplitAt(',')
-      .ShowDefault()
       .Check([](const std::string& name) { return Message(ParseMethod(name).status()); });
-  command.Value("--momentum", &flags->momentum, "Apply momentum correction by this factor; 0: off")
-      .ShowDefault()
+  add("--momentum", &flags->momentum, "FACTOR", "Apply this momentum correction; 0: none")
       .Within(0.0, 0.9999);
-  command.Value("--pairs", &flags->pairs, "Measure this many pairs")
-      .ShowDefault()
-      .Within(1, 100000);
+  add("--pairs", &flags->pairs, "NUMBER", "Measure this many pairs").Within(1, 100000);
   command.Switch("--json", &flags->json, "Print one line of JSON");
   command.Run(context, [flags] {
     std::vector<MethodResult> results;
@@ -215,9 +208,8 @@ void AddBenchSparseCommand(Command bench, CommandContext* context) {
   auto flags = std::make_shared<SparseFlags>();
   AddMeasureFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run).ShowDefault();
-  command
-      .Value("--servers", &flags->servers,
-             "Start this many reducers, which share the workers' hosts")
+  command.Value("--servers", &flags->servers, "Start this many reducers, on the workers' hosts")
+      .Takes("NUMBER")
       .ShowDefault()
       .Within(1, 16384);
   command.Run(context, [context, flags] { return Launch(context, flags.get()); });

@@ -130,12 +130,15 @@ void Add(Command parent, CommandContext* context, const std::string& name, const
          Status (*act)(const CheckpointFlags&)) {
   Command command = parent.Subcommand(name, help);
   auto flags = std::make_shared<CheckpointFlags>();
-  command.Value("--store", &flags->store, "Read the store in this directory").Required();
+  command.Value("--store", &flags->store, "Look into this directory").Takes("DIRECTORY").Required();
   command.Switch("--json", &flags->json, "Print JSON");
   if (name != "list") {
-    command.Value("--step,step", &flags->wanted.step, "Take the checkpoint of this step");
-    command.Value("--epoch", &flags->wanted.epoch,
-                  "Take the checkpoint of this epoch, where several have that step");
+    command.Value("--step,step", &flags->wanted.step, "Choose the checkpoint of this step")
+        .Takes("NUMBER");
+    command
+        .Value("--epoch", &flags->wanted.epoch,
+               "Choose the one of this epoch where several have that step")
+        .Takes("NUMBER");
   }
   command.Run(context, [flags, act] { return act(*flags); });
 }

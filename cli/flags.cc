@@ -156,7 +156,7 @@ Flag Command::Value(const std::string& names, int* value, const std::string& wha
 }
 
 Flag Command::Value(const std::string& names, uint64_t* value, const std::string& what) {
-  return Flag(AddNumber(app_, names, value, what)).AtLeast(0);
+  return Flag(CheckNumber(AddNumber(app_, names, value, what), 0, kUnbounded, false, ""));
 }
 
 Flag Command::Value(const std::string& names, double* value, const std::string& what) {
@@ -174,7 +174,8 @@ Flag Command::Value(const std::string& names, std::vector<int>* values, const st
 
 Flag Command::Value(const std::string& names, std::vector<uint64_t>* values,
                     const std::string& what) {
-  return Flag(AddNumber(app_, names, values, what)->take_all()).AtLeast(0);
+  return Flag(
+      CheckNumber(AddNumber(app_, names, values, what)->take_all(), 0, kUnbounded, false, ""));
 }
 
 Flag Command::Value(const std::string& names, std::vector<double>* values,

@@ -1,19 +1,22 @@
 #include "cli/inner_run.h"
 
+#include "cli/session_flags.h"
+#include "client/options/option_table.h"
+
 namespace ringwood {
 
 Flag AddInnerRunFlags(Command command, InnerRunFlags* flags) {
-  command.Value("-H,--hosts", &flags->hosts,
-                "Start the ranks on these hosts, e.g. h1:4,h2:4 (default: this machine)");
-  command.Value("--rsh", &flags->rsh,
-                "Reach other hosts by this remote shell, as for ringwood run");
-  command.Value("--remote-program", &flags->remote_program,
-                "Call this ringwood on the other hosts");
-  command.Value("--network-interface", &flags->network_interface,
-                "Use this network interface, as for ringwood run");
-  command.Switch("--trusted-fabric", &flags->trusted_fabric,
-                 "Declare that only this job's hosts reach that network");
-  return command.Value("--workers", &flags->workers, "Start this many ranks").Within(1, 16384);
+  const auto add = [&](const char* names, auto* value, const char* takes, const char* help) {
+    return command.Value(names, value, help).Takes(takes);
+  };
+  add("-H,--hosts", &flags->hosts, "HOSTS",
+      "Start the ranks on these hosts with so many slots, e.g. h1:4,h2:4; without it on this "
+      "machine");
+  add("--rsh", &flags->rsh, "COMMAND", "Reach other hosts by this remote shell");
+  add("--remote-program", &flags->remote_program, "PATH", "Call this ringwood on the other hosts");
+  AddSessionFlag(command, "interface_name", &flags->network_interface);
+  command.Switch("--trusted-fabric", &flags->trusted_fabric, OptionNamed("trusted_fabric").help);
+  return add("--workers", &flags->workers, "NUMBER", "Start this many ranks").Within(1, kMaxRanks);
 }
 
 Status InnerRun(CommandContext* context, const InnerRunFlags& flags,

@@ -153,59 +153,66 @@ Status RunPlan(const PlanFlags& flags) {
   return OkStatus();
 }
 
+void AddNetworkFlags(Command command, PlanFlags* flags) {
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes);
+  };
+  add("--cost", &flags->costs, "COST",
+      "Take this measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
+  add("--network", &flags->network, "COST",
+      "Take this cost of a link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]");
+  add("--workers", &flags->workers, "NUMBER", "Plan for this many workers on that network")
+      .Within(1, kMaxRanks);
+  add("--ranks-per-host", &flags->ranks_a_host, "NUMBER",
+      "Let this many workers share a network interface")
+      .ShowDefault()
+      .Within(1, kMaxRanks);
+  add("--servers", &flags->servers, "NUMBER", "Use this many reducers of the sparse tree")
+      .ShowDefault()
+      .Within(1, kMaxRanks);
+}
+
+void AddPlannerFlags(Command command, PlanFlags* flags) {
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes);
+  };
+  add("--planner", &flags->planner, "NAME", "Show this planner only, or all").ShowDefault();
+  add("--density", &flags->density, "SHARE",
+      "Send at least this share of a sparse tensor; without it 0.01")
+      .Within(kLeastDensity, 1);
+  add("--max-density", &flags->max_density, "SHARE", "Send at most this share of a sparse tensor")
+      .ShowDefault()
+      .Within(kLeastDensity, 1);
+  add("--forward", &flags->forward, "SECONDS", "Take this forward time where the profile has none")
+      .AtLeast(0);
+  add("--epsilon", &flags->epsilon, "SHARE",
+      "Let hybrid take plans that are slower than the best by this share for equally fast")
+      .ShowDefault()
+      .AtLeast(0);
+  add("--contention", &flags->contention, "SHARE",
+      "Let asc slow a message down by this share, 0 to 1, beside another one")
+      .ShowDefault()
+      .AtLeast(0);
+  add("--group-limit", &flags->group_limit, "BYTES",
+      "Merge groups up to this size, e.g. 64M; without it there is no limit");
+  command.Switch("--bf16", &flags->bf16, "Allow dense groups to travel as bf16");
+}
+
 }  // namespace
 
 void AddPlanCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<PlanFlags>();
   Command command = app.Subcommand("plan", "Show what each planner does with a model's profile");
-  command.Value("--trace", &flags->profile, "Read the model's profile from this CSV file")
-      .Required();
-  command.Value(
-      "--cost", &flags->costs,
-      "Use this measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
-  command.Value("--network", &flags->network,
-                "Use this cost of one link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]");
-  command.Value("--workers", &flags->workers, "Plan for this many workers on that network")
-      .Within(1, kMaxRanks);
-  command
-      .Value("--ranks-per-host", &flags->ranks_a_host,
-             "Let this many workers share a network interface")
-      .ShowDefault()
-      .Within(1, kMaxRanks);
-  command.Value("--servers", &flags->servers, "Plan for this many reducers of the sparse tree")
-      .ShowDefault()
-      .Within(1, kMaxRanks);
-  command.Value("--planner", &flags->planner, "Show this planner, or all").ShowDefault();
-  command
-      .Value("--density", &flags->density,
-             "Send at least this share of a sparse tensor's entries (default: 0.01)")
-      .Within(kLeastDensity, 1);
-  command
-      .Value("--max-density", &flags->max_density,
-             "Send at most this share of a sparse tensor's entries")
-      .ShowDefault()
-      .Within(kLeastDensity, 1);
-  command
-      .Value("--forward", &flags->forward,
-             "Add this forward time in seconds, where the profile has none")
-      .AtLeast(0);
-  command
-      .Value("--epsilon", &flags->epsilon,
-             "hybrid: take plans as equally fast that are slower by this share at most")
-      .ShowDefault()
-      .AtLeast(0);
-  command
-      .Value("--contention", &flags->contention,
-             "asc: slow a message beside another down by this share, 0 to 1")
-      .ShowDefault()
-      .AtLeast(0);
-  command.Value("--group-limit", &flags->group_limit,
-                "Merge groups up to this many bytes, e.g. 64M (default: no limit)");
-  command.Switch("--bf16", &flags->bf16, "Allow dense groups to travel as bf16");
+  const auto add = [&](const char* name, std::string* value, const char* help) {
+    return command.Value(name, value, help).Takes("FILE");
+  };
+  add("--trace", &flags->profile, "Read the model's profile from this CSV file").Required();
+  AddNetworkFlags(command, flags.get());
+  AddPlannerFlags(command, flags.get());
   command.Switch("--json", &flags->json, "Print JSON, numbers with 17 digits");
-  command.Value("--chart", &flags->chart, "Write a Gantt chart: FILE.svg or FILE.png");
-  command.Value("--timeline", &flags->timeline,
-                "Write the step graph of the last planner in the table, for Perfetto");
+  add("--chart", &flags->chart, "Write a Gantt chart to FILE.svg or FILE.png");
+  add("--timeline", &flags->timeline,
+      "Write the step graph of the last planner in the table, for Perfetto");
   command.Run(context, [flags] { return RunPlan(*flags); });
 }
 

@@ -102,8 +102,9 @@ void AddProbeCommand(Command app, CommandContext* context) {
       app.Subcommand("probe", "Measure the cost of an all-reduce in the job it runs in");
   command.Footer("Example: ringwood run -np 4 -- ringwood probe --table ring.csv");
   auto flags = std::make_shared<ProbeFlags>();
-  command.Value("--table", &flags->table,
-                "Write the medians to this file, for --cost ring:table=FILE");
+  command
+      .Value("--table", &flags->table, "Write the medians to this file, for --cost ring:table=FILE")
+      .Takes("FILE");
   command.Switch("--json", &flags->json, "Print one line of JSON");
   command.Run(context, [context, flags] { return RunProbe(context->environment, *flags); });
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/inner_run.h"
+#include "cli/session_flags.h"
 #include "launch/supervisor.h"
 #include "measure/replay_trainer.h"
 #include "plan/model/model_profile.h"
@@ -26,31 +27,31 @@ struct ReplayFlags {
 // ReplayFlags of the trainer: both commands have them.
 void AddReplayFlags(Command command, ReplayFlags* flags) {
   ReplayOptions& replay = flags->replay;
-  command.Value("--trace", &replay.profile, "Read the model's profile from this CSV file")
-      .Required();
-  command
-      .Value("--forward-ms", &flags->forward_ms,
-             "Add this forward time to each step, in milliseconds")
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes);
+  };
+  add("--trace", &replay.profile, "FILE", "Read the model's profile from this CSV file").Required();
+  add("--forward-ms", &flags->forward_ms, "MILLISECONDS", "Take this forward time of a step")
       .Within(0.0, 1e7);
-  command.Value("--scale", &replay.scale, "Multiply every compute time by this factor")
+  add("--scale", &replay.scale, "FACTOR", "Multiply every compute time by this factor")
       .ShowDefault()
       .Within(0.0, 1e6);
-  command.Value("--steps", &replay.steps, "Measure this many steps")
+  add("--steps", &replay.steps, "NUMBER", "Measure this many steps")
       .ShowDefault()
       .Within(1, 1000000);
-  command.Value("--warmup", &replay.warmup, "Run this many steps before them")
+  add("--warmup", &replay.warmup, "NUMBER", "Run this many steps before them")
       .ShowDefault()
       .Within(0, 1000000);
-  command.Value("--route", &replay.route, "Send every tensor by this route: dense, sparse or auto")
+  command.Value("--route", &replay.route, "Send every tensor by this route")
       .ShowDefault()
       .OneOf({"dense", "sparse", "auto"});
-  command.Value("--density", &replay.density, "Send this share of a sparse tensor's entries")
+  add("--density", &replay.density, "SHARE", "Send this share of a sparse tensor")
       .ShowDefault()
       .Within(1e-9, 1.0);
-  command.Value("--servers", &replay.servers, "Start this many servers (reducers)")
+  add("--servers", &replay.servers, "NUMBER", "Start this many servers (reducers)")
       .ShowDefault()
       .Within(1, 16384);
-  command.Value("--seed", &replay.seed, "Make gradients from this seed").ShowDefault();
+  add("--seed", &replay.seed, "NUMBER", "Make the gradients from this seed").ShowDefault();
   command.Switch("--json", &flags->json, "Print one line of JSON");
 }
 
@@ -100,9 +101,12 @@ void AddReplayCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<ReplayFlags>();
   AddReplayFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run).Required();
-  command.Value("--planner", &flags->planner, "Plan by this planner: hybrid, exact, wfbp, …");
-  command.Value("--wire", &flags->wire, "Send dense gradients as fp32, or rounded to bf16");
-  command.Value("--timeline", &flags->timeline, "Write timelines, as for ringwood run");
+  AddSessionFlag(command, "planner", &flags->planner);
+  AddSessionFlag(command, "wire", &flags->wire);
+  command
+      .Value("--timeline", &flags->timeline,
+             "Write timelines of all ranks and servers, as ringwood run does")
+      .Takes("NAME");
   command.Run(context, [context, flags] { return LaunchReplay(context, *flags); });
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/session_flags.h"
 #include "launch/network.h"
 #include "launch/run.h"
 #include "launch/signals.h"
@@ -129,64 +130,60 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   }
 }
 
-void AddServerFlags(Command command, ServerFlags* flags) {
-  ServerOptions& server = flags->server;
-  command
-      .Value("--listen", &server.listen,
-             "Listen on this HOST:PORT; \":0\": at the network interface's address, on any port")
-      .ShowDefault();
-  command.Value("--store", &server.store,
-                "Keep checkpoints and coordinator state in this directory");
-  command
-      .Value("--store-patience", &server.store_patience_seconds,
-             "Wait this many seconds for a store that another server holds (default: refuse it)")
-      .Within(0, 86'400);
-  command.Switch("--insecure", &server.insecure, "Run without encryption, on loopback only");
-  command.Switch("--trusted-fabric", &server.trusted_fabric,
-                 "Run without encryption on a network that only this job's hosts reach");
-  command
-      .Value("--transport", &server.transport,
-             "Exchange data over ucx, grpc, or auto (ucx where the network is private)")
-      .OneOf({"ucx", "grpc", "auto"})
-      .ShowDefault();
-  command.Value("--network-interface", &server.network_interface,
-                "Use this network interface for data and control (default: loopback)");
-  command.Value("--port-range", &flags->port_range,
-                "Listen on these ports only, e.g. 20000-20099 (default: any)");
-  command.Value("--coordinator", &server.coordinator,
-                "Join this coordinator (HOST:PORT) as a further reducer");
-  command.Value("--reducer-index", &server.reducer_index, "Be this reducer, from 0")
-      .Within(0, 16384);
-  command
-      .Value("--servers", &server.servers,
-             "Expect this many reducers of the job, this one included")
-      .Within(1, 16384)
-      .ShowDefault();
-  command
-      .Value("--failure-timeout", &server.failure_timeout_seconds,
-             "Take a member for dead after this many seconds of silence")
+void AddTimeoutFlags(Command command, ServerOptions* server) {
+  const auto add = [&](const char* name, double* value, const char* help) {
+    return command.Value(name, value, help).Takes("SECONDS");
+  };
+  add("--failure-timeout", &server->failure_timeout_seconds,
+      "Take a member for dead when nothing was heard of it for so long")
       .Within(0.5, 3600)
       .ShowDefault();
-  command
-      .Value("--join-timeout", &server.join_timeout_seconds,
-             "Wait this many seconds for all members to join")
+  add("--join-timeout", &server->join_timeout_seconds, "Wait this long until all members are there")
       .Above(0)
       .ShowDefault();
-  command
-      .Value("--stall-timeout", &server.stall_timeout_seconds,
-             "End the job after this many seconds without progress of any rank; 0: only warn")
+  add("--stall-timeout", &server->stall_timeout_seconds,
+      "End the job when no rank makes progress for so long; 0: only warn")
       .Within(0, 1e6)
       .ShowDefault();
-  command.Value("--host", &server.host, "Name this host in error messages").ShowDefault();
-  command.Value("--max-memory", &flags->max_memory,
-                "Refuse a job whose reducer may need more memory, e.g. 4G (default: no limit)");
-  command.Value("--timeline", &flags->timeline, "Write the reducer's timeline to this file");
-  command.Value("--token-file", &flags->token_file, "Read the job's token from this file");
-  command
-      .Value("--log-level", &flags->log_level,
-             "Log messages of this level and above: debug, info, warning or error")
-      .OneOf({"debug", "info", "warning", "error"})
+  add("--store-patience", &server->store_patience_seconds,
+      "Wait this long for a store that another server holds; without it refuse such a store")
+      .Within(0, 86'400);
+}
+
+void AddServerFlags(Command command, ServerFlags* flags) {
+  ServerOptions& server = flags->server;
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes);
+  };
+  add("--listen", &server.listen, "ADDRESS",
+      "Listen at this HOST:PORT; \":0\" is the network interface's address and any port")
       .ShowDefault();
+  add("--store", &server.store, "DIRECTORY",
+      "Keep checkpoints and coordinator state in this directory");
+  command.Switch("--insecure", &server.insecure,
+                 "Run without encryption, which is allowed on a loopback address only");
+  command.Switch(
+      "--trusted-fabric", &server.trusted_fabric,
+      "Run without encryption: declare that only this job's hosts can reach the network");
+  AddSessionFlag(command, "transport", &server.transport);
+  AddSessionFlag(command, "interface_name", &server.network_interface);
+  AddSessionFlag(command, "port_range", &flags->port_range);
+  add("--coordinator", &server.coordinator, "ADDRESS",
+      "Join the coordinator at this HOST:PORT as a further reducer");
+  add("--reducer-index", &server.reducer_index, "NUMBER", "Be this reducer, from 0")
+      .Within(0, kMaxRanks);
+  add("--servers", &server.servers, "NUMBER", "Expect so many reducers, this one included")
+      .Within(1, kMaxRanks)
+      .ShowDefault();
+  AddTimeoutFlags(command, &server);
+  add("--host", &server.host, "NAME", "Name this host so in error messages").ShowDefault();
+  add("--max-memory", &flags->max_memory, "BYTES",
+      "Refuse a job whose reducer may need more memory than this, e.g. 4G; without it there is no "
+      "limit");
+  add("--timeline", &flags->timeline, "FILE",
+      "Write the reducer's timeline of the newest job to this file");
+  add("--token-file", &flags->token_file, "FILE", "Read the job's token from this file");
+  AddSessionFlag(command, "log_level", &flags->log_level);
 }
 
 }  // namespace

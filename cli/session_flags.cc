@@ -60,6 +60,10 @@ void AddSessionFlags(Command command, Environment* session) {
   }
 }
 
+Flag AddSessionFlag(Command command, const std::string& option, std::string* value) {
+  return AddFlagFor(command, OptionNamed(option), value);
+}
+
 StatusOr<SessionOptions> SessionOptionsGiven(const Environment& session) {
   RW_ASSIGN_OR_RETURN(SessionOptions options, SharedOptionsFromEnvironment([&](const char* name) {
                         const auto found = session.find(name);

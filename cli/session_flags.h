@@ -12,6 +12,9 @@ namespace ringwood {
 // outlives the parsing; what is not given stays empty or is not there.
 void AddSessionFlags(Command command, Environment* session);
 
+// One of these flags for another command, without its variable; `option` is the row's name.
+Flag AddSessionFlag(Command command, const std::string& option, std::string* value);
+
 // What the ranks will read from it; an error where options do not fit each other.
 StatusOr<SessionOptions> SessionOptionsGiven(const Environment& session);
 

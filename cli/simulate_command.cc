@@ -97,38 +97,34 @@ Status RunSimulate(const SimulateFlags& flags) {
 void AddSimulateCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<SimulateFlags>();
   Command command = app.Subcommand("simulate", "Simulate how a plan scales, worker by worker");
-  command.Value("--trace", &flags->profile, "Read the model's profile from this CSV file")
-      .Required();
-  command.Value("--workers", &flags->workers, "Simulate these numbers of workers, e.g. 4,8,…,2048")
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes);
+  };
+  add("--trace", &flags->profile, "FILE", "Read the model's profile from this CSV file").Required();
+  add("--workers", &flags->workers, "NUMBERS", "Simulate these numbers of workers: 4,8,…,2048")
       .Required()
       .SplitAt(',');
-  command
-      .Value("--network", &flags->network,
-             "Use this cost of one link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]")
+  add("--network", &flags->network, "COST",
+      "Take this cost of a link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]")
       .Required();
-  command.Value("--servers", &flags->servers, "Simulate this many reducers of the sparse tree")
+  add("--servers", &flags->servers, "NUMBER", "Use this many reducers of the sparse tree")
       .ShowDefault()
       .Within(1, kMaxRanks);
-  command.Value("--planner", &flags->planner, "Plan by this planner").ShowDefault();
-  command
-      .Value("--density", &flags->density, "Send at least this share of a sparse tensor's entries")
+  add("--planner", &flags->planner, "NAME", "Simulate the plans of this planner").ShowDefault();
+  add("--density", &flags->density, "SHARE", "Send at least this share of a sparse tensor")
       .ShowDefault()
       .Within(kLeastShare, 1);
-  command
-      .Value("--max-density", &flags->max_density,
-             "Send at most this share of a sparse tensor's entries")
+  add("--max-density", &flags->max_density, "SHARE", "Send at most this share of a sparse tensor")
       .ShowDefault()
       .Within(kLeastShare, 1);
-  command
-      .Value("--forward", &flags->forward,
-             "Add this forward time in seconds, where the profile has none")
+  add("--forward", &flags->forward, "SECONDS", "Take this forward time where the profile has none")
       .AtLeast(0);
-  command.Value("--straggler", &flags->stragglers,
-                "RANK=FACTOR: slow this rank's computing down by the factor (repeatable)");
-  command.Value("--slow-link", &flags->slow_links,
-                "RANK=FACTOR: slow its network interface down by the factor (repeatable)");
-  command.Value("--csv", &flags->csv, "Write the table to a CSV file");
-  command.Value("--chart", &flags->chart, "Write the scaling curve: FILE.svg or FILE.png");
+  add("--straggler", &flags->stragglers, "RANK=FACTOR",
+      "Let this rank compute slower by the factor (repeatable)");
+  add("--slow-link", &flags->slow_links, "RANK=FACTOR",
+      "Let this rank's network interface be slower by the factor (repeatable)");
+  add("--csv", &flags->csv, "FILE", "Write the table to this CSV file");
+  add("--chart", &flags->chart, "FILE", "Write the scaling curve to FILE.svg or FILE.png");
   command.Run(context, [flags] { return RunSimulate(*flags); });
 }
 

@@ -104,11 +104,15 @@ void AddStatusCommand(Command app, CommandContext* context) {
   Command command = app.Subcommand("status", "Show the state of a job");
   auto flags = std::make_shared<StatusFlags>();
   command.Value("--coordinator", &flags->coordinator, "Ask the coordinator at this HOST:PORT")
+      .Takes("ADDRESS")
       .Required()
       .From("RINGWOOD_COORDINATOR");
-  command.Value("--store", &flags->store,
-                "Read the token that the server left in this store for its user");
-  command.Value("--timeout", &flags->timeout_seconds, "Wait this many seconds for the answer")
+  command
+      .Value("--store", &flags->store,
+             "Find the token in this checkpoint directory, where the server left it for this user")
+      .Takes("DIRECTORY");
+  command.Value("--timeout", &flags->timeout_seconds, "Wait this long for the answer")
+      .Takes("SECONDS")
       .ShowDefault()
       .Within(0.1, 600.0);
   command.Switch("--json", &flags->json, "Print JSON");

@@ -50,6 +50,7 @@ Command Add(Command parent, CommandContext* context, const std::shared_ptr<Trace
             const std::function<Status(const TraceFlags&)>& run) {
   Command command = parent.Subcommand(name, what);
   command.Value("files", &flags->files, "Read these files, which ranks and servers wrote")
+      .Takes("FILE")
       .Required();
   command.Run(context, [context, flags, run] { return run(*flags); });
   return command;
@@ -63,7 +64,7 @@ void AddTraceCommand(Command app, CommandContext* context) {
   const auto flags = std::make_shared<TraceFlags>();
   Command merge = Add(parent, context, flags, "merge", "Merge timelines into one, on one clock",
                       MergeTimelines);
-  merge.Value("-o,--output", &flags->output, "Write to this file").Required();
+  merge.Value("-o,--output", &flags->output, "Write this file").Takes("FILE").Required();
   merge.Footer("Example: ringwood trace merge -o job.json job.rank*.json");
   Command summary = Add(parent, context, flags, "summary",
                         "Show overlap, exposed time, and the slowest rank or link", Summary);
