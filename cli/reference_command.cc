@@ -35,6 +35,8 @@ Options marked ● must be equal on all ranks; ranks that differ are refused wit
 
 constexpr char kVariablePreface[] = R"(
 ## Other environment variables
+
+`ringwood run` sets those that trainers read.
 )";
 
 // Those that are no option of a session.
@@ -42,16 +44,16 @@ struct VariableText {
   const char *names, *reader, *help;
 };
 constexpr VariableText kVariables[] = {
-    {"LOCAL_RANK, LOCAL_WORLD_SIZE", "trainers",
-     "This rank's number on its host, from 0; how many "
-     "ranks the host has"},
+    {"LOCAL_RANK, SLURM_LOCALID, OMPI_COMM_WORLD_LOCAL_RANK", "trainers, `ringwood.torch`",
+     "This rank's number on its host, from 0"},
+    {"LOCAL_WORLD_SIZE", "trainers", "The number of ranks on this host"},
     {"GROUP_RANK", "trainers", "The host's number, from 0"},
     {"MASTER_ADDR, MASTER_PORT", "trainers",
-     "The first host's address, and a port that is kept "
-     "free there"},
-    {"RINGWOOD_RESTART", "trainers", "How often the job was restarted"},
+     "The first host's address, and a port that is kept free there"},
+    {"RINGWOOD_RESTART", "trainers", "The number of restarts so far"},
     {"RINGWOOD_REPORT", "trainers", "The file of `ringwood run --report`"},
     {"RINGWOOD_CHECKPOINT_EVERY", "trainers", "The steps of `ringwood run --checkpoint-every`"},
+    {"TMPDIR", "`ringwood run`", "The directory in which a temporary store is made on this host"},
     {"RINGWOOD_LIBRARY", "the Python package", "Load this libringwood.so"},
     {"RINGWOOD_DEVICE_TENSORS", "`ringwood.torch`",
      "Exchange CUDA tensors `in_place`, or `stage` them through host memory, where "

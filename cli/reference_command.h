@@ -1,4 +1,4 @@
-// `ringwood reference` prints the reference page: the table of options, and what --help says.
+// `ringwood reference` prints docs/reference.md: the table of options, and what --help says.
 #pragma once
 
 #include "cli/command.h"

@@ -1,6 +1,8 @@
 // The options of a session in one table: a row an option. Made from it are the reader of the
-// environment, the checks, what ranks compare, and the conversion from and to ringwood_options. So
-// a new option is a member of SessionOptions, a field at the end of ringwood_options, and a row.
+// environment, the checks, what ranks compare, the conversion from and to ringwood_options, the
+// struct and the keywords of the Python package, flags of `ringwood run`, and docs/reference.md. So
+// a new option is a member of SessionOptions, a field at the end of ringwood_options, and a row;
+// then `./dev reference` writes the page.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 """libringwood.so as a neighbour: what it shows, and whom it can live beside."""
 
+import re
 import subprocess
 import sys
 
@@ -34,6 +35,13 @@ def test_a_missing_library_is_named_with_its_remedy():
 def test_a_program_outside_a_job_hears_what_is_missing():
     ended = run([sys.executable, JOBS / "dense.py"])
     assert ended.code == 78 and "RANK" in ended.output and "ringwood run" in ended.output, ended.output
+
+
+def test_the_reference_has_every_variable_that_the_package_reads():
+    read = {name for path in (ROOT / "python" / "ringwood").glob("*.py")
+            for name in re.findall(r'"((?:RINGWOOD_|SLURM_|OMPI_|LOCAL_|MASTER_)\w+)"', path.read_text())}
+    page = (ROOT / "docs" / "reference.md").read_text()
+    assert "RINGWOOD_LIBRARY" in read and not [name for name in read if f"`{name}`" not in page]
 
 
 def test_a_session_has_the_options_of_the_loaded_library():

@@ -1,0 +1,62 @@
+// docs/reference.md says what the program does: it is what `ringwood reference` prints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "launch/hosts.h"
+#include "paths.h"
+#include "tests/cli/program.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Page() {
+  std::ifstream file(RINGWOOD_SOURCE_DIR "/docs/reference.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// Lines of `text` that `other` has not.
+std::string LinesMissingIn(const std::string& other, const std::string& text) {
+  std::set<std::string> there;
+  std::stringstream others(other), lines(text);
+  for (std::string line; std::getline(others, line);) there.insert(line);
+  std::string missing;
+  for (std::string line; std::getline(lines, line);) {
+    if (!there.count(line)) missing += line + "\n";
+  }
+  return missing;
+}
+
+TEST(Reference, ThePageIsWhatTheProgramPrints) {
+  const Finished printed = RunProgram({"reference"});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  const std::string page = Page();
+  EXPECT_TRUE(printed.out == page)
+      << "docs/reference.md is not current: run `./dev reference`. It has\n"
+      << LinesMissingIn(printed.out, page) << "where the program prints\n"
+      << LinesMissingIn(page, printed.out);
+}
+
+TEST(Reference, HasEveryVariableThatARankFinds) {
+  RankContext context;
+  context.world = 1;
+  context.coordinator = context.master_address = context.port_range = context.token = "text";
+  context.resume = context.freeze_plan = context.save_plan = context.profile = "text";
+  context.report = context.timeline = context.flight_record = "text";
+  context.job = context.checkpoint_every = context.restart = 1;
+  context.join_timeout_seconds = 1;
+  const std::string page = Page();
+  for (const auto& [name, value] : RankEnvironment(context, {"h1", 0, 0, 1}, 0)) {
+    EXPECT_THAT(page, HasSubstr("`" + name + "`"));
+  }
+}
+
+}  // namespace
+}  // namespace ringwood
