@@ -49,7 +49,9 @@ void Membership::OpenIfComplete() {
 void Membership::Handle(const event::BaseFound& event) {
   if (phase_ != Phase::kOpening) return;
   gathering_.BaseFound(event, &out_);
-  if (!gathering_.opening()) phase_ = Phase::kWaiting;
+  if (gathering_.opening()) return;
+  phase_ = Phase::kWaiting;
+  OpenIfComplete();
 }
 
 void Membership::Handle(const event::Persisted& event) {
@@ -57,7 +59,7 @@ void Membership::Handle(const event::Persisted& event) {
   phase_ = Phase::kWaiting;
   if (auto world = gathering_.Persisted(event.status, now_, &out_)) {
     Begin(*std::move(world));
-  } else if (event.status.ok()) {
+  } else {
     OpenIfComplete();
   }
 }
