@@ -258,7 +258,7 @@ void AddFailureFlags(Command command, RunOptions* run) {
               "Restart also when the command itself fails (any code but 78, 126 and 127)")
       .Group("Failures");
   add("--failure-timeout", &run->failure_timeout_seconds, "SECONDS",
-      "Take a process for dead when nothing was heard of it for so long")
+      "Count a process as dead after this much silence")
       .Within(0.01, 3600);
   add("--stall-timeout", &run->stall_timeout_seconds, "SECONDS",
       "End the job when no rank makes progress for so long; 0: only warn")

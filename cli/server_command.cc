@@ -135,7 +135,7 @@ void AddTimeoutFlags(Command command, ServerOptions* server) {
     return command.Value(name, value, help).Takes("SECONDS");
   };
   add("--failure-timeout", &server->failure_timeout_seconds,
-      "Take a member for dead when nothing was heard of it for so long")
+      "Count a member as dead after this much silence")
       .Within(0.5, 3600)
       .ShowDefault();
   add("--join-timeout", &server->join_timeout_seconds, "Wait this long until all members are there")

@@ -50,7 +50,8 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
 Session::~Session() {
   if (connection_ == nullptr) return;
   closed_ = true;
-  connection_->Fail(Aborted("the session is gone"));  // after it nothing comes from the listener
+  connection_->Fail(
+      Aborted("the session was destroyed"));  // after it nothing comes from the listener
   checkpoints_.reset();
   connection_->Drain();
   plan_.End();  // what it has on a device still talks to the loops

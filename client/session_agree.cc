@@ -42,7 +42,7 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
   RW_ASSIGN_OR_RETURN(Plan plan, FromProto(response.plan()));
   RW_RETURN_IF_ERROR(Validate(plan, table_.Specs()));
   if (response.from_round() != step_ + 1) {
-    return Internal(absl::StrFormat("the coordinator goes on with round %d after step %d",
+    return Internal(absl::StrFormat("the coordinator continues with round %d after step %d",
                                     response.from_round(), step_));
   }
   round_ = response.from_round();

@@ -64,7 +64,7 @@ StatusOr<std::unique_ptr<GlooPeer>> GlooPeer::Start(
 Status GlooPeer::Run(uint64_t bytes, int runs, BenchSamples* samples) {
   const std::string order = absl::StrFormat("%d %d\n", bytes, runs);
   if (write(process_->input(), order.data(), order.size()) != static_cast<ssize_t>(order.size())) {
-    return Unavailable("the Gloo peer is gone");
+    return Unavailable("the Gloo peer has exited");
   }
   RW_ASSIGN_OR_RETURN(const std::string line, ReadLine());
   std::istringstream numbers(line);

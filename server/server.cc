@@ -180,7 +180,7 @@ void Server::Parts::StartReducer() {
   };
   node.joined = options.joined;
   node.refused = [this](const Status& status) {
-    Log(LogLevel::kError, "the reducer cannot go on: " + Message(status));
+    Log(LogLevel::kError, "the reducer cannot continue: " + Message(status));
     absl::MutexLock lock(&mutex);
     if (failed.ok()) failed = status;
   };

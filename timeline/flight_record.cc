@@ -193,7 +193,7 @@ StatusOr<FlightContents> ReadFlight(const std::string& file) {
   const bool begun = raw->check != 0 || raw->process != 0;
   if (begun && raw->check != CheckOf(*raw)) {
     return Corrupt(
-        absl::StrFormat("%s: the record is damaged: what it says of its rank does not "
+        absl::StrFormat("%s: the record is damaged: its header does not "
                         "have its checksum",
                         file));
   }

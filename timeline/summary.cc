@@ -201,7 +201,7 @@ void Judge(TimelineSummary* summary) {
                         FormatSeconds(worst->seconds), FormatSeconds(Median(ways)));
     return;
   }
-  summary->verdict = "no rank and no link stands out";
+  summary->verdict = "no rank or link stands out";
 }
 
 }  // namespace

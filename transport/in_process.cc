@@ -61,7 +61,7 @@ class InProcessEnd : public std::enable_shared_from_this<InProcessEnd> {
       const Frame frame = inbox_->MakeFrame(name, content, payload);
       const bool posted = network_->PostTo(
           peers_[peer], [frame, copy](InProcessEnd& end) { end.Deliver(frame, copy); });
-      if (!posted) status = Unavailable(inbox_->Label(peer) + " is gone");
+      if (!posted) status = Unavailable(inbox_->Label(peer) + " was closed");
       inbox_->CountSent(sizeof(Frame) + payload.bytes.size());
     }
     if (!status.ok()) status = Annotate(status, "send " + ToString(name));

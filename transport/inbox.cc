@@ -211,9 +211,10 @@ void Inbox::Arrive(const Frame& frame, std::span<const std::byte> payload) {
   if (frame.bytes != payload.size()) {
     if (!IsCurrent(frame)) return;
     ++counters_.corrupt_frames;
-    return Fail(key.first, Corrupt(absl::StrFormat("%s: the frame of %s says %d bytes, %d arrived",
-                                                   Label(key.first), ToString(key.second),
-                                                   frame.bytes, payload.size())));
+    return Fail(key.first,
+                Corrupt(absl::StrFormat("%s: the frame of %s announced %d bytes, %d arrived",
+                                        Label(key.first), ToString(key.second), frame.bytes,
+                                        payload.size())));
   }
   if (found == posted_.end()) return Arrive(frame, CopyPayload(payload));
   if (!IsCurrent(frame)) return;

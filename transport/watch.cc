@@ -70,7 +70,7 @@ Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>
   const double seconds = ToSeconds(limits_.silence);
   if (!failed.connected) {
     return TimedOut(absl::StrFormat(
-        "%s was not heard on the data plane within %.1f s: does a firewall drop what comes to its "
+        "%s was not heard on the data plane within %.1f s: does a firewall drop packets to its "
         "data port?",
         label(failed.peer), ToSeconds(std::max(limits_.silence, limits_.start))));
   }

@@ -34,7 +34,7 @@ int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, 
     if (given.memory == RINGWOOD_CUDA) {
       value.device = ringwood::OnDevice{given.device, given.stream};
     } else if (given.memory != RINGWOOD_HOST) {
-      return Invalid(absl::StrFormat("tensor '%s' lies in memory of the unknown kind %d",
+      return Invalid(absl::StrFormat("tensor '%s' is in memory of the unknown kind %d",
                                      value.spec.name, given.memory));
     }
     if (given.clip_norm != 0) value.clip_norm = given.clip_norm < 0 ? 0 : given.clip_norm;

@@ -53,7 +53,7 @@ void Checkpointer::Ended(const StripeName& stripe, const Status& status) {
   if (status.ok() || !interrupted_.ok()) return;  // the end of the epoch speaks for itself
   ++failed_;
   Log(LogLevel::kError,
-      absl::StrFormat("%s (%d failed so far, training goes on)", Message(last_), failed_));
+      absl::StrFormat("%s (%d failed so far, training continues)", Message(last_), failed_));
 }
 
 Status Checkpointer::AwaitIdle() {

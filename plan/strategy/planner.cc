@@ -138,7 +138,7 @@ Status Validate(const PlanInput& input) {
   RW_RETURN_IF_ERROR(
       CheckTimes(input.selection_seconds, input.tensors.size(), false, "selection times"));
   if (!input.hosts.empty() && !IsComplete(input.hosts, input.world)) {
-    return Invalid(absl::StrFormat("plan: each of %d workers stands on one host", input.world));
+    return Invalid(absl::StrFormat("plan: each of %d workers must be on one host", input.world));
   }
   return CheckNumbers(input);
 }

@@ -17,7 +17,7 @@ std::string ReasonOf(const Problem& problem, const Group& group, double ring_byt
     return absl::StrFormat("sparse: %d tensors up the tree in %s, one start-up of %s",
                            group.tensors.size(), seconds, FormatSeconds(problem.tree.Startup()));
   }
-  if (problem.input->tensors[group.tensors[0]].route == "sparse") return "sparse: the user's word";
+  if (problem.input->tensors[group.tensors[0]].route == "sparse") return "sparse: set by the user";
   return absl::StrFormat("sparse: %s up the tree against %s more on the ring", seconds,
                          FormatSeconds(problem.ring.Seconds(ring_bytes) - problem.ring.Startup()));
 }

@@ -26,7 +26,7 @@ Status CheckGroup(const Group& group, size_t index, const std::vector<TensorSpec
     }
     (*seen)[t] = true;
     if (tensors[t].route == (tree ? "dense" : "sparse")) {
-      return Invalid(absl::StrFormat("plan, group %d: tensor %s is %s by the user's word", index,
+      return Invalid(absl::StrFormat("plan, group %d: tensor %s was set to %s by the user", index,
                                      tensors[t].name, tensors[t].route));
     }
     entries += EntriesOf(group.density, tensors[t].elements);

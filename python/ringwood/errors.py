@@ -87,7 +87,7 @@ BY_CODE = {kind.code: kind for kind in (
 def error_of(code, sentence):
     """The exception for a status code of the library."""
     kind = BY_CODE.get(code, InternalError)
-    return kind(sentence or f"the library reported code {code} without a sentence")
+    return kind(sentence or f"the library reported code {code} without a message")
 
 
 def sentence_of(error):

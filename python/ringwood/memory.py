@@ -27,7 +27,7 @@ def region_of(what, value, devices=("cpu",)):
     if _is_tensor(value):
         kind = str(value.dtype).removeprefix("torch.")
         if value.device.type not in devices:
-            raise InvalidError(f"{what}: the tensor lies on {value.device}; copy it to the CPU first")
+            raise InvalidError(f"{what}: the tensor is on {value.device}; copy it to the CPU first")
         contiguous, writable = value.is_contiguous(), True
         address, elements, width = value.data_ptr(), value.numel(), value.element_size()
     elif isinstance(value, np.ndarray):

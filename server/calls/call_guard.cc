@@ -40,9 +40,9 @@ void ProcessCall(void* state, grpc_auth_context*, const grpc_metadata* metadata,
     same = same || CRYPTO_memcmp(brought.data(), wanted.data(), wanted.size()) == 0;
   }
   if (same) return done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_OK, nullptr);
-  const char* const why = any ? "this call brought another token: give the token of this job "
+  const char* const why = any ? "this call has a wrong token: give the token of this job "
                                 "(RINGWOOD_TOKEN)"
-                              : "this call brought no token: give the token of this job "
+                              : "this call has no token: give the token of this job "
                                 "(RINGWOOD_TOKEN)";
   done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_PERMISSION_DENIED, why);
 }

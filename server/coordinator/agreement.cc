@@ -38,7 +38,7 @@ Status CheckPlan(const v1::Plan& plan,
 Status Agreement::Add(CallId call, const v1::AgreeRequest& request, CallId* displaced) {
   *displaced = 0;
   if (request.rank() == 0 && !request.has_plan()) {
-    return Invalid(label_(0) + " brought no plan: rank 0 plans for all");
+    return Invalid(label_(0) + " sent no plan: rank 0 plans for all");
   }
   for (const auto& [rank, other] : requests_) {
     if (rank == request.rank()) continue;

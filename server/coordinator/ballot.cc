@@ -20,7 +20,7 @@ Status Ballot::Add(CallId call, const v1::VoteRequest& vote, CallId* displaced) 
   const std::string who = label_(vote.rank());
   if (!std::isfinite(vote.weight()) || vote.weight() < 0) {
     return Invalid(absl::StrFormat(
-        "%s brought the weight %g to step %d: a weight is a number of samples, 0 or more", who,
+        "%s gave the weight %g to step %d: a weight is a number of samples, 0 or more", who,
         vote.weight(), round_));
   }
   if (vote.rank() != 0 && (vote.has_plan() || vote.review() || vote.probe())) {

@@ -215,8 +215,8 @@ void Epoch::End(Outbox* out) {
   for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
     out->Notify(presence_.stream(node), notice);
   }
-  out->Say(absl::StrFormat("the job is over: all workers left in order after step %d",
-                           committed_.round));
+  out->Say(
+      absl::StrFormat("the job is over: all workers left cleanly after step %d", committed_.round));
   state_ = State::kEnded;
 }
 

@@ -348,7 +348,7 @@ void StoreService::Service::TellOfOthers(uint64_t job) const {
     if (other.job == job) continue;
     Log(LogLevel::kWarning,
         absl::StrFormat("job %016x is new here; the checkpoints of job %016x (step %d) stay: "
-                        "--resume-job %016x goes on with it",
+                        "--resume-job %016x continues it",
                         job, other.job, other.step, other.job));
   }
 }

@@ -259,7 +259,7 @@ Status GrpcNode::TakeStart(int peer, Link& link, std::span<const std::byte> body
   RW_ASSIGN_OR_RETURN(const Frame frame, ParseFrame(body.first(sizeof(Frame))));
   const std::span<const std::byte> data = body.subspan(sizeof(Frame));
   if (link.assembly != nullptr || data.size() > frame.bytes) {
-    return Corrupt("a message began inside another, or is longer than its frame says");
+    return Corrupt("a message began inside another, or is longer than its frame announced");
   }
   if (frame.sender != static_cast<uint32_t>(peer)) {
     return Corrupt(absl::StrFormat("it sends in the name of node %d", frame.sender));
