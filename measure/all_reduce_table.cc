@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "base/median.h"
 #include "base/table.h"
 #include "base/units.h"
 #include "client/connection/connection.h"
@@ -17,11 +18,6 @@ namespace ringwood {
 namespace {
 
 constexpr double kShareOfRuns = 4;  // with a peer, a turn has this part of a size's runs
-
-double MedianOf(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
 
 struct Side {  // ours or the peer's, of one size
   BenchSamples samples;
@@ -59,7 +55,7 @@ class SizeBench {
     result.ours = Summarize(bench.bytes(), place.world, std::move(ours.samples));
     result.peer = Summarize(bench.bytes(), place.world, std::move(theirs.samples));
     if (!ratios.empty()) {
-      result.ratio = MedianOf(ratios);
+      result.ratio = Median(ratios);
       result.ratio_min = *std::min_element(ratios.begin(), ratios.end());
       result.ratio_max = *std::max_element(ratios.begin(), ratios.end());
     }
@@ -107,7 +103,7 @@ class SizeBench {
     std::vector<double>& all = to->samples.seconds;
     all.insert(all.end(), from.seconds.begin(), from.seconds.end());
     to->samples.cpu_seconds += from.cpu_seconds;
-    return MedianOf(from.seconds);
+    return Median(from.seconds);
   }
 
   const BenchPlan& plan_;

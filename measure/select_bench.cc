@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "base/median.h"
 #include "base/random.h"
 #include "sparse/sparse_tensor.h"
 
@@ -11,11 +12,6 @@ namespace ringwood {
 namespace {
 
 constexpr int kWarmUps = 20;  // until the guess of the threshold has settled
-
-double Median(std::vector<double> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  return numbers[numbers.size() / 2];
-}
 
 template <class Work>
 double Time(Work work) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
+#include "base/median.h"
 #include "client/connection/collectives.h"
 #include "client/grpc/parts.h"
 #include "measure/session_options.h"
@@ -180,8 +181,7 @@ StatusOr<SparseBenchResult> SparseBench::Run() {
   const Place& place = connection_->place();
   SparseBenchResult result{place.rank, place.world, place.servers, cases_};
   for (size_t which = 0; which < cases_.size(); ++which) {
-    std::sort(seconds_[which].begin(), seconds_[which].end());
-    result.cases[which].median_seconds = seconds_[which][seconds_[which].size() / 2];
+    result.cases[which].median_seconds = Median(seconds_[which]);
   }
   return result;
 }

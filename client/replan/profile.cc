@@ -5,14 +5,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/median.h"
 
 namespace ringwood {
 namespace {
-
-double Median(std::vector<double> column) {
-  std::nth_element(column.begin(), column.begin() + column.size() / 2, column.end());
-  return column[column.size() / 2];
-}
 
 double MedianOf(const std::deque<Measured>& window, double Measured::*entry) {
   std::vector<double> column;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_format.h"
+#include "base/median.h"
 
 namespace ringwood {
 namespace {
@@ -22,13 +23,6 @@ Status Check(const Samples& samples) {
   }
   if (!different) return Invalid("fit: measurements of at least two sizes are needed");
   return OkStatus();
-}
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
 AffineFit Clamped(double a, double b, const Samples& samples) {

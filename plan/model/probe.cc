@@ -3,16 +3,12 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/median.h"
 
 namespace ringwood {
 namespace {
 
 constexpr int kFewestRounds = 3;
-
-double MedianOf(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[seconds.size() / 2];
-}
 
 }  // namespace
 
@@ -37,7 +33,7 @@ StatusOr<ProbeResult> Probe(const std::function<StatusOr<double>(uint64_t bytes)
         options.limit_seconds));
   }
   for (size_t s = 0; s < options.sizes.size(); ++s) {
-    result.medians.emplace_back(static_cast<double>(options.sizes[s]), MedianOf(by_size[s]));
+    result.medians.emplace_back(static_cast<double>(options.sizes[s]), Median(by_size[s]));
   }
   result.medians = Cost::Monotone(std::move(result.medians));
   RW_ASSIGN_OR_RETURN(result.fit, FitRobust(result.samples));
