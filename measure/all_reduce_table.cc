@@ -75,9 +75,9 @@ class SizeBench {
   StatusOr<double> Turn(AllReduceBench* bench, int runs, Side* side) {
     BenchSamples samples;
     const uint64_t first = round_;
-    RW_ASSIGN_OR_RETURN(const uint64_t before, CardBytes());
+    RW_ASSIGN_OR_RETURN(const uint64_t before, SentBytes());
     RW_RETURN_IF_ERROR(bench->Run(runs, &round_, &samples));
-    RW_ASSIGN_OR_RETURN(const uint64_t after, CardBytes());
+    RW_ASSIGN_OR_RETURN(const uint64_t after, SentBytes());
     side->card_bytes += after - before;
     side->rounds += round_ - first;
     return Append(samples, side);
@@ -90,8 +90,10 @@ class SizeBench {
     return Append(samples, side);
   }
 
-  StatusOr<uint64_t> CardBytes() const {
-    return card_.empty() ? StatusOr<uint64_t>(0) : SentByInterface(card_);
+  StatusOr<uint64_t> SentBytes() const {
+    if (card_.empty()) return 0;
+    RW_ASSIGN_OR_RETURN(const InterfaceBytes bytes, BytesOfInterface(card_));
+    return bytes.sent;
   }
 
   double CardShare(const Side& side, uint64_t bytes) const {

@@ -1,7 +1,6 @@
 #include "measure/sparse_bench.h"
 
 #include <algorithm>
-#include <fstream>
 #include <future>
 #include <memory>
 
@@ -15,6 +14,7 @@
 #include "plan/wire.h"
 #include "sparse/climb.h"
 #include "sparse/spread_entries.h"
+#include "transport/interface.h"
 
 namespace ringwood {
 namespace {
@@ -22,17 +22,9 @@ namespace {
 constexpr int kSparseWarmUps = 3;
 constexpr double kPatienceSeconds = 60;  // for one exchange
 
-// What the kernel counted on a NIC; 0 without one.
-struct CardBytes {
-  double sent = 0, received = 0;
-};
-CardBytes ReadCard(const std::string& interface) {
-  CardBytes bytes;
-  const std::string folder = "/sys/class/net/" + interface + "/statistics/";
-  if (interface.empty()) return bytes;
-  std::ifstream(folder + "tx_bytes") >> bytes.sent;
-  std::ifstream(folder + "rx_bytes") >> bytes.received;
-  return bytes;
+// What the kernel counted on a NIC; zeros without one.
+StatusOr<InterfaceBytes> CountedBytes(const std::string& nic) {
+  return nic.empty() ? InterfaceBytes() : BytesOfInterface(nic);
 }
 
 class SparseBench {
@@ -153,13 +145,14 @@ Status SparseBench::Exchange(size_t which) {
 Status SparseBench::Measure(size_t which, bool keep) {
   double here[1] = {1};
   RW_RETURN_IF_ERROR(MaxOverRanks(here));  // a barrier
-  const CardBytes before = ReadCard(card_);
+  RW_ASSIGN_OR_RETURN(const InterfaceBytes before, CountedBytes(card_));
   const TimePoint start = Now();
   RW_RETURN_IF_ERROR(Exchange(which));
   const double seconds = ToSeconds(Now() - start);
   RW_RETURN_IF_ERROR(MaxOverRanks(here));  // and all is sent
-  const CardBytes after = ReadCard(card_);
-  double most[] = {seconds, std::max(after.sent - before.sent, after.received - before.received),
+  RW_ASSIGN_OR_RETURN(const InterfaceBytes after, CountedBytes(card_));
+  const uint64_t sent = after.sent - before.sent, received = after.received - before.received;
+  double most[] = {seconds, static_cast<double>(std::max(sent, received)),
                    static_cast<double>(descents_[which].sent_bytes)};
   RW_RETURN_IF_ERROR(MaxOverRanks(most));
   if (!keep) return OkStatus();

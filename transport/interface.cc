@@ -69,7 +69,7 @@ StatusOr<bool> IsLoopback(const std::string& interface) {
   return found.loopback;
 }
 
-StatusOr<uint64_t> SentByInterface(const std::string& interface) {
+StatusOr<InterfaceBytes> BytesOfInterface(const std::string& interface) {
   // Linux, proc(5): after the name 8 numbers of what was received, then those of what was sent.
   std::ifstream table("/proc/self/net/dev");
   for (std::string line; std::getline(table, line);) {
@@ -77,9 +77,10 @@ StatusOr<uint64_t> SentByInterface(const std::string& interface) {
     const size_t name = line.find_first_not_of(' ');
     if (colon == std::string::npos || line.substr(name, colon - name) != interface) continue;
     std::istringstream numbers(line.substr(colon + 1));
-    uint64_t number = 0;
-    for (int column = 0; column < 9; ++column) numbers >> number;
-    if (numbers) return number;
+    InterfaceBytes bytes;
+    numbers >> bytes.received;
+    for (int column = 1; column < 9; ++column) numbers >> bytes.sent;
+    if (numbers) return bytes;
   }
   return NotFound("the kernel counts nothing for the interface " + interface);
 }

@@ -14,8 +14,11 @@ StatusOr<std::string> InterfaceAddress(const std::string& interface);
 // True for "lo" and other interfaces with the loopback flag.
 StatusOr<bool> IsLoopback(const std::string& interface);
 
-// Bytes sent by `interface` since it was created, headers included.
-StatusOr<uint64_t> SentByInterface(const std::string& interface);
+// Bytes that passed an interface since it was created, headers included.
+struct InterfaceBytes {
+  uint64_t received = 0, sent = 0;
+};
+StatusOr<InterfaceBytes> BytesOfInterface(const std::string& interface);
 
 // Reads NCCL_SOCKET_IFNAME's notation (NCCL user guide, environment variables): "eth" = first
 // interface whose name starts so, "=eth0" = exactly that, "^docker,br" = none of these, lists by
