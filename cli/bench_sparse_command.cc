@@ -217,7 +217,7 @@ void AddBenchSparseCommand(Command bench, CommandContext* context) {
 
 void AddBenchSparseWorkerCommand(Command app, CommandContext* context) {
   Command command = app.Subcommand("bench-sparse-worker", "A rank of `ringwood bench sparse`");
-  command.Hide();  // not shown: nobody starts it by hand
+  command.Hide();  // not shown: not started by hand
   auto flags = std::make_shared<SparseFlags>();
   AddMeasureFlags(command, flags.get());
   command.Run(context, [context, flags]() -> Status {

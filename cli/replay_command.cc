@@ -72,7 +72,7 @@ std::vector<std::string> WorkerArguments(const ReplayFlags& flags) {
   return arguments;
 }
 
-// A replay is `ringwood run` with a trainer of ours, so it is handed to that command.
+// A replay is `ringwood run` with a trainer of ours, so it is passed to that command.
 Status LaunchReplay(CommandContext* context, const ReplayFlags& flags) {
   RW_RETURN_IF_ERROR(ReadModelProfile(flags.replay.profile).status());
   return InnerRun(context, flags.run,
@@ -112,7 +112,7 @@ void AddReplayCommand(Command app, CommandContext* context) {
 
 void AddReplayWorkerCommand(Command app, CommandContext* context) {
   Command command = app.Subcommand("replay-worker", "A rank of `ringwood replay`");
-  command.Hide();  // not shown: nobody starts it by hand
+  command.Hide();  // not shown: not started by hand
   auto flags = std::make_shared<ReplayFlags>();
   AddReplayFlags(command, flags.get());
   command.Run(context, [context, flags] {

@@ -20,7 +20,7 @@ namespace ringwood {
 namespace {
 
 constexpr size_t kMaxReasonBytes = 1000;  // of a verdict: a rank's error may be a whole traceback
-constexpr int kLookMilliseconds = 1000;   // how often the server is asked whether it still stands
+constexpr int kLookMilliseconds = 1000;   // between two checks that the server still runs
 
 struct ServerFlags {
   ServerOptions server;

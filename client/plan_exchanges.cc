@@ -82,7 +82,7 @@ MadeExchange ExchangeMaker::MakeOnHost(uint32_t group, std::optional<Climb> clim
       place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()))};
 }
 
-// What its tensors owe is in its bucket; the states stay until the first commit.
+// The residuals of its tensors are in its bucket; the states stay until the first commit.
 StatusOr<std::unique_ptr<Exchange>> ExchangeMaker::MakeDense(
     uint32_t group, const std::vector<const Tensor*>& tensors) const {
   uint64_t elements = 0;

@@ -92,7 +92,8 @@ void Replanner::Ask(uint64_t round, v1::VoteRequest* vote) {
 }
 
 Status Replanner::AllReduceProfile(bool probe, Connection* connection, Collectives* collectives) {
-  // A rank that has not measured has no say in a maximum. It cannot be: all begin a plan at once.
+  // A rank without measurements would not count in the maximum. There is none: all ranks begin a
+  // plan at once.
   std::vector<double> maxima(table_.size() + 2 * plan_.groups.size() + 2,
                              -std::numeric_limits<double>::infinity());
   if (profile_.rounds() > 0) maxima = ToMaxima(profile_.Medians());
@@ -109,7 +110,7 @@ Status Replanner::AllReduceProfile(bool probe, Connection* connection, Collectiv
   return OkStatus();
 }
 
-// All ranks do this after the same round, so that they go on choosing alike.
+// All ranks do this after the same round, so that they keep choosing alike.
 Status Replanner::TakeHopCost(Connection* connection, Collectives* collectives) const {
   if (table_.IsOnDevice()) return OkStatus();  // NCCL chooses for itself
   const Place& place = connection->place();

@@ -60,12 +60,12 @@ Session::~Session() {
 
 Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
-  // A checkpoint that fails has said so in the log: it does not make a finished run a failed one.
+  // A failed checkpoint was logged: it does not make a finished run a failed one.
   const bool in_order = failure.empty() && connection_->status().ok();
   if (in_order) (void)CheckpointWait();
   replanner_.WriteProfile();
   const Status left = connection_->Leave(failure);
-  // After a failure the coordinator may be gone; leaving it is then nobody's loss.
+  // After a failure the coordinator may be dead; an error of leaving does not matter then.
   if (in_order && !left.ok()) Log(LogLevel::kWarning, "leaving the job: " + Message(left));
   connection_->Fail(Aborted("the session is closed"));
   connection_->store()->Cancel();
@@ -167,7 +167,8 @@ StatusOr<StepResult> Session::FinishStep() {
   weight_ = 1;
   begun_ = false;
   connection_->control()->Report(step_);
-  // This step stands; trouble from here on ends the session, and the next call says so.
+  // This step is committed; an error from here on ends the session and is returned by the next
+  // call.
   (void)Follow(*commit);
   if (!commit->has_plan()) pipeline->Begin(round_);  // a new plan has a pipeline of its own
   return result;
@@ -236,7 +237,7 @@ Status Session::Checkpoint(std::vector<Item> items) {
   return checkpoints_->Save(stripe, std::move(items), states_, plan);
 }
 
-// Who trains without steps of ours shows by its collectives that the start is over.
+// A trainer without steps of ours shows by its collectives that the start is over.
 Status Session::Ended(const Status& status) {
   if (status.ok()) connection_->control()->Begun();
   return status;

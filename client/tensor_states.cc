@@ -25,7 +25,7 @@ std::unique_ptr<SparseTensor> TensorStates::Make(size_t id, uint64_t k) const {
   return std::make_unique<SparseTensor>(table_[id].spec.elements, options);
 }
 
-// What dense tensors owe, from a sparse time or to the wire's rounding, too.
+// Also the residuals of dense tensors: from a sparse time, or from the wire's rounding.
 Status TensorStates::Begin(Restore* from) {
   states_.resize(table_.size());
   if (from == nullptr) return OkStatus();
@@ -72,8 +72,8 @@ Status TensorStates::TakeBack() {
   return OkStatus();
 }
 
-// A tensor that turns sparse begins with nothing; one that turns dense owes what it has. On a
-// device the exchange of a sparse one takes over what there is.
+// A tensor that turns sparse starts with an empty residual; one that turns dense keeps its
+// residual. On a device the exchange of a sparse one takes over what there is.
 void TensorStates::Prepare(const Plan& plan) {
   carried_.clear();
   for (const Group& group : plan.groups) {

@@ -108,7 +108,7 @@ Status TensorTable::CheckPlace(const Tensor& tensor) const {
       tensor.spec.name, tensors_.front()->spec.name));
 }
 
-// These options are equal on all ranks, or the coordinator says so: all refuse alike.
+// These options are equal on all ranks (the coordinator compares them), so all ranks refuse.
 Status TensorTable::CheckSelection(const Tensor& tensor) const {
   std::string option, remedy;
   if (options_.sparse_chunk != 0) {

@@ -67,7 +67,7 @@ uint64_t SentBytes(const Collective& collective) {
   return sent;
 }
 
-// Where nothing is rounded the error goes on its way whole: output = input + error, no error stays.
+// Where nothing is rounded the error is sent in full: output = input + error, no error stays.
 void AddError(const AllReduceRequest& request) {
   const size_t elements = request.error.size();
   Reduce(DataType::kFloat32, ReduceOp::kSum, request.input.data(), request.error.data(),

@@ -15,15 +15,14 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kReadBytes = 16 << 10;   // one read of a process's output
-constexpr size_t kLastBytes = 256 << 10;  // read after an end at most: two full pipes and more
-constexpr int kJobMilliseconds =
-    120 * 1000;  // the launcher sends the job at once; else nobody's there
+constexpr size_t kReadBytes = 16 << 10;       // one read of a process's output
+constexpr size_t kLastBytes = 256 << 10;      // read after an end at most: two full pipes and more
+constexpr int kJobMilliseconds = 120 * 1000;  // the launcher sends the job at once, or is dead
 constexpr int kFlushMilliseconds = 5 * 1000;  // for the last reports
 constexpr int kAgentIdleMilliseconds = 1000;  // a look around even if a signal was lost
 
-// Makes a directory that nobody else can look into; one that an earlier start of the job made is
-// good as well.
+// Makes a directory that is accessible to its owner only; one that an earlier start of the job made
+// is good as well.
 Status MakePrivate(const std::string& path, const std::string& host) {
   struct stat state {};
   if (::mkdir(path.c_str(), 0700) == 0) return OkStatus();
@@ -157,7 +156,8 @@ void Agent::Turn() {
     if (wait[3 + i].revents != 0) Forward(streams[i].slot, streams[i].error, kReadBytes);
   }
   Reap();
-  if (wait[2].revents & POLLERR) orphaned_ = true;  // nobody reads the reports any more
+  if (wait[2].revents & POLLERR)
+    orphaned_ = true;  // the launcher does not read the reports any more
   Flush();
 }
 
@@ -186,7 +186,8 @@ void Agent::Obey(const std::string& word) {
   for (Running& running : slots_) {
     if (running.process == nullptr) continue;
     running.stopped = running.process->Stopped();
-    running.process->Signal(running.stopped ? SIGKILL : SIGTERM);  // a stopped one hears no other
+    running.process->Signal(running.stopped ? SIGKILL
+                                            : SIGTERM);  // a stopped process handles no other
   }
 }
 

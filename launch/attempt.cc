@@ -131,7 +131,8 @@ void Attempt::ReadSignals() {
     if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) continue;
     output_->Say("ringwood: ending all processes; Ctrl-C again kills them");
     output_->Flush();
-    if (output_->Full()) output_->Drop();  // nobody reads: the ends behind it must be heard
+    if (output_->Full())
+      output_->Drop();  // the terminal does not read: the ends of processes must still be handled
     Carry(supervisor_.Interrupt(Now()));
   }
 }

@@ -78,7 +78,7 @@ bool WaitUntil(TimePoint time, SignalDescriptor* signals) {
   }
 }
 
-// Where it cannot be removed nobody is left to do something about it.
+// An error of the removal is ignored: nothing is left to handle it.
 void RemoveTemporaryStore(const RunOptions& options) {
   auto remote = Remote::Start(options.reach, CleaningJob(options), 0);
   if (!remote.ok()) return;
@@ -134,7 +134,8 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
                  "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level)};
   if (index == 0) job.command.push_back("--store=" + options.store);
   if (index == 0 && context.restart > 0) {
-    // The one before may still be at its last write; the server gives up before its launcher does.
+    // The server before may still be in its last write; the server gives up before its launcher
+    // does.
     job.command.push_back(
         absl::StrFormat("--store-patience=%g", 0.8 * options.join_timeout_seconds));
   }
@@ -183,7 +184,7 @@ int RunJob(const RunOptions& options) {
   int unreachable = 0;  // attempts in a row
   for (int restart = 0;; ++restart) {
     now.context.restart = restart;
-    // A new job goes on as itself: from its own newest checkpoint, or from the beginning.
+    // A new job continues as itself: from its own newest checkpoint, or from the beginning.
     if (restart > 0 && options.context.resume.empty()) now.context.resume = "auto";
     Attempt attempt(now, &signals, &output);
     Verdict verdict = attempt.Run();

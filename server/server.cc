@@ -143,7 +143,8 @@ Status Server::Parts::StartServing() {
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
   builder.SetResourceQuota(grpc::ResourceQuota("ringwood server").Resize(kMaxQuotaBytes));
-  // Heartbeats find silence; pings find connections that nobody beats on, and must not be quicker.
+  // Heartbeats find silence; pings find dead connections without heartbeats, and must not be
+  // quicker.
   const int silence = static_cast<int>(1000 * options.failure_timeout_seconds);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, std::max(silence, kLeastPingMilliseconds));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, silence);

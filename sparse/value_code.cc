@@ -16,7 +16,7 @@ constexpr double kLargest = FromKey(kFirstNonFiniteKey - 1);
 struct IntegerCode {
   uint64_t run;
   int bits;
-  // Byte 0 stands for 2^-bias; byte 255 for the scale that the largest float needs, 2^(130 - bits).
+  // Byte 0 means 2^-bias; byte 255 the scale that the largest float needs, 2^(130 - bits).
   int bias() const { return 125 + bits; }
   int largest() const { return (1 << (bits - 1)) - 1; }
   uint64_t RunBytes(uint64_t entries) const { return 1 + (entries * bits + 7) / 8; }

@@ -23,7 +23,7 @@ constexpr char kMagic[8] = {'r', 'w', 'f', 'l', 'i', 'g', 'h', '2'};
 constexpr size_t kHostBytes = 256;
 constexpr size_t kFailureBytes = 1024;
 
-// What lies in the file. Plain memory but for the counters: readers are other processes, later.
+// The content of the file. Plain memory except the counters: other processes read it later.
 struct RawHeader {
   char magic[8];
   uint64_t job, epoch;

@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-// A payload copied out of the network library's buffer because nobody had asked for it yet.
+// A payload copied out of the network library's buffer because it was not asked for yet.
 class CopiedPayload : public IncomingPayload {
  public:
   explicit CopiedPayload(std::span<const std::byte> payload) : bytes_(payload.size()) {
@@ -280,7 +280,7 @@ void Inbox::StartFetch(const Frame& frame, Posted posted,
   });
 }
 
-// The payload lies in the network library's memory, or has landed.
+// The payload is in the network library's memory, or in the receive buffer.
 Status Inbox::Take(const Frame& frame, const Posted& posted, std::span<const std::byte> payload) {
   if (Digest(payload) != frame.checksum) {
     ++counters_.corrupt_frames;

@@ -30,7 +30,7 @@ Duration Watch::Quiet(const State& peer, TimePoint now) const {
 }
 
 Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
-  // What we slept through ourselves (a stopped process) is nobody's silence. Looks that are a
+  // Time in which this process was stopped does not count as silence. Checks that are a
   // little late are no reason: a limit has room for several asks.
   const Duration late = now - looked_ - interval();
   looked_ = now;

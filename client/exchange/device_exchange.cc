@@ -18,7 +18,7 @@ DeviceExchange::DeviceExchange(const Place& place, uint32_t group,
       bucket_(std::move(bucket)),
       ring_(ring) {}
 
-// Made anew each time: tensors may move between two rounds.
+// Rebuilt each time: tensors may move between two rounds.
 std::vector<DeviceBucket::Part> DeviceExchange::Parts() const {
   std::vector<DeviceBucket::Part> parts;
   for (const Tensor* tensor : tensors_) {

@@ -22,7 +22,7 @@ DeviceSparseExchange::DeviceSparseExchange(Climb climb, std::vector<const Tensor
 
 DeviceSparseExchange::~DeviceSparseExchange() { Cancel(); }
 
-// The gradients' places are taken anew each time: tensors may move between two rounds.
+// The gradients' addresses are read each time: tensors may move between two rounds.
 void DeviceSparseExchange::Pack(float weight, std::function<void(Status)> packed) {
   RW_CHECK(!awaited_->answer);
   std::vector<DeviceGroup::Gradient> gradients;

@@ -125,8 +125,8 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
   std::deque<Call> waiting_;
   std::map<uint64_t, Call> running_;  // by sequence; on the stream, or being put there
   uint64_t next_ = 0;
-  bool ready_ = false;    // the communicator stands
-  bool asking_ = true;    // NCCL has not said yet how its last call went
+  bool ready_ = false;    // the communicator is ready
+  bool asking_ = true;    // the result of NCCL's last call is not known yet
   bool issuing_ = false;  // that call was the collective of running_.rbegin()
   bool polling_ = false;
   TimePoint start_deadline_;

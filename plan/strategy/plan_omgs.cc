@@ -25,7 +25,7 @@ Routes RoutesOf(const PlanInput& input) {
   return routes;
 }
 
-// Backward of what goes on the ring counts for the next sparse tensor.
+// Backward of dense tensors counts for the next sparse tensor.
 SelectLane LaneOf(const Problem& problem, const std::vector<uint32_t>& sparse, double density) {
   const PlanInput& input = *problem.input;
   SelectLane lane;

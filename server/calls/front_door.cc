@@ -25,7 +25,7 @@ constexpr int kMostDescriptors = 16 << 10;
 constexpr int kBacklog = 4096;         // a world that starts at once; the kernel may cut it
 constexpr int kMostAtOnce = 64;        // accepted between two looks at the mailbox
 constexpr double kPauseSeconds = 0.1;  // until the next try when no descriptor was left
-constexpr double kDoorSeconds = 10;    // a task on the loop, which waits for nobody
+constexpr double kDoorSeconds = 10;    // a task on the loop, which never blocks
 
 StatusOr<sockaddr_in> ParseAddress(const std::string& text) {
   const size_t colon = text.rfind(':');

@@ -16,7 +16,7 @@
 namespace ringwood {
 namespace {
 
-// Streams on which nobody has shown yet who he is: all members at once, at most. One more closes
+// Most streams that are not identified yet: those of all members at once. One more closes
 // the oldest, and each closes by itself after a while.
 constexpr size_t kMaxStrangers = kMaxWorld + kMaxServers;
 constexpr double kStrangerSeconds = 5;

@@ -117,7 +117,7 @@ void Epoch::Activate(Outbox* out) {
   agreement_.reset();
 }
 
-// Before the workers hear of it: the reducers' part stands, or is on its way, when they begin.
+// Before the workers are told: the reducers are ready, or about to be, when the workers begin.
 void Epoch::TellReducersThePlan(Outbox* out) const {
   for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
     out->Notify(presence_.stream(node), plan_->Notice(committed_.round));

@@ -16,8 +16,8 @@ Actions Membership::On(const Event& event, TimePoint now) {
   return out_.Take();
 }
 
-// While this process itself stood still (stopped, swapped out), nobody could reach it: that time
-// counts as nobody's silence.
+// While this process itself stood still (stopped, swapped out), no member could reach it: that time
+// does not count as silence.
 void Membership::Forgive(TimePoint now) {
   const Duration gap = now - last_event_;
   last_event_ = now;

@@ -37,7 +37,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std
   return OpenChannel(address, arguments, token);
 }
 
-// The calls under way: all that a callback shares with the link. Who drops the channel last waits
+// The calls in flight: all that a callback shares with the link. Who drops the channel last waits
 // for gRPC's threads, so that must not be one of them: a call counts until its context, which holds
 // the channel too, is gone.
 class Running {

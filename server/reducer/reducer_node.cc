@@ -99,7 +99,7 @@ class ReducerNode::Life {
   std::unique_ptr<Reducer> reducer_;
 
   // Touched only on loop_.
-  uint64_t turn_ = 0;  // counts attempts; a callback of an older one is nobody's
+  uint64_t turn_ = 0;  // counts attempts; a callback of an older one is ignored
   bool ended_ = false;
   double pause_ = kFirstPauseSeconds;
   std::string address_;

@@ -23,7 +23,7 @@ constexpr size_t kMaxSmallFile = 4096;
 
 std::string FormatLine() { return absl::StrFormat("ringwood-store %d\n", kStoreFormat); }
 
-// A full or failing disk may be mended while the job goes on or is started again; what the path
+// A full or failing disk may be fixed while the job continues or is restarted; what the path
 // itself forbids is configuration.
 Status Errno(const std::string& what) {
   const std::string message = what + ": " + std::strerror(errno);
@@ -60,7 +60,7 @@ StatusOr<std::string> ReadSmallFile(const std::string& path) {
   return content;
 }
 
-// `path` is a folder of ours that nobody else can write to.
+// `path` is a folder of ours that no other user can write to.
 Status CheckOwner(const std::string& path) {
   struct stat about {};
   if (lstat(path.c_str(), &about) != 0) return Errno("cannot look at " + path);
@@ -78,7 +78,7 @@ Status CheckOwner(const std::string& path) {
                  "--store directory, or chmod -R go-w this one if you trust what is in it");
 }
 
-// What stands at `directory` cannot be exchanged by another user while we use it.
+// `directory` cannot be replaced by another user while we use it.
 Status CheckPlace(const std::string& directory) {
   struct stat about {};
   if (lstat(directory.c_str(), &about) == 0 && S_ISLNK(about.st_mode) &&
@@ -101,7 +101,7 @@ Status CheckPlace(const std::string& directory) {
 // Temporary file, sync, rename, sync of the directory.
 Status ReplaceFile(const std::string& path, const std::string& content) {
   const std::string directory = fs::path(path).parent_path(), temporary = path + ".new";
-  unlink(temporary.c_str());  // a crash may have left one; and nobody's link is followed
+  unlink(temporary.c_str());  // a crash may have left one; links are not followed
   const int file =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return Errno("cannot write to " + directory);
@@ -165,7 +165,7 @@ Status PrepareStore(const std::string& directory) {
   const std::string place = fs::canonical(directory, error);  // --store may name a link to it
   if (error) return Refused("cannot find " + directory + ": " + error.message());
   if (!HasStrangers(place)) {
-    chmod(place.c_str(), 0700);  // nobody has put anything there; CheckOwner sees whether it worked
+    chmod(place.c_str(), 0700);  // it is empty; CheckOwner checks the result
     RW_RETURN_IF_ERROR(CheckOwner(place));
     RW_RETURN_IF_ERROR(ReplaceFile(place + "/FORMAT", FormatLine()));
   }

@@ -24,7 +24,7 @@ namespace {
 constexpr double kMaxAwaitSeconds = 3600;
 constexpr double kProgressSeconds = 5;  // between two lines about a long check
 constexpr double kLookSeconds = 0.1;    // how late an Await may end
-constexpr double kSilenceSeconds = 10;  // between two looks for checkpoints that nobody brings on
+constexpr double kSilenceSeconds = 10;  // between two checks for checkpoints that receive nothing
 constexpr double kDrainSeconds = 5;
 
 Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }

@@ -37,7 +37,7 @@ std::vector<std::byte> BytesOf(const grpc::ByteBuffer& buffer) {
   return bytes;
 }
 
-// What both ends of a stream do alike. gRPC calls OnDone, which deletes the object, only after
+// Common to both ends of a stream. gRPC calls OnDone, which deletes the object, only after
 // Release: it waits for the server's Finish and for the client's holds.
 template <class Reactor>
 class ReactorStream : public Reactor, public GrpcStream {

@@ -10,7 +10,7 @@
 namespace ringwood {
 namespace {
 
-// Farewells leave at once unless a queue stands before them; those of a dead link never do.
+// Farewells leave at once unless messages are queued before them; on a dead link they never do.
 constexpr double kFarewellSeconds = 0.1;
 
 }  // namespace

@@ -62,7 +62,7 @@ ucs_status_t UcxReceiver::OnAnnouncement(void* receiver, const void* header, siz
                                          void* data, size_t length, const ucp_am_recv_param_t*) {
   auto* const self = static_cast<UcxReceiver*>(receiver);
   const StatusOr<Frame> frame = ParseFrame({static_cast<const std::byte*>(header), header_length});
-  if (self->closed_ || self->inbox_ == nullptr) return UCS_OK;  // nobody was greeted, or it is over
+  if (self->closed_ || self->inbox_ == nullptr) return UCS_OK;  // not joined yet, or closed
   UcxLink* const link =
       frame.ok() ? self->parts_.wiring.Find(static_cast<int>(frame->sender)) : nullptr;
   if (link == nullptr || !link->readable || length != sizeof(Announcement)) {

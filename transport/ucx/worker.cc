@@ -30,11 +30,11 @@ Status Configure(ucp_config_t* config, const std::string& interface, uint16_t po
       // Below this a message leaves at once; the announcement of a rendezvous would wait behind
       // other messages in a slow NIC's queue (measured at 1 Gbit/s: 0.73 of the rate, now 0.94).
       {"RNDV_THRESH", "1m"},
-      // A message that fits one segment is handed over where it was received; a longer one is put
+      // A message that fits one segment is delivered where it was received; a longer one is put
       // together in a buffer of its own. 256 KiB and the headers.
       {"RX_SEG_SIZE", "264k"},
-      // Who is silent is found by asking (transport/watch.h); TCP's and UCX's own limits would end
-      // connections within an outage that the failure timeout allows.
+      // Silent peers are found by asking them (transport/watch.h); TCP's and UCX's own limits would
+      // end connections within an outage that the failure timeout allows.
       {"KEEPALIVE_INTERVAL", "inf"},
       {"KEEPIDLE", "inf"},
   };
