@@ -1,7 +1,8 @@
 // Pieces of any content from the peer of a gRPC node, cut anywhere, while messages are asked for:
 // nothing is written where it does not belong, and what was asked for is answered in the end. The
 // stream is played by this file; node, inbox and payloads are the real ones.
-// sources: transport/grpc/node.cc transport/grpc/assembly.cc transport/grpc/hello.cc
+// sources: transport/grpc/node.cc transport/grpc/link.cc transport/grpc/assembly.cc
+// sources: transport/grpc/hello.cc
 // sources: transport/inbox.cc transport/frame.cc transport/watch.cc transport/descriptors.cc
 // sources: base/status.cc base/check.cc base/loop.cc base/log.cc base/random.cc
 // libraries: libcrypto absl_synchronization grpc++
