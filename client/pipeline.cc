@@ -63,6 +63,10 @@ std::vector<TableIndex> Pipeline::Missing() {
   return missing;
 }
 
+// A group passes Ready -> Pack (compute loop) -> Packed -> Start (net loop) -> Exchanged. The lock
+// covers only the scheduler's decision which groups may start: exchanges run without it, because
+// `packed` and `done` may run inside their calls. After Fail no further group starts, but one that
+// has started ends by Exchanged, so its buffers stay until the owner has drained both loops.
 void Pipeline::Pack(int group) {
   float weight;
   uint64_t round;

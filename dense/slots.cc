@@ -154,6 +154,9 @@ std::span<std::byte> Slots::Scratch(size_t bytes) {
   return scratch_->span().first(bytes);
 }
 
+// From BeginSend to EndSend of a held view the slot's bytes do not change: a payload that arrives
+// meanwhile lands in scratch memory, and EndReceive returns false until the last send has ended. So
+// all sends of a slot share one content and one digest.
 Slots::Outgoing Slots::BeginSend(int slot, bool exact) {
   const View view = Content(slot, exact);
   State& state = states_[slot];

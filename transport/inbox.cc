@@ -112,6 +112,9 @@ Frame Inbox::MakeFrame(const MessageName& name, const Content& content,
   return frame;
 }
 
+// Invariant: a message (peer, name) is in at most one of posted_, early_ and fetching_. Post and
+// Arrive hand it to StartFetch, or take it at once, as soon as both sides are there. A receive ends
+// by Finish or Refuse only, which queue its answer: it is answered once, and never inside a call.
 void Inbox::Post(int peer, const MessageName& name, const Content& content,
                  const ReceiveBuffer& buffer, Transport::ReceiveDone done) {
   Posted posted{content, buffer, std::move(done)};
