@@ -87,24 +87,6 @@ Cost RingCost(const Network& network, int workers) {
                       others / workers * (2 * network.beta + network.gamma));
 }
 
-Cost RecursiveDoublingCost(const Network& network, int workers) {
-  if (workers <= 1) return Cost();
-  const double rounds = std::log2(workers);
-  return Cost::Affine(network.alpha * rounds, (network.beta + network.gamma) * rounds);
-}
-
-Cost HalvingDoublingCost(const Network& network, int workers) {
-  if (workers <= 1) return Cost();
-  return Cost::Affine(
-      2 * network.alpha * std::log2(workers),
-      2 * network.beta - (2 * network.beta + network.gamma) / workers + network.gamma);
-}
-
-Cost DoubleBinaryTreeCost(const Network& network, int workers) {
-  if (workers <= 1) return Cost();
-  return Cost::Affine(2 * network.alpha * std::log2(workers), network.beta + network.gamma);
-}
-
 Cost RingReduceScatterCost(const Network& network, int workers) {
   if (workers <= 1) return Cost();
   const double others = workers - 1;
@@ -158,30 +140,6 @@ Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& host
   return network;
 }
 
-Cost SparseTreeCost(const Network& network, const std::vector<int>& fan) {
-  double a = 0;
-  double b = 0;
-  for (const int children : fan) {
-    a += 2 * network.alpha;
-    // Additions run while the next message arrives; the slower of the two paces, one of the faster
-    // shows at the end.
-    b += children * (network.beta + std::max(network.beta, network.gamma)) +
-         std::min(network.beta, network.gamma);
-  }
-  return Cost::Affine(a, b);
-}
-
-Cost BinaryGtopkCost(const Network& network, int workers) {
-  if (workers <= 1) return Cost();
-  const double rounds = std::log2(workers);
-  return Cost::Affine(2 * network.alpha * rounds, 2 * network.beta * rounds);
-}
-
-Cost SparseAllGatherCost(const Network& network, int workers) {
-  if (workers <= 1) return Cost();
-  return Cost::Affine(network.alpha * std::log2(workers), (workers - 1) * network.beta);
-}
-
 double SelectionCost::Seconds(double elements) const {
   if (elements <= 0) return 0;
   return fixed_seconds + seconds_per_element * elements +
@@ -191,11 +149,6 @@ double SelectionCost::Seconds(double elements) const {
 CodecCost RingCodec(const std::string& name) {
   if (name == "bf16") return {name, 0.5, 1e-10, 1e-10};
   return {name, 1, 0, 0};
-}
-
-double ContendedSeconds(const Cost& cost, double bytes, int concurrent, double penalty) {
-  const double startup = cost.Startup();
-  return startup + (1 + penalty * (concurrent - 1)) * (cost.Seconds(bytes) - startup);
 }
 
 }  // namespace ringwood

@@ -60,11 +60,8 @@ class Cost {
   std::vector<std::pair<double, double>> table_;
 };
 
-// Closed forms of an all-reduce of M bytes over `workers` (1 worker: free).
+// Closed forms of a ring of M bytes over `workers` (1 worker: free), and of its two halves.
 Cost RingCost(const Network& network, int workers);
-Cost RecursiveDoublingCost(const Network& network, int workers);
-Cost HalvingDoublingCost(const Network& network, int workers);
-Cost DoubleBinaryTreeCost(const Network& network, int workers);
 Cost RingReduceScatterCost(const Network& network, int workers);
 Cost RingAllGatherCost(const Network& network, int workers);
 
@@ -78,15 +75,6 @@ Cost HierarchyCost(const Network& network, const Hosts& hosts);
 // The link behind an all-reduce that took `startup` and `seconds_per_byte`: HierarchyCost the other
 // way round, gamma given. On one host the link is its memory.
 Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& hosts, double gamma);
-
-// gTop-k through reducers, as a function of the bytes of one message (one worker's k entries).
-// `fan` is how many children the reducers of each level serve, leaves first: a reducer's NIC takes
-// its children's messages one after the other, and sends the results the same way.
-Cost SparseTreeCost(const Network& network, const std::vector<int>& fan);
-
-// The published comparison: binary gTop-k over the workers, and gathering everyone's picks.
-Cost BinaryGtopkCost(const Network& network, int workers);
-Cost SparseAllGatherCost(const Network& network, int workers);
 
 // Selecting k of n on the compute device: linear + n*log2(n) part (algorithms of the papers).
 struct SelectionCost {
@@ -109,10 +97,5 @@ struct CodecCost {
 // What a dense group costs with "fp32" or "bf16" on the wire. bf16: half of the bytes, and two more
 // passes over memory of about 10 GB/s, one at each end.
 CodecCost RingCodec(const std::string& name);
-
-// Two lanes on one NIC: each of `concurrent` messages is slowed to
-// a + (1 + penalty*(concurrent-1)) * (T(M) - a). penalty = 1: the NIC is shared fairly (1/q each);
-// 0.5 was measured for two all-reduces on 10 GbE.
-double ContendedSeconds(const Cost& cost, double bytes, int concurrent, double penalty);
 
 }  // namespace ringwood

@@ -65,9 +65,6 @@ TEST(Simulate, ATreeTakesItsClosedForm) {
         const double expected = TreeSeconds(kNetwork, workers, reducers, fanout, bytes);
         EXPECT_NEAR(EndOf(schedules, workers, bytes), expected, 1e-12)
             << workers << " workers, " << reducers << " reducers, fan-out " << fanout;
-        if (reducers == 1) {
-          EXPECT_NEAR(SparseTreeCost(kNetwork, {workers}).Seconds(bytes), expected, 1e-12);
-        }
       }
     }
   }

@@ -88,13 +88,8 @@ TEST(Cost, ClosedFormsAreTheTable) {
     EXPECT_NEAR(cost.Seconds(m), a + b * m, 1e-9);
   };
   expect(RingCost(n, 8), 2 * 7 * 3, 2.0 * 7 / 8 * 5 + 7.0 / 8 * 7);
-  expect(RecursiveDoublingCost(n, 8), 3 * 3, (5 + 7) * 3);
-  expect(HalvingDoublingCost(n, 8), 2 * 3 * 3, 2 * 5 - (2 * 5 + 7) / 8.0 + 7);
-  expect(DoubleBinaryTreeCost(n, 8), 2 * 3 * 3, 5 + 7);
   expect(RingReduceScatterCost(n, 8), 7 * 3, 7.0 / 8 * (5 + 7));
   expect(RingAllGatherCost(n, 8), 7 * 3, 7.0 / 8 * 5);
-  expect(BinaryGtopkCost(n, 8), 2 * 3 * 3, 2 * 3 * 5);
-  expect(SparseAllGatherCost(n, 8), 3 * 3, 7 * 5);
   EXPECT_EQ(RingCost(n, 1).Seconds(100), 0);
 }
 
@@ -118,11 +113,6 @@ TEST(Cost, APlateauAtATablesEndMakesNoLongerMessageFree) {
   EXPECT_DOUBLE_EQ(level.Seconds(30), 3);
   const Cost convex = *Cost::Table({{0, 1}, {10, 2}, {20, 6}});
   EXPECT_DOUBLE_EQ(convex.Seconds(30), 10);
-}
-
-TEST(Cost, TwoMessagesOnOneCardAreSlowedByThePenalty) {
-  EXPECT_DOUBLE_EQ(ContendedSeconds(Cost::Affine(1, 0.01), 100, 2, 0.5), 1 + 1.5);
-  EXPECT_DOUBLE_EQ(ContendedSeconds(Cost::Affine(1, 0.01), 100, 1, 0.5), 2);
 }
 
 TEST(Fit, TheRobustFitSurvivesAThirdOfWildSamples) {
