@@ -63,7 +63,7 @@ def table(found):
 
 def chart(found):
     """One row a case, one dot a seed: its accuracy less that of the dense run with the same seed."""
-    names = sorted({case for case, _ in found if case != "dense"})
+    names = sorted({case for case, _ in found if case != "dense"}, key=lambda case: (-float(case.split()[1]), case))
     values = {k: differences(found, *k) for k in found if k[0] != "dense"}
     low = min([-2.5, *(v - 0.3 for row_values in values.values() for v in row_values)])
     high = max([0.5, *(v + 0.3 for row_values in values.values() for v in row_values)])
