@@ -22,9 +22,8 @@ struct MadeExchange {
 
 class ExchangeMaker {
  public:
-  ExchangeMaker(const Plan& plan, const TensorTable& table, TensorStates* states,
-                Connection* connection)
-      : plan_(plan), table_(table), states_(states), connection_(connection) {}
+  ExchangeMaker(const Plan& plan, const TensorTable& table, TensorStates* states, EpochLink* link)
+      : plan_(plan), table_(table), states_(states), link_(link) {}
 
   // By group; nothing where the group does not go up a tree.
   StatusOr<std::vector<std::optional<Climb>>> Climbs() const;
@@ -44,11 +43,11 @@ class ExchangeMaker {
   const Plan& plan_;
   const TensorTable& table_;
   TensorStates* const states_;
-  Connection* const connection_;
+  EpochLink* const link_;
 };
 
 StatusOr<std::vector<std::optional<Climb>>> ExchangeMaker::Climbs() const {
-  const Place& place = connection_->place();
+  const Place& place = link_->place();
   const TreeShape shape{place.world, place.servers, static_cast<int>(plan_.fanout)};
   std::vector<uint64_t> elements;
   for (const TensorSpec& spec : table_.Specs()) elements.push_back(spec.elements);
@@ -68,7 +67,7 @@ std::vector<const Tensor*> ExchangeMaker::TensorsOf(const Group& spec) const {
 }
 
 MadeExchange ExchangeMaker::MakeOnHost(uint32_t group, std::optional<Climb> climb) const {
-  const Place& place = connection_->place();
+  const Place& place = link_->place();
   const Group& spec = plan_.groups[group];
   const std::vector<const Tensor*> tensors = TensorsOf(spec);
   std::vector<SparseTensor*> states;
@@ -87,7 +86,7 @@ StatusOr<std::unique_ptr<Exchange>> ExchangeMaker::MakeDense(
     uint32_t group, const std::vector<const Tensor*>& tensors) const {
   uint64_t elements = 0;
   for (const Tensor* tensor : tensors) elements += tensor->spec.elements;
-  RW_ASSIGN_OR_RETURN(auto bucket, connection_->accelerator().make_bucket(
+  RW_ASSIGN_OR_RETURN(auto bucket, link_->connection()->accelerator().make_bucket(
                                        tensors.front()->device->index, elements));
   uint64_t first = 0;
   for (const size_t id : table_.IdsOf(plan_.groups[group])) {
@@ -96,8 +95,8 @@ StatusOr<std::unique_ptr<Exchange>> ExchangeMaker::MakeDense(
     }
     first += table_[id].spec.elements;
   }
-  return std::make_unique<DeviceExchange>(connection_->place(), group, tensors, std::move(bucket),
-                                          connection_->device_ring());
+  return std::make_unique<DeviceExchange>(link_->place(), group, tensors, std::move(bucket),
+                                          link_->device_ring());
 }
 
 StatusOr<std::unique_ptr<DeviceGroup>> ExchangeMaker::MakeGroup(const Group& spec,
@@ -113,7 +112,7 @@ StatusOr<std::unique_ptr<DeviceGroup>> ExchangeMaker::MakeGroup(const Group& spe
   }
   options.masking = states_->IsMasked(spec);
   options.max_result = max_result;
-  return connection_->accelerator().make_group(shapes, options);
+  return link_->connection()->accelerator().make_group(shapes, options);
 }
 
 // A sparse group takes the states of its tensors with it.
@@ -135,7 +134,7 @@ StatusOr<MadeExchange> ExchangeMaker::MakeOnDevice(uint32_t group,
     if (!momentum.empty()) RW_RETURN_IF_ERROR(on_device->WriteMomentum(t, momentum));
   }
   auto exchange = std::make_unique<DeviceSparseExchange>(
-      *std::move(climb), tensors, std::move(on_device), connection_->compute());
+      *std::move(climb), tensors, std::move(on_device), link_->connection()->compute());
   DeviceSparseExchange* const device = exchange.get();
   return MadeExchange{std::move(exchange), device};
 }
@@ -143,8 +142,8 @@ StatusOr<MadeExchange> ExchangeMaker::MakeOnDevice(uint32_t group,
 }  // namespace
 
 StatusOr<PlanExchanges> MakeExchanges(const Plan& plan, const TensorTable& table,
-                                      TensorStates* states, Connection* connection) {
-  const ExchangeMaker maker(plan, table, states, connection);
+                                      TensorStates* states, EpochLink* link) {
+  const ExchangeMaker maker(plan, table, states, link);
   PlanExchanges made;
   made.holders.resize(table.size());
   RW_ASSIGN_OR_RETURN(auto climbs, maker.Climbs());

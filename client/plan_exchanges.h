@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "client/connection/connection.h"
+#include "client/connection/epoch_link.h"
 #include "client/exchange/exchange.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
@@ -21,6 +21,6 @@ struct PlanExchanges {
 // After states->Prepare(plan), and with a device ring where the plan needs one. All arguments but
 // the plan outlive the exchanges; an error names what a frozen plan asks for and cannot have.
 StatusOr<PlanExchanges> MakeExchanges(const Plan& plan, const TensorTable& table,
-                                      TensorStates* states, Connection* connection);
+                                      TensorStates* states, EpochLink* link);
 
 }  // namespace ringwood

@@ -38,17 +38,16 @@ Status PlanInForce::Ready(int id) {
   return OkStatus();
 }
 
-Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, Connection* connection,
-                            Collectives* collectives) {
-  RW_RETURN_IF_ERROR(states_->TakeBack());
-  End();  // before the next one is made: two plans' buffers would be twice the memory
+Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, EpochLink* link) {
+  // Before the next one is made: two plans' buffers would be twice the memory.
+  RW_RETURN_IF_ERROR(Detach());
   plan_ = std::move(plan);
-  RW_RETURN_IF_ERROR(OpenDeviceRing(connection, collectives));
+  RW_RETURN_IF_ERROR(OpenDeviceRing(link));
   states_->Prepare(plan_);
-  RW_ASSIGN_OR_RETURN(PlanExchanges made, MakeExchanges(plan_, *table_, states_, connection));
+  RW_ASSIGN_OR_RETURN(PlanExchanges made, MakeExchanges(plan_, *table_, states_, link));
   states_->Hand(std::move(made.holders));
-  const Pipeline::Shell shell{connection->compute(), connection->net(), connection->transport(),
-                              observer_};
+  const Pipeline::Shell shell{link->connection()->compute(), link->connection()->net(),
+                              link->transport(), observer_};
   auto pipeline = std::make_unique<Pipeline>(shell, plan_, generation, table_->size(),
                                              std::move(made.by_group));
   observer_->PlanAdopted(plan_, table_->Specs(), round);
@@ -59,19 +58,19 @@ Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, Conn
     pipeline_ = std::move(pipeline);
   }
   // A failure announced before the pipeline stood has passed it by.
-  const Status failed = connection->status();
+  const Status failed = link->status();
   if (!failed.ok()) Fail(failed);
   return OkStatus();
 }
 
 // Every epoch has a ring of its own, from an id that rank 0 makes and the host transport carries.
 // Plans change on all ranks between the same two steps, so all come here together.
-Status PlanInForce::OpenDeviceRing(Connection* connection, Collectives* collectives) const {
-  if (!table_->IsOnDevice() || connection->device_ring() != nullptr) return OkStatus();
+Status PlanInForce::OpenDeviceRing(EpochLink* link) const {
+  if (!table_->IsOnDevice() || link->device_ring() != nullptr) return OkStatus();
   bool needed = false;
   for (const Group& group : plan_.groups) needed |= group.route == "ring";
   if (!needed) return OkStatus();
-  const Place& place = connection->place();
+  const Place& place = link->place();
   DeviceRingOptions options;
   options.device = (*table_)[0].device->index;
   options.rank = place.rank;
@@ -79,12 +78,13 @@ Status PlanInForce::OpenDeviceRing(Connection* connection, Collectives* collecti
   options.timeout_seconds = kLongestWaitSeconds;  // heartbeats find the dead
   if (place.world > 1) {
     if (place.rank == 0) {
-      RW_ASSIGN_OR_RETURN(options.id, connection->accelerator().make_ring_id());
+      RW_ASSIGN_OR_RETURN(options.id, link->connection()->accelerator().make_ring_id());
     }
     options.id.resize(kDeviceRingIdBytes);
-    RW_RETURN_IF_ERROR(collectives->Broadcast(std::as_writable_bytes(std::span(options.id)), 0));
+    RW_RETURN_IF_ERROR(
+        link->collectives()->Broadcast(std::as_writable_bytes(std::span(options.id)), 0));
   }
-  return connection->OpenDeviceRing(options);
+  return link->OpenDeviceRing(options);
 }
 
 Status PlanInForce::Start() {
@@ -94,6 +94,12 @@ Status PlanInForce::Start() {
     early_ready_[id] = false;
     RW_RETURN_IF_ERROR(pipeline_->Ready(table_->IndexOf(id)));
   }
+  return OkStatus();
+}
+
+Status PlanInForce::Detach() {
+  RW_RETURN_IF_ERROR(states_->TakeBack());
+  End();
   return OkStatus();
 }
 

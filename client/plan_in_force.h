@@ -10,8 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "client/connection/collectives.h"
-#include "client/connection/connection.h"
+#include "client/connection/epoch_link.h"
 #include "client/pipeline.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
@@ -35,11 +34,12 @@ class PlanInForce {
   // Replaces the plan between two rounds, while no callback of the pipeline before is running;
   // carries the tensors' states over and opens `round`. Collective if tensors are on a device.
   // `generation` numbers the plans of an epoch.
-  Status Install(Plan plan, uint32_t generation, uint64_t round, Connection* connection,
-                 Collectives* collectives);
+  Status Install(Plan plan, uint32_t generation, uint64_t round, EpochLink* link);
   Status Start();  // replays the ready calls that came before
-  // Destroys the pipeline; the loops are drained.
-  void End();
+  // The epoch is over, its loops are drained, its round is aborted or applied: takes back the
+  // tensors' states and leaves no pointer into the epoch. The next Install carries them on.
+  Status Detach();
+  void End();  // at the end of the session: destroys the pipeline with what it holds
 
   void Fail(const Status& reason);  // ends the round
 
@@ -49,7 +49,7 @@ class PlanInForce {
   std::string route(int id) const;                   // "" before Install and for a wrong id
 
  private:
-  Status OpenDeviceRing(Connection* connection, Collectives* collectives) const;
+  Status OpenDeviceRing(EpochLink* link) const;
 
   TensorTable* const table_;
   TensorStates* const states_;

@@ -91,18 +91,18 @@ void Replanner::Ask(uint64_t round, v1::VoteRequest* vote) {
   vote->set_plan_reason(request.reason);
 }
 
-Status Replanner::AllReduceProfile(bool probe, Connection* connection, Collectives* collectives) {
+Status Replanner::AllReduceProfile(bool probe, EpochLink* link) {
   // A rank without measurements would not count in the maximum. There is none: all ranks begin a
   // plan at once.
   std::vector<double> maxima(table_.size() + 2 * plan_.groups.size() + 2,
                              -std::numeric_limits<double>::infinity());
   if (profile_.rounds() > 0) maxima = ToMaxima(profile_.Medians());
   RW_RETURN_IF_ERROR(
-      collectives->AllReduce(RawBytesOf(&maxima), DataType::kFloat64, ReduceOp::kMax));
+      link->collectives()->AllReduce(RawBytesOf(&maxima), DataType::kFloat64, ReduceOp::kMax));
   std::optional<AffineFit> ring;
   if (probe) {
-    RW_ASSIGN_OR_RETURN(ring, ProbeRing(collectives));
-    RW_RETURN_IF_ERROR(TakeHopCost(connection, collectives));
+    RW_ASSIGN_OR_RETURN(ring, ProbeRing(link->collectives()));
+    RW_RETURN_IF_ERROR(TakeHopCost(link));
   }
   if (adapter_ != nullptr) {
     adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), ring);
@@ -111,11 +111,11 @@ Status Replanner::AllReduceProfile(bool probe, Connection* connection, Collectiv
 }
 
 // All ranks do this after the same round, so that they keep choosing alike.
-Status Replanner::TakeHopCost(Connection* connection, Collectives* collectives) const {
+Status Replanner::TakeHopCost(EpochLink* link) const {
   if (table_.IsOnDevice()) return OkStatus();  // NCCL chooses for itself
-  const Place& place = connection->place();
-  RW_ASSIGN_OR_RETURN(const HopCost cost, ProbeHops(collectives, place));
-  connection->TakeCost(cost);
+  const Place& place = link->place();
+  RW_ASSIGN_OR_RETURN(const HopCost cost, ProbeHops(link->collectives(), place));
+  link->TakeCost(cost);
   if (place.rank == 0) {
     Log(LogLevel::kInfo,
         "dense groups: " + DescribeSwitches(cost, place.hosts, options_.wire == "bf16" ? 0.5 : 1));

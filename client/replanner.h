@@ -9,8 +9,7 @@
 #include <memory>
 
 #include "base/status.h"
-#include "client/connection/collectives.h"
-#include "client/connection/connection.h"
+#include "client/connection/epoch_link.h"
 #include "client/options/options.h"
 #include "client/replan/adapter.h"
 #include "client/replan/profile.h"
@@ -35,12 +34,12 @@ class Replanner {
 
   // Collective, between two rounds. With `probe` the network is measured, and all ranks choose
   // their schedules by the measured cost.
-  Status AllReduceProfile(bool probe, Connection* connection, Collectives* collectives);
+  Status AllReduceProfile(bool probe, EpochLink* link);
 
   void WriteProfile() const;  // at the end, where the options ask for it
 
  private:
-  Status TakeHopCost(Connection* connection, Collectives* collectives) const;
+  Status TakeHopCost(EpochLink* link) const;
   PlanInput AdaptedInput(const Place& place) const;
   void SavePlan(const Place& place) const;
 

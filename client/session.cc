@@ -27,19 +27,19 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   session->observers_.Add(session->replanner_.profile());
   session->guests_ = std::move(parts.observers);
   for (const auto& guest : session->guests_) session->observers_.Add(guest.get());
-  RW_ASSIGN_OR_RETURN(session->connection_, Connection::Open(options, std::move(parts)));
-  Connection* connection = session->connection_.get();
-  session->observers_.Opened({connection->joined().job(), connection->joined().epoch(),
-                              options.rank, options.world, connection->place().servers,
-                              options.host});
-  session->collectives_ = std::make_unique<Collectives>(connection);
-  session->checkpoints_ = std::make_unique<Checkpoints>(connection->store(), options.rank);
-  session->step_ = connection->joined().base_step();
-  if (connection->joined().has_checkpoint()) {
-    session->checkpoints_->StartFrom({connection->joined().base_epoch(), session->step_});
+  session->connection_ = std::make_unique<Connection>(std::move(parts));
+  RW_ASSIGN_OR_RETURN(session->link_, EpochLink::Join(session->connection_.get(), options));
+  EpochLink* const link = session->link_.get();
+  session->observers_.Opened({link->joined().job(), link->epoch(), options.rank, options.world,
+                              link->place().servers, options.host});
+  session->checkpoints_ =
+      std::make_unique<Checkpoints>(session->connection_->store(), options.rank);
+  session->step_ = link->joined().base_step();
+  if (link->joined().has_checkpoint()) {
+    session->checkpoints_->StartFrom({link->joined().base_epoch(), session->step_});
   }
-  if (options.rank == 0) Log(LogLevel::kInfo, StartOf(connection->joined()));
-  connection->Listen([raw = session.get()](const Status& failure) {
+  if (options.rank == 0) Log(LogLevel::kInfo, StartOf(link->joined()));
+  link->Listen([raw = session.get()](const Status& failure) {
     raw->plan_.Fail(failure);
     raw->checkpoints_->Interrupt(failure);
     if (!raw->closed_) raw->observers_.Failed(Message(failure), Now());
@@ -48,32 +48,33 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
 }
 
 Session::~Session() {
-  if (connection_ == nullptr) return;
+  if (link_ == nullptr) return;
   closed_ = true;
-  connection_->Fail(
-      Aborted("the session was destroyed"));  // after it nothing comes from the listener
+  // Nothing comes from the listener after it.
+  link_->Fail(Aborted("the session was destroyed"));
   checkpoints_.reset();
   connection_->Drain();
   plan_.End();  // what it has on a device still talks to the loops
+  link_.reset();
   connection_.reset();
 }
 
 Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
   // A failed checkpoint was logged: it does not make a finished run a failed one.
-  const bool in_order = failure.empty() && connection_->status().ok();
+  const bool in_order = failure.empty() && link_->status().ok();
   if (in_order) (void)CheckpointWait();
   replanner_.WriteProfile();
-  const Status left = connection_->Leave(failure);
+  const Status left = link_->Leave(failure);
   // After a failure the coordinator may be dead; an error of leaving does not matter then.
   if (in_order && !left.ok()) Log(LogLevel::kWarning, "leaving the job: " + Message(left));
-  connection_->Fail(Aborted("the session is closed"));
+  link_->Fail(Aborted("the session is closed"));
   connection_->store()->Cancel();
   return OkStatus();
 }
 
 StatusOr<int> Session::Register(const Tensor& tensor) {
-  RW_RETURN_IF_ERROR(connection_->status());
+  RW_RETURN_IF_ERROR(link_->status());
   if (agreed_) {
     return Refused(absl::StrFormat(
         "tensor '%s' comes after the plan was agreed: register all before the first step",
@@ -90,7 +91,7 @@ Status Session::Rebind(int id, float* data) {
 }
 
 Status Session::BeginStep(double weight) {
-  RW_RETURN_IF_ERROR(connection_->status());
+  RW_RETURN_IF_ERROR(link_->status());
   RW_RETURN_IF_ERROR(CheckRange("weight", weight));
   RW_RETURN_IF_ERROR(Agree());
   RW_RETURN_IF_ERROR(plan_.pipeline()->SetWeight(static_cast<float>(weight)));
@@ -100,7 +101,7 @@ Status Session::BeginStep(double weight) {
 }
 
 Status Session::Ready(int id) {
-  RW_RETURN_IF_ERROR(connection_->status());  // before the plan's lock, which its listener takes
+  RW_RETURN_IF_ERROR(link_->status());  // before the plan's lock, which its listener takes
   RW_RETURN_IF_ERROR(plan_.Ready(id));
   connection_->control()->Advance();
   return OkStatus();
@@ -144,7 +145,7 @@ StatusOr<v1::Commit> Session::Vote(const RoundSummary& summary) {
 }
 
 StatusOr<StepResult> Session::FinishStep() {
-  RW_RETURN_IF_ERROR(connection_->status());
+  RW_RETURN_IF_ERROR(link_->status());
   RW_RETURN_IF_ERROR(Agree());
   RW_RETURN_IF_ERROR(CheckComplete());
   Pipeline* const pipeline = plan_.pipeline();
@@ -198,15 +199,15 @@ Status Session::Apply(Pipeline* pipeline, const v1::Commit& commit) {
       Annotate(status, absl::StrFormat("rank %d: step %d was committed and is applied in part: "
                                        "restart from the checkpoint",
                                        rank(), round_));
-  connection_->Fail(status);
+  link_->Fail(status);
   connection_->Drain();
   return status;
 }
 
 Status Session::FailStep(const Status& status) {
   const Status named =
-      Annotate(connection_->Named(status), absl::StrFormat("rank %d: step %d", rank(), step_ + 1));
-  connection_->Fail(named);
+      Annotate(link_->Named(status), absl::StrFormat("rank %d: step %d", rank(), step_ + 1));
+  link_->Fail(named);
   connection_->Drain();
   plan_.pipeline()->Abort();
   return named;
@@ -223,10 +224,10 @@ Status Session::Residual(int id, std::span<float> out) const {
 }
 
 Status Session::Checkpoint(std::vector<Item> items) {
-  RW_RETURN_IF_ERROR(connection_->status());
+  RW_RETURN_IF_ERROR(link_->status());
   std::string plan;
   if (agreed_ && !table_.empty()) {
-    plan = SavedPlanOf(plan_.plan(), table_, connection_->place()).SerializeAsString();
+    plan = SavedPlanOf(plan_.plan(), table_, link_->place()).SerializeAsString();
   }
   StripeName stripe;
   stripe.epoch = epoch();
@@ -245,7 +246,7 @@ Status Session::Ended(const Status& status) {
 
 Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
   if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
-  RW_RETURN_IF_ERROR(Ended(collectives_->AllReduce(data, type, op)));
+  RW_RETURN_IF_ERROR(Ended(link_->collectives()->AllReduce(data, type, op)));
   return average ? Divide(data, type, world()) : OkStatus();
 }
 
@@ -253,12 +254,12 @@ Status Session::Broadcast(std::span<std::byte> data, int root) {
   if (root < 0 || root >= world()) {
     return Invalid(absl::StrFormat("broadcast from rank %d in a world of %d", root, world()));
   }
-  return Ended(collectives_->Broadcast(data, root));
+  return Ended(link_->collectives()->Broadcast(data, root));
 }
 
 Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
   if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
-  RW_RETURN_IF_ERROR(Ended(collectives_->ReduceScatter(data, type, op)));
+  RW_RETURN_IF_ERROR(Ended(link_->collectives()->ReduceScatter(data, type, op)));
   if (!average) return OkStatus();
   const Range share = CutEvenly(data.size() / SizeOf(type), world())[rank()];
   return Divide(data.subspan(share.begin * SizeOf(type), share.count * SizeOf(type)), type,
@@ -266,7 +267,7 @@ Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp
 }
 
 Status Session::AllGather(std::span<std::byte> data, DataType type) {
-  return Ended(collectives_->AllGather(data, type));
+  return Ended(link_->collectives()->AllGather(data, type));
 }
 
 }  // namespace ringwood

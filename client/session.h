@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "client/checkpoints.h"
-#include "client/connection/collectives.h"
 #include "client/connection/connection.h"
+#include "client/connection/epoch_link.h"
 #include "client/plan_in_force.h"
 #include "client/replanner.h"
 #include "client/tensor_states.h"
@@ -38,10 +38,10 @@ class Session {
   // Waits for a checkpoint in flight, then leaves. Once.
   Status Close(const std::string& failure);
 
-  int rank() const { return connection_->place().rank; }
-  int world() const { return connection_->place().world; }
-  const Hosts& hosts() const { return connection_->place().hosts; }  // of the ranks
-  uint64_t epoch() const { return connection_->joined().epoch(); }
+  int rank() const { return link_->place().rank; }
+  int world() const { return link_->place().world; }
+  const Hosts& hosts() const { return link_->place().hosts; }  // of the ranks
+  uint64_t epoch() const { return link_->epoch(); }
   uint64_t step() const { return step_; }  // any thread
 
   StatusOr<int> Register(const Tensor& tensor);
@@ -107,7 +107,7 @@ class Session {
   PlanInForce plan_;
 
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<Collectives> collectives_;
+  std::unique_ptr<EpochLink> link_;
   std::unique_ptr<Checkpoints> checkpoints_;
 };
 

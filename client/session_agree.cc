@@ -9,7 +9,7 @@
 namespace ringwood {
 Status Session::Agree() {
   if (agreed_) return OkStatus();
-  RW_RETURN_IF_ERROR(connection_->status());
+  RW_RETURN_IF_ERROR(link_->status());
   v1::AgreeRequest request;
   request.set_epoch(epoch());
   request.set_rank(static_cast<uint32_t>(rank()));
@@ -24,17 +24,17 @@ Status Session::Agree() {
   memory->set_name("memory of the tensors");
   memory->set_value(table_.IsOnDevice() ? "device" : "host");
   if (rank() == 0) {
-    RW_ASSIGN_OR_RETURN(const Plan plan, ProposePlan(options_, connection_->place(), table_,
+    RW_ASSIGN_OR_RETURN(const Plan plan, ProposePlan(options_, link_->place(), table_,
                                                      checkpoints_->restore(), step_));
     *request.mutable_plan() = ToProto(plan);
   }
   StatusOr<v1::AgreeResponse> response =
       connection_->control()->Agree(request, Seconds(kLongestWaitSeconds));
   Status status = response.ok() ? CatchOutOfMemory([&] { return Adopt(*response); })
-                                : connection_->Named(response.status());
+                                : link_->Named(response.status());
   if (status.ok()) return OkStatus();
   status = Annotate(status, absl::StrFormat("rank %d: the plan", rank()));
-  connection_->Fail(status);
+  link_->Fail(status);
   return status;
 }
 
@@ -48,22 +48,20 @@ Status Session::Adopt(const v1::AgreeResponse& response) {
   round_ = response.from_round();
   RW_RETURN_IF_ERROR(states_.Begin(checkpoints_->restore()));
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0));
-  RW_RETURN_IF_ERROR(LogDataPlane(collectives_.get(), *connection_));
+  RW_RETURN_IF_ERROR(LogDataPlane(link_.get()));
   agreed_ = true;
   return plan_.Start();
 }
 
 Status Session::Install(Plan plan, uint32_t generation) {
-  RW_RETURN_IF_ERROR(
-      plan_.Install(std::move(plan), generation, round_, connection_.get(), collectives_.get()));
-  replanner_.Installed(plan_.plan(), step_, connection_->place());
+  RW_RETURN_IF_ERROR(plan_.Install(std::move(plan), generation, round_, link_.get()));
+  replanner_.Installed(plan_.plan(), step_, link_->place());
   return OkStatus();
 }
 
 Status Session::Follow(const v1::Commit& commit) {
   if (commit.review()) {
-    RW_RETURN_IF_ERROR(
-        replanner_.AllReduceProfile(commit.probe(), connection_.get(), collectives_.get()));
+    RW_RETURN_IF_ERROR(replanner_.AllReduceProfile(commit.probe(), link_.get()));
   }
   return commit.has_plan() ? ChangePlan(commit) : OkStatus();
 }
@@ -78,7 +76,7 @@ Status Session::ChangePlan(const v1::Commit& commit) {
     if (status.ok()) status = plan_.Start();
   }
   if (!status.ok()) {
-    connection_->Fail(Annotate(status, absl::StrFormat("rank %d: the new plan", rank())));
+    link_->Fail(Annotate(status, absl::StrFormat("rank %d: the new plan", rank())));
   }
   return status;
 }

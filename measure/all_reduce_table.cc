@@ -7,7 +7,7 @@
 #include "base/median.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "client/connection/connection.h"
+#include "client/connection/epoch_link.h"
 #include "client/connection/hop_probe.h"
 #include "client/grpc/parts.h"
 #include "measure/gloo_peer.h"
@@ -28,18 +28,18 @@ struct Side {  // ours or the peer's, of one size
 class SizeBench {
  public:
   // `card`: the interface of the data plane; "" on loopback.
-  SizeBench(const BenchPlan& plan, Connection* connection, const std::string& wire, GlooPeer* gloo,
+  SizeBench(const BenchPlan& plan, EpochLink* link, const std::string& wire, GlooPeer* gloo,
             const std::string& card)
-      : plan_(plan), connection_(connection), wire_(wire), gloo_(gloo), card_(card) {}
+      : plan_(plan), link_(link), wire_(wire), gloo_(gloo), card_(card) {}
 
   StatusOr<BenchResult> Size(uint64_t bytes) {
-    const Place& place = connection_->place();
+    const Place& place = link_->place();
     BenchOptions options{.rank = place.rank, .world = place.world, .wire = wire_};
     options.hosts = place.hosts;
     options.cost = place.cost;
-    AllReduceBench bench(connection_->net(), connection_->transport(), options, bytes);
+    AllReduceBench bench(link_->connection()->net(), link_->transport(), options, bytes);
     options.strategy = Strategy::kRing;
-    AllReduceBench ring(connection_->net(), connection_->transport(), options, bytes);
+    AllReduceBench ring(link_->connection()->net(), link_->transport(), options, bytes);
     const int runs = RunsOf(bytes);
     Side ours, theirs;
     std::vector<double> ratios;
@@ -109,7 +109,7 @@ class SizeBench {
   }
 
   const BenchPlan& plan_;
-  Connection* const connection_;
+  EpochLink* const link_;
   const std::string wire_;
   GlooPeer* const gloo_;
   const std::string card_;
@@ -117,13 +117,12 @@ class SizeBench {
 };
 
 // The switch points of the runs that follow, and those by the cost measured here.
-Status FindSwitches(const BenchPlan& plan, Connection* connection, BenchReport* report) {
-  const Place& place = connection->place();
+Status FindSwitches(const BenchPlan& plan, EpochLink* link, BenchReport* report) {
+  const Place& place = link->place();
   const double ratio = report->wire == "bf16" ? 0.5 : 1;
-  Collectives collectives(connection);
-  RW_RETURN_IF_ERROR(LogDataPlane(&collectives, *connection));
-  RW_ASSIGN_OR_RETURN(report->measured, ProbeHops(&collectives, place));
-  if (plan.adapt) connection->TakeCost(report->measured);
+  RW_RETURN_IF_ERROR(LogDataPlane(link));
+  RW_ASSIGN_OR_RETURN(report->measured, ProbeHops(link->collectives(), place));
+  if (plan.adapt) link->TakeCost(report->measured);
   report->cost = place.cost;
   report->switches = SwitchPoints(report->cost, place.hosts, ratio);
   report->chosen = DescribeSwitches(report->cost, place.hosts, ratio);
@@ -146,11 +145,12 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
   RW_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(environment));
   RW_RETURN_IF_ERROR(Check(options));
   RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(options));
-  RW_ASSIGN_OR_RETURN(auto connection, Connection::Open(options, std::move(parts)));
+  Connection connection(std::move(parts));
+  RW_ASSIGN_OR_RETURN(const auto link, EpochLink::Join(&connection, options));
   std::unique_ptr<GlooPeer> gloo;
   BenchReport report{options.rank,
                      options.world,
-                     static_cast<int>(connection->place().hosts.size()),
+                     static_cast<int>(link->place().hosts.size()),
                      options.wire,
                      {},
                      {},
@@ -163,8 +163,8 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
     if (plan.peer == "gloo") {
       RW_ASSIGN_OR_RETURN(gloo, GlooPeer::Start(plan.python, environment, card));
     }
-    RW_RETURN_IF_ERROR(FindSwitches(plan, connection.get(), &report));
-    SizeBench bench(plan, connection.get(), options.wire, gloo.get(), card);
+    RW_RETURN_IF_ERROR(FindSwitches(plan, link.get(), &report));
+    SizeBench bench(plan, link.get(), options.wire, gloo.get(), card);
     for (const uint64_t bytes : plan.bytes) {
       RW_ASSIGN_OR_RETURN(BenchResult result, bench.Size(bytes));
       report.results.push_back(result);
@@ -173,9 +173,9 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
   };
   Status status = measure();
   if (!status.ok()) {
-    status = Annotate(connection->Named(status), absl::StrFormat("rank %d", options.rank));
+    status = Annotate(link->Named(status), absl::StrFormat("rank %d", options.rank));
   }
-  (void)connection->Leave(status.ok() ? "" : Message(status));  // the status is what counts
+  (void)link->Leave(status.ok() ? "" : Message(status));  // the status is what counts
   RW_RETURN_IF_ERROR(status);
   return report;
 }

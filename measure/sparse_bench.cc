@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
 #include "base/median.h"
-#include "client/connection/collectives.h"
+#include "client/connection/epoch_link.h"
 #include "client/grpc/parts.h"
 #include "measure/session_options.h"
 #include "plan/sparse_groups.h"
@@ -34,16 +34,16 @@ class SparseBench {
 
   Status Open(const SessionOptions& session) {
     RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(session));
-    RW_ASSIGN_OR_RETURN(connection_, Connection::Open(session, std::move(parts)));
-    collectives_ = std::make_unique<Collectives>(connection_.get());
+    connection_ = std::make_unique<Connection>(std::move(parts));
+    RW_ASSIGN_OR_RETURN(link_, EpochLink::Join(connection_.get(), session));
     return OkStatus();
   }
 
   StatusOr<SparseBenchResult> Run();
 
   Status Close(const Status& outcome) {
-    const Status left = connection_->Leave(Message(outcome));
-    connection_->Fail(Aborted("the measurement is over"));
+    const Status left = link_->Leave(Message(outcome));
+    link_->Fail(Aborted("the measurement is over"));
     return outcome.ok() ? left : outcome;
   }
 
@@ -55,14 +55,14 @@ class SparseBench {
   Status Measure(size_t which, bool keep);
   // The largest of each number over all ranks.
   Status MaxOverRanks(std::span<double> numbers) {
-    return collectives_->AllReduce(std::as_writable_bytes(numbers), DataType::kFloat64,
-                                   ReduceOp::kMax);
+    return link_->collectives()->AllReduce(std::as_writable_bytes(numbers), DataType::kFloat64,
+                                           ReduceOp::kMax);
   }
 
   const SparseBenchOptions options_;
   const std::string card_;
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<Collectives> collectives_;
+  std::unique_ptr<EpochLink> link_;
   uint64_t round_ = 0;
   std::vector<Climb> climbs_;
   std::vector<Entries> ups_;
@@ -91,15 +91,15 @@ Plan SparseBench::MakePlan() const {
 
 Status SparseBench::Agree(const Plan& plan) {
   v1::AgreeRequest request;
-  request.set_epoch(connection_->joined().epoch());
-  request.set_rank(static_cast<uint32_t>(connection_->place().rank));
+  request.set_epoch(link_->epoch());
+  request.set_rank(static_cast<uint32_t>(link_->place().rank));
   request.set_incarnation(connection_->incarnation());
   for (size_t i = 0; i < options_.entries.size(); ++i) {
     *request.add_tensors() =
         ToProto(TensorSpec{absl::StrFormat("k%d-%d", options_.entries[i], i), options_.elements,
                            "sparse", plan.groups[i].density});
   }
-  if (connection_->place().rank == 0) *request.mutable_plan() = ToProto(plan);
+  if (link_->place().rank == 0) *request.mutable_plan() = ToProto(plan);
   RW_ASSIGN_OR_RETURN(const v1::AgreeResponse response,
                       connection_->control()->Agree(request, Seconds(kPatienceSeconds)));
   round_ = response.from_round();
@@ -107,7 +107,7 @@ Status SparseBench::Agree(const Plan& plan) {
 }
 
 Status SparseBench::MakeClimbs(const Plan& plan) {
-  const Place& place = connection_->place();
+  const Place& place = link_->place();
   const TreeShape job{place.world, place.servers, options_.fanout};
   const std::vector<uint64_t> elements(plan.groups.size(), options_.elements);
   RW_ASSIGN_OR_RETURN(const auto groups, SparseGroupsOf(plan, job, elements));
@@ -129,14 +129,14 @@ Status SparseBench::Exchange(size_t which) {
   std::future<StatusOr<Descent>> future = answer->get_future();
   const bool posted = connection_->net()->Post([this, which, answer] {
     climbs_[which].Start(
-        connection_->transport(), round_, ups_[which],
+        link_->transport(), round_, ups_[which],
         [answer](StatusOr<Descent> descent) { answer->set_value(std::move(descent)); },
         std::move(descents_[which]));
   });
   if (!posted) return Exhausted("network queue full");
   if (future.wait_for(Seconds(kPatienceSeconds)) != std::future_status::ready) {
     return TimedOut(absl::StrFormat("rank %d: a sparse exchange took more than %g s",
-                                    connection_->place().rank, kPatienceSeconds));
+                                    link_->place().rank, kPatienceSeconds));
   }
   RW_ASSIGN_OR_RETURN(descents_[which], future.get());
   return OkStatus();
@@ -171,7 +171,7 @@ StatusOr<SparseBenchResult> SparseBench::Run() {
       RW_RETURN_IF_ERROR(Measure(which, i >= kSparseWarmUps));
     }
   }
-  const Place& place = connection_->place();
+  const Place& place = link_->place();
   SparseBenchResult result{place.rank, place.world, place.servers, cases_};
   for (size_t which = 0; which < cases_.size(); ++which) {
     result.cases[which].median_seconds = Median(seconds_[which]);

@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/buffer.h"
+#include "base/out_of_memory.h"
+#include "client/connection/epoch_link.h"
 
 namespace ringwood {
 namespace {
@@ -33,7 +35,7 @@ struct Collectives::Slot {
 
 Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op,
                               std::optional<Strategy> strategy) {
-  const Place& place = connection_->place();
+  const Place& place = link_->place();
   return RunInOrder(
       data, "allreduce", [=, &place](Transport* transport, uint64_t call, Bytes bytes, auto done) {
         AllReduceRequest request{};
@@ -50,7 +52,7 @@ Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp
 }
 
 Status Collectives::Broadcast(std::span<std::byte> data, int root) {
-  const Place& place = connection_->place();
+  const Place& place = link_->place();
   return RunInOrder(data, "broadcast",
                     [=, &place](Transport* transport, uint64_t call, Bytes bytes, auto done) {
                       BroadcastRequest request{};
@@ -88,7 +90,7 @@ Status Collectives::RunInOrder(Bytes data, const char* what, decltype(Call::star
 // whole.
 Status Collectives::RunShares(Bytes data, DataType type, ReduceOp op, const char* what,
                               StartShares start, bool scatters) {
-  const Place& place = connection_->place();
+  const Place& place = link_->place();
   const size_t size = SizeOf(type);
   const std::vector<Range> shares = CutEvenly(data.size() / size, place.world);
   const size_t part = std::max<size_t>(1, kPieceBytes / size / shares.size());
@@ -148,7 +150,7 @@ Status Collectives::Run(const Call& call) {
 }
 
 Status Collectives::Begin(const Call& call, size_t piece) {
-  RW_RETURN_IF_ERROR(connection_->status());
+  RW_RETURN_IF_ERROR(link_->status());
   std::shared_ptr<Slot>& slot = slots_[piece % kPieces];
   if (slot == nullptr) slot = std::make_shared<Slot>();
   slot->bytes = call.bytes(piece);
@@ -158,16 +160,14 @@ Status Collectives::Begin(const Call& call, size_t piece) {
     absl::MutexLock lock(&slot->mutex);
     slot->done = false;
   }
-  Connection* const connection = connection_;
-  const bool posted =
-      connection->net()->Post([connection, slot, start = call.start, number = ++calls_] {
-        start(connection->transport(), number, slot->buffer.span().first(slot->bytes),
-              [slot](Status status) {
-                absl::MutexLock lock(&slot->mutex);
-                slot->status = status;
-                slot->done = true;
-              });
-      });
+  const bool posted = link_->connection()->net()->Post([link = link_, slot, start = call.start,
+                                                        number = ++calls_] {
+    start(link->transport(), number, slot->buffer.span().first(slot->bytes), [slot](Status status) {
+      absl::MutexLock lock(&slot->mutex);
+      slot->status = status;
+      slot->done = true;
+    });
+  });
   return posted ? OkStatus() : Internal("network queue full");
 }
 
@@ -181,10 +181,11 @@ Status Collectives::End(const Call& call, size_t piece) {
     status = done ? slot.status : TimedOut("no answer in time");
   }
   if (!status.ok()) {
-    status = Annotate(connection_->Named(status),
-                      absl::StrFormat("rank %d: %s", connection_->place().rank, call.what));
-    connection_->Fail(status);
-    connection_->Drain();  // the transport is closed then: nothing writes the buffers any more
+    status = Annotate(link_->Named(status),
+                      absl::StrFormat("rank %d: %s", link_->place().rank, call.what));
+    link_->Fail(status);
+    link_->connection()
+        ->Drain();  // the transport is closed then: nothing writes the buffers any more
     return status;
   }
   call.take(piece, slot.buffer.span().first(slot.bytes));

@@ -7,12 +7,14 @@
 #include <optional>
 #include <span>
 
-#include "client/connection/connection.h"
+#include "base/status.h"
 #include "dense/all_reduce.h"
 #include "dense/cut.h"
 #include "dense/shares.h"
 
 namespace ringwood {
+
+class EpochLink;
 
 class Collectives {
  public:
@@ -22,7 +24,7 @@ class Collectives {
   static constexpr size_t kPieceBytes = 16 << 20;
   static constexpr size_t kPieces = 2;
 
-  explicit Collectives(Connection* connection) : connection_(connection) {}
+  explicit Collectives(EpochLink* link) : link_(link) {}  // its owner
 
   // Without `strategy` the place's cost decides.
   Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op,
@@ -56,7 +58,7 @@ class Collectives {
   Status Begin(const Call& call, size_t piece);
   Status End(const Call& call, size_t piece);
 
-  Connection* const connection_;
+  EpochLink* const link_;
   uint64_t calls_ = 0;  // pieces so far: their names on the immediate lane
   // Piece i of a call is in slot i % kPieces. They keep their buffers. The net loop shares a slot
   // while its piece is under way, since a call that fails may end before it.

@@ -1,192 +1,27 @@
 #include "client/connection/connection.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/check.h"
-#include "base/log.h"
 #include "base/random.h"
-#include "base/text.h"
+#include "client/exchange/exchange.h"
 
 namespace ringwood {
-namespace {
 
-constexpr double kLoopSeconds = 30;      // a task on a loop of ours that does not wait for a peer
-constexpr double kLeaveSeconds = 5;      // the coordinator may be gone: leaving must not hang
-constexpr double kLateLeaveSeconds = 1;  // after a failure, which may be the coordinator's own
-constexpr size_t kMaxFailureBytes = 16 << 10;  // of an exception: a traceback fits
-constexpr double kLeastSilenceSeconds = 1;     // of a peer; what is shorter is a busy machine
-constexpr double kGraceSeconds = 1;  // on top of the failure timeout, for the notice to arrive
-
-std::string LabelOf(const v1::Member& member) {
-  return absl::StrFormat("%s %d (host %s)", member.role() == v1::ROLE_WORKER ? "rank" : "server",
-                         member.rank(), member.host());
-}
-
-// Everybody "localhost" on a NIC: nobody was told where it is (no launcher of ours), so nobody is
-// taken for a neighbour. Equal on all ranks, as one of them alone is never on loopback.
-Hosts HostsOf(const std::vector<std::string>& names, const std::string& interface) {
-  Hosts hosts = GroupByHost(names);
-  const bool loopback = interface.empty() || interface == "lo";
-  if (loopback || hosts.size() > 1 || names[0] != "localhost") return hosts;
-  Log(LogLevel::kInfo, "which ranks share a host is not known: set RINGWOOD_HOST of each");
-  return OneEach(static_cast<int>(names.size()));
-}
-
-}  // namespace
-
-Connection::Connection(const SessionOptions& options, Parts parts)
+Connection::Connection(Parts parts)
     : incarnation_(Unpredictable()),
+      make_fabric_(std::move(parts.make_fabric)),
+      accelerator_(std::move(parts.accelerator)),
       compute_(std::make_unique<Loop>("rw-compute")),
       net_(std::make_unique<Loop>("rw-net")),
-      accelerator_(std::move(parts.accelerator)),
       store_(std::move(parts.store)),
-      control_(std::move(parts.control)) {
-  place_.rank = options.rank;
-  place_.world = options.world;
-}
-
-StatusOr<std::unique_ptr<Connection>> Connection::Open(const SessionOptions& options, Parts parts) {
-  auto make_fabric = std::move(parts.make_fabric);
-  std::unique_ptr<Connection> connection(new Connection(options, std::move(parts)));
-  RW_ASSIGN_OR_RETURN(connection->fabric_, make_fabric(connection->net()));
-  connection->wire_ = connection->fabric_->Wire();
-  RW_RETURN_IF_ERROR(connection->Join(options));
-  RW_RETURN_IF_ERROR(connection->Connect(options.join_timeout_seconds));
-  return connection;
-}
-
-Status Connection::Join(const SessionOptions& options) {
-  v1::JoinRequest request;
-  request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
-  request.set_role(v1::ROLE_WORKER);
-  request.set_rank(options.rank);
-  request.set_world(options.world);
-  request.set_host(options.host);
-  request.set_incarnation(incarnation_);
-  request.set_fabric_address(fabric_->Address());
-  request.set_resume(options.resume != Resume::kNo);
-  request.set_or_start(options.resume == Resume::kOrStart);
-  request.set_job(options.job);
-  request.set_join_timeout_seconds(options.join_timeout_seconds);
-  RW_ASSIGN_OR_RETURN(joined_, control_->Join(request, Seconds(options.join_timeout_seconds)));
-  int servers = 0;
-  std::vector<std::string> hosts(options.world);  // by rank
-  for (const v1::Member& member : joined_.members()) {
-    servers += member.role() == v1::ROLE_REDUCER;
-    if (member.role() == v1::ROLE_WORKER && member.rank() < hosts.size()) {
-      hosts[member.rank()] = member.host();
-    }
-  }
-  place_.servers = servers;
-  place_.hosts = HostsOf(hosts, options.network_interface);
-  if (joined_.members_size() != options.world + servers ||
-      joined_.node() != static_cast<uint32_t>(options.rank)) {
-    return Internal(absl::StrFormat("the coordinator made rank %d node %d of %d nodes, %d servers",
-                                    options.rank, joined_.node(), joined_.members_size(), servers));
-  }
-  return OkStatus();
-}
-
-Status Connection::Connect(double join_timeout) {
-  std::vector<Peer> peers;
-  for (const v1::Member& member : joined_.members()) {
-    peers.push_back(
-        {static_cast<int>(member.node()), LabelOf(member), member.fabric_address(), member.host()});
-  }
-  const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node())};
-  const double heartbeat = joined_.heartbeat_seconds() > 0 ? joined_.heartbeat_seconds() : 1;
-  control_->Report(joined_.base_step());
-  const double silence = joined_.failure_timeout_seconds() > 0
-                             ? joined_.failure_timeout_seconds()
-                             : ToSeconds(Attendance().failure_timeout);
-  // Before the data plane, so that a death is seen from here on. A failure that is announced
-  // meanwhile closes it when it stands.
-  RW_RETURN_IF_ERROR(control_->Attend(
-      {joined_.epoch(), joined_.node(), incarnation_, Seconds(heartbeat), Seconds(silence)},
-      [this](const Status& failure) { Announce(failure); }));
-  FabricLimits limits;
-  limits.silence_seconds = std::max(kLeastSilenceSeconds, silence);
-  limits.start_seconds = std::max(limits.start_seconds, join_timeout);
-  return net_->Call(
-      [this, name, peers, limits]() -> Status {
-        RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, limits));
-        return OkStatus();
-      },
-      Seconds(join_timeout));
-}
+      control_(std::move(parts.control)) {}
 
 Connection::~Connection() {
-  control_.reset();  // no announcement from here on
+  control_.reset();
   if (store_) store_->Cancel();
-  const Status ended = net_->Call(
-      [this] {
-        if (transport_) transport_->Close(Aborted("the session is closed"));
-        device_ring_.reset();
-        transport_.reset();
-        fabric_.reset();
-        return OkStatus();
-      },
-      Seconds(kLongestWaitSeconds));
-  RW_CHECK(ended.ok());
   compute_.reset();
   net_.reset();
-}
-
-Status Connection::OpenDeviceRing(const DeviceRingOptions& options) {
-  return net_->Call(
-      [this, options]() -> Status {
-        RW_RETURN_IF_ERROR(status());
-        RW_ASSIGN_OR_RETURN(device_ring_, accelerator_.make_ring(net_.get(), options));
-        return OkStatus();
-      },
-      Seconds(kLoopSeconds));
-}
-
-void Connection::Listen(std::function<void(const Status&)> listener) {
-  absl::MutexLock lock(&mutex_);
-  if (!status_.ok()) listener(status_);
-  listener_ = std::move(listener);
-}
-
-Status Connection::status() {
-  absl::MutexLock lock(&mutex_);
-  return status_;
-}
-
-void Connection::Announce(const Status& failure) {
-  {
-    absl::MutexLock lock(&mutex_);
-    announced_ = failure;
-  }
-  Fail(failure);
-}
-
-void Connection::Fail(const Status& reason) {
-  absl::MutexLock lock(&mutex_);
-  if (!status_.ok()) return;
-  status_ = reason;
-  // Posted before anyone hears of the failure, so that who drains the loops then waits for this
-  // too. A full mailbox means that the net loop hangs; then Drain's deadline speaks.
-  net_->Post([this, reason] {
-    if (transport_) transport_->Close(reason);
-    if (device_ring_) (void)device_ring_->Close(reason);  // it logs what does not let go
-  });
-  if (listener_) listener_(reason);
-}
-
-Status Connection::Named(const Status& status) {
-  const bool sign =
-      status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kAborted;
-  absl::MutexLock lock(&mutex_);
-  if (!sign) return status;
-  const auto announced = [this]()
-                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !announced_.ok(); };
-  const bool known =
-      mutex_.AwaitWithTimeout(absl::Condition(&announced),
-                              absl::Seconds(joined_.failure_timeout_seconds() + kGraceSeconds));
-  return known ? announced_ : status;
 }
 
 void Connection::Drain() {
@@ -196,16 +31,6 @@ void Connection::Drain() {
     const Status drained = loop->Call(nothing, Seconds(kLongestWaitSeconds));
     RW_CHECK(drained.ok());
   }
-}
-
-Status Connection::Leave(const std::string& failure) {
-  v1::LeaveRequest request;
-  request.set_epoch(joined_.epoch());
-  request.set_node(joined_.node());
-  request.set_incarnation(incarnation_);
-  request.set_failed(!failure.empty());
-  request.set_reason(Printable(failure, kMaxFailureBytes));
-  return control_->Leave(request, Seconds(status().ok() ? kLeaveSeconds : kLateLeaveSeconds));
 }
 
 }  // namespace ringwood

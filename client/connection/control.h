@@ -30,6 +30,8 @@ class Control {
   // or the coordinator is lost; the status names who. It must not block.
   virtual Status Attend(const Attendance& attendance,
                         std::function<void(const Status&)> failed) = 0;
+  // Stops the heartbeats; `failed` does not run afterwards. Then another epoch may be joined.
+  virtual void EndAttendance() = 0;
 
   // Content of the next heartbeats: the last step that was taken, and progress (one more gradient
   // is ready). Any thread, never blocks.

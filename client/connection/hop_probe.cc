@@ -78,11 +78,11 @@ StatusOr<double> ProbeWire(Collectives* collectives, const Place& place) {
   }
 }
 
-Status LogDataPlane(Collectives* collectives, const Connection& connection) {
-  const Place& place = connection.place();
-  const StatusOr<double> rate = ProbeWire(collectives, place);
-  RW_RETURN_IF_ERROR(Annotate(rate.status(), "measure the data plane (" + connection.wire() + ")"));
-  std::string line = "data plane: " + connection.wire() + ", " + FormatCount(place.world, "rank") +
+Status LogDataPlane(EpochLink* link) {
+  const Place& place = link->place();
+  const StatusOr<double> rate = ProbeWire(link->collectives(), place);
+  RW_RETURN_IF_ERROR(Annotate(rate.status(), "measure the data plane (" + link->wire() + ")"));
+  std::string line = "data plane: " + link->wire() + ", " + FormatCount(place.world, "rank") +
                      " on " + FormatCount(static_cast<int>(place.hosts.size()), "host");
   const bool tell = place.rank == 0 && IsNews(line);
   if (*rate > 0) line += absl::StrFormat(", %.2g Gbit/s measured", 8e-9 * *rate);

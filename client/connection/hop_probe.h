@@ -3,6 +3,7 @@
 #pragma once
 
 #include "client/connection/collectives.h"
+#include "client/connection/epoch_link.h"
 
 namespace ringwood {
 
@@ -15,6 +16,6 @@ StatusOr<double> ProbeWire(Collectives* collectives, const Place& place);
 
 // One line of rank 0's log: "data plane: 10.0.0.1 eth0, tcp by UCX, 4 ranks on 2 hosts, 0.95 Gbit/s
 // measured". A wrong or slow NIC is the most frequent reason for slow steps.
-Status LogDataPlane(Collectives* collectives, const Connection& connection);
+Status LogDataPlane(EpochLink* link);
 
 }  // namespace ringwood

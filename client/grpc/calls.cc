@@ -39,6 +39,11 @@ Status Calls::reason() {
   return reason_;
 }
 
+void Calls::Renew() {
+  absl::MutexLock lock(&mutex_);
+  reason_ = OkStatus();
+}
+
 Status Calls::Translate(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   absl::MutexLock lock(&mutex_);

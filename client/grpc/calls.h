@@ -32,6 +32,8 @@ class Calls {
   // Does nothing if `reason` is OK.
   void Cancel(const Status& reason);
   Status reason();  // OK until cancelled
+  // Later calls run again: the reason was of an epoch that is over.
+  void Renew();
 
   // The status of a call: the reason of Cancel if there is one, else "WHAT at ADDRESS: message".
   Status Translate(const grpc::Status& status, const std::string& what);

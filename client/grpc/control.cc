@@ -160,6 +160,13 @@ class GrpcControl : public Control {
                                                                  : Internal("heartbeat queue full");
   }
 
+  void EndAttendance() override {
+    loop_.reset();  // no heartbeat from here on
+    stream_.reset();
+    calls_.Renew();
+    begun_ = false;
+  }
+
   void Report(uint64_t step) override { step_ = step; }
   void Advance() override { ++progress_; }
   void Begun() override { begun_ = true; }

@@ -14,7 +14,7 @@ namespace {
 
 // Runs `body` on every rank of a world of threads; rank r is on hosts[r].
 void OnEveryRank(const std::vector<std::string>& hosts,
-                 const std::function<void(Connection*, Collectives*)>& body) {
+                 const std::function<void(EpochLink*)>& body) {
   const int world = static_cast<int>(hosts.size());
   InProcessNetwork network;
   GatheringCoordinator coordinator(world, 0, false);
@@ -34,11 +34,11 @@ void OnEveryRank(const std::vector<std::string>& hosts,
       };
       parts.control = std::make_unique<GatheringControl>(&coordinator, r);
       parts.store = std::make_unique<MemoryStoreClient>(&store);
-      auto connection = Connection::Open(options, std::move(parts));
-      ASSERT_TRUE(connection.ok()) << connection.status();
-      Collectives collectives(connection->get());
-      body(connection->get(), &collectives);
-      EXPECT_TRUE((*connection)->Leave("").ok());
+      Connection connection(std::move(parts));
+      auto link = EpochLink::Join(&connection, options);
+      ASSERT_TRUE(link.ok()) << link.status();
+      body(link->get());
+      EXPECT_TRUE((*link)->Leave("").ok());
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -48,14 +48,14 @@ TEST(HopProbe, AllRanksHaveTheSameCostAndGoOnWithIt) {
   constexpr int kWorld = 3;
   std::vector<HopCost> costs(kWorld);
   std::vector<float> sums(kWorld);
-  OnEveryRank({"a", "a", "a"}, [&](Connection* connection, Collectives* collectives) {
-    const int r = connection->place().rank;
-    const auto cost = ProbeHops(collectives, connection->place());
+  OnEveryRank({"a", "a", "a"}, [&](EpochLink* link) {
+    const int r = link->place().rank;
+    const auto cost = ProbeHops(link->collectives(), link->place());
     ASSERT_TRUE(cost.ok()) << cost.status();
     costs[r] = *cost;
-    connection->TakeCost(*cost);
+    link->TakeCost(*cost);
     sums[r] = static_cast<float>(r + 1);
-    EXPECT_TRUE(collectives
+    EXPECT_TRUE(link->collectives()
                     ->AllReduce(std::as_writable_bytes(std::span(&sums[r], 1)), DataType::kFloat32,
                                 ReduceOp::kSum)
                     .ok());
@@ -71,10 +71,10 @@ TEST(HopProbe, TheWireBetweenHostsIsMeasuredAlikeOnAllRanks) {
   for (const std::vector<std::string>& hosts :
        {std::vector<std::string>{"a", "b"}, {"a", "b", "c"}, {"a", "a", "b", "b"}}) {
     std::vector<double> rates(hosts.size());
-    OnEveryRank(hosts, [&](Connection* connection, Collectives* collectives) {
-      const auto rate = ProbeWire(collectives, connection->place());
+    OnEveryRank(hosts, [&](EpochLink* link) {
+      const auto rate = ProbeWire(link->collectives(), link->place());
       ASSERT_TRUE(rate.ok()) << rate.status();
-      rates[connection->place().rank] = *rate;
+      rates[link->place().rank] = *rate;
     });
     for (const double rate : rates) {
       EXPECT_EQ(rate, rates[0]) << hosts.size();
@@ -84,12 +84,12 @@ TEST(HopProbe, TheWireBetweenHostsIsMeasuredAlikeOnAllRanks) {
 }
 
 TEST(HopProbe, OneHostHasNoWire) {
-  OnEveryRank({"a", "a"}, [](Connection* connection, Collectives* collectives) {
+  OnEveryRank({"a", "a"}, [](EpochLink* link) {
     const auto sent = [&] {
       uint64_t bytes = 0;
-      const Status read = connection->net()->Call(
+      const Status read = link->connection()->net()->Call(
           [&] {
-            bytes = connection->transport()->Counters().sent_bytes;
+            bytes = link->transport()->Counters().sent_bytes;
             return OkStatus();
           },
           Seconds(30));
@@ -97,7 +97,7 @@ TEST(HopProbe, OneHostHasNoWire) {
       return bytes;
     };
     const uint64_t before = sent();
-    const auto rate = ProbeWire(collectives, connection->place());
+    const auto rate = ProbeWire(link->collectives(), link->place());
     ASSERT_TRUE(rate.ok()) << rate.status();
     EXPECT_EQ(*rate, 0);
     EXPECT_EQ(sent(), before) << "nothing is sent for it";

@@ -114,10 +114,7 @@ class GatheringControl : public Control {
  public:
   GatheringControl(GatheringCoordinator* coordinator, int rank)
       : coordinator_(coordinator), rank_(rank) {}
-  ~GatheringControl() override {
-    absl::MutexLock lock(&coordinator_->mutex_);
-    coordinator_->attending_.erase(rank_);
-  }
+  ~GatheringControl() override { EndAttendance(); }
 
   StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) override {
     absl::MutexLock lock(&coordinator_->mutex_);
@@ -152,6 +149,11 @@ class GatheringControl : public Control {
     absl::MutexLock lock(&coordinator_->mutex_);
     coordinator_->attending_[rank_] = std::move(failed);
     return OkStatus();
+  }
+
+  void EndAttendance() override {
+    absl::MutexLock lock(&coordinator_->mutex_);
+    coordinator_->attending_.erase(rank_);
   }
 
   void Report(uint64_t) override {}

@@ -1,0 +1,83 @@
+// A worker's membership of one epoch: joined, with heartbeats and data plane, until it fails or
+// leaves. It can be destroyed, and another one made of the same Connection: whoever outlives an
+// epoch gets the link as an argument, and keeps no pointer to it or to what is in it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/connection/collectives.h"
+#include "client/connection/connection.h"
+#include "client/exchange/exchange.h"
+#include "client/options/options.h"
+#include "transport/fabric.h"
+
+namespace ringwood {
+
+class EpochLink {
+ public:
+  // Blocks until the world is complete, at most the join timeout. The connection outlives the link
+  // and has no other at that time.
+  static StatusOr<std::unique_ptr<EpochLink>> Join(Connection* connection,
+                                                   const SessionOptions& options);
+
+  // Ends heartbeats and transport, in this order; no callback of this epoch runs afterwards. Does
+  // not leave: without Leave the others see a death.
+  ~EpochLink();
+
+  Connection* connection() const { return connection_; }
+  const v1::JoinResponse& joined() const { return joined_; }
+  uint64_t epoch() const { return joined_.epoch(); }
+  const std::string& wire() const { return wire_; }    // Fabric::Wire
+  Transport* transport() { return transport_.get(); }  // for use on the net loop
+  Collectives* collectives() { return &collectives_; }
+  const Place& place() const { return place_; }
+  // The cost that schedules are chosen by from here on: equal on all ranks, between two rounds.
+  void TakeCost(const HopCost& cost) { place_.cost = cost; }
+  // The ring for device tensors; ends with the transport. Once.
+  Status OpenDeviceRing(const DeviceRingOptions& options);
+  DeviceRing* device_ring() { return device_ring_.get(); }  // for use on the net loop
+
+  // `listener` runs once, when the epoch fails; at once if it has. Any thread then.
+  void Listen(std::function<void(const Status&)> listener);
+
+  // OK, or the first failure.
+  Status status();
+
+  // Ends the epoch on this rank: the first reason is kept, and pending transfers are answered with
+  // it. Any thread.
+  void Fail(const Status& reason);
+
+  // A broken transfer is often the first sign of a death, which the coordinator names a moment
+  // later. If `status` may be such a sign, waits for the name, at most the failure timeout. A peer
+  // that was silent for that time is named already.
+  Status Named(const Status& status);
+
+  // Tells the coordinator; with `failure` that this rank failed and why.
+  Status Leave(const std::string& failure);
+
+ private:
+  explicit EpochLink(Connection* connection) : connection_(connection), collectives_(this) {}
+  Status Enter(const SessionOptions& options);
+  Status Connect(double join_timeout);
+  void Announce(const Status& failure);  // from the coordinator
+
+  Connection* const connection_;
+  v1::JoinResponse joined_;
+  Place place_;
+  std::string wire_;
+  std::unique_ptr<Fabric> fabric_;           // destroyed on the net loop
+  std::unique_ptr<Transport> transport_;     // touched and destroyed on the net loop
+  std::unique_ptr<DeviceRing> device_ring_;  // touched and destroyed on the net loop
+  Collectives collectives_;
+
+  absl::Mutex mutex_;
+  Status status_ ABSL_GUARDED_BY(mutex_);
+  Status announced_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(const Status&)> listener_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace ringwood
