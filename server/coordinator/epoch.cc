@@ -49,14 +49,14 @@ Agreement::Label Epoch::Labels() const {
   return [this](uint32_t rank) { return roster_.Label(rank); };
 }
 
-bool Epoch::Beat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out) {
+bool Epoch::Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out) {
   const uint32_t node = beat.node();
   if (presence_.left(node)) {
     out->Add(action::CloseStream{stream, OkStatus()});
     return false;
   }
   const bool attends = presence_.stream(node) != stream;
-  const StreamId displaced = presence_.Beat(node, stream, beat, now);
+  const StreamId displaced = presence_.Heartbeat(node, stream, beat, now);
   if (displaced != 0) {
     out->Add(action::CloseStream{displaced,
                                  Aborted(roster_.Label(node) + " attends on another stream")});

@@ -48,7 +48,7 @@ class Epoch {
   void Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox* out);
   void Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out);
   // False: the member has left cleanly, and its stream is closed.
-  bool Beat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out);
+  bool Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out);
 
   void StreamBroken(StreamId stream, Outbox* out);
   bool CallGone(CallId call, Outbox* out);  // true: it was held here, and is answered

@@ -108,7 +108,7 @@ void Membership::Handle(const event::Heartbeat& event) {
   const v1::Beat& beat = event.beat;
   const Status known = Check(beat.epoch(), beat.node(), beat.incarnation());
   if (!known.ok()) return out_.Add(action::CloseStream{event.stream, known});
-  if (epoch_->Beat(event.stream, beat, now_, &out_)) {
+  if (epoch_->Heartbeat(event.stream, beat, now_, &out_)) {
     gathering_.RefuseTwin(epoch_->roster().member(beat.node()), now_, &out_);
   }
 }

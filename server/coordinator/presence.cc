@@ -27,7 +27,7 @@ Presence::Presence(const MembershipOptions& options, const Roster& roster, uint6
   stalls_.Start(now);
 }
 
-StreamId Presence::Beat(uint32_t node, StreamId stream, const v1::Beat& beat, TimePoint now) {
+StreamId Presence::Heartbeat(uint32_t node, StreamId stream, const v1::Beat& beat, TimePoint now) {
   Member& member = members_[node];
   const StreamId displaced = member.stream != stream ? member.stream : 0;
   member.stream = stream;

@@ -35,7 +35,7 @@ class Presence {
 
   // A heartbeat of a member. The first one of a stream starts its attendance; returns the stream
   // that it displaces, or 0.
-  StreamId Beat(uint32_t node, StreamId stream, const v1::Beat& beat, TimePoint now);
+  StreamId Heartbeat(uint32_t node, StreamId stream, const v1::Beat& beat, TimePoint now);
   // Ends the attendance of a stream; returns its member.
   std::optional<uint32_t> Broken(StreamId stream);
   void Left(uint32_t node, TimePoint now);  // in order
