@@ -1,13 +1,8 @@
 #include "client/session.h"
 
-#include <exception>
-
 #include "absl/strings/str_format.h"
 #include "base/log.h"
-#include "base/out_of_memory.h"
 #include "client/plan_proposal.h"
-#include "plan/strategy/planner.h"
-#include "plan/wire.h"
 
 namespace ringwood {
 namespace {
@@ -34,9 +29,9 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
                               link->place().servers, options.host});
   session->checkpoints_ =
       std::make_unique<Checkpoints>(session->connection_->store(), options.rank);
-  session->step_ = link->joined().base_step();
+  session->steps_.StartFrom(link->joined().base_step());
   if (link->joined().has_checkpoint()) {
-    session->checkpoints_->StartFrom({link->joined().base_epoch(), session->step_});
+    session->checkpoints_->StartFrom({link->joined().base_epoch(), session->step()});
   }
   if (options.rank == 0) Log(LogLevel::kInfo, StartOf(link->joined()));
   link->Listen([raw = session.get()](const Status& failure) {
@@ -75,7 +70,7 @@ Status Session::Close(const std::string& failure) {
 
 StatusOr<int> Session::Register(const Tensor& tensor) {
   RW_RETURN_IF_ERROR(link_->status());
-  if (agreed_) {
+  if (agreement_.agreed()) {
     return Refused(absl::StrFormat(
         "tensor '%s' comes after the plan was agreed: register all before the first step",
         tensor.spec.name));
@@ -90,14 +85,17 @@ Status Session::Rebind(int id, float* data) {
   return plan_.Rebind(id, data);
 }
 
+Status Session::Agree() {
+  if (agreement_.agreed()) return OkStatus();
+  RW_RETURN_IF_ERROR(link_->status());
+  return agreement_.Agree(step(), checkpoints_->restore(), link_.get());
+}
+
 Status Session::BeginStep(double weight) {
   RW_RETURN_IF_ERROR(link_->status());
   RW_RETURN_IF_ERROR(CheckRange("weight", weight));
   RW_RETURN_IF_ERROR(Agree());
-  RW_RETURN_IF_ERROR(plan_.pipeline()->SetWeight(static_cast<float>(weight)));
-  weight_ = weight;
-  begun_ = true;
-  return OkStatus();
+  return steps_.Begin(weight);
 }
 
 Status Session::Ready(int id) {
@@ -107,110 +105,10 @@ Status Session::Ready(int id) {
   return OkStatus();
 }
 
-Status Session::CheckComplete() {
-  const std::vector<TableIndex> missing = plan_.pipeline()->Missing();
-  if (missing.empty()) {
-    return !table_.empty() || begun_ ? OkStatus() : Refused("finish_step without a step");
-  }
-  constexpr size_t kNamed = 8;
-  std::string names;
-  for (size_t i = 0; i < missing.size() && i < kNamed; ++i) {
-    names += (i == 0 ? "" : ", ") + table_.name(table_.IdOf(missing[i]));
-  }
-  return Refused(absl::StrFormat(
-      "rank %d: step %d: %d of %d gradients are not ready (%s%s): call ready for each, or backward "
-      "before finish_step",
-      rank(), step_ + 1, missing.size(), table_.size(), names,
-      missing.size() > kNamed ? ", ..." : ""));
-}
-
-StatusOr<v1::Commit> Session::Vote(const RoundSummary& summary) {
-  v1::VoteRequest vote;
-  vote.set_epoch(epoch());
-  vote.set_round(round_);
-  vote.set_rank(static_cast<uint32_t>(rank()));
-  vote.set_incarnation(connection_->incarnation());
-  vote.set_digest(summary.digest);
-  vote.set_weight(weight_);
-  vote.set_non_finite(summary.non_finite);
-  replanner_.Ask(round_, &vote);
-  RW_ASSIGN_OR_RETURN(v1::Commit commit,
-                      connection_->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
-  if (commit.epoch() != epoch() || commit.round() != round_) {
-    return Aborted(
-        absl::StrFormat("a commit of epoch %d round %d answers a vote of epoch %d round %d",
-                        commit.epoch(), commit.round(), epoch(), round_));
-  }
-  return commit;
-}
-
 StatusOr<StepResult> Session::FinishStep() {
   RW_RETURN_IF_ERROR(link_->status());
   RW_RETURN_IF_ERROR(Agree());
-  RW_RETURN_IF_ERROR(CheckComplete());
-  Pipeline* const pipeline = plan_.pipeline();
-  observers_.WaitBegun(round_, Now());
-  const Status exchanged = pipeline->Wait(Seconds(kLongestWaitSeconds));
-  if (!exchanged.ok()) return FailStep(exchanged);
-  const RoundSummary summary = pipeline->Summary();
-  observers_.Voted(round_, summary.digest, Now());
-  const StatusOr<v1::Commit> commit = Vote(summary);
-  if (!commit.ok()) return FailStep(commit.status());
-  RW_RETURN_IF_ERROR(Apply(pipeline, *commit));
-  step_ = round_++;
-  StepResult result;
-  result.step = step_;
-  result.skipped = commit->skipped();
-  result.total_weight = commit->total_weight();
-  result.dense_bytes = summary.dense_bytes;
-  result.sparse_bytes = summary.sparse_bytes;
-  result.dense_equivalent_bytes = table_.elements() * sizeof(float) * 2 * (world() - 1) / world();
-  weight_ = 1;
-  begun_ = false;
-  connection_->control()->Report(step_);
-  // This step is committed; an error from here on ends the session and is returned by the next
-  // call.
-  (void)Follow(*commit);
-  if (!commit->has_plan()) pipeline->Begin(round_);  // a new plan has a pipeline of its own
-  return result;
-}
-
-// What is thrown in the middle leaves some gradients applied and some not: the session is over, and
-// no second finish_step applies the step again.
-Status Session::Apply(Pipeline* pipeline, const v1::Commit& commit) {
-  Status status;
-  try {
-    status = CatchOutOfMemory([&] {
-      observers_.Committed(round_, commit.skipped(), Now());
-      if (commit.skipped()) {
-        pipeline->Abort();
-      } else {
-        pipeline->Apply(commit.total_weight());
-        states_.Committed();
-      }
-      observers_.Applied(round_, Now());
-      return OkStatus();
-    });
-  } catch (const std::exception& thrown) {
-    status = Internal(thrown.what());
-  }
-  if (status.ok()) return status;
-  status =
-      Annotate(status, absl::StrFormat("rank %d: step %d was committed and is applied in part: "
-                                       "restart from the checkpoint",
-                                       rank(), round_));
-  link_->Fail(status);
-  connection_->Drain();
-  return status;
-}
-
-Status Session::FailStep(const Status& status) {
-  const Status named =
-      Annotate(link_->Named(status), absl::StrFormat("rank %d: step %d", rank(), step_ + 1));
-  link_->Fail(named);
-  connection_->Drain();
-  plan_.pipeline()->Abort();
-  return named;
+  return steps_.Finish(link_.get());
 }
 
 Status Session::Residual(int id, std::span<float> out) const {
@@ -226,12 +124,12 @@ Status Session::Residual(int id, std::span<float> out) const {
 Status Session::Checkpoint(std::vector<Item> items) {
   RW_RETURN_IF_ERROR(link_->status());
   std::string plan;
-  if (agreed_ && !table_.empty()) {
+  if (agreement_.agreed() && !table_.empty()) {
     plan = SavedPlanOf(plan_.plan(), table_, link_->place()).SerializeAsString();
   }
   StripeName stripe;
   stripe.epoch = epoch();
-  stripe.step = step_;
+  stripe.step = step();
   stripe.rank = static_cast<uint32_t>(rank());
   stripe.world = static_cast<uint32_t>(world());
   stripe.incarnation = connection_->incarnation();

@@ -1,34 +1,29 @@
-// One worker's session: tensors, steps, collectives, checkpoints. client/c/session.cc puts it
-// behind the C interface; include/ringwood.h says what each call promises.
+// One worker of a job as its trainer sees it: tensors, steps, collectives, checkpoints. It puts
+// together what the work is done by: the table of tensors and what is kept of each, the plan in
+// force and how ranks agree on it, the protocol of a step, checkpoints, re-planning, and the link
+// of the present epoch. client/c/session.cc puts it behind the C interface; include/ringwood.h says
+// what each call promises.
 //
 // Ready from any thread; everything else from one thread at a time.
 #pragma once
 
 #include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "client/checkpoints.h"
 #include "client/connection/connection.h"
 #include "client/connection/epoch_link.h"
+#include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
 #include "client/replanner.h"
+#include "client/step_protocol.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
 #include "timeline/observers.h"
 
 namespace ringwood {
-
-struct StepResult {
-  uint64_t step = 0;  // committed steps, this one included, skipped ones too
-  bool skipped = false;
-  double total_weight = 0;
-  uint64_t dense_bytes = 0;
-  uint64_t sparse_bytes = 0;
-  uint64_t dense_equivalent_bytes = 0;
-};
 
 class Session {
  public:
@@ -42,7 +37,7 @@ class Session {
   int world() const { return link_->place().world; }
   const Hosts& hosts() const { return link_->place().hosts; }  // of the ranks
   uint64_t epoch() const { return link_->epoch(); }
-  uint64_t step() const { return step_; }  // any thread
+  uint64_t step() const { return steps_.step(); }  // any thread
 
   StatusOr<int> Register(const Tensor& tensor);
   Status Rebind(int id, float* data);
@@ -73,42 +68,25 @@ class Session {
   }
 
  private:
-  explicit Session(const SessionOptions& options)
-      : options_(options),
-        table_(options_),
-        states_(options_, table_),
-        replanner_(options_, table_),
-        plan_(&table_, &states_, &observers_) {}
+  explicit Session(const SessionOptions& options) : options_(options) {}
 
-  // session_agree.cc
-  Status Adopt(const v1::AgreeResponse& response);
-  Status Install(Plan plan, uint32_t generation);
-  Status Follow(const v1::Commit& commit);
-  Status ChangePlan(const v1::Commit& commit);
-
-  Status CheckComplete();
-  StatusOr<v1::Commit> Vote(const RoundSummary& summary);
-  Status Apply(Pipeline* pipeline, const v1::Commit& commit);
-  Status FailStep(const Status& status);
   Status Ended(const Status& status);  // a collective
 
+  // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.
   const SessionOptions options_;
-  std::atomic<uint64_t> step_{0};  // committed; written on the trainer's thread
-  uint64_t round_ = 0;
-  double weight_ = 1;
-  bool begun_ = false;   // begin_step of the present step was called
-  bool agreed_ = false;  // the table and the plan are fixed
   std::atomic<bool> closed_{false};
-  TensorTable table_;
-  TensorStates states_;
-  Replanner replanner_;
   std::vector<std::unique_ptr<Observer>> guests_;
   Observers observers_;
-  PlanInForce plan_;
-
+  TensorTable table_{options_};
+  TensorStates states_{options_, table_};
+  Replanner replanner_{options_, table_};
+  PlanInForce plan_{&table_, &states_, &observers_};
+  PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_};
+  StepProtocol steps_{table_, &states_, &plan_, &agreement_, &replanner_, &observers_};
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<EpochLink> link_;
   std::unique_ptr<Checkpoints> checkpoints_;
+
+  std::unique_ptr<EpochLink> link_;  // of the present epoch
 };
 
 }  // namespace ringwood

@@ -1,0 +1,81 @@
+#include "client/plan_agreement.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/out_of_memory.h"
+#include "client/connection/hop_probe.h"
+#include "client/plan_proposal.h"
+#include "plan/wire.h"
+
+namespace ringwood {
+
+Status PlanAgreement::Agree(uint64_t committed, Restore* restore, EpochLink* link) {
+  const int rank = link->place().rank;
+  v1::AgreeRequest request;
+  request.set_epoch(link->epoch());
+  request.set_rank(static_cast<uint32_t>(rank));
+  request.set_incarnation(link->connection()->incarnation());
+  table_.Describe(&request);
+  for (const auto& [name, value] : Agreed(options_)) {
+    v1::Setting* const setting = request.add_settings();
+    setting->set_name(name);
+    setting->set_value(value);
+  }
+  v1::Setting* const memory = request.add_settings();
+  memory->set_name("memory of the tensors");
+  memory->set_value(table_.IsOnDevice() ? "device" : "host");
+  if (rank == 0) {
+    RW_ASSIGN_OR_RETURN(const Plan plan,
+                        ProposePlan(options_, link->place(), table_, restore, committed));
+    *request.mutable_plan() = ToProto(plan);
+  }
+  const StatusOr<v1::AgreeResponse> response =
+      link->connection()->control()->Agree(request, Seconds(kLongestWaitSeconds));
+  Status status = response.ok()
+                      ? CatchOutOfMemory([&] { return Adopt(*response, committed, restore, link); })
+                      : link->Named(response.status());
+  if (status.ok()) return OkStatus();
+  status = Annotate(status, absl::StrFormat("rank %d: the plan", rank));
+  link->Fail(status);
+  return status;
+}
+
+Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committed, Restore* restore,
+                            EpochLink* link) {
+  RW_ASSIGN_OR_RETURN(Plan plan, FromProto(response.plan()));
+  RW_RETURN_IF_ERROR(Validate(plan, table_.Specs()));
+  if (response.from_round() != committed + 1) {
+    return Internal(absl::StrFormat("the coordinator continues with round %d after step %d",
+                                    response.from_round(), committed));
+  }
+  RW_RETURN_IF_ERROR(states_->Begin(restore));
+  RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, link));
+  RW_RETURN_IF_ERROR(LogDataPlane(link));
+  agreed_ = true;
+  return plan_->Start();
+}
+
+Status PlanAgreement::Install(Plan plan, uint32_t generation, uint64_t committed, EpochLink* link) {
+  RW_RETURN_IF_ERROR(plan_->Install(std::move(plan), generation, committed + 1, link));
+  replanner_->Installed(plan_->plan(), committed, link->place());
+  return OkStatus();
+}
+
+Status PlanAgreement::Change(const v1::Commit& commit, EpochLink* link) {
+  StatusOr<Plan> plan = FromProto(commit.plan());
+  Status status = plan.status();
+  if (status.ok()) status = Validate(*plan, table_.Specs());
+  if (status.ok()) {
+    link->connection()->Drain();  // the callbacks of the pipeline that ends
+    status = CatchOutOfMemory(
+        [&] { return Install(*std::move(plan), commit.generation(), commit.round(), link); });
+    if (status.ok()) status = plan_->Start();
+  }
+  if (!status.ok()) {
+    link->Fail(Annotate(status, absl::StrFormat("rank %d: the new plan", link->place().rank)));
+  }
+  return status;
+}
+
+}  // namespace ringwood

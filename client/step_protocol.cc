@@ -1,0 +1,138 @@
+#include "client/step_protocol.h"
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "base/out_of_memory.h"
+
+namespace ringwood {
+
+Status StepProtocol::Begin(double weight) {
+  RW_RETURN_IF_ERROR(plan_->pipeline()->SetWeight(static_cast<float>(weight)));
+  weight_ = weight;
+  begun_ = true;
+  return OkStatus();
+}
+
+Status StepProtocol::CheckComplete(int rank) {
+  const std::vector<TableIndex> missing = plan_->pipeline()->Missing();
+  if (missing.empty()) {
+    return !table_.empty() || begun_ ? OkStatus() : Refused("finish_step without a step");
+  }
+  constexpr size_t kNamed = 8;
+  std::string names;
+  for (size_t i = 0; i < missing.size() && i < kNamed; ++i) {
+    names += (i == 0 ? "" : ", ") + table_.name(table_.IdOf(missing[i]));
+  }
+  return Refused(absl::StrFormat(
+      "rank %d: step %d: %d of %d gradients are not ready (%s%s): call ready for each, or backward "
+      "before finish_step",
+      rank, round(), missing.size(), table_.size(), names, missing.size() > kNamed ? ", ..." : ""));
+}
+
+// From the moment the vote is sent until its answer is heard the round is in doubt: the coordinator
+// may have committed it, and the other ranks may have applied it. Nothing that the trainer sees has
+// changed here yet, so whatever happens in between, this rank can still do either.
+StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* link) {
+  v1::VoteRequest vote;
+  vote.set_epoch(link->epoch());
+  vote.set_round(round());
+  vote.set_rank(static_cast<uint32_t>(link->place().rank));
+  vote.set_incarnation(link->connection()->incarnation());
+  vote.set_digest(summary.digest);
+  vote.set_weight(weight_);
+  vote.set_non_finite(summary.non_finite);
+  replanner_->Ask(round(), &vote);
+  RW_ASSIGN_OR_RETURN(v1::Commit commit,
+                      link->connection()->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
+  if (commit.epoch() != link->epoch() || commit.round() != round()) {
+    return Aborted(
+        absl::StrFormat("a commit of epoch %d round %d answers a vote of epoch %d round %d",
+                        commit.epoch(), commit.round(), link->epoch(), round()));
+  }
+  return commit;
+}
+
+StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
+  RW_RETURN_IF_ERROR(CheckComplete(link->place().rank));
+  Pipeline* const pipeline = plan_->pipeline();
+  observer_->WaitBegun(round(), Now());
+  const Status exchanged = pipeline->Wait(Seconds(kLongestWaitSeconds));
+  if (!exchanged.ok()) return Abort(exchanged, link);
+  const RoundSummary summary = pipeline->Summary();
+  observer_->Voted(round(), summary.digest, Now());
+  const StatusOr<v1::Commit> commit = Vote(summary, link);
+  if (!commit.ok()) return Abort(commit.status(), link);
+  RW_RETURN_IF_ERROR(Apply(pipeline, *commit, link));
+  ++step_;
+  weight_ = 1;
+  begun_ = false;
+  link->connection()->control()->Report(step_);
+  // This step is committed; an error from here on ends the session and is returned by the next
+  // call.
+  Status followed;
+  if (commit->review()) followed = replanner_->AllReduceProfile(commit->probe(), link);
+  if (followed.ok() && commit->has_plan()) (void)agreement_->Change(*commit, link);
+  if (!commit->has_plan()) pipeline->Begin(round());  // a new plan has a pipeline of its own
+  return ResultOf(*commit, summary, link->place().world);
+}
+
+// The commit: what every exchange has kept beside the present state, in shadows and second buffers,
+// becomes the present state, and the averages go into the gradients. Up to here an abort restores
+// the state to the bit. In the middle there is no way back: what is thrown leaves some gradients
+// applied and some not, so the session is over, and no second finish_step applies the step again.
+Status StepProtocol::Apply(Pipeline* pipeline, const v1::Commit& commit, EpochLink* link) {
+  Status status;
+  try {
+    status = CatchOutOfMemory([&] {
+      observer_->Committed(round(), commit.skipped(), Now());
+      if (commit.skipped()) {
+        pipeline->Abort();
+      } else {
+        pipeline->Apply(commit.total_weight());
+        states_->Committed();
+      }
+      observer_->Applied(round(), Now());
+      return OkStatus();
+    });
+  } catch (const std::exception& thrown) {
+    status = Internal(thrown.what());
+  }
+  if (status.ok()) return status;
+  status =
+      Annotate(status, absl::StrFormat("rank %d: step %d was committed and is applied in part: "
+                                       "restart from the checkpoint",
+                                       link->place().rank, round()));
+  link->Fail(status);
+  link->connection()->Drain();
+  return status;
+}
+
+// A round in doubt is aborted like one that was never voted on, although others may have applied
+// it. That is safe for one reason: the epoch has failed with it, and every rank restarts from a
+// checkpoint. A rank that continues in another epoch has to keep the round until it hears whether
+// it was committed.
+Status StepProtocol::Abort(const Status& status, EpochLink* link) {
+  const Status named = Annotate(link->Named(status),
+                                absl::StrFormat("rank %d: step %d", link->place().rank, round()));
+  link->Fail(named);
+  link->connection()->Drain();
+  plan_->pipeline()->Abort();
+  return named;
+}
+
+StepResult StepProtocol::ResultOf(const v1::Commit& commit, const RoundSummary& summary,
+                                  int world) const {
+  StepResult result;
+  result.step = step_;
+  result.skipped = commit.skipped();
+  result.total_weight = commit.total_weight();
+  result.dense_bytes = summary.dense_bytes;
+  result.sparse_bytes = summary.sparse_bytes;
+  result.dense_equivalent_bytes = table_.elements() * sizeof(float) * 2 * (world - 1) / world;
+  return result;
+}
+
+}  // namespace ringwood
