@@ -89,13 +89,14 @@ class Hosts:
         ip("link", "set", self.ports[host], *(("master", self.bridge) if there else ("nomaster",)))
 
     def cut_data(self, host, coordinator_port):
-        """Packets of the job's ports are dropped where they leave; the coordinator's pass."""
+        """Packets of the job's ports are dropped where they leave; the coordinator's, on host 0, pass."""
         running = []
         for i, name in enumerate(self.names):
+            control = f"to {self.address(0)} ipproto tcp dport" if i else "ipproto tcp sport"
             to = "" if i == host else f"to {self.address(host)}"
-            rules = "".join(f"rule add pref 10 ipproto tcp {side} {coordinator_port} lookup main\n"
-                            f"rule add pref 20 {to} ipproto tcp {side} {PORTS[0]}-{PORTS[1]} blackhole\n"
-                            for side in ("dport", "sport"))
+            rules = f"rule add pref 10 {control} {coordinator_port} lookup main\n"
+            rules += "".join(f"rule add pref 20 {to} ipproto tcp {side} {PORTS[0]}-{PORTS[1]} blackhole\n"
+                             for side in ("dport", "sport"))
             process = subprocess.Popen(["ip", "-n", name, "-batch", "-"], stdin=subprocess.PIPE, text=True)
             running.append((process, rules))
         for process, rules in running:  # all at once, as a cable
@@ -103,6 +104,14 @@ class Hosts:
             process.stdin.close()
         if any(process.wait() for process, _ in running):
             raise SystemExit("the rules that cut the data plane were not taken")
+
+    def network(self):
+        """Rules and connections of every host, for whoever asks why a cut was not noticed."""
+        text = []
+        for name in self.names:
+            text += [name, ip("-n", name, "rule", check=False).stdout,
+                     subprocess.run(["ip", "netns", "exec", name, "ss", "-tnop"], capture_output=True, text=True).stdout]
+        return "\n".join(text)
 
     def restore(self):
         for name in self.names:
@@ -187,6 +196,8 @@ def cut(hosts, options, folder):
         named, _ = job.wait_for(rf"{who} (has not answered|hears no peer)", 4 * options.failure_timeout, begin)
         if named is None or options.verbose:
             print(job.text())
+        if named is None:
+            print(hosts.network())
         return None if named is None else named - begin
     finally:
         hosts.restore()

@@ -152,7 +152,7 @@ TEST(Run, TheSecondCtrlCKillsWhatIgnoresTheFirst) {
       Shell("trap '' TERM INT; echo up; while :; do sleep 0.01; done; : " + mark, {"-np", "1"}));
   ASSERT_TRUE(program.WaitForOutput("up"));
   program.Signal(SIGINT);
-  ASSERT_TRUE(program.WaitForOutput("once more"));
+  ASSERT_TRUE(program.WaitForOutput("Ctrl-C again"));
   program.Signal(SIGINT);
   EXPECT_EQ(program.Wait(2.5).code, 130) << "before SIGTERM's own time is over";
   EXPECT_TRUE(WaitUntilGone(mark, 2));
