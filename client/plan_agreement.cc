@@ -32,9 +32,10 @@ Status PlanAgreement::Agree(uint64_t committed, Restore* restore, EpochLink* lin
   }
   const StatusOr<v1::AgreeResponse> response =
       link->connection()->control()->Agree(request, Seconds(kLongestWaitSeconds));
-  Status status = response.ok()
-                      ? CatchOutOfMemory([&] { return Adopt(*response, committed, restore, link); })
-                      : link->Named(response.status());
+  Status status = response.ok() ? OkStatus() : link->Named(response.status());
+  if (status.ok()) {
+    status = CatchOutOfMemory([&] { return Adopt(*response, committed, restore, link); });
+  }
   if (status.ok()) return OkStatus();
   status = Annotate(status, absl::StrFormat("rank %d: the plan", rank));
   link->Fail(status);

@@ -15,7 +15,7 @@ constexpr double kWatchSeconds = 0.1;  // between two questions for the device's
 
 DeviceSparseExchange::DeviceSparseExchange(Climb climb, std::vector<const Tensor*> tensors,
                                            std::unique_ptr<DeviceGroup> group, Loop* compute)
-    : ascent_(std::move(climb)),
+    : all_reduce_(std::move(climb)),
       tensors_(std::move(tensors)),
       group_(std::move(group)),
       compute_(compute) {}
@@ -66,17 +66,17 @@ void DeviceSparseExchange::Answer(const Status& status, const std::function<void
   if (!status.ok()) {
     return packed(Annotate(status, absl::StrFormat("device %d", tensors_.front()->device->index)));
   }
-  ascent_.Clear();
+  all_reduce_.Clear();
   for (size_t t = 0; t < tensors_.size(); ++t) {
-    ascent_.Add(tensors_[t]->spec.elements, group_->pick_index(t), group_->pick_value(t));
+    all_reduce_.Add(tensors_[t]->spec.elements, group_->pick_index(t), group_->pick_value(t));
   }
-  ascent_.Round([this](size_t t, std::span<const float> sent) { group_->SetSent(t, sent); });
+  all_reduce_.Round([this](size_t t, std::span<const float> sent) { group_->SetSent(t, sent); });
   packed(OkStatus());
 }
 
 void DeviceSparseExchange::Apply(double total_weight) {
-  Status applied = group_->Commit(ascent_.counted());
-  if (applied.ok()) applied = group_->Scatter(ascent_.result(), total_weight);
+  Status applied = group_->Commit(all_reduce_.accepted());
+  if (applied.ok()) applied = group_->Scatter(all_reduce_.result(), total_weight);
   // The step is committed: the others have applied it. A device that takes no work any more leaves
   // no way to follow them.
   if (!applied.ok()) Log(LogLevel::kError, Message(applied));

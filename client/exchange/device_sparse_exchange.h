@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "client/exchange/ascent.h"
 #include "client/exchange/exchange.h"
 #include "client/exchange/tensor.h"
+#include "client/exchange/top_k_all_reduce.h"
 #include "sparse/cuda/device_group.h"
 
 namespace ringwood {
@@ -32,13 +32,13 @@ class DeviceSparseExchange : public Exchange {
   void Pack(float weight, std::function<void(Status)> packed) override;
   std::optional<Duration> packing() const override { return Seconds(group_->seconds()); }
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
-    ascent_.Start(transport, round, std::move(done));
+    all_reduce_.Start(transport, round, std::move(done));
   }
   void Apply(double total_weight) override;
   void Abort() override;
-  uint64_t digest() const override { return ascent_.digest(); }
-  uint64_t sent_bytes() const override { return ascent_.sent_bytes(); }
-  bool non_finite() const override { return group_->nonfinite() != 0 || !ascent_.finite(); }
+  uint64_t digest() const override { return all_reduce_.digest(); }
+  uint64_t sent_bytes() const override { return all_reduce_.sent_bytes(); }
+  bool non_finite() const override { return group_->nonfinite() != 0 || !all_reduce_.finite(); }
 
   // The state kept from round to round. Trainer's thread; these calls wait for the device.
   bool pending() const { return pending_; }  // in a round
@@ -63,7 +63,7 @@ class DeviceSparseExchange : public Exchange {
   void Answer(const Status& status, const std::function<void(Status)>& packed);
   void Cancel();  // `packed` does not run afterwards
 
-  Ascent ascent_;
+  TopKAllReduce all_reduce_;
   const std::vector<const Tensor*> tensors_;
   std::unique_ptr<DeviceGroup> group_;
   Loop* const compute_;

@@ -8,11 +8,11 @@ namespace ringwood {
 
 SparseExchange::SparseExchange(Climb climb, std::vector<const Tensor*> tensors,
                                std::vector<SparseTensor*> states)
-    : ascent_(std::move(climb)), tensors_(std::move(tensors)), states_(std::move(states)) {}
+    : all_reduce_(std::move(climb)), tensors_(std::move(tensors)), states_(std::move(states)) {}
 
 void SparseExchange::Pack(float weight, std::function<void(Status)> packed) {
   non_finite_ = false;
-  ascent_.Clear();
+  all_reduce_.Clear();
   for (size_t t = 0; t < tensors_.size(); ++t) {
     std::span<const float> gradient = tensors_[t]->gradient();
     if (weight == 0) {  // what the array holds has no meaning then: it may be NaN
@@ -21,16 +21,16 @@ void SparseExchange::Pack(float weight, std::function<void(Status)> packed) {
     }
     const float clipped = ClippedWeight(gradient, weight, tensors_[t]->norm_limit);
     non_finite_ |= states_[t]->Accumulate(gradient, clipped) != 0;
-    const Entries& picks = states_[t]->picks();
-    ascent_.Add(gradient.size(), picks.index, picks.value);
+    const Entries& top_k = states_[t]->picks();
+    all_reduce_.Add(gradient.size(), top_k.index, top_k.value);
   }
-  ascent_.Round([this](size_t t, std::span<const float> sent) { states_[t]->SetSent(sent); });
+  all_reduce_.Round([this](size_t t, std::span<const float> sent) { states_[t]->SetSent(sent); });
   packed_ = true;
   packed(OkStatus());
 }
 
 void SparseExchange::Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight) {
-  const Entries& result = ascent_.result();
+  const Entries& result = all_reduce_.result();
   const std::span<float> out = tensors_[tensor]->gradient();
   std::fill(out.begin(), out.end(), 0.0f);
   for (; *at < result.size() && result.index[*at] < first + out.size(); ++*at) {
@@ -44,7 +44,7 @@ void SparseExchange::Apply(double total_weight) {
   size_t at = 0;  // in the result
   for (size_t t = 0; t < tensors_.size(); ++t) {
     Scatter(t, first, &at, total_weight);
-    states_[t]->Commit(ascent_.counted(t));
+    states_[t]->Commit(all_reduce_.accepted(t));
     first += tensors_[t]->spec.elements;
   }
   packed_ = false;

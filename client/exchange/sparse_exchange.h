@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/buffer.h"
-#include "client/exchange/ascent.h"
 #include "client/exchange/exchange.h"
 #include "client/exchange/tensor.h"
+#include "client/exchange/top_k_all_reduce.h"
 #include "sparse/sparse_tensor.h"
 
 namespace ringwood {
@@ -20,18 +20,18 @@ class SparseExchange : public Exchange {
 
   void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
-    ascent_.Start(transport, round, std::move(done));
+    all_reduce_.Start(transport, round, std::move(done));
   }
   void Apply(double total_weight) override;
   void Abort() override;
-  uint64_t digest() const override { return ascent_.digest(); }
-  uint64_t sent_bytes() const override { return ascent_.sent_bytes(); }
-  bool non_finite() const override { return non_finite_ || !ascent_.finite(); }
+  uint64_t digest() const override { return all_reduce_.digest(); }
+  uint64_t sent_bytes() const override { return all_reduce_.sent_bytes(); }
+  bool non_finite() const override { return non_finite_ || !all_reduce_.finite(); }
 
  private:
   void Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight);
 
-  Ascent ascent_;
+  TopKAllReduce all_reduce_;
   const std::vector<const Tensor*> tensors_;
   const std::vector<SparseTensor*> states_;
   Buffer<float> zeros_;  // the gradient's stand-in when the weight is 0
