@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-EntriesView PartOf(const EntriesView& entries, const IndexRange& range) {
+EntriesView CutOut(const EntriesView& entries, const IndexRange& range) {
   const auto first = std::lower_bound(entries.index.begin(), entries.index.end(), range.begin);
   const auto last = std::lower_bound(first, entries.index.end(), range.end);
   return entries.Part(first - entries.index.begin(), last - first);
@@ -42,215 +42,200 @@ struct Climb::Memory {
   uint64_t sent_bytes = 0;
 };
 
-// Lives until the transport has answered everything: the callbacks own it.
-class Climb::Range : public std::enable_shared_from_this<Range> {
+// The worker's schedule in one round. Lives until the transport has answered everything: the
+// callbacks own it.
+class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
  public:
-  using Done = std::function<void(Status, Memory)>;
+  using Done = std::function<void(StatusOr<Descent>)>;
 
-  Range(Transport* transport, std::shared_ptr<const Climb> climb, const Part& part, uint64_t round,
-        const EntriesView& up, Memory memory, Done done)
+  InFlight(Transport* transport, std::shared_ptr<const Climb> climb, uint64_t round, Done done,
+           Descent old)
       : transport_(transport),
         climb_(std::move(climb)),
-        part_(part),
         round_(round),
-        cut_{up.size(), part.chunks},
-        memory_(std::move(memory)),
-        done_(std::move(done)) {
-    memory_.result.clear();
-    memory_.counted.clear();
-    memory_.sent_bytes = 0;
-  }
-
-  // Asks for everything that will come. With a tree, SendChunk for every chunk must follow.
-  void Start(const EntriesView& up) {
-    if (climb_->shape_.workers == 1) return FinishAlone(up);
-    Grow(&memory_.wire,
-         static_cast<uint64_t>(part_.chunks) * ChunkBytes(climb_->codec_, cut_.size));
-    part_.parent == -1 ? StartGather(up) : StartTree();
-  }
-
-  void SendChunk(int chunk, const EntriesView& up) {
-    const uint64_t begin = cut_.begin(chunk), count = cut_.begin(chunk + 1) - begin;
-    const uint64_t most = ChunkBytes(climb_->codec_, cut_.size);
-    const std::span<std::byte> wire =
-        memory_.wire.span().subspan(static_cast<uint64_t>(chunk) * most, most);
-    const uint64_t bytes = Encode(climb_->codec_, part_.range, up.Part(begin, count), wire);
-    Send(part_.parent, chunk, count, wire.first(bytes));
-  }
-
- private:
-  uint64_t ChunkBytes(const Codec& codec, uint64_t most) const {
-    return MaxChunkBytes(codec, part_.range.elements(), most, part_.chunks);
-  }
-
-  MessageName Name(uint32_t slot, int chunk) const {
-    return {Lane::kSparse, round_, climb_->group_.group, static_cast<uint32_t>(chunk), slot};
-  }
-
-  void FinishAlone(const EntriesView& up) {
-    memory_.counted.assign(up.size(), 1);
-    memory_.result.index.assign(up.index.begin(), up.index.end());
-    memory_.result.value.assign(up.value.begin(), up.value.end());
-    done_(OkStatus(), std::move(memory_));
-  }
-
-  // The result's chunks in boxes 0.., the counted bits in the last one.
-  void StartTree() {
-    const Codec exact = climb_->codec_.Exact();
-    Boxes(part_.chunks + 1);
-    pending_ = 2 * part_.chunks + 1;
-    for (int chunk = 0; chunk < part_.chunks; ++chunk) {
-      Receive(part_.parent, Name(kEntriesSlot, chunk), ContentOf(exact, 0), chunk,
-              ChunkBytes(exact, part_.most));
-    }
-    Receive(part_.parent, Name(kCountedSlot, 0), {0, 0, cut_.size}, part_.chunks,
-            CountedBytes(cut_.size));
-  }
-
-  // Every worker hears every other and merges for itself, in rank order.
-  void StartGather(const EntriesView& up) {
-    const int workers = climb_->shape_.workers;
-    Boxes(workers);
-    pending_ = 2 * (workers - 1);
-    const uint64_t bytes = Encode(climb_->codec_, part_.range, up, memory_.wire.span());
-    memory_.arrived[climb_->worker_] = memory_.wire.span().first(bytes);
-    own_.index.assign(up.index.begin(), up.index.end());
-    for (int peer = 0; peer < workers; ++peer) {
-      if (peer == climb_->worker_) continue;
-      Receive(peer, Name(kEntriesSlot, 0), ContentOf(climb_->codec_, 0), peer,
-              ChunkBytes(climb_->codec_, part_.k));
-    }
-    for (int shift = 1; shift < workers; ++shift) {
-      Send((climb_->worker_ + shift) % workers, 0, up.size(), memory_.wire.span().first(bytes));
-    }
-  }
-
-  void Boxes(int count) {
-    memory_.inbox.resize(count);
-    memory_.arrived.assign(count, {});
-    memory_.here.assign(count, false);
-  }
-
-  void Receive(int peer, const MessageName& name, const Content& content, int box, uint64_t bytes) {
-    Grow(&memory_.inbox[box], bytes);
-    transport_->Receive(
-        peer, name, content, memory_.inbox[box].span().first(bytes),
-        [self = shared_from_this(), box](StatusOr<std::span<std::byte>> got, const Frame&) {
-          if (got.ok()) {
-            self->memory_.arrived[box] = *got;
-            self->memory_.here[box] = true;
-          }
-          self->OneDone(got.status());
-        });
-  }
-
-  void Send(int peer, int chunk, uint64_t count, std::span<const std::byte> wire) {
-    memory_.sent_bytes += wire.size();
-    transport_->Send(peer, Name(kEntriesSlot, chunk), ContentOf(climb_->codec_, count), wire,
-                     [self = shared_from_this()](Status status) { self->OneDone(status); });
-  }
-
-  void OneDone(const Status& status) {
-    if (status_.ok()) status_ = status;
-    if (status_.ok() && part_.parent != -1) status_ = ReadChunks();
-    if (--pending_ > 0) return;
-    if (status_.ok()) status_ = part_.parent == -1 ? ReadGather() : ReadCounted();
-    if (!status_.ok()) {
-      status_ = Annotate(status_, absl::StrFormat("sparse exchange, rank %d, round %d, group %d",
-                                                  climb_->worker_, round_, climb_->group_.group));
-    }
-    done_(status_, std::move(memory_));
-  }
-
-  // Those that have their turn: a chunk that is early waits.
-  Status ReadChunks() {
-    for (; read_ < part_.chunks && memory_.here[read_]; ++read_) {
-      Entries* const result = &memory_.result;
-      RW_RETURN_IF_ERROR(Decode(climb_->codec_.Exact(), part_.range, part_.most - result->size(),
-                                memory_.arrived[read_], result));
-    }
-    return OkStatus();
-  }
-
-  Status ReadCounted() {
-    const std::span<const std::byte> bits = memory_.arrived[part_.chunks];
-    if (bits.size() != CountedBytes(cut_.size)) {
-      return Corrupt(absl::StrFormat("%d entries went up and %d bytes of counted bits came down",
-                                     cut_.size, bits.size()));
-    }
-    UnpackCounted(bits, cut_.size, &memory_.counted);
-    return OkStatus();
-  }
-
-  Status ReadGather() {
-    std::vector<Entries> all(climb_->shape_.workers);
-    for (int peer = 0; peer < climb_->shape_.workers; ++peer) {
-      RW_RETURN_IF_ERROR(
-          Decode(climb_->codec_, part_.range, part_.k, memory_.arrived[peer], &all[peer]));
-    }
-    memory_.result = MergeSum(all, part_.range.end);
-    if (climb_->merge_ != Merge::kUnion) KeepLargest(part_.most, &memory_.result);
-    memory_.counted = CountedOf(own_.index, memory_.result.index);
-    return OkStatus();
-  }
-
-  Transport* const transport_;
-  const std::shared_ptr<const Climb> climb_;
-  const Part part_;
-  const uint64_t round_;
-  const Cut cut_;  // of what goes up
-  Memory memory_;
-  const Done done_;
-  Entries own_;      // the indices that went up, without reducers
-  int read_ = 0;     // chunks of the result that are decoded
-  int pending_ = 0;  // answers that the transport still owes
-  Status status_;    // the first failure
-};
-
-// All ranges of a group, each on its own way; the answers are put together in their order.
-class Climb::AllRanges : public std::enable_shared_from_this<AllRanges> {
- public:
-  AllRanges(std::shared_ptr<const Climb> climb, std::function<void(StatusOr<Descent>)> done,
-            Descent old)
-      : climb_(std::move(climb)),
         done_(std::move(done)),
         memory_(std::exchange(*climb_->memory_, {})),
-        missing_(climb_->parts_.size()),
         descent_(std::move(old)) {
-    memory_.resize(missing_);
+    memory_.resize(climb_->parts_.size());
     descent_.result.clear();
     descent_.counted.clear();
     descent_.sent_bytes = 0;
   }
 
-  void Start(Transport* transport, uint64_t round, const EntriesView& up) {
-    const std::vector<Part>& parts = climb_->parts_;
-    std::vector<std::shared_ptr<Range>> ranges;
-    std::vector<EntriesView> ups;
-    for (size_t s = 0; s < parts.size(); ++s) {
-      ups.push_back(PartOf(up, parts[s].range));
-      ranges.push_back(std::make_shared<Range>(
-          transport, climb_, parts[s], round, ups[s], std::move(memory_[s]),
-          [self = shared_from_this(), s](const Status& status, Memory memory) {
-            self->OnRange(s, status, std::move(memory));
-          }));
+  // Asks for everything that will come, then sends in the order of the schedule.
+  void Start(const EntriesView& up) {
+    if (climb_->shape_.workers == 1) return FinishAlone(up);
+    for (const Part& part : climb_->parts_) ranges_.push_back({CutOut(up, part.range)});
+    for (size_t r = 0; r < ranges_.size(); ++r) Prepare(r);
+    for (const Step& step : *climb_->schedule_) ++ranges_[RangeOf(step)].pending;
+    if (!climb_->has_tree()) EncodeAll();
+    for (const Step& step : *climb_->schedule_) {
+      if (step.op != Op::kSend) Receive(step);
     }
-    for (size_t s = 0; s < parts.size(); ++s) ranges[s]->Start(ups[s]);
-    // Each worker begins with another range, or all of them would send to one server at a time.
-    const size_t first = static_cast<size_t>(climb_->worker_);
-    for (int chunk = 0; chunk < parts[0].chunks && parts[0].parent != -1; ++chunk) {
-      for (size_t i = 0; i < parts.size(); ++i) {
-        const size_t s = (first + i) % parts.size();
-        ranges[s]->SendChunk(chunk, ups[s]);
-      }
+    for (const Step& step : *climb_->schedule_) {
+      if (step.op == Op::kSend) climb_->has_tree() ? SendChunk(step) : SendAll(step);
     }
+    for (RangeState& range : ranges_) range.up = {};  // the caller's memory
   }
 
  private:
-  void OnRange(size_t s, const Status& status, Memory memory) {
-    memory_[s] = std::move(memory);
+  // One index range of the group.
+  struct RangeState {
+    EntriesView up;   // during Start
+    Cut cut{};        // of what goes up
+    int read = 0;     // chunks of the result that are decoded
+    int pending = 0;  // answers that the transport still owes
+  };
+
+  // The slots of a schedule without a tree are ranks, and there is one range.
+  TreeSlot SlotOf(const Step& step) const {
+    return climb_->has_tree() ? SlotOfNumber(step.slot, climb_->chunks_) : TreeSlot{};
+  }
+  size_t RangeOf(const Step& step) const { return static_cast<size_t>(SlotOf(step).shard); }
+
+  // Boxes: the result's chunks, then the counted bits; without a tree one for each worker.
+  void Prepare(size_t r) {
+    RangeState& range = ranges_[r];
+    Memory& memory = memory_[r];
+    range.cut = {range.up.size(), climb_->chunks_};
+    const int boxes = climb_->has_tree() ? climb_->chunks_ + 1 : climb_->shape_.workers;
+    memory.inbox.resize(static_cast<size_t>(boxes));
+    memory.arrived.assign(static_cast<size_t>(boxes), {});
+    memory.here.assign(static_cast<size_t>(boxes), false);
+    memory.result.clear();
+    memory.counted.clear();
+    memory.sent_bytes = 0;
+    Grow(&memory.wire,
+         static_cast<uint64_t>(climb_->chunks_) * ChunkBytes(r, climb_->codec_, range.cut.size));
+  }
+
+  uint64_t ChunkBytes(size_t r, const Codec& codec, uint64_t most) const {
+    return MaxChunkBytes(codec, climb_->parts_[r].range.elements(), most, climb_->chunks_);
+  }
+
+  void FinishAlone(const EntriesView& up) {
+    descent_.counted.assign(up.size(), 1);
+    descent_.result.index.assign(up.index.begin(), up.index.end());
+    descent_.result.value.assign(up.value.begin(), up.value.end());
+    *climb_->memory_ = std::move(memory_);
+    done_(std::move(descent_));
+  }
+
+  void Receive(const Step& step) {
+    const TreeSlot slot = SlotOf(step);
+    const size_t r = RangeOf(step);
+    const Part& part = climb_->parts_[r];
+    const Codec exact = climb_->codec_.Exact();
+    if (!climb_->has_tree()) {
+      Receive(step, slot, step.slot, ContentOf(climb_->codec_, 0),
+              ChunkBytes(r, climb_->codec_, part.k));
+    } else if (slot.kind == TreeSlot::Kind::kResult) {
+      Receive(step, slot, slot.chunk, ContentOf(exact, 0), ChunkBytes(r, exact, part.most));
+    } else {
+      const uint64_t sent = ranges_[r].cut.size;
+      Receive(step, slot, climb_->chunks_, {0, 0, sent}, CountedBytes(sent));
+    }
+  }
+
+  void Receive(const Step& step, const TreeSlot& slot, int box, const Content& content,
+               uint64_t bytes) {
+    const size_t r = RangeOf(step), b = static_cast<size_t>(box);
+    Grow(&memory_[r].inbox[b], bytes);
+    transport_->Receive(
+        step.peer, NameIn(round_, climb_->group_.group, slot), content,
+        memory_[r].inbox[b].span().first(bytes),
+        [self = shared_from_this(), r, b](StatusOr<std::span<std::byte>> got, const Frame&) {
+          if (got.ok()) {
+            self->memory_[r].arrived[b] = *got;
+            self->memory_[r].here[b] = true;
+          }
+          self->OneDone(r, got.status());
+        });
+  }
+
+  // Encoded when it is its turn: the first chunks travel meanwhile.
+  void SendChunk(const Step& step) {
+    const TreeSlot slot = SlotOf(step);
+    const size_t r = RangeOf(step);
+    const RangeState& range = ranges_[r];
+    const uint64_t begin = range.cut.begin(slot.chunk);
+    const uint64_t count = range.cut.begin(slot.chunk + 1) - begin;
+    const uint64_t most = ChunkBytes(r, climb_->codec_, range.cut.size);
+    const std::span<std::byte> wire =
+        memory_[r].wire.span().subspan(static_cast<uint64_t>(slot.chunk) * most, most);
+    const uint64_t bytes =
+        Encode(climb_->codec_, climb_->parts_[r].range, range.up.Part(begin, count), wire);
+    Send(step, slot, count, wire.first(bytes));
+  }
+
+  // Without a tree: every worker hears every other and merges for itself, in rank order.
+  void EncodeAll() {
+    const EntriesView& up = ranges_[0].up;
+    const uint64_t bytes =
+        Encode(climb_->codec_, climb_->parts_[0].range, up, memory_[0].wire.span());
+    memory_[0].arrived[static_cast<size_t>(climb_->worker_)] = memory_[0].wire.span().first(bytes);
+    own_.assign(up.index.begin(), up.index.end());
+  }
+
+  void SendAll(const Step& step) {
+    Send(step, {}, own_.size(), memory_[0].arrived[static_cast<size_t>(climb_->worker_)]);
+  }
+
+  void Send(const Step& step, const TreeSlot& slot, uint64_t count,
+            std::span<const std::byte> wire) {
+    const size_t r = RangeOf(step);
+    memory_[r].sent_bytes += wire.size();
+    transport_->Send(step.peer, NameIn(round_, climb_->group_.group, slot),
+                     ContentOf(climb_->codec_, count), wire,
+                     [self = shared_from_this(), r](Status status) { self->OneDone(r, status); });
+  }
+
+  void OneDone(size_t r, const Status& status) {
     if (status_.ok()) status_ = status;
-    if (--missing_ > 0) return;
+    if (status_.ok() && climb_->has_tree()) status_ = ReadChunks(r);
+    if (--ranges_[r].pending > 0) return;
+    if (status_.ok()) status_ = climb_->has_tree() ? ReadCounted(r) : ReadGather();
+    if (++through_ == ranges_.size()) Finish();
+  }
+
+  // Those that have their turn: a chunk that is early waits.
+  Status ReadChunks(size_t r) {
+    const Part& part = climb_->parts_[r];
+    Memory& memory = memory_[r];
+    Entries* const result = &memory.result;
+    for (int& read = ranges_[r].read; read < climb_->chunks_ && memory.here[read]; ++read) {
+      RW_RETURN_IF_ERROR(Decode(climb_->codec_.Exact(), part.range, part.most - result->size(),
+                                memory.arrived[read], result));
+    }
+    return OkStatus();
+  }
+
+  Status ReadCounted(size_t r) {
+    const uint64_t sent = ranges_[r].cut.size;
+    const std::span<const std::byte> bits = memory_[r].arrived[climb_->chunks_];
+    if (bits.size() != CountedBytes(sent)) {
+      return Corrupt(absl::StrFormat("%d entries went up and %d bytes of counted bits came down",
+                                     sent, bits.size()));
+    }
+    UnpackCounted(bits, sent, &memory_[r].counted);
+    return OkStatus();
+  }
+
+  Status ReadGather() {
+    const Part& part = climb_->parts_[0];
+    std::vector<Entries> all(static_cast<size_t>(climb_->shape_.workers));
+    for (size_t peer = 0; peer < all.size(); ++peer) {
+      RW_RETURN_IF_ERROR(
+          Decode(climb_->codec_, part.range, part.k, memory_[0].arrived[peer], &all[peer]));
+    }
+    memory_[0].result = MergeSum(all, part.range.end);
+    if (climb_->merge_ != Merge::kUnion) KeepLargest(part.most, &memory_[0].result);
+    memory_[0].counted = CountedOf(own_, memory_[0].result.index);
+    return OkStatus();
+  }
+
+  // The answers of the ranges are put together in their order.
+  void Finish() {
     size_t total = 0;
     for (const Memory& range : memory_) total += range.result.size();
     descent_.result.index.reserve(total);
@@ -261,15 +246,20 @@ class Climb::AllRanges : public std::enable_shared_from_this<AllRanges> {
       descent_.sent_bytes += range.sent_bytes;
     }
     *climb_->memory_ = std::move(memory_);
-    if (!status_.ok()) return done_(status_);
-    done_(std::move(descent_));
+    if (status_.ok()) return done_(std::move(descent_));
+    done_(Annotate(status_, absl::StrFormat("sparse exchange, rank %d, round %d, group %d",
+                                            climb_->worker_, round_, climb_->group_.group)));
   }
 
+  Transport* const transport_;
   const std::shared_ptr<const Climb> climb_;
-  const std::function<void(StatusOr<Descent>)> done_;
-  std::vector<Memory> memory_;  // of the ranges that are done
-  size_t missing_;
-  Status status_;  // the first failure
+  const uint64_t round_;
+  const Done done_;
+  std::vector<Memory> memory_;  // one a range
+  std::vector<RangeState> ranges_;
+  std::vector<uint32_t> own_;  // the indices that went up, without a tree
+  size_t through_ = 0;         // ranges that have everything
+  Status status_;              // the first failure
   Descent descent_;
 };
 
@@ -283,13 +273,12 @@ StatusOr<Climb> Climb::Of(const TreeShape& job, int worker, const SparseGroup& g
   climb.group_ = group;
   climb.memory_ = std::make_shared<std::vector<Memory>>();
   const uint64_t keep = group.result_entries();
+  climb.chunks_ = ChunksOf(climb.shape_, group, climb.codec_);
+  climb.schedule_ =
+      std::make_shared<const Schedule>(TreeSchedule(climb.shape_, climb.chunks_, worker));
   for (const Shard& shard : ShardsOf(group.elements, keep, group.shards)) {
     Part part{{shard.begin, shard.end}};
     part.k = std::min(group.k, shard.elements());
-    part.parent = Tree(climb.shape_, static_cast<int>(climb.parts_.size())).parent(worker);
-    if (part.parent != -1) {
-      part.chunks = ChunkCount(climb.codec_, group.k / static_cast<uint64_t>(group.shards));
-    }
     part.most = climb.merge_ == Merge::kUnion   ? part.k * static_cast<uint64_t>(job.workers)
                 : climb.merge_ == Merge::kExact ? keep
                                                 : shard.quota;
@@ -324,8 +313,9 @@ void Climb::Start(Transport* transport, uint64_t round, const Entries& up,
         absl::StrFormat("sparse exchange, group %d: %d entries (at most %d) do not fit %d elements",
                         group_.group, up.size(), group_.k, group_.elements)));
   }
-  std::make_shared<AllRanges>(std::make_shared<const Climb>(*this), std::move(done), std::move(old))
-      ->Start(transport, round, up);
+  std::make_shared<InFlight>(transport, std::make_shared<const Climb>(*this), round,
+                             std::move(done), std::move(old))
+      ->Start(up);
 }
 
 }  // namespace ringwood

@@ -1,5 +1,5 @@
-// A worker's side of one sparse exchange: entries go up to the first reducer; the result and the
-// counted bits come down.
+// A worker's side of one sparse exchange, which runs its schedule (tree.h): entries go up
+// to the first reducer; the result and the counted bits come down.
 #pragma once
 
 #include <cstdint>
@@ -46,33 +46,28 @@ class Climb {
              std::function<void(StatusOr<Descent>)> done, Descent old = {}) const;
 
  private:
-  struct Memory;    // what a range needs in a round
-  class Range;      // one range's exchange in flight
-  class AllRanges;  // of one round
+  struct Memory;   // what a range needs in a round
+  class InFlight;  // one round
 
   // One index range as this worker sees it.
   struct Part {
     IndexRange range;
-    int parent = -1;    // the first reducer; -1 without reducers
-    int chunks = 1;     // of every message of entries
     uint64_t k = 0;     // entries that a worker sends at most
     uint64_t most = 0;  // entries of the result at most
   };
+
+  bool has_tree() const { return shape_.workers > 1 && shape_.reducers > 0; }
 
   TreeShape shape_;
   int worker_ = 0;
   SparseGroup group_;
   Codec codec_;
   Merge merge_ = Merge::kGtopk;
+  int chunks_ = 1;           // of every message of entries
   std::vector<Part> parts_;  // one where there is no tree to shard
+  std::shared_ptr<const Schedule> schedule_;
   // One a part, kept from round to round; empty while a round has it. Loop thread.
   std::shared_ptr<std::vector<Memory>> memory_;
 };
-
-// Message slots of the sparse lane: a reducer serves one range of a group, so ranges
-// need none of their own.
-constexpr uint32_t kEntriesSlot = 0;    // up: entries; down: the result
-constexpr uint32_t kCountedSlot = 1;    // down: counted bits
-constexpr uint32_t kHistogramSlot = 2;  // between the roots of ranges, one slot a level
 
 }  // namespace ringwood

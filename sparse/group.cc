@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "sparse/chunks.h"
 #include "sparse/entries.h"
 
 namespace ringwood {
@@ -35,6 +36,11 @@ StatusOr<TreeShape> ShapeOf(const TreeShape& job, const SparseGroup& group) {
   shape.shards = group.shards;
   shape.first = group.first;
   return shape;
+}
+
+int ChunksOf(const TreeShape& shape, const SparseGroup& group, const Codec& codec) {
+  if (shape.workers == 1 || shape.reducers == 0) return 1;
+  return ChunkCount(codec, group.k / static_cast<uint64_t>(group.shards));
 }
 
 }  // namespace ringwood

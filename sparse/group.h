@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "sparse/codec.h"
 #include "sparse/tree.h"
 
 namespace ringwood {
@@ -30,5 +31,8 @@ StatusOr<Merge> ParseMerge(const std::string& name);
 
 // The job's shape with the group's ranges; an error when they do not fit its reducers or elements.
 StatusOr<TreeShape> ShapeOf(const TreeShape& job, const SparseGroup& group);
+
+// Of every message of entries (chunks.h); 1 where workers exchange among themselves.
+int ChunksOf(const TreeShape& shape, const SparseGroup& group, const Codec& codec);
 
 }  // namespace ringwood

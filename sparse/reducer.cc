@@ -9,11 +9,11 @@
 #include "base/check.h"
 #include "base/digest.h"
 #include "sparse/chunks.h"
-#include "sparse/climb.h"
 #include "sparse/codec.h"
 #include "sparse/global_cut.h"
 #include "sparse/merge.h"
 #include "sparse/select.h"
+#include "sparse/tree.h"
 
 namespace ringwood {
 // What the callbacks share: alive as long as the transport owes one of them.
@@ -36,6 +36,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
       if (!group.error.ok()) return Fail(group.error, group);
       const ReducerPart& part = group.part;
       if (part.idle()) continue;  // nobody sends here, or a world of one
+      TakeSchedule(&group, node_);
       Prepare(&group);
       Arm(g);
     }
@@ -72,9 +73,23 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     bool lost = false;
   };
 
+  // What goes down in one slot: it comes from the parent, or at the root is made here, and goes to
+  // all children in this order.
+  struct Relay {
+    TreeSlot slot{};
+    int from = -1;
+    std::vector<int> to{};
+  };
+
   struct Group {
     ReducerPart part{};
-    Status error{};  // what the plan has wrong
+    // This node's schedule: entries of the children, what goes up (nothing at the root), and what
+    // comes down, the counted bits last.
+    std::vector<Step> gather{};
+    std::vector<Step> up_steps{};
+    std::vector<Relay> relays{};
+    Schedule level{};  // of histograms, at the root of a shard that agrees with others
+    Status error{};    // what the plan has wrong
     uint64_t round = 0;
     std::vector<Child> children{};
     std::vector<Entries> entries{};  // of each child
@@ -107,8 +122,34 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     groups_.push_back(std::move(group));
   }
 
-  MessageName Name(const Group& group, uint32_t slot, int chunk = 0) const {
-    return {Lane::kSparse, group.round, group.part.group, static_cast<uint32_t>(chunk), slot};
+  static void TakeSchedule(Group* group, int node) {
+    const ReducerPart& part = group->part;
+    for (const Step& step : TreeSchedule(part.shape, part.chunks, node)) {
+      const TreeSlot slot = SlotOfNumber(step.slot, part.chunks);
+      if (step.op == Op::kReceiveReduce) {
+        group->gather.push_back(step);
+      } else if (slot.kind == TreeSlot::Kind::kEntries) {
+        group->up_steps.push_back(step);
+      } else {
+        if (group->relays.empty() || group->relays.back().slot != slot) {
+          group->relays.push_back({slot});
+        }
+        Relay& relay = group->relays.back();
+        if (step.op == Op::kReceive) {
+          relay.from = step.peer;
+        } else {
+          relay.to.push_back(step.peer);
+        }
+      }
+    }
+    if (part.agreeing > 0) group->level = LevelSchedule(part.shape, part.shard);
+  }
+
+  TreeSlot SlotOf(const Group& group, const Step& step) const {
+    return SlotOfNumber(step.slot, group.part.chunks);
+  }
+  MessageName Name(const Group& group, const TreeSlot& slot) const {
+    return NameIn(group.round, group.part.group, slot);
   }
 
   // All memory of the group, but for messages to send.
@@ -125,7 +166,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     }
     group->sum()->index.reserve(total);
     group->sum()->value.reserve(total);
-    if (part.parent != -1) group->answer = Buffer<std::byte>(CountedBytes(part.most_up));
+    if (!group->up_steps.empty()) group->answer = Buffer<std::byte>(CountedBytes(part.most_up));
   }
 
   // Waits for every child's entries of the group's round.
@@ -145,21 +186,21 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
       child.lost = false;
       group.entries[c].clear();
     }
-    for (int chunk = 0; chunk < part.chunks; ++chunk) {
-      for (size_t c = 0; c < part.children.size() && !stopped_; ++c) Await(g, c, chunk);
+    for (const Step& step : group.gather) {
+      if (!stopped_) Await(g, step);
     }
   }
 
-  void Await(size_t g, size_t c, int chunk) {
+  void Await(size_t g, const Step& step) {
     Group& group = groups_[g];
+    const TreeSlot slot = SlotOf(group, step);
+    const size_t c = group.part.ChildAt(step.peer);
     const uint64_t bytes = group.part.InboxBytes(c);
     transport_->Receive(
-        group.part.children[c], Name(group, kEntriesSlot, chunk),
-        ContentOf(group.part.CodecOf(c), 0),
-        group.children[c].inbox.span().subspan(static_cast<uint64_t>(chunk) * bytes, bytes),
-        [self = shared_from_this(), g, c, chunk](StatusOr<std::span<std::byte>> got, const Frame&) {
-          self->OnChunk(g, c, chunk, got);
-        });
+        step.peer, Name(group, slot), ContentOf(group.part.CodecOf(c), 0),
+        group.children[c].inbox.span().subspan(static_cast<uint64_t>(slot.chunk) * bytes, bytes),
+        [self = shared_from_this(), g, c, chunk = slot.chunk](
+            StatusOr<std::span<std::byte>> got, const Frame&) { self->OnChunk(g, c, chunk, got); });
   }
 
   void OnChunk(size_t g, size_t c, int chunk, const StatusOr<std::span<std::byte>>& got) {
@@ -215,8 +256,8 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   void Reduce(size_t g) {
     Group& group = groups_[g];
     const ReducerPart& part = group.part;
-    if (!part.roots.empty()) {
-      group.cut.emplace(part.keep_of_all, part.shard, static_cast<int>(part.roots.size()));
+    if (part.agreeing > 0) {
+      group.cut.emplace(part.keep_of_all, part.shard, part.agreeing);
       return AskShards(g);
     }
     if (part.merge != Merge::kUnion) KeepLargest(part.keep, group.sum());
@@ -227,28 +268,32 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   void AskShards(size_t g) {
     Group& group = groups_[g];
     const ReducerPart& part = group.part;
-    const uint32_t slot = kHistogramSlot + static_cast<uint32_t>(group.cut->level());
-    group.histograms.assign(part.roots.size(), {});
+    MessageName name = Name(group, {});
+    name.slot = kHistogramSlot + static_cast<uint32_t>(group.cut->level());
+    group.histograms.assign(static_cast<size_t>(part.agreeing), {});
     group.histograms[part.shard] = group.cut->Count(group.sum()->value);
-    group.unheard = part.roots.size() - 1;
+    group.unheard = static_cast<size_t>(part.agreeing) - 1;
     const auto own = std::make_shared<const std::vector<std::byte>>(
         GlobalCut::Pack(group.histograms[part.shard]));
-    for (size_t s = 0; s < part.roots.size() && !stopped_; ++s) {
-      if (part.roots[s] == node_) continue;
-      transport_->Send(part.roots[s], Name(group, slot), {}, *own,
-                       [self = shared_from_this(), g, own](Status status) {
-                         if (!status.ok() && !self->stopped_) self->Fail(status, self->groups_[g]);
-                       });
+    for (const Step& step : group.level) {
+      if (stopped_) return;
+      step.op == Op::kSend ? SendHistogram(g, step.peer, name, own) : AwaitHistogram(g, step, name);
     }
-    for (size_t s = 0; s < part.roots.size() && !stopped_; ++s) {
-      if (part.roots[s] == node_) continue;
-      const auto box = std::make_shared<Buffer<std::byte>>(GlobalCut::kMaxPackedBytes);
-      transport_->Receive(
-          part.roots[s], Name(group, slot), {}, box->span(),
-          [self = shared_from_this(), g, s, box](StatusOr<std::span<std::byte>> got, const Frame&) {
-            self->OnHistogram(g, s, got);
-          });
-    }
+  }
+
+  void SendHistogram(size_t g, int root, const MessageName& name,
+                     std::shared_ptr<const std::vector<std::byte>> own) {
+    transport_->Send(root, name, {}, *own, [self = shared_from_this(), g, own](Status status) {
+      if (!status.ok() && !self->stopped_) self->Fail(status, self->groups_[g]);
+    });
+  }
+
+  void AwaitHistogram(size_t g, const Step& step, const MessageName& name) {
+    const auto box = std::make_shared<Buffer<std::byte>>(GlobalCut::kMaxPackedBytes);
+    transport_->Receive(
+        step.peer, name, {}, box->span(),
+        [self = shared_from_this(), g, s = static_cast<size_t>(step.slot), box](
+            StatusOr<std::span<std::byte>> got, const Frame&) { self->OnHistogram(g, s, got); });
   }
 
   void OnHistogram(size_t g, size_t s, const StatusOr<std::span<std::byte>>& got) {
@@ -270,19 +315,21 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     Group& group = groups_[g];
     const ReducerPart& part = group.part;
     Fresh(&group.down, part.DownBytes(), part);
-    if (part.parent == -1) {
-      for (int chunk = 0; chunk < part.chunks; ++chunk) {
-        Fill(part, *group.sum(), chunk, group.down.get());
-        PassDown(g, chunk);
+    if (group.up_steps.empty()) {
+      for (const Relay& relay : group.relays) {
+        if (relay.slot.kind == TreeSlot::Kind::kCounted) return Answer(g);
+        Fill(part, *group.sum(), relay.slot.chunk, group.down.get());
+        PassDown(g, relay);
       }
-      return Answer(g);
     }
     Fresh(&group.up, part.UpBytes(), part);
     const Codec exact = part.codec.Exact();
-    for (int chunk = 0; chunk < part.chunks; ++chunk) {
-      Fill(part, *group.sum(), chunk, group.up.get());
-      SendOut(group, part.parent, Name(group, kEntriesSlot, chunk),
-              ContentOf(exact, group.up->chunks[chunk].entries), group.up, group.up->Of(chunk));
+    for (const Step& step : group.up_steps) {
+      const TreeSlot slot = SlotOf(group, step);
+      Fill(part, *group.sum(), slot.chunk, group.up.get());
+      SendOut(group, step.peer, Name(group, slot),
+              ContentOf(exact, group.up->chunks[slot.chunk].entries), group.up,
+              group.up->Of(slot.chunk));
     }
     AwaitAnswer(g);
   }
@@ -307,31 +354,41 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   // The parent's answer: each chunk of the result goes on as it comes.
   void AwaitAnswer(size_t g) {
     Group& group = groups_[g];
-    const ReducerPart& part = group.part;
-    group.descending = part.chunks + 1;
-    const auto self = shared_from_this();
-    for (int chunk = 0; chunk < part.chunks && !stopped_; ++chunk) {
-      transport_->Receive(part.parent, Name(group, kEntriesSlot, chunk),
-                          ContentOf(part.codec.Exact(), 0), group.down->Room(chunk),
-                          [self, g, chunk](StatusOr<std::span<std::byte>> got, const Frame& frame) {
-                            if (self->stopped_) return;
-                            Group& group = self->groups_[g];
-                            if (!got.ok()) return self->Fail(got.status(), group);
-                            group.down->chunks[chunk] = {got->size(), frame.count, frame.checksum};
-                            self->PassDown(g, chunk);
-                            if (--group.descending == 0) self->Next(g);
-                          });
+    group.descending = static_cast<int>(group.relays.size());
+    for (const Relay& relay : group.relays) {
+      if (stopped_) return;
+      relay.slot.kind == TreeSlot::Kind::kCounted ? AwaitCounted(g, relay) : AwaitResult(g, relay);
     }
-    if (stopped_) return;
+  }
+
+  void AwaitResult(size_t g, const Relay& relay) {
+    Group& group = groups_[g];
+    transport_->Receive(
+        relay.from, Name(group, relay.slot), ContentOf(group.part.codec.Exact(), 0),
+        group.down->Room(relay.slot.chunk),
+        [self = shared_from_this(), g, &relay](StatusOr<std::span<std::byte>> got,
+                                               const Frame& frame) {
+          if (self->stopped_) return;
+          Group& group = self->groups_[g];
+          if (!got.ok()) return self->Fail(got.status(), group);
+          group.down->chunks[relay.slot.chunk] = {got->size(), frame.count, frame.checksum};
+          self->PassDown(g, relay);
+          if (--group.descending == 0) self->Next(g);
+        });
+  }
+
+  void AwaitCounted(size_t g, const Relay& relay) {
+    Group& group = groups_[g];
     const uint64_t count = group.sum()->size();
-    transport_->Receive(part.parent, Name(group, kCountedSlot), {0, 0, count},
-                        group.answer.span().first(CountedBytes(count)),
-                        [self, g](StatusOr<std::span<std::byte>> got, const Frame&) {
-                          if (self->stopped_) return;
-                          Group& group = self->groups_[g];
-                          if (!got.ok()) return self->Fail(got.status(), group);
-                          self->OnAnswer(g, *got);
-                        });
+    transport_->Receive(
+        relay.from, Name(group, relay.slot), {0, 0, count},
+        group.answer.span().first(CountedBytes(count)),
+        [self = shared_from_this(), g](StatusOr<std::span<std::byte>> got, const Frame&) {
+          if (self->stopped_) return;
+          Group& group = self->groups_[g];
+          if (!got.ok()) return self->Fail(got.status(), group);
+          self->OnAnswer(g, *got);
+        });
   }
 
   // What counted above, of what survived here.
@@ -355,31 +412,26 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     Answer(g);
   }
 
-  // The child that is answered i-th: each server begins with another, or they would all send to one
-  // worker at a time.
-  size_t Turn(const Group& group, size_t i) const {
-    return (static_cast<size_t>(node_) + i) % group.part.children.size();
-  }
-
   // One chunk of the result to all children, as it is encoded already.
-  void PassDown(size_t g, int chunk) {
+  void PassDown(size_t g, const Relay& relay) {
     Group& group = groups_[g];
+    const int chunk = relay.slot.chunk;
     const Content content = ContentOf(group.part.codec.Exact(), group.down->chunks[chunk].entries);
-    for (size_t i = 0; i < group.part.children.size() && !stopped_; ++i) {
-      SendOut(group, group.part.children[Turn(group, i)], Name(group, kEntriesSlot, chunk), content,
-              group.down, group.down->Of(chunk));
+    for (const int child : relay.to) {
+      SendOut(group, child, Name(group, relay.slot), content, group.down, group.down->Of(chunk));
     }
   }
 
   // To each child which of its entries counted: those that the sum still has.
   void Answer(size_t g) {
     Group& group = groups_[g];
+    const Relay& relay = group.relays.back();
     const std::shared_ptr<Message> down = group.down;
     PackCountedOf(group.sum()->index, group.entries, &room_, &down->counted);
-    for (size_t i = 0; i < group.part.children.size() && !stopped_; ++i) {
-      const size_t c = Turn(group, i);
-      SendOut(group, group.part.children[c], Name(group, kCountedSlot),
-              {0, 0, group.entries[c].size()}, down, down->counted[c]);
+    for (const int child : relay.to) {
+      const size_t c = group.part.ChildAt(child);
+      SendOut(group, child, Name(group, relay.slot), {0, 0, group.entries[c].size()}, down,
+              down->counted[c]);
     }
     if (group.descending == 0) Next(g);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "sparse/chunks.h"
 #include "sparse/global_cut.h"
 #include "sparse/merge.h"
@@ -28,9 +29,10 @@ StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup
   const uint64_t keep = group.result_entries();
   ReducerPart part;
   part.group = group.group;
+  part.shape = sharded;
   RW_ASSIGN_OR_RETURN(part.codec, ParseCodec(group.codec));
   RW_ASSIGN_OR_RETURN(part.merge, ParseMerge(group.merge));
-  part.chunks = ChunkCount(part.codec, group.k / static_cast<uint64_t>(group.shards));
+  part.chunks = ChunksOf(sharded, group, part.codec);
   part.shard = ShardOfReducer(sharded, node);
   part.keep_of_all = keep;
   const Shard shard = ShardsOf(group.elements, keep, group.shards)[part.shard];
@@ -46,10 +48,15 @@ StatusOr<ReducerPart> PartOf(const TreeShape& shape, int node, const SparseGroup
   }
   part.most_up = MostSent(tree, shape, node, part, k);
   part.most_down = MostSent(tree, shape, RootOf(sharded, part.shard), part, k);
-  if (part.merge == Merge::kExact && group.shards > 1 && !part.idle() && part.parent == -1) {
-    for (int s = 0; s < group.shards; ++s) part.roots.push_back(RootOf(sharded, s));
-  }
+  const bool root = !part.idle() && part.parent == -1;
+  if (part.merge == Merge::kExact && group.shards > 1 && root) part.agreeing = group.shards;
   return part;
+}
+
+size_t ReducerPart::ChildAt(int node) const {
+  const auto found = std::lower_bound(children.begin(), children.end(), node);
+  RW_CHECK(found != children.end() && *found == node);
+  return static_cast<size_t>(found - children.begin());
 }
 
 uint64_t ReducerPart::InboxBytes(size_t child) const {
@@ -75,7 +82,8 @@ uint64_t ReducerPart::MemoryBytes() const {
   // Two answers and two messages up: those of the last round may still be on their way out.
   bytes += 2 * (number * DownBytes() + bits);
   bytes += 2 * number * UpBytes() + most_up + CountedBytes(most_up);
-  bytes += roots.size() * (GlobalCut::kBins * sizeof(uint32_t) + GlobalCut::kMaxPackedBytes);
+  bytes += static_cast<uint64_t>(agreeing) *
+           (GlobalCut::kBins * sizeof(uint32_t) + GlobalCut::kMaxPackedBytes);
   return bytes + kBlockElements * sizeof(float) + kBlockElements / 8;
 }
 

@@ -14,6 +14,7 @@ namespace ringwood {
 
 struct ReducerPart {
   uint32_t group = 0;
+  TreeShape shape;  // with the group's ranges
   Codec codec;
   Merge merge = Merge::kGtopk;
   int shard = 0;
@@ -22,14 +23,15 @@ struct ReducerPart {
   uint64_t keep = 0;         // entries that survive here at most (gtopk, exact)
   uint64_t keep_of_all = 0;  // entries of the result of all shards together
   int parent = -1;
-  std::vector<int> children;
+  std::vector<int> children;        // in increasing order, in which they are added
   std::vector<bool> coarse;         // one a child: a worker, which sends the plan's codec
   std::vector<uint64_t> most_sent;  // one a child: entries at most
   uint64_t most_up = 0;             // entries that this node sends up at most
   uint64_t most_down = 0;           // entries of the result at most
-  std::vector<int> roots;           // exact and sharded, at a root: the roots of all shards
+  int agreeing = 0;  // exact and sharded, at a root: shards that agree on a threshold; else 0
 
   bool idle() const { return children.empty(); }
+  size_t ChildAt(int node) const;           // its place among the children
   uint64_t InboxBytes(size_t child) const;  // of one chunk
   uint64_t UpBytes() const;                 // of one chunk
   uint64_t DownBytes() const;

@@ -39,49 +39,6 @@ bool EveryoneHasTwo(const std::vector<int>& own, int fanout) {
   return *std::min_element(children.begin(), children.end()) >= 2;
 }
 
-// What one node does in one shard's tree.
-void Append(const Tree& tree, int shard, int node, Schedule* schedule) {
-  const int parent = tree.parent(node);
-  const std::vector<int>& children = tree.children(node);
-  for (int child : children) schedule->push_back({Op::kReceiveReduce, child, shard});
-  if (parent != -1) {
-    schedule->push_back({Op::kSend, parent, shard});
-    schedule->push_back({Op::kReceive, parent, shard});
-  }
-  for (int child : children) schedule->push_back({Op::kSend, child, shard});
-}
-
-Schedule GatherSchedule(const TreeShape& shape, int node) {
-  Schedule schedule;
-  for (int shift = 1; shift < shape.workers; ++shift) {
-    const int from = (node + shape.workers - shift) % shape.workers;
-    schedule.push_back({Op::kSend, (node + shift) % shape.workers, node});
-    schedule.push_back({Op::kReceive, from, from});
-  }
-  return schedule;
-}
-
-// A worker sends all its shards before it waits for the first of them.
-Schedule ScheduleOf(const TreeShape& shape, const std::vector<Tree>& trees, int node) {
-  Schedule schedule;
-  if (shape.workers == 1) return schedule;
-  if (shape.reducers == 0) return GatherSchedule(shape, node);
-  for (int shard = 0; shard < shape.shards; ++shard) {
-    Append(trees[shard], shard, node, &schedule);
-  }
-  if (node < shape.workers) {
-    std::stable_partition(schedule.begin(), schedule.end(),
-                          [](const Step& step) { return step.op == Op::kSend; });
-  }
-  return schedule;
-}
-
-std::vector<Tree> TreesOf(const TreeShape& shape) {
-  std::vector<Tree> trees;
-  for (int shard = 0; shard < shape.shards; ++shard) trees.emplace_back(shape, shard);
-  return trees;
-}
-
 }  // namespace
 
 Tree::Tree(const TreeShape& shape, int shard)
@@ -123,13 +80,139 @@ int ShardOfReducer(const TreeShape& shape, int node) {
 
 int RootOf(const TreeShape& shape, int shard) { return NodeOf(shape, shard); }
 
-std::vector<Schedule> TreeSchedules(const TreeShape& shape) {
+namespace {
+
+using Kind = TreeSlot::Kind;
+
+// One node's part, made in the order in which it is run.
+class TreeMaker {
+ public:
+  TreeMaker(const TreeShape& shape, int chunks, const std::vector<Tree>& trees, int node)
+      : shape_(shape), chunks_(chunks), trees_(trees), node_(node) {}
+
+  Schedule Worker() {
+    // Each worker begins with another range, or all of them would send to one server at a time.
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      for (int i = 0; i < shape_.shards; ++i) {
+        const int shard = (node_ + i) % shape_.shards;
+        Add(Op::kSend, Parent(shard), {Kind::kEntries, shard, chunk});
+      }
+    }
+    for (int shard = 0; shard < shape_.shards; ++shard) {
+      for (int chunk = 0; chunk < chunks_; ++chunk) {
+        Add(Op::kReceive, Parent(shard), {Kind::kResult, shard, chunk});
+      }
+      Add(Op::kReceive, Parent(shard), {Kind::kCounted, shard});
+    }
+    return std::move(schedule_);
+  }
+
+  Schedule Reducer() {
+    const int shard = ShardOfReducer(shape_, node_);
+    const std::vector<int>& children = trees_[shard].children(node_);
+    if (children.empty()) return {};
+    const int parent = Parent(shard);
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      for (const int child : children) {
+        Add(Op::kReceiveReduce, child, {Kind::kEntries, shard, chunk});
+      }
+    }
+    for (int chunk = 0; chunk < chunks_ && parent != -1; ++chunk) {
+      Add(Op::kSend, parent, {Kind::kEntries, shard, chunk});
+    }
+    for (int chunk = 0; chunk < chunks_; ++chunk) PassDown({Kind::kResult, shard, chunk}, children);
+    PassDown({Kind::kCounted, shard}, children);
+    return std::move(schedule_);
+  }
+
+ private:
+  int Parent(int shard) const { return trees_[shard].parent(node_); }
+
+  // To all children. Each server begins with another, or they would all send to one worker at a
+  // time.
+  void PassDown(const TreeSlot& slot, const std::vector<int>& children) {
+    if (Parent(slot.shard) != -1) Add(Op::kReceive, Parent(slot.shard), slot);
+    for (size_t i = 0; i < children.size(); ++i) {
+      Add(Op::kSend, children[(static_cast<size_t>(node_) + i) % children.size()], slot);
+    }
+  }
+
+  void Add(Op op, int peer, const TreeSlot& slot) {
+    schedule_.push_back({op, peer, NumberOf(slot, chunks_)});
+  }
+
+  const TreeShape& shape_;
+  const int chunks_;
+  const std::vector<Tree>& trees_;
+  const int node_;
+  Schedule schedule_;
+};
+
+Schedule GatherSchedule(const TreeShape& shape, int node) {
+  Schedule schedule;
+  for (int shift = 1; shift < shape.workers; ++shift) {
+    schedule.push_back({Op::kSend, (node + shift) % shape.workers, node});
+  }
+  for (int shift = 1; shift < shape.workers; ++shift) {
+    const int from = (node + shape.workers - shift) % shape.workers;
+    schedule.push_back({Op::kReceive, from, from});
+  }
+  return schedule;
+}
+
+std::vector<Tree> TreesOf(const TreeShape& shape) {
+  std::vector<Tree> trees;
+  for (int shard = 0; shard < shape.shards; ++shard) trees.emplace_back(shape, shard);
+  return trees;
+}
+
+Schedule ScheduleIn(const TreeShape& shape, int chunks, const std::vector<Tree>& trees, int node) {
+  if (shape.workers == 1) return {};
+  if (shape.reducers == 0) return GatherSchedule(shape, node);
+  TreeMaker maker(shape, chunks, trees, node);
+  return node < shape.workers ? maker.Worker() : maker.Reducer();
+}
+
+}  // namespace
+
+int NumberOf(const TreeSlot& slot, int chunks) {
+  return slot.shard * SlotsOfShard(chunks) + static_cast<int>(slot.kind) * chunks + slot.chunk;
+}
+
+TreeSlot SlotOfNumber(int number, int chunks) {
+  const int in_shard = number % SlotsOfShard(chunks);
+  return {static_cast<Kind>(in_shard / chunks), number / SlotsOfShard(chunks), in_shard % chunks};
+}
+
+MessageName NameIn(uint64_t round, uint32_t group, const TreeSlot& slot) {
+  return {Lane::kSparse, round, group, static_cast<uint32_t>(slot.chunk),
+          slot.kind == Kind::kCounted ? kCountedSlot : kEntriesSlot};
+}
+
+Schedule TreeSchedule(const TreeShape& shape, int chunks, int node) {
+  RW_CHECK(chunks >= 1 && node >= 0 && node < shape.workers + shape.reducers);
+  return ScheduleIn(shape, chunks, TreesOf(shape), node);
+}
+
+std::vector<Schedule> TreeSchedules(const TreeShape& shape, int chunks) {
+  RW_CHECK(chunks >= 1);
   const std::vector<Tree> trees = TreesOf(shape);
   std::vector<Schedule> schedules;
   for (int node = 0; node < shape.workers + shape.reducers; ++node) {
-    schedules.push_back(ScheduleOf(shape, trees, node));
+    schedules.push_back(ScheduleIn(shape, chunks, trees, node));
   }
   return schedules;
+}
+
+Schedule LevelSchedule(const TreeShape& shape, int shard) {
+  Schedule schedule;
+  for (const Op op : {Op::kSend, Op::kReceive}) {
+    for (int other = 0; other < shape.shards; ++other) {
+      if (other == shard) continue;
+      schedule.push_back({op, RootOf(shape, other), op == Op::kSend ? shard : other});
+    }
+  }
+  return schedule;
 }
 
 }  // namespace ringwood

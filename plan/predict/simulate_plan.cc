@@ -6,6 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "dense/collective.h"
 #include "plan/predict/simulate.h"
+#include "plan/sparse_groups.h"
+#include "sparse/chunks.h"
+#include "sparse/merge.h"
 #include "sparse/tree.h"
 
 namespace ringwood {
@@ -95,6 +98,75 @@ uint64_t JoinedChunks(const PlanScene& scene, const std::vector<Collective>& den
   }
 }
 
+// The sparse groups of a plan.
+class TreePlays {
+ public:
+  static StatusOr<TreePlays> Of(const PlanScene& scene, const Plan& plan,
+                                const std::vector<TensorSpec>& tensors) {
+    TreePlays plays(scene);
+    plays.job_ = {scene.workers, scene.reducers, static_cast<int>(plan.fanout)};
+    std::vector<uint64_t> elements;
+    for (const TensorSpec& tensor : tensors) elements.push_back(tensor.elements);
+    RW_ASSIGN_OR_RETURN(const auto groups, SparseGroupsOf(plan, plays.job_, elements));
+    for (const SparseGroup& group : groups) plays.groups_[group.group] = group;
+    return plays;
+  }
+
+  // The play of the plan's group `g`.
+  Status Set(size_t g, Performance* play) {
+    const SparseGroup& group = groups_.at(static_cast<uint32_t>(g));
+    RW_ASSIGN_OR_RETURN(const TreeShape shape, ShapeOf(job_, group));
+    RW_ASSIGN_OR_RETURN(const Codec codec, ParseCodec(group.codec));
+    const int chunks = ChunksOf(shape, group, codec);
+    Schedules& made = made_[{shape.shards, shape.first, chunks}];
+    if (made == nullptr) {
+      steps_ += 2 * static_cast<uint64_t>(shape.workers) *
+                static_cast<uint64_t>(shape.reducers == 0 ? shape.workers
+                                                          : shape.shards * SlotsOfShard(chunks));
+      if (steps_ > kMaxSteps) return Exhausted("simulation: the trees of all groups do not fit");
+      made = std::make_shared<const std::vector<Schedule>>(TreeSchedules(shape, chunks));
+    }
+    play->lane = 1;
+    play->schedules = made;
+    play->slot_bytes = {SlotBytes(shape, group, chunks)};
+    return OkStatus();
+  }
+
+ private:
+  explicit TreePlays(const PlanScene& scene) : entry_bytes_(scene.entry_bytes) {}
+
+  // A worker's entries are taken as spread evenly over the ranges, and reducers send on as many as
+  // they keep: what merging leaves of a union, the values decide.
+  std::vector<double> SlotBytes(const TreeShape& shape, const SparseGroup& group,
+                                int chunks) const {
+    const auto bytes = [this](uint64_t entries) {
+      return entry_bytes_ * static_cast<double>(entries);
+    };
+    if (shape.reducers == 0) {
+      return std::vector<double>(static_cast<size_t>(shape.workers), bytes(group.k));
+    }
+    const uint64_t keep = group.merge == "union" ? group.k : group.result_entries();
+    std::vector<double> slots;
+    for (int number = 0; number < shape.shards * SlotsOfShard(chunks); ++number) {
+      const TreeSlot slot = SlotOfNumber(number, chunks);
+      const bool result = slot.kind == TreeSlot::Kind::kResult;
+      const auto share =
+          static_cast<uint64_t>(EvenPart(result ? keep : group.k, shape.shards, slot.shard).count);
+      const Cut cut{share, chunks};
+      slots.push_back(slot.kind == TreeSlot::Kind::kCounted
+                          ? static_cast<double>(CountedBytes(share))
+                          : bytes(cut.begin(slot.chunk + 1) - cut.begin(slot.chunk)));
+    }
+    return slots;
+  }
+
+  double entry_bytes_;
+  TreeShape job_;
+  std::map<uint32_t, SparseGroup> groups_;  // by their number in the plan
+  std::map<std::tuple<int, int, int>, Schedules> made_;
+  uint64_t steps_ = 0;
+};
+
 // What a group has of all its tensors.
 struct GroupLoad {
   uint64_t elements = 0;
@@ -149,7 +221,7 @@ StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
   std::vector<Collective> dense;  // of the first worker in each dense group
   std::vector<CollectiveSpec> specs;
   std::vector<size_t> dense_plays;
-  Schedules trees;
+  RW_ASSIGN_OR_RETURN(TreePlays trees, TreePlays::Of(scene, plan, tensors));
   double delay = 0;  // of backward, by selections
   for (const Group& group : plan.groups) {
     RW_ASSIGN_OR_RETURN(const GroupLoad load, LoadOf(scene, group, tensors, ready_seconds));
@@ -160,15 +232,7 @@ StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
     Performance play;
     play.ready_seconds = group.route == "all-gather" ? 0 : load.ready + delay;
     if (sparse) {
-      if (trees == nullptr) {
-        trees = std::make_shared<const std::vector<Schedule>>(
-            TreeSchedules({scene.workers, scene.reducers, static_cast<int>(plan.fanout)}));
-      }
-      const size_t slots = static_cast<size_t>(scene.reducers == 0 ? scene.workers : 1);
-      const double bytes = scene.entry_bytes * static_cast<double>(group.k);
-      play.lane = 1;
-      play.schedules = trees;
-      play.slot_bytes = {std::vector<double>(slots, bytes)};
+      RW_RETURN_IF_ERROR(trees.Set(stage.scene.plays.size(), &play));
     } else if (group.route == "ring" || group.route == "reduce-scatter" ||
                group.route == "all-gather") {
       specs.push_back(SpecOf(group, load.elements));

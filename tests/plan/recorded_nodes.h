@@ -1,12 +1,12 @@
-// Nodes of one epoch in one process whose messages are written down: what each node sends and
-// receives, in the order in which it asks for it.
+// Nodes of one epoch in one process whose messages are written down: what each node sends, and what
+// it has received, in order.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -21,7 +21,7 @@ struct Recorded {
   bool sent = false;
   int peer = 0;
   MessageName name;
-  uint64_t bytes = 0;  // of a receive: what came
+  uint64_t bytes = 0;
   bool operator==(const Recorded&) const = default;
 };
 
@@ -30,10 +30,10 @@ inline std::ostream& operator<<(std::ostream& out, const Recorded& recorded) {
              << ToString(recorded.name) << ", " << recorded.bytes << " bytes";
 }
 
-// On its transport's thread; the log outlives it. A deque: entries stay where they are.
+// On its transport's thread; the log outlives it.
 class RecordingTransport : public Transport {
  public:
-  RecordingTransport(std::unique_ptr<Transport> inner, std::deque<Recorded>* log)
+  RecordingTransport(std::unique_ptr<Transport> inner, std::vector<Recorded>* log)
       : inner_(std::move(inner)), log_(log) {}
 
   void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
@@ -44,12 +44,10 @@ class RecordingTransport : public Transport {
 
   void Receive(int peer, const MessageName& name, const Content& content,
                const ReceiveBuffer& buffer, ReceiveDone done) override {
-    log_->push_back({false, peer, name, 0});
-    Recorded* const entry = &log_->back();
     inner_->Receive(peer, name, content, buffer,
-                    [entry, done = std::move(done)](StatusOr<std::span<std::byte>> payload,
-                                                    const Frame& frame) {
-                      if (payload.ok()) entry->bytes = payload->size();
+                    [log = log_, peer, name, done = std::move(done)](
+                        StatusOr<std::span<std::byte>> payload, const Frame& frame) {
+                      if (payload.ok()) log->push_back({false, peer, name, payload->size()});
                       done(payload, frame);
                     });
   }
@@ -60,7 +58,7 @@ class RecordingTransport : public Transport {
 
  private:
   const std::unique_ptr<Transport> inner_;
-  std::deque<Recorded>* const log_;
+  std::vector<Recorded>* const log_;
 };
 
 class RecordedNodes {
@@ -90,11 +88,7 @@ class RecordedNodes {
 
   Transport* at(int node) { return ends_[node].get(); }
   // Of everything since it was last taken; not while something is under way.
-  std::vector<Recorded> TakeLog(int node) {
-    std::vector<Recorded> log(logs_[node].begin(), logs_[node].end());
-    logs_[node].clear();
-    return log;
-  }
+  std::vector<Recorded> TakeLog(int node) { return std::exchange(logs_[node], {}); }
 
   // On the loop; waits.
   void Call(const std::function<void()>& task) {
@@ -124,7 +118,7 @@ class RecordedNodes {
  private:
   InProcessNetwork network_;
   Loop loop_;
-  std::vector<std::deque<Recorded>> logs_;
+  std::vector<std::vector<Recorded>> logs_;
   std::vector<std::unique_ptr<Fabric>> fabrics_;
   std::vector<std::unique_ptr<Transport>> ends_;
 };

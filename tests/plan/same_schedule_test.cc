@@ -6,10 +6,14 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "dense/all_reduce.h"
 #include "dense/shares.h"
 #include "plan/predict/simulate.h"
+#include "plan/sparse_groups.h"
+#include "sparse/climb.h"
+#include "sparse/reducer.h"
 #include "tests/plan/recorded_nodes.h"
 
 namespace ringwood {
@@ -218,6 +222,143 @@ TEST(SameSchedule, ABroadcastRunsAsItIsPlayed) {
         };
         ExpectPlayed(&nodes, PlayOf(spec, SceneOn(OneEach(ranks))), ranks, name,
                      Describe("broadcast", OneEach(ranks), bytes), start);
+      }
+    }
+  }
+}
+
+// ---- trees ----
+
+constexpr uint64_t kTensorElements = 12 * kBlockElements;
+
+// `k` of them, evenly spread, the same for all workers: so merging leaves k.
+Entries Spread(uint64_t k) {
+  Entries entries;
+  for (uint64_t i = 0; i < k; ++i) {
+    entries.push_back(static_cast<uint32_t>(i * (kTensorElements / k)), 1);
+  }
+  return entries;
+}
+
+// Receives that follow each other may come in any order.
+std::vector<Recorded> Sorted(std::vector<Recorded> messages) {
+  const auto is_send = [](const Recorded& recorded) { return recorded.sent; };
+  for (auto begin = messages.begin(); begin != messages.end();) {
+    begin = std::find_if_not(begin, messages.end(), is_send);
+    const auto end = std::find_if(begin, messages.end(), is_send);
+    std::sort(begin, end, [](const Recorded& a, const Recorded& b) {
+      return std::tie(a.peer, a.name) < std::tie(b.peer, b.name);
+    });
+    begin = end;
+  }
+  return messages;
+}
+
+std::vector<Recorded> SimulatedTree(const Performance& play, int node, const SparseGroup& group,
+                                    const TreeShape& shape, int chunks) {
+  std::vector<Recorded> messages;
+  for (const Step& step : (*play.schedules)[static_cast<size_t>(node)]) {
+    const TreeSlot slot = shape.reducers == 0 ? TreeSlot{} : SlotOfNumber(step.slot, chunks);
+    messages.push_back({step.op == Op::kSend, step.peer, NameIn(1, group.group, slot),
+                        static_cast<uint64_t>(BytesOf(play, 0, step))});
+  }
+  return Sorted(messages);
+}
+
+// Bytes of entries are modelled by their number; how many bytes an index takes, the values decide.
+void ExpectAbout(const std::vector<Recorded>& simulated, const std::vector<Recorded>& engine,
+                 const std::string& what) {
+  ASSERT_EQ(engine.size(), simulated.size()) << what;
+  for (size_t i = 0; i < engine.size(); ++i) {
+    Recorded expected = simulated[i];
+    const bool counted = expected.name.slot == kCountedSlot;
+    const double about = counted ? 0 : 0.03 * static_cast<double>(expected.bytes) + 64;
+    EXPECT_NEAR(static_cast<double>(engine[i].bytes), static_cast<double>(expected.bytes), about)
+        << what << ": " << engine[i];
+    expected.bytes = engine[i].bytes;
+    ASSERT_EQ(engine[i], expected) << what << ", message " << i;
+  }
+}
+
+struct TreeCase {
+  int workers, reducers;
+  uint64_t k;
+  const char* merge;
+};
+
+std::string Describe(const TreeCase& c, int node) {
+  return absl::StrFormat("%s of %d entries, %d workers, %d reducers, node %d", c.merge, c.k,
+                         c.workers, c.reducers, node);
+}
+
+// What the roots of all ranges ask each other for "exact" is no part of the play: level by level it
+// is LevelSchedule.
+void TakeHistograms(const TreeShape& shape, int node, std::vector<Recorded>* log) {
+  std::map<uint32_t, std::set<std::pair<bool, int>>> levels;
+  std::erase_if(*log, [&](const Recorded& recorded) {
+    if (recorded.name.slot < kHistogramSlot) return false;
+    levels[recorded.name.slot].insert({recorded.sent, recorded.peer});
+    return true;
+  });
+  std::set<std::pair<bool, int>> expected;
+  if (!levels.empty()) {
+    for (const Step& step : LevelSchedule(shape, ShardOfReducer(shape, node))) {
+      expected.insert({step.op == Op::kSend, step.peer});
+    }
+  }
+  for (const auto& [slot, level] : levels) EXPECT_EQ(level, expected);
+}
+
+void RunTree(const TreeCase& c, const SparseGroup& group, RecordedNodes* nodes) {
+  const TreeShape job{c.workers, c.reducers, 8};
+  std::vector<std::unique_ptr<Reducer>> reducers;
+  nodes->Call([&] {
+    for (int node = c.workers; node < c.workers + c.reducers; ++node) {
+      reducers.push_back(
+          std::make_unique<Reducer>(nodes->at(node), job, node, std::vector<SparseGroup>{group},
+                                    [](Status status) { ADD_FAILURE() << Message(status); }));
+      reducers.back()->Start(1);
+    }
+  });
+  const Entries up = Spread(c.k);
+  nodes->Run(c.workers, [&](int rank, std::function<void(Status)> done) {
+    Climb::Of(job, rank, group)->Start(nodes->at(rank), 1, up, [done](StatusOr<Descent> descent) {
+      done(descent.status());
+    });
+  });
+  nodes->Call([&] { reducers.clear(); });
+}
+
+void ExpectTreePlayed(const TreeCase& c) {
+  Plan plan;
+  plan.groups.push_back(
+      {.tensors = {0}, .route = "tree", .k = c.k, .codec = "block16/fp32", .merge = c.merge});
+  PlanScene scene;
+  scene.workers = c.workers;
+  scene.reducers = c.reducers;
+  const auto stage = StageOf(scene, plan, {{"t", kTensorElements, "sparse"}}, {0});
+  ASSERT_TRUE(stage.ok()) << Message(stage.status());
+  const TreeShape job{c.workers, c.reducers, 8};
+  const SparseGroup group = SparseGroupsOf(plan, job, {kTensorElements})->at(0);
+  const TreeShape shape = *ShapeOf(job, group);
+  const int chunks = ChunksOf(shape, group, *ParseCodec(group.codec));
+  RecordedNodes nodes(c.workers + c.reducers);
+  RunTree(c, group, &nodes);
+  for (int node = 0; node < c.workers + c.reducers; ++node) {
+    std::vector<Recorded> log = nodes.TakeLog(node);
+    TakeHistograms(shape, node, &log);
+    ExpectAbout(SimulatedTree(stage->scene.plays.at(0), node, group, shape, chunks), Sorted(log),
+                Describe(c, node));
+  }
+}
+
+TEST(SameSchedule, ASparseGroupClimbsTheTreesThatArePlayed) {
+  for (int workers = 1; workers <= 9; ++workers) {
+    for (int reducers = 0; reducers <= 3; ++reducers) {
+      for (const uint64_t k : {uint64_t{384}, uint64_t{3} * 512, uint64_t{3} << 14}) {
+        for (const char* merge : {"gtopk", "union", "exact"}) {
+          ExpectTreePlayed({workers, reducers, k, merge});
+        }
       }
     }
   }

@@ -23,7 +23,8 @@ std::vector<TreeShape> Shapes() {
   return shapes;
 }
 
-// Runs all nodes' schedules; a slot's content is the multiset of the workers in it.
+// Runs all nodes' schedules; a slot's content is the multiset of the workers in it. The root has
+// the result's chunks from what it reduced; counted bits are told by nobody's content.
 using Content = std::multiset<int>;
 struct Played {
   std::vector<std::map<int, Content>> slots;
@@ -31,13 +32,28 @@ struct Played {
   size_t unread = 0;
 };
 
-Played Interpret(const TreeShape& shape) {
+Content ToSend(const TreeShape& shape, int chunks, const std::map<int, Content>& slots, int slot) {
+  const auto known = slots.find(slot);
+  if (known != slots.end()) return known->second;
+  EXPECT_GT(shape.reducers, 0);
+  TreeSlot from = SlotOfNumber(slot, chunks);
+  if (from.kind == TreeSlot::Kind::kCounted) return {};
+  EXPECT_EQ(from.kind, TreeSlot::Kind::kResult);
+  from.kind = TreeSlot::Kind::kEntries;
+  return slots.at(NumberOf(from, chunks));
+}
+
+Played Interpret(const TreeShape& shape, int chunks) {
   const int nodes = shape.workers + shape.reducers;
   Played run{std::vector<std::map<int, Content>>(nodes), false, 0};
-  const std::vector<Schedule> schedules = TreeSchedules(shape);
+  const std::vector<Schedule> schedules = TreeSchedules(shape, chunks);
   for (int node = 0; node < shape.workers; ++node) {
     if (shape.reducers == 0) run.slots[node][node] = {node};
-    for (int s = 0; s < shape.shards && shape.reducers > 0; ++s) run.slots[node][s] = {node};
+    for (int s = 0; s < shape.shards && shape.reducers > 0; ++s) {
+      for (int c = 0; c < chunks; ++c) {
+        run.slots[node][NumberOf({TreeSlot::Kind::kEntries, s, c}, chunks)] = {node};
+      }
+    }
   }
   std::map<std::tuple<int, int, int>, std::deque<Content>> wires;
   std::vector<size_t> at(nodes, 0);
@@ -46,13 +62,14 @@ Played Interpret(const TreeShape& shape) {
     for (int node = 0; node < nodes; ++node) {
       for (; at[node] < schedules[node].size(); ++at[node], moved = true) {
         const Step step = schedules[node][at[node]];
-        Content& slot = run.slots[node][step.slot];
         if (step.op == Op::kSend) {
-          wires[{node, step.peer, step.slot}].push_back(slot);
+          wires[{node, step.peer, step.slot}].push_back(
+              ToSend(shape, chunks, run.slots[node], step.slot));
           continue;
         }
         auto& wire = wires[{step.peer, node, step.slot}];
         if (wire.empty()) break;
+        Content& slot = run.slots[node][step.slot];
         if (step.op == Op::kReceive) slot.clear();
         slot.insert(wire.front().begin(), wire.front().end());
         wire.pop_front();
@@ -67,22 +84,49 @@ Played Interpret(const TreeShape& shape) {
 // Of shard 0's tree.
 std::vector<int> ChildrenOf(const TreeShape& shape, int node) { return Tree(shape).children(node); }
 
-TEST(Tree, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
+TEST(TreeSchedule, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
   for (const TreeShape& shape : Shapes()) {
-    const Played run = Interpret(shape);
+    const int chunks = shape.reducers == 0 ? 1 : 1 + shape.workers % 3;
+    const Played run = Interpret(shape, chunks);
     ASSERT_FALSE(run.deadlock) << shape.workers << " " << shape.reducers << " " << shape.fanout;
     ASSERT_EQ(run.unread, 0u);
     Content everyone;
     for (int worker = 0; worker < shape.workers; ++worker) everyone.insert(worker);
-    for (int worker = 0; worker < shape.workers; ++worker) {
+    for (int worker = 0; worker < shape.workers && shape.workers > 1; ++worker) {
       for (int s = 0; s < shape.shards && shape.reducers > 0; ++s) {
-        ASSERT_EQ(run.slots[worker].at(s), everyone);
+        for (int c = 0; c < chunks; ++c) {
+          const int slot = NumberOf({TreeSlot::Kind::kResult, s, c}, chunks);
+          ASSERT_EQ(run.slots[worker].at(slot), everyone);
+        }
+        ASSERT_EQ(run.slots[worker].count(NumberOf({TreeSlot::Kind::kCounted, s}, chunks)), 1u);
       }
       if (shape.reducers > 0) continue;
       for (int from = 0; from < shape.workers; ++from) {
         ASSERT_EQ(run.slots[worker].at(from), Content{from});
       }
     }
+  }
+}
+
+TEST(TreeSchedule, SlotsAndNumbersAreTheSameThing) {
+  for (const int chunks : {1, 2, 5}) {
+    for (int number = 0; number < 4 * SlotsOfShard(chunks); ++number) {
+      const TreeSlot slot = SlotOfNumber(number, chunks);
+      ASSERT_EQ(NumberOf(slot, chunks), number);
+      ASSERT_LT(slot.chunk, slot.kind == TreeSlot::Kind::kCounted ? 1 : chunks);
+    }
+  }
+}
+
+TEST(TreeSchedule, RootsOfAllShardsHearEachOtherOnceALevel) {
+  const TreeShape shape{5, 4, 8, 3, 2};
+  for (int shard = 0; shard < 3; ++shard) {
+    for (const Step& step : LevelSchedule(shape, shard)) {
+      const int other = ShardOfReducer(shape, step.peer);
+      EXPECT_EQ(step.peer, RootOf(shape, other));
+      EXPECT_EQ(step.slot, step.op == Op::kSend ? shard : other);
+    }
+    EXPECT_EQ(LevelSchedule(shape, shard).size(), 4u);
   }
 }
 
