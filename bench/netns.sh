@@ -1,6 +1,6 @@
 #!/bin/bash
-# Hosts for benchmarks on one machine: network namespaces PREFIX0, PREFIX1, … with one card eth0 each
-# (10.79.0.1, .2, …) on a common bridge, every card shaped to RATE in both directions.
+# Hosts for benchmarks on one machine: network namespaces PREFIX0, PREFIX1, … with one interface eth0 each
+# (10.79.0.1, .2, …) on a common bridge, every interface shaped to RATE in both directions.
 #
 #   bench/netns.sh up COUNT RATE [PREFIX]     RATE as tc reads it: 1gbit, 100mbit; PREFIX: rwbench
 #   bench/netns.sh down COUNT [PREFIX]

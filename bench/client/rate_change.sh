@@ -16,7 +16,7 @@ hosts=4
 scratch=$(mktemp -d)
 trap 'bench/netns.sh down $hosts $name; rm -rf "$scratch"' EXIT
 
-rate() {  # RATE: of every card, both ways
+rate() {  # RATE: of every network interface, both ways
   local i
   for ((i = 0; i < hosts; ++i)); do
     local change="parent 1: classid 1:1 htb rate $1 ceil $1 burst 16kb cburst 16kb quantum 60000"

@@ -1,6 +1,6 @@
 """What `ringwood replay` does, done by PyTorch's DistributedDataParallel over Gloo: one rank.
 
-Each tensor of the trace is a parameter. Forward sleeps; backward sleeps until the trace says that the
+Each tensor of the profile is a parameter. Forward sleeps; backward sleeps until the profile says that the
 gradient is ready and hands it over, so that DDP's own reducer fills its buckets and sends real bytes. The
 clock runs from the barrier before forward until every bucket is averaged; of each step the slowest rank
 counts. Needs RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and GLOO_SOCKET_IFNAME; rank 0 prints one line of

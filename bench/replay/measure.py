@@ -1,4 +1,4 @@
-"""Replays a trace on test hosts, Ringwood and PyTorch DDP in turn, and appends what each run says.
+"""Replays a model's profile on test hosts, Ringwood and PyTorch DDP in turn, and appends each run's result.
 
     bench/netns.sh up 4 1gbit                       # makes the hosts (root)
     bench/replay/measure.py --trace resnet50 --hosts 4 --variants ddp,fp32,bf16,hybrid --rounds 5
