@@ -22,7 +22,7 @@ enum class Note : uint8_t {
   kGoodbye = 255,   // slot 0 says goodbye, slot 1 answers it
 };
 
-// UCX keeps pointers to it, so it stays at one place for as long as the worker lives.
+// UCX keeps pointers to it, so it must not move while the worker exists.
 struct UcxLink {
   class UcxWiring* wiring = nullptr;
   int peer = 0;

@@ -1,8 +1,8 @@
-// Messages that come in: UCX's active-message handlers, and the queue between them and the inbox.
+// Incoming messages: UCX's active-message handlers, and the queue between them and the inbox. On
+// the loop's thread.
 //
-// Handlers run inside ucp_worker_progress. They only move data and queue: an answer to the trainer
-// may close the node and take the whole worker down, so none may run from there. On the loop's
-// thread.
+// Handlers run inside ucp_worker_progress. They only move data and queue: a callback of the user
+// may close the node and destroy the worker, so none may run from there.
 #pragma once
 
 #include <deque>
@@ -20,11 +20,11 @@ namespace ringwood {
 
 class UcxReceiver {
  public:
-  // Messages that wait for Join; peers that were told of the epoch first may be that early.
+  // Most messages kept until Join: peers that learned of the epoch first may already send.
   static constexpr size_t kMaxBeforeJoin = 8192;  // twice the largest world
 
   struct Callbacks {
-    // A message's frame, and its payload: true if it is a note, which is dealt with then.
+    // Called with every message; returns true if it was a note and was handled.
     std::function<bool(const Frame&, std::span<const std::byte>)> note;
     std::function<void(int peer)> heard;  // an announcement came from it
   };
@@ -41,9 +41,9 @@ class UcxReceiver {
   Status Start();  // takes messages from here on
   void Join(Inbox* inbox) { inbox_ = inbox; }
   void DeliverQueued();  // outside of progress
-  void Close();          // drops what is queued and what still comes, but for notes
+  void Close();          // drops queued and later messages; notes are still handled
 
-  // How long what arrives may lie, while long messages stream and nothing else is awaited.
+  // How long the loop may sleep while long messages stream and nothing else is awaited.
   Duration Nap();
 
  private:

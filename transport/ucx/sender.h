@@ -1,6 +1,6 @@
-// Messages on their way out: until the peer has connected, while UCX reads them, and announced ones
-// until the peer has read them. Every send is answered once, through the inbox. On the loop's
-// thread.
+// Outgoing messages: kept until the peer has connected, then while UCX reads them; announced
+// payloads until the peer has read them. Every send is answered once, through the inbox. On the
+// loop's thread.
 #pragma once
 
 #include <deque>
@@ -32,10 +32,10 @@ class UcxSender {
   // The peer has read an announced payload.
   void OnReceipt(const Frame& frame);
 
-  // The peer is gone: what waits for it is answered. What UCX has of it, UCX gives back.
+  // The peer is gone: answers what waits for it. UCX completes by itself what it already has.
   void Cancel(int peer);
-  // Everything is answered, also what UCX has not given back: it may still know those, so they stay
-  // until Forget, when the worker is gone.
+  // Answers everything, also messages that UCX has not completed. UCX may still point to those, so
+  // they stay until Forget, when the worker is gone.
   void CancelAll();
   void Forget();
 

@@ -30,38 +30,38 @@ class UcxWiring {
   // when its loop ends earlier; a half-made connection takes about a millisecond.
   static constexpr double kLingerSeconds = 2.0;
   static constexpr double kGraceSeconds = 0.05;
-  // Connections that wait for Join: peers that were told of the epoch first may be that early.
+  // Most requests kept until Join: peers that learned of the epoch first may already connect.
   static constexpr size_t kMaxRequests = 8192;  // twice the largest world
 
   struct Callbacks {
     std::function<void(UcxLink&)> connected;            // its endpoint stands on this side
     std::function<void(UcxLink&, const Status&)> lost;  // may come from inside UCX's progress
   };
-  // `worker` and `refusals` outlive it, but for the worker after StopListening.
+  // `worker` must live until StopListening, `refusals` as long as this object.
   UcxWiring(UcxWorker* worker, Refusals* refusals, Callbacks callbacks);
 
   Status Listen(const std::string& ip, const PortRange& ports);
   const std::string& address() const { return address_; }  // what peers connect to
 
-  // The epoch's peers and their addresses; `inbox` outlives the wiring's use.
+  // Takes the epoch's peers and their addresses. `inbox` must outlive this object's use.
   Status Join(int self, const std::vector<Peer>& peers, Inbox* inbox);
   void ConnectToHigher();
-  // Requests of peers become endpoints. Outside of UCX's progress, like all that makes or ends one.
+  // Turns the peers' requests into endpoints. Endpoints are made and closed outside of progress.
   void AcceptRequests();
 
-  // The peer is gone: reported once as lost; its endpoint is closed by CloseBroken.
+  // The peer is gone: reports it as lost. CloseBroken closes its endpoint.
   void Break(UcxLink& link, const Status& reason);
   void CloseBroken();
 
   UcxLink* Find(int node);  // null: no peer
   std::map<int, UcxLink>& links() { return links_; }
 
-  // From here on requests are rejected and peers that go are not reported.
+  // Rejects requests from here on, and reports no more lost peers.
   void StopAccepting();
-  // The connections, in the order that Close's comment gives. `goodbye` asks one peer to answer
-  // once it has received everything; null: nothing is worth waiting for.
+  // Closes all connections, in the order given at the definition. `goodbye` sends one peer the note
+  // that it answers once it has received everything; null: do not wait for that.
   void Close(const std::function<void(UcxLink&)>& goodbye);
-  // A lower node has not connected yet: it may be in the middle of that.
+  // A lower node has not connected yet and may be doing so now.
   bool ExpectsConnections() const;
   void StopListening();  // before the worker is destroyed
 
