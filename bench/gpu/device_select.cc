@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/cuda/device.h"
+#include "base/median.h"
 #include "base/random.h"
 #include "sparse/cuda/group_memory.h"
 #include "sparse/cuda/launch.h"
@@ -36,11 +37,6 @@ class Timer {
  private:
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
 
 // Heavy-tailed, as gradients are: a cubed uniform.
 std::vector<float> MakeGradient(uint64_t seed) {
