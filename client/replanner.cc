@@ -7,11 +7,11 @@
 
 #include "base/log.h"
 #include "client/connection/hop_probe.h"
+#include "client/connection/ring_probe.h"
 #include "client/plan_proposal.h"
 #include "client/replan/live_profile.h"
 #include "client/replan/plan_file.h"
 #include "dense/hop_cost.h"
-#include "plan/model/probe.h"
 #include "plan/warm_up.h"
 #include "plan/wire.h"
 
@@ -24,22 +24,10 @@ std::span<std::byte> RawBytesOf(std::vector<T>* values) {
 }
 
 // Small enough to take a fifth of a second at 200 Mbit/s: sizes at which the start-up and the bytes
-// both show. All ranks run all rounds, since they would not agree on when time is up.
-StatusOr<AffineFit> ProbeRing(Collectives* collectives) {
-  ProbeOptions options;
-  options.sizes = {4 << 10, 64 << 10, 512 << 10};
-  options.repeats = 3;
-  options.limit_seconds = kLongestWaitSeconds;
-  std::vector<float> data(options.sizes.back() / sizeof(float));
-  std::vector<int32_t> here(1);
-  const auto message = [&](uint64_t bytes) -> StatusOr<double> {
-    RW_RETURN_IF_ERROR(collectives->AllReduce(RawBytesOf(&here), DataType::kInt32, ReduceOp::kSum));
-    const TimePoint start = Now();
-    RW_RETURN_IF_ERROR(
-        collectives->AllReduce(RawBytesOf(&data).first(bytes), DataType::kFloat32, ReduceOp::kSum));
-    return ToSeconds(Now() - start);
-  };
-  RW_ASSIGN_OR_RETURN(const ProbeResult result, Probe(message, options));
+// both show.
+StatusOr<AffineFit> ProbeCost(Collectives* collectives) {
+  RW_ASSIGN_OR_RETURN(const ProbeResult result,
+                      ProbeRing(AllReduceOf(collectives), {4 << 10, 64 << 10, 512 << 10}));
   return result.fit;
 }
 
@@ -101,7 +89,7 @@ Status Replanner::AllReduceProfile(bool probe, EpochLink* link) {
       link->collectives()->AllReduce(RawBytesOf(&maxima), DataType::kFloat64, ReduceOp::kMax));
   std::optional<AffineFit> ring;
   if (probe) {
-    RW_ASSIGN_OR_RETURN(ring, ProbeRing(link->collectives()));
+    RW_ASSIGN_OR_RETURN(ring, ProbeCost(link->collectives()));
     RW_RETURN_IF_ERROR(TakeHopCost(link));
   }
   if (adapter_ != nullptr) {

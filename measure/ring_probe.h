@@ -1,14 +1,13 @@
-// What an all-reduce of this job costs, measured over the job's own rings.
+// client/connection/ring_probe.h over an agreed session.
 #pragma once
 
 #include "base/status.h"
+#include "client/connection/ring_probe.h"
 #include "client/session.h"
-#include "plan/model/probe.h"
 
 namespace ringwood {
 
-// Collective: every rank of an agreed session calls it. Messages of 4 KiB to 32 MiB, four rounds;
-// times are this rank's, from a barrier to its own end.
+// Messages of 4 KiB to 32 MiB.
 StatusOr<ProbeResult> ProbeRing(Session* session);
 
 // Returns when all ranks have called it.

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/median.h"
 #include "client/connection/epoch_link.h"
+#include "client/connection/ring_probe.h"
 #include "client/grpc/parts.h"
 #include "measure/session_options.h"
 #include "plan/sparse_groups.h"
@@ -143,13 +144,13 @@ Status SparseBench::Exchange(size_t which) {
 }
 
 Status SparseBench::Measure(size_t which, bool keep) {
-  double here[1] = {1};
-  RW_RETURN_IF_ERROR(MaxOverRanks(here));  // a barrier
+  const AllReduceCall all_reduce = AllReduceOf(link_->collectives());
+  RW_RETURN_IF_ERROR(Barrier(all_reduce));
   RW_ASSIGN_OR_RETURN(const InterfaceBytes before, CountedBytes(card_));
   const TimePoint start = Now();
   RW_RETURN_IF_ERROR(Exchange(which));
   const double seconds = ToSeconds(Now() - start);
-  RW_RETURN_IF_ERROR(MaxOverRanks(here));  // and all is sent
+  RW_RETURN_IF_ERROR(Barrier(all_reduce));  // all is sent
   RW_ASSIGN_OR_RETURN(const InterfaceBytes after, CountedBytes(card_));
   const uint64_t sent = after.sent - before.sent, received = after.received - before.received;
   double most[] = {seconds, static_cast<double>(std::max(sent, received)),

@@ -9,7 +9,9 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/median.h"
 #include "base/units.h"
+#include "client/connection/ring_probe.h"
 #include "dense/hop_cost.h"
 
 namespace ringwood {
@@ -22,12 +24,10 @@ StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,
   uint64_t longest = 0;
   for (const HopSample& sample : samples) longest = std::max(longest, sample.bytes);
   std::vector<float> data(longest / sizeof(float));
-  int32_t here = 1;
   for (int repeat = 0; repeat <= repeats; ++repeat) {
     for (size_t i = 0; i < samples.size(); ++i) {
       // All are here: what a rank waits for another is no cost.
-      RW_RETURN_IF_ERROR(collectives->AllReduce(std::as_writable_bytes(std::span(&here, 1)),
-                                                DataType::kInt32, ReduceOp::kMax));
+      RW_RETURN_IF_ERROR(Barrier(AllReduceOf(collectives)));
       const TimePoint start = Now();
       RW_RETURN_IF_ERROR(
           collectives->AllReduce(std::as_writable_bytes(std::span(data)).first(samples[i].bytes),
@@ -36,10 +36,7 @@ StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,
     }
   }
   std::vector<double> medians;
-  for (std::vector<double>& of_sample : seconds) {
-    std::nth_element(of_sample.begin(), of_sample.begin() + of_sample.size() / 2, of_sample.end());
-    medians.push_back(of_sample[of_sample.size() / 2]);
-  }
+  for (std::vector<double>& of_sample : seconds) medians.push_back(Median(std::move(of_sample)));
   RW_RETURN_IF_ERROR(collectives->AllReduce(std::as_writable_bytes(std::span(medians)),
                                             DataType::kFloat64, ReduceOp::kMax));
   return medians;
