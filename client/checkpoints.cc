@@ -10,8 +10,8 @@ Status Checkpoints::Save(const StripeName& stripe, std::vector<Item> items,
                          const TensorStates& states, const std::string& plan) {
   for (const Item& item : items) {
     RW_RETURN_IF_ERROR(CheckName("the checkpoint item's name", item.name));
-    if (item.name.rfind(kOwnPrefix, 0) == 0) {
-      return Invalid("the checkpoint item '" + item.name + "': names under '" + kOwnPrefix +
+    if (item.name.rfind(kSessionPrefix, 0) == 0) {
+      return Invalid("the checkpoint item '" + item.name + "': names under '" + kSessionPrefix +
                      "' are the session's own");
     }
   }

@@ -66,8 +66,10 @@ enum { /* element types */
 };
 
 enum { RINGWOOD_SUM = 0, RINGWOOD_AVERAGE = 1, RINGWOOD_MAX = 2, RINGWOOD_MIN = 3 };
-enum { RINGWOOD_HOST = 0, RINGWOOD_CUDA = 1 };  /* memory of a tensor */
-enum { RINGWOOD_SHARED = 1, RINGWOOD_OWN = 2 }; /* scope of a checkpoint item */
+enum { RINGWOOD_HOST = 0, RINGWOOD_CUDA = 1 }; /* memory of a tensor */
+/* Scope of a checkpoint item: the same bytes on every rank, or each rank has its own. RINGWOOD_OWN
+ * is the former name. */
+enum { RINGWOOD_SHARED = 1, RINGWOOD_PER_RANK = 2, RINGWOOD_OWN = RINGWOOD_PER_RANK };
 
 enum {                      /* ringwood_options.resume: continue from the newest checkpoint */
        RINGWOOD_RESUME = 1, /* where there is none, ringwood_open fails (RINGWOOD_NOT_FOUND) */
@@ -273,7 +275,7 @@ typedef struct {
       name; /* once in each scope; those that begin with "ringwood/" are the session's own */
   const void* data;
   uint64_t bytes; /* 0 is allowed */
-  int scope; /* RINGWOOD_SHARED: same bytes on every rank, each writes a stripe; RINGWOOD_OWN */
+  int scope;      /* RINGWOOD_SHARED: same bytes on every rank, each writes a stripe; or PER_RANK */
 } ringwood_item;
 
 /* Copies the items (and the session's own state: residuals, velocities, step) and returns; they are
@@ -291,8 +293,8 @@ RINGWOOD_EXPORT int ringwood_checkpoint_wait(ringwood_session* session);
  * ringwood_step), else 0. The session's own state (residuals, velocities, plan) is restored
  * when the plan is agreed. Items are read by the two calls below from ringwood_open to
  * ringwood_close, before or after tensors are registered; RINGWOOD_NOT_FOUND where the session did
- * not resume or the checkpoint has no such item. RINGWOOD_OWN items are those that the same rank
- * saved. `bytes` of ringwood_restore is the item's size. */
+ * not resume or the checkpoint has no such item. RINGWOOD_PER_RANK items are those that the same
+ * rank saved. `bytes` of ringwood_restore is the item's size. */
 RINGWOOD_EXPORT int ringwood_resumed(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char* name, int scope,
                                            uint64_t* bytes);

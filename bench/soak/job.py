@@ -25,6 +25,6 @@ with ringwood.Session() as session:
         session.ready("sparse")
         session.finish_step()
         if session.step % every == 0:
-            session.checkpoint(shared={"weights": sparse}, own={"noise": noise})
+            session.checkpoint(shared={"weights": sparse}, per_rank={"noise": noise})
         if rank == 0 and session.step % 100 == 0:
             print(f"step {session.step}", flush=True)

@@ -12,8 +12,9 @@ using ringwood::c::With;
 namespace {
 
 StatusOr<bool> IsShared(int scope) {
-  if (scope == RINGWOOD_SHARED || scope == RINGWOOD_OWN) return scope == RINGWOOD_SHARED;
-  return Invalid(absl::StrFormat("scope %d is neither RINGWOOD_SHARED nor RINGWOOD_OWN", scope));
+  if (scope == RINGWOOD_SHARED || scope == RINGWOOD_PER_RANK) return scope == RINGWOOD_SHARED;
+  return Invalid(
+      absl::StrFormat("scope %d is neither RINGWOOD_SHARED nor RINGWOOD_PER_RANK", scope));
 }
 
 }  // namespace

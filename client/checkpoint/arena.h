@@ -30,7 +30,7 @@ struct Piece {
 };
 
 // Pieces that `rank` saves: piece c of all shared items, counted through them in order, is rank
-// c % world's; own items are saved whole. An empty item is one empty piece.
+// c % world's; per-rank items are saved whole. An empty item is one empty piece.
 std::vector<Piece> PiecesOf(const std::vector<Item>& items, int rank, int world);
 
 class Arena {

@@ -16,12 +16,12 @@ StatusOr<const Restore::Sizes*> Restore::SizesOf(bool shared) {
       if (item.scope() == v1::SCOPE_SHARED) {
         shared_[item.name()] = item.bytes();
       } else if (item.rank() == static_cast<uint32_t>(rank_)) {
-        own_[item.name()] = item.bytes();
+        per_rank_[item.name()] = item.bytes();
       }
     }
     fetched_ = true;
   }
-  return shared ? &shared_ : &own_;
+  return shared ? &shared_ : &per_rank_;
 }
 
 StatusOr<uint64_t> Restore::Bytes(const std::string& name, bool shared) {
@@ -37,7 +37,7 @@ StatusOr<uint64_t> Restore::Bytes(const std::string& name, bool shared) {
   }
   return NotFound(absl::StrFormat(
       "the checkpoint of step %d has no %s item '%s' for rank %d; it has: %s", step(),
-      shared ? "shared" : "own", name, rank_, known.empty() ? "none" : known));
+      shared ? "shared" : "per-rank", name, rank_, known.empty() ? "none" : known));
 }
 
 Status Restore::Read(const std::string& name, bool shared, std::span<std::byte> out) {

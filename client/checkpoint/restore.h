@@ -32,7 +32,7 @@ class Restore {
   const CheckpointName from_;
   const int rank_;
   bool fetched_ = false;
-  Sizes shared_, own_;
+  Sizes shared_, per_rank_;
 };
 
 }  // namespace ringwood

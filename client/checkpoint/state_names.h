@@ -5,15 +5,15 @@
 
 namespace ringwood {
 
-inline constexpr char kOwnPrefix[] = "ringwood/";
+inline constexpr char kSessionPrefix[] = "ringwood/";
 
 inline constexpr char kPlanItem[] = "ringwood/plan";  // shared: SavedPlan, serialised
 
 inline std::string ResidualItem(const std::string& tensor) {
-  return kOwnPrefix + ("residual/" + tensor);
+  return kSessionPrefix + ("residual/" + tensor);
 }
 inline std::string MomentumItem(const std::string& tensor) {
-  return kOwnPrefix + ("momentum/" + tensor);
+  return kSessionPrefix + ("momentum/" + tensor);
 }
 
 }  // namespace ringwood

@@ -200,11 +200,12 @@ class Session:
 
     # ---- checkpoints ----
 
-    def checkpoint(self, shared=None, own=None):
+    def checkpoint(self, shared=None, per_rank=None):
         """Copies the items (name -> bytes, array or tensor) with the session's own state and returns;
-        they are sent to the store in the background. `shared` is the same on every rank."""
+        they are sent to the store in the background. `shared` is the same on every rank,
+        each rank has a `per_rank` of its own."""
         listed, owners = [], []
-        for scope, items in (("shared", shared), ("own", own)):
+        for scope, items in (("shared", shared), ("per_rank", per_rank)):
             for name, value in (items or {}).items():
                 pointer, size, owner = bytes_of(name, value)
                 owners.append(owner)
@@ -218,7 +219,7 @@ class Session:
     def restore(self, name, scope="shared"):
         """The bytes of an item of the checkpoint that the session resumed from."""
         if scope not in SCOPES:
-            raise InvalidError(f'an item is "shared" or "own", not "{scope}"')
+            raise InvalidError(f'an item is "shared" or "per_rank", not "{scope}"')
         size = c_uint64()
         self._call("ringwood_restore_bytes", name.encode(), SCOPES[scope], byref(size))
         out = bytearray(size.value)

@@ -18,7 +18,7 @@ from .errors import ForkedError, InvalidError, RefusedError, RingwoodError
 from .state import flatten, gather_tensors, unflatten
 
 SKELETON, TENSOR = "training/skeleton", "training/tensor/{}"
-OWN_SKELETON, OWN_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
+PER_RANK_SKELETON, PER_RANK_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
 RANDOM = "training/random"
 
 
@@ -38,9 +38,9 @@ def save(model, optimizer, cursor, every=1):
     local = _local_state(session, state, optimizers)
     shared = _items({"model": state, "optimizers": [each.state_dict() for each in optimizers], "cursor": cursor},
                     SKELETON, TENSOR)
-    own = _items(local, OWN_SKELETON, OWN_TENSOR)
+    per_rank = _items(local, PER_RANK_SKELETON, PER_RANK_TENSOR)
     try:
-        session.checkpoint(shared=shared, own={RANDOM: _random_state(), **own})
+        session.checkpoint(shared=shared, per_rank={RANDOM: _random_state(), **per_rank})
     except (InvalidError, RefusedError, ForkedError):
         raise
     except RingwoodError as failure:
@@ -77,11 +77,11 @@ def resume(model, optimizer):
     if not session.resumed:
         return None
     state = _tree(session, "shared", SKELETON, TENSOR)
-    state["model"].update(_tree(session, "own", OWN_SKELETON, OWN_TENSOR))
+    state["model"].update(_tree(session, "per_rank", PER_RANK_SKELETON, PER_RANK_TENSOR))
     model.load_state_dict(state["model"])
     for each, saved in zip(optimizers, state["optimizers"], strict=True):
         each.load_state_dict(saved)
-    _set_random_state(session.restore(RANDOM, "own"))
+    _set_random_state(session.restore(RANDOM, "per_rank"))
     return state["cursor"]
 
 

@@ -25,7 +25,7 @@ with ringwood.Session(momentum=0.7) as session:
         print("resumed", flush=True)
         for name in SIZES:
             weights[name][:] = np.frombuffer(session.restore(name), np.float32)
-        random.bit_generator.state = json.loads(session.restore("random", "own"))
+        random.bit_generator.state = json.loads(session.restore("random", "per_rank"))
     while session.step < STEPS:
         if session.step == 10 and not session.resumed:
             if sys.argv[2] == "all" or (sys.argv[2] == "one" and session.rank == 1):
@@ -40,7 +40,7 @@ with ringwood.Session(momentum=0.7) as session:
             weights[name] -= np.float32(0.05) * gradient
         if session.step % EVERY == 0:
             own = json.dumps(random.bit_generator.state).encode()
-            session.checkpoint(shared=weights, own={"random": own})
+            session.checkpoint(shared=weights, per_rank={"random": own})
     digest = hashlib.sha256(weights["large"].tobytes() + weights["small"].tobytes()).digest()
     residual = hashlib.sha256(session.residual("large").tobytes()).digest()
     mine = np.frombuffer(digest + residual, np.uint8)
