@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "client/options/option_table.h"
 #include "launch/hosts.h"
 #include "paths.h"
 #include "tests/cli/program.h"
@@ -55,6 +56,19 @@ TEST(Reference, HasEveryVariableThatARankFinds) {
   const std::string page = Page();
   for (const auto& [name, value] : RankEnvironment(context, {"h1", 0, 0, 1}, 0)) {
     EXPECT_THAT(page, HasSubstr("`" + name + "`"));
+  }
+}
+
+TEST(Reference, EveryFlagThatAnOptionNamesIsOneOfRun) {
+  const std::string page = Page();
+  const size_t begin = page.find("\n### ringwood run\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string run = page.substr(begin, page.find("\n### ", begin + 1) - begin);
+  for (const Option& option : OptionTable()) {
+    for (const char* flag : {option.flag, option.launcher_flag}) {
+      if (flag == nullptr) continue;
+      EXPECT_THAT(run, HasSubstr(std::string("| `") + flag)) << option.name;
+    }
   }
 }
 
