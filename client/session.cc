@@ -20,8 +20,8 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   SetLog(*ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank));
   std::unique_ptr<Session> session(new Session(options));
   session->observers_.Add(session->replanner_.profile());
-  session->guests_ = std::move(parts.observers);
-  for (const auto& guest : session->guests_) session->observers_.Add(guest.get());
+  session->owned_observers_ = std::move(parts.observers);
+  for (const auto& observer : session->owned_observers_) session->observers_.Add(observer.get());
   session->connection_ = std::make_unique<Connection>(std::move(parts));
   RW_ASSIGN_OR_RETURN(session->link_, EpochLink::Join(session->connection_.get(), options));
   EpochLink* const link = session->link_.get();

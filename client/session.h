@@ -75,7 +75,7 @@ class Session {
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.
   const SessionOptions options_;
   std::atomic<bool> closed_{false};
-  std::vector<std::unique_ptr<Observer>> guests_;
+  std::vector<std::unique_ptr<Observer>> owned_observers_;
   Observers observers_;
   TensorTable table_{options_};
   TensorStates states_{options_, table_};

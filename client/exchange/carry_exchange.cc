@@ -27,6 +27,9 @@ CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& sp
   exchange_ = std::make_unique<DenseExchange>(place_, group_, spec_, std::move(views));
 }
 
+// The residual is copied into what is sent and stays in its state until the owner drops that, after
+// the commit. So an aborted round loses nothing, a round that is packed again sends the same, and
+// after the commit Σ(residual + weight * gradient) over the ranks is what was applied.
 void CarryExchange::Pack(float weight, std::function<void(Status)> packed) {
   if (!carries()) return exchange_->Pack(weight, std::move(packed));
   for (size_t t = 0; t < tensors_.size(); ++t) {
