@@ -18,9 +18,8 @@ from .stream import NoStream
 class Job:
     def __init__(self, options):
         ending.install()
-        environment = load().options_from_environment()
-        self.rank = options.get("rank", environment.rank)
-        self.world = options.get("world", environment.world)
+        chosen = load().options(options)
+        self.rank, self.world = chosen.rank, chosen.world
         self._owner = None  # of the session's tensors
         self.backward = Backward()
         self.leaving = []   # called before the session is closed: hooks that would use it go

@@ -66,6 +66,12 @@ refused(TypeError, "", sparse_chunk=1.5)
 os.environ.update(RANK="0", WORLD_SIZE="1", RINGWOOD_COORDINATOR="127.0.0.1:1", RINGWOOD_SPARSE_KEEP="0.5")
 library = ringwood.library.load()
 options = library.options({"momentum_masking": False, "resume": "auto", "wire": None})
+try:
+    __import__("ringwood.torch").torch.init(sparse_kep=2)
+except TypeError as error:
+    assert "sparse_kep" in str(error), error
+else:
+    raise AssertionError("init takes what no session has")
 assert (options.sparse_keep, options.momentum_masking, options.resume, options.wire) == (0.5, -1, 2, b"fp32")
 """])
     assert ended.code == 0, ended.output
