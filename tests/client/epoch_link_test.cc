@@ -129,6 +129,7 @@ Plan SparseAndDense(const TensorTable& table) {
   plan.groups[1].route = "tree";
   plan.groups[1].tensors = {table.IndexOf(0).value};
   plan.groups[1].density = 0.25;
+  plan.groups[1].codec = "block16/fp32";
   plan.groups[1].k = EntriesOf(0.25, table[0].spec.elements);
   return plan;
 }
