@@ -42,18 +42,35 @@ struct Arrived {
   int slot;
 };
 
+// What came before it was waited for, first in first out.
+class EarlyArrivals {
+ public:
+  void Push(const Arrived& arrived) { all_.push_back(arrived); }
+  Arrived Pop() { return all_[next_++]; }
+  bool empty() const { return next_ == all_.size(); }
+
+ private:
+  std::vector<Arrived> all_;
+  size_t next_ = 0;
+};
+
+// A receive that is waited for beside others.
+struct Waiting {
+  int peer;
+  uint32_t step;
+  bool come;
+};
+
 // One chunk on one node.
 struct ChunkRun {
   double now = 0;                 // its data is complete up to here
   const double* bytes = nullptr;  // of its slots
   int chunk = -1;                 // -1: none
-  // The receives that are awaited: from `step` to `end`, of which `first` is the first that has not
-  // come and `missing` have not.
+  uint32_t id = 0;                // of all runs
+  // Of the receives from `step` to `end`, `missing` have not come.
   uint32_t step = 0;
   uint32_t end = 0;
-  uint32_t first = 0;
   uint32_t missing = 0;
-  bool marks = false;  // several are awaited: which have come, Player::taken_ says
 };
 
 struct NodeLane {
@@ -88,7 +105,11 @@ class Player {
     const size_t nodes = scene.plays.empty() ? 0 : scene.plays[0].schedules->size();
     nodes_.resize(nodes);
     node_lanes_.resize(nodes * kLanes);
-    taken_.resize(nodes * kLanes * kChunksInFlight);
+    uint32_t runs = 0;
+    for (NodeLane& lane : node_lanes_) {
+      for (ChunkRun& run : lane.runs) run.id = runs++;
+    }
+    waiting_.resize(runs);
     const size_t hosts = scene.hosts.size();
     for (size_t h = 0; h < hosts; ++h) {
       for (int rank : scene.hosts[h]) nodes_[static_cast<size_t>(rank)].host = static_cast<int>(h);
@@ -257,51 +278,44 @@ class Player {
     if (lane.play == &scene_.plays[message.play]) {
       for (ChunkRun& run : lane.runs) {
         if (run.chunk != message.chunk || run.missing == 0) continue;
-        uint32_t s = run.first;
-        while (s < run.end && (lane.steps[s].peer != message.from || IsTaken(run, s))) ++s;
-        if (s == run.end) break;
-        Take(message.to, lane.steps[s], arrived, &run);
-        if (run.marks) Mark(&run, s);
+        const Step* const step = Awaited(lane, run, message);
+        if (step == nullptr) break;
+        Take(message.to, *step, arrived, &run);
         if (--run.missing > 0) return;
         run.step = run.end;
         return Advance(message.to, number, &run);
       }
     }
-    early_[KeyOf(message.to, message.from, message.play, message.chunk)].push_back(arrived);
+    early_[KeyOf(message.to, message.from, message.play, message.chunk)].Push(arrived);
     ++nodes_[message.to].early;
   }
 
-  std::vector<uint8_t>& Marks(const ChunkRun& run) {
-    const auto at =
-        reinterpret_cast<const char*>(&run) - reinterpret_cast<const char*>(node_lanes_.data());
-    const size_t lane = static_cast<size_t>(at) / sizeof(NodeLane);
-    return taken_[lane * kChunksInFlight +
-                  static_cast<size_t>(&run - node_lanes_[lane].runs.data())];
-  }
-  bool IsTaken(const ChunkRun& run, uint32_t step) {
-    return run.marks && Marks(run)[step - run.step] != 0;
-  }
-  void Mark(ChunkRun* run, uint32_t step) {
-    Marks(*run)[step - run->step] = 1;
-    while (run->first < run->end && IsTaken(*run, run->first)) ++run->first;
+  // Which receive of the run this message answers; null: none, it is early.
+  const Step* Awaited(const NodeLane& lane, const ChunkRun& run, const InFlight& message) {
+    if (run.end == run.step + 1) {
+      const Step& step = lane.steps[run.step];
+      return step.peer == message.from ? &step : nullptr;
+    }
+    std::vector<Waiting>& all = waiting_[run.id];
+    auto found =
+        std::lower_bound(all.begin(), all.end(), static_cast<int>(message.from),
+                         [](const Waiting& waiting, int peer) { return waiting.peer < peer; });
+    while (found != all.end() && found->peer == message.from && found->come) ++found;
+    if (found == all.end() || found->peer != message.from) return nullptr;
+    found->come = true;
+    return lane.steps + found->step;
   }
 
   // All receives from here to the next send. False: some of them are still to come.
   bool ReceiveBatch(int id, const NodeLane& lane, ChunkRun* run) {
-    const auto comes = [&](uint32_t s) { return StepBytes(lane, *run, lane.steps[s]) >= 0; };
     uint32_t end = run->step;
     run->missing = 0;
-    for (; end < lane.count && lane.steps[end].op != Op::kSend; ++end) run->missing += comes(end);
-    run->end = end;
-    run->first = run->step;
-    run->marks = end > run->step + 1;
-    if (run->marks) {
-      std::vector<uint8_t>& taken = Marks(*run);
-      taken.assign(end - run->step, 0);
-      for (uint32_t s = run->step; s < end; ++s) taken[s - run->step] = !comes(s);
-      while (run->first < end && IsTaken(*run, run->first)) ++run->first;
+    for (; end < lane.count && lane.steps[end].op != Op::kSend; ++end) {
+      run->missing += StepBytes(lane, *run, lane.steps[end]) >= 0;
     }
-    if (nodes_[id].early > 0 && run->missing > 0) TakeEarly(id, lane, run);
+    run->end = end;
+    const bool several = end > run->step + 1;
+    if (run->missing > 0 && (several || nodes_[id].early > 0)) TakeEarly(id, lane, several, run);
     if (run->missing == 0) {
       run->step = end;
       return true;
@@ -311,28 +325,35 @@ class Player {
     return false;
   }
 
-  // What has come before it was waited for, in the order in which it came.
-  void TakeEarly(int id, const NodeLane& lane, ChunkRun* run) {
+  // What has come before it was waited for, in the order in which it came. Where `several` are
+  // waited for, the others are noted.
+  void TakeEarly(int id, const NodeLane& lane, bool several, ChunkRun* run) {
     struct Found {
       Arrived arrived;
       uint32_t step;
     };
     std::vector<Found> all;
+    std::vector<Waiting>& waiting = waiting_[run->id];
+    waiting.clear();
     for (uint32_t s = run->step; s < run->end; ++s) {
-      if (IsTaken(*run, s) || StepBytes(lane, *run, lane.steps[s]) < 0) continue;
-      const auto found = early_.find(KeyOf(id, lane.steps[s].peer, PlayNumber(lane), run->chunk));
-      if (found == early_.end()) continue;
-      all.push_back({found->second.front(), s});
-      found->second.erase(found->second.begin());
-      if (found->second.empty()) early_.erase(found);
+      if (StepBytes(lane, *run, lane.steps[s]) < 0) continue;
+      const int peer = lane.steps[s].peer;
+      const auto found = nodes_[id].early > 0
+                             ? early_.find(KeyOf(id, peer, PlayNumber(lane), run->chunk))
+                             : early_.end();
+      if (found != early_.end()) {
+        all.push_back({found->second.Pop(), s});
+        if (found->second.empty()) early_.erase(found);
+      } else if (several) {
+        waiting.push_back({peer, s, false});
+      }
     }
+    std::stable_sort(waiting.begin(), waiting.end(),
+                     [](const Waiting& a, const Waiting& b) { return a.peer < b.peer; });
     std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
       return a.arrived.through < b.arrived.through;
     });
-    for (const Found& found : all) {
-      Take(id, lane.steps[found.step], found.arrived, run);
-      if (run->marks) Mark(run, found.step);
-    }
+    for (const Found& found : all) Take(id, lane.steps[found.step], found.arrived, run);
     nodes_[id].early -= all.size();
     run->missing -= static_cast<uint32_t>(all.size());
   }
@@ -350,6 +371,15 @@ class Player {
     adder_free = run->now;
   }
 
+  uint32_t FirstMissing(const ChunkRun& run) const {
+    if (run.end == run.step + 1) return run.step;
+    uint32_t first = run.end - 1;
+    for (const Waiting& waiting : waiting_[run.id]) {
+      if (!waiting.come) first = std::min(first, waiting.step);
+    }
+    return first;
+  }
+
   Status CheckEveryoneIsThrough() const {
     std::string names;
     size_t waiting = 0;
@@ -360,9 +390,10 @@ class Player {
         if (++waiting > kNamedWaiters) continue;
         for (const ChunkRun& run : lane.runs) {
           if (run.chunk < 0) continue;
-          const Step& step = lane.steps[run.first];
-          absl::StrAppend(&names, names.empty() ? "" : "; ", "node ", id, " waits at step ",
-                          run.first, " for slot ", step.slot, " from node ", step.peer);
+          const uint32_t at = FirstMissing(run);
+          const Step& step = lane.steps[at];
+          absl::StrAppend(&names, names.empty() ? "" : "; ", "node ", id, " waits at step ", at,
+                          " for slot ", step.slot, " from node ", step.peer);
         }
       }
     }
@@ -373,23 +404,21 @@ class Player {
     if (!early_.empty()) {
       const uint64_t key = early_.begin()->first;
       return Corrupt(absl::StrCat("simulation: node ", key >> 48, " never receives ",
-                                  early_.begin()->second.size(), " messages of node ",
-                                  key >> 32 & 0xffff));
+                                  "a message of node ", key >> 32 & 0xffff));
     }
     return OkStatus();
   }
 
   const Scene& scene_;
   std::vector<SimulatedNode> nodes_;
-  std::vector<NodeLane> node_lanes_;         // lane by lane, of each node
-  std::vector<std::vector<uint8_t>> taken_;  // of each run, the awaited receives that have come
+  std::vector<NodeLane> node_lanes_;  // lane by lane, of each node
   std::vector<SimulatedHost> hosts_;
   bool shared_ = false;                            // some host has several nodes
   std::array<std::vector<size_t>, kLanes> lanes_;  // the plays of each
   EventQueue<InFlight> events_;
-  double clock_ = 0;  // of the present event
-  // Messages that nobody waited for, first in first out for each key.
-  std::unordered_map<uint64_t, std::vector<Arrived>> early_;
+  double clock_ = 0;                                   // of the present event
+  std::vector<std::vector<Waiting>> waiting_;          // of each run, by peer and step
+  std::unordered_map<uint64_t, EarlyArrivals> early_;  // by KeyOf
   Status wrong_;
   Outcome outcome_;
 };
