@@ -21,6 +21,7 @@ struct SimulateFlags {
   std::string profile;
   std::vector<int> workers;
   std::string network;
+  int ranks_per_host = 1;
   int servers = 1;
   std::string planner = "exact";
   double density = 0.01;
@@ -73,6 +74,11 @@ Status RunSimulate(const SimulateFlags& flags) {
     if (workers < 1 || workers > kMostWorkers) {
       return Invalid(absl::StrCat(workers, " workers: 1 to ", kMostWorkers, " can be simulated"));
     }
+    if (flags.ranks_per_host > workers) {
+      return Invalid(absl::StrCat("--ranks-per-host ", flags.ranks_per_host, ": there are ",
+                                  workers, " workers (--workers)"));
+    }
+    if (flags.ranks_per_host > 1) input.hosts = EvenHosts(workers, flags.ranks_per_host);
     std::vector<NodeSpeed> some = speeds;
     if (some.size() > static_cast<size_t>(workers)) some.resize(workers);
     RW_ASSIGN_OR_RETURN(const ScalingPoint point, ScaleTo(workers, flags.planner, input, some));
@@ -107,6 +113,10 @@ void AddSimulateCommand(Command app, CommandContext* context) {
   add("--network", &flags->network, "COST",
       "Take this cost of a link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]")
       .Required();
+  add("--ranks-per-host", &flags->ranks_per_host, "NUMBER",
+      "Let this many workers share a network interface")
+      .ShowDefault()
+      .Within(1, kMaxRanks);
   add("--servers", &flags->servers, "NUMBER", "Use this many reducers of the sparse tree")
       .ShowDefault()
       .Within(1, kMaxRanks);

@@ -132,6 +132,11 @@ TEST(BadInput, WhatDoesNotFitTheWorldIsNamed) {
                   "2,4", "--straggler", "9=2"});
   EXPECT_EQ(simulate.code, 78);
   EXPECT_THAT(simulate.err, HasSubstr("rank 9"));
+  const Finished hosts =
+      RunProgram({"simulate", "--trace", profile, "--network", "alpha=1e-4,beta=1e-9", "--workers",
+                  "4,2", "--ranks-per-host", "3"});
+  EXPECT_EQ(hosts.code, 78);
+  EXPECT_THAT(hosts.err, HasSubstr("--ranks-per-host 3: there are 2 workers"));
 }
 
 TEST(BadInput, ADamagedTimelineIsConfiguration) {
