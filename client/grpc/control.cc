@@ -156,8 +156,9 @@ class GrpcControl : public Control {
                                          calls_.Cancel(failure);
                                        });
     loop_ = std::make_unique<Loop>("rw-beat");
-    return loop_->Post([this, attendance] { Beat(attendance); }) ? OkStatus()
-                                                                 : Internal("heartbeat queue full");
+    return loop_->Post([this, attendance, loop = loop_.get()] { Beat(attendance, loop); })
+               ? OkStatus()
+               : Internal("heartbeat queue full");
   }
 
   void EndAttendance() override {
@@ -261,7 +262,8 @@ class GrpcControl : public Control {
     return response;
   }
 
-  void Beat(const Attendance& attendance) {  // on loop_
+  // On `loop`, which is loop_: that is null already while its end waits for a beat.
+  void Beat(const Attendance& attendance, Loop* loop) {
     v1::Beat beat;
     beat.set_epoch(attendance.epoch);
     beat.set_node(attendance.node);
@@ -270,7 +272,7 @@ class GrpcControl : public Control {
     beat.set_progress(progress_);
     beat.set_begun(begun_);
     stream_->Beat(beat);
-    loop_->After(attendance.every, [this, attendance] { Beat(attendance); });
+    loop->After(attendance.every, [this, attendance, loop] { Beat(attendance, loop); });
   }
 
   const std::string address_;
