@@ -2,7 +2,8 @@
 // order.
 //
 // Schedules are values made by pure functions (dense/collective.h, sparse/tree.h). Engines run them
-// (dense/run.h), the simulator plays them (plan/predict/simulate.h), tests prove them.
+// (dense/run.h; sparse/climb.h and sparse/reducer.h), the simulator plays them
+// (plan/predict/simulate.h), tests prove them.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ enum class Op : uint8_t {
 };
 
 // `peer` is a node of the epoch: workers 0..P-1, then reducers P..P+S-1.
-// `slot` is a range of the tensor (dense) or the entries of one stage (sparse). `exact`: the
-// message travels unrounded where those of the run are rounded (dense/hierarchy.h).
+// `slot` is a range of a chunk's elements (dense) or the number of a TreeSlot (sparse).
+// `exact`: the message travels unrounded where those of the run are rounded (dense/hierarchy.h).
 struct Step {
   Op op;
   int peer;
