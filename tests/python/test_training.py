@@ -23,7 +23,7 @@ class Session:
     def allreduce(self, array, op):
         return array
 
-    def checkpoint(self, shared, own):
+    def checkpoint(self, shared, per_rank):
         if self.failure:
             raise self.failure
         self.saved.append(self.step)
