@@ -48,7 +48,7 @@ ELEMENT_TYPES = {"float32": 1, "bfloat16": 2, "float16": 3, "float64": 4, "int32
                  "uint8": 7}
 OPERATIONS = {"sum": 0, "average": 1, "max": 2, "min": 3}
 MEMORY = {"host": 0, "cuda": 1}
-SCOPES = {"shared": 1, "per_rank": 2}
+SCOPES = {"shared": 1, "per_rank": 2, "own": 2}  # "own": the former name
 
 # RINGWOOD_OPTION_*: (the field's type, a Python value as the field has it)
 _OPTION_TYPES = {

@@ -200,12 +200,12 @@ class Session:
 
     # ---- checkpoints ----
 
-    def checkpoint(self, shared=None, per_rank=None):
+    def checkpoint(self, shared=None, per_rank=None, own=None):
         """Copies the items (name -> bytes, array or tensor) with the session's own state and returns;
         they are sent to the store in the background. `shared` is the same on every rank,
-        each rank has a `per_rank` of its own."""
+        each rank has a `per_rank` of its own; `own` is the former name of `per_rank`."""
         listed, owners = [], []
-        for scope, items in (("shared", shared), ("per_rank", per_rank)):
+        for scope, items in (("shared", shared), ("per_rank", {**(own or {}), **(per_rank or {})})):
             for name, value in (items or {}).items():
                 pointer, size, owner = bytes_of(name, value)
                 owners.append(owner)

@@ -40,7 +40,7 @@ with ringwood.Session(momentum=0.7) as session:
             weights[name] -= np.float32(0.05) * gradient
         if session.step % EVERY == 0:
             own = json.dumps(random.bit_generator.state).encode()
-            session.checkpoint(shared=weights, per_rank={"random": own})
+            session.checkpoint(shared=weights, own={"random": own})  # the former name of per_rank
     digest = hashlib.sha256(weights["large"].tobytes() + weights["small"].tobytes()).digest()
     residual = hashlib.sha256(session.residual("large").tobytes()).digest()
     mine = np.frombuffer(digest + residual, np.uint8)
