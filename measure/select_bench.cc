@@ -55,13 +55,13 @@ SelectBenchResult MeasureSelection(const SelectBenchCase& bench) {
   const Buffer<float> gradients[] = {MakeGradient(elements, 1), MakeGradient(elements, 2)};
   Buffer<float> residual(elements), velocity(momentum == 0 ? 0 : elements);
   SparseTensor tensor(elements, {result.k, momentum, 1, 0, bench.method});
-  const std::vector<uint8_t> counted(result.k, 1);
+  const std::vector<uint8_t> accepted(result.k, 1);
   std::vector<double> plain, select, commit, ratio;
   for (int pair = -kWarmUps; pair < bench.pairs; ++pair) {
     const Buffer<float>& gradient = gradients[pair & 1];
     const double a = Time([&] { Plain(gradient.data(), momentum, &residual, &velocity); });
     const double b = Time([&] { tensor.Accumulate(gradient.span(), 1); });
-    const double c = Time([&] { tensor.Commit(std::span(counted).first(tensor.picks().size())); });
+    const double c = Time([&] { tensor.Commit(std::span(accepted).first(tensor.picks().size())); });
     if (pair < 0) continue;
     plain.push_back(a);
     select.push_back(b);

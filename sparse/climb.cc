@@ -38,7 +38,7 @@ struct Climb::Memory {
   std::vector<std::span<const std::byte>> arrived;  // the filled part of each inbox
   std::vector<bool> here;                           // of each inbox
   Entries result;
-  std::vector<uint8_t> counted;
+  std::vector<uint8_t> accepted;
   uint64_t sent_bytes = 0;
 };
 
@@ -58,7 +58,7 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
         descent_(std::move(old)) {
     memory_.resize(climb_->parts_.size());
     descent_.result.clear();
-    descent_.counted.clear();
+    descent_.accepted.clear();
     descent_.sent_bytes = 0;
   }
 
@@ -93,7 +93,7 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
   }
   size_t RangeOf(const Step& step) const { return static_cast<size_t>(SlotOf(step).shard); }
 
-  // Boxes: the result's chunks, then the counted bits; without a tree one for each worker.
+  // Boxes: the result's chunks, then the accepted bits; without a tree one for each worker.
   void Prepare(size_t r) {
     RangeState& range = ranges_[r];
     Memory& memory = memory_[r];
@@ -103,7 +103,7 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
     memory.arrived.assign(static_cast<size_t>(boxes), {});
     memory.here.assign(static_cast<size_t>(boxes), false);
     memory.result.clear();
-    memory.counted.clear();
+    memory.accepted.clear();
     memory.sent_bytes = 0;
     Grow(&memory.wire,
          static_cast<uint64_t>(climb_->chunks_) * ChunkBytes(r, climb_->codec_, range.cut.size));
@@ -114,7 +114,7 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
   }
 
   void FinishAlone(const EntriesView& up) {
-    descent_.counted.assign(up.size(), 1);
+    descent_.accepted.assign(up.size(), 1);
     descent_.result.index.assign(up.index.begin(), up.index.end());
     descent_.result.value.assign(up.value.begin(), up.value.end());
     *climb_->memory_ = std::move(memory_);
@@ -133,7 +133,7 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
       Receive(step, slot, slot.chunk, ContentOf(exact, 0), ChunkBytes(r, exact, part.most));
     } else {
       const uint64_t sent = ranges_[r].cut.size;
-      Receive(step, slot, climb_->chunks_, {0, 0, sent}, CountedBytes(sent));
+      Receive(step, slot, climb_->chunks_, {0, 0, sent}, AcceptedBytes(sent));
     }
   }
 
@@ -194,7 +194,7 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
     if (status_.ok()) status_ = status;
     if (status_.ok() && climb_->has_tree()) status_ = ReadChunks(r);
     if (--ranges_[r].pending > 0) return;
-    if (status_.ok()) status_ = climb_->has_tree() ? ReadCounted(r) : ReadGather();
+    if (status_.ok()) status_ = climb_->has_tree() ? ReadAccepted(r) : ReadGather();
     if (++through_ == ranges_.size()) Finish();
   }
 
@@ -210,14 +210,14 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
     return OkStatus();
   }
 
-  Status ReadCounted(size_t r) {
+  Status ReadAccepted(size_t r) {
     const uint64_t sent = ranges_[r].cut.size;
     const std::span<const std::byte> bits = memory_[r].arrived[climb_->chunks_];
-    if (bits.size() != CountedBytes(sent)) {
-      return Corrupt(absl::StrFormat("%d entries went up and %d bytes of counted bits came down",
+    if (bits.size() != AcceptedBytes(sent)) {
+      return Corrupt(absl::StrFormat("%d entries went up and %d bytes of accepted bits came down",
                                      sent, bits.size()));
     }
-    UnpackCounted(bits, sent, &memory_[r].counted);
+    UnpackAccepted(bits, sent, &memory_[r].accepted);
     return OkStatus();
   }
 
@@ -230,7 +230,7 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
     }
     memory_[0].result = MergeSum(all, part.range.end);
     if (climb_->merge_ != Merge::kUnion) KeepLargest(part.most, &memory_[0].result);
-    memory_[0].counted = CountedOf(own_, memory_[0].result.index);
+    memory_[0].accepted = AcceptedOf(own_, memory_[0].result.index);
     return OkStatus();
   }
 
@@ -242,7 +242,8 @@ class Climb::InFlight : public std::enable_shared_from_this<InFlight> {
     descent_.result.value.reserve(total);
     for (const Memory& range : memory_) {
       Append(range.result, &descent_.result);
-      descent_.counted.insert(descent_.counted.end(), range.counted.begin(), range.counted.end());
+      descent_.accepted.insert(descent_.accepted.end(), range.accepted.begin(),
+                               range.accepted.end());
       descent_.sent_bytes += range.sent_bytes;
     }
     *climb_->memory_ = std::move(memory_);

@@ -1,5 +1,5 @@
 // A worker's side of one sparse exchange, which runs its schedule (tree.h): entries go up
-// to the first reducer; the result and the counted bits come down.
+// to the first reducer; the result and the accepted bits come down.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@
 namespace ringwood {
 
 struct Descent {
-  Entries result;  // Σ over workers of the counted entries; the same bits on all workers
-  std::vector<uint8_t> counted;  // one byte (0 or 1) for each entry that went up
-  uint64_t sent_bytes = 0;       // payload
+  Entries result;  // Σ over workers of the accepted entries; the same bits on all workers
+  std::vector<uint8_t> accepted;  // one byte (0 or 1) for each entry that went up
+  uint64_t sent_bytes = 0;        // payload
 };
 
 // One worker's way through one group, the same in every round: made once from the plan. A value;

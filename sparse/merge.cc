@@ -80,51 +80,52 @@ Entries MergeSumPlain(std::span<const Entries> children) {
   return sum;
 }
 
-void PackCountedOf(std::span<const uint32_t> counted, std::span<const Entries> children,
-                   BlockRoom* room, std::vector<std::vector<std::byte>>* bits) {
+void PackAcceptedOf(std::span<const uint32_t> accepted, std::span<const Entries> children,
+                    BlockRoom* room, std::vector<std::vector<std::byte>>* bits) {
   uint64_t* present = room->present.data();
   std::vector<size_t> next(children.size(), 0);
   bits->resize(children.size());
   for (size_t c = 0; c < children.size(); ++c) {
-    (*bits)[c].assign(CountedBytes(children[c].size()), std::byte{0});
+    (*bits)[c].assign(AcceptedBytes(children[c].size()), std::byte{0});
   }
-  for (size_t first = 0; first < counted.size();) {
-    const uint64_t end = (counted[first] / kBlockElements + 1) * kBlockElements;
+  for (size_t first = 0; first < accepted.size();) {
+    const uint64_t end = (accepted[first] / kBlockElements + 1) * kBlockElements;
     size_t last = first;
-    for (; last < counted.size() && counted[last] < end; ++last) {
-      present[counted[last] % kBlockElements / 64] |= 1ull << (counted[last] % 64);
+    for (; last < accepted.size() && accepted[last] < end; ++last) {
+      present[accepted[last] % kBlockElements / 64] |= 1ull << (accepted[last] % 64);
     }
     for (size_t c = 0; c < children.size(); ++c) {
       const std::span<const uint32_t> sent = children[c].index;
       std::byte* to = (*bits)[c].data();
       size_t at = next[c];
-      while (at < sent.size() && sent[at] < end - kBlockElements) ++at;  // a block without counted
+      while (at < sent.size() && sent[at] < end - kBlockElements) ++at;  // a block without accepted
       for (; at < sent.size() && sent[at] < end; ++at) {
         const uint32_t local = sent[at] % kBlockElements;
         to[at / 8] |= static_cast<std::byte>((present[local / 64] >> (local % 64) & 1) << (at % 8));
       }
       next[c] = at;
     }
-    for (; first < last; ++first) present[counted[first] % kBlockElements / 64] = 0;
+    for (; first < last; ++first) present[accepted[first] % kBlockElements / 64] = 0;
   }
 }
 
-std::vector<uint8_t> CountedOf(std::span<const uint32_t> sent, std::span<const uint32_t> counted) {
+std::vector<uint8_t> AcceptedOf(std::span<const uint32_t> sent,
+                                std::span<const uint32_t> accepted) {
   std::vector<uint8_t> answer(sent.size());
   size_t at = 0;
   for (size_t j = 0; j < sent.size(); ++j) {
-    while (at < counted.size() && counted[at] < sent[j]) ++at;
-    answer[j] = at < counted.size() && counted[at] == sent[j] ? 1 : 0;
+    while (at < accepted.size() && accepted[at] < sent[j]) ++at;
+    answer[j] = at < accepted.size() && accepted[at] == sent[j] ? 1 : 0;
   }
   return answer;
 }
 
-void UnpackCounted(std::span<const std::byte> bits, uint64_t entries,
-                   std::vector<uint8_t>* counted) {
-  RW_CHECK(bits.size() == CountedBytes(entries));
-  const size_t old = counted->size();
-  counted->resize(old + entries);
-  uint8_t* to = counted->data() + old;
+void UnpackAccepted(std::span<const std::byte> bits, uint64_t entries,
+                    std::vector<uint8_t>* accepted) {
+  RW_CHECK(bits.size() == AcceptedBytes(entries));
+  const size_t old = accepted->size();
+  accepted->resize(old + entries);
+  uint8_t* to = accepted->data() + old;
   uint64_t j = 0;
   for (; j + 8 <= entries; j += 8) {
     // Byte b of the product is the whole byte of bits, of which the mask leaves bit b; adding 127

@@ -1,4 +1,4 @@
-// What a reducer does with its children's entries: the sum, and the answer which of them counted.
+// What a reducer does with its children's entries: the sum, and the answer which of them accepted.
 #pragma once
 
 #include <cstdint>
@@ -45,18 +45,18 @@ Entries MergeSum(std::span<const Entries> children, uint64_t elements);
 Entries MergeSumPlain(std::span<const Entries> children);
 
 // Bits on the wire, entry j in bit j % 8 of byte j / 8; unused bits are 0.
-constexpr uint64_t CountedBytes(uint64_t entries) { return (entries + 7) / 8; }
+constexpr uint64_t AcceptedBytes(uint64_t entries) { return (entries + 7) / 8; }
 
-// For each child the bits of its entries: 1 if the index is in `counted`, which is strictly
+// For each child the bits of its entries: 1 if the index is in `accepted`, which is strictly
 // increasing. Replaces `bits`.
-void PackCountedOf(std::span<const uint32_t> counted, std::span<const Entries> children,
-                   BlockRoom* room, std::vector<std::vector<std::byte>>* bits);
+void PackAcceptedOf(std::span<const uint32_t> accepted, std::span<const Entries> children,
+                    BlockRoom* room, std::vector<std::vector<std::byte>>* bits);
 
 // The reference of the bits before packing: one byte an entry of `sent`.
-std::vector<uint8_t> CountedOf(std::span<const uint32_t> sent, std::span<const uint32_t> counted);
+std::vector<uint8_t> AcceptedOf(std::span<const uint32_t> sent, std::span<const uint32_t> accepted);
 
-// One byte (0 or 1) an entry, appended to `counted`.
-void UnpackCounted(std::span<const std::byte> bits, uint64_t entries,
-                   std::vector<uint8_t>* counted);
+// One byte (0 or 1) an entry, appended to `accepted`.
+void UnpackAccepted(std::span<const std::byte> bits, uint64_t entries,
+                    std::vector<uint8_t>* accepted);
 
 }  // namespace ringwood

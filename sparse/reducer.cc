@@ -55,7 +55,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     };
     Buffer<std::byte> wire;  // as large as all chunks can become
     std::vector<Chunk> chunks;
-    std::vector<std::vector<std::byte>> counted;  // one a child
+    std::vector<std::vector<std::byte>> accepted;  // one a child
 
     std::span<std::byte> Room(int chunk) {
       const size_t each = wire.size() / chunks.size();
@@ -84,7 +84,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   struct Group {
     ReducerPart part{};
     // This node's schedule: entries of the children, what goes up (nothing at the root), and what
-    // comes down, the counted bits last.
+    // comes down, the accepted bits last.
     std::vector<Step> gather{};
     std::vector<Step> up_steps{};
     std::vector<Relay> relays{};
@@ -103,7 +103,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     size_t unheard = 0;                               // of them
     std::shared_ptr<Message> up{};
     std::shared_ptr<Message> down{};
-    Buffer<std::byte> answer{};  // counted bits from the parent
+    Buffer<std::byte> answer{};  // accepted bits from the parent
     int descending = 0;          // messages from the parent that are missing
 
     // The sum, and once it is cut what survived here, in the order it went up.
@@ -166,7 +166,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     }
     group->sum()->index.reserve(total);
     group->sum()->value.reserve(total);
-    if (!group->up_steps.empty()) group->answer = Buffer<std::byte>(CountedBytes(part.most_up));
+    if (!group->up_steps.empty()) group->answer = Buffer<std::byte>(AcceptedBytes(part.most_up));
   }
 
   // Waits for every child's entries of the group's round.
@@ -317,7 +317,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     Fresh(&group.down, part.DownBytes(), part);
     if (group.up_steps.empty()) {
       for (const Relay& relay : group.relays) {
-        if (relay.slot.kind == TreeSlot::Kind::kCounted) return Answer(g);
+        if (relay.slot.kind == TreeSlot::Kind::kAccepted) return Answer(g);
         Fill(part, *group.sum(), relay.slot.chunk, group.down.get());
         PassDown(g, relay);
       }
@@ -357,7 +357,8 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     group.descending = static_cast<int>(group.relays.size());
     for (const Relay& relay : group.relays) {
       if (stopped_) return;
-      relay.slot.kind == TreeSlot::Kind::kCounted ? AwaitCounted(g, relay) : AwaitResult(g, relay);
+      relay.slot.kind == TreeSlot::Kind::kAccepted ? AwaitAccepted(g, relay)
+                                                   : AwaitResult(g, relay);
     }
   }
 
@@ -377,12 +378,12 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
         });
   }
 
-  void AwaitCounted(size_t g, const Relay& relay) {
+  void AwaitAccepted(size_t g, const Relay& relay) {
     Group& group = groups_[g];
     const uint64_t count = group.sum()->size();
     transport_->Receive(
         relay.from, Name(group, relay.slot), {0, 0, count},
-        group.answer.span().first(CountedBytes(count)),
+        group.answer.span().first(AcceptedBytes(count)),
         [self = shared_from_this(), g](StatusOr<std::span<std::byte>> got, const Frame&) {
           if (self->stopped_) return;
           Group& group = self->groups_[g];
@@ -391,21 +392,21 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
         });
   }
 
-  // What counted above, of what survived here.
+  // What accepted above, of what survived here.
   void OnAnswer(size_t g, std::span<const std::byte> bits) {
     Group& group = groups_[g];
     std::vector<uint32_t>& kept = group.sum()->index;
-    if (bits.size() != CountedBytes(kept.size())) {
+    if (bits.size() != AcceptedBytes(kept.size())) {
       return Fail(Corrupt(absl::StrFormat("%d entries went up and %d bytes of bits came down",
                                           kept.size(), bits.size())),
                   group);
     }
-    counted_.clear();
-    UnpackCounted(bits, kept.size(), &counted_);
+    accepted_.clear();
+    UnpackAccepted(bits, kept.size(), &accepted_);
     size_t at = 0;
     for (size_t j = 0; j < kept.size(); ++j) {
       kept[at] = kept[j];
-      at += counted_[j];
+      at += accepted_[j];
     }
     kept.resize(at);
     --group.descending;
@@ -422,16 +423,16 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
     }
   }
 
-  // To each child which of its entries counted: those that the sum still has.
+  // To each child which of its entries accepted: those that the sum still has.
   void Answer(size_t g) {
     Group& group = groups_[g];
     const Relay& relay = group.relays.back();
     const std::shared_ptr<Message> down = group.down;
-    PackCountedOf(group.sum()->index, group.entries, &room_, &down->counted);
+    PackAcceptedOf(group.sum()->index, group.entries, &room_, &down->accepted);
     for (const int child : relay.to) {
       const size_t c = group.part.ChildAt(child);
       SendOut(group, child, Name(group, relay.slot), {0, 0, group.entries[c].size()}, down,
-              down->counted[c]);
+              down->accepted[c]);
     }
     if (group.descending == 0) Next(g);
   }
@@ -468,7 +469,7 @@ class Reducer::Service : public std::enable_shared_from_this<Service> {
   std::function<void(Status)> on_error_;
   std::vector<Group> groups_;
   BlockRoom room_;
-  std::vector<uint8_t> counted_;
+  std::vector<uint8_t> accepted_;
   bool stopped_ = false;
 };
 

@@ -1,8 +1,10 @@
 // A reducer node's side of the tree: adds its children's entries, selects once, asks its parent
-// (or, at the root, decides), and answers every child with the result and one counted bit an entry.
+// (or, at the root, decides), and answers every child with the result and one accepted bit an
+// entry.
 //
 // Stateless between rounds: nothing is lost when an entry is dropped here, because its bit stays 0
-// all the way down and the worker keeps it. An entry counts iff it survived here and counted above.
+// all the way down and the worker keeps it. An entry counts iff it survived here and accepted
+// above.
 //
 // Between two rounds peers may leave in order, so a lost child is no failure by itself: it becomes
 // one when somebody waits, that is, when another child has sent its entries of the round or when

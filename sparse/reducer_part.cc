@@ -75,13 +75,13 @@ uint64_t ReducerPart::MemoryBytes() const {
   uint64_t bytes = 0, total = 0, bits = 0;
   for (size_t c = 0; c < children.size(); ++c) {
     bytes += number * InboxBytes(c) + most_sent[c] * kEntryBytes;
-    bits += CountedBytes(most_sent[c]);
+    bits += AcceptedBytes(most_sent[c]);
     total += most_sent[c];
   }
   bytes += total * (kEntryBytes + sizeof(uint32_t));  // the sum, and its keys while it is cut
   // Two answers and two messages up: those of the last round may still be on their way out.
   bytes += 2 * (number * DownBytes() + bits);
-  bytes += 2 * number * UpBytes() + most_up + CountedBytes(most_up);
+  bytes += 2 * number * UpBytes() + most_up + AcceptedBytes(most_up);
   bytes += static_cast<uint64_t>(agreeing) *
            (GlobalCut::kBins * sizeof(uint32_t) + GlobalCut::kMaxPackedBytes);
   return bytes + kBlockElements * sizeof(float) + kBlockElements / 8;

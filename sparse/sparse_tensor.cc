@@ -45,12 +45,12 @@ void SparseTensor::SetSent(std::span<const float> values) {
   std::copy(values.begin(), values.end(), picks_.value.begin());
 }
 
-void SparseTensor::Commit(std::span<const uint8_t> counted) {
-  RW_CHECK(pending_ && counted.size() == picks_.size());
+void SparseTensor::Commit(std::span<const uint8_t> accepted) {
+  RW_CHECK(pending_ && accepted.size() == picks_.size());
   float* shadow = residual_[1 - present_].data();
   float* momentum_shadow = masking_ ? momentum_[1 - present_].data() : nullptr;
   for (size_t j = 0; j < picks_.size(); ++j) {
-    if (counted[j] == 0 || picks_.value[j] == 0) continue;  // 0: a coarse code sent nothing of it
+    if (accepted[j] == 0 || picks_.value[j] == 0) continue;  // 0: a coarse code sent nothing of it
     shadow[picks_.index[j]] -= picks_.value[j];
     if (momentum_shadow != nullptr) momentum_shadow[picks_.index[j]] = 0;
   }

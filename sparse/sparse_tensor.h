@@ -4,7 +4,7 @@
 // Accumulate writes to a shadow; the present residual is unchanged until Commit swaps the two, so
 // that Abort restores it to the bit ((e + g) − g differs from e for a third of all floats). For
 // every committed step, exactly where float sums are exact:
-//   decay·residual_before + x = counted picks + residual_after,  x = weight·gradient, or the
+//   decay·residual_before + x = accepted picks + residual_after,  x = weight·gradient, or the
 //   momentum.
 #pragma once
 
@@ -48,10 +48,10 @@ class SparseTensor {
   // residual. Between Accumulate and Commit; one value per pick.
   void SetSent(std::span<const float> values);
 
-  // Swaps the shadow in. One byte (0 or 1) per pick: counted (accepted) picks leave the residual
+  // Swaps the shadow in. One byte (0 or 1) per pick: accepted picks leave the residual
   // and, with masking, clear the momentum there; the others stay, and so do those for which a code
   // sent 0.
-  void Commit(std::span<const uint8_t> counted);
+  void Commit(std::span<const uint8_t> accepted);
 
   // Drops the shadow, as if Accumulate had not run. Does nothing without a pending Accumulate.
   void Abort();
@@ -60,7 +60,7 @@ class SparseTensor {
   uint64_t elements() const { return elements_; }
   uint64_t k() const { return topk_.k(); }
   void set_k(uint64_t k);  // a new density; not while pending
-  // Whether counted picks clear the momentum (DGC's momentum factor masking); on at first. Without
+  // Whether accepted picks clear the momentum (DGC's momentum factor masking); on at first. Without
   // it the velocity of an applied entry is kept.
   void set_masking(bool masking) { masking_ = masking; }
 

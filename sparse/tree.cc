@@ -102,7 +102,7 @@ class TreeMaker {
       for (int chunk = 0; chunk < chunks_; ++chunk) {
         Add(Op::kReceive, Parent(shard), {Kind::kResult, shard, chunk});
       }
-      Add(Op::kReceive, Parent(shard), {Kind::kCounted, shard});
+      Add(Op::kReceive, Parent(shard), {Kind::kAccepted, shard});
     }
     return std::move(schedule_);
   }
@@ -121,7 +121,7 @@ class TreeMaker {
       Add(Op::kSend, parent, {Kind::kEntries, shard, chunk});
     }
     for (int chunk = 0; chunk < chunks_; ++chunk) PassDown({Kind::kResult, shard, chunk}, children);
-    PassDown({Kind::kCounted, shard}, children);
+    PassDown({Kind::kAccepted, shard}, children);
     return std::move(schedule_);
   }
 
@@ -186,7 +186,7 @@ TreeSlot SlotOfNumber(int number, int chunks) {
 
 MessageName NameIn(uint64_t round, uint32_t group, const TreeSlot& slot) {
   return {Lane::kSparse, round, group, static_cast<uint32_t>(slot.chunk),
-          slot.kind == Kind::kCounted ? kCountedSlot : kEntriesSlot};
+          slot.kind == Kind::kAccepted ? kAcceptedSlot : kEntriesSlot};
 }
 
 Schedule TreeSchedule(const TreeShape& shape, int chunks, int node) {

@@ -63,16 +63,16 @@ int RootOf(const TreeShape& shape, int shard);
 // simulator plays it (plan/predict/simulate.h).
 //
 // Entries climb their range's tree in chunks and are reduced on the way: merged, and unless the
-// merge is a union, cut to the largest. Down come the result, chunk by chunk, and one counted bit
+// merge is a union, cut to the largest. Down come the result, chunk by chunk, and one accepted bit
 // for each entry that went up. A worker sends to all ranges before it waits for the first of them.
 //
 //     worker                       reducer                           root
 //     send     entries             receive+reduce  entries …         receive+reduce  entries …
 //     receive  result              send     entries   (parent)
-//     receive  counted             receive  result    (parent)
+//     receive  accepted             receive  result    (parent)
 //                                  send     result  …                send     result  …
-//                                  receive  counted   (parent)
-//                                  send     counted …                send     counted …
+//                                  receive  accepted   (parent)
+//                                  send     accepted …                send     accepted …
 //
 // Receives that follow each other may come in any order, and more than one may be asked for at
 // once. A reducer needs all of its children's entries before it sends any, because it selects among
@@ -80,10 +80,10 @@ int RootOf(const TreeShape& shape, int shard);
 
 // A slot of such a schedule: a message of entries has one for each chunk.
 struct TreeSlot {
-  enum class Kind : uint8_t { kEntries, kResult, kCounted };
+  enum class Kind : uint8_t { kEntries, kResult, kAccepted };
   Kind kind = Kind::kEntries;
   int shard = 0;
-  int chunk = 0;  // counted bits are in one piece
+  int chunk = 0;  // accepted bits are in one piece
   bool operator==(const TreeSlot&) const = default;
 };
 
@@ -95,7 +95,7 @@ TreeSlot SlotOfNumber(int number, int chunks);
 // How the message of a slot is named. A reducer serves one range of a group, so ranges need no
 // names of their own.
 constexpr uint32_t kEntriesSlot = 0;    // up: entries; down: the result
-constexpr uint32_t kCountedSlot = 1;    // down: counted bits
+constexpr uint32_t kAcceptedSlot = 1;   // down: accepted bits
 constexpr uint32_t kHistogramSlot = 2;  // between the roots of ranges, one slot a level
 MessageName NameIn(uint64_t round, uint32_t group, const TreeSlot& slot);
 

@@ -125,13 +125,13 @@ Status Measure(Bench* bench, double copy_rate, uint64_t k, bool momentum) {
     RW_RETURN_IF_ERROR(Step(bench, memory, step));
     RW_ASSIGN_OR_RETURN(const double took, bench->timer.End(bench->stream));
     if (step == 0) RW_RETURN_IF_ERROR(CheckFirstStep(bench, memory, k));
-    // What was picked leaves, as if all of it had been counted.
-    DeviceBuffer<uint8_t> counted;
-    RW_RETURN_IF_ERROR(counted.Allocate(k, bench->stream));
-    cudaMemsetAsync(counted.data(), 1, k, bench->stream);
+    // What was picked leaves, as if all of it had been accepted.
+    DeviceBuffer<uint8_t> accepted;
+    RW_RETURN_IF_ERROR(accepted.Allocate(k, bench->stream));
+    cudaMemsetAsync(accepted.data(), 1, k, bench->stream);
     RW_RETURN_IF_ERROR(
         FromCuda(cuda::LaunchSettle(memory.View(step % 2), memory.pick_value().data(),
-                                    counted.data(), true, static_cast<uint32_t>(k), bench->stream),
+                                    accepted.data(), true, static_cast<uint32_t>(k), bench->stream),
                  "settle"));
     cuda::TensorOutcome outcome;
     RW_RETURN_IF_ERROR(FromCuda(

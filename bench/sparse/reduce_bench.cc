@@ -66,9 +66,9 @@ void Run(uint64_t elements, uint64_t k, uint64_t count) {
   Time(
       "cut", total, [&] { cut = sum; }, [&] { KeepLargest(k, &cut); });
   std::vector<std::vector<std::byte>> bits;
-  Time("counted bits", total, nothing, [&] { PackCountedOf(cut.index, children, &room, &bits); });
-  Time("counted bits, plainly", total, nothing, [&] {
-    for (const Entries& child : children) (void)CountedOf(child.index, cut.index);
+  Time("accepted bits", total, nothing, [&] { PackAcceptedOf(cut.index, children, &room, &bits); });
+  Time("accepted bits, plainly", total, nothing, [&] {
+    for (const Entries& child : children) (void)AcceptedOf(child.index, cut.index);
   });
 }
 

@@ -44,7 +44,7 @@ void TopKAllReduce::Start(Transport* transport, uint64_t round, std::function<vo
       transport, round, sent_,
       [this, done = std::move(done)](StatusOr<Descent> descent) {
         if (descent.ok()) {
-          RW_CHECK(descent->counted.size() == sent_.size());
+          RW_CHECK(descent->accepted.size() == sent_.size());
           answer_ = *std::move(descent);
           digest_ = DigestOf(answer_.result);
           finite_ = std::all_of(answer_.result.value.begin(), answer_.result.value.end(),

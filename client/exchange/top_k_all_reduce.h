@@ -33,7 +33,7 @@ class TopKAllReduce {
   // After an OK `done`.
   const Entries& result() const { return answer_.result; }
   // The accepted mask: one byte (0 or 1) for each entry that was sent, of all tensors or of one.
-  std::span<const uint8_t> accepted() const { return answer_.counted; }
+  std::span<const uint8_t> accepted() const { return answer_.accepted; }
   std::span<const uint8_t> accepted(size_t tensor) const {
     return accepted().subspan(first_entry_[tensor],
                               first_entry_[tensor + 1] - first_entry_[tensor]);

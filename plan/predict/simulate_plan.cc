@@ -153,8 +153,8 @@ class TreePlays {
       const auto share =
           static_cast<uint64_t>(EvenPart(result ? keep : group.k, shape.shards, slot.shard).count);
       const Cut cut{share, chunks};
-      slots.push_back(slot.kind == TreeSlot::Kind::kCounted
-                          ? static_cast<double>(CountedBytes(share))
+      slots.push_back(slot.kind == TreeSlot::Kind::kAccepted
+                          ? static_cast<double>(AcceptedBytes(share))
                           : bytes(cut.begin(slot.chunk + 1) - cut.begin(slot.chunk)));
     }
     return slots;

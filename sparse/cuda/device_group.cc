@@ -45,7 +45,7 @@ class CudaGroup : public DeviceGroup {
   }
   uint64_t nonfinite() const override;
   void SetSent(size_t t, std::span<const float> values) override;
-  Status Commit(std::span<const uint8_t> counted) override;
+  Status Commit(std::span<const uint8_t> accepted) override;
   void Abort() override { pending_ = false; }
   Status Scatter(const Entries& sum, double total_weight) override;
   Status ReadResidual(size_t t, std::span<float> into) override {
@@ -96,14 +96,14 @@ class CudaGroup : public DeviceGroup {
   CudaEvent begin_, end_;  // of the last selection
   cuda::GroupMemory memory_;
   DeviceBuffer<float> sent_, result_value_;
-  DeviceBuffer<uint8_t> counted_;
+  DeviceBuffer<uint8_t> accepted_;
   DeviceBuffer<float*> result_place_;
 
   PinnedBuffer<float*> host_gradients_, host_place_;
   PinnedBuffer<TensorOutcome> host_outcomes_;
   PinnedBuffer<uint32_t> host_index_;
   PinnedBuffer<float> host_value_, host_sent_, host_result_;
-  PinnedBuffer<uint8_t> host_counted_;
+  PinnedBuffer<uint8_t> host_accepted_;
 };
 
 Status CudaGroup::Start() {
@@ -118,7 +118,7 @@ Status CudaGroup::Start() {
   RW_RETURN_IF_ERROR(memory_.Allocate(stream));
   const cuda::Layout& layout = memory_.layout();
   RW_RETURN_IF_ERROR(sent_.Allocate(layout.picks, stream));
-  RW_RETURN_IF_ERROR(counted_.Allocate(layout.picks, stream));
+  RW_RETURN_IF_ERROR(accepted_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(result_place_.Allocate(options_.max_result, stream));
   RW_RETURN_IF_ERROR(result_value_.Allocate(options_.max_result, stream));
   RW_RETURN_IF_ERROR(host_gradients_.Allocate(layout.tensors.size(), stream));
@@ -126,7 +126,7 @@ Status CudaGroup::Start() {
   RW_RETURN_IF_ERROR(host_index_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(host_value_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(host_sent_.Allocate(layout.picks, stream));
-  RW_RETURN_IF_ERROR(host_counted_.Allocate(layout.picks, stream));
+  RW_RETURN_IF_ERROR(host_accepted_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(host_place_.Allocate(options_.max_result, stream));
   return host_result_.Allocate(options_.max_result, stream);
 }
@@ -206,23 +206,23 @@ void CudaGroup::SetSent(size_t t, std::span<const float> values) {
             host_sent_.data() + memory_.layout().tensors[t].first_pick);
 }
 
-Status CudaGroup::Commit(std::span<const uint8_t> counted) {
+Status CudaGroup::Commit(std::span<const uint8_t> accepted) {
   RW_CHECK(pending_ && !running_);
   size_t next = 0;
   for (size_t t = 0; t < memory_.layout().tensors.size(); ++t) {
     const uint32_t first = memory_.layout().tensors[t].first_pick;
     for (uint32_t j = 0; j < Picked(t); ++j) {
-      RW_CHECK(next < counted.size());
-      host_counted_.data()[first + j] = counted[next++];
+      RW_CHECK(next < accepted.size());
+      host_accepted_.data()[first + j] = accepted[next++];
     }
   }
-  RW_CHECK(next == counted.size());
+  RW_CHECK(next == accepted.size());
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
   RW_RETURN_IF_ERROR(ToDevice(host_sent_, sent_, memory_.layout().picks));
-  RW_RETURN_IF_ERROR(ToDevice(host_counted_, counted_, memory_.layout().picks));
+  RW_RETURN_IF_ERROR(ToDevice(host_accepted_, accepted_, memory_.layout().picks));
   RW_RETURN_IF_ERROR(
-      FromCuda(cuda::LaunchSettle(memory_.View(present_), sent_.data(), counted_.data(),
+      FromCuda(cuda::LaunchSettle(memory_.View(present_), sent_.data(), accepted_.data(),
                                   options_.masking, memory_.layout().picks, stream_.get()),
                "start the committing kernel"));
   present_ = 1 - present_;

@@ -7,7 +7,7 @@
 // device, except where it says so: what Accumulate enqueues calls `done` when it has run.
 //
 //   trainer's streams ──event──► own stream: accumulate, refine, copy picks ──► done (host)
-//   own stream: counted picks leave, result is scattered ──event──► trainer's streams
+//   own stream: accepted picks leave, result is scattered ──event──► trainer's streams
 //
 // One Accumulate and Commit or Abort at a time; calls on one thread at a time.
 #pragma once
@@ -58,7 +58,7 @@ class DeviceGroup {
   virtual void SetSent(size_t tensor, std::span<const float> values) = 0;
 
   // The new residuals become real; one byte (0 or 1) a pick of all tensors, in order.
-  virtual Status Commit(std::span<const uint8_t> counted) = 0;
+  virtual Status Commit(std::span<const uint8_t> accepted) = 0;
   virtual void Abort() = 0;
 
   // Overwrites the gradients of the last Accumulate with `sum`/`total_weight` (coordinates of the

@@ -64,11 +64,11 @@ __global__ void __launch_bounds__(kThreads) RefineKernel(GroupView group) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    SettleKernel(GroupView group, const float* sent, const uint8_t* counted, bool masking,
+    SettleKernel(GroupView group, const float* sent, const uint8_t* accepted, bool masking,
                  uint32_t places) {
   const uint64_t place = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (place < places) {
-    SettlePick<CudaThread>(group, sent, counted, masking, static_cast<uint32_t>(place));
+    SettlePick<CudaThread>(group, sent, accepted, masking, static_cast<uint32_t>(place));
   }
 }
 
@@ -118,10 +118,10 @@ cudaError_t LaunchRefine(const GroupView& group, uint32_t blocks, cudaStream_t s
                                      dim3(kThreads), arguments, 0, stream);
 }
 
-cudaError_t LaunchSettle(const GroupView& group, const float* sent, const uint8_t* counted,
+cudaError_t LaunchSettle(const GroupView& group, const float* sent, const uint8_t* accepted,
                          bool masking, uint32_t places, cudaStream_t stream) {
   if (places == 0) return cudaSuccess;
-  SettleKernel<<<BlocksFor(places), kThreads, 0, stream>>>(group, sent, counted, masking, places);
+  SettleKernel<<<BlocksFor(places), kThreads, 0, stream>>>(group, sent, accepted, masking, places);
   return cudaGetLastError();
 }
 

@@ -16,8 +16,8 @@ cudaError_t RefineBlocks(uint32_t* blocks);
 // Picks and outcomes of what LaunchAccumulate left; `blocks` from RefineBlocks.
 cudaError_t LaunchRefine(const GroupView& group, uint32_t blocks, cudaStream_t stream);
 
-// Counted picks leave the shadow; `places` is the length of the pick arrays.
-cudaError_t LaunchSettle(const GroupView& group, const float* sent, const uint8_t* counted,
+// Accepted picks leave the shadow; `places` is the length of the pick arrays.
+cudaError_t LaunchSettle(const GroupView& group, const float* sent, const uint8_t* accepted,
                          bool masking, uint32_t places, cudaStream_t stream);
 
 // *places[i] = values[i].

@@ -1,4 +1,4 @@
-// The committing kernel's body: picks that were counted leave the new residual, and the momentum
+// The committing kernel's body: picks that were accepted leave the new residual, and the momentum
 // forgets them. One thread a place in the pick arrays. Generic in the Thread like the other steps.
 #pragma once
 
@@ -17,13 +17,13 @@ RW_DEVICE inline uint32_t TensorOfPick(const GroupView& group, uint32_t place) {
 }
 
 // `sent`: what travelled for each pick, which differs from its value where a code rounds.
-// `masking`: whether counted picks clear their momentum.
+// `masking`: whether accepted picks clear their momentum.
 template <class Thread>
-RW_DEVICE void SettlePick(const GroupView& group, const float* sent, const uint8_t* counted,
+RW_DEVICE void SettlePick(const GroupView& group, const float* sent, const uint8_t* accepted,
                           bool masking, uint32_t place) {
   const uint32_t t = TensorOfPick(group, place);
   const TensorView& tensor = group.tensors[t];
-  if (place - tensor.first_pick >= group.outcomes[t].picked || counted[place] == 0) return;
+  if (place - tensor.first_pick >= group.outcomes[t].picked || accepted[place] == 0) return;
   if (sent[place] == 0) return;  // a coarse code sent nothing of it
   const uint32_t index = group.pick_index[place];
   tensor.residual[1 - group.present][index] -= sent[place];

@@ -266,8 +266,8 @@ class FakeGroup : public DeviceGroup {
   uint64_t nonfinite() const override { return nonfinite_; }
   void SetSent(size_t t, std::span<const float> values) override { states_[t]->SetSent(values); }
 
-  Status Commit(std::span<const uint8_t> counted) override {
-    stream_.Put([this, bits = std::vector<uint8_t>(counted.begin(), counted.end())] {
+  Status Commit(std::span<const uint8_t> accepted) override {
+    stream_.Put([this, bits = std::vector<uint8_t>(accepted.begin(), accepted.end())] {
       size_t at = 0;
       for (const auto& state : states_) {
         const size_t picks = state->picks().size();

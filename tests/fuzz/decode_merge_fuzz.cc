@@ -60,11 +60,11 @@ void DecodeAndMerge(std::span<const std::byte> input) {
   RW_CHECK(sum.size() == std::min<uint64_t>(k, size));
   BlockRoom room;
   std::vector<std::vector<std::byte>> bits;
-  PackCountedOf(sum.index, children, &room, &bits);
+  PackAcceptedOf(sum.index, children, &room, &bits);
   for (size_t c = 0; c < children.size(); ++c) {
-    std::vector<uint8_t> counted;
-    UnpackCounted(bits[c], children[c].size(), &counted);
-    RW_CHECK(counted == CountedOf(children[c].index, sum.index));
+    std::vector<uint8_t> accepted;
+    UnpackAccepted(bits[c], children[c].size(), &accepted);
+    RW_CHECK(accepted == AcceptedOf(children[c].index, sum.index));
   }
 }
 

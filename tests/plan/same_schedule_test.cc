@@ -271,8 +271,8 @@ void ExpectAbout(const std::vector<Recorded>& simulated, const std::vector<Recor
   ASSERT_EQ(engine.size(), simulated.size()) << what;
   for (size_t i = 0; i < engine.size(); ++i) {
     Recorded expected = simulated[i];
-    const bool counted = expected.name.slot == kCountedSlot;
-    const double about = counted ? 0 : 0.03 * static_cast<double>(expected.bytes) + 64;
+    const bool accepted = expected.name.slot == kAcceptedSlot;
+    const double about = accepted ? 0 : 0.03 * static_cast<double>(expected.bytes) + 64;
     EXPECT_NEAR(static_cast<double>(engine[i].bytes), static_cast<double>(expected.bytes), about)
         << what << ": " << engine[i];
     expected.bytes = engine[i].bytes;

@@ -57,12 +57,12 @@ TEST(Simulate, ARingTakesItsClosedForm) {
 }
 
 // When the last worker has its answer: up as TreeSeconds says; down each reducer serves its
-// children in the order of the schedule, first the result, then the counted bits, which are short.
+// children in the order of the schedule, first the result, then the accepted bits, which are short.
 double TreeEnd(const TreeShape& shape, double bytes) {
   const Tree tree(shape);
   const double wire = kNetwork.beta * bytes, add = kNetwork.gamma * bytes;
   const int nodes = shape.workers + shape.reducers;
-  std::vector<double> up(nodes, 0), result(nodes, 0), counted(nodes, 0);
+  std::vector<double> up(nodes, 0), result(nodes, 0), accepted(nodes, 0);
   for (int node = nodes - 1; node >= shape.workers; --node) {
     std::vector<double> arrivals;
     for (const int child : tree.children(node)) arrivals.push_back(up[child] + kNetwork.alpha);
@@ -81,8 +81,8 @@ double TreeEnd(const TreeShape& shape, double bytes) {
     for (size_t i = 0; i < children.size(); ++i) {
       const int child = children[(static_cast<size_t>(node) + i) % children.size()];
       result[child] = result[node] + static_cast<double>(i + 1) * wire + kNetwork.alpha;
-      counted[child] = std::max(counted[node], sent) + kNetwork.alpha;
-      last = std::max({last, result[child], counted[child]});
+      accepted[child] = std::max(accepted[node], sent) + kNetwork.alpha;
+      last = std::max({last, result[child], accepted[child]});
     }
   }
   return last;
@@ -91,7 +91,7 @@ double TreeEnd(const TreeShape& shape, double bytes) {
 double PlayedTree(const TreeShape& shape, double bytes) {
   Scene scene = SceneOf(TreeSchedules(shape, 1), shape.workers, bytes);
   if (shape.reducers > 0) {
-    scene.plays[0].slot_bytes[0][NumberOf({TreeSlot::Kind::kCounted, 0}, 1)] = 0;
+    scene.plays[0].slot_bytes[0][NumberOf({TreeSlot::Kind::kAccepted, 0}, 1)] = 0;
   }
   const auto outcome = Simulate(scene);
   EXPECT_TRUE(outcome.ok()) << Message(outcome.status());
@@ -113,7 +113,7 @@ TEST(Simulate, ATreeTakesItsClosedForm) {
         if (reducers == 1) {
           EXPECT_NEAR(played, priced, 1e-12);
         }
-        // The price takes the children in another order, and no time for the counted bits' way.
+        // The price takes the children in another order, and no time for the accepted bits' way.
         EXPECT_LE(played, 1.35 * priced);
         EXPECT_GE(played, 0.6 * priced);
       }
@@ -176,7 +176,7 @@ TEST(Simulate, DearAndOmgsTakeWhatTheirPlannersPredict) {
     for (const int workers : {2, 5, 8}) {
       const auto point = ScaleTo(workers, planner, input, {}, kWholeTensors);
       ASSERT_TRUE(point.ok()) << Message(point.status());
-      // The price of a tree leaves the counted bits out.
+      // The price of a tree leaves the accepted bits out.
       const double about = std::string(planner) == "dear" ? 1e-9 : 1e-3 * point->predicted_seconds;
       EXPECT_NEAR(point->simulated_seconds, point->predicted_seconds, about) << planner << workers;
       EXPECT_GT(point->exposed_seconds, 0);

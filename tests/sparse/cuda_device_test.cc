@@ -38,7 +38,7 @@ void Compare(std::vector<cuda::TensorShape> shapes, float momentum, int steps) {
     gradients.push_back({static_cast<float*>(arrays.back()->data()) + plain.size() % 2, nullptr});
   }
   for (int step = 0; step < steps; ++step) {
-    std::vector<uint8_t> counted;
+    std::vector<uint8_t> accepted;
     for (size_t t = 0; t < shapes.size(); ++t) {
       const auto pattern = static_cast<Pattern>(step % static_cast<int>(Pattern::kCount));
       std::vector<float> host = MakeGradient(pattern, shapes[t].elements + 1, 0, step * 100 + t);
@@ -57,9 +57,9 @@ void Compare(std::vector<cuda::TensorShape> shapes, float momentum, int steps) {
       std::vector<uint8_t> bits(expected.size());
       for (size_t j = 0; j < bits.size(); ++j) bits[j] = j % 3 != 0;
       plain[t]->Commit(bits);
-      counted.insert(counted.end(), bits.begin(), bits.end());
+      accepted.insert(accepted.end(), bits.begin(), bits.end());
     }
-    ASSERT_TRUE((*group)->Commit(counted).ok());
+    ASSERT_TRUE((*group)->Commit(accepted).ok());
     for (size_t t = 0; t < shapes.size(); ++t) {
       std::vector<float> residual(shapes[t].elements);
       ASSERT_TRUE((*group)->ReadResidual(t, residual).ok());

@@ -93,10 +93,10 @@ class EmulatedGroup {
     return picks;
   }
 
-  void Commit(const std::vector<float>& sent, const std::vector<uint8_t>& counted,
+  void Commit(const std::vector<float>& sent, const std::vector<uint8_t>& accepted,
               bool masking = true) {
     for (uint32_t place = 0; place < layout_.picks; ++place) {
-      cuda::SettlePick<EmulatedThread>(View(), sent.data(), counted.data(), masking, place);
+      cuda::SettlePick<EmulatedThread>(View(), sent.data(), accepted.data(), masking, place);
     }
     present_ = 1 - present_;
   }
@@ -203,8 +203,8 @@ void RunSteps(std::vector<TensorShape> shapes, bool momentum, uint32_t blocks, i
     }
     device.Step(pointers, scale);
     std::vector<float> sent = device.pick_values();
-    std::vector<uint8_t> counted(device.layout().picks);
-    for (auto& bit : counted) bit = random.Below(3) != 0;
+    std::vector<uint8_t> accepted(device.layout().picks);
+    for (auto& bit : accepted) bit = random.Below(3) != 0;
     for (size_t t = 0; t < shapes.size(); ++t) {
       SCOPED_TRACE(absl::StrFormat("kind %d, step %d, tensor %d of %d elements, k %d", kind, step,
                                    t, shapes[t].elements, shapes[t].k));
@@ -214,14 +214,14 @@ void RunSteps(std::vector<TensorShape> shapes, bool momentum, uint32_t blocks, i
       const uint32_t first = device.layout().tensors[t].first_pick;
       for (size_t j = 0; j < expected.size(); ++j) {
         sent[first + j] *= 0.75f;  // as if a value code had rounded
-        if (counted[first + j] == 0) continue;
+        if (accepted[first + j] == 0) continue;
         plain[t].shadow[expected.index[j]] -= sent[first + j];
         if (shapes[t].momentum != 0) plain[t].momentum_shadow[expected.index[j]] = 0;
       }
       plain[t].residual.swap(plain[t].shadow);
       plain[t].momentum.swap(plain[t].momentum_shadow);
     }
-    device.Commit(sent, counted);
+    device.Commit(sent, accepted);
     for (size_t t = 0; t < shapes.size(); ++t) {
       ASSERT_TRUE(SameBits(device.Residual(t), plain[t].residual));
       if (shapes[t].momentum != 0) {
@@ -259,7 +259,7 @@ TEST(CudaSelect, AGoodGuessReadsTheListAndABadOneTheWholeResidual) {
   EXPECT_LE(dense, 1u);
 }
 
-TEST(CudaSelect, NonFiniteValuesAreCountedAndNeverPicked) {
+TEST(CudaSelect, NonFiniteValuesAreAcceptedAndNeverPicked) {
   EmulatedGroup device({{10000, 50}, {100, 100}}, 2);
   auto first = Gradient(10000, kKinds - 1, 1), second = Gradient(100, kKinds - 1, 2);
   first[17] = std::numeric_limits<float>::infinity();

@@ -132,7 +132,7 @@ class Cluster {
     ASSERT_EQ(answered, job_.shape.workers);
     for (int w = 0; w < job_.shape.workers; ++w) {
       ASSERT_EQ(descents_[w].result, descents_[0].result);
-      tensors_[w]->Commit(descents_[w].counted);
+      tensors_[w]->Commit(descents_[w].accepted);
     }
     std::vector<double> after = Mass();
     const Entries& result = descents_[0].result;
@@ -383,7 +383,7 @@ std::vector<double> PublishedScheme(std::vector<std::vector<float>> acc, uint64_
   }
   std::vector<double> mass(acc[0].size(), 0);
   for (size_t w = 0; w < acc.size(); ++w) {
-    const auto in_result = CountedOf(picks[w].index, level[0].index);
+    const auto in_result = AcceptedOf(picks[w].index, level[0].index);
     for (size_t j = 0; j < picks[w].size(); ++j) {
       if (in_result[j] != 0) acc[w][picks[w].index[j]] = 0;
     }
@@ -418,7 +418,7 @@ TEST(Gtopk, ThePublishedSchemeLosesMassWhereOursDoesNot) {
       ASSERT_TRUE(descent.ok());
       EXPECT_EQ(descent->result.index, (std::vector<uint32_t>{1}));
       if (w == 0) mass[1] += descent->result.value[0];
-      if (descent->counted[0] == 0) mass[up.index[0]] += up.value[0];
+      if (descent->accepted[0] == 0) mass[up.index[0]] += up.value[0];
     });
   }
   network.Run();

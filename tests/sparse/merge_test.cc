@@ -27,31 +27,31 @@ TEST(MergeSum, OfNothingIsEmpty) {
   EXPECT_EQ(MergeSum(std::vector<Entries>(3), 100000).size(), 0u);
 }
 
-TEST(Counted, SaysForEachSentEntryWhetherItIsInTheResult) {
-  const std::vector<uint32_t> sent = {1, 5, 9, 12}, counted = {0, 5, 6, 12, 40};
-  EXPECT_EQ(CountedOf(sent, counted), (std::vector<uint8_t>{0, 1, 0, 1}));
-  EXPECT_EQ(CountedOf(sent, {}), (std::vector<uint8_t>{0, 0, 0, 0}));
+TEST(Accepted, SaysForEachSentEntryWhetherItIsInTheResult) {
+  const std::vector<uint32_t> sent = {1, 5, 9, 12}, accepted = {0, 5, 6, 12, 40};
+  EXPECT_EQ(AcceptedOf(sent, accepted), (std::vector<uint8_t>{0, 1, 0, 1}));
+  EXPECT_EQ(AcceptedOf(sent, {}), (std::vector<uint8_t>{0, 0, 0, 0}));
 }
 
-TEST(Counted, BitsOfEachChildAreThoseOfThePlainComparison) {
+TEST(Accepted, BitsOfEachChildAreThoseOfThePlainComparison) {
   BlockRoom room;
   std::vector<std::vector<std::byte>> bits;
   for (uint64_t elements : {70, 65536, 300000}) {
     for (uint64_t size : {uint64_t{0}, uint64_t{1}, elements / 7, elements / 2, elements}) {
-      const Entries counted = RandomEntries(elements, size, 1);
+      const Entries accepted = RandomEntries(elements, size, 1);
       std::vector<Entries> children;
       for (uint64_t c = 0; c < 5; ++c) {
         children.push_back(RandomEntries(elements, elements * c / 5, 10 + c));
       }
-      PackCountedOf(counted.index, children, &room, &bits);
+      PackAcceptedOf(accepted.index, children, &room, &bits);
       ASSERT_EQ(bits.size(), children.size());
       for (size_t c = 0; c < children.size(); ++c) {
-        ASSERT_EQ(bits[c].size(), CountedBytes(children[c].size()));
+        ASSERT_EQ(bits[c].size(), AcceptedBytes(children[c].size()));
         std::vector<uint8_t> bytes = {7};
-        UnpackCounted(bits[c], children[c].size(), &bytes);
+        UnpackAccepted(bits[c], children[c].size(), &bytes);
         EXPECT_EQ(bytes[0], 7) << "what was there stays";
         bytes.erase(bytes.begin());
-        EXPECT_EQ(bytes, CountedOf(children[c].index, counted.index));
+        EXPECT_EQ(bytes, AcceptedOf(children[c].index, accepted.index));
       }
     }
   }

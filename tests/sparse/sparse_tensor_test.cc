@@ -20,9 +20,9 @@ bool SameBits(const std::vector<float>& a, std::span<const float> b) {
 }
 
 std::vector<uint8_t> EveryOther(size_t count) {
-  std::vector<uint8_t> counted(count);
-  for (size_t j = 0; j < count; ++j) counted[j] = j % 2;
-  return counted;
+  std::vector<uint8_t> accepted(count);
+  for (size_t j = 0; j < count; ++j) accepted[j] = j % 2;
+  return accepted;
 }
 
 // The rules of error feedback, written down once more without any cleverness.
@@ -149,7 +149,7 @@ TEST(SparseTensor, ReportsNonFiniteValuesAndKeepsThemOutOfThePicks) {
   EXPECT_EQ(tensor.picks().size(), 6u);
 }
 
-TEST(SparseTensor, NonFiniteValuesAreCountedOnceWhenTheGuessWasTooHigh) {
+TEST(SparseTensor, NonFiniteValuesAreAcceptedOnceWhenTheGuessWasTooHigh) {
   SparseTensor tensor(20000, {100, 0, 1, 0});
   auto gradient = MakeGradient(Pattern::kRandom, 20000, 0, 9);
   tensor.Accumulate(gradient, 1);

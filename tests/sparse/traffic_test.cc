@@ -1,4 +1,4 @@
-// Bytes on the network cards, counted: P hosts, each with a worker and a server, whole exchanges
+// Bytes on the NICs, counted: P hosts, each with a worker and a server, whole exchanges
 // over the in-process network. What stays inside a host is not on its card.
 #include <gtest/gtest.h>
 

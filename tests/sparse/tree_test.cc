@@ -24,7 +24,7 @@ std::vector<TreeShape> Shapes() {
 }
 
 // Runs all nodes' schedules; a slot's content is the multiset of the workers in it. The root has
-// the result's chunks from what it reduced; counted bits are told by nobody's content.
+// the result's chunks from what it reduced; accepted bits are told by nobody's content.
 using Content = std::multiset<int>;
 struct Played {
   std::vector<std::map<int, Content>> slots;
@@ -37,7 +37,7 @@ Content ToSend(const TreeShape& shape, int chunks, const std::map<int, Content>&
   if (known != slots.end()) return known->second;
   EXPECT_GT(shape.reducers, 0);
   TreeSlot from = SlotOfNumber(slot, chunks);
-  if (from.kind == TreeSlot::Kind::kCounted) return {};
+  if (from.kind == TreeSlot::Kind::kAccepted) return {};
   EXPECT_EQ(from.kind, TreeSlot::Kind::kResult);
   from.kind = TreeSlot::Kind::kEntries;
   return slots.at(NumberOf(from, chunks));
@@ -98,7 +98,7 @@ TEST(TreeSchedule, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
           const int slot = NumberOf({TreeSlot::Kind::kResult, s, c}, chunks);
           ASSERT_EQ(run.slots[worker].at(slot), everyone);
         }
-        ASSERT_EQ(run.slots[worker].count(NumberOf({TreeSlot::Kind::kCounted, s}, chunks)), 1u);
+        ASSERT_EQ(run.slots[worker].count(NumberOf({TreeSlot::Kind::kAccepted, s}, chunks)), 1u);
       }
       if (shape.reducers > 0) continue;
       for (int from = 0; from < shape.workers; ++from) {
@@ -113,7 +113,7 @@ TEST(TreeSchedule, SlotsAndNumbersAreTheSameThing) {
     for (int number = 0; number < 4 * SlotsOfShard(chunks); ++number) {
       const TreeSlot slot = SlotOfNumber(number, chunks);
       ASSERT_EQ(NumberOf(slot, chunks), number);
-      ASSERT_LT(slot.chunk, slot.kind == TreeSlot::Kind::kCounted ? 1 : chunks);
+      ASSERT_LT(slot.chunk, slot.kind == TreeSlot::Kind::kAccepted ? 1 : chunks);
     }
   }
 }

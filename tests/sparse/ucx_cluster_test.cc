@@ -74,7 +74,7 @@ class UcxCluster {
     });
     for (int w = 0; w < kShape.workers; ++w) {
       EXPECT_EQ(descents[w].result, descents[0].result);
-      tensors_[w]->Commit(descents[w].counted);
+      tensors_[w]->Commit(descents[w].accepted);
     }
     std::vector<double> after = Mass();
     const Entries& result = descents[0].result;
