@@ -225,6 +225,11 @@ def names_that_do_not_exist(tree):
 OTHERS_NAMES = {"BatchMode", "DistributedSampler", "EveryRankEndsWithTheSum", "ringwood_F"}
 
 
+def programs_without_interpreter(programs):
+    """Of files that may be executed: those that a shell would take for its own script."""
+    return [path for path, text in programs.items() if not text.startswith("#!")]
+
+
 def headers_without_docstring(tree):
     """Every header says first what it is; in include/ every declaration has a comment of its own or of its group."""
     found = [path for path, text in product(tree).items()

@@ -81,6 +81,13 @@ def test_finds_what_is_planted(rule, broken, named):
     assert any(named in line for line in found), found
 
 
+def test_programs_name_their_interpreter():
+    staged = subprocess.run(["git", "ls-files", "--stage"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    programs = [line.split("\t")[1] for line in staged.splitlines() if line.startswith("100755")]
+    assert not tidy.programs_without_interpreter({name: (ROOT / name).read_text() for name in programs})
+    assert tidy.programs_without_interpreter({"a.py": '"""Doc."""', "b.py": "#!/usr/bin/env python3"}) == ["a.py"]
+
+
 def test_every_rule_has_a_planted_case():
     rules = {value for value in vars(tidy).values() if inspect.isfunction(value)
              and list(inspect.signature(value).parameters) == ["tree"]}

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Replays a model's profile on test hosts, Ringwood and PyTorch DDP in turn, and appends each run's result.
 
     bench/netns.sh up 4 1gbit                       # makes the hosts (root)

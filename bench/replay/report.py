@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Tables (Markdown) and a chart (SVG) of what measure.py appended.
 
     bench/replay/report.py [--results FILE] [--chart docs/replay.svg] > tables.md
