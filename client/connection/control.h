@@ -26,9 +26,11 @@ class Control {
 
   virtual StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) = 0;
 
-  // Starts the heartbeats. `failed` runs at most once, on a thread of the control's: a member died,
-  // or the coordinator is lost; the status names who. It must not block.
-  virtual Status Attend(const Attendance& attendance,
+  // Starts the heartbeats, and returns when the coordinator has the first one: from here on it
+  // notices at once when this process ends. At most `timeout`. `failed` runs at most once, on a
+  // thread of the control's: a member died, or the coordinator is lost; the status names who. It
+  // must not block.
+  virtual Status Attend(const Attendance& attendance, Duration timeout,
                         std::function<void(const Status&)> failed) = 0;
   // Stops the heartbeats; `failed` does not run afterwards. Then another epoch may be joined.
   virtual void EndAttendance() = 0;

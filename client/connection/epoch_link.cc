@@ -92,11 +92,12 @@ Status EpochLink::Connect(double join_timeout) {
   const double silence = joined_.failure_timeout_seconds() > 0
                              ? joined_.failure_timeout_seconds()
                              : ToSeconds(Attendance().failure_timeout);
-  // Before the data plane, so that a death is seen from here on. A failure that is announced
-  // meanwhile closes it when it stands.
+  // Before the data plane, so that the coordinator sees the death of everyone to whom a connection
+  // stands. A failure that is announced meanwhile closes the data plane when it stands.
   RW_RETURN_IF_ERROR(
       connection_->control()->Attend({joined_.epoch(), joined_.node(), connection_->incarnation(),
                                       Seconds(heartbeat), Seconds(silence)},
+                                     Seconds(join_timeout),
                                      [this](const Status& failure) { Announce(failure); }));
   FabricLimits limits;
   limits.silence_seconds = std::max(kLeastSilenceSeconds, silence);

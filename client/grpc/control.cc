@@ -53,6 +53,26 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
     StartWrite(&beat_);
   }
 
+  // Waits until the coordinator has a heartbeat of this stream: OK, or why it ended before.
+  Status AwaitConfirmation(Duration timeout) {
+    absl::MutexLock lock(&mutex_);
+    const auto known = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return confirmed_ || !failure_.ok();
+    };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&known), absl::FromChrono(timeout))) {
+      return TimedOut(
+          absl::StrFormat("the coordinator at %s did not confirm the first heartbeat in %.0f s",
+                          address_, ToSeconds(timeout)));
+    }
+    return failure_;
+  }
+
+  void OnReadInitialMetadataDone(bool ok) override {
+    if (!ok) return;  // the stream's end says why
+    absl::MutexLock lock(&mutex_);
+    confirmed_ = true;
+  }
+
   void OnReadDone(bool ok) override {
     if (!ok) {
       {
@@ -97,8 +117,8 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
   void Fail(const Status& failure) {
     {
       absl::MutexLock lock(&mutex_);
-      if (stopping_ || failed_before_) return;
-      failed_before_ = true;
+      if (stopping_ || !failure_.ok()) return;
+      failure_ = failure;
     }
     failed_(failure);
   }
@@ -114,7 +134,8 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool failed_before_ ABSL_GUARDED_BY(mutex_) = false;
+  bool confirmed_ ABSL_GUARDED_BY(mutex_) = false;
+  Status failure_ ABSL_GUARDED_BY(mutex_);
 };
 
 class GrpcControl : public Control {
@@ -146,7 +167,8 @@ class GrpcControl : public Control {
     return response;
   }
 
-  Status Attend(const Attendance& attendance, std::function<void(const Status&)> failed) override {
+  Status Attend(const Attendance& attendance, Duration timeout,
+                std::function<void(const Status&)> failed) override {
     // How long silence may last is known from here on only.
     channel_ = MakeChannel(address_, token_, attendance.failure_timeout);
     stub_ = v1::Coordinator::NewStub(channel_);
@@ -156,9 +178,10 @@ class GrpcControl : public Control {
                                          calls_.Cancel(failure);
                                        });
     loop_ = std::make_unique<Loop>("rw-beat");
-    return loop_->Post([this, attendance, loop = loop_.get()] { Beat(attendance, loop); })
-               ? OkStatus()
-               : Internal("heartbeat queue full");
+    if (!loop_->Post([this, attendance, loop = loop_.get()] { Beat(attendance, loop); })) {
+      return Internal("heartbeat queue full");
+    }
+    return stream_->AwaitConfirmation(timeout);
   }
 
   void EndAttendance() override {

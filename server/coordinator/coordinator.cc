@@ -172,8 +172,10 @@ grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Coordinator::Service::Attend(
   callbacks.beat = [this, id](const v1::Beat& beat) {
     loop_.PostReserved([this, id, beat] {
       Happen(event::Heartbeat{id, beat});
-      if (membership_.Attends(id)) strangers_.erase(id);
-      if (auto found = streams_.find(id); found != streams_.end()) found->second->Next();
+      const auto found = streams_.find(id);
+      if (found == streams_.end()) return;
+      if (membership_.Attends(id) && strangers_.erase(id) > 0) found->second->Confirm();
+      found->second->Next();
     });
   };
   callbacks.broken = [this, id] {

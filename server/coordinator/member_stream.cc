@@ -30,6 +30,20 @@ void MemberStream::Break() {
   callbacks_.broken();
 }
 
+// By initial metadata, which every first write would carry otherwise.
+void MemberStream::Confirm() {
+  absl::MutexLock lock(&mutex_);
+  if (sending_ || finished_ || closing_) return;  // a notice or the end says it
+  confirming_ = true;
+  StartSendInitialMetadata();
+}
+
+void MemberStream::OnSendInitialMetadataDone(bool) {
+  absl::MutexLock lock(&mutex_);
+  confirming_ = false;
+  Advance();
+}
+
 void MemberStream::Send(const v1::Notice& notice) {
   absl::MutexLock lock(&mutex_);
   if (closing_ || notices_.size() >= kMaxNotices) return;
@@ -55,7 +69,7 @@ void MemberStream::OnWriteDone(bool ok) {
 
 // Finish comes after the last write: gRPC takes one write at a time and nothing after Finish.
 void MemberStream::Advance() {
-  if (sending_ || finished_) return;
+  if (confirming_ || sending_ || finished_) return;
   if (!notices_.empty()) {
     sending_ = true;
     StartWrite(&notices_.front());

@@ -30,11 +30,13 @@ class MemberStream : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
 
   void Open();  // keeps itself alive until gRPC is done with it
   void Next();  // the last heartbeat was handled: read the next
+  void Confirm();  // its member attends by it: the client is told. Once
   void Send(const v1::Notice& notice);
   void Close(const Status& status);  // after what is being sent; idempotent
 
  private:
   void OnReadDone(bool ok) override;
+  void OnSendInitialMetadataDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnDone() override;
   void Break();
@@ -45,6 +47,7 @@ class MemberStream : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
   v1::Beat beat_;  // being read; touched by gRPC between StartRead and OnReadDone
   absl::Mutex mutex_;
   std::deque<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // the front one is being sent
+  bool confirming_ ABSL_GUARDED_BY(mutex_) = false;
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;

@@ -34,8 +34,9 @@ class EpochsControl : public Control {
     response.set_epoch(epoch_);
     return response;
   }
-  Status Attend(const Attendance& attendance, std::function<void(const Status&)> failed) override {
-    return now_->Attend(attendance, std::move(failed));
+  Status Attend(const Attendance& attendance, Duration timeout,
+                std::function<void(const Status&)> failed) override {
+    return now_->Attend(attendance, timeout, std::move(failed));
   }
   void EndAttendance() override { now_->EndAttendance(); }
   void Report(uint64_t step) override {}

@@ -145,7 +145,7 @@ class GatheringControl : public Control {
     return response;
   }
 
-  Status Attend(const Attendance&, std::function<void(const Status&)> failed) override {
+  Status Attend(const Attendance&, Duration, std::function<void(const Status&)> failed) override {
     absl::MutexLock lock(&coordinator_->mutex_);
     coordinator_->attending_[rank_] = std::move(failed);
     return OkStatus();
