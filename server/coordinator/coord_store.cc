@@ -1,14 +1,11 @@
 #include "server/coordinator/coord_store.h"
 
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <rocksdb/db.h>
 #include <rocksdb/write_batch.h>
 
 #include <cstdlib>
 
-#include "absl/strings/str_format.h"
-#include "base/check.h"
+#include "server/coordinator/kept_record.h"
 #include "server/store/database.h"
 #include "server/store/sealed.h"
 #include "server/store/store_directory.h"
@@ -17,30 +14,6 @@ namespace ringwood {
 namespace {
 
 constexpr char kKey[] = "epoch";
-
-Status Newer(const v1::EpochRecord& kept, const v1::EpochRecord& record) {
-  if (record.epoch() > kept.epoch()) return OkStatus();
-  return Refused(absl::StrFormat("epoch %d is recorded already, %d is not newer", kept.epoch(),
-                                 record.epoch()));
-}
-
-// HMAC-SHA-256 of it: enough to compare with, and of no use to who reads the files.
-std::string IncarnationHash(uint64_t incarnation, const std::string& key) {
-  unsigned char hash[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  RW_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                reinterpret_cast<const unsigned char*>(&incarnation), sizeof incarnation, hash,
-                &size) != nullptr);
-  return std::string(reinterpret_cast<const char*>(hash), size);
-}
-
-v1::EpochRecord WithoutIncarnations(v1::EpochRecord record, const std::string& key) {
-  for (v1::RecordedMember& member : *record.mutable_members()) {
-    member.set_incarnation_hash(IncarnationHash(member.incarnation(), key));
-    member.clear_incarnation();
-  }
-  return record;
-}
 
 class RocksCoordStore : public CoordStore {
  public:
@@ -68,7 +41,7 @@ class RocksCoordStore : public CoordStore {
   }
 
   Status Save(const v1::EpochRecord& record) override {
-    RW_RETURN_IF_ERROR(Newer(kept_, record));
+    RW_RETURN_IF_ERROR(CheckNewer(kept_, record));
     if (refuses_) refuses_ = !db_->Resume().ok();  // the cause may be gone
     rocksdb::WriteBatch batch;
     batch.Put(kKey, Seal(WithoutIncarnations(record, key_)));
@@ -93,7 +66,7 @@ class MemoryCoordStore : public CoordStore {
  public:
   StatusOr<v1::EpochRecord> Load() override { return kept_; }
   Status Save(const v1::EpochRecord& record) override {
-    RW_RETURN_IF_ERROR(Newer(kept_, record));
+    RW_RETURN_IF_ERROR(CheckNewer(kept_, record));
     kept_ = record;
     return OkStatus();
   }
