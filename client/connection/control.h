@@ -20,18 +20,22 @@ struct Attendance {
   Duration failure_timeout = Seconds(5);  // a coordinator that is silent for so long is lost
 };
 
+// A member died, or the coordinator is lost: the status names who. With `recovers` an elastic job
+// goes on in another epoch; a lost coordinator may be back.
+using EpochFailed = std::function<void(const Status& failure, bool recovers)>;
+
 class Control {
  public:
   virtual ~Control() = default;  // ends the attendance; its callback does not run afterwards
 
+  // Also while an attendance goes on whose epoch has failed: it beats on until EndAttendance, so
+  // that the coordinator waits for this process. What ends the old epoch does not end this call.
   virtual StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) = 0;
 
   // Starts the heartbeats, and returns when the coordinator has the first one: from here on it
   // notices at once when this process ends. At most `timeout`. `failed` runs at most once, on a
-  // thread of the control's: a member died, or the coordinator is lost; the status names who. It
-  // must not block.
-  virtual Status Attend(const Attendance& attendance, Duration timeout,
-                        std::function<void(const Status&)> failed) = 0;
+  // thread of the control's. It must not block.
+  virtual Status Attend(const Attendance& attendance, Duration timeout, EpochFailed failed) = 0;
   // Stops the heartbeats; `failed` does not run afterwards. Then another epoch may be joined.
   virtual void EndAttendance() = 0;
 

@@ -33,6 +33,10 @@ Hosts HostsOf(const std::vector<std::string>& names, const std::string& interfac
   return OneEach(static_cast<int>(names.size()));
 }
 
+bool IsSignOfADeath(const Status& status) {
+  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kAborted;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<EpochLink>> EpochLink::Join(Connection* connection,
@@ -94,11 +98,11 @@ Status EpochLink::Connect(double join_timeout) {
                              : ToSeconds(Attendance().failure_timeout);
   // Before the data plane, so that the coordinator sees the death of everyone to whom a connection
   // stands. A failure that is announced meanwhile closes the data plane when it stands.
-  RW_RETURN_IF_ERROR(
-      connection_->control()->Attend({joined_.epoch(), joined_.node(), connection_->incarnation(),
-                                      Seconds(heartbeat), Seconds(silence)},
-                                     Seconds(join_timeout),
-                                     [this](const Status& failure) { Announce(failure); }));
+  RW_RETURN_IF_ERROR(connection_->control()->Attend(
+      {joined_.epoch(), joined_.node(), connection_->incarnation(), Seconds(heartbeat),
+       Seconds(silence)},
+      Seconds(join_timeout),
+      [this](const Status& failure, bool recovers) { Announce(failure, recovers); }));
   FabricLimits limits;
   limits.silence_seconds = std::max(kLeastSilenceSeconds, silence);
   limits.start_seconds = std::max(limits.start_seconds, join_timeout);
@@ -146,10 +150,11 @@ Status EpochLink::status() {
   return status_;
 }
 
-void EpochLink::Announce(const Status& failure) {
+void EpochLink::Announce(const Status& failure, bool recovers) {
   {
     absl::MutexLock lock(&mutex_);
     announced_ = failure;
+    announced_recovers_ = recovers;
   }
   Fail(failure);
 }
@@ -167,9 +172,15 @@ void EpochLink::Fail(const Status& reason) {
   if (listener_) listener_(reason);
 }
 
+bool EpochLink::Recovers() {
+  absl::MutexLock lock(&mutex_);
+  if (!joined_.elastic() || status_.ok()) return false;
+  if (!announced_.ok()) return announced_recovers_;
+  return IsSignOfADeath(status_) || status_.code() == StatusCode::kDeadlineExceeded;
+}
+
 Status EpochLink::Named(const Status& status) {
-  const bool sign =
-      status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kAborted;
+  const bool sign = IsSignOfADeath(status);
   absl::MutexLock lock(&mutex_);
   if (!sign) return status;
   const auto announced = [this]()

@@ -56,6 +56,10 @@ class EpochLink {
   // that was silent for that time is named already.
   Status Named(const Status& status);
 
+  // Whether the job goes on without this epoch: it is elastic, and the failure is neither one that
+  // the coordinator calls final nor a fault of this process.
+  bool Recovers();
+
   // Tells the coordinator; with `failure` that this rank failed and why.
   Status Leave(const std::string& failure);
 
@@ -63,7 +67,7 @@ class EpochLink {
   explicit EpochLink(Connection* connection) : connection_(connection), collectives_(this) {}
   Status Enter(const SessionOptions& options);
   Status Connect(double join_timeout);
-  void Announce(const Status& failure);  // from the coordinator
+  void Announce(const Status& failure, bool recovers);  // from the coordinator
 
   Connection* const connection_;
   v1::JoinResponse joined_;
@@ -77,6 +81,7 @@ class EpochLink {
   absl::Mutex mutex_;
   Status status_ ABSL_GUARDED_BY(mutex_);
   Status announced_ ABSL_GUARDED_BY(mutex_);
+  bool announced_recovers_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void(const Status&)> listener_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -21,10 +21,8 @@ constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any ch
 // the control owns it and waits for its end.
 class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
  public:
-  using Failed = std::function<void(const Status&)>;
-
   Stream(v1::Coordinator::Stub* stub, std::shared_ptr<grpc::Channel> channel, std::string address,
-         Failed failed)
+         EpochFailed failed)
       : channel_(std::move(channel)), address_(std::move(address)), failed_(std::move(failed)) {
     stub->async()->Attend(&context_, this);
     AddHold();  // Beat may come from outside until the stream ends
@@ -82,7 +80,7 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
       RemoveHold();
       return;
     }
-    if (notice_.has_failure()) Fail(StatusOf(notice_.failure()));
+    if (notice_.has_failure()) Fail(StatusOf(notice_.failure()), notice_.failure().recovers());
     StartRead(&notice_);
   }
 
@@ -97,9 +95,10 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
     const std::string why = status.ok() ? "no reason given" : status.error_message();
     if (!status.ok() && channel_->GetState(false) == GRPC_CHANNEL_READY) {
       Fail(Status(static_cast<StatusCode>(status.error_code()),
-                  "the coordinator at " + address_ + " ended the epoch: " + why));
+                  "the coordinator at " + address_ + " ended the epoch: " + why),
+           true);
     } else {
-      Fail(Unavailable("the coordinator at " + address_ + " is lost: " + why));
+      Fail(Unavailable("the coordinator at " + address_ + " is lost: " + why), true);
     }
     gone_.Notify();
   }
@@ -114,18 +113,18 @@ class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
   }
 
   // Once, and not while the stream is being taken down.
-  void Fail(const Status& failure) {
+  void Fail(const Status& failure, bool recovers) {
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_ || !failure_.ok()) return;
       failure_ = failure;
     }
-    failed_(failure);
+    failed_(failure, recovers);
   }
 
   const std::shared_ptr<grpc::Channel> channel_;
   const std::string address_;
-  const Failed failed_;
+  const EpochFailed failed_;
   grpc::ClientContext context_;  // no deadline: a stream lives as long as the membership
   v1::Notice notice_;            // touched by one read at a time
   absl::Notification gone_;
@@ -150,6 +149,7 @@ class GrpcControl : public Control {
     loop_.reset();  // no beat from here on
     stream_.reset();
     calls_.Cancel(Aborted("the session is closed"));
+    joining_.Cancel(Aborted("the session is closed"));
   }
 
   StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) override {
@@ -160,23 +160,23 @@ class GrpcControl : public Control {
     // checks a checkpoint, however large; one that falls silent for `timeout` breaks the call.
     grpc::ClientContext context;
     v1::JoinResponse response;
-    const Calls::Scope scope(&calls_, &context, Seconds(kLongestJoinSeconds));
+    const Calls::Scope scope(&joining_, &context, Seconds(kLongestJoinSeconds));
     const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
                                       request, &response, kFirstWordSeconds);
-    RW_RETURN_IF_ERROR(calls_.Translate(status, What("join")));
+    RW_RETURN_IF_ERROR(joining_.Translate(status, What("join")));
     return response;
   }
 
-  Status Attend(const Attendance& attendance, Duration timeout,
-                std::function<void(const Status&)> failed) override {
+  Status Attend(const Attendance& attendance, Duration timeout, EpochFailed failed) override {
     // How long silence may last is known from here on only.
     channel_ = MakeChannel(address_, token_, attendance.failure_timeout);
     stub_ = v1::Coordinator::NewStub(channel_);
-    stream_ = std::make_unique<Stream>(stub_.get(), channel_, address_,
-                                       [this, failed = std::move(failed)](const Status& failure) {
-                                         failed(failure);
-                                         calls_.Cancel(failure);
-                                       });
+    stream_ = std::make_unique<Stream>(
+        stub_.get(), channel_, address_,
+        [this, failed = std::move(failed)](const Status& failure, bool recovers) {
+          failed(failure, recovers);
+          calls_.Cancel(failure);
+        });
     loop_ = std::make_unique<Loop>("rw-beat");
     if (!loop_->Post([this, attendance, loop = loop_.get()] { Beat(attendance, loop); })) {
       return Internal("heartbeat queue full");
@@ -262,7 +262,7 @@ class GrpcControl : public Control {
 
   void SayProgress(uint32_t rank) {
     grpc::ClientContext context;
-    const Calls::Scope scope(&calls_, &context, Seconds(kStatusSeconds));
+    const Calls::Scope scope(&joining_, &context, Seconds(kStatusSeconds));
     v1::StatusResponse response;
     const grpc::Status status = stub_->Status(&context, v1::StatusRequest(), &response);
     if (!status.ok()) {
@@ -302,7 +302,8 @@ class GrpcControl : public Control {
   const std::string token_;
   std::shared_ptr<grpc::Channel> channel_;  // another one from Attend on
   std::unique_ptr<v1::Coordinator::Stub> stub_;
-  Calls calls_;
+  Calls calls_;    // of the epoch: its failure ends them
+  Calls joining_;  // on the way into one
   std::atomic<uint64_t> step_{0};
   std::atomic<uint64_t> progress_{0};
   std::atomic<bool> begun_{false};

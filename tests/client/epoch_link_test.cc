@@ -34,8 +34,7 @@ class EpochsControl : public Control {
     response.set_epoch(epoch_);
     return response;
   }
-  Status Attend(const Attendance& attendance, Duration timeout,
-                std::function<void(const Status&)> failed) override {
+  Status Attend(const Attendance& attendance, Duration timeout, EpochFailed failed) override {
     return now_->Attend(attendance, timeout, std::move(failed));
   }
   void EndAttendance() override { now_->EndAttendance(); }

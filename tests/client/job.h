@@ -97,17 +97,17 @@ class GatheringCoordinator {
   std::vector<v1::JoinRequest> joins_;
   std::vector<v1::AgreeRequest> agrees_;
   std::map<uint64_t, std::vector<v1::VoteRequest>> votes_;
-  std::map<int, std::function<void(const Status&)>> attending_;
+  std::map<int, EpochFailed> attending_;
 };
 
 inline void GatheringCoordinator::Fail(const Status& failure) {
-  std::map<int, std::function<void(const Status&)>> told;
+  std::map<int, EpochFailed> told;
   {
     absl::MutexLock lock(&mutex_);
     failure_ = failure;
     told = attending_;
   }
-  for (auto& [rank, tell] : told) tell(failure);
+  for (auto& [rank, tell] : told) tell(failure, false);
 }
 
 class GatheringControl : public Control {
@@ -145,7 +145,7 @@ class GatheringControl : public Control {
     return response;
   }
 
-  Status Attend(const Attendance&, Duration, std::function<void(const Status&)> failed) override {
+  Status Attend(const Attendance&, Duration, EpochFailed failed) override {
     absl::MutexLock lock(&coordinator_->mutex_);
     coordinator_->attending_[rank_] = std::move(failed);
     return OkStatus();
