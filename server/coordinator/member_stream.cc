@@ -30,11 +30,11 @@ void MemberStream::Break() {
   callbacks_.broken();
 }
 
-// By initial metadata, which every first write would carry otherwise.
+// By initial metadata, which the first notice carries otherwise.
 void MemberStream::Confirm() {
   absl::MutexLock lock(&mutex_);
-  if (sending_ || finished_ || closing_) return;  // a notice or the end says it
-  confirming_ = true;
+  if (confirmed_ || finished_ || closing_) return;  // a notice or the end says it
+  confirmed_ = confirming_ = true;
   StartSendInitialMetadata();
 }
 
@@ -71,7 +71,7 @@ void MemberStream::OnWriteDone(bool ok) {
 void MemberStream::Advance() {
   if (confirming_ || sending_ || finished_) return;
   if (!notices_.empty()) {
-    sending_ = true;
+    confirmed_ = sending_ = true;
     StartWrite(&notices_.front());
   } else if (closing_) {
     finished_ = true;

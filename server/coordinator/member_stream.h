@@ -47,6 +47,7 @@ class MemberStream : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
   v1::Beat beat_;  // being read; touched by gRPC between StartRead and OnReadDone
   absl::Mutex mutex_;
   std::deque<v1::Notice> notices_ ABSL_GUARDED_BY(mutex_);  // the front one is being sent
+  bool confirmed_ ABSL_GUARDED_BY(mutex_) = false;  // initial metadata are sent, or being sent
   bool confirming_ ABSL_GUARDED_BY(mutex_) = false;
   bool sending_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
