@@ -1,5 +1,7 @@
 #include "client/pipeline.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/digest.h"
@@ -9,11 +11,13 @@
 namespace ringwood {
 
 Pipeline::Pipeline(const Shell& shell, const Plan& plan, uint32_t generation, size_t tensors,
-                   std::vector<std::unique_ptr<Exchange>> exchanges)
+                   std::vector<std::unique_ptr<Exchange>> exchanges,
+                   std::unique_ptr<RoundTotals> totals)
     : shell_(shell),
       plan_(plan),
       generation_(generation),
       exchanges_(std::move(exchanges)),
+      totals_(std::move(totals)),
       scheduler_(plan, tensors) {
   RW_CHECK(exchanges_.size() == plan_.groups.size());
 }
@@ -23,11 +27,13 @@ void Pipeline::Begin(uint64_t round) {
   scheduler_.Begin();
   round_ = round;
   weight_ = 1;
+  unchecked_ = exchanges_.size();
+  totalled_ = totals_ == nullptr;
   any_ready_ = false;
   shell_.observer->RoundBegun(round, Now());
 }
 
-Status Pipeline::SetWeight(float weight) {
+Status Pipeline::SetWeight(double weight) {
   absl::MutexLock lock(&mutex_);
   if (any_ready_) {
     return Refused("the step is open already: begin_step comes before the first ready");
@@ -73,7 +79,7 @@ void Pipeline::Pack(int group) {
   {
     absl::MutexLock lock(&mutex_);
     if (!status_.ok()) return;
-    weight = weight_;
+    weight = static_cast<float>(weight_);
     round = round_;
   }
   shell_.observer->SelectionBegun(round, group, Now());
@@ -99,6 +105,7 @@ void Pipeline::Packed(int group, uint64_t round, const Status& status) {
     start = scheduler_.Packed(group);
   }
   Start(start);
+  if (exchanges_[group]->checked_when_packed()) Checked();
 }
 
 void Pipeline::Start(const std::vector<int>& groups) {
@@ -132,6 +139,39 @@ void Pipeline::Exchanged(int group, uint64_t round, const Status& status) {
     start = scheduler_.Finished(group);
   }
   Start(start);
+  if (!exchanges_[group]->checked_when_packed()) Checked();
+}
+
+// Once every group of this rank is looked through, while the last ones are exchanged.
+void Pipeline::Checked() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (--unchecked_ != 0) return;
+  }
+  StartTotals();
+}
+
+void Pipeline::StartTotals() {
+  if (totals_ == nullptr) return;
+  const bool posted = shell_.net->Post([this] {
+    double weight;
+    uint64_t round;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!status_.ok()) return;
+      weight = weight_;
+      round = round_;
+    }
+    const bool non_finite = std::any_of(exchanges_.begin(), exchanges_.end(),
+                                        [](const auto& one) { return one->non_finite(); });
+    totals_->Start(shell_.transport, WireRound(generation_, round), weight, non_finite,
+                   [this](const Status& status) {
+                     if (!status.ok()) return Fail(Annotate(status, "the weights of the ranks"));
+                     absl::MutexLock lock(&mutex_);
+                     totalled_ = true;
+                   });
+  });
+  if (!posted) Fail(Internal("network queue full"));
 }
 
 Status Pipeline::NamedGroup(int group, const Status& status) const {
@@ -144,9 +184,10 @@ void Pipeline::Fail(const Status& reason) {
 }
 
 Status Pipeline::Wait(Duration limit) {
+  if (exchanges_.empty()) StartTotals();
   absl::MutexLock lock(&mutex_);
   const auto over = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return scheduler_.Done() || !status_.ok();
+    return (scheduler_.Done() && totalled_) || !status_.ok();
   };
   if (!mutex_.AwaitWithTimeout(absl::Condition(&over), absl::FromChrono(limit))) {
     return TimedOut(absl::StrFormat("the exchange did not end in %.0f s", ToSeconds(limit)));
@@ -163,6 +204,7 @@ RoundSummary Pipeline::Summary() const {
     (plan_.groups[g].route == "ring" ? summary.dense_bytes : summary.sparse_bytes) +=
         exchange.sent_bytes();
   }
+  if (totals_ != nullptr) summary.totals = totals_->totals();
   return summary;
 }
 

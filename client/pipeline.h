@@ -3,12 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/loop.h"
 #include "client/exchange/exchange.h"
+#include "client/exchange/round_totals.h"
 #include "client/exchange/tensor.h"
 #include "client/scheduler.h"
 #include "timeline/observer.h"
@@ -19,7 +21,8 @@ namespace ringwood {
 struct RoundSummary {
   uint64_t digest = 0;  // of the sums of all groups, in plan order
   bool non_finite = false;
-  uint64_t dense_bytes = 0;  // sent
+  std::optional<Totals> totals;  // of all ranks; in elastic jobs
+  uint64_t dense_bytes = 0;      // sent
   uint64_t sparse_bytes = 0;
 };
 
@@ -34,15 +37,17 @@ class Pipeline {
     Observer* observer = nullptr;  // of all events between RoundBegun and GroupEnded
   };
 
-  // `exchanges`: one for each group of `plan`, which has number `generation` in this epoch.
+  // `exchanges`: one for each group of `plan`, which has number `generation` in this epoch. With
+  // `totals` (elastic jobs) a round is done when they are known, too.
   Pipeline(const Shell& shell, const Plan& plan, uint32_t generation, size_t tensors,
-           std::vector<std::unique_ptr<Exchange>> exchanges);
+           std::vector<std::unique_ptr<Exchange>> exchanges,
+           std::unique_ptr<RoundTotals> totals = nullptr);
 
   // Starts a round; the one before was applied or aborted. The weight is 1 until SetWeight.
   void Begin(uint64_t round);
 
   // Refused when a gradient of this round is ready already.
-  Status SetWeight(float weight);
+  Status SetWeight(double weight);
 
   Status Ready(TableIndex tensor);  // any thread; enqueues. OK after a failure, which Wait returns
   bool IsReady(TableIndex tensor);
@@ -65,6 +70,8 @@ class Pipeline {
   void Packed(int group, uint64_t round, const Status& status);  // compute loop
   void Start(const std::vector<int>& groups);  // any thread: posts to the net loop
   void Exchanged(int group, uint64_t round, const Status& status);  // net loop
+  void StartTotals();  // any thread: posts to the net loop
+  void Checked();      // compute or net loop
 
   Status NamedGroup(int group, const Status& status) const;
 
@@ -72,11 +79,14 @@ class Pipeline {
   const Plan plan_;
   const uint32_t generation_;
   const std::vector<std::unique_ptr<Exchange>> exchanges_;
+  const std::unique_ptr<RoundTotals> totals_;  // null: the commit alone says them
 
   absl::Mutex mutex_;
   Scheduler scheduler_ ABSL_GUARDED_BY(mutex_);
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;
-  float weight_ ABSL_GUARDED_BY(mutex_) = 1;
+  double weight_ ABSL_GUARDED_BY(mutex_) = 1;
+  size_t unchecked_ ABSL_GUARDED_BY(mutex_) = 0;  // groups that may have a NaN nobody has seen
+  bool totalled_ ABSL_GUARDED_BY(mutex_) = false;
   bool any_ready_ ABSL_GUARDED_BY(mutex_) = false;
   Status status_ ABSL_GUARDED_BY(mutex_);
 };

@@ -48,8 +48,10 @@ Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, Epoc
   states_->Hand(std::move(made.holders));
   const Pipeline::Shell shell{link->connection()->compute(), link->connection()->net(),
                               link->transport(), observer_};
+  std::unique_ptr<RoundTotals> totals;
+  if (link->elastic()) totals = std::make_unique<RoundTotals>(link->place());
   auto pipeline = std::make_unique<Pipeline>(shell, plan_, generation, table_->size(),
-                                             std::move(made.by_group));
+                                             std::move(made.by_group), std::move(totals));
   observer_->PlanAdopted(plan_, table_->Specs(), round);
   pipeline->Begin(round);
   text_ = ToString(plan_, table_->Specs());

@@ -10,7 +10,7 @@
 namespace ringwood {
 
 Status StepProtocol::Begin(double weight) {
-  RW_RETURN_IF_ERROR(plan_->pipeline()->SetWeight(static_cast<float>(weight)));
+  RW_RETURN_IF_ERROR(plan_->pipeline()->SetWeight(weight));
   weight_ = weight;
   begun_ = true;
   return OkStatus();
@@ -51,6 +51,12 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
     return Aborted(
         absl::StrFormat("a commit of epoch %d round %d answers a vote of epoch %d round %d",
                         commit.epoch(), commit.round(), link->epoch(), round()));
+  }
+  const Totals committed{commit.total_weight(), commit.skipped()};
+  if (summary.totals && *summary.totals != committed) {
+    return Internal(absl::StrFormat(
+        "the coordinator commits the weight %.17g (skipped: %d), the ranks' own sum is %.17g (%d)",
+        committed.weight, committed.skipped, summary.totals->weight, summary.totals->skipped));
   }
   return commit;
 }

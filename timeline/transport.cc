@@ -8,6 +8,10 @@
 namespace ringwood {
 namespace {
 
+bool IsOfAGroup(const MessageName& name) {
+  return name.lane == Lane::kDense || name.lane == Lane::kSparse;
+}
+
 class NotingTransport : public Transport {
  public:
   NotingTransport(std::unique_ptr<Transport> inner, ChunkSink* sink)
@@ -15,7 +19,7 @@ class NotingTransport : public Transport {
 
   void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
             SendDone done) override {
-    if (name.lane == Lane::kImmediate) {
+    if (!IsOfAGroup(name)) {
       return inner_->Send(peer, name, content, payload, std::move(done));
     }
     const int64_t begin = NanosecondsOf(Now());
@@ -29,7 +33,7 @@ class NotingTransport : public Transport {
 
   void Receive(int peer, const MessageName& name, const Content& content,
                const ReceiveBuffer& buffer, ReceiveDone done) override {
-    if (name.lane == Lane::kImmediate) {
+    if (!IsOfAGroup(name)) {
       return inner_->Receive(peer, name, content, buffer, std::move(done));
     }
     inner_->Receive(peer, name, content, buffer,

@@ -10,7 +10,7 @@
 namespace ringwood {
 
 // Called on the transport's thread for every message that was sent or received, with the chunk's
-// notes so far. Messages outside the plan (Lane::kImmediate) are not recorded.
+// notes so far. Only messages of groups are recorded.
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;

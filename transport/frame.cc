@@ -15,6 +15,8 @@ const char* NameOfLane(Lane lane) {
       return "sparse";
     case Lane::kImmediate:
       return "immediate";
+    case Lane::kTotals:
+      return "totals";
   }
   return "unknown lane";
 }

@@ -17,10 +17,11 @@ enum class Lane : uint8_t {
   kDense = 1,      // rings
   kSparse = 2,     // trees
   kImmediate = 3,  // Session.allreduce / broadcast outside the plan
+  kTotals = 4,     // weights and flags of a round, in elastic jobs
 };
 
-// Names one message between two nodes of one epoch. Round counts training rounds for kDense and
-// kSparse, calls for kImmediate.
+// Names one message between two nodes of one epoch. Round counts training rounds, calls for
+// kImmediate.
 struct MessageName {
   Lane lane = Lane::kDense;
   uint64_t round = 0;

@@ -31,6 +31,7 @@ class EpochLink {
   Connection* connection() const { return connection_; }
   const v1::JoinResponse& joined() const { return joined_; }
   uint64_t epoch() const { return joined_.epoch(); }
+  bool elastic() const { return joined_.elastic(); }
   const std::string& wire() const { return wire_; }    // Fabric::Wire
   Transport* transport() { return transport_.get(); }  // for use on the net loop
   Collectives* collectives() { return &collectives_; }

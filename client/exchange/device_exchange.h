@@ -32,6 +32,7 @@ class DeviceExchange : public Exchange {
   uint64_t digest() const override { return result_.digest; }
   uint64_t sent_bytes() const override { return result_.sent_bytes; }
   bool non_finite() const override { return non_finite_; }
+  bool checked_when_packed() const override { return false; }
 
  private:
   std::vector<DeviceBucket::Part> Parts() const;

@@ -49,6 +49,10 @@ class Exchange {
   virtual uint64_t sent_bytes() const = 0;  // by this worker in this round
   virtual bool non_finite() const = 0;      // a NaN or Inf here, or a sum that may overflow
 
+  // Whether non_finite says from `packed` on what this rank brings, without what only the result
+  // shows. The result is the same everywhere.
+  virtual bool checked_when_packed() const { return true; }
+
   // A tensor's rounding error of the wire, which the next round sends, in units of weight *
   // gradient; empty if nothing is rounded. Between rounds; valid until the next Apply.
   virtual std::span<const float> error(size_t tensor) const { return {}; }
