@@ -138,6 +138,8 @@ StepResult StepProtocol::ResultOf(const v1::Commit& commit, const RoundSummary& 
   result.dense_bytes = summary.dense_bytes;
   result.sparse_bytes = summary.sparse_bytes;
   result.dense_equivalent_bytes = table_.elements() * sizeof(float) * 2 * (world - 1) / world;
+  for (int rank = 0; rank < world; ++rank) result.members.push_back(rank);
+  result.contributors.assign(commit.contributors().begin(), commit.contributors().end());
   return result;
 }
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 #include "base/status.h"
 #include "client/connection/epoch_link.h"
@@ -31,6 +32,10 @@ struct StepResult {
   uint64_t dense_bytes = 0;
   uint64_t sparse_bytes = 0;
   uint64_t dense_equivalent_bytes = 0;
+  // Ranks, ascending: the workers of the epoch that committed the step, and those with a weight
+  // above 0.
+  std::vector<int> members;
+  std::vector<int> contributors;
 };
 
 class StepProtocol {

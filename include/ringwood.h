@@ -235,6 +235,11 @@ typedef struct {
   uint64_t dense_bytes; /* sent by this worker in this step */
   uint64_t sparse_bytes;
   uint64_t dense_equivalent_bytes; /* what dense rings would have sent for all tensors */
+  /* Ranks, ascending, valid until the session's next ringwood_finish_step: */
+  const int* members; /* the workers of the epoch that committed the step */
+  size_t member_count;
+  const int* contributors; /* those of them whose weight was above 0 */
+  size_t contributor_count;
 } ringwood_step_result;
 
 /* Waits for every group, votes, commits. The gradients then hold the average. An error means that
@@ -249,6 +254,51 @@ RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_ste
  * bf16 wire (dense). */
 RINGWOOD_EXPORT int ringwood_residual(ringwood_session* session, int id, float* out,
                                       uint64_t elements);
+
+/* The global sample cursor: which samples of a pass over the data a step takes, and which rank has
+ * which of them, so that each sample of a pass is used exactly once in committed steps, whoever
+ * joins, dies, has the weight 0, or exchanges a step again (docs/client.md, "The sample cursor").
+ * Every rank has one, made with the same options and moved by the same commits. Any thread, one at
+ * a time; it belongs to no session. */
+typedef struct ringwood_sampler ringwood_sampler;
+
+typedef struct {
+  size_t size;
+  uint64_t samples; /* of a pass: 1 to 2^48 */
+  uint64_t batch;   /* samples of a step, all ranks together: 1 to 2^32 */
+  uint64_t seed;    /* of the order, which is another one in each pass */
+  int world;        /* ranks at the start of the job */
+  int ahead;        /* steps that are handed out before the one that is next commits: 0 to 1024 */
+  int in_order;     /* 1: no shuffling */
+} ringwood_sampler_options;
+
+/* Makes a sampler at the start of the first pass, and frees one (NULL is allowed). */
+RINGWOOD_EXPORT int ringwood_sampler_make(const ringwood_sampler_options* options,
+                                          ringwood_sampler** sampler);
+RINGWOOD_EXPORT void ringwood_sampler_free(ringwood_sampler* sampler);
+
+/* The samples of `rank` (RANK of the process) in the step that commits next (`ahead` 0) or so many
+ * steps after it; their number is the rank's weight in it and may be 0. `samples` NULL: only the
+ * number. RINGWOOD_NOT_FOUND: the pass has no such step, as far as is known before the steps until
+ * then have committed; never with `ahead` 0. */
+RINGWOOD_EXPORT int ringwood_sampler_next(ringwood_sampler* sampler, int rank, int ahead,
+                                          uint64_t* samples, uint64_t capacity, uint64_t* count);
+
+/* After each ringwood_finish_step, with its result: moves the cursor. The samples of ranks that did
+ * not contribute come at once after, and when nothing of the pass is left the next one begins. */
+RINGWOOD_EXPORT int ringwood_sampler_committed(ringwood_sampler* sampler,
+                                               const ringwood_step_result* result);
+
+/* Finished passes. */
+RINGWOOD_EXPORT uint64_t ringwood_sampler_pass(const ringwood_sampler* sampler);
+
+/* The state as a few bytes, equal on all ranks: a shared item of a checkpoint. `state` NULL: only
+ * their number. Restoring needs a sampler with the same options; `world` 0 leaves the ranks as they
+ * were, another number divides what is not committed among ranks 0 to world - 1. */
+RINGWOOD_EXPORT int ringwood_sampler_state(ringwood_sampler* sampler, void* state,
+                                           uint64_t capacity, uint64_t* bytes);
+RINGWOOD_EXPORT int ringwood_sampler_restore(ringwood_sampler* sampler, const void* state,
+                                             uint64_t bytes, int world);
 
 /* Collectives outside the plan, in place, in the same order on every rank; any element type of the
  * enumeration, RINGWOOD_AVERAGE of FLOAT32 and FLOAT64 only. Before, between and in steps. */

@@ -191,4 +191,48 @@ class Session {
   ringwood_session* handle_ = nullptr;
 };
 
+// Which samples of a pass a step takes. In every step:
+//
+//   const std::vector<uint64_t> mine = sampler.Next(session.rank());
+//   session.BeginStep(mine.size());
+//   ...
+//   sampler.Committed(session.FinishStep());
+class Sampler {
+ public:
+  // `options`: its size need not be set.
+  explicit Sampler(ringwood_sampler_options options) {
+    options.size = sizeof options;
+    Check(ringwood_sampler_make(&options, &handle_));
+  }
+  ~Sampler() { ringwood_sampler_free(handle_); }
+  Sampler(Sampler&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Sampler& operator=(Sampler&&) = delete;
+
+  std::vector<uint64_t> Next(int rank, int ahead = 0) {
+    uint64_t count = 0;
+    Check(ringwood_sampler_next(handle_, rank, ahead, nullptr, 0, &count));
+    std::vector<uint64_t> samples(count);
+    Check(ringwood_sampler_next(handle_, rank, ahead, samples.data(), count, &count));
+    return samples;
+  }
+  void Committed(const ringwood_step_result& result) {
+    Check(ringwood_sampler_committed(handle_, &result));
+  }
+  uint64_t pass() const { return ringwood_sampler_pass(handle_); }  // finished ones
+
+  std::string State() const {
+    uint64_t bytes = 0;
+    Check(ringwood_sampler_state(handle_, nullptr, 0, &bytes));
+    std::string state(bytes, '\0');
+    Check(ringwood_sampler_state(handle_, state.data(), bytes, &bytes));
+    return state;
+  }
+  void Restore(const std::string& state, int world = 0) {
+    Check(ringwood_sampler_restore(handle_, state.data(), state.size(), world));
+  }
+
+ private:
+  ringwood_sampler* handle_ = nullptr;
+};
+
 }  // namespace ringwood

@@ -87,8 +87,9 @@ int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result
     if (result != nullptr) {
       RW_RETURN_IF_ERROR(ringwood::c::CheckSize(result->size, "ringwood_step_result"));
     }
-    RW_ASSIGN_OR_RETURN(const ringwood::StepResult step, open.FinishStep());
+    RW_ASSIGN_OR_RETURN(session->step, open.FinishStep());
     if (result == nullptr) return ringwood::OkStatus();
+    const ringwood::StepResult& step = session->step;
     ringwood_step_result value{};
     value.step = step.step;
     value.skipped = step.skipped;
@@ -96,6 +97,10 @@ int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result
     value.dense_bytes = step.dense_bytes;
     value.sparse_bytes = step.sparse_bytes;
     value.dense_equivalent_bytes = step.dense_equivalent_bytes;
+    value.members = step.members.data();
+    value.member_count = step.members.size();
+    value.contributors = step.contributors.data();
+    value.contributor_count = step.contributors.size();
     return Write(value, result, "ringwood_step_result");
   });
 }

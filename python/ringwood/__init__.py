@@ -6,8 +6,9 @@
 from .errors import (AbortedError, CorruptError, DeadlineError, DeniedError, ExhaustedError, ExistsError,
                      ForkedError, InternalError, InvalidError, NotFoundError, RefusedError,
                      RingwoodError, UnavailableError)
+from .sampler import Sampler
 from .session import Session, StepResult
 
-__all__ = ["Session", "StepResult", "RingwoodError", "InvalidError", "NotFoundError", "ExistsError",
+__all__ = ["Session", "StepResult", "Sampler", "RingwoodError", "InvalidError", "NotFoundError", "ExistsError",
            "RefusedError", "ExhaustedError", "UnavailableError", "DeadlineError", "AbortedError",
            "CorruptError", "DeniedError", "InternalError", "ForkedError"]

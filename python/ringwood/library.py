@@ -35,7 +35,15 @@ class StepNumbers(Structure):
     """ringwood_step_result."""
     _fields_ = [("size", c_size_t), ("step", c_uint64), ("skipped", c_int),
                 ("total_weight", c_double), ("dense_bytes", c_uint64), ("sparse_bytes", c_uint64),
-                ("dense_equivalent_bytes", c_uint64)]
+                ("dense_equivalent_bytes", c_uint64), ("members", POINTER(c_int)),
+                ("member_count", c_size_t), ("contributors", POINTER(c_int)),
+                ("contributor_count", c_size_t)]
+
+
+class SamplerOptions(Structure):
+    """ringwood_sampler_options."""
+    _fields_ = [("size", c_size_t), ("samples", c_uint64), ("batch", c_uint64), ("seed", c_uint64),
+                ("world", c_int), ("ahead", c_int), ("in_order", c_int)]
 
 
 class Item(Structure):
@@ -62,6 +70,7 @@ _OPTION_TYPES = {
 }
 
 _SESSION = c_void_p
+_SAMPLER = c_void_p
 _WAITING = {  # name: (result, arguments)
     "ringwood_describe_option": (c_int, [c_size_t, POINTER(Option)]),
     "ringwood_options_from_environment": (c_int, [c_void_p, c_size_t]),
@@ -96,6 +105,13 @@ _QUICK = {
     "ringwood_step": (c_uint64, [_SESSION]),
     "ringwood_resumed": (c_int, [_SESSION]),
     "ringwood_last_error": (c_char_p, []),
+    "ringwood_sampler_make": (c_int, [POINTER(SamplerOptions), POINTER(_SAMPLER)]),
+    "ringwood_sampler_free": (None, [_SAMPLER]),
+    "ringwood_sampler_next": (c_int, [_SAMPLER, c_int, c_int, c_void_p, c_uint64, POINTER(c_uint64)]),
+    "ringwood_sampler_committed": (c_int, [_SAMPLER, POINTER(StepNumbers)]),
+    "ringwood_sampler_pass": (c_uint64, [_SAMPLER]),
+    "ringwood_sampler_state": (c_int, [_SAMPLER, c_void_p, c_uint64, POINTER(c_uint64)]),
+    "ringwood_sampler_restore": (c_int, [_SAMPLER, c_void_p, c_uint64, c_int]),
 }
 
 

@@ -33,6 +33,8 @@ class StepResult:
     dense_bytes: int             # sent by this rank in this step
     sparse_bytes: int
     dense_equivalent_bytes: int  # what dense rings would have sent for all tensors
+    members: tuple = ()          # the ranks of the epoch that committed it
+    contributors: tuple = ()     # those of them whose weight was above 0
 
 
 def _own(value):
@@ -154,7 +156,9 @@ class Session:
         numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
         self._call("ringwood_finish_step", byref(numbers))
         return StepResult(numbers.step, bool(numbers.skipped), numbers.total_weight,
-                          numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes)
+                          numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes,
+                          tuple(numbers.members[:numbers.member_count]),
+                          tuple(numbers.contributors[:numbers.contributor_count]))
 
     def residual(self, name):
         """This rank's error-feedback residual of the tensor; zeros for a dense one without rounding."""

@@ -19,12 +19,13 @@ from .agreement import broadcast_bytes
 from .ddp import communication_hook
 from .errors import InvalidError
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
+from .sampler import Sampler as _Sampler
 from .scaler import GradScaler
 from .state import flatten, gather_tensors, unflatten
 from .training import resume, save
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
-           "GradScaler", "HookState", "communication_hook", "broadcast_parameters",
+           "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
            "broadcast_buffers", "broadcast_optimizer_state", "gather_texts", "save", "resume"]
 
 
@@ -71,6 +72,11 @@ def HookState(named_parameters, density=None, momentum_correction=None, route=No
     """For communication_hook; see ringwood.ddp.HookState."""
     return _ddp.HookState(_job.current(), named_parameters, density, momentum_correction, route, scaler,
                           clip_norm, device_tensors)
+
+
+def Sampler(dataset, batch_size, seed=0, ahead=0, shuffle=True):
+    """The global sample cursor, for a DataLoader's `batch_sampler`; see ringwood.sampler.Sampler."""
+    return _Sampler(dataset, batch_size, seed, ahead, shuffle, rank(), size())
 
 
 def broadcast_parameters(parameters, root_rank=0, root=None):

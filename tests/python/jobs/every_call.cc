@@ -49,6 +49,32 @@ void Collect(ringwood::Session& session) {
   for (float value : data) Expect(value == 4, "all shares");
 }
 
+// One pass of five samples in batches of three; the state goes on where it was taken.
+void Sample(ringwood::Session& session) {
+  ringwood_sampler_options options{};
+  options.samples = 5;
+  options.batch = 3;
+  options.world = session.world();
+  options.in_order = 1;
+  ringwood::Sampler sampler(options), other(options);
+  for (uint64_t begin = 0; begin < 5; begin += 3) {
+    const std::vector<uint64_t> mine = sampler.Next(session.rank());
+    const bool first = session.rank() == 0;
+    Expect(mine.size() == (first || begin > 0 ? 1u : 2u), "half of a batch");
+    Expect(mine[0] == begin + (first ? 0 : 1), "its samples");
+    session.BeginStep(static_cast<double>(mine.size()));
+    session.Ready(0);
+    session.Ready(1);
+    const ringwood_step_result result = session.FinishStep();
+    Expect(result.member_count == 2 && result.members[1] == 1, "two members");
+    Expect(result.contributor_count == 2 && result.contributors[1] == 1, "two contributors");
+    sampler.Committed(result);
+    other.Restore(sampler.State(), session.world());
+    Expect(other.pass() == sampler.pass() && other.Next(0) == sampler.Next(0), "the same state");
+  }
+  Expect(sampler.pass() == 1, "the pass is over");
+}
+
 }  // namespace
 
 int main() {
@@ -58,6 +84,7 @@ int main() {
     ringwood::Session session(options);
     Expect(session.world() == 2 && session.epoch() > 0 && !session.resumed(), "a new job of two");
     Train(session);
+    Sample(session);
     Collect(session);
     const std::string saved = "what is saved";
     session.Checkpoint({ringwood::Session::Item("item", saved.data(), saved.size())});
