@@ -52,7 +52,9 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
         absl::StrFormat("a commit of epoch %d round %d answers a vote of epoch %d round %d",
                         commit.epoch(), commit.round(), link->epoch(), round()));
   }
-  const Totals committed{commit.total_weight(), commit.skipped()};
+  const Totals committed{commit.total_weight(),
+                         commit.skipped(),
+                         {commit.contributors().begin(), commit.contributors().end()}};
   if (summary.totals && *summary.totals != committed) {
     return Internal(absl::StrFormat(
         "the coordinator commits the weight %.17g (skipped: %d), the ranks' own sum is %.17g (%d)",

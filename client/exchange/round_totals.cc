@@ -29,7 +29,10 @@ void RoundTotals::Start(Transport* transport, uint64_t round, double weight, boo
 
 Totals RoundTotals::totals() const {
   Totals totals;
-  for (int rank = 0; rank < place_.world; ++rank) totals.weight += all_[rank];
+  for (int rank = 0; rank < place_.world; ++rank) {
+    totals.weight += all_[rank];
+    if (all_[rank] > 0) totals.contributors.push_back(rank);
+  }
   const bool non_finite =
       std::any_of(all_.begin() + place_.world, all_.end(), [](double flag) { return flag != 0; });
   totals.skipped = non_finite || totals.weight == 0;

@@ -19,6 +19,7 @@ namespace ringwood {
 struct Totals {
   double weight = 0;
   bool skipped = false;  // nothing is applied: a NaN or Inf somewhere, or nobody has a sample
+  std::vector<int> contributors;  // nodes with a weight above 0, ascending
   bool operator==(const Totals&) const = default;
 };
 

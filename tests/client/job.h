@@ -180,12 +180,15 @@ class GatheringControl : public Control {
     commit.set_epoch(request.epoch());
     commit.set_round(request.round());
     double total = 0;
+    std::set<uint32_t> contributors;
     for (const v1::VoteRequest& vote : votes) {
+      if (vote.weight() > 0) contributors.insert(vote.rank());
       if (vote.digest() != request.digest()) return Internal("the digests differ");
       total += vote.weight();
       if (vote.non_finite()) commit.set_skipped(true);
     }
     commit.set_total_weight(total);
+    commit.mutable_contributors()->Assign(contributors.begin(), contributors.end());
     for (const v1::VoteRequest& vote : votes) {
       if (vote.rank() == 0) coordinator_->Wish(vote, &commit);
     }

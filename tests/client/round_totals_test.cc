@@ -72,22 +72,30 @@ TEST(RoundTotals, EveryRankKnowsTheWeightThatTheCoordinatorAddsUp) {
   for (int world = 1; world <= 9; ++world) {
     std::vector<Vote> votes;
     double sum = 0;  // in rank order
+    std::vector<int> everyone;
     for (int r = 0; r < world; ++r) {
+      everyone.push_back(r);
       votes.push_back({0.1 * r + 1e-17});
       sum += votes.back().weight;
     }
     for (const Totals& totals : Exchange(votes)) {
-      EXPECT_EQ(totals, (Totals{.weight = sum, .skipped = false}));
+      EXPECT_EQ(totals, (Totals{.weight = sum, .skipped = false, .contributors = everyone}));
     }
+  }
+}
+
+TEST(RoundTotals, WhoHasNoSampleIsNoContributor) {
+  for (const Totals& totals : Exchange({{0}, {2}, {0}, {1}})) {
+    EXPECT_EQ(totals.contributors, (std::vector<int>{1, 3}));
   }
 }
 
 TEST(RoundTotals, ANaNOnOneRankOrNoSampleAnywhereSkipsTheRoundOnAll) {
   for (const Totals& totals : Exchange({{2}, {0.5, true}, {1}})) {
-    EXPECT_EQ(totals, (Totals{.weight = 3.5, .skipped = true}));
+    EXPECT_EQ(totals, (Totals{.weight = 3.5, .skipped = true, .contributors = {0, 1, 2}}));
   }
   for (const Totals& totals : Exchange({{0}, {0}})) {
-    EXPECT_EQ(totals, (Totals{.weight = 0, .skipped = true}));
+    EXPECT_EQ(totals, (Totals{.weight = 0, .skipped = true, .contributors = {}}));
   }
 }
 
