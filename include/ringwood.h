@@ -121,6 +121,9 @@ typedef struct {
   const char* port_range; /* "20000-20099": ports of the data plane, two per process; NULL: any */
   uint64_t job; /* with resume: the job to continue, else the name of the new one; 0: the newest
                    that has a checkpoint, and any name */
+  double coordinator_grace_seconds; /* how long a coordinator that died may take to come back, and
+                                       the job goes on; 0 or negative: 30 in an elastic job, in
+                                       others its death is an error at once */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

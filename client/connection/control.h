@@ -1,7 +1,8 @@
 // The coordinator as a worker sees it: over gRPC in grpc/control.h; tests have their own.
 //
-// Calls block until the answer, at most `timeout`, and return an announced failure at once. One
-// call at a time, except Report, Advance and Begun.
+// Calls block until the answer, at most `timeout`, and return an announced failure at once. While
+// the coordinator is lost and looked for they wait, and are made again when it is back. One call at
+// a time, except Report, Advance and Begun.
 #pragma once
 
 #include <functional>
@@ -18,10 +19,14 @@ struct Attendance {
   uint64_t incarnation = 0;
   Duration every = Seconds(1);            // between heartbeats
   Duration failure_timeout = Seconds(5);  // a coordinator that is silent for so long is lost
+  // For so long it is looked for then, at the same address, and may have been started again: the
+  // epoch goes on. 0: its loss is the end of the epoch.
+  Duration grace = Duration::zero();
 };
 
-// A member died, or the coordinator is lost: the status names who. With `recovers` an elastic job
-// goes on in another epoch; a lost coordinator may be back.
+// A member died, or the coordinator is lost and was not back within the grace, or is back and says
+// that the epoch is over: the status names who. With `recovers` an elastic job goes on in another
+// epoch.
 using EpochFailed = std::function<void(const Status& failure, bool recovers)>;
 
 class Control {
@@ -39,8 +44,8 @@ class Control {
   // Stops the heartbeats; `failed` does not run afterwards. Then another epoch may be joined.
   virtual void EndAttendance() = 0;
 
-  // Content of the next heartbeats: the last step that was taken, and progress (one more gradient
-  // is ready). Any thread, never blocks.
+  // Content of the next heartbeats: the last step that was taken, and progress in this epoch (one
+  // more gradient is ready). Any thread, never blocks.
   virtual void Report(uint64_t step) = 0;
   virtual void Advance() {}
   virtual void Begun() {}  // a collective has ended: the start is over
@@ -48,7 +53,8 @@ class Control {
   virtual StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) = 0;
   virtual StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) = 0;
 
-  // Also after a failure. From here on the end of the heartbeat stream is not a death.
+  // Also after a failure. From here on the end of the heartbeat stream is not a death. Waits at
+  // most `timeout` for a coordinator that is away.
   virtual Status Leave(const v1::LeaveRequest& request, Duration timeout) = 0;
 };
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "proto/attachment.h"
 
 namespace ringwood {
 namespace {
@@ -45,7 +46,7 @@ StatusOr<std::unique_ptr<EpochLink>> EpochLink::Join(Connection* connection,
   RW_ASSIGN_OR_RETURN(link->fabric_, connection->MakeFabric());
   link->wire_ = link->fabric_->Wire();
   RW_RETURN_IF_ERROR(link->Enter(options));
-  RW_RETURN_IF_ERROR(link->Connect(options.join_timeout_seconds));
+  RW_RETURN_IF_ERROR(link->Connect(options));
   return link;
 }
 
@@ -84,7 +85,8 @@ Status EpochLink::Enter(const SessionOptions& options) {
   return OkStatus();
 }
 
-Status EpochLink::Connect(double join_timeout) {
+Status EpochLink::Connect(const SessionOptions& options) {
+  const double join_timeout = options.join_timeout_seconds;
   std::vector<Peer> peers;
   for (const v1::Member& member : joined_.members()) {
     peers.push_back(
@@ -98,10 +100,15 @@ Status EpochLink::Connect(double join_timeout) {
                              : ToSeconds(Attendance().failure_timeout);
   // Before the data plane, so that the coordinator sees the death of everyone to whom a connection
   // stands. A failure that is announced meanwhile closes the data plane when it stands.
+  const Attendance attendance{
+      joined_.epoch(),
+      joined_.node(),
+      connection_->incarnation(),
+      Seconds(heartbeat),
+      Seconds(silence),
+      CoordinatorGrace(options.coordinator_grace_seconds, joined_.elastic())};
   RW_RETURN_IF_ERROR(connection_->control()->Attend(
-      {joined_.epoch(), joined_.node(), connection_->incarnation(), Seconds(heartbeat),
-       Seconds(silence)},
-      Seconds(join_timeout),
+      attendance, Seconds(join_timeout),
       [this](const Status& failure, bool recovers) { Announce(failure, recovers); }));
   FabricLimits limits;
   limits.silence_seconds = std::max(kLeastSilenceSeconds, silence);

@@ -67,7 +67,7 @@ class EpochLink {
  private:
   explicit EpochLink(Connection* connection) : connection_(connection), collectives_(this) {}
   Status Enter(const SessionOptions& options);
-  Status Connect(double join_timeout);
+  Status Connect(const SessionOptions& options);
   void Announce(const Status& failure, bool recovers);  // from the coordinator
 
   Connection* const connection_;

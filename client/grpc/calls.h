@@ -32,8 +32,6 @@ class Calls {
   // Does nothing if `reason` is OK.
   void Cancel(const Status& reason);
   Status reason();  // OK until cancelled
-  // Later calls run again: the reason was of an epoch that is over.
-  void Renew();
 
   // The status of a call: the reason of Cancel if there is one, else "WHAT at ADDRESS: message".
   Status Translate(const grpc::Status& status, const std::string& what);
@@ -48,5 +46,9 @@ class Calls {
 // is pinged, so that one that is stopped or cut off for so long (2 s at least) is noticed.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
                                            std::optional<Duration> silence);
+
+// The same for a server that is being started again: tries to connect several times a second.
+std::shared_ptr<grpc::Channel> MakeEagerChannel(const std::string& address,
+                                                const std::string& token, Duration silence);
 
 }  // namespace ringwood

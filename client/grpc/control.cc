@@ -6,8 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "base/log.h"
-#include "base/loop.h"
 #include "client/grpc/calls.h"
+#include "client/grpc/epoch_attendance.h"
+#include "client/grpc/known_epoch.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
 namespace ringwood {
@@ -16,178 +17,48 @@ namespace {
 constexpr double kFirstWordSeconds = 3;  // of waiting for the others to join, until a line says so
 constexpr double kStatusSeconds = 1;     // the question whom one waits for
 constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any checkpoint
+constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connection of a call broke
 
-// The heartbeat stream. gRPC's threads read notices, the beat loop writes; it deletes itself never:
-// the control owns it and waits for its end.
-class Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
- public:
-  Stream(v1::Coordinator::Stub* stub, std::shared_ptr<grpc::Channel> channel, std::string address,
-         EpochFailed failed)
-      : channel_(std::move(channel)), address_(std::move(address)), failed_(std::move(failed)) {
-    stub->async()->Attend(&context_, this);
-    AddHold();  // Beat may come from outside until the stream ends
-    StartRead(&notice_);
-    StartCall();
-  }
-
-  ~Stream() override {
-    ExpectEnd();
-    context_.TryCancel();
-    gone_.WaitForNotification();  // a cancelled call always ends, without the network
-  }
-
-  // From here on the stream's end is no failure.
-  void ExpectEnd() {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-
-  // Skipped while the last one is still on its way.
-  void Beat(const v1::Beat& beat) {
-    absl::MutexLock lock(&mutex_);
-    if (ended_ || writing_) return;
-    beat_ = beat;
-    writing_ = true;
-    StartWrite(&beat_);
-  }
-
-  // Waits until the coordinator has a heartbeat of this stream: OK, or why it ended before.
-  Status AwaitConfirmation(Duration timeout) {
-    absl::MutexLock lock(&mutex_);
-    const auto known = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return confirmed_ || !failure_.ok();
-    };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&known), absl::FromChrono(timeout))) {
-      return TimedOut(
-          absl::StrFormat("the coordinator at %s did not confirm the first heartbeat in %.0f s",
-                          address_, ToSeconds(timeout)));
-    }
-    return failure_;
-  }
-
-  void OnReadInitialMetadataDone(bool ok) override {
-    if (!ok) return;  // the stream's end says why
-    absl::MutexLock lock(&mutex_);
-    confirmed_ = true;
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      {
-        absl::MutexLock lock(&mutex_);
-        ended_ = true;
-      }
-      RemoveHold();
-      return;
-    }
-    if (notice_.has_failure()) Fail(StatusOf(notice_.failure()), notice_.failure().recovers());
-    StartRead(&notice_);
-  }
-
-  void OnWriteDone(bool ok) override {
-    absl::MutexLock lock(&mutex_);
-    writing_ = false;
-  }
-
-  void OnDone(const grpc::Status& status) override {
-    // A connection that still stands means that the coordinator ended the stream and says why: this
-    // rank came too late for the notice.
-    const std::string why = status.ok() ? "no reason given" : status.error_message();
-    if (!status.ok() && channel_->GetState(false) == GRPC_CHANNEL_READY) {
-      Fail(Status(static_cast<StatusCode>(status.error_code()),
-                  "the coordinator at " + address_ + " ended the epoch: " + why),
-           true);
-    } else {
-      Fail(Unavailable("the coordinator at " + address_ + " is lost: " + why), true);
-    }
-    gone_.Notify();
-  }
-
- private:
-  static Status StatusOf(const v1::Failure& failure) {
-    const auto code =
-        failure.code() == 0 ? StatusCode::kUnavailable : static_cast<StatusCode>(failure.code());
-    return Status(code, absl::StrFormat("%s failed in epoch %d at step %d: %s",
-                                        failure.who().empty() ? "the job" : failure.who(),
-                                        failure.epoch(), failure.step(), failure.reason()));
-  }
-
-  // Once, and not while the stream is being taken down.
-  void Fail(const Status& failure, bool recovers) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (stopping_ || !failure_.ok()) return;
-      failure_ = failure;
-    }
-    failed_(failure, recovers);
-  }
-
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::string address_;
-  const EpochFailed failed_;
-  grpc::ClientContext context_;  // no deadline: a stream lives as long as the membership
-  v1::Notice notice_;            // touched by one read at a time
-  absl::Notification gone_;
-  absl::Mutex mutex_;
-  v1::Beat beat_ ABSL_GUARDED_BY(mutex_);
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool confirmed_ ABSL_GUARDED_BY(mutex_) = false;
-  Status failure_ ABSL_GUARDED_BY(mutex_);
-};
+Status FromGrpcOf(const std::string& what, const grpc::Status& status) {
+  if (status.ok()) return OkStatus();
+  return Status(static_cast<StatusCode>(status.error_code()), what + ": " + status.error_message());
+}
 
 class GrpcControl : public Control {
  public:
   GrpcControl(const std::string& address, const std::string& token)
-      : address_(address),
-        token_(token),
-        channel_(MakeChannel(address, token, std::nullopt)),
-        stub_(v1::Coordinator::NewStub(channel_)) {}
-
-  ~GrpcControl() override {
-    loop_.reset();  // no beat from here on
-    stream_.reset();
-    calls_.Cancel(Aborted("the session is closed"));
-    joining_.Cancel(Aborted("the session is closed"));
+      : address_(address), token_(token) {
+    Connect(MakeChannel(address_, token_, std::nullopt));
   }
 
   StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) override {
-    channel_ = MakeChannel(address_, token_, timeout);
-    stub_ = v1::Coordinator::NewStub(channel_);
-    RW_RETURN_IF_ERROR(Connect(request.rank(), timeout));
-    // It answers a rank that waits for others when the timeout is over, and waits itself while it
-    // checks a checkpoint, however large; one that falls silent for `timeout` breaks the call.
-    grpc::ClientContext context;
-    v1::JoinResponse response;
-    const Calls::Scope scope(&joining_, &context, Seconds(kLongestJoinSeconds));
-    const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
-                                      request, &response, kFirstWordSeconds);
-    RW_RETURN_IF_ERROR(joining_.Translate(status, What("join")));
+    // The epoch before is over: its heartbeats only show that this process lives.
+    if (attendance_) attendance_->Quiet();
+    StatusOr<v1::JoinResponse> response = JoinWithin(request, timeout);
+    RW_RETURN_IF_ERROR(response.status());
+    known_.Joined(request, *response);
+    progress_ = 0;
     return response;
   }
 
   Status Attend(const Attendance& attendance, Duration timeout, EpochFailed failed) override {
-    // How long silence may last is known from here on only.
-    channel_ = MakeChannel(address_, token_, attendance.failure_timeout);
-    stub_ = v1::Coordinator::NewStub(channel_);
-    stream_ = std::make_unique<Stream>(
-        stub_.get(), channel_, address_,
-        [this, failed = std::move(failed)](const Status& failure, bool recovers) {
-          failed(failure, recovers);
-          calls_.Cancel(failure);
-        });
-    loop_ = std::make_unique<Loop>("rw-beat");
-    if (!loop_->Post([this, attendance, loop = loop_.get()] { Beat(attendance, loop); })) {
-      return Internal("heartbeat queue full");
-    }
-    return stream_->AwaitConfirmation(timeout);
+    EpochAttendance::Options options;
+    options.address = address_;
+    options.token = token_;
+    options.attendance = attendance;
+    options.fill = [this](v1::Beat* beat) {
+      beat->set_step(step_);
+      beat->set_progress(progress_);
+      beat->set_begun(begun_);
+    };
+    options.known = [this] { return known_.request(); };
+    options.failed = std::move(failed);
+    attendance_ = std::make_unique<EpochAttendance>(std::move(options));
+    return attendance_->AwaitConfirmation(timeout);
   }
 
   void EndAttendance() override {
-    loop_.reset();  // no heartbeat from here on
-    stream_.reset();
-    calls_.Renew();
+    attendance_.reset();
     begun_ = false;
   }
 
@@ -196,23 +67,34 @@ class GrpcControl : public Control {
   void Begun() override { begun_ = true; }
 
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
-    return Call<v1::AgreeResponse>(&v1::Coordinator::Stub::Agree, request, timeout, "agree");
+    v1::AgreeResponse response;
+    RW_RETURN_IF_ERROR(Make("agree", timeout, [&](auto* stub, grpc::ClientContext* context) {
+      const grpc::Status status = stub->Agree(context, request, &response);
+      if (status.ok()) known_.Agreed(request, response);
+      return status;
+    }));
+    return response;
   }
 
   StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) override {
-    return Call<v1::Commit>(&v1::Coordinator::Stub::Vote, request, timeout, "vote");
+    v1::Commit commit;
+    RW_RETURN_IF_ERROR(Make("vote", timeout, [&](auto* stub, grpc::ClientContext* context) {
+      const grpc::Status status = stub->Vote(context, request, &commit);
+      if (status.ok()) known_.Committed(commit);
+      return status;
+    }));
+    return commit;
   }
 
   Status Leave(const v1::LeaveRequest& request, Duration timeout) override {
-    if (stream_) stream_->ExpectEnd();
+    const auto leave = [&](v1::Coordinator::Stub* stub, grpc::ClientContext* context) {
+      v1::LeaveResponse response;
+      return stub->Leave(context, request, &response);
+    };
+    if (attendance_) return FromGrpcOf(What("leave"), attendance_->Leave(timeout, leave));
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::duration_cast<std::chrono::microseconds>(timeout));
-    v1::LeaveResponse response;
-    const grpc::Status status = stub_->Leave(&context, request, &response);
-    if (status.ok()) return OkStatus();
-    return Status(static_cast<StatusCode>(status.error_code()),
-                  What("leave") + ": " + status.error_message());
+    Limit(timeout, &context);
+    return FromGrpcOf(What("leave"), leave(stub_.get(), &context));
   }
 
  private:
@@ -220,9 +102,57 @@ class GrpcControl : public Control {
     return call + " at the coordinator " + address_;
   }
 
-  // The server may start after its workers.
-  Status Connect(uint32_t rank, Duration timeout) {
+  static void Limit(Duration timeout, grpc::ClientContext* context) {
+    context->set_deadline(std::chrono::system_clock::now() +
+                          std::chrono::duration_cast<std::chrono::microseconds>(timeout));
+  }
+
+  void Connect(std::shared_ptr<grpc::Channel> channel) {
+    channel_ = std::move(channel);
+    stub_ = v1::Coordinator::NewStub(channel_);
+  }
+
+  // Over the connection that this member attends by.
+  Status Make(const std::string& what, Duration timeout, const EpochAttendance::Call& call) {
+    if (attendance_) return attendance_->Make(what, timeout, call);
+    grpc::ClientContext context;
+    Limit(timeout, &context);
+    return FromGrpcOf(What(what), call(stub_.get(), &context));
+  }
+
+  // A process that has a part of the job's state goes on trying when the coordinator dies
+  // meanwhile.
+  StatusOr<v1::JoinResponse> JoinWithin(const v1::JoinRequest& request, Duration timeout) {
     const TimePoint end = Now() + timeout;
+    for (;;) {
+      Connect(request.has_held() ? MakeEagerChannel(address_, token_, timeout)
+                                 : MakeChannel(address_, token_, timeout));
+      RW_RETURN_IF_ERROR(AwaitConnection(request.rank(), end, timeout));
+      // It answers a rank that waits for others when the timeout is over, and waits itself while it
+      // checks a checkpoint, however large; one that falls silent for `timeout` breaks the call.
+      grpc::ClientContext context;
+      v1::JoinResponse response;
+      Limit(Seconds(kLongestJoinSeconds), &context);
+      const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
+                                        request, &response, kFirstWordSeconds);
+      if (status.ok()) return response;
+      if (!request.has_held() || Now() >= end || !Broke(status)) {
+        return FromGrpcOf(What("join"), status);
+      }
+    }
+  }
+
+  // Whether a call ended because its connection did.
+  bool Broke(const grpc::Status& status) {
+    if (!MayBeTheConnection(static_cast<StatusCode>(status.error_code()))) return false;
+    const auto until = std::chrono::system_clock::now() +
+                       std::chrono::milliseconds(static_cast<int>(1000 * kBreakSeconds));
+    return channel_->GetState(false) != GRPC_CHANNEL_READY ||
+           channel_->WaitForStateChange(GRPC_CHANNEL_READY, until);
+  }
+
+  // The server may start after its workers.
+  Status AwaitConnection(uint32_t rank, TimePoint end, Duration timeout) {
     double patience = kFirstWordSeconds;
     for (;;) {
       const double left = std::min(patience, std::max(0.0, ToSeconds(end - Now())));
@@ -262,7 +192,7 @@ class GrpcControl : public Control {
 
   void SayProgress(uint32_t rank) {
     grpc::ClientContext context;
-    const Calls::Scope scope(&joining_, &context, Seconds(kStatusSeconds));
+    Limit(Seconds(kStatusSeconds), &context);
     v1::StatusResponse response;
     const grpc::Status status = stub_->Status(&context, v1::StatusRequest(), &response);
     if (!status.ok()) {
@@ -273,42 +203,16 @@ class GrpcControl : public Control {
     }
   }
 
-  template <typename Response, typename Request>
-  StatusOr<Response> Call(grpc::Status (v1::Coordinator::Stub::*method)(grpc::ClientContext*,
-                                                                        const Request&, Response*),
-                          const Request& request, Duration timeout, const char* name) {
-    grpc::ClientContext context;
-    const Calls::Scope scope(&calls_, &context, timeout);
-    Response response;
-    const grpc::Status status = (stub_.get()->*method)(&context, request, &response);
-    RW_RETURN_IF_ERROR(calls_.Translate(status, What(name)));
-    return response;
-  }
-
-  // On `loop`, which is loop_: that is null already while its end waits for a beat.
-  void Beat(const Attendance& attendance, Loop* loop) {
-    v1::Beat beat;
-    beat.set_epoch(attendance.epoch);
-    beat.set_node(attendance.node);
-    beat.set_incarnation(attendance.incarnation);
-    beat.set_step(step_);
-    beat.set_progress(progress_);
-    beat.set_begun(begun_);
-    stream_->Beat(beat);
-    loop->After(attendance.every, [this, attendance, loop] { Beat(attendance, loop); });
-  }
-
   const std::string address_;
   const std::string token_;
-  std::shared_ptr<grpc::Channel> channel_;  // another one from Attend on
+  // To join, and for what is called while no epoch is attended.
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::Coordinator::Stub> stub_;
-  Calls calls_;    // of the epoch: its failure ends them
-  Calls joining_;  // on the way into one
+  KnownEpoch known_;
   std::atomic<uint64_t> step_{0};
   std::atomic<uint64_t> progress_{0};
   std::atomic<bool> begun_{false};
-  std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<EpochAttendance> attendance_;  // last: it reads the others
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "client/options/c_options.h"
 
+#include <limits>
 #include <string>
 
 namespace ringwood {
@@ -25,7 +26,10 @@ void Take(int given, Resume* value) {
 const char* Give(const Option& option, const std::string& value, const std::string&) {
   return value.empty() && !option.needed ? nullptr : value.c_str();
 }
-double Give(const Option&, double value, double) { return value; }
+// A field of 0 stands for the default: where that is another number, 0 is given as next to it.
+double Give(const Option&, double value, double otherwise) {
+  return value == 0 && otherwise != 0 ? std::numeric_limits<double>::min() : value;
+}
 int Give(const Option&, int value, int) { return value; }
 uint64_t Give(const Option&, uint64_t value, uint64_t) { return value; }
 int Give(const Option&, bool value, bool otherwise) { return value ? 1 : otherwise ? -1 : 0; }

@@ -63,6 +63,13 @@ constexpr Option kOptions[] = {
    .range = {kTiny, 7 * 86400, "above 0, at most a week"}, .keyword = "join_timeout",
    .flag = "--join-timeout", .section = "Job",
    .help = "Wait this long until all servers and ranks are there, and again for the first step"},
+  {.name = "coordinator_grace_seconds",
+   .place = OptionPlace{&S::coordinator_grace_seconds, &C::coordinator_grace_seconds},
+   .variables = {"RINGWOOD_COORDINATOR_GRACE"}, .value = "SECONDS",
+   .range = {-1, 86400, "from 0 to a day, or -1"}, .keyword = "coordinator_grace",
+   .flag = "--coordinator-grace", .section = "Job",
+   .help = "Go on where the coordinator dies and is started again at its address within this time; "
+           "0: its death ends the epoch; -1: 30 in an elastic job, else 0"},
 
   {.name = "interface_name", .place = OptionPlace{&S::network_interface, &C::interface_name},
    .variables = {"RINGWOOD_NETWORK_INTERFACE"}, .value = "NAME", .flag = "--network-interface",

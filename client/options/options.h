@@ -50,9 +50,10 @@ struct SessionOptions {
   int warmup_steps = 0;    // density warm-up from the job's first step (plan/warm_up.h); 0: none
   std::string log_level = "info";
   double join_timeout_seconds = 120;
-  std::string timeline;       // file of this rank's timeline; empty: none
-  std::string flight_record;  // file of its last events; empty: none
-  bool adapt = false;         // measure, and follow what was measured with new plans
+  double coordinator_grace_seconds = -1;  // negative: by the job's mode, proto/attachment.h
+  std::string timeline;                   // file of this rank's timeline; empty: none
+  std::string flight_record;              // file of its last events; empty: none
+  bool adapt = false;                     // measure, and follow what was measured with new plans
   // Files of rank 0; empty: none. The plan that the job runs, and no other; where to write each
   // plan that the job runs, and at the end what was measured, as a profile.
   std::string freeze_plan;
