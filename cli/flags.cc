@@ -91,6 +91,11 @@ Flag& Flag::Default(const std::string& text) {
   return *this;
 }
 
+Flag& Flag::Needs(const Flag& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
 Flag& Flag::Takes(const std::string& value) {
   option_->type_name(value);
   return *this;

@@ -36,7 +36,8 @@ class Flag {
   Flag& AtLeast(double least);              // a number
   Flag& OneOf(const std::vector<std::string>& all);                     // one of these words
   Flag& Check(std::function<std::string(const std::string&)> problem);  // "": the text is good
-  Flag& SplitAt(char separator);  // one word holds several values
+  Flag& Needs(const Flag& other);  // is refused without the other one
+  Flag& SplitAt(char separator);   // one word holds several values
   Flag& Describe(const std::string& what);
 
  private:

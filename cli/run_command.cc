@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -32,6 +33,9 @@ struct RunFlags {
   std::vector<std::string> exports;
   bool no_server = false, dry_run = false;
   std::string resume_job;
+  int max_restarts = -1;  // not given
+  bool elastic = false;
+  ElasticRun elastic_run;
   Environment session;  // AddSessionFlags
   RunOptions run;
 };
@@ -70,6 +74,32 @@ Status CheckNumbers(const RunFlags& flags) {
   return OkStatus();
 }
 
+// Spares are the last of the ranks that are placed. All processes ask to continue where there is
+// something: one that is started again must not begin the job anew, nor differ from the others.
+Status CompleteElastic(RunFlags* flags) {
+  RunOptions& run = flags->run;
+  run.max_restarts = std::max(flags->max_restarts, 0);
+  if (!flags->elastic) return OkStatus();
+  ElasticRun& elastic = flags->elastic_run;
+  if (flags->max_restarts >= 0) elastic.restarts = flags->max_restarts;
+  run.context.world -= elastic.spares;
+  if (run.context.world < 1) {
+    return Invalid(absl::StrFormat("--spares %d leaves no rank of the %d slots of the hosts",
+                                   elastic.spares, run.ranks()));
+  }
+  if (elastic.min_ranks > run.context.world) {
+    return Invalid(absl::StrFormat("--min-np %d is more than the %d ranks of the job",
+                                   elastic.min_ranks, run.context.world));
+  }
+  if (elastic.max_ranks > 0 && elastic.max_ranks < run.context.world) {
+    return Invalid(absl::StrFormat("--max-np %d is less than the %d ranks of the job",
+                                   elastic.max_ranks, run.context.world));
+  }
+  if (run.context.resume.empty()) run.context.resume = "auto";
+  run.elastic = elastic;
+  return OkStatus();
+}
+
 // The launcher acts on some of the ranks' options itself.
 Status TakeSessionFlags(RunFlags* flags) {
   RW_ASSIGN_OR_RETURN(const SessionOptions given, SessionOptionsGiven(flags->session));
@@ -103,7 +133,8 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   if (flags->ranks == 0 && flags->hosts.empty() && flags->host_file.empty()) {
     return Invalid("how many ranks? Give -np N, or hosts with their slots (-H h1:4,h2:4)");
   }
-  RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, flags->ranks));
+  const int processes = flags->ranks > 0 ? flags->ranks + flags->elastic_run.spares : 0;
+  RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, processes));
   RW_RETURN_IF_ERROR(CheckNetwork(run));
   std::istringstream words(flags->rsh);
   for (std::string word; words >> word;) run.reach.remote_shell.push_back(word);
@@ -119,6 +150,7 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   } else if (run.context.resume.empty()) {
     run.context.job = Unpredictable() | 1;  // so that a restart continues this job and no other
   }
+  RW_RETURN_IF_ERROR(CompleteElastic(flags));
   run.context.token = HexToken();
   if (flags->no_server) run.servers = 0;
   RW_RETURN_IF_ERROR(CheckRemoteProgram(run));
@@ -163,6 +195,10 @@ void PrintPlan(const RunOptions& run) {
                   place.host.c_str(), run.reach.remote_program.c_str());
     }
     std::printf("\n");
+  }
+  if (run.elastic) {
+    std::printf("elastic: goes on with %s or more; %d of the ranks are spares\n",
+                FormatCount(run.elastic->min_ranks, "rank").c_str(), run.elastic->spares);
   }
   std::printf("command: %s\n", absl::StrJoin(run.command, " ").c_str());
 }
@@ -246,13 +282,16 @@ void AddStoreFlags(Command command, RunFlags* flags) {
       .AtLeast(0);
 }
 
-void AddFailureFlags(Command command, RunOptions* run) {
+void AddFailureFlags(Command command, RunFlags* flags) {
+  RunOptions* const run = &flags->run;
   const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
     return command.Value(name, value, help).Takes(takes).ShowDefault().Group("Failures");
   };
-  add("--max-restarts", &run->max_restarts, "NUMBER",
-      "Restart all ranks after a failure, at most this many times")
-      .AtLeast(0);
+  add("--max-restarts", &flags->max_restarts, "NUMBER",
+      "Restart all ranks after a failure, at most this many times; with --elastic also each rank "
+      "by itself, so often within ten minutes, 10 times where this is not given")
+      .AtLeast(0)
+      .Default("0");
   command
       .Switch("--restart-on-failure", &run->restart_on_failure,
               "Restart also when the command itself fails (any code but 78, 126 and 127)")
@@ -263,6 +302,38 @@ void AddFailureFlags(Command command, RunOptions* run) {
   add("--stall-timeout", &run->stall_timeout_seconds, "SECONDS",
       "End the job when no rank makes progress for so long; 0: only warn")
       .Within(0, 1e6);
+}
+
+void AddElasticFlags(Command command, RunFlags* flags) {
+  ElasticRun* const run = &flags->elastic_run;
+  const Flag elastic =
+      command
+          .Switch("--elastic", &flags->elastic,
+                  "Let the others go on when a process ends, and start it again by itself")
+          .Group("Elastic jobs");
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes).Group("Elastic jobs").Needs(elastic);
+  };
+  add("--min-np", &run->min_ranks, "NUMBER",
+      "Go on with this many ranks at least; with fewer wait for others for --join-timeout, "
+      "then fail")
+      .Within(1, kMaxRanks)
+      .ShowDefault();
+  add("--max-np", &run->max_ranks, "NUMBER",
+      "Let this many ranks take part at most; without it as many as the job began with")
+      .Within(1, kMaxRanks);
+  add("--spares", &run->spares, "NUMBER",
+      "Start this many processes more, which wait until a rank fails and take its place")
+      .Within(0, kMaxRanks);
+  add("--host-failures", &run->host_failures, "NUMBER",
+      "Set a host aside whose processes fail this often within a minute, unless it is the last "
+      "one; 0: never")
+      .AtLeast(0)
+      .ShowDefault();
+  add("--host-cooldown", &run->host_cooldown_seconds, "SECONDS",
+      "Start nothing on a host that was set aside for this long")
+      .Within(0.01, 86'400)
+      .ShowDefault();
 }
 
 void AddOutputFlags(Command command, RunOptions* run) {
@@ -287,7 +358,8 @@ void AddRunCommand(Command app, CommandContext* context) {
   auto flags = std::make_shared<RunFlags>();
   AddPlaceFlags(command, flags.get());
   AddStoreFlags(command, flags.get());
-  AddFailureFlags(command, &flags->run);
+  AddFailureFlags(command, flags.get());
+  AddElasticFlags(command, flags.get());
   AddOutputFlags(command, &flags->run);
   AddSessionFlags(command, &flags->session);
   command.Run(context, [context, flags] { return ExecuteRun(context, flags.get()); });

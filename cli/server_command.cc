@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
@@ -11,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/session_flags.h"
 #include "launch/network.h"
+#include "launch/rank_list.h"
 #include "launch/run.h"
 #include "launch/signals.h"
 #include "server/server.h"
@@ -93,7 +96,18 @@ void PrintVerdict(const v1::Failure& failure) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
   }
-  std::printf("%s%s\n", kVerdict, text.c_str());
+  std::printf("%s%s\n", failure.recovers() ? kRecovery : kVerdict, text.c_str());
+  std::fflush(stdout);
+}
+
+// For the launcher: who takes part in an epoch of an elastic job. From the reducer's thread.
+void PrintEpoch(const v1::JoinResponse& joined) {
+  if (!joined.elastic()) return;
+  std::vector<int> ranks;  // in ascending order, as nodes are
+  for (const v1::Member& member : joined.members()) {
+    if (member.role() == v1::ROLE_WORKER) ranks.push_back(static_cast<int>(member.rank()));
+  }
+  std::printf("%s%d %s\n", kEpoch, joined.epoch(), RankList(ranks).c_str());
   std::fflush(stdout);
 }
 
@@ -111,6 +125,10 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTimeline> recorder,
                       Watch(flags->timeline, &flags->server));
   flags->server.failed = PrintVerdict;
+  flags->server.joined = [watch = std::move(flags->server.joined)](const v1::JoinResponse& joined) {
+    if (watch) watch(joined);
+    PrintEpoch(joined);
+  };
   RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
   const std::string host = flags->server.listen.substr(0, flags->server.listen.rfind(':'));
   std::printf("%s%s:%d\n", kListening, host.c_str(), server->port());

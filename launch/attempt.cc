@@ -8,16 +8,34 @@
 #include <sstream>
 
 #include "absl/strings/str_format.h"
+#include "base/units.h"
 #include "launch/network.h"
+#include "launch/rank_list.h"
 
 namespace ringwood {
 namespace {
 
 constexpr int kIdleMilliseconds = 1000;  // a look around even if nothing happens
 
+std::vector<std::string> HostsOfMembers(const RunOptions& options) {
+  std::vector<std::string> hosts;
+  for (int server = 0; server < options.servers; ++server) {
+    hosts.push_back(options.places[server % options.places.size()].host);
+  }
+  for (const HostRanks& place : options.places) hosts.insert(hosts.end(), place.count, place.host);
+  return hosts;
+}
+
 SupervisorOptions ForSupervisor(const RunOptions& options) {
-  return {options.servers, options.ranks(), options.failure_timeout_seconds,
-          options.join_timeout_seconds, options.restart_on_failure};
+  SupervisorOptions supervisor{options.servers, options.ranks(), options.failure_timeout_seconds,
+                               options.join_timeout_seconds, options.restart_on_failure};
+  if (!options.elastic) return supervisor;
+  const ElasticRun& elastic = *options.elastic;
+  supervisor.elastic = ElasticOptions{{options.servers, HostsOfMembers(options), elastic.restarts,
+                                       elastic.host_failures, elastic.host_cooldown_seconds},
+                                      elastic.spares,
+                                      options.restart_on_failure};
+  return supervisor;
 }
 
 }  // namespace
@@ -27,14 +45,9 @@ Attempt::Attempt(const RunOptions& options, SignalDescriptor* signals, Output* o
       signals_(signals),
       output_(output),
       supervisor_(ForSupervisor(options)),
-      lines_(options.servers) {
-  for (int server = 0; server < options.servers; ++server) {
-    hosts_.push_back(options.places[server % options.places.size()].host);
-  }
-  for (const HostRanks& place : options.places)
-    hosts_.insert(hosts_.end(), place.count, place.host);
-  ended_.resize(hosts_.size());
-}
+      hosts_(HostsOfMembers(options)),
+      remote_of_(hosts_.size()),
+      lines_(options.servers) {}
 
 Attempt::~Attempt() {
   for (auto& remote : remotes_) remote->Cut();
@@ -59,7 +72,7 @@ void Attempt::HangUp() {
 }
 
 TimePoint Attempt::over() const {
-  TimePoint last;
+  TimePoint last = over_;
   for (const auto& remote : remotes_) last = std::max(last, remote->over());
   return last;
 }
@@ -94,7 +107,7 @@ Verdict Attempt::Run() {
   Carry(supervisor_.Begin(Now()));
   while (!supervisor_.done()) Turn();
   for (size_t member = 0; member < hosts_.size(); ++member) {
-    if (!ended_[member]) output_->Close(member);
+    if (remote_of_[member] != nullptr) output_->Close(member);
   }
   HangUp();
   return supervisor_.Judge();
@@ -120,8 +133,10 @@ void Attempt::Turn() {
     Remote* remote = remotes_[i].get();
     const Status status =
         remote->Progress(read, [&](const Report& report) { Hear(remote, report); });
-    if (!status.ok()) Lose(*remote, status);
+    if (!status.ok()) Lose(remote, status);
   }
+  if (options_.elastic) Sweep();
+  SaySetbacks();
   output_->Flush();
   Carry(supervisor_.Tick(Now()));
 }
@@ -148,14 +163,10 @@ void Attempt::Carry(const std::vector<Action>& actions) {
 
 // What the failed action should have started will not come: it counts as ended.
 void Attempt::Forget(Action action) {
-  std::vector<bool> started(hosts_.size());
-  for (const auto& remote : remotes_) {
-    for (int slot = 0; slot < remote->members(); ++slot)
-      started[remote->first_member() + slot] = true;
-  }
   for (int member = 0; member < static_cast<int>(hosts_.size()); ++member) {
-    if (started[member] || IsServer(member) != (action != Action::kStartRanks)) continue;
-    ended_[member] = true;
+    if (remote_of_[member] != nullptr || IsServer(member) != (action != Action::kStartRanks)) {
+      continue;
+    }
     Carry(supervisor_.Ended(member, {128 + SIGKILL, SIGKILL, false}, Now()));
   }
 }
@@ -172,6 +183,9 @@ Status Attempt::Do(Action action) {
       return OkStatus();
     case Action::kStartRanks:
       return StartRanks();
+    case Action::kStartAgain:
+      for (int member : supervisor_.TakeDue()) StartAgain(member);
+      return OkStatus();
     case Action::kEndStoppedRanks:
       Tell(false, "end-stopped");
       return OkStatus();
@@ -204,8 +218,26 @@ Status Attempt::StartRanks() {
 
 Status Attempt::StartRemote(const Job& job, int first_member) {
   RW_ASSIGN_OR_RETURN(auto remote, Remote::Start(options_.reach, job, first_member));
+  for (int slot = 0; slot < remote->members(); ++slot) {
+    remote_of_[first_member + slot] = remote.get();
+  }
   remotes_.push_back(std::move(remote));
   return OkStatus();
+}
+
+// The number of its restart is in its environment and in the names of its files.
+void Attempt::StartAgain(int member) {
+  RunOptions options = options_;
+  options.context.restart += supervisor_.restarts(member);
+  output_->Begin(member);
+  if (IsServer(member)) lines_[member] = LineCutter();
+  const Status status =
+      StartRemote(IsServer(member) ? ServerJob(options, member, options.context.coordinator)
+                                   : RankJob(options, member - options_.servers),
+                  member);
+  if (status.ok()) return;
+  output_->Say("ringwood: " + Message(status));
+  End(member, {kExitRestart, 0, false});
 }
 
 void Attempt::Tell(bool servers, const std::string& word) {
@@ -219,7 +251,7 @@ void Attempt::Hear(Remote* remote, const Report& report) {
   std::istringstream words(report.payload);
   switch (report.kind) {
     case ReportKind::kHello:
-      if (member == 0 && options_.servers > 0) {
+      if (member == 0 && options_.servers > 0 && options_.context.master_address.empty()) {
         words >> options_.context.master_address >> options_.context.master_port;
       }
       return;
@@ -237,17 +269,37 @@ void Attempt::Hear(Remote* remote, const Report& report) {
       int stopped = 0;
       words >> ending.code >> ending.signal >> stopped;
       ending.stopped = stopped != 0;
-      output_->Close(member);
-      ended_[member] = true;
-      return Carry(supervisor_.Ended(member, ending, Now()));
+      if (remote_of_[member] == remote) End(member, ending);
+      return;
     }
     case ReportKind::kFailed: {
       int code = 0;
       words >> code;
       std::string message;
       std::getline(words >> std::ws, message, '\0');
-      return Carry(supervisor_.Broke(Status(static_cast<StatusCode>(code), message), Now()));
+      return HearFailed(remote, Status(static_cast<StatusCode>(code), message));
     }
+  }
+}
+
+void Attempt::End(int member, const Ending& ending) {
+  output_->Close(member);
+  remote_of_[member] = nullptr;
+  if (options_.elastic) tails_.try_emplace(member, output_->Tail(member));
+  Carry(supervisor_.Ended(member, ending, Now()));
+}
+
+// The worker could not start its processes. A command that cannot be started the first time is
+// wrong; later, or for want of something, it is this host that fails.
+void Attempt::HearFailed(Remote* remote, const Status& status) {
+  const int first = remote->first_member();
+  const bool begins = supervisor_.restarts(first) == 0;
+  if (!supervisor_.Trains() || (begins && ExitCodeOf(status) == kExitConfiguration)) {
+    return Carry(supervisor_.Broke(status, Now()));
+  }
+  output_->Say("ringwood: " + Message(status));
+  for (int member = first; member < first + remote->members(); ++member) {
+    if (remote_of_[member] == remote) End(member, {ExitCodeOf(status), 0, false});
   }
 }
 
@@ -262,17 +314,13 @@ void Attempt::HearServerLine(int member, const std::string& line) {
     if (line.compare(0, length, opening) != 0) return std::nullopt;
     return line.substr(length);
   };
-  if (const auto address = after(kListening)) {
-    if (member == 0) {
-      options_.context.coordinator = *address;
-      output_->Say(absl::StrFormat(
-          "ringwood: coordinator at %s on host %s, checkpoints in %s%s", *address, hosts_[0],
-          options_.store,
-          options_.context.checkpoint_every > 0 || options_.temporary_store
-              ? ""
-              : " (without --checkpoint-every K only those that the trainer saves by itself)"));
-    }
-    return Carry(supervisor_.Ready(member, Now()));
+  if (const auto address = after(kListening)) return HearListening(member, *address);
+  if (const auto words = after(kEpoch)) {
+    if (member == 0) HearEpoch(*words);
+    return;
+  }
+  if (const auto failure = after(kRecovery)) {
+    return output_->Say(absl::StrFormat("ringwood: %s; the others go on", *failure));
   }
   if (const auto verdict = after(kVerdict)) {
     int number = -1;
@@ -281,26 +329,107 @@ void Attempt::HearServerLine(int member, const std::string& line) {
     } else if (std::sscanf(verdict->c_str(), "reducer %d ", &number) != 1) {
       number = -1;
     }
-    return supervisor_.Told(number, *verdict);
+    return Carry(supervisor_.Told(number, *verdict, Now()));
   }
   output_->Take(member, false, line + "\n");
 }
 
-void Attempt::Lose(const Remote& remote, const Status& status) {
+void Attempt::HearListening(int member, const std::string& address) {
+  tails_.erase(member);
+  if (member == 0) {
+    options_.context.coordinator = address;
+    const bool keeps = options_.context.checkpoint_every > 0 || options_.temporary_store;
+    output_->Say(absl::StrFormat(
+        "ringwood: coordinator %sat %s on host %s, checkpoints in %s%s",
+        restarts(0) > 0 ? "again " : "", address, hosts_[0], options_.store,
+        keeps ? ""
+              : " (without --checkpoint-every K only those that the trainer saves by itself)"));
+  }
+  Carry(supervisor_.Ready(member, Now()));
+}
+
+void Attempt::HearEpoch(const std::string& words) {
+  const size_t space = words.find(' ');
+  const auto ranks = ParseRankList(space == std::string::npos ? "" : words.substr(space + 1));
+  if (!ranks.ok() || ranks->empty()) return;
+  std::vector<int> members;
+  for (int rank : *ranks) {
+    if (options_.servers + rank < static_cast<int>(hosts_.size())) {
+      members.push_back(options_.servers + rank);
+      tails_.erase(members.back());
+    }
+  }
+  output_->Say(absl::StrFormat("ringwood: epoch %s with %s: %s", words.substr(0, space),
+                               FormatCount(static_cast<int>(ranks->size()), "rank"),
+                               words.substr(space + 1)));
+  supervisor_.TookPart(members);
+}
+
+void Attempt::Lose(Remote* remote, const Status& status) {
   std::vector<int> lost;
-  for (int slot = 0; slot < remote.members(); ++slot) {
-    if (!ended_[remote.first_member() + slot]) lost.push_back(remote.first_member() + slot);
+  for (int slot = 0; slot < remote->members(); ++slot) {
+    const int member = remote->first_member() + slot;
+    if (remote_of_[member] == remote) lost.push_back(member);
   }
   if (lost.empty()) return;
-  Carry(supervisor_.Broke(status, Now()));
-  for (auto& other : remotes_) {
-    if (other.get() == &remote) other->Gone() ? other->Cut() : other->HangUp();
+  const TimePoint over = remote->over();
+  if (supervisor_.Trains()) {
+    over_ = std::max(over_, over);
+    output_->Say("ringwood: " + Message(status));
+    remote->Cut();
+  } else {
+    Carry(supervisor_.Broke(status, Now()));
+    for (auto& other : remotes_) {
+      if (other.get() == remote) other->Gone() ? other->Cut() : other->HangUp();
+    }
   }
   for (int member : lost) {
-    ended_[member] = true;
+    remote_of_[member] = nullptr;
     output_->Close(member);
-    Carry(supervisor_.Ended(member, {128 + SIGKILL, SIGKILL, false}, Now()));
+    if (options_.elastic) tails_.try_emplace(member, output_->Tail(member));
+    Carry(supervisor_.Lost(member, over, Now()));
   }
+}
+
+void Attempt::Sweep() {
+  remotes_.erase(std::remove_if(remotes_.begin(), remotes_.end(),
+                                [this](const auto& remote) {
+                                  return remote->Gone() &&
+                                         std::find(remote_of_.begin(), remote_of_.end(),
+                                                   remote.get()) == remote_of_.end();
+                                }),
+                 remotes_.end());
+}
+
+void Attempt::SaySetbacks() {
+  for (const Setback& setback : supervisor_.TakeSetbacks()) {
+    const Revival& revival = setback.revival;
+    const std::string& host = hosts_[setback.member];
+    std::string what = supervisor_.Trains() ? "; the others go on without it" : "";
+    if (revival.again) {
+      what = "; it is started again";
+      if (revival.pause_seconds >= 1) what += absl::StrFormat(" in %.0f s", revival.pause_seconds);
+      if (revival.most > 0) what += absl::StrFormat(" (%d of %d)", revival.count, revival.most);
+    }
+    output_->Say(absl::StrFormat("ringwood: %s %s%s", Name(setback.member), setback.reason, what));
+    if (!revival.set_aside) continue;
+    output_->Say(absl::StrFormat(
+        "ringwood: host %s is set aside for %g s: its processes failed %d times within a minute",
+        host, options_.elastic->host_cooldown_seconds, options_.elastic->host_failures));
+  }
+}
+
+std::vector<std::string> Attempt::Tail(int member) const {
+  const auto found = tails_.find(member);
+  return found == tails_.end() ? output_->Tail(member) : found->second;
+}
+
+int Attempt::restarts() const {
+  int sum = 0;
+  for (int member = 0; member < static_cast<int>(hosts_.size()); ++member) {
+    sum += supervisor_.restarts(member);
+  }
+  return sum;
 }
 
 void Attempt::FlushOutput() {

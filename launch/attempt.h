@@ -1,6 +1,7 @@
 // One life of a job: from the first server's start to the last process's end.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +23,11 @@ class Attempt {
 
   Verdict Run();
 
-  std::string Name(int member) const;  // "rank 2 (host h1)", "server 0 (host h1)"
-  void FlushOutput();                  // at most kLastSeconds
+  std::string Name(int member) const;               // "rank 2 (host h1)", "server 0 (host h1)"
+  void FlushOutput();                               // at most kLastSeconds
+  std::vector<std::string> Tail(int member) const;  // the last lines of one that failed
+  int restarts() const;                             // of single processes, in an elastic job
+  int restarts(int member) const { return supervisor_.restarts(member); }
   // The time by which nothing of it runs any more, even on hosts that could not be told to end.
   TimePoint over() const;
 
@@ -38,11 +42,18 @@ class Attempt {
   void Forget(Action action);
   Status StartRanks();
   Status StartRemote(const Job& job, int first_member);
+  void StartAgain(int member);
   void Tell(bool servers, const std::string& word);
   void Hear(Remote* remote, const Report& report);
   void HearServer(int member, const std::string& bytes);
   void HearServerLine(int member, const std::string& line);
-  void Lose(const Remote& remote, const Status& status);
+  void HearListening(int member, const std::string& address);
+  void HearEpoch(const std::string& words);
+  void HearFailed(Remote* remote, const Status& status);
+  void End(int member, const Ending& ending);
+  void Lose(Remote* remote, const Status& status);
+  void SaySetbacks();
+  void Sweep();  // drops the connections to workers that are through
   void ReadSignals();
   void HangUp();  // waits for the workers to end, at most kLastSeconds
 
@@ -51,10 +62,12 @@ class Attempt {
   Output* const output_;
   Supervisor supervisor_;
   std::vector<std::unique_ptr<Remote>> remotes_;
-  std::vector<std::string> hosts_;       // by member
-  std::vector<bool> ended_;              // by member
-  std::vector<LineCutter> lines_;        // by server: its standard output
-  std::optional<HeldPort> master_port_;  // where no server's worker holds it
+  TimePoint over_;                                 // of those that were dropped
+  std::vector<std::string> hosts_;                 // by member
+  std::vector<const Remote*> remote_of_;           // by member; null: it ended or was never started
+  std::map<int, std::vector<std::string>> tails_;  // of members that failed and are not back
+  std::vector<LineCutter> lines_;                  // by server: its standard output
+  std::optional<HeldPort> master_port_;            // where no server's worker holds it
 };
 
 }  // namespace ringwood

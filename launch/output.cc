@@ -85,6 +85,8 @@ Status Output::Open(const std::vector<Voice>& voices) {
   return OkStatus();
 }
 
+void Output::Begin(size_t voice) { speakers_[voice]->tail.clear(); }
+
 void Output::Take(size_t voice, bool error, const std::string& bytes) {
   Speaker& speaker = *speakers_[voice];
   Sink* sink = &sinks_[error];

@@ -47,6 +47,7 @@ class Output {
   // Voices are numbered in order. Files of an earlier attempt are appended to.
   Status Open(const std::vector<Voice>& voices);
 
+  void Begin(size_t voice);  // a new process speaks with it: its last lines are its own
   void Take(size_t voice, bool error, const std::string& bytes);
   void Close(size_t voice);           // its last line, even without a newline
   void Say(const std::string& text);  // a line of the launcher's own, on standard error

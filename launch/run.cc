@@ -19,6 +19,7 @@ namespace {
 constexpr double kLeastSilenceSeconds = 15;  // a launcher on a busy machine is not gone
 constexpr double kLongestPauseSeconds = 16;
 constexpr double kCleaningSeconds = 10;
+constexpr double kReattachSeconds = 30;  // what a member waits for a coordinator that went away
 
 // Where the last events are that survive a death: of the rank that failed, or of rank 0 where a
 // server did. A file on another host cannot be looked for from here.
@@ -26,8 +27,9 @@ void PointToFlight(const RunOptions& options, const Attempt& attempt, int member
   const RankContext& context = options.context;
   if (context.flight_record.empty()) return;
   const int rank = std::max(0, member - options.servers);
-  const std::string file = TimelineFileName(context.flight_record, absl::StrFormat("rank%d", rank),
-                                            context.restart, "flight");
+  const std::string file =
+      TimelineFileName(context.flight_record, absl::StrFormat("rank%d", rank),
+                       context.restart + attempt.restarts(options.servers + rank), "flight");
   const std::string name = attempt.Name(options.servers + rank);
   const bool elsewhere = name.find("(host localhost)") == std::string::npos;
   if (!elsewhere && !std::filesystem::exists(file)) return;
@@ -36,7 +38,7 @@ void PointToFlight(const RunOptions& options, const Attempt& attempt, int member
 }
 
 void PrintTail(const Attempt& attempt, int member, Output* output) {
-  const std::vector<std::string> tail = output->Tail(member);
+  const std::vector<std::string> tail = attempt.Tail(member);
   if (tail.empty()) return;
   output->Say(absl::StrFormat("ringwood: last lines of %s:", attempt.Name(member)));
   for (const std::string& line : tail) output->Say("  | " + line);
@@ -119,12 +121,12 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
   job.network_interface = context.network_interface;
   job.port_range = context.port_range;
   if (host != "localhost") job.silence_seconds = SilenceSeconds(options);
-  job.master_port = index == 0;
+  job.master_port = index == 0 && coordinator.empty();
   if (index == 0 && options.temporary_store) job.scratch = options.store;
   job.directory = options.directory;
   job.command = {host == "localhost" ? options.reach.program : options.reach.remote_program,
                  "server",
-                 "--listen=:0",
+                 "--listen=" + (index == 0 && !coordinator.empty() ? coordinator : ":0"),
                  "--host=" + host,
                  "--servers=" + std::to_string(options.servers),
                  "--reducer-index=" + std::to_string(index),
@@ -138,6 +140,17 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
     // does.
     job.command.push_back(
         absl::StrFormat("--store-patience=%g", 0.8 * options.join_timeout_seconds));
+  }
+  if (index == 0 && options.elastic) {
+    const ElasticRun& elastic = *options.elastic;
+    job.command.push_back("--elastic");
+    job.command.push_back("--min-np=" + std::to_string(elastic.min_ranks));
+    if (elastic.max_ranks > 0) {
+      job.command.push_back("--max-np=" + std::to_string(elastic.max_ranks));
+    }
+    if (!coordinator.empty()) {
+      job.command.push_back(absl::StrFormat("--reattach-grace=%g", kReattachSeconds));
+    }
   }
   if (!options.max_memory.empty()) job.command.push_back("--max-memory=" + options.max_memory);
   if (index > 0) job.command.push_back("--coordinator=" + coordinator);
@@ -175,6 +188,16 @@ Job RankJob(const RunOptions& options, const HostRanks& place) {
   return job;
 }
 
+Job RankJob(const RunOptions& options, int rank) {
+  for (const HostRanks& place : options.places) {
+    if (rank >= place.first_rank + place.count) continue;
+    Job job = RankJob(options, place);
+    job.slots = {job.slots[rank - place.first_rank]};
+    return job;
+  }
+  return {};
+}
+
 int RunJob(const RunOptions& options) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE};
   Orphans orphans;  // of a worker that was killed
@@ -182,6 +205,7 @@ int RunJob(const RunOptions& options) {
   const TimePoint start = Now();
   RunOptions now = options;
   int unreachable = 0;  // attempts in a row
+  int again = 0;        // processes of elastic attempts that were started again
   for (int restart = 0;; ++restart) {
     now.context.restart = restart;
     // A new job continues as itself: from its own newest checkpoint, or from the beginning.
@@ -189,10 +213,10 @@ int RunJob(const RunOptions& options) {
     Attempt attempt(now, &signals, &output);
     Verdict verdict = attempt.Run();
     orphans.End();
+    again += attempt.restarts();
     if (verdict.exit_code != kExitOk) PrintFailure(now, attempt, verdict, &output);
     unreachable = verdict.unreachable ? unreachable + 1 : 0;
-    const bool again = verdict.restart_helps && restart < options.max_restarts;
-    if (again) {
+    if (verdict.restart_helps && restart < options.max_restarts) {
       const TimePoint next = std::max(attempt.over(), Now() + Seconds(PauseSeconds(unreachable)));
       const double pause = ToSeconds(next - Now());
       output.Say(absl::StrFormat("ringwood: restarting all from the newest checkpoint (%d of %d)%s",
@@ -203,11 +227,12 @@ int RunJob(const RunOptions& options) {
       verdict.exit_code = kExitInterrupted;
     }
     output.Say(absl::StrFormat(
-        "ringwood: %s on %s %s after %.1f s, %s", FormatCount(options.ranks(), "rank"),
+        "ringwood: %s on %s %s after %.1f s, %s%s", FormatCount(options.context.world, "rank"),
         FormatCount(static_cast<int>(options.places.size()), "host"),
         verdict.exit_code == kExitOk ? "finished"
                                      : "ended with exit code " + std::to_string(verdict.exit_code),
-        ToSeconds(Now() - start), FormatCount(restart, "restart")));
+        ToSeconds(Now() - start), FormatCount(restart, "restart"),
+        again > 0 ? absl::StrFormat(", %d of single processes", again) : ""));
     attempt.FlushOutput();
     if (options.temporary_store) RemoveTemporaryStore(options);
     return verdict.exit_code;

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,16 @@
 #include "launch/supervisor.h"
 
 namespace ringwood {
+
+// A job that goes on when processes end (elastic.h).
+struct ElasticRun {
+  int min_ranks = 1;  // fewer than these do not train
+  int max_ranks = 0;  // more than these do not take part; 0: as many as were asked for
+  int spares = 0;     // of the places, the last ones: processes that wait for a rank to fail
+  int restarts = 10;  // of one rank lately
+  int host_failures = 5;
+  double host_cooldown_seconds = 60;
+};
 
 struct RunOptions {
   std::vector<HostRanks> places;  // at least one
@@ -33,7 +44,9 @@ struct RunOptions {
   std::string output_prefix;
   Environment environment;  // of every rank, on top of what it inherits
   RankContext context;      // coordinator and master are filled in as they become known
+  std::optional<ElasticRun> elastic = std::nullopt;  // without: a failure ends the attempt
 
+  // With the spares.
   int ranks() const { return places.back().first_rank + places.back().count; }
 };
 
@@ -43,14 +56,21 @@ inline constexpr char kListening[] = "ringwood server listening on ";
 // begins with "rank N " or "reducer N " where one member is the cause.
 inline constexpr char kVerdict[] = "ringwood server verdict: ";
 
+// The same for an epoch of an elastic job, which goes on with another one.
+inline constexpr char kRecovery[] = "ringwood server goes on: ";
+// The line for each epoch of an elastic job that begins: kEpoch + "EPOCH RANKS\n" (rank_list.h).
+inline constexpr char kEpoch[] = "ringwood server epoch ";
+
 // Silence after which the launcher and a worker on another host give each other up.
 double SilenceSeconds(const RunOptions& options);
 
-// The job of server `index`; coordinator empty for index 0.
+// The job of server `index`. `coordinator`: whom it joins; of index 0 where it listened before,
+// empty at its first start.
 Job ServerJob(const RunOptions& options, int index, const std::string& coordinator);
 
-// The job of one host's ranks.
+// The job of one host's ranks, and of one rank alone.
 Job RankJob(const RunOptions& options, const HostRanks& place);
+Job RankJob(const RunOptions& options, int rank);
 
 // The job that removes a temporary store.
 Job CleaningJob(const RunOptions& options);

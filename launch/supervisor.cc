@@ -65,7 +65,9 @@ std::string Describe(const Ending& ending) {
 Supervisor::Supervisor(const SupervisorOptions& options)
     : options_(options),
       members_(options.servers + options.ranks, State::kAbsent),
-      endings_(members_.size()) {}
+      endings_(members_.size()) {
+  if (options.elastic) elastic_.emplace(*options.elastic);
+}
 
 std::vector<Action> Supervisor::Begin(TimePoint now) {
   return Enter(options_.servers > 0 ? Phase::kServer : Phase::kRanks, now);
@@ -73,6 +75,11 @@ std::vector<Action> Supervisor::Begin(TimePoint now) {
 
 std::vector<Action> Supervisor::Ready(int member, TimePoint now) {
   if (members_[member] == State::kAlive) members_[member] = State::kReady;
+  if (Trains()) {  // it was started again
+    failures_.erase(std::remove_if(failures_.begin(), failures_.end(),
+                                   [&](const Failure& f) { return f.member == member; }),
+                    failures_.end());
+  }
   return Advance(now);
 }
 
@@ -80,13 +87,77 @@ std::vector<Action> Supervisor::Ended(int member, const Ending& ending, TimePoin
   if (members_[member] == State::kEnded) return {};
   members_[member] = State::kEnded;
   endings_[member] = ending;
+  if (Trains()) return EndedInTraining(member, ending, now);
   const bool server = member < options_.servers;
   const bool ours = phase_ >= Phase::kStopping;  // the answer to a signal of ours
   const bool failed = ending.stopped || (!ours && (server || ending.code != 0));
   if (failed && phase_ < Phase::kRanks) started_ = false;
-  if (failed) failures_.push_back({member, ending});
+  if (failed) failures_.push_back({member, ending, Describe(ending)});
   if (failed && !ours) return Fail(now);
   return Advance(now);
+}
+
+// Failures are kept until their member is back: those of the members that never came back count.
+std::vector<Action> Supervisor::EndedInTraining(int member, const Ending& ending, TimePoint now) {
+  const bool server = member < options_.servers;
+  if (!server && !ending.stopped && ending.code == 0) {
+    elastic_->Finished(member);
+    return Follow(now);
+  }
+  PutFailure({member, ending, Describe(ending)});
+  const Meaning meaning = MeaningOf(server, ending);
+  std::optional<Restarts::Cause> cause = Restarts::Cause::kAccident;
+  if (meaning == Meaning::kOwn) cause = Restarts::Cause::kOwn;
+  if (!server && ending.code == kExitRestart) cause = Restarts::Cause::kSuffered;
+  // A coordinator says 78 as well where its port is not free yet.
+  if (meaning == Meaning::kConfiguration && !(server && member == 0)) cause = std::nullopt;
+  Revival revival = elastic_->Failed(member, cause, now);
+  revival.again &= elastic_->course() == Elastic::Course::kGoesOn;
+  setbacks_.push_back({member, Describe(ending), revival});
+  return Follow(now);
+}
+
+std::vector<Action> Supervisor::Lost(int member, TimePoint over, TimePoint now) {
+  const Ending killed{kShellSignals + SIGKILL, SIGKILL, false};
+  if (!Trains() || members_[member] == State::kEnded) return Ended(member, killed, now);
+  members_[member] = State::kEnded;
+  endings_[member] = killed;
+  PutFailure({member, killed, "was lost with its host"});
+  setbacks_.push_back({member, "was lost with its host", elastic_->Lost(member, over, now)});
+  return Follow(now);
+}
+
+// The first one of each member is the cause of those that follow.
+void Supervisor::PutFailure(const Failure& failure) {
+  const bool known = std::any_of(failures_.begin(), failures_.end(), [&](const Failure& other) {
+    return other.member == failure.member;
+  });
+  if (!known) failures_.push_back(failure);
+}
+
+void Supervisor::TookPart(const std::vector<int>& members) {
+  if (!Trains()) return;
+  elastic_->TakePart(members);
+  const auto back = [&](const Failure& failure) {
+    return members_[failure.member] != State::kEnded &&
+           std::find(members.begin(), members.end(), failure.member) != members.end();
+  };
+  failures_.erase(std::remove_if(failures_.begin(), failures_.end(), back), failures_.end());
+}
+
+std::vector<Action> Supervisor::Follow(TimePoint now) {
+  switch (elastic_->course()) {
+    case Elastic::Course::kGoesOn:
+      return {};
+    case Elastic::Course::kFinished:
+      finished_ = true;
+      return Enter(RanksGone() ? Phase::kServerStop : Phase::kStopping, now);
+    case Elastic::Course::kNobodyLeft:
+      return Enter(Phase::kServerStop, now);
+    case Elastic::Course::kCoordinatorLost:
+      return Fail(now);
+  }
+  return {};
 }
 
 std::vector<Action> Supervisor::Broke(const Status& status, TimePoint now) {
@@ -107,8 +178,10 @@ std::vector<Action> Supervisor::Interrupt(TimePoint now) {
   return actions;
 }
 
+TimePoint Supervisor::deadline() const { return Trains() ? elastic_->deadline() : deadline_; }
+
 std::vector<Action> Supervisor::Tick(TimePoint now) {
-  if (now < deadline_) return {};
+  if (now < deadline()) return {};
   switch (phase_) {
     case Phase::kServer:
     case Phase::kReducers:
@@ -117,7 +190,9 @@ std::vector<Action> Supervisor::Tick(TimePoint now) {
                                    options_.join_timeout_seconds)),
           now);
     case Phase::kRanks:
-      return {};
+      due_ = elastic_->TakeDue(now);
+      for (int member : due_) members_[member] = State::kAlive;
+      return {Action::kStartAgain};
     case Phase::kGrace:
       return Enter(Phase::kStopping, now);
     case Phase::kStopping:
@@ -151,6 +226,7 @@ std::vector<Action> Supervisor::Enter(Phase phase, TimePoint now) {
     case Phase::kRanks:
       deadline_ = TimePoint::max();
       Start(options_.servers, static_cast<int>(members_.size()));
+      if (elastic_) elastic_->Begin(0, static_cast<int>(members_.size()), now);
       return {Action::kStartRanks};
     case Phase::kGrace:
       within(options_.failure_timeout_seconds + kGraceSeconds);
@@ -189,6 +265,8 @@ std::vector<Action> Supervisor::Advance(TimePoint now) {
       if (Any(1, options_.servers, State::kAlive)) return {};
       return Enter(Phase::kRanks, now);
     case Phase::kRanks:
+      if (elastic_) return {};  // Follow() says when
+      [[fallthrough]];
     case Phase::kGrace:
     case Phase::kStopping:
     case Phase::kKilling:
@@ -228,10 +306,11 @@ bool Supervisor::ServersGone() const {
   return !Any(0, options_.servers, State::kAlive) && !Any(0, options_.servers, State::kReady);
 }
 
-void Supervisor::Told(int member, const std::string& sentence) {
-  if (!told_.empty() || sentence.empty()) return;
+std::vector<Action> Supervisor::Told(int member, const std::string& sentence, TimePoint now) {
+  if (!told_.empty() || sentence.empty()) return {};
   told_ = sentence;
   blamed_ = member >= 0 && member < static_cast<int>(members_.size()) ? member : -1;
+  return Trains() ? Fail(now) : std::vector<Action>();
 }
 
 // The one whom the coordinator named, where its end can have been the cause: not with 75, by which
@@ -251,20 +330,26 @@ const Supervisor::Failure* Supervisor::FirstOwn() const {
   return nullptr;
 }
 
-const Supervisor::Failure* Supervisor::Culprit() const {
-  const Failure* stopped = nullptr;
-  const Failure* configuration = nullptr;
+// The first with which a restart is of no use, or the first with which it is not so.
+const Supervisor::Failure* Supervisor::FirstOf(bool configuration) const {
   for (const Failure& failure : failures_) {
-    if (failure.ending.stopped && stopped == nullptr) stopped = &failure;
-    if (MeaningOf(failure.member < options_.servers, failure.ending) == Meaning::kConfiguration &&
-        configuration == nullptr) {
-      configuration = &failure;
-    }
+    const Meaning meaning = MeaningOf(failure.member < options_.servers, failure.ending);
+    if (!configuration && failure.ending.code == kExitRestart) continue;
+    if ((meaning == Meaning::kConfiguration) == configuration) return &failure;
   }
+  return nullptr;
+}
+
+const Supervisor::Failure* Supervisor::Culprit() const {
+  const auto stopped = std::find_if(failures_.begin(), failures_.end(),
+                                    [](const Failure& failure) { return failure.ending.stopped; });
   if (const Failure* blamed = Blamed()) return blamed;
-  for (const Failure* found : {configuration, stopped, FirstOwn()}) {
-    if (found != nullptr) return found;
-  }
+  // A fixed job never gets beyond a process that is configured wrongly, an elastic one goes on
+  // without it.
+  if (const Failure* wrong = FirstOf(true); wrong != nullptr && !elastic_) return wrong;
+  if (stopped != failures_.end()) return &*stopped;
+  if (const Failure* other = FirstOf(false)) return other;
+  if (const Failure* own = FirstOwn()) return own;
   return failures_.empty() ? nullptr : &failures_[0];
 }
 
@@ -292,6 +377,7 @@ Verdict Supervisor::Judge() const {
     return verdict;
   }
   verdict.told = told_;
+  if (finished_) return verdict;
   if (broken_first_ || (!broken_.ok() && failures_.empty())) {
     verdict.exit_code = ExitCodeOf(broken_);
     verdict.restart_helps = verdict.unreachable = verdict.exit_code == kExitRestart;
@@ -308,12 +394,12 @@ Verdict Supervisor::Judge() const {
       meaning == Meaning::kRestart || (meaning == Meaning::kOwn && options_.restart_on_failure);
   verdict.unreachable = verdict.restart_helps && !started_;
   verdict.culprit = culprit->member;
-  verdict.reason = Describe(culprit->ending);
+  verdict.reason = culprit->reason;
   if (blamed_ >= 0) PutBlame(meaning, &verdict);
   const Failure* first = FirstOwn();
   if (first != nullptr && first->member != verdict.culprit) {
     verdict.first = first->member;
-    verdict.first_reason = Describe(first->ending);
+    verdict.first_reason = first->reason;
   }
   return verdict;
 }

@@ -8,17 +8,23 @@
 // error in their output; then SIGTERM, then SIGKILL. The servers end last, so that the ranks' last
 // messages reach them.
 //
+// In an elastic job the end of a process while the ranks train ends nothing: it is started again
+// (elastic.h), until the coordinator gives the job up, does not stay itself, or no rank is left.
+//
 // What the end of a process means:
 //   restart        a signal, also as a shell's 128 + signal; 75; of a server anything but 78
 //   configuration  78; 126 and 127, by which a shell says that it could not start a command
 //   its own        any other code: the program failed, and would most likely fail again
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "launch/elastic.h"
 #include "launch/process.h"
 
 namespace ringwood {
@@ -34,10 +40,11 @@ int ExitCodeOf(const Status& status);
 
 struct SupervisorOptions {
   int servers = 1;  // 0: ranks only
-  int ranks = 1;
+  int ranks = 1;    // spares included
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
   bool restart_on_failure = false;  // also if a rank exited with a code of its own
+  std::optional<ElasticOptions> elastic = std::nullopt;  // without: a fixed job
 };
 
 // Members are numbered: servers first, then ranks.
@@ -45,12 +52,20 @@ enum class Action {
   kStartServer,    // member 0, which coordinates
   kStartReducers,  // members 1..servers-1
   kStartRanks,
+  kStartAgain,       // those that TakeDue names
   kEndStoppedRanks,  // SIGKILL to those that are stopped, which no other signal ends
   kStopRanks,        // SIGTERM
   kKillRanks,        // SIGKILL
   kStopServers,
   kKillServers,
   kAbandon,  // a process survives SIGKILL or cannot be reached: cut the connection
+};
+
+// The end of a process in an elastic job, and what follows.
+struct Setback {
+  int member = -1;
+  std::string reason;  // "was killed by signal 9 (SIGKILL)"
+  Revival revival;
 };
 
 // How the attempt ended.
@@ -76,12 +91,23 @@ class Supervisor {
   std::vector<Action> Ended(int member, const Ending& ending, TimePoint now);
   // A failure that is not the end of one member: an unreachable host, a command not found.
   std::vector<Action> Broke(const Status& status, TimePoint now);
-  // The coordinator's verdict on an epoch; the first counts. `member` -1: it names nobody.
-  void Told(int member, const std::string& sentence);
+  // Elastic: the host of this member cannot be reached; nothing runs there any more from `over` on.
+  std::vector<Action> Lost(int member, TimePoint over, TimePoint now);
+  // The coordinator's verdict on an epoch that ended the job; the first counts. `member` -1: it
+  // names nobody. An elastic job's ranks are not started again after it.
+  std::vector<Action> Told(int member, const std::string& sentence, TimePoint now);
+  // Elastic: the coordinator's newest epoch has these members and no other rank.
+  void TookPart(const std::vector<int>& members);
   std::vector<Action> Interrupt(TimePoint now);
   std::vector<Action> Tick(TimePoint now);  // call when deadline() has come
 
-  TimePoint deadline() const { return deadline_; }  // TimePoint::max(): none
+  std::vector<int> TakeDue() { return std::exchange(due_, {}); }                // after kStartAgain
+  std::vector<Setback> TakeSetbacks() { return std::exchange(setbacks_, {}); }  // to be told
+  int restarts(int member) const { return elastic_ ? elastic_->restarts(member) : 0; }
+
+  // Elastic, and the ranks run: the end of one is not the end.
+  bool Trains() const { return elastic_ && phase_ == Phase::kRanks; }
+  TimePoint deadline() const;  // TimePoint::max(): none
   bool done() const { return phase_ == Phase::kDone; }
   Verdict Judge() const;  // once done
 
@@ -101,11 +127,15 @@ class Supervisor {
   struct Failure {
     int member;
     Ending ending;
+    std::string reason;
   };
 
   std::vector<Action> Enter(Phase phase, TimePoint now);
   std::vector<Action> Advance(TimePoint now);  // moves on from phases whose work is done
   std::vector<Action> Fail(TimePoint now);
+  std::vector<Action> EndedInTraining(int member, const Ending& ending, TimePoint now);
+  std::vector<Action> Follow(TimePoint now);  // where an elastic job's course leads
+  void PutFailure(const Failure& failure);
   void Start(int first, int end);
   bool Any(int first, int end, State state) const;
   bool RanksGone() const;
@@ -113,6 +143,7 @@ class Supervisor {
   const Failure* Culprit() const;
   const Failure* Blamed() const;
   const Failure* FirstOwn() const;
+  const Failure* FirstOf(bool configuration) const;
   void PutBlame(Meaning meaning, Verdict* verdict) const;
 
   const SupervisorOptions options_;
@@ -127,6 +158,10 @@ class Supervisor {
   int blamed_ = -1;                // the member that it named
   bool started_ = true;            // no server failed before the ranks were started
   int interrupts_ = 0;
+  std::optional<Elastic> elastic_;
+  bool finished_ = false;  // elastic: those that took part are through
+  std::vector<int> due_;
+  std::vector<Setback> setbacks_;
 };
 
 // "was killed by signal 9 (SIGKILL)" | "exited with code 1" | …

@@ -139,8 +139,9 @@ TEST(Supervisor, ACommandThatAShellCannotStartIsConfiguration) {
 
 TEST(Supervisor, TheCoordinatorsVerdictIsTheHeadline) {
   Supervisor supervisor = Running();
-  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally");
-  supervisor.Told(2, "rank 0 (host h0) failed at step 4 of epoch 2: later ones do not count");
+  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally", At(8));
+  supervisor.Told(2, "rank 0 (host h0) failed at step 4 of epoch 2: later ones do not count",
+                  At(8));
   supervisor.Ended(3, kGood, At(9));
   supervisor.Ended(2, kPeerDied, At(10));
   supervisor.Ended(4, kPeerDied, At(10.1));
@@ -155,7 +156,7 @@ TEST(Supervisor, TheCoordinatorsVerdictIsTheHeadline) {
 
 TEST(Supervisor, ARankThatFailsInConsequenceIsNotTakenForTheOneThatWasNamed) {
   Supervisor supervisor = Running();
-  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: its stream broke");
+  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: its stream broke", At(8));
   supervisor.Ended(2, kBug, At(10));  // its script makes an error of its own of what it heard
   supervisor.Ended(4, kKilled, At(10.1));
   supervisor.Ended(3, kBadInput, At(10.2));
@@ -169,7 +170,7 @@ TEST(Supervisor, ARankThatFailsInConsequenceIsNotTakenForTheOneThatWasNamed) {
 
 TEST(Supervisor, ARankThatEndedEarlyIsTheCulpritWhateverTheOthersEndWith) {
   Supervisor supervisor = Running();
-  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally");
+  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally", At(8));
   supervisor.Ended(3, kGood, At(9));
   supervisor.Ended(2, kBadInput, At(10));
   supervisor.Ended(4, kBadInput, At(10.1));
@@ -183,7 +184,7 @@ TEST(Supervisor, ARankThatEndedEarlyIsTheCulpritWhateverTheOthersEndWith) {
 
 TEST(Supervisor, WhatScriptsMakeOfARankThatHungIsRestarted) {
   Supervisor supervisor = Running();
-  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: silent for 5.0 s");
+  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: silent for 5.0 s", At(8));
   supervisor.Ended(2, kBug, At(10));
   supervisor.Ended(3, kBug, At(10));
   supervisor.Tick(At(17));
@@ -198,7 +199,7 @@ TEST(Supervisor, WhatScriptsMakeOfARankThatHungIsRestarted) {
 
 TEST(Supervisor, ARankThatHungAndWasNamedIsTheCulprit) {
   Supervisor supervisor = Running();
-  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: silent for 5.0 s");
+  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: silent for 5.0 s", At(8));
   supervisor.Ended(2, kPeerDied, At(10));
   supervisor.Ended(3, kPeerDied, At(10));
   EXPECT_THAT(supervisor.Tick(At(17)), ElementsAre(Action::kStopRanks));

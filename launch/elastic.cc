@@ -1,0 +1,74 @@
+#include "launch/elastic.h"
+
+#include <algorithm>
+
+namespace ringwood {
+
+Elastic::Elastic(const ElasticOptions& options)
+    : options_(options),
+      restarts_(options.restarts),
+      members_(options.restarts.hosts.size(), State::kEnded) {}
+
+void Elastic::Begin(int first, int end, TimePoint now) {
+  const int first_spare = static_cast<int>(members_.size()) - options_.spares;
+  for (int member = first; member < end; ++member) {
+    members_[member] = member < first_spare ? State::kTakesPart : State::kRuns;
+    restarts_.Started(member, now);
+  }
+}
+
+std::vector<int> Elastic::Start(std::vector<int> members) {
+  for (int member : members) members_[member] = told_ ? State::kRuns : State::kTakesPart;
+  return members;
+}
+
+void Elastic::Finished(int member) {
+  finished_ |= members_[member] == State::kTakesPart;
+  members_[member] = State::kEnded;
+}
+
+// Who fails after the first of an epoch has finished may have been through as well. Where epochs
+// are not told, a rank may have finished long ago and the job have died since.
+Revival Elastic::Failed(int member, std::optional<Restarts::Cause> cause, TimePoint now) {
+  if (!told_ && members_[member] == State::kTakesPart) finished_ = false;
+  const Revival revival = cause ? restarts_.Failed(member, *cause, now) : Revival();
+  End(member, revival);
+  return revival;
+}
+
+Revival Elastic::Lost(int member, TimePoint over, TimePoint now) {
+  const Revival revival = restarts_.Lost(member, over, now);
+  End(member, revival);
+  return revival;
+}
+
+void Elastic::End(int member, const Revival& revival) {
+  members_[member] = State::kEnded;
+  const bool coordinator = member == 0 && options_.restarts.servers > 0;
+  if (coordinator && !revival.again) coordinator_lost_ = true;
+}
+
+void Elastic::TakePart(const std::vector<int>& members) {
+  told_ = true;
+  finished_ = false;
+  for (size_t rank = options_.restarts.servers; rank < members_.size(); ++rank) {
+    if (members_[rank] == State::kTakesPart) members_[rank] = State::kRuns;
+  }
+  for (int member : members) {
+    if (members_[member] != State::kEnded) members_[member] = State::kTakesPart;
+  }
+}
+
+Elastic::Course Elastic::course() const {
+  if (coordinator_lost_) return Course::kCoordinatorLost;
+  if (finished_ && !Any(State::kTakesPart)) return Course::kFinished;
+  const bool wait = restarts_.RanksWait(!options_.restart_own);
+  return Any(State::kRuns) || wait ? Course::kGoesOn : Course::kNobodyLeft;
+}
+
+bool Elastic::Any(State least) const {
+  return std::any_of(members_.begin() + options_.restarts.servers, members_.end(),
+                     [least](State state) { return state >= least; });
+}
+
+}  // namespace ringwood
