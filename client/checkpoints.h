@@ -32,6 +32,7 @@ class Checkpoints {
               const std::string& plan);
   Status Wait() { return checkpointer_.Wait(); }
   void Interrupt(const Status& why) { checkpointer_.Interrupt(why); }  // any thread
+  void Resume() { checkpointer_.Resume(); }
 
   // Of the checkpoint that the session started from; NotFound where there is none.
   StatusOr<uint64_t> Bytes(const std::string& name, bool shared);

@@ -45,11 +45,12 @@ Status Pipeline::SetWeight(double weight) {
 Status Pipeline::Ready(TableIndex tensor) {
   absl::MutexLock lock(&mutex_);
   const StatusOr<int> complete = scheduler_.Ready(tensor.value);
+  any_ready_ |= complete.ok();
   // Wait tells of an exchange that failed, and its caller asks the coordinator who did: told from
-  // here the error would only say whose connection broke first.
+  // here the error would only say whose connection broke first. The mark stays: in an elastic job
+  // the gradient is exchanged in the next epoch.
   if (!status_.ok()) return OkStatus();
   RW_ASSIGN_OR_RETURN(const int group, complete);
-  any_ready_ = true;
   shell_.observer->GradientReady(round_, tensor.value, Now());
   if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {
     return Internal("compute queue full");
@@ -60,6 +61,11 @@ Status Pipeline::Ready(TableIndex tensor) {
 bool Pipeline::IsReady(TableIndex tensor) {
   absl::MutexLock lock(&mutex_);
   return scheduler_.IsReady(tensor.value);
+}
+
+bool Pipeline::IsOpen() {
+  absl::MutexLock lock(&mutex_);
+  return any_ready_;
 }
 
 std::vector<TableIndex> Pipeline::Missing() {

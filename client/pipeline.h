@@ -51,6 +51,7 @@ class Pipeline {
 
   Status Ready(TableIndex tensor);  // any thread; enqueues. OK after a failure, which Wait returns
   bool IsReady(TableIndex tensor);
+  bool IsOpen();  // a gradient of the round is ready
   std::vector<TableIndex> Missing();
 
   // Waits until all groups are done, the first error, or `limit`.

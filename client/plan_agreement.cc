@@ -10,7 +10,7 @@
 
 namespace ringwood {
 
-Status PlanAgreement::Agree(uint64_t committed, Restore* restore, EpochLink* link) {
+Status PlanAgreement::Agree(uint64_t committed, double weight, Restore* restore, EpochLink* link) {
   const int rank = link->place().rank;
   v1::AgreeRequest request;
   request.set_epoch(link->epoch());
@@ -34,16 +34,16 @@ Status PlanAgreement::Agree(uint64_t committed, Restore* restore, EpochLink* lin
       link->connection()->control()->Agree(request, Seconds(kLongestWaitSeconds));
   Status status = response.ok() ? OkStatus() : link->Named(response.status());
   if (status.ok()) {
-    status = CatchOutOfMemory([&] { return Adopt(*response, committed, restore, link); });
+    status = CatchOutOfMemory([&] { return Adopt(*response, committed, weight, restore, link); });
   }
   if (status.ok()) return OkStatus();
-  status = Annotate(status, absl::StrFormat("rank %d: the plan", rank));
+  status = Annotate(status, absl::StrFormat("rank %d: the plan", link->slot()));
   link->Fail(status);
   return status;
 }
 
-Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committed, Restore* restore,
-                            EpochLink* link) {
+Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committed, double weight,
+                            Restore* restore, EpochLink* link) {
   RW_ASSIGN_OR_RETURN(Plan plan, FromProto(response.plan()));
   RW_RETURN_IF_ERROR(Validate(plan, table_.Specs()));
   if (response.from_round() != committed + 1) {
@@ -51,15 +51,17 @@ Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committe
                                     response.from_round(), committed));
   }
   RW_RETURN_IF_ERROR(states_->Begin(restore));
-  RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, link));
-  RW_RETURN_IF_ERROR(LogDataPlane(link));
+  RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, weight, link));
+  // It takes a moment: not where others wait to go on.
+  if (link->joined().holders().empty()) RW_RETURN_IF_ERROR(LogDataPlane(link));
   agreed_ = true;
   return plan_->Start();
 }
 
-Status PlanAgreement::Install(Plan plan, uint32_t generation, uint64_t committed, EpochLink* link) {
-  RW_RETURN_IF_ERROR(plan_->Install(std::move(plan), generation, committed + 1, link));
-  replanner_->Installed(plan_->plan(), committed, link->place());
+Status PlanAgreement::Install(Plan plan, uint32_t generation, uint64_t committed, double weight,
+                              EpochLink* link) {
+  RW_RETURN_IF_ERROR(plan_->Install(std::move(plan), generation, committed + 1, weight, link));
+  replanner_->Installed(plan_->plan(), generation, committed, link->place());
   return OkStatus();
 }
 
@@ -70,11 +72,11 @@ Status PlanAgreement::Change(const v1::Commit& commit, EpochLink* link) {
   if (status.ok()) {
     link->connection()->Drain();  // the callbacks of the pipeline that ends
     status = CatchOutOfMemory(
-        [&] { return Install(*std::move(plan), commit.generation(), commit.round(), link); });
+        [&] { return Install(*std::move(plan), commit.generation(), commit.round(), 1, link); });
     if (status.ok()) status = plan_->Start();
   }
   if (!status.ok()) {
-    link->Fail(Annotate(status, absl::StrFormat("rank %d: the new plan", link->place().rank)));
+    link->Fail(Annotate(status, absl::StrFormat("rank %d: the new plan", link->slot())));
   }
   return status;
 }

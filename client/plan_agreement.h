@@ -28,17 +28,19 @@ class PlanAgreement {
 
   bool agreed() const { return agreed_; }  // the table is fixed, a plan is in force
 
-  // Collective, once: from step `committed` on, with the states that `restore` has (null: a new
-  // job). After an error the epoch has failed, unless rank 0 could not make its proposal.
-  Status Agree(uint64_t committed, Restore* restore, EpochLink* link);
+  // Collective, once an epoch: from step `committed` on, whose next has `weight`, with the states
+  // that `restore` has (null: those that are here). After an error the epoch has failed, unless
+  // rank 0 could not make its proposal.
+  Status Agree(uint64_t committed, double weight, Restore* restore, EpochLink* link);
 
   // Collective: to the plan that `commit` has. After an error the epoch has failed.
   Status Change(const v1::Commit& commit, EpochLink* link);
 
  private:
-  Status Adopt(const v1::AgreeResponse& response, uint64_t committed, Restore* restore,
-               EpochLink* link);
-  Status Install(Plan plan, uint32_t generation, uint64_t committed, EpochLink* link);
+  Status Adopt(const v1::AgreeResponse& response, uint64_t committed, double weight,
+               Restore* restore, EpochLink* link);
+  Status Install(Plan plan, uint32_t generation, uint64_t committed, double weight,
+                 EpochLink* link);
 
   const SessionOptions& options_;
   const TensorTable& table_;

@@ -38,7 +38,8 @@ Status PlanInForce::Ready(int id) {
   return OkStatus();
 }
 
-Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, EpochLink* link) {
+Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, double weight,
+                            EpochLink* link) {
   // Before the next one is made: two plans' buffers would be twice the memory.
   RW_RETURN_IF_ERROR(Detach());
   plan_ = std::move(plan);
@@ -54,6 +55,7 @@ Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, Epoc
                                              std::move(made.by_group), std::move(totals));
   observer_->PlanAdopted(plan_, table_->Specs(), round);
   pipeline->Begin(round);
+  RW_RETURN_IF_ERROR(pipeline->SetWeight(weight));
   text_ = ToString(plan_, table_->Specs());
   {
     absl::MutexLock lock(&mutex_);
@@ -99,9 +101,14 @@ Status PlanInForce::Start() {
   return OkStatus();
 }
 
-Status PlanInForce::Detach() {
+Status PlanInForce::Detach(bool keep_ready) {
   RW_RETURN_IF_ERROR(states_->TakeBack());
-  End();
+  std::unique_ptr<Pipeline> ended;  // destroyed without the lock
+  absl::MutexLock lock(&mutex_);
+  for (size_t id = 0; keep_ready && pipeline_ != nullptr && id < early_ready_.size(); ++id) {
+    early_ready_[id] = pipeline_->IsReady(table_->IndexOf(static_cast<int>(id)));
+  }
+  ended = std::move(pipeline_);
   return OkStatus();
 }
 

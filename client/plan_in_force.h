@@ -33,12 +33,13 @@ class PlanInForce {
 
   // Replaces the plan between two rounds, while no callback of the pipeline before is running;
   // carries the tensors' states over and opens `round`. Collective if tensors are on a device.
-  // `generation` numbers the plans of an epoch.
-  Status Install(Plan plan, uint32_t generation, uint64_t round, EpochLink* link);
+  // `generation` numbers the plans of an epoch, `weight` is the round's, until Pipeline::SetWeight.
+  Status Install(Plan plan, uint32_t generation, uint64_t round, double weight, EpochLink* link);
   Status Start();  // replays the ready calls that came before
   // The epoch is over, its loops are drained, its round is aborted or applied: takes back the
-  // tensors' states and leaves no pointer into the epoch. The next Install carries them on.
-  Status Detach();
+  // tensors' states and leaves no pointer into the epoch. The next Install carries them on. With
+  // `keep_ready` the round is exchanged again: the ready calls that came stay for the next Start.
+  Status Detach(bool keep_ready = false);
   void End();  // at the end of the session: destroys the pipeline with what it holds
 
   void Fail(const Status& reason);  // ends the round

@@ -33,8 +33,11 @@ StatusOr<AffineFit> ProbeCost(Collectives* collectives) {
 
 }  // namespace
 
-void Replanner::Installed(const Plan& plan, uint64_t committed, const Place& place) {
+void Replanner::Installed(const Plan& plan, uint32_t generation, uint64_t committed,
+                          const Place& place) {
   plan_ = plan;
+  first_ = place.rank == 0;
+  if (generation == 0) adapter_.reset();  // it was made for another world
   SavePlan(place);
   const bool adapts = place.rank == 0 && options_.adapt && place.world > 1 && !table_.empty();
   if (!adapts) return;
@@ -59,8 +62,8 @@ PlanInput Replanner::AdaptedInput(const Place& place) const {
 }
 
 // A stage of the density warm-up that begins goes before what the adapter wants.
-void Replanner::Ask(uint64_t round, v1::VoteRequest* vote) {
-  if (options_.rank != 0) return;
+void Replanner::Ask(uint64_t round, const Place& place, v1::VoteRequest* vote) {
+  if (place.rank != 0) return;
   const int stage = WarmUpStageAfter(round, options_);  // of the next step
   if (stage != WarmUpStageAfter(round - 1, options_)) {
     const Plan next = AtStage(plan_, table_.Specs(), stage);
@@ -118,7 +121,7 @@ void Replanner::SavePlan(const Place& place) const {
 }
 
 void Replanner::WriteProfile() const {
-  if (options_.rank != 0 || options_.profile.empty()) return;
+  if (!first_ || options_.profile.empty()) return;
   Status written = Refused("it takes two steps with one plan");
   if (profile_.rounds() > 0) {
     written =

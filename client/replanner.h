@@ -26,11 +26,11 @@ class Replanner {
 
   Observer* profile() { return &profile_; }  // observes every round
 
-  // `plan` is in force from the step after `committed` ones.
-  void Installed(const Plan& plan, uint64_t committed, const Place& place);
+  // `plan`, with its number in the epoch, is in force from the step after `committed` ones.
+  void Installed(const Plan& plan, uint32_t generation, uint64_t committed, const Place& place);
 
-  // Rank 0's requests with its vote of `round`.
-  void Ask(uint64_t round, v1::VoteRequest* vote);
+  // Rank 0's requests with its vote of `round`; nothing on the others.
+  void Ask(uint64_t round, const Place& place, v1::VoteRequest* vote);
 
   // Collective, between two rounds. With `probe` the network is measured, and all ranks choose
   // their schedules by the measured cost.
@@ -45,7 +45,8 @@ class Replanner {
 
   const SessionOptions& options_;
   const TensorTable& table_;
-  Plan plan_;  // in force
+  bool first_ = options_.rank == 0;  // in the present epoch
+  Plan plan_;                        // in force
   Profile profile_;
   std::unique_ptr<Adapter> adapter_;  // of rank 0; null: the plan stays
 };

@@ -23,23 +23,72 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   session->owned_observers_ = std::move(parts.observers);
   for (const auto& observer : session->owned_observers_) session->observers_.Add(observer.get());
   session->connection_ = std::make_unique<Connection>(std::move(parts));
-  RW_ASSIGN_OR_RETURN(session->link_, EpochLink::Join(session->connection_.get(), options));
-  EpochLink* const link = session->link_.get();
-  session->observers_.Opened({link->joined().job(), link->epoch(), options.rank, options.world,
-                              link->place().servers, options.host});
-  session->checkpoints_ =
-      std::make_unique<Checkpoints>(session->connection_->store(), options.rank);
-  session->steps_.StartFrom(link->joined().base_step());
-  if (link->joined().has_checkpoint()) {
-    session->checkpoints_->StartFrom({link->joined().base_epoch(), session->step()});
-  }
-  if (options.rank == 0) Log(LogLevel::kInfo, StartOf(link->joined()));
-  link->Listen([raw = session.get()](const Status& failure) {
-    raw->plan_.Fail(failure);
-    raw->checkpoints_->Interrupt(failure);
-    if (!raw->closed_) raw->observers_.Failed(Message(failure), Now());
-  });
+  RW_RETURN_IF_ERROR(session->Enter());
   return session;
+}
+
+Status Session::Enter() {
+  const Duration timeout = Seconds(options_.join_timeout_seconds);
+  RW_ASSIGN_OR_RETURN(link_, EpochLink::Enter(connection_.get(), options_, timeout, nullptr));
+  const v1::JoinResponse& joined = link_->joined();
+  elastic_ = link_->elastic();
+  observers_.Opened({joined.job(), joined.epoch(), options_.rank, link_->place().world,
+                     link_->place().servers, options_.host});
+  checkpoints_ = std::make_unique<Checkpoints>(connection_->store(), options_.rank);
+  change_ = std::make_unique<EpochChange>(
+      EpochChange::Worker{options_, connection_.get(), &table_, &plan_, &agreement_, &steps_,
+                          checkpoints_.get()},
+      [this](EpochLink* link) { Entered(link); });
+  if (!joined.holders().empty()) RW_RETURN_IF_ERROR(steps_.Settle(joined, link_.get()));
+  steps_.StartFrom(joined);
+  if (joined.has_checkpoint()) checkpoints_->StartFrom({joined.base_epoch(), step()});
+  if (link_->place().rank == 0) Log(LogLevel::kInfo, StartOf(joined));
+  Entered(link_.get());
+  const Status connected = link_->Connect(timeout);
+  if (connected.ok() || !link_->elastic()) return connected;
+  link_->Fail(link_->Named(connected));
+  return Alive();
+}
+
+void Session::Entered(EpochLink* link) {
+  rank_ = link->place().rank;
+  world_ = link->place().world;
+  epoch_ = link->epoch();
+  link->Listen([this, elastic = link->elastic()](const Status& failure) {
+    plan_.Fail(failure);
+    checkpoints_->Interrupt(failure);
+    if (!elastic && !closed_) observers_.Failed(Message(failure), Now());
+  });
+}
+
+Status Session::Usable() {
+  if (!elastic_) return link_->status();
+  absl::MutexLock lock(&mutex_);
+  return ended_;
+}
+
+Status Session::Alive() {
+  RW_RETURN_IF_ERROR(Usable());
+  const Status status = link_->status();
+  if (status.ok()) return status;
+  return Recovers() ? ChangeEpoch() : End(status);
+}
+
+Status Session::ChangeEpoch() {
+  const Status changed = change_->Run(&link_);
+  return changed.ok() ? changed : End(changed);
+}
+
+Status Session::End(const Status& status) {
+  if (!elastic_) return status;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!ended_.ok()) return ended_;
+    ended_ = status;
+  }
+  link_->Fail(status);
+  if (!closed_) observers_.Failed(Message(status), Now());
+  return status;
 }
 
 Session::~Session() {
@@ -58,7 +107,7 @@ Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
   // A failed checkpoint was logged: it does not make a finished run a failed one.
   const bool in_order = failure.empty() && link_->status().ok();
-  if (in_order) (void)CheckpointWait();
+  if (in_order) (void)checkpoints_->Wait();
   replanner_.WriteProfile();
   const Status left = link_->Leave(failure);
   // After a failure the coordinator may be dead; an error of leaving does not matter then.
@@ -69,7 +118,7 @@ Status Session::Close(const std::string& failure) {
 }
 
 StatusOr<int> Session::Register(const Tensor& tensor) {
-  RW_RETURN_IF_ERROR(link_->status());
+  RW_RETURN_IF_ERROR(Usable());
   if (agreement_.agreed()) {
     return Refused(absl::StrFormat(
         "tensor '%s' comes after the plan was agreed: register all before the first step",
@@ -86,29 +135,44 @@ Status Session::Rebind(int id, float* data) {
 }
 
 Status Session::Agree() {
-  if (agreement_.agreed()) return OkStatus();
-  RW_RETURN_IF_ERROR(link_->status());
-  return agreement_.Agree(step(), checkpoints_->restore(), link_.get());
+  while (!agreement_.agreed()) {
+    RW_RETURN_IF_ERROR(Alive());
+    const Status agreed =
+        agreement_.Agree(step(), steps_.weight(), checkpoints_->restore(), link_.get());
+    if (!agreed.ok() && link_->status().ok()) return agreed;
+    if (!agreed.ok() && !Recovers()) return End(agreed);
+  }
+  return OkStatus();
 }
 
 Status Session::BeginStep(double weight) {
-  RW_RETURN_IF_ERROR(link_->status());
+  RW_RETURN_IF_ERROR(Alive());
   RW_RETURN_IF_ERROR(CheckRange("weight", weight));
   RW_RETURN_IF_ERROR(Agree());
   return steps_.Begin(weight);
 }
 
 Status Session::Ready(int id) {
-  RW_RETURN_IF_ERROR(link_->status());  // before the plan's lock, which its listener takes
+  RW_RETURN_IF_ERROR(Usable());  // before the plan's lock, which the link's listener takes
   RW_RETURN_IF_ERROR(plan_.Ready(id));
   connection_->control()->Advance();
   return OkStatus();
 }
 
+// Until the round is applied, in this epoch or a later one, or the job is over.
 StatusOr<StepResult> Session::FinishStep() {
-  RW_RETURN_IF_ERROR(link_->status());
-  RW_RETURN_IF_ERROR(Agree());
-  return steps_.Finish(link_.get());
+  for (;;) {
+    RW_RETURN_IF_ERROR(Alive());
+    if (const std::optional<StepResult> settled = steps_.TakeSettled()) return *settled;
+    RW_RETURN_IF_ERROR(Agree());
+    StatusOr<StepResult> result = steps_.Finish(link_.get());
+    if (result.ok()) {
+      if (steps_.regroup()) (void)ChangeEpoch();  // the next call returns an error
+      return result;
+    }
+    if (link_->status().ok()) return result;  // refused, nothing ran
+    if (!Recovers()) return End(result.status());
+  }
 }
 
 Status Session::Residual(int id, std::span<float> out) const {
@@ -121,30 +185,55 @@ Status Session::Residual(int id, std::span<float> out) const {
   return states_.ReadResidual(id, out);
 }
 
-Status Session::Checkpoint(std::vector<Item> items) {
-  RW_RETURN_IF_ERROR(link_->status());
-  std::string plan;
-  if (agreement_.agreed() && !table_.empty()) {
-    plan = SavedPlanOf(plan_.plan(), table_, link_->place()).SerializeAsString();
+Status Session::Checkpoint(const std::vector<Item>& items) {
+  for (;;) {
+    RW_RETURN_IF_ERROR(Alive());
+    std::string plan;
+    if (agreement_.agreed() && !table_.empty()) {
+      plan = SavedPlanOf(plan_.plan(), table_, link_->place()).SerializeAsString();
+    }
+    StripeName stripe;
+    stripe.epoch = epoch();
+    stripe.step = step();
+    stripe.rank = static_cast<uint32_t>(rank());
+    stripe.world = static_cast<uint32_t>(world());
+    stripe.incarnation = connection_->incarnation();
+    const Status saved = checkpoints_->Save(stripe, items, states_, plan);
+    if (saved.ok() || !Recovers()) return saved;
   }
-  StripeName stripe;
-  stripe.epoch = epoch();
-  stripe.step = step();
-  stripe.rank = static_cast<uint32_t>(rank());
-  stripe.world = static_cast<uint32_t>(world());
-  stripe.incarnation = connection_->incarnation();
-  return checkpoints_->Save(stripe, std::move(items), states_, plan);
 }
 
-// A trainer without steps of ours shows by its collectives that the start is over.
-Status Session::Ended(const Status& status) {
-  if (status.ok()) connection_->control()->Begun();
-  return status;
+// A checkpoint is of one epoch: one that the end of its epoch interrupts is given up.
+Status Session::CheckpointWait() {
+  const Status saved = checkpoints_->Wait();
+  if (saved.ok() || !Recovers()) return saved;
+  RW_RETURN_IF_ERROR(ChangeEpoch());
+  return Aborted("the members of the job have changed under the checkpoint, which is given up: " +
+                 Message(saved));
+}
+
+// A trainer without steps of ours shows by its collectives that the start is over. A call that the
+// end of an epoch interrupts, or finds, is not repeated here: the ranks may have been at different
+// calls, and only the trainer knows where all of them can meet.
+Status Session::Collective(const std::function<Status()>& call) {
+  RW_RETURN_IF_ERROR(Usable());
+  Status status = link_->status();
+  if (status.ok()) status = call();
+  if (status.ok()) {
+    connection_->control()->Begun();
+    return status;
+  }
+  if (!Recovers()) return End(status);
+  RW_RETURN_IF_ERROR(ChangeEpoch());
+  return Aborted(absl::StrFormat(
+      "the members of the job have changed under a collective call: this is rank %d of %d now; "
+      "fill its data again and repeat the calls that followed the last finish_step (%s)",
+      rank(), world(), Message(status)));
 }
 
 Status Session::AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
   if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
-  RW_RETURN_IF_ERROR(Ended(link_->collectives()->AllReduce(data, type, op)));
+  RW_RETURN_IF_ERROR(Collective([&] { return link_->collectives()->AllReduce(data, type, op); }));
   return average ? Divide(data, type, world()) : OkStatus();
 }
 
@@ -152,12 +241,13 @@ Status Session::Broadcast(std::span<std::byte> data, int root) {
   if (root < 0 || root >= world()) {
     return Invalid(absl::StrFormat("broadcast from rank %d in a world of %d", root, world()));
   }
-  return Ended(link_->collectives()->Broadcast(data, root));
+  return Collective([&] { return link_->collectives()->Broadcast(data, root); });
 }
 
 Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average) {
   if (average) RW_RETURN_IF_ERROR(Divide({}, type, 1));  // refused before anything is sent
-  RW_RETURN_IF_ERROR(Ended(link_->collectives()->ReduceScatter(data, type, op)));
+  RW_RETURN_IF_ERROR(
+      Collective([&] { return link_->collectives()->ReduceScatter(data, type, op); }));
   if (!average) return OkStatus();
   const Range share = CutEvenly(data.size() / SizeOf(type), world())[rank()];
   return Divide(data.subspan(share.begin * SizeOf(type), share.count * SizeOf(type)), type,
@@ -165,7 +255,7 @@ Status Session::ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp
 }
 
 Status Session::AllGather(std::span<std::byte> data, DataType type) {
-  return Ended(link_->collectives()->AllGather(data, type));
+  return Collective([&] { return link_->collectives()->AllGather(data, type); });
 }
 
 }  // namespace ringwood

@@ -8,13 +8,17 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "client/checkpoints.h"
 #include "client/connection/connection.h"
 #include "client/connection/epoch_link.h"
+#include "client/epoch_change.h"
 #include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
 #include "client/replanner.h"
@@ -33,11 +37,12 @@ class Session {
   // Waits for a checkpoint in flight, then leaves. Once.
   Status Close(const std::string& failure);
 
-  int rank() const { return link_->place().rank; }
-  int world() const { return link_->place().world; }
-  const Hosts& hosts() const { return link_->place().hosts; }  // of the ranks
-  uint64_t epoch() const { return link_->epoch(); }
-  uint64_t step() const { return steps_.step(); }  // any thread
+  // In the present epoch, which only a blocking call of an elastic job changes. Any thread.
+  int rank() const { return rank_; }
+  int world() const { return world_; }
+  uint64_t epoch() const { return epoch_; }
+  uint64_t step() const { return steps_.step(); }
+  const Hosts& hosts() const { return link_->place().hosts; }  // of the ranks; trainer's thread
 
   StatusOr<int> Register(const Tensor& tensor);
   Status Rebind(int id, float* data);
@@ -57,8 +62,8 @@ class Session {
   Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
   Status AllGather(std::span<std::byte> data, DataType type);
 
-  Status Checkpoint(std::vector<Item> items);
-  Status CheckpointWait() { return checkpoints_->Wait(); }
+  Status Checkpoint(const std::vector<Item>& items);
+  Status CheckpointWait();
   bool resumed() const { return checkpoints_->restore() != nullptr; }
   StatusOr<uint64_t> RestoreBytes(const std::string& name, bool shared) {
     return checkpoints_->Bytes(name, shared);
@@ -70,7 +75,16 @@ class Session {
  private:
   explicit Session(const SessionOptions& options) : options_(options) {}
 
-  Status Ended(const Status& status);  // a collective
+  Status Enter();                 // the first epoch
+  void Entered(EpochLink* link);  // an epoch
+  // OK, or why the session is over. Any thread; does not wait.
+  Status Usable();
+  // OK when an epoch runs, which another one may have followed; else the session is over.
+  Status Alive();
+  bool Recovers() { return link_->Recovers() && !steps_.broken(); }
+  Status ChangeEpoch();
+  Status End(const Status& status);
+  Status Collective(const std::function<Status()>& call);
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.
   const SessionOptions options_;
@@ -85,8 +99,14 @@ class Session {
   StepProtocol steps_{table_, &states_, &plan_, &agreement_, &replanner_, &observers_};
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Checkpoints> checkpoints_;
+  std::unique_ptr<EpochChange> change_;
+  std::atomic<bool> elastic_{false};
+  std::atomic<int> rank_{0}, world_{1};
+  std::atomic<uint64_t> epoch_{0};
+  absl::Mutex mutex_;
+  Status ended_ ABSL_GUARDED_BY(mutex_);  // of an elastic job: the session is over
 
-  std::unique_ptr<EpochLink> link_;  // of the present epoch
+  std::unique_ptr<EpochLink> link_;  // of the present epoch; trainer's thread, but in a fixed job
 };
 
 }  // namespace ringwood

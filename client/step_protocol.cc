@@ -1,5 +1,6 @@
 #include "client/step_protocol.h"
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <vector>
@@ -8,6 +9,15 @@
 #include "base/out_of_memory.h"
 
 namespace ringwood {
+namespace {
+
+Totals TotalsOf(const v1::Commit& commit) {
+  return {commit.total_weight(),
+          commit.skipped(),
+          {commit.contributors().begin(), commit.contributors().end()}};
+}
+
+}  // namespace
 
 Status StepProtocol::Begin(double weight) {
   RW_RETURN_IF_ERROR(plan_->pipeline()->SetWeight(weight));
@@ -44,7 +54,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_digest(summary.digest);
   vote.set_weight(weight_);
   vote.set_non_finite(summary.non_finite);
-  replanner_->Ask(round(), &vote);
+  replanner_->Ask(round(), link->place(), &vote);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
                       link->connection()->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
   if (commit.epoch() != link->epoch() || commit.round() != round()) {
@@ -52,9 +62,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
         absl::StrFormat("a commit of epoch %d round %d answers a vote of epoch %d round %d",
                         commit.epoch(), commit.round(), link->epoch(), round()));
   }
-  const Totals committed{commit.total_weight(),
-                         commit.skipped(),
-                         {commit.contributors().begin(), commit.contributors().end()}};
+  const Totals committed = TotalsOf(commit);
   if (summary.totals && *summary.totals != committed) {
     return Internal(absl::StrFormat(
         "the coordinator commits the weight %.17g (skipped: %d), the ranks' own sum is %.17g (%d)",
@@ -64,42 +72,48 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
 }
 
 StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
-  RW_RETURN_IF_ERROR(CheckComplete(link->place().rank));
+  RW_RETURN_IF_ERROR(CheckComplete(link->slot()));
   Pipeline* const pipeline = plan_->pipeline();
   observer_->WaitBegun(round(), Now());
   const Status exchanged = pipeline->Wait(Seconds(kLongestWaitSeconds));
   if (!exchanged.ok()) return Abort(exchanged, link);
   const RoundSummary summary = pipeline->Summary();
+  if (link->elastic()) prepared_ = summary;
   observer_->Voted(round(), summary.digest, Now());
   const StatusOr<v1::Commit> commit = Vote(summary, link);
   if (!commit.ok()) return Abort(commit.status(), link);
-  RW_RETURN_IF_ERROR(Apply(pipeline, *commit, link));
-  ++step_;
-  weight_ = 1;
-  begun_ = false;
+  const Totals totals = TotalsOf(*commit);
+  RW_RETURN_IF_ERROR(Apply(totals, link));
+  const StepResult result = Ended(totals, summary, *link);
+  regroup_ = commit->regroup();
   link->connection()->control()->Report(step_);
-  // This step is committed; an error from here on ends the session and is returned by the next
-  // call.
+  if (regroup_) {  // nothing else of this epoch follows
+    pipeline->Begin(round());
+    return result;
+  }
+  // This step is committed; an error from here on ends the session, or the epoch of an elastic job,
+  // and is returned by the next call.
   Status followed;
   if (commit->review()) followed = replanner_->AllReduceProfile(commit->probe(), link);
   if (followed.ok() && commit->has_plan()) (void)agreement_->Change(*commit, link);
   if (!commit->has_plan()) pipeline->Begin(round());  // a new plan has a pipeline of its own
-  return ResultOf(*commit, summary, link->place().world);
+  return result;
 }
 
 // The commit: what every exchange has kept beside the present state, in shadows and second buffers,
 // becomes the present state, and the averages go into the gradients. Up to here an abort restores
 // the state to the bit. In the middle there is no way back: what is thrown leaves some gradients
 // applied and some not, so the session is over, and no second finish_step applies the step again.
-Status StepProtocol::Apply(Pipeline* pipeline, const v1::Commit& commit, EpochLink* link) {
+Status StepProtocol::Apply(const Totals& totals, EpochLink* link) {
+  Pipeline* const pipeline = plan_->pipeline();
   Status status;
   try {
     status = CatchOutOfMemory([&] {
-      observer_->Committed(round(), commit.skipped(), Now());
-      if (commit.skipped()) {
+      observer_->Committed(round(), totals.skipped, Now());
+      if (totals.skipped) {
         pipeline->Abort();
       } else {
-        pipeline->Apply(commit.total_weight());
+        pipeline->Apply(totals.weight);
         states_->Committed();
       }
       observer_->Applied(round(), Now());
@@ -112,36 +126,83 @@ Status StepProtocol::Apply(Pipeline* pipeline, const v1::Commit& commit, EpochLi
   status =
       Annotate(status, absl::StrFormat("rank %d: step %d was committed and is applied in part: "
                                        "restart from the checkpoint",
-                                       link->place().rank, round()));
+                                       link->slot(), round()));
+  broken_ = true;
   link->Fail(status);
   link->connection()->Drain();
   return status;
 }
 
-// A round in doubt is aborted like one that was never voted on, although others may have applied
-// it. That is safe for one reason: the epoch has failed with it, and every rank restarts from a
-// checkpoint. A rank that continues in another epoch has to keep the round until it hears whether
-// it was committed.
+// In a fixed job a round in doubt is aborted like one that was never voted on, although others may
+// have applied it. That is safe for one reason: the epoch has failed with it, and every rank
+// restarts from a checkpoint. A worker of an elastic job goes on in another epoch: it drops nothing
+// before Settle has heard whether the round was committed.
 Status StepProtocol::Abort(const Status& status, EpochLink* link) {
-  const Status named = Annotate(link->Named(status),
-                                absl::StrFormat("rank %d: step %d", link->place().rank, round()));
+  const Status named =
+      Annotate(link->Named(status), absl::StrFormat("rank %d: step %d", link->slot(), round()));
   link->Fail(named);
   link->connection()->Drain();
-  plan_->pipeline()->Abort();
+  if (!link->elastic()) plan_->pipeline()->Abort();
   return named;
 }
 
-StepResult StepProtocol::ResultOf(const v1::Commit& commit, const RoundSummary& summary,
-                                  int world) const {
+v1::Held StepProtocol::HeldOf(EpochLink* link) {
+  v1::Held held;
+  held.set_job(link->joined().job());
+  held.set_epoch(epoch_);
+  held.set_round(step_);
+  held.set_prepared(prepared_.has_value());
+  return held;
+}
+
+Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
+  const uint64_t base = joined.base_step();
+  const auto& holders = joined.holders();
+  if (std::find(holders.begin(), holders.end(), joined.node()) == holders.end()) {
+    return Unavailable(absl::StrFormat(
+        "rank %d: epoch %d goes on from step %d, whose state is on other ranks; this one has that "
+        "of step %d, and the transfer of states is not possible yet: restart from the checkpoint",
+        link->slot(), joined.epoch(), base, step()));
+  }
+  const bool forward = prepared_ && base == round();
+  if (!forward && base != step_) {
+    return Internal(absl::StrFormat(
+        "rank %d: the coordinator says that this rank has the state of step %d, it has step %d",
+        link->slot(), base, step()));
+  }
+  const std::optional<RoundSummary> summary = std::exchange(prepared_, std::nullopt);
+  Pipeline* const pipeline = plan_->pipeline();  // null: the epoch ended before there was a plan
+  if (forward) {
+    RW_RETURN_IF_ERROR(Apply(*summary->totals, link));
+    settled_ = Ended(*summary->totals, *summary, *link);
+    pipeline->Begin(round());  // nothing of it is ready
+  } else if (pipeline != nullptr) {
+    pipeline->Abort();
+    exchanged_again_ += pipeline->IsOpen();
+  }
+  epoch_ = joined.epoch();
+  regroup_ = false;
+  return OkStatus();
+}
+
+// The round is applied; the next one has begun.
+StepResult StepProtocol::Ended(const Totals& totals, const RoundSummary& summary,
+                               const EpochLink& link) {
+  const int world = link.place().world;
+  prepared_.reset();
+  ++step_;
+  weight_ = 1;
+  begun_ = false;
   StepResult result;
   result.step = step_;
-  result.skipped = commit.skipped();
-  result.total_weight = commit.total_weight();
+  result.skipped = totals.skipped;
+  result.total_weight = totals.weight;
   result.dense_bytes = summary.dense_bytes;
   result.sparse_bytes = summary.sparse_bytes;
   result.dense_equivalent_bytes = table_.elements() * sizeof(float) * 2 * (world - 1) / world;
-  for (int rank = 0; rank < world; ++rank) result.members.push_back(rank);
-  result.contributors.assign(commit.contributors().begin(), commit.contributors().end());
+  result.exchanged_again = std::exchange(exchanged_again_, 0);
+  for (int rank = 0; rank < world; ++rank) result.members.push_back(link.SlotOf(rank));
+  for (const int rank : totals.contributors) result.contributors.push_back(link.SlotOf(rank));
   return result;
 }
 

@@ -5,11 +5,16 @@
 //                          │                                 │
 //                          └──────────── error ──────────────┴─► abort: as if the step had not run
 //
-// Trainer's thread; keeps nothing of an epoch.
+// In an elastic job a round that was exchanged when its epoch ended stays as it is (prepared) until
+// the next epoch's base is known: it is applied if that says so, else exchanged again.
+//
+// Trainer's thread; keeps nothing of an epoch but its number.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -32,10 +37,11 @@ struct StepResult {
   uint64_t dense_bytes = 0;
   uint64_t sparse_bytes = 0;
   uint64_t dense_equivalent_bytes = 0;
-  // Ranks, ascending: the workers of the epoch that committed the step, and those with a weight
-  // above 0.
+  // As they were started (slots), ascending: the workers of the epoch that committed the step, and
+  // those with a weight above 0.
   std::vector<int> members;
   std::vector<int> contributors;
+  int exchanged_again = 0;  // times that an epoch ended under the step and it began anew
 };
 
 class StepProtocol {
@@ -50,23 +56,40 @@ class StepProtocol {
         replanner_(replanner),
         observer_(observer) {}
 
-  void StartFrom(uint64_t step) { step_ = step; }  // before the first step
-  uint64_t step() const { return step_; }          // committed; any thread
+  // Before the first step.
+  void StartFrom(const v1::JoinResponse& joined) {
+    epoch_ = joined.epoch();
+    step_ = joined.base_step();
+  }
+  uint64_t step() const { return step_; }  // committed; any thread
+  double weight() const { return weight_; }
 
   // With a plan in force; refused once a tensor is ready. Without it a step has the weight 1.
   Status Begin(double weight);
 
   // Blocks until the round is applied. An error means that this worker has not applied it and that
-  // the epoch has failed, but for Refused: then nothing has happened.
+  // the epoch has failed, but for Refused: then nothing has happened. The commit may end the epoch
+  // (`regroup`): another one is to be joined before the next round.
   StatusOr<StepResult> Finish(EpochLink* link);
+  bool regroup() const { return regroup_; }
+
+  // The epoch of `link` has ended, and the loops are drained: what this worker has.
+  v1::Held HeldOf(EpochLink* link);
+  // The next epoch begins as `joined` says: applies or drops the round that `link` ended under. An
+  // error is final: this worker cannot go on from there.
+  Status Settle(const v1::JoinResponse& joined, EpochLink* link);
+  // The result of a round that Settle has applied, once.
+  std::optional<StepResult> TakeSettled() { return std::exchange(settled_, std::nullopt); }
+  // A step was applied in part: this worker has no state to go on with.
+  bool broken() const { return broken_; }
 
  private:
   uint64_t round() const { return step_ + 1; }
   Status CheckComplete(int rank);
   StatusOr<v1::Commit> Vote(const RoundSummary& summary, EpochLink* link);
-  Status Apply(Pipeline* pipeline, const v1::Commit& commit, EpochLink* link);
+  Status Apply(const Totals& totals, EpochLink* link);
   Status Abort(const Status& status, EpochLink* link);
-  StepResult ResultOf(const v1::Commit& commit, const RoundSummary& summary, int world) const;
+  StepResult Ended(const Totals& totals, const RoundSummary& summary, const EpochLink& link);
 
   const TensorTable& table_;
   TensorStates* const states_;
@@ -77,6 +100,12 @@ class StepProtocol {
   std::atomic<uint64_t> step_{0};  // written on the trainer's thread
   double weight_ = 1;
   bool begun_ = false;  // Begin was called for the present step
+  int exchanged_again_ = 0;
+  uint64_t epoch_ = 0;                    // the last one that this worker was active in
+  std::optional<RoundSummary> prepared_;  // elastic: of the present round, in doubt until the base
+  std::optional<StepResult> settled_;
+  bool regroup_ = false;
+  bool broken_ = false;
 };
 
 }  // namespace ringwood

@@ -48,9 +48,18 @@ int TensorTable::Add(const Tensor& tensor) {
       added.spec.route = "dense";
     }
   }
-  // The sum of P independent gradients of norm c / sqrt(P) has the norm c.
-  added.norm_limit = ClipNorm(tensor) / std::sqrt(options_.world);
+  added.norm_limit = NormLimit(added);
   return static_cast<int>(tensors_.size() - 1);
+}
+
+// The sum of P independent gradients of norm c / sqrt(P) has the norm c.
+double TensorTable::NormLimit(const Tensor& tensor) const {
+  return ClipNorm(tensor) / std::sqrt(world_);
+}
+
+void TensorTable::TakeWorld(int world) {
+  world_ = world;
+  for (const auto& tensor : tensors_) tensor->norm_limit = NormLimit(*tensor);
 }
 
 Status TensorTable::CheckId(int id) const {

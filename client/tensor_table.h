@@ -27,6 +27,7 @@ class TensorTable {
   // After Check was OK. The id: 0, 1, 2, ...
   int Add(const Tensor& tensor);
   void Rebind(int id, float* data) { tensors_[id]->data = data; }
+  void TakeWorld(int world);  // clipping counts with it; the options' until then
 
   bool empty() const { return tensors_.empty(); }
   size_t size() const { return tensors_.size(); }
@@ -51,9 +52,11 @@ class TensorTable {
   double ClipNorm(const Tensor& tensor) const {
     return tensor.clip_norm.value_or(options_.clip_norm);
   }
+  double NormLimit(const Tensor& tensor) const;
   Status CheckPlace(const Tensor& tensor) const;  // among those there are
 
   const SessionOptions& options_;
+  int world_ = options_.world;
   std::vector<std::unique_ptr<Tensor>> tensors_;  // by id
   std::unordered_set<std::string> names_;
 };

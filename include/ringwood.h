@@ -164,7 +164,9 @@ RINGWOOD_EXPORT int ringwood_close(ringwood_session* session, const char* failur
 
 /* This process's rank, the number of ranks, the number of this start of the world (it grows with
  * every restart), and the number of committed steps. Constant time; -1 or 0 for a closed session.
- */
+ * In an elastic job rank, world and epoch change when a member leaves or comes: within calls that
+ * wait (all but ringwood_ready), never between them. Ranks are then counted through anew, in the
+ * order in which the processes were numbered at their start; logs and errors keep that number. */
 RINGWOOD_EXPORT int ringwood_rank(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_world(const ringwood_session* session);
 RINGWOOD_EXPORT uint64_t ringwood_epoch(const ringwood_session* session);
@@ -238,18 +240,24 @@ typedef struct {
   uint64_t dense_bytes; /* sent by this worker in this step */
   uint64_t sparse_bytes;
   uint64_t dense_equivalent_bytes; /* what dense rings would have sent for all tensors */
-  /* Ranks, ascending, valid until the session's next ringwood_finish_step: */
-  const int* members; /* the workers of the epoch that committed the step */
+  /* RANKs of processes, ascending, valid until the session's next ringwood_finish_step: */
+  const int* members; /* the workers of the epoch that committed the step: its world */
   size_t member_count;
   const int* contributors; /* those of them whose weight was above 0 */
   size_t contributor_count;
+  int exchanged_again; /* elastic: times that the members changed under the step, so that it was
+                          exchanged anew; no backward is needed for it */
 } ringwood_step_result;
 
 /* Waits for every group, votes, commits. The gradients then hold the average. An error means that
  * nothing was applied: gradients and residuals are as before the step; if memory ran out while
  * applying, the message says so. With RINGWOOD_REFUSED (gradients that are not ready)
  * and RINGWOOD_INVALID (result->size) the step stays open; after any other error the session is
- * over. `result` may be NULL. */
+ * over. `result` may be NULL.
+ *
+ * In an elastic job the death of another rank is no error: the call goes on with those that are
+ * left, and a process that waits to take part joins between two steps. What was ready stays ready.
+ * An error means that the job as a whole has ended, or that this process cannot go on. */
 RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result);
 
 /* This rank's error-feedback residual of a tensor after the last committed step, in units of
@@ -304,7 +312,12 @@ RINGWOOD_EXPORT int ringwood_sampler_restore(ringwood_sampler* sampler, const vo
                                              uint64_t bytes, int world);
 
 /* Collectives outside the plan, in place, in the same order on every rank; any element type of the
- * enumeration, RINGWOOD_AVERAGE of FLOAT32 and FLOAT64 only. Before, between and in steps. */
+ * enumeration, RINGWOOD_AVERAGE of FLOAT32 and FLOAT64 only. Before, between and in steps.
+ *
+ * In an elastic job RINGWOOD_ABORTED says that the members changed under the call, or since the
+ * last one that waits: the session goes on with the new ones. The data may be overwritten in part,
+ * and other ranks may have been at another call: fill it again, and repeat all collectives since
+ * the last ringwood_finish_step, by the present rank and world. */
 RINGWOOD_EXPORT int ringwood_allreduce(ringwood_session* session, void* data, uint64_t elements,
                                        int type, int op);
 RINGWOOD_EXPORT int ringwood_broadcast(ringwood_session* session, void* data, uint64_t bytes,

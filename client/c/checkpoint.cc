@@ -34,7 +34,7 @@ int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items, s
       list.push_back({Text(item.name), shared, data});
       at += given->size;  // the caller's version of the struct
     }
-    return open.Checkpoint(std::move(list));
+    return open.Checkpoint(list);
   });
 }
 

@@ -101,6 +101,7 @@ int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result
     value.member_count = step.members.size();
     value.contributors = step.contributors.data();
     value.contributor_count = step.contributors.size();
+    value.exchanged_again = step.exchanged_again;
     return Write(value, result, "ringwood_step_result");
   });
 }

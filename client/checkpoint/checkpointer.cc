@@ -79,4 +79,9 @@ void Checkpointer::Interrupt(const Status& why) {
   if (interrupted_.ok()) interrupted_ = why;
 }
 
+void Checkpointer::Resume() {
+  absl::MutexLock lock(&mutex_);
+  interrupted_ = OkStatus();
+}
+
 }  // namespace ringwood

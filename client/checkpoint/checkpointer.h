@@ -31,6 +31,8 @@ class Checkpointer {
   // The epoch is over: waits end, an upload in flight continues. The first reason is kept. Any
   // thread.
   void Interrupt(const Status& why);
+  // Another epoch has begun. What is in flight is of the one before and fails by itself.
+  void Resume();
 
  private:
   // Returns when no upload is in flight: OK, `interrupted_`, or TimedOut.

@@ -181,8 +181,8 @@ Status Collectives::End(const Call& call, size_t piece) {
     status = done ? slot.status : TimedOut("no answer in time");
   }
   if (!status.ok()) {
-    status = Annotate(link_->Named(status),
-                      absl::StrFormat("rank %d: %s", link_->place().rank, call.what));
+    status =
+        Annotate(link_->Named(status), absl::StrFormat("rank %d: %s", link_->slot(), call.what));
     link_->Fail(status);
     link_->connection()
         ->Drain();  // the transport is closed then: nothing writes the buffers any more

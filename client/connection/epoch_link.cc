@@ -42,51 +42,67 @@ bool IsSignOfADeath(const Status& status) {
 
 StatusOr<std::unique_ptr<EpochLink>> EpochLink::Join(Connection* connection,
                                                      const SessionOptions& options) {
-  std::unique_ptr<EpochLink> link(new EpochLink(connection));
-  RW_ASSIGN_OR_RETURN(link->fabric_, connection->MakeFabric());
-  link->wire_ = link->fabric_->Wire();
-  RW_RETURN_IF_ERROR(link->Enter(options));
-  RW_RETURN_IF_ERROR(link->Connect(options));
+  const Duration timeout = Seconds(options.join_timeout_seconds);
+  RW_ASSIGN_OR_RETURN(auto link, Enter(connection, options, timeout, nullptr));
+  RW_RETURN_IF_ERROR(link->Connect(timeout));
   return link;
 }
 
-Status EpochLink::Enter(const SessionOptions& options) {
-  place_.rank = options.rank;
-  place_.world = options.world;
+StatusOr<std::unique_ptr<EpochLink>> EpochLink::Enter(Connection* connection,
+                                                      const SessionOptions& options,
+                                                      Duration timeout, const v1::Held* held) {
+  std::unique_ptr<EpochLink> link(new EpochLink(connection, options.rank));
+  RW_ASSIGN_OR_RETURN(link->fabric_, connection->MakeFabric());
+  link->wire_ = link->fabric_->Wire();
   v1::JoinRequest request;
   request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
   request.set_role(v1::ROLE_WORKER);
   request.set_rank(options.rank);
   request.set_world(options.world);
   request.set_host(options.host);
-  request.set_incarnation(connection_->incarnation());
-  request.set_fabric_address(fabric_->Address());
+  request.set_incarnation(connection->incarnation());
+  request.set_fabric_address(link->fabric_->Address());
   request.set_resume(options.resume != Resume::kNo);
   request.set_or_start(options.resume == Resume::kOrStart);
   request.set_job(options.job);
-  request.set_join_timeout_seconds(options.join_timeout_seconds);
-  RW_ASSIGN_OR_RETURN(joined_,
-                      connection_->control()->Join(request, Seconds(options.join_timeout_seconds)));
-  int servers = 0;
-  std::vector<std::string> hosts(options.world);  // by rank
+  request.set_join_timeout_seconds(ToSeconds(timeout));
+  if (held != nullptr) *request.mutable_held() = *held;
+  RW_ASSIGN_OR_RETURN(link->joined_, connection->control()->Join(request, timeout));
+  RW_RETURN_IF_ERROR(link->TakePlace(options));
+  link->grace_ = CoordinatorGrace(options.coordinator_grace_seconds, link->elastic());
+  return link;
+}
+
+// Workers are counted through in the order of their slots, without gaps; all of a fixed job are
+// there, so that a worker's number is its slot.
+Status EpochLink::TakePlace(const SessionOptions& options) {
+  place_.rank = static_cast<int>(joined_.node());
+  place_.world = joined_.elastic() ? static_cast<int>(joined_.world()) : options.world;
+  std::vector<std::string> hosts(place_.world);  // by rank
+  slots_.assign(place_.world, 0);
   for (const v1::Member& member : joined_.members()) {
-    servers += member.role() == v1::ROLE_REDUCER;
-    if (member.role() == v1::ROLE_WORKER && member.rank() < hosts.size()) {
-      hosts[member.rank()] = member.host();
+    place_.servers += member.role() == v1::ROLE_REDUCER;
+    if (member.role() == v1::ROLE_WORKER && member.node() < hosts.size()) {
+      hosts[member.node()] = member.host();
+      slots_[member.node()] = static_cast<int>(member.rank());
     }
   }
-  place_.servers = servers;
-  place_.hosts = HostsOf(hosts, options.network_interface);
-  if (joined_.members_size() != options.world + servers ||
-      joined_.node() != static_cast<uint32_t>(options.rank)) {
+  const bool moved = !joined_.elastic() && place_.rank != slot_;
+  if (joined_.members_size() != place_.world + place_.servers || place_.rank >= place_.world ||
+      moved) {
     return Internal(absl::StrFormat("the coordinator made rank %d node %d of %d nodes, %d servers",
-                                    options.rank, joined_.node(), joined_.members_size(), servers));
+                                    slot_, place_.rank, joined_.members_size(), place_.servers));
   }
+  place_.hosts = HostsOf(hosts, options.network_interface);
   return OkStatus();
 }
 
-Status EpochLink::Connect(const SessionOptions& options) {
-  const double join_timeout = options.join_timeout_seconds;
+bool EpochLink::Holds(int rank) const {
+  const auto& holders = joined_.holders();
+  return std::find(holders.begin(), holders.end(), static_cast<uint32_t>(rank)) != holders.end();
+}
+
+Status EpochLink::Connect(Duration timeout) {
   std::vector<Peer> peers;
   for (const v1::Member& member : joined_.members()) {
     peers.push_back(
@@ -100,29 +116,25 @@ Status EpochLink::Connect(const SessionOptions& options) {
                              : ToSeconds(Attendance().failure_timeout);
   // Before the data plane, so that the coordinator sees the death of everyone to whom a connection
   // stands. A failure that is announced meanwhile closes the data plane when it stands.
-  const Attendance attendance{
-      joined_.epoch(),
-      joined_.node(),
-      connection_->incarnation(),
-      Seconds(heartbeat),
-      Seconds(silence),
-      CoordinatorGrace(options.coordinator_grace_seconds, joined_.elastic())};
+  attends_ = true;
+  const Attendance attendance{joined_.epoch(),    joined_.node(),   connection_->incarnation(),
+                              Seconds(heartbeat), Seconds(silence), grace_};
   RW_RETURN_IF_ERROR(connection_->control()->Attend(
-      attendance, Seconds(join_timeout),
+      attendance, timeout,
       [this](const Status& failure, bool recovers) { Announce(failure, recovers); }));
   FabricLimits limits;
   limits.silence_seconds = std::max(kLeastSilenceSeconds, silence);
-  limits.start_seconds = std::max(limits.start_seconds, join_timeout);
+  limits.start_seconds = std::max(limits.start_seconds, ToSeconds(timeout));
   return connection_->net()->Call(
       [this, name, peers, limits]() -> Status {
         RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, limits));
         return OkStatus();
       },
-      Seconds(join_timeout));
+      timeout);
 }
 
 EpochLink::~EpochLink() {
-  connection_->control()->EndAttendance();  // no announcement from here on
+  if (attends_) connection_->control()->EndAttendance();  // no announcement from here on
   const Status ended = connection_->net()->Call(
       [this] {
         if (transport_) transport_->Close(Aborted("the session is closed"));

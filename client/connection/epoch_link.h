@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -19,10 +20,18 @@ namespace ringwood {
 
 class EpochLink {
  public:
-  // Blocks until the world is complete, at most the join timeout. The connection outlives the link
-  // and has no other at that time.
+  // Enter and Connect, at most the join timeout each.
   static StatusOr<std::unique_ptr<EpochLink>> Join(Connection* connection,
                                                    const SessionOptions& options);
+
+  // Blocks until the world is complete and the coordinator has decided from what it starts. The
+  // connection outlives the link. `held`: what a member of the epoch before has; the link of that
+  // one may still stand, failed, and beats on meanwhile. Null: this process was in none.
+  static StatusOr<std::unique_ptr<EpochLink>> Enter(Connection* connection,
+                                                    const SessionOptions& options, Duration timeout,
+                                                    const v1::Held* held);
+  // Starts heartbeats and data plane. Once; the connection has no other link then.
+  Status Connect(Duration timeout);
 
   // Ends heartbeats and transport, in this order; no callback of this epoch runs afterwards. Does
   // not leave: without Leave the others see a death.
@@ -32,10 +41,15 @@ class EpochLink {
   const v1::JoinResponse& joined() const { return joined_; }
   uint64_t epoch() const { return joined_.epoch(); }
   bool elastic() const { return joined_.elastic(); }
+  bool Holds(int rank) const;                          // that rank has the base, or applies it
   const std::string& wire() const { return wire_; }    // Fabric::Wire
   Transport* transport() { return transport_.get(); }  // for use on the net loop
   Collectives* collectives() { return &collectives_; }
   const Place& place() const { return place_; }
+  // This process as logs and errors name it: by the rank that it was started as, which an elastic
+  // job may number otherwise in this epoch.
+  int slot() const { return slot_; }
+  int SlotOf(int rank) const { return slots_[rank]; }
   // The cost that schedules are chosen by from here on: equal on all ranks, between two rounds.
   void TakeCost(const HopCost& cost) { place_.cost = cost; }
   // The ring for device tensors; ends with the transport. Once.
@@ -65,14 +79,18 @@ class EpochLink {
   Status Leave(const std::string& failure);
 
  private:
-  explicit EpochLink(Connection* connection) : connection_(connection), collectives_(this) {}
-  Status Enter(const SessionOptions& options);
-  Status Connect(const SessionOptions& options);
+  EpochLink(Connection* connection, int slot)
+      : connection_(connection), slot_(slot), collectives_(this) {}
+  Status TakePlace(const SessionOptions& options);
   void Announce(const Status& failure, bool recovers);  // from the coordinator
 
   Connection* const connection_;
+  const int slot_;
   v1::JoinResponse joined_;
+  Duration grace_{};  // for a coordinator that is lost
+  bool attends_ = false;
   Place place_;
+  std::vector<int> slots_;  // by rank
   std::string wire_;
   std::unique_ptr<Fabric> fabric_;           // destroyed on the net loop
   std::unique_ptr<Transport> transport_;     // touched and destroyed on the net loop

@@ -35,6 +35,7 @@ class StepResult:
     dense_equivalent_bytes: int  # what dense rings would have sent for all tensors
     members: tuple = ()          # the ranks of the epoch that committed it
     contributors: tuple = ()     # those of them whose weight was above 0
+    exchanged_again: int = 0     # elastic: times that the members changed under the step
 
 
 def _own(value):
@@ -158,7 +159,8 @@ class Session:
         return StepResult(numbers.step, bool(numbers.skipped), numbers.total_weight,
                           numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes,
                           tuple(numbers.members[:numbers.member_count]),
-                          tuple(numbers.contributors[:numbers.contributor_count]))
+                          tuple(numbers.contributors[:numbers.contributor_count]),
+                          numbers.exchanged_again)
 
     def residual(self, name):
         """This rank's error-feedback residual of the tensor; zeros for a dense one without rounding."""

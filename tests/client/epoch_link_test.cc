@@ -162,7 +162,8 @@ TEST_F(Epochs, APlanGoesOnOverAnotherLinkAndLosesNothing) {
       ASSERT_TRUE(link.ok()) << link.status();
       make(epoch);
       ASSERT_TRUE(plan.Ready(0).ok());  // before the plan: it waits for the pipeline
-      const Status installed = plan.Install(SparseAndDense(table), 0, 2 * epoch + 1, link->get());
+      const Status installed =
+          plan.Install(SparseAndDense(table), 0, 2 * epoch + 1, 1, link->get());
       ASSERT_TRUE(installed.ok()) << installed;
       ASSERT_TRUE(plan.Start().ok());
       ASSERT_TRUE(plan.Ready(1).ok());

@@ -1,0 +1,68 @@
+#include "client/epoch_change.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+
+namespace ringwood {
+namespace {
+
+// Between two attempts at a coordinator that is away: it may be started again just now.
+constexpr double kPauseSeconds = 0.05;
+
+}  // namespace
+
+Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
+  const TimePoint begun = Now();
+  const TimePoint end = begun + Seconds(worker_.options.join_timeout_seconds);
+  // The failure of the epoch, if it has one already.
+  (*link)->Fail(Aborted("a process was waiting to take part"));
+  const std::string why = Message((*link)->status());
+  for (;;) {
+    worker_.connection->Drain();
+    RW_ASSIGN_OR_RETURN(std::unique_ptr<EpochLink> next, Join(link->get(), end));
+    RW_RETURN_IF_ERROR(worker_.steps->Settle(next->joined(), link->get()));
+    RW_RETURN_IF_ERROR(worker_.plan->Detach(true));
+    *link = std::move(next);  // the old heartbeats end
+    const Status running = Begin(link->get(), end);
+    if (running.ok()) break;
+    (*link)->Fail((*link)->Named(running));
+    if (!(*link)->Recovers() || Now() >= end) return running;
+  }
+  Say(**link, why, Now() - begun);
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<EpochLink>> EpochChange::Join(EpochLink* ended, TimePoint end) {
+  const v1::Held held = worker_.steps->HeldOf(ended);
+  for (;;) {
+    const Duration left = std::max(end - Now(), Seconds(1));
+    auto next = EpochLink::Enter(worker_.connection, worker_.options, left, &held);
+    const bool away = next.status().code() == StatusCode::kUnavailable;
+    if (next.ok() || !away || Now() >= end) return next;
+    Log(LogLevel::kWarning, Message(next.status()) + ": it is tried again");
+    std::this_thread::sleep_for(std::chrono::duration<double>(kPauseSeconds));
+  }
+}
+
+Status EpochChange::Begin(EpochLink* link, TimePoint end) {
+  worker_.table->TakeWorld(link->place().world);
+  worker_.checkpoints->Resume();
+  entered_(link);
+  RW_RETURN_IF_ERROR(link->Connect(std::max(end - Now(), Seconds(1))));
+  if (!worker_.agreement->agreed()) return OkStatus();  // the trainer comes to it
+  return worker_.agreement->Agree(worker_.steps->step(), worker_.steps->weight(), nullptr, link);
+}
+
+void EpochChange::Say(const EpochLink& link, const std::string& why, Duration took) const {
+  const Place& place = link.place();
+  const std::string line = absl::StrFormat(
+      "epoch %d: %d ranks and %d servers go on after step %d, %.3f s: %s", link.epoch(),
+      place.world, place.servers, worker_.steps->step(), ToSeconds(took), why);
+  Log(place.rank == 0 ? LogLevel::kInfo : LogLevel::kDebug, line);
+}
+
+}  // namespace ringwood

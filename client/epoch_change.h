@@ -1,0 +1,61 @@
+// What a worker of an elastic job does when its epoch is over: it keeps all that it has, joins the
+// next epoch with it and goes on where that begins.
+//
+//   a member failed, or the commit says that a process waits to take part
+//     ▼
+//   the data plane is closed, the loops are drained    nothing of the old epoch moves any more
+//   Join with what this worker has                     the old heartbeats go on meanwhile
+//   the round in doubt is applied or dropped           as the coordinator has decided
+//   the tensors' states leave the old plan             so do the ready marks of an open round
+//   heartbeats, data plane, plan of the new place      what was ready is exchanged again
+//
+// Trainer's thread, inside a blocking call.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "client/checkpoints.h"
+#include "client/connection/epoch_link.h"
+#include "client/options/options.h"
+#include "client/plan_agreement.h"
+#include "client/plan_in_force.h"
+#include "client/step_protocol.h"
+#include "client/tensor_table.h"
+
+namespace ringwood {
+
+class EpochChange {
+ public:
+  // What goes from epoch to epoch; all outlive this.
+  struct Worker {
+    const SessionOptions& options;
+    Connection* connection;
+    TensorTable* table;
+    PlanInForce* plan;
+    PlanAgreement* agreement;
+    StepProtocol* steps;
+    Checkpoints* checkpoints;
+  };
+
+  // `entered` is told of each link as soon as this worker is of its epoch.
+  EpochChange(const Worker& worker, std::function<void(EpochLink*)> entered)
+      : worker_(worker), entered_(std::move(entered)) {}
+
+  // Replaces `link`, whose epoch is over, by that of an epoch that runs; when that one ends on the
+  // way, by the next: at most for the join timeout. After an error the job is over for this worker.
+  Status Run(std::unique_ptr<EpochLink>* link);
+
+ private:
+  StatusOr<std::unique_ptr<EpochLink>> Join(EpochLink* ended, TimePoint end);
+  Status Begin(EpochLink* link, TimePoint end);
+  void Say(const EpochLink& link, const std::string& why, Duration took) const;
+
+  const Worker worker_;
+  const std::function<void(EpochLink*)> entered_;
+};
+
+}  // namespace ringwood
