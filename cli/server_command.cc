@@ -168,6 +168,24 @@ void AddTimeoutFlags(Command command, ServerOptions* server) {
       .Within(0, 86'400);
 }
 
+void AddElasticFlags(Command command, ServerOptions* server) {
+  command.Switch("--elastic", &server->elastic,
+                 "Go on within the job when a member fails: those that are left join again");
+  command
+      .Value("--min-np", &server->min_world,
+             "With --elastic: wait for more workers, or end, below so many")
+      .Takes("NUMBER")
+      .Within(1, kMaxRanks)
+      .ShowDefault();
+  command
+      .Value(
+          "--max-np", &server->max_world,
+          "With --elastic: let so many workers take part, others wait; without it as many as the "
+          "job was started with")
+      .Takes("NUMBER")
+      .Within(1, kMaxRanks);
+}
+
 void AddServerFlags(Command command, ServerFlags* flags) {
   ServerOptions& server = flags->server;
   const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
@@ -193,6 +211,7 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   add("--servers", &server.servers, "NUMBER", "Expect so many reducers, this one included")
       .Within(1, kMaxRanks)
       .ShowDefault();
+  AddElasticFlags(command, &server);
   AddTimeoutFlags(command, &server);
   add("--host", &server.host, "NAME", "Name this host so in error messages").ShowDefault();
   add("--max-memory", &flags->max_memory, "BYTES",

@@ -16,8 +16,10 @@
 #include "proto/token.h"
 #include "server/calls/call_guard.h"
 #include "server/calls/front_door.h"
+#include "server/calls/limits.h"
 #include "server/calls/listen.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/kept_record.h"
 #include "server/reducer/reducer_node.h"
 #include "server/store/store_directory.h"
 #include "server/store/store_service.h"
@@ -50,6 +52,11 @@ Status CheckOptions(const ServerOptions& options) {
   }
   if (!(options.stall_timeout_seconds >= 0)) {
     return Invalid("--stall-timeout must be 0 seconds or longer");
+  }
+  const int most = options.max_world > 0 ? options.max_world : static_cast<int>(kMaxWorld);
+  if (options.min_world < 1 || options.min_world > most) {
+    return Invalid(
+        absl::StrFormat("--min-np %d: 1 to %d (--max-np) are possible", options.min_world, most));
   }
   return OkStatus();
 }
@@ -106,6 +113,12 @@ Status Server::Parts::StartCoordinator() {
   }
   coordination.membership.stall_timeout_seconds = options.stall_timeout_seconds;
   coordination.membership.heartbeat_seconds = HeartbeatSeconds(options.failure_timeout_seconds);
+  coordination.membership.elastic = options.elastic;
+  coordination.membership.min_world = options.min_world;
+  coordination.membership.max_world = options.max_world;
+  coordination.membership.hash = [key = options.token](uint64_t incarnation) {
+    return IncarnationHash(incarnation, key);
+  };
   coordination.store = std::move(record);
   coordination.epoch_floor = store->newest_epoch();
   coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {

@@ -34,8 +34,11 @@ struct ServerOptions {
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;  // for all to join, and again for the first step
   double stall_timeout_seconds = 0;   // a job without progress ends after it; 0: only a warning
-  std::string host = "localhost";     // the launcher's name for it
-  std::string token;                  // required of every call; empty: none
+  bool elastic = false;            // a failure ends the epoch, not the job (membership_options.h)
+  int min_world = 1;               // workers of an elastic epoch, at least
+  int max_world = 0;               // and at most; 0: as many as the job was started with
+  std::string host = "localhost";  // the launcher's name for it
+  std::string token;               // required of every call; empty: none
   // Called with the coordinator's verdict on a failed epoch: who, when and why. A thread of the
   // server's; optional.
   std::function<void(const v1::Failure&)> failed;

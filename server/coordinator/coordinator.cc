@@ -194,7 +194,10 @@ grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Coordinator::Service::Attend(
 
 StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(Options options) {
   RW_ASSIGN_OR_RETURN(v1::EpochRecord recovered, options.store->Load());
-  recovered.set_epoch(std::max(recovered.epoch(), options.epoch_floor));
+  if (recovered.epoch() < options.epoch_floor) {  // it is not of the newest epoch
+    recovered.Clear();
+    recovered.set_epoch(options.epoch_floor);
+  }
   return std::unique_ptr<Coordinator>(
       new Coordinator(std::make_unique<Service>(std::move(options), std::move(recovered))));
 }

@@ -13,15 +13,27 @@ namespace {
 // Of what a notice says of a failure: a traceback fits. Statuses carry less of it (ToGrpc).
 constexpr size_t kMaxReasonBytes = 16 << 10;
 
+// An epoch lives at least so long before it ends for a process that waits to take part.
+constexpr double kRegroupSeconds = 1;
+
+// Whether the members can go on without, or again with, whom is to blame.
+bool AnotherEpochHelps(const Blame& blame) {
+  return !blame.lasting &&
+         (blame.code == StatusCode::kUnavailable || blame.code == StatusCode::kAborted ||
+          blame.code == StatusCode::kDeadlineExceeded);
+}
+
 }  // namespace
 
 Epoch::Epoch(const MembershipOptions& options, v1::EpochRecord record, Roster roster,
-             Committed committed, TimePoint now)
+             Committed committed, TimePoint now, std::vector<uint32_t> holders)
     : options_(options),
       record_(std::move(record)),
       roster_(std::move(roster)),
+      holders_(std::move(holders)),
+      begun_(now),
       committed_(std::move(committed)),
-      presence_(options_, roster_, committed_.round, now) {}
+      presence_(options_, roster_, committed_.round, record_.from_members(), now) {}
 
 v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
   v1::JoinResponse welcome;
@@ -29,10 +41,13 @@ v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
   welcome.set_epoch(record_.epoch());
   welcome.set_node(node);
   welcome.set_base_step(record_.base_step());
-  welcome.set_has_checkpoint(record_.base_epoch() != 0);
+  welcome.set_has_checkpoint(record_.base_epoch() != 0 && !record_.from_members());
   welcome.set_base_epoch(record_.base_epoch());
   welcome.set_failure_timeout_seconds(options_.failure_timeout_seconds);
   welcome.set_heartbeat_seconds(options_.heartbeat_seconds);
+  welcome.set_elastic(options_.elastic);
+  welcome.set_world(roster_.world());
+  for (const uint32_t holder : holders_) welcome.add_holders(holder);
   roster_.AddTo(&welcome);
   return welcome;
 }
@@ -61,16 +76,28 @@ bool Epoch::Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outb
     out->Add(action::CloseStream{displaced,
                                  Aborted(roster_.Label(node) + " attends on another stream")});
   }
+  if (attends && Recovers()) {  // it was not told yet
+    v1::Notice notice;
+    *notice.mutable_failure() = failure_;
+    out->Notify(stream, notice);
+    return presence_.there(node);
+  }
   if (attends && roster_.IsReducer(node) && plan_) {
     out->Notify(stream, plan_->Notice(committed_.round));
   }
-  return true;
+  return presence_.there(node);
 }
 
-void Epoch::StreamBroken(StreamId stream, Outbox* out) {
+std::optional<uint32_t> Epoch::StreamBroken(StreamId stream, Outbox* out) {
   const std::optional<uint32_t> node = presence_.Broken(stream);
-  if (!node || state_ != State::kRunning || presence_.left(*node)) return;
-  Fail({*node, StatusCode::kUnavailable, "its heartbeat stream broke: the process ended"}, out);
+  if (!node || presence_.left(*node)) return std::nullopt;
+  if (state_ == State::kRunning) {
+    Fail({*node, StatusCode::kUnavailable, "its heartbeat stream broke: the process ended"}, out);
+    return std::nullopt;
+  }
+  if (!Recovers() || !presence_.there(*node)) return std::nullopt;
+  presence_.Lost(*node);
+  return node;
 }
 
 bool Epoch::CallGone(CallId call, Outbox* out) {
@@ -171,9 +198,27 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
     }
   }
   if (commit->has_plan()) ChangePlan(&*commit, out);
+  commit->set_regroup(regroup_wanted_ && now - begun_ >= Seconds(kRegroupSeconds));
   committed_.commit = *commit;
   out->ReplyAll(ballot_->Calls(), *commit);
   ballot_.reset();
+  if (commit->regroup()) EndForOthers(out);
+}
+
+// Workers hear it with the commit, reducers from a notice.
+void Epoch::EndForOthers(Outbox* out) {
+  state_ = State::kFailed;
+  failure_.set_node(roster_.size());
+  failure_.set_epoch(record_.epoch());
+  failure_.set_step(committed_.round + 1);
+  failure_.set_reason("a process waits to take part: join again");
+  failure_.set_code(static_cast<int32_t>(StatusCode::kAborted));
+  failure_.set_recovers(true);
+  v1::Notice notice;
+  *notice.mutable_failure() = failure_;
+  for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
+    out->Notify(presence_.stream(node), notice);
+  }
 }
 
 // Between the round that is committed and the next, at the same boundary for everyone.
@@ -202,6 +247,11 @@ void Epoch::Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out) {
 }
 
 void Epoch::EndedEarly(uint32_t rank, Outbox* out) {
+  if (options_.elastic) {
+    return Fail({rank, StatusCode::kUnavailable,
+                 absl::StrFormat("it left after step %d", committed_.round)},
+                out);
+  }
   Fail({rank, StatusCode::kFailedPrecondition,
         absl::StrFormat("it ended normally after step %d while others train on: every rank must "
                         "take the same number of steps",
@@ -248,11 +298,15 @@ void Epoch::Fail(const Blame& blame, Outbox* out) {
   RW_CHECK(state_ == State::kRunning);
   state_ = State::kFailed;
   failure_.set_node(blame.node);
-  if (blame.node < roster_.size()) failure_.set_who(roster_.Label(blame.node));
+  if (blame.node < roster_.size()) {
+    failure_.set_who(roster_.Label(blame.node));
+    presence_.Lost(blame.node);
+  }
   failure_.set_epoch(record_.epoch());
   failure_.set_step(committed_.round + 1);
   failure_.set_reason(Printable(blame.reason, kMaxReasonBytes));
   failure_.set_code(static_cast<int32_t>(blame.code));
+  failure_.set_recovers(options_.elastic && AnotherEpochHelps(blame));
   const Status status = FailureStatus();
   out->Add(action::Verdict{failure_});
   if (agreement_) out->ReplyAll(agreement_->Calls(), status);
@@ -266,7 +320,27 @@ void Epoch::Fail(const Blame& blame, Outbox* out) {
   }
 }
 
+void Epoch::Watch(TimePoint now) {
+  watched_since_ = now;
+  presence_.Watch(now);
+}
+
+std::vector<Awaited> Epoch::AwaitedBy(TimePoint now) const {
+  if (!Recovers() || now - watched_since_ > Seconds(options_.join_timeout_seconds)) return {};
+  std::vector<Awaited> awaited;
+  for (uint32_t node = 0; node < roster_.size(); ++node) {
+    if (!presence_.there(node)) continue;
+    const v1::JoinRequest& member = roster_.member(node);
+    awaited.push_back({{member.role(), member.rank()}, member.incarnation()});
+  }
+  return awaited;
+}
+
 Status Epoch::FailureStatus() const {
+  if (committed_.commit.regroup()) {
+    return Aborted(absl::StrFormat("epoch %d ended with step %d: %s", record_.epoch(),
+                                   committed_.round, failure_.reason()));
+  }
   return Status(static_cast<StatusCode>(failure_.code()),
                 absl::StrFormat("%s failed at step %d of epoch %d: %s",
                                 failure_.who().empty() ? "the job" : failure_.who(),

@@ -3,9 +3,10 @@
 //
 // Within an epoch a round commits when every worker voted with equal digests, once.
 //
-// Today an epoch ends with the death of any member and all join again. An epoch holds no Join: it
-// is made of a record, a roster and what was committed before it, so that later another one may
-// follow it with the same members, without restarting their processes.
+// An epoch ends with the death of any member. In an elastic job it commits nothing afterwards,
+// tells its members to join again and watches their streams until the next one begins: who is still
+// there is waited for. An epoch holds no Join: it is made of a record, a roster and what was
+// committed before.
 #pragma once
 
 #include <memory>
@@ -21,6 +22,7 @@
 #include "server/coordinator/outbox.h"
 #include "server/coordinator/presence.h"
 #include "server/coordinator/roster.h"
+#include "server/coordinator/waiting_room.h"
 
 namespace ringwood {
 
@@ -34,9 +36,9 @@ class Epoch {
  public:
   enum class State { kRunning, kFailed, kEnded };
 
-  // `record` is on disk.
+  // `record` is on disk. `holders`: nodes that have its base, where that is with members.
   Epoch(const MembershipOptions& options, v1::EpochRecord record, Roster roster,
-        Committed committed, TimePoint now);
+        Committed committed, TimePoint now, std::vector<uint32_t> holders = {});
 
   v1::JoinResponse WelcomeTo(uint32_t node) const;
 
@@ -47,15 +49,28 @@ class Epoch {
   void Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, Outbox* out);
   void Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox* out);
   void Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out);
-  // False: the member has left cleanly, and its stream is closed.
+  // Also of a member of an epoch that Recovers. False: the member has left cleanly, and its stream
+  // is closed, or it counts as lost.
   bool Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out);
 
-  void StreamBroken(StreamId stream, Outbox* out);
+  // After the failure of an epoch that Recovers: the member that is lost with it.
+  std::optional<uint32_t> StreamBroken(StreamId stream, Outbox* out);
   bool CallGone(CallId call, Outbox* out);  // true: it was held here, and is answered
   void Tick(TimePoint now, Outbox* out);    // silence, early ends, stalls
   void Forgive(Duration gap) { presence_.Forgive(gap); }
   // Notifies all members; nothing is accepted afterwards.
   void Fail(const Blame& blame, Outbox* out);
+  // A process waits that could take part: the epoch ends with the next commit that is later than a
+  // second after its beginning.
+  void Regroup(bool wanted) { regroup_wanted_ = wanted; }
+
+  // After the failure of an epoch of an elastic job, until the next one begins.
+  bool Recovers() const { return state_ == State::kFailed && failure_.recovers(); }
+  void Watch(TimePoint now);  // once, when it has failed
+  std::vector<uint32_t> LoseSilent(TimePoint now) { return presence_.LoseSilent(now); }
+  void Lost(uint32_t node) { presence_.Lost(node); }  // it will not join again
+  // Members that are there. None once the join timeout is over: nobody waits longer for them.
+  std::vector<Awaited> AwaitedBy(TimePoint now) const;
 
   State state() const { return state_; }
   const v1::EpochRecord& record() const { return record_; }
@@ -73,6 +88,7 @@ class Epoch {
   void Decide(TimePoint now, Outbox* out);
   void ChangePlan(v1::Commit* commit, Outbox* out);
   void EndedEarly(uint32_t rank, Outbox* out);
+  void EndForOthers(Outbox* out);
   void End(Outbox* out);
   Blame Nobody(const Status& why) const { return {roster_.size(), why.code(), Message(why)}; }
   Standing Progress() const;
@@ -81,13 +97,17 @@ class Epoch {
   const MembershipOptions options_;
   const v1::EpochRecord record_;
   const Roster roster_;
+  const std::vector<uint32_t> holders_;
+  const TimePoint begun_;
   Committed committed_;
   Presence presence_;
   std::unique_ptr<Agreement> agreement_;  // while tables arrive
   std::optional<ActivePlan> plan_;        // once they were agreed on
   std::unique_ptr<Ballot> ballot_;        // while votes of the next round arrive
   State state_ = State::kRunning;
+  bool regroup_wanted_ = false;
   v1::Failure failure_;
+  TimePoint watched_since_;
 };
 
 }  // namespace ringwood

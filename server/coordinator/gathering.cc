@@ -24,10 +24,32 @@ std::string LabelOfJoin(const v1::JoinRequest& request) {
   return MemberLabel(request.role(), request.rank(), request.host());
 }
 
+// The worker that says what job this is and from what it starts: of an elastic job one that
+// resumes, where one does (spares may have been started before there was anything to resume).
+const Waiting& FirstOf(const std::vector<Waiting>& candidates) {
+  const auto resumes =
+      std::find_if(candidates.begin(), candidates.end(), [](const Waiting& candidate) {
+        return candidate.request.role() == v1::ROLE_WORKER && candidate.request.resume();
+      });
+  return resumes != candidates.end() ? *resumes : candidates.front();
+}
+
+// The same slot and the same process. What was read from disk has hashes only.
+bool WasMember(const v1::EpochRecord& record, const v1::JoinRequest& request,
+               const MembershipOptions& options) {
+  const auto is = [&](const v1::RecordedMember& member) {
+    if (member.role() != request.role() || member.rank() != request.rank()) return false;
+    if (member.incarnation() != 0) return member.incarnation() == request.incarnation();
+    return options.hash && member.incarnation_hash() == options.hash(request.incarnation());
+  };
+  return std::any_of(record.members().begin(), record.members().end(), is);
+}
+
 }  // namespace
 
 Gathering::Gathering(const MembershipOptions& options, v1::EpochRecord recovered)
-    : options_(options), record_(std::move(recovered)), room_(options.servers) {
+    : options_(options), record_(std::move(recovered)), room_(options) {
+  if (options_.elastic) return;
   record_.clear_members();  // they live only in the memory of the coordinator that saw them join
   record_.set_world(0);
 }
@@ -62,7 +84,25 @@ Status Gathering::Admit(const v1::JoinRequest& request) const {
         "another --reducer-index, and --servers %d to all",
         own.index, request.host(), std::max(options_.servers, 2)));
   }
+  RW_RETURN_IF_ERROR(AdmitHeld(request));
   return room_.Admit(request);
+}
+
+// What a process says that it has of an elastic job.
+Status Gathering::AdmitHeld(const v1::JoinRequest& request) const {
+  if (!request.has_held()) return OkStatus();
+  const std::string who = LabelOfJoin(request);
+  if (!options_.elastic) {
+    return Refused(who + " was part of an elastic job: start the server with --elastic");
+  }
+  if (request.role() != v1::ROLE_WORKER || request.held().epoch() == 0) {
+    return Invalid(who + " says that it has a part of a job, in no epoch of it");
+  }
+  if (request.held().job() == record_.job()) return OkStatus();
+  return Unavailable(
+      absl::StrFormat("%s was part of job %016x, which this server does not have: "
+                      "start it again from its checkpoint",
+                      who, request.held().job()));
 }
 
 void Gathering::Join(const event::Join& join, TimePoint now, Outbox* out) {
@@ -100,10 +140,11 @@ bool Gathering::CallGone(CallId call, Outbox* out) {
   return held;
 }
 
-void Gathering::RefuseOverdue(TimePoint now, bool busy, Outbox* out) {
+void Gathering::RefuseOverdue(TimePoint now, bool busy, const std::vector<Awaited>& awaited,
+                              Outbox* out) {
   for (const Waiting& late : room_.TakeOverdue(now, options_.join_timeout_seconds)) {
     room_.Add(late);  // so that Missing() speaks of the world as it is for everyone
-    const std::string missing = room_.Missing();
+    const std::string missing = room_.Missing(awaited);
     room_.Remove(late.call);
     out->Reply(
         late.call,
@@ -116,7 +157,7 @@ void Gathering::RefuseOverdue(TimePoint now, bool busy, Outbox* out) {
 }
 
 void Gathering::RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox* out) {
-  const WaitingRoom::Seat seat{member.role(), member.rank()};
+  const Seat seat{member.role(), member.rank()};
   const Waiting* twin = room_.Find(seat);
   if (twin == nullptr || twin->request.incarnation() == member.incarnation()) return;
   if (now - twin->since < Seconds(options_.heartbeat_seconds)) return;
@@ -128,21 +169,81 @@ void Gathering::RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox*
                  LabelOfJoin(member), record_.epoch(), refused.request.host())));
 }
 
+void Gathering::Drop(const v1::JoinRequest& member, const Status& why, Outbox* out) {
+  const Seat seat{member.role(), member.rank()};
+  if (const Waiting* waiting = room_.Find(seat);
+      waiting != nullptr && waiting->request.incarnation() == member.incarnation()) {
+    out->Reply(room_.Remove(seat)->call, why);
+  }
+  for (Waiting& candidate : candidates_) {
+    if (candidate.request.incarnation() == member.incarnation()) {
+      out->Reply(std::exchange(candidate.call, 0), why);
+    }
+  }
+}
+
 void Gathering::Stop(const Status& reason, Outbox* out) {
   if (opening_) Abandon(reason, out);
   for (const Waiting& waiting : room_.TakeAll()) out->Reply(waiting.call, reason);
 }
 
-void Gathering::Open(Outbox* out) {
+void Gathering::Open(TimePoint now, Outbox* out) {
   opening_ = true;
-  // In order of (role, rank), and a worker's role is the smaller number: node order.
-  candidates_ = room_.TakeAll();
+  candidates_ = room_.TakeWorld();
+  holders_.clear();
   Propose();
-  const v1::JoinRequest& first = candidates_.front().request;
+  if (options_.elastic) {
+    const Recovery recovery = Recovered();
+    const bool any_held = std::any_of(candidates_.begin(), candidates_.end(),
+                                      [](const Waiting& w) { return w.request.has_held(); });
+    if (!recovery.from_members && any_held) return GiveUp(recovery.why, now, out);
+    if (recovery.from_members) {
+      proposed_.set_job(record_.job());
+      proposed_.set_base_epoch(recovery.base_epoch);
+      proposed_.set_base_step(recovery.base_step);
+      proposed_.set_origin(record_.origin());
+      proposed_.set_from_members(true);
+      holders_.assign(recovery.holders.begin(), recovery.holders.end());
+      out->Say(
+          absl::StrFormat("the job goes on from step %d: %s", recovery.base_step, recovery.why));
+      return out->Add(action::Persist{proposed_});
+    }
+  }
+  const v1::JoinRequest& first = FirstOf(candidates_).request;
   if (first.resume()) {
     out->Add(action::FindBase{first.job()});
   } else {
     out->Add(action::Persist{proposed_});
+  }
+}
+
+// Workers come first in the candidates, so that an index is a node.
+Recovery Gathering::Recovered() const {
+  std::vector<Returned> workers;
+  for (const Waiting& candidate : candidates_) {
+    const v1::JoinRequest& request = candidate.request;
+    if (request.role() != v1::ROLE_WORKER) continue;
+    Returned worker{WasMember(record_, request, options_), std::nullopt};
+    if (request.has_held()) worker.held = request.held();
+    workers.push_back(std::move(worker));
+  }
+  return Recover(record_, workers);
+}
+
+// Who has a part of the job has to start again from the checkpoint; the others wait for that.
+void Gathering::GiveUp(const std::string& why, TimePoint now, Outbox* out) {
+  opening_ = false;
+  const Status lost = Unavailable(
+      absl::StrFormat("job %016x cannot go on with the processes that are left: %s; it starts "
+                      "again from its newest checkpoint",
+                      record_.job(), why));
+  out->Say(Message(lost), LogLevel::kWarning);
+  for (Waiting& candidate : std::exchange(candidates_, {})) {
+    if (candidate.request.has_held()) {
+      out->Reply(candidate.call, lost);
+    } else {
+      PutBack(std::move(candidate), now, out);
+    }
   }
 }
 
@@ -153,10 +254,14 @@ void Gathering::Propose() {
   }
   const auto fresh = std::find_if(candidates_.begin(), candidates_.end(),
                                   [](const Waiting& waiting) { return waiting.fresh_job != 0; });
-  const v1::JoinRequest& first = candidates_.front().request;
+  const v1::JoinRequest& first = FirstOf(candidates_).request;
   proposed_.Clear();
   proposed_.set_epoch(newest + 1);
-  proposed_.set_world(first.world());
+  proposed_.set_world(static_cast<uint32_t>(
+      std::count_if(candidates_.begin(), candidates_.end(),
+                    [](const Waiting& w) { return w.request.role() == v1::ROLE_WORKER; })));
+  proposed_.set_elastic(options_.elastic);
+  if (options_.elastic) proposed_.set_origin(proposed_.epoch());
   proposed_.set_job(first.job() != 0             ? first.job()
                     : fresh != candidates_.end() ? fresh->fresh_job
                                                  : 0);
@@ -177,11 +282,12 @@ void Gathering::BaseFound(const event::BaseFound& found, Outbox* out) {
     proposed_.set_base_epoch(base->epoch);
     proposed_.set_base_step(base->step);
     proposed_.set_epoch(std::max(proposed_.epoch(), base->epoch + 1));
+    if (options_.elastic) proposed_.set_origin(proposed_.epoch());
     if (base->world != proposed_.world()) {
       out->Say(absl::StrFormat("resuming %d workers from a checkpoint of %d", proposed_.world(),
                                base->world));
     }
-  } else if (const v1::JoinRequest& first = candidates_.front().request; !first.or_start()) {
+  } else if (const v1::JoinRequest& first = FirstOf(candidates_).request; !first.or_start()) {
     const std::string whose =
         first.job() == 0 ? "any job" : absl::StrFormat("job %016x", first.job());
     return Abandon(NotFound("resume: there is no complete checkpoint of " + whose +
@@ -210,7 +316,7 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
   const bool all_wait = std::all_of(candidates.begin(), candidates.end(),
                                     [](const Waiting& waiting) { return waiting.call != 0; });
   if (all_wait) {
-    GatheredWorld world{record_, {}, {}};
+    GatheredWorld world{record_, {}, {}, holders_};
     for (Waiting& candidate : candidates) {
       world.members.push_back(std::move(candidate.request));
       world.calls.push_back(candidate.call);
@@ -218,16 +324,23 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
     return world;
   }
   for (Waiting& candidate : candidates) {
-    if (candidate.call == 0) continue;
-    const v1::JoinRequest& request = candidate.request;
-    if (room_.Find({request.role(), request.rank()}) != nullptr) {
-      out->Reply(candidate.call,
-                 AlreadyExists(LabelOfJoin(request) + " was started again, the newest wins"));
-    } else {
-      room_.Add({candidate.call, request, now, record_.job()});
-    }
+    candidate.fresh_job = record_.job();
+    PutBack(std::move(candidate), now, out);
   }
   return std::nullopt;
+}
+
+// A candidate whose world does not begin waits for the next one.
+void Gathering::PutBack(Waiting waiting, TimePoint now, Outbox* out) {
+  if (waiting.call == 0) return;
+  const v1::JoinRequest& request = waiting.request;
+  if (room_.Find({request.role(), request.rank()}) != nullptr) {
+    out->Reply(waiting.call,
+               AlreadyExists(LabelOfJoin(request) + " was started again, the newest wins"));
+    return;
+  }
+  waiting.since = now;
+  room_.Add(std::move(waiting));
 }
 
 }  // namespace ringwood

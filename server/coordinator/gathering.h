@@ -5,7 +5,8 @@
 //      └──────────── everyone in it is told why not ──────────────┘
 //
 // The record of epoch e+1 is on disk before anybody is told of it. Processes that join meanwhile
-// wait for the next world. Pure: times come in as arguments, actions go out.
+// wait for the next world. A world that continues an elastic job finds its base with its members
+// (recovery.h). Pure: times come in as arguments, actions go out.
 #pragma once
 
 #include <optional>
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
+#include "server/coordinator/recovery.h"
 #include "server/coordinator/waiting_room.h"
 
 namespace ringwood {
@@ -24,6 +26,7 @@ struct GatheredWorld {
   v1::EpochRecord record;
   std::vector<v1::JoinRequest> members;
   std::vector<CallId> calls;
+  std::vector<uint32_t> holders;  // nodes that have the base, where it is with members
 };
 
 class Gathering {
@@ -36,29 +39,41 @@ class Gathering {
   // True: the caller that went away waited here, and is answered.
   bool CallGone(CallId call, Outbox* out);
   // Answers callers that have waited for too long. `busy`: an epoch is running meanwhile.
-  void RefuseOverdue(TimePoint now, bool busy, Outbox* out);
+  void RefuseOverdue(TimePoint now, bool busy, const std::vector<Awaited>& awaited, Outbox* out);
   // A member of the running epoch is alive, so a second process of its seat is refused, once it has
   // waited so long that the first one's heartbeat was sent after it joined.
   void RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox* out);
+  // A member of the epoch before is gone: its join, if it waits here, is answered.
+  void Drop(const v1::JoinRequest& member, const Status& why, Outbox* out);
   void Stop(const Status& reason, Outbox* out);  // answers everyone
+  // An elastic epoch is over: from now on those that wait are waited for.
+  void Restart(TimePoint now) { room_.Restart(now); }
 
-  bool Complete() const { return room_.Complete(); }
+  bool Complete(const std::vector<Awaited>& awaited) const { return room_.Complete(awaited); }
   bool opening() const { return opening_; }
-  // When complete and not opening: takes the world out of the room and looks for its base.
-  void Open(Outbox* out);
+  // When complete and not opening: takes the world out of the room and looks for its base. Not
+  // opening afterwards: who continued an elastic job was told that it cannot.
+  void Open(TimePoint now, Outbox* out);
   void BaseFound(const event::BaseFound& found, Outbox* out);
   // The world, if all of it still waits. Otherwise the epoch's number is spent, and those that wait
   // gather again.
   std::optional<GatheredWorld> Persisted(const Status& status, TimePoint now, Outbox* out);
 
   const v1::EpochRecord& record() const { return record_; }
-  std::string Progress() const { return room_.Progress(); }
+  std::string Progress(const std::vector<Awaited>& awaited) const {
+    return room_.Progress(awaited);
+  }
   std::optional<uint32_t> FirstWorker() const { return room_.FirstWorker(); }
+  bool HasMoreThan(const Roster& members) const { return room_.HasMoreThan(members); }
 
  private:
   Status Admit(const v1::JoinRequest& request) const;
   void SayRefused(const std::string& why, TimePoint now, Outbox* out);
+  Status AdmitHeld(const v1::JoinRequest& request) const;
   void Propose();
+  Recovery Recovered() const;  // from the candidates
+  void GiveUp(const std::string& why, TimePoint now, Outbox* out);
+  void PutBack(Waiting waiting, TimePoint now, Outbox* out);
   void Abandon(const Status& why, Outbox* out);
 
   const MembershipOptions options_;
@@ -67,6 +82,7 @@ class Gathering {
   bool opening_ = false;
   std::vector<Waiting> candidates_;  // while opening, by node; call 0: it went away
   v1::EpochRecord proposed_;         // while opening
+  std::vector<uint32_t> holders_;    // of proposed_
   TimePoint refusals_since_;
   uint64_t refusals_ = 0;  // since then
 };

@@ -33,30 +33,55 @@ Status Membership::Check(uint64_t epoch, uint32_t node, uint64_t incarnation) co
   return epoch_->Check(node, incarnation);
 }
 
+bool Membership::Recovers() const {
+  return phase_ != Phase::kRunning && phase_ != Phase::kStopped && epoch_ && epoch_->Recovers();
+}
+
+std::vector<Awaited> Membership::AwaitedNow() const {
+  return Recovers() ? epoch_->AwaitedBy(now_) : std::vector<Awaited>();
+}
+
+void Membership::Rest() { phase_ = Recovers() ? Phase::kFailed : Phase::kWaiting; }
+
 void Membership::Handle(const event::Join& event) {
   if (phase_ == Phase::kStopped) return out_.Reply(event.call, stopped_);
+  AfterJoinOfMember(event.request);
   gathering_.Join(event, now_, &out_);
   OpenIfComplete();
 }
 
+// A member that joins again has ended its part in the epoch, before we heard why.
+void Membership::AfterJoinOfMember(const v1::JoinRequest& request) {
+  if (!options_.elastic || phase_ != Phase::kRunning) return;
+  const Roster& roster = epoch_->roster();
+  const auto node = roster.Find(request.role(), request.rank(), request.incarnation());
+  if (!node) return;
+  epoch_->Fail({roster.size(), StatusCode::kUnavailable, roster.Label(*node) + " joined again"},
+               &out_);
+  AfterEpochEvent();
+}
+
 void Membership::OpenIfComplete() {
-  if (!stopped_.ok() || (phase_ != Phase::kWaiting && phase_ != Phase::kFailed)) return;
-  if (!gathering_.Complete()) return;
-  phase_ = Phase::kOpening;
-  gathering_.Open(&out_);
+  while (stopped_.ok() && (phase_ == Phase::kWaiting || phase_ == Phase::kFailed)) {
+    if (!gathering_.Complete(AwaitedNow())) return;
+    phase_ = Phase::kOpening;
+    gathering_.Open(now_, &out_);
+    if (gathering_.opening()) return;
+    Rest();
+  }
 }
 
 void Membership::Handle(const event::BaseFound& event) {
   if (phase_ != Phase::kOpening) return;
   gathering_.BaseFound(event, &out_);
   if (gathering_.opening()) return;
-  phase_ = Phase::kWaiting;
+  Rest();
   OpenIfComplete();
 }
 
 void Membership::Handle(const event::Persisted& event) {
   if (phase_ != Phase::kOpening) return;
-  phase_ = Phase::kWaiting;
+  Rest();
   if (auto world = gathering_.Persisted(event.status, now_, &out_)) {
     Begin(*std::move(world));
   } else {
@@ -69,11 +94,11 @@ void Membership::Begin(GatheredWorld world) {
   const v1::EpochRecord& record = world.record;
   epoch_ =
       std::make_unique<Epoch>(options_, record, Roster(std::move(world.members), record.world()),
-                              Committed{record.base_step(), {}}, now_);
+                              Committed{record.base_step(), {}}, now_, world.holders);
   out_.Add(action::Activate{record});
   out_.Say(absl::StrFormat("epoch %d of job %016x begins at step %d: %d workers, %d servers",
                            record.epoch(), record.job(), record.base_step(), record.world(),
-                           options_.servers));
+                           record.members_size() - static_cast<int>(record.world())));
   for (uint32_t node = 0; node < world.calls.size(); ++node) {
     out_.Reply(world.calls[node], epoch_->WelcomeTo(node));
   }
@@ -91,6 +116,7 @@ void Membership::Handle(const event::Vote& event) {
   const v1::VoteRequest& vote = event.request;
   const Status known = Check(vote.epoch(), vote.rank(), vote.incarnation());
   if (!known.ok()) return out_.Reply(event.call, known);
+  epoch_->Regroup(options_.elastic && gathering_.HasMoreThan(epoch_->roster()));
   epoch_->Vote(event.call, vote, now_, &out_);
   AfterEpochEvent();
 }
@@ -99,6 +125,10 @@ void Membership::Handle(const event::Leave& event) {
   const v1::LeaveRequest& request = event.request;
   // Leaving what is over already is no error.
   out_.Reply(event.call, v1::LeaveResponse());
+  if (Recovers() && request.epoch() == epoch_->record().epoch() &&
+      epoch_->roster().Is(request.node(), request.incarnation())) {
+    return Lose(request.node(), "it left");
+  }
   if (!Check(request.epoch(), request.node(), request.incarnation()).ok()) return;
   epoch_->Leave(request, now_, &out_);
   AfterEpochEvent();
@@ -106,7 +136,9 @@ void Membership::Handle(const event::Leave& event) {
 
 void Membership::Handle(const event::Heartbeat& event) {
   const v1::Beat& beat = event.beat;
-  const Status known = Check(beat.epoch(), beat.node(), beat.incarnation());
+  const bool watched = Recovers() && beat.epoch() == epoch_->record().epoch() &&
+                       epoch_->roster().Is(beat.node(), beat.incarnation());
+  const Status known = watched ? OkStatus() : Check(beat.epoch(), beat.node(), beat.incarnation());
   if (!known.ok()) return out_.Add(action::CloseStream{event.stream, known});
   if (epoch_->Heartbeat(event.stream, beat, now_, &out_)) {
     gathering_.RefuseTwin(epoch_->roster().member(beat.node()), now_, &out_);
@@ -115,8 +147,19 @@ void Membership::Handle(const event::Heartbeat& event) {
 
 void Membership::Handle(const event::StreamBroken& event) {
   if (!HasMembers()) return;
-  epoch_->StreamBroken(event.stream, &out_);
+  const auto lost = epoch_->StreamBroken(event.stream, &out_);
+  if (lost) return Lose(*lost, "its heartbeat stream broke");
   AfterEpochEvent();
+}
+
+// A member of the epoch that failed will not be in the next one, as far as we can tell: if it
+// lives, it joins again.
+void Membership::Lose(uint32_t node, const std::string& why) {
+  epoch_->Lost(node);
+  const std::string who = epoch_->roster().Label(node);
+  out_.Say(absl::StrFormat("%s does not come back: %s", who, why));
+  gathering_.Drop(epoch_->roster().member(node), Aborted(who + ": " + why + ": join again"), &out_);
+  OpenIfComplete();
 }
 
 void Membership::Handle(const event::CallGone& event) {
@@ -125,8 +168,14 @@ void Membership::Handle(const event::CallGone& event) {
 }
 
 void Membership::Handle(const event::Tick&) {
-  gathering_.RefuseOverdue(now_, phase_ == Phase::kRunning, &out_);
-  if (phase_ != Phase::kRunning) return;
+  if (Recovers()) {
+    for (const uint32_t node : epoch_->LoseSilent(now_)) Lose(node, "it is silent");
+    OpenIfComplete();  // the time to wait for somebody may be over
+  }
+  const bool busy = phase_ == Phase::kRunning;
+  // Who waits beside an elastic epoch waits for a place in it.
+  if (!options_.elastic || !busy) gathering_.RefuseOverdue(now_, busy, AwaitedNow(), &out_);
+  if (!busy) return;
   epoch_->Tick(now_, &out_);
   AfterEpochEvent();
 }
@@ -134,7 +183,7 @@ void Membership::Handle(const event::Tick&) {
 void Membership::Handle(const event::Stop& event) {
   stopped_ = Unavailable(event.reason);
   if (phase_ == Phase::kRunning) {
-    epoch_->Fail({epoch_->roster().size(), StatusCode::kUnavailable, event.reason}, &out_);
+    epoch_->Fail({epoch_->roster().size(), StatusCode::kUnavailable, event.reason, true}, &out_);
   }
   phase_ = Phase::kStopped;
   gathering_.Stop(stopped_, &out_);
@@ -143,6 +192,10 @@ void Membership::Handle(const event::Stop& event) {
 void Membership::AfterEpochEvent() {
   if (phase_ != Phase::kRunning || epoch_->state() == Epoch::State::kRunning) return;
   phase_ = epoch_->state() == Epoch::State::kFailed ? Phase::kFailed : Phase::kWaiting;
+  if (Recovers()) {
+    epoch_->Watch(now_);
+    gathering_.Restart(now_);
+  }
   OpenIfComplete();
 }
 
@@ -152,7 +205,7 @@ std::string Membership::WaitingText() const {
   switch (phase_) {
     case Phase::kWaiting:
     case Phase::kFailed:
-      return gathering_.Progress();
+      return gathering_.Progress(AwaitedNow());
     case Phase::kOpening:
       return "all joined, the store looks for the checkpoint to begin with";
     case Phase::kRunning:
@@ -168,6 +221,7 @@ v1::StatusResponse Membership::Describe() const {
   status.set_epoch(epoch());
   status.set_step(epoch_ ? epoch_->committed().round : 0);
   status.set_phase(phase_ == Phase::kRunning  ? "running"
+                   : Recovers()               ? "recovering"
                    : phase_ == Phase::kFailed ? "failed"
                                               : "waiting");
   if (HasMembers()) {
@@ -176,7 +230,7 @@ v1::StatusResponse Membership::Describe() const {
   }
   status.set_waiting_for(WaitingText());
   if (const auto first = gathering_.FirstWorker()) status.set_first_waiting(*first);
-  if (epoch_ && !epoch_->failure().reason().empty()) {
+  if (epoch_ && !epoch_->failure().reason().empty() && !epoch_->committed().commit.regroup()) {
     status.set_last_failure(Message(epoch_->FailureStatus()));
     *status.mutable_failure() = epoch_->failure();
   }

@@ -7,6 +7,9 @@
 //      ▲                                                                    │
 //      └────────── failure: everyone is told, or all workers left ──────────┘
 //
+// Of an elastic job the failed epoch stays until the next one begins: its members' streams say who
+// is still there and has to join again before that.
+//
 // Gathering has what is left of the arrow into "running", Epoch what is right of it; this class
 // passes each event to the one that handles it.
 //
@@ -16,6 +19,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "server/coordinator/epoch.h"
@@ -54,8 +58,16 @@ class Membership {
 
   // Checks that (epoch, node, incarnation) names a member of the present epoch.
   Status Check(uint64_t epoch, uint32_t node, uint64_t incarnation) const;
-  bool HasMembers() const { return phase_ == Phase::kRunning || phase_ == Phase::kFailed; }
+  bool HasMembers() const {
+    return phase_ == Phase::kRunning || phase_ == Phase::kFailed || Recovers();
+  }
+  // An elastic job between two epochs.
+  bool Recovers() const;
+  std::vector<Awaited> AwaitedNow() const;
+  void Lose(uint32_t node, const std::string& why);
+  void Rest();  // no epoch runs and none opens
   void OpenIfComplete();
+  void AfterJoinOfMember(const v1::JoinRequest& request);
   void Begin(GatheredWorld world);
   void AfterEpochEvent();  // follows the epoch where it failed or ended
   void Forgive(TimePoint now);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 namespace ringwood {
 
@@ -18,6 +20,13 @@ struct MembershipOptions {
   double stall_timeout_seconds = 0;    // no progress of any rank: ends the epoch; 0: only a warning
   double heartbeat_seconds = 1;        // between heartbeats of a member
   OwnReducer own_reducer = {};
+  // An elastic job: a failure ends the epoch, not the job. Who is left joins again.
+  bool elastic = false;
+  int min_world = 1;  // workers of an epoch, at least
+  int max_world = 0;  // and at most; 0: as many as the job was started with
+  // The hash of an incarnation in a record that was read from disk (CoordStore::Hash). Without it
+  // no process is recognised there.
+  std::function<std::string(uint64_t incarnation)> hash;
 };
 
 }  // namespace ringwood

@@ -14,10 +14,11 @@ constexpr size_t kMostNamed = 8;  // ranks in a line; of more their number
 }  // namespace
 
 Presence::Presence(const MembershipOptions& options, const Roster& roster, uint64_t base_step,
-                   TimePoint now)
+                   bool under_way, TimePoint now)
     : options_(options),
       roster_(roster),
       base_step_(base_step),
+      under_way_(under_way),
       members_(roster.size()),
       stalls_(Seconds(options.failure_timeout_seconds), Seconds(options.join_timeout_seconds)) {
   for (Member& member : members_) {
@@ -77,7 +78,7 @@ bool Presence::AllLeft() const {
 }
 
 bool Presence::Started(const Standing& standing) const {
-  return standing.committed > base_step_ ||
+  return under_way_ || standing.committed > base_step_ ||
          std::all_of(members_.begin(), members_.begin() + roster_.world(),
                      [](const Member& worker) { return worker.begun; });
 }
@@ -96,6 +97,21 @@ std::optional<Blame> Presence::Silent(const Standing& standing, TimePoint now) c
     return Blame{node, StatusCode::kUnavailable, absl::StrFormat("%s for %.1f s", what, silence)};
   }
   return std::nullopt;
+}
+
+void Presence::Watch(TimePoint now) {
+  for (Member& member : members_) member.heard = now;
+}
+
+std::vector<uint32_t> Presence::LoseSilent(TimePoint now) {
+  std::vector<uint32_t> silent;
+  for (uint32_t node = 0; node < members_.size(); ++node) {
+    if (!there(node)) continue;
+    if (now - members_[node].heard <= Seconds(options_.failure_timeout_seconds)) continue;
+    Lost(node);
+    silent.push_back(node);
+  }
+  return silent;
 }
 
 // All leave within moments of each other after the last step. Who still has gradients ready for

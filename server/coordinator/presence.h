@@ -18,6 +18,7 @@ struct Blame {
   uint32_t node = 0;
   StatusCode code = StatusCode::kUnknown;
   std::string reason;
+  bool lasting = false;  // another epoch would not help
 };
 
 // The progress of the epoch, as votes and tables show it.
@@ -29,9 +30,10 @@ struct Standing {
 
 class Presence {
  public:
-  // `roster` outlives it. `base_step`: the last step before the epoch.
+  // `roster` outlives it. `base_step`: the last step before the epoch. `under_way`: its members
+  // trained before, so silence counts from the beginning.
   Presence(const MembershipOptions& options, const Roster& roster, uint64_t base_step,
-           TimePoint now);
+           bool under_way, TimePoint now);
 
   // A heartbeat of a member. The first one of a stream starts its attendance; returns the stream
   // that it displaces, or 0.
@@ -60,6 +62,12 @@ class Presence {
   };
   std::optional<Stall> LookForStall(const Standing& standing, TimePoint now);
 
+  // After a failed epoch of an elastic job: who is still there, so that the next one waits for it.
+  void Watch(TimePoint now);  // silence counts from now on
+  void Lost(uint32_t node) { members_[node].lost = true; }
+  std::vector<uint32_t> LoseSilent(TimePoint now);  // returns those that were not lost before
+  bool there(uint32_t node) const { return !members_[node].left && !members_[node].lost; }
+
   // Whom the others wait for.
   struct Held {
     std::vector<uint32_t> ranks;
@@ -75,6 +83,7 @@ class Presence {
     uint64_t progress = 0;  // gradients ready since it began
     bool begun = false;     // a collective of it came to its end
     bool left = false;
+    bool lost = false;  // while watched: its stream broke, or it fell silent
   };
 
   bool Started(const Standing& standing) const;  // a step was taken, or all took part in something
@@ -83,6 +92,7 @@ class Presence {
   const MembershipOptions options_;
   const Roster& roster_;
   const uint64_t base_step_;
+  const bool under_way_;
   std::vector<Member> members_;  // by node
   StallWatch stalls_;
   TimePoint left_;  // when the last worker left in order

@@ -1,8 +1,26 @@
 #include "server/coordinator/roster.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 
 namespace ringwood {
+
+bool Roster::Has(v1::Role role, uint32_t rank) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const v1::JoinRequest& member) {
+    return member.role() == role && member.rank() == rank;
+  });
+}
+
+std::optional<uint32_t> Roster::Find(v1::Role role, uint32_t rank, uint64_t incarnation) const {
+  for (uint32_t node = 0; node < size(); ++node) {
+    const v1::JoinRequest& member = members_[node];
+    if (member.role() == role && member.rank() == rank && member.incarnation() == incarnation) {
+      return node;
+    }
+  }
+  return std::nullopt;
+}
 
 std::string Roster::Label(uint32_t node) const {
   if (node >= size()) return absl::StrFormat("node %d", node);

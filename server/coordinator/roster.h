@@ -1,6 +1,9 @@
-// The members of one epoch by node: workers by rank, then reducers. A value: it never changes.
+// The members of one epoch by node: workers in the order of their ranks, then reducers. In an
+// elastic epoch ranks are missing: a node is the number in the epoch, a rank what the process was
+// started as. A value: it never changes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +14,7 @@ namespace ringwood {
 
 class Roster {
  public:
-  // In node order, `world` workers first.
+  // In node order, `world` workers first. Labels name ranks.
   Roster(std::vector<v1::JoinRequest> members, uint32_t world)
       : members_(std::move(members)), world_(world) {}
 
@@ -23,6 +26,9 @@ class Roster {
   bool Is(uint32_t node, uint64_t incarnation) const {
     return node < size() && members_[node].incarnation() == incarnation;
   }
+  bool Has(v1::Role role, uint32_t rank) const;  // some process of this rank
+  // The node of this process.
+  std::optional<uint32_t> Find(v1::Role role, uint32_t rank, uint64_t incarnation) const;
   std::string Label(uint32_t node) const;  // "rank 2 (host h1)"; "node 9" for none of them
   std::vector<ServerLimit> Servers() const;
   // The roster as it is sent to members.

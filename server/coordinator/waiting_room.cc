@@ -1,5 +1,8 @@
 #include "server/coordinator/waiting_room.h"
 
+#include <algorithm>
+#include <set>
+
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
@@ -43,11 +46,11 @@ Status WaitingRoom::Admit(const v1::JoinRequest& request) const {
     case v1::ROLE_WORKER:
       return AdmitWorker(request);
     case v1::ROLE_REDUCER:
-      if (request.rank() < static_cast<uint32_t>(servers_)) return OkStatus();
+      if (request.rank() < static_cast<uint32_t>(options_.servers)) return OkStatus();
       return Invalid(absl::StrFormat(
           "%s: this job has %d servers, numbered from 0: start the coordinator with --servers %d "
           "or give another index",
-          who, servers_, request.rank() + 1));
+          who, options_.servers, request.rank() + 1));
     default:
       return Invalid("a process joined with neither the role of a worker nor of a reducer");
   }
@@ -59,34 +62,45 @@ Status WaitingRoom::AdmitWorker(const v1::JoinRequest& request) const {
     return Invalid(absl::StrFormat("%s expects a world of %d workers; 1 to %d are possible", who,
                                    request.world(), kMaxWorld));
   }
-  if (request.rank() >= request.world()) {
+  // A process beyond an elastic job's size waits for a place.
+  const uint32_t ranks = options_.elastic ? kMaxWorld : request.world();
+  if (request.rank() >= ranks) {
     return Invalid(absl::StrFormat("%s: its rank is not in its world of %d (ranks 0 to %d)", who,
-                                   request.world(), request.world() - 1));
+                                   request.world(), ranks - 1));
   }
-  if (request.servers() != 0 && request.servers() != static_cast<uint32_t>(servers_)) {
+  if (request.servers() != 0 && request.servers() != static_cast<uint32_t>(options_.servers)) {
     return Invalid(absl::StrFormat(
         "%s expects %d servers, the coordinator counts %d: give both the same --servers", who,
-        request.servers(), servers_));
+        request.servers(), options_.servers));
   }
+  if (options_.elastic) return OkStatus();
   for (const auto& [seat, other] : seats_) {
     if (seat.first != v1::ROLE_WORKER || seat.second == request.rank()) continue;
-    if (other.request.world() != request.world()) {
-      return Invalid(absl::StrFormat(
-          "world size mismatch: %s expects %d workers, %s expects %d: start all with the same -np",
-          who, request.world(), LabelOf(other.request), other.request.world()));
-    }
-    if (other.request.resume() != request.resume()) {
-      return Invalid(absl::StrFormat("%s %s, %s %s: start all ranks with --resume or none", who,
-                                     request.resume() ? "asks to resume" : "starts afresh",
-                                     LabelOf(other.request),
-                                     other.request.resume() ? "asks to resume" : "starts afresh"));
-    }
-    if (other.request.job() != request.job() || other.request.or_start() != request.or_start()) {
-      return Invalid(absl::StrFormat(
-          "%s is of job %016x, %s of job %016x (0: not named), or only one may start afresh: start "
-          "all ranks with the same RINGWOOD_JOB and RINGWOOD_RESUME",
-          who, request.job(), LabelOf(other.request), other.request.job()));
-    }
+    RW_RETURN_IF_ERROR(AdmitBeside(request, other.request));
+  }
+  return OkStatus();
+}
+
+// A fixed world is started as one.
+Status WaitingRoom::AdmitBeside(const v1::JoinRequest& request,
+                                const v1::JoinRequest& other) const {
+  const std::string who = LabelOf(request);
+  if (other.world() != request.world()) {
+    return Invalid(absl::StrFormat(
+        "world size mismatch: %s expects %d workers, %s expects %d: start all with the same -np",
+        who, request.world(), LabelOf(other), other.world()));
+  }
+  if (other.resume() != request.resume()) {
+    return Invalid(absl::StrFormat("%s %s, %s %s: start all ranks with --resume or none", who,
+                                   request.resume() ? "asks to resume" : "starts afresh",
+                                   LabelOf(other),
+                                   other.resume() ? "asks to resume" : "starts afresh"));
+  }
+  if (other.job() != request.job() || other.or_start() != request.or_start()) {
+    return Invalid(absl::StrFormat(
+        "%s is of job %016x, %s of job %016x (0: not named), or only one may start afresh: start "
+        "all ranks with the same RINGWOOD_JOB and RINGWOOD_RESUME",
+        who, request.job(), LabelOf(other), other.job()));
   }
   return OkStatus();
 }
@@ -147,29 +161,85 @@ std::vector<uint32_t> WaitingRoom::MissingOf(v1::Role role, uint32_t count) cons
   return missing;
 }
 
-bool WaitingRoom::Complete() const { return AnyWorker() != nullptr && Missing().empty(); }
+std::vector<uint32_t> WaitingRoom::MissingOf(v1::Role role,
+                                             const std::vector<Awaited>& awaited) const {
+  std::vector<uint32_t> missing;
+  for (const Awaited& member : awaited) {
+    if (member.seat.first != role) continue;
+    const Waiting* waiting = Find(member.seat);
+    if (waiting == nullptr || waiting->request.incarnation() != member.incarnation) {
+      missing.push_back(member.seat.second);
+    }
+  }
+  return missing;
+}
 
-std::string WaitingRoom::Missing() const {
+uint32_t WaitingRoom::Workers() const {
+  return static_cast<uint32_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& entry) {
+    return entry.first.first == v1::ROLE_WORKER;
+  }));
+}
+
+uint32_t WaitingRoom::MostWorkers() const {
+  if (options_.max_world > 0) return static_cast<uint32_t>(options_.max_world);
+  uint32_t most = 1;
+  for (const auto& [seat, waiting] : seats_) most = std::max(most, waiting.request.world());
+  return most;
+}
+
+// Somebody has, or may have, a part of the job that was. Servers have none.
+bool WaitingRoom::Continues(const std::vector<Awaited>& awaited) const {
+  if (!options_.elastic) return false;
+  return std::any_of(awaited.begin(), awaited.end(),
+                     [](const Awaited& a) { return a.seat.first == v1::ROLE_WORKER; }) ||
+         std::any_of(seats_.begin(), seats_.end(),
+                     [](const auto& entry) { return entry.second.request.has_held(); });
+}
+
+bool WaitingRoom::Complete(const std::vector<Awaited>& awaited) const {
+  return AnyWorker() != nullptr && Missing(awaited).empty();
+}
+
+std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited) const {
   const Waiting* worker = AnyWorker();
   if (worker == nullptr) return "";
-  const auto ranks = MissingOf(v1::ROLE_WORKER, worker->request.world());
-  const auto servers = MissingOf(v1::ROLE_REDUCER, servers_);
+  const bool continues = Continues(awaited);
+  const auto ranks = continues ? MissingOf(v1::ROLE_WORKER, awaited)
+                               : MissingOf(v1::ROLE_WORKER, worker->request.world());
+  const auto servers = continues
+                           ? MissingOf(v1::ROLE_REDUCER, awaited)
+                           : MissingOf(v1::ROLE_REDUCER, static_cast<uint32_t>(options_.servers));
   std::vector<std::string> parts;
   if (!ranks.empty()) parts.push_back((ranks.size() == 1 ? "rank " : "ranks ") + Runs(ranks));
   if (!servers.empty()) {
     parts.push_back((servers.size() == 1 ? "server " : "servers ") + Runs(servers));
   }
+  const uint32_t least = static_cast<uint32_t>(options_.min_world);
+  if (continues && ranks.empty() && Workers() < least) {
+    parts.push_back(absl::StrFormat("%d more workers (--min-np %d)", least - Workers(), least));
+  }
   return absl::StrJoin(parts, " and ");
 }
 
-std::string WaitingRoom::Progress() const {
+std::string WaitingRoom::Progress(const std::vector<Awaited>& awaited) const {
   const Waiting* worker = AnyWorker();
   if (worker == nullptr) return "no rank has joined";
+  const std::string names = Missing(awaited);
+  const std::string rest = names.empty() ? "" : ", waiting for " + names;
+  if (Continues(awaited)) return absl::StrFormat("%d ranks joined again%s", Workers(), rest);
   const uint32_t world = worker->request.world();
   const size_t missing = MissingOf(v1::ROLE_WORKER, world).size();
-  const std::string names = Missing();
-  return absl::StrFormat("%d of %d ranks joined%s", world - missing, world,
-                         names.empty() ? "" : ", waiting for " + names);
+  return absl::StrFormat("%d of %d ranks joined%s", world - missing, world, rest);
+}
+
+bool WaitingRoom::HasMoreThan(const Roster& members) const {
+  return std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
+    const auto& [seat, waiting] = entry;
+    if (members.Has(seat.first, seat.second)) return false;
+    const uint32_t most = options_.max_world > 0 ? static_cast<uint32_t>(options_.max_world)
+                                                 : waiting.request.world();
+    return seat.first == v1::ROLE_REDUCER || members.world() < most;
+  });
 }
 
 std::optional<uint32_t> WaitingRoom::FirstWorker() const {
@@ -178,11 +248,33 @@ std::optional<uint32_t> WaitingRoom::FirstWorker() const {
   return worker->request.rank();
 }
 
+std::vector<Waiting> WaitingRoom::TakeWorld() {
+  if (!options_.elastic) return TakeAll();
+  uint32_t free = MostWorkers();
+  std::set<Seat> chosen;
+  for (const bool held : {true, false}) {
+    for (const auto& [seat, waiting] : seats_) {
+      if (seat.first == v1::ROLE_REDUCER) chosen.insert(seat);
+      if (seat.first != v1::ROLE_WORKER || waiting.request.has_held() != held || free == 0)
+        continue;
+      chosen.insert(seat);
+      --free;
+    }
+  }
+  std::vector<Waiting> taken;
+  for (const Seat& seat : chosen) taken.push_back(*Remove(seat));
+  return taken;
+}
+
 std::vector<Waiting> WaitingRoom::TakeAll() {
   std::vector<Waiting> all;
   for (auto& [seat, waiting] : seats_) all.push_back(std::move(waiting));
   seats_.clear();
   return all;
+}
+
+void WaitingRoom::Restart(TimePoint now) {
+  for (auto& [seat, waiting] : seats_) waiting.since = now;
 }
 
 }  // namespace ringwood

@@ -1,5 +1,8 @@
 // The processes that have joined and wait for the world to be complete. Pure: times come in as
 // arguments.
+//
+// A world that begins is complete when all its ranks and all servers are there. One that continues
+// an elastic job is complete when all that are awaited are there, and workers enough.
 #pragma once
 
 #include <map>
@@ -11,6 +14,8 @@
 #include "base/clock.h"
 #include "server/calls/limits.h"
 #include "server/coordinator/event.h"
+#include "server/coordinator/membership_options.h"
+#include "server/coordinator/roster.h"
 
 namespace ringwood {
 
@@ -21,11 +26,17 @@ struct Waiting {
   uint64_t fresh_job = 0;
 };
 
+using Seat = std::pair<v1::Role, uint32_t>;  // (role, rank)
+
+// A member of the epoch before, of an elastic job, that lives and has yet to join again or has.
+struct Awaited {
+  Seat seat;
+  uint64_t incarnation = 0;
+};
+
 class WaitingRoom {
  public:
-  using Seat = std::pair<v1::Role, uint32_t>;  // (role, rank)
-
-  explicit WaitingRoom(int servers) : servers_(servers) {}
+  explicit WaitingRoom(const MembershipOptions& options) : options_(options) {}
 
   // Checks whether this process can belong to the job that gathers here: another protocol version,
   // a rank out of range, another world size, another number of servers, resume against fresh start.
@@ -44,23 +55,34 @@ class WaitingRoom {
   // Removes and returns the workers that have waited for longer by `now`.
   std::vector<Waiting> TakeOverdue(TimePoint now, double seconds);
 
-  bool Complete() const;
+  // `awaited`: of an elastic job whose epoch failed; else empty.
+  bool Complete(const std::vector<Awaited>& awaited) const;
   // "ranks 1, 3, 5-63 and server 0"; "" when complete or while no worker has joined.
-  std::string Missing() const;
+  std::string Missing(const std::vector<Awaited>& awaited) const;
   // "2 of 4 ranks joined, waiting for ranks 1, 3"; "nobody has joined".
-  std::string Progress() const;
+  std::string Progress(const std::vector<Awaited>& awaited) const;
   std::optional<uint32_t> FirstWorker() const;  // the lowest rank that waits
+  // A process waits that could take part in an elastic epoch beside `members`.
+  bool HasMoreThan(const Roster& members) const;
 
-  // In node order: workers by rank, then servers. The room is empty afterwards.
+  // In node order: workers by rank, then servers. TakeWorld leaves the workers that an elastic
+  // epoch has no room for: those that had part in the job come first.
+  std::vector<Waiting> TakeWorld();
   std::vector<Waiting> TakeAll();
-  bool empty() const { return seats_.empty(); }
+  // All begin to wait now.
+  void Restart(TimePoint now);
 
  private:
   Status AdmitWorker(const v1::JoinRequest& request) const;
+  Status AdmitBeside(const v1::JoinRequest& request, const v1::JoinRequest& other) const;
   const Waiting* AnyWorker() const;
   std::vector<uint32_t> MissingOf(v1::Role role, uint32_t count) const;
+  std::vector<uint32_t> MissingOf(v1::Role role, const std::vector<Awaited>& awaited) const;
+  bool Continues(const std::vector<Awaited>& awaited) const;  // an elastic job
+  uint32_t Workers() const;
+  uint32_t MostWorkers() const;  // of an elastic epoch
 
-  int servers_;
+  const MembershipOptions options_;
   std::map<Seat, Waiting> seats_;
 };
 

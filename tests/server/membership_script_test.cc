@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "paths.h"
 #include "server/coordinator/membership.h"
 #include "tests/server/plans.h"
@@ -26,6 +27,19 @@ struct Line {
     return has(key) ? values.at(key) : otherwise;
   }
 };
+
+// held=EPOCH:ROUND, and ":prepared" where the next round is; of job 7.
+void AddHeld(const std::string& text, v1::Held* held) {
+  std::istringstream parts(text);
+  std::string epoch, round, prepared;
+  std::getline(parts, epoch, ':');
+  std::getline(parts, round, ':');
+  std::getline(parts, prepared);
+  held->set_job(7);
+  held->set_epoch(std::stoull(epoch));
+  held->set_round(std::stoull(round));
+  held->set_prepared(prepared == "prepared");
+}
 
 Line Parse(const std::string& text) {
   Line line;
@@ -54,6 +68,7 @@ v1::JoinRequest JoinOf(const Line& line) {
   request.set_join_timeout_seconds(line.number("patience", 0));
   request.set_newest_epoch_seen(line.number("seen", 0));
   request.set_max_memory_bytes(line.number("memory", 0));
+  if (line.has("held")) AddHeld(line.text("held", ""), request.mutable_held());
   return request;
 }
 
@@ -61,6 +76,11 @@ template <typename Request>
 void Sign(const Line& line, Request* request) {
   request->set_epoch(line.number("epoch", 1));
   request->set_incarnation(line.number("incarnation", 100 + line.number("rank", 0)));
+}
+
+// What a member says carries its node: its rank, unless ranks are missing in the epoch.
+uint32_t NodeOf(const Line& line) {
+  return static_cast<uint32_t>(line.number("node", line.number("rank", 0)));
 }
 
 // tensors=a:10,b:20; of all of them route=auto, density=0.1, momentum=0.9; setting wire=bf16.
@@ -94,7 +114,7 @@ Event EventOf(const Line& line) {
   if (line.verb == "agree") {
     event::Agree agree{call, {}};
     Sign(line, &agree.request);
-    agree.request.set_rank(line.number("rank", 0));
+    agree.request.set_rank(NodeOf(line));
     AddTensors(line, &agree.request);
     if (agree.request.rank() == 0)
       *agree.request.mutable_plan() = PlanOf(line, "exact", agree.request.tensors_size());
@@ -103,7 +123,7 @@ Event EventOf(const Line& line) {
   if (line.verb == "vote") {
     event::Vote vote{call, {}};
     Sign(line, &vote.request);
-    vote.request.set_rank(line.number("rank", 0));
+    vote.request.set_rank(NodeOf(line));
     vote.request.set_round(line.number("round", 1));
     vote.request.set_digest(line.number("digest", 5));
     vote.request.set_weight(std::stod(line.text("weight", "8")));
@@ -115,7 +135,7 @@ Event EventOf(const Line& line) {
   if (line.verb == "leave") {
     event::Leave leave{call, {}};
     Sign(line, &leave.request);
-    leave.request.set_node(line.number("rank", 0));
+    leave.request.set_node(NodeOf(line));
     leave.request.set_failed(line.has("failed"));
     leave.request.set_reason(line.text("failed", ""));
     return leave;
@@ -123,7 +143,7 @@ Event EventOf(const Line& line) {
   if (line.verb == "beat") {
     event::Heartbeat beat{line.number("stream", 0), {}};
     Sign(line, &beat.beat);
-    beat.beat.set_node(line.number("node", line.number("rank", 0)));
+    beat.beat.set_node(NodeOf(line));
     beat.beat.set_step(line.number("step", 0));
     beat.beat.set_progress(line.number("progress", 0));
     beat.beat.set_begun(line.has("begun"));
@@ -152,7 +172,12 @@ std::string Text(const v1::JoinResponse& joined) {
   std::string text =
       absl::StrFormat("joined job=%d epoch=%d node=%d members=%d step=%d", joined.job(),
                       joined.epoch(), joined.node(), joined.members_size(), joined.base_step());
-  return text + (joined.has_checkpoint() ? " checkpoint" : "");
+  if (joined.has_checkpoint()) text += " checkpoint";
+  if (!joined.elastic()) return text;
+  text += absl::StrFormat(" world=%d base=%d:%d", joined.world(), joined.base_epoch(),
+                          joined.base_step());
+  if (joined.holders().empty()) return text;
+  return text + " holders=" + absl::StrJoin(joined.holders(), ",");
 }
 std::string Text(const v1::AgreeResponse& agreed) {
   return absl::StrFormat("agreed plan=%s from=%d", agreed.plan().planner(), agreed.from_round());
@@ -162,6 +187,7 @@ std::string Text(const v1::Commit& commit) {
       absl::StrFormat("commit epoch=%d round=%d weight=%g contributors=%d%s%s", commit.epoch(),
                       commit.round(), commit.total_weight(), commit.contributors_size(),
                       commit.skipped() ? " skipped" : "", commit.review() ? " review" : "");
+  if (commit.regroup()) text += " regroup";
   if (!commit.has_plan()) return text;
   return text +
          absl::StrFormat(" plan=%s generation=%d", commit.plan().planner(), commit.generation());
@@ -176,9 +202,11 @@ std::string Describe(const action::FindBase& find) {
   return absl::StrFormat("find base of job=%d", find.job);
 }
 std::string Describe(const action::Persist& persist) {
-  return absl::StrFormat("persist job=%d epoch=%d base=%d members=%d", persist.record.job(),
-                         persist.record.epoch(), persist.record.base_step(),
-                         persist.record.members_size());
+  const v1::EpochRecord& record = persist.record;
+  std::string text = absl::StrFormat("persist job=%d epoch=%d base=%d members=%d", record.job(),
+                                     record.epoch(), record.base_step(), record.members_size());
+  if (record.from_members()) text += absl::StrFormat(" from=%d", record.base_epoch());
+  return text;
 }
 std::string Describe(const action::Activate& activate) {
   return absl::StrFormat("activate epoch=%d", activate.record.epoch());
@@ -193,7 +221,8 @@ std::string Describe(const action::Notify& notify) {
                            notice.plan().plan().planner(), round,
                            generation == 0 ? "" : absl::StrFormat(" generation=%d", generation));
   }
-  return absl::StrFormat("notify %d failure who=\"%s\" step=%d: %s", notify.stream,
+  return absl::StrFormat("notify %d %s who=\"%s\" step=%d: %s", notify.stream,
+                         notice.failure().recovers() ? "recovers" : "failure",
                          notice.failure().who(), notice.failure().step(),
                          notice.failure().reason());
 }
@@ -236,6 +265,9 @@ TEST_P(Script, PlaysAsWritten) {
     if (line.verb == "server") {  // the options, before the first event
       options.servers = static_cast<int>(line.number("servers", 1));
       options.stall_timeout_seconds = std::stod(line.text("stall", "0"));
+      options.elastic = line.has("elastic");
+      options.min_world = static_cast<int>(line.number("min", 1));
+      options.max_world = static_cast<int>(line.number("max", 0));
       record.set_epoch(line.number("epoch", 0));
       record.set_job(line.number("job", 0));
       continue;
