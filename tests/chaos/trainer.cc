@@ -1,0 +1,216 @@
+// The trainer of the fault tests: a C++ rank with short steps that writes the history that
+// tests/chaos/check.py reads. It sees what any trainer sees: ringwood.hpp and nothing else.
+//
+//   chaos_trainer HISTORY [STEP_MILLISECONDS [CHECKPOINT_EVERY]]
+//
+// Gradients follow from the weights and from the samples of the step, so that equal weights prove
+// equal updates. SIGTERM ends the job in order and on all ranks after the same step: whoever got it
+// says so in an element of the gradient.
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ringwood.hpp>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr uint64_t kSamples = 20000;
+constexpr uint64_t kBatch = 64;
+constexpr uint64_t kDense = 4096;
+constexpr uint64_t kSparse = 16384;
+constexpr const char* kWeights = "weights";
+constexpr const char* kCursor = "cursor";
+
+volatile sig_atomic_t asked_to_end = 0;
+
+// Of all processes of a machine, in all its namespaces.
+double Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+uint64_t Mix(uint64_t value) {
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+// A line an event, each one write: a kill tears the last line at most.
+class History {
+ public:
+  explicit History(const char* path)
+      : file_(open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+    if (file_ < 0) {
+      std::perror(path);
+      std::exit(78);
+    }
+  }
+
+  void Write(const char* event, const std::string& more) {
+    char head[100];
+    std::snprintf(head, sizeof head, "{\"event\":\"%s\",\"time\":%.6f", event, Now());
+    const std::string line = head + more + "}\n";
+    if (write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
+      std::perror("the history");
+      std::exit(1);
+    }
+  }
+
+ private:
+  const int file_;
+};
+
+std::string Field(const char* name, uint64_t value) {
+  return ",\"" + std::string(name) + "\":" + std::to_string(value);
+}
+
+std::string Quoted(const std::string& text) {
+  std::string quoted;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return '"' + quoted + '"';
+}
+
+class Trainer {
+ public:
+  Trainer(ringwood::Session* session, History* history)
+      : session_(session), history_(history), sampler_(SamplerOptions(session->world())) {
+    dense_ = session->Register("dense", gradient_.data(), kDense, "dense");
+    sparse_ = session->Register("sparse", gradient_.data() + kDense, kSparse, "sparse", 0.02);
+    if (session->resumed()) Resume();
+    history_->Write("open", Field("rank", rank_) + Field("pid", static_cast<uint64_t>(getpid())) +
+                                Field("epoch", session->epoch()) + Field("step", session->step()) +
+                                Field("world", static_cast<uint64_t>(session->world())) +
+                                ",\"resumed\":" + (session->resumed() ? "true" : "false"));
+  }
+
+  // False after the last step.
+  bool Step(int milliseconds) {
+    const uint64_t began = session_->epoch();
+    const uint64_t pass = sampler_.pass();
+    const std::vector<uint64_t> samples = sampler_.Next(static_cast<int>(rank_));
+    session_->BeginStep(static_cast<double>(samples.size()));
+    Differentiate(samples);
+    usleep(static_cast<useconds_t>(milliseconds) * 1000);
+    session_->Ready(sparse_);
+    session_->Ready(dense_);
+    const ringwood_step_result result = session_->FinishStep();
+    if (!result.skipped) {
+      for (uint64_t i = 0; i < weights_.size(); ++i) weights_[i] -= 0.01f * gradient_[i];
+    }
+    sampler_.Committed(result);
+    Tell(began, pass, samples, result);
+    return !(gradient_[0] > 0 && !result.skipped);
+  }
+
+  void Save() {
+    const std::string cursor = sampler_.State();
+    session_->Checkpoint(
+        {ringwood::Session::Item(kWeights, weights_.data(), weights_.size() * sizeof(float)),
+         ringwood::Session::Item(kCursor, cursor.data(), cursor.size())});
+  }
+
+ private:
+  static ringwood_sampler_options SamplerOptions(int world) {
+    ringwood_sampler_options options{};
+    options.samples = kSamples;
+    options.batch = kBatch;
+    options.seed = 1;
+    options.world = world;
+    return options;
+  }
+
+  // Their mean. Element 0 of the dense tensor carries the wish to end; its weight is never used.
+  void Differentiate(const std::vector<uint64_t>& samples) {
+    for (uint64_t i = 0; i < gradient_.size(); ++i) gradient_[i] = 0.1f * weights_[i];
+    for (const uint64_t sample : samples) {
+      for (uint64_t i = Mix(sample) % 7; i < gradient_.size(); i += 7) {
+        gradient_[i] += static_cast<float>(Mix(sample * 1000003 + i) >> 40) * 0x1p-24f - 0.5f;
+      }
+    }
+    for (float& each : gradient_) each /= static_cast<float>(samples.empty() ? 1 : samples.size());
+    gradient_[0] = asked_to_end ? 1 : 0;
+  }
+
+  uint64_t Digest() const {
+    uint64_t digest = 0;
+    for (uint64_t i = 1; i < weights_.size(); ++i) {
+      uint32_t bits;
+      std::memcpy(&bits, &weights_[i], sizeof bits);
+      digest = (digest ^ bits) * 0x9e3779b97f4a7c15u;
+      digest ^= digest >> 29;
+    }
+    return digest;
+  }
+
+  void Tell(uint64_t began, uint64_t pass, const std::vector<uint64_t>& samples,
+            const ringwood_step_result& result) {
+    bool contributed = false;
+    for (size_t i = 0; i < result.contributor_count; ++i) {
+      contributed |= result.contributors[i] == static_cast<int>(rank_);
+    }
+    std::string list;
+    for (const uint64_t sample : samples) {
+      if (contributed) list += (list.empty() ? "" : ",") + std::to_string(sample);
+    }
+    char digest[20];
+    std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(Digest()));
+    history_->Write("step", Field("step", result.step) + Field("epoch", session_->epoch()) +
+                                Field("began", began) + Field("world", result.member_count) +
+                                ",\"digest\":\"" + digest + "\"" +
+                                Field("total", static_cast<uint64_t>(result.total_weight)) +
+                                Field("pass", pass) + ",\"samples\":[" + list + "]");
+  }
+
+  void Resume() {
+    session_->Restore(kWeights, weights_.data(), weights_.size() * sizeof(float));
+    std::string cursor(session_->RestoreBytes(kCursor), '\0');
+    session_->Restore(kCursor, cursor.data(), cursor.size());
+    sampler_.Restore(cursor, session_->world());
+  }
+
+  ringwood::Session* const session_;
+  History* const history_;
+  const uint64_t rank_ = std::strtoull(std::getenv("RANK"), nullptr, 10);
+  ringwood::Sampler sampler_;
+  std::vector<float> gradient_ = std::vector<float>(kDense + kSparse);
+  std::vector<float> weights_ = std::vector<float>(kDense + kSparse);
+  int dense_ = -1;
+  int sparse_ = -1;
+};
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 2 || std::getenv("RANK") == nullptr) {
+    std::fprintf(stderr, "usage: RANK=… chaos_trainer HISTORY [MILLISECONDS [CHECKPOINT_EVERY]]\n");
+    return 78;
+  }
+  const int milliseconds = count > 2 ? std::atoi(arguments[2]) : 5;
+  const uint64_t every = count > 3 ? std::strtoull(arguments[3], nullptr, 10) : 0;
+  signal(SIGTERM, [](int) { asked_to_end = 1; });
+  History history(arguments[1]);
+  try {
+    ringwood::Session session(ringwood::Options::FromEnvironment());
+    Trainer trainer(&session, &history);
+    while (trainer.Step(milliseconds)) {
+      if (every > 0 && session.step() % every == 0) trainer.Save();
+    }
+    history.Write("end", Field("step", session.step()));
+    session.Close();
+  } catch (const ringwood::Error& error) {
+    history.Write("error", ",\"message\":" + Quoted(error.what()));
+    std::fprintf(stderr, "chaos_trainer: %s\n", error.what());
+    return error.exit_code();
+  }
+}
