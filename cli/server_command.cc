@@ -107,7 +107,8 @@ void PrintEpoch(const v1::JoinResponse& joined) {
   for (const v1::Member& member : joined.members()) {
     if (member.role() == v1::ROLE_WORKER) ranks.push_back(static_cast<int>(member.rank()));
   }
-  std::printf("%s%d %s\n", kEpoch, joined.epoch(), RankList(ranks).c_str());
+  const std::string text = absl::StrFormat("%d %s", joined.epoch(), RankList(ranks));
+  std::printf("%s%s\n", kEpoch, text.c_str());
   std::fflush(stdout);
 }
 

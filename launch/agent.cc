@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_format.h"
@@ -180,6 +181,7 @@ void Agent::ObeyWords() {
 
 void Agent::Obey(const std::string& word) {
   if (word == "kill") KillAll();
+  if (word.rfind("kill ", 0) == 0) KillSlot(word.substr(5));
   if (word == "end-stopped") EndStopped();
   if (word == "ping" && pending_.size() < kMaxPending) Tell(ReportKind::kAlive, 0, "");
   if (word != "stop") return;
@@ -189,6 +191,13 @@ void Agent::Obey(const std::string& word) {
     running.process->Signal(running.stopped ? SIGKILL
                                             : SIGTERM);  // a stopped process handles no other
   }
+}
+
+void Agent::KillSlot(const std::string& number) {
+  const size_t slot = std::strtoul(number.c_str(), nullptr, 10);
+  if (slot >= slots_.size() || slots_[slot].process == nullptr) return;
+  slots_[slot].stopped = slots_[slot].process->Stopped();
+  slots_[slot].process->Signal(SIGKILL);
 }
 
 void Agent::EndStopped() {

@@ -2,9 +2,10 @@
 // the launcher. One thread, one poll loop.
 //
 // Standard input carries the job (one line of JSON), then words, one a line: "stop" (SIGTERM to
-// all), "kill" (SIGKILL), "end-stopped" (SIGKILL to those in a stop), "ping" (answered). Its end,
-// or silence for longer than the job says, means that the launcher cannot be reached any more:
-// everything is killed at once. Standard output carries reports (report.h).
+// all), "kill" (SIGKILL), "kill N" (to slot N alone), "end-stopped" (SIGKILL to those in a stop),
+// "ping" (answered). Its end, or silence for longer than the job says, means that the launcher
+// cannot be reached any more: everything is killed at once. Standard output carries reports
+// (report.h).
 #pragma once
 
 #include <memory>
@@ -54,6 +55,7 @@ class Agent {
   void ObeyWords();
   void Obey(const std::string& word);
   void EndStopped();
+  void KillSlot(const std::string& number);
   void Forward(size_t slot, bool error, size_t limit);
   void Reap();
   void Tell(ReportKind kind, size_t slot, const std::string& payload);

@@ -34,6 +34,7 @@ SupervisorOptions ForSupervisor(const RunOptions& options) {
   supervisor.elastic = ElasticOptions{{options.servers, HostsOfMembers(options), elastic.restarts,
                                        elastic.host_failures, elastic.host_cooldown_seconds},
                                       elastic.spares,
+                                      options.join_timeout_seconds,
                                       options.restart_on_failure};
   return supervisor;
 }
@@ -186,6 +187,9 @@ Status Attempt::Do(Action action) {
     case Action::kStartAgain:
       for (int member : supervisor_.TakeDue()) StartAgain(member);
       return OkStatus();
+    case Action::kEndStuck:
+      for (int member : supervisor_.TakeStuck()) EndStuck(member);
+      return OkStatus();
     case Action::kEndStoppedRanks:
       Tell(false, "end-stopped");
       return OkStatus();
@@ -223,6 +227,15 @@ Status Attempt::StartRemote(const Job& job, int first_member) {
   }
   remotes_.push_back(std::move(remote));
   return OkStatus();
+}
+
+void Attempt::EndStuck(int member) {
+  Remote* remote = remote_of_[member];
+  if (remote == nullptr) return;
+  output_->Say(
+      absl::StrFormat("ringwood: %s has not come back for %g s (--join-timeout); it is ended",
+                      Name(member), options_.join_timeout_seconds));
+  remote->Say(absl::StrFormat("kill %d", member - remote->first_member()));
 }
 
 // The number of its restart is in its environment and in the names of its files.
@@ -320,18 +333,25 @@ void Attempt::HearServerLine(int member, const std::string& line) {
     return;
   }
   if (const auto failure = after(kRecovery)) {
-    return output_->Say(absl::StrFormat("ringwood: %s; the others go on", *failure));
+    output_->Say(absl::StrFormat("ringwood: %s; the others go on", *failure));
+    if (const int named = Named(*failure); named >= 0) supervisor_.Dropped(named, Now());
+    return;
   }
   if (const auto verdict = after(kVerdict)) {
-    int number = -1;
-    if (std::sscanf(verdict->c_str(), "rank %d ", &number) == 1 && number >= 0) {
-      number += options_.servers;
-    } else if (std::sscanf(verdict->c_str(), "reducer %d ", &number) != 1) {
-      number = -1;
-    }
-    return Carry(supervisor_.Told(number, *verdict, Now()));
+    return Carry(supervisor_.Told(Named(*verdict), *verdict, Now()));
   }
   output_->Take(member, false, line + "\n");
+}
+
+// The member that the coordinator's sentence begins with; -1: none.
+int Attempt::Named(const std::string& sentence) const {
+  int number = -1;
+  if (std::sscanf(sentence.c_str(), "rank %d ", &number) == 1 && number >= 0) {
+    number += options_.servers;
+  } else if (std::sscanf(sentence.c_str(), "reducer %d ", &number) != 1) {
+    return -1;
+  }
+  return number >= 0 && number < static_cast<int>(hosts_.size()) ? number : -1;
 }
 
 void Attempt::HearListening(int member, const std::string& address) {

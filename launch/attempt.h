@@ -43,10 +43,12 @@ class Attempt {
   Status StartRanks();
   Status StartRemote(const Job& job, int first_member);
   void StartAgain(int member);
+  void EndStuck(int member);
   void Tell(bool servers, const std::string& word);
   void Hear(Remote* remote, const Report& report);
   void HearServer(int member, const std::string& bytes);
   void HearServerLine(int member, const std::string& line);
+  int Named(const std::string& sentence) const;
   void HearListening(int member, const std::string& address);
   void HearEpoch(const std::string& words);
   void HearFailed(Remote* remote, const Status& status);
@@ -64,7 +66,7 @@ class Attempt {
   std::vector<std::unique_ptr<Remote>> remotes_;
   TimePoint over_;                                 // of those that were dropped
   std::vector<std::string> hosts_;                 // by member
-  std::vector<const Remote*> remote_of_;           // by member; null: it ended or was never started
+  std::vector<Remote*> remote_of_;                 // by member; null: it ended or was never started
   std::map<int, std::vector<std::string>> tails_;  // of members that failed and are not back
   std::vector<LineCutter> lines_;                  // by server: its standard output
   std::optional<HeldPort> master_port_;            // where no server's worker holds it

@@ -1,6 +1,7 @@
 #include "launch/elastic.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace ringwood {
 
@@ -18,6 +19,7 @@ void Elastic::Begin(int first, int end, TimePoint now) {
 }
 
 std::vector<int> Elastic::Start(std::vector<int> members) {
+  for (int member : members) dropped_.erase(member);
   for (int member : members) members_[member] = told_ ? State::kRuns : State::kTakesPart;
   return members;
 }
@@ -55,8 +57,32 @@ void Elastic::TakePart(const std::vector<int>& members) {
     if (members_[rank] == State::kTakesPart) members_[rank] = State::kRuns;
   }
   for (int member : members) {
+    dropped_.erase(member);
     if (members_[member] != State::kEnded) members_[member] = State::kTakesPart;
   }
+}
+
+// A process that was started in the place of a dropped one is not meant.
+void Elastic::Dropped(int member, TimePoint now) {
+  if (!told_ || members_[member] != State::kTakesPart) return;
+  dropped_.emplace(member, now + Seconds(options_.patience_seconds));
+}
+
+std::vector<int> Elastic::TakeStuck(TimePoint now) {
+  std::vector<int> stuck;
+  for (auto entry = dropped_.begin(); entry != dropped_.end();) {
+    const auto [member, until] = *entry;
+    const bool over = now >= until;
+    if (over && members_[member] != State::kEnded) stuck.push_back(member);
+    entry = over ? dropped_.erase(entry) : std::next(entry);
+  }
+  return stuck;
+}
+
+TimePoint Elastic::deadline() const {
+  TimePoint first = restarts_.deadline();
+  for (const auto& [member, until] : dropped_) first = std::min(first, until);
+  return first;
 }
 
 Elastic::Course Elastic::course() const {

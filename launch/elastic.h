@@ -7,6 +7,7 @@
 // have finished, nobody waits for the others.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace ringwood {
 
 struct ElasticOptions {
   RestartOptions restarts;
-  int spares = 0;            // the last of the ranks
+  int spares = 0;                 // the last of the ranks
+  double patience_seconds = 120;  // for a process that runs and that the others go on without
   bool restart_own = false;  // a program that failed by itself is restarted though nobody else runs
 };
 
@@ -39,10 +41,14 @@ class Elastic {
   Revival Lost(int member, TimePoint over, TimePoint now);
   // The coordinator's newest epoch has these members, and no other rank.
   void TakePart(const std::vector<int>& members);
+  // The coordinator goes on without this one, which may be stopped, hang, or join again.
+  void Dropped(int member, TimePoint now);
 
   Course course() const;
   std::vector<int> TakeDue(TimePoint now) { return Start(restarts_.TakeDue(now)); }
-  TimePoint deadline() const { return restarts_.deadline(); }
+  // Those that were dropped, still run and have not come back in time: each once, to be ended.
+  std::vector<int> TakeStuck(TimePoint now);
+  TimePoint deadline() const;  // when one of the two will have some; TimePoint::max(): none waits
   int restarts(int member) const { return restarts_.total(member); }
 
  private:
@@ -55,8 +61,9 @@ class Elastic {
   const ElasticOptions options_;
   Restarts restarts_;
   std::vector<State> members_;
-  bool told_ = false;      // the coordinator says who takes part
-  bool finished_ = false;  // one that takes part in the newest epoch ended with 0
+  std::map<int, TimePoint> dropped_;  // until when a member may come back
+  bool told_ = false;                 // the coordinator says who takes part
+  bool finished_ = false;             // one that takes part in the newest epoch ended with 0
   bool coordinator_lost_ = false;
 };
 

@@ -49,6 +49,7 @@ void PrintFailure(const RunOptions& options, const Attempt& attempt, const Verdi
   if (!verdict.told.empty()) output->Say("ringwood: " + verdict.told);
   if (verdict.culprit < 0) {
     output->Say("ringwood: " + verdict.reason);
+    if (verdict.first >= 0) PrintTail(attempt, verdict.first, output);
     return;
   }
   const std::string name = attempt.Name(verdict.culprit);

@@ -145,6 +145,10 @@ void Supervisor::TookPart(const std::vector<int>& members) {
   failures_.erase(std::remove_if(failures_.begin(), failures_.end(), back), failures_.end());
 }
 
+void Supervisor::Dropped(int member, TimePoint now) {
+  if (Trains()) elastic_->Dropped(member, now);
+}
+
 std::vector<Action> Supervisor::Follow(TimePoint now) {
   switch (elastic_->course()) {
     case Elastic::Course::kGoesOn:
@@ -190,9 +194,10 @@ std::vector<Action> Supervisor::Tick(TimePoint now) {
                                    options_.join_timeout_seconds)),
           now);
     case Phase::kRanks:
+      stuck_ = elastic_->TakeStuck(now);
       due_ = elastic_->TakeDue(now);
       for (int member : due_) members_[member] = State::kAlive;
-      return {Action::kStartAgain};
+      return {Action::kEndStuck, Action::kStartAgain};
     case Phase::kGrace:
       return Enter(Phase::kStopping, now);
     case Phase::kStopping:
@@ -382,6 +387,7 @@ Verdict Supervisor::Judge() const {
     verdict.exit_code = ExitCodeOf(broken_);
     verdict.restart_helps = verdict.unreachable = verdict.exit_code == kExitRestart;
     verdict.reason = Message(broken_);
+    verdict.first = blamed_;
     return verdict;
   }
   const Failure* culprit = Culprit();

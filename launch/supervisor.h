@@ -53,6 +53,7 @@ enum class Action {
   kStartReducers,  // members 1..servers-1
   kStartRanks,
   kStartAgain,       // those that TakeDue names
+  kEndStuck,         // SIGKILL to those that TakeStuck names
   kEndStoppedRanks,  // SIGKILL to those that are stopped, which no other signal ends
   kStopRanks,        // SIGTERM
   kKillRanks,        // SIGKILL
@@ -77,7 +78,7 @@ struct Verdict {
   std::string reason;        // "exited with code 1"; with a culprit it follows that name
   std::string told;          // the coordinator's message; empty: none
   int first = -1;            // the first member that failed by itself, if it is not the culprit
-  std::string first_reason;
+  std::string first_reason;  // empty: only its output is of interest
 };
 
 class Supervisor {
@@ -101,7 +102,10 @@ class Supervisor {
   std::vector<Action> Interrupt(TimePoint now);
   std::vector<Action> Tick(TimePoint now);  // call when deadline() has come
 
+  // Elastic: the coordinator goes on without this member.
+  void Dropped(int member, TimePoint now);
   std::vector<int> TakeDue() { return std::exchange(due_, {}); }                // after kStartAgain
+  std::vector<int> TakeStuck() { return std::exchange(stuck_, {}); }            // after kEndStuck
   std::vector<Setback> TakeSetbacks() { return std::exchange(setbacks_, {}); }  // to be told
   int restarts(int member) const { return elastic_ ? elastic_->restarts(member) : 0; }
 
@@ -160,7 +164,7 @@ class Supervisor {
   int interrupts_ = 0;
   std::optional<Elastic> elastic_;
   bool finished_ = false;  // elastic: those that took part are through
-  std::vector<int> due_;
+  std::vector<int> due_, stuck_;
   std::vector<Setback> setbacks_;
 };
 

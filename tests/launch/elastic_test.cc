@@ -36,6 +36,7 @@ Supervisor Training(const Setup& setup = {}) {
   options.elastic =
       ElasticOptions{{2, std::vector<std::string>(2 + ranks, "localhost"), setup.most, 5, 60},
                      setup.spares,
+                     60,
                      setup.restart_own};
   Supervisor supervisor(options);
   supervisor.Begin(At(0));
@@ -65,7 +66,7 @@ TEST(ElasticJob, TheOthersGoOnAndTheSlotIsStartedAgain) {
   EXPECT_THAT(told[0].reason, HasSubstr("SIGKILL"));
   EXPECT_TRUE(told[0].revival.again);
   EXPECT_EQ(supervisor.deadline(), At(20));
-  EXPECT_THAT(supervisor.Tick(At(20)), ElementsAre(Action::kStartAgain));
+  EXPECT_THAT(supervisor.Tick(At(20)), Contains(Action::kStartAgain));
   EXPECT_THAT(supervisor.TakeDue(), ElementsAre(3));
   EXPECT_EQ(supervisor.deadline(), TimePoint::max());
   EXPECT_EQ(supervisor.restarts(3), 1);
@@ -281,6 +282,35 @@ TEST(ElasticJob, ALostHostsRanksComeBackWhenNothingOfTheJobRunsThere) {
   EXPECT_THAT(Again(&supervisor, 24), IsEmpty());
   EXPECT_THAT(Again(&supervisor, 25), ElementsAre(4));
   EXPECT_THAT(supervisor.TakeSetbacks()[0].reason, HasSubstr("host"));
+}
+
+TEST(ElasticJob, ARankThatDoesNotComeBackIsEnded) {
+  Supervisor supervisor = Training();
+  supervisor.TookPart({0, 1, 2, 3, 4});
+  for (int rank : {3, 4}) supervisor.Dropped(rank, At(20));
+  supervisor.TookPart({0, 1, 2});
+  supervisor.TookPart({0, 1, 2, 4});  // it joined again
+  EXPECT_EQ(supervisor.deadline(), At(80));
+  EXPECT_THAT(supervisor.Tick(At(79)), IsEmpty());
+  EXPECT_THAT(supervisor.Tick(At(80)), Contains(Action::kEndStuck));
+  EXPECT_THAT(supervisor.TakeStuck(), ElementsAre(3));
+  EXPECT_EQ(supervisor.deadline(), TimePoint::max()) << "once";
+  supervisor.Ended(3, {137, 9, true}, At(80.1));
+  EXPECT_THAT(supervisor.TakeSetbacks()[0].reason, HasSubstr("SIGSTOP"));
+  EXPECT_THAT(Again(&supervisor, 80.1), ElementsAre(3));
+}
+
+TEST(ElasticJob, ARankThatWasDroppedSinceItDiedIsNotEndedTwice) {
+  Supervisor supervisor = Training();
+  supervisor.TookPart({0, 1, 2, 3, 4});
+  supervisor.Dropped(3, At(20));
+  supervisor.Ended(3, kKilled, At(20.1));
+  EXPECT_THAT(Again(&supervisor, 20.1), ElementsAre(3));
+  supervisor.Dropped(3, At(20.2));  // the line came late
+  supervisor.Dropped(2, At(20.2));
+  supervisor.Ended(2, kGood, At(21));
+  supervisor.Tick(At(90));
+  EXPECT_THAT(supervisor.TakeStuck(), IsEmpty());
 }
 
 TEST(ElasticJob, CtrlCEndsItAndNobodyComesBack) {
