@@ -304,7 +304,7 @@ void AddFailureFlags(Command command, RunFlags* flags) {
       .Within(0, 1e6);
 }
 
-void AddElasticFlags(Command command, RunFlags* flags) {
+void AddElasticRunFlags(Command command, RunFlags* flags) {
   ElasticRun* const run = &flags->elastic_run;
   const Flag elastic =
       command
@@ -359,7 +359,7 @@ void AddRunCommand(Command app, CommandContext* context) {
   AddPlaceFlags(command, flags.get());
   AddStoreFlags(command, flags.get());
   AddFailureFlags(command, flags.get());
-  AddElasticFlags(command, flags.get());
+  AddElasticRunFlags(command, flags.get());
   AddOutputFlags(command, &flags->run);
   AddSessionFlags(command, &flags->session);
   command.Run(context, [context, flags] { return ExecuteRun(context, flags.get()); });

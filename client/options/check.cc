@@ -92,7 +92,8 @@ Status Check(const SessionOptions& options) {
         "`ringwood run`",
         options.coordinator));
   }
-  if (options.world < 1 || options.rank < 0 || options.rank >= options.world) {
+  // A rank beyond the world is an elastic job's spare; the coordinator of a fixed one refuses it.
+  if (options.world < 1 || options.rank < 0) {
     return Invalid(absl::StrFormat("rank %d of a world of %d: ranks go from 0 to world - 1",
                                    options.rank, options.world));
   }

@@ -35,7 +35,7 @@ constexpr Option kOptions[] = {
   {.name = "rank", .place = OptionPlace{&S::rank, &C::rank},
    .variables = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, .value = "NUMBER",
    .needed = true, .keyword = "rank", .section = "Job",
-   .help = "Be this rank, from 0 to world - 1"},
+   .help = "Be this rank, from 0 to world - 1; a spare of an elastic job has a greater one"},
   {.name = "world", .place = OptionPlace{&S::world, &C::world},
    .variables = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE"}, .value = "NUMBER",
    .needed = true, .keyword = "world", .section = "Job",

@@ -97,8 +97,10 @@ TEST(Options, WhatIsWrongIsFoundBeforeTheNetworkIsTouched) {
   coarse.sparse_chunk = 4096;
   EXPECT_NE(Message(Check(coarse)).find("exact"), std::string::npos);
   SessionOptions options = Good();
-  options.rank = 2;
+  options.rank = -1;
   EXPECT_EQ(Check(options).code(), StatusCode::kInvalidArgument);
+  options.rank = 2;  // a spare of an elastic job, if the coordinator's is one
+  EXPECT_TRUE(Check(options).ok());
   options = Good();
   options.coordinator = "nowhere";
   EXPECT_EQ(Check(options).code(), StatusCode::kInvalidArgument);
