@@ -235,6 +235,30 @@ std::string Describe(const action::Report& report) {
   return report.level == LogLevel::kInfo ? "" : "warn " + report.text;
 }
 
+// "server": the options, before the first event.
+bool Configure(const Line& line, MembershipOptions* options, v1::EpochRecord* record) {
+  if (line.verb != "server") return false;
+  options->servers = static_cast<int>(line.number("servers", 1));
+  options->stall_timeout_seconds = std::stod(line.text("stall", "0"));
+  options->elastic = line.has("elastic");
+  options->min_world = static_cast<int>(line.number("min", 1));
+  options->max_world = static_cast<int>(line.number("max", 0));
+  options->hash = [](uint64_t incarnation) { return "#" + std::to_string(incarnation); };
+  record->set_epoch(line.number("epoch", 0));
+  record->set_job(line.number("job", 0));
+  return true;
+}
+
+// As a server that is started again reads it.
+v1::EpochRecord OnDisk(const action::Persist& persist) {
+  v1::EpochRecord record = persist.record;
+  for (v1::RecordedMember& member : *record.mutable_members()) {
+    member.set_incarnation_hash("#" + std::to_string(member.incarnation()));
+    member.clear_incarnation();
+  }
+  return record;
+}
+
 class Script : public testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(Script, PlaysAsWritten) {
@@ -262,19 +286,15 @@ TEST_P(Script, PlaysAsWritten) {
                                  << ": " << actions.front();
     event = text;
     const Line line = Parse(text);
-    if (line.verb == "server") {  // the options, before the first event
-      options.servers = static_cast<int>(line.number("servers", 1));
-      options.stall_timeout_seconds = std::stod(line.text("stall", "0"));
-      options.elastic = line.has("elastic");
-      options.min_world = static_cast<int>(line.number("min", 1));
-      options.max_world = static_cast<int>(line.number("max", 0));
-      record.set_epoch(line.number("epoch", 0));
-      record.set_job(line.number("job", 0));
+    if (Configure(line, &options, &record)) continue;
+    if (line.verb == "restart") {  // with what is on disk
+      membership.reset();
       continue;
     }
     if (membership == nullptr) membership = std::make_unique<Membership>(options, record);
     now += Seconds(std::stod(line.text("after", "0")));
     for (const Action& action : membership->On(EventOf(line), now)) {
+      if (const auto* persist = std::get_if<action::Persist>(&action)) record = OnDisk(*persist);
       const std::string described = std::visit([](const auto& a) { return Describe(a); }, action);
       if (!described.empty()) actions.push_back(described);
     }
