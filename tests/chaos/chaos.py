@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Faults at random instants in real jobs, what they cost, and whether the guarantees held.
+
+    tests/chaos/chaos.py [kill|stop|reducer|coordinator|partition …] [COUNT] [--ranks P] [--seed S]
+                         [--failure-timeout S] [--down S] [--fixed] [--keep DIRECTORY]
+
+kill         SIGKILL of a random rank
+stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
+reducer      SIGKILL of a reducer
+coordinator  SIGKILL of the coordinator; it is started again at the same address
+partition    a host loses its network (needs root: network namespaces)
+
+With a server that has --elastic the survivors go on: the pause is the time from the fault to their next committed
+step in a new epoch, of the slowest survivor. With --fixed, or another server, every fault ends the job, and the
+pause is the time until all have ended. Histories of all processes go through the checker (check.py).
+Prints a line a fault and a table; exit code 1 if something was found.
+"""
+
+import argparse
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import check
+from job import Job, Missed, server_can
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import netfaults  # noqa: E402
+
+FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "partition": 50}  # faults, without a COUNT
+FEWEST = 3  # ranks before a fault; with fewer a new job begins
+
+
+class Campaign:
+    """Faults of one kind, in as many jobs as they need."""
+
+    def __init__(self, options, count, random_, folder, servers=1, hosts=None, address=None):
+        self.options, self.count, self.random, self.folder = options, count, random_, folder
+        self.servers, self.hosts, self.address = servers, hosts, address
+        self.job, self.jobs = None, 0
+        self.pauses, self.found, self.steps, self.again = [], [], 0, 0
+
+    def running(self, fewest=FEWEST):
+        """The present job, or a new one, with every rank at work."""
+        if self.job is not None and len(self.job.ranks) < fewest:
+            self.end_job()
+        if self.job is None:
+            self.jobs += 1
+            self.job = Job(self.folder / f"job{self.jobs}", self.options.ranks, self.servers,
+                           self.options.failure_timeout, self.options.elastic, hosts=self.hosts, address=self.address)
+            self.job.wait_for_steps()
+        time.sleep(self.random.uniform(0, 0.1))  # a random instant of a step
+        return self.job
+
+    def end_job(self):
+        """In order if it still runs; then the checker."""
+        job, self.job = self.job, None
+        if job is None:
+            return
+        try:
+            if self.options.elastic:
+                job.finish()
+        except Missed as missed:
+            self.found.append(str(missed))
+        finally:
+            job.close()
+        whole = check.Job(job.histories())
+        self.steps += len(whole.standing())
+        self.again += len(check.exchanged_again(whole))
+        self.found += job.findings()
+
+    def after(self, job, when, survivors):
+        """The pause after a fault at `when`: until each survivor has committed a step of a new epoch, or, in a fixed
+        job, until all have ended."""
+        job.faults += 1
+        if not self.options.elastic:
+            job.wait(lambda: all(each.code is not None for each in survivors), "not all survivors end")
+            wrong = [each.code for each in survivors if each.code != 75]
+            if wrong:
+                raise Missed(f"survivors ended with {wrong}\n{job.said()}")
+            return time.monotonic() - when
+        before = max(each.epoch for each in job.everyone)
+
+        def ended():
+            return [each for each in survivors if each.code is not None]
+
+        def first_steps():
+            return [next((event for event in each.steps if event["time"] > when and event["epoch"] > before), None)
+                    for each in survivors]
+
+        job.wait(lambda: ended() or all(first_steps()), "the survivors do not go on")
+        if ended():
+            raise Missed(f"rank {ended()[0].rank}, a survivor, ended with {ended()[0].code}\n{job.said()}")
+        return max(event["time"] for event in first_steps()) - when
+
+    def run(self, fault):
+        for number in range(self.count):
+            try:
+                pause = fault(self, self.running())
+                self.pauses.append(pause)
+                print(f"  {number + 1}: {pause:.3f} s", flush=True)
+            except Missed as missed:
+                self.found.append(f"fault {number + 1}: {missed}")
+                print(f"  {number + 1}: {missed}", flush=True)
+                self.drop_job()
+            if not self.options.elastic:
+                self.end_job()
+        self.end_job()
+
+    def drop_job(self):
+        if self.job is not None:
+            self.job.close()
+            self.found += self.job.findings()
+            self.job = None
+
+
+def kill(campaign, job):
+    victim = job.ranks.pop(campaign.random.choice(sorted(job.ranks)))
+    when = time.monotonic()
+    victim.send(signal.SIGKILL)
+    return campaign.after(job, when, list(job.ranks.values()))
+
+
+def stop(campaign, job):
+    """Others go on without it; when it continues it is a stranger, and does no harm."""
+    victim = job.ranks.pop(campaign.random.choice(sorted(job.ranks)))
+    when = time.monotonic()
+    victim.send(signal.SIGSTOP)
+    try:
+        pause = campaign.after(job, when, list(job.ranks.values()))
+    finally:
+        victim.send(signal.SIGCONT)
+    if campaign.options.elastic:
+        job.wait_for_steps()
+    victim.end()
+    return pause
+
+
+def reducer(campaign, job):
+    index = campaign.random.choice(sorted(job.reducers))
+    when = time.monotonic()
+    job.reducers[index].send(signal.SIGKILL)
+    pause = campaign.after(job, when, list(job.ranks.values()))
+    if campaign.options.elastic:
+        job.start_reducer(index)
+        job.wait_for_steps()
+    return pause
+
+
+def coordinator(campaign, job):
+    """The longest time without a commit on any rank, less the time in which there was no coordinator."""
+    down = campaign.random.uniform(0, campaign.options.down)
+    when = time.monotonic()
+    job.coordinator.end()
+    if not campaign.options.elastic:
+        return campaign.after(job, when, list(job.ranks.values()))
+    job.faults += 1
+    time.sleep(down)
+    job.start_coordinator()
+    job.wait_for_steps()
+    longest = 0
+    for each in job.ranks.values():
+        times = [event["time"] for event in each.steps if event["time"] > when - 1]
+        longest = max(longest, *(later - max(earlier, when) for earlier, later in zip(times, times[1:])))
+    return longest - down
+
+
+def partition(campaign, job):
+    """One host is off the network; it comes back when the others have gone on."""
+    rank = campaign.random.choice(sorted(job.ranks))
+    victim = job.ranks.pop(rank)
+    when = time.monotonic()
+    campaign.network.plug(1 + rank, False)
+    try:
+        pause = campaign.after(job, when, list(job.ranks.values()))
+    finally:
+        campaign.network.plug(1 + rank, True)
+    victim.end()
+    return pause
+
+
+FAULTS = {"kill": kill, "stop": stop, "reducer": reducer, "coordinator": coordinator, "partition": partition}
+
+
+def run_campaign(what, count, options, folder):
+    random_ = random.Random(f"{options.seed} {what}")
+    if what != "partition":
+        campaign = Campaign(options, count, random_, folder, servers=2 if what == "reducer" else 1)
+        campaign.run(FAULTS[what])
+        return campaign
+    netfaults.HOSTS = options.ranks + 1
+    with netfaults.Hosts() as hosts:
+        campaign = Campaign(options, count, random_, folder, hosts=hosts.names, address=f"{hosts.address(0)}:0")
+        campaign.network = hosts
+        campaign.run(FAULTS[what])
+        return campaign
+
+
+def row(what, campaign):
+    pauses = sorted(campaign.pauses)
+    p50 = f"{statistics.median(pauses):.3f}" if pauses else "–"
+    longest = f"{pauses[-1]:.3f}" if pauses else "–"
+    return (f"| {what} | {len(pauses)} of {campaign.count} | {p50} | {longest} | {campaign.steps} | "
+            f"{campaign.again} | {len(campaign.found)} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="*", metavar=f"{'|'.join(FAULTS)}|COUNT")
+    parser.add_argument("--ranks", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--failure-timeout", type=float, default=5.0)
+    parser.add_argument("--down", type=float, default=20.0, help="seconds that a coordinator is away at most")
+    parser.add_argument("--fixed", action="store_true")
+    parser.add_argument("--keep", type=pathlib.Path, help="histories and output stay here")
+    options = parser.parse_args()
+    counts = [int(word) for word in options.what if word.isdecimal()]
+    kinds = [word for word in options.what if not word.isdecimal()]
+    if unknown := [word for word in kinds if word not in FAULTS]:
+        parser.error(f"unknown fault {unknown[0]}: {', '.join(FAULTS)}")
+    options.elastic = not options.fixed and server_can("--elastic")
+    mode = "elastic" if options.elastic else "fixed"
+    lines, found = [], []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.keep or pathlib.Path(temporary)
+        for what in kinds or FAULTS:
+            count = counts[-1] if counts else FULL[what]
+            print(f"{what}: {count} faults, {options.ranks} ranks, {mode}, seed {options.seed}", flush=True)
+            try:
+                campaign = run_campaign(what, count, options, folder / what)
+            except (OSError, subprocess.CalledProcessError) as error:
+                if what != "partition":
+                    raise
+                print(f"  skipped: no network namespaces here: {error}")
+                continue
+            lines.append(row(what, campaign))
+            found += [f"{what}: {line}" for line in campaign.found]
+    print("| fault | survived | pause p50 (s) | max (s) | steps committed | exchanged again | findings |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    print("\n".join(lines))
+    print("\n".join(found))
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

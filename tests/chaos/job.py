@@ -1,0 +1,179 @@
+"""A job of real processes for the fault tests: a server and ranks without a launcher, and what they wrote."""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import check
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("RINGWOOD_BUILD", ROOT / "build" / "release")).resolve()
+PROGRAM, TRAINER = BUILD / "bin" / "ringwood", BUILD / "bin" / "chaos_trainer"
+LIMIT = 90  # seconds: nothing that is waited for takes longer on a loaded machine
+LOOK = 0.002  # seconds between two looks; times are those that the processes wrote
+
+
+class Missed(Exception):
+    """What should have happened did not: a finding."""
+
+
+def server_can(flag):
+    said = subprocess.run([PROGRAM, "server", "--help"], capture_output=True, text=True, check=True).stdout
+    return flag in said
+
+
+def environment(**more):
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("RINGWOOD_")}
+    return {**mine, **{name: str(value) for name, value in more.items()}}
+
+
+class Process:
+    """A process with its output in a file. `host`: the network namespace that it runs in."""
+
+    def __init__(self, command, log, host=None, **variables):
+        prefix = ["ip", "netns", "exec", host] if host else []
+        self.log = pathlib.Path(log)
+        with open(self.log, "ab") as output:
+            self.process = subprocess.Popen([*prefix, *map(str, command)], stdout=output, stderr=subprocess.STDOUT,
+                                            env=environment(**variables))
+
+    @property
+    def code(self):
+        return self.process.poll()
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def end(self):
+        if self.code is None:
+            self.send(signal.SIGKILL)
+        self.process.wait()
+
+
+class Rank(Process):
+    """One process of a rank; `events`: what it has written so far."""
+
+    def __init__(self, command, folder, rank, life, **options):
+        self.rank = rank
+        self.history = pathlib.Path(folder) / f"rank{rank}.{life}.jsonl"
+        self._read = 0
+        self._events = []
+        super().__init__([command[0], self.history, *command[1:]], f"{folder}/rank{rank}.{life}.log", RANK=rank,
+                         **options)
+
+    @property
+    def events(self):
+        if self.history.exists():
+            with open(self.history, "rb") as file:
+                file.seek(self._read)
+                content = file.read()
+            whole = content.rfind(b"\n") + 1
+            self._read += whole
+            self._events += [json.loads(line) for line in content[:whole].splitlines()]
+        return self._events
+
+    @property
+    def steps(self):
+        return [event for event in self.events if event["event"] == "step"]
+
+    @property
+    def epoch(self):
+        return self.steps[-1]["epoch"] if self.steps else 0
+
+
+class Job:
+    """`servers`: reducers; the first one's process is the coordinator too. `hosts`: namespaces, one a rank and one
+    for the coordinator before them."""
+
+    def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, hosts=None, address=None):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True)
+        self.world, self.elastic, self.failure_timeout = ranks, elastic, failure_timeout
+        self.step, self.hosts, self.servers = step, hosts, servers
+        self.network = ["--network-interface", "eth0", "--trusted-fabric"] if hosts else ["--insecure"]
+        self.faults = 0
+        self.lives = [0] * ranks
+        self.everyone = []  # every rank's process that there was
+        self.reducers = {}
+        self.coordinator = None
+        self.address = address or "127.0.0.1:0"
+        self.start_coordinator()
+        for index in range(1, servers):
+            self.start_reducer(index)
+        self.ranks = {rank: self.start_rank(rank) for rank in range(ranks)}
+
+    def start_coordinator(self):
+        log = self.folder / f"server0.{len(list(self.folder.glob('server0.*')))}.log"
+        flags = ["--elastic", "--min-np", 1] if self.elastic else []
+        self.coordinator = Process([PROGRAM, "server", "--listen", self.address, "--servers", self.servers, "--store",
+                                    self.folder / "store", "--failure-timeout", self.failure_timeout, *self.network,
+                                    *flags], log, host=self.hosts and self.hosts[0])
+        self.wait(lambda: "listening on" in log.read_text(), "the coordinator does not start")
+        self.address = log.read_text().split("listening on ")[1].split()[0]
+
+    def start_reducer(self, index):
+        self.reducers[index] = Process([PROGRAM, "server", "--coordinator", self.address, "--reducer-index", index,
+                                        "--servers", self.servers, "--failure-timeout", self.failure_timeout,
+                                        *self.network], self.folder / f"server{index}.log",
+                                       host=self.hosts and self.hosts[0])
+
+    def start_rank(self, rank):
+        self.lives[rank] += 1
+        more = {"RINGWOOD_NETWORK_INTERFACE": "eth0", "RINGWOOD_TRUSTED_FABRIC": 1} if self.hosts else {}
+        started = Rank([TRAINER, self.step], self.folder, rank, self.lives[rank], WORLD_SIZE=self.world,
+                       RINGWOOD_COORDINATOR=self.address, RINGWOOD_HOST=f"h{rank}", OMP_NUM_THREADS=1,
+                       host=self.hosts and self.hosts[1 + rank], **more)
+        self.everyone.append(started)
+        return started
+
+    def restart_rank(self, rank):
+        self.ranks[rank] = self.start_rank(rank)
+        return self.ranks[rank]
+
+    def wait(self, holds, what, seconds=LIMIT):
+        """Until `holds()`; who ends meanwhile is told with its last words."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > deadline:
+                raise Missed(f"{what} within {seconds} s\n{self.said()}")
+            time.sleep(LOOK)
+
+    def wait_for_steps(self, more=20, ranks=None):
+        """Every rank commits so many further steps."""
+        goals = {each: len(each.steps) + more for each in (ranks or list(self.ranks.values()))}
+
+        def reached():
+            ended = [each for each in goals if each.code is not None]
+            if ended:
+                raise Missed(f"rank {ended[0].rank} ended with code {ended[0].code}\n{self.said()}")
+            return all(len(each.steps) >= goal for each, goal in goals.items())
+
+        self.wait(reached, f"not {more} further steps on every rank")
+
+    def said(self):
+        """The last words of every process."""
+        return "\n".join(f"  {path.name}: {line}" for path in sorted(self.folder.glob("*.log"))
+                         for line in path.read_text(errors="replace").splitlines()[-3:])
+
+    def histories(self):
+        return [check.read(each.history) for each in self.everyone if each.history.exists()]
+
+    def findings(self):
+        return check.check(self.histories(), self.faults)
+
+    def finish(self):
+        """SIGTERM: the ranks agree on a last step, and all end in order."""
+        for each in self.ranks.values():
+            each.send(signal.SIGTERM)
+        self.wait(lambda: all(each.code is not None for each in self.ranks.values()), "not all ranks end")
+        wrong = {each.rank: each.code for each in self.ranks.values() if each.code != 0}
+        if wrong:
+            raise Missed(f"ranks ended with {wrong}\n{self.said()}")
+
+    def close(self):
+        for each in [*self.everyone, *self.reducers.values(), self.coordinator]:
+            if each is not None:
+                each.end()
