@@ -23,6 +23,10 @@ inline uint64_t WireRound(uint32_t generation, uint64_t round) {
   return (static_cast<uint64_t>(generation) << 40) | round;
 }
 
+inline uint32_t GenerationOf(uint64_t wire_round) {
+  return static_cast<uint32_t>(wire_round >> 40);
+}
+
 // The round of such a name, without the plan's number.
 inline uint64_t RoundOf(uint64_t wire_round) { return wire_round & ((uint64_t{1} << 40) - 1); }
 

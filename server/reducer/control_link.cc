@@ -31,7 +31,11 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                    static_cast<int>(1000 * PongWithinSeconds(seconds)));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  // For a coordinator that is being started: several attempts a second, the first pause is gRPC's
+  // least, and one that gets no answer at all is given up.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2'000);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return OpenChannel(address, arguments, token);
@@ -108,7 +112,7 @@ struct Call {
 class ControlLink::Connection {
  public:
   Connection(const std::string& address, const std::string& token, Duration silence)
-      : stub_(v1::Coordinator::NewStub(MakeChannel(address, token, silence))) {}
+      : channel_(MakeChannel(address, token, silence)), stub_(v1::Coordinator::NewStub(channel_)) {}
 
   // Then the channel goes, on this thread, and waits for gRPC's threads to be out of the callbacks.
   ~Connection() {
@@ -128,6 +132,17 @@ class ControlLink::Connection {
                          });
   }
 
+  void Reattach(const v1::ReattachRequest& request, std::function<void(const Status&)> done) {
+    auto call = std::make_shared<Call<v1::ReattachRequest, v1::ReattachResponse>>(running_);
+    call->request = request;
+    running_->Begin(&call->context, Duration::max());
+    stub_->async()->Reattach(&call->context, &call->request, &call->response,
+                             [call, done](grpc::Status status) {
+                               done(FromGrpc(status));
+                               call->running->End(&call->context);
+                             });
+  }
+
   void Leave(const v1::LeaveRequest& request, Duration deadline) {
     auto call = std::make_shared<Call<v1::LeaveRequest, v1::LeaveResponse>>(running_);
     call->request = request;
@@ -136,13 +151,15 @@ class ControlLink::Connection {
                           [call](grpc::Status) { call->running->End(&call->context); });
   }
 
-  void Attend(std::function<void(const v1::Notice&)> notice, std::function<void(Status)> over);
+  void Attend(StreamCallbacks callbacks);
   void Beat(const v1::Beat& beat);
   void EndAttendance();
+  bool connected() const { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
 
  private:
   class Stream;
 
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Coordinator::Stub> stub_;
   const std::shared_ptr<Running> running_ = std::make_shared<Running>();
   absl::Mutex mutex_;
@@ -152,9 +169,8 @@ class ControlLink::Connection {
 // The client's end of Attend. A hold keeps gRPC from ending it between our writes.
 class ControlLink::Connection::Stream : public grpc::ClientBidiReactor<v1::Beat, v1::Notice> {
  public:
-  Stream(std::shared_ptr<Running> running, std::function<void(const v1::Notice&)> notice,
-         std::function<void(Status)> over)
-      : running_(std::move(running)), notice_(std::move(notice)), over_(std::move(over)) {}
+  Stream(std::shared_ptr<Running> running, StreamCallbacks callbacks)
+      : running_(std::move(running)), callbacks_(std::move(callbacks)) {}
 
   void Open(v1::Coordinator::Stub* stub, std::shared_ptr<Stream> self) {
     self_ = std::move(self);
@@ -178,9 +194,12 @@ class ControlLink::Connection::Stream : public grpc::ClientBidiReactor<v1::Beat,
   }
 
  private:
+  void OnReadInitialMetadataDone(bool ok) override {
+    if (ok) callbacks_.confirmed();
+  }
   void OnReadDone(bool ok) override {
     if (ok) {
-      notice_(incoming_);
+      callbacks_.noticed(incoming_);
       return StartRead(&incoming_);
     }
     absl::MutexLock lock(&mutex_);
@@ -193,7 +212,8 @@ class ControlLink::Connection::Stream : public grpc::ClientBidiReactor<v1::Beat,
   }
   void OnDone(const grpc::Status& status) override {
     std::shared_ptr<Stream> last = std::move(self_);
-    over_(status.ok() ? Unavailable("the coordinator closed the stream") : FromGrpc(status));
+    callbacks_.over(status.ok() ? Unavailable("the coordinator closed the stream")
+                                : FromGrpc(status));
     running_->End(&context_);
   }
   void Release() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -201,8 +221,7 @@ class ControlLink::Connection::Stream : public grpc::ClientBidiReactor<v1::Beat,
   }
 
   const Counted running_;
-  const std::function<void(const v1::Notice&)> notice_;
-  const std::function<void(Status)> over_;
+  const StreamCallbacks callbacks_;
   std::shared_ptr<Stream> self_;  // until gRPC is done
   grpc::ClientContext context_;
   v1::Notice incoming_;
@@ -212,9 +231,8 @@ class ControlLink::Connection::Stream : public grpc::ClientBidiReactor<v1::Beat,
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-void ControlLink::Connection::Attend(std::function<void(const v1::Notice&)> notice,
-                                     std::function<void(Status)> over) {
-  auto stream = std::make_shared<Stream>(running_, std::move(notice), std::move(over));
+void ControlLink::Connection::Attend(StreamCallbacks callbacks) {
+  auto stream = std::make_shared<Stream>(running_, std::move(callbacks));
   {
     absl::MutexLock lock(&mutex_);
     stream_ = stream;
@@ -248,12 +266,13 @@ void ControlLink::Join(const v1::JoinRequest& request, Duration deadline,
                        std::function<void(StatusOr<v1::JoinResponse>)> done) {
   connection_->Join(request, deadline, std::move(done));
 }
-void ControlLink::Attend(std::function<void(const v1::Notice&)> notice,
-                         std::function<void(Status)> over) {
-  connection_->Attend(std::move(notice), std::move(over));
+void ControlLink::Reattach(const v1::ReattachRequest& request,
+                           std::function<void(const Status&)> done) {
+  connection_->Reattach(request, std::move(done));
 }
+void ControlLink::Attend(StreamCallbacks callbacks) { connection_->Attend(std::move(callbacks)); }
 void ControlLink::Beat(const v1::Beat& beat) { connection_->Beat(beat); }
-void ControlLink::EndAttendance() { connection_->EndAttendance(); }
+bool ControlLink::connected() const { return connection_->connected(); }
 void ControlLink::Leave(const v1::LeaveRequest& request, Duration deadline) {
   connection_->Leave(request, deadline);
 }

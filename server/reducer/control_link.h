@@ -25,11 +25,19 @@ class ControlLink {
   void Join(const v1::JoinRequest& request, Duration deadline,
             std::function<void(StatusOr<v1::JoinResponse>)> done);
 
-  // Opens the heartbeat stream; `over` runs once, when it has ended for whatever reason. One at a
-  // time: EndAttendance, then `over`, then the next.
-  void Attend(std::function<void(const v1::Notice&)> notice, std::function<void(Status)> over);
+  // To a coordinator that was started again.
+  void Reattach(const v1::ReattachRequest& request, std::function<void(const Status&)> done);
+
+  struct StreamCallbacks {
+    std::function<void()> confirmed;  // at most once: the coordinator has a heartbeat
+    std::function<void(const v1::Notice&)> noticed;
+    std::function<void(const Status&)> over;  // once, when it has ended for whatever reason
+  };
+  // Opens the heartbeat stream. Once.
+  void Attend(StreamCallbacks callbacks);
   void Beat(const v1::Beat& beat);  // dropped while the one before is still being sent
-  void EndAttendance();
+
+  bool connected() const;
 
   void Leave(const v1::LeaveRequest& request, Duration deadline);  // the answer is ignored
 

@@ -10,6 +10,7 @@
 #include "plan/wire.h"
 #include "server/calls/member_label.h"
 #include "server/reducer/control_link.h"
+#include "server/reducer/reducer_attendance.h"
 #include "sparse/reducer.h"
 
 namespace ringwood {
@@ -44,11 +45,7 @@ bool IsOurNews(const Status& status) {
 class ReducerNode::Life {
  public:
   explicit Life(ReducerNodeOptions options)
-      : options_(std::move(options)),
-        data_("reducer"),
-        loop_("reducer-control"),
-        link_(std::make_unique<ControlLink>(options_.coordinator, options_.token,
-                                            Seconds(options_.failure_timeout_seconds))) {
+      : options_(std::move(options)), data_("reducer"), loop_("reducer-control") {
     loop_.Post([this] { Begin(); });
   }
 
@@ -56,12 +53,12 @@ class ReducerNode::Life {
     (void)loop_.Call(
         [this] {
           ended_ = true;
-          if (welcome_) SayLeave(false, "the server is stopping");
+          if (attendance_) attendance_->Leave(false, "the server is stopping");
           CloseEpoch(Aborted("the server is stopping"));
+          link_.reset();  // no callback posts to loop_ afterwards
           return OkStatus();
         },
-        Seconds(kCloseSeconds));
-    link_.reset();  // no callback posts to loop_ afterwards
+        Seconds(2 * kCloseSeconds));
   }
 
  private:
@@ -82,14 +79,15 @@ class ReducerNode::Life {
   void Begin();
   void Join();
   void Joined(StatusOr<v1::JoinResponse> answer);
-  Status Connect();
-  void BeatOn();
+  void Attend();
+  void Connect();
+  Status ConnectOn();
   void Noticed(const v1::Notice& notice);
+  bool Serves(const v1::Activated& activated) const;
   Status Serve(const v1::Activated& activated);
   void Troubled(const Status& why);
   void Again(const Status& why, bool at_once);
   void CloseEpoch(const Status& why);
-  void SayLeave(bool failed, const std::string& reason);
 
   const ReducerNodeOptions options_;
 
@@ -104,11 +102,17 @@ class ReducerNode::Life {
   double pause_ = kFirstPauseSeconds;
   std::string address_;
   uint64_t newest_epoch_ = 0;
-  std::optional<v1::JoinResponse> welcome_;  // in an epoch
+  v1::JoinRequest request_;                        // of the newest Join
+  std::optional<v1::JoinResponse> welcome_;        // in an epoch
+  std::optional<v1::Activated> serving_;           // the plan, in an epoch
+  std::unique_ptr<ControlLink> link_;              // while it joins
+  std::unique_ptr<ReducerAttendance> attendance_;  // in an epoch
+  // Of an elastic job's epoch that is over, until the next is joined: the coordinator takes the end
+  // of its heartbeats for a death.
+  std::unique_ptr<ReducerAttendance> former_;
 
   Loop data_;
   Loop loop_;
-  std::unique_ptr<ControlLink> link_;
 };
 
 void ReducerNode::Life::Begin() {
@@ -125,18 +129,21 @@ void ReducerNode::Life::Begin() {
 }
 
 void ReducerNode::Life::Join() {
-  v1::JoinRequest request;
-  request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
-  request.set_role(v1::ROLE_REDUCER);
-  request.set_rank(static_cast<uint32_t>(options_.index));
-  request.set_host(options_.host);
-  request.set_incarnation(options_.incarnation);
-  request.set_fabric_address(address_);
-  request.set_newest_epoch_seen(newest_epoch_);
-  request.set_max_memory_bytes(options_.max_memory_bytes);
+  request_.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
+  request_.set_role(v1::ROLE_REDUCER);
+  request_.set_rank(static_cast<uint32_t>(options_.index));
+  request_.set_host(options_.host);
+  request_.set_incarnation(options_.incarnation);
+  request_.set_fabric_address(address_);
+  request_.set_newest_epoch_seen(newest_epoch_);
+  request_.set_max_memory_bytes(options_.max_memory_bytes);
+  if (link_ == nullptr) {
+    link_ = std::make_unique<ControlLink>(options_.coordinator, options_.token,
+                                          Seconds(options_.failure_timeout_seconds));
+  }
   // No deadline: it is answered when the world is there, however long a checkpoint is checked
   // before. A coordinator that falls silent breaks the connection.
-  link_->Join(request, Duration::max(), [this, turn = turn_](StatusOr<v1::JoinResponse> answer) {
+  link_->Join(request_, Duration::max(), [this, turn = turn_](StatusOr<v1::JoinResponse> answer) {
     Later(turn, [this, answer = std::move(answer)] { Joined(answer); });
   });
 }
@@ -150,24 +157,39 @@ void ReducerNode::Life::Joined(StatusOr<v1::JoinResponse> answer) {
     return Pause([this] { Join(); });
   }
   pause_ = kFirstPauseSeconds;
+  link_.reset();
+  former_.reset();
   welcome_ = *std::move(answer);
   newest_epoch_ = welcome_->epoch();
   if (options_.joined) options_.joined(*welcome_);
-  const uint64_t turn = turn_;
-  link_->Attend(
-      [this, turn](const v1::Notice& notice) { Later(turn, [this, notice] { Noticed(notice); }); },
-      [this, turn](Status status) {
-        Later(turn, [this, status] { Again(Annotate(status, "the coordinator is lost"), false); });
-      });
-  BeatOn();
-  // From here on messages of early workers are kept, up to the fabric's bound.
-  if (Status connected = data_.Call([this] { return Connect(); }, Seconds(kCloseSeconds));
-      !connected.ok()) {
-    Troubled(connected);
-  }
+  Attend();
 }
 
-Status ReducerNode::Life::Connect() {
+void ReducerNode::Life::Attend() {
+  ReducerAttendance::Options options{
+      options_.coordinator,
+      options_.token,
+      Seconds(options_.failure_timeout_seconds),
+      CoordinatorGrace(options_.coordinator_grace_seconds, welcome_->elastic()),
+      request_,
+      *welcome_};
+  attendance_ = std::make_unique<ReducerAttendance>(
+      &loop_, std::move(options),
+      ReducerAttendance::Callbacks{[this] { Connect(); },
+                                   [this](const v1::Notice& notice) { Noticed(notice); },
+                                   [this](const Status& why, bool told) { Again(why, told); }});
+}
+
+// Before the data plane, so that the coordinator notices at once when this process ends: who has a
+// connection to it relies on that. From here on messages of early workers are kept, up to the
+// fabric's bound.
+void ReducerNode::Life::Connect() {
+  const Status connected = data_.Call([this] { return ConnectOn(); }, Seconds(kCloseSeconds));
+  if (!connected.ok()) Troubled(connected);
+}
+
+// On data_.
+Status ReducerNode::Life::ConnectOn() {
   std::vector<Peer> peers;
   for (const v1::Member& member : welcome_->members()) {
     peers.push_back({static_cast<int>(member.node()),
@@ -181,18 +203,6 @@ Status ReducerNode::Life::Connect() {
   return OkStatus();
 }
 
-void ReducerNode::Life::BeatOn() {
-  if (!welcome_) return;
-  v1::Beat beat;
-  beat.set_epoch(welcome_->epoch());
-  beat.set_node(welcome_->node());
-  beat.set_incarnation(options_.incarnation);
-  link_->Beat(beat);
-  loop_.After(Seconds(welcome_->heartbeat_seconds()), [this, turn = turn_] {
-    if (turn == turn_ && !ended_) BeatOn();
-  });
-}
-
 void ReducerNode::Life::Noticed(const v1::Notice& notice) {
   if (notice.has_failure()) {
     const v1::Failure& failure = notice.failure();
@@ -202,10 +212,21 @@ void ReducerNode::Life::Noticed(const v1::Notice& notice) {
                  true);
   }
   if (notice.has_ended()) return Again(OkStatus(), true);
-  if (!notice.has_plan()) return;
+  if (!notice.has_plan() || Serves(notice.plan())) return;
+  serving_ = notice.plan();
   const Status served =
       data_.Call([this, plan = notice.plan()] { return Serve(plan); }, Seconds(kCloseSeconds));
-  if (!served.ok()) SayLeave(true, Message(served));
+  if (!served.ok()) attendance_->Leave(true, Message(served));
+}
+
+// A coordinator that came back tells the plan again, or an older one, if it died before anybody
+// heard of the newest; which comes with the same commit then. Who serves a plan already is in the
+// middle of a round.
+bool ReducerNode::Life::Serves(const v1::Activated& activated) const {
+  if (!serving_ || !attendance_->returned()) return false;
+  const uint32_t now = GenerationOf(serving_->from_round());
+  const uint32_t told = GenerationOf(activated.from_round());
+  return told < now || (told == now && activated.plan().hash() == serving_->plan().hash());
 }
 
 // On data_. A second plan replaces the first between two rounds.
@@ -233,24 +254,14 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
 void ReducerNode::Life::Troubled(const Status& why) {
   if (IsOurNews(why)) {
     Log(LogLevel::kError, "tree: " + Message(why));
-    return SayLeave(true, Message(why));
+    return attendance_->Leave(true, Message(why));
   }
   Log(LogLevel::kDebug, "tree: " + Message(why));
   loop_.After(Seconds(2 * welcome_->failure_timeout_seconds()), [this, turn = turn_, why] {
     if (turn != turn_ || ended_) return;
     Log(LogLevel::kWarning, "tree: " + Message(why));
-    SayLeave(true, Message(why));
+    attendance_->Leave(true, Message(why));
   });
-}
-
-void ReducerNode::Life::SayLeave(bool failed, const std::string& reason) {
-  v1::LeaveRequest leave;
-  leave.set_epoch(welcome_->epoch());
-  leave.set_node(welcome_->node());
-  leave.set_incarnation(options_.incarnation);
-  leave.set_failed(failed);
-  leave.set_reason(reason);
-  link_->Leave(leave, Seconds(1));
 }
 
 void ReducerNode::Life::Again(const Status& why, bool at_once) {
@@ -262,8 +273,10 @@ void ReducerNode::Life::Again(const Status& why, bool at_once) {
 
 void ReducerNode::Life::CloseEpoch(const Status& why) {
   ++turn_;
+  if (attendance_) attendance_->Quiet();
+  const bool elastic = welcome_ && welcome_->elastic() && !ended_;
   welcome_.reset();
-  link_->EndAttendance();
+  serving_.reset();
   (void)data_.Call(
       [this, why] {
         reducer_.reset();
@@ -273,6 +286,8 @@ void ReducerNode::Life::CloseEpoch(const Status& why) {
         return OkStatus();
       },
       Seconds(kCloseSeconds));
+  former_ = elastic ? std::move(attendance_) : nullptr;
+  attendance_.reset();
 }
 
 ReducerNode::ReducerNode(ReducerNodeOptions options)

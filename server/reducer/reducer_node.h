@@ -26,6 +26,8 @@ struct ReducerNodeOptions {
   std::string host;
   std::string token;
   double failure_timeout_seconds = 5;  // silence of the coordinator after which it is lost
+  // How long it is looked for then, while the reducer serves on; negative: CoordinatorGrace's.
+  double coordinator_grace_seconds = -1;
   uint64_t max_memory_bytes = 0;  // the coordinator refuses plans with a higher bound; 0: no limit
   // Makes the data plane of one epoch on the given loop; called on another thread than the loop's.
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop*)> make_fabric;

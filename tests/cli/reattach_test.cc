@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "client/grpc/control.h"
-#include "tests/cli/fake_coordinator.h"
+#include "tests/server/fake_coordinator.h"
 
 namespace ringwood {
 namespace {

@@ -28,7 +28,7 @@ void EndInFlight(const std::string& address, uint64_t microseconds) {
   {
     ControlLink link(address, "", Seconds(5));
     link.Join(Reducer(), Seconds(60), [&](StatusOr<v1::JoinResponse>) { ++joined; });
-    link.Attend([](const v1::Notice&) {}, [&](Status) { ++over; });
+    link.Attend({[] {}, [](const v1::Notice&) {}, [&](const Status&) { ++over; }});
     link.Beat(v1::Beat());
     link.Leave(v1::LeaveRequest(), Seconds(60));
     std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
@@ -66,7 +66,7 @@ TEST(ControlLink, OutlivesItsCoordinator) {
     {
       ControlLink link(address, "", Seconds(5));
       link.Join(Reducer(), Seconds(60), [&](StatusOr<v1::JoinResponse>) { ++answers; });
-      link.Attend([](const v1::Notice&) {}, [&](Status) { ++answers; });
+      link.Attend({[] {}, [](const v1::Notice&) {}, [&](const Status&) { ++answers; }});
       std::this_thread::sleep_for(std::chrono::microseconds(random.Below(3000)));
       server->reset();
     }

@@ -44,14 +44,16 @@ class FakeCoordinator final : public v1::Coordinator::Service {
  public:
   struct Script {
     uint32_t world = 2;
-    bool takes_back = true;            // else Reattach is refused: the epoch is over
-    bool holds_back = false;           // Reattach is never answered
-    bool agrees = true;                // else Agree is never answered
-    std::set<uint32_t> untold = {};    // ranks whose votes are never answered
-    std::optional<v1::Plan> new_plan;  // comes with the first commit
+    bool takes_back = true;               // else Reattach is refused: the epoch is over
+    bool holds_back = false;              // Reattach is never answered
+    bool agrees = true;                   // else Agree is never answered
+    std::set<uint32_t> untold = {};       // ranks whose votes are never answered
+    std::optional<v1::Plan> new_plan;     // comes with the first commit
+    std::optional<v1::Activated> served;  // told on each stream that begins
   };
 
   FakeCoordinator(int port, Script script) : script_(std::move(script)) {
+    if (script_.served) *served_.mutable_plan() = *script_.served;
     grpc::ServerBuilder builder;
     int bound = 0;
     builder.AddListeningPort(absl::StrFormat("127.0.0.1:%d", port),
@@ -82,6 +84,10 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   }
   bool AwaitBack(size_t count) {
     return AwaitThat([this, count] { return back_.size() >= count; });
+  }
+
+  bool AwaitLeave() {
+    return AwaitThat([this] { return left_; });
   }
 
   v1::ReattachRequest back(uint32_t node) {
@@ -127,6 +133,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     v1::Beat beat;
     if (!stream->Read(&beat)) return grpc::Status::OK;
     stream->SendInitialMetadata();
+    if (served_.has_plan()) stream->Write(served_);
     while (stream->Read(&beat)) {
       absl::MutexLock lock(&mutex_);
       if (dead_) return Dead();
@@ -179,6 +186,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   }
 
   grpc::Status Leave(Context*, const v1::LeaveRequest*, v1::LeaveResponse*) override {
+    absl::MutexLock lock(&mutex_);
+    left_ = true;
     return grpc::Status::OK;
   }
 
@@ -190,6 +199,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   std::map<uint32_t, v1::ReattachRequest> back_ ABSL_GUARDED_BY(mutex_);  // by node
   std::map<uint64_t, std::map<uint32_t, v1::VoteRequest>> votes_ ABSL_GUARDED_BY(mutex_);
   v1::Commit last_ ABSL_GUARDED_BY(mutex_);
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  v1::Notice served_;  // written before the server starts
   std::unique_ptr<grpc::Server> server_;
 };
 
