@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "launch/rank_list.h"
 #include "launch/run.h"
 #include "launch/signals.h"
+#include "launch/supervisor.h"
 #include "server/server.h"
 #include "timeline/reducer.h"
 
@@ -130,10 +132,16 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
     if (watch) watch(joined);
     PrintEpoch(joined);
   };
+  flags->server.serves =
+      [host = flags->server.listen.substr(0, flags->server.listen.rfind(':'))](int port) {
+        std::printf("%s%s:%d\n", kListening, host.c_str(), port);
+        std::fflush(stdout);
+      };
+  flags->server.deposed = [](const Status& why) {
+    Log(LogLevel::kError, Message(why));
+    std::_Exit(kExitRestart);  // nothing that takes time: its members must not be told anything
+  };
   RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
-  const std::string host = flags->server.listen.substr(0, flags->server.listen.rfind(':'));
-  std::printf("%s%s:%d\n", kListening, host.c_str(), server->port());
-  std::fflush(stdout);
   for (;;) {
     pollfd wait = {signals.descriptor(), POLLIN, 0};
     ::poll(&wait, 1, kLookMilliseconds);
@@ -197,6 +205,10 @@ void AddServerFlags(Command command, ServerFlags* flags) {
       .ShowDefault();
   add("--store", &server.store, "DIRECTORY",
       "Keep checkpoints and coordinator state in this directory");
+  add("--coord-store", &server.coord_store, "URL",
+      "Keep coordinator state in etcd instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Of several "
+      "servers "
+      "with the same URL one leads and the others stand by");
   command.Switch("--insecure", &server.insecure,
                  "Run without encryption, which is allowed on a loopback address only");
   command.Switch(

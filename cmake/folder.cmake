@@ -116,20 +116,25 @@ function(ringwood_test_binary binary rooms tests)
     PROPERTIES TIMEOUT 600 LABELS long)
 endfunction()
 
+# From proto/ringwood/v1 (our own messages) and proto/etcd (etcd's, for the coordinator's store).
 function(ringwood_generate out)
-  file(GLOB protos CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/proto/ringwood/v1/*.proto)
+  file(GLOB protos CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/proto
+    ${CMAKE_SOURCE_DIR}/proto/ringwood/v1/*.proto ${CMAKE_SOURCE_DIR}/proto/etcd/*.proto)
+  set(sources ${protos})
+  list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/proto/)
   set(generated)
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/proto)
   foreach(proto ${protos})
-    get_filename_component(stem ${proto} NAME_WE)
-    set(base ${CMAKE_BINARY_DIR}/proto/ringwood/v1/${stem})
+    string(REGEX REPLACE "\\.proto$" "" stem ${proto})
+    set(base ${CMAKE_BINARY_DIR}/proto/${stem})
     add_custom_command(
       OUTPUT ${base}.pb.cc ${base}.pb.h ${base}.grpc.pb.cc ${base}.grpc.pb.h
       COMMAND protobuf::protoc -I${CMAKE_SOURCE_DIR}/proto --cpp_out=${CMAKE_BINARY_DIR}/proto
               --grpc_out=${CMAKE_BINARY_DIR}/proto
-              --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin> ${proto}
-      DEPENDS ${protos})
+              --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>
+              ${CMAKE_SOURCE_DIR}/proto/${proto}
+      DEPENDS ${sources})
     list(APPEND generated ${base}.pb.cc ${base}.grpc.pb.cc)
   endforeach()
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/proto)
   set(${out} ${generated} PARENT_SCOPE)
 endfunction()

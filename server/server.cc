@@ -19,6 +19,8 @@
 #include "server/calls/limits.h"
 #include "server/calls/listen.h"
 #include "server/coordinator/coordinator.h"
+#include "server/coordinator/etcd/coord_store.h"
+#include "server/coordinator/etcd/leadership.h"
 #include "server/coordinator/kept_record.h"
 #include "server/reducer/reducer_node.h"
 #include "server/store/store_directory.h"
@@ -58,7 +60,16 @@ Status CheckOptions(const ServerOptions& options) {
     return Invalid(
         absl::StrFormat("--min-np %d: 1 to %d (--max-np) are possible", options.min_world, most));
   }
-  return OkStatus();
+  if (options.coord_store.empty()) return OkStatus();
+  if (!options.coordinator.empty()) {
+    return Invalid(
+        "--coord-store belongs to a server that coordinates, not to one with --coordinator");
+  }
+  RW_ASSIGN_OR_RETURN(const EtcdAddress etcd, ParseEtcdAddress(options.coord_store));
+  if (etcd.on_loopback() || options.trusted_fabric) return OkStatus();
+  return Denied("--coord-store " + options.coord_store +
+                " is spoken to without TLS: declare its network private with --trusted-fabric "
+                "--network-interface IF, or reach etcd on 127.0.0.1");
 }
 
 // Heartbeats come five times within the failure timeout, at most one a second.
@@ -76,33 +87,42 @@ struct Server::Parts {
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<FrontDoor> door;
   std::unique_ptr<ReducerNode> reducer;
+  bool keeps_token = false;                // in the store
+  std::unique_ptr<Leadership> leadership;  // with coord_store; its thread starts what is above
 
   absl::Mutex mutex;
   bool stopped ABSL_GUARDED_BY(mutex) = false;
   Status failed ABSL_GUARDED_BY(mutex);
 
-  bool coordinates() const { return options.coordinator.empty() && !options.store.empty(); }
-  Status StartCoordinator();
+  std::string host() const { return options.listen.substr(0, options.listen.rfind(':')); }
+  Status StartCoordinator(std::unique_ptr<CoordStore> record);
   Status OpenDoor(const std::string& address);
   Status StartServing();
   void StartReducer();
+  Status Serve(std::unique_ptr<CoordStore> record);
+  void StandBy(const EtcdAddress& etcd);
+  void Fail(const Status& status);
   bool Over() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return stopped || !failed.ok(); }
 };
 
-Status Server::Parts::StartCoordinator() {
-  std::unique_ptr<CoordStore> record = MakeMemoryCoordStore();
+// Without `record` it is in the store, or in memory.
+Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   if (!options.store.empty()) {
     RW_RETURN_IF_ERROR(PrepareStore(options.store));
-    RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator", options.token,
-                                               Seconds(options.store_patience_seconds)));
-    if (!options.token.empty()) {  // the store is ours from here on
-      const Status kept = KeepToken(TokenFile(options.store), options.token);
-      if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));  // status cannot be asked, no more
+    if (record == nullptr) {
+      RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator", options.token,
+                                                 Seconds(options.store_patience_seconds)));
     }
   }
+  if (record == nullptr) record = MakeMemoryCoordStore();
   RW_ASSIGN_OR_RETURN(
       store, StoreService::Create({options.store.empty() ? "" : options.store + "/checkpoints",
                                    Seconds(options.store_patience_seconds), options.checked}));
+  if (!options.store.empty() && !options.token.empty()) {  // the store is ours from here on
+    keeps_token = true;
+    const Status kept = KeepToken(TokenFile(options.store), options.token);
+    if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));  // status cannot be asked, no more
+  }
   Coordinator::Options coordination;
   coordination.membership.servers = options.servers;
   coordination.membership.failure_timeout_seconds = options.failure_timeout_seconds;
@@ -177,9 +197,8 @@ Status Server::Parts::StartServing() {
 void Server::Parts::StartReducer() {
   ReducerNodeOptions node;
   // The embedded reducer finds the coordinator where it listens.
-  const std::string host = options.listen.substr(0, options.listen.rfind(':'));
   node.coordinator =
-      options.coordinator.empty() ? absl::StrFormat("%s:%d", host, port) : options.coordinator;
+      options.coordinator.empty() ? absl::StrFormat("%s:%d", host(), port) : options.coordinator;
   node.index = options.reducer_index;
   node.incarnation = reducer_incarnation;
   node.host = options.host;
@@ -195,10 +214,40 @@ void Server::Parts::StartReducer() {
   node.joined = options.joined;
   node.refused = [this](const Status& status) {
     Log(LogLevel::kError, "the reducer cannot continue: " + Message(status));
-    absl::MutexLock lock(&mutex);
-    if (failed.ok()) failed = status;
+    Fail(status);
   };
   reducer = std::make_unique<ReducerNode>(std::move(node));
+}
+
+Status Server::Parts::Serve(std::unique_ptr<CoordStore> record) {
+  RW_RETURN_IF_ERROR(door->Listen());
+  RW_RETURN_IF_ERROR(StartCoordinator(std::move(record)));
+  RW_RETURN_IF_ERROR(StartServing());
+  if (options.reducer_index < options.servers) StartReducer();
+  if (options.serves) options.serves(port);
+  return OkStatus();
+}
+
+void Server::Parts::StandBy(const EtcdAddress& etcd) {
+  Leadership::Options seat;
+  seat.etcd = etcd;
+  seat.address = absl::StrFormat("%s:%d", host(), port);
+  seat.lease_seconds = LeaseSeconds(options.failure_timeout_seconds);
+  seat.leads = [this, etcd,
+                patience = Seconds(static_cast<double>(seat.lease_seconds))](int64_t revision) {
+    const Status served = Serve(MakeEtcdCoordStore({etcd, revision, options.token, patience}));
+    if (!served.ok()) Fail(served);
+  };
+  seat.deposed = [this](const Status& why) {
+    Fail(why);
+    if (options.deposed) options.deposed(why);
+  };
+  leadership = std::make_unique<Leadership>(std::move(seat));
+}
+
+void Server::Parts::Fail(const Status& status) {
+  absl::MutexLock lock(&mutex);
+  if (failed.ok()) failed = status;
 }
 
 StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
@@ -211,14 +260,17 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
                                       options.network_interface}));
     RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
     RW_RETURN_IF_ERROR(parts->OpenDoor(address));
-    RW_RETURN_IF_ERROR(parts->StartCoordinator());
-    std::unique_ptr<Server> server(new Server(std::move(parts)));
-    RW_RETURN_IF_ERROR(server->parts_->StartServing());
-    if (options.reducer_index < options.servers) server->parts_->StartReducer();
-    return server;
   }
   std::unique_ptr<Server> server(new Server(std::move(parts)));
-  server->parts_->StartReducer();
+  if (!options.coordinator.empty()) {
+    server->parts_->StartReducer();
+    if (options.serves) options.serves(0);
+  } else if (options.coord_store.empty()) {
+    RW_RETURN_IF_ERROR(server->parts_->Serve(nullptr));
+  } else {
+    RW_ASSIGN_OR_RETURN(const EtcdAddress etcd, ParseEtcdAddress(options.coord_store));
+    server->parts_->StandBy(etcd);
+  }
   return server;
 }
 
@@ -234,6 +286,7 @@ void Server::Stop() {
     if (parts_->stopped) return;
     parts_->stopped = true;
   }
+  if (parts_->leadership != nullptr) parts_->leadership->Close();
   if (parts_->coordinator != nullptr) parts_->coordinator->Stop("the server is stopping");
   parts_->door.reset();
   parts_->reducer.reset();
@@ -246,9 +299,8 @@ void Server::Stop() {
   parts_->grpc.reset();
   parts_->coordinator.reset();
   parts_->store.reset();
-  if (parts_->coordinates() && !parts_->options.token.empty()) {
-    unlink(TokenFile(parts_->options.store).c_str());
-  }
+  if (parts_->keeps_token) unlink(TokenFile(parts_->options.store).c_str());
+  parts_->leadership.reset();  // resigns
 }
 
 Status Server::Wait(Duration timeout) {

@@ -1,5 +1,7 @@
 // A Ringwood server: coordinator, store and reducer in one process, or a reducer alone that joins
-// another process's coordinator. Started by the launcher, or by hand as `ringwood server`.
+// another process's coordinator. Started by the launcher, or by hand as `ringwood server`. Of
+// several servers with one etcd (coord_store) one leads, and the others stand by: they refuse
+// connections until they lead.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +25,7 @@ struct ServerOptions {
   std::string network_interface;  // data plane, and control plane off loopback; empty: loopback
   PortRange ports;                // of the data plane, and of a `listen` with port 0
   std::string store;              // directory; empty: nothing is kept
+  std::string coord_store;        // "etcd://H:P,H:P/PREFIX": keeps the coordinator's record there
   // How long to wait for a store that another process holds: a killed process holds it until its
   // last write ends. 0: an error at once.
   double store_patience_seconds = 0;
@@ -39,6 +42,13 @@ struct ServerOptions {
   int max_world = 0;               // and at most; 0: as many as the job was started with
   std::string host = "localhost";  // the launcher's name for it
   std::string token;               // required of every call; empty: none
+  // Called when it serves: before Start returns, or with coord_store when it leads, on a thread of
+  // the server's. With the port that it listens on, 0 for a reducer alone; optional.
+  std::function<void(int port)> serves;
+  // Called when it led and does not any more, before another server can lead: the process must end
+  // at once, as if killed, so that its members turn to the next leader. A thread of the server's;
+  // optional: Wait returns the argument.
+  std::function<void(const Status& why)> deposed;
   // Called with the coordinator's verdict on a failed epoch: who, when and why. A thread of the
   // server's; optional.
   std::function<void(const v1::Failure&)> failed;
@@ -63,7 +73,7 @@ class Server {
   void Stop();
 
   // OK after Stop, TimedOut if neither Stop nor a failure came within `timeout`, else the failure
-  // (a reducer that its coordinator refuses).
+  // (a reducer that its coordinator refuses, a leader that cannot serve or leads no longer).
   Status Wait(Duration timeout);
 
  private:

@@ -71,7 +71,7 @@ def includes_outside_the_table(tree):
                 continue
             allowed = set().union(*(table[name] for name in rooms))
         for include in includes(text):
-            target = "proto" if include.startswith("ringwood/v1/") else room_of(include, table)
+            target = "proto" if include.startswith(("ringwood/v1/", "etcd/")) else room_of(include, table)
             if target and target not in allowed:
                 found.append(f"{path} includes {include}")
     return found

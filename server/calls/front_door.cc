@@ -133,17 +133,24 @@ StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Open(const std::string& address,
   setsockopt(listener, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
   auto* place = reinterpret_cast<sockaddr*>(&name);
   socklen_t length = sizeof name;
-  if (bind(listener, place, length) != 0 || listen(listener, kBacklog) != 0 ||
-      getsockname(listener, place, &length) != 0) {
+  if (bind(listener, place, length) != 0 || getsockname(listener, place, &length) != 0) {
     const int error = errno;
     close(listener);
     return WhyNot(address, error);
   }
-  return std::unique_ptr<FrontDoor>(new FrontDoor(listener, ntohs(name.sin_port), options));
+  return std::unique_ptr<FrontDoor>(
+      new FrontDoor(listener, address, ntohs(name.sin_port), options));
 }
 
-FrontDoor::FrontDoor(int listener, int port, const FrontDoorOptions& options)
-    : port_(port),
+Status FrontDoor::Listen() {
+  return listen(listener_, kBacklog) == 0 ? OkStatus() : WhyNot(address_, errno);
+}
+
+FrontDoor::FrontDoor(int listener, const std::string& address, int port,
+                     const FrontDoorOptions& options)
+    : address_(address),
+      port_(port),
+      listener_(listener),
       listening_(std::make_unique<Listening>(listener, RaiseDescriptorLimit() - options.reserve)),
       loop_("door") {}
 

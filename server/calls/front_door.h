@@ -23,13 +23,16 @@ int RaiseDescriptorLimit();
 
 class FrontDoor {
  public:
-  // Listens at an IPv4 "ADDRESS:PORT", port 0: the kernel's choice. Connections wait until Begin.
-  // Refused: why the address cannot be used, and how to fix it.
+  // Takes an IPv4 "ADDRESS:PORT", port 0: the kernel's choice. Connections are refused until
+  // Listen. Refused: why the address cannot be used, and how to fix it.
   static StatusOr<std::unique_ptr<FrontDoor>> Open(const std::string& address,
                                                    const FrontDoorOptions& options);
   ~FrontDoor();  // closes it; accepted connections live on
 
   int port() const { return port_; }
+
+  // From now on connections wait until Begin. Errors as for Open; once.
+  Status Listen();
 
   // From now on `take` gets each connection and owns it; on a thread of this object's. The kernel
   // assigns the lowest free descriptor: a number within the reserve shows that the others are in
@@ -38,9 +41,11 @@ class FrontDoor {
 
  private:
   class Listening;
-  FrontDoor(int listener, int port, const FrontDoorOptions& options);
+  FrontDoor(int listener, const std::string& address, int port, const FrontDoorOptions& options);
 
-  int port_;
+  const std::string address_;
+  const int port_;
+  const int listener_;                    // listening_ owns it
   std::unique_ptr<Listening> listening_;  // touched on loop_
   Loop loop_;
 };

@@ -213,6 +213,7 @@ TEST(FrontDoor, LeavesDescriptorsForTheRestOfTheProcess) {
   constexpr int kRoom = 12;  // connections of ours and of it
   auto door = FrontDoor::Open("127.0.0.1:0", {Seconds(5), most - next - kRoom});
   ASSERT_TRUE(door.ok()) << door.status();
+  ASSERT_TRUE((*door)->Listen().ok());
   (*door)->Begin([&](int connection) { taken.Add(connection); });
   std::vector<int> clients;
   for (int i = 0; i < 3; ++i) clients.push_back(Connect((*door)->port()));
@@ -254,6 +255,7 @@ TEST(FrontDoor, RecoversWhenDescriptorsAreFreeAgain) {
   Taken taken;
   auto door = FrontDoor::Open("127.0.0.1:0", FrontDoorOptions());
   ASSERT_TRUE(door.ok()) << door.status();
+  ASSERT_TRUE((*door)->Listen().ok());
   const int client = Connect((*door)->port());
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);

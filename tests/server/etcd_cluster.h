@@ -1,0 +1,115 @@
+// etcd for a test: three members on loopback ports of its own, in a directory of its own. It knows
+// nothing of an etcd that the system may run, and ends with the test, also if that is killed.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "server/coordinator/etcd/client.h"
+#include "transport/port_range.h"
+
+namespace ringwood {
+
+// Empty: it is not installed.
+inline std::string EtcdProgram() {
+  for (const char* path : {"/usr/bin/etcd", "/usr/local/bin/etcd"}) {
+    if (access(path, X_OK) == 0) return path;
+  }
+  return "";
+}
+
+class EtcdCluster {
+ public:
+  static constexpr int kMembers = 3;
+
+  // `prefix`: of the keys. Check ready().
+  explicit EtcdCluster(const std::string& prefix) {
+    std::string pattern = testing::TempDir() + "/ringwood-etcd-XXXXXX";
+    directory_ = mkdtemp(pattern.data());
+    address_.prefix = prefix;
+    for (int i = 0; i < kMembers; ++i) {
+      clients_.push_back(FreePort());
+      peers_.push_back(FreePort());
+      address_.endpoints.push_back("127.0.0.1:" + std::to_string(clients_[i]));
+      pids_.push_back(0);
+    }
+    for (int i = 0; i < kMembers; ++i) Start(i);
+    EtcdClient client(address_);
+    for (const TimePoint end = Now() + Seconds(60); !ready_ && Now() < end;) {
+      ready_ = client.Get("ready", Now() + Seconds(3)).ok();
+      if (!ready_) usleep(50'000);
+    }
+  }
+  ~EtcdCluster() {
+    for (int i = 0; i < kMembers; ++i) Kill(i);
+    std::filesystem::remove_all(directory_);
+  }
+
+  bool ready() const { return ready_; }
+  const EtcdAddress& address() const { return address_; }
+
+  void Start(int member) {
+    const std::string name = "m" + std::to_string(member);
+    const std::string at = "http://127.0.0.1:" + std::to_string(clients_[member]);
+    const std::string peer = "http://127.0.0.1:" + std::to_string(peers_[member]);
+    std::string all;
+    for (int i = 0; i < kMembers; ++i) {
+      all += (i > 0 ? ",m" : "m") + std::to_string(i) +
+             "=http://127.0.0.1:" + std::to_string(peers_[i]);
+    }
+    std::vector<std::string> words = {EtcdProgram(),
+                                      "--name=" + name,
+                                      "--data-dir=" + directory_ + "/" + name,
+                                      "--listen-client-urls=" + at,
+                                      "--advertise-client-urls=" + at,
+                                      "--listen-peer-urls=" + peer,
+                                      "--initial-advertise-peer-urls=" + peer,
+                                      "--initial-cluster=" + all,
+                                      "--initial-cluster-token=" + directory_,
+                                      "--logger=zap",
+                                      "--log-level=error",
+                                      "--log-outputs=" + directory_ + "/" + name + ".log"};
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    char* const environment[] = {nullptr};
+    const pid_t test = getpid();
+    pids_[member] = fork();
+    if (pids_[member] != 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != test) _exit(1);
+    execve(arguments[0], arguments.data(), environment);
+    _exit(127);
+  }
+  void Kill(int member) {
+    if (pids_[member] <= 0) return;
+    kill(pids_[member], SIGKILL);
+    waitpid(pids_[member], nullptr, 0);
+    pids_[member] = 0;
+  }
+  void Signal(int member, int signal) { kill(pids_[member], signal); }
+
+ private:
+  static int FreePort() {
+    const auto port = ProbePort("127.0.0.1", 0);
+    EXPECT_TRUE(port.ok()) << port.status();
+    return *port;
+  }
+
+  std::string directory_;
+  EtcdAddress address_;
+  std::vector<int> clients_;  // ports
+  std::vector<int> peers_;
+  std::vector<pid_t> pids_;  // 0: not running
+  bool ready_ = false;
+};
+
+}  // namespace ringwood
