@@ -67,10 +67,11 @@ class Attending : public ::testing::Test {
   Status Attend(Rank* rank) {
     const Attendance attendance{rank->joined.epoch(), rank->joined.node(), rank->rank + 1u,
                                 Seconds(0.05), Seconds(5)};
-    return rank->control->Attend(attendance, Seconds(kSeconds), [this](const Status& failure) {
-      heard_ = failure;
-      failed_.Notify();
-    });
+    return rank->control->Attend(attendance, Seconds(kSeconds),
+                                 [this](const Status& failure, bool) {
+                                   heard_ = failure;
+                                   failed_.Notify();
+                                 });
   }
   // What the rank that attends is told. The other one's callback has not run.
   Status Heard() {
