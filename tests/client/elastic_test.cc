@@ -1,0 +1,204 @@
+// Sessions of an elastic job: whoever dies, and whenever, those that are left go on with what the
+// undisturbed job would have, to the bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "base/digest.h"
+#include "base/random.h"
+#include "tests/client/elastic_job.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kSlots = 3;
+constexpr int kDoomed = 1;
+constexpr uint64_t kSteps = 6;
+constexpr uint64_t kFatal = 3;  // the step in which a rank dies
+constexpr size_t kElements = 2000;
+
+// A trainer's two tensors and weights; what a slot brings depends on nothing but slot, step and
+// weights.
+struct Trainer {
+  Trainer(Session& session, const std::string& route)
+      : first(session, "first", kElements, route, 0.02, 0.9),
+        second(session, "second", kElements / 2, route, 0.02),
+        weights(kElements, 1.0f) {}
+
+  void Backward(int slot, uint64_t step) {
+    Random random(step * 100 + slot);
+    for (Gradient* gradient : {&second, &first}) {
+      for (size_t i = 0; i < gradient->data.size(); ++i) {
+        gradient->data[i] = static_cast<float>(random.Unit() - 0.5) + 0.01f * weights[i];
+      }
+    }
+  }
+  void Update() {
+    for (size_t i = 0; i < kElements; ++i) {
+      weights[i] -= 0.1f * (first.data[i] + second.data[i / 2]);
+    }
+  }
+  uint64_t DigestOf(Session& session) {
+    uint64_t digest = Digest(std::as_bytes(std::span(weights)));
+    for (const Gradient* gradient : {&first, &second}) {
+      std::vector<float> residual(gradient->data.size());
+      EXPECT_TRUE(session.Residual(gradient->id, residual).ok());
+      digest = Combine(digest, Digest(std::as_bytes(std::span(residual))));
+    }
+    return digest;
+  }
+
+  Gradient first, second;
+  std::vector<float> weights;
+};
+
+struct Outcome {
+  std::map<int, uint64_t> digests;  // of the slots at the end
+  uint64_t last_of_all = 0;         // the last step with the gradients of all slots
+  int exchanged_again = 0;          // on slot 0
+  uint64_t epoch = 0;
+};
+
+// The undisturbed job: `all` steps with all slots, then the others go on without the doomed one,
+// restarted from a checkpoint as ranks 0 and 1.
+std::map<int, uint64_t> Reference(const std::string& route, const std::string& wire, uint64_t all) {
+  std::map<int, uint64_t> digests;
+  MemoryStore whole, rest;
+  absl::Mutex mutex;
+  const auto part = [&](Job job, const std::vector<int>& slots, uint64_t until) {
+    job.wire = wire;
+    RunJob(job, [&](Session& session, GatheringCoordinator&) {
+      const int slot = slots[session.rank()];
+      Trainer trainer(session, route);
+      const auto bytes = std::as_writable_bytes(std::span(trainer.weights));
+      if (job.has_checkpoint) {
+        ASSERT_TRUE(session.RestoreItem("weights", true, bytes).ok());
+      }
+      while (session.step() < until) {
+        trainer.Backward(slot, session.step() + 1);
+        ASSERT_TRUE(session.BeginStep(slot + 1).ok());
+        ASSERT_TRUE(session.Ready(trainer.second.id).ok());
+        ASSERT_TRUE(session.Ready(trainer.first.id).ok());
+        ASSERT_TRUE(session.FinishStep().ok());
+        trainer.Update();
+      }
+      ASSERT_TRUE(session.Checkpoint({{"weights", true, bytes}}).ok());
+      ASSERT_TRUE(session.CheckpointWait().ok());
+      const uint64_t digest = trainer.DigestOf(session);
+      absl::MutexLock lock(&mutex);
+      digests[slot] = digest;
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  };
+  part({.world = kSlots, .store = &whole}, {0, 1, 2}, all);
+  for (const auto& [name, bytes] : whole.items) {
+    if (name.first == kDoomed || name.second == "ringwood/plan") continue;
+    rest.items[{name.first == 2 ? 1 : name.first, name.second}] = bytes;
+  }
+  if (all < kSteps) {
+    digests.clear();
+    part({.world = kSlots - 1, .base_step = all, .has_checkpoint = all > 0, .store = &rest}, {0, 2},
+         kSteps);
+  }
+  return digests;
+}
+
+enum class Place { kNowhere, kBeforeReady, kBetween, kAfterReady };
+
+struct Death {
+  std::string name;
+  Place place = Place::kNowhere;  // in the trainer, in step kFatal
+  Moment moment = Moment::kNever;
+  std::optional<uint64_t> last_of_all = std::nullopt;  // where only one is possible
+};
+
+Outcome Train(const std::string& route, const std::string& wire, const Death& death) {
+  Outcome outcome;
+  absl::Mutex mutex;
+  InProcessNetwork network;
+  Script script{.round = kFatal, .moment = death.moment};
+  if (death.moment != Moment::kNever) script.doomed = kDoomed;
+  RunElasticJob({.world = kSlots, .script = script, .wire = wire}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Trainer trainer(*session, route);
+                  while (session->step() < kSteps) {
+                    const uint64_t step = session->step() + 1;
+                    const bool fatal = slot == kDoomed && step == kFatal;
+                    trainer.Backward(slot, step);
+                    if (fatal && death.place == Place::kBeforeReady) return;
+                    const Status begun = session->BeginStep(slot + 1);
+                    ASSERT_TRUE(begun.ok()) << begun;
+                    ASSERT_TRUE(session->Ready(trainer.second.id).ok());
+                    if (fatal && death.place == Place::kBetween) return;
+                    ASSERT_TRUE(session->Ready(trainer.first.id).ok());
+                    if (fatal && death.place == Place::kAfterReady) return;
+                    const auto result = session->FinishStep();
+                    if (fatal && death.moment != Moment::kNever) {
+                      EXPECT_THAT(Message(result.status()), HasSubstr("killed"));
+                      return;
+                    }
+                    ASSERT_TRUE(result.ok()) << result.status();
+                    EXPECT_EQ(result->step, step);
+                    trainer.Update();
+                    absl::MutexLock lock(&mutex);
+                    if (result->members.size() == kSlots) {
+                      EXPECT_EQ(result->total_weight, 6);
+                      outcome.last_of_all = std::max(outcome.last_of_all, step);
+                    } else {
+                      EXPECT_THAT(result->members, ElementsAre(0, 2));
+                      EXPECT_THAT(result->contributors, ElementsAre(0, 2));
+                      EXPECT_EQ(result->total_weight, 4);
+                    }
+                    if (slot == 0) outcome.exchanged_again += result->exchanged_again;
+                  }
+                  const uint64_t digest = trainer.DigestOf(*session);
+                  absl::MutexLock lock(&mutex);
+                  outcome.digests[slot] = digest;
+                  outcome.epoch = session->epoch();
+                  EXPECT_EQ(session->world(), session->epoch() == 1 ? 3 : 2);
+                  EXPECT_EQ(session->rank(), session->epoch() == 2 && slot == 2 ? 1 : slot);
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+  return outcome;
+}
+
+class ElasticDeath : public ::testing::TestWithParam<std::tuple<std::string, std::string, Death>> {
+};
+
+TEST_P(ElasticDeath, TheOthersGoOnWithTheBitsOfTheUndisturbedJob) {
+  const auto& [route, wire, death] = GetParam();
+  const Outcome outcome = Train(route, wire, death);
+  EXPECT_EQ(outcome.digests, Reference(route, wire, outcome.last_of_all));
+  EXPECT_EQ(outcome.epoch, death.name == "Nobody" ? 1u : 2u);
+  if (death.last_of_all) {
+    EXPECT_EQ(outcome.last_of_all, *death.last_of_all);
+  }
+  EXPECT_LE(outcome.exchanged_again, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, ElasticDeath,
+    ::testing::Combine(
+        ::testing::Values("dense", "sparse"), ::testing::Values("fp32"),
+        ::testing::Values(
+            Death{"Nobody", Place::kNowhere, Moment::kNever, kSteps},
+            Death{"BeforeItsGradients", Place::kBeforeReady, Moment::kNever, kFatal - 1},
+            Death{"BetweenItsGradients", Place::kBetween, Moment::kNever, kFatal - 1},
+            // Whether its last messages arrive decides which of two outcomes it is.
+            Death{"WhileItExchanges", Place::kAfterReady, Moment::kNever},
+            // All that are left have prepared the step, so it counts.
+            Death{"BeforeItsVote", Place::kNowhere, Moment::kPrepared, kFatal},
+            Death{"AfterItsVote", Place::kNowhere, Moment::kVoted, kFatal},
+            Death{"WithTheAnswersOfOthersLost", Place::kNowhere, Moment::kAnswerLost, kFatal})),
+    [](const auto& param) { return std::get<0>(param.param) + std::get<2>(param.param).name; });
+
+}  // namespace
+}  // namespace ringwood
