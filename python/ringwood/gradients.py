@@ -97,11 +97,17 @@ class Gradients:
     def _begin(self):
         if self._running:
             return
+        self._owner.weigh()
         self.weight = self._owner.weight
         self._session.begin_step(self.weight)
         self._running = True
         if self._scaler is not None:
             self._scale = self._scaler.get_scale()
+
+    @property
+    def running(self):
+        """Whether gradients of a step are on their way."""
+        return self._running
 
     def refuse_if_running(self, what):
         if self._running:

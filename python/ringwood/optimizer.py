@@ -68,6 +68,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.session = job.session
         self._exchange = job.register("DistributedOptimizer", slots, settings, stream, missing=missing,
                                       backward_passes_per_step=backward_passes_per_step)
+        self._sampler = None  # whose weights these are, see follow
         self.last = None  # the StepResult of the last step
         self.committed_before = self._committed = self.session.step  # steps of the session when step() began
         self._counts = [0.0, 0.0, 0.0, 0.0]
@@ -146,12 +147,31 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._by_hand = True
         return self.last
 
+    def follow(self, sampler):
+        """From now on `sampler` says the weight of each step, and is told of its commit."""
+        if self.missing == "skip":
+            raise RefusedError('missing="skip" asks all ranks in every step, which cannot be repeated when one dies: '
+                               'choose "error" or "zero"')
+        if self._exchange is not self.session:
+            raise RefusedError("rw.elastic takes the process's first DistributedOptimizer: the gradients of further "
+                               "ones are summed outside of the steps that commit")
+        self._sampler = sampler
+
+    def weigh(self):
+        """Before a step's first gradient is announced."""
+        if self._sampler is not None:
+            self.weight = self._sampler.weight
+
     def exchange(self):
         """Announces missing gradients and waits for the commit."""
+        if not self._gradients.running:
+            self.weigh()
         self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
         self._absent = self._gradients.complete(self.weight)
         self._compare_parameters()
         self.last = self._exchange.finish_step()
+        if self._sampler is not None:
+            self._sampler.committed(self.last)
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
@@ -162,6 +182,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """Compares the ranks' parameters: they differ if broadcast_parameters was forgotten, or if ranks do not
         step alike."""
         exchanges = int(self._counts[0])
+        if self._sampler is not None and self.session.step > 0:
+            return  # ranks may have come later: they count other exchanges
         if exchanges and exchanges not in LATER_LOOKS:
             return
         slots = self._gradients.slots

@@ -17,6 +17,7 @@ from . import ddp as _ddp
 from . import job as _job
 from .agreement import broadcast_bytes
 from .ddp import communication_hook
+from .elastic import Elastic as _Elastic
 from .errors import InvalidError
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
 from .sampler import Sampler as _Sampler
@@ -26,7 +27,7 @@ from .training import resume, save
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
            "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
-           "broadcast_buffers", "broadcast_optimizer_state", "gather_texts", "save", "resume"]
+           "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "save", "resume"]
 
 
 def init(**options):
@@ -77,6 +78,11 @@ def HookState(named_parameters, density=None, momentum_correction=None, route=No
 def Sampler(dataset, batch_size, seed=0, ahead=0, shuffle=True):
     """The global sample cursor, for a DataLoader's `batch_sampler`; see ringwood.sampler.Sampler."""
     return _Sampler(dataset, batch_size, seed, ahead, shuffle, rank(), size())
+
+
+def elastic(model, optimizer, sampler):
+    """From here on ranks may die and come; see ringwood.elastic."""
+    return _Elastic(model, optimizer, sampler)
 
 
 def broadcast_parameters(parameters, root_rank=0, root=None):

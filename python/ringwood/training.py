@@ -36,11 +36,11 @@ def save(model, optimizer, cursor, every=1):
         return False
     state = dict(model.state_dict())
     local = _local_state(session, state, optimizers)
-    shared = _items({"model": state, "optimizers": [each.state_dict() for each in optimizers], "cursor": cursor},
-                    SKELETON, TENSOR)
-    per_rank = _items(local, PER_RANK_SKELETON, PER_RANK_TENSOR)
+    shared = state_items({"model": state, "optimizers": [each.state_dict() for each in optimizers], "cursor": cursor},
+                         SKELETON, TENSOR)
+    per_rank = state_items(local, PER_RANK_SKELETON, PER_RANK_TENSOR)
     try:
-        session.checkpoint(shared=shared, per_rank={RANDOM: _random_state(), **per_rank})
+        session.checkpoint(shared=shared, per_rank={RANDOM: random_state(), **per_rank})
     except (InvalidError, RefusedError, ForkedError):
         raise
     except RingwoodError as failure:
@@ -63,7 +63,8 @@ def _local_state(session, state, optimizers):
     return {name: state.pop(name) for name, differs in zip(names, different) if differs}
 
 
-def _items(tree, skeleton_name, tensor_name):
+def state_items(tree, skeleton_name, tensor_name):
+    """Name -> bytes or tensor, of a tree as flatten takes it."""
     skeleton, tensors = flatten(tree)
     return {skeleton_name: skeleton,
             **{tensor_name.format(i): tensor for i, tensor in enumerate(tensors) if tensor.numel()}}
@@ -81,21 +82,27 @@ def resume(model, optimizer):
     model.load_state_dict(state["model"])
     for each, saved in zip(optimizers, state["optimizers"], strict=True):
         each.load_state_dict(saved)
-    _set_random_state(session.restore(RANDOM, "per_rank"))
+    restore_random_state(session.restore(RANDOM, "per_rank"))
     return state["cursor"]
 
 
 def _tree(session, scope, skeleton_name, tensor_name):
-    skeleton = session.restore(skeleton_name, scope)
+    return state_of_items(lambda name: session.restore(name, scope), skeleton_name, tensor_name)
+
+
+def state_of_items(read, skeleton_name, tensor_name):
+    """The inverse of state_items. `read`: name -> bytes."""
+    skeleton = read(skeleton_name)
     tensors = gather_tensors(skeleton)
     for i, tensor in enumerate(tensors):
         if tensor.numel():
-            content = bytearray(session.restore(tensor_name.format(i), scope))
+            content = bytearray(read(tensor_name.format(i)))
             tensor.copy_(torch.frombuffer(content, dtype=tensor.dtype).view(tensor.shape))
     return unflatten(skeleton, tensors)
 
 
-def _random_state():
+def random_state():
+    """The states of the random generators of PyTorch, NumPy and Python, as bytes."""
     version, words, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state()
     return json.dumps({
@@ -113,7 +120,7 @@ def _from_hex(text):
     return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
 
 
-def _set_random_state(content):
+def restore_random_state(content):
     state = json.loads(content)
     torch.set_rng_state(_from_hex(state["torch"]))
     if state["cuda"]:

@@ -71,7 +71,7 @@ class Campaign:
             job.close()
         whole = check.Job(job.histories())
         self.steps += len(whole.standing())
-        self.again += len(check.exchanged_again(whole))
+        self.again += check.exchanged_again(whole)
         self.found += job.findings()
 
     def after(self, job, when, survivors):

@@ -167,6 +167,7 @@ class Trainer {
     std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(Digest()));
     history_->Write("step", Field("step", result.step) + Field("epoch", session_->epoch()) +
                                 Field("began", began) + Field("world", result.member_count) +
+                                Field("again", static_cast<uint64_t>(result.exchanged_again)) +
                                 ",\"digest\":\"" + digest + "\"" +
                                 Field("total", static_cast<uint64_t>(result.total_weight)) +
                                 Field("pass", pass) + ",\"samples\":[" + list + "]");

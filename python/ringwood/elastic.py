@@ -1,0 +1,49 @@
+"""A training loop whose ranks may die and come without stopping it.
+
+    sampler = rw.Sampler(dataset, batch_size=256)
+    rw.elastic(model, optimizer, sampler)
+
+From then on the optimizer takes the weight of every step from the sampler and tells it of every commit. What makes up
+the state of the training is named here once: a rank that joins later gets it from those that have it.
+"""
+
+from .agreement import refuse_differences
+from .errors import InvalidError, RefusedError
+from .optimizer import DistributedOptimizer
+from .sampler import Sampler
+from .training import random_state, restore_random_state, state_items, state_of_items
+
+
+class Elastic:
+    """`model`: its parameters and buffers. `optimizer`: a DistributedOptimizer; its state. `sampler`: a Sampler; where
+    in the data the job is. And the random generators of PyTorch, NumPy and Python."""
+
+    RANDOM = "elastic/random"
+    SKELETON, TENSOR = "elastic/skeleton", "elastic/tensor/{}"
+
+    def __init__(self, model, optimizer, sampler):
+        if not isinstance(optimizer, DistributedOptimizer):
+            raise InvalidError(f"elastic needs a ringwood.torch.DistributedOptimizer, not {type(optimizer).__name__}")
+        if not isinstance(sampler, Sampler):
+            raise InvalidError(f"elastic needs a ringwood.torch.Sampler, not {type(sampler).__name__}: what other "
+                               "samplers hand out is lost with the rank that it was handed to")
+        self._model, self._optimizer, self._sampler = model, optimizer, sampler
+        if optimizer.session.step == 0:  # a rank that joins later is compared by nobody
+            refuse_differences(optimizer.session, sampler.settings)
+        optimizer.follow(sampler)
+
+    def items(self):
+        """Name -> bytes or tensor: the state between two steps, the same on all ranks but for the random one."""
+        tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.state_dict(),
+                "sampler": self._sampler.state_dict()}
+        return {self.RANDOM: random_state(), **state_items(tree, self.SKELETON, self.TENSOR)}
+
+    def load(self, read):
+        """`read`: name -> the bytes that another rank had under it."""
+        state = state_of_items(read, self.SKELETON, self.TENSOR)
+        if set(state) != {"model", "optimizer", "sampler"}:
+            raise RefusedError("the state of the other ranks is not that of an elastic training")
+        self._model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._sampler.load_state_dict(state["sampler"])
+        restore_random_state(read(self.RANDOM))
