@@ -10,7 +10,7 @@
 namespace ringwood {
 namespace {
 
-// Between two attempts at a coordinator that is away: it may be started again just now.
+// Between two attempts, when the coordinator has taken this process for lost.
 constexpr double kPauseSeconds = 0.05;
 
 }  // namespace
@@ -41,8 +41,8 @@ StatusOr<std::unique_ptr<EpochLink>> EpochChange::Join(EpochLink* ended, TimePoi
   for (;;) {
     const Duration left = std::max(end - Now(), Seconds(1));
     auto next = EpochLink::Enter(worker_.connection, worker_.options, left, &held);
-    const bool away = next.status().code() == StatusCode::kUnavailable;
-    if (next.ok() || !away || Now() >= end) return next;
+    const bool again = next.status().code() == StatusCode::kAborted;  // "join again"
+    if (next.ok() || !again || Now() >= end) return next;
     Log(LogLevel::kWarning, Message(next.status()) + ": it is tried again");
     std::this_thread::sleep_for(std::chrono::duration<double>(kPauseSeconds));
   }

@@ -152,6 +152,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   held.set_epoch(epoch_);
   held.set_round(step_);
   held.set_prepared(prepared_.has_value());
+  if (prepared_ && !prepared_->totals->skipped) held.set_digest(prepared_->digest);
   return held;
 }
 
