@@ -87,9 +87,11 @@ TEST_F(ElasticRunTest, ARankThatIsKilledIsStartedAgainAndTheOthersGoOn) {
 }
 
 TEST_F(ElasticRunTest, AllAskToContinueSoThatOneThatComesLaterIsNoOther) {
-  const Finished run = RunProgram(
-      Alone("[ $RANK$RINGWOOD_RESTART = 00 ] && kill -9 $$; echo $RINGWOOD_RESUME $RINGWOOD_JOB.",
-            {"-np", "2"}));
+  const Finished run = RunProgram(Alone(
+      "[ $RANK$RINGWOOD_RESTART = 00 ] && kill -9 $$; echo $RINGWOOD_RESUME $RINGWOOD_JOB.; [ "
+      "$RANK = 1 ] || " +
+          Touch("back") + "; " + Until("back"),
+      {"-np", "2"}));
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(CountOf("auto ", run.out), 2u);
   const size_t first = run.out.find("auto "), second = run.out.rfind("auto ");
