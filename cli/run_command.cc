@@ -104,6 +104,7 @@ Status CompleteElastic(RunFlags* flags) {
 Status TakeSessionFlags(RunFlags* flags) {
   RW_ASSIGN_OR_RETURN(const SessionOptions given, SessionOptionsGiven(flags->session));
   RankContext& context = flags->run.context;
+  flags->run.coordinator_grace_seconds = given.coordinator_grace_seconds;
   context.network_interface = given.network_interface;
   context.port_range = given.port_range;
   context.trusted_fabric = given.trusted_fabric;

@@ -34,6 +34,7 @@ struct ServerFlags {
   std::string port_range;
   std::string timeline;
   std::string log_level = "info";
+  bool no_reducer = false;
 };
 
 // The token: from a file that only its owner reads, or from the launcher through the environment.
@@ -124,6 +125,12 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   if (!flags->max_memory.empty()) {
     RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
   }
+  if (flags->no_reducer) {
+    if (!flags->server.coordinator.empty()) {
+      return Invalid("--no-reducer and --coordinator: such a server would have nothing to do");
+    }
+    flags->server.reducer_index = flags->server.servers;  // behind the last
+  }
   RW_ASSIGN_OR_RETURN(flags->server.token, ReadToken(*context, *flags));
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTimeline> recorder,
                       Watch(flags->timeline, &flags->server));
@@ -171,6 +178,12 @@ void AddTimeoutFlags(Command command, ServerOptions* server) {
   add("--stall-timeout", &server->stall_timeout_seconds,
       "End the job when no rank makes progress for so long; 0: only warn")
       .Within(0, 1e6)
+      .ShowDefault();
+  add("--coordinator-grace", &server->coordinator_grace_seconds,
+      "As a further reducer, serve on this long while the coordinator is lost; -1: 30 in an "
+      "elastic "
+      "job, else 0")
+      .Within(-1, 86'400)
       .ShowDefault();
   add("--store-patience", &server->store_patience_seconds,
       "Wait this long for a store that another server holds; without it refuse such a store")
@@ -221,9 +234,13 @@ void AddServerFlags(Command command, ServerFlags* flags) {
       "Join the coordinator at this HOST:PORT as a further reducer");
   add("--reducer-index", &server.reducer_index, "NUMBER", "Be this reducer, from 0")
       .Within(0, kMaxRanks);
-  add("--servers", &server.servers, "NUMBER", "Expect so many reducers, this one included")
-      .Within(1, kMaxRanks)
+  add("--servers", &server.servers, "NUMBER",
+      "Expect so many reducers, this one included; 0: ranks merge among themselves")
+      .Within(0, kMaxRanks)
       .ShowDefault();
+  command.Switch(
+      "--no-reducer", &flags->no_reducer,
+      "Be none of the reducers, which are other processes: coordinate and keep the store");
   AddElasticFlags(command, &server);
   AddTimeoutFlags(command, &server);
   add("--host", &server.host, "NAME", "Name this host so in error messages").ShowDefault();

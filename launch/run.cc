@@ -134,6 +134,7 @@ Job ServerJob(const RunOptions& options, int index, const std::string& coordinat
                  absl::StrFormat("--failure-timeout=%g", options.failure_timeout_seconds),
                  absl::StrFormat("--join-timeout=%g", options.join_timeout_seconds),
                  absl::StrFormat("--stall-timeout=%g", options.stall_timeout_seconds),
+                 absl::StrFormat("--coordinator-grace=%g", options.coordinator_grace_seconds),
                  "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level)};
   if (index == 0) job.command.push_back("--store=" + options.store);
   if (index == 0 && context.restart > 0) {

@@ -37,7 +37,8 @@ struct RunOptions {
   std::string max_memory;  // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
-  double stall_timeout_seconds = 0;  // 0: only a warning
+  double stall_timeout_seconds = 0;       // 0: only a warning
+  double coordinator_grace_seconds = -1;  // of servers but the first; negative: by the job's mode
   int max_restarts = 0;
   bool restart_on_failure = false;  // also where the command itself failed
   bool temporary_store = false;     // the first host makes `store`, which is removed at the end

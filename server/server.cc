@@ -204,6 +204,7 @@ void Server::Parts::StartReducer() {
   node.host = options.host;
   node.token = options.token;
   node.failure_timeout_seconds = options.failure_timeout_seconds;
+  node.coordinator_grace_seconds = options.coordinator_grace_seconds;
   node.max_memory_bytes = options.max_memory_bytes;
   node.make_fabric = [this](Loop* loop) -> StatusOr<std::unique_ptr<Fabric>> {
     RW_ASSIGN_OR_RETURN(auto fabric,

@@ -30,6 +30,7 @@ struct ServerOptions {
   // last write ends. 0: an error at once.
   double store_patience_seconds = 0;
   std::string coordinator;  // empty: this process coordinates; else HOST:PORT it joins as reducer
+  double coordinator_grace_seconds = -1;  // how long to look for one that is lost, reducer_node.h
   int reducer_index = 0;
   int servers = 1;  // reducers of a job, this one included; counted by the coordinator
   uint64_t max_memory_bytes =
