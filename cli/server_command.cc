@@ -185,6 +185,10 @@ void AddTimeoutFlags(Command command, ServerOptions* server) {
       "job, else 0")
       .Within(-1, 86'400)
       .ShowDefault();
+  add("--reattach-grace", &server->reattach_grace_seconds,
+      "Started again, wait this long for the members of the epoch on record; without it 30 with "
+      "--store or --coord-store, else 0")
+      .Within(0, 3600);
   add("--store-patience", &server->store_patience_seconds,
       "Wait this long for a store that another server holds; without it refuse such a store")
       .Within(0, 86'400);

@@ -33,6 +33,7 @@ namespace {
 constexpr int kMaxMessageBytes = 4 << 20;  // control messages and chunks are far smaller
 constexpr int kMaxStreamsOfConnection = 256;
 constexpr double kStopSeconds = 3;
+constexpr double kReattachSeconds = 30;  // members find a coordinator that was started again
 constexpr int kLeastPingMilliseconds = 1000;
 constexpr int kHandshakeMilliseconds = 5'000;  // for a connection to speak HTTP/2
 constexpr int kIdleMilliseconds =
@@ -136,6 +137,10 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   coordination.membership.elastic = options.elastic;
   coordination.membership.min_world = options.min_world;
   coordination.membership.max_world = options.max_world;
+  const bool kept = !options.store.empty() || !options.coord_store.empty();
+  coordination.membership.reattach_grace_seconds = options.reattach_grace_seconds < 0
+                                                       ? (kept ? kReattachSeconds : 0)
+                                                       : options.reattach_grace_seconds;
   coordination.membership.hash = [key = options.token](uint64_t incarnation) {
     return IncarnationHash(incarnation, key);
   };

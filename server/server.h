@@ -38,9 +38,12 @@ struct ServerOptions {
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;  // for all to join, and again for the first step
   double stall_timeout_seconds = 0;   // a job without progress ends after it; 0: only a warning
-  bool elastic = false;            // a failure ends the epoch, not the job (membership_options.h)
-  int min_world = 1;               // workers of an elastic epoch, at least
-  int max_world = 0;               // and at most; 0: as many as the job was started with
+  bool elastic = false;  // a failure ends the epoch, not the job (membership_options.h)
+  int min_world = 1;     // workers of an elastic epoch, at least
+  int max_world = 0;     // and at most; 0: as many as the job was started with
+  // How long members of the epoch on disk may take to come back to a coordinator that was started
+  // again; negative: half a minute with a store, which has that epoch, else 0.
+  double reattach_grace_seconds = -1;
   std::string host = "localhost";  // the launcher's name for it
   std::string token;               // required of every call; empty: none
   // Called when it serves: before Start returns, or with coord_store when it leads, on a thread of

@@ -46,6 +46,11 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
                                  v1::Commit* response) override {
     return Hold<event::Vote>(response, *request);
   }
+  grpc::ServerUnaryReactor* Reattach(grpc::CallbackServerContext*,
+                                     const v1::ReattachRequest* request,
+                                     v1::ReattachResponse* response) override {
+    return Hold<event::Reattach>(response, *request);
+  }
   grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext*, const v1::LeaveRequest* request,
                                   v1::LeaveResponse* response) override {
     return Hold<event::Leave>(response, *request);

@@ -33,7 +33,23 @@ Epoch::Epoch(const MembershipOptions& options, v1::EpochRecord record, Roster ro
       holders_(std::move(holders)),
       begun_(now),
       committed_(std::move(committed)),
-      presence_(options_, roster_, committed_.round, record_.from_members(), now) {}
+      presence_(options_, roster_, record_.base_step(),
+                record_.from_members() || committed_.commit.round() != 0, now) {}
+
+StatusOr<std::unique_ptr<Epoch>> Epoch::Restore(const MembershipOptions& options, Restored restored,
+                                                TimePoint now) {
+  const uint64_t next = restored.committed.round + 1;
+  Roster roster(std::move(restored.members), restored.record.world());
+  auto epoch = std::make_unique<Epoch>(options, std::move(restored.record), std::move(roster),
+                                       std::move(restored.committed), now);
+  for (const uint32_t node : restored.left) epoch->presence_.Left(node, now);
+  if (!restored.table) return epoch;
+  RW_ASSIGN_OR_RETURN(epoch->plan_,
+                      ActivePlan::Make(*restored.table, next, restored.generation, epoch->roster_));
+  epoch->table_ = std::move(restored.table);
+  epoch->without_plan_.insert(restored.without_plan.begin(), restored.without_plan.end());
+  return epoch;
+}
 
 v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
   v1::JoinResponse welcome;
@@ -116,6 +132,7 @@ void Epoch::Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, O
   if (request.rank() >= roster_.world()) {
     return out->Reply(call, Invalid("only workers agree on a plan"));
   }
+  if (AgreeAgain(call, request, out)) return;
   if (agreement_ == nullptr) agreement_ = std::make_unique<Agreement>(roster_.world(), Labels());
   CallId displaced = 0;
   const Status added = agreement_->Add(call, request, &displaced);
@@ -128,6 +145,29 @@ void Epoch::Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, O
   if (agreement_->Complete()) Activate(out);
 }
 
+// The others were told of the plan by the coordinator that died; this one asks again.
+bool Epoch::AgreeAgain(CallId call, const v1::AgreeRequest& request, Outbox* out) {
+  if (without_plan_.erase(request.rank()) == 0) return false;
+  Agreement both(2, Labels());
+  CallId displaced = 0;
+  Status same = both.Add(0, *table_, &displaced);
+  if (same.ok()) same = both.Add(call, request, &displaced);
+  if (same.ok()) {
+    out->Reply(call, Agreed());
+  } else {
+    out->Reply(call, same);
+    Fail({request.rank(), same.code(), Message(same)}, out);
+  }
+  return true;
+}
+
+v1::AgreeResponse Epoch::Agreed() const {
+  v1::AgreeResponse response;
+  *response.mutable_plan() = plan_->plan();
+  response.set_from_round(plan_->from_round());
+  return response;
+}
+
 void Epoch::Activate(Outbox* out) {
   StatusOr<ActivePlan> plan = ActivePlan::Make(agreement_->table(), committed_.round + 1,
                                                plan_ ? plan_->generation() : 0, roster_);
@@ -137,10 +177,7 @@ void Epoch::Activate(Outbox* out) {
   }
   plan_ = *std::move(plan);
   TellReducersThePlan(out);
-  v1::AgreeResponse response;
-  *response.mutable_plan() = plan_->plan();
-  response.set_from_round(plan_->from_round());
-  out->ReplyAll(agreement_->Calls(), response);
+  out->ReplyAll(agreement_->Calls(), Agreed());
   agreement_.reset();
 }
 

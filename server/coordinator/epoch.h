@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,17 @@ struct Committed {
   v1::Commit commit;   // of that round; empty: it was committed before this epoch
 };
 
+// What is known of an epoch whose members came back to a coordinator that was started again.
+struct Restored {
+  v1::EpochRecord record;                // with the incarnations of its members
+  std::vector<v1::JoinRequest> members;  // by node
+  Committed committed;
+  std::optional<v1::AgreeRequest> table;  // with the plan in force; none: it is not agreed on yet
+  uint32_t generation = 0;                // of that plan
+  std::vector<uint32_t> left;             // nodes that are not there any more, and are not needed
+  std::vector<uint32_t> without_plan;     // workers that were not told of it
+};
+
 class Epoch {
  public:
   enum class State { kRunning, kFailed, kEnded };
@@ -39,6 +51,10 @@ class Epoch {
   // `record` is on disk. `holders`: nodes that have its base, where that is with members.
   Epoch(const MembershipOptions& options, v1::EpochRecord record, Roster roster,
         Committed committed, TimePoint now, std::vector<uint32_t> holders = {});
+
+  // Goes on with it. An error: its plan cannot run.
+  static StatusOr<std::unique_ptr<Epoch>> Restore(const MembershipOptions& options,
+                                                  Restored restored, TimePoint now);
 
   v1::JoinResponse WelcomeTo(uint32_t node) const;
 
@@ -82,6 +98,8 @@ class Epoch {
   std::string WhoHolds() const { return presence_.WhoHolds(Progress()).text; }
 
  private:
+  bool AgreeAgain(CallId call, const v1::AgreeRequest& request, Outbox* out);
+  v1::AgreeResponse Agreed() const;
   void Activate(Outbox* out);
   void TellReducersThePlan(Outbox* out) const;
   Status CheckVote(const v1::VoteRequest& vote) const;
@@ -102,8 +120,11 @@ class Epoch {
   Committed committed_;
   Presence presence_;
   std::unique_ptr<Agreement> agreement_;  // while tables arrive
-  std::optional<ActivePlan> plan_;        // once they were agreed on
-  std::unique_ptr<Ballot> ballot_;        // while votes of the next round arrive
+  std::optional<v1::AgreeRequest>
+      table_;                        // of a restored epoch, while some were not told of the plan
+  std::set<uint32_t> without_plan_;  // they bring their tables again
+  std::optional<ActivePlan> plan_;   // once they were agreed on
+  std::unique_ptr<Ballot> ballot_;   // while votes of the next round arrive
   State state_ = State::kRunning;
   bool regroup_wanted_ = false;
   v1::Failure failure_;

@@ -35,6 +35,10 @@ struct Vote {
   CallId call;
   v1::VoteRequest request;
 };
+struct Reattach {  // to a coordinator that was started again
+  CallId call;
+  v1::ReattachRequest request;
+};
 struct Leave {
   CallId call;
   v1::LeaveRequest request;
@@ -62,8 +66,8 @@ struct Stop {  // the server ends; nothing is accepted afterwards
 
 }  // namespace event
 
-using Event = std::variant<event::Join, event::Agree, event::Vote, event::Leave, event::CallGone,
-                           event::Heartbeat, event::StreamBroken, event::BaseFound,
+using Event = std::variant<event::Join, event::Agree, event::Vote, event::Reattach, event::Leave,
+                           event::CallGone, event::Heartbeat, event::StreamBroken, event::BaseFound,
                            event::Persisted, event::Tick, event::Stop>;
 
 namespace action {
@@ -71,7 +75,9 @@ namespace action {
 // Every call gets exactly one.
 struct Reply {
   CallId call;
-  std::variant<Status, v1::JoinResponse, v1::AgreeResponse, v1::Commit, v1::LeaveResponse> answer;
+  std::variant<Status, v1::JoinResponse, v1::AgreeResponse, v1::Commit, v1::LeaveResponse,
+               v1::ReattachResponse>
+      answer;
 };
 struct FindBase {
   uint64_t job;  // the newest good checkpoint of this job; 0: of any job

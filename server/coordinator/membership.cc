@@ -7,10 +7,19 @@
 namespace ringwood {
 
 Membership::Membership(MembershipOptions options, v1::EpochRecord recovered)
-    : options_(std::move(options)), gathering_(options_, std::move(recovered)) {}
+    : options_(std::move(options)),
+      recovered_(recovered),
+      gathering_(options_, std::move(recovered)) {
+  if (options_.reattach_grace_seconds > 0 && recovered_.members_size() > 0) {
+    phase_ = Phase::kReattaching;
+  }
+}
 
 Actions Membership::On(const Event& event, TimePoint now) {
   now_ = now;
+  if (phase_ == Phase::kReattaching && !reattachment_) {
+    reattachment_.emplace(options_, std::exchange(recovered_, {}), now);
+  }
   Forgive(now);
   std::visit([this](const auto& happened) { Handle(happened); }, event);
   return out_.Take();
@@ -26,6 +35,10 @@ void Membership::Forgive(TimePoint now) {
 
 Status Membership::Check(uint64_t epoch, uint32_t node, uint64_t incarnation) const {
   if (phase_ == Phase::kStopped) return stopped_;
+  if (phase_ == Phase::kReattaching && epoch == this->epoch()) {
+    return Unavailable(
+        absl::StrFormat("the coordinator was started again: %s", reattachment_->Progress()));
+  }
   if (epoch != this->epoch() || !HasMembers()) {
     return Aborted(
         absl::StrFormat("epoch %d is over (the newest is %d): join again", epoch, this->epoch()));
@@ -38,6 +51,7 @@ bool Membership::Recovers() const {
 }
 
 std::vector<Awaited> Membership::AwaitedNow() const {
+  if (reattachment_ && !epoch_) return reattachment_->AwaitedBy(now_);
   return Recovers() ? epoch_->AwaitedBy(now_) : std::vector<Awaited>();
 }
 
@@ -46,6 +60,8 @@ void Membership::Rest() { phase_ = Recovers() ? Phase::kFailed : Phase::kWaiting
 void Membership::Handle(const event::Join& event) {
   if (phase_ == Phase::kStopped) return out_.Reply(event.call, stopped_);
   AfterJoinOfMember(event.request);
+  if (reattachment_) reattachment_->Join(event.request);
+  AfterReattachmentEvent();
   gathering_.Join(event, now_, &out_);
   OpenIfComplete();
 }
@@ -91,6 +107,7 @@ void Membership::Handle(const event::Persisted& event) {
 
 void Membership::Begin(GatheredWorld world) {
   phase_ = Phase::kRunning;
+  reattachment_.reset();
   const v1::EpochRecord& record = world.record;
   epoch_ =
       std::make_unique<Epoch>(options_, record, Roster(std::move(world.members), record.world()),
@@ -121,10 +138,60 @@ void Membership::Handle(const event::Vote& event) {
   AfterEpochEvent();
 }
 
+void Membership::Handle(const event::Reattach& event) {
+  const v1::ReattachRequest& request = event.request;
+  if (phase_ == Phase::kReattaching) {
+    reattachment_->Add(event.call, request, &out_);
+    return AfterReattachmentEvent();
+  }
+  if (request.epoch() > epoch()) {
+    return out_.Reply(event.call,
+                      Aborted(absl::StrFormat("this coordinator does not know epoch %d: join again",
+                                              request.epoch())));
+  }
+  const Status known = Check(request.epoch(), request.node(), request.incarnation());
+  // Of a running epoch: only its stream broke, or the answer before was lost.
+  if (known.ok()) return out_.Reply(event.call, v1::ReattachResponse());
+  out_.Reply(event.call, phase_ == Phase::kStopped ? known : Aborted(Message(known)));
+}
+
+void Membership::AfterReattachmentEvent() {
+  if (phase_ != Phase::kReattaching) return;
+  std::string why = reattachment_->why();
+  if (why.empty() && reattachment_->AllLeft()) why = "all workers have left";
+  if (why.empty() && !reattachment_->Complete()) return;
+  if (why.empty()) {
+    StatusOr<Restored> restored = reattachment_->Restore();
+    StatusOr<std::unique_ptr<Epoch>> epoch =
+        restored.ok() ? Epoch::Restore(options_, *restored, now_) : restored.status();
+    if (epoch.ok()) {
+      epoch_ = *std::move(epoch);
+      reattachment_->Release(&out_);
+      reattachment_.reset();
+      phase_ = Phase::kRunning;
+      out_.Say(absl::StrFormat("all members are back: epoch %d goes on after step %d",
+                               epoch_->record().epoch(), epoch_->committed().round));
+      return out_.Add(action::Activate{epoch_->record()});
+    }
+    why = Message(epoch.status());
+  }
+  phase_ = Phase::kWaiting;
+  reattachment_->End(now_, why, &out_);
+  OpenIfComplete();
+}
+
+bool Membership::HandledByReattachment(const v1::LeaveRequest& request) {
+  if (!reattachment_ || epoch_ || !reattachment_->Leave(request)) return false;
+  AfterReattachmentEvent();
+  OpenIfComplete();
+  return true;
+}
+
 void Membership::Handle(const event::Leave& event) {
   const v1::LeaveRequest& request = event.request;
   // Leaving what is over already is no error.
   out_.Reply(event.call, v1::LeaveResponse());
+  if (HandledByReattachment(request)) return;
   if (Recovers() && request.epoch() == epoch_->record().epoch() &&
       epoch_->roster().Is(request.node(), request.incarnation())) {
     return Lose(request.node(), "it left");
@@ -163,11 +230,17 @@ void Membership::Lose(uint32_t node, const std::string& why) {
 }
 
 void Membership::Handle(const event::CallGone& event) {
+  if (reattachment_ && reattachment_->CallGone(event.call, &out_)) return;
   if (gathering_.CallGone(event.call, &out_) || epoch_ == nullptr) return;
   epoch_->CallGone(event.call, &out_);
 }
 
 void Membership::Handle(const event::Tick&) {
+  if (phase_ == Phase::kReattaching) {
+    reattachment_->Tick(now_);
+    AfterReattachmentEvent();
+  }
+  if (reattachment_) OpenIfComplete();  // the time to wait for its members may be over
   if (Recovers()) {
     for (const uint32_t node : epoch_->LoseSilent(now_)) Lose(node, "it is silent");
     OpenIfComplete();  // the time to wait for somebody may be over
@@ -182,6 +255,7 @@ void Membership::Handle(const event::Tick&) {
 
 void Membership::Handle(const event::Stop& event) {
   stopped_ = Unavailable(event.reason);
+  if (phase_ == Phase::kReattaching) reattachment_->End(now_, event.reason, &out_);
   if (phase_ == Phase::kRunning) {
     epoch_->Fail({epoch_->roster().size(), StatusCode::kUnavailable, event.reason, true}, &out_);
   }
@@ -203,6 +277,8 @@ bool Membership::Attends(StreamId stream) const { return HasMembers() && epoch_-
 
 std::string Membership::WaitingText() const {
   switch (phase_) {
+    case Phase::kReattaching:
+      return reattachment_ ? reattachment_->Progress() : "";
     case Phase::kWaiting:
     case Phase::kFailed:
       return gathering_.Progress(AwaitedNow());
@@ -220,10 +296,11 @@ v1::StatusResponse Membership::Describe() const {
   v1::StatusResponse status;
   status.set_epoch(epoch());
   status.set_step(epoch_ ? epoch_->committed().round : 0);
-  status.set_phase(phase_ == Phase::kRunning  ? "running"
-                   : Recovers()               ? "recovering"
-                   : phase_ == Phase::kFailed ? "failed"
-                                              : "waiting");
+  status.set_phase(phase_ == Phase::kRunning       ? "running"
+                   : phase_ == Phase::kReattaching ? "reattaching"
+                   : Recovers()                    ? "recovering"
+                   : phase_ == Phase::kFailed      ? "failed"
+                                                   : "waiting");
   if (HasMembers()) {
     *status.mutable_members() = epoch_->WelcomeTo(0).members();
     for (v1::Member& member : *status.mutable_members()) member.clear_fabric_address();

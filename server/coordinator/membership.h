@@ -7,6 +7,9 @@
 //      ▲                                                                    │
 //      └────────── failure: everyone is told, or all workers left ──────────┘
 //
+// A server that is started again with an epoch on disk begins with "reattaching": when all members
+// of that epoch have come back it runs again, else it is over.
+//
 // Of an elastic job the failed epoch stays until the next one begins: its members' streams say who
 // is still there and has to join again before that.
 //
@@ -18,6 +21,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +31,7 @@
 #include "server/coordinator/gathering.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
+#include "server/coordinator/reattachment.h"
 
 namespace ringwood {
 
@@ -42,11 +47,12 @@ class Membership {
   uint64_t epoch() const { return gathering_.record().epoch(); }
 
  private:
-  enum class Phase { kWaiting, kOpening, kRunning, kFailed, kStopped };
+  enum class Phase { kReattaching, kWaiting, kOpening, kRunning, kFailed, kStopped };
 
   void Handle(const event::Join& event);
   void Handle(const event::Agree& event);
   void Handle(const event::Vote& event);
+  void Handle(const event::Reattach& event);
   void Handle(const event::Leave& event);
   void Handle(const event::CallGone& event);
   void Handle(const event::Heartbeat& event);
@@ -69,13 +75,18 @@ class Membership {
   void OpenIfComplete();
   void AfterJoinOfMember(const v1::JoinRequest& request);
   void Begin(GatheredWorld world);
-  void AfterEpochEvent();  // follows the epoch where it failed or ended
+  bool HandledByReattachment(const v1::LeaveRequest& request);
+  void AfterReattachmentEvent();  // follows it where all are back or it is over
+  void AfterEpochEvent();         // follows the epoch where it failed or ended
   void Forgive(TimePoint now);
   std::string WaitingText() const;
 
   const MembershipOptions options_;
   Phase phase_ = Phase::kWaiting;
+  v1::EpochRecord recovered_;  // until the first event
   Gathering gathering_;
+  // Of the epoch on disk; stays after its end, as its members may still join again.
+  std::optional<Reattachment> reattachment_;
   std::unique_ptr<Epoch> epoch_;  // the present or last one; null before the first
   Status stopped_;                // the answer of a stopped server
   TimePoint now_;                 // of the event in hand

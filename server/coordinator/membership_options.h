@@ -24,6 +24,9 @@ struct MembershipOptions {
   bool elastic = false;
   int min_world = 1;  // workers of an epoch, at least
   int max_world = 0;  // and at most; 0: as many as the job was started with
+  // How long the members of the epoch on disk may take to come back to a coordinator that was
+  // started again; 0: they have to join again.
+  double reattach_grace_seconds = 0;
   // The hash of an incarnation in a record that was read from disk (CoordStore::Hash). Without it
   // no process is recognised there.
   std::function<std::string(uint64_t incarnation)> hash;

@@ -1,5 +1,5 @@
-// Membership played from text: tests/server/scripts/*.txt. A line that starts with a word is an
-// event, the indented lines below it are all the actions that must follow, in order.
+// Membership played from text: tests/server/scripts, and what is below it. A line that starts with
+// a word is an event, the indented lines below it are all the actions that must follow, in order.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -108,6 +108,31 @@ v1::Plan PlanOf(const Line& line, const std::string& planner, int tensors) {
   return plan;
 }
 
+// round=N: its last, with the commit of it; told: it knows the plan, changed=NAME by that commit.
+v1::ReattachRequest ReattachOf(const Line& line) {
+  v1::ReattachRequest request;
+  *request.mutable_joined() = JoinOf(line);
+  request.set_epoch(line.number("epoch", 1));
+  request.set_node(NodeOf(line));
+  request.set_incarnation(request.joined().incarnation());
+  request.set_round(line.number("round", line.number("base", 0)));
+  if (line.has("told")) {
+    request.mutable_table()->set_rank(request.node());
+    AddTensors(line, request.mutable_table());
+    *request.mutable_table()->mutable_plan() = PlanOf(line, line.text("changed", "exact"), 1);
+    request.set_generation(line.has("changed") ? 1 : 0);
+  }
+  if (!line.has("round")) return request;
+  v1::Commit* last = request.mutable_last();
+  last->set_epoch(request.epoch());
+  last->set_round(request.round());
+  last->set_total_weight(16);
+  if (!line.has("changed")) return request;
+  *last->mutable_plan() = request.table().plan();
+  last->set_generation(1);
+  return request;
+}
+
 Event EventOf(const Line& line) {
   const CallId call = line.number("call", 0);
   if (line.verb == "join") return event::Join{call, JoinOf(line), line.number("job", 7)};
@@ -132,6 +157,7 @@ Event EventOf(const Line& line) {
     if (line.has("plan")) *vote.request.mutable_plan() = PlanOf(line, line.text("plan", ""), 1);
     return vote;
   }
+  if (line.verb == "reattach") return event::Reattach{call, ReattachOf(line)};
   if (line.verb == "leave") {
     event::Leave leave{call, {}};
     Sign(line, &leave.request);
@@ -193,6 +219,7 @@ std::string Text(const v1::Commit& commit) {
          absl::StrFormat(" plan=%s generation=%d", commit.plan().planner(), commit.generation());
 }
 std::string Text(const v1::LeaveResponse&) { return "left"; }
+std::string Text(const v1::ReattachResponse&) { return "back"; }
 
 std::string Describe(const action::Reply& reply) {
   return absl::StrFormat("reply %d %s", reply.call,
@@ -243,9 +270,11 @@ bool Configure(const Line& line, MembershipOptions* options, v1::EpochRecord* re
   options->elastic = line.has("elastic");
   options->min_world = static_cast<int>(line.number("min", 1));
   options->max_world = static_cast<int>(line.number("max", 0));
+  options->reattach_grace_seconds = std::stod(line.text("grace", "0"));
+  options->own_reducer = {0, line.number("own", 0)};
   options->hash = [](uint64_t incarnation) { return "#" + std::to_string(incarnation); };
-  record->set_epoch(line.number("epoch", 0));
-  record->set_job(line.number("job", 0));
+  if (line.has("epoch")) record->set_epoch(line.number("epoch", 0));
+  if (line.has("job")) record->set_job(line.number("job", 0));
   return true;
 }
 
@@ -304,16 +333,19 @@ TEST_P(Script, PlaysAsWritten) {
 
 std::vector<std::filesystem::path> Scripts() {
   std::vector<std::filesystem::path> scripts;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(RINGWOOD_SOURCE_DIR) +
-                                                               "/tests/server/scripts")) {
-    scripts.push_back(entry.path());
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           std::string(RINGWOOD_SOURCE_DIR) + "/tests/server/scripts")) {
+    if (entry.is_regular_file()) scripts.push_back(entry.path());
   }
   std::sort(scripts.begin(), scripts.end());
   return scripts;
 }
 
-INSTANTIATE_TEST_SUITE_P(Membership, Script, testing::ValuesIn(Scripts()),
-                         [](const auto& info) { return info.param.stem().string(); });
+INSTANTIATE_TEST_SUITE_P(Membership, Script, testing::ValuesIn(Scripts()), [](const auto& info) {
+  const std::string folder = info.param.parent_path().filename();
+  const std::string name = info.param.stem();
+  return folder == "scripts" ? name : folder + "_" + name;
+});
 
 }  // namespace
 }  // namespace ringwood

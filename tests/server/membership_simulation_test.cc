@@ -259,6 +259,7 @@ class World {
     if (commit.round() % 4 == 0) checkpoint_ = {1, commit.epoch(), commit.round(), 0};
   }
   void Take(Process&, const v1::LeaveResponse&) {}
+  void Take(Process&, const v1::ReattachResponse&) {}
 
   std::optional<CheckpointBase> Newest() const {
     if (!checkpoint_) return std::nullopt;
