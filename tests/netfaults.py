@@ -105,6 +105,10 @@ class Hosts:
         if any(process.wait() for process, _ in running):
             raise SystemExit("the rules that cut the data plane were not taken")
 
+    def mute(self, host):
+        """The host hears the others, and nobody hears it."""
+        ip("-n", self.names[host], "rule", "add", "pref", 10, "to", f"{self.subnet}.0/24", "blackhole")
+
     def network(self):
         """Rules and connections of every host, for whoever asks why a cut was not noticed."""
         text = []

@@ -8,7 +8,7 @@ kill         SIGKILL of a random rank
 stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
 reducer      SIGKILL of a reducer
 coordinator  SIGKILL of the coordinator; it is started again at the same address
-partition    a host loses its network (needs root: network namespaces)
+partition    hosts lose their network: one, half of them, one way only, the data plane only (needs root)
 
 With a server that has --elastic the survivors go on: the pause is the time from the fault to their next committed
 step in a new epoch, of the slowest survivor. With --fixed, or another server, every fault ends the job, and the
@@ -27,10 +27,7 @@ import tempfile
 import time
 
 import check
-from job import Job, Missed, server_can
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import netfaults  # noqa: E402
+from job import Job, Missed, netfaults, server_can
 
 FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "partition": 50}  # faults, without a COUNT
 FEWEST = 3  # ranks before a fault; with fewer a new job begins
@@ -148,6 +145,7 @@ def reducer(campaign, job):
     pause = campaign.after(job, when, list(job.ranks.values()))
     if campaign.options.elastic:
         job.start_reducer(index)
+        job.wait(lambda: job.serves(index), f"reducer {index} was started again and takes no part")
         job.wait_for_steps()
     return pause
 
@@ -171,19 +169,34 @@ def coordinator(campaign, job):
 
 
 def partition(campaign, job):
-    """One host is off the network; it comes back when the others have gone on."""
-    rank = campaign.random.choice(sorted(job.ranks))
-    victim = job.ranks.pop(rank)
+    """By turns: a host without network, half of the hosts without, one that hears and is not heard, one without its data
+    plane. The coordinator's host stays. It heals when the others have gone on."""
+    number = campaign.partitions = getattr(campaign, "partitions", -1) + 1
+    how = HOW[number % len(HOW)]
+    network, ranks = campaign.network, sorted(job.ranks)
+    cut_off = campaign.random.sample(ranks, len(ranks) // 2 if how == "half" else 1)
+    victims = [job.ranks.pop(rank) for rank in cut_off]
+    hosts = [1 + rank for rank in cut_off]
+    print(f"  {how}: ranks {cut_off}", flush=True)
     when = time.monotonic()
-    campaign.network.plug(1 + rank, False)
     try:
-        pause = campaign.after(job, when, list(job.ranks.values()))
+        for host in hosts:
+            if how == "one-way":
+                network.mute(host)
+            elif how == "data":
+                network.cut_data(host, job.address.rpartition(":")[2])
+            else:
+                network.plug(host, False)
+        return campaign.after(job, when, list(job.ranks.values()))
     finally:
-        campaign.network.plug(1 + rank, True)
-    victim.end()
-    return pause
+        for host in hosts:
+            network.plug(host, True)
+        network.restore()
+        for victim in victims:
+            victim.end()
 
 
+HOW = ["host", "half", "one-way", "data"]
 FAULTS = {"kill": kill, "stop": stop, "reducer": reducer, "coordinator": coordinator, "partition": partition}
 
 

@@ -5,11 +5,15 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
 import check
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import netfaults  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("RINGWOOD_BUILD", ROOT / "build" / "release")).resolve()
 PROGRAM, TRAINER = BUILD / "bin" / "ringwood", BUILD / "bin" / "chaos_trainer"
 LIMIT = 90  # seconds: nothing that is waited for takes longer on a loaded machine
@@ -115,14 +119,19 @@ class Job:
         self.address = log.read_text().split("listening on ")[1].split()[0]
 
     def start_reducer(self, index):
+        log = self.folder / f"server{index}.{len(list(self.folder.glob(f'server{index}.*')))}.log"
         self.reducers[index] = Process([PROGRAM, "server", "--coordinator", self.address, "--reducer-index", index,
                                         "--servers", self.servers, "--failure-timeout", self.failure_timeout,
-                                        *self.network], self.folder / f"server{index}.log",
-                                       host=self.hosts and self.hosts[0])
+                                        *self.network], log, host=self.hosts and self.hosts[0])
+
+    def serves(self, index):
+        """Whether the reducer is a member of an epoch."""
+        return "server epoch " in self.reducers[index].log.read_text()
 
     def start_rank(self, rank):
         self.lives[rank] += 1
-        more = {"RINGWOOD_NETWORK_INTERFACE": "eth0", "RINGWOOD_TRUSTED_FABRIC": 1} if self.hosts else {}
+        more = {"RINGWOOD_NETWORK_INTERFACE": "eth0", "RINGWOOD_TRUSTED_FABRIC": 1,
+                "RINGWOOD_PORT_RANGE": "{}-{}".format(*netfaults.PORTS)} if self.hosts else {}
         started = Rank([TRAINER, self.step], self.folder, rank, self.lives[rank], WORLD_SIZE=self.world,
                        RINGWOOD_COORDINATOR=self.address, RINGWOOD_HOST=f"h{rank}", OMP_NUM_THREADS=1,
                        host=self.hosts and self.hosts[1 + rank], **more)
