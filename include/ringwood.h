@@ -80,7 +80,7 @@ typedef struct ringwood_session ringwood_session;
 
 typedef struct {
   size_t size;                /* sizeof(ringwood_options) */
-  const char* coordinator;    /* "host:port"; needed */
+  const char* coordinator;    /* "host:port", or "h1:7070,h2:7070" of which one leads; needed */
   int rank;                   /* from 0 to world - 1 */
   int world;                  /* 1 or more; needed */
   const char* host;           /* the launcher's name of this host; NULL: "localhost" */

@@ -6,10 +6,14 @@
 #include <utility>
 #include <vector>
 
+#include "proto/addresses.h"
+
 namespace ringwood {
 namespace {
 
 namespace hooks = grpc::experimental;
+
+constexpr int kAttemptMilliseconds = 2000;  // for one address of several, until the next's turn
 
 class BringToken : public hooks::Interceptor {
  public:
@@ -45,8 +49,13 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
                                            const std::string& token) {
   std::vector<std::unique_ptr<hooks::ClientInterceptorFactoryInterface>> factories;
   if (!token.empty()) factories.push_back(std::make_unique<BringTokenFactory>(token));
-  return hooks::CreateCustomChannelWithInterceptors(address, grpc::InsecureChannelCredentials(),
-                                                    arguments, std::move(factories));
+  grpc::ChannelArguments complete = arguments;
+  if (!IsOneAddress(address)) {
+    complete.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "ringwood");
+    complete.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kAttemptMilliseconds);
+  }
+  return hooks::CreateCustomChannelWithInterceptors(
+      ChannelTarget(address), grpc::InsecureChannelCredentials(), complete, std::move(factories));
 }
 
 }  // namespace ringwood

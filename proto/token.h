@@ -15,7 +15,8 @@ inline constexpr char kTokenKey[] = "ringwood-token-bin";
 // Where a server leaves it for this user, in its store.
 inline std::string TokenFile(const std::string& store) { return store + "/token"; }
 
-// A plaintext channel whose calls all carry `token`; with an empty one they carry none.
+// A plaintext channel to one of these addresses (addresses.h), whose calls all carry `token`; with
+// an empty one they carry none.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
                                            const grpc::ChannelArguments& arguments,
                                            const std::string& token);

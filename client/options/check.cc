@@ -1,9 +1,12 @@
 // What an option may be, and which ones go together.
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "client/options/option_table.h"
 #include "sparse/selector.h"
 
@@ -25,9 +28,13 @@ constexpr OtherNumber kOtherNumbers[] = {
     {"density", {std::numeric_limits<double>::min(), 1, "above 0, at most 1"}},
     {"weight", {0, std::numeric_limits<float>::max(), "of samples, 0 or more"}}};
 
-bool IsLoopbackAddress(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
+// "HOST:PORT", or several of them, all on this machine.
+bool AreLoopbackAddresses(const std::string& addresses) {
+  const std::vector<std::string> all = absl::StrSplit(addresses, ',');
+  return std::all_of(all.begin(), all.end(), [](const std::string& address) {
+    const std::string host = address.substr(0, address.rfind(':'));
+    return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
+  });
 }
 
 // What single options do not show.
@@ -98,7 +105,7 @@ Status Check(const SessionOptions& options) {
                                    options.rank, options.world));
   }
   RW_RETURN_IF_ERROR(CheckValues(options));
-  if (!options.trusted_fabric && !IsLoopbackAddress(options.coordinator)) {
+  if (!options.trusted_fabric && !AreLoopbackAddresses(options.coordinator)) {
     return Denied(absl::StrFormat(
         "the coordinator %s is not on loopback and the control plane is not encrypted: declare the "
         "network private with --trusted-fabric (RINGWOOD_TRUSTED_FABRIC=1) or stay on loopback",

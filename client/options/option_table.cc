@@ -31,7 +31,8 @@ constexpr Option kOptions[] = {
   {.name = "coordinator", .place = OptionPlace{&S::coordinator, &C::coordinator},
    .variables = {"RINGWOOD_COORDINATOR"}, .value = "HOST:PORT", .needed = true,
    .keyword = "coordinator", .section = "Job",
-   .help = "Connect to the coordinator at this address"},
+   .help = "Connect to the coordinator at this address; at HOST:PORT,HOST:PORT to the one that "
+           "leads"},
   {.name = "rank", .place = OptionPlace{&S::rank, &C::rank},
    .variables = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK"}, .value = "NUMBER",
    .needed = true, .keyword = "rank", .section = "Job",

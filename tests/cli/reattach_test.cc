@@ -88,7 +88,7 @@ class Reattach : public ::testing::Test {
 
   void Enter(double grace = kSeconds) {
     for (Rank* rank : {&a_, &b_}) {
-      rank->control = MakeGrpcControl(absl::StrFormat("127.0.0.1:%d", port_), "");
+      rank->control = MakeGrpcControl(address_, "");
     }
     Both([grace](Rank* rank) { rank->Enter(grace); });
   }
@@ -120,6 +120,7 @@ class Reattach : public ::testing::Test {
 
   Rank a_{0, nullptr, {}, {}}, b_{1, nullptr, {}, {}};
   const int port_ = PortForRestarts();
+  std::string address_ = absl::StrFormat("127.0.0.1:%d", port_);
   std::unique_ptr<FakeCoordinator> coordinator_;
 };
 
@@ -132,6 +133,23 @@ TEST_F(Reattach, BetweenTwoRoundsCostsNothingButTheWait) {
   Start();
   ASSERT_TRUE(coordinator_->AwaitBack(2));
   Commits(2);
+  NobodyFailed();
+}
+
+// As when another server leads.
+TEST_F(Reattach, TheCoordinatorMayComeBackAtAnotherOfItsAddresses) {
+  const int other = PortForRestarts();
+  address_ = absl::StrFormat("127.0.0.1:%d,127.0.0.1:%d", port_, other);
+  Start();
+  Enter();
+  Agree();
+  Commits(1);
+  for (const int next : {other, port_}) {
+    Kill();
+    coordinator_ = std::make_unique<FakeCoordinator>(next, Script());
+    ASSERT_TRUE(coordinator_->AwaitBack(2));
+    Commits(next == other ? 2 : 3);
+  }
   NobodyFailed();
 }
 
