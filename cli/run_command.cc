@@ -63,8 +63,9 @@ std::string HexToken() {
 
 Status CheckNumbers(const RunFlags& flags) {
   const RunOptions& run = flags.run;
-  if (!flags.no_server && (run.servers < 1 || run.servers > kMaxRanks)) {
-    return Invalid(absl::StrFormat("--servers must be 1 to %d", kMaxRanks));
+  const int least = flags.elastic ? 0 : 1;
+  if (!flags.no_server && (run.servers < least || run.servers > kMaxRanks)) {
+    return Invalid(absl::StrFormat("--servers must be %d to %d", least, kMaxRanks));
   }
   if (!flags.resume_job.empty()) RW_RETURN_IF_ERROR(ParseJob(flags.resume_job).status());
   const bool resumes = !run.context.resume.empty() || !flags.resume_job.empty();
@@ -153,6 +154,8 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   }
   RW_RETURN_IF_ERROR(CompleteElastic(flags));
   run.context.token = HexToken();
+  run.lone_coordinator = flags->elastic && !flags->no_server;
+  if (run.lone_coordinator) ++run.servers;
   if (flags->no_server) run.servers = 0;
   RW_RETURN_IF_ERROR(CheckRemoteProgram(run));
   RankContext& files = run.context;
@@ -184,8 +187,10 @@ StatusOr<Environment> Exports(const CommandContext& context, const RunFlags& fla
 }
 
 void PrintPlan(const RunOptions& run) {
-  std::printf("servers: %d%s\n", run.servers,
-              run.servers > 0 ? (", the first on host " + run.places[0].host).c_str() : "");
+  std::printf("servers: %d%s\n", run.reducers(),
+              run.lone_coordinator ? (", and a coordinator on host " + run.places[0].host).c_str()
+              : run.servers > 0    ? (", the first on host " + run.places[0].host).c_str()
+                                   : "");
   if (run.servers > 0)
     std::printf("store: %s\n", run.store.empty() ? "temporary" : run.store.c_str());
   for (const HostRanks& place : run.places) {
@@ -249,7 +254,8 @@ void AddPlaceFlags(Command command, RunFlags* flags) {
   add("-x,--export", &flags->exports, "NAME[=VALUE]",
       "Give the ranks this variable (repeatable); without VALUE the launcher's own");
   add("--servers", &run.servers, "NUMBER",
-      "Start this many servers; each is a reducer, the first coordinates and keeps the store")
+      "Start this many servers; each is a reducer, the first coordinates and keeps the store. With "
+      "--elastic a process of its own does, and there may be none")
       .ShowDefault();
   add("--max-memory", &run.max_memory, "BYTES",
       "Refuse a job whose reducers may need more memory than this in a server, e.g. 4G; without "

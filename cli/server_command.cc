@@ -103,14 +103,14 @@ void PrintVerdict(const v1::Failure& failure) {
   std::fflush(stdout);
 }
 
-// For the launcher: who takes part in an epoch of an elastic job. From the reducer's thread.
-void PrintEpoch(const v1::JoinResponse& joined) {
-  if (!joined.elastic()) return;
+// For the launcher: who takes part in an epoch of an elastic job. From the coordinator's thread.
+void PrintEpoch(const v1::EpochRecord& epoch) {
+  if (!epoch.elastic()) return;
   std::vector<int> ranks;  // in ascending order, as nodes are
-  for (const v1::Member& member : joined.members()) {
+  for (const v1::RecordedMember& member : epoch.members()) {
     if (member.role() == v1::ROLE_WORKER) ranks.push_back(static_cast<int>(member.rank()));
   }
-  const std::string text = absl::StrFormat("%d %s", joined.epoch(), RankList(ranks));
+  const std::string text = absl::StrFormat("%d %s", epoch.epoch(), RankList(ranks));
   std::printf("%s%s\n", kEpoch, text.c_str());
   std::fflush(stdout);
 }
@@ -135,10 +135,7 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTimeline> recorder,
                       Watch(flags->timeline, &flags->server));
   flags->server.failed = PrintVerdict;
-  flags->server.joined = [watch = std::move(flags->server.joined)](const v1::JoinResponse& joined) {
-    if (watch) watch(joined);
-    PrintEpoch(joined);
-  };
+  flags->server.began = PrintEpoch;
   flags->server.serves =
       [host = flags->server.listen.substr(0, flags->server.listen.rfind(':'))](int port) {
         std::printf("%s%s:%d\n", kListening, host.c_str(), port);

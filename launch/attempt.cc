@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "launch/network.h"
 #include "launch/rank_list.h"
+#include "launch/run_jobs.h"
 
 namespace ringwood {
 namespace {
@@ -20,7 +21,7 @@ constexpr int kIdleMilliseconds = 1000;  // a look around even if nothing happen
 std::vector<std::string> HostsOfMembers(const RunOptions& options) {
   std::vector<std::string> hosts;
   for (int server = 0; server < options.servers; ++server) {
-    hosts.push_back(options.places[server % options.places.size()].host);
+    hosts.push_back(HostOfServer(options, server));
   }
   for (const HostRanks& place : options.places) hosts.insert(hosts.end(), place.count, place.host);
   return hosts;
@@ -79,8 +80,9 @@ TimePoint Attempt::over() const {
 }
 
 std::string Attempt::Name(int member) const {
-  return absl::StrFormat("%s %d (host %s)", IsServer(member) ? "server" : "rank",
-                         IsServer(member) ? member : member - options_.servers, hosts_[member]);
+  const std::string who = IsServer(member) ? NameOfServer(options_, member)
+                                           : absl::StrFormat("rank %d", member - options_.servers);
+  return absl::StrFormat("%s (host %s)", who, hosts_[member]);
 }
 
 Status Attempt::OpenOutput() {
@@ -88,8 +90,10 @@ Status Attempt::OpenOutput() {
   for (int member = 0; member < static_cast<int>(hosts_.size()); ++member) {
     const int rank = member - options_.servers;
     if (IsServer(member)) {
-      voices.push_back(
-          {absl::StrFormat("[server %d] ", member), absl::StrFormat("server%d", member)});
+      std::string name = NameOfServer(options_, member);
+      const std::string prefix = "[" + name + "] ";
+      name.erase(std::remove(name.begin(), name.end(), ' '), name.end());
+      voices.push_back({prefix, name});
     } else {
       voices.push_back(
           {rank == 0 ? "" : absl::StrFormat("[%d] ", rank), absl::StrFormat("rank%d", rank)});
@@ -350,6 +354,8 @@ int Attempt::Named(const std::string& sentence) const {
     number += options_.servers;
   } else if (std::sscanf(sentence.c_str(), "reducer %d ", &number) != 1) {
     return -1;
+  } else {
+    number += options_.lone_coordinator ? 1 : 0;
   }
   return number >= 0 && number < static_cast<int>(hosts_.size()) ? number : -1;
 }

@@ -9,17 +9,15 @@
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "launch/attempt.h"
-#include "launch/network.h"
 #include "launch/orphans.h"
+#include "launch/run_jobs.h"
 #include "timeline/name.h"
 
 namespace ringwood {
 namespace {
 
-constexpr double kLeastSilenceSeconds = 15;  // a launcher on a busy machine is not gone
 constexpr double kLongestPauseSeconds = 16;
 constexpr double kCleaningSeconds = 10;
-constexpr double kReattachSeconds = 30;  // what a member waits for a coordinator that went away
 
 // Where the last events are that survive a death: of the rank that failed, or of rank 0 where a
 // server did. A file on another host cannot be looked for from here.
@@ -101,104 +99,6 @@ void RemoveTemporaryStore(const RunOptions& options) {
 }
 
 }  // namespace
-
-double SilenceSeconds(const RunOptions& options) {
-  return std::max(kLeastSilenceSeconds, 3 * options.failure_timeout_seconds);
-}
-
-Job CleaningJob(const RunOptions& options) {
-  Job job;
-  job.host = options.places[0].host;
-  job.command = {"rm", "-rf", "--", options.store};
-  job.slots.push_back({"cleaning", {}});
-  return job;
-}
-
-Job ServerJob(const RunOptions& options, int index, const std::string& coordinator) {
-  const RankContext& context = options.context;
-  const std::string& host = options.places[index % options.places.size()].host;
-  Job job;
-  job.host = host;
-  job.network_interface = context.network_interface;
-  job.port_range = context.port_range;
-  if (host != "localhost") job.silence_seconds = SilenceSeconds(options);
-  job.master_port = index == 0 && coordinator.empty();
-  if (index == 0 && options.temporary_store) job.scratch = options.store;
-  job.directory = options.directory;
-  job.command = {host == "localhost" ? options.reach.program : options.reach.remote_program,
-                 "server",
-                 "--listen=" + (index == 0 && !coordinator.empty() ? coordinator : ":0"),
-                 "--host=" + host,
-                 "--servers=" + std::to_string(options.servers),
-                 "--reducer-index=" + std::to_string(index),
-                 absl::StrFormat("--failure-timeout=%g", options.failure_timeout_seconds),
-                 absl::StrFormat("--join-timeout=%g", options.join_timeout_seconds),
-                 absl::StrFormat("--stall-timeout=%g", options.stall_timeout_seconds),
-                 absl::StrFormat("--coordinator-grace=%g", options.coordinator_grace_seconds),
-                 "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level)};
-  if (index == 0) job.command.push_back("--store=" + options.store);
-  if (index == 0 && context.restart > 0) {
-    // The server before may still be in its last write; the server gives up before its launcher
-    // does.
-    job.command.push_back(
-        absl::StrFormat("--store-patience=%g", 0.8 * options.join_timeout_seconds));
-  }
-  if (index == 0 && options.elastic) {
-    const ElasticRun& elastic = *options.elastic;
-    job.command.push_back("--elastic");
-    job.command.push_back("--min-np=" + std::to_string(elastic.min_ranks));
-    if (elastic.max_ranks > 0) {
-      job.command.push_back("--max-np=" + std::to_string(elastic.max_ranks));
-    }
-    if (!coordinator.empty()) {
-      job.command.push_back(absl::StrFormat("--reattach-grace=%g", kReattachSeconds));
-    }
-  }
-  if (!options.max_memory.empty()) job.command.push_back("--max-memory=" + options.max_memory);
-  if (index > 0) job.command.push_back("--coordinator=" + coordinator);
-  if (!context.network_interface.empty()) {
-    job.command.push_back("--network-interface=" + context.network_interface);
-  }
-  if (!context.timeline.empty()) {
-    job.command.push_back("--timeline=" + TimelineFileName(context.timeline,
-                                                           absl::StrFormat("server%d", index),
-                                                           context.restart, "json"));
-  }
-  if (!context.port_range.empty()) {
-    job.command.push_back("--port-range=" + WithoutHeldPort(context.port_range));
-  }
-  if (!context.transport.empty()) job.command.push_back("--transport=" + context.transport);
-  job.command.push_back(context.trusted_fabric ? "--trusted-fabric" : "--insecure");
-  job.environment["RINGWOOD_TOKEN"] = context.token;
-  job.slots.push_back({absl::StrFormat("server %d", index), {}});
-  return job;
-}
-
-Job RankJob(const RunOptions& options, const HostRanks& place) {
-  Job job;
-  job.host = place.host;
-  job.network_interface = options.context.network_interface;
-  job.port_range = options.context.port_range;
-  if (place.host != "localhost") job.silence_seconds = SilenceSeconds(options);
-  job.directory = options.directory;
-  job.command = options.command;
-  job.environment = options.environment;
-  for (int local = 0; local < place.count; ++local) {
-    job.slots.push_back({absl::StrFormat("rank %d", place.first_rank + local),
-                         RankEnvironment(options.context, place, local)});
-  }
-  return job;
-}
-
-Job RankJob(const RunOptions& options, int rank) {
-  for (const HostRanks& place : options.places) {
-    if (rank >= place.first_rank + place.count) continue;
-    Job job = RankJob(options, place);
-    job.slots = {job.slots[rank - place.first_rank]};
-    return job;
-  }
-  return {};
-}
 
 int RunJob(const RunOptions& options) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE};

@@ -32,7 +32,9 @@ struct RunOptions {
   std::vector<std::string> command;
   std::string directory;  // the ranks start there
   Reach reach;
-  int servers = 1;  // 0: none, ranks only
+  int servers = 1;  // processes, of which the first coordinates; 0: none, ranks only
+  // The first server is none of the reducers: no member of the job dies with it.
+  bool lone_coordinator = false;
   std::string store;
   std::string max_memory;  // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;
@@ -49,6 +51,7 @@ struct RunOptions {
 
   // With the spares.
   int ranks() const { return places.back().first_rank + places.back().count; }
+  int reducers() const { return servers - (lone_coordinator ? 1 : 0); }
 };
 
 // The line of a server's output that tells its address: kListening + "HOST:PORT\n".
@@ -61,20 +64,6 @@ inline constexpr char kVerdict[] = "ringwood server verdict: ";
 inline constexpr char kRecovery[] = "ringwood server goes on: ";
 // The line for each epoch of an elastic job that begins: kEpoch + "EPOCH RANKS\n" (rank_list.h).
 inline constexpr char kEpoch[] = "ringwood server epoch ";
-
-// Silence after which the launcher and a worker on another host give each other up.
-double SilenceSeconds(const RunOptions& options);
-
-// The job of server `index`. `coordinator`: whom it joins; of index 0 where it listened before,
-// empty at its first start.
-Job ServerJob(const RunOptions& options, int index, const std::string& coordinator);
-
-// The job of one host's ranks, and of one rank alone.
-Job RankJob(const RunOptions& options, const HostRanks& place);
-Job RankJob(const RunOptions& options, int rank);
-
-// The job that removes a temporary store.
-Job CleaningJob(const RunOptions& options);
 
 // Runs all attempts of a job. Blocks until everything it started has ended; returns the exit code.
 int RunJob(const RunOptions& options);

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_format.h"
+#include "launch/run_jobs.h"
 
 namespace ringwood {
 namespace {

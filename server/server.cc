@@ -150,7 +150,10 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
     store->FindBase(job, std::move(answer));
   };
   coordination.on_failure = options.failed;
-  coordination.on_epoch = [this](const v1::EpochRecord& epoch) { store->SetEpoch(epoch); };
+  coordination.on_epoch = [this](const v1::EpochRecord& epoch) {
+    store->SetEpoch(epoch);
+    if (options.began) options.began(epoch);
+  };
   RW_ASSIGN_OR_RETURN(coordinator, Coordinator::Create(std::move(coordination)));
   return OkStatus();
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "ringwood/v1/control.pb.h"
+#include "ringwood/v1/state.pb.h"
 #include "transport/fabric.h"
 #include "transport/port_range.h"
 
@@ -56,6 +57,8 @@ struct ServerOptions {
   // Called with the coordinator's verdict on a failed epoch: who, when and why. A thread of the
   // server's; optional.
   std::function<void(const v1::Failure&)> failed;
+  // Called with each epoch that begins; as above.
+  std::function<void(const v1::EpochRecord&)> began;
   // For observers of the reducer: called for each epoch that it joins, and may wrap the data plane
   // of one. Threads of the server's; both optional.
   std::function<void(const v1::JoinResponse&)> joined;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_replace.h"
 #include "launch/run.h"
 #include "paths.h"
 #include "tests/cli/program.h"
@@ -19,22 +20,32 @@ using ::testing::Not;
 
 const std::string kReal = std::string(RINGWOOD_BINARY_DIR) + "/bin/ringwood";
 
+// Stands for the ringwood of a host: its worker is the real one, its servers do nothing, but the
+// coordinator prints the file `say` when there is one.
+constexpr char kFake[] = R"(#!/bin/sh
+[ $1 = worker ] && exec REAL worker -
+cd DIRECTORY
+case " $* " in *--no-reducer*) name=coordinator ;; *) name=reducer ;; esac
+echo "$@ " >> $name.arguments
+echo $$ > $name.pid
+listen=127.0.0.1:4321
+for word; do case $word in --listen=1*) listen=${word#*=} ;; esac; done
+trap 'exit 0' TERM
+echo ringwood server listening on $listen
+while :; do
+  [ $name = coordinator ] && [ -e say ] && cat say && rm say
+  sleep 0.01
+done
+)";
+
 // A directory in which ranks wait for files, and hosts that are this machine.
 class ElasticRunTest : public ::testing::Test {
  protected:
-  // `say` is what the server prints when the file of that name comes.
   ElasticRunTest() {
     rsh_ = directory_.Write("rsh", "#!/bin/sh\nshift\nexec \"$@\"\n", true);
-    fake_ =
-        directory_.Write("ringwood",
-                         "#!/bin/sh\n[ $1 = worker ] && exec " + kReal + " worker -\ncd " + At("") +
-                             "\necho \"$@\" >> arguments\necho $$ > server; listen=127.0.0.1:4321\n"
-                             "for word; do case $word in --listen=1*) listen=${word#*=};; esac; "
-                             "done\necho " +
-                             kListening +
-                             "$listen\ntrap 'exit 0' TERM\nwhile :; do [ -e say ] && cat say && rm "
-                             "say; sleep 0.01; done\n",
-                         true);
+    const std::string script =
+        absl::StrReplaceAll(kFake, {{"REAL", kReal}, {"DIRECTORY", directory_.path()}});
+    fake_ = directory_.Write("ringwood", script, true);
   }
   std::string At(const std::string& name) const { return directory_.path() + "/" + name; }
   // For a script: waits until there is a file of this name.
@@ -156,29 +167,63 @@ TEST_F(ElasticRunTest, TheServerIsToldAndItsLinesAreNotTheUsers) {
   const Finished finished = run.Wait();
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_THAT(finished.out, Not(HasSubstr("ringwood server")));
-  EXPECT_THAT(directory_.Read("arguments"),
+  EXPECT_THAT(directory_.Read("coordinator.arguments"),
               AllOf(HasSubstr(" --elastic "), HasSubstr(" --min-np=2 "), HasSubstr(" --max-np=4"),
                     Not(HasSubstr("--reattach-grace"))));
 }
 
 TEST_F(ElasticRunTest, ACoordinatorThatDiesIsBackAtItsAddressAndNoRankEnds) {
-  Program run(Served("echo up $RANK $RINGWOOD_RESTART; " + Until("done"), {"-H", "h1:2"}));
+  Program run(Served("echo up $RANK $RINGWOOD_RESTART; " + Until("done"),
+                     {"-H", "h1:2", "--servers", "0", "--coordinator-grace", "7"}));
   ASSERT_TRUE(run.WaitForOutput("up 0 0\n"));
   ASSERT_TRUE(run.WaitForOutput("up 1 0\n"));
-  ASSERT_EQ(::kill(PidIn("server"), SIGKILL), 0);
+  ASSERT_EQ(::kill(PidIn("coordinator.pid"), SIGKILL), 0);
   ASSERT_TRUE(run.WaitForOutput("coordinator again at 127.0.0.1:4321 on host h1"));
   Make("done");
   const Finished finished = run.Wait();
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_EQ(CountOf("up ", finished.out), 2u);
-  const std::string arguments = directory_.Read("arguments");
+  const std::string arguments = directory_.Read("coordinator.arguments");
   const std::string first = arguments.substr(0, arguments.find('\n'));
   const std::string second = arguments.substr(first.size() + 1);
-  EXPECT_THAT(first, HasSubstr("--listen=:0"));
-  EXPECT_THAT(second, AllOf(HasSubstr("--listen=127.0.0.1:4321 "), HasSubstr("--reattach-grace="),
+  EXPECT_THAT(first, AllOf(HasSubstr("--listen=:0 "), HasSubstr(" --no-reducer "),
+                           HasSubstr(" --servers=0 "), Not(HasSubstr("--reattach-grace"))));
+  EXPECT_THAT(second, AllOf(HasSubstr("--listen=127.0.0.1:4321 "), HasSubstr("--reattach-grace=7 "),
                             HasSubstr("--store-patience=")));
   const size_t store = first.find("--store=");
   EXPECT_THAT(second, HasSubstr(first.substr(store, first.find(' ', store) - store)));
+}
+
+TEST_F(ElasticRunTest, AServerThatDiesIsStartedAgainAndJoinsAnew) {
+  Program run(Served("echo up; " + Until("done"), {"-H", "h1:1"}));
+  ASSERT_TRUE(run.WaitForOutput("up\n"));
+  ASSERT_EQ(::kill(PidIn("reducer.pid"), SIGKILL), 0);
+  EXPECT_TRUE(run.WaitForOutput(
+      "server 0 (host h1) was killed by signal 9 (SIGKILL); it is started again (1 of 5)"));
+  Make("done");
+  EXPECT_EQ(run.Wait().code, 0);
+  EXPECT_THAT(directory_.Read("reducer.arguments"),
+              AllOf(HasSubstr(" --reducer-index=0 "), HasSubstr(" --servers=1 "),
+                    HasSubstr(" --coordinator=127.0.0.1:4321 ")));
+}
+
+TEST_F(ElasticRunTest, ARankThatIsStoppedAndDoesNotComeBackIsEndedAndStartedAgain) {
+  Program run(
+      Served("[ $RANK$RINGWOOD_RESTART = 10 ] && { echo stops; kill -STOP $$; }; echo up "
+             "$RANK $RINGWOOD_RESTART; " +
+                 Until("done"),
+             {"-H", "h1:2", "--join-timeout", "4"}));
+  ASSERT_TRUE(run.WaitForOutput("stops"));
+  ASSERT_TRUE(run.WaitForOutput("up 0 0"));
+  Make("say", std::string(kEpoch) + "1 0-1\n" + kRecovery + "rank 1 (host h1) failed\n" + kEpoch +
+                  "2 0\n");
+  ASSERT_TRUE(run.WaitForOutput("rank 1 (host h1) has not come back for 4 s"));
+  ASSERT_TRUE(run.WaitForOutput("up 1 1"));
+  Make("done");
+  const Finished finished = run.Wait();
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.err,
+              HasSubstr("rank 1 (host h1) was stopped (SIGSTOP) and did not come back"));
 }
 
 TEST_F(ElasticRunTest, TheAttemptFailsWhenTheCoordinatorGivesUpAndTheCauseComesFirst) {
