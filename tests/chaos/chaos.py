@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Faults at random instants in real jobs, what they cost, and whether the guarantees held.
 
-    tests/chaos/chaos.py [kill|stop|reducer|coordinator|partition …] [COUNT] [--ranks P] [--seed S]
+    tests/chaos/chaos.py [kill|stop|reducer|coordinator|server|partition …] [COUNT] [--ranks P] [--seed S]
                          [--failure-timeout S] [--down S] [--fixed] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
 stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
 reducer      SIGKILL of a reducer
-coordinator  SIGKILL of the coordinator; it is started again at the same address
+coordinator  SIGKILL of a coordinator that is nothing else; it is started again at the same address
+server       SIGKILL of a server that is coordinator and reducer; it is started again at the same address
 partition    hosts lose their network: one, half of them, one way only, the data plane only (needs root)
 
 With a server that has --elastic the survivors go on: the pause is the time from the fault to their next committed
@@ -29,16 +30,16 @@ import time
 import check
 from job import Job, Missed, netfaults, server_can
 
-FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "partition": 50}  # faults, without a COUNT
+FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "partition": 50}  # without a COUNT
 FEWEST = 3  # ranks before a fault; with fewer a new job begins
 
 
 class Campaign:
     """Faults of one kind, in as many jobs as they need."""
 
-    def __init__(self, options, count, random_, folder, servers=1, hosts=None, address=None):
+    def __init__(self, options, count, random_, folder, **job):
         self.options, self.count, self.random, self.folder = options, count, random_, folder
-        self.servers, self.hosts, self.address = servers, hosts, address
+        self.settings = job
         self.job, self.jobs = None, 0
         self.pauses, self.found, self.steps, self.again = [], [], 0, 0
 
@@ -48,8 +49,8 @@ class Campaign:
             self.end_job()
         if self.job is None:
             self.jobs += 1
-            self.job = Job(self.folder / f"job{self.jobs}", self.options.ranks, self.servers,
-                           self.options.failure_timeout, self.options.elastic, hosts=self.hosts, address=self.address)
+            self.job = Job(self.folder / f"job{self.jobs}", self.options.ranks, elastic=self.options.elastic,
+                           failure_timeout=self.options.failure_timeout, **self.settings)
             self.job.wait_for_steps()
         time.sleep(self.random.uniform(0, 0.1))  # a random instant of a step
         return self.job
@@ -150,7 +151,7 @@ def reducer(campaign, job):
     return pause
 
 
-def coordinator(campaign, job):
+def restart_coordinator(campaign, job):
     """The longest time without a commit on any rank, less the time in which there was no coordinator."""
     down = campaign.random.uniform(0, campaign.options.down)
     when = time.monotonic()
@@ -160,12 +161,22 @@ def coordinator(campaign, job):
     job.faults += 1
     time.sleep(down)
     job.start_coordinator()
+    back = time.monotonic()
     job.wait_for_steps()
     longest = 0
     for each in job.ranks.values():
         times = [event["time"] for event in each.steps if event["time"] > when - 1]
         longest = max(longest, *(later - max(earlier, when) for earlier, later in zip(times, times[1:])))
-    return longest - down
+    return longest - (back - when)
+
+
+def coordinator(campaign, job):
+    """Nobody else died, so the epoch is the same afterwards."""
+    epochs = {each.epoch for each in job.ranks.values()}
+    pause = restart_coordinator(campaign, job)
+    if campaign.options.elastic and {each.epoch for each in job.ranks.values()} != epochs:
+        raise Missed(f"the epoch has changed from {epochs}\n{job.said()}")
+    return pause
 
 
 def partition(campaign, job):
@@ -197,13 +208,15 @@ def partition(campaign, job):
 
 
 HOW = ["host", "half", "one-way", "data"]
-FAULTS = {"kill": kill, "stop": stop, "reducer": reducer, "coordinator": coordinator, "partition": partition}
+FAULTS = {"kill": kill, "stop": stop, "reducer": reducer, "coordinator": coordinator, "server": restart_coordinator,
+          "partition": partition}
+SETTINGS = {"reducer": {"servers": 2}, "coordinator": {"alone": True}}  # of jobs
 
 
 def run_campaign(what, count, options, folder):
     random_ = random.Random(f"{options.seed} {what}")
     if what != "partition":
-        campaign = Campaign(options, count, random_, folder, servers=2 if what == "reducer" else 1)
+        campaign = Campaign(options, count, random_, folder, **SETTINGS.get(what, {}))
         campaign.run(FAULTS[what])
         return campaign
     netfaults.HOSTS = options.ranks + 1

@@ -89,14 +89,15 @@ class Rank(Process):
 
 
 class Job:
-    """`servers`: reducers; the first one's process is the coordinator too. `hosts`: namespaces, one a rank and one
-    for the coordinator before them."""
+    """`servers`: reducers; the first one's process is the coordinator too, unless it stands `alone`. `hosts`:
+    namespaces, one a rank and one for the coordinator before them."""
 
-    def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, hosts=None, address=None):
+    def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, hosts=None, address=None,
+                 alone=False):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True)
         self.world, self.elastic, self.failure_timeout = ranks, elastic, failure_timeout
-        self.step, self.hosts, self.servers = step, hosts, servers
+        self.step, self.hosts, self.servers, self.alone = step, hosts, servers, alone
         self.network = ["--network-interface", "eth0", "--trusted-fabric"] if hosts else ["--insecure"]
         self.faults = 0
         self.lives = [0] * ranks
@@ -105,13 +106,14 @@ class Job:
         self.coordinator = None
         self.address = address or "127.0.0.1:0"
         self.start_coordinator()
-        for index in range(1, servers):
+        for index in range(0 if alone else 1, servers):
             self.start_reducer(index)
         self.ranks = {rank: self.start_rank(rank) for rank in range(ranks)}
 
     def start_coordinator(self):
-        log = self.folder / f"server0.{len(list(self.folder.glob('server0.*')))}.log"
+        log = self.folder / f"coordinator.{len(list(self.folder.glob('coordinator.*')))}.log"
         flags = ["--elastic", "--min-np", 1] if self.elastic else []
+        flags += ["--no-reducer"] if self.alone else []
         self.coordinator = Process([PROGRAM, "server", "--listen", self.address, "--servers", self.servers, "--store",
                                     self.folder / "store", "--failure-timeout", self.failure_timeout, *self.network,
                                     *flags], log, host=self.hosts and self.hosts[0])

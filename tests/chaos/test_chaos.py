@@ -18,7 +18,7 @@ def run(*arguments):
     return ended.stdout
 
 
-@pytest.mark.parametrize("what", ["kill", "stop", "reducer", "coordinator", "partition"])
+@pytest.mark.parametrize("what", ["kill", "stop", "reducer", "coordinator", "server", "partition"])
 def test_a_fault_in_a_fixed_job_ends_it_and_breaks_no_guarantee(what):
     said = run(what, "1", "--fixed", "--ranks", "3", "--failure-timeout", "2")
     assert f"| {what} | 1 of 1 |" in said or "skipped" in said, said
