@@ -26,6 +26,7 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
     RW_ASSIGN_OR_RETURN(std::unique_ptr<EpochLink> next, Join(link->get(), end));
     RW_RETURN_IF_ERROR(worker_.steps->Settle(next->joined(), link->get()));
     RW_RETURN_IF_ERROR(worker_.plan->Detach(true));
+    if (worker_.steps->receiving()) worker_.states->Forget();
     *link = std::move(next);  // the old heartbeats end
     const Status running = Begin(link->get(), end);
     if (running.ok()) break;
@@ -53,6 +54,7 @@ Status EpochChange::Begin(EpochLink* link, TimePoint end) {
   worker_.checkpoints->Resume();
   entered_(link);
   RW_RETURN_IF_ERROR(link->Connect(std::max(end - Now(), Seconds(1))));
+  worker_.state->Begin(link, worker_.steps->receiving());
   if (!worker_.agreement->agreed()) return OkStatus();  // the trainer comes to it
   return worker_.agreement->Agree(worker_.steps->step(), worker_.steps->weight(), nullptr, link);
 }

@@ -23,7 +23,9 @@
 #include "client/options/options.h"
 #include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
+#include "client/state_exchange.h"
 #include "client/step_protocol.h"
+#include "client/tensor_states.h"
 #include "client/tensor_table.h"
 
 namespace ringwood {
@@ -39,6 +41,8 @@ class EpochChange {
     PlanAgreement* agreement;
     StepProtocol* steps;
     Checkpoints* checkpoints;
+    TensorStates* states;
+    StateExchange* state;
   };
 
   // `entered` is told of each link as soon as this worker is of its epoch.

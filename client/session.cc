@@ -37,14 +37,14 @@ Status Session::Enter() {
   checkpoints_ = std::make_unique<Checkpoints>(connection_->store(), options_.rank);
   change_ = std::make_unique<EpochChange>(
       EpochChange::Worker{options_, connection_.get(), &table_, &plan_, &agreement_, &steps_,
-                          checkpoints_.get()},
+                          checkpoints_.get(), &states_, &state_},
       [this](EpochLink* link) { Entered(link); });
-  if (!joined.holders().empty()) RW_RETURN_IF_ERROR(steps_.Settle(joined, link_.get()));
   steps_.StartFrom(joined);
   if (joined.has_checkpoint()) checkpoints_->StartFrom({joined.base_epoch(), step()});
   if (link_->place().rank == 0) Log(LogLevel::kInfo, StartOf(joined));
   Entered(link_.get());
   const Status connected = link_->Connect(timeout);
+  if (connected.ok()) state_.Begin(link_.get(), steps_.receiving());
   if (connected.ok() || !link_->elastic()) return connected;
   link_->Fail(link_->Named(connected));
   return Alive();
@@ -165,7 +165,12 @@ StatusOr<StepResult> Session::FinishStep() {
     RW_RETURN_IF_ERROR(Alive());
     if (const std::optional<StepResult> settled = steps_.TakeSettled()) return *settled;
     RW_RETURN_IF_ERROR(Agree());
+    RW_RETURN_IF_ERROR(state_.Serve(link_.get()));
     StatusOr<StepResult> result = steps_.Finish(link_.get());
+    if (result.ok() && steps_.receiving()) {
+      result->received = true;
+      if (const Status taken = TakeState(); !taken.ok()) result = taken;
+    }
     if (result.ok()) {
       if (steps_.regroup()) (void)ChangeEpoch();  // the next call returns an error
       return result;
@@ -173,6 +178,21 @@ StatusOr<StepResult> Session::FinishStep() {
     if (link_->status().ok()) return result;  // refused, nothing ran
     if (!Recovers()) return End(result.status());
   }
+}
+
+// A rank that has heard of the commit and not got the state has nothing to apply it to: it starts
+// over with the next epoch.
+Status Session::TakeState() {
+  const Status taken = state_.Take();
+  if (taken.ok()) {
+    steps_.Received();
+    Log(LogLevel::kInfo, absl::StrFormat("the state of step %d has come from other ranks: this "
+                                         "rank takes part from step %d on",
+                                         step() - 1, step() + 1));
+    return taken;
+  }
+  link_->Fail(steps_.regroup() ? taken : link_->Named(taken));
+  return Annotate(taken, absl::StrFormat("rank %d: the state of the job", link_->slot()));
 }
 
 Status Session::Residual(int id, std::span<float> out) const {
@@ -217,6 +237,12 @@ Status Session::CheckpointWait() {
 // calls, and only the trainer knows where all of them can meet.
 Status Session::Collective(const std::function<Status()>& call) {
   RW_RETURN_IF_ERROR(Usable());
+  if (receiving()) {
+    return Refused(
+        absl::StrFormat("rank %d comes to a job that runs: it has nothing to exchange before its "
+                        "first finish_step, with which the state of the others comes",
+                        link_->slot()));
+  }
   Status status = link_->status();
   if (status.ok()) status = call();
   if (status.ok()) {

@@ -22,6 +22,7 @@
 #include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
 #include "client/replanner.h"
+#include "client/state_exchange.h"
 #include "client/step_protocol.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
@@ -62,6 +63,17 @@ class Session {
   Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
   Status AllGather(std::span<std::byte> data, DataType type);
 
+  // Of an elastic job: what a worker that comes later gets from those that have it.
+  Status RegisterState(const std::string& name, std::span<std::byte> data) {
+    return state_.Register(name, data);
+  }
+  void GiveStateOnRequest(bool on) { state_.OnRequest(on); }
+  bool state_wanted() const { return state_.wanted(); }
+  bool receiving() const { return steps_.receiving(); }  // until a FinishStep has brought it
+  StatusOr<std::span<const std::byte>> ReceivedState(const std::string& name) const {
+    return state_.Received(name);
+  }
+
   Status Checkpoint(const std::vector<Item>& items);
   Status CheckpointWait();
   bool resumed() const { return checkpoints_->restore() != nullptr; }
@@ -85,6 +97,7 @@ class Session {
   Status ChangeEpoch();
   Status End(const Status& status);
   Status Collective(const std::function<Status()>& call);
+  Status TakeState();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.
   const SessionOptions options_;
@@ -97,6 +110,7 @@ class Session {
   PlanInForce plan_{&table_, &states_, &observers_};
   PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_};
   StepProtocol steps_{table_, &states_, &plan_, &agreement_, &replanner_, &observers_};
+  StateExchange state_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<EpochChange> change_;

@@ -20,7 +20,7 @@ Totals TotalsOf(const v1::Commit& commit) {
 }  // namespace
 
 Status StepProtocol::Begin(double weight) {
-  RW_RETURN_IF_ERROR(plan_->pipeline()->SetWeight(weight));
+  if (!receiving_) RW_RETURN_IF_ERROR(plan_->pipeline()->SetWeight(weight));
   weight_ = weight;
   begun_ = true;
   return OkStatus();
@@ -42,6 +42,15 @@ Status StepProtocol::CheckComplete(int rank) {
       rank, round(), missing.size(), table_.size(), names, missing.size() > kNamed ? ", ..." : ""));
 }
 
+// The gradients of a worker without the state mean nothing: with the weight 0 none is read.
+Status StepProtocol::BringNothing() {
+  for (const TableIndex tensor : plan_->pipeline()->Missing()) {
+    RW_RETURN_IF_ERROR(plan_->pipeline()->Ready(tensor));
+  }
+  begun_ = true;
+  return OkStatus();
+}
+
 // From the moment the vote is sent until its answer is heard the round is in doubt: the coordinator
 // may have committed it, and the other ranks may have applied it. Nothing that the trainer sees has
 // changed here yet, so whatever happens in between, this rank can still do either.
@@ -52,7 +61,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_rank(static_cast<uint32_t>(link->place().rank));
   vote.set_incarnation(link->connection()->incarnation());
   vote.set_digest(summary.digest);
-  vote.set_weight(weight_);
+  vote.set_weight(weight());
   vote.set_non_finite(summary.non_finite);
   replanner_->Ask(round(), link->place(), &vote);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
@@ -72,6 +81,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
 }
 
 StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
+  if (receiving_) RW_RETURN_IF_ERROR(BringNothing());
   RW_RETURN_IF_ERROR(CheckComplete(link->slot()));
   Pipeline* const pipeline = plan_->pipeline();
   observer_->WaitBegun(round(), Now());
@@ -152,6 +162,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   held.set_epoch(epoch_);
   held.set_round(step_);
   held.set_prepared(prepared_.has_value());
+  held.set_receiving(receiving_);
   if (prepared_ && !prepared_->totals->skipped) held.set_digest(prepared_->digest);
   return held;
 }
@@ -159,31 +170,34 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
 Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
   const uint64_t base = joined.base_step();
   const auto& holders = joined.holders();
-  if (std::find(holders.begin(), holders.end(), joined.node()) == holders.end()) {
-    return Unavailable(absl::StrFormat(
-        "rank %d: epoch %d goes on from step %d, whose state is on other ranks; this one has that "
-        "of step %d, and the transfer of states is not possible yet: restart from the checkpoint",
-        link->slot(), joined.epoch(), base, step()));
-  }
-  const bool forward = prepared_ && base == round();
-  if (!forward && base != step_) {
+  const bool holds = std::find(holders.begin(), holders.end(), joined.node()) != holders.end();
+  const bool forward = holds && prepared_ && base == round();
+  if (holds && (receiving_ || (!forward && base != step_))) {
     return Internal(absl::StrFormat(
         "rank %d: the coordinator says that this rank has the state of step %d, it has step %d",
         link->slot(), base, step()));
   }
-  const std::optional<RoundSummary> summary = std::exchange(prepared_, std::nullopt);
-  Pipeline* const pipeline = plan_->pipeline();  // null: the epoch ended before there was a plan
   if (forward) {
-    RW_RETURN_IF_ERROR(Apply(*summary->totals, link));
-    settled_ = Ended(*summary->totals, *summary, *link);
-    pipeline->Begin(round());  // nothing of it is ready
-  } else if (pipeline != nullptr) {
-    pipeline->Abort();
-    exchanged_again_ += pipeline->IsOpen();
+    const RoundSummary summary = *std::exchange(prepared_, std::nullopt);
+    RW_RETURN_IF_ERROR(Apply(*summary.totals, link));
+    settled_ = Ended(*summary.totals, summary, *link);
+    plan_->pipeline()->Begin(round());  // nothing of it is ready
+  } else {
+    Drop();
   }
+  receiving_ = !holds;
+  step_ = base;
   epoch_ = joined.epoch();
   regroup_ = false;
   return OkStatus();
+}
+
+void StepProtocol::Drop() {
+  prepared_.reset();
+  Pipeline* const pipeline = plan_->pipeline();
+  if (pipeline == nullptr) return;  // the epoch ended before there was a plan
+  pipeline->Abort();
+  exchanged_again_ += pipeline->IsOpen();
 }
 
 // The round is applied; the next one has begun.

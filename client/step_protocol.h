@@ -42,6 +42,7 @@ struct StepResult {
   std::vector<int> members;
   std::vector<int> contributors;
   int exchanged_again = 0;  // times that an epoch ended under the step and it began anew
+  bool received = false;    // the state before the step came from other workers
 };
 
 class StepProtocol {
@@ -60,9 +61,15 @@ class StepProtocol {
   void StartFrom(const v1::JoinResponse& joined) {
     epoch_ = joined.epoch();
     step_ = joined.base_step();
+    receiving_ = !joined.holders().empty();
   }
   uint64_t step() const { return step_; }  // committed; any thread
-  double weight() const { return weight_; }
+  double weight() const { return receiving_ ? 0 : weight_; }
+
+  // The state of the job is with other workers and has not come: rounds have the weight 0 here, and
+  // Finish needs no gradient.
+  bool receiving() const { return receiving_; }  // any thread
+  void Received() { receiving_ = false; }
 
   // With a plan in force; refused once a tensor is ready. Without it a step has the weight 1.
   Status Begin(double weight);
@@ -75,8 +82,8 @@ class StepProtocol {
 
   // The epoch of `link` has ended, and the loops are drained: what this worker has.
   v1::Held HeldOf(EpochLink* link);
-  // The next epoch begins as `joined` says: applies or drops the round that `link` ended under. An
-  // error is final: this worker cannot go on from there.
+  // The next epoch begins as `joined` says: applies or drops the round that `link` ended under, or
+  // starts over with the state of others. An error is final: this worker cannot go on from there.
   Status Settle(const v1::JoinResponse& joined, EpochLink* link);
   // The result of a round that Settle has applied, once.
   std::optional<StepResult> TakeSettled() { return std::exchange(settled_, std::nullopt); }
@@ -86,6 +93,8 @@ class StepProtocol {
  private:
   uint64_t round() const { return step_ + 1; }
   Status CheckComplete(int rank);
+  Status BringNothing();
+  void Drop();
   StatusOr<v1::Commit> Vote(const RoundSummary& summary, EpochLink* link);
   Status Apply(const Totals& totals, EpochLink* link);
   Status Abort(const Status& status, EpochLink* link);
@@ -104,6 +113,7 @@ class StepProtocol {
   uint64_t epoch_ = 0;                    // the last one that this worker was active in
   std::optional<RoundSummary> prepared_;  // elastic: of the present round, in doubt until the base
   std::optional<StepResult> settled_;
+  std::atomic<bool> receiving_{false};
   bool regroup_ = false;
   bool broken_ = false;
 };

@@ -48,6 +48,10 @@ StatusOr<std::unique_ptr<SparseTensor>> TensorStates::Restored(size_t id, Restor
   return state;
 }
 
+void TensorStates::Forget() {
+  for (auto& state : states_) state.reset();
+}
+
 // Nothing is lost by a change of plan: what a tensor owes is taken out of the exchange that ends
 // before that goes, and is in `states_` until either an exchange has taken it over (device) or a
 // committed round has sent it (dense). A round that is aborted in between leaves it there.

@@ -44,6 +44,9 @@ class TensorStates {
   // The table is complete. `from` is the checkpoint; null: there are no residuals.
   Status Begin(Restore* from);
 
+  // What the tensors owe is lost: this worker gets the state of others. While there is no plan.
+  void Forget();
+
   // A plan ends: takes the states of its exchanges back, and forgets them.
   Status TakeBack();
   // A plan begins: makes the states of its sparse tensors, with their k. Then its exchanges are

@@ -247,6 +247,8 @@ typedef struct {
   size_t contributor_count;
   int exchanged_again; /* elastic: times that the members changed under the step, so that it was
                           exchanged anew; no backward is needed for it */
+  int received;        /* elastic: 1: the state before this step came from other ranks, see
+                          ringwood_state_item */
 } ringwood_step_result;
 
 /* Waits for every group, votes, commits. The gradients then hold the average. An error means that
@@ -310,6 +312,33 @@ RINGWOOD_EXPORT int ringwood_sampler_state(ringwood_sampler* sampler, void* stat
                                            uint64_t capacity, uint64_t* bytes);
 RINGWOOD_EXPORT int ringwood_sampler_restore(ringwood_sampler* sampler, const void* state,
                                              uint64_t bytes, int world);
+
+/* A process that comes to an elastic job that runs (a spare, a rank started again, growth) gets the
+ * state of the training from the ranks that have it, in stripes, while they train on. Register
+ * every item of it on every rank, in the same order: weights, optimizer state, position in the
+ * data. Their memory stays where it is; the same name again replaces an item. A rank that has the
+ * state sends it from a copy that ringwood_finish_step makes when it begins, where the items are
+ * those after the update with the last step's gradients.
+ *
+ * On a rank that comes ringwood_receiving is 1, from ringwood_open until its first
+ * ringwood_finish_step has returned. That one needs no gradients (the rank's weight is 0), fills
+ * the items with the state before the step, and the gradients with the step's averages: the update
+ * with them leads to the state of the others. Collectives are refused until then. Residuals begin
+ * at 0. */
+RINGWOOD_EXPORT int ringwood_state_item(ringwood_session* session, const char* name, void* data,
+                                        uint64_t bytes);
+RINGWOOD_EXPORT int ringwood_receiving(const ringwood_session* session);
+
+/* For trainers whose items are not of fixed size or place. With `on` 1 items are given when they
+ * are wanted: ringwood_finish_step is then RINGWOOD_REFUSED and ringwood_state_wanted 1; give them
+ * and call it again. They are forgotten when they are copied. A rank that comes reads what came by
+ * name, after the step that had `received`; RINGWOOD_NOT_FOUND: there is no such item. */
+RINGWOOD_EXPORT int ringwood_state_on_request(ringwood_session* session, int on);
+RINGWOOD_EXPORT int ringwood_state_wanted(const ringwood_session* session);
+RINGWOOD_EXPORT int ringwood_received_bytes(ringwood_session* session, const char* name,
+                                            uint64_t* bytes);
+RINGWOOD_EXPORT int ringwood_received(ringwood_session* session, const char* name, void* out,
+                                      uint64_t bytes);
 
 /* Collectives outside the plan, in place, in the same order on every rank; any element type of the
  * enumeration, RINGWOOD_AVERAGE of FLOAT32 and FLOAT64 only. Before, between and in steps.

@@ -17,6 +17,8 @@ const char* NameOfLane(Lane lane) {
       return "immediate";
     case Lane::kTotals:
       return "totals";
+    case Lane::kState:
+      return "state";
   }
   return "unknown lane";
 }

@@ -18,10 +18,11 @@ enum class Lane : uint8_t {
   kSparse = 2,     // trees
   kImmediate = 3,  // Session.allreduce / broadcast outside the plan
   kTotals = 4,     // weights and flags of a round, in elastic jobs
+  kState = 5,      // the state of an elastic job, to a worker that comes
 };
 
 // Names one message between two nodes of one epoch. Round counts training rounds, calls for
-// kImmediate.
+// kImmediate, and is the kind of message for kState.
 struct MessageName {
   Lane lane = Lane::kDense;
   uint64_t round = 0;

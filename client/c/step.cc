@@ -102,6 +102,7 @@ int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result
     value.contributors = step.contributors.data();
     value.contributor_count = step.contributors.size();
     value.exchanged_again = step.exchanged_again;
+    value.received = step.received;
     return Write(value, result, "ringwood_step_result");
   });
 }

@@ -32,7 +32,8 @@ struct Script {
   uint64_t round = 0;
   Moment moment = Moment::kNever;
   std::set<uint64_t> regroup_after = {};  // rounds whose commit ends the epoch
-  JobReducer* reducer = nullptr;          // of the first epoch
+  bool restart = false;  // the slot that died comes again, at the latest after such a round
+  JobReducer* reducer = nullptr;  // of the first epoch
 };
 
 class ElasticCoordinator {
@@ -164,6 +165,7 @@ class ElasticCoordinator {
     const uint64_t last = epoch_++;
     const std::set<int> holders = Decide(last);
     members_ = std::exchange(joining_, {});
+    for (const auto& [slot, join] : members_) dead_.erase(slot);
     failure_ = OkStatus();
     attending_.clear();
     agrees_.clear();
@@ -258,11 +260,20 @@ class ElasticCoordinator {
     }
     commit.set_total_weight(total);
     if (total == 0) commit.set_skipped(true);
-    if (script_.regroup_after.contains(request.round())) {
+    if (script_.regroup_after.contains(request.round()) && AwaitNewcomer()) {
       commit.set_regroup(true);
       failure_ = Unavailable("regroup");  // nobody is told of it but by the commit
     }
     return commit;
+  }
+
+  // False: it is here already.
+  bool AwaitNewcomer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!script_.restart) return true;
+    if (static_cast<int>(members_.size()) == world_) return false;
+    const auto waits = [&] { return joining_.contains(script_.doomed) || !failure_.ok(); };
+    Until(waits);
+    return true;
   }
 
   const int world_;
@@ -331,7 +342,7 @@ inline void RunElasticJob(
   MemoryStore store;
   std::vector<std::thread> threads;
   for (int slot = 0; slot < job.world; ++slot) {
-    threads.emplace_back([&, slot] {
+    const auto live = [&, slot] {
       SessionOptions options;
       options.coordinator = "127.0.0.1:1";
       options.rank = slot;
@@ -348,6 +359,10 @@ inline void RunElasticJob(
       auto session = Session::Open(options, std::move(parts));
       ASSERT_TRUE(session.ok()) << session.status();
       rank(*std::move(session), slot, coordinator);
+    };
+    threads.emplace_back([&, slot, live] {
+      live();
+      if (job.script.restart && slot == job.script.doomed) live();
     });
   }
   for (std::thread& thread : threads) thread.join();

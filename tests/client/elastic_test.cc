@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <barrier>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <span>
@@ -199,6 +198,125 @@ INSTANTIATE_TEST_SUITE_P(
             Death{"AfterItsVote", Place::kNowhere, Moment::kVoted, kFatal},
             Death{"WithTheAnswersOfOthersLost", Place::kNowhere, Moment::kAnswerLost, kFatal})),
     [](const auto& param) { return std::get<0>(param.param) + std::get<2>(param.param).name; });
+
+// The weights that all ranks end with, when the doomed one comes again after `moment`.
+class ElasticReturn : public ::testing::TestWithParam<std::tuple<std::string, Moment>> {};
+
+TEST_P(ElasticReturn, ARankThatDiedComesAgainAndGetsTheStateOfTheOthers) {
+  const auto& [route, moment] = GetParam();
+  constexpr uint64_t kLast = 9;
+  std::map<int, uint64_t> weights;
+  int came = 0;
+  absl::Mutex mutex;
+  InProcessNetwork network;
+  const Script script{.doomed = kDoomed,
+                      .round = kFatal,
+                      .moment = moment,
+                      .regroup_after = {kFatal + 2},
+                      .restart = true};
+  RunElasticJob({.world = kSlots, .script = script}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Trainer trainer(*session, route);
+                  const auto bytes = std::as_writable_bytes(std::span(trainer.weights));
+                  ASSERT_TRUE(session->RegisterState("weights", bytes).ok());
+                  if (session->receiving()) {
+                    std::ranges::fill(trainer.weights, NAN);
+                    EXPECT_EQ(session->AllGather(bytes, DataType::kFloat32).code(),
+                              StatusCode::kFailedPrecondition);
+                    const auto first = session->FinishStep();
+                    ASSERT_TRUE(first.ok()) << first.status();
+                    EXPECT_TRUE(first->received);
+                    EXPECT_THAT(first->members, ElementsAre(0, 1, 2));
+                    EXPECT_THAT(first->contributors, ElementsAre(0, 2));
+                    EXPECT_FALSE(session->receiving());
+                    ++came;
+                    trainer.Update();
+                  }
+                  while (session->step() < kLast) {
+                    trainer.Backward(slot, session->step() + 1);
+                    ASSERT_TRUE(session->BeginStep(slot + 1).ok());
+                    ASSERT_TRUE(session->Ready(trainer.second.id).ok());
+                    ASSERT_TRUE(session->Ready(trainer.first.id).ok());
+                    const auto result = session->FinishStep();
+                    if (!result.ok()) {
+                      EXPECT_EQ(slot, kDoomed) << result.status();
+                      return;
+                    }
+                    EXPECT_FALSE(result->received);
+                    if (result->step == kLast) {
+                      EXPECT_EQ(result->total_weight, 6);
+                    }
+                    trainer.Update();
+                  }
+                  absl::MutexLock lock(&mutex);
+                  weights[slot] = Digest(bytes);
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+  EXPECT_EQ(came, 1);
+  EXPECT_EQ(weights[1], weights[0]);
+  EXPECT_EQ(weights[2], weights[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, ElasticReturn,
+                         ::testing::Combine(::testing::Values("dense", "sparse"),
+                                            ::testing::Values(Moment::kPrepared, Moment::kVoted,
+                                                              Moment::kAnswerLost)));
+
+// Two tensors of one job, and an epoch that ends for a reason of its own.
+std::map<int, uint64_t> TrainThrough(const Script& script, const std::string& wire, int* epochs) {
+  std::map<int, uint64_t> digests;
+  absl::Mutex mutex;
+  InProcessNetwork network;
+  RunElasticJob({.world = kSlots, .script = script, .wire = wire}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Trainer trainer(*session, "sparse");
+                  while (session->step() < kSteps) {
+                    trainer.Backward(slot, session->step() + 1);
+                    ASSERT_TRUE(session->BeginStep(slot + 1).ok());
+                    ASSERT_TRUE(session->Ready(trainer.second.id).ok());
+                    ASSERT_TRUE(session->Ready(trainer.first.id).ok());
+                    const auto result = session->FinishStep();
+                    ASSERT_TRUE(result.ok()) << result.status();
+                    EXPECT_EQ(result->total_weight, 6);
+                    trainer.Update();
+                  }
+                  const uint64_t digest = trainer.DigestOf(*session);
+                  absl::MutexLock lock(&mutex);
+                  digests[slot] = digest;
+                  *epochs = static_cast<int>(session->epoch());
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+  return digests;
+}
+
+TEST(Elastic, AnEpochThatEndsWithACommitChangesNoBit) {
+  int epochs = 0;
+  EXPECT_EQ(TrainThrough({.regroup_after = {1, 2, 4, kSteps}}, "fp32", &epochs),
+            Reference("sparse", "fp32", kSteps));
+  EXPECT_EQ(epochs, 5);
+}
+
+TEST(Elastic, ACollectiveThatAChangeInterruptsIsRepeatedByTheTrainer) {
+  InProcessNetwork network;
+  RunElasticJob(
+      {.world = kSlots}, &network,
+      [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+        int32_t sum = 1;
+        const auto bytes = std::as_writable_bytes(std::span(&sum, 1));
+        ASSERT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false).ok());
+        EXPECT_EQ(sum, kSlots);
+        if (slot == 0) return;  // dies
+        const Status changed = session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false);
+        EXPECT_EQ(changed.code(), StatusCode::kAborted) << changed;
+        EXPECT_THAT(Message(changed), HasSubstr("repeat the calls"));
+        EXPECT_EQ(session->rank(), slot - 1);
+        EXPECT_EQ(session->world(), kSlots - 1);
+        sum = 1;
+        ASSERT_TRUE(session->AllReduce(bytes, DataType::kInt32, ReduceOp::kSum, false).ok());
+        EXPECT_EQ(sum, kSlots - 1);
+        EXPECT_TRUE(session->Close("").ok());
+      });
+}
 
 }  // namespace
 }  // namespace ringwood

@@ -1,0 +1,80 @@
+#include "client/state_exchange.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "client/connection/state_donor.h"
+#include "client/exchange/exchange.h"
+#include "client/names.h"
+
+namespace ringwood {
+namespace {
+
+StateItem* Find(std::vector<StateItem>* items, const std::string& name) {
+  const auto found = std::find_if(items->begin(), items->end(),
+                                  [&](const StateItem& item) { return item.name == name; });
+  return found == items->end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Status StateExchange::Register(const std::string& name, std::span<std::byte> data) {
+  RW_RETURN_IF_ERROR(CheckName("the state item's name", name));
+  if (StateItem* const known = Find(&items_, name)) {
+    known->data = data;
+  } else {
+    items_.push_back({name, data});
+  }
+  return OkStatus();
+}
+
+void StateExchange::Begin(EpochLink* link, bool receiving) {
+  if (receiving) receiver_ = StateReceiver::Start(link);
+}
+
+Status StateExchange::Serve(EpochLink* link) {
+  const Place& place = link->place();
+  const auto holders = static_cast<int>(link->joined().holders_size());
+  if (!link->Holds(place.rank) || holders == place.world || served_ == link->epoch()) {
+    return OkStatus();
+  }
+  wanted_ = on_request_ && items_.empty();
+  if (wanted_) {
+    return Refused("a rank that comes wants the state: give its items and finish the step again");
+  }
+  RW_RETURN_IF_ERROR(StateDonor::Serve(link, items_));
+  served_ = link->epoch();
+  if (on_request_) items_.clear();
+  return OkStatus();
+}
+
+Status StateExchange::Take() {
+  RW_RETURN_IF_ERROR(receiver_->Wait(Seconds(kLongestWaitSeconds)));
+  if (receiver_->items().empty()) {
+    return Refused(
+        "the other ranks have no state items to give: register them on every rank, so that one can "
+        "come later");
+  }
+  for (const StateItem& item : receiver_->items()) {
+    const StateItem* const own = Find(&items_, item.name);
+    if (own == nullptr) continue;
+    if (own->data.size() != item.data.size()) {
+      return Invalid(absl::StrFormat("the state item '%s' has %d bytes here, %d on other ranks",
+                                     item.name, own->data.size(), item.data.size()));
+    }
+    std::ranges::copy(item.data, own->data.begin());
+  }
+  taken_ = receiver_;
+  return OkStatus();
+}
+
+StatusOr<std::span<const std::byte>> StateExchange::Received(const std::string& name) const {
+  if (taken_ != nullptr) {
+    for (const StateItem& item : taken_->items()) {
+      if (item.name == name) return std::span<const std::byte>(item.data);
+    }
+  }
+  return NotFound("no state item '" + name + "' came from other ranks");
+}
+
+}  // namespace ringwood
