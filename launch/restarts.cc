@@ -25,10 +25,8 @@ Revival Restarts::Failed(int member, Cause cause, TimePoint now) {
   const int most = server ? kMostOfServer : options_.most;
   Revival revival;
   if (static_cast<int>(failed.restarts.size()) < most) {
-    const double pause = failed.row == 0 ? 0 : std::exp2(failed.row - 1);
-    ++failed.row;
     failed.own = cause == Cause::kOwn;
-    failed.at = now + Seconds(std::min(pause, kLongestPauseSeconds));
+    failed.at = now + Pause(&failed);
     failed.restarts.push_back(now);
     revival = Await(member, now);
   }
@@ -45,8 +43,15 @@ Revival Restarts::Lost(int member, TimePoint over, TimePoint now) {
   const bool never = !IsServer(member) && options_.most == 0;
   if (never || ++lost.losses > kMostLosses) return {};
   lost.own = false;
-  lost.at = std::max(now, over);
+  lost.row = std::max(lost.row, 1);
+  lost.at = std::max(over, now + Pause(&lost));
   return Await(member, now);
+}
+
+Duration Restarts::Pause(Member* member) {
+  const double pause = member->row == 0 ? 0 : std::exp2(member->row - 1);
+  ++member->row;
+  return Seconds(std::min(pause, kLongestPauseSeconds));
 }
 
 void Restarts::Settle(Member* member, TimePoint now) const {

@@ -78,6 +78,7 @@ class Restarts {
   bool IsServer(int member) const { return member < options_.servers; }
   TimePoint DueTime(int member) const;
   void Settle(Member* member, TimePoint now) const;
+  static Duration Pause(Member* member);
   Revival Await(int member, TimePoint now);
 
   const RestartOptions options_;

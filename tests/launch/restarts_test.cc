@@ -115,6 +115,16 @@ TEST(Restarts, ALostHostDoesNotCountAgainstTheProcess) {
   EXPECT_EQ(restarts.Failed(3, Cause::kAccident, At(now)).count, 1);
 }
 
+TEST(Restarts, ALostCoordinatorIsTriedAfterLongerAndLongerPauses) {
+  Restarts restarts = Begun();
+  double now = 0;
+  for (double pause : {1, 2, 4, 8, 16, 16}) {
+    EXPECT_EQ(restarts.Lost(0, At(now), At(now)).pause_seconds, pause);
+    now += pause;
+    ASSERT_THAT(restarts.TakeDue(At(now)), ElementsAre(0));
+  }
+}
+
 TEST(Restarts, AHostThatNeverComesBackIsGivenUpAtLast) {
   Restarts restarts = Begun();
   double now = 0;
