@@ -359,7 +359,7 @@ void Epoch::Fail(const Blame& blame, Outbox* out) {
 
 void Epoch::Watch(TimePoint now) {
   watched_since_ = now;
-  presence_.Watch(now);
+  presence_.Watch(Progress(), now);
 }
 
 std::vector<Awaited> Epoch::AwaitedBy(TimePoint now) const {

@@ -99,7 +99,8 @@ std::optional<Blame> Presence::Silent(const Standing& standing, TimePoint now) c
   return std::nullopt;
 }
 
-void Presence::Watch(TimePoint now) {
+void Presence::Watch(const Standing& standing, TimePoint now) {
+  if (Started(standing)) return;
   for (Member& member : members_) member.heard = now;
 }
 

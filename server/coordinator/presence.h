@@ -63,7 +63,8 @@ class Presence {
   std::optional<Stall> LookForStall(const Standing& standing, TimePoint now);
 
   // After a failed epoch of an elastic job: who is still there, so that the next one waits for it.
-  void Watch(TimePoint now);  // silence counts from now on
+  // Silence that counted already still does; else it counts from now on.
+  void Watch(const Standing& standing, TimePoint now);
   void Lost(uint32_t node) { members_[node].lost = true; }
   std::vector<uint32_t> LoseSilent(TimePoint now);  // returns those that were not lost before
   bool there(uint32_t node) const { return !members_[node].left && !members_[node].lost; }
