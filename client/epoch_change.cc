@@ -13,6 +13,21 @@ namespace {
 // Between two attempts, when the coordinator has taken this process for lost.
 constexpr double kPauseSeconds = 0.05;
 
+// What took how long, for the log.
+class Laps {
+ public:
+  void Done(const char* what) {
+    const TimePoint now = Now();
+    absl::StrAppendFormat(&text_, "%s%s %.1f ms", text_.empty() ? "" : ", ", what,
+                          1000 * ToSeconds(now - std::exchange(last_, now)));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  TimePoint last_ = Now();
+  std::string text_;
+};
+
 }  // namespace
 
 Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
@@ -21,19 +36,28 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
   // The failure of the epoch, if it has one already.
   (*link)->Fail(Aborted("a process was waiting to take part"));
   const std::string why = Message((*link)->status());
+  Laps laps;
   for (;;) {
     worker_.connection->Drain();
+    laps.Done("drained");
     RW_ASSIGN_OR_RETURN(std::unique_ptr<EpochLink> next, Join(link->get(), end));
+    laps.Done("joined");
     RW_RETURN_IF_ERROR(worker_.steps->Settle(next->joined(), link->get()));
     RW_RETURN_IF_ERROR(worker_.plan->Detach(true));
     if (worker_.steps->receiving()) worker_.states->Forget();
+    laps.Done("settled");
     *link = std::move(next);  // the old heartbeats end
-    const Status running = Begin(link->get(), end);
+    laps.Done("left the old epoch");
+    Status running = Connect(link->get(), end);
+    laps.Done("connected");
+    if (running.ok()) running = Agree(link->get());
+    laps.Done("agreed");
     if (running.ok()) break;
     (*link)->Fail((*link)->Named(running));
     if (!(*link)->Recovers() || Now() >= end) return running;
   }
   Say(**link, why, Now() - begun);
+  Log(LogLevel::kDebug, absl::StrFormat("into epoch %d: %s", (*link)->epoch(), laps.text()));
   return OkStatus();
 }
 
@@ -49,12 +73,16 @@ StatusOr<std::unique_ptr<EpochLink>> EpochChange::Join(EpochLink* ended, TimePoi
   }
 }
 
-Status EpochChange::Begin(EpochLink* link, TimePoint end) {
+Status EpochChange::Connect(EpochLink* link, TimePoint end) {
   worker_.table->TakeWorld(link->place().world);
   worker_.checkpoints->Resume();
   entered_(link);
   RW_RETURN_IF_ERROR(link->Connect(std::max(end - Now(), Seconds(1))));
   worker_.state->Begin(link, worker_.steps->receiving());
+  return OkStatus();
+}
+
+Status EpochChange::Agree(EpochLink* link) {
   if (!worker_.agreement->agreed()) return OkStatus();  // the trainer comes to it
   return worker_.agreement->Agree(worker_.steps->step(), worker_.steps->weight(), nullptr, link);
 }

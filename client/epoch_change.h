@@ -55,7 +55,8 @@ class EpochChange {
 
  private:
   StatusOr<std::unique_ptr<EpochLink>> Join(EpochLink* ended, TimePoint end);
-  Status Begin(EpochLink* link, TimePoint end);
+  Status Connect(EpochLink* link, TimePoint end);
+  Status Agree(EpochLink* link);
   void Say(const EpochLink& link, const std::string& why, Duration took) const;
 
   const Worker worker_;
