@@ -34,6 +34,7 @@ struct Script {
   std::set<uint64_t> regroup_after = {};  // rounds whose commit ends the epoch
   bool restart = false;  // the slot that died comes again, at the latest after such a round
   JobReducer* reducer = nullptr;  // of the first epoch
+  int dies_entering = -1;         // the slot that dies when it has joined epoch 2
 };
 
 class ElasticCoordinator {
@@ -54,6 +55,7 @@ class ElasticCoordinator {
   StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) {
     absl::MutexLock lock(&mutex_);
     const int slot = static_cast<int>(request.rank());
+    if (request.has_held() && dead_.contains(slot)) return Denied("killed");
     answers_.erase(slot);
     joining_[slot] = request;
     OpenIfComplete();
@@ -65,10 +67,15 @@ class ElasticCoordinator {
     return TimedOut("not everybody came");
   }
 
-  void Attend(int slot, EpochFailed failed) {
+  Status Attend(int slot, EpochFailed failed) {
     absl::MutexLock lock(&mutex_);
+    if (slot == script_.dies_entering && epoch_ == 2) {
+      Died(slot);
+      return Aborted("killed");
+    }
     if (!failure_.ok()) failed(failure_, true);
     attending_[slot] = std::move(failed);
+    return OkStatus();
   }
 
   // The heartbeats of a member of `epoch` end.
@@ -304,8 +311,7 @@ class ElasticControl : public Control {
   }
   Status Attend(const Attendance& attendance, Duration, EpochFailed failed) override {
     attended_ = attendance.epoch;
-    coordinator_->Attend(slot_, std::move(failed));
-    return OkStatus();
+    return coordinator_->Attend(slot_, std::move(failed));
   }
   void EndAttendance() override {
     if (attended_ != 0) coordinator_->StreamEnded(slot_, std::exchange(attended_, 0));

@@ -262,13 +262,15 @@ INSTANTIATE_TEST_SUITE_P(Every, ElasticReturn,
                                             ::testing::Values(Moment::kPrepared, Moment::kVoted,
                                                               Moment::kAnswerLost)));
 
-// Two tensors of one job, and an epoch that ends for a reason of its own.
-std::map<int, uint64_t> TrainThrough(const Script& script, const std::string& wire, int* epochs) {
+using AfterStep = std::function<void(int slot, uint64_t step, ElasticCoordinator&)>;
+
+// What all slots end with when an epoch ends for a reason of its own.
+std::map<int, uint64_t> TrainThrough(const Script& script, InProcessNetwork* network, int* epochs,
+                                     const AfterStep& after_step = nullptr) {
   std::map<int, uint64_t> digests;
   absl::Mutex mutex;
-  InProcessNetwork network;
-  RunElasticJob({.world = kSlots, .script = script, .wire = wire}, &network,
-                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+  RunElasticJob({.world = kSlots, .script = script}, network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator& coordinator) {
                   Trainer trainer(*session, "sparse");
                   while (session->step() < kSteps) {
                     trainer.Backward(slot, session->step() + 1);
@@ -279,6 +281,7 @@ std::map<int, uint64_t> TrainThrough(const Script& script, const std::string& wi
                     ASSERT_TRUE(result.ok()) << result.status();
                     EXPECT_EQ(result->total_weight, 6);
                     trainer.Update();
+                    if (after_step) after_step(slot, result->step, coordinator);
                   }
                   const uint64_t digest = trainer.DigestOf(*session);
                   absl::MutexLock lock(&mutex);
@@ -291,9 +294,118 @@ std::map<int, uint64_t> TrainThrough(const Script& script, const std::string& wi
 
 TEST(Elastic, AnEpochThatEndsWithACommitChangesNoBit) {
   int epochs = 0;
-  EXPECT_EQ(TrainThrough({.regroup_after = {1, 2, 4, kSteps}}, "fp32", &epochs),
+  InProcessNetwork network;
+  EXPECT_EQ(TrainThrough({.regroup_after = {1, 2, 4, kSteps}}, &network, &epochs),
             Reference("sparse", "fp32", kSteps));
   EXPECT_EQ(epochs, 5);
+}
+
+TEST(Elastic, TheDeathOfAServerChangesNoBit) {
+  int epochs = 0;
+  InProcessNetwork network;
+  JobReducer reducer(&network, kSlots);
+  const auto die = [](int slot, uint64_t step, ElasticCoordinator& coordinator) {
+    if (slot == 1 && step == kFatal) coordinator.FailEpoch("server 0 (host h) failed");
+  };
+  EXPECT_EQ(TrainThrough({.reducer = &reducer}, &network, &epochs, die),
+            Reference("sparse", "fp32", kSteps));
+  EXPECT_EQ(epochs, 2);
+}
+
+// One dies in a step, another one later or while the next epoch is entered; slot 0 is left.
+void TrainOn(const Script& script, uint64_t second_death, const std::vector<int>& worlds) {
+  InProcessNetwork network;
+  RunElasticJob({.world = kSlots, .script = script}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Trainer trainer(*session, "dense");
+                  std::vector<int> seen;
+                  while (session->step() < kSteps) {
+                    const uint64_t step = session->step() + 1;
+                    if (slot == 1 && step == kFatal) return;
+                    if (slot == 2 && step == second_death) return;
+                    trainer.Backward(slot, step);
+                    ASSERT_TRUE(session->Ready(trainer.second.id).ok());
+                    ASSERT_TRUE(session->Ready(trainer.first.id).ok());
+                    const auto result = session->FinishStep();
+                    if (slot == script.dies_entering && !result.ok()) return;
+                    ASSERT_TRUE(result.ok()) << result.status();
+                    EXPECT_EQ(result->step, step);
+                    seen.push_back(static_cast<int>(result->members.size()));
+                    trainer.Update();
+                  }
+                  EXPECT_EQ(slot, 0);
+                  EXPECT_EQ(seen, worlds);
+                  EXPECT_EQ(session->world(), 1);
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+}
+
+TEST(Elastic, TwoDeathsOneAfterTheOtherLeaveOneRankThatGoesOn) {
+  TrainOn({}, kFatal + 2, {3, 3, 2, 2, 1, 1});
+}
+
+TEST(Elastic, TwoDeathsAtOnceAreOneOrTwoChanges) { TrainOn({}, kFatal, {3, 3, 1, 1, 1, 1}); }
+
+TEST(Elastic, ADeathOnTheWayIntoTheNextEpochIsFollowedByAnother) {
+  TrainOn({.dies_entering = 2}, kSteps + 1, {3, 3, 1, 1, 1, 1});
+}
+
+// The coordinator's word is final.
+TEST(Elastic, AFailureThatDoesNotRecoverEndsTheSession) {
+  InProcessNetwork network;
+  RunElasticJob({.world = kSlots, .script = {.doomed = 1, .round = 1, .moment = Moment::kPrepared}},
+                &network, [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Gradient gradient(*session, "w", 10, "dense");
+                  ASSERT_TRUE(session->Ready(gradient.id).ok());
+                  const auto first = session->FinishStep();
+                  if (slot != 1) {
+                    EXPECT_TRUE(first.ok()) << first.status();
+                    EXPECT_TRUE(session->Close("").ok());
+                    return;
+                  }
+                  EXPECT_THAT(Message(first.status()), HasSubstr("killed"));
+                  EXPECT_EQ(session->FinishStep().status(), first.status());
+                  EXPECT_EQ(session->BeginStep(1), first.status());
+                  EXPECT_EQ(session->Ready(gradient.id), first.status());
+                });
+}
+
+// What a tensor owes goes with it into the next epoch, whatever the wire. Integers: sums are exact,
+// and the averages of three are not, so that they are rounded.
+TEST(Elastic, NothingIsLostButWhatTheDeadRankOwed) {
+  std::vector<double> given(kSlots), owed(kSlots), applied(kSlots);
+  InProcessNetwork network;
+  RunElasticJob({.world = kSlots}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Gradient gradient(*session, "w", 400, "sparse", 0.05);
+                  while (session->step() < kSteps) {
+                    const uint64_t step = session->step() + 1;
+                    if (slot == kDoomed && step == kFatal) {
+                      std::vector<float> residual(400);
+                      ASSERT_TRUE(session->Residual(gradient.id, residual).ok());
+                      for (const float value : residual) owed[slot] += value;
+                      return;
+                    }
+                    Random random(10 * step + slot);
+                    for (float& value : gradient.data) {
+                      value = static_cast<float>(random.Below(21)) - 10;
+                      given[slot] += value;
+                    }
+                    ASSERT_TRUE(session->Ready(gradient.id).ok());
+                    const auto result = session->FinishStep();
+                    ASSERT_TRUE(result.ok()) << result.status();
+                    for (const float value : gradient.data) {
+                      applied[slot] += std::round(value * result->total_weight);
+                    }
+                  }
+                  std::vector<float> residual(400);
+                  ASSERT_TRUE(session->Residual(gradient.id, residual).ok());
+                  for (const float value : residual) owed[slot] += value;
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+  EXPECT_EQ(applied[0], applied[2]);
+  EXPECT_NE(owed[kDoomed], 0);
+  EXPECT_EQ(given[0] + given[1] + given[2], applied[0] + owed[0] + owed[1] + owed[2]);
 }
 
 TEST(Elastic, ACollectiveThatAChangeInterruptsIsRepeatedByTheTrainer) {
