@@ -91,6 +91,33 @@ TEST(Agent, AnswersAndStaysWhileItHearsTheLauncher) {
   EXPECT_TRUE(WaitUntilGone(mark, kLongest));
 }
 
+TEST(Agent, KillsOneOfItsProcesses) {
+  const std::string mark = UniqueSeconds();
+  Job job = Sleeping(mark);
+  job.slots.push_back({"rank 1", {}});
+  auto worker = StartWorker(job);
+  ASSERT_TRUE(worker.ok()) << Message(worker.status());
+  ASSERT_EQ(::write((*worker)->input(), "kill 1\nkill 7\n", 14), 14);
+  std::vector<uint32_t> ended;
+  ReportReader reader;
+  const TimePoint deadline = Now() + Seconds(kLongest);
+  while (ended.empty() && Now() < deadline) {
+    pollfd wait = {(*worker)->output(), POLLIN, 0};
+    ::poll(&wait, 1, 100);
+    bool end = false;
+    ASSERT_TRUE(reader
+                    .Feed(ReadSome((*worker)->output(), 4096, &end),
+                          [&](const Report& report) {
+                            if (report.kind == ReportKind::kEnded) ended.push_back(report.slot);
+                          })
+                    .ok());
+  }
+  ASSERT_EQ(ended, std::vector<uint32_t>{1});
+  EXPECT_EQ(ProcessesWith(mark).size(), 1u);
+  (*worker)->CloseInput();
+  EXPECT_TRUE(WaitForEnd(worker->get()));
+}
+
 TEST(Agent, MakesATemporaryStoreForItsOwnerAlone) {
   const TemporaryDirectory directory;
   const mode_t before = ::umask(0);

@@ -223,6 +223,17 @@ TEST(Supervisor, AHostThatIsAwayOrShortOfPortsIsRestartedAfterAPause) {
   }
 }
 
+TEST(Supervisor, TheOutputOfTheRankThatWasNamedIsOfInterestWhereItsHostIsTheCause) {
+  Supervisor supervisor = Running();
+  supervisor.Told(3, "rank 1 (host h2) failed at step 4 of epoch 1: silent for 5.0 s", At(8));
+  supervisor.Broke(Unavailable("host h2 was silent"), At(20));
+  for (int rank : {2, 3, 4}) supervisor.Ended(rank, kKilled, At(20.1));
+  EndServers(&supervisor, 21);
+  EXPECT_EQ(supervisor.Judge().culprit, -1);
+  EXPECT_THAT(supervisor.Judge().reason, HasSubstr("host h2 was silent"));
+  EXPECT_EQ(supervisor.Judge().first, 3);
+}
+
 TEST(Supervisor, BadInputIsNeverRestarted) {
   Supervisor supervisor = Running();
   supervisor.Ended(2, kPeerDied, At(10));
