@@ -91,7 +91,7 @@ check "ranks on other hosts are restarted" 0 "\[3\] attempt 1" \
 
 check "an elastic job outlives the worker of a host" 0 "\[1\] attempt 1" \
   "${run[@]}" --elastic --no-server -H "$(host 0):1,$(host 1):1" -- sh -c 'echo attempt $RINGWOOD_RESTART
-    if [ $RANK = 1 ]; then [ $RINGWOOD_RESTART = 0 ] && kill -9 $PPID; touch "$1"; fi
+    if [ $RANK = 1 ]; then [ $RINGWOOD_RESTART = 0 ] && kill -9 $PPID && exec sleep 60; touch "$1"; fi
     until [ -e "$1" ]; do sleep 0.1; done' - "$scratch/back"
 
 "${run[@]:2}" -H "$three" -- sleep "77$id.5" >"$scratch/output" 2>&1 &
