@@ -13,6 +13,9 @@ namespace {
 // ahead than this is not from a job of this coordinator.
 constexpr uint64_t kMaxEpochsAhead = 1u << 20;
 
+// A round has 40 bits in the data plane (plan/wire.h).
+constexpr uint64_t kMaxRounds = 1ull << 40;
+
 // Of what a stranger may send, and everyone else is told.
 constexpr size_t kMaxHostBytes = 255;
 constexpr size_t kMaxAddressBytes = 16 << 10;
@@ -95,8 +98,9 @@ Status Gathering::AdmitHeld(const v1::JoinRequest& request) const {
   if (!options_.elastic) {
     return Refused(who + " was part of an elastic job: start the server with --elastic");
   }
-  if (request.role() != v1::ROLE_WORKER || request.held().epoch() == 0) {
-    return Invalid(who + " says that it has a part of a job, in no epoch of it");
+  if (request.role() != v1::ROLE_WORKER || request.held().epoch() == 0 ||
+      request.held().round() >= kMaxRounds) {
+    return Invalid(who + " says that it has a part of a job, in no epoch or round of it");
   }
   if (request.held().job() == record_.job()) return OkStatus();
   return Unavailable(

@@ -77,7 +77,10 @@ class Choices {
 
 class Shell {
  public:
-  explicit Shell(Choices* choices) : choices_(*choices), membership_(Options(choices), {}) {}
+  explicit Shell(Choices* choices)
+      : choices_(*choices),
+        epoch_(choices->Byte() % 4 ? 0 : 1),
+        membership_(Options(choices), Recorded(epoch_)) {}
 
   void Play() {
     while (!choices_.over()) {
@@ -95,7 +98,62 @@ class Shell {
     options.servers = choices->Byte() % 2;
     options.stall_timeout_seconds = choices->Byte() % 20;
     if (choices->Byte() % 2) options.own_reducer = {0, 1};
+    options.elastic = choices->Byte() % 2;
+    options.min_world = 1 + choices->Byte() % 2;
+    options.reattach_grace_seconds = choices->Byte() % 8;
+    options.hash = [](uint64_t incarnation) { return std::to_string(incarnation); };
     return options;
+  }
+
+  // Of a server that is started again: two workers and a server, all of incarnation 1.
+  static v1::EpochRecord Recorded(uint64_t epoch) {
+    v1::EpochRecord record;
+    if (epoch == 0) return record;
+    record.set_job(7);
+    record.set_epoch(epoch);
+    record.set_world(2);
+    for (uint32_t node = 0; node < 3; ++node) {
+      v1::RecordedMember* member = record.add_members();
+      member->set_role(node < 2 ? v1::ROLE_WORKER : v1::ROLE_REDUCER);
+      member->set_rank(node < 2 ? node : 0);
+      member->set_incarnation_hash("1");
+    }
+    return record;
+  }
+
+  void Fill(v1::Held* held) {
+    held->set_job(choices_.Byte() < 250 ? 7 : choices_.Small());
+    held->set_epoch(choices_.Byte() < 200 ? membership_.epoch() : choices_.Small());
+    held->set_round(choices_.Byte() < 200 ? membership_.Describe().step() : choices_.Small());
+    held->set_prepared(choices_.Byte() % 2);
+    held->set_receiving(choices_.Byte() == 0);
+    held->set_digest(choices_.Byte() == 0);
+  }
+
+  Event Reattach() {
+    event::Reattach back{Open(), {}};
+    v1::ReattachRequest& request = back.request;
+    Sign(&request);
+    request.set_node(static_cast<uint32_t>(choices_.Small()));
+    request.mutable_joined()->set_role(request.node() < 2 ? v1::ROLE_WORKER : v1::ROLE_REDUCER);
+    request.mutable_joined()->set_rank(request.node() < 2 ? request.node() : 0);
+    request.mutable_joined()->set_incarnation(request.incarnation());
+    request.set_round(choices_.Small());
+    if (choices_.Byte() % 2) {
+      request.mutable_last()->set_epoch(request.epoch());
+      request.mutable_last()->set_round(request.round());
+    }
+    if (choices_.Byte() % 2) return back;
+    v1::AgreeRequest* table = request.mutable_table();
+    table->set_rank(choices_.Byte() < 200 ? request.node() : 0);
+    table->add_tensors()->set_name("a");
+    table->mutable_tensors(0)->set_elements(10);
+    table->mutable_tensors(0)->set_route("auto");
+    table->mutable_tensors(0)->set_density(0.5);
+    *table->mutable_plan() = OneRing(1, "exact");
+    if (choices_.Byte() % 8 == 0) Fill(table->mutable_plan());
+    request.set_generation(static_cast<uint32_t>(choices_.Small()));
+    return back;
   }
 
   CallId Open() {
@@ -122,7 +180,7 @@ class Shell {
   }
 
   Event Next() {
-    switch (choices_.Byte() % 10) {
+    switch (choices_.Byte() % 11) {
       case 0:
       case 1: {
         event::Join join{Open(), {}, 7};
@@ -133,6 +191,7 @@ class Shell {
         join.request.set_incarnation(choices_.Byte() < 220 ? 1 : choices_.Small());
         join.request.set_resume(choices_.Byte() == 0);
         if (choices_.Byte() % 8 == 0) join.request.set_host(choices_.Text());
+        if (choices_.Byte() % 2) Fill(join.request.mutable_held());
         if (choices_.Byte() % 16 == 0) join.request.set_newest_epoch_seen(choices_.Small());
         if (choices_.Byte() % 16 == 0) choices_.Parse(&join.request);
         return join;
@@ -194,6 +253,8 @@ class Shell {
       }
       case 8:
         return event::StreamBroken{1 + choices_.Byte() % 6u};
+      case 9:
+        return Reattach();
       default:
         return event::Tick{};
     }
@@ -220,11 +281,11 @@ class Shell {
   }
 
   Choices& choices_;
+  uint64_t epoch_;  // on disk
   Membership membership_;
   TimePoint now_{};
   std::set<CallId> open_;
   CallId last_ = 100;
-  uint64_t epoch_ = 0;
 };
 
 }  // namespace

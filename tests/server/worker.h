@@ -89,29 +89,61 @@ class Worker {
   grpc::Status Agree(v1::AgreeResponse* response) {
     v1::AgreeRequest request;
     request.set_epoch(joined.epoch());
-    request.set_rank(join_.rank());
+    request.set_rank(joined.node());
     request.set_incarnation(join_.incarnation());
     v1::Tensor* tensor = request.add_tensors();
     tensor->set_name("weight");
     tensor->set_elements(1000);
     tensor->set_route("dense");
     tensor->set_density(0.01);
-    if (join_.rank() == 0) *request.mutable_plan() = OneRing(1, "test");
+    if (joined.node() == 0) *request.mutable_plan() = OneRing(1, "test");
     grpc::ClientContext context;
     Limit(&context);
-    return control_->Agree(&context, request, response);
+    const grpc::Status agreed = control_->Agree(&context, request, response);
+    table_ = request;
+    *table_.mutable_plan() = response->plan();
+    return agreed;
   }
   grpc::Status Vote(uint64_t round, v1::Commit* commit) {
     v1::VoteRequest vote;
     vote.set_epoch(joined.epoch());
     vote.set_round(round);
-    vote.set_rank(join_.rank());
+    vote.set_rank(joined.node());
     vote.set_incarnation(join_.incarnation());
     vote.set_digest(round);
     vote.set_weight(4);
     grpc::ClientContext context;
     Limit(&context);
     return control_->Vote(&context, vote, commit);
+  }
+  // To a server that was started again; `last`: the commit of the last round, where there is one.
+  grpc::Status Reattach(const v1::Commit& last) {
+    v1::ReattachRequest request;
+    request.set_epoch(joined.epoch());
+    request.set_node(joined.node());
+    request.set_incarnation(join_.incarnation());
+    *request.mutable_joined() = join_;
+    request.set_round(last.round());
+    if (last.round() > 0) *request.mutable_last() = last;
+    *request.mutable_table() = table_;
+    grpc::ClientContext context;
+    Limit(&context);
+    v1::ReattachResponse response;
+    return control_->Reattach(&context, request, &response);
+  }
+  // The reason why the epoch is over, from its notice.
+  v1::Failure Failure() {
+    for (v1::Notice notice; Read(&notice);) {
+      if (notice.has_failure()) return notice.failure();
+    }
+    return {};
+  }
+  // Connects to another server from now on.
+  void TurnTo(int port) {
+    StopAttending();
+    auto channel = OpenChannel("127.0.0.1:" + std::to_string(port), grpc::ChannelArguments(), "");
+    control_ = v1::Coordinator::NewStub(channel);
+    store_ = v1::Store::NewStub(channel);
   }
   grpc::Status Leave(const std::string& failure = "") {
     v1::LeaveRequest leave;
@@ -203,6 +235,7 @@ class Worker {
   }
 
   v1::JoinRequest join_;
+  v1::AgreeRequest table_;  // with the plan that was agreed on
   std::unique_ptr<v1::Coordinator::Stub> control_;
   std::unique_ptr<v1::Store::Stub> store_;
   std::unique_ptr<Fabric> fabric_;  // an address that the server's reducer can read; never used
