@@ -145,6 +145,21 @@ class Session {
     return residual;
   }
 
+  // The state of an elastic job, for processes that come to it.
+  void StateItem(const std::string& name, void* data, uint64_t bytes) {
+    Check(ringwood_state_item(handle_, name.c_str(), data, bytes));
+  }
+  bool receiving() const { return ringwood_receiving(handle_) != 0; }
+  void StateOnRequest(bool on = true) { Check(ringwood_state_on_request(handle_, on)); }
+  bool state_wanted() const { return ringwood_state_wanted(handle_) != 0; }
+  std::string Received(const std::string& name) {
+    uint64_t bytes = 0;
+    Check(ringwood_received_bytes(handle_, name.c_str(), &bytes));
+    std::string item(bytes, '\0');
+    Check(ringwood_received(handle_, name.c_str(), item.data(), bytes));
+    return item;
+  }
+
   void AllReduce(void* data, uint64_t elements, int type, int op = RINGWOOD_SUM) {
     Check(ringwood_allreduce(handle_, data, elements, type, op));
   }

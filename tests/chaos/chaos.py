@@ -2,7 +2,7 @@
 """Faults at random instants in real jobs, what they cost, and whether the guarantees held.
 
     tests/chaos/chaos.py [kill|stop|reducer|coordinator|server|partition …] [COUNT] [--ranks P] [--seed S]
-                         [--failure-timeout S] [--down S] [--fixed] [--keep DIRECTORY]
+                         [--failure-timeout S] [--down S] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
 stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
@@ -12,7 +12,8 @@ server       SIGKILL of a server that is coordinator and reducer; it is started 
 partition    hosts lose their network: one, half of them, one way only, the data plane only (needs root)
 
 With a server that has --elastic the survivors go on: the pause is the time from the fault to their next committed
-step in a new epoch, of the slowest survivor. With --fixed, or another server, every fault ends the job, and the
+step in a new epoch, of the slowest survivor. Who was killed is started again, who was stopped or cut off comes back;
+"whole" is the time from then until all ranks have committed a step together. With --fixed, or another server, every fault ends the job, and the
 pause is the time until all have ended. Histories of all processes go through the checker (check.py).
 Prints a line a fault and a table; exit code 1 if something was found.
 """
@@ -41,7 +42,7 @@ class Campaign:
         self.options, self.count, self.random, self.folder = options, count, random_, folder
         self.settings = job
         self.job, self.jobs = None, 0
-        self.pauses, self.found, self.steps, self.again = [], [], 0, 0
+        self.pauses, self.wholes, self.found, self.steps, self.again = [], [], [], 0, 0
 
     def running(self, fewest=FEWEST):
         """The present job, or a new one, with every rank at work."""
@@ -96,12 +97,44 @@ class Campaign:
             raise Missed(f"rank {ended()[0].rank}, a survivor, ended with {ended()[0].code}\n{job.said()}")
         return max(event["time"] for event in first_steps()) - when
 
+    def return_of(self, job, victims):
+        """They take part again: those that live by themselves, the others started anew. A job that shrinks goes on
+        without them."""
+        if not self.options.elastic or self.options.shrink:
+            for victim in victims:
+                victim.end()
+            return
+        when = time.monotonic()
+        for victim in victims:
+            if victim.code is None:
+                job.ranks[victim.rank] = victim
+            else:
+                job.restart_rank(victim.rank)
+
+        def whole():
+            return [next((event for event in reversed(each.steps) if event["world"] == job.world), None)
+                    for each in job.ranks.values()]
+
+        def all_together():
+            return all(event is not None and event["time"] > when for event in whole())
+
+        def ended():
+            return [each for each in job.ranks.values() if each.code is not None]
+
+        job.wait(lambda: ended() or all_together(), "the job is not whole again")
+        if ended():
+            raise Missed(f"rank {ended()[0].rank} ended with {ended()[0].code}\n{job.said()}")
+        first = [next(event["time"] for event in each.steps if event["time"] > when and event["world"] == job.world)
+                 for each in job.ranks.values()]
+        self.wholes.append(max(first) - when)
+
     def run(self, fault):
         for number in range(self.count):
             try:
                 pause = fault(self, self.running())
                 self.pauses.append(pause)
-                print(f"  {number + 1}: {pause:.3f} s", flush=True)
+                whole = f", whole {self.wholes[-1]:.3f} s" if self.wholes else ""
+                print(f"  {number + 1}: {pause:.3f} s{whole}", flush=True)
             except Missed as missed:
                 self.found.append(f"fault {number + 1}: {missed}")
                 print(f"  {number + 1}: {missed}", flush=True)
@@ -120,8 +153,10 @@ class Campaign:
 def kill(campaign, job):
     victim = job.ranks.pop(campaign.random.choice(sorted(job.ranks)))
     when = time.monotonic()
-    victim.send(signal.SIGKILL)
-    return campaign.after(job, when, list(job.ranks.values()))
+    victim.end()
+    pause = campaign.after(job, when, list(job.ranks.values()))
+    campaign.return_of(job, [victim])
+    return pause
 
 
 def stop(campaign, job):
@@ -133,9 +168,7 @@ def stop(campaign, job):
         pause = campaign.after(job, when, list(job.ranks.values()))
     finally:
         victim.send(signal.SIGCONT)
-    if campaign.options.elastic:
-        job.wait_for_steps()
-    victim.end()
+    campaign.return_of(job, [victim])
     return pause
 
 
@@ -198,13 +231,13 @@ def partition(campaign, job):
                 network.cut_data(host, job.address.rpartition(":")[2])
             else:
                 network.plug(host, False)
-        return campaign.after(job, when, list(job.ranks.values()))
+        pause = campaign.after(job, when, list(job.ranks.values()))
     finally:
         for host in hosts:
             network.plug(host, True)
         network.restore()
-        for victim in victims:
-            victim.end()
+    campaign.return_of(job, victims)
+    return pause
 
 
 HOW = ["host", "half", "one-way", "data"]
@@ -227,12 +260,13 @@ def run_campaign(what, count, options, folder):
         return campaign
 
 
+def summary(times):
+    return f"{statistics.median(times):.3f} / {max(times):.3f}" if times else "–"
+
+
 def row(what, campaign):
-    pauses = sorted(campaign.pauses)
-    p50 = f"{statistics.median(pauses):.3f}" if pauses else "–"
-    longest = f"{pauses[-1]:.3f}" if pauses else "–"
-    return (f"| {what} | {len(pauses)} of {campaign.count} | {p50} | {longest} | {campaign.steps} | "
-            f"{campaign.again} | {len(campaign.found)} |")
+    return (f"| {what} | {len(campaign.pauses)} of {campaign.count} | {summary(campaign.pauses)} | "
+            f"{summary(campaign.wholes)} | {campaign.steps} | {campaign.again} | {len(campaign.found)} |")
 
 
 def main():
@@ -243,6 +277,7 @@ def main():
     parser.add_argument("--failure-timeout", type=float, default=5.0)
     parser.add_argument("--down", type=float, default=20.0, help="seconds that a coordinator is away at most")
     parser.add_argument("--fixed", action="store_true")
+    parser.add_argument("--shrink", action="store_true", help="an elastic job goes on without those that were lost")
     parser.add_argument("--keep", type=pathlib.Path, help="histories and output stay here")
     options = parser.parse_args()
     counts = [int(word) for word in options.what if word.isdecimal()]
@@ -266,7 +301,7 @@ def main():
                 continue
             lines.append(row(what, campaign))
             found += [f"{what}: {line}" for line in campaign.found]
-    print("| fault | survived | pause p50 (s) | max (s) | steps committed | exchanged again | findings |")
+    print("| fault | survived | pause p50 / max (s) | whole p50 / max (s) | steps committed | exchanged again | findings |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     print("\n".join(lines))
     print("\n".join(found))

@@ -7,8 +7,8 @@ A history is what one process wrote: a JSON object a line, each with "event" and
 
 open   rank, epoch, world; step: committed so far; resumed: from a checkpoint, which declares a rollback to it
 step   step, epoch, world, digest of the weights after it, total: the weight of all ranks together;
-       began: the epoch in which the trainer began it; again: how often it was exchanged again;
-       pass and samples: those that this rank contributed
+       began: the epoch in which the trainer began it; again: how often it was exchanged again; received:
+       the state before it came from other ranks; pass and samples: those that this rank contributed
 error  message: what ended the process        end    step: it ended in order
 
 A torn last line is a kill's. Prints a finding a line; exit code 1 if there is one.
@@ -85,10 +85,13 @@ def epochs_never_decrease(job):
 
 
 def steps_are_contiguous(job):
-    """A process applies every step from its first on: none is lost, none comes twice."""
+    """A process applies every step from its first on: none is lost, none comes twice. With the state of others it may
+    go forward."""
     for life in job.lives:
         last = life[0]["step"]
         for event in life[1:]:
+            if event.get("received") and event["step"] > last:
+                last = event["step"] - 1
             expected = last + 1 if event["event"] == "step" else last
             if event["step"] != expected:
                 yield f"{event['event']} {event['step']} of rank {event['rank']} comes after step {last}"

@@ -49,6 +49,19 @@ def resumes_from_4():
     return [life(rank)[:6] for rank in (0, 1)] + again
 
 
+def comes_in_epoch_3():
+    """Rank 1 comes again, opens after step 7 and receives the state of step 8 with step 9."""
+    histories = dies_in_step_5()
+    for event in histories[0][8:-1]:
+        event.update(epoch=3, began=3)
+    came = {**histories[0][9], "rank": 1, "samples": [], "received": 1}
+    return [*histories, [opened(1, 3, 7, time=40.0), came, {"event": "end", "time": 99.0, "step": 9}]]
+
+
+def receives_the_past(job):
+    job[2][1]["step"] = 7
+
+
 def other_digest(job):
     job[1][3]["digest"] = "strange"
 
@@ -109,11 +122,12 @@ PLANTED = [
     (dies_in_step_5, newcomer_from_before, "nothing_committed_is_lost: rank 1 begins epoch 3 after step 7"),
     (whole, ends_too_early, "nothing_committed_is_lost: rank 1 ends after step 8, the job after 9"),
     (resumes_from_4, rolled_back_too_far, "nothing_committed_is_lost: rank 0 begins epoch 2 after step 4"),
+    (comes_in_epoch_3, receives_the_past, "steps_are_contiguous: step 7 of rank 1 comes after step 7"),
     (whole, no_steps, "no step was committed"),
 ]
 
 
-@pytest.mark.parametrize("job", [whole, dies_in_step_5, resumes_from_4])
+@pytest.mark.parametrize("job", [whole, dies_in_step_5, comes_in_epoch_3, resumes_from_4])
 def test_what_keeps_the_guarantees_is_found_to(job):
     assert not check.check(job(), faults=1)
 

@@ -87,6 +87,7 @@ class Trainer {
       : session_(session), history_(history), sampler_(SamplerOptions(session->world())) {
     dense_ = session->Register("dense", gradient_.data(), kDense, "dense");
     sparse_ = session->Register("sparse", gradient_.data() + kDense, kSparse, "sparse", 0.02);
+    session->StateOnRequest();  // the cursor has no fixed size
     if (session->resumed()) Resume();
     history_->Write("open", Field("rank", rank_) + Field("pid", static_cast<uint64_t>(getpid())) +
                                 Field("epoch", session->epoch()) + Field("step", session->step()) +
@@ -97,14 +98,18 @@ class Trainer {
   // False after the last step.
   bool Step(int milliseconds) {
     const uint64_t began = session_->epoch();
+    std::vector<uint64_t> samples;
+    if (!session_->receiving()) {
+      samples = sampler_.Next(static_cast<int>(rank_));
+      session_->BeginStep(static_cast<double>(samples.size()));
+      Differentiate(samples);
+      usleep(static_cast<useconds_t>(milliseconds) * 1000);
+      session_->Ready(sparse_);
+      session_->Ready(dense_);
+    }
+    const ringwood_step_result result = FinishStep();
+    if (result.received) Receive();
     const uint64_t pass = sampler_.pass();
-    const std::vector<uint64_t> samples = sampler_.Next(static_cast<int>(rank_));
-    session_->BeginStep(static_cast<double>(samples.size()));
-    Differentiate(samples);
-    usleep(static_cast<useconds_t>(milliseconds) * 1000);
-    session_->Ready(sparse_);
-    session_->Ready(dense_);
-    const ringwood_step_result result = session_->FinishStep();
     if (!result.skipped) {
       for (uint64_t i = 0; i < weights_.size(); ++i) weights_[i] -= 0.01f * gradient_[i];
     }
@@ -128,6 +133,26 @@ class Trainer {
     options.seed = 1;
     options.world = world;
     return options;
+  }
+
+  // Gives the state when a rank that comes wants it.
+  ringwood_step_result FinishStep() {
+    for (;;) {
+      try {
+        return session_->FinishStep();
+      } catch (const ringwood::Error&) {
+        if (!session_->state_wanted()) throw;
+        cursor_ = sampler_.State();
+        session_->StateItem(kWeights, weights_.data(), weights_.size() * sizeof(float));
+        session_->StateItem(kCursor, cursor_.data(), cursor_.size());
+      }
+    }
+  }
+
+  void Receive() {
+    const std::string weights = session_->Received(kWeights);
+    std::memcpy(weights_.data(), weights.data(), weights.size());
+    sampler_.Restore(session_->Received(kCursor));
   }
 
   // Their mean. Element 0 of the dense tensor carries the wish to end; its weight is never used.
@@ -167,6 +192,7 @@ class Trainer {
     std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(Digest()));
     history_->Write("step", Field("step", result.step) + Field("epoch", session_->epoch()) +
                                 Field("began", began) + Field("world", result.member_count) +
+                                Field("received", static_cast<uint64_t>(result.received)) +
                                 Field("again", static_cast<uint64_t>(result.exchanged_again)) +
                                 ",\"digest\":\"" + digest + "\"" +
                                 Field("total", static_cast<uint64_t>(result.total_weight)) +
@@ -184,6 +210,7 @@ class Trainer {
   History* const history_;
   const uint64_t rank_ = std::strtoull(std::getenv("RANK"), nullptr, 10);
   ringwood::Sampler sampler_;
+  std::string cursor_;  // as it was given last
   std::vector<float> gradient_ = std::vector<float>(kDense + kSparse);
   std::vector<float> weights_ = std::vector<float>(kDense + kSparse);
   int dense_ = -1;

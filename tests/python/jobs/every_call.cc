@@ -34,6 +34,10 @@ void Train(ringwood::Session& session) {
   const ringwood_step_result result = session.FinishStep();
   Expect(result.step == 1 && session.step() == 1 && result.skipped == 0, "one step");
   Expect(moved[99] == 0.5f, "the average of 0 and 1");
+  session.StateItem("weights", dense.data(), dense.size() * sizeof(float));
+  session.StateOnRequest(false);
+  Expect(!session.receiving() && !session.state_wanted() && !result.received,
+         "a rank from the start");
   Expect(session.Residual(second, sparse.size()).size() == sparse.size(), "a residual");
 }
 
