@@ -23,6 +23,8 @@ constexpr size_t kMaxAddressBytes = 16 << 10;
 constexpr uint64_t kMostRefusals = 8;
 constexpr double kRefusalSeconds = 10;
 
+constexpr double kAgainSeconds = 1;  // until a disk that failed is asked again
+
 std::string LabelOfJoin(const v1::JoinRequest& request) {
   return MemberLabel(request.role(), request.rank(), request.host());
 }
@@ -156,7 +158,9 @@ void Gathering::RefuseOverdue(TimePoint now, bool busy, const std::vector<Awaite
             "%s waited %g s to join: %s", LabelOfJoin(late.request),
             WaitingRoom::PatienceOf(late, options_.join_timeout_seconds),
             busy ? "another job runs on this server; wait for its end or start a second server"
-                 : missing + " did not join; look at their output, or raise --join-timeout")));
+            : missing.empty()
+                ? "the coordinator cannot keep its epoch; look at its output"
+                : missing + " did not join; look at their output, or raise --join-timeout")));
   }
 }
 
@@ -252,7 +256,7 @@ void Gathering::GiveUp(const std::string& why, TimePoint now, Outbox* out) {
 }
 
 void Gathering::Propose() {
-  uint64_t newest = record_.epoch();
+  uint64_t newest = std::max(record_.epoch(), spent_);
   for (const Waiting& candidate : candidates_) {
     newest = std::max(newest, candidate.request.newest_epoch_seen());
   }
@@ -311,7 +315,7 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
                                                   Outbox* out) {
   if (!opening_) return std::nullopt;
   if (!status.ok()) {
-    Abandon(Annotate(status, "the coordinator cannot keep its epoch"), out);
+    NotKept(Annotate(status, "the coordinator cannot keep its epoch"), now, out);
     return std::nullopt;
   }
   opening_ = false;
@@ -334,8 +338,22 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
   return std::nullopt;
 }
 
+// Those who have an elastic job wait for a disk that works as long as they wait for each other. It
+// may have kept the record all the same, so the number is spent.
+void Gathering::NotKept(const Status& why, TimePoint now, Outbox* out) {
+  if (!proposed_.from_members()) return Abandon(why, out);
+  opening_ = false;
+  spent_ = proposed_.epoch();
+  again_ = now + Seconds(kAgainSeconds);
+  out->Say(Message(why) + ": it is tried again", LogLevel::kWarning);
+  for (Waiting& candidate : std::exchange(candidates_, {})) {
+    const TimePoint since = candidate.since;
+    PutBack(std::move(candidate), since, out);
+  }
+}
+
 // A candidate whose world does not begin waits for the next one.
-void Gathering::PutBack(Waiting waiting, TimePoint now, Outbox* out) {
+void Gathering::PutBack(Waiting waiting, TimePoint since, Outbox* out) {
   if (waiting.call == 0) return;
   const v1::JoinRequest& request = waiting.request;
   if (room_.Find({request.role(), request.rank()}) != nullptr) {
@@ -343,7 +361,7 @@ void Gathering::PutBack(Waiting waiting, TimePoint now, Outbox* out) {
                AlreadyExists(LabelOfJoin(request) + " was started again, the newest wins"));
     return;
   }
-  waiting.since = now;
+  waiting.since = since;
   room_.Add(std::move(waiting));
 }
 

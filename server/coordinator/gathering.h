@@ -49,7 +49,9 @@ class Gathering {
   // An elastic epoch is over: from now on those that wait are waited for.
   void Restart(TimePoint now) { room_.Restart(now); }
 
-  bool Complete(const std::vector<Awaited>& awaited) const { return room_.Complete(awaited); }
+  bool Complete(const std::vector<Awaited>& awaited, TimePoint now) const {
+    return now >= again_ && room_.Complete(awaited);
+  }
   bool opening() const { return opening_; }
   // When complete and not opening: takes the world out of the room and looks for its base. Not
   // opening afterwards: who continued an elastic job was told that it cannot.
@@ -73,7 +75,8 @@ class Gathering {
   void Propose();
   Recovery Recovered() const;  // from the candidates
   void GiveUp(const std::string& why, TimePoint now, Outbox* out);
-  void PutBack(Waiting waiting, TimePoint now, Outbox* out);
+  void NotKept(const Status& why, TimePoint now, Outbox* out);
+  void PutBack(Waiting waiting, TimePoint since, Outbox* out);
   void Abandon(const Status& why, Outbox* out);
 
   const MembershipOptions options_;
@@ -83,6 +86,8 @@ class Gathering {
   std::vector<Waiting> candidates_;  // while opening, by node; call 0: it went away
   v1::EpochRecord proposed_;         // while opening
   std::vector<uint32_t> holders_;    // of proposed_
+  uint64_t spent_ = 0;               // the epoch of a record that may be on disk, or come there
+  TimePoint again_;                  // after a disk that failed
   TimePoint refusals_since_;
   uint64_t refusals_ = 0;  // since then
 };

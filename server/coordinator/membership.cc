@@ -79,7 +79,7 @@ void Membership::AfterJoinOfMember(const v1::JoinRequest& request) {
 
 void Membership::OpenIfComplete() {
   while (stopped_.ok() && (phase_ == Phase::kWaiting || phase_ == Phase::kFailed)) {
-    if (!gathering_.Complete(AwaitedNow())) return;
+    if (!gathering_.Complete(AwaitedNow(), now_)) return;
     phase_ = Phase::kOpening;
     gathering_.Open(now_, &out_);
     if (gathering_.opening()) return;
@@ -240,11 +240,10 @@ void Membership::Handle(const event::Tick&) {
     reattachment_->Tick(now_);
     AfterReattachmentEvent();
   }
-  if (reattachment_) OpenIfComplete();  // the time to wait for its members may be over
   if (Recovers()) {
     for (const uint32_t node : epoch_->LoseSilent(now_)) Lose(node, "it is silent");
-    OpenIfComplete();  // the time to wait for somebody may be over
   }
+  OpenIfComplete();  // the time to wait for somebody, or for a disk, may be over
   const bool busy = phase_ == Phase::kRunning;
   // Who waits beside an elastic epoch waits for a place in it.
   if (!options_.elastic || !busy) gathering_.RefuseOverdue(now_, busy, AwaitedNow(), &out_);

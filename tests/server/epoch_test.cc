@@ -116,9 +116,9 @@ TEST(Gathering, WhoJoinsWhileAWorldOpensWaitsForTheNextOne) {
   Outbox out;
   const TimePoint now;
   gathering.Join({1, JoinAs(0, 100), 7}, now, &out);
-  EXPECT_FALSE(gathering.Complete({}));
+  EXPECT_FALSE(gathering.Complete({}, now));
   gathering.Join({2, JoinAs(1, 101), 8}, now, &out);
-  ASSERT_TRUE(gathering.Complete({}));
+  ASSERT_TRUE(gathering.Complete({}, now));
   gathering.Open(now, &out);
   EXPECT_TRUE(gathering.opening());
   gathering.Join({3, JoinAs(1, 201), 9}, now, &out);
