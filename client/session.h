@@ -41,6 +41,7 @@ class Session {
   // In the present epoch, which only a blocking call of an elastic job changes. Any thread.
   int rank() const { return rank_; }
   int world() const { return world_; }
+  int slot() const { return options_.rank; }  // never changes
   uint64_t epoch() const { return epoch_; }
   uint64_t step() const { return steps_.step(); }
   const Hosts& hosts() const { return link_->place().hosts; }  // of the ranks; trainer's thread

@@ -186,6 +186,7 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
     Drop();
   }
   receiving_ = !holds;
+  if (receiving_) exchanged_again_ = 0;  // the step that it was in is not its next one
   step_ = base;
   epoch_ = joined.epoch();
   regroup_ = false;

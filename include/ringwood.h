@@ -169,6 +169,9 @@ RINGWOOD_EXPORT int ringwood_close(ringwood_session* session, const char* failur
  * order in which the processes were numbered at their start; logs and errors keep that number. */
 RINGWOOD_EXPORT int ringwood_rank(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_world(const ringwood_session* session);
+/* The number that this process was started as (RANK). It never changes; in a fixed job it is the
+ * rank. Members of a step's result and ranks of a sampler are these. */
+RINGWOOD_EXPORT int ringwood_slot(const ringwood_session* session);
 RINGWOOD_EXPORT uint64_t ringwood_epoch(const ringwood_session* session);
 RINGWOOD_EXPORT uint64_t ringwood_step(const ringwood_session* session);
 

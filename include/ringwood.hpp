@@ -100,6 +100,7 @@ class Session {
 
   int rank() const { return ringwood_rank(handle_); }
   int world() const { return ringwood_world(handle_); }
+  int slot() const { return ringwood_slot(handle_); }
   uint64_t epoch() const { return ringwood_epoch(handle_); }
   uint64_t step() const { return ringwood_step(handle_); }
   bool resumed() const { return ringwood_resumed(handle_) != 0; }
@@ -208,7 +209,7 @@ class Session {
 
 // Which samples of a pass a step takes. In every step:
 //
-//   const std::vector<uint64_t> mine = sampler.Next(session.rank());
+//   const std::vector<uint64_t> mine = sampler.Next(session.slot());
 //   session.BeginStep(mine.size());
 //   ...
 //   sampler.Committed(session.FinishStep());

@@ -70,6 +70,10 @@ int ringwood_world(const ringwood_session* session) {
   return Peek(session, -1, [](auto& open) { return open.world(); });
 }
 
+int ringwood_slot(const ringwood_session* session) {
+  return Peek(session, -1, [](auto& open) { return open.slot(); });
+}
+
 uint64_t ringwood_epoch(const ringwood_session* session) {
   return Peek(session, uint64_t{0}, [](auto& open) { return open.epoch(); });
 }

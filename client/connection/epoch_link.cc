@@ -1,6 +1,8 @@
 #include "client/connection/epoch_link.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -17,6 +19,7 @@ constexpr double kLeaveSeconds = 5;      // the coordinator may be gone: leaving
 constexpr double kLateLeaveSeconds = 1;  // after a failure, which may be the coordinator's own
 constexpr size_t kMaxFailureBytes = 16 << 10;  // of an exception: a traceback fits
 constexpr double kLeastSilenceSeconds = 1;     // of a peer; what is shorter is a busy machine
+constexpr double kPortsSeconds = 5;  // for the ports of the epoch before, which linger for 2 s
 constexpr double kGraceSeconds = 1;  // on top of the failure timeout, for the notice to arrive
 
 std::string LabelOf(const v1::Member& member) {
@@ -32,6 +35,18 @@ Hosts HostsOf(const std::vector<std::string>& names, const std::string& interfac
   if (loopback || hosts.size() > 1 || names[0] != "localhost") return hosts;
   Log(LogLevel::kInfo, "which ranks share a host is not known: set RINGWOOD_HOST of each");
   return OneEach(static_cast<int>(names.size()));
+}
+
+// A narrow range of ports may have none left while those of the epoch before linger.
+StatusOr<std::unique_ptr<Fabric>> MakeNextFabric(Connection* connection, bool first) {
+  const TimePoint end = Now() + Seconds(first ? 0 : kPortsSeconds);
+  for (;;) {
+    StatusOr<std::unique_ptr<Fabric>> fabric = connection->MakeFabric();
+    const StatusCode code = fabric.status().code();
+    const bool none = code == StatusCode::kResourceExhausted || code == StatusCode::kUnavailable;
+    if (!none || Now() >= end) return fabric;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
 }
 
 bool IsSignOfADeath(const Status& status) {
@@ -52,7 +67,7 @@ StatusOr<std::unique_ptr<EpochLink>> EpochLink::Enter(Connection* connection,
                                                       const SessionOptions& options,
                                                       Duration timeout, const v1::Held* held) {
   std::unique_ptr<EpochLink> link(new EpochLink(connection, options.rank));
-  RW_ASSIGN_OR_RETURN(link->fabric_, connection->MakeFabric());
+  RW_ASSIGN_OR_RETURN(link->fabric_, MakeNextFabric(connection, held == nullptr));
   link->wire_ = link->fabric_->Wire();
   v1::JoinRequest request;
   request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
@@ -204,9 +219,9 @@ Status EpochLink::Named(const Status& status) {
   if (!sign) return status;
   const auto announced = [this]()
                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !announced_.ok(); };
+  const double moment = elastic() ? 0 : joined_.failure_timeout_seconds();
   const bool known =
-      mutex_.AwaitWithTimeout(absl::Condition(&announced),
-                              absl::Seconds(joined_.failure_timeout_seconds() + kGraceSeconds));
+      mutex_.AwaitWithTimeout(absl::Condition(&announced), absl::Seconds(moment + kGraceSeconds));
   return known ? announced_ : status;
 }
 

@@ -67,8 +67,9 @@ class EpochLink {
   void Fail(const Status& reason);
 
   // A broken transfer is often the first sign of a death, which the coordinator names a moment
-  // later. If `status` may be such a sign, waits for the name, at most the failure timeout. A peer
-  // that was silent for that time is named already.
+  // later. If `status` may be such a sign, waits for the name, at most the failure timeout, and in
+  // an elastic job, which goes on without it, a moment. A peer that was silent for that time is
+  // named already.
   Status Named(const Status& status);
 
   // Whether the job goes on without this epoch: it is elastic, and the failure is neither one that
