@@ -347,17 +347,12 @@ void Attempt::HearServerLine(int member, const std::string& line) {
   output_->Take(member, false, line + "\n");
 }
 
-// The member that the coordinator's sentence begins with; -1: none.
+// The rank that the coordinator's sentence begins with; -1: none.
 int Attempt::Named(const std::string& sentence) const {
-  int number = -1;
-  if (std::sscanf(sentence.c_str(), "rank %d ", &number) == 1 && number >= 0) {
-    number += options_.servers;
-  } else if (std::sscanf(sentence.c_str(), "reducer %d ", &number) != 1) {
-    return -1;
-  } else {
-    number += options_.lone_coordinator ? 1 : 0;
-  }
-  return number >= 0 && number < static_cast<int>(hosts_.size()) ? number : -1;
+  int rank = -1;
+  if (std::sscanf(sentence.c_str(), "rank %d ", &rank) != 1 || rank < 0) return -1;
+  const int member = options_.servers + rank;
+  return member < static_cast<int>(hosts_.size()) ? member : -1;
 }
 
 void Attempt::HearListening(int member, const std::string& address) {

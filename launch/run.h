@@ -57,7 +57,7 @@ struct RunOptions {
 // The line of a server's output that tells its address: kListening + "HOST:PORT\n".
 inline constexpr char kListening[] = "ringwood server listening on ";
 // The line for each epoch that ended by a failure: kVerdict + the coordinator's message, which
-// begins with "rank N " or "reducer N " where one member is the cause.
+// begins with "rank N " where a rank is the cause.
 inline constexpr char kVerdict[] = "ringwood server verdict: ";
 
 // The same for an epoch of an elastic job, which goes on with another one.
