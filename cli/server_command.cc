@@ -14,8 +14,7 @@
 #include "cli/command.h"
 #include "cli/session_flags.h"
 #include "launch/network.h"
-#include "launch/rank_list.h"
-#include "launch/run.h"
+#include "launch/server_line.h"
 #include "launch/signals.h"
 #include "launch/supervisor.h"
 #include "server/server.h"
@@ -110,8 +109,7 @@ void PrintEpoch(const v1::EpochRecord& epoch) {
   for (const v1::RecordedMember& member : epoch.members()) {
     if (member.role() == v1::ROLE_WORKER) ranks.push_back(static_cast<int>(member.rank()));
   }
-  const std::string text = absl::StrFormat("%d %s", epoch.epoch(), RankList(ranks));
-  std::printf("%s%s\n", kEpoch, text.c_str());
+  std::printf("%s\n", EpochLine(epoch.epoch(), ranks).c_str());
   std::fflush(stdout);
 }
 

@@ -3,8 +3,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
 #include <sstream>
 
 #include "absl/strings/str_format.h"
@@ -12,6 +10,7 @@
 #include "launch/network.h"
 #include "launch/rank_list.h"
 #include "launch/run_jobs.h"
+#include "launch/server_line.h"
 
 namespace ringwood {
 namespace {
@@ -325,34 +324,23 @@ void Attempt::HearServer(int member, const std::string& bytes) {
   for (const std::string& line : lines_[member].Feed(bytes)) HearServerLine(member, line);
 }
 
-void Attempt::HearServerLine(int member, const std::string& line) {
-  const auto after = [&](const char* opening) -> std::optional<std::string> {
-    const size_t length = std::strlen(opening);
-    if (line.compare(0, length, opening) != 0) return std::nullopt;
-    return line.substr(length);
-  };
-  if (const auto address = after(kListening)) return HearListening(member, *address);
-  if (const auto words = after(kEpoch)) {
-    if (member == 0) HearEpoch(*words);
-    return;
+void Attempt::HearServerLine(int member, const std::string& text) {
+  const auto line = ReadServerLine(text);
+  if (!line) return output_->Take(member, false, text + "\n");
+  const int ranks = static_cast<int>(hosts_.size()) - options_.servers;
+  const int named = line->rank >= 0 && line->rank < ranks ? options_.servers + line->rank : -1;
+  switch (line->kind) {
+    case ServerLine::Kind::kListening:
+      return HearListening(member, line->text);
+    case ServerLine::Kind::kVerdict:
+      return Carry(supervisor_.Told(named, line->text, Now()));
+    case ServerLine::Kind::kRecovery:
+      output_->Say(absl::StrFormat("ringwood: %s; the others go on", line->text));
+      if (named >= 0) supervisor_.Dropped(named, Now());
+      return;
+    case ServerLine::Kind::kEpoch:
+      return HearEpoch(line->epoch, line->ranks);
   }
-  if (const auto failure = after(kRecovery)) {
-    output_->Say(absl::StrFormat("ringwood: %s; the others go on", *failure));
-    if (const int named = Named(*failure); named >= 0) supervisor_.Dropped(named, Now());
-    return;
-  }
-  if (const auto verdict = after(kVerdict)) {
-    return Carry(supervisor_.Told(Named(*verdict), *verdict, Now()));
-  }
-  output_->Take(member, false, line + "\n");
-}
-
-// The rank that the coordinator's sentence begins with; -1: none.
-int Attempt::Named(const std::string& sentence) const {
-  int rank = -1;
-  if (std::sscanf(sentence.c_str(), "rank %d ", &rank) != 1 || rank < 0) return -1;
-  const int member = options_.servers + rank;
-  return member < static_cast<int>(hosts_.size()) ? member : -1;
 }
 
 void Attempt::HearListening(int member, const std::string& address) {
@@ -369,20 +357,17 @@ void Attempt::HearListening(int member, const std::string& address) {
   Carry(supervisor_.Ready(member, Now()));
 }
 
-void Attempt::HearEpoch(const std::string& words) {
-  const size_t space = words.find(' ');
-  const auto ranks = ParseRankList(space == std::string::npos ? "" : words.substr(space + 1));
-  if (!ranks.ok() || ranks->empty()) return;
+void Attempt::HearEpoch(uint64_t epoch, const std::vector<int>& ranks) {
+  if (ranks.empty()) return;
   std::vector<int> members;
-  for (int rank : *ranks) {
-    if (options_.servers + rank < static_cast<int>(hosts_.size())) {
-      members.push_back(options_.servers + rank);
-      tails_.erase(members.back());
-    }
+  for (int rank : ranks) {
+    if (options_.servers + rank >= static_cast<int>(hosts_.size())) break;
+    members.push_back(options_.servers + rank);
+    tails_.erase(members.back());
   }
-  output_->Say(absl::StrFormat("ringwood: epoch %s with %s: %s", words.substr(0, space),
-                               FormatCount(static_cast<int>(ranks->size()), "rank"),
-                               words.substr(space + 1)));
+  output_->Say(absl::StrFormat("ringwood: epoch %d with %s: %s", epoch,
+                               FormatCount(static_cast<int>(ranks.size()), "rank"),
+                               RankList(ranks)));
   supervisor_.TookPart(members);
 }
 

@@ -47,10 +47,9 @@ class Attempt {
   void Tell(bool servers, const std::string& word);
   void Hear(Remote* remote, const Report& report);
   void HearServer(int member, const std::string& bytes);
-  void HearServerLine(int member, const std::string& line);
-  int Named(const std::string& sentence) const;
+  void HearServerLine(int member, const std::string& text);
   void HearListening(int member, const std::string& address);
-  void HearEpoch(const std::string& words);
+  void HearEpoch(uint64_t epoch, const std::vector<int>& ranks);
   void HearFailed(Remote* remote, const Status& status);
   void End(int member, const Ending& ending);
   void Lose(Remote* remote, const Status& status);

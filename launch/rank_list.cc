@@ -33,6 +33,7 @@ StatusOr<std::vector<int>> ParseRankList(const std::string& text) {
     }
     for (int rank = first; rank <= last; ++rank) ranks.push_back(rank);
   }
+  if (RankList(ranks) != text) return Invalid("\"" + text + "\" is no list of ranks");
   return ranks;
 }
 

@@ -54,17 +54,6 @@ struct RunOptions {
   int reducers() const { return servers - (lone_coordinator ? 1 : 0); }
 };
 
-// The line of a server's output that tells its address: kListening + "HOST:PORT\n".
-inline constexpr char kListening[] = "ringwood server listening on ";
-// The line for each epoch that ended by a failure: kVerdict + the coordinator's message, which
-// begins with "rank N " where a rank is the cause.
-inline constexpr char kVerdict[] = "ringwood server verdict: ";
-
-// The same for an epoch of an elastic job, which goes on with another one.
-inline constexpr char kRecovery[] = "ringwood server goes on: ";
-// The line for each epoch of an elastic job that begins: kEpoch + "EPOCH RANKS\n" (rank_list.h).
-inline constexpr char kEpoch[] = "ringwood server epoch ";
-
 // Runs all attempts of a job. Blocks until everything it started has ended; returns the exit code.
 int RunJob(const RunOptions& options);
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_replace.h"
-#include "launch/run.h"
+#include "launch/server_line.h"
 #include "paths.h"
 #include "tests/cli/program.h"
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/random.h"
-#include "launch/run.h"
+#include "launch/server_line.h"
 #include "paths.h"
 #include "tests/cli/program.h"
 

@@ -28,7 +28,8 @@ TEST(RankList, WhatIsWrittenIsRead) {
 }
 
 TEST(RankList, WhatIsNoListIsRefused) {
-  for (const char* text : {"x", "-1", "3-1", "2,1", "0,0", "0-99999999", "1,,2", "all"}) {
+  for (const char* text :
+       {"x", "-1", "3-1", "2,1", "0,0", "0-99999999", "1,,2", "all", "0-", "3x"}) {
     EXPECT_FALSE(ParseRankList(text).ok()) << text;
   }
 }
