@@ -219,9 +219,10 @@ void UcxNode::Close(const Status& reason) {
   if (attached_) loop_->Detach(this);
   // Somebody still waits for something: the epoch is being torn down and nothing is worth sending.
   // Otherwise this is an orderly end, and a peer may still wait for our last message.
-  // A silent peer answers no goodbye.
+  // A peer that is silent or dead answers no goodbye.
   const bool graceful = inbox_ != nullptr && sender_.idle() && !inbox_->HasPending() &&
-                        reason.code() != StatusCode::kDeadlineExceeded;
+                        reason.code() != StatusCode::kDeadlineExceeded &&
+                        reason.code() != StatusCode::kUnavailable;
   closed_ = true;
   receiver_.Close();
   wiring_.StopAccepting();
