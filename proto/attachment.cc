@@ -69,7 +69,10 @@ Attachment::Act Attachment::Answered(const Status& answer) {
     return Act::kAttend;
   }
   if (!MayBeTheConnection(answer.code())) {
-    return End(Status(answer.code(),
+    // That the epoch is over (kAborted) is a death for who is in it: of a member, or of the epoch's
+    // coordinator.
+    const bool over = answer.code() == StatusCode::kAborted;
+    return End(Status(over ? StatusCode::kUnavailable : answer.code(),
                       coordinator_ + " came back, and ended the epoch: " + Message(answer)));
   }
   ++attempts_;

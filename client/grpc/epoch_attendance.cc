@@ -214,11 +214,19 @@ void EpochAttendance::Noticed(const v1::Notice& notice) {
 void EpochAttendance::StreamEnded(const Line& line, const grpc::Status& status) {
   const bool connected = line.connected();
   Act act;
+  bool again;
   {
     absl::MutexLock lock(&mutex_);
     if (quiet_) return;
-    if (!tie_.lost()) lost_since_ = Now();
+    again = tie_.lost();
+    if (!again) lost_since_ = Now();
     act = Took(tie_.StreamEnded(FromAnswer(status), connected, Now()));
+  }
+  if (act == Act::kReattach && !again) {
+    SayOfAttendance(
+        options_.attendance,
+        absl::StrFormat("%s is lost: looking for it for %g s, epoch %d stands", Coordinator(),
+                        ToSeconds(options_.attendance.grace), options_.attendance.epoch));
   }
   Follow(act);
 }
@@ -263,10 +271,6 @@ void EpochAttendance::Reattach() {
   }
   if (!looking_) {
     looking_ = true;
-    SayOfAttendance(
-        options_.attendance,
-        absl::StrFormat("%s is lost: looking for it for %g s, epoch %d stands", Coordinator(),
-                        ToSeconds(options_.attendance.grace), options_.attendance.epoch));
     loop_.After(Seconds(kLookSeconds), [this] { Look(); });
   }
   loop_.After(pause, [this] { Ask(); });

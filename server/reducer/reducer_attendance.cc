@@ -46,8 +46,15 @@ void ReducerAttendance::Open() {
 
 void ReducerAttendance::StreamEnded(const Status& why) {
   if (quiet_) return;
-  if (!tie_.lost()) lost_since_ = Now();
-  Follow(tie_.StreamEnded(why, link_->connected(), Now()), false);
+  const bool again = tie_.lost();
+  if (!again) lost_since_ = Now();
+  const Act act = tie_.StreamEnded(why, link_->connected(), Now());
+  if (act == Act::kReattach && !again) {
+    Log(LogLevel::kWarning,
+        absl::StrFormat("the coordinator is lost: looking for it for %g s, epoch %d stands",
+                        ToSeconds(options_.grace), options_.welcome.epoch()));
+  }
+  Follow(act, false);
 }
 
 void ReducerAttendance::Follow(Act act, bool told) {
@@ -96,12 +103,7 @@ void ReducerAttendance::BeatOn() {
 }
 
 void ReducerAttendance::Reattach() {
-  if (!std::exchange(looking_, true)) {
-    Log(LogLevel::kWarning,
-        absl::StrFormat("the coordinator is lost: looking for it for %g s, epoch %d stands",
-                        ToSeconds(options_.grace), options_.welcome.epoch()));
-    After(Seconds(kLookSeconds), [this] { Look(); });
-  }
+  if (!std::exchange(looking_, true)) After(Seconds(kLookSeconds), [this] { Look(); });
   After(tie_.Pause(), [this] { Ask(); });
 }
 

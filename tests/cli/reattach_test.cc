@@ -254,7 +254,7 @@ TEST_F(Reattach, ACoordinatorThatDoesNotKnowTheEpochEndsIt) {
   Start();
   Enter();
   Agree();
-  std::thread voting([&] { EXPECT_EQ(a_.Vote(1).status().code(), StatusCode::kAborted); });
+  std::thread voting([&] { EXPECT_EQ(a_.Vote(1).status().code(), StatusCode::kUnavailable); });
   ASSERT_TRUE(coordinator_->AwaitVotes(1, 1));
   Kill();
   Script script;

@@ -123,7 +123,7 @@ TEST_F(Member, PausesLongerAndLongerBetweenCallsThatBreak) {
 TEST_F(Member, EndsWhenTheCoordinatorSaysThatTheEpochIsOver) {
   Breaks(0);
   EXPECT_EQ(tie_.Answered(Aborted("epoch 3 is over: join again")), Act::kEnd);
-  EXPECT_EQ(tie_.why().code(), StatusCode::kAborted);
+  EXPECT_EQ(tie_.why().code(), StatusCode::kUnavailable);
   EXPECT_THAT(Why(), HasSubstr("epoch 3 is over: join again"));
   EXPECT_EQ(Looks(false, 100), Act::kNothing);
   EXPECT_EQ(Breaks(101), Act::kNothing);

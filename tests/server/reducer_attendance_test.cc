@@ -121,7 +121,7 @@ TEST_F(AttendingReducer, EndsWhenTheCoordinatorDoesNotTakeItBack) {
   script.takes_back = false;
   Start(script);
   ASSERT_TRUE(Await(over_, 1));
-  EXPECT_EQ(why_.code(), StatusCode::kAborted);
+  EXPECT_EQ(why_.code(), StatusCode::kUnavailable);
   EXPECT_TRUE(told_);
 }
 
