@@ -101,8 +101,8 @@ void Leadership::Follow(Election::Phase before, const Answer& answer) {
   switch (election_.phase()) {
     case Election::Phase::kLeading:
       if (before == Election::Phase::kLeading) return;
-      SayOnce(LogLevel::kInfo, absl::StrFormat("leads %s from here on, under revision %d", prefix,
-                                               election_.revision()));
+      Log(LogLevel::kInfo, absl::StrFormat("leads %s from here on, under revision %d", prefix,
+                                           election_.revision()));
       leads_->Post([this, revision = election_.revision()] { options_.leads(revision); });
       return;
     case Election::Phase::kDeposed:
@@ -113,17 +113,17 @@ void Leadership::Follow(Election::Phase before, const Answer& answer) {
       return;
     default:
       if (const auto* none = std::get_if<answer::None>(&answer)) {
-        SayOnce(LogLevel::kWarning, "stands by, but " + none->why);
+        SayOnce(LogLevel::kWarning, "no answer", "stands by, but " + none->why);
       } else if (!election_.leader().empty()) {
-        SayOnce(LogLevel::kInfo,
+        SayOnce(LogLevel::kInfo, election_.leader(),
                 absl::StrFormat("stands by: %s leads %s", election_.leader(), prefix));
       }
   }
 }
 
-void Leadership::SayOnce(LogLevel level, const std::string& line) {
-  if (line == said_) return;
-  said_ = line;
+void Leadership::SayOnce(LogLevel level, const std::string& state, const std::string& line) {
+  if (state == said_) return;
+  said_ = state;
   Log(level, line);
 }
 

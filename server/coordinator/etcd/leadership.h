@@ -42,13 +42,13 @@ class Leadership {
   Answer Put(const Question& question);
   StatusOr<Answer> Create(int64_t lease, TimePoint until);
   void Follow(Election::Phase before, const Answer& answer);
-  void SayOnce(LogLevel level, const std::string& line);
+  void SayOnce(LogLevel level, const std::string& state, const std::string& line);
 
   const Options options_;
   std::atomic<bool> closing_{false};
   EtcdClient client_;            // calls on ask_, but for Cancel
   Election election_;            // touched only on ask_, and after its end
-  std::string said_;             // the last line of the log. Touched only on ask_
+  std::string said_;             // the state that the log knows. Touched only on ask_
   std::unique_ptr<Loop> leads_;  // runs options_.leads
   std::unique_ptr<Loop> ask_;    // last: its thread uses the others
 };
