@@ -142,12 +142,19 @@ void Epoch::Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, O
     return Fail({request.rank(), added.code(), Message(added)}, out);
   }
   presence_.Moved(now);
+  if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly(*left, out);
   if (agreement_->Complete()) Activate(out);
 }
 
-// The others were told of the plan by the coordinator that died; this one asks again.
+void Epoch::CameBack(const v1::ReattachRequest& request) {
+  if (!roster_.IsReducer(request.node()) && !request.has_table()) {
+    without_plan_.insert(request.node());
+  }
+}
+
+// The others were told of the plan, by this coordinator or one that died; this rank asks again.
 bool Epoch::AgreeAgain(CallId call, const v1::AgreeRequest& request, Outbox* out) {
-  if (without_plan_.erase(request.rank()) == 0) return false;
+  if (!plan_ || agreement_ || without_plan_.erase(request.rank()) == 0) return false;
   Agreement both(2, Labels());
   CallId displaced = 0;
   Status same = both.Add(0, *table_, &displaced);
@@ -176,6 +183,7 @@ void Epoch::Activate(Outbox* out) {
     return Fail(Nobody(plan.status()), out);
   }
   plan_ = *std::move(plan);
+  table_ = agreement_->table();
   TellReducersThePlan(out);
   out->ReplyAll(agreement_->Calls(), Agreed());
   agreement_.reset();
@@ -217,6 +225,7 @@ void Epoch::Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox
     out->Reply(call, added);
     return Fail({vote.rank(), added.code(), Message(added)}, out);
   }
+  without_plan_.erase(vote.rank());
   presence_.Moved(now);
   Decide(now, out);
 }

@@ -64,6 +64,9 @@ class Epoch {
   // Of a member that Check admits, while running.
   void Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, Outbox* out);
   void Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox* out);
+  // A member whose connection broke and that brings no table: it may ask again for what the others
+  // agreed on.
+  void CameBack(const v1::ReattachRequest& request);
   void Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out);
   // Also of a member of an epoch that Recovers. False: the member has left cleanly, and its stream
   // is closed, or it counts as lost.
@@ -119,12 +122,11 @@ class Epoch {
   const TimePoint begun_;
   Committed committed_;
   Presence presence_;
-  std::unique_ptr<Agreement> agreement_;  // while tables arrive
-  std::optional<v1::AgreeRequest>
-      table_;                        // of a restored epoch, while some were not told of the plan
-  std::set<uint32_t> without_plan_;  // they bring their tables again
-  std::optional<ActivePlan> plan_;   // once they were agreed on
-  std::unique_ptr<Ballot> ballot_;   // while votes of the next round arrive
+  std::unique_ptr<Agreement> agreement_;   // while tables arrive
+  std::optional<v1::AgreeRequest> table_;  // rank 0's, which the others were compared with
+  std::set<uint32_t> without_plan_;        // ranks that may not have been told of the plan
+  std::optional<ActivePlan> plan_;         // once the tables were agreed on
+  std::unique_ptr<Ballot> ballot_;         // while votes of the next round arrive
   State state_ = State::kRunning;
   bool regroup_wanted_ = false;
   v1::Failure failure_;

@@ -59,11 +59,25 @@ void Membership::Rest() { phase_ = Recovers() ? Phase::kFailed : Phase::kWaiting
 
 void Membership::Handle(const event::Join& event) {
   if (phase_ == Phase::kStopped) return out_.Reply(event.call, stopped_);
+  if (IsOutdated(event.request)) {
+    return out_.Reply(event.call, Aborted("this join is older than the caller's last vote"));
+  }
   AfterJoinOfMember(event.request);
   if (reattachment_) reattachment_->Join(event.request);
   AfterReattachmentEvent();
   gathering_.Join(event, now_, &out_);
   OpenIfComplete();
+}
+
+// A call that was given up may arrive after the process has joined by another one. What it says
+// that the process has is not true any more: a round of the epoch is committed, so all its workers
+// were active in it.
+bool Membership::IsOutdated(const v1::JoinRequest& request) const {
+  if (!options_.elastic || epoch_ == nullptr || !HasMembers()) return false;
+  const v1::EpochRecord& record = epoch_->record();
+  return request.role() == v1::ROLE_WORKER && request.held().epoch() < record.epoch() &&
+         epoch_->committed().round > record.base_step() &&
+         epoch_->roster().Find(request.role(), request.rank(), request.incarnation());
 }
 
 // A member that joins again has ended its part in the epoch, before we heard why.
@@ -151,7 +165,10 @@ void Membership::Handle(const event::Reattach& event) {
   }
   const Status known = Check(request.epoch(), request.node(), request.incarnation());
   // Of a running epoch: only its stream broke, or the answer before was lost.
-  if (known.ok()) return out_.Reply(event.call, v1::ReattachResponse());
+  if (known.ok()) {
+    epoch_->CameBack(request);
+    return out_.Reply(event.call, v1::ReattachResponse());
+  }
   out_.Reply(event.call, phase_ == Phase::kStopped ? known : Aborted(Message(known)));
 }
 

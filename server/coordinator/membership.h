@@ -73,6 +73,7 @@ class Membership {
   void Lose(uint32_t node, const std::string& why);
   void Rest();  // no epoch runs and none opens
   void OpenIfComplete();
+  bool IsOutdated(const v1::JoinRequest& request) const;
   void AfterJoinOfMember(const v1::JoinRequest& request);
   void Begin(GatheredWorld world);
   bool HandledByReattachment(const v1::LeaveRequest& request);
