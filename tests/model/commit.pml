@@ -59,7 +59,6 @@
 byte newest = 1;
 byte members[EPOCHS + 1], seconds[EPOCHS + 1];  /* slots; those whose second process it was */
 byte base[EPOCHS + 1], base_epoch[EPOCHS + 1], holders[EPOCHS + 1];
-byte origin[EPOCHS + 1];      /* the first epoch with this base */
 
 /* In memory of coordinators and on the wire, for each (epoch, round). */
 #define AT(e, r) (((e) - 1) * ROUNDS + (r) - 1)
@@ -152,7 +151,7 @@ inline Forget(e) {
   if
   :: (e) < newest && members[e] != 0 && !CONCERNS(0, e) && !CONCERNS(1, e) && !CONCERNS(2, e) &&
      MUT != BEFORE_PERSIST ->
-       members[e] = 0; seconds[e] = 0; base[e] = 0; base_epoch[e] = 0; holders[e] = 0; origin[e] = 0;
+       members[e] = 0; seconds[e] = 0; base[e] = 0; base_epoch[e] = 0; holders[e] = 0;
        i = 1;
        do
        :: i <= ROUNDS -> votes[AT(e, i)] = 0; committed[AT(e, i)] = 0; contributed[AT(e, i)] = 0;
@@ -211,8 +210,7 @@ inline Change(w) {
 #define HAS_OLD_BASE(w) \
   ((epoch[w] == base_epoch[newest] && \
     (round[w] == base[newest] || (round[w] + 1 == base[newest] && prepared[w]))) || \
-   (epoch[w] > base_epoch[newest] && epoch[w] >= origin[newest] && epoch[w] < newest && \
-    round[w] == base[newest]))
+   (epoch[w] > base_epoch[newest] && epoch[w] < newest && round[w] == base[newest]))
 #define HOLDS(w) (HAS(w) && \
   ((ACTIVE(w) && (round[w] == m || (from == newest && round[w] + 1 == m && prepared[w]))) || \
    (!ACTIVE(w) && from == base_epoch[newest] && m == base[newest] && HAS_OLD_BASE(w))))
@@ -245,7 +243,6 @@ inline Decide(set) {
          printf("epoch %d is decided: members %d, base (%d, %d) with %d\n", newest + 1, set, from, m, held);
          newest++;
          members[newest] = set; base[newest] = m; base_epoch[newest] = from; holders[newest] = held;
-         if :: m == base[newest - 1] -> origin[newest] = origin[newest - 1] :: else -> origin[newest] = newest fi;
          attached = 1;
          writing = (MUT == BEFORE_PERSIST);
          knows[newest] = (MUT == WEIGHT_FROM_MEMORY && !forgot); forgot = 0;
@@ -281,8 +278,7 @@ inline Coordinator() {
   :: d_step { writing -> writing = 0 }
   :: d_step { restarts > 0 && writing ->
        UNANSWER(0); UNANSWER(1); UNANSWER(2);
-       members[newest] = 0; seconds[newest] = 0; origin[newest] = 0;
-       base[newest] = 0; base_epoch[newest] = 0; holders[newest] = 0;
+       members[newest] = 0; seconds[newest] = 0; base[newest] = 0; base_epoch[newest] = 0; holders[newest] = 0;
        newest--;
        Restart() }
   fi
@@ -290,7 +286,7 @@ inline Coordinator() {
 
 init {
   d_step {
-    members[1] = 3; holders[1] = 3; origin[1] = 1;
+    members[1] = 3; holders[1] = 3;
     has[0] = 1; epoch[0] = 1; Contribute(0);
     has[1] = 1; epoch[1] = 1; Contribute(1);
     place[2] = JOINED
