@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Faults at random instants in real jobs, what they cost, and whether the guarantees held.
 
-    tests/chaos/chaos.py [kill|stop|reducer|coordinator|server|partition …] [COUNT] [--ranks P] [--seed S]
+    tests/chaos/chaos.py [kill|stop|reducer|coordinator|server|standby|partition …] [COUNT] [--ranks P] [--seed S]
                          [--failure-timeout S] [--down S] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
@@ -9,6 +9,7 @@ stop         SIGSTOP of a random rank for longer than the failure timeout, then 
 reducer      SIGKILL of a reducer
 coordinator  SIGKILL of a coordinator that is nothing else; it is started again at the same address
 server       SIGKILL of a server that is coordinator and reducer; it is started again at the same address
+standby      SIGKILL of the server that leads, whose standby takes over, and of etcd's own leader, by turns
 partition    hosts lose their network: one, half of them, one way only, the data plane only (needs root)
 
 With a server that has --elastic the survivors go on: the pause is the time from the fault to their next committed
@@ -30,17 +31,19 @@ import time
 
 import check
 from job import Job, Missed, netfaults, server_can
+from standby import ETCD, StandbyJob
 
-FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "partition": 50}  # without a COUNT
+FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20,
+        "partition": 50}  # without a COUNT
 FEWEST = 3  # ranks before a fault; with fewer a new job begins
 
 
 class Campaign:
     """Faults of one kind, in as many jobs as they need."""
 
-    def __init__(self, options, count, random_, folder, **job):
+    def __init__(self, options, count, random_, folder, make=Job, **job):
         self.options, self.count, self.random, self.folder = options, count, random_, folder
-        self.settings = job
+        self.make, self.settings = make, job
         self.job, self.jobs = None, 0
         self.pauses, self.wholes, self.found, self.steps, self.again = [], [], [], 0, 0
 
@@ -50,7 +53,7 @@ class Campaign:
             self.end_job()
         if self.job is None:
             self.jobs += 1
-            self.job = Job(self.folder / f"job{self.jobs}", self.options.ranks, elastic=self.options.elastic,
+            self.job = self.make(self.folder / f"job{self.jobs}", self.options.ranks, elastic=self.options.elastic,
                            failure_timeout=self.options.failure_timeout, **self.settings)
             self.job.wait_for_steps()
         time.sleep(self.random.uniform(0, 0.1))  # a random instant of a step
@@ -196,11 +199,16 @@ def restart_coordinator(campaign, job):
     job.start_coordinator()
     back = time.monotonic()
     job.wait_for_steps()
+    return longest_pause(job, when) - (back - when)
+
+
+def longest_pause(job, when):
+    """The longest time without a commit on any rank since `when`."""
     longest = 0
     for each in job.ranks.values():
         times = [event["time"] for event in each.steps if event["time"] > when - 1]
         longest = max(longest, *(later - max(earlier, when) for earlier, later in zip(times, times[1:])))
-    return longest - (back - when)
+    return longest
 
 
 def coordinator(campaign, job):
@@ -210,6 +218,31 @@ def coordinator(campaign, job):
     if campaign.options.elastic and {each.epoch for each in job.ranks.values()} != epochs:
         raise Missed(f"the epoch has changed from {epochs}\n{job.said()}")
     return pause
+
+
+def standby(campaign, job):
+    """The time without a commit. Nobody of the epoch died, so it is the same afterwards."""
+    number = campaign.turns = getattr(campaign, "turns", -1) + 1
+    epochs = {each.epoch for each in job.ranks.values()}
+    when = time.monotonic()
+    if number % 2 == 1 and campaign.options.elastic:
+        member = job.etcd.leader()
+        print(f"  etcd's leader, member {member}", flush=True)
+        job.etcd.members[member].end()
+        job.wait(lambda: job.etcd.leader() not in (None, member), "etcd has no new leader")
+        job.wait_for_steps()
+        job.etcd.restart(member)
+    else:
+        job.kill_leader()
+        if not campaign.options.elastic:
+            return campaign.after(job, when, list(job.ranks.values()))
+        job.await_leader()
+        job.wait_for_steps()
+    job.restore_servers()
+    job.faults += 1
+    if {each.epoch for each in job.ranks.values()} != epochs:
+        raise Missed(f"the epoch has changed from {epochs}\n{job.said()}")
+    return longest_pause(job, when)
 
 
 def partition(campaign, job):
@@ -242,11 +275,13 @@ def partition(campaign, job):
 
 HOW = ["host", "half", "one-way", "data"]
 FAULTS = {"kill": kill, "stop": stop, "reducer": reducer, "coordinator": coordinator, "server": restart_coordinator,
-          "partition": partition}
-SETTINGS = {"reducer": {"servers": 2}, "coordinator": {"alone": True}}  # of jobs
+          "standby": standby, "partition": partition}
+SETTINGS = {"reducer": {"servers": 2}, "coordinator": {"alone": True}, "standby": {"make": StandbyJob}}  # of jobs
 
 
 def run_campaign(what, count, options, folder):
+    if what == "standby" and ETCD is None:
+        raise OSError("etcd is not installed (Debian: etcd-server)")
     random_ = random.Random(f"{options.seed} {what}")
     if what != "partition":
         campaign = Campaign(options, count, random_, folder, **SETTINGS.get(what, {}))
@@ -295,9 +330,9 @@ def main():
             try:
                 campaign = run_campaign(what, count, options, folder / what)
             except (OSError, subprocess.CalledProcessError) as error:
-                if what != "partition":
+                if what not in ("partition", "standby"):
                     raise
-                print(f"  skipped: no network namespaces here: {error}")
+                print(f"  skipped, as it cannot be done here: {error}")
                 continue
             lines.append(row(what, campaign))
             found += [f"{what}: {line}" for line in campaign.found]

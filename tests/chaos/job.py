@@ -95,7 +95,7 @@ class Job:
     def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, hosts=None, address=None,
                  alone=False):
         self.folder = pathlib.Path(folder)
-        self.folder.mkdir(parents=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.world, self.elastic, self.failure_timeout = ranks, elastic, failure_timeout
         self.step, self.hosts, self.servers, self.alone = step, hosts, servers, alone
         self.network = ["--network-interface", "eth0", "--trusted-fabric"] if hosts else ["--insecure"]
