@@ -99,6 +99,7 @@ class History:
             mine = samples.tolist() if rw.rank() in result.contributors else []
             self.write("step", **{"step": result.step, "epoch": self._session.epoch, "began": began,
                                   "world": len(result.members), "again": result.exchanged_again,
+                                  "received": int(result.received),
                                   "digest": digest.hexdigest(), "total": int(result.total_weight), "pass": passed,
                                   "samples": mine})
 

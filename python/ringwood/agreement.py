@@ -23,7 +23,9 @@ def broadcast_bytes(session, content, root=0):
 
 def refuse_differences(session, settings):
     """`settings`: name -> JSON value. Every rank raises if one rank's values differ; the error
-    names the first difference to rank 0."""
+    names the first difference to rank 0. A rank that comes to a job that runs is compared by nobody."""
+    if session.receiving:
+        return
     text = json.dumps(settings).encode()
     number = zlib.crc32(text)
     highest, lowest = session.allreduce(np.array([number, -number], np.int64), op="max")

@@ -11,14 +11,13 @@ from .agreement import refuse_differences
 from .errors import InvalidError, RefusedError
 from .optimizer import DistributedOptimizer
 from .sampler import Sampler
-from .training import random_state, restore_random_state, state_items, state_of_items
+from .training import state_items, state_of_items
 
 
 class Elastic:
     """`model`: its parameters and buffers. `optimizer`: a DistributedOptimizer; its state. `sampler`: a Sampler; where
-    in the data the job is. And the random generators of PyTorch, NumPy and Python."""
+    in the data the job is. Random generators are each rank's own."""
 
-    RANDOM = "elastic/random"
     SKELETON, TENSOR = "elastic/skeleton", "elastic/tensor/{}"
 
     def __init__(self, model, optimizer, sampler):
@@ -28,15 +27,37 @@ class Elastic:
             raise InvalidError(f"elastic needs a ringwood.torch.Sampler, not {type(sampler).__name__}: what other "
                                "samplers hand out is lost with the rank that it was handed to")
         self._model, self._optimizer, self._sampler = model, optimizer, sampler
-        if optimizer.session.step == 0:  # a rank that joins later is compared by nobody
-            refuse_differences(optimizer.session, sampler.settings)
-        optimizer.follow(sampler)
+        self._session = optimizer.session
+        refuse_differences(self._session, sampler.settings)
+        optimizer.follow(self)
+        self._session.state_on_request()
+
+    @property
+    def weight(self):
+        """This rank's samples in the next step; none before it has the state of the others."""
+        return 0 if self._session.receiving else self._sampler.weight
+
+    def finish_step(self):
+        """Session.finish_step; gives the state to ranks that come, takes that of the others if this one came. The
+        sampler is told."""
+        result = None
+        while result is None:
+            try:
+                result = self._session.finish_step()
+            except RefusedError:
+                if not self._session.state_wanted:
+                    raise
+                self._session.give_state(self.items())
+        if result.received:
+            self.load(self._session.received)
+        self._sampler.committed(result)
+        return result
 
     def items(self):
-        """Name -> bytes or tensor: the state between two steps, the same on all ranks but for the random one."""
+        """Name -> bytes or tensor: the state between two steps, alike on all ranks in names and sizes."""
         tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.state_dict(),
                 "sampler": self._sampler.state_dict()}
-        return {self.RANDOM: random_state(), **state_items(tree, self.SKELETON, self.TENSOR)}
+        return state_items(tree, self.SKELETON, self.TENSOR)
 
     def load(self, read):
         """`read`: name -> the bytes that another rank had under it."""
@@ -46,4 +67,3 @@ class Elastic:
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._sampler.load_state_dict(state["sampler"])
-        restore_random_state(read(self.RANDOM))

@@ -37,7 +37,7 @@ class StepNumbers(Structure):
                 ("total_weight", c_double), ("dense_bytes", c_uint64), ("sparse_bytes", c_uint64),
                 ("dense_equivalent_bytes", c_uint64), ("members", POINTER(c_int)),
                 ("member_count", c_size_t), ("contributors", POINTER(c_int)),
-                ("contributor_count", c_size_t), ("exchanged_again", c_int)]
+                ("contributor_count", c_size_t), ("exchanged_again", c_int), ("received", c_int)]
 
 
 class SamplerOptions(Structure):
@@ -92,6 +92,10 @@ _WAITING = {  # name: (result, arguments)
     "ringwood_checkpoint_wait": (c_int, [_SESSION]),
     "ringwood_restore_bytes": (c_int, [_SESSION, c_char_p, c_int, POINTER(c_uint64)]),
     "ringwood_restore": (c_int, [_SESSION, c_char_p, c_int, c_void_p, c_uint64]),
+    "ringwood_state_item": (c_int, [_SESSION, c_char_p, c_void_p, c_uint64]),
+    "ringwood_state_on_request": (c_int, [_SESSION, c_int]),
+    "ringwood_received_bytes": (c_int, [_SESSION, c_char_p, POINTER(c_uint64)]),
+    "ringwood_received": (c_int, [_SESSION, c_char_p, c_void_p, c_uint64]),
     "ringwood_strerror": (c_char_p, [c_int]),
     "ringwood_version": (c_char_p, []),
 }
@@ -104,6 +108,8 @@ _QUICK = {
     "ringwood_epoch": (c_uint64, [_SESSION]),
     "ringwood_step": (c_uint64, [_SESSION]),
     "ringwood_resumed": (c_int, [_SESSION]),
+    "ringwood_receiving": (c_int, [_SESSION]),
+    "ringwood_state_wanted": (c_int, [_SESSION]),
     "ringwood_last_error": (c_char_p, []),
     "ringwood_sampler_make": (c_int, [POINTER(SamplerOptions), POINTER(_SAMPLER)]),
     "ringwood_sampler_free": (None, [_SAMPLER]),

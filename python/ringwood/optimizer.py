@@ -68,7 +68,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.session = job.session
         self._exchange = job.register("DistributedOptimizer", slots, settings, stream, missing=missing,
                                       backward_passes_per_step=backward_passes_per_step)
-        self._sampler = None  # whose weights these are, see follow
+        self._training = None  # the Elastic that it belongs to, see follow
         self.last = None  # the StepResult of the last step
         self.committed_before = self._committed = self.session.step  # steps of the session when step() began
         self._counts = [0.0, 0.0, 0.0, 0.0]
@@ -147,20 +147,26 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._by_hand = True
         return self.last
 
-    def follow(self, sampler):
-        """From now on `sampler` says the weight of each step, and is told of its commit."""
+    def follow(self, training):
+        """From now on `training` (an Elastic) says the weight of each step, is told of its commit, and gives and takes
+        the state."""
         if self.missing == "skip":
             raise RefusedError('missing="skip" asks all ranks in every step, which cannot be repeated when one dies: '
                                'choose "error" or "zero"')
         if self._exchange is not self.session:
             raise RefusedError("rw.elastic takes the process's first DistributedOptimizer: the gradients of further "
                                "ones are summed outside of the steps that commit")
-        self._sampler = sampler
+        self._training = training
 
     def weigh(self):
         """Before a step's first gradient is announced."""
-        if self._sampler is not None:
-            self.weight = self._sampler.weight
+        if self._training is not None:
+            self.weight = self._training.weight
+
+    def _finish_step(self):
+        if self._training is None:
+            return self._exchange.finish_step()
+        return self._training.finish_step()
 
     def exchange(self):
         """Announces missing gradients and waits for the commit."""
@@ -169,9 +175,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
         self._absent = self._gradients.complete(self.weight)
         self._compare_parameters()
-        self.last = self._exchange.finish_step()
-        if self._sampler is not None:
-            self._sampler.committed(self.last)
+        self.last = self._finish_step()
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
@@ -182,7 +186,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         """Compares the ranks' parameters: they differ if broadcast_parameters was forgotten, or if ranks do not
         step alike."""
         exchanges = int(self._counts[0])
-        if self._sampler is not None and self.session.step > 0:
+        if self._training is not None and (self.session.step > 0 or self.session.receiving):
             return  # ranks may have come later: they count other exchanges
         if exchanges and exchanges not in LATER_LOOKS:
             return

@@ -54,10 +54,11 @@ def exchange_stream(session, choice, parameters, settings):
                         session.device_support() if some else "")
     # The first rank that has to stage says why: the largest of `world - rank`, 0 where nobody has to.
     staging = session.world - session.rank if reason else 0
-    some, staging = session.allreduce(np.array([some, staging], np.int64), op="max")
+    if not session.receiving:  # else the others have decided, and this rank is as they are
+        some, staging = session.allreduce(np.array([some, staging], np.int64), op="max")
     if not some:
         return NoStream()
-    if staging:
+    if staging and not session.receiving:
         reason = broadcast_bytes(session, reason.encode(), session.world - int(staging)).decode()
         if choice == "in_place":
             raise RefusedError(f'device_tensors="in_place" cannot be: {reason}')

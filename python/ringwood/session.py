@@ -36,6 +36,7 @@ class StepResult:
     members: tuple = ()          # the ranks of the epoch that committed it
     contributors: tuple = ()     # those of them whose weight was above 0
     exchanged_again: int = 0     # elastic: times that the members changed under the step
+    received: bool = False       # elastic: the state before the step came from other ranks
 
 
 def _own(value):
@@ -76,6 +77,7 @@ class Session:
         self._handle = handle
         self._ids = {}        # name -> id
         self._gradients = {}  # name -> memory.Gradient
+        self._given = []      # what the state's items are copied from
         ending.watch(self)
 
     # ---- gradients ----
@@ -160,7 +162,7 @@ class Session:
                           numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes,
                           tuple(numbers.members[:numbers.member_count]),
                           tuple(numbers.contributors[:numbers.contributor_count]),
-                          numbers.exchanged_again)
+                          numbers.exchanged_again, bool(numbers.received))
 
     def residual(self, name):
         """This rank's error-feedback residual of the tensor; zeros for a dense one without rounding."""
@@ -226,14 +228,36 @@ class Session:
         """The bytes of an item of the checkpoint that the session resumed from."""
         if scope not in SCOPES:
             raise InvalidError(f'an item is "shared" or "per_rank", not "{scope}"')
-        size = c_uint64()
-        self._call("ringwood_restore_bytes", name.encode(), SCOPES[scope], byref(size))
-        out = bytearray(size.value)
-        place = (ctypes.c_char * max(1, size.value)).from_buffer(out) if out else None
-        self._call("ringwood_restore", name.encode(), SCOPES[scope],
-                   ctypes.addressof(place) if out else None, size.value)
-        del place
-        return bytes(out)
+        return self._bytes_of_item("ringwood_restore", name.encode(), SCOPES[scope])
+
+    # ---- the state of an elastic job, for ranks that come to it ----
+
+    @property
+    def receiving(self):
+        """Whether this rank came to a job that runs: its first finish_step needs no gradients, and brings the state
+        of the others with that step's averages. No collective before it."""
+        return bool(self._number("ringwood_receiving"))
+
+    @property
+    def state_wanted(self):
+        """Whether finish_step was refused because a rank that comes wants the state."""
+        return bool(self._number("ringwood_state_wanted"))
+
+    def state_on_request(self):
+        """From now on finish_step is refused when the state is wanted: call `give_state` and finish_step again."""
+        self._call("ringwood_state_on_request", 1)
+
+    def give_state(self, items):
+        """`items`: name -> bytes, array or tensor, copied by the next finish_step."""
+        self._given = []
+        for name, value in items.items():
+            pointer, size, owner = bytes_of(name, value)
+            self._given.append(owner)
+            self._call("ringwood_state_item", name.encode(), pointer, size)
+
+    def received(self, name):
+        """The bytes of an item of the others, after a step that had `received`."""
+        return self._bytes_of_item("ringwood_received", name.encode())
 
     # ---- where we are ----
 
@@ -298,6 +322,15 @@ class Session:
             error.add_note(f"closing the session failed too: {second}")
 
     # ---- inside ----
+
+    def _bytes_of_item(self, function, *names):
+        size = c_uint64()
+        self._call(function + "_bytes", *names, byref(size))
+        out = bytearray(size.value)
+        place = (ctypes.c_char * max(1, size.value)).from_buffer(out) if out else None
+        self._call(function, *names, ctypes.addressof(place) if out else None, size.value)
+        del place
+        return bytes(out)
 
     def _id(self, name):
         try:

@@ -86,7 +86,10 @@ def elastic(model, optimizer, sampler):
 
 
 def broadcast_parameters(parameters, root_rank=0, root=None):
-    """Broadcasts the root's values, in place. `parameters`: a state_dict or named parameters."""
+    """Broadcasts the root's values, in place. `parameters`: a state_dict or named parameters. A rank that comes to a job
+    that runs gets them with its first step instead."""
+    if session().receiving:
+        return
     root = root_rank if root is None else root
     items = parameters.items() if hasattr(parameters, "items") else parameters
     for name, tensor in items:
@@ -129,7 +132,9 @@ def _broadcast_together(tensors, root):
 
 
 def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
-    """Broadcasts the root's state: momenta, counters, learning rates."""
+    """Broadcasts the root's state: momenta, counters, learning rates. Nothing on a rank that comes to a job that runs."""
+    if session().receiving:
+        return
     root = root_rank if root is None else root
     skeleton, tensors = flatten(optimizer.state_dict())
     skeleton = broadcast_bytes(session(), skeleton if rank() == root else b"", root)

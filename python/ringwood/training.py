@@ -40,7 +40,7 @@ def save(model, optimizer, cursor, every=1):
                          SKELETON, TENSOR)
     per_rank = state_items(local, PER_RANK_SKELETON, PER_RANK_TENSOR)
     try:
-        session.checkpoint(shared=shared, per_rank={RANDOM: random_state(), **per_rank})
+        session.checkpoint(shared=shared, per_rank={RANDOM: _random_state(), **per_rank})
     except (InvalidError, RefusedError, ForkedError):
         raise
     except RingwoodError as failure:
@@ -82,7 +82,7 @@ def resume(model, optimizer):
     model.load_state_dict(state["model"])
     for each, saved in zip(optimizers, state["optimizers"], strict=True):
         each.load_state_dict(saved)
-    restore_random_state(session.restore(RANDOM, "per_rank"))
+    _set_random_state(session.restore(RANDOM, "per_rank"))
     return state["cursor"]
 
 
@@ -101,8 +101,7 @@ def state_of_items(read, skeleton_name, tensor_name):
     return unflatten(skeleton, tensors)
 
 
-def random_state():
-    """The states of the random generators of PyTorch, NumPy and Python, as bytes."""
+def _random_state():
     version, words, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state()
     return json.dumps({
@@ -120,7 +119,7 @@ def _from_hex(text):
     return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
 
 
-def restore_random_state(content):
+def _set_random_state(content):
     state = json.loads(content)
     torch.set_rng_state(_from_hex(state["torch"]))
     if state["cuda"]:

@@ -182,7 +182,9 @@ def reducer(campaign, job):
     pause = campaign.after(job, when, list(job.ranks.values()))
     if campaign.options.elastic:
         job.start_reducer(index)
-        job.wait(lambda: job.serves(index), f"reducer {index} was started again and takes no part")
+        when = time.monotonic()
+        job.wait(lambda: job.reducers_of_the_epoch() == job.servers, "the reducer that was started again takes no part")
+        campaign.wholes.append(time.monotonic() - when)
         job.wait_for_steps()
     return pause
 

@@ -116,8 +116,10 @@ def nothing_committed_is_lost(job):
 
 
 def exchanged_again(job):
-    """How many steps were exchanged again, those twice that were twice."""
-    return sum(max(event["again"] for event in events) for events in job.standing().values())
+    """How many steps were exchanged again, those twice that were twice. A rank that received the state had another
+    step before."""
+    return sum(max((event["again"] for event in events if not event.get("received")), default=0)
+               for events in job.standing().values())
 
 
 def samples_come_once(job):

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -126,9 +127,11 @@ class Job:
                                         "--servers", self.servers, "--failure-timeout", self.failure_timeout,
                                         *self.network], log, host=self.hosts and self.hosts[0])
 
-    def serves(self, index):
-        """Whether the reducer is a member of an epoch."""
-        return "server epoch " in self.reducers[index].log.read_text()
+    def reducers_of_the_epoch(self):
+        """How many, by what the coordinator has said last."""
+        logs = sorted(self.folder.glob("coordinator.*.log"), key=lambda path: path.stat().st_mtime)
+        said = re.findall(r"begins at step .* (\d+) servers", logs[-1].read_text())
+        return int(said[-1]) if said else None
 
     def start_rank(self, rank):
         self.lives[rank] += 1

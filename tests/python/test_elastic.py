@@ -1,10 +1,14 @@
 """examples/elastic.py: its histories keep the guarantees, whether ranks die or not."""
 
+import os
+import signal
+import subprocess
 import sys
+import time
 
 import pytest
 
-from conftest import ROOT, run_job
+from conftest import PROGRAM, ROOT, environment, run_job
 
 sys.path.insert(0, str(ROOT / "tests" / "chaos"))
 import check  # noqa: E402
@@ -22,3 +26,55 @@ def test_every_image_of_a_pass_is_used_once(tmp_path, ranks):
     used = [(event["pass"], sample) for events in histories for event in events if event["event"] == "step"
             for sample in event["samples"]]
     assert sorted(used) == [(passed, sample) for passed in range(PASSES) for sample in range(SAMPLES)]
+
+
+class Job:
+    """`ringwood run --elastic` of the example, without an end; its histories as they grow."""
+
+    def __init__(self, folder, ranks):
+        self.folder = folder
+        self.log = folder / "log"
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [PROGRAM, "run", "--elastic", "-np", str(ranks), "--", sys.executable, EXAMPLE, "--synthetic", "--limit",
+                 "1000", "--epochs", "100000", "--history", folder / "history"],
+                stdout=log, stderr=subprocess.STDOUT, env=environment(), start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def processes(self):
+        """(rank, process) -> its events."""
+        return {tuple(map(int, path.name.split(".")[1:])): check.read(path) for path in self.folder.glob("history.*")}
+
+    def wait(self, holds):
+        deadline = time.monotonic() + 120
+        while not holds(self.processes()):
+            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()[-4000:]
+            time.sleep(0.05)
+
+
+def whole(processes, world, since=0.0):
+    """Whether so many processes have committed steps together after that time."""
+    return world == sum(any(event["event"] == "step" and event["world"] == world and event["time"] > since
+                            for event in events) for events in processes.values())
+
+
+def test_a_killed_rank_comes_back_and_the_others_never_end(tmp_path):
+    with Job(tmp_path, 3) as job:
+        job.wait(lambda processes: whole(processes, 3))
+        before = dict(job.processes())
+        victim = next(process for rank, process in before if rank == 1)
+        killed = time.monotonic()
+        os.kill(victim, signal.SIGKILL)
+        job.wait(lambda processes: len(processes) == 4 and whole(
+            {key: events for key, events in processes.items() if key[1] != victim}, 3, killed))
+        after = job.processes()
+    assert {key for key in after if key[0] != 1} == {key for key in before if key[0] != 1}
+    assert not check.check(list(after.values()), faults=1)
+    came = next(events for (rank, process), events in after.items() if rank == 1 and process != victim)
+    assert came[1]["received"] and not came[1]["samples"]
