@@ -135,8 +135,9 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   if (flags->ranks == 0 && flags->hosts.empty() && flags->host_file.empty()) {
     return Invalid("how many ranks? Give -np N, or hosts with their slots (-H h1:4,h2:4)");
   }
-  const int processes = flags->ranks > 0 ? flags->ranks + flags->elastic_run.spares : 0;
-  RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, processes));
+  // A number that is none is refused there; 0 takes the slots of the hosts, spares included.
+  const int spares = flags->ranks > 0 ? flags->elastic_run.spares : 0;
+  RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, flags->ranks + spares));
   RW_RETURN_IF_ERROR(CheckNetwork(run));
   std::istringstream words(flags->rsh);
   for (std::string word; words >> word;) run.reach.remote_shell.push_back(word);
