@@ -14,6 +14,7 @@ namespace ringwood {
 namespace {
 
 constexpr double kConnectSeconds = 0.25;  // for a member's connection; the next one may be faster
+constexpr size_t kRounds = 2;             // that the time of a call is divided into, at first
 constexpr double kPauseSeconds = 0.1;     // between two rounds over the members
 // A member that comes back is found again within a second.
 constexpr int kFirstBackoffMilliseconds = 100;
@@ -77,14 +78,15 @@ void EtcdClient::Cancel() {
 Status EtcdClient::Try(const std::string& what, TimePoint until, const Call& call) {
   const TimePoint start = Now();
   const size_t first = first_;
+  const size_t turns = kRounds * members_.size();
   std::map<std::string, std::string> answers;  // the last of each member
   for (size_t i = 0; Now() < until; ++i) {
     if (i > 0 && i % members_.size() == 0) Pause();
     const size_t index = (first + i) % members_.size();
     Member& member = *members_[index];
-    // A member that is silent leaves their share of the time to those behind it.
-    const Duration share =
-        (until - Now()) / static_cast<int64_t>(members_.size() - i % members_.size());
+    // A member that is silent, or waits for etcd's election, leaves their share of the time to
+    // those behind it, and every member is asked again.
+    const Duration share = (until - Now()) / static_cast<int64_t>(turns - i % turns);
     const grpc::Status status = CallMember(&member, share, call);
     if (status.ok()) {
       first_ = index;
