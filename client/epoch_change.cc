@@ -12,6 +12,8 @@ namespace {
 
 // Between two attempts, when the coordinator has taken this process for lost.
 constexpr double kPauseSeconds = 0.05;
+// A change that takes longer than most do says what it spent its time on.
+constexpr double kSlowSeconds = 0.5;
 
 // What took how long, for the log.
 class Laps {
@@ -57,7 +59,9 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
     if (!(*link)->Recovers() || Now() >= end) return running;
   }
   Say(**link, why, Now() - begun);
-  Log(LogLevel::kDebug, absl::StrFormat("into epoch %d: %s", (*link)->epoch(), laps.text()));
+  const bool slow = Now() - begun > Seconds(kSlowSeconds);
+  Log(slow ? LogLevel::kInfo : LogLevel::kDebug,
+      absl::StrFormat("into epoch %d: %s", (*link)->epoch(), laps.text()));
   return OkStatus();
 }
 

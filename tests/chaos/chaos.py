@@ -86,7 +86,8 @@ class Campaign:
             if wrong:
                 raise Missed(f"survivors ended with {wrong}\n{job.said()}")
             return time.monotonic() - when
-        before = max(each.epoch for each in job.everyone)
+        before = max((event["epoch"] for each in job.everyone for event in each.steps if event["time"] <= when),
+                     default=0)
 
         def ended():
             return [each for each in survivors if each.code is not None]
