@@ -78,3 +78,32 @@ def test_a_killed_rank_comes_back_and_the_others_never_end(tmp_path):
     assert not check.check(list(after.values()), faults=1)
     came = next(events for (rank, process), events in after.items() if rank == 1 and process != victim)
     assert came[1]["received"] and not came[1]["samples"]
+
+
+def process_of(job, flag):
+    """The job's process that was started with this flag."""
+    for entry in os.listdir("/proc"):
+        try:
+            if entry.isdigit() and os.getsid(int(entry)) == job.process.pid:
+                with open(f"/proc/{entry}/cmdline", encoding="utf-8") as file:
+                    if flag in file.read().split("\0"):
+                        return int(entry)
+        except (ProcessLookupError, FileNotFoundError):
+            continue
+    raise AssertionError(f"no process of the job has {flag}:\n{job.log.read_text()}")
+
+
+def test_coordinator_and_server_come_back_and_no_rank_ends(tmp_path):
+    with Job(tmp_path, 2) as job:
+        job.wait(lambda processes: whole(processes, 2))
+        os.kill(process_of(job, "--no-reducer"), signal.SIGKILL)
+        job.wait(lambda _: "coordinator again at" in job.log.read_text())
+        back = time.monotonic()
+        job.wait(lambda processes: whole(processes, 2, back))
+        assert {event["epoch"] for events in job.processes().values() for event in events} == {1}
+        os.kill(process_of(job, "--reducer-index=0"), signal.SIGKILL)
+        job.wait(lambda _: "server 0 (host localhost) was killed" in job.log.read_text())
+        killed = time.monotonic()
+        job.wait(lambda processes: whole(processes, 2, killed))
+        after = job.processes()
+    assert len(after) == 2 and not check.check(list(after.values()), faults=2)
