@@ -75,7 +75,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std
 }
 
 std::shared_ptr<grpc::Channel> MakeEagerChannel(const std::string& address,
-                                                const std::string& token, Duration silence) {
+                                                const std::string& token,
+                                                std::optional<Duration> silence) {
   grpc::ChannelArguments arguments = Arguments(silence);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMilliseconds);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestBackoffMilliseconds);

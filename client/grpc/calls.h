@@ -47,8 +47,9 @@ class Calls {
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
                                            std::optional<Duration> silence);
 
-// The same for a server that is being started again: tries to connect several times a second.
+// The same for a server that may be started again: tries to connect several times a second.
 std::shared_ptr<grpc::Channel> MakeEagerChannel(const std::string& address,
-                                                const std::string& token, Duration silence);
+                                                const std::string& token,
+                                                std::optional<Duration> silence);
 
 }  // namespace ringwood

@@ -16,7 +16,9 @@ v1::Scope ScopeOf(bool shared) { return shared ? v1::SCOPE_SHARED : v1::SCOPE_OW
 class GrpcStoreClient : public StoreClient {
  public:
   GrpcStoreClient(const std::string& address, const std::string& token)
-      : address_(address), stub_(v1::Store::NewStub(MakeChannel(address, token, std::nullopt))) {}
+      : address_(address),
+        // It is in the coordinator's process, which may be killed and come back.
+        stub_(v1::Store::NewStub(MakeEagerChannel(address, token, std::nullopt))) {}
 
   Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) override {
     grpc::ClientContext context;

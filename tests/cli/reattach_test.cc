@@ -233,6 +233,43 @@ TEST_F(Reattach, ATableInFlightIsSentAgain) {
   NobodyFailed();
 }
 
+v1::JoinRequest JoinAlone(bool with_state) {
+  v1::JoinRequest request;
+  request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
+  request.set_role(v1::ROLE_WORKER);
+  request.set_world(2);
+  if (with_state) request.mutable_held()->set_epoch(1);
+  return request;
+}
+
+// Its state would be lost with it.
+TEST_F(Reattach, AProcessThatJoinsWithStateTriesAgainWhenTheCoordinatorDiesMeanwhile) {
+  Start();
+  a_.control = MakeGrpcControl(address_, "");
+  std::thread joining([&] {
+    const auto joined = a_.control->Join(JoinAlone(true), Seconds(kSeconds));
+    EXPECT_TRUE(joined.ok()) << joined.status();
+  });
+  ASSERT_TRUE(coordinator_->AwaitJoins(1));
+  Kill();
+  Script script;
+  script.world = 1;
+  Start(script);
+  joining.join();
+}
+
+TEST_F(Reattach, AProcessThatHasNothingYetEndsWhenTheCoordinatorDiesMeanwhile) {
+  Start();
+  a_.control = MakeGrpcControl(address_, "");
+  std::thread joining([&] {
+    const auto joined = a_.control->Join(JoinAlone(false), Seconds(kSeconds));
+    EXPECT_EQ(joined.status().code(), StatusCode::kUnavailable) << joined.status();
+  });
+  ASSERT_TRUE(coordinator_->AwaitJoins(1));
+  Kill();
+  joining.join();
+}
+
 TEST_F(Reattach, TheCoordinatorMayDieAgainWhileItGathersThem) {
   Start();
   Enter();

@@ -79,6 +79,9 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   bool AwaitCommit(uint64_t round) {
     return AwaitThat([this, round] { return last_.round() >= round; });
   }
+  bool AwaitJoins(size_t count) {
+    return AwaitThat([this, count] { return joins_.size() >= count; });
+  }
   bool AwaitTables(size_t count) {
     return AwaitThat([this, count] { return tables_.size() >= count; });
   }
