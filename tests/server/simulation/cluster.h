@@ -22,10 +22,6 @@ struct Shape {
   double reattach_grace = 0;
 };
 
-struct Counts {
-  uint64_t commits = 0, records = 0, coordinators = 0, events = 0;
-};
-
 class Cluster : public Surroundings, Callers {
  public:
   static constexpr double kFailureTimeout = 4;
@@ -46,15 +42,20 @@ class Cluster : public Surroundings, Callers {
       const int index = static_cast<int>(processes_.size());
       processes_.push_back(std::make_unique<Reducer>(index, static_cast<uint32_t>(server), this));
     }
-    links_.resize(processes_.size());
     for (const auto& process : processes_) Launch(*process, agenda_.Between(0, 0.5));
+    const int index = static_cast<int>(processes_.size());
+    processes_.push_back(std::make_unique<Worker>(index, 0, ranks, this));
+    links_.resize(processes_.size());
   }
 
   // `events` with faults among them, then none: training has to go on.
   bool Run(uint64_t events);
   const std::string& violation() const { return ledger_.violation(); }
-  Counts counts() const {
-    return {commits_, coordinators_.records(), coordinators_.started(), events_};
+  Counts Counted() {
+    counts_.epochs = coordinators_.records();
+    counts_.rollbacks = coordinators_.rollbacks();
+    counts_.coordinators = coordinators_.started();
+    return counts_;
   }
 
  private:
@@ -96,6 +97,7 @@ class Cluster : public Surroundings, Callers {
   void Keep(const CheckpointBase& checkpoint, uint64_t state) override;
   uint64_t Kept(uint64_t epoch, uint64_t round) override { return kept_[{epoch, round}]; }
   Agenda& agenda() override { return agenda_; }
+  Counts& counts() override { return counts_; }
   Ledger& ledger() override { return ledger_; }
   Mistake mistake() override { return mistake_; }
 
@@ -118,6 +120,7 @@ class Cluster : public Surroundings, Callers {
 
   // Faults. Each ends by itself after a while.
   void Fault();
+  Process& Twin() { return *processes_.back(); }
   Process& Any() { return *processes_[agenda_.Below(processes_.size())]; }
   void Launch(Process& process, double seconds);
   void Kill(Process& process);
@@ -135,15 +138,15 @@ class Cluster : public Surroundings, Callers {
   Ledger ledger_;
   Disk disk_;
   Coordinators coordinators_;
-  std::vector<std::unique_ptr<Process>> processes_;  // workers, spares, reducers
-  std::vector<Link> links_;                          // of each
-  std::set<StreamId> broken_;                        // streams whose end the coordinator saw
+  // Workers, spares, reducers; last a second process of rank 0, which somebody starts now and then.
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<Link> links_;    // of each
+  std::set<StreamId> broken_;  // streams whose end the coordinator saw
   std::map<std::pair<uint64_t, uint64_t>, Exchange> exchanges_;  // by epoch and round
   std::map<std::pair<uint64_t, uint64_t>, uint64_t> kept_;       // states of checkpoints
   uint64_t ids_ = 0;
-  uint64_t commits_ = 0;
+  Counts counts_;
   uint64_t newest_commit_ = 0;
-  uint64_t events_ = 0;
   bool faults_ = true;
 };
 
@@ -198,7 +201,7 @@ inline void Cluster::Answered(CallId call, Answer answer) {
   if (const auto* commit = std::get_if<v1::Commit>(&answer);
       commit && commit->round() != newest_commit_) {
     newest_commit_ = commit->round();
-    ++commits_;
+    ++counts_.commits;
   }
   auto shared = std::make_shared<Answer>(std::move(answer));
   Down(call, [call, shared](Process& process) { process.Answered(call, *shared); });

@@ -55,6 +55,7 @@ class Coordinators {
   void StopAndExpectNothingForgotten();
 
   uint64_t records() const { return records_; }
+  uint64_t rollbacks() const { return rollbacks_; }
   uint64_t started() const { return started_; }
 
  private:
@@ -101,6 +102,7 @@ class Coordinators {
   uint64_t present_ = 0;
   uint64_t started_ = 0;
   uint64_t records_ = 0;
+  uint64_t rollbacks_ = 0;
   CallId forged_ = CallId{1} << 62;
 };
 
@@ -239,6 +241,7 @@ inline bool Coordinators::Write(const v1::EpochRecord& record) {
   disk_->before = disk_->record;
   disk_->record = record;
   ++records_;
+  if (!record.from_members() && disk_->before.epoch() != 0) ++rollbacks_;
   for (v1::RecordedMember& member : *disk_->record.mutable_members()) {
     member.set_incarnation_hash(options_.hash(member.incarnation()));
     member.clear_incarnation();

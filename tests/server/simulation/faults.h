@@ -23,7 +23,7 @@ inline void Cluster::Kill(Process& process) {
   if (process.call() != 0) Send(process, process.shell(), event::CallGone{process.call()});
   if (process.stream() != 0) Send(process, process.shell(), event::StreamBroken{process.stream()});
   process.Die();
-  Launch(process, agenda_.Between(0.1, 3));
+  if (&process != &Twin()) Launch(process, agenda_.Between(0.1, 3));
 }
 
 inline void Cluster::Leave(Process& process) {
@@ -119,6 +119,10 @@ inline void Cluster::Fault() {
   }
   if (dice < 84) return Any().GiveUp();
   if (dice < 88) return Leave(Any());
+  if (dice < 90) {
+    Launch(Twin(), 0);
+    return agenda_.After(agenda_.Between(0.5, 10), [this] { Kill(Twin()); });
+  }
   bool& trouble = dice < 96 ? disk_.slow : disk_.full;
   trouble = true;
   agenda_.After(agenda_.Between(0.5, 8), [&trouble] { trouble = false; });
@@ -132,6 +136,7 @@ inline void Cluster::HealAll() {
     Thaw(*process);
     Heal(*process);
   }
+  Kill(Twin());
   if (coordinators_.present() == 0) coordinators_.Start();
 }
 
@@ -139,17 +144,18 @@ inline bool Cluster::Run(uint64_t events) {
   constexpr double kFaultChance = 0.02;           // after an event
   constexpr double kPatience = 6 * kJoinTimeout;  // until training goes on
   constexpr uint64_t kEnough = 3;                 // commits that show it
-  for (; events_ < events && ledger_.ok(); ++events_) {
+  for (; counts_.events < events && ledger_.ok(); ++counts_.events) {
     agenda_.Step();
     if (agenda_.Chance(kFaultChance)) Fault();
   }
   HealAll();
-  const uint64_t before = commits_;
+  const uint64_t before = counts_.commits;
   const double until = agenda_.seconds() + kPatience;
-  for (; commits_ < before + kEnough && agenda_.seconds() < until && ledger_.ok(); ++events_)
+  for (; counts_.commits < before + kEnough && agenda_.seconds() < until && ledger_.ok();
+       ++counts_.events)
     agenda_.Step();
-  ledger_.Expect(commits_ >= before + kEnough, "no step is committed %.0f s after the faults",
-                 kPatience);
+  ledger_.Expect(counts_.commits >= before + kEnough,
+                 "no step is committed %.0f s after the faults", kPatience);
   coordinators_.StopAndExpectNothingForgotten();
   return ledger_.ok();
 }

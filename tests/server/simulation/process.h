@@ -12,6 +12,22 @@ namespace ringwood::simulation {
 
 class Process;
 
+// What came to pass: a simulation in which nothing happens proves nothing.
+struct Counts {
+  uint64_t events = 0, commits = 0, epochs = 0, coordinators = 0;
+  uint64_t forwarded = 0;   // rounds that a worker applied by the answer to its join
+  uint64_t received = 0;    // states
+  uint64_t reattached = 0;  // processes
+  uint64_t rollbacks = 0;   // epochs that began from a checkpoint though there was one before
+
+  Counts& operator+=(const Counts& more) {
+    events += more.events, commits += more.commits, epochs += more.epochs;
+    coordinators += more.coordinators, forwarded += more.forwarded, received += more.received;
+    reattached += more.reattached, rollbacks += more.rollbacks;
+    return *this;
+  }
+};
+
 // What a process may do to the world around it.
 class Surroundings {
  public:
@@ -30,6 +46,7 @@ class Surroundings {
   virtual uint64_t Kept(uint64_t epoch, uint64_t round) = 0;
 
   virtual Agenda& agenda() = 0;
+  virtual Counts& counts() = 0;
   virtual Ledger& ledger() = 0;
   virtual Mistake mistake() = 0;
 };
@@ -132,6 +149,7 @@ class Process {
   void Take(const v1::ReattachResponse&) {
     world_.agenda().Say("process %d has re-attached", index);
     reattaches_ = false;
+    ++world_.counts().reattached;
     stream_ = world_.NewId(*this);
     SendBeat();
     Resume();

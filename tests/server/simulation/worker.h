@@ -97,6 +97,7 @@ class Worker : public Process {
         update_ = UpdateOf(epoch_, base, joined.world(), false);
       }
       Apply(epoch_, update_);
+      ++world_.counts().forwarded;
     }
     world_.ledger().Expect(!has || round_ == base,
                            "process %d is told that it has step %d, it has %d", index, base,
@@ -126,6 +127,7 @@ class Worker : public Process {
       if (state == 0) return Receive(epoch);
       world_.agenda().Say("process %d has received the state of epoch %d", index, epoch);
       receiving_ = false;
+      ++world_.counts().received;
       base_state_ = state_ = state;
       const std::vector<Update> heard = std::exchange(heard_, {});
       round_ -= heard.size();
