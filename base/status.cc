@@ -20,7 +20,11 @@ std::string Message(const Status& status) {
 
 Status Annotate(const Status& status, const std::string& context) {
   if (status.ok()) return status;
-  return Status(status.code(), context + ": " + Message(status));
+  Status annotated(status.code(), context + ": " + Message(status));
+  status.ForEachPayload([&](absl::string_view type, const absl::Cord& payload) {
+    annotated.SetPayload(type, payload);
+  });
+  return annotated;
 }
 
 }  // namespace ringwood

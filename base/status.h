@@ -33,7 +33,7 @@ Status Internal(const std::string& message);     // a bug of ours that must not 
 // The message alone ("" for OK), as std::string.
 std::string Message(const Status& status);
 
-// The same code with "context: " before the message. OK stays OK.
+// The same code and payloads with "context: " before the message. OK stays OK.
 Status Annotate(const Status& status, const std::string& context);
 
 }  // namespace ringwood

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/out_of_memory.h"
+#include "transport/watch.h"
 
 namespace ringwood {
 namespace {
@@ -163,6 +164,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   held.set_round(step_);
   held.set_prepared(prepared_.has_value());
   held.set_receiving(receiving_);
+  if (const auto silent = SilentNode(link->status())) held.add_silent(*silent);
   if (prepared_ && !prepared_->totals->skipped) held.set_digest(prepared_->digest);
   return held;
 }

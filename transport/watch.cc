@@ -1,13 +1,21 @@
 #include "transport/watch.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/str_format.h"
 
 namespace ringwood {
 namespace {
 
-constexpr int kAsks = 5;  // a limit: the peer is asked each fifth of it
+constexpr int kAsks = 5;                            // a limit: the peer is asked each fifth of it
+constexpr char kSilent[] = "ringwood/silent-node";  // a payload: its number
+
+Status Silent(int node, const std::string& message) {
+  Status status = TimedOut(message);
+  status.SetPayload(kSilent, absl::Cord(std::to_string(node)));
+  return status;
+}
 
 }  // namespace
 
@@ -69,20 +77,28 @@ Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>
                      int self) const {
   const double seconds = ToSeconds(limits_.silence);
   if (!failed.connected) {
-    return TimedOut(absl::StrFormat(
-        "%s was not heard on the data plane within %.1f s: does a firewall drop packets to its "
-        "data port?",
-        label(failed.peer), ToSeconds(std::max(limits_.silence, limits_.start))));
+    return Silent(
+        failed.peer,
+        absl::StrFormat("%s was not heard on the data plane within %.1f s: does a "
+                        "firewall drop packets to its data port?",
+                        label(failed.peer), ToSeconds(std::max(limits_.silence, limits_.start))));
   }
   if (failed.alone) {
-    return TimedOut(absl::StrFormat(
-        "%s hears no peer on the data plane any more, for %.1f s not even %s: its network is cut "
-        "off",
-        label(self), seconds, label(failed.peer)));
+    return Silent(self, absl::StrFormat("%s hears no peer on the data plane any more, for %.1f s "
+                                        "not even %s: its network is cut off",
+                                        label(self), seconds, label(failed.peer)));
   }
-  return TimedOut(absl::StrFormat(
-      "%s has not answered on the data plane for %.1f s%s: its network is cut off, or it hangs",
-      label(failed.peer), seconds, peers_.empty() ? "" : " while others did"));
+  return Silent(
+      failed.peer,
+      absl::StrFormat(
+          "%s has not answered on the data plane for %.1f s%s: its network is cut off, or it hangs",
+          label(failed.peer), seconds, peers_.empty() ? "" : " while others did"));
+}
+
+std::optional<int> SilentNode(const Status& status) {
+  const auto payload = status.GetPayload(kSilent);
+  if (!payload) return std::nullopt;
+  return std::atoi(std::string(*payload).c_str());
 }
 
 }  // namespace ringwood

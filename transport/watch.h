@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -50,7 +51,8 @@ class Watch {
   Decision Look(TimePoint now, const std::set<int>& awaited);
 
   Duration interval() const { return limits_.silence / kLooks; }
-  // "rank 2 (host h1) has not answered for 5.0 s while 3 others did"; TimedOut.
+  // "rank 2 (host h1) has not answered for 5.0 s while 3 others did"; TimedOut. SilentNode has the
+  // number.
   Status Reason(const Failed& failed, const std::function<std::string(int)>& label, int self) const;
 
  private:
@@ -68,5 +70,9 @@ class Watch {
   std::map<int, State> peers_;
   TimePoint looked_;
 };
+
+// The node that gave no sign of life, of an error that says so: a peer, or this node itself where
+// it heard none.
+std::optional<int> SilentNode(const Status& status);
 
 }  // namespace ringwood

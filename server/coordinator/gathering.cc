@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/text.h"
+#include "server/coordinator/cut_off.h"
 
 namespace ringwood {
 namespace {
@@ -23,7 +24,8 @@ constexpr size_t kMaxAddressBytes = 16 << 10;
 constexpr uint64_t kMostRefusals = 8;
 constexpr double kRefusalSeconds = 10;
 
-constexpr double kAgainSeconds = 1;  // until a disk that failed is asked again
+constexpr double kApartTimeouts = 2;  // failure timeouts that a worker stays apart, the first time
+constexpr double kAgainSeconds = 1;   // until a disk that failed is asked again
 
 std::string LabelOfJoin(const v1::JoinRequest& request) {
   return MemberLabel(request.role(), request.rank(), request.host());
@@ -124,7 +126,9 @@ void Gathering::Join(const event::Join& join, TimePoint now, Outbox* out) {
                                      "belongs to another job",
                                      LabelOfJoin(request), request.newest_epoch_seen(), floor)));
   }
-  const auto displaced = room_.Add({join.call, request, now, join.fresh_job});
+  const auto apart = apart_.find(request.incarnation());
+  const TimePoint apart_until = apart == apart_.end() ? TimePoint() : apart->second.until;
+  const auto displaced = room_.Add({join.call, request, now, join.fresh_job, apart_until});
   if (!displaced) return;
   const bool same = displaced->request.incarnation() == request.incarnation();
   const std::string who = LabelOfJoin(request);
@@ -150,7 +154,7 @@ void Gathering::RefuseOverdue(TimePoint now, bool busy, const std::vector<Awaite
                               Outbox* out) {
   for (const Waiting& late : room_.TakeOverdue(now, options_.join_timeout_seconds)) {
     room_.Add(late);  // so that Missing() speaks of the world as it is for everyone
-    const std::string missing = room_.Missing(awaited);
+    const std::string missing = room_.Missing(awaited, now);
     room_.Remove(late.call);
     out->Reply(
         late.call,
@@ -196,8 +200,9 @@ void Gathering::Stop(const Status& reason, Outbox* out) {
 }
 
 void Gathering::Open(TimePoint now, Outbox* out) {
+  if (options_.elastic && SetApart(now, out) && !room_.HasEnough(now)) return;
+  candidates_ = room_.TakeWorld(now);
   opening_ = true;
-  candidates_ = room_.TakeWorld();
   holders_.clear();
   Propose();
   if (options_.elastic) {
@@ -223,6 +228,39 @@ void Gathering::Open(TimePoint now, Outbox* out) {
   } else {
     out->Add(action::Persist{proposed_});
   }
+}
+
+// Each time for twice as long: the network may be mended, and trying costs the others a failure
+// timeout.
+bool Gathering::SetApart(TimePoint now, Outbox* out) {
+  const std::vector<Waiting*> members = room_.Members();
+  std::vector<Complaint> complaints;
+  for (size_t w = 0; w < members.size(); ++w) {
+    const v1::Held& held = members[w]->request.held();
+    if (held.epoch() != members_of_ || members[w]->apart_until > now) continue;
+    for (const uint32_t node : held.silent()) {
+      const auto about = std::find_if(members.begin(), members.end(), [&](const Waiting* member) {
+        return node < nodes_.size() && member->request.incarnation() == nodes_[node];
+      });
+      if (about != members.end()) {
+        complaints.push_back({w, static_cast<size_t>(about - members.begin())});
+      }
+    }
+  }
+  for (Waiting* member : members) member->request.mutable_held()->clear_silent();  // heard
+  if (complaints.empty()) return false;
+  for (const size_t w : CutOff(members.size(), complaints)) {
+    Waiting& waiting = *members[w];
+    Apart& apart = apart_[waiting.request.incarnation()];
+    apart.length =
+        std::max(2 * apart.length, Seconds(kApartTimeouts * options_.failure_timeout_seconds));
+    apart.until = waiting.apart_until = now + apart.length;
+    out->Say(absl::StrFormat("%s stays apart for %g s: the data plane between it and others does "
+                             "not work; look at its network",
+                             LabelOfJoin(waiting.request), ToSeconds(apart.length)),
+             LogLevel::kWarning);
+  }
+  return true;
 }
 
 // Workers come first in the candidates, so that an index is a node.
@@ -325,7 +363,10 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
                                     [](const Waiting& waiting) { return waiting.call != 0; });
   if (all_wait) {
     GatheredWorld world{record_, {}, {}, holders_};
+    members_of_ = record_.epoch();
+    nodes_.clear();
     for (Waiting& candidate : candidates) {
+      nodes_.push_back(candidate.request.incarnation());
       world.members.push_back(std::move(candidate.request));
       world.calls.push_back(candidate.call);
     }

@@ -9,6 +9,7 @@
 // (recovery.h). Pure: times come in as arguments, actions go out.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -50,11 +51,12 @@ class Gathering {
   void Restart(TimePoint now) { room_.Restart(now); }
 
   bool Complete(const std::vector<Awaited>& awaited, TimePoint now) const {
-    return now >= again_ && room_.Complete(awaited);
+    return now >= again_ && room_.Complete(awaited, now);
   }
   bool opening() const { return opening_; }
   // When complete and not opening: takes the world out of the room and looks for its base. Not
-  // opening afterwards: who continued an elastic job was told that it cannot.
+  // opening afterwards: who continued an elastic job was told that it cannot, or too few of them
+  // reach each other over the data plane.
   void Open(TimePoint now, Outbox* out);
   void BaseFound(const event::BaseFound& found, Outbox* out);
   // The world, if all of it still waits. Otherwise the epoch's number is spent, and those that wait
@@ -62,18 +64,21 @@ class Gathering {
   std::optional<GatheredWorld> Persisted(const Status& status, TimePoint now, Outbox* out);
 
   const v1::EpochRecord& record() const { return record_; }
-  std::string Progress(const std::vector<Awaited>& awaited) const {
-    return room_.Progress(awaited);
+  std::string Progress(const std::vector<Awaited>& awaited, TimePoint now) const {
+    return room_.Progress(awaited, now);
   }
   std::optional<uint32_t> FirstWorker() const { return room_.FirstWorker(); }
-  bool HasMoreThan(const Roster& members) const { return room_.HasMoreThan(members); }
+  bool HasMoreThan(const Roster& members, TimePoint now) const {
+    return room_.HasMoreThan(members, now);
+  }
 
  private:
   Status Admit(const v1::JoinRequest& request) const;
   void SayRefused(const std::string& why, TimePoint now, Outbox* out);
   Status AdmitHeld(const v1::JoinRequest& request) const;
   void Propose();
-  Recovery Recovered() const;  // from the candidates
+  bool SetApart(TimePoint now, Outbox* out);  // true: somebody
+  Recovery Recovered() const;                 // from the candidates
   void GiveUp(const std::string& why, TimePoint now, Outbox* out);
   void NotKept(const Status& why, TimePoint now, Outbox* out);
   void PutBack(Waiting waiting, TimePoint since, Outbox* out);
@@ -86,6 +91,13 @@ class Gathering {
   std::vector<Waiting> candidates_;  // while opening, by node; call 0: it went away
   v1::EpochRecord proposed_;         // while opening
   std::vector<uint32_t> holders_;    // of proposed_
+  struct Apart {
+    TimePoint until;
+    Duration length{};
+  };
+  uint64_t members_of_ = 0;          // the epoch that began last
+  std::vector<uint64_t> nodes_;      // incarnations of its members, by node
+  std::map<uint64_t, Apart> apart_;  // by incarnation: workers that the data plane did not reach
   uint64_t spent_ = 0;               // the epoch of a record that may be on disk, or come there
   TimePoint again_;                  // after a disk that failed
   TimePoint refusals_since_;

@@ -5,6 +5,17 @@
 #include "absl/strings/str_format.h"
 
 namespace ringwood {
+namespace {
+
+std::string WhyItJoins(const Roster& roster, uint32_t node, const v1::JoinRequest& request) {
+  const std::string who = roster.Label(node);
+  if (request.held().silent().empty()) return who + " joined again";
+  const uint32_t silent = request.held().silent(0);
+  return who + (silent == node ? " hears nobody" : " does not hear " + roster.Label(silent)) +
+         " on the data plane";
+}
+
+}  // namespace
 
 Membership::Membership(MembershipOptions options, v1::EpochRecord recovered)
     : options_(std::move(options)),
@@ -86,7 +97,7 @@ void Membership::AfterJoinOfMember(const v1::JoinRequest& request) {
   const Roster& roster = epoch_->roster();
   const auto node = roster.Find(request.role(), request.rank(), request.incarnation());
   if (!node) return;
-  epoch_->Fail({roster.size(), StatusCode::kUnavailable, roster.Label(*node) + " joined again"},
+  epoch_->Fail({roster.size(), StatusCode::kUnavailable, WhyItJoins(roster, *node, request)},
                &out_);
   AfterEpochEvent();
 }
@@ -147,7 +158,7 @@ void Membership::Handle(const event::Vote& event) {
   const v1::VoteRequest& vote = event.request;
   const Status known = Check(vote.epoch(), vote.rank(), vote.incarnation());
   if (!known.ok()) return out_.Reply(event.call, known);
-  epoch_->Regroup(options_.elastic && gathering_.HasMoreThan(epoch_->roster()));
+  epoch_->Regroup(options_.elastic && gathering_.HasMoreThan(epoch_->roster(), now_));
   epoch_->Vote(event.call, vote, now_, &out_);
   AfterEpochEvent();
 }
@@ -297,7 +308,7 @@ std::string Membership::WaitingText() const {
       return reattachment_ ? reattachment_->Progress() : "";
     case Phase::kWaiting:
     case Phase::kFailed:
-      return gathering_.Progress(AwaitedNow());
+      return gathering_.Progress(AwaitedNow(), now_);
     case Phase::kOpening:
       return "all joined, the store looks for the checkpoint to begin with";
     case Phase::kRunning:

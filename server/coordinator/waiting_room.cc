@@ -174,9 +174,9 @@ std::vector<uint32_t> WaitingRoom::MissingOf(v1::Role role,
   return missing;
 }
 
-uint32_t WaitingRoom::Workers() const {
-  return static_cast<uint32_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& entry) {
-    return entry.first.first == v1::ROLE_WORKER;
+uint32_t WaitingRoom::Workers(TimePoint now) const {
+  return static_cast<uint32_t>(std::count_if(seats_.begin(), seats_.end(), [&](const auto& entry) {
+    return entry.first.first == v1::ROLE_WORKER && entry.second.apart_until <= now;
   }));
 }
 
@@ -196,11 +196,11 @@ bool WaitingRoom::Continues(const std::vector<Awaited>& awaited) const {
                      [](const auto& entry) { return entry.second.request.has_held(); });
 }
 
-bool WaitingRoom::Complete(const std::vector<Awaited>& awaited) const {
-  return AnyWorker() != nullptr && Missing(awaited).empty();
+bool WaitingRoom::Complete(const std::vector<Awaited>& awaited, TimePoint now) const {
+  return AnyWorker() != nullptr && Missing(awaited, now).empty();
 }
 
-std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited) const {
+std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited, TimePoint now) const {
   const Waiting* worker = AnyWorker();
   if (worker == nullptr) return "";
   const bool continues = Continues(awaited);
@@ -215,27 +215,27 @@ std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited) const {
     parts.push_back((servers.size() == 1 ? "server " : "servers ") + Runs(servers));
   }
   const uint32_t least = static_cast<uint32_t>(options_.min_world);
-  if (continues && ranks.empty() && Workers() < least) {
-    parts.push_back(absl::StrFormat("%d more workers (--min-np %d)", least - Workers(), least));
+  if (continues && ranks.empty() && Workers(now) < least) {
+    parts.push_back(absl::StrFormat("%d more workers (--min-np %d)", least - Workers(now), least));
   }
   return absl::StrJoin(parts, " and ");
 }
 
-std::string WaitingRoom::Progress(const std::vector<Awaited>& awaited) const {
+std::string WaitingRoom::Progress(const std::vector<Awaited>& awaited, TimePoint now) const {
   const Waiting* worker = AnyWorker();
   if (worker == nullptr) return "no rank has joined";
-  const std::string names = Missing(awaited);
+  const std::string names = Missing(awaited, now);
   const std::string rest = names.empty() ? "" : ", waiting for " + names;
-  if (Continues(awaited)) return absl::StrFormat("%d ranks joined again%s", Workers(), rest);
+  if (Continues(awaited)) return absl::StrFormat("%d ranks joined again%s", Workers(now), rest);
   const uint32_t world = worker->request.world();
   const size_t missing = MissingOf(v1::ROLE_WORKER, world).size();
   return absl::StrFormat("%d of %d ranks joined%s", world - missing, world, rest);
 }
 
-bool WaitingRoom::HasMoreThan(const Roster& members) const {
+bool WaitingRoom::HasMoreThan(const Roster& members, TimePoint now) const {
   return std::any_of(seats_.begin(), seats_.end(), [&](const auto& entry) {
     const auto& [seat, waiting] = entry;
-    if (members.Has(seat.first, seat.second)) return false;
+    if (members.Has(seat.first, seat.second) || waiting.apart_until > now) return false;
     const uint32_t most = options_.max_world > 0 ? static_cast<uint32_t>(options_.max_world)
                                                  : waiting.request.world();
     return seat.first == v1::ROLE_REDUCER || members.world() < most;
@@ -248,15 +248,15 @@ std::optional<uint32_t> WaitingRoom::FirstWorker() const {
   return worker->request.rank();
 }
 
-std::vector<Waiting> WaitingRoom::TakeWorld() {
+std::vector<Waiting> WaitingRoom::TakeWorld(TimePoint now) {
   if (!options_.elastic) return TakeAll();
   uint32_t free = MostWorkers();
   std::set<Seat> chosen;
   for (const bool held : {true, false}) {
     for (const auto& [seat, waiting] : seats_) {
       if (seat.first == v1::ROLE_REDUCER) chosen.insert(seat);
-      if (seat.first != v1::ROLE_WORKER || waiting.request.has_held() != held || free == 0)
-        continue;
+      if (seat.first != v1::ROLE_WORKER || waiting.request.has_held() != held) continue;
+      if (free == 0 || waiting.apart_until > now) continue;
       chosen.insert(seat);
       --free;
     }
@@ -271,6 +271,14 @@ std::vector<Waiting> WaitingRoom::TakeAll() {
   for (auto& [seat, waiting] : seats_) all.push_back(std::move(waiting));
   seats_.clear();
   return all;
+}
+
+std::vector<Waiting*> WaitingRoom::Members() {
+  std::vector<Waiting*> members;
+  for (auto& [seat, waiting] : seats_) {
+    if (waiting.request.has_held()) members.push_back(&waiting);
+  }
+  return members;
 }
 
 void WaitingRoom::Restart(TimePoint now) {

@@ -24,6 +24,7 @@ struct Waiting {
   v1::JoinRequest request;
   TimePoint since;
   uint64_t fresh_job = 0;
+  TimePoint apart_until = {};  // the data plane does not reach it: no world takes it before
 };
 
 using Seat = std::pair<v1::Role, uint32_t>;  // (role, rank)
@@ -56,21 +57,27 @@ class WaitingRoom {
   std::vector<Waiting> TakeOverdue(TimePoint now, double seconds);
 
   // `awaited`: of an elastic job whose epoch failed; else empty.
-  bool Complete(const std::vector<Awaited>& awaited) const;
+  bool Complete(const std::vector<Awaited>& awaited, TimePoint now) const;
   // "ranks 1, 3, 5-63 and server 0"; "" when complete or while no worker has joined.
-  std::string Missing(const std::vector<Awaited>& awaited) const;
+  std::string Missing(const std::vector<Awaited>& awaited, TimePoint now) const;
   // "2 of 4 ranks joined, waiting for ranks 1, 3"; "nobody has joined".
-  std::string Progress(const std::vector<Awaited>& awaited) const;
+  std::string Progress(const std::vector<Awaited>& awaited, TimePoint now) const;
   std::optional<uint32_t> FirstWorker() const;  // the lowest rank that waits
   // A process waits that could take part in an elastic epoch beside `members`.
-  bool HasMoreThan(const Roster& members) const;
+  bool HasMoreThan(const Roster& members, TimePoint now) const;
 
   // In node order: workers by rank, then servers. TakeWorld leaves the workers that an elastic
   // epoch has no room for: those that had part in the job come first.
-  std::vector<Waiting> TakeWorld();
+  std::vector<Waiting> TakeWorld(TimePoint now);
   std::vector<Waiting> TakeAll();
+  // Of an elastic job: workers for an epoch.
+  bool HasEnough(TimePoint now) const {
+    return Workers(now) >= static_cast<uint32_t>(options_.min_world);
+  }
   // All begin to wait now.
   void Restart(TimePoint now);
+  // Workers that were in an epoch of the job, by slot.
+  std::vector<Waiting*> Members();
 
  private:
   Status AdmitWorker(const v1::JoinRequest& request) const;
@@ -79,8 +86,8 @@ class WaitingRoom {
   std::vector<uint32_t> MissingOf(v1::Role role, uint32_t count) const;
   std::vector<uint32_t> MissingOf(v1::Role role, const std::vector<Awaited>& awaited) const;
   bool Continues(const std::vector<Awaited>& awaited) const;  // an elastic job
-  uint32_t Workers() const;
-  uint32_t MostWorkers() const;  // of an elastic epoch
+  uint32_t Workers(TimePoint now) const;                      // that a world may take
+  uint32_t MostWorkers() const;                               // of an elastic epoch
 
   const MembershipOptions options_;
   std::map<Seat, Waiting> seats_;

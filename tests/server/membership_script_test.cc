@@ -69,6 +69,7 @@ v1::JoinRequest JoinOf(const Line& line) {
   request.set_newest_epoch_seen(line.number("seen", 0));
   request.set_max_memory_bytes(line.number("memory", 0));
   if (line.has("held")) AddHeld(line.text("held", ""), request.mutable_held());
+  if (line.has("silent")) request.mutable_held()->add_silent(line.number("silent", 0));
   return request;
 }
 

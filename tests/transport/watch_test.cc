@@ -56,6 +56,7 @@ TEST_F(WatchTest, AnAwaitedPeerThatDoesNotAnswerFailsAtTheLimit) {
   EXPECT_EQ(Message(watch_.Reason(*failed, LabelOfRank, 0)),
             "rank 1 has not answered on the data plane for 10.0 s while others did: its network is "
             "cut off, or it hangs");
+  EXPECT_EQ(SilentNode(Annotate(watch_.Reason(*failed, LabelOfRank, 0), "step 3")), 1);
   EXPECT_FALSE(Until(1000, {1}, {2}).has_value());  // once
 }
 
@@ -68,6 +69,8 @@ TEST_F(WatchTest, WhoHearsNobodyNamesItself) {
   EXPECT_EQ(Message(watch_.Reason(*failed, LabelOfRank, 0)),
             "rank 0 hears no peer on the data plane any more, for 10.0 s not even rank 2: its "
             "network is cut off");
+  EXPECT_EQ(SilentNode(watch_.Reason(*failed, LabelOfRank, 0)), 0);
+  EXPECT_EQ(SilentNode(TimedOut("another reason")), std::nullopt);
 }
 
 TEST_F(WatchTest, WhoWasNeverHeardHasTheLimitOfTheStart) {
