@@ -13,7 +13,8 @@ namespace ringwood {
 namespace {
 
 constexpr double kLookSeconds = 0.1;   // between two looks whether the coordinator is back
-constexpr double kSettleSeconds = 30;  // for what was cancelled to end: it needs no network
+constexpr double kSettleSeconds = 1;   // for what was cancelled to end: it needs no network
+constexpr double kEndSeconds = 3600;   // for the loop: the process may be stopped meanwhile
 constexpr double kExplainSeconds = 1;  // on top of the failure timeout, for the stream's own end
 constexpr double kLeavePause = 0.05;   // seconds between two attempts to leave
 
@@ -70,7 +71,7 @@ EpochAttendance::~EpochAttendance() {
         stream_.reset();
         return OkStatus();
       },
-      Seconds(2 * kSettleSeconds));
+      Seconds(kEndSeconds));
   RW_CHECK(ended.ok());
 }
 
@@ -284,8 +285,10 @@ void EpochAttendance::Ask() {
   {
     absl::MutexLock lock(&mutex_);
     const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.empty(); };
-    RW_CHECK(mutex_.AwaitWithTimeout(absl::Condition(&idle), absl::Seconds(kSettleSeconds)));
+    const bool ended =
+        mutex_.AwaitWithTimeout(absl::Condition(&idle), absl::Seconds(kSettleSeconds));
     if (quiet_ || !tie_.lost()) return;
+    if (!ended) return loop_.After(Seconds(kLookSeconds), [this] { Ask(); });
     asked->request = options_.known();
   }
   asked->line = EagerLine();
