@@ -1,8 +1,8 @@
 """The commit and recovery protocol, checked as a model with spin: tests/model/commit.pml.
 
 Every reachable state up to the bound is searched; every deliberate mistake must be found, and what must
-be able to happen is shown to happen. RINGWOOD_CHAOS=1 searches a larger bound: two workers die, two
-restarts of the coordinator.
+be able to happen is shown to happen. ./dev long (RINGWOOD_CHAOS=1) searches a larger bound: two
+workers die, two restarts of the coordinator.
 """
 
 import os

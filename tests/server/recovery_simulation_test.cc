@@ -48,9 +48,10 @@ void Simulate(uint64_t first, uint64_t last) {
   }
   std::printf(
       "%lu events, %lu commits, %lu epochs, %lu of them rollbacks, %lu coordinators; %lu processes "
-      "re-attached, %lu rolled a round forward, %lu received their state\n",
+      "re-attached, %lu rolled a round forward, %lu received their state; "
+      "%.1f s at most from the last fault to a commit\n",
       counts.events, counts.commits, counts.epochs, counts.rollbacks, counts.coordinators,
-      counts.reattached, counts.forwarded, counts.received);
+      counts.reattached, counts.forwarded, counts.received, counts.slowest);
   const uint64_t seeds = last - first + 1;
   EXPECT_GT(counts.commits, 5 * seeds);
   EXPECT_GT(counts.epochs, 2 * seeds);
@@ -65,13 +66,12 @@ TEST(RecoverySimulation, KeepsItsPromisesInRandomWorlds) { Simulate(1, 300); }
 TEST(RecoverySimulationLong, KeepsItsPromisesInRandomWorlds) { Simulate(1001, 11000); }
 
 // A mistake in a process around Membership is found in one of so many worlds.
-using Named = std::pair<Mistake, const char*>;
-class RecoverySimulationFinds : public testing::TestWithParam<Named> {};
+class RecoverySimulationFinds : public testing::TestWithParam<NamedMistake> {};
 
 TEST_P(RecoverySimulationFinds, TheMistake) {
   constexpr uint64_t kWorlds = 3000;
   for (uint64_t seed = 1; seed <= kWorlds; ++seed) {
-    const std::string violation = Violation(seed, GetParam().first);
+    const std::string violation = Violation(seed, GetParam().mistake);
     if (violation.empty()) continue;
     std::printf("seed %lu: %s\n", seed, violation.c_str());
     return;
@@ -80,7 +80,7 @@ TEST_P(RecoverySimulationFinds, TheMistake) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, RecoverySimulationFinds, testing::ValuesIn(kMistakes),
-                         [](const auto& info) { return std::string(info.param.second); });
+                         [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace ringwood::simulation

@@ -1,7 +1,7 @@
 // Deliberate mistakes of the modelled processes around Membership; each must be found.
 #pragma once
 
-#include <utility>
+#include <ostream>
 
 namespace ringwood::simulation {
 
@@ -20,7 +20,13 @@ enum class Mistake {
   kAnyoneIsMember,    // a process that was started again is taken for the one before
 };
 
-inline constexpr std::pair<Mistake, const char*> kMistakes[] = {
+struct NamedMistake {
+  Mistake mistake;
+  const char* name;
+};
+inline void PrintTo(const NamedMistake& named, std::ostream* out) { *out << named.name; }
+
+inline constexpr NamedMistake kMistakes[] = {
     {Mistake::kNoFencing, "NoFencing"},
     {Mistake::kNoVote, "NoVote"},
     {Mistake::kStepOnly, "StepOnly"},

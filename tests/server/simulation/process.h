@@ -2,6 +2,8 @@
 // waits for, a stream of heartbeats. Handlers run while the process lives and is not stopped.
 #pragma once
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "server/coordinator/event.h"
@@ -19,11 +21,13 @@ struct Counts {
   uint64_t received = 0;    // states
   uint64_t reattached = 0;  // processes
   uint64_t rollbacks = 0;   // epochs that began from a checkpoint though there was one before
+  double slowest = 0;       // simulated seconds from the end of the faults to the next commit
 
   Counts& operator+=(const Counts& more) {
     events += more.events, commits += more.commits, epochs += more.epochs;
     coordinators += more.coordinators, forwarded += more.forwarded, received += more.received;
     reattached += more.reattached, rollbacks += more.rollbacks;
+    slowest = std::max(slowest, more.slowest);
     return *this;
   }
 };
