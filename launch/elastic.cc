@@ -11,11 +11,14 @@ Elastic::Elastic(const ElasticOptions& options)
       members_(options.restarts.hosts.size(), State::kEnded) {}
 
 void Elastic::Begin(int first, int end, TimePoint now) {
-  const int first_spare = static_cast<int>(members_.size()) - options_.spares;
   for (int member = first; member < end; ++member) {
-    members_[member] = member < first_spare ? State::kTakesPart : State::kRuns;
+    members_[member] = IsSpare(member) ? State::kRuns : State::kTakesPart;
     restarts_.Started(member, now);
   }
+}
+
+bool Elastic::IsSpare(int member) const {
+  return member >= static_cast<int>(members_.size()) - options_.spares;
 }
 
 std::vector<int> Elastic::Start(std::vector<int> members) {
@@ -46,8 +49,9 @@ Revival Elastic::Lost(int member, TimePoint over, TimePoint now) {
 
 void Elastic::End(int member, const Revival& revival) {
   members_[member] = State::kEnded;
-  const bool coordinator = member == 0 && options_.restarts.servers > 0;
-  if (coordinator && !revival.again) coordinator_lost_ = true;
+  if (revival.again || options_.restarts.servers == 0) return;  // without a server nothing is told
+  if (member == 0) coordinator_lost_ = true;
+  if (!told_ && !IsSpare(member)) cannot_begin_ = true;
 }
 
 void Elastic::TakePart(const std::vector<int>& members) {
@@ -87,9 +91,12 @@ TimePoint Elastic::deadline() const {
 
 Elastic::Course Elastic::course() const {
   if (coordinator_lost_) return Course::kCoordinatorLost;
+  if (cannot_begin_) return Course::kCannotBegin;
   if (finished_ && !Any(State::kTakesPart)) return Course::kFinished;
+  // Spares alone are an epoch only where there was one.
+  const bool run = Any(told_ ? State::kRuns : State::kTakesPart);
   const bool wait = restarts_.RanksWait(!options_.restart_own);
-  return Any(State::kRuns) || wait ? Course::kGoesOn : Course::kNobodyLeft;
+  return run || wait ? Course::kGoesOn : Course::kNobodyLeft;
 }
 
 bool Elastic::Any(State least) const {

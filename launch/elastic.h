@@ -28,8 +28,9 @@ class Elastic {
   enum class Course {
     kGoesOn,
     kFinished,         // those that took part are through: end the others
-    kNobodyLeft,       // no rank runs or will run
+    kNobodyLeft,       // no rank runs or will run that could go on: end the others
     kCoordinatorLost,  // it does not stay
+    kCannotBegin,      // the first epoch has all ranks and servers, and one will not come
   };
 
   explicit Elastic(const ElasticOptions& options);
@@ -56,6 +57,7 @@ class Elastic {
 
   std::vector<int> Start(std::vector<int> members);
   void End(int member, const Revival& revival);
+  bool IsSpare(int member) const;
   bool Any(State least) const;  // of the ranks
 
   const ElasticOptions options_;
@@ -65,6 +67,7 @@ class Elastic {
   bool told_ = false;                 // the coordinator says who takes part
   bool finished_ = false;             // one that takes part in the newest epoch ended with 0
   bool coordinator_lost_ = false;
+  bool cannot_begin_ = false;
 };
 
 }  // namespace ringwood

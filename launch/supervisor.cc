@@ -155,10 +155,11 @@ std::vector<Action> Supervisor::Follow(TimePoint now) {
       return {};
     case Elastic::Course::kFinished:
       finished_ = true;
-      return Enter(RanksGone() ? Phase::kServerStop : Phase::kStopping, now);
+      [[fallthrough]];
     case Elastic::Course::kNobodyLeft:
-      return Enter(Phase::kServerStop, now);
+      return Enter(RanksGone() ? Phase::kServerStop : Phase::kStopping, now);
     case Elastic::Course::kCoordinatorLost:
+    case Elastic::Course::kCannotBegin:
       return Fail(now);
   }
   return {};

@@ -45,6 +45,13 @@ Supervisor Training(const Setup& setup = {}) {
   return supervisor;
 }
 
+// The same after its first epoch has begun with all that are no spares.
+Supervisor InAnEpoch(const Setup& setup = {}) {
+  Supervisor supervisor = Training(setup);
+  supervisor.TookPart({0, 1, 2, 3, 4});
+  return supervisor;
+}
+
 // The members that are started again by then.
 std::vector<int> Again(Supervisor* supervisor, double at) {
   if (supervisor->Tick(At(at)).empty()) return {};
@@ -84,7 +91,7 @@ TEST(ElasticJob, WhoHasFinishedIsNotStartedAgain) {
 }
 
 TEST(ElasticJob, BadInputIsNotStartedAgainAndTheOthersFinish) {
-  Supervisor supervisor = Training();
+  Supervisor supervisor = InAnEpoch();
   EXPECT_THAT(supervisor.Ended(2, kBadInput, At(1)), IsEmpty());
   EXPECT_EQ(supervisor.deadline(), TimePoint::max());
   EXPECT_FALSE(supervisor.TakeSetbacks()[0].revival.again);
@@ -96,7 +103,8 @@ TEST(ElasticJob, BadInputIsNotStartedAgainAndTheOthersFinish) {
 
 TEST(ElasticJob, BadInputOfAllIsConfiguration) {
   Supervisor supervisor = Training();
-  supervisor.Ended(2, kBadInput, At(1));
+  EXPECT_THAT(supervisor.Ended(2, kBadInput, At(1)), ElementsAre(Action::kEndStoppedRanks))
+      << "the first epoch would wait for it";
   supervisor.Ended(3, kBadInput, At(1));
   EXPECT_THAT(supervisor.Ended(4, kBadInput, At(1)), ElementsAre(Action::kStopServers));
   EndServers(&supervisor, 2);
@@ -104,8 +112,26 @@ TEST(ElasticJob, BadInputOfAllIsConfiguration) {
   EXPECT_FALSE(supervisor.Judge().restart_helps);
 }
 
+TEST(ElasticJob, BadInputOfOneEndsAJobThatHasNotBegun) {
+  Supervisor supervisor = Training();
+  EXPECT_THAT(supervisor.Ended(3, kBadInput, At(1)), ElementsAre(Action::kEndStoppedRanks));
+  for (int rank : {2, 4}) supervisor.Ended(rank, kPeerDied, At(2));
+  EndServers(&supervisor, 3);
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitConfiguration);
+  EXPECT_EQ(supervisor.Judge().culprit, 3);
+}
+
+TEST(ElasticJob, SparesAloneDoNotBeginAJob) {
+  Supervisor supervisor = Training({1});
+  for (int rank : {2, 3}) supervisor.Ended(rank, kBug, At(1));
+  EXPECT_THAT(supervisor.Ended(4, kBug, At(1)), ElementsAre(Action::kStopRanks));
+  EXPECT_THAT(supervisor.Ended(5, kTermed, At(1.1)), ElementsAre(Action::kStopServers));
+  EndServers(&supervisor, 2);
+  EXPECT_EQ(supervisor.Judge().exit_code, 1);
+}
+
 TEST(ElasticJob, BadInputOfOneIsNotTheExitCodeOfOthers) {
-  Supervisor supervisor = Training({0, 0});
+  Supervisor supervisor = InAnEpoch({0, 0});
   supervisor.Ended(2, kBadInput, At(1));
   supervisor.Ended(3, kKilled, At(30));
   supervisor.Ended(4, kKilled, At(40));
@@ -145,7 +171,7 @@ TEST(ElasticJob, AllRanksKilledAreStartedAgain) {
 }
 
 TEST(ElasticJob, TheAttemptFailsWhenNoRankIsLeft) {
-  Supervisor supervisor = Training({0, 1});
+  Supervisor supervisor = InAnEpoch({0, 1});
   for (double at : {1.0, 2.0}) {
     for (int rank : {2, 3, 4}) supervisor.Ended(rank, kKilled, At(at));
     EXPECT_EQ(Again(&supervisor, at).size(), at == 1 ? 3u : 0u);
@@ -213,7 +239,7 @@ TEST(ElasticJob, ACoordinatorThatDoesNotStayEndsTheAttempt) {
 }
 
 TEST(ElasticJob, AReducerIsStartedAgainAndItsLossEndsNothing) {
-  Supervisor supervisor = Training();
+  Supervisor supervisor = InAnEpoch();
   EXPECT_THAT(supervisor.Ended(1, kKilled, At(20)), IsEmpty());
   EXPECT_THAT(Again(&supervisor, 20), ElementsAre(1));
   EXPECT_THAT(supervisor.Ended(1, kBadInput, At(21)), IsEmpty()) << "the others serve";
@@ -245,8 +271,7 @@ TEST(ElasticJob, ASpareThatTakesPartIsWaitedFor) {
 }
 
 TEST(ElasticJob, WhoIsKilledWhileTheOthersFinishIsNotWaitedFor) {
-  Supervisor supervisor = Training();
-  supervisor.TookPart({0, 1, 2, 3, 4});
+  Supervisor supervisor = InAnEpoch();
   supervisor.Ended(2, kGood, At(30));
   supervisor.Ended(3, kGood, At(30));
   EXPECT_THAT(supervisor.Ended(4, kKilled, At(30)), ElementsAre(Action::kStopServers));
@@ -255,8 +280,7 @@ TEST(ElasticJob, WhoIsKilledWhileTheOthersFinishIsNotWaitedFor) {
 }
 
 TEST(ElasticJob, ARankThatLeftLongAgoFinishesNothing) {
-  Supervisor supervisor = Training();
-  supervisor.TookPart({0, 1, 2, 3, 4});
+  Supervisor supervisor = InAnEpoch();
   supervisor.Ended(2, kGood, At(30));
   supervisor.TookPart({0, 1, 3, 4});
   supervisor.Ended(3, kKilled, At(40));
@@ -285,8 +309,7 @@ TEST(ElasticJob, ALostHostsRanksComeBackWhenNothingOfTheJobRunsThere) {
 }
 
 TEST(ElasticJob, ARankThatDoesNotComeBackIsEnded) {
-  Supervisor supervisor = Training();
-  supervisor.TookPart({0, 1, 2, 3, 4});
+  Supervisor supervisor = InAnEpoch();
   for (int rank : {3, 4}) supervisor.Dropped(rank, At(20));
   supervisor.TookPart({0, 1, 2});
   supervisor.TookPart({0, 1, 2, 4});  // it joined again
@@ -301,8 +324,7 @@ TEST(ElasticJob, ARankThatDoesNotComeBackIsEnded) {
 }
 
 TEST(ElasticJob, ARankThatWasDroppedSinceItDiedIsNotEndedTwice) {
-  Supervisor supervisor = Training();
-  supervisor.TookPart({0, 1, 2, 3, 4});
+  Supervisor supervisor = InAnEpoch();
   supervisor.Dropped(3, At(20));
   supervisor.Ended(3, kKilled, At(20.1));
   EXPECT_THAT(Again(&supervisor, 20.1), ElementsAre(3));
