@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import random
 import shutil
 import socket
 import urllib.request
@@ -12,10 +13,16 @@ ETCD = shutil.which("etcd")
 
 
 def free_ports(count):
-    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in taken]
-    for each in taken:
-        each.close()
+    """Below those that the kernel gives to connections: one of them must not take the port of who is down."""
+    ports = []
+    while len(ports) < count:
+        port = random.randrange(20000, 32000)
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        if port not in ports:
+            ports.append(port)
     return ports
 
 
@@ -39,7 +46,8 @@ class Etcd:
                         f"--data-dir={self.folder}/m{member}", f"--listen-client-urls={at}",
                         f"--advertise-client-urls={at}", f"--listen-peer-urls={peer}",
                         f"--initial-advertise-peer-urls={peer}", f"--initial-cluster={everyone}", "--logger=zap",
-                        "--log-level=error", "--log-outputs=stderr"], self.folder / f"m{member}.log")
+                        "--heartbeat-interval=50", "--election-timeout=500", "--log-level=error",
+                        "--log-outputs=stderr"], self.folder / f"m{member}.log")
 
     def restart(self, member):
         self.members[member] = self.start(member)

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "server/coordinator/etcd/client.h"
 #include "transport/port_range.h"
 
@@ -98,10 +99,13 @@ class EtcdCluster {
   void Signal(int member, int signal) { kill(pids_[member], signal); }
 
  private:
+  // Below those that the kernel gives to connections: one of them must not take the port of a
+  // member that is down.
   static int FreePort() {
-    const auto port = ProbePort("127.0.0.1", 0);
-    EXPECT_TRUE(port.ok()) << port.status();
-    return *port;
+    for (;;) {
+      const auto port = static_cast<uint16_t>(20'000 + Unpredictable() % 12'000);
+      if (ProbePort("127.0.0.1", port).ok()) return port;
+    }
   }
 
   std::string directory_;

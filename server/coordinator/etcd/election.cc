@@ -11,10 +11,10 @@ namespace {
 
 constexpr double kShareOfFailureTimeout = 0.6;
 constexpr int64_t kLeastLeaseSeconds = 3;
-constexpr double kMarginShare = 0.1;     // of a lease
-constexpr double kRenewalsPerLease = 6;  // one that is lost or late costs nothing
-constexpr double kLookSeconds = 0.2;     // between two looks at the leader's key, or two tries
-constexpr double kPatienceSeconds = 3;   // for an answer while nothing is at stake
+constexpr double kMarginShare = 0.1;      // of a lease
+constexpr double kRenewalsPerLease = 12;  // one that is lost or late costs nothing
+constexpr double kLookSeconds = 0.2;      // between two looks at the leader's key, or two tries
+constexpr double kPatienceSeconds = 3;    // for an answer while nothing is at stake
 
 }  // namespace
 
