@@ -247,7 +247,9 @@ bool Gathering::SetApart(TimePoint now, Outbox* out) {
       }
     }
   }
-  for (Waiting* member : members) member->request.mutable_held()->clear_silent();  // heard
+  for (Waiting* member : members) {  // it is heard once
+    if (member->request.has_held()) member->request.mutable_held()->clear_silent();
+  }
   if (complaints.empty()) return false;
   for (const size_t w : CutOff(members.size(), complaints)) {
     Waiting& waiting = *members[w];

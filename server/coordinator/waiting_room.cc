@@ -254,9 +254,10 @@ std::vector<Waiting> WaitingRoom::TakeWorld(TimePoint now) {
   std::set<Seat> chosen;
   for (const bool held : {true, false}) {
     for (const auto& [seat, waiting] : seats_) {
+      if (waiting.apart_until > now) continue;
       if (seat.first == v1::ROLE_REDUCER) chosen.insert(seat);
       if (seat.first != v1::ROLE_WORKER || waiting.request.has_held() != held) continue;
-      if (free == 0 || waiting.apart_until > now) continue;
+      if (free == 0) continue;
       chosen.insert(seat);
       --free;
     }
@@ -276,7 +277,7 @@ std::vector<Waiting> WaitingRoom::TakeAll() {
 std::vector<Waiting*> WaitingRoom::Members() {
   std::vector<Waiting*> members;
   for (auto& [seat, waiting] : seats_) {
-    if (waiting.request.has_held()) members.push_back(&waiting);
+    if (waiting.request.has_held() || seat.first == v1::ROLE_REDUCER) members.push_back(&waiting);
   }
   return members;
 }

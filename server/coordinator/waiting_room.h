@@ -76,7 +76,7 @@ class WaitingRoom {
   }
   // All begin to wait now.
   void Restart(TimePoint now);
-  // Workers that were in an epoch of the job, by slot.
+  // Workers that were in an epoch of the job, and servers.
   std::vector<Waiting*> Members();
 
  private:
