@@ -53,6 +53,11 @@ bool IsSignOfADeath(const Status& status) {
   return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kAborted;
 }
 
+// And no fault of this process.
+bool MayBeOfAnother(const Status& failure) {
+  return IsSignOfADeath(failure) || failure.code() == StatusCode::kDeadlineExceeded;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<EpochLink>> EpochLink::Join(Connection* connection,
@@ -199,8 +204,12 @@ void EpochLink::Fail(const Status& reason) {
   status_ = reason;
   // Posted before anyone hears of the failure, so that who drains the loops then waits for this
   // too. A full mailbox means that the net loop hangs; then Drain's deadline speaks.
-  connection_->net()->Post([this, reason] {
-    if (transport_) transport_->Close(reason);
+  // In an elastic job a fault of this process is not told to the peers: it would be taken for
+  // theirs, and they go on.
+  const bool ours = elastic() && !MayBeOfAnother(reason);
+  const Status told = ours ? Aborted(Message(reason)) : reason;
+  connection_->net()->Post([this, reason, told] {
+    if (transport_) transport_->Close(told);
     if (device_ring_) (void)device_ring_->Close(reason);  // it logs what does not let go
   });
   if (listener_) listener_(reason);
@@ -210,7 +219,7 @@ bool EpochLink::Recovers() {
   absl::MutexLock lock(&mutex_);
   if (!joined_.elastic() || status_.ok()) return false;
   if (!announced_.ok()) return announced_recovers_;
-  return IsSignOfADeath(status_) || status_.code() == StatusCode::kDeadlineExceeded;
+  return MayBeOfAnother(status_);
 }
 
 Status EpochLink::Named(const Status& status) {

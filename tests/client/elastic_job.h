@@ -172,7 +172,7 @@ class ElasticCoordinator {
     const uint64_t last = epoch_++;
     const std::set<int> holders = Decide(last);
     members_ = std::exchange(joining_, {});
-    for (const auto& [slot, join] : members_) dead_.erase(slot);
+    for (const auto& [slot, join] : members_) returned_ |= dead_.erase(slot) > 0;
     failure_ = OkStatus();
     attending_.clear();
     agrees_.clear();
@@ -277,7 +277,7 @@ class ElasticCoordinator {
   // False: it is here already.
   bool AwaitNewcomer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!script_.restart) return true;
-    if (static_cast<int>(members_.size()) == world_) return false;
+    if (returned_) return false;
     const auto waits = [&] { return joining_.contains(script_.doomed) || !failure_.ok(); };
     Until(waits);
     return true;
@@ -292,6 +292,7 @@ class ElasticCoordinator {
   Status failure_ ABSL_GUARDED_BY(mutex_);  // of the present epoch
   std::set<int> dead_ ABSL_GUARDED_BY(mutex_);
   std::set<int> left_ ABSL_GUARDED_BY(mutex_);
+  bool returned_ ABSL_GUARDED_BY(mutex_) = false;  // one of the dead
   Joins joining_ ABSL_GUARDED_BY(mutex_);
   std::map<int, v1::JoinResponse> answers_ ABSL_GUARDED_BY(mutex_);
   std::map<int, EpochFailed> attending_ ABSL_GUARDED_BY(mutex_);
