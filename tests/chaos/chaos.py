@@ -133,6 +133,13 @@ class Campaign:
         self.wholes.append(max(first) - when)
 
     def run(self, fault):
+        try:
+            self.cause(fault)
+        finally:  # interrupted: nothing of it stays
+            if self.job is not None:
+                self.job.close()
+
+    def cause(self, fault):
         for number in range(self.count):
             try:
                 pause = fault(self, self.running())
@@ -324,6 +331,7 @@ def main():
         parser.error(f"unknown fault {unknown[0]}: {', '.join(FAULTS)}")
     options.elastic = not options.fixed and server_can("--elastic")
     mode = "elastic" if options.elastic else "fixed"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with an end in order
     lines, found = [], []
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or pathlib.Path(temporary)
