@@ -128,6 +128,7 @@ class Shell {
     held->set_prepared(choices_.Byte() % 2);
     held->set_receiving(choices_.Byte() == 0);
     held->set_digest(choices_.Byte() == 0);
+    if (choices_.Byte() % 4 == 0) held->add_silent(static_cast<uint32_t>(choices_.Small()));
   }
 
   Event Reattach() {
