@@ -33,6 +33,7 @@ SupervisorOptions ForSupervisor(const RunOptions& options) {
   const ElasticRun& elastic = *options.elastic;
   supervisor.elastic = ElasticOptions{{options.servers, HostsOfMembers(options), elastic.restarts,
                                        elastic.host_failures, elastic.host_cooldown_seconds},
+                                      elastic.min_ranks,
                                       elastic.spares,
                                       options.join_timeout_seconds,
                                       options.restart_on_failure};

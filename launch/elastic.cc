@@ -92,16 +92,18 @@ TimePoint Elastic::deadline() const {
 Elastic::Course Elastic::course() const {
   if (coordinator_lost_) return Course::kCoordinatorLost;
   if (cannot_begin_) return Course::kCannotBegin;
-  if (finished_ && !Any(State::kTakesPart)) return Course::kFinished;
+  if (finished_) return Count(State::kTakesPart) > 0 ? Course::kGoesOn : Course::kFinished;
   // Spares alone are an epoch only where there was one.
-  const bool run = Any(told_ ? State::kRuns : State::kTakesPart);
-  const bool wait = restarts_.RanksWait(!options_.restart_own);
-  return run || wait ? Course::kGoesOn : Course::kNobodyLeft;
+  const int run = Count(told_ ? State::kRuns : State::kTakesPart);
+  if (run == 0 && restarts_.RanksWaiting(!options_.restart_own) == 0) return Course::kNobodyLeft;
+  const int all = Count(State::kRuns) + restarts_.RanksWaiting(false);
+  return all < options_.min_ranks ? Course::kTooFew : Course::kGoesOn;
 }
 
-bool Elastic::Any(State least) const {
-  return std::any_of(members_.begin() + options_.restarts.servers, members_.end(),
-                     [least](State state) { return state >= least; });
+int Elastic::Count(State least) const {
+  return static_cast<int>(std::count_if(members_.begin() + options_.restarts.servers,
+                                        members_.end(),
+                                        [least](State state) { return state >= least; }));
 }
 
 }  // namespace ringwood

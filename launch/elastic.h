@@ -18,6 +18,7 @@ namespace ringwood {
 
 struct ElasticOptions {
   RestartOptions restarts;
+  int min_ranks = 1;              // that can go on
   int spares = 0;                 // the last of the ranks
   double patience_seconds = 120;  // for a process that runs and that the others go on without
   bool restart_own = false;  // a program that failed by itself is restarted though nobody else runs
@@ -30,6 +31,7 @@ class Elastic {
     kFinished,         // those that took part are through: end the others
     kNobodyLeft,       // no rank runs or will run that could go on: end the others
     kCoordinatorLost,  // it does not stay
+    kTooFew,           // to go on, and no more will come
     kCannotBegin,      // the first epoch has all ranks and servers, and one will not come
   };
 
@@ -58,7 +60,7 @@ class Elastic {
   std::vector<int> Start(std::vector<int> members);
   void End(int member, const Revival& revival);
   bool IsSpare(int member) const;
-  bool Any(State least) const;  // of the ranks
+  int Count(State least) const;  // of the ranks
 
   const ElasticOptions options_;
   Restarts restarts_;

@@ -94,9 +94,10 @@ TimePoint Restarts::deadline() const {
   return first;
 }
 
-bool Restarts::RanksWait(bool helped) const {
-  return std::any_of(members_.begin() + options_.servers, members_.end(),
-                     [&](const Member& member) { return member.waits && !(helped && member.own); });
+int Restarts::RanksWaiting(bool helped) const {
+  return static_cast<int>(
+      std::count_if(members_.begin() + options_.servers, members_.end(),
+                    [&](const Member& member) { return member.waits && !(helped && member.own); }));
 }
 
 }  // namespace ringwood

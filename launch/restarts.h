@@ -58,8 +58,8 @@ class Restarts {
   // The members to start now: they are taken as started.
   std::vector<int> TakeDue(TimePoint now);
   TimePoint deadline() const;  // when TakeDue will have some; TimePoint::max(): none waits
-  // Ranks wait to be started, or `helped` ones: after another failure than the program's own.
-  bool RanksWait(bool helped) const;
+  // How many ranks wait to be started; `helped`: after another failure than the program's own.
+  int RanksWaiting(bool helped) const;
 
   int total(int member) const { return members_[member].total; }  // restarts of it so far
 

@@ -159,6 +159,7 @@ std::vector<Action> Supervisor::Follow(TimePoint now) {
     case Elastic::Course::kNobodyLeft:
       return Enter(RanksGone() ? Phase::kServerStop : Phase::kStopping, now);
     case Elastic::Course::kCoordinatorLost:
+    case Elastic::Course::kTooFew:
     case Elastic::Course::kCannotBegin:
       return Fail(now);
   }

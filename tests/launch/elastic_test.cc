@@ -27,6 +27,7 @@ struct Setup {
   int spares = 0;
   int most = 10;
   bool restart_own = false;
+  int min_ranks = 1;
 };
 
 // Two servers (members 0, 1) and three ranks (2, 3, 4) with the spares behind them, in training.
@@ -35,6 +36,7 @@ Supervisor Training(const Setup& setup = {}) {
   SupervisorOptions options{2, ranks, 5, 120, setup.restart_own};
   options.elastic =
       ElasticOptions{{2, std::vector<std::string>(2 + ranks, "localhost"), setup.most, 5, 60},
+                     setup.min_ranks,
                      setup.spares,
                      60,
                      setup.restart_own};
@@ -181,6 +183,25 @@ TEST(ElasticJob, TheAttemptFailsWhenNoRankIsLeft) {
   EXPECT_EQ(verdict.exit_code, kExitRestart);
   EXPECT_TRUE(verdict.restart_helps);
   EXPECT_EQ(verdict.culprit, 2);
+}
+
+TEST(ElasticJob, TheAttemptFailsWhenTooFewAreLeftToGoOn) {
+  Supervisor supervisor = InAnEpoch({0, 1, false, 2});
+  supervisor.Ended(2, kBadInput, At(20));
+  EXPECT_THAT(supervisor.Ended(3, kKilled, At(20)), IsEmpty()) << "it will be back";
+  EXPECT_THAT(Again(&supervisor, 20), ElementsAre(3));
+  EXPECT_THAT(supervisor.Ended(3, kKilled, At(21)), ElementsAre(Action::kEndStoppedRanks));
+  supervisor.Ended(4, kPeerDied, At(22));
+  EndServers(&supervisor, 23);
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitRestart);
+  EXPECT_EQ(supervisor.Judge().culprit, 3);
+}
+
+TEST(ElasticJob, ThoseThatFinishAreNotTooFew) {
+  Supervisor supervisor = InAnEpoch({0, 1, false, 3});
+  EXPECT_THAT(supervisor.Ended(2, kGood, At(20)), IsEmpty());
+  EXPECT_THAT(supervisor.Ended(3, kKilled, At(20)), IsEmpty());
+  EXPECT_THAT(supervisor.Ended(4, kGood, At(20)), ElementsAre(Action::kStopServers));
 }
 
 TEST(ElasticJob, TheAttemptFailsWhenTheCoordinatorGivesUp) {

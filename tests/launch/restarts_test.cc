@@ -61,10 +61,10 @@ TEST(Restarts, OnlyThoseOfTheLastTenMinutesCount) {
 TEST(Restarts, AProgramsOwnFailureWaitsForTheOthers) {
   Restarts restarts = Begun();
   EXPECT_EQ(restarts.Failed(1, Cause::kOwn, At(0)).pause_seconds, 1);
-  EXPECT_TRUE(restarts.RanksWait(false));
-  EXPECT_FALSE(restarts.RanksWait(true));
+  EXPECT_EQ(restarts.RanksWaiting(false), 1);
+  EXPECT_EQ(restarts.RanksWaiting(true), 0);
   restarts.Failed(3, Cause::kAccident, At(0));
-  EXPECT_TRUE(restarts.RanksWait(true));
+  EXPECT_EQ(restarts.RanksWaiting(true), 1);
 }
 
 TEST(Restarts, NothingStartsOnAHostThatIsSetAside) {
