@@ -11,12 +11,6 @@ namespace {
 constexpr int kAsks = 5;                            // a limit: the peer is asked each fifth of it
 constexpr char kSilent[] = "ringwood/silent-node";  // a payload: its number
 
-Status Silent(int node, const std::string& message) {
-  Status status = TimedOut(message);
-  status.SetPayload(kSilent, absl::Cord(std::to_string(node)));
-  return status;
-}
-
 }  // namespace
 
 Watch::Watch(const WatchLimits& limits, const std::vector<int>& peers, TimePoint now)
@@ -76,23 +70,31 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
 Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>& label,
                      int self) const {
   const double seconds = ToSeconds(limits_.silence);
+  const std::string peer = label(failed.peer);
   if (!failed.connected) {
-    return Silent(
-        failed.peer,
-        absl::StrFormat("%s was not heard on the data plane within %.1f s: does a "
-                        "firewall drop packets to its data port?",
-                        label(failed.peer), ToSeconds(std::max(limits_.silence, limits_.start))));
+    const double start = ToSeconds(std::max(limits_.silence, limits_.start));
+    return Accusing(TimedOut(absl::StrFormat("%s was not heard on the data plane within %.1f s: "
+                                             "does a firewall drop packets to its data port?",
+                                             peer, start)),
+                    failed.peer);
   }
   if (failed.alone) {
-    return Silent(self, absl::StrFormat("%s hears no peer on the data plane any more, for %.1f s "
-                                        "not even %s: its network is cut off",
-                                        label(self), seconds, label(failed.peer)));
+    return Accusing(
+        TimedOut(absl::StrFormat("%s hears no peer on the data plane any more, for %.1f s not even "
+                                 "%s: its network is cut off",
+                                 label(self), seconds, peer)),
+        self);
   }
-  return Silent(
-      failed.peer,
-      absl::StrFormat(
+  return Accusing(
+      TimedOut(absl::StrFormat(
           "%s has not answered on the data plane for %.1f s%s: its network is cut off, or it hangs",
-          label(failed.peer), seconds, peers_.empty() ? "" : " while others did"));
+          peer, seconds, peers_.empty() ? "" : " while others did")),
+      failed.peer);
+}
+
+Status Accusing(Status status, int node) {
+  status.SetPayload(kSilent, absl::Cord(std::to_string(node)));
+  return status;
 }
 
 std::optional<int> SilentNode(const Status& status) {

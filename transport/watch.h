@@ -71,8 +71,9 @@ class Watch {
   TimePoint looked_;
 };
 
-// The node that gave no sign of life, of an error that says so: a peer, or this node itself where
-// it heard none.
-std::optional<int> SilentNode(const Status& status);
+// An error that accuses a node: a peer that gave no sign of life or cannot be reached, or this node
+// itself where it heard none.
+Status Accusing(Status status, int node);
+std::optional<int> SilentNode(const Status& status);  // whom it accuses
 
 }  // namespace ringwood

@@ -195,7 +195,7 @@ void GrpcNode::Gone(uint64_t id, const std::string& why) {
   }
   const int peer = PeerOf(id);
   if (peer < 0) return;
-  FailLink(peer, Unavailable(inbox_->Label(peer) + ": " + why));
+  FailLink(peer, Accusing(Unavailable(inbox_->Label(peer) + ": " + why), peer));
   Schedule();
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "transport/ucx/neighbour.h"
+#include "transport/watch.h"
 
 namespace ringwood {
 
@@ -128,9 +129,10 @@ UcxLink* UcxWiring::Find(int node) {
 void UcxWiring::OnError(void* link, ucp_ep_h endpoint, ucs_status_t status) {
   auto* const broken = static_cast<UcxLink*>(link);
   UcxWiring* const wiring = broken->wiring;
-  wiring->Break(*broken,
-                Unavailable(wiring->inbox_->Label(broken->peer) +
-                            " died or closed its connection (" + ucs_status_string(status) + ")"));
+  wiring->Break(*broken, Accusing(Unavailable(wiring->inbox_->Label(broken->peer) +
+                                              " died or closed its connection (" +
+                                              ucs_status_string(status) + ")"),
+                                  broken->peer));
 }
 
 void UcxWiring::Break(UcxLink& link, const Status& reason) {
