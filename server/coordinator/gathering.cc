@@ -24,6 +24,7 @@ constexpr size_t kMaxAddressBytes = 16 << 10;
 constexpr uint64_t kMostRefusals = 8;
 constexpr double kRefusalSeconds = 10;
 
+constexpr double kRememberedTimeouts = 20;  // failure timeouts that a complaint counts
 constexpr double kApartTimeouts = 2;  // failure timeouts that a worker stays apart, the first time
 constexpr double kAgainSeconds = 1;   // until a disk that failed is asked again
 
@@ -234,35 +235,57 @@ void Gathering::Open(TimePoint now, Outbox* out) {
 // timeout.
 bool Gathering::SetApart(TimePoint now, Outbox* out) {
   const std::vector<Waiting*> members = room_.Members();
+  if (!HearComplaints(members, now)) return false;
   std::vector<Complaint> complaints;
-  for (size_t w = 0; w < members.size(); ++w) {
-    const v1::Held& held = members[w]->request.held();
-    if (held.epoch() != members_of_ || members[w]->apart_until > now) continue;
-    for (const uint32_t node : held.silent()) {
-      const auto about = std::find_if(members.begin(), members.end(), [&](const Waiting* member) {
-        return node < nodes_.size() && member->request.incarnation() == nodes_[node];
+  for (const Complained& one : complaints_) {
+    const auto place = [&](uint64_t incarnation) {
+      return std::find_if(members.begin(), members.end(), [&](const Waiting* member) {
+        return member->request.incarnation() == incarnation;
       });
-      if (about != members.end()) {
-        complaints.push_back({w, static_cast<size_t>(about - members.begin())});
-      }
+    };
+    const auto from = place(one.from), about = place(one.about);
+    if (from == members.end() || about == members.end()) continue;
+    complaints.push_back({static_cast<size_t>(from - members.begin()),
+                          static_cast<size_t>(about - members.begin())});
+  }
+  const std::vector<size_t> cut = CutOff(members.size(), complaints);
+  for (size_t w = 0; w < members.size(); ++w) {
+    Apart& apart = apart_[members[w]->request.incarnation()];
+    if (std::find(cut.begin(), cut.end(), w) == cut.end()) {
+      apart.until = members[w]->apart_until = {};  // it was another one
+    } else if (members[w]->apart_until <= now) {
+      apart.length =
+          std::max(2 * apart.length, Seconds(kApartTimeouts * options_.failure_timeout_seconds));
+      apart.until = members[w]->apart_until = now + apart.length;
+      out->Say(absl::StrFormat("%s stays apart for %g s: the data plane between it and others does "
+                               "not work; look at its network",
+                               LabelOfJoin(members[w]->request), ToSeconds(apart.length)),
+               LogLevel::kWarning);
     }
   }
-  for (Waiting* member : members) {  // it is heard once
-    if (member->request.has_held()) member->request.mutable_held()->clear_silent();
+  return !cut.empty();
+}
+
+// One whom nobody reaches complains of another one each time: they are remembered, so that it is
+// found.
+bool Gathering::HearComplaints(const std::vector<Waiting*>& members, TimePoint now) {
+  const Duration memory = Seconds(kRememberedTimeouts * options_.failure_timeout_seconds);
+  std::erase_if(complaints_, [&](const Complained& one) { return now - one.at > memory; });
+  bool any = false;
+  for (Waiting* member : members) {
+    if (!member->request.has_held()) continue;
+    v1::Held* held = member->request.mutable_held();
+    for (const uint32_t node : held->silent()) {
+      if (held->epoch() != members_of_ || node >= nodes_.size()) continue;
+      const uint64_t from = member->request.incarnation(), about = nodes_[node];
+      std::erase_if(complaints_,
+                    [&](const Complained& one) { return one.from == from && one.about == about; });
+      complaints_.push_back({from, about, now});
+      any = true;
+    }
+    held->clear_silent();
   }
-  if (complaints.empty()) return false;
-  for (const size_t w : CutOff(members.size(), complaints)) {
-    Waiting& waiting = *members[w];
-    Apart& apart = apart_[waiting.request.incarnation()];
-    apart.length =
-        std::max(2 * apart.length, Seconds(kApartTimeouts * options_.failure_timeout_seconds));
-    apart.until = waiting.apart_until = now + apart.length;
-    out->Say(absl::StrFormat("%s stays apart for %g s: the data plane between it and others does "
-                             "not work; look at its network",
-                             LabelOfJoin(waiting.request), ToSeconds(apart.length)),
-             LogLevel::kWarning);
-  }
-  return true;
+  return any;
 }
 
 // Workers come first in the candidates, so that an index is a node.

@@ -78,7 +78,8 @@ class Gathering {
   Status AdmitHeld(const v1::JoinRequest& request) const;
   void Propose();
   bool SetApart(TimePoint now, Outbox* out);  // true: somebody
-  Recovery Recovered() const;                 // from the candidates
+  bool HearComplaints(const std::vector<Waiting*>& members, TimePoint now);
+  Recovery Recovered() const;  // from the candidates
   void GiveUp(const std::string& why, TimePoint now, Outbox* out);
   void NotKept(const Status& why, TimePoint now, Outbox* out);
   void PutBack(Waiting waiting, TimePoint since, Outbox* out);
@@ -91,6 +92,11 @@ class Gathering {
   std::vector<Waiting> candidates_;  // while opening, by node; call 0: it went away
   v1::EpochRecord proposed_;         // while opening
   std::vector<uint32_t> holders_;    // of proposed_
+  struct Complained {                // incarnations
+    uint64_t from = 0, about = 0;
+    TimePoint at;
+  };
+  std::vector<Complained> complaints_;
   struct Apart {
     TimePoint until;
     Duration length{};
