@@ -12,6 +12,8 @@
 // sources: sparse/index_code.cc sparse/value_code.cc base/status.cc base/check.cc base/text.cc
 // sources: base/units.cc plan/plan.cc sparse/tree.cc sparse/group.cc sparse/assign.cc
 // sources: sparse/chunks.cc sparse/shard.cc control.pb.cc state.pb.cc
+// sources: server/coordinator/cut_off.cc server/coordinator/reattachment.cc
+// sources: server/coordinator/recovery.cc
 // libraries: protobuf libhwy libxxhash
 #define RINGWOOD_XXHASH <xxhash.h>  // as cmake/packages.cmake says it
 #include <cmath>
