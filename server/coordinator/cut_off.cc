@@ -1,9 +1,16 @@
 #include "server/coordinator/cut_off.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
 namespace ringwood {
+namespace {
+
+constexpr int kRememberedTimeouts = 20;  // failure timeouts that a complaint counts
+constexpr int kApartTimeouts = 2;        // failure timeouts that a member stays apart at first
+
+}  // namespace
 
 std::vector<size_t> CutOff(size_t workers, const std::vector<Complaint>& complaints) {
   std::set<std::pair<size_t, size_t>> pairs;  // both ways
@@ -30,6 +37,56 @@ std::vector<size_t> CutOff(size_t workers, const std::vector<Complaint>& complai
         pairs, [worst](const auto& pair) { return pair.first == worst || pair.second == worst; });
   }
   return {apart.begin(), apart.end()};
+}
+
+// Each process has an incarnation of its own, so whom nobody speaks of any more is forgotten.
+void CutOffs::Forget(TimePoint now) {
+  const Duration memory = kRememberedTimeouts * timeout_;
+  std::erase_if(complaints_, [&](const Heard& heard) { return now - heard.at > memory; });
+  std::erase_if(apart_, [&](const auto& entry) {
+    return now - std::max(entry.second.until, entry.second.judged) > memory;
+  });
+}
+
+bool CutOffs::Hear(uint64_t from, uint64_t epoch, uint32_t node, TimePoint now) {
+  Forget(now);
+  if (epoch != epoch_ || node >= members_.size()) return false;
+  const uint64_t about = members_[node];
+  std::erase_if(complaints_,
+                [&](const Heard& heard) { return heard.from == from && heard.about == about; });
+  complaints_.push_back({from, about, now});
+  return true;
+}
+
+CutOffs::Verdict CutOffs::Judge(const std::vector<uint64_t>& members, TimePoint now) {
+  const auto place = [&](uint64_t member) {
+    return static_cast<size_t>(std::find(members.begin(), members.end(), member) - members.begin());
+  };
+  std::vector<Complaint> complaints;
+  for (const Heard& heard : complaints_) {
+    const Complaint complaint{place(heard.from), place(heard.about)};
+    if (std::max(complaint.from, complaint.about) < members.size()) complaints.push_back(complaint);
+  }
+  Verdict verdict{CutOff(members.size(), complaints), {}};
+  for (auto& [member, apart] : apart_) {
+    const size_t m = place(member);
+    const bool guilty = std::binary_search(verdict.apart.begin(), verdict.apart.end(), m);
+    if (m < members.size() && !guilty) apart.until = {};  // it was another one
+  }
+  for (const size_t m : verdict.apart) {
+    Apart& apart = apart_[members[m]];
+    apart.judged = now;
+    if (apart.until > now) continue;
+    apart.length = std::max(2 * apart.length, kApartTimeouts * timeout_);
+    apart.until = now + apart.length;
+    verdict.sentences.push_back({m, apart.length});
+  }
+  return verdict;
+}
+
+TimePoint CutOffs::Until(uint64_t member) const {
+  const auto found = apart_.find(member);
+  return found == apart_.end() ? TimePoint() : found->second.until;
 }
 
 }  // namespace ringwood

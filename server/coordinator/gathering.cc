@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_format.h"
 #include "base/text.h"
-#include "server/coordinator/cut_off.h"
 
 namespace ringwood {
 namespace {
@@ -24,9 +23,7 @@ constexpr size_t kMaxAddressBytes = 16 << 10;
 constexpr uint64_t kMostRefusals = 8;
 constexpr double kRefusalSeconds = 10;
 
-constexpr double kRememberedTimeouts = 20;  // failure timeouts that a complaint counts
-constexpr double kApartTimeouts = 2;  // failure timeouts that a worker stays apart, the first time
-constexpr double kAgainSeconds = 1;   // until a disk that failed is asked again
+constexpr double kAgainSeconds = 1;  // until a disk that failed is asked again
 
 std::string LabelOfJoin(const v1::JoinRequest& request) {
   return MemberLabel(request.role(), request.rank(), request.host());
@@ -56,7 +53,10 @@ bool WasMember(const v1::EpochRecord& record, const v1::JoinRequest& request,
 }  // namespace
 
 Gathering::Gathering(const MembershipOptions& options, v1::EpochRecord recovered)
-    : options_(options), record_(std::move(recovered)), room_(options) {
+    : options_(options),
+      record_(std::move(recovered)),
+      room_(options),
+      cut_offs_(Seconds(options.failure_timeout_seconds)) {
   if (options_.elastic) return;
   record_.clear_members();  // they live only in the memory of the coordinator that saw them join
   record_.set_world(0);
@@ -127,9 +127,8 @@ void Gathering::Join(const event::Join& join, TimePoint now, Outbox* out) {
                                      "belongs to another job",
                                      LabelOfJoin(request), request.newest_epoch_seen(), floor)));
   }
-  const auto apart = apart_.find(request.incarnation());
-  const TimePoint apart_until = apart == apart_.end() ? TimePoint() : apart->second.until;
-  const auto displaced = room_.Add({join.call, request, now, join.fresh_job, apart_until});
+  const auto displaced =
+      room_.Add({join.call, request, now, join.fresh_job, cut_offs_.Until(request.incarnation())});
   if (!displaced) return;
   const bool same = displaced->request.incarnation() == request.incarnation();
   const std::string who = LabelOfJoin(request);
@@ -231,57 +230,32 @@ void Gathering::Open(TimePoint now, Outbox* out) {
   }
 }
 
-// Each time for twice as long: the network may be mended, and trying costs the others a failure
-// timeout.
 bool Gathering::SetApart(TimePoint now, Outbox* out) {
   const std::vector<Waiting*> members = room_.Members();
   if (!HearComplaints(members, now)) return false;
-  std::vector<Complaint> complaints;
-  for (const Complained& one : complaints_) {
-    const auto place = [&](uint64_t incarnation) {
-      return std::find_if(members.begin(), members.end(), [&](const Waiting* member) {
-        return member->request.incarnation() == incarnation;
-      });
-    };
-    const auto from = place(one.from), about = place(one.about);
-    if (from == members.end() || about == members.end()) continue;
-    complaints.push_back({static_cast<size_t>(from - members.begin()),
-                          static_cast<size_t>(about - members.begin())});
+  std::vector<uint64_t> incarnations;
+  for (const Waiting* member : members) incarnations.push_back(member->request.incarnation());
+  const CutOffs::Verdict verdict = cut_offs_.Judge(incarnations, now);
+  for (Waiting* member : members) {
+    member->apart_until = cut_offs_.Until(member->request.incarnation());
   }
-  const std::vector<size_t> cut = CutOff(members.size(), complaints);
-  for (size_t w = 0; w < members.size(); ++w) {
-    Apart& apart = apart_[members[w]->request.incarnation()];
-    if (std::find(cut.begin(), cut.end(), w) == cut.end()) {
-      apart.until = members[w]->apart_until = {};  // it was another one
-    } else if (members[w]->apart_until <= now) {
-      apart.length =
-          std::max(2 * apart.length, Seconds(kApartTimeouts * options_.failure_timeout_seconds));
-      apart.until = members[w]->apart_until = now + apart.length;
-      out->Say(absl::StrFormat("%s stays apart for %g s: the data plane between it and others does "
-                               "not work; look at its network",
-                               LabelOfJoin(members[w]->request), ToSeconds(apart.length)),
-               LogLevel::kWarning);
-    }
+  for (const auto& [member, length] : verdict.sentences) {
+    out->Say(absl::StrFormat("%s stays apart for %g s: the data plane between it and others does "
+                             "not work; look at its network",
+                             LabelOfJoin(members[member]->request), ToSeconds(length)),
+             LogLevel::kWarning);
   }
-  return !cut.empty();
+  return !verdict.apart.empty();
 }
 
-// One whom nobody reaches complains of another one each time: they are remembered, so that it is
-// found.
+// What a member says counts once, however often its world is looked at.
 bool Gathering::HearComplaints(const std::vector<Waiting*>& members, TimePoint now) {
-  const Duration memory = Seconds(kRememberedTimeouts * options_.failure_timeout_seconds);
-  std::erase_if(complaints_, [&](const Complained& one) { return now - one.at > memory; });
   bool any = false;
   for (Waiting* member : members) {
     if (!member->request.has_held()) continue;
     v1::Held* held = member->request.mutable_held();
     for (const uint32_t node : held->silent()) {
-      if (held->epoch() != members_of_ || node >= nodes_.size()) continue;
-      const uint64_t from = member->request.incarnation(), about = nodes_[node];
-      std::erase_if(complaints_,
-                    [&](const Complained& one) { return one.from == from && one.about == about; });
-      complaints_.push_back({from, about, now});
-      any = true;
+      any |= cut_offs_.Hear(member->request.incarnation(), held->epoch(), node, now);
     }
     held->clear_silent();
   }
@@ -388,13 +362,13 @@ std::optional<GatheredWorld> Gathering::Persisted(const Status& status, TimePoin
                                     [](const Waiting& waiting) { return waiting.call != 0; });
   if (all_wait) {
     GatheredWorld world{record_, {}, {}, holders_};
-    members_of_ = record_.epoch();
-    nodes_.clear();
+    std::vector<uint64_t> incarnations;
     for (Waiting& candidate : candidates) {
-      nodes_.push_back(candidate.request.incarnation());
+      incarnations.push_back(candidate.request.incarnation());
       world.members.push_back(std::move(candidate.request));
       world.calls.push_back(candidate.call);
     }
+    cut_offs_.Begin(record_.epoch(), std::move(incarnations));
     return world;
   }
   for (Waiting& candidate : candidates) {

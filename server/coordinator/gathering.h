@@ -9,12 +9,12 @@
 // (recovery.h). Pure: times come in as arguments, actions go out.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "server/coordinator/cut_off.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
 #include "server/coordinator/recovery.h"
@@ -77,9 +77,9 @@ class Gathering {
   void SayRefused(const std::string& why, TimePoint now, Outbox* out);
   Status AdmitHeld(const v1::JoinRequest& request) const;
   void Propose();
-  bool SetApart(TimePoint now, Outbox* out);  // true: somebody
-  bool HearComplaints(const std::vector<Waiting*>& members, TimePoint now);
-  Recovery Recovered() const;  // from the candidates
+  bool SetApart(TimePoint now, Outbox* out);                                 // true: somebody
+  bool HearComplaints(const std::vector<Waiting*>& members, TimePoint now);  // true: any
+  Recovery Recovered() const;                                                // from the candidates
   void GiveUp(const std::string& why, TimePoint now, Outbox* out);
   void NotKept(const Status& why, TimePoint now, Outbox* out);
   void PutBack(Waiting waiting, TimePoint since, Outbox* out);
@@ -92,20 +92,9 @@ class Gathering {
   std::vector<Waiting> candidates_;  // while opening, by node; call 0: it went away
   v1::EpochRecord proposed_;         // while opening
   std::vector<uint32_t> holders_;    // of proposed_
-  struct Complained {                // incarnations
-    uint64_t from = 0, about = 0;
-    TimePoint at;
-  };
-  std::vector<Complained> complaints_;
-  struct Apart {
-    TimePoint until;
-    Duration length{};
-  };
-  uint64_t members_of_ = 0;          // the epoch that began last
-  std::vector<uint64_t> nodes_;      // incarnations of its members, by node
-  std::map<uint64_t, Apart> apart_;  // by incarnation: workers that the data plane did not reach
-  uint64_t spent_ = 0;               // the epoch of a record that may be on disk, or come there
-  TimePoint again_;                  // after a disk that failed
+  CutOffs cut_offs_;
+  uint64_t spent_ = 0;  // the epoch of a record that may be on disk, or come there
+  TimePoint again_;     // after a disk that failed
   TimePoint refusals_since_;
   uint64_t refusals_ = 0;  // since then
 };

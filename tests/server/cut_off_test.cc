@@ -32,5 +32,67 @@ TEST(CutOff, AsFewAsPossible) {
               ElementsAre(2, 3));
 }
 
+class CutOffsTest : public ::testing::Test {
+ protected:
+  CutOffsTest() { apart_.Begin(1, {10, 11, 12}); }
+
+  std::vector<size_t> Judge(double at) {
+    sentences_ = 0;
+    const CutOffs::Verdict verdict = apart_.Judge({10, 11, 12}, TimePoint() + Seconds(at));
+    for (const auto& [member, length] : verdict.sentences) {
+      ++sentences_;
+      length_ = ToSeconds(length);
+    }
+    return verdict.apart;
+  }
+  void Hear(uint64_t from, uint32_t node, double at) {
+    EXPECT_TRUE(apart_.Hear(from, 1, node, TimePoint() + Seconds(at)));
+  }
+  double Until(uint64_t member) { return ToSeconds(apart_.Until(member) - TimePoint()); }
+
+  CutOffs apart_{Seconds(5)};
+  int sentences_ = 0;
+  double length_ = 0;
+};
+
+TEST_F(CutOffsTest, EachSentenceIsTwiceAsLongAsTheOneBefore) {
+  Hear(10, 2, 100);
+  EXPECT_THAT(Judge(100), ElementsAre(2));
+  EXPECT_EQ(length_, 10);
+  EXPECT_EQ(Until(12), 110);
+  EXPECT_THAT(Judge(105), ElementsAre(2));
+  EXPECT_EQ(sentences_, 0);  // it serves the first
+  Hear(10, 2, 111);
+  EXPECT_THAT(Judge(111), ElementsAre(2));
+  EXPECT_EQ(length_, 20);
+  EXPECT_EQ(Until(12), 131);
+}
+
+TEST_F(CutOffsTest, WhomNobodyReachesIsFoundAndWhomItBlamedIsFree) {
+  Hear(10, 2, 100);
+  EXPECT_THAT(Judge(100), ElementsAre(2));
+  Hear(10, 1, 102);
+  EXPECT_THAT(Judge(102), ElementsAre(0));
+  EXPECT_EQ(Until(12), 0);
+  EXPECT_EQ(Until(10), 112);
+}
+
+TEST_F(CutOffsTest, OnlyTheEpochThatBeganLastCounts) {
+  EXPECT_FALSE(apart_.Hear(10, 2, 1, TimePoint() + Seconds(100)));
+  EXPECT_FALSE(apart_.Hear(10, 1, 3, TimePoint() + Seconds(100)));
+  EXPECT_THAT(Judge(100), IsEmpty());
+}
+
+TEST_F(CutOffsTest, WhatIsLongPastIsForgotten) {
+  Hear(10, 2, 100);
+  EXPECT_THAT(Judge(100), ElementsAre(2));
+  Hear(11, 0, 300);
+  EXPECT_THAT(Judge(300), ElementsAre(0));
+  EXPECT_EQ(length_, 10);
+  Hear(11, 2, 500);
+  EXPECT_THAT(Judge(500), ElementsAre(2));
+  EXPECT_EQ(length_, 10);  // as if it were the first
+}
+
 }  // namespace
 }  // namespace ringwood
