@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launch/supervisor.h"
+#include "tests/launch/story.h"
 
 namespace ringwood {
 namespace {
@@ -13,15 +13,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr Ending kGood{0, 0, false};
-constexpr Ending kBug{1, 0, false};
-constexpr Ending kPeerDied{75, 0, false};
-constexpr Ending kBadInput{78, 0, false};
-constexpr Ending kKilled{137, 9, false};
-constexpr Ending kTermed{143, 15, false};
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 
 struct Setup {
   int spares = 0;
@@ -58,12 +49,6 @@ Supervisor InAnEpoch(const Setup& setup = {}) {
 std::vector<int> Again(Supervisor* supervisor, double at) {
   if (supervisor->Tick(At(at)).empty()) return {};
   return supervisor->TakeDue();
-}
-
-void EndServers(Supervisor* supervisor, double at) {
-  supervisor->Ended(0, kGood, At(at));
-  supervisor->Ended(1, kGood, At(at));
-  EXPECT_TRUE(supervisor->done());
 }
 
 TEST(ElasticJob, TheOthersGoOnAndTheSlotIsStartedAgain) {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/launch/story.h"
+
 namespace ringwood {
 namespace {
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 
 TEST(HostHealth, AHostWhoseProcessesFailAgainAndAgainIsSetAside) {
   HostHealth health({{"h1", "h2"}, 3, 30});

@@ -3,14 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/launch/story.h"
+
 namespace ringwood {
 namespace {
 
 using Cause = Restarts::Cause;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 
 // Member 0 is the coordinator on h1; 1 and 2 are ranks on h1, 3 on h2.
 RestartOptions Options() { return {1, {"h1", "h1", "h1", "h2"}, 4, 3, 60}; }

@@ -4,21 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/launch/story.h"
+
 namespace ringwood {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-constexpr Ending kGood{0, 0, false};
-constexpr Ending kBug{1, 0, false};
-constexpr Ending kPeerDied{75, 0, false};
-constexpr Ending kBadInput{78, 0, false};
-constexpr Ending kKilled{137, 9, false};
-constexpr Ending kTermed{143, 15, false};
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(seconds); }
 
 // Two servers (members 0, 1) and three ranks (2, 3, 4), running.
 Supervisor Running() {
@@ -27,12 +20,6 @@ Supervisor Running() {
   EXPECT_THAT(supervisor.Ready(0, At(1)), ElementsAre(Action::kStartReducers));
   EXPECT_THAT(supervisor.Ready(1, At(2)), ElementsAre(Action::kStartRanks));
   return supervisor;
-}
-
-void EndServers(Supervisor* supervisor, double at) {
-  supervisor->Ended(0, kGood, At(at));
-  supervisor->Ended(1, kGood, At(at));
-  EXPECT_TRUE(supervisor->done());
 }
 
 TEST(Supervisor, AGoodRunStopsTheServersLast) {
@@ -52,9 +39,9 @@ TEST(Supervisor, AFailureGivesTheOthersTimeThenStopsThenKills) {
   EXPECT_THAT(supervisor.Tick(At(17)), ElementsAre(Action::kStopRanks));
   EXPECT_THAT(supervisor.Ended(2, kTermed, At(17.1)), IsEmpty());
   EXPECT_THAT(supervisor.Tick(At(20)), ElementsAre(Action::kKillRanks));
-  EXPECT_THAT(supervisor.Ended(4, kKilled, At(20.1)), ElementsAre(Action::kStopServers));
-  EXPECT_THAT(supervisor.Tick(At(25.1)), ElementsAre(Action::kKillServers));
-  EndServers(&supervisor, 26);
+  EXPECT_THAT(supervisor.Ended(4, kKilled, At(21)), ElementsAre(Action::kStopServers));
+  EXPECT_THAT(supervisor.Tick(At(26)), ElementsAre(Action::kKillServers));
+  EndServers(&supervisor, 27);
   const Verdict verdict = supervisor.Judge();
   EXPECT_EQ(verdict.exit_code, kExitRestart);
   EXPECT_TRUE(verdict.restart_helps);

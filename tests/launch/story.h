@@ -1,0 +1,28 @@
+// What the stories of an attempt are told with: the time in seconds, and how processes end.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "base/clock.h"
+#include "launch/supervisor.h"
+
+namespace ringwood {
+
+// Long after TimePoint(), which stands for what never was.
+inline TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
+
+inline constexpr Ending kGood{0, 0, false};
+inline constexpr Ending kBug{1, 0, false};
+inline constexpr Ending kPeerDied{75, 0, false};
+inline constexpr Ending kBadInput{78, 0, false};
+inline constexpr Ending kKilled{137, 9, false};
+inline constexpr Ending kTermed{143, 15, false};
+
+// The last event of an attempt with two servers.
+inline void EndServers(Supervisor* supervisor, double at) {
+  supervisor->Ended(0, kGood, At(at));
+  supervisor->Ended(1, kGood, At(at));
+  EXPECT_TRUE(supervisor->done());
+}
+
+}  // namespace ringwood
