@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "cli/command.h"
 #include "launch/network.h"
+#include "proto/call.h"
 #include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
@@ -26,8 +27,7 @@ StatusOr<v1::StatusResponse> Ask(const StatusFlags& flags, const std::string& to
   auto channel = OpenChannel(flags.coordinator, grpc::ChannelArguments(), token);
   auto stub = v1::Coordinator::NewStub(channel);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() +
-                       std::chrono::milliseconds(static_cast<int>(flags.timeout_seconds * 1000)));
+  context.set_deadline(DeadlineIn(Seconds(flags.timeout_seconds)));
   v1::StatusResponse response;
   const grpc::Status status = stub->Status(&context, v1::StatusRequest(), &response);
   if (status.ok()) return response;

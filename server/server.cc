@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "proto/call.h"
 #include "proto/token.h"
 #include "server/calls/call_guard.h"
 #include "server/calls/front_door.h"
@@ -301,8 +302,7 @@ void Server::Stop() {
   parts_->reducer.reset();
   if (parts_->store != nullptr) parts_->store->Stop();
   if (parts_->grpc != nullptr) {
-    parts_->grpc->Shutdown(std::chrono::system_clock::now() +
-                           std::chrono::milliseconds(static_cast<int>(1000 * kStopSeconds)));
+    parts_->grpc->Shutdown(DeadlineIn(Seconds(kStopSeconds)));
     parts_->grpc->Wait();
   }
   parts_->grpc.reset();

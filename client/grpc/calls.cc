@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/silence.h"
+#include "proto/call.h"
 #include "proto/token.h"
 
 namespace ringwood {
@@ -38,8 +39,7 @@ grpc::ChannelArguments Arguments(std::optional<Duration> silence) {
 
 Calls::Scope::Scope(Calls* calls, grpc::ClientContext* context, Duration timeout)
     : calls_(calls), context_(context) {
-  context->set_deadline(std::chrono::system_clock::now() +
-                        std::chrono::duration_cast<std::chrono::microseconds>(timeout));
+  context->set_deadline(DeadlineIn(timeout));
   absl::MutexLock lock(&calls_->mutex_);
   calls_->active_.insert(context);
   if (!calls_->reason_.ok()) context->TryCancel();
@@ -57,16 +57,11 @@ void Calls::Cancel(const Status& reason) {
   for (grpc::ClientContext* context : active_) context->TryCancel();
 }
 
-Status Calls::reason() {
-  absl::MutexLock lock(&mutex_);
-  return reason_;
-}
-
 Status Calls::Translate(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   absl::MutexLock lock(&mutex_);
   if (!reason_.ok()) return reason_;
-  return Status(static_cast<StatusCode>(status.error_code()), what + ": " + status.error_message());
+  return Annotate(FromGrpc(status), what);
 }
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,

@@ -1,5 +1,4 @@
-// Common to all gRPC calls of the client: a deadline, early cancellation, and one translation of
-// errors.
+// Calls that can all be cancelled with one reason, and the client's channels.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -31,7 +30,6 @@ class Calls {
 
   // Does nothing if `reason` is OK.
   void Cancel(const Status& reason);
-  Status reason();  // OK until cancelled
 
   // The status of a call: the reason of Cancel if there is one, else "WHAT at ADDRESS: message".
   Status Translate(const grpc::Status& status, const std::string& what);

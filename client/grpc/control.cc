@@ -9,6 +9,7 @@
 #include "client/grpc/calls.h"
 #include "client/grpc/epoch_attendance.h"
 #include "client/grpc/known_epoch.h"
+#include "proto/call.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
 namespace ringwood {
@@ -18,11 +19,6 @@ constexpr double kFirstWordSeconds = 3;  // of waiting for the others to join, u
 constexpr double kStatusSeconds = 1;     // the question whom one waits for
 constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any checkpoint
 constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connection of a call broke
-
-Status FromGrpcOf(const std::string& what, const grpc::Status& status) {
-  if (status.ok()) return OkStatus();
-  return Status(static_cast<StatusCode>(status.error_code()), what + ": " + status.error_message());
-}
 
 class GrpcControl : public Control {
  public:
@@ -91,20 +87,13 @@ class GrpcControl : public Control {
       v1::LeaveResponse response;
       return stub->Leave(context, request, &response);
     };
-    if (attendance_) return FromGrpcOf(What("leave"), attendance_->Leave(timeout, leave));
-    grpc::ClientContext context;
-    Limit(timeout, &context);
-    return FromGrpcOf(What("leave"), leave(stub_.get(), &context));
+    if (attendance_) return Annotate(FromGrpc(attendance_->Leave(timeout, leave)), What("leave"));
+    return MakeAlone("leave", timeout, leave);
   }
 
  private:
   std::string What(const std::string& call) const {
     return call + " at the coordinator " + address_;
-  }
-
-  static void Limit(Duration timeout, grpc::ClientContext* context) {
-    context->set_deadline(std::chrono::system_clock::now() +
-                          std::chrono::duration_cast<std::chrono::microseconds>(timeout));
   }
 
   void Connect(std::shared_ptr<grpc::Channel> channel) {
@@ -114,10 +103,12 @@ class GrpcControl : public Control {
 
   // Over the connection that this member attends by.
   Status Make(const std::string& what, Duration timeout, const EpochAttendance::Call& call) {
-    if (attendance_) return attendance_->Make(what, timeout, call);
+    return attendance_ ? attendance_->Make(what, timeout, call) : MakeAlone(what, timeout, call);
+  }
+  Status MakeAlone(const std::string& what, Duration timeout, const EpochAttendance::Call& call) {
     grpc::ClientContext context;
-    Limit(timeout, &context);
-    return FromGrpcOf(What(what), call(stub_.get(), &context));
+    context.set_deadline(DeadlineIn(timeout));
+    return Annotate(FromGrpc(call(stub_.get(), &context)), What(what));
   }
 
   // A process that has a part of the job's state goes on trying when the coordinator dies
@@ -132,23 +123,21 @@ class GrpcControl : public Control {
       // checks a checkpoint, however large; one that falls silent for `timeout` breaks the call.
       grpc::ClientContext context;
       v1::JoinResponse response;
-      Limit(Seconds(kLongestJoinSeconds), &context);
+      context.set_deadline(DeadlineIn(Seconds(kLongestJoinSeconds)));
       const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
                                         request, &response, kFirstWordSeconds);
       if (status.ok()) return response;
       if (!request.has_held() || Now() >= end || !Broke(status)) {
-        return FromGrpcOf(What("join"), status);
+        return Annotate(FromGrpc(status), What("join"));
       }
     }
   }
 
   // Whether a call ended because its connection did.
   bool Broke(const grpc::Status& status) {
-    if (!MayBeTheConnection(static_cast<StatusCode>(status.error_code()))) return false;
-    const auto until = std::chrono::system_clock::now() +
-                       std::chrono::milliseconds(static_cast<int>(1000 * kBreakSeconds));
+    if (!MayBeTheConnection(FromGrpc(status).code())) return false;
     return channel_->GetState(false) != GRPC_CHANNEL_READY ||
-           channel_->WaitForStateChange(GRPC_CHANNEL_READY, until);
+           channel_->WaitForStateChange(GRPC_CHANNEL_READY, DeadlineIn(Seconds(kBreakSeconds)));
   }
 
   // The server may start after its workers.
@@ -156,9 +145,7 @@ class GrpcControl : public Control {
     double patience = kFirstWordSeconds;
     for (;;) {
       const double left = std::min(patience, std::max(0.0, ToSeconds(end - Now())));
-      const auto until =
-          std::chrono::system_clock::now() + std::chrono::microseconds(int64_t(left * 1e6));
-      if (channel_->WaitForConnected(until)) return OkStatus();
+      if (channel_->WaitForConnected(DeadlineIn(Seconds(left)))) return OkStatus();
       if (Now() >= end) {
         return TimedOut(absl::StrFormat(
             "rank %d found no coordinator in %.0f s at %s: is `ringwood server` up there?", rank,
@@ -192,7 +179,7 @@ class GrpcControl : public Control {
 
   void SayProgress(uint32_t rank) {
     grpc::ClientContext context;
-    Limit(Seconds(kStatusSeconds), &context);
+    context.set_deadline(DeadlineIn(Seconds(kStatusSeconds)));
     v1::StatusResponse response;
     const grpc::Status status = stub_->Status(&context, v1::StatusRequest(), &response);
     if (!status.ok()) {

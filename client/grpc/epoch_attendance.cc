@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "client/grpc/calls.h"
+#include "proto/call.h"
 
 namespace ringwood {
 namespace {
@@ -18,21 +19,12 @@ constexpr double kEndSeconds = 3600;   // for the loop: the process may be stopp
 constexpr double kExplainSeconds = 1;  // on top of the failure timeout, for the stream's own end
 constexpr double kLeavePause = 0.05;   // seconds between two attempts to leave
 
-Status FromAnswer(const grpc::Status& status) {
-  return Status(static_cast<StatusCode>(status.error_code()), status.error_message());
-}
-
 Status StatusOfFailure(const v1::Failure& failure) {
   const auto code =
       failure.code() == 0 ? StatusCode::kUnavailable : static_cast<StatusCode>(failure.code());
   return Status(code, absl::StrFormat("%s failed in epoch %d at step %d: %s",
                                       failure.who().empty() ? "the job" : failure.who(),
                                       failure.epoch(), failure.step(), failure.reason()));
-}
-
-void EndAt(TimePoint end, grpc::ClientContext* context) {
-  context->set_deadline(std::chrono::system_clock::now() +
-                        std::chrono::duration_cast<std::chrono::microseconds>(end - Now()));
 }
 
 // Of a member that others wait for in the same place one speaks for all.
@@ -99,7 +91,7 @@ Status EpochAttendance::Make(const std::string& what, Duration timeout, const Ca
 StatusOr<uint64_t> EpochAttendance::BeginCall(grpc::ClientContext* context, TimePoint end,
                                               const std::string& what,
                                               std::shared_ptr<Line>* line) {
-  EndAt(end, context);
+  context->set_deadline(DeadlineIn(end - Now()));
   absl::MutexLock lock(&mutex_);
   (void)mutex_.AwaitWithTimeout(absl::Condition(this, &EpochAttendance::Settled),
                                 absl::FromChrono(end - Now()));
@@ -119,7 +111,7 @@ std::optional<Status> EpochAttendance::EndCall(grpc::ClientContext* context, uin
   absl::MutexLock lock(&mutex_);
   calls_.erase(context);
   if (status.ok()) return OkStatus();
-  const Status answer = Annotate(FromAnswer(status), what + " at " + Coordinator());
+  const Status answer = Annotate(FromGrpc(status), what + " at " + Coordinator());
   const bool unclear = MayBeTheConnection(answer.code()) || answer.code() == StatusCode::kAborted;
   if (unclear && options_.attendance.grace > Duration::zero()) {
     const auto moved = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -153,7 +145,7 @@ grpc::Status EpochAttendance::Leave(Duration timeout, const Call& call) {
     if (away) line = EagerLine();
     grpc::ClientContext context;
     context.set_wait_for_ready(away);
-    EndAt(end, &context);
+    context.set_deadline(DeadlineIn(end - Now()));
     const grpc::Status status = call(line->stub.get(), &context);
     away = !over && options_.attendance.grace > Duration::zero() &&
            status.error_code() == grpc::StatusCode::UNAVAILABLE;
@@ -221,7 +213,7 @@ void EpochAttendance::StreamEnded(const Line& line, const grpc::Status& status) 
     if (quiet_) return;
     again = tie_.lost();
     if (!again) lost_since_ = Now();
-    act = Took(tie_.StreamEnded(FromAnswer(status), connected, Now()));
+    act = Took(tie_.StreamEnded(FromGrpc(status), connected, Now()));
   }
   if (act == Act::kReattach && !again) {
     SayOfAttendance(
@@ -311,7 +303,7 @@ void EpochAttendance::Answered() {
   {
     absl::MutexLock lock(&mutex_);
     if (quiet_) return;
-    act = Took(tie_.Answered(FromAnswer(call->status)));
+    act = Took(tie_.Answered(FromGrpc(call->status)));
   }
   if (act == Act::kAttend) return Open(call->line);
   if (act == Act::kReattach) return Reattach();

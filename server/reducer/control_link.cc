@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
 #include "base/silence.h"
+#include "proto/call.h"
 #include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
@@ -18,10 +19,6 @@ namespace {
 // gRPC promises a callback for everything that was cancelled; one that stays away this long is a
 // bug.
 constexpr double kCancelSeconds = 30;
-
-Status FromGrpc(const grpc::Status& status) {
-  return Status(static_cast<StatusCode>(status.error_code()), status.error_message().c_str());
-}
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
                                            Duration silence) {
@@ -48,11 +45,7 @@ class Running {
  public:
   void Begin(grpc::ClientContext* context, Duration deadline) {
     context->set_wait_for_ready(true);
-    if (deadline != Duration::max()) {
-      context->set_deadline(
-          std::chrono::system_clock::now() +
-          std::chrono::duration_cast<std::chrono::system_clock::duration>(deadline));
-    }
+    if (deadline != Duration::max()) context->set_deadline(DeadlineIn(deadline));
     absl::MutexLock lock(&mutex_);
     contexts_.insert(context);
   }

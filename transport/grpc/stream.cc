@@ -5,7 +5,6 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
 #include <climits>
 #include <map>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/random.h"
+#include "proto/call.h"
 #include "transport/port_range.h"
 
 namespace ringwood {
@@ -182,11 +182,10 @@ class ClientStream
   // alarm's hold outlasts this call: the last write may end, and the first hold with it, meanwhile.
   void Release(std::vector<std::byte> last) override {
     AddHold();
-    linger_.Set(std::chrono::system_clock::now() + std::chrono::milliseconds(kLingerMilliseconds),
-                [this](bool expired) {
-                  if (expired) context_.TryCancel();
-                  RemoveHold();
-                });
+    linger_.Set(DeadlineIn(Seconds(kLingerSeconds)), [this](bool expired) {
+      if (expired) context_.TryCancel();
+      RemoveHold();
+    });
     ReactorStream::Release(std::move(last));
   }
   void OnDone(const grpc::Status&) override {
@@ -207,8 +206,6 @@ class ClientStream
     RemoveHold();
   }
   void Drained() override { linger_.Cancel(); }
-
-  static constexpr int kLingerMilliseconds = static_cast<int>(1000 * kLingerSeconds);
 
   const std::shared_ptr<Calls> calls_;
   grpc::ClientContext context_;
@@ -286,8 +283,7 @@ class GenericListener : public GrpcListener, public grpc::CallbackGenericService
     for (const auto& [number, stream] : unclaimed) stream->Release({});
     if (server_ == nullptr) return;
     calls_->AwaitNone(seconds + GrpcStream::kLingerSeconds);
-    server_->Shutdown(std::chrono::system_clock::now() +
-                      std::chrono::milliseconds(static_cast<int>(1000 * seconds)));
+    server_->Shutdown(DeadlineIn(Seconds(seconds)));
     server_.reset();
   }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/text.h"
 #include "etcd/rpc.grpc.pb.h"
+#include "proto/call.h"
 #include "proto/token.h"
 
 namespace ringwood {
@@ -113,15 +114,11 @@ Status EtcdClient::Try(const std::string& what, TimePoint until, const Call& cal
 // gRPC connects only while somebody waits for it, and fails a call at once while it does not: so
 // the connection comes first.
 grpc::Status EtcdClient::CallMember(Member* member, Duration share, const Call& call) {
-  const auto after = [](Duration duration) {
-    return std::chrono::system_clock::now() +
-           std::chrono::duration_cast<std::chrono::microseconds>(duration);
-  };
-  if (!member->channel->WaitForConnected(after(std::min(share, Seconds(kConnectSeconds))))) {
+  if (!member->channel->WaitForConnected(DeadlineIn(std::min(share, Seconds(kConnectSeconds))))) {
     return {grpc::StatusCode::UNAVAILABLE, "no connection"};
   }
   grpc::ClientContext context;
-  context.set_deadline(after(share));
+  context.set_deadline(DeadlineIn(share));
   {
     absl::MutexLock lock(&mutex_);
     if (cancelled_) return grpc::Status::CANCELLED;
