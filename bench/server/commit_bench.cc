@@ -11,6 +11,8 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "plan/wire.h"
+#include "proto/own_connection.h"
+#include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 #include "server/server.h"
 
@@ -20,10 +22,8 @@ namespace {
 class Worker {
  public:
   Worker(int port, uint32_t rank, uint32_t world) : rank_(rank), incarnation_(Unpredictable() | 1) {
-    grpc::ChannelArguments own;
-    own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    stub_ = v1::Coordinator::NewStub(grpc::CreateCustomChannel(
-        "127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials(), own));
+    stub_ = v1::Coordinator::NewStub(
+        OpenChannel("127.0.0.1:" + std::to_string(port), OwnConnection().Arguments(), ""));
     v1::JoinRequest join;
     join.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
     join.set_role(v1::ROLE_WORKER);

@@ -1,9 +1,8 @@
-// Calls that can all be cancelled with one reason, and the client's channels.
+// gRPC calls that can all be cancelled with one reason.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
-#include <optional>
 #include <set>
 #include <string>
 
@@ -39,15 +38,5 @@ class Calls {
   std::set<grpc::ClientContext*> active_ ABSL_GUARDED_BY(mutex_);
   Status reason_ ABSL_GUARDED_BY(mutex_);
 };
-
-// Plaintext, no proxy from the environment; every call carries `token`. With `silence` the server
-// is pinged, so that one that is stopped or cut off for so long (2 s at least) is noticed.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
-                                           std::optional<Duration> silence);
-
-// The same for a server that may be started again: tries to connect several times a second.
-std::shared_ptr<grpc::Channel> MakeEagerChannel(const std::string& address,
-                                                const std::string& token,
-                                                std::optional<Duration> silence);
 
 }  // namespace ringwood

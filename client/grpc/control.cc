@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "base/log.h"
-#include "client/grpc/calls.h"
+#include "client/grpc/channel.h"
 #include "client/grpc/epoch_attendance.h"
 #include "client/grpc/known_epoch.h"
 #include "proto/call.h"
@@ -24,7 +24,7 @@ class GrpcControl : public Control {
  public:
   GrpcControl(const std::string& address, const std::string& token)
       : address_(address), token_(token) {
-    Connect(MakeChannel(address_, token_, std::nullopt));
+    Connect({});
   }
 
   StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) override {
@@ -96,8 +96,8 @@ class GrpcControl : public Control {
     return call + " at the coordinator " + address_;
   }
 
-  void Connect(std::shared_ptr<grpc::Channel> channel) {
-    channel_ = std::move(channel);
+  void Connect(const OwnConnection& connection) {
+    channel_ = MakeChannel(address_, token_, connection);
     stub_ = v1::Coordinator::NewStub(channel_);
   }
 
@@ -115,9 +115,10 @@ class GrpcControl : public Control {
   // meanwhile.
   StatusOr<v1::JoinResponse> JoinWithin(const v1::JoinRequest& request, Duration timeout) {
     const TimePoint end = Now() + timeout;
+    OwnConnection connection{.silence = timeout};
+    if (request.has_held()) connection.reconnection = kEagerReconnection;
     for (;;) {
-      Connect(request.has_held() ? MakeEagerChannel(address_, token_, timeout)
-                                 : MakeChannel(address_, token_, timeout));
+      Connect(connection);
       RW_RETURN_IF_ERROR(AwaitConnection(request.rank(), end, timeout));
       // It answers a rank that waits for others when the timeout is over, and waits itself while it
       // checks a checkpoint, however large; one that falls silent for `timeout` breaks the call.

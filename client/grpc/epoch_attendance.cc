@@ -7,7 +7,7 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "client/grpc/calls.h"
+#include "client/grpc/channel.h"
 #include "proto/call.h"
 
 namespace ringwood {
@@ -39,8 +39,8 @@ EpochAttendance::EpochAttendance(Options options)
       tie_(Coordinator(), options_.attendance.grace),
       loop_("rw-beat") {
   // How long silence may last is known from here on only.
-  auto line = std::make_shared<Line>(
-      MakeChannel(options_.address, options_.token, options_.attendance.failure_timeout));
+  auto line = std::make_shared<Line>(MakeChannel(options_.address, options_.token,
+                                                 {.silence = options_.attendance.failure_timeout}));
   {
     absl::MutexLock lock(&mutex_);
     line_ = line;
@@ -155,8 +155,9 @@ grpc::Status EpochAttendance::Leave(Duration timeout, const Call& call) {
 }
 
 std::shared_ptr<EpochAttendance::Line> EpochAttendance::EagerLine() const {
-  return std::make_shared<Line>(
-      MakeEagerChannel(options_.address, options_.token, options_.attendance.failure_timeout));
+  return std::make_shared<Line>(MakeChannel(
+      options_.address, options_.token,
+      {.silence = options_.attendance.failure_timeout, .reconnection = kEagerReconnection}));
 }
 
 EpochAttendance::Act EpochAttendance::Took(Act act) {

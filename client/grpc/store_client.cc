@@ -3,6 +3,7 @@
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "client/grpc/calls.h"
+#include "client/grpc/channel.h"
 #include "ringwood/v1/store.grpc.pb.h"
 
 namespace ringwood {
@@ -18,7 +19,9 @@ class GrpcStoreClient : public StoreClient {
   GrpcStoreClient(const std::string& address, const std::string& token)
       : address_(address),
         // It is in the coordinator's process, which may be killed and come back.
-        stub_(v1::Store::NewStub(MakeEagerChannel(address, token, std::nullopt))) {}
+        stub_(
+            v1::Store::NewStub(MakeChannel(address, token, {.reconnection = kEagerReconnection}))) {
+  }
 
   Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) override {
     grpc::ClientContext context;

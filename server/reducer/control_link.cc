@@ -8,8 +8,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "base/check.h"
-#include "base/silence.h"
 #include "proto/call.h"
+#include "proto/own_connection.h"
 #include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
@@ -19,24 +19,6 @@ namespace {
 // gRPC promises a callback for everything that was cancelled; one that stays away this long is a
 // bug.
 constexpr double kCancelSeconds = 30;
-
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
-                                           Duration silence) {
-  const double seconds = ToSeconds(silence);
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(1000 * PingAfterSeconds(seconds)));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                   static_cast<int>(1000 * PongWithinSeconds(seconds)));
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // For a coordinator that is being started: several attempts a second, the first pause is gRPC's
-  // least, and one that gets no answer at all is given up.
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2'000);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return OpenChannel(address, arguments, token);
-}
 
 // The calls in flight: all that a callback shares with the link. Who drops the channel last waits
 // for gRPC's threads, so that must not be one of them: a call counts until its context, which holds
@@ -105,7 +87,11 @@ struct Call {
 class ControlLink::Connection {
  public:
   Connection(const std::string& address, const std::string& token, Duration silence)
-      : channel_(MakeChannel(address, token, silence)), stub_(v1::Coordinator::NewStub(channel_)) {}
+      : channel_(OpenChannel(
+            address,
+            OwnConnection{.silence = silence, .reconnection = kEagerReconnection}.Arguments(),
+            token)),
+        stub_(v1::Coordinator::NewStub(channel_)) {}
 
   // Then the channel goes, on this thread, and waits for gRPC's threads to be out of the callbacks.
   ~Connection() {

@@ -17,6 +17,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "proto/own_connection.h"
 #include "server/calls/front_door.h"
 #include "server/coordinator/membership.h"
 #include "server/server.h"
@@ -28,9 +29,7 @@ namespace {
 constexpr int kDeadlineSeconds = 120;  // of a test that would hang; nothing is timed by it
 
 std::shared_ptr<grpc::Channel> Stranger(int port) {
-  grpc::ChannelArguments own;
-  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
-  return OpenChannel("127.0.0.1:" + std::to_string(port), own, "");
+  return OpenChannel("127.0.0.1:" + std::to_string(port), OwnConnection().Arguments(), "");
 }
 
 void RunAStep(int port) {

@@ -13,16 +13,14 @@
 #include "absl/synchronization/mutex.h"
 #include "base/random.h"
 #include "proto/call.h"
+#include "proto/own_connection.h"
 #include "transport/port_range.h"
 
 namespace ringwood {
 namespace {
 
 constexpr char kMethod[] = "/ringwood.v1.Data/Exchange";
-// A connection that fails is tried again after so long, one that is not answered given up.
-constexpr int kLeastBackoffMilliseconds = 100;
-constexpr int kMostBackoffMilliseconds = 1'000;
-constexpr int kConnectMilliseconds = 5'000;
+constexpr Reconnection kPeerReconnection{100, 1'000, 5'000};
 constexpr int kLookaheadBytes = 4 << 20;  // HTTP/2's own window: a fast, distant link stays full
 
 std::vector<std::byte> BytesOf(const grpc::ByteBuffer& buffer) {
@@ -164,14 +162,10 @@ class ClientStream
                std::shared_ptr<Calls> calls)
       : ReactorStream(true), calls_(std::move(calls)) {
     calls_->Add();
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // one connection a pair and epoch
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    grpc::ChannelArguments arguments =
+        OwnConnection{.reconnection = kPeerReconnection}.Arguments();  // one a pair and epoch
     arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
     arguments.SetMaxReceiveMessageSize(kPieceBytes);
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kLeastBackoffMilliseconds);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMilliseconds);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMostBackoffMilliseconds);
     const auto credentials = options.channel_credentials != nullptr
                                  ? options.channel_credentials
                                  : grpc::InsecureChannelCredentials();

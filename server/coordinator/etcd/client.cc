@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "etcd/rpc.grpc.pb.h"
 #include "proto/call.h"
+#include "proto/own_connection.h"
 #include "proto/token.h"
 
 namespace ringwood {
@@ -18,8 +19,7 @@ constexpr double kConnectSeconds = 0.25;  // for a member's connection; the next
 constexpr size_t kRounds = 2;             // that the time of a call is divided into, at first
 constexpr double kPauseSeconds = 0.1;     // between two rounds over the members
 // A member that comes back is found again within a second.
-constexpr int kFirstBackoffMilliseconds = 100;
-constexpr int kMostBackoffMilliseconds = 1000;
+constexpr Reconnection kWithinASecond{100, 1000, 1000};
 constexpr size_t kMostMessageBytes = 300;  // of what a member says
 
 // Errors that another member may not have.
@@ -37,22 +37,12 @@ bool AnotherMayAnswer(grpc::StatusCode code) {
   }
 }
 
-std::shared_ptr<grpc::Channel> OpenMember(const std::string& endpoint) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMilliseconds);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMostBackoffMilliseconds);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMostBackoffMilliseconds);
-  return OpenChannel(endpoint, arguments, "");
-}
-
 }  // namespace
 
 struct EtcdClient::Member {
   explicit Member(const std::string& at)
       : endpoint(at),
-        channel(OpenMember(at)),
+        channel(OpenChannel(at, OwnConnection{.reconnection = kWithinASecond}.Arguments(), "")),
         kv(etcdserverpb::KV::NewStub(channel)),
         lease(etcdserverpb::Lease::NewStub(channel)) {}
   const std::string endpoint;
