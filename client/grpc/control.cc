@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "base/log.h"
-#include "client/grpc/channel.h"
+#include "client/grpc/coordinator_line.h"
 #include "client/grpc/epoch_attendance.h"
 #include "client/grpc/known_epoch.h"
 #include "proto/call.h"
@@ -97,8 +97,7 @@ class GrpcControl : public Control {
   }
 
   void Connect(const OwnConnection& connection) {
-    channel_ = MakeChannel(address_, token_, connection);
-    stub_ = v1::Coordinator::NewStub(channel_);
+    line_ = std::make_unique<CoordinatorLine>(address_, token_, connection);
   }
 
   // Over the connection that this member attends by.
@@ -108,7 +107,7 @@ class GrpcControl : public Control {
   Status MakeAlone(const std::string& what, Duration timeout, const EpochAttendance::Call& call) {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(timeout));
-    return Annotate(FromGrpc(call(stub_.get(), &context)), What(what));
+    return Annotate(FromGrpc(call(line_->stub.get(), &context)), What(what));
   }
 
   // A process that has a part of the job's state goes on trying when the coordinator dies
@@ -137,8 +136,8 @@ class GrpcControl : public Control {
   // Whether a call ended because its connection did.
   bool Broke(const grpc::Status& status) {
     if (!MayBeTheConnection(FromGrpc(status).code())) return false;
-    return channel_->GetState(false) != GRPC_CHANNEL_READY ||
-           channel_->WaitForStateChange(GRPC_CHANNEL_READY, DeadlineIn(Seconds(kBreakSeconds)));
+    return !line_->connected() || line_->channel->WaitForStateChange(
+                                      GRPC_CHANNEL_READY, DeadlineIn(Seconds(kBreakSeconds)));
   }
 
   // The server may start after its workers.
@@ -146,7 +145,7 @@ class GrpcControl : public Control {
     double patience = kFirstWordSeconds;
     for (;;) {
       const double left = std::min(patience, std::max(0.0, ToSeconds(end - Now())));
-      if (channel_->WaitForConnected(DeadlineIn(Seconds(left)))) return OkStatus();
+      if (line_->channel->WaitForConnected(DeadlineIn(Seconds(left)))) return OkStatus();
       if (Now() >= end) {
         return TimedOut(absl::StrFormat(
             "rank %d found no coordinator in %.0f s at %s: is `ringwood server` up there?", rank,
@@ -167,7 +166,7 @@ class GrpcControl : public Control {
                      double patience) {
     grpc::Status status;
     absl::Notification answered;
-    (stub_->async()->*method)(context, &request, response, [&](grpc::Status answer) {
+    (line_->stub->async()->*method)(context, &request, response, [&](grpc::Status answer) {
       status = std::move(answer);
       answered.Notify();
     });
@@ -182,7 +181,7 @@ class GrpcControl : public Control {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(Seconds(kStatusSeconds)));
     v1::StatusResponse response;
-    const grpc::Status status = stub_->Status(&context, v1::StatusRequest(), &response);
+    const grpc::Status status = line_->stub->Status(&context, v1::StatusRequest(), &response);
     if (!status.ok()) {
       Log(LogLevel::kWarning, absl::StrFormat("no coordinator answers at %s yet: %s", address_,
                                               status.error_message()));
@@ -194,8 +193,7 @@ class GrpcControl : public Control {
   const std::string address_;
   const std::string token_;
   // To join, and for what is called while no epoch is attended.
-  std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<v1::Coordinator::Stub> stub_;
+  std::unique_ptr<CoordinatorLine> line_;
   KnownEpoch known_;
   std::atomic<uint64_t> step_{0};
   std::atomic<uint64_t> progress_{0};

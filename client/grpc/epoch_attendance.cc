@@ -7,7 +7,6 @@
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/log.h"
-#include "client/grpc/channel.h"
 #include "proto/call.h"
 
 namespace ringwood {
@@ -39,8 +38,8 @@ EpochAttendance::EpochAttendance(Options options)
       tie_(Coordinator(), options_.attendance.grace),
       loop_("rw-beat") {
   // How long silence may last is known from here on only.
-  auto line = std::make_shared<Line>(MakeChannel(options_.address, options_.token,
-                                                 {.silence = options_.attendance.failure_timeout}));
+  auto line = std::make_shared<Line>(options_.address, options_.token,
+                                     OwnConnection{.silence = options_.attendance.failure_timeout});
   {
     absl::MutexLock lock(&mutex_);
     line_ = line;
@@ -55,11 +54,7 @@ EpochAttendance::~EpochAttendance() {
   Quiet();
   const Status ended = loop_.Call(
       [this] {
-        if (reattaching_) {
-          reattaching_->context.TryCancel();
-          reattaching_->answered.WaitForNotification();
-          reattaching_.reset();
-        }
+        reattaching_.reset();
         stream_.reset();
         return OkStatus();
       },
@@ -155,9 +150,9 @@ grpc::Status EpochAttendance::Leave(Duration timeout, const Call& call) {
 }
 
 std::shared_ptr<EpochAttendance::Line> EpochAttendance::EagerLine() const {
-  return std::make_shared<Line>(MakeChannel(
-      options_.address, options_.token,
-      {.silence = options_.attendance.failure_timeout, .reconnection = kEagerReconnection}));
+  return std::make_shared<Line>(options_.address, options_.token,
+                                OwnConnection{.silence = options_.attendance.failure_timeout,
+                                              .reconnection = kEagerReconnection});
 }
 
 EpochAttendance::Act EpochAttendance::Took(Act act) {
@@ -274,7 +269,7 @@ void EpochAttendance::Reattach() {
 // what it knows. They were cancelled.
 void EpochAttendance::Ask() {
   if (reattaching_) return;
-  auto asked = std::make_unique<Reattaching>();
+  v1::ReattachRequest request;
   {
     absl::MutexLock lock(&mutex_);
     const auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return calls_.empty(); };
@@ -282,37 +277,29 @@ void EpochAttendance::Ask() {
         mutex_.AwaitWithTimeout(absl::Condition(&idle), absl::Seconds(kSettleSeconds));
     if (quiet_ || !tie_.lost()) return;
     if (!ended) return loop_.After(Seconds(kLookSeconds), [this] { Ask(); });
-    asked->request = options_.known();
+    request = options_.known();
   }
-  asked->line = EagerLine();
-  asked->context.set_wait_for_ready(true);  // Look ends it
-  reattaching_ = std::move(asked);
-  Reattaching* const call = reattaching_.get();
-  call->line->stub->async()->Reattach(&call->context, &call->request, &call->response,
-                                      [this, call](grpc::Status status) {
-                                        call->status = std::move(status);
-                                        loop_.PostReserved([this] { Answered(); });
-                                        call->answered.Notify();
-                                      });
+  const auto answered = [this] { loop_.PostReserved([this] { Answered(); }); };
+  reattaching_ = std::make_unique<Reattaching>(EagerLine(), std::move(request), answered);
 }
 
 void EpochAttendance::Answered() {
   if (reattaching_ == nullptr) return;  // cancelled
-  reattaching_->answered.WaitForNotification();
   const std::unique_ptr<Reattaching> call = std::move(reattaching_);
+  const Status answer = call->answer();
   Act act;
   {
     absl::MutexLock lock(&mutex_);
     if (quiet_) return;
-    act = Took(tie_.Answered(FromGrpc(call->status)));
+    act = Took(tie_.Answered(answer));
   }
-  if (act == Act::kAttend) return Open(call->line);
+  if (act == Act::kAttend) return Open(call->line());
   if (act == Act::kReattach) return Reattach();
   Follow(act);
 }
 
 void EpochAttendance::Look() {
-  const bool connected = (reattaching_ && reattaching_->line->connected()) || stream_ != nullptr;
+  const bool connected = (reattaching_ && reattaching_->line()->connected()) || stream_ != nullptr;
   Act act;
   bool lost;
   {

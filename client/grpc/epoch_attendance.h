@@ -15,11 +15,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "client/connection/control.h"
+#include "client/grpc/coordinator_line.h"
 #include "client/grpc/heartbeat_stream.h"
+#include "client/grpc/reattaching.h"
 #include "proto/attachment.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
@@ -57,25 +58,9 @@ class EpochAttendance {
 
  private:
   using Act = Attachment::Act;
+  using Line = CoordinatorLine;
 
-  // One connection; a fresh one for each attempt.
-  struct Line {
-    explicit Line(std::shared_ptr<grpc::Channel> made)
-        : channel(std::move(made)), stub(v1::Coordinator::NewStub(channel)) {}
-    bool connected() const { return channel->GetState(false) == GRPC_CHANNEL_READY; }
-    const std::shared_ptr<grpc::Channel> channel;
-    const std::unique_ptr<v1::Coordinator::Stub> stub;
-  };
-  struct Reattaching {  // the call in flight
-    std::shared_ptr<Line> line;
-    grpc::ClientContext context;
-    v1::ReattachRequest request;
-    v1::ReattachResponse response;
-    grpc::Status status;
-    absl::Notification answered;
-  };
-
-  std::shared_ptr<Line> EagerLine() const;
+  std::shared_ptr<Line> EagerLine() const;  // a fresh one for each attempt
   std::string Coordinator() const { return "the coordinator at " + options_.address; }
   bool Settled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return tie_.attached() || tie_.over() || quiet_;
