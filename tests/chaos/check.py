@@ -5,11 +5,14 @@
 
 A history is what one process wrote: a JSON object a line, each with "event" and "time" (CLOCK_MONOTONIC):
 
+start  a process whose start takes long is about to join
 open   rank, epoch, world; step: committed so far; resumed: from a checkpoint, which declares a rollback to it
 step   step, epoch, world, digest of the weights after it, total: the weight of all ranks together;
        began: the epoch in which the trainer began it; again: how often it was exchanged again; received:
-       the state before it came from other ranks; pass and samples: those that this rank contributed
+       the state before it came from other ranks; pass and samples: those that this rank contributed;
+       gave, applied, owed, norm: of residuals, where a trainer has them (ledger.py)
 error  message: what ended the process        end    step: it ended in order
+left   step: it left in order, while others trained on
 
 A torn last line is a kill's. Prints a finding a line; exit code 1 if there is one.
 """
@@ -18,6 +21,8 @@ import argparse
 import collections
 import json
 import sys
+
+from ledger import residuals_are_conserved
 
 
 def read(path):
@@ -37,7 +42,7 @@ class Job:
                 if event["event"] == "open":
                     self.lives.append([])
                     rank = event["rank"]
-                if event["event"] in ("open", "step", "end"):
+                if event["event"] in ("open", "step", "end", "left"):
                     self.lives[-1].append({**event, "rank": rank})
         self.lives.sort(key=lambda life: life[0]["time"])
         self.rollbacks = sorted({(life[0]["epoch"], life[0]["step"]) for life in self.lives if life[0]["resumed"]})
@@ -146,7 +151,8 @@ def samples_come_once(job):
             yield f"pass {pass_} has {size} samples, the others {max(whole)}"
 
 
-RULES = [one_update_a_step, epochs_never_decrease, steps_are_contiguous, nothing_committed_is_lost, samples_come_once]
+RULES = [one_update_a_step, epochs_never_decrease, steps_are_contiguous, nothing_committed_is_lost, samples_come_once,
+         residuals_are_conserved]
 
 
 def check(histories, faults=None):

@@ -1,5 +1,6 @@
 """A job of real processes for the fault tests: a server and ranks without a launcher, and what they wrote."""
 
+import collections
 import json
 import os
 import pathlib
@@ -17,12 +18,22 @@ import netfaults  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("RINGWOOD_BUILD", ROOT / "build" / "release")).resolve()
 PROGRAM, TRAINER = BUILD / "bin" / "ringwood", BUILD / "bin" / "chaos_trainer"
+PYTHON = {"PYTHONPATH": ROOT / "python", "RINGWOOD_LIBRARY": BUILD / "lib" / "libringwood.so", "OMP_NUM_THREADS": 1}
 LIMIT = 90  # seconds: nothing that is waited for takes longer on a loaded machine
 LOOK = 0.002  # seconds between two looks; times are those that the processes wrote
 
 
 class Missed(Exception):
     """What should have happened did not: a finding."""
+
+
+def patiently(holds, what, seconds, said):
+    """Until `holds()`; if it does not within the time, `said()` goes with the finding."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise Missed(f"{what} within {seconds} s\n{said()}")
+        time.sleep(LOOK)
 
 
 def server_can(flag):
@@ -58,50 +69,64 @@ class Process:
         self.process.wait()
 
 
-class Rank(Process):
-    """One process of a rank; `events`: what it has written so far."""
+class History:
+    """What a process has written so far."""
 
-    def __init__(self, command, folder, rank, life, **options):
-        self.rank = rank
-        self.history = pathlib.Path(folder) / f"rank{rank}.{life}.jsonl"
+    def __init__(self, path):
+        self.path = pathlib.Path(path)
         self._read = 0
-        self._events = []
-        super().__init__([command[0], self.history, *command[1:]], f"{folder}/rank{rank}.{life}.log", RANK=rank,
-                         **options)
+        self._events, self._steps = [], []
 
     @property
     def events(self):
-        if self.history.exists():
-            with open(self.history, "rb") as file:
+        if self.path.exists():
+            with open(self.path, "rb") as file:
                 file.seek(self._read)
                 content = file.read()
             whole = content.rfind(b"\n") + 1
             self._read += whole
-            self._events += [json.loads(line) for line in content[:whole].splitlines()]
+            new = [json.loads(line) for line in content[:whole].splitlines()]
+            self._events += new
+            self._steps += [event for event in new if event["event"] == "step"]
         return self._events
 
     @property
     def steps(self):
-        return [event for event in self.events if event["event"] == "step"]
+        self.events  # reads on
+        return self._steps
 
     @property
     def epoch(self):
         return self.steps[-1]["epoch"] if self.steps else 0
 
 
+class Rank(Process, History):
+    """One process of a rank. `command`: what comes before the history, and after it."""
+
+    def __init__(self, command, folder, rank, life, **options):
+        self.rank = rank
+        before, after = command
+        History.__init__(self, pathlib.Path(folder) / f"rank{rank}.{life}.jsonl")
+        Process.__init__(self, [*before, self.path, *after], f"{folder}/rank{rank}.{life}.log", RANK=rank, **options)
+
+
 class Job:
     """`servers`: reducers; the first one's process is the coordinator too, unless it stands `alone`. `hosts`:
-    namespaces, one a rank and one for the coordinator before them."""
+    namespaces, one a rank and one for the coordinator before them. `most`: ranks that may take part; without it those
+    that it begins with. `command`: that of a rank, as Rank has it; without it the trainer with steps of so many
+    milliseconds and passes of so many samples."""
 
-    def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, hosts=None, address=None,
-                 alone=False):
+    def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, samples=20000, hosts=None,
+                 address=None, alone=False, most=None, command=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.world, self.elastic, self.failure_timeout = ranks, elastic, failure_timeout
-        self.step, self.hosts, self.servers, self.alone = step, hosts, servers, alone
+        self.begun_with = self.world = ranks
+        self.elastic, self.failure_timeout, self.most = elastic, failure_timeout, most
+        self.hosts, self.servers, self.alone = hosts, servers, alone
+        self.command = command or ([TRAINER], [step, samples])
         self.network = ["--network-interface", "eth0", "--trusted-fabric"] if hosts else ["--insecure"]
         self.faults = 0
-        self.lives = [0] * ranks
+        self.lives = collections.Counter()  # processes of a rank
         self.everyone = []  # every rank's process that there was
         self.reducers = {}
         self.coordinator = None
@@ -114,6 +139,7 @@ class Job:
     def start_coordinator(self):
         log = self.folder / f"coordinator.{len(list(self.folder.glob('coordinator.*')))}.log"
         flags = ["--elastic", "--min-np", 1] if self.elastic else []
+        flags += ["--max-np", self.most] if self.most else []
         flags += ["--no-reducer"] if self.alone else []
         self.coordinator = Process([PROGRAM, "server", "--listen", self.address, "--servers", self.servers, "--store",
                                     self.folder / "store", "--failure-timeout", self.failure_timeout, *self.network,
@@ -137,8 +163,8 @@ class Job:
         self.lives[rank] += 1
         more = {"RINGWOOD_NETWORK_INTERFACE": "eth0", "RINGWOOD_TRUSTED_FABRIC": 1,
                 "RINGWOOD_PORT_RANGE": "{}-{}".format(*netfaults.PORTS)} if self.hosts else {}
-        started = Rank([TRAINER, self.step], self.folder, rank, self.lives[rank], WORLD_SIZE=self.world,
-                       RINGWOOD_COORDINATOR=self.address, RINGWOOD_HOST=f"h{rank}", OMP_NUM_THREADS=1,
+        started = Rank(self.command, self.folder, rank, self.lives[rank], WORLD_SIZE=self.begun_with,
+                       RINGWOOD_COORDINATOR=self.address, RINGWOOD_HOST=f"h{rank}", **PYTHON,
                        host=self.hosts and self.hosts[1 + rank], **more)
         self.everyone.append(started)
         return started
@@ -148,12 +174,7 @@ class Job:
         return self.ranks[rank]
 
     def wait(self, holds, what, seconds=LIMIT):
-        """Until `holds()`; who ends meanwhile is told with its last words."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            if time.monotonic() > deadline:
-                raise Missed(f"{what} within {seconds} s\n{self.said()}")
-            time.sleep(LOOK)
+        patiently(holds, what, seconds, self.said)
 
     def wait_for_steps(self, more=20, ranks=None):
         """Every rank commits so many further steps."""
@@ -173,7 +194,7 @@ class Job:
                          for line in path.read_text(errors="replace").splitlines()[-3:])
 
     def histories(self):
-        return [check.read(each.history) for each in self.everyone if each.history.exists()]
+        return [check.read(each.path) for each in self.everyone if each.path.exists()]
 
     def findings(self):
         return check.check(self.histories(), self.faults)

@@ -1,16 +1,19 @@
 // The trainer of the fault tests: a C++ rank with short steps that writes the history that
 // tests/chaos/check.py reads. It sees what any trainer sees: ringwood.hpp and nothing else.
 //
-//   chaos_trainer HISTORY [STEP_MILLISECONDS [CHECKPOINT_EVERY]]
+//   chaos_trainer HISTORY [STEP_MILLISECONDS [SAMPLES [CHECKPOINT_EVERY]]]
 //
 // Gradients follow from the weights and from the samples of the step, so that equal weights prove
-// equal updates. SIGTERM ends the job in order and on all ranks after the same step: whoever got it
-// says so in an element of the gradient.
+// equal updates. They are multiples of kUnit, so that sums are exact and nothing of a residual gets
+// lost unnoticed: the history has a fingerprint of it with each step (ledger.py). SIGTERM ends the
+// job in order and on all ranks after the same step: whoever got it says so in an element of the
+// gradient. SIGUSR1: this rank alone leaves in order, after the step that it is in.
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -21,14 +24,21 @@
 
 namespace {
 
-constexpr uint64_t kSamples = 20000;
 constexpr uint64_t kBatch = 64;
 constexpr uint64_t kDense = 4096;
 constexpr uint64_t kSparse = 16384;
+constexpr double kUnit = 0x1p-10;  // sums of a residual stay far below 2^24 of them
 constexpr const char* kWeights = "weights";
 constexpr const char* kCursor = "cursor";
 
 volatile sig_atomic_t asked_to_end = 0;
+volatile sig_atomic_t asked_to_leave = 0;
+
+struct Settings {
+  int milliseconds = 5;  // of a step
+  uint64_t samples = 20000;
+  uint64_t checkpoint_every = 0;
+};
 
 // Of all processes of a machine, in all its namespaces.
 double Now() {
@@ -42,6 +52,28 @@ uint64_t Mix(uint64_t value) {
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
   return value ^ (value >> 31);
 }
+
+// The fingerprint of a sum of tensors is the sum of theirs, mod 2^64, and no two tensors that a job
+// meets have the same: an element is a number of units, times a random number of its own.
+class Fingerprint {
+ public:
+  // `scale` times the values, which are multiples of kUnit but for rounding.
+  uint64_t Of(const float* values, double scale = 1) const {
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < factors_.size(); ++i) {
+      sum += factors_[i] * static_cast<uint64_t>(std::llround(scale * values[i] / kUnit));
+    }
+    return sum;
+  }
+
+ private:
+  static std::vector<uint64_t> Factors() {
+    std::vector<uint64_t> factors(kSparse);
+    for (uint64_t i = 0; i < kSparse; ++i) factors[i] = Mix(i + 1) | 1;
+    return factors;
+  }
+  const std::vector<uint64_t> factors_ = Factors();
+};
 
 // A line an event, each one write: a kill tears the last line at most.
 class History {
@@ -83,8 +115,11 @@ std::string Quoted(const std::string& text) {
 
 class Trainer {
  public:
-  Trainer(ringwood::Session* session, History* history)
-      : session_(session), history_(history), sampler_(SamplerOptions(session->world())) {
+  Trainer(ringwood::Session* session, History* history, const Settings& settings)
+      : session_(session),
+        history_(history),
+        settings_(settings),
+        sampler_(SamplerOptions(settings, session->world())) {
     dense_ = session->Register("dense", gradient_.data(), kDense, "dense");
     sparse_ = session->Register("sparse", gradient_.data() + kDense, kSparse, "sparse", 0.02);
     session->StateOnRequest();  // the cursor has no fixed size
@@ -96,14 +131,16 @@ class Trainer {
   }
 
   // False after the last step.
-  bool Step(int milliseconds) {
+  bool Step() {
     const uint64_t began = session_->epoch();
     std::vector<uint64_t> samples;
+    gave_ = 0;
     if (!session_->receiving()) {
       samples = sampler_.Next(static_cast<int>(rank_));
       session_->BeginStep(static_cast<double>(samples.size()));
       Differentiate(samples);
-      usleep(static_cast<useconds_t>(milliseconds) * 1000);
+      gave_ = samples.size() * fingerprint_.Of(gradient_.data() + kDense);
+      usleep(static_cast<useconds_t>(settings_.milliseconds) * 1000);
       session_->Ready(sparse_);
       session_->Ready(dense_);
     }
@@ -126,9 +163,9 @@ class Trainer {
   }
 
  private:
-  static ringwood_sampler_options SamplerOptions(int world) {
+  static ringwood_sampler_options SamplerOptions(const Settings& settings, int world) {
     ringwood_sampler_options options{};
-    options.samples = kSamples;
+    options.samples = settings.samples;
     options.batch = kBatch;
     options.seed = 1;
     options.world = world;
@@ -155,7 +192,8 @@ class Trainer {
     sampler_.Restore(session_->Received(kCursor));
   }
 
-  // Their mean. Element 0 of the dense tensor carries the wish to end; its weight is never used.
+  // Their mean, to whole units. Element 0 of the dense tensor carries the wish to end; its weight
+  // is never used.
   void Differentiate(const std::vector<uint64_t>& samples) {
     for (uint64_t i = 0; i < gradient_.size(); ++i) gradient_[i] = 0.1f * weights_[i];
     for (const uint64_t sample : samples) {
@@ -163,7 +201,10 @@ class Trainer {
         gradient_[i] += static_cast<float>(Mix(sample * 1000003 + i) >> 40) * 0x1p-24f - 0.5f;
       }
     }
-    for (float& each : gradient_) each /= static_cast<float>(samples.empty() ? 1 : samples.size());
+    const double count = samples.empty() ? 1 : static_cast<double>(samples.size());
+    for (float& each : gradient_) {
+      each = static_cast<float>(std::nearbyint(each / count / kUnit) * kUnit);
+    }
     gradient_[0] = asked_to_end ? 1 : 0;
   }
 
@@ -196,7 +237,21 @@ class Trainer {
                                 Field("again", static_cast<uint64_t>(result.exchanged_again)) +
                                 ",\"digest\":\"" + digest + "\"" +
                                 Field("total", static_cast<uint64_t>(result.total_weight)) +
+                                Field("contributors", result.contributor_count) + Owed(result) +
                                 Field("pass", pass) + ",\"samples\":[" + list + "]");
+  }
+
+  // What this rank has given, what was applied on all, what this one owes now, and its norm. A rank
+  // with weight 0 has given nothing.
+  std::string Owed(const ringwood_step_result& result) {
+    const std::vector<float> residual = session_->Residual(sparse_, kSparse);
+    double squares = 0;
+    for (const float each : residual) squares += static_cast<double>(each) * each;
+    char norm[40];
+    std::snprintf(norm, sizeof norm, ",\"norm\":%.6g", std::sqrt(squares));
+    const float* const average = gradient_.data() + kDense;
+    return Field("gave", gave_) + Field("owed", fingerprint_.Of(residual.data())) +
+           Field("applied", fingerprint_.Of(average, result.total_weight)) + norm;
   }
 
   void Resume() {
@@ -208,6 +263,9 @@ class Trainer {
 
   ringwood::Session* const session_;
   History* const history_;
+  const Settings settings_;
+  const Fingerprint fingerprint_;
+  uint64_t gave_ = 0;  // in this step
   const uint64_t rank_ = std::strtoull(std::getenv("RANK"), nullptr, 10);
   ringwood::Sampler sampler_;
   std::string cursor_;  // as it was given last
@@ -221,20 +279,26 @@ class Trainer {
 
 int main(int count, char** arguments) {
   if (count < 2 || std::getenv("RANK") == nullptr) {
-    std::fprintf(stderr, "usage: RANK=… chaos_trainer HISTORY [MILLISECONDS [CHECKPOINT_EVERY]]\n");
+    std::fprintf(
+        stderr,
+        "usage: RANK=… chaos_trainer HISTORY [MILLISECONDS [SAMPLES [CHECKPOINT_EVERY]]]\n");
     return 78;
   }
-  const int milliseconds = count > 2 ? std::atoi(arguments[2]) : 5;
-  const uint64_t every = count > 3 ? std::strtoull(arguments[3], nullptr, 10) : 0;
+  Settings settings;
+  if (count > 2) settings.milliseconds = std::atoi(arguments[2]);
+  if (count > 3) settings.samples = std::strtoull(arguments[3], nullptr, 10);
+  if (count > 4) settings.checkpoint_every = std::strtoull(arguments[4], nullptr, 10);
   signal(SIGTERM, [](int) { asked_to_end = 1; });
+  signal(SIGUSR1, [](int) { asked_to_leave = 1; });
   History history(arguments[1]);
   try {
     ringwood::Session session(ringwood::Options::FromEnvironment());
-    Trainer trainer(&session, &history);
-    while (trainer.Step(milliseconds)) {
+    Trainer trainer(&session, &history, settings);
+    const uint64_t every = settings.checkpoint_every;
+    while (trainer.Step() && !asked_to_leave) {
       if (every > 0 && session.step() % every == 0) trainer.Save();
     }
-    history.Write("end", Field("step", session.step()));
+    history.Write(asked_to_leave ? "left" : "end", Field("step", session.step()));
     session.Close();
   } catch (const ringwood::Error& error) {
     history.Write("error", ",\"message\":" + Quoted(error.what()));
