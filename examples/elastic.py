@@ -79,11 +79,16 @@ def make_model(seed):
 
 
 class History:
-    """A line an event, each one write: a kill tears the last line at most."""
+    """A line an event, each one write: a kill tears the last line at most. Made when all is loaded, before the session
+    is opened."""
 
-    def __init__(self, path, session):
-        self._session = session
+    def __init__(self, path):
         self._file = open(f"{path}.{rw.rank()}.{os.getpid()}", "ab", buffering=0) if path else None
+        self._session = None
+        self.write("start")
+
+    def opened(self, session):
+        self._session = session
         self.write("open", rank=rw.rank(), pid=os.getpid(), epoch=session.epoch, step=session.step,
                    world=session.world, resumed=session.resumed)
 
@@ -91,7 +96,7 @@ class History:
         if self._file:
             self._file.write(json.dumps({"event": event, "time": time.monotonic(), **fields}).encode() + b"\n")
 
-    def step(self, model, result, began, passed, samples):
+    def step(self, model, result, began, passed, samples, **more):
         if self._file:
             digest = hashlib.blake2b(digest_size=8)
             for parameter in model.parameters():
@@ -101,7 +106,7 @@ class History:
                                   "world": len(result.members), "again": result.exchanged_again,
                                   "received": int(result.received),
                                   "digest": digest.hexdigest(), "total": int(result.total_weight), "pass": passed,
-                                  "samples": mine})
+                                  "samples": mine, **more})
 
 
 def main():
@@ -109,14 +114,16 @@ def main():
     torch.set_num_threads(1)  # the ranks share the cores
     data = load(arguments)
     model = make_model(arguments.seed)
+    optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=0.9)
     rw.init()
-    optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=0.9),
-                                        model.named_parameters(), density=arguments.density, route=arguments.route)
+    history = History(arguments.history)
+    optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), density=arguments.density,
+                                        route=arguments.route)
     rw.broadcast_parameters(model.state_dict())
     sampler = rw.Sampler(data, arguments.batch, arguments.seed)
     rw.elastic(model, optimizer, sampler)
     session = optimizer.session
-    history = History(arguments.history, session)
+    history.opened(session)
     print(f"rank {rw.rank()}: process {os.getpid()}, {len(data)} images", flush=True)
     began = time.monotonic()
     while sampler.passes < arguments.epochs:
