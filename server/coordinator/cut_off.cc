@@ -5,13 +5,6 @@
 #include <utility>
 
 namespace ringwood {
-namespace {
-
-constexpr int kRememberedTimeouts = 20;  // failure timeouts that a complaint counts
-constexpr int kApartTimeouts = 2;        // failure timeouts that a member stays apart at first
-
-}  // namespace
-
 std::vector<size_t> CutOff(size_t workers, const std::vector<Complaint>& complaints) {
   std::set<std::pair<size_t, size_t>> pairs;  // both ways
   std::vector<size_t> accused(workers);
@@ -39,17 +32,10 @@ std::vector<size_t> CutOff(size_t workers, const std::vector<Complaint>& complai
   return {apart.begin(), apart.end()};
 }
 
-// Each process has an incarnation of its own, so whom nobody speaks of any more is forgotten.
-void CutOffs::Forget(TimePoint now) {
-  const Duration memory = kRememberedTimeouts * timeout_;
-  std::erase_if(complaints_, [&](const Heard& heard) { return now - heard.at > memory; });
-  std::erase_if(apart_, [&](const auto& entry) {
-    return now - std::max(entry.second.until, entry.second.judged) > memory;
-  });
-}
-
 bool CutOffs::Hear(uint64_t from, uint64_t epoch, uint32_t node, TimePoint now) {
-  Forget(now);
+  std::erase_if(complaints_, [&](const Heard& heard) {
+    return now - heard.at > kRememberedTimeouts * timeout_;
+  });
   if (epoch != epoch_ || node >= members_.size()) return false;
   const uint64_t about = members_[node];
   std::erase_if(complaints_,
@@ -68,25 +54,15 @@ CutOffs::Verdict CutOffs::Judge(const std::vector<uint64_t>& members, TimePoint 
     if (std::max(complaint.from, complaint.about) < members.size()) complaints.push_back(complaint);
   }
   Verdict verdict{CutOff(members.size(), complaints), {}};
-  for (auto& [member, apart] : apart_) {
-    const size_t m = place(member);
-    const bool guilty = std::binary_search(verdict.apart.begin(), verdict.apart.end(), m);
-    if (m < members.size() && !guilty) apart.until = {};  // it was another one
-  }
-  for (const size_t m : verdict.apart) {
-    Apart& apart = apart_[members[m]];
-    apart.judged = now;
-    if (apart.until > now) continue;
-    apart.length = std::max(2 * apart.length, kApartTimeouts * timeout_);
-    apart.until = now + apart.length;
-    verdict.sentences.push_back({m, apart.length});
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (!std::binary_search(verdict.apart.begin(), verdict.apart.end(), m)) {
+      apart_.Free(members[m]);  // it was another one
+      continue;
+    }
+    const Duration length = apart_.Sentence(members[m], now);
+    if (length != Duration::zero()) verdict.sentences.push_back({m, length});
   }
   return verdict;
-}
-
-TimePoint CutOffs::Until(uint64_t member) const {
-  const auto found = apart_.find(member);
-  return found == apart_.end() ? TimePoint() : found->second.until;
 }
 
 }  // namespace ringwood

@@ -7,11 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "server/coordinator/apart.h"
 
 namespace ringwood {
 
@@ -28,7 +28,8 @@ std::vector<size_t> CutOff(size_t workers, const std::vector<Complaint>& complai
 // another one. Members are named by their incarnations.
 class CutOffs {
  public:
-  explicit CutOffs(Duration failure_timeout) : timeout_(failure_timeout) {}
+  explicit CutOffs(Duration failure_timeout)
+      : timeout_(failure_timeout), apart_(kApartTimeouts * failure_timeout) {}
 
   // An epoch has begun; its members by node.
   void Begin(uint64_t epoch, std::vector<uint64_t> members) {
@@ -53,25 +54,22 @@ class CutOffs {
   Verdict Judge(const std::vector<uint64_t>& members, TimePoint now);
 
   // Until when a member stays apart; the clock's beginning: it does not.
-  TimePoint Until(uint64_t member) const;
+  TimePoint Until(uint64_t member) const { return apart_.Until(member); }
 
  private:
   struct Heard {
     uint64_t from = 0, about = 0;
     TimePoint at;
   };
-  struct Apart {
-    TimePoint until;
-    Duration length{};
-    TimePoint judged;
-  };
-  void Forget(TimePoint now);
+
+  static constexpr int kApartTimeouts = 2;        // failure timeouts of the first sentence
+  static constexpr int kRememberedTimeouts = 20;  // failure timeouts that a complaint counts
 
   const Duration timeout_;
   uint64_t epoch_ = 0;
   std::vector<uint64_t> members_;
   std::vector<Heard> complaints_;  // one a pair
-  std::map<uint64_t, Apart> apart_;
+  Apart apart_;
 };
 
 }  // namespace ringwood
