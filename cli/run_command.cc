@@ -333,6 +333,11 @@ void AddElasticRunFlags(Command command, RunFlags* flags) {
   add("--spares", &run->spares, "NUMBER",
       "Start this many processes more, which wait until a rank fails and take its place")
       .Within(0, kMaxRanks);
+  add("--straggler-grace", &run->straggler_grace_seconds, "SECONDS",
+      "Go on without a rank whose gradients are ready later than those of half of the others by "
+      "more than this, until it has caught up; 0: wait for it")
+      .Within(0, 3600)
+      .ShowDefault();
   add("--host-failures", &run->host_failures, "NUMBER",
       "Set a host aside whose processes fail this often within a minute, unless it is the last "
       "one; 0: never")

@@ -205,6 +205,13 @@ void AddElasticFlags(Command command, ServerOptions* server) {
           "job was started with")
       .Takes("NUMBER")
       .Within(1, kMaxRanks);
+  command
+      .Value("--straggler-grace", &server->straggler_grace_seconds,
+             "With --elastic: go on without a rank whose gradients are ready later than those of "
+             "half of the others by more than this, until it has caught up; 0: wait for it")
+      .Takes("SECONDS")
+      .Within(0, 3600)
+      .ShowDefault();
 }
 
 void AddServerFlags(Command command, ServerFlags* flags) {

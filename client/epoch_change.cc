@@ -46,7 +46,7 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
     laps.Done("joined");
     RW_RETURN_IF_ERROR(worker_.steps->Settle(next->joined(), link->get()));
     RW_RETURN_IF_ERROR(worker_.plan->Detach(true));
-    if (worker_.steps->receiving()) worker_.states->Forget();
+    if (worker_.steps->in_doubt()) ForgetDebt(**link);
     laps.Done("settled");
     *link = std::move(next);  // the old heartbeats end
     laps.Done("left the old epoch");
@@ -63,6 +63,16 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
   Log(slow ? LogLevel::kInfo : LogLevel::kDebug,
       absl::StrFormat("into epoch %d: %s", (*link)->epoch(), laps.text()));
   return OkStatus();
+}
+
+void EpochChange::ForgetDebt(const EpochLink& ended) {
+  const double norm = worker_.states->Norm();
+  worker_.states->Forget();
+  if (norm == 0) return;
+  Log(LogLevel::kWarning,
+      absl::StrFormat("rank %d was away while others went on, and may have sent a part of what it "
+                      "still owes: the residuals of its sparse tensors, of norm %.3g, are dropped",
+                      ended.slot(), norm));
 }
 
 StatusOr<std::unique_ptr<EpochLink>> EpochChange::Join(EpochLink* ended, TimePoint end) {

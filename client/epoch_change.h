@@ -55,6 +55,7 @@ class EpochChange {
 
  private:
   StatusOr<std::unique_ptr<EpochLink>> Join(EpochLink* ended, TimePoint end);
+  void ForgetDebt(const EpochLink& ended);
   Status Connect(EpochLink* link, TimePoint end);
   Status Agree(EpochLink* link);
   void Say(const EpochLink& link, const std::string& why, Duration took) const;

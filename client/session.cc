@@ -23,6 +23,8 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   session->owned_observers_ = std::move(parts.observers);
   for (const auto& observer : session->owned_observers_) session->observers_.Add(observer.get());
   session->connection_ = std::make_unique<Connection>(std::move(parts));
+  session->progress_ = std::make_unique<Progress>(session->connection_->control());
+  session->observers_.Add(session->progress_.get());
   RW_RETURN_IF_ERROR(session->Enter());
   return session;
 }
@@ -149,14 +151,14 @@ Status Session::BeginStep(double weight) {
   RW_RETURN_IF_ERROR(Alive());
   RW_RETURN_IF_ERROR(CheckRange("weight", weight));
   RW_RETURN_IF_ERROR(Agree());
-  return steps_.Begin(weight);
+  RW_RETURN_IF_ERROR(steps_.Begin(weight));
+  Loaded();
+  return OkStatus();
 }
 
 Status Session::Ready(int id) {
   RW_RETURN_IF_ERROR(Usable());  // before the plan's lock, which the link's listener takes
-  RW_RETURN_IF_ERROR(plan_.Ready(id));
-  connection_->control()->Advance();
-  return OkStatus();
+  return plan_.Ready(id);
 }
 
 // Until the round is applied, in this epoch or a later one, or the job is over.

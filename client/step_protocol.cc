@@ -184,7 +184,9 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
     RW_RETURN_IF_ERROR(Apply(*summary.totals, link));
     settled_ = Ended(*summary.totals, summary, *link);
     plan_->pipeline()->Begin(round());  // nothing of it is ready
+    in_doubt_ = false;
   } else {
+    in_doubt_ = !holds && prepared_ && !prepared_->totals->skipped;
     Drop();
   }
   receiving_ = !holds;

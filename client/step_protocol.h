@@ -70,6 +70,10 @@ class StepProtocol {
   // Finish needs no gradient.
   bool receiving() const { return receiving_; }  // any thread
   void Received() { receiving_ = false; }
+  // Of a worker that receives the state: whether the last round that it prepared was committed,
+  // with what it brought, is not known. What its tensors owe cannot be told from what was sent
+  // then.
+  bool in_doubt() const { return in_doubt_; }
 
   // With a plan in force; refused once a tensor is ready. Without it a step has the weight 1.
   Status Begin(double weight);
@@ -114,6 +118,7 @@ class StepProtocol {
   std::optional<RoundSummary> prepared_;  // elastic: of the present round, in doubt until the base
   std::optional<StepResult> settled_;
   std::atomic<bool> receiving_{false};
+  bool in_doubt_ = false;
   bool regroup_ = false;
   bool broken_ = false;
 };

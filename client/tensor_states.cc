@@ -1,6 +1,7 @@
 #include "client/tensor_states.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "client/checkpoint/state_names.h"
 #include "plan/sparse_groups.h"
@@ -46,6 +47,15 @@ StatusOr<std::unique_ptr<SparseTensor>> TensorStates::Restored(size_t id, Restor
   RW_RETURN_IF_ERROR(from->ReadIfThere(MomentumItem(name), false,
                                        std::as_writable_bytes(state->mutable_momentum())));
   return state;
+}
+
+double TensorStates::Norm() const {
+  double squares = 0;
+  for (const auto& state : states_) {
+    if (state == nullptr) continue;
+    for (const double value : state->residual()) squares += value * value;
+  }
+  return std::sqrt(squares);
 }
 
 void TensorStates::Forget() {

@@ -44,7 +44,8 @@ class TensorStates {
   // The table is complete. `from` is the checkpoint; null: there are no residuals.
   Status Begin(Restore* from);
 
-  // What the tensors owe is lost: this worker gets the state of others. While there is no plan.
+  // While there is no plan: the Euclidean norm of what all tensors owe, and what they owe is lost.
+  double Norm() const;
   void Forget();
 
   // A plan ends: takes the states of its exchanges back, and forgets them.

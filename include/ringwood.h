@@ -229,6 +229,11 @@ RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int 
  */
 RINGWOOD_EXPORT int ringwood_begin_step(ringwood_session* session, double weight);
 
+/* The data of the next step is there: what follows is computation. Optional, and begin_step says it
+ * too. Where this rank holds the others up, the log then knows for which of the two. Any thread;
+ * never waits. */
+RINGWOOD_EXPORT int ringwood_loaded(ringwood_session* session);
+
 /* Gradient `id` is complete in memory. Any thread; enqueues only. Call it once per tensor and step;
  * fill a tensor without a gradient with zeros. A broken exchange is reported by
  * ringwood_finish_step, which knows who failed; once that is known, here too. */

@@ -23,6 +23,7 @@ struct ElasticRun {
   int max_ranks = 0;  // more than these do not take part; 0: as many as were asked for
   int spares = 0;     // of the places, the last ones: processes that wait for a rank to fail
   int restarts = 10;  // of one rank lately
+  double straggler_grace_seconds = 0;  // 0: the others wait for a rank that is late
   int host_failures = 5;
   double host_cooldown_seconds = 60;
 };

@@ -23,6 +23,9 @@ void AddCoordinatorFlags(const RunOptions& options, bool again, std::vector<std:
   command->push_back("--elastic");
   command->push_back("--min-np=" + std::to_string(elastic.min_ranks));
   if (elastic.max_ranks > 0) command->push_back("--max-np=" + std::to_string(elastic.max_ranks));
+  if (elastic.straggler_grace_seconds > 0) {
+    command->push_back(absl::StrFormat("--straggler-grace=%g", elastic.straggler_grace_seconds));
+  }
   if (again && options.coordinator_grace_seconds >= 0) {
     command->push_back(absl::StrFormat("--reattach-grace=%g", options.coordinator_grace_seconds));
   }

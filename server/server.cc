@@ -42,6 +42,8 @@ constexpr int kIdleMilliseconds =
 constexpr size_t kMaxQuotaBytes = 1u << 30;  // of gRPC's buffers; beyond it senders wait
 constexpr int kMaxReserve = 1024;            // descriptors for everything but connections
 
+constexpr double kLeastGraceSeconds = 0.1;  // a heartbeat every 20 ms
+
 Status CheckOptions(const ServerOptions& options) {
   if (options.servers < 0 || options.servers > static_cast<int>(kMaxServers)) {
     return Invalid(
@@ -62,6 +64,14 @@ Status CheckOptions(const ServerOptions& options) {
     return Invalid(
         absl::StrFormat("--min-np %d: 1 to %d (--max-np) are possible", options.min_world, most));
   }
+  const double grace = options.straggler_grace_seconds;
+  if (!(grace == 0 || (grace >= kLeastGraceSeconds && grace <= 3600))) {
+    return Invalid(absl::StrFormat("--straggler-grace %g: 0, or %g to 3600 seconds are possible",
+                                   grace, kLeastGraceSeconds));
+  }
+  if (grace > 0 && !options.elastic) {
+    return Invalid("--straggler-grace: only an --elastic job goes on without a rank that is late");
+  }
   if (options.coord_store.empty()) return OkStatus();
   if (!options.coordinator.empty()) {
     return Invalid(
@@ -74,8 +84,13 @@ Status CheckOptions(const ServerOptions& options) {
                 "--network-interface IF, or reach etcd on 127.0.0.1");
 }
 
-// Heartbeats come five times within the failure timeout, at most one a second.
-double HeartbeatSeconds(double failure_timeout) { return std::min(1.0, failure_timeout / 5); }
+// Heartbeats come five times within the failure timeout, at least one a second; where stragglers
+// are looked for, five times within their grace, since they tell who is ready.
+double HeartbeatSeconds(const ServerOptions& options) {
+  const double timeout = std::min(5.0, options.failure_timeout_seconds);
+  const double grace = options.straggler_grace_seconds;
+  return (grace > 0 ? std::min(timeout, grace) : timeout) / 5;
+}
 
 }  // namespace
 
@@ -134,10 +149,11 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
                                            reducer_incarnation};
   }
   coordination.membership.stall_timeout_seconds = options.stall_timeout_seconds;
-  coordination.membership.heartbeat_seconds = HeartbeatSeconds(options.failure_timeout_seconds);
+  coordination.membership.heartbeat_seconds = HeartbeatSeconds(options);
   coordination.membership.elastic = options.elastic;
   coordination.membership.min_world = options.min_world;
   coordination.membership.max_world = options.max_world;
+  coordination.membership.straggler_grace_seconds = options.straggler_grace_seconds;
   const bool kept = !options.store.empty() || !options.coord_store.empty();
   coordination.membership.reattach_grace_seconds = options.reattach_grace_seconds < 0
                                                        ? (kept ? kReattachSeconds : 0)

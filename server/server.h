@@ -42,6 +42,7 @@ struct ServerOptions {
   bool elastic = false;  // a failure ends the epoch, not the job (membership_options.h)
   int min_world = 1;     // workers of an elastic epoch, at least
   int max_world = 0;     // and at most; 0: as many as the job was started with
+  double straggler_grace_seconds = 0;  // of an elastic epoch; 0: the others wait for who is late
   // How long members of the epoch on disk may take to come back to a coordinator that was started
   // again; negative: half a minute with a store, which has that epoch, else 0.
   double reattach_grace_seconds = -1;

@@ -71,6 +71,15 @@ int ringwood_begin_step(ringwood_session* session, double weight) {
   return With(session, [&](auto& open) { return open.BeginStep(weight); });
 }
 
+int ringwood_loaded(ringwood_session* session) {
+  const int usable = CheckHandle(session);
+  if (usable != RINGWOOD_OK) return usable;
+  return Peek(session, RINGWOOD_OK, [](auto& open) {
+    open.Loaded();
+    return RINGWOOD_OK;
+  });
+}
+
 int ringwood_ready(ringwood_session* session, int id) {
   const int usable = CheckHandle(session);
   if (usable != RINGWOOD_OK) return usable;

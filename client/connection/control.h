@@ -48,7 +48,8 @@ class Control {
   // more gradient is ready). Any thread, never blocks.
   virtual void Report(uint64_t step) = 0;
   virtual void Advance() {}
-  virtual void Begun() {}  // a collective has ended: the start is over
+  virtual void Begun() {}                 // a collective has ended: the start is over
+  virtual void Loaded(uint64_t round) {}  // the data of this round is there
 
   virtual StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) = 0;
   virtual StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) = 0;

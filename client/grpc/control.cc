@@ -46,6 +46,7 @@ class GrpcControl : public Control {
       beat->set_step(step_);
       beat->set_progress(progress_);
       beat->set_begun(begun_);
+      beat->set_loaded(loaded_);
     };
     options.known = [this] { return known_.request(); };
     options.failed = std::move(failed);
@@ -61,6 +62,7 @@ class GrpcControl : public Control {
   void Report(uint64_t step) override { step_ = step; }
   void Advance() override { ++progress_; }
   void Begun() override { begun_ = true; }
+  void Loaded(uint64_t round) override { loaded_ = round; }
 
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     v1::AgreeResponse response;
@@ -198,6 +200,7 @@ class GrpcControl : public Control {
   std::atomic<uint64_t> step_{0};
   std::atomic<uint64_t> progress_{0};
   std::atomic<bool> begun_{false};
+  std::atomic<uint64_t> loaded_{0};
   std::unique_ptr<EpochAttendance> attendance_;  // last: it reads the others
 };
 

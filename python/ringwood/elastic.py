@@ -30,7 +30,12 @@ class Elastic:
         self._session = optimizer.session
         refuse_differences(self._session, sampler.settings)
         optimizer.follow(self)
+        model.register_forward_pre_hook(self._loaded)
         self._session.state_on_request()
+
+    def _loaded(self, model, _inputs):
+        if model.training and not self._session.closed:
+            self._session.loaded()
 
     @property
     def weight(self):

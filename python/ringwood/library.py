@@ -102,6 +102,7 @@ _WAITING = {  # name: (result, arguments)
 _QUICK = {
     "ringwood_ready": (c_int, [_SESSION, c_int]),
     "ringwood_rebind": (c_int, [_SESSION, c_int, c_void_p]),
+    "ringwood_loaded": (c_int, [_SESSION]),
     "ringwood_route": (c_char_p, [_SESSION, c_int]),
     "ringwood_rank": (c_int, [_SESSION]),
     "ringwood_world": (c_int, [_SESSION]),

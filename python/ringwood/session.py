@@ -144,6 +144,12 @@ class Session:
         """Opens the next step. `weight`: samples of this rank in it; 0 is allowed."""
         self._call("ringwood_begin_step", float(weight))
 
+    def loaded(self):
+        """The data of the next step is there, what follows is computation: where this rank holds the others up, the
+        log says for which of the two. Optional; begin_step says it too. Any thread."""
+        self._check_open()
+        self._library.check(self._library.quick.ringwood_loaded(self._handle))
+
     def ready(self, name):
         """The gradient is complete in memory. Any thread; enqueues only. `name`: or the id that register
         returned, which spares the check that the memory is still where it was."""

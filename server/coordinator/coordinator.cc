@@ -22,6 +22,14 @@ constexpr size_t kMaxStrangers = kMaxWorld + kMaxServers;
 constexpr double kStrangerSeconds = 5;
 // Ticks within one failure timeout: silence is noticed this fraction late at most.
 constexpr double kTicksPerTimeout = 20;
+// And within the grace of a straggler.
+constexpr double kTicksPerGrace = 8;
+
+double TickSeconds(const MembershipOptions& options) {
+  const double tick = options.failure_timeout_seconds / kTicksPerTimeout;
+  const double grace = options.straggler_grace_seconds;
+  return grace > 0 ? std::min(tick, grace / kTicksPerGrace) : tick;
+}
 
 }  // namespace
 
@@ -103,8 +111,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
     while (!strangers_.empty() && Now() - strangers_.begin()->second > Seconds(kStrangerSeconds)) {
       CloseOldest(Aborted("no heartbeat of a member came on this stream"));
     }
-    loop_.After(Seconds(options_.membership.failure_timeout_seconds / kTicksPerTimeout),
-                [this] { TickOn(); });
+    loop_.After(Seconds(TickSeconds(options_.membership)), [this] { TickOn(); });
   }
 
   void Open(StreamId id, std::shared_ptr<MemberStream> stream) {

@@ -16,6 +16,9 @@ constexpr size_t kMaxReasonBytes = 16 << 10;
 // An epoch lives at least so long before it ends for a process that waits to take part.
 constexpr double kRegroupSeconds = 1;
 
+// A rank that came without the state is not late before it has taken part in so many steps.
+constexpr uint64_t kFirstSteps = 2;
+
 // Whether the members can go on without, or again with, whom is to blame.
 bool AnotherEpochHelps(const Blame& blame) {
   return !blame.lasting &&
@@ -320,6 +323,10 @@ Standing Epoch::Progress() const {
   Standing standing;
   standing.committed = committed_.round;
   if (plan_) standing.tensors = static_cast<uint64_t>(plan_->tensors().size());
+  standing.voting = ballot_ != nullptr;
+  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+    if (IsNewcomer(rank)) standing.newcomers.push_back(rank);
+  }
   if (ballot_ != nullptr) {
     standing.missing = ballot_->Missing();
   } else if (!plan_ && agreement_ != nullptr) {
@@ -330,10 +337,16 @@ Standing Epoch::Progress() const {
   return standing;
 }
 
+bool Epoch::IsNewcomer(uint32_t rank) const {
+  return committed_.round < record_.base_step() + kFirstSteps &&
+         std::find(holders_.begin(), holders_.end(), rank) == holders_.end();
+}
+
 void Epoch::Tick(TimePoint now, Outbox* out) {
   const Standing standing = Progress();
   if (const auto silent = presence_.Silent(standing, now)) return Fail(*silent, out);
   if (const auto rank = presence_.EndedEarly(standing, now)) return EndedEarly(*rank, out);
+  if (const auto late = presence_.Late(standing, now)) return Fail(*late, out);
   const auto stall = presence_.LookForStall(standing, now);
   if (!stall) return;
   if (stall->blame) return Fail(*stall->blame, out);
@@ -348,6 +361,8 @@ void Epoch::Fail(const Blame& blame, Outbox* out) {
     failure_.set_who(roster_.Label(blame.node));
     presence_.Lost(blame.node);
   }
+  late_ = blame.late;
+  for (const uint32_t rank : late_) presence_.Lost(rank);
   failure_.set_epoch(record_.epoch());
   failure_.set_step(committed_.round + 1);
   failure_.set_reason(Printable(blame.reason, kMaxReasonBytes));

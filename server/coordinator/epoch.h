@@ -95,7 +95,8 @@ class Epoch {
   const v1::EpochRecord& record() const { return record_; }
   const Roster& roster() const { return roster_; }
   const Committed& committed() const { return committed_; }
-  const v1::Failure& failure() const { return failure_; }  // empty: none
+  const v1::Failure& failure() const { return failure_; }      // empty: none
+  const std::vector<uint32_t>& late() const { return late_; }  // the ranks that it ended for
   Status FailureStatus() const;
   bool Attends(StreamId stream) const { return presence_.Attends(stream); }
   std::string WhoHolds() const { return presence_.WhoHolds(Progress()).text; }
@@ -113,6 +114,7 @@ class Epoch {
   void End(Outbox* out);
   Blame Nobody(const Status& why) const { return {roster_.size(), why.code(), Message(why)}; }
   Standing Progress() const;
+  bool IsNewcomer(uint32_t rank) const;
   Agreement::Label Labels() const;
 
   const MembershipOptions options_;
@@ -130,6 +132,7 @@ class Epoch {
   State state_ = State::kRunning;
   bool regroup_wanted_ = false;
   v1::Failure failure_;
+  std::vector<uint32_t> late_;
   TimePoint watched_since_;
 };
 

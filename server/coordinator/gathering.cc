@@ -24,6 +24,7 @@ constexpr uint64_t kMostRefusals = 8;
 constexpr double kRefusalSeconds = 10;
 
 constexpr double kAgainSeconds = 1;  // until a disk that failed is asked again
+constexpr double kLateSeconds = 1;   // that a straggler stays apart the first time
 
 std::string LabelOfJoin(const v1::JoinRequest& request) {
   return MemberLabel(request.role(), request.rank(), request.host());
@@ -56,7 +57,8 @@ Gathering::Gathering(const MembershipOptions& options, v1::EpochRecord recovered
     : options_(options),
       record_(std::move(recovered)),
       room_(options),
-      cut_offs_(Seconds(options.failure_timeout_seconds)) {
+      cut_offs_(Seconds(options.failure_timeout_seconds)),
+      stragglers_(Seconds(kLateSeconds)) {
   if (options_.elastic) return;
   record_.clear_members();  // they live only in the memory of the coordinator that saw them join
   record_.set_world(0);
@@ -128,7 +130,7 @@ void Gathering::Join(const event::Join& join, TimePoint now, Outbox* out) {
                                      LabelOfJoin(request), request.newest_epoch_seen(), floor)));
   }
   const auto displaced =
-      room_.Add({join.call, request, now, join.fresh_job, cut_offs_.Until(request.incarnation())});
+      room_.Add({join.call, request, now, join.fresh_job, ApartUntil(request.incarnation())});
   if (!displaced) return;
   const bool same = displaced->request.incarnation() == request.incarnation();
   const std::string who = LabelOfJoin(request);
@@ -194,6 +196,15 @@ void Gathering::Drop(const v1::JoinRequest& member, const Status& why, Outbox* o
   }
 }
 
+void Gathering::WasLate(const v1::JoinRequest& member, TimePoint now, Outbox* out) {
+  const Duration length = stragglers_.Sentence(member.incarnation(), now);
+  if (length <= Seconds(kLateSeconds)) return;
+  out->Say(absl::StrFormat("%s was late again, and stays apart for %g s: start the job without it, "
+                           "or with a longer --straggler-grace",
+                           LabelOfJoin(member), ToSeconds(length)),
+           LogLevel::kWarning);
+}
+
 void Gathering::Stop(const Status& reason, Outbox* out) {
   if (opening_) Abandon(reason, out);
   for (const Waiting& waiting : room_.TakeAll()) out->Reply(waiting.call, reason);
@@ -237,7 +248,7 @@ bool Gathering::SetApart(TimePoint now, Outbox* out) {
   for (const Waiting* member : members) incarnations.push_back(member->request.incarnation());
   const CutOffs::Verdict verdict = cut_offs_.Judge(incarnations, now);
   for (Waiting* member : members) {
-    member->apart_until = cut_offs_.Until(member->request.incarnation());
+    member->apart_until = ApartUntil(member->request.incarnation());
   }
   for (const auto& [member, length] : verdict.sentences) {
     out->Say(absl::StrFormat("%s stays apart for %g s: the data plane between it and others does "

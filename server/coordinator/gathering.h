@@ -9,14 +9,16 @@
 // (recovery.h). Pure: times come in as arguments, actions go out.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
-#include "server/coordinator/cut_off.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
+#include "server/coordinator/patience/apart.h"
+#include "server/coordinator/patience/cut_off.h"
 #include "server/coordinator/recovery.h"
 #include "server/coordinator/waiting_room.h"
 
@@ -47,6 +49,9 @@ class Gathering {
   // A member of the epoch before is gone: its join, if it waits here, is answered.
   void Drop(const v1::JoinRequest& member, const Status& why, Outbox* out);
   void Stop(const Status& reason, Outbox* out);  // answers everyone
+  // An epoch has ended without a member that was late: it stays apart for a while, the longer the
+  // more often that happens.
+  void WasLate(const v1::JoinRequest& member, TimePoint now, Outbox* out);
   // An elastic epoch is over: from now on those that wait are waited for.
   void Restart(TimePoint now) { room_.Restart(now); }
 
@@ -80,6 +85,9 @@ class Gathering {
   bool SetApart(TimePoint now, Outbox* out);                                 // true: somebody
   bool HearComplaints(const std::vector<Waiting*>& members, TimePoint now);  // true: any
   Recovery Recovered() const;                                                // from the candidates
+  TimePoint ApartUntil(uint64_t incarnation) const {
+    return std::max(cut_offs_.Until(incarnation), stragglers_.Until(incarnation));
+  }
   void GiveUp(const std::string& why, TimePoint now, Outbox* out);
   void NotKept(const Status& why, TimePoint now, Outbox* out);
   void PutBack(Waiting waiting, TimePoint since, Outbox* out);
@@ -93,6 +101,7 @@ class Gathering {
   v1::EpochRecord proposed_;         // while opening
   std::vector<uint32_t> holders_;    // of proposed_
   CutOffs cut_offs_;
+  Apart stragglers_;
   uint64_t spent_ = 0;  // the epoch of a record that may be on disk, or come there
   TimePoint again_;     // after a disk that failed
   TimePoint refusals_since_;

@@ -295,6 +295,9 @@ void Membership::AfterEpochEvent() {
   phase_ = epoch_->state() == Epoch::State::kFailed ? Phase::kFailed : Phase::kWaiting;
   if (Recovers()) {
     epoch_->Watch(now_);
+    for (const uint32_t rank : epoch_->late()) {
+      gathering_.WasLate(epoch_->roster().member(rank), now_, &out_);
+    }
     gathering_.Restart(now_);
   }
   OpenIfComplete();

@@ -24,6 +24,9 @@ struct MembershipOptions {
   bool elastic = false;
   int min_world = 1;  // workers of an epoch, at least
   int max_world = 0;  // and at most; 0: as many as the job was started with
+  // How much later than half of the others a rank may be ready; then they go on without it. 0: they
+  // wait.
+  double straggler_grace_seconds = 0;
   // How long the members of the epoch on disk may take to come back to a coordinator that was
   // started again; 0: they have to join again.
   double reattach_grace_seconds = 0;

@@ -20,7 +20,8 @@ Presence::Presence(const MembershipOptions& options, const Roster& roster, uint6
       base_step_(base_step),
       under_way_(under_way),
       members_(roster.size()),
-      stalls_(Seconds(options.failure_timeout_seconds), Seconds(options.join_timeout_seconds)) {
+      stalls_(Seconds(options.failure_timeout_seconds), Seconds(options.join_timeout_seconds)),
+      stragglers_(Seconds(options.elastic ? options.straggler_grace_seconds : 0)) {
   for (Member& member : members_) {
     member.heard = now;
     member.step = base_step;
@@ -37,6 +38,7 @@ StreamId Presence::Heartbeat(uint32_t node, StreamId stream, const v1::Beat& bea
   member.step = beat.step();
   member.progress = beat.progress();
   member.begun = member.begun || beat.begun();
+  member.loaded = beat.loaded();
   return displaced;
 }
 
@@ -58,6 +60,7 @@ void Presence::Forgive(Duration gap) {
   for (Member& member : members_) member.heard += gap;
   left_ += gap;
   stalls_.Forgive(gap);
+  stragglers_.Forgive(gap);
 }
 
 bool Presence::Attends(StreamId stream) const {
@@ -145,6 +148,57 @@ std::optional<Presence::Stall> Presence::LookForStall(const Standing& standing, 
                         absl::StrFormat("%s (--stall-timeout %g)", stall.text, limit)};
   }
   return stall;
+}
+
+// Without a vote who is ready is known from heartbeats, which do not come from one that is stopped.
+std::optional<Blame> Presence::Late(const Standing& standing, TimePoint now) {
+  if (!standing.tensors) return std::nullopt;
+  const Duration grace = Seconds(options_.straggler_grace_seconds);
+  std::vector<StragglerWatch::Worker> workers(roster_.world());
+  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+    const bool all = ReadyInStep(rank, standing) == *standing.tensors;
+    workers[rank].ready =
+        standing.voting ? !IsMissing(rank, standing) : all && now - members_[rank].heard <= grace;
+  }
+  for (const uint32_t rank : standing.newcomers) workers[rank].exempt = true;
+  const uint32_t least = static_cast<uint32_t>(options_.min_world);
+  std::vector<uint32_t> late = stragglers_.Late(standing.committed + 1, workers, least, now);
+  if (late.empty()) return std::nullopt;
+  std::vector<std::string> who;
+  for (size_t i = 0; i < std::min(late.size(), kMostNamed); ++i) {
+    who.push_back(absl::StrFormat("%s%s", late.size() == 1 ? "" : roster_.Label(late[i]) + ": ",
+                                  WhatHolds(late[i], standing, now)));
+  }
+  if (late.size() > kMostNamed) {
+    who.push_back(absl::StrFormat("%d more", late.size() - kMostNamed));
+  }
+  return Blame{late.size() == 1 ? late[0] : roster_.size(), StatusCode::kUnavailable,
+               absl::StrFormat("late, the others waited for %.2g s (--straggler-grace %g): %s",
+                               ToSeconds(stragglers_.Waited(now)), options_.straggler_grace_seconds,
+                               absl::StrJoin(who, "; ")),
+               false, std::move(late)};
+}
+
+bool Presence::IsMissing(uint32_t rank, const Standing& standing) const {
+  return std::find(standing.missing.begin(), standing.missing.end(), rank) !=
+         standing.missing.end();
+}
+
+std::string Presence::WhatHolds(uint32_t rank, const Standing& standing, TimePoint now) const {
+  const Member& member = members_[rank];
+  const uint64_t ready = ReadyInStep(rank, standing);
+  const double silence = ToSeconds(now - member.heard);
+  if (silence > options_.straggler_grace_seconds) {
+    return absl::StrFormat("its process, host or network stands still (no heartbeat for %.2g s)",
+                           silence);
+  }
+  if (ready == *standing.tensors) {
+    return "its gradients are ready, but its vote does not come (network, or the work before "
+           "finish_step)";
+  }
+  if (ready == 0 && member.loaded == 0) return "before its first gradient (data, or computation)";
+  if (ready == 0 && member.loaded <= standing.committed) return "its data is not there (loader)";
+  return absl::StrFormat("computation, %d of %d gradients ready", ready, *standing.tensors);
 }
 
 uint64_t Presence::ReadyInStep(uint32_t rank, const Standing& standing) const {

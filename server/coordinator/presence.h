@@ -8,8 +8,9 @@
 
 #include "base/clock.h"
 #include "server/coordinator/membership_options.h"
+#include "server/coordinator/patience/stall_watch.h"
+#include "server/coordinator/patience/straggler_watch.h"
 #include "server/coordinator/roster.h"
-#include "server/coordinator/stall_watch.h"
 
 namespace ringwood {
 
@@ -18,7 +19,8 @@ struct Blame {
   uint32_t node = 0;
   StatusCode code = StatusCode::kUnknown;
   std::string reason;
-  bool lasting = false;  // another epoch would not help
+  bool lasting = false;             // another epoch would not help
+  std::vector<uint32_t> late = {};  // stragglers: they live, and the others go on without them
 };
 
 // The progress of the epoch, as votes and tables show it.
@@ -26,6 +28,8 @@ struct Standing {
   uint64_t committed = 0;           // rounds
   std::optional<uint64_t> tensors;  // of the plan; none: the ranks have not agreed on one
   std::vector<uint32_t> missing;    // ranks whose table or vote the others wait for; else all
+  bool voting = false;              // there is a vote
+  std::vector<uint32_t> newcomers;  // ranks that have hardly begun: they are not late
 };
 
 class Presence {
@@ -53,6 +57,8 @@ class Presence {
 
   // A member that was silent for too long.
   std::optional<Blame> Silent(const Standing& standing, TimePoint now) const;
+  // Ranks for which the others have waited longer than the grace.
+  std::optional<Blame> Late(const Standing& standing, TimePoint now);
   // A rank that left while others have gradients ready for another step.
   std::optional<uint32_t> EndedEarly(const Standing& standing, TimePoint now) const;
   // No progress: a log line when one is due, the member at fault when the epoch shall end for it.
@@ -82,6 +88,7 @@ class Presence {
     TimePoint heard;
     uint64_t step = 0;
     uint64_t progress = 0;  // gradients ready since it began
+    uint64_t loaded = 0;    // the newest round whose data it has; 0: it does not say
     bool begun = false;     // a collective of it came to its end
     bool left = false;
     bool lost = false;  // while watched: its stream broke, or it fell silent
@@ -89,6 +96,8 @@ class Presence {
 
   bool Started(const Standing& standing) const;  // a step was taken, or all took part in something
   uint64_t ReadyInStep(uint32_t rank, const Standing& standing) const;
+  bool IsMissing(uint32_t rank, const Standing& standing) const;
+  std::string WhatHolds(uint32_t rank, const Standing& standing, TimePoint now) const;
 
   const MembershipOptions options_;
   const Roster& roster_;
@@ -96,6 +105,7 @@ class Presence {
   const bool under_way_;
   std::vector<Member> members_;  // by node
   StallWatch stalls_;
+  StragglerWatch stragglers_;
   TimePoint left_;  // when the last worker left in order
 };
 

@@ -35,6 +35,7 @@ struct Script {
   bool restart = false;  // the slot that died comes again, at the latest after such a round
   JobReducer* reducer = nullptr;  // of the first epoch
   int dies_entering = -1;         // the slot that dies when it has joined epoch 2
+  int late = -1;                  // the slot that is set aside, and waits again after such a round
 };
 
 class ElasticCoordinator {
@@ -47,6 +48,14 @@ class ElasticCoordinator {
     End(Unavailable(why));
   }
 
+  // The others go on without the script's late slot, which lives.
+  void SetAside() {
+    absl::MutexLock lock(&mutex_);
+    late_ = true;
+    End(Unavailable(absl::StrFormat("rank %d (host h) is late", script_.late)));
+    OpenIfComplete();
+  }
+
   uint64_t epoch() {
     absl::MutexLock lock(&mutex_);
     return epoch_;
@@ -55,6 +64,7 @@ class ElasticCoordinator {
   StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) {
     absl::MutexLock lock(&mutex_);
     const int slot = static_cast<int>(request.rank());
+    advanced_[slot] = 0;
     if (request.has_held() && dead_.contains(slot)) return Denied("killed");
     answers_.erase(slot);
     joining_[slot] = request;
@@ -128,6 +138,16 @@ class ElasticCoordinator {
     return Commit(request, votes);
   }
 
+  // Gradients of a slot that became ready in its present epoch, as its heartbeats would say.
+  void Advanced(int slot) {
+    absl::MutexLock lock(&mutex_);
+    ++advanced_[slot];
+  }
+  int advanced(int slot) {
+    absl::MutexLock lock(&mutex_);
+    return advanced_[slot];
+  }
+
   void Leave(int slot) {
     absl::MutexLock lock(&mutex_);
     left_.insert(slot);
@@ -167,12 +187,15 @@ class ElasticCoordinator {
     if (epoch_ == 0 && static_cast<int>(joining_.size()) < world_) return;
     if (epoch_ != 0 && failure_.ok()) return;
     for (const auto& [slot, join] : members_) {
+      if (late_ && slot == script_.late) continue;
       if (!dead_.contains(slot) && !joining_.contains(slot)) return;
     }
     const uint64_t last = epoch_++;
     const std::set<int> holders = Decide(last);
     members_ = std::exchange(joining_, {});
-    for (const auto& [slot, join] : members_) returned_ |= dead_.erase(slot) > 0;
+    for (const auto& [slot, join] : members_) {
+      returned_ |= dead_.erase(slot) > 0 || (slot == script_.late && std::exchange(late_, false));
+    }
     failure_ = OkStatus();
     attending_.clear();
     agrees_.clear();
@@ -276,9 +299,10 @@ class ElasticCoordinator {
 
   // False: it is here already.
   bool AwaitNewcomer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!script_.restart) return true;
+    if (!script_.restart && script_.late < 0) return true;
     if (returned_) return false;
-    const auto waits = [&] { return joining_.contains(script_.doomed) || !failure_.ok(); };
+    const int slot = script_.restart ? script_.doomed : script_.late;
+    const auto waits = [&] { return joining_.contains(slot) || !failure_.ok(); };
     Until(waits);
     return true;
   }
@@ -292,7 +316,9 @@ class ElasticCoordinator {
   Status failure_ ABSL_GUARDED_BY(mutex_);  // of the present epoch
   std::set<int> dead_ ABSL_GUARDED_BY(mutex_);
   std::set<int> left_ ABSL_GUARDED_BY(mutex_);
-  bool returned_ ABSL_GUARDED_BY(mutex_) = false;  // one of the dead
+  std::map<int, int> advanced_ ABSL_GUARDED_BY(mutex_);
+  bool late_ ABSL_GUARDED_BY(mutex_) = false;      // the script's slot is set aside
+  bool returned_ ABSL_GUARDED_BY(mutex_) = false;  // one of the dead, or the late one
   Joins joining_ ABSL_GUARDED_BY(mutex_);
   std::map<int, v1::JoinResponse> answers_ ABSL_GUARDED_BY(mutex_);
   std::map<int, EpochFailed> attending_ ABSL_GUARDED_BY(mutex_);
@@ -318,6 +344,7 @@ class ElasticControl : public Control {
     if (attended_ != 0) coordinator_->StreamEnded(slot_, std::exchange(attended_, 0));
   }
   void Report(uint64_t) override {}
+  void Advance() override { coordinator_->Advanced(slot_); }
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration) override {
     return coordinator_->Agree(request);
   }

@@ -5,15 +5,16 @@
 // sources: server/coordinator/membership.cc server/coordinator/gathering.cc
 // sources: server/coordinator/epoch.cc server/coordinator/presence.cc
 // sources: server/coordinator/active_plan.cc server/coordinator/roster.cc
-// sources: server/coordinator/stall_watch.cc server/calls/member_label.cc
+// sources: server/coordinator/patience/stall_watch.cc server/calls/member_label.cc
 // sources: server/coordinator/waiting_room.cc server/coordinator/agreement.cc
 // sources: server/coordinator/ballot.cc server/coordinator/admission.cc plan/wire.cc
 // sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/reducer_part.cc sparse/codec.cc
 // sources: sparse/index_code.cc sparse/value_code.cc base/status.cc base/check.cc base/text.cc
 // sources: base/units.cc plan/plan.cc sparse/tree.cc sparse/group.cc sparse/assign.cc
 // sources: sparse/chunks.cc sparse/shard.cc control.pb.cc state.pb.cc
-// sources: server/coordinator/cut_off.cc server/coordinator/reattachment.cc
-// sources: server/coordinator/recovery.cc
+// sources: server/coordinator/patience/cut_off.cc server/coordinator/reattachment.cc
+// sources: server/coordinator/recovery.cc server/coordinator/patience/apart.cc
+// sources: server/coordinator/patience/straggler_watch.cc
 // libraries: protobuf libhwy libxxhash
 #define RINGWOOD_XXHASH <xxhash.h>  // as cmake/packages.cmake says it
 #include <cmath>
@@ -101,7 +102,9 @@ class Shell {
     options.stall_timeout_seconds = choices->Byte() % 20;
     if (choices->Byte() % 2) options.own_reducer = {0, 1};
     options.elastic = choices->Byte() % 2;
-    options.min_world = 1 + choices->Byte() % 2;
+    const int world = choices->Byte();
+    options.min_world = 1 + world % 2;
+    options.straggler_grace_seconds = world / 2 % 2 ? 0.5 : 0;
     options.reattach_grace_seconds = choices->Byte() % 8;
     options.hash = [](uint64_t incarnation) { return std::to_string(incarnation); };
     return options;

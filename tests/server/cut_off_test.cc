@@ -1,4 +1,4 @@
-#include "server/coordinator/cut_off.h"
+#include "server/coordinator/patience/cut_off.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -174,6 +174,7 @@ Event EventOf(const Line& line) {
     beat.beat.set_step(line.number("step", 0));
     beat.beat.set_progress(line.number("progress", 0));
     beat.beat.set_begun(line.has("begun"));
+    beat.beat.set_loaded(line.number("loaded", 0));
     return beat;
   }
   if (line.verb == "broken") return event::StreamBroken{line.number("stream", 0)};
@@ -271,6 +272,7 @@ bool Configure(const Line& line, MembershipOptions* options, v1::EpochRecord* re
   options->elastic = line.has("elastic");
   options->min_world = static_cast<int>(line.number("min", 1));
   options->max_world = static_cast<int>(line.number("max", 0));
+  options->straggler_grace_seconds = std::stod(line.text("late", "0"));
   options->reattach_grace_seconds = std::stod(line.text("grace", "0"));
   options->own_reducer = {0, line.number("own", 0)};
   options->hash = [](uint64_t incarnation) { return "#" + std::to_string(incarnation); };

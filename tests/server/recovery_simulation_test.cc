@@ -14,8 +14,12 @@ constexpr uint64_t kEvents = 1000;
 
 Shape ShapeOf(uint64_t seed) {
   const int workers = 2 + static_cast<int>(seed % 4);
-  return {workers, static_cast<int>(seed / 4 % 3), static_cast<int>(seed / 12 % 3),
-          seed / 36 % 3 == 0 ? 2 : 1, seed / 2 % 3 == 0 ? 0.0 : 6.0};
+  return {workers,
+          static_cast<int>(seed / 4 % 3),
+          static_cast<int>(seed / 12 % 3),
+          seed / 36 % 3 == 0 ? 2 : 1,
+          seed / 2 % 3 == 0 ? 0.0 : 6.0,
+          seed % 5 == 3 ? 1.5 : 0.0};
 }
 
 // What was promised and not kept; empty: all was.

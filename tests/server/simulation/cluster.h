@@ -20,6 +20,7 @@ struct Shape {
   int servers = 0;
   int min_world = 1;
   double reattach_grace = 0;
+  double straggler_grace = 0;
 };
 
 class Cluster : public Surroundings, Callers {
@@ -81,6 +82,7 @@ class Cluster : public Surroundings, Callers {
     options.elastic = true;
     options.min_world = shape.min_world;
     options.reattach_grace_seconds = shape.reattach_grace;
+    options.straggler_grace_seconds = shape.straggler_grace;
     return options;
   }
 

@@ -1,4 +1,4 @@
-#include "server/coordinator/stall_watch.h"
+#include "server/coordinator/patience/stall_watch.h"
 
 #include <algorithm>
 #include <vector>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "server/coordinator/apart.h"
+#include "server/coordinator/patience/apart.h"
 
 namespace ringwood {
 

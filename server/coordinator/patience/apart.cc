@@ -1,4 +1,4 @@
-#include "server/coordinator/apart.h"
+#include "server/coordinator/patience/apart.h"
 
 #include <algorithm>
 

@@ -1,0 +1,111 @@
+// What the tensors of an elastic job owe (residuals) is lost with nobody but a process that dies.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "base/random.h"
+#include "tests/client/elastic_job.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kSlots = 3;
+constexpr int kDoomed = 1;
+constexpr uint64_t kSteps = 6;
+constexpr uint64_t kFatal = 3;  // the step in which a rank dies, or is late
+
+// What a tensor owes goes with it into the next epoch, whatever the wire. Integers: sums are exact,
+// and the averages of three are not, so that they are rounded.
+TEST(Debt, NothingIsLostButWhatTheDeadRankOwed) {
+  std::vector<double> given(kSlots), owed(kSlots), applied(kSlots);
+  InProcessNetwork network;
+  RunElasticJob({.world = kSlots}, &network,
+                [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                  Gradient gradient(*session, "w", 400, "sparse", 0.05);
+                  while (session->step() < kSteps) {
+                    const uint64_t step = session->step() + 1;
+                    if (slot == kDoomed && step == kFatal) {
+                      std::vector<float> residual(400);
+                      ASSERT_TRUE(session->Residual(gradient.id, residual).ok());
+                      for (const float value : residual) owed[slot] += value;
+                      return;
+                    }
+                    Random random(10 * step + slot);
+                    for (float& value : gradient.data) {
+                      value = static_cast<float>(random.Below(21)) - 10;
+                      given[slot] += value;
+                    }
+                    ASSERT_TRUE(session->Ready(gradient.id).ok());
+                    const auto result = session->FinishStep();
+                    ASSERT_TRUE(result.ok()) << result.status();
+                    for (const float value : gradient.data) {
+                      applied[slot] += std::round(value * result->total_weight);
+                    }
+                  }
+                  std::vector<float> residual(400);
+                  ASSERT_TRUE(session->Residual(gradient.id, residual).ok());
+                  for (const float value : residual) owed[slot] += value;
+                  EXPECT_TRUE(session->Close("").ok());
+                });
+  EXPECT_EQ(applied[0], applied[2]);
+  EXPECT_NE(owed[kDoomed], 0);
+  EXPECT_EQ(given[0] + given[1] + given[2], applied[0] + owed[0] + owed[1] + owed[2]);
+}
+
+// It has not voted, so nothing of its last round can be committed: what it owed stays owed.
+TEST(Debt, ALateRankComesBackWithWhatItOwes) {
+  std::vector<double> given(kSlots), owed(kSlots), applied(kSlots);
+  double owed_when_late = 0;
+  InProcessNetwork network;
+  const Script script{.regroup_after = {kFatal + 1}, .late = kDoomed};
+  RunElasticJob(
+      {.world = kSlots, .script = script}, &network,
+      [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator& coordinator) {
+        Gradient gradient(*session, "w", 400, "sparse", 0.05);
+        std::vector<float> residual(400);
+        const auto owes = [&] {
+          EXPECT_TRUE(session->Residual(gradient.id, residual).ok());
+          return std::accumulate(residual.begin(), residual.end(), 0.0);
+        };
+        uint64_t state = 0;
+        ASSERT_TRUE(
+            session->RegisterState("state", std::as_writable_bytes(std::span(&state, 1))).ok());
+        int received = 0;
+        while (session->step() < kSteps) {
+          const uint64_t step = session->step() + 1;
+          if (slot == kDoomed && step == kFatal) {
+            owed_when_late = owes();
+            coordinator.SetAside();
+          }
+          Random random(10 * step + slot);
+          double sum = 0;
+          for (float& value : gradient.data) {
+            value = static_cast<float>(random.Below(21)) - 10;
+            sum += value;
+          }
+          ASSERT_TRUE(session->Ready(gradient.id).ok());
+          const auto result = session->FinishStep();
+          ASSERT_TRUE(result.ok()) << result.status();
+          received += result->received;
+          const auto& brought = result->contributors;
+          if (std::find(brought.begin(), brought.end(), slot) != brought.end()) {
+            given[slot] += sum;
+          }
+          for (const float value : gradient.data) {
+            applied[slot] += std::round(value * result->total_weight);
+          }
+        }
+        EXPECT_EQ(received, slot == kDoomed ? 1 : 0);
+        owed[slot] = owes();
+        EXPECT_TRUE(session->Close("").ok());
+      });
+  EXPECT_EQ(applied[0], applied[2]);
+  EXPECT_NE(owed_when_late, 0);
+  EXPECT_EQ(given[0] + given[1] + given[2], applied[0] + owed[0] + owed[1] + owed[2]);
+}
+
+}  // namespace
+}  // namespace ringwood
