@@ -237,20 +237,22 @@ class Trainer {
                                 Field("again", static_cast<uint64_t>(result.exchanged_again)) +
                                 ",\"digest\":\"" + digest + "\"" +
                                 Field("total", static_cast<uint64_t>(result.total_weight)) +
-                                Field("contributors", result.contributor_count) + Owed(result) +
-                                Field("pass", pass) + ",\"samples\":[" + list + "]");
+                                Field("contributors", result.contributor_count) +
+                                Owed(result, contributed) + Field("pass", pass) + ",\"samples\":[" +
+                                list + "]");
   }
 
   // What this rank has given, what was applied on all, what this one owes now, and its norm. A rank
-  // with weight 0 has given nothing.
-  std::string Owed(const ringwood_step_result& result) {
+  // that took the state of the others has given nothing, even if it had begun the step.
+  std::string Owed(const ringwood_step_result& result, bool contributed) {
     const std::vector<float> residual = session_->Residual(sparse_, kSparse);
     double squares = 0;
     for (const float each : residual) squares += static_cast<double>(each) * each;
     char norm[40];
     std::snprintf(norm, sizeof norm, ",\"norm\":%.6g", std::sqrt(squares));
     const float* const average = gradient_.data() + kDense;
-    return Field("gave", gave_) + Field("owed", fingerprint_.Of(residual.data())) +
+    return Field("gave", contributed ? gave_ : 0) +
+           Field("owed", fingerprint_.Of(residual.data())) +
            Field("applied", fingerprint_.Of(average, result.total_weight)) + norm;
   }
 
