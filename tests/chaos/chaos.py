@@ -2,7 +2,7 @@
 """Faults at random instants in real jobs, what they cost, and whether the guarantees held.
 
     tests/chaos/chaos.py [KIND …] [COUNT] [--ranks P] [--seed S] [--failure-timeout S] [--down S]
-                         [--fixed] [--shrink] [--keep DIRECTORY]
+                         [--minutes M] [--faults F] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
 stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
@@ -12,6 +12,7 @@ server       SIGKILL of a server that is coordinator and reducer; it is started 
 standby      SIGKILL of the server that leads, whose standby takes over, and of etcd's own leader, by turns
 partition    hosts lose their network: one, half of them, one way only, the data plane only (needs root)
 pytorch      SIGKILL of a random rank of examples/elastic.py under `ringwood run --elastic`
+goodput      kills, stops and lost links over some minutes: the share of the work that gets done (goodput.py)
 
 With a server that has --elastic the survivors go on: the pause is the time from the fault to their next committed
 step in a new epoch, of the slowest survivor. Who was killed is started again, who was stopped or cut off comes back;
@@ -30,14 +31,17 @@ import subprocess
 import sys
 import tempfile
 
+import goodput
 from campaign import Campaign, summary
 from faults import FAULTS, SETTINGS
 from job import netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
-        "pytorch": 20}  # without a COUNT
-RANKS = {"pytorch": 4}  # without --ranks, others 8
+        "pytorch": 20, "goodput": 1}  # without a COUNT
+RANKS = {"pytorch": 4, "goodput": 32}  # without --ranks, others 8
+TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
+WHOLE = {"goodput": goodput.run}  # kinds that are a job each, and print what they measure
 OPTIONAL = ("partition", "standby", "pytorch")  # kinds that ask for more than a build
 
 
@@ -61,46 +65,57 @@ def run_campaign(what, count, options, folder):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="*", metavar=f"{'|'.join(FAULTS)}|COUNT")
-    parser.add_argument("--ranks", type=int, help="default: 8; pytorch: 4")
+    parser.add_argument("what", nargs="*", metavar=f"{'|'.join(FULL)}|COUNT")
+    parser.add_argument("--ranks", type=int, help="default: 8; pytorch: 4; goodput: 32")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--failure-timeout", type=float, default=5.0)
+    parser.add_argument("--failure-timeout", type=float, help="default: 5; goodput: 1")
     parser.add_argument("--down", type=float, default=20.0, help="seconds that a coordinator is away at most")
+    parser.add_argument("--minutes", type=float, default=30.0, help="of goodput with faults")
+    parser.add_argument("--faults", type=int, default=62, help="in these minutes")
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--shrink", action="store_true", help="an elastic job goes on without those that were lost")
     parser.add_argument("--keep", type=pathlib.Path, help="histories and output stay here")
     options = parser.parse_args()
     options.counts = [int(word) for word in options.what if word.isdecimal()]
-    options.kinds = [word for word in options.what if not word.isdecimal()] or list(FAULTS)
-    if unknown := [word for word in options.kinds if word not in FAULTS]:
-        parser.error(f"unknown kind {unknown[0]}: {', '.join(FAULTS)}")
+    options.kinds = [word for word in options.what if not word.isdecimal()] or list(FULL)
+    if unknown := [word for word in options.kinds if word not in FULL]:
+        parser.error(f"unknown kind {unknown[0]}: {', '.join(FULL)}")
     options.elastic = not options.fixed and server_can("--elastic")
     options.mode = "elastic" if options.elastic else "fixed"
     return options
 
 
 def run(what, options, folder):
-    """The campaign, or None where it cannot be done here."""
+    """(the campaign, or None, and what was found)."""
     count = options.counts[-1] if options.counts else FULL[what]
-    options = argparse.Namespace(**{**vars(options), "ranks": options.ranks or RANKS.get(what, 8)})
+    options = argparse.Namespace(**{**vars(options), "ranks": options.ranks or RANKS.get(what, 8),
+                                    "failure_timeout": options.failure_timeout or TIMEOUTS.get(what, 5.0)})
+    if what in WHOLE:
+        return None, run_whole(what, count, options, folder)
     print(f"{what}: {count} faults, {options.ranks} ranks, {options.mode}, seed {options.seed}", flush=True)
     try:
-        return run_campaign(what, count, options, folder / what)
+        campaign = run_campaign(what, count, options, folder)
+        return campaign, campaign.found
     except (OSError, subprocess.CalledProcessError) as error:
         if what not in OPTIONAL:
             raise
         print(f"  skipped, as it cannot be done here: {error}")
-        return None
+        return None, []
 
 
-def main():
-    options = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with an end in order
-    campaigns = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        for what in options.kinds:
-            if campaign := run(what, options, options.keep or pathlib.Path(temporary)):
-                campaigns[what] = campaign
+def run_whole(what, count, options, folder):
+    found = []
+    if not options.elastic:
+        print(f"{what}: skipped, as it is of elastic jobs")
+        return found
+    for number in range(count):
+        each = argparse.Namespace(**{**vars(options), "seed": options.seed + number})
+        print(f"{what}: {each.ranks} ranks, seed {each.seed}", flush=True)
+        found += WHOLE[what](each, folder / str(number + 1))
+    return found
+
+
+def table(campaigns):
     print("| fault | survived | pause p50 / max (s) | whole p50 / max (s) | steps committed | exchanged again | findings |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     print("\n".join(campaign.row(what) for what, campaign in campaigns.items()))
@@ -108,7 +123,20 @@ def main():
         if campaign.startups:
             print(f"{what}: killed ranks were ready to join again after {summary(campaign.startups)} s; the other ranks' "
                   f"processes stayed the same in {len(campaign.startups)} of {campaign.count}")
-    found = [f"{what}: {line}" for what, campaign in campaigns.items() for line in campaign.found]
+
+
+def main():
+    options = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with an end in order
+    campaigns, found = {}, []
+    with tempfile.TemporaryDirectory() as temporary:
+        for what in options.kinds:
+            campaign, lines = run(what, options, (options.keep or pathlib.Path(temporary)) / what)
+            found += [f"{what}: {line}" for line in lines]
+            if campaign:
+                campaigns[what] = campaign
+    if campaigns:
+        table(campaigns)
     print("\n".join(found))
     return bool(found)
 

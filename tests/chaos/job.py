@@ -188,6 +188,17 @@ class Job:
 
         self.wait(reached, f"not {more} further steps on every rank")
 
+    def wait_until_together(self):
+        """All ranks, and nobody else, have committed a step after now."""
+        now = time.monotonic()
+
+        def together():
+            last = [each.steps[-1] for each in self.ranks.values() if each.steps]
+            return len(last) == self.world and all(event["time"] > now and event["world"] == self.world
+                                                   for event in last)
+
+        self.wait(together, f"the {self.world} ranks do not train together")
+
     def said(self):
         """The last words of every process."""
         return "\n".join(f"  {path.name}: {line}" for path in sorted(self.folder.glob("*.log"))
