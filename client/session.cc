@@ -23,8 +23,7 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   session->owned_observers_ = std::move(parts.observers);
   for (const auto& observer : session->owned_observers_) session->observers_.Add(observer.get());
   session->connection_ = std::make_unique<Connection>(std::move(parts));
-  session->progress_ = std::make_unique<Progress>(session->connection_->control());
-  session->observers_.Add(session->progress_.get());
+  session->observers_.Add(session->connection_->progress());
   RW_RETURN_IF_ERROR(session->Enter());
   return session;
 }
@@ -248,7 +247,7 @@ Status Session::Collective(const std::function<Status()>& call) {
   Status status = link_->status();
   if (status.ok()) status = call();
   if (status.ok()) {
-    connection_->control()->Begun();
+    connection_->progress()->TookPart();
     return status;
   }
   if (!Recovers()) return End(status);

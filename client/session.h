@@ -21,7 +21,6 @@
 #include "client/epoch_change.h"
 #include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
-#include "client/progress.h"
 #include "client/replanner.h"
 #include "client/state_exchange.h"
 #include "client/step_protocol.h"
@@ -55,7 +54,7 @@ class Session {
   // "ring" or "tree", in the present plan; "" before Agree and for an unknown id.
   std::string route(int id) const { return plan_.route(id); }
 
-  void Loaded() { connection_->control()->Loaded(step() + 1); }  // any thread
+  void Loaded() { connection_->progress()->Loaded(step() + 1); }  // any thread
   Status BeginStep(double weight);
   Status Ready(int id);
   StatusOr<StepResult> FinishStep();
@@ -115,7 +114,6 @@ class Session {
   StepProtocol steps_{table_, &states_, &plan_, &agreement_, &replanner_, &observers_};
   StateExchange state_;
   std::unique_ptr<Connection> connection_;
-  std::unique_ptr<Progress> progress_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<EpochChange> change_;
   std::atomic<bool> elastic_{false};

@@ -97,7 +97,7 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   RW_RETURN_IF_ERROR(Apply(totals, link));
   const StepResult result = Ended(totals, summary, *link);
   regroup_ = commit->regroup();
-  link->connection()->control()->Report(step_);
+  link->connection()->progress()->Took(step_);
   if (regroup_) {  // nothing else of this epoch follows
     pipeline->Begin(round());
     return result;

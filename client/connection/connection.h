@@ -10,6 +10,7 @@
 #include "base/loop.h"
 #include "client/checkpoint/store_client.h"
 #include "client/connection/control.h"
+#include "client/connection/progress.h"
 #include "client/exchange/accelerator.h"
 #include "timeline/observer.h"
 #include "transport/fabric.h"
@@ -36,6 +37,7 @@ class Connection {
   Loop* net() { return net_.get(); }
   Loop* compute() { return compute_.get(); }
   Control* control() { return control_.get(); }
+  Progress* progress() { return &progress_; }
   StoreClient* store() { return store_.get(); }
   const Accelerator& accelerator() const { return accelerator_; }
   StatusOr<std::unique_ptr<Fabric>> MakeFabric() { return make_fabric_(net_.get()); }
@@ -51,6 +53,7 @@ class Connection {
   std::unique_ptr<Loop> compute_;
   std::unique_ptr<Loop> net_;
   std::unique_ptr<StoreClient> store_;
+  Progress progress_;  // outlives the heartbeats
   std::unique_ptr<Control> control_;
 };
 

@@ -2,7 +2,7 @@
 //
 // Calls block until the answer, at most `timeout`, and return an announced failure at once. While
 // the coordinator is lost and looked for they wait, and are made again when it is back. One call at
-// a time, except Report, Advance and Begun.
+// a time.
 #pragma once
 
 #include <functional>
@@ -22,6 +22,7 @@ struct Attendance {
   // For so long it is looked for then, at the same address, and may have been started again: the
   // epoch goes on. 0: its loss is the end of the epoch.
   Duration grace = Duration::zero();
+  std::function<void(v1::Beat*)> fill;  // what a heartbeat says of the work; any thread
 };
 
 // A member died, or the coordinator is lost and was not back within the grace, or is back and says
@@ -43,13 +44,6 @@ class Control {
   virtual Status Attend(const Attendance& attendance, Duration timeout, EpochFailed failed) = 0;
   // Stops the heartbeats; `failed` does not run afterwards. Then another epoch may be joined.
   virtual void EndAttendance() = 0;
-
-  // Content of the next heartbeats: the last step that was taken, and progress in this epoch (one
-  // more gradient is ready). Any thread, never blocks.
-  virtual void Report(uint64_t step) = 0;
-  virtual void Advance() {}
-  virtual void Begun() {}                 // a collective has ended: the start is over
-  virtual void Loaded(uint64_t round) {}  // the data of this round is there
 
   virtual StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) = 0;
   virtual StatusOr<v1::Commit> Vote(const v1::VoteRequest& request, Duration timeout) = 0;

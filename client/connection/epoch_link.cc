@@ -130,15 +130,21 @@ Status EpochLink::Connect(Duration timeout) {
   }
   const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node())};
   const double heartbeat = joined_.heartbeat_seconds() > 0 ? joined_.heartbeat_seconds() : 1;
-  connection_->control()->Report(joined_.base_step());
+  Progress* const progress = connection_->progress();
+  progress->Entered(joined_.base_step());
   const double silence = joined_.failure_timeout_seconds() > 0
                              ? joined_.failure_timeout_seconds()
                              : ToSeconds(Attendance().failure_timeout);
   // Before the data plane, so that the coordinator sees the death of everyone to whom a connection
   // stands. A failure that is announced meanwhile closes the data plane when it stands.
   attends_ = true;
-  const Attendance attendance{joined_.epoch(),    joined_.node(),   connection_->incarnation(),
-                              Seconds(heartbeat), Seconds(silence), grace_};
+  const Attendance attendance{joined_.epoch(),
+                              joined_.node(),
+                              connection_->incarnation(),
+                              Seconds(heartbeat),
+                              Seconds(silence),
+                              grace_,
+                              [progress](v1::Beat* beat) { progress->Fill(beat); }};
   RW_RETURN_IF_ERROR(connection_->control()->Attend(
       attendance, timeout,
       [this](const Status& failure, bool recovers) { Announce(failure, recovers); }));

@@ -1,7 +1,6 @@
 #include "client/grpc/control.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
@@ -33,7 +32,6 @@ class GrpcControl : public Control {
     StatusOr<v1::JoinResponse> response = JoinWithin(request, timeout);
     RW_RETURN_IF_ERROR(response.status());
     known_.Joined(request, *response);
-    progress_ = 0;
     return response;
   }
 
@@ -42,27 +40,13 @@ class GrpcControl : public Control {
     options.address = address_;
     options.token = token_;
     options.attendance = attendance;
-    options.fill = [this](v1::Beat* beat) {
-      beat->set_step(step_);
-      beat->set_progress(progress_);
-      beat->set_begun(begun_);
-      beat->set_loaded(loaded_);
-    };
     options.known = [this] { return known_.request(); };
     options.failed = std::move(failed);
     attendance_ = std::make_unique<EpochAttendance>(std::move(options));
     return attendance_->AwaitConfirmation(timeout);
   }
 
-  void EndAttendance() override {
-    attendance_.reset();
-    begun_ = false;
-  }
-
-  void Report(uint64_t step) override { step_ = step; }
-  void Advance() override { ++progress_; }
-  void Begun() override { begun_ = true; }
-  void Loaded(uint64_t round) override { loaded_ = round; }
+  void EndAttendance() override { attendance_.reset(); }
 
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     v1::AgreeResponse response;
@@ -197,10 +181,6 @@ class GrpcControl : public Control {
   // To join, and for what is called while no epoch is attended.
   std::unique_ptr<CoordinatorLine> line_;
   KnownEpoch known_;
-  std::atomic<uint64_t> step_{0};
-  std::atomic<uint64_t> progress_{0};
-  std::atomic<bool> begun_{false};
-  std::atomic<uint64_t> loaded_{0};
   std::unique_ptr<EpochAttendance> attendance_;  // last: it reads the others
 };
 

@@ -239,7 +239,7 @@ void EpochAttendance::Beat() {
   beat.set_epoch(options_.attendance.epoch);
   beat.set_node(options_.attendance.node);
   beat.set_incarnation(options_.attendance.incarnation);
-  options_.fill(&beat);
+  if (options_.attendance.fill) options_.attendance.fill(&beat);
   stream_->Beat(beat);
 }
 

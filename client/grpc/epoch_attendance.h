@@ -32,7 +32,6 @@ class EpochAttendance {
     std::string address;  // of the coordinator
     std::string token;
     Attendance attendance;
-    std::function<void(v1::Beat*)> fill;         // the rest of a heartbeat. On the loop
     std::function<v1::ReattachRequest()> known;  // while no call is being made
     EpochFailed failed;                          // once, when the epoch is over; any thread
   };

@@ -12,6 +12,7 @@ namespace {
 
 // Of what a notice says of a failure: a traceback fits. Statuses carry less of it (ToGrpc).
 constexpr size_t kMaxReasonBytes = 16 << 10;
+constexpr size_t kMaxNameBytes = 200;  // of a tensor
 
 // An epoch lives at least so long before it ends for a process that waits to take part.
 constexpr double kRegroupSeconds = 1;
@@ -322,7 +323,12 @@ void Epoch::End(Outbox* out) {
 Standing Epoch::Progress() const {
   Standing standing;
   standing.committed = committed_.round;
-  if (plan_) standing.tensors = static_cast<uint64_t>(plan_->tensors().size());
+  if (plan_) {
+    standing.tensors = static_cast<uint64_t>(plan_->tensors().size());
+    standing.name = [this](uint32_t tensor) {
+      return Printable(plan_->tensors()[static_cast<int>(tensor)].name(), kMaxNameBytes);
+    };
+  }
   standing.voting = ballot_ != nullptr;
   for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
     if (IsNewcomer(rank)) standing.newcomers.push_back(rank);

@@ -20,7 +20,8 @@ Presence::Presence(const MembershipOptions& options, const Roster& roster, uint6
       base_step_(base_step),
       under_way_(under_way),
       members_(roster.size()),
-      stalls_(Seconds(options.failure_timeout_seconds), Seconds(options.join_timeout_seconds)),
+      stalls_(Seconds(options.failure_timeout_seconds),
+              Seconds(under_way ? options.failure_timeout_seconds : options.join_timeout_seconds)),
       stragglers_(Seconds(options.elastic ? options.straggler_grace_seconds : 0)) {
   for (Member& member : members_) {
     member.heard = now;
@@ -39,6 +40,7 @@ StreamId Presence::Heartbeat(uint32_t node, StreamId stream, const v1::Beat& bea
   member.progress = beat.progress();
   member.begun = member.begun || beat.begun();
   member.loaded = beat.loaded();
+  member.missing = beat.has_missing() ? std::optional(beat.missing()) : std::nullopt;
   return displaced;
 }
 
@@ -131,7 +133,7 @@ std::optional<uint32_t> Presence::EndedEarly(const Standing& standing, TimePoint
 }
 
 std::optional<Presence::Stall> Presence::LookForStall(const Standing& standing, TimePoint now) {
-  const std::optional<Duration> due = stalls_.Due(now);
+  const std::optional<Duration> due = stalls_.Due(SomeWait(standing), now);
   const double still = ToSeconds(stalls_.Still(now));
   const double limit = options_.stall_timeout_seconds;
   const bool over = limit > 0 && still > limit;
@@ -198,7 +200,25 @@ std::string Presence::WhatHolds(uint32_t rank, const Standing& standing, TimePoi
   }
   if (ready == 0 && member.loaded == 0) return "before its first gradient (data, or computation)";
   if (ready == 0 && member.loaded <= standing.committed) return "its data is not there (loader)";
-  return absl::StrFormat("computation, %d of %d gradients ready", ready, *standing.tensors);
+  return "computation, " + Gradients(rank, standing);
+}
+
+std::string Presence::Gradients(uint32_t rank, const Standing& standing) const {
+  const uint64_t ready = ReadyInStep(rank, standing);
+  const std::optional<uint32_t> missing = members_[rank].missing;
+  std::string text = absl::StrFormat("%d of %d gradients ready", ready, *standing.tensors);
+  if (ready > 0 && ready < *standing.tensors && missing && *missing < *standing.tensors) {
+    absl::StrAppendFormat(&text, ", not that of '%s'", standing.name(*missing));
+  }
+  return text;
+}
+
+bool Presence::SomeWait(const Standing& standing) const {
+  if (standing.voting) return true;
+  const auto [low, high] =
+      std::minmax_element(members_.begin(), members_.begin() + roster_.world(),
+                          [](const Member& a, const Member& b) { return a.progress < b.progress; });
+  return low->progress < high->progress;
 }
 
 uint64_t Presence::ReadyInStep(uint32_t rank, const Standing& standing) const {
@@ -238,8 +258,7 @@ Presence::Held Presence::WhoHolds(const Standing& standing) const {
   if (!standing.tensors) {
     text += " to register its tensors";
   } else if (!ranks.empty()) {
-    text += absl::StrFormat(", %d of %d gradients ready", ReadyInStep(ranks[0], standing),
-                            *standing.tensors);
+    text += ", " + Gradients(ranks[0], standing);
   }
   return {ranks, text};
 }

@@ -2,6 +2,7 @@
 // progress. Pure: times come in as arguments, the member at fault comes out.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +26,9 @@ struct Blame {
 
 // The progress of the epoch, as votes and tables show it.
 struct Standing {
-  uint64_t committed = 0;           // rounds
-  std::optional<uint64_t> tensors;  // of the plan; none: the ranks have not agreed on one
+  uint64_t committed = 0;                     // rounds
+  std::optional<uint64_t> tensors;            // of the plan; none: the ranks have not agreed on one
+  std::function<std::string(uint32_t)> name;  // of a tensor of the plan
   std::vector<uint32_t> missing;    // ranks whose table or vote the others wait for; else all
   bool voting = false;              // there is a vote
   std::vector<uint32_t> newcomers;  // ranks that have hardly begun: they are not late
@@ -87,17 +89,20 @@ class Presence {
     StreamId stream = 0;  // 0: does not attend yet, or no longer
     TimePoint heard;
     uint64_t step = 0;
-    uint64_t progress = 0;  // gradients ready since it began
-    uint64_t loaded = 0;    // the newest round whose data it has; 0: it does not say
-    bool begun = false;     // a collective of it came to its end
+    uint64_t progress = 0;            // gradients ready since it began
+    uint64_t loaded = 0;              // the newest round whose data it has; 0: it does not say
+    std::optional<uint32_t> missing;  // the tensor whose gradient is the next to become ready
+    bool begun = false;               // a collective of it came to its end
     bool left = false;
     bool lost = false;  // while watched: its stream broke, or it fell silent
   };
 
   bool Started(const Standing& standing) const;  // a step was taken, or all took part in something
   uint64_t ReadyInStep(uint32_t rank, const Standing& standing) const;
+  bool SomeWait(const Standing& standing) const;
   bool IsMissing(uint32_t rank, const Standing& standing) const;
   std::string WhatHolds(uint32_t rank, const Standing& standing, TimePoint now) const;
+  std::string Gradients(uint32_t rank, const Standing& standing) const;
 
   const MembershipOptions options_;
   const Roster& roster_;

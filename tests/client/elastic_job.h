@@ -64,7 +64,6 @@ class ElasticCoordinator {
   StatusOr<v1::JoinResponse> Join(const v1::JoinRequest& request, Duration timeout) {
     absl::MutexLock lock(&mutex_);
     const int slot = static_cast<int>(request.rank());
-    advanced_[slot] = 0;
     if (request.has_held() && dead_.contains(slot)) return Denied("killed");
     answers_.erase(slot);
     joining_[slot] = request;
@@ -77,8 +76,9 @@ class ElasticCoordinator {
     return TimedOut("not everybody came");
   }
 
-  Status Attend(int slot, EpochFailed failed) {
+  Status Attend(int slot, const Attendance& attendance, EpochFailed failed) {
     absl::MutexLock lock(&mutex_);
+    fills_[slot] = attendance.fill;
     if (slot == script_.dies_entering && epoch_ == 2) {
       Died(slot);
       return Aborted("killed");
@@ -138,14 +138,12 @@ class ElasticCoordinator {
     return Commit(request, votes);
   }
 
-  // Gradients of a slot that became ready in its present epoch, as its heartbeats would say.
-  void Advanced(int slot) {
+  // What a heartbeat of a slot would say, whose session is open.
+  v1::Beat BeatOf(int slot) {
     absl::MutexLock lock(&mutex_);
-    ++advanced_[slot];
-  }
-  int advanced(int slot) {
-    absl::MutexLock lock(&mutex_);
-    return advanced_[slot];
+    v1::Beat beat;
+    fills_.at(slot)(&beat);
+    return beat;
   }
 
   void Leave(int slot) {
@@ -316,7 +314,7 @@ class ElasticCoordinator {
   Status failure_ ABSL_GUARDED_BY(mutex_);  // of the present epoch
   std::set<int> dead_ ABSL_GUARDED_BY(mutex_);
   std::set<int> left_ ABSL_GUARDED_BY(mutex_);
-  std::map<int, int> advanced_ ABSL_GUARDED_BY(mutex_);
+  std::map<int, std::function<void(v1::Beat*)>> fills_ ABSL_GUARDED_BY(mutex_);
   bool late_ ABSL_GUARDED_BY(mutex_) = false;      // the script's slot is set aside
   bool returned_ ABSL_GUARDED_BY(mutex_) = false;  // one of the dead, or the late one
   Joins joining_ ABSL_GUARDED_BY(mutex_);
@@ -338,13 +336,11 @@ class ElasticControl : public Control {
   }
   Status Attend(const Attendance& attendance, Duration, EpochFailed failed) override {
     attended_ = attendance.epoch;
-    return coordinator_->Attend(slot_, std::move(failed));
+    return coordinator_->Attend(slot_, attendance, std::move(failed));
   }
   void EndAttendance() override {
     if (attended_ != 0) coordinator_->StreamEnded(slot_, std::exchange(attended_, 0));
   }
-  void Report(uint64_t) override {}
-  void Advance() override { coordinator_->Advanced(slot_); }
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration) override {
     return coordinator_->Agree(request);
   }

@@ -378,11 +378,18 @@ TEST(Elastic, WhatIsExchangedAgainCountsAsReadyInItsNewEpoch) {
                   Gradient second(*session, "second", 40, "dense", 1);
                   ASSERT_TRUE(session->BeginStep(1).ok());
                   ASSERT_TRUE(session->Ready(second.id).ok());
+                  const v1::Beat before = coordinator.BeatOf(slot);
+                  EXPECT_EQ(before.loaded(), 1);
+                  EXPECT_EQ(before.progress(), 1);
+                  EXPECT_TRUE(before.has_missing());
                   if (slot == 0) coordinator.FailEpoch("a trial");
                   ASSERT_TRUE(session->Ready(first.id).ok());
                   const auto result = session->FinishStep();
                   ASSERT_TRUE(result.ok()) << result.status();
-                  EXPECT_EQ(coordinator.advanced(slot), 2);
+                  const v1::Beat beat = coordinator.BeatOf(slot);
+                  EXPECT_EQ(beat.step(), 1);
+                  EXPECT_EQ(beat.progress(), 2);
+                  EXPECT_FALSE(beat.has_missing());
                   EXPECT_TRUE(session->Close("").ok());
                 });
 }

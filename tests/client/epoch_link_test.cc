@@ -38,7 +38,6 @@ class EpochsControl : public Control {
     return now_->Attend(attendance, timeout, std::move(failed));
   }
   void EndAttendance() override { now_->EndAttendance(); }
-  void Report(uint64_t step) override {}
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     return now_->Agree(request, timeout);
   }

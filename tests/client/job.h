@@ -156,8 +156,6 @@ class GatheringControl : public Control {
     coordinator_->attending_.erase(rank_);
   }
 
-  void Report(uint64_t) override {}
-
   StatusOr<v1::AgreeResponse> Agree(const v1::AgreeRequest& request, Duration timeout) override {
     absl::MutexLock lock(&coordinator_->mutex_);
     coordinator_->agrees_.push_back(request);

@@ -175,6 +175,7 @@ Event EventOf(const Line& line) {
     beat.beat.set_progress(line.number("progress", 0));
     beat.beat.set_begun(line.has("begun"));
     beat.beat.set_loaded(line.number("loaded", 0));
+    if (line.has("missing")) beat.beat.set_missing(line.number("missing", 0));
     return beat;
   }
   if (line.verb == "broken") return event::StreamBroken{line.number("stream", 0)};

@@ -36,13 +36,15 @@ std::optional<Duration> StallWatch::MedianStep() const {
   return known[known.size() / 2];
 }
 
-std::optional<Duration> StallWatch::Due(TimePoint now) {
-  if (next_ == Duration::zero()) {
+std::optional<Duration> StallWatch::Due(bool waits, TimePoint now) {
+  Duration limit = next_;
+  if (limit == Duration::zero()) {
     const std::optional<Duration> median = MedianStep();
-    next_ = median ? std::max(least_, Seconds(kSteps * ToSeconds(*median))) : first_;
+    const Duration least = waits ? std::min(least_, Seconds(kWaitSeconds)) : least_;
+    limit = median ? std::max(least, Seconds(kSteps * ToSeconds(*median))) : first_;
   }
   const Duration still = Still(now);
-  if (still <= next_) return std::nullopt;
+  if (still <= limit) return std::nullopt;
   next_ = 2 * still;
   return still;
 }

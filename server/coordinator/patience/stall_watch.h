@@ -14,8 +14,10 @@ class StallWatch {
  public:
   static constexpr double kSteps = 5;        // without progress, of median length, are a stall
   static constexpr size_t kRemembered = 33;  // number of steps in the median
+  static constexpr double kWaitSeconds = 2;  // the least that counts where ranks wait for others
 
-  // Never before `least`; before the first step is over, after `first`.
+  // Never before `least`, where all stand at the same point: they may evaluate. Before the first
+  // step is over, after `first`.
   StallWatch(Duration least, Duration first) : least_(least), first_(first) {}
 
   void Start(TimePoint now);      // an epoch begins: nothing is known of its steps
@@ -27,7 +29,8 @@ class StallWatch {
   std::optional<Duration> MedianStep() const;
 
   // The time without progress when a log line is due: at the limit, then each time it has doubled.
-  std::optional<Duration> Due(TimePoint now);
+  // `waits`: some ranks are further than others.
+  std::optional<Duration> Due(bool waits, TimePoint now);
 
  private:
   const Duration least_, first_;

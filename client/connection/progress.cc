@@ -1,0 +1,60 @@
+#include "client/connection/progress.h"
+
+#include <algorithm>
+
+namespace ringwood {
+
+void Progress::Entered(uint64_t step) {
+  absl::MutexLock lock(&mutex_);
+  step_ = step;
+  progress_ = 0;
+  begun_ = false;
+  ready_.clear();
+}
+
+void Progress::Took(uint64_t step) {
+  absl::MutexLock lock(&mutex_);
+  step_ = step;
+}
+
+void Progress::Loaded(uint64_t round) {
+  absl::MutexLock lock(&mutex_);
+  loaded_ = round;
+}
+
+void Progress::TookPart() {
+  absl::MutexLock lock(&mutex_);
+  begun_ = true;
+}
+
+// The tensor is named where others of the round are ready: before the first nothing is amiss.
+void Progress::Fill(v1::Beat* beat) const {
+  absl::MutexLock lock(&mutex_);
+  beat->set_step(step_);
+  beat->set_progress(progress_);
+  beat->set_begun(begun_);
+  beat->set_loaded(loaded_);
+  const auto missing = std::find(ready_.begin(), ready_.end(), false);
+  const bool any = std::find(ready_.begin(), ready_.end(), true) != ready_.end();
+  if (any && missing != ready_.end()) {
+    beat->set_missing(static_cast<uint32_t>(missing - ready_.begin()));
+  }
+}
+
+void Progress::PlanAdopted(const Plan&, const std::vector<TensorSpec>& table, uint64_t) {
+  absl::MutexLock lock(&mutex_);
+  ready_.assign(table.size(), false);
+}
+
+void Progress::RoundBegun(uint64_t, TimePoint) {
+  absl::MutexLock lock(&mutex_);
+  ready_.assign(ready_.size(), false);
+}
+
+void Progress::GradientReady(uint64_t, uint32_t tensor, TimePoint) {
+  absl::MutexLock lock(&mutex_);
+  ++progress_;
+  if (tensor < ready_.size()) ready_[tensor] = true;
+}
+
+}  // namespace ringwood
