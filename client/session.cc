@@ -107,7 +107,7 @@ Session::~Session() {
 Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
   // A failed checkpoint was logged: it does not make a finished run a failed one.
-  const bool in_order = failure.empty() && link_->status().ok();
+  const bool in_order = failure.empty() && (steps_.left() || link_->status().ok());
   if (in_order) (void)checkpoints_->Wait();
   replanner_.WriteProfile();
   const Status left = link_->Leave(failure);
@@ -173,12 +173,31 @@ StatusOr<StepResult> Session::FinishStep() {
       if (const Status taken = TakeState(); !taken.ok()) result = taken;
     }
     if (result.ok()) {
-      if (steps_.regroup()) (void)ChangeEpoch();  // the next call returns an error
+      if (steps_.left()) {
+        Left();
+      } else if (steps_.regroup()) {
+        (void)ChangeEpoch();  // the next call returns an error
+      }
       return result;
     }
     if (link_->status().ok()) return result;  // refused, nothing ran
     if (!Recovers()) return End(result.status());
   }
+}
+
+Status Session::LeaveAfterStep() {
+  RW_RETURN_IF_ERROR(Usable());
+  if (!elastic_) {
+    return Refused("a rank cannot leave before the others: the job is not elastic (--elastic)");
+  }
+  steps_.Leave();
+  return OkStatus();
+}
+
+void Session::Left() {
+  absl::MutexLock lock(&mutex_);
+  ended_ = Refused(absl::StrFormat("rank %d has left the job after step %d: close the session",
+                                   link_->slot(), step()));
 }
 
 // A rank that has heard of the commit and not got the state has nothing to apply it to: it starts

@@ -57,6 +57,9 @@ class Session {
   void Loaded() { connection_->progress()->Loaded(step() + 1); }  // any thread
   Status BeginStep(double weight);
   Status Ready(int id);
+  // Of an elastic job: the next FinishStep is the last of this worker, and the others go on without
+  // it. Only Close follows.
+  Status LeaveAfterStep();
   StatusOr<StepResult> FinishStep();
   Status Residual(int id, std::span<float> out) const;
 
@@ -100,6 +103,7 @@ class Session {
   Status End(const Status& status);
   Status Collective(const std::function<Status()>& call);
   Status TakeState();
+  void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.
   const SessionOptions options_;

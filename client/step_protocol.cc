@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/log.h"
 #include "base/out_of_memory.h"
 #include "transport/watch.h"
 
@@ -64,6 +65,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_digest(summary.digest);
   vote.set_weight(weight());
   vote.set_non_finite(summary.non_finite);
+  vote.set_leaving(leaving_);
   replanner_->Ask(round(), link->place(), &vote);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
                       link->connection()->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
@@ -99,6 +101,7 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   regroup_ = commit->regroup();
   link->connection()->progress()->Took(step_);
   if (regroup_) {  // nothing else of this epoch follows
+    HandOver(*commit, link);
     pipeline->Begin(round());
     return result;
   }
@@ -109,6 +112,19 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   if (followed.ok() && commit->has_plan()) (void)agreement_->Change(*commit, link);
   if (!commit->has_plan()) pipeline->Begin(round());  // a new plan has a pipeline of its own
   return result;
+}
+
+// A failure on the way is that of the next epoch: the step itself is committed.
+void StepProtocol::HandOver(const v1::Commit& commit, EpochLink* link) {
+  if (commit.leaving().empty()) return;
+  const auto& leaving = commit.leaving();
+  const auto rank = static_cast<uint32_t>(link->place().rank);
+  left_ = std::find(leaving.begin(), leaving.end(), rank) != leaving.end();
+  const Status handed = inheritance_.Exchange(commit, table_, *states_, link);
+  if (handed.ok() || !left_) return;
+  Log(LogLevel::kWarning,
+      absl::StrFormat("rank %d leaves, and what it owes may not have come to the others: %s",
+                      link->slot(), Message(handed)));
 }
 
 // The commit: what every exchange has kept beside the present state, in shadows and second buffers,

@@ -19,6 +19,7 @@
 
 #include "base/status.h"
 #include "client/connection/epoch_link.h"
+#include "client/inheritance.h"
 #include "client/pipeline.h"
 #include "client/plan_agreement.h"
 #include "client/plan_in_force.h"
@@ -84,6 +85,13 @@ class StepProtocol {
   StatusOr<StepResult> Finish(EpochLink* link);
   bool regroup() const { return regroup_; }
 
+  // The round in hand is this worker's last. Of an elastic job.
+  void Leave() { leaving_ = true; }
+  bool left() const { return left_; }  // it was committed, and the others go on
+
+  // After the end of an epoch, while there is no plan.
+  void TakeInheritance() { inheritance_.GiveTo(states_); }
+
   // The epoch of `link` has ended, and the loops are drained: what this worker has.
   v1::Held HeldOf(EpochLink* link);
   // The next epoch begins as `joined` says: applies or drops the round that `link` ended under, or
@@ -99,6 +107,7 @@ class StepProtocol {
   Status CheckComplete(int rank);
   Status BringNothing();
   void Drop();
+  void HandOver(const v1::Commit& commit, EpochLink* link);
   StatusOr<v1::Commit> Vote(const RoundSummary& summary, EpochLink* link);
   Status Apply(const Totals& totals, EpochLink* link);
   Status Abort(const Status& status, EpochLink* link);
@@ -119,6 +128,9 @@ class StepProtocol {
   std::optional<StepResult> settled_;
   std::atomic<bool> receiving_{false};
   bool in_doubt_ = false;
+  bool leaving_ = false;
+  bool left_ = false;
+  Inheritance inheritance_;
   bool regroup_ = false;
   bool broken_ = false;
 };

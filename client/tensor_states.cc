@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "client/checkpoint/state_names.h"
 #include "plan/sparse_groups.h"
@@ -60,6 +61,17 @@ double TensorStates::Norm() const {
 
 void TensorStates::Forget() {
   for (auto& state : states_) state.reset();
+}
+
+bool TensorStates::Owes(size_t id) const {
+  return (!states_.empty() && states_[id] != nullptr) || DeviceOf(id) != nullptr ||
+         !WireError(id).empty();
+}
+
+void TensorStates::Add(size_t id, std::span<const float> owed) {
+  if (states_[id] == nullptr) states_[id] = Make(id, 1);
+  const std::span<float> residual = states_[id]->mutable_residual();
+  std::transform(owed.begin(), owed.end(), residual.begin(), residual.begin(), std::plus<>());
 }
 
 // Nothing is lost by a change of plan: what a tensor owes is taken out of the exchange that ends

@@ -48,6 +48,11 @@ class TensorStates {
   double Norm() const;
   void Forget();
 
+  // Whether the tensor can owe something: alike on all ranks after a commit.
+  bool Owes(size_t id) const;
+  // While there is no plan: the tensor owes this, too.
+  void Add(size_t id, std::span<const float> owed);
+
   // A plan ends: takes the states of its exchanges back, and forgets them.
   Status TakeBack();
   // A plan begins: makes the states of its sparse tensors, with their k. Then its exchanges are

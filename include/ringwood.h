@@ -234,6 +234,11 @@ RINGWOOD_EXPORT int ringwood_begin_step(ringwood_session* session, double weight
  * never waits. */
 RINGWOOD_EXPORT int ringwood_loaded(ringwood_session* session);
 
+/* Of an elastic job: the next ringwood_finish_step is this rank's last. When it returns, the others
+ * go on without this rank and have taken over what its tensors owe; only ringwood_close follows.
+ * Where all ranks ask for it with the same step, that step is the end of the job. */
+RINGWOOD_EXPORT int ringwood_leave_after_step(ringwood_session* session);
+
 /* Gradient `id` is complete in memory. Any thread; enqueues only. Call it once per tensor and step;
  * fill a tensor without a gradient with zeros. A broken exchange is reported by
  * ringwood_finish_step, which knows who failed; once that is known, here too. */

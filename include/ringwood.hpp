@@ -134,6 +134,7 @@ class Session {
 
   void BeginStep(double weight) { Check(ringwood_begin_step(handle_, weight)); }
   void Loaded() { Check(ringwood_loaded(handle_)); }  // any thread
+  void LeaveAfterStep() { Check(ringwood_leave_after_step(handle_)); }
   void Ready(int id) { Check(ringwood_ready(handle_, id)); }
   ringwood_step_result FinishStep() {
     ringwood_step_result result{};

@@ -71,6 +71,10 @@ int ringwood_begin_step(ringwood_session* session, double weight) {
   return With(session, [&](auto& open) { return open.BeginStep(weight); });
 }
 
+int ringwood_leave_after_step(ringwood_session* session) {
+  return With(session, [](auto& open) { return open.LeaveAfterStep(); });
+}
+
 int ringwood_loaded(ringwood_session* session) {
   const int usable = CheckHandle(session);
   if (usable != RINGWOOD_OK) return usable;

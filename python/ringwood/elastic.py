@@ -58,6 +58,10 @@ class Elastic:
         self._sampler.committed(result)
         return result
 
+    def leave(self):
+        """The next step() is this rank's last: the others go on without it."""
+        self._session.leave_after_step()
+
     def items(self):
         """Name -> bytes or tensor: the state between two steps, alike on all ranks in names and sizes."""
         tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.state_dict(),

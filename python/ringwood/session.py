@@ -150,6 +150,11 @@ class Session:
         self._check_open()
         self._library.check(self._library.quick.ringwood_loaded(self._handle))
 
+    def leave_after_step(self):
+        """Of an elastic job: the next finish_step is this rank's last. The others go on without it, and take over
+        what its tensors owe; only `close` follows."""
+        self._call("ringwood_leave_after_step")
+
     def ready(self, name):
         """The gradient is complete in memory. Any thread; enqueues only. `name`: or the id that register
         returned, which spares the check that the memory is still where it was."""

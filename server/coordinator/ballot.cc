@@ -10,7 +10,8 @@ namespace ringwood {
 namespace {
 
 bool SameVote(const v1::VoteRequest& a, const v1::VoteRequest& b) {
-  return a.digest() == b.digest() && a.weight() == b.weight() && a.non_finite() == b.non_finite();
+  return a.digest() == b.digest() && a.weight() == b.weight() && a.non_finite() == b.non_finite() &&
+         a.leaving() == b.leaving();
 }
 
 }  // namespace
@@ -62,6 +63,7 @@ StatusOr<v1::Commit> Ballot::Decide() const {
     weight += cast.vote.weight();
     non_finite |= cast.vote.non_finite();
     if (cast.vote.weight() > 0) commit.add_contributors(rank);
+    if (cast.vote.leaving()) commit.add_leaving(rank);
   }
   if (!non_finite) RW_RETURN_IF_ERROR(Divergence());
   commit.set_total_weight(weight);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/text.h"
 
@@ -248,7 +249,11 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
     }
   }
   if (commit->has_plan()) ChangePlan(&*commit, out);
-  commit->set_regroup(regroup_wanted_ && now - begun_ >= Seconds(kRegroupSeconds));
+  // Where all leave, the job is over with it.
+  const bool all_leave = commit->leaving_size() == static_cast<int>(roster_.world());
+  if (!options_.elastic || all_leave) commit->clear_leaving();
+  commit->set_regroup(commit->leaving_size() > 0 ||
+                      (regroup_wanted_ && now - begun_ >= Seconds(kRegroupSeconds)));
   committed_.commit = *commit;
   out->ReplyAll(ballot_->Calls(), *commit);
   ballot_.reset();
@@ -261,7 +266,10 @@ void Epoch::EndForOthers(Outbox* out) {
   failure_.set_node(roster_.size());
   failure_.set_epoch(record_.epoch());
   failure_.set_step(committed_.round + 1);
-  failure_.set_reason("a process waits to take part: join again");
+  std::vector<std::string> leaving;
+  for (const uint32_t rank : committed_.commit.leaving()) leaving.push_back(roster_.Label(rank));
+  failure_.set_reason(leaving.empty() ? "a process waits to take part: join again"
+                                      : absl::StrJoin(leaving, ", ") + " left: join again");
   failure_.set_code(static_cast<int32_t>(StatusCode::kAborted));
   failure_.set_recovers(true);
   v1::Notice notice;
@@ -396,7 +404,9 @@ std::vector<Awaited> Epoch::AwaitedBy(TimePoint now) const {
   if (!Recovers() || now - watched_since_ > Seconds(options_.join_timeout_seconds)) return {};
   std::vector<Awaited> awaited;
   for (uint32_t node = 0; node < roster_.size(); ++node) {
-    if (!presence_.there(node)) continue;
+    const auto& leaving = committed_.commit.leaving();
+    const bool leaves = std::find(leaving.begin(), leaving.end(), node) != leaving.end();
+    if (leaves || !presence_.there(node)) continue;
     const v1::JoinRequest& member = roster_.member(node);
     awaited.push_back({{member.role(), member.rank()}, member.incarnation()});
   }

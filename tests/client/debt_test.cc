@@ -1,4 +1,5 @@
 // What the tensors of an elastic job owe (residuals) is lost with nobody but a process that dies.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 
 namespace ringwood {
 namespace {
+
+using ::testing::HasSubstr;
 
 constexpr int kSlots = 3;
 constexpr int kDoomed = 1;
@@ -105,6 +108,55 @@ TEST(Debt, ALateRankComesBackWithWhatItOwes) {
   EXPECT_EQ(applied[0], applied[2]);
   EXPECT_NE(owed_when_late, 0);
   EXPECT_EQ(given[0] + given[1] + given[2], applied[0] + owed[0] + owed[1] + owed[2]);
+}
+
+TEST(Debt, ARankThatLeavesInOrderHandsItOver) {
+  for (const std::string wire : {"fp32", "bf16"}) {
+    std::vector<double> given(kSlots), owed(kSlots), applied(kSlots);
+    double handed = 0;
+    InProcessNetwork network;
+    RunElasticJob({.world = kSlots, .wire = wire}, &network,
+                  [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
+                    Gradient gradient(*session, "w", 400, "sparse", 0.05);
+                    const auto owes = [&] {
+                      std::vector<float> residual(400);
+                      EXPECT_TRUE(session->Residual(gradient.id, residual).ok());
+                      return std::accumulate(residual.begin(), residual.end(), 0.0);
+                    };
+                    while (session->step() < kSteps) {
+                      const uint64_t step = session->step() + 1;
+                      const bool last = slot == kDoomed && step == kFatal;
+                      Random random(10 * step + slot);
+                      for (float& value : gradient.data) {
+                        value = static_cast<float>(random.Below(21)) - 10;
+                        given[slot] += value;
+                      }
+                      ASSERT_TRUE(session->Ready(gradient.id).ok());
+                      if (last) {
+                        ASSERT_TRUE(session->LeaveAfterStep().ok());
+                      }
+                      const auto result = session->FinishStep();
+                      ASSERT_TRUE(result.ok()) << result.status();
+                      EXPECT_EQ(result->members.size(), step <= kFatal ? 3u : 2u);
+                      for (const float value : gradient.data) {
+                        applied[slot] += std::round(value * result->total_weight);
+                      }
+                      if (!last) continue;
+                      handed = owes();
+                      const Status after = session->Ready(gradient.id);
+                      EXPECT_THAT(Message(after),
+                                  HasSubstr("rank 1 has left the job after step 3"));
+                      EXPECT_TRUE(session->Close("").ok());
+                      return;
+                    }
+                    owed[slot] = owes();
+                    EXPECT_EQ(session->epoch(), 2u);
+                    EXPECT_TRUE(session->Close("").ok());
+                  });
+    EXPECT_EQ(applied[0], applied[2]);
+    EXPECT_NE(handed, 0);
+    EXPECT_EQ(given[0] + given[1] + given[2], applied[0] + owed[0] + owed[2]) << wire;
+  }
 }
 
 }  // namespace

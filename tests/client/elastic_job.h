@@ -185,7 +185,7 @@ class ElasticCoordinator {
     if (epoch_ == 0 && static_cast<int>(joining_.size()) < world_) return;
     if (epoch_ != 0 && failure_.ok()) return;
     for (const auto& [slot, join] : members_) {
-      if (late_ && slot == script_.late) continue;
+      if ((late_ && slot == script_.late) || leaving_.contains(slot)) continue;
       if (!dead_.contains(slot) && !joining_.contains(slot)) return;
     }
     const uint64_t last = epoch_++;
@@ -286,6 +286,13 @@ class ElasticCoordinator {
       if (vote.weight() > 0) commit.add_contributors(node);
       if (vote.non_finite()) commit.set_skipped(true);
     }
+    for (const auto& [node, vote] : votes) {
+      if (!vote.leaving()) continue;
+      commit.add_leaving(node);
+      commit.set_regroup(true);
+      leaving_.insert(std::next(members_.begin(), node)->first);
+      failure_ = Unavailable("regroup");
+    }
     commit.set_total_weight(total);
     if (total == 0) commit.set_skipped(true);
     if (script_.regroup_after.contains(request.round()) && AwaitNewcomer()) {
@@ -314,6 +321,7 @@ class ElasticCoordinator {
   Status failure_ ABSL_GUARDED_BY(mutex_);  // of the present epoch
   std::set<int> dead_ ABSL_GUARDED_BY(mutex_);
   std::set<int> left_ ABSL_GUARDED_BY(mutex_);
+  std::set<int> leaving_ ABSL_GUARDED_BY(mutex_);  // in order, with a commit
   std::map<int, std::function<void(v1::Beat*)>> fills_ ABSL_GUARDED_BY(mutex_);
   bool late_ ABSL_GUARDED_BY(mutex_) = false;      // the script's slot is set aside
   bool returned_ ABSL_GUARDED_BY(mutex_) = false;  // one of the dead, or the late one

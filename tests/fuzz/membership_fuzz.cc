@@ -237,6 +237,7 @@ class Shell {
           *vote.request.mutable_plan() = OneRing(1, "wfbp");
         }
         vote.request.set_plan_reason(choices_.Text());
+        vote.request.set_leaving(choices_.Byte() % 16 == 1);
         return vote;
       }
       case 5: {

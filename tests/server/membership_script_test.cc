@@ -155,6 +155,7 @@ Event EventOf(const Line& line) {
     vote.request.set_weight(std::stod(line.text("weight", "8")));
     vote.request.set_non_finite(line.has("nan"));
     vote.request.set_review(line.has("review"));
+    vote.request.set_leaving(line.has("leaving"));
     if (line.has("plan")) *vote.request.mutable_plan() = PlanOf(line, line.text("plan", ""), 1);
     return vote;
   }
@@ -217,6 +218,7 @@ std::string Text(const v1::Commit& commit) {
                       commit.round(), commit.total_weight(), commit.contributors_size(),
                       commit.skipped() ? " skipped" : "", commit.review() ? " review" : "");
   if (commit.regroup()) text += " regroup";
+  for (const uint32_t rank : commit.leaving()) text += absl::StrFormat(" without=%d", rank);
   if (!commit.has_plan()) return text;
   return text +
          absl::StrFormat(" plan=%s generation=%d", commit.plan().planner(), commit.generation());
