@@ -208,7 +208,6 @@ std::vector<Action> Supervisor::Tick(TimePoint now) {
       return Enter(Phase::kServerKill, now);
     case Phase::kKilling:
     case Phase::kServerKill:
-      std::fill(members_.begin(), members_.end(), State::kEnded);
       phase_ = Phase::kDone;
       return {Action::kAbandon};
     case Phase::kDone:

@@ -197,6 +197,24 @@ TEST(Supervisor, ARankThatHungAndWasNamedIsTheCulprit) {
   EXPECT_EQ(verdict.culprit, 4);
 }
 
+// Not even SIGKILL ends it, or its host cannot be told.
+TEST(Supervisor, ARankThatWasNamedAndNeverEndsIsTheCulprit) {
+  Supervisor supervisor = Running();
+  supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: silent for 5.0 s", At(8));
+  supervisor.Ended(2, kBug, At(10));
+  supervisor.Ended(3, kBug, At(10));
+  EXPECT_THAT(supervisor.Tick(At(17)), ElementsAre(Action::kStopRanks));
+  EXPECT_THAT(supervisor.Tick(At(20)), ElementsAre(Action::kKillRanks));
+  EXPECT_THAT(supervisor.Tick(At(23)), ElementsAre(Action::kAbandon));
+  ASSERT_TRUE(supervisor.done());
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
+  EXPECT_TRUE(verdict.restart_helps);
+  EXPECT_EQ(verdict.culprit, 4);
+  EXPECT_EQ(verdict.reason, "did not end by itself");
+  EXPECT_EQ(verdict.first, 2);
+}
+
 TEST(Supervisor, AHostThatIsAwayOrShortOfPortsIsRestartedAfterAPause) {
   for (const Status& status : {Unavailable("host h2 is gone"), Exhausted("no port is free")}) {
     Supervisor supervisor = Running();
