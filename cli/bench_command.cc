@@ -9,7 +9,6 @@
 #include "cli/command.h"
 #include "cli/inner_run.h"
 #include "cli/session_flags.h"
-#include "launch/supervisor.h"
 #include "measure/all_reduce_table.h"
 
 namespace ringwood {

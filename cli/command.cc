@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "launch/supervisor.h"
+#include "launch/supervision/ending.h"
 
 namespace ringwood {
 

@@ -14,7 +14,6 @@
 #include "cli/simulate_command.h"
 #include "cli/trace_command.h"
 #include "cli/version.h"
-#include "launch/supervisor.h"
 
 namespace {
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "cli/inner_run.h"
 #include "cli/session_flags.h"
-#include "launch/supervisor.h"
 #include "measure/replay_trainer.h"
 #include "plan/model/model_profile.h"
 

@@ -16,7 +16,6 @@
 #include "cli/session_flags.h"
 #include "launch/run.h"
 #include "launch/run_check.h"
-#include "launch/supervisor.h"
 
 namespace ringwood {
 namespace {

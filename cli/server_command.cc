@@ -16,7 +16,7 @@
 #include "launch/network.h"
 #include "launch/server_line.h"
 #include "launch/signals.h"
-#include "launch/supervisor.h"
+#include "launch/supervision/ending.h"
 #include "server/server.h"
 #include "timeline/reducer.h"
 

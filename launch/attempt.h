@@ -12,7 +12,7 @@
 #include "launch/remote.h"
 #include "launch/run.h"
 #include "launch/signals.h"
-#include "launch/supervisor.h"
+#include "launch/supervision/supervisor.h"
 
 namespace ringwood {
 

@@ -9,16 +9,9 @@
 
 #include "base/status.h"
 #include "launch/hosts.h"
+#include "launch/supervision/ending.h"
 
 namespace ringwood {
-
-// How a process ended, as the launcher judges it.
-struct Ending {
-  int code = 0;          // exit code; 128 + signal where a signal ended it
-  int signal = 0;        // 0: it exited by itself
-  bool stopped = false;  // it was stopped (SIGSTOP) when it was asked to end
-  bool operator==(const Ending&) const = default;
-};
 
 struct ProcessOptions {
   std::vector<std::string> command;  // looked up on the PATH of `environment`

@@ -13,7 +13,6 @@
 #include "launch/output.h"
 #include "launch/remote.h"
 #include "launch/signals.h"
-#include "launch/supervisor.h"
 
 namespace ringwood {
 

@@ -1,5 +1,5 @@
 // Stories of an elastic job, an event at a second each, and what must be done then.
-#include "launch/elastic.h"
+#include "launch/supervision/elastic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

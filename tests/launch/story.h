@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/clock.h"
-#include "launch/supervisor.h"
+#include "launch/supervision/supervisor.h"
 
 namespace ringwood {
 

@@ -1,5 +1,5 @@
 // Stories in one line each: an event at a second, and what must be done then.
-#include "launch/supervisor.h"
+#include "launch/supervision/supervisor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

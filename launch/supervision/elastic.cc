@@ -1,4 +1,4 @@
-#include "launch/elastic.h"
+#include "launch/supervision/elastic.h"
 
 #include <algorithm>
 #include <iterator>

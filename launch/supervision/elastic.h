@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "launch/restarts.h"
+#include "launch/supervision/restarts.h"
 
 namespace ringwood {
 

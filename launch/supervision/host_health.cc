@@ -1,4 +1,4 @@
-#include "launch/host_health.h"
+#include "launch/supervision/host_health.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "launch/restarts.h"
+#include "launch/supervision/restarts.h"
 
 #include <algorithm>
 #include <cmath>

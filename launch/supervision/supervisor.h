@@ -10,11 +10,6 @@
 //
 // In an elastic job the end of a process while the ranks train ends nothing: it is started again
 // (elastic.h), until the coordinator gives the job up, does not stay itself, or no rank is left.
-//
-// What the end of a process means:
-//   restart        a signal, also as a shell's 128 + signal; 75; of a server anything but 78
-//   configuration  78; 126 and 127, by which a shell says that it could not start a command
-//   its own        any other code: the program failed, and would most likely fail again
 #pragma once
 
 #include <optional>
@@ -24,19 +19,10 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "launch/elastic.h"
-#include "launch/process.h"
+#include "launch/supervision/elastic.h"
+#include "launch/supervision/ending.h"
 
 namespace ringwood {
-
-// Exit codes of `ringwood run` (sysexits.h: EX_TEMPFAIL, EX_CONFIG; and the shell's for SIGINT).
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitRestart = 75;
-inline constexpr int kExitConfiguration = 78;
-inline constexpr int kExitInterrupted = 130;
-
-// 78 for what no restart can fix (bad input, wrong state, security), else 75.
-int ExitCodeOf(const Status& status);
 
 struct SupervisorOptions {
   int servers = 1;  // 0: ranks only
@@ -83,8 +69,6 @@ struct Verdict {
 
 class Supervisor {
  public:
-  enum class Meaning { kRestart, kConfiguration, kOwn };  // of an end, as above
-
   explicit Supervisor(const SupervisorOptions& options);
 
   std::vector<Action> Begin(TimePoint now);
@@ -167,8 +151,5 @@ class Supervisor {
   std::vector<int> due_, stuck_;
   std::vector<Setback> setbacks_;
 };
-
-// "was killed by signal 9 (SIGKILL)" | "exited with code 1" | …
-std::string Describe(const Ending& ending);
 
 }  // namespace ringwood

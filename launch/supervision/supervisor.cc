@@ -1,8 +1,7 @@
-#include "launch/supervisor.h"
+#include "launch/supervision/supervisor.h"
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 
 #include "absl/strings/str_format.h"
 
@@ -13,54 +12,12 @@ constexpr double kGraceSeconds = 2;   // beyond the failure timeout, for last wo
 constexpr double kStopSeconds = 3;    // between SIGTERM and SIGKILL
 constexpr double kServerSeconds = 5;  // a server writes what it holds before it ends
 constexpr double kKillSeconds = 3;    // SIGKILL needs no time; the way to the host may
-constexpr int kCannotExecute = 126;   // a shell's words for a command that it cannot start
-constexpr int kNoSuchCommand = 127;
-constexpr int kShellSignals = 128;  // it adds the signal that ended the command
-
-Supervisor::Meaning MeaningOf(bool server, const Ending& ending) {
-  using Meaning = Supervisor::Meaning;
-  if (ending.stopped || ending.signal != 0) return Meaning::kRestart;
-  if (ending.code == kExitConfiguration) return Meaning::kConfiguration;
-  if (server || ending.code == kExitRestart) return Meaning::kRestart;
-  if (ending.code == kCannotExecute || ending.code == kNoSuchCommand) {
-    return Meaning::kConfiguration;
-  }
-  const bool signal = ending.code > kShellSignals && ending.code <= kShellSignals + SIGRTMAX;
-  return signal || ending.code == 0 ? Meaning::kRestart : Meaning::kOwn;
-}
 
 void Append(std::vector<Action>* actions, const std::vector<Action>& more) {
   actions->insert(actions->end(), more.begin(), more.end());
 }
 
 }  // namespace
-
-int ExitCodeOf(const Status& status) {
-  switch (status.code()) {
-    case StatusCode::kOk:
-      return kExitOk;
-    case StatusCode::kInvalidArgument:
-    case StatusCode::kNotFound:
-    case StatusCode::kAlreadyExists:
-    case StatusCode::kFailedPrecondition:
-    case StatusCode::kPermissionDenied:
-    case StatusCode::kUnauthenticated:
-    case StatusCode::kDataLoss:  // a file that is damaged stays damaged
-      return kExitConfiguration;
-    default:
-      return kExitRestart;
-  }
-}
-
-std::string Describe(const Ending& ending) {
-  if (ending.stopped) return "was stopped (SIGSTOP) and did not come back";
-  if (ending.signal != 0) {
-    const char* name = ::sigabbrev_np(ending.signal);
-    return absl::StrFormat("was killed by signal %d (SIG%s)", ending.signal,
-                           name == nullptr ? "?" : name);
-  }
-  return absl::StrFormat("exited with code %d", ending.code);
-}
 
 Supervisor::Supervisor(const SupervisorOptions& options)
     : options_(options),
@@ -105,7 +62,7 @@ std::vector<Action> Supervisor::EndedInTraining(int member, const Ending& ending
     return Follow(now);
   }
   PutFailure({member, ending, Describe(ending)});
-  const Meaning meaning = MeaningOf(server, ending);
+  const Meaning meaning = MeaningOf(ending, server);
   std::optional<Restarts::Cause> cause = Restarts::Cause::kAccident;
   if (meaning == Meaning::kOwn) cause = Restarts::Cause::kOwn;
   if (!server && ending.code == kExitRestart) cause = Restarts::Cause::kSuffered;
@@ -339,7 +296,7 @@ const Supervisor::Failure* Supervisor::FirstOwn() const {
 // The first with which a restart is of no use, or the first with which it is not so.
 const Supervisor::Failure* Supervisor::FirstOf(bool configuration) const {
   for (const Failure& failure : failures_) {
-    const Meaning meaning = MeaningOf(failure.member < options_.servers, failure.ending);
+    const Meaning meaning = MeaningOf(failure.ending, failure.member < options_.servers);
     if (!configuration && failure.ending.code == kExitRestart) continue;
     if ((meaning == Meaning::kConfiguration) == configuration) return &failure;
   }
@@ -393,7 +350,7 @@ Verdict Supervisor::Judge() const {
   }
   const Failure* culprit = Culprit();
   if (culprit == nullptr) return verdict;
-  const Meaning meaning = MeaningOf(culprit->member < options_.servers, culprit->ending);
+  const Meaning meaning = MeaningOf(culprit->ending, culprit->member < options_.servers);
   verdict.exit_code = meaning == Meaning::kRestart         ? kExitRestart
                       : meaning == Meaning::kConfiguration ? kExitConfiguration
                                                            : culprit->ending.code;

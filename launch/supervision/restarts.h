@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "launch/host_health.h"
+#include "launch/supervision/host_health.h"
 
 namespace ringwood {
 
