@@ -1,6 +1,5 @@
 #include "launch/supervision/supervisor.h"
 
-#include <algorithm>
 #include <csignal>
 
 #include "absl/strings/str_format.h"
@@ -22,7 +21,7 @@ void Append(std::vector<Action>* actions, const std::vector<Action>& more) {
 Supervisor::Supervisor(const SupervisorOptions& options)
     : options_(options),
       members_(options.servers + options.ranks, State::kAbsent),
-      endings_(members_.size()) {
+      inquest_({options.servers, options.elastic.has_value(), options.restart_on_failure}) {
   if (options.elastic) elastic_.emplace(*options.elastic);
 }
 
@@ -32,24 +31,20 @@ std::vector<Action> Supervisor::Begin(TimePoint now) {
 
 std::vector<Action> Supervisor::Ready(int member, TimePoint now) {
   if (members_[member] == State::kAlive) members_[member] = State::kReady;
-  if (Trains()) {  // it was started again
-    failures_.erase(std::remove_if(failures_.begin(), failures_.end(),
-                                   [&](const Failure& f) { return f.member == member; }),
-                    failures_.end());
-  }
+  if (Trains()) inquest_.Back(member);  // it was started again
   return Advance(now);
 }
 
 std::vector<Action> Supervisor::Ended(int member, const Ending& ending, TimePoint now) {
   if (members_[member] == State::kEnded) return {};
   members_[member] = State::kEnded;
-  endings_[member] = ending;
+  inquest_.Ended(member, ending);
   if (Trains()) return EndedInTraining(member, ending, now);
   const bool server = member < options_.servers;
   const bool ours = phase_ >= Phase::kStopping;  // the answer to a signal of ours
   const bool failed = ending.stopped || (!ours && (server || ending.code != 0));
   if (failed && phase_ < Phase::kRanks) started_ = false;
-  if (failed) failures_.push_back({member, ending, Describe(ending)});
+  if (failed) inquest_.Failed(member, ending, Describe(ending));
   if (failed && !ours) return Fail(now);
   return Advance(now);
 }
@@ -61,7 +56,6 @@ std::vector<Action> Supervisor::EndedInTraining(int member, const Ending& ending
     elastic_->Finished(member);
     return Follow(now);
   }
-  PutFailure({member, ending, Describe(ending)});
   const Meaning meaning = MeaningOf(ending, server);
   std::optional<Restarts::Cause> cause = Restarts::Cause::kAccident;
   if (meaning == Meaning::kOwn) cause = Restarts::Cause::kOwn;
@@ -70,7 +64,7 @@ std::vector<Action> Supervisor::EndedInTraining(int member, const Ending& ending
   if (meaning == Meaning::kConfiguration && !(server && member == 0)) cause = std::nullopt;
   Revival revival = elastic_->Failed(member, cause, now);
   revival.again &= elastic_->course() == Elastic::Course::kGoesOn;
-  setbacks_.push_back({member, Describe(ending), revival});
+  Fell(member, ending, Describe(ending), revival);
   return Follow(now);
 }
 
@@ -78,28 +72,24 @@ std::vector<Action> Supervisor::Lost(int member, TimePoint over, TimePoint now) 
   const Ending killed{kShellSignals + SIGKILL, SIGKILL, false};
   if (!Trains() || members_[member] == State::kEnded) return Ended(member, killed, now);
   members_[member] = State::kEnded;
-  endings_[member] = killed;
-  PutFailure({member, killed, "was lost with its host"});
-  setbacks_.push_back({member, "was lost with its host", elastic_->Lost(member, over, now)});
+  inquest_.Ended(member, killed);
+  Fell(member, killed, "was lost with its host", elastic_->Lost(member, over, now));
   return Follow(now);
 }
 
-// The first one of each member is the cause of those that follow.
-void Supervisor::PutFailure(const Failure& failure) {
-  const bool known = std::any_of(failures_.begin(), failures_.end(), [&](const Failure& other) {
-    return other.member == failure.member;
-  });
-  if (!known) failures_.push_back(failure);
+// The first failure of each member is the cause of those that follow.
+void Supervisor::Fell(int member, const Ending& ending, const std::string& reason,
+                      const Revival& revival) {
+  if (!inquest_.HasFailed(member)) inquest_.Failed(member, ending, reason);
+  setbacks_.push_back({member, reason, revival});
 }
 
 void Supervisor::TookPart(const std::vector<int>& members) {
   if (!Trains()) return;
   elastic_->TakePart(members);
-  const auto back = [&](const Failure& failure) {
-    return members_[failure.member] != State::kEnded &&
-           std::find(members.begin(), members.end(), failure.member) != members.end();
-  };
-  failures_.erase(std::remove_if(failures_.begin(), failures_.end(), back), failures_.end());
+  for (int member : members) {
+    if (members_[member] != State::kEnded) inquest_.Back(member);
+  }
 }
 
 void Supervisor::Dropped(int member, TimePoint now) {
@@ -124,10 +114,7 @@ std::vector<Action> Supervisor::Follow(TimePoint now) {
 }
 
 std::vector<Action> Supervisor::Broke(const Status& status, TimePoint now) {
-  if (broken_.ok() && phase_ < Phase::kStopping) {
-    broken_ = status;
-    broken_first_ = failures_.empty();
-  }
+  if (phase_ < Phase::kStopping) inquest_.Broke(status);
   return Fail(now);
 }
 
@@ -155,7 +142,10 @@ std::vector<Action> Supervisor::Tick(TimePoint now) {
     case Phase::kRanks:
       stuck_ = elastic_->TakeStuck(now);
       due_ = elastic_->TakeDue(now);
-      for (int member : due_) members_[member] = State::kAlive;
+      for (int member : due_) {
+        members_[member] = State::kAlive;
+        inquest_.StartedAgain(member);
+      }
       return {Action::kEndStuck, Action::kStartAgain};
     case Phase::kGrace:
       return Enter(Phase::kStopping, now);
@@ -270,66 +260,9 @@ bool Supervisor::ServersGone() const {
 }
 
 std::vector<Action> Supervisor::Told(int member, const std::string& sentence, TimePoint now) {
-  if (!told_.empty() || sentence.empty()) return {};
-  told_ = sentence;
-  blamed_ = member >= 0 && member < static_cast<int>(members_.size()) ? member : -1;
-  return Trains() ? Fail(now) : std::vector<Action>();
-}
-
-// The one whom the coordinator named, where its end can have been the cause: not with 75, by which
-// it says that it suffered from somebody else's. It may have been killed by us, as one that hung.
-const Supervisor::Failure* Supervisor::Blamed() const {
-  for (const Failure& failure : failures_) {
-    if (failure.member == blamed_ && failure.ending.code != kExitRestart) return &failure;
-  }
-  return nullptr;
-}
-
-// The first that does not only say that somebody else failed (75).
-const Supervisor::Failure* Supervisor::FirstOwn() const {
-  for (const Failure& failure : failures_) {
-    if (failure.ending.code != kExitRestart) return &failure;
-  }
-  return nullptr;
-}
-
-// The first with which a restart is of no use, or the first with which it is not so.
-const Supervisor::Failure* Supervisor::FirstOf(bool configuration) const {
-  for (const Failure& failure : failures_) {
-    const Meaning meaning = MeaningOf(failure.ending, failure.member < options_.servers);
-    if (!configuration && failure.ending.code == kExitRestart) continue;
-    if ((meaning == Meaning::kConfiguration) == configuration) return &failure;
-  }
-  return nullptr;
-}
-
-const Supervisor::Failure* Supervisor::Culprit() const {
-  const auto stopped = std::find_if(failures_.begin(), failures_.end(),
-                                    [](const Failure& failure) { return failure.ending.stopped; });
-  if (const Failure* blamed = Blamed()) return blamed;
-  // A fixed job never gets beyond a process that is configured wrongly, an elastic one goes on
-  // without it.
-  if (const Failure* wrong = FirstOf(true); wrong != nullptr && !elastic_) return wrong;
-  if (stopped != failures_.end()) return &*stopped;
-  if (const Failure* other = FirstOf(false)) return other;
-  if (const Failure* own = FirstOwn()) return own;
-  return failures_.empty() ? nullptr : &failures_[0];
-}
-
-// One that was named and has not failed by itself before our signals is the one to look at: it
-// hung, or ended well while the others needed it. What others made of a rank that hung is its
-// consequence.
-void Supervisor::PutBlame(Meaning meaning, Verdict* verdict) const {
-  const auto blamed = [this](const Failure& failure) { return failure.member == blamed_; };
-  const bool failed = std::any_of(failures_.begin(), failures_.end(), blamed);
-  if (failed && (Blamed() != nullptr || meaning != Meaning::kRestart)) return;
-  const bool ended = members_[blamed_] == State::kEnded;
-  verdict->culprit = blamed_;
-  verdict->reason = ended ? Describe(endings_[blamed_]) : "did not end by itself";
-  const bool hung = !failed && (!ended || endings_[blamed_].code != 0);
-  if (!hung || meaning != Meaning::kOwn) return;
-  verdict->exit_code = kExitRestart;
-  verdict->restart_helps = true;
+  const bool known = member >= 0 && member < static_cast<int>(members_.size());
+  const bool news = inquest_.Told(known ? member : -1, sentence);
+  return news && Trains() ? Fail(now) : std::vector<Action>();
 }
 
 Verdict Supervisor::Judge() const {
@@ -339,32 +272,12 @@ Verdict Supervisor::Judge() const {
     verdict.reason = "interrupted";
     return verdict;
   }
-  verdict.told = told_;
-  if (finished_) return verdict;
-  if (broken_first_ || (!broken_.ok() && failures_.empty())) {
-    verdict.exit_code = ExitCodeOf(broken_);
-    verdict.restart_helps = verdict.unreachable = verdict.exit_code == kExitRestart;
-    verdict.reason = Message(broken_);
-    verdict.first = blamed_;
+  if (finished_) {
+    verdict.told = inquest_.told();
     return verdict;
   }
-  const Failure* culprit = Culprit();
-  if (culprit == nullptr) return verdict;
-  const Meaning meaning = MeaningOf(culprit->ending, culprit->member < options_.servers);
-  verdict.exit_code = meaning == Meaning::kRestart         ? kExitRestart
-                      : meaning == Meaning::kConfiguration ? kExitConfiguration
-                                                           : culprit->ending.code;
-  verdict.restart_helps =
-      meaning == Meaning::kRestart || (meaning == Meaning::kOwn && options_.restart_on_failure);
-  verdict.unreachable = verdict.restart_helps && !started_;
-  verdict.culprit = culprit->member;
-  verdict.reason = culprit->reason;
-  if (blamed_ >= 0) PutBlame(meaning, &verdict);
-  const Failure* first = FirstOwn();
-  if (first != nullptr && first->member != verdict.culprit) {
-    verdict.first = first->member;
-    verdict.first_reason = first->reason;
-  }
+  verdict = inquest_.Judge();
+  verdict.unreachable |= verdict.restart_helps && !started_;
   return verdict;
 }
 

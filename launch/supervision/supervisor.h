@@ -21,6 +21,7 @@
 #include "base/status.h"
 #include "launch/supervision/elastic.h"
 #include "launch/supervision/ending.h"
+#include "launch/supervision/inquest.h"
 
 namespace ringwood {
 
@@ -53,18 +54,6 @@ struct Setback {
   int member = -1;
   std::string reason;  // "was killed by signal 9 (SIGKILL)"
   Revival revival;
-};
-
-// How the attempt ended.
-struct Verdict {
-  int exit_code = kExitOk;
-  bool restart_helps = false;
-  bool unreachable = false;  // hosts, ports or a store were not available: pause before a restart
-  int culprit = -1;          // the member that failed first; -1: none, or none in particular
-  std::string reason;        // "exited with code 1"; with a culprit it follows that name
-  std::string told;          // the coordinator's message; empty: none
-  int first = -1;            // the first member that failed by itself, if it is not the culprit
-  std::string first_reason;  // empty: only its output is of interest
 };
 
 class Supervisor {
@@ -112,39 +101,24 @@ class Supervisor {
     kDone
   };
   enum class State { kAbsent, kAlive, kReady, kEnded };
-  struct Failure {
-    int member;
-    Ending ending;
-    std::string reason;
-  };
 
   std::vector<Action> Enter(Phase phase, TimePoint now);
   std::vector<Action> Advance(TimePoint now);  // moves on from phases whose work is done
   std::vector<Action> Fail(TimePoint now);
   std::vector<Action> EndedInTraining(int member, const Ending& ending, TimePoint now);
   std::vector<Action> Follow(TimePoint now);  // where an elastic job's course leads
-  void PutFailure(const Failure& failure);
+  void Fell(int member, const Ending& ending, const std::string& reason, const Revival& revival);
   void Start(int first, int end);
   bool Any(int first, int end, State state) const;
   bool RanksGone() const;
   bool ServersGone() const;
-  const Failure* Culprit() const;
-  const Failure* Blamed() const;
-  const Failure* FirstOwn() const;
-  const Failure* FirstOf(bool configuration) const;
-  void PutBlame(Meaning meaning, Verdict* verdict) const;
 
   const SupervisorOptions options_;
   Phase phase_ = Phase::kServer;
   TimePoint deadline_ = TimePoint::max();
   std::vector<State> members_;
-  std::vector<Failure> failures_;  // in order, before the first signal of ours (and stopped ones)
-  std::vector<Ending> endings_;    // by member; meaningful where it ended
-  Status broken_;                  // the first
-  bool broken_first_ = false;      // before any member's failure: those are consequences of it
-  std::string told_;               // by the coordinator, when its epoch ended
-  int blamed_ = -1;                // the member that it named
-  bool started_ = true;            // no server failed before the ranks were started
+  Inquest inquest_;
+  bool started_ = true;  // no server failed before the ranks were started
   int interrupts_ = 0;
   std::optional<Elastic> elastic_;
   bool finished_ = false;  // elastic: those that took part are through

@@ -79,51 +79,6 @@ TEST(Supervisor, AStoppedRankIsTheCulpritAndIsKilledAtOnce) {
   EXPECT_THAT(verdict.reason, HasSubstr("stopped"));
 }
 
-// How an attempt ends of which one rank ends like this after another said that somebody died.
-Verdict EndedBy(const Ending& ending, bool restart_on_failure = false) {
-  Supervisor supervisor({1, 2, 5, 120, restart_on_failure});
-  supervisor.Begin(At(0));
-  supervisor.Ready(0, At(1));
-  supervisor.Ended(1, kPeerDied, At(10));
-  supervisor.Ended(2, ending, At(10.1));
-  supervisor.Ended(0, kGood, At(11));
-  EXPECT_TRUE(supervisor.done());
-  return supervisor.Judge();
-}
-
-TEST(Supervisor, ACodeOfTheProgramsOwnIsTheJobsAndIsNotRestarted) {
-  for (int code : {1, 2, 74, 76, 77, 79, 125, 128, 255}) {
-    const Verdict verdict = EndedBy({code, 0, false});
-    EXPECT_EQ(verdict.exit_code, code);
-    EXPECT_FALSE(verdict.restart_helps) << code;
-    EXPECT_EQ(verdict.culprit, 2);
-    EXPECT_EQ(verdict.first, -1) << "who ended before it only followed";
-  }
-}
-
-TEST(Supervisor, RestartsCanBeAskedForWhereTheProgramFails) {
-  const Verdict verdict = EndedBy(kBug, true);
-  EXPECT_EQ(verdict.exit_code, 1);
-  EXPECT_TRUE(verdict.restart_helps);
-  EXPECT_FALSE(EndedBy(kBadInput, true).restart_helps);
-}
-
-TEST(Supervisor, SignalsAreRestartedAlsoWhereAShellReportsThem) {
-  for (const Ending& ending : {kKilled, Ending{139, 0, false}, Ending{129, 0, false}}) {
-    const Verdict verdict = EndedBy(ending);
-    EXPECT_EQ(verdict.exit_code, kExitRestart) << ending.code;
-    EXPECT_TRUE(verdict.restart_helps) << ending.code;
-  }
-}
-
-TEST(Supervisor, ACommandThatAShellCannotStartIsConfiguration) {
-  for (int code : {126, 127}) {
-    const Verdict verdict = EndedBy({code, 0, false});
-    EXPECT_EQ(verdict.exit_code, kExitConfiguration) << code;
-    EXPECT_FALSE(verdict.restart_helps) << code;
-  }
-}
-
 TEST(Supervisor, TheCoordinatorsVerdictIsTheHeadline) {
   Supervisor supervisor = Running();
   supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally", At(8));
