@@ -52,10 +52,12 @@ void Simulate(uint64_t first, uint64_t last) {
   }
   std::printf(
       "%lu events, %lu commits, %lu epochs, %lu of them rollbacks, %lu coordinators; %lu processes "
-      "re-attached, %lu rolled a round forward, %lu received their state; "
+      "re-attached, %lu rolled a round forward, %lu received their state, %lu left, %lu heard of a "
+      "straggler; "
       "%.1f s at most from the last fault to a commit\n",
       counts.events, counts.commits, counts.epochs, counts.rollbacks, counts.coordinators,
-      counts.reattached, counts.forwarded, counts.received, counts.slowest);
+      counts.reattached, counts.forwarded, counts.received, counts.left, counts.late,
+      counts.slowest);
   const uint64_t seeds = last - first + 1;
   EXPECT_GT(counts.commits, 5 * seeds);
   EXPECT_GT(counts.epochs, 2 * seeds);
@@ -63,6 +65,8 @@ void Simulate(uint64_t first, uint64_t last) {
   EXPECT_GT(counts.reattached, seeds / 4);
   EXPECT_GT(counts.forwarded, seeds / 4);
   EXPECT_GT(counts.received, seeds / 4);
+  EXPECT_GT(counts.left, seeds / 20);
+  EXPECT_GT(counts.late, seeds / 20);
 }
 
 TEST(RecoverySimulation, KeepsItsPromisesInRandomWorlds) { Simulate(1, 300); }

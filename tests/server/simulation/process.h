@@ -20,6 +20,8 @@ struct Counts {
   uint64_t forwarded = 0;   // rounds that a worker applied by the answer to its join
   uint64_t received = 0;    // states
   uint64_t reattached = 0;  // processes
+  uint64_t left = 0;        // processes, in order
+  uint64_t late = 0;        // processes that were told that another one is late
   uint64_t rollbacks = 0;   // epochs that began from a checkpoint though there was one before
   double slowest = 0;       // simulated seconds from the end of the faults to the next commit
 
@@ -27,6 +29,7 @@ struct Counts {
     events += more.events, commits += more.commits, epochs += more.epochs;
     coordinators += more.coordinators, forwarded += more.forwarded, received += more.received;
     reattached += more.reattached, rollbacks += more.rollbacks;
+    left += more.left, late += more.late;
     slowest = std::max(slowest, more.slowest);
     return *this;
   }

@@ -174,6 +174,7 @@ class Worker : public Process {
       if (!works_ || epoch != epoch_) return;
       weight_ = receiving_ || world_.agenda().Chance(0.1) ? 0 : 1;
       bad_ = weight_ > 0 && world_.agenda().Chance(0.02);
+      leaving_ = !receiving_ && world_.agenda().Chance(0.003);
       ++ready_;
       world_.Contribute(*this, round_ + 1, weight_, bad_);
     });
@@ -199,6 +200,7 @@ class Worker : public Process {
     vote.request.set_digest(update_.skipped() ? 0 : update_.content);
     vote.request.set_weight(weight_);
     vote.request.set_non_finite(bad_);
+    vote.request.set_leaving(leaving_);
     world_.ledger().Voted(epoch_, round_ + 1, node_);
     (works_ ? call_ : stray_) = vote.call;
     world_.Send(*this, works_ ? shell_ : voted_at_, std::move(vote));
@@ -225,6 +227,11 @@ class Worker : public Process {
     }
     prepared_ = false;
     if (!works_) return;
+    const auto& leaving = commit.leaving();
+    if (std::find(leaving.begin(), leaving.end(), node_) != leaving.end()) {
+      ++world_.counts().left;
+      return world_.Exit(*this);
+    }
     commit.regroup() ? Join() : Train();
   }
   void Apply(uint64_t epoch, const Update& update) {
@@ -237,6 +244,7 @@ class Worker : public Process {
   void Take(const v1::Notice& notice) override {
     if (!notice.has_failure() || notice.failure().epoch() != epoch_ || !works_) return;
     if (!notice.failure().recovers()) return world_.Exit(*this);
+    if (notice.failure().reason().starts_with("late")) ++world_.counts().late;
     Rejoin();
   }
   void Refused(const Status& status) override {
@@ -274,7 +282,7 @@ class Worker : public Process {
   bool prepared_ = false;
   Update update_;  // of round_ + 1, while prepared
   double weight_ = 0;
-  bool bad_ = false;
+  bool bad_ = false, leaving_ = false;
   uint64_t state_ = 0;
   uint64_t base_state_ = 0;
   bool receiving_ = false;
