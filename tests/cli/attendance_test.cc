@@ -6,42 +6,11 @@
 #include <thread>
 
 #include "absl/strings/str_format.h"
-#include "absl/synchronization/notification.h"
-#include "client/grpc/control.h"
 #include "server/server.h"
+#include "tests/cli/rank.h"
 
 namespace ringwood {
 namespace {
-
-constexpr double kSeconds = 30;
-
-struct Rank {
-  uint32_t rank;
-  std::unique_ptr<Control> control;
-  v1::JoinResponse joined;
-
-  void Join() {
-    v1::JoinRequest request;
-    request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
-    request.set_role(v1::ROLE_WORKER);
-    request.set_rank(rank);
-    request.set_world(2);
-    request.set_host("here");
-    request.set_incarnation(rank + 1);
-    request.set_fabric_address("none");
-    StatusOr<v1::JoinResponse> response = control->Join(request, Seconds(kSeconds));
-    ASSERT_TRUE(response.ok()) << response.status();
-    joined = *std::move(response);
-  }
-
-  Status AgreeWithoutAPlan() {
-    v1::AgreeRequest request;
-    request.set_epoch(joined.epoch());
-    request.set_rank(rank);
-    request.set_incarnation(rank + 1);
-    return control->Agree(request, Seconds(kSeconds)).status();
-  }
-};
 
 // Two ranks that have joined.
 class Attending : public ::testing::Test {
@@ -54,52 +23,39 @@ class Attending : public ::testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     const std::string address = absl::StrFormat("127.0.0.1:%d", server_->port());
-    for (Rank* rank : {&a_, &b_}) rank->control = MakeGrpcControl(address, "");
-    std::thread other([&] { b_.Join(); });
-    a_.Join();
+    for (Rank* rank : {&a_, &b_}) rank->Connect(address);
+    std::thread other([&] { b_joined_ = b_.Join(); });
+    a_joined_ = a_.Join();
     other.join();
+    ASSERT_TRUE(a_joined_.ok()) << a_joined_.status();
+    ASSERT_TRUE(b_joined_.ok()) << b_joined_.status();
   }
   void TearDown() override {
-    for (Rank* rank : {&a_, &b_}) rank->control.reset();
+    for (Rank* rank : {&a_, &b_}) rank->Disappear();
     server_->Stop();
   }
 
-  Status Attend(Rank* rank) {
-    const Attendance attendance{rank->joined.epoch(), rank->joined.node(), rank->rank + 1u,
-                                Seconds(0.05), Seconds(5)};
-    return rank->control->Attend(attendance, Seconds(kSeconds),
-                                 [this](const Status& failure, bool) {
-                                   heard_ = failure;
-                                   failed_.Notify();
-                                 });
-  }
-  // What the rank that attends is told. The other one's callback has not run.
-  Status Heard() {
-    if (!failed_.WaitForNotificationWithTimeout(absl::Seconds(kSeconds))) return OkStatus();
-    return heard_;
-  }
-
-  Rank a_{0, nullptr, {}}, b_{1, nullptr, {}};
+  Rank a_{0}, b_{1};
+  StatusOr<v1::JoinResponse> a_joined_, b_joined_;
 
  private:
   std::unique_ptr<Server> server_;
-  absl::Notification failed_;
-  Status heard_;
 };
 
 // Long before the join timeout, which silence has until the first step.
 TEST_F(Attending, WhoEndsRightAfterItAttendsIsNoticedAtOnce) {
-  ASSERT_TRUE(Attend(&a_).ok());
-  ASSERT_TRUE(Attend(&b_).ok());
-  b_.control.reset();
-  EXPECT_THAT(Message(Heard()), ::testing::HasSubstr("rank 1 (host here) failed"));
+  ASSERT_TRUE(a_.Attend(*a_joined_).ok());
+  ASSERT_TRUE(b_.Attend(*b_joined_).ok());
+  b_.Disappear();
+  EXPECT_THAT(Message(a_.Failure()), ::testing::HasSubstr("rank 1 (host here) failed"));
 }
 
 // Whether a restart helps is decided by the code.
 TEST_F(Attending, WhoComesAfterTheEndHearsTheCodeOfTheFailure) {
-  ASSERT_FALSE(a_.AgreeWithoutAPlan().ok());  // the epoch is over
-  (void)Attend(&b_);                          // the failure may come first
-  const Status heard = Heard();
+  const v1::AgreeRequest without_a_plan;
+  ASSERT_FALSE(a_.Agree(without_a_plan, a_joined_->epoch()).ok());  // the epoch is over
+  (void)b_.Attend(*b_joined_);                                      // the failure may come first
+  const Status heard = b_.Failure();
   EXPECT_EQ(heard.code(), StatusCode::kInvalidArgument) << heard;
   EXPECT_THAT(Message(heard), ::testing::HasSubstr("ended the epoch"));
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "launch/server_line.h"
 #include "paths.h"
@@ -57,6 +58,13 @@ class ElasticRunTest : public ::testing::Test {
     directory_.Write(name + ".new", text);
     ASSERT_EQ(::rename(At(name + ".new").c_str(), At(name).c_str()), 0);
   }
+  // The ranks that wait for the file "done" go on, and the job ends well.
+  Finished Finish(Program* run) const {
+    Make("done");
+    Finished finished = run->Wait();
+    EXPECT_EQ(finished.code, 0) << finished.err;
+    return finished;
+  }
   pid_t PidIn(const std::string& name) const { return std::atoi(directory_.Read(name).c_str()); }
 
   std::vector<std::string> Alone(const std::string& script, std::vector<std::string> flags) const {
@@ -74,6 +82,12 @@ class ElasticRunTest : public ::testing::Test {
   const TemporaryDirectory directory_;
   std::string rsh_, fake_;
 };
+
+// What a coordinator says of two epochs, and of the rank that failed in the first.
+std::string LossLines(const std::string& ranks, int lost, const std::string& left) {
+  return absl::StrFormat("%s1 %s\n%srank %d (host h1) failed\n%s2 %s\n", kEpoch, ranks, kRecovery,
+                         lost, kEpoch, left);
+}
 
 size_t CountOf(const std::string& word, const std::string& text) {
   size_t count = 0;
@@ -113,9 +127,7 @@ TEST_F(ElasticRunTest, RestartsOfOneRankEndAtTheirNumber) {
   Program run(
       Alone("[ $RANK = 1 ] && kill -9 $$; " + Until("done"), {"-np", "2", "--max-restarts=1"}));
   ASSERT_TRUE(run.WaitForOutput("(SIGKILL); the others go on without it"));
-  Make("done");
-  const Finished finished = run.Wait();
-  EXPECT_EQ(finished.code, 0) << finished.err;
+  const Finished finished = Finish(&run);
   EXPECT_EQ(CountOf("is started again", finished.err), 1u);
 }
 
@@ -159,13 +171,10 @@ TEST_F(ElasticRunTest, TheServerIsToldAndItsLinesAreNotTheUsers) {
   Program run(Served("echo up; " + Until("done"), {"-H", "h1:4", "-np", "3", "--spares", "1",
                                                    "--min-np", "2", "--max-np", "4"}));
   ASSERT_TRUE(run.WaitForOutput("up\n"));
-  Make("say", std::string(kEpoch) + "1 0-2\n" + kRecovery + "rank 2 (host h1) failed\n" + kEpoch +
-                  "2 0-1,3\n");
+  Make("say", LossLines("0-2", 2, "0-1,3"));
   ASSERT_TRUE(run.WaitForOutput("epoch 2 with 3 ranks: 0-1,3"));
   EXPECT_TRUE(run.WaitForOutput("rank 2 (host h1) failed; the others go on"));
-  Make("done");
-  const Finished finished = run.Wait();
-  EXPECT_EQ(finished.code, 0) << finished.err;
+  const Finished finished = Finish(&run);
   EXPECT_THAT(finished.out, Not(HasSubstr("ringwood server")));
   EXPECT_THAT(directory_.Read("coordinator.arguments"),
               AllOf(HasSubstr(" --elastic "), HasSubstr(" --min-np=2 "), HasSubstr(" --max-np=4"),
@@ -179,9 +188,7 @@ TEST_F(ElasticRunTest, ACoordinatorThatDiesIsBackAtItsAddressAndNoRankEnds) {
   ASSERT_TRUE(run.WaitForOutput("up 1 0\n"));
   ASSERT_EQ(::kill(PidIn("coordinator.pid"), SIGKILL), 0);
   ASSERT_TRUE(run.WaitForOutput("coordinator again at 127.0.0.1:4321 on host h1"));
-  Make("done");
-  const Finished finished = run.Wait();
-  EXPECT_EQ(finished.code, 0) << finished.err;
+  const Finished finished = Finish(&run);
   EXPECT_EQ(CountOf("up ", finished.out), 2u);
   const std::string arguments = directory_.Read("coordinator.arguments");
   const std::string first = arguments.substr(0, arguments.find('\n'));
@@ -200,8 +207,7 @@ TEST_F(ElasticRunTest, AServerThatDiesIsStartedAgainAndJoinsAnew) {
   ASSERT_EQ(::kill(PidIn("reducer.pid"), SIGKILL), 0);
   EXPECT_TRUE(run.WaitForOutput(
       "server 0 (host h1) was killed by signal 9 (SIGKILL); it is started again (1 of 5)"));
-  Make("done");
-  EXPECT_EQ(run.Wait().code, 0);
+  Finish(&run);
   EXPECT_THAT(directory_.Read("reducer.arguments"),
               AllOf(HasSubstr(" --reducer-index=0 "), HasSubstr(" --servers=1 "),
                     HasSubstr(" --coordinator=127.0.0.1:4321 ")));
@@ -215,13 +221,10 @@ TEST_F(ElasticRunTest, ARankThatIsStoppedAndDoesNotComeBackIsEndedAndStartedAgai
              {"-H", "h1:2", "--join-timeout", "4"}));
   ASSERT_TRUE(run.WaitForOutput("stops"));
   ASSERT_TRUE(run.WaitForOutput("up 0 0"));
-  Make("say", std::string(kEpoch) + "1 0-1\n" + kRecovery + "rank 1 (host h1) failed\n" + kEpoch +
-                  "2 0\n");
+  Make("say", LossLines("0-1", 1, "0"));
   ASSERT_TRUE(run.WaitForOutput("rank 1 (host h1) has not come back for 4 s"));
   ASSERT_TRUE(run.WaitForOutput("up 1 1"));
-  Make("done");
-  const Finished finished = run.Wait();
-  EXPECT_EQ(finished.code, 0) << finished.err;
+  const Finished finished = Finish(&run);
   EXPECT_THAT(finished.err,
               HasSubstr("rank 1 (host h1) was stopped (SIGSTOP) and did not come back"));
 }
@@ -247,8 +250,7 @@ TEST_F(ElasticRunTest, AHostWhoseProcessesFailAgainAndAgainIsSetAside) {
                     {"-H", "h1:1,h2:1", "--rsh", rsh_, "--network-interface", "lo",
                      "--host-failures", "2", "--host-cooldown", "600"}));
   ASSERT_TRUE(run.WaitForOutput("host h2 is set aside for 600 s: its processes failed 2 times"));
-  Make("done");
-  EXPECT_EQ(run.Wait().code, 0);
+  Finish(&run);
 }
 
 TEST_F(ElasticRunTest, ALostHostsRanksAreStartedAgainThere) {
@@ -262,9 +264,7 @@ TEST_F(ElasticRunTest, ALostHostsRanksAreStartedAgainThere) {
   ASSERT_TRUE(run.WaitForOutput("waits"));
   ASSERT_EQ(::kill(PidIn("worker"), SIGKILL), 0);
   ASSERT_TRUE(run.WaitForOutput("[1] back"));
-  Make("done");
-  const Finished finished = run.Wait();
-  EXPECT_EQ(finished.code, 0) << finished.err;
+  const Finished finished = Finish(&run);
   EXPECT_THAT(finished.err,
               AllOf(HasSubstr("the connection to host h2 ended"),
                     HasSubstr("rank 1 (host h2) was lost with its host; it is started")));

@@ -51,6 +51,12 @@ std::vector<int> Again(Supervisor* supervisor, double at) {
   return supervisor->TakeDue();
 }
 
+// At once, which disturbs nobody.
+void IsKilledAndStartedAgain(Supervisor* supervisor, int member, double at) {
+  EXPECT_THAT(supervisor->Ended(member, kKilled, At(at)), IsEmpty());
+  EXPECT_THAT(Again(supervisor, at), ElementsAre(member));
+}
+
 TEST(ElasticJob, TheOthersGoOnAndTheSlotIsStartedAgain) {
   Supervisor supervisor = Training();
   EXPECT_THAT(supervisor.Ended(3, kKilled, At(20)), IsEmpty());
@@ -191,8 +197,7 @@ TEST(ElasticJob, ThoseThatFinishAreNotTooFew) {
 
 TEST(ElasticJob, TheAttemptFailsWhenTheCoordinatorGivesUp) {
   Supervisor supervisor = Training();
-  supervisor.Ended(4, kKilled, At(20));
-  EXPECT_THAT(Again(&supervisor, 20), ElementsAre(4));
+  IsKilledAndStartedAgain(&supervisor, 4, 20);
   EXPECT_THAT(supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: it died", At(140)),
               ElementsAre(Action::kEndStoppedRanks));
   EXPECT_THAT(supervisor.Ended(2, kPeerDied, At(140)), IsEmpty());
@@ -210,8 +215,7 @@ TEST(ElasticJob, TheAttemptFailsWhenTheCoordinatorGivesUp) {
 
 TEST(ElasticJob, TheCoordinatorIsStartedAgainAndNoFailureAfterwards) {
   Supervisor supervisor = Training();
-  EXPECT_THAT(supervisor.Ended(0, kKilled, At(20)), IsEmpty());
-  EXPECT_THAT(Again(&supervisor, 20), ElementsAre(0));
+  IsKilledAndStartedAgain(&supervisor, 0, 20);
   EXPECT_THAT(supervisor.Ready(0, At(20.2)), IsEmpty());
   supervisor.Told(-1, "the job failed at step 4 of epoch 1: too few ranks", At(90));
   for (int rank : {2, 3, 4}) supervisor.Ended(rank, kPeerDied, At(91));
@@ -221,8 +225,7 @@ TEST(ElasticJob, TheCoordinatorIsStartedAgainAndNoFailureAfterwards) {
 
 TEST(ElasticJob, ACoordinatorWhosePortIsStillTakenIsTriedAgain) {
   Supervisor supervisor = Training();
-  supervisor.Ended(0, kKilled, At(20));
-  EXPECT_THAT(Again(&supervisor, 20), ElementsAre(0));
+  IsKilledAndStartedAgain(&supervisor, 0, 20);
   supervisor.Ended(0, kBadInput, At(20.1));
   EXPECT_THAT(Again(&supervisor, 22), ElementsAre(0));
 }
@@ -246,8 +249,7 @@ TEST(ElasticJob, ACoordinatorThatDoesNotStayEndsTheAttempt) {
 
 TEST(ElasticJob, AReducerIsStartedAgainAndItsLossEndsNothing) {
   Supervisor supervisor = InAnEpoch();
-  EXPECT_THAT(supervisor.Ended(1, kKilled, At(20)), IsEmpty());
-  EXPECT_THAT(Again(&supervisor, 20), ElementsAre(1));
+  IsKilledAndStartedAgain(&supervisor, 1, 20);
   EXPECT_THAT(supervisor.Ended(1, kBadInput, At(21)), IsEmpty()) << "the others serve";
   EXPECT_EQ(supervisor.deadline(), TimePoint::max());
 }
@@ -264,8 +266,7 @@ TEST(ElasticJob, SparesThatStillWaitEndWithTheOthers) {
 
 TEST(ElasticJob, ASpareThatTakesPartIsWaitedFor) {
   Supervisor supervisor = Training({1});
-  supervisor.Ended(4, kKilled, At(20));
-  EXPECT_THAT(Again(&supervisor, 20), ElementsAre(4));
+  IsKilledAndStartedAgain(&supervisor, 4, 20);
   supervisor.TookPart({0, 1, 2, 3, 5});
   supervisor.Ended(2, kGood, At(30));
   EXPECT_THAT(supervisor.Ended(3, kGood, At(30)), IsEmpty());
@@ -296,8 +297,7 @@ TEST(ElasticJob, ARankThatLeftLongAgoFinishesNothing) {
 
 TEST(ElasticJob, WhoTakesPartAgainHasNotFailed) {
   Supervisor supervisor = Training();
-  supervisor.Ended(4, kKilled, At(20));
-  EXPECT_THAT(Again(&supervisor, 20), ElementsAre(4));
+  IsKilledAndStartedAgain(&supervisor, 4, 20);
   supervisor.TookPart({0, 1, 2, 3, 4});
   supervisor.Ended(3, kBug, At(500));
   supervisor.Told(-1, "the job failed at step 4 of epoch 3: too few ranks", At(501));
@@ -332,8 +332,7 @@ TEST(ElasticJob, ARankThatDoesNotComeBackIsEnded) {
 TEST(ElasticJob, ARankThatWasDroppedSinceItDiedIsNotEndedTwice) {
   Supervisor supervisor = InAnEpoch();
   supervisor.Dropped(3, At(20));
-  supervisor.Ended(3, kKilled, At(20.1));
-  EXPECT_THAT(Again(&supervisor, 20.1), ElementsAre(3));
+  IsKilledAndStartedAgain(&supervisor, 3, 20.1);
   supervisor.Dropped(3, At(20.2));  // the line came late
   supervisor.Dropped(2, At(20.2));
   supervisor.Ended(2, kGood, At(21));
