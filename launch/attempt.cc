@@ -17,21 +17,12 @@ namespace {
 
 constexpr int kIdleMilliseconds = 1000;  // a look around even if nothing happens
 
-std::vector<std::string> HostsOfMembers(const RunOptions& options) {
-  std::vector<std::string> hosts;
-  for (int server = 0; server < options.servers; ++server) {
-    hosts.push_back(HostOfServer(options, server));
-  }
-  for (const HostRanks& place : options.places) hosts.insert(hosts.end(), place.count, place.host);
-  return hosts;
-}
-
-SupervisorOptions ForSupervisor(const RunOptions& options) {
+SupervisorOptions ForSupervisor(const RunOptions& options, const Members& members) {
   SupervisorOptions supervisor{options.servers, options.ranks(), options.failure_timeout_seconds,
                                options.join_timeout_seconds, options.restart_on_failure};
   if (!options.elastic) return supervisor;
   const ElasticRun& elastic = *options.elastic;
-  supervisor.elastic = ElasticOptions{{options.servers, HostsOfMembers(options), elastic.restarts,
+  supervisor.elastic = ElasticOptions{{options.servers, members.hosts(), elastic.restarts,
                                        elastic.host_failures, elastic.host_cooldown_seconds},
                                       elastic.min_ranks,
                                       elastic.spares,
@@ -46,9 +37,9 @@ Attempt::Attempt(const RunOptions& options, SignalDescriptor* signals, Output* o
     : options_(options),
       signals_(signals),
       output_(output),
-      supervisor_(ForSupervisor(options)),
-      hosts_(HostsOfMembers(options)),
-      remote_of_(hosts_.size()),
+      members_(options),
+      supervisor_(ForSupervisor(options, members_)),
+      remote_of_(members_.count()),
       lines_(options.servers) {}
 
 Attempt::~Attempt() {
@@ -79,31 +70,8 @@ TimePoint Attempt::over() const {
   return last;
 }
 
-std::string Attempt::Name(int member) const {
-  const std::string who = IsServer(member) ? NameOfServer(options_, member)
-                                           : absl::StrFormat("rank %d", member - options_.servers);
-  return absl::StrFormat("%s (host %s)", who, hosts_[member]);
-}
-
-Status Attempt::OpenOutput() {
-  std::vector<Output::Voice> voices;
-  for (int member = 0; member < static_cast<int>(hosts_.size()); ++member) {
-    const int rank = member - options_.servers;
-    if (IsServer(member)) {
-      std::string name = NameOfServer(options_, member);
-      const std::string prefix = "[" + name + "] ";
-      name.erase(std::remove(name.begin(), name.end(), ' '), name.end());
-      voices.push_back({prefix, name});
-    } else {
-      voices.push_back(
-          {rank == 0 ? "" : absl::StrFormat("[%d] ", rank), absl::StrFormat("rank%d", rank)});
-    }
-  }
-  return output_->Open(voices);
-}
-
 Verdict Attempt::Run() {
-  if (Status status = OpenOutput(); !status.ok()) {
+  if (Status status = output_->Open(members_.Voices()); !status.ok()) {
     Verdict verdict;
     verdict.exit_code = ExitCodeOf(status);
     verdict.reason = Message(status);
@@ -111,7 +79,7 @@ Verdict Attempt::Run() {
   }
   Carry(supervisor_.Begin(Now()));
   while (!supervisor_.done()) Turn();
-  for (size_t member = 0; member < hosts_.size(); ++member) {
+  for (int member = 0; member < members_.count(); ++member) {
     if (remote_of_[member] != nullptr) output_->Close(member);
   }
   HangUp();
@@ -168,8 +136,9 @@ void Attempt::Carry(const std::vector<Action>& actions) {
 
 // What the failed action should have started will not come: it counts as ended.
 void Attempt::Forget(Action action) {
-  for (int member = 0; member < static_cast<int>(hosts_.size()); ++member) {
-    if (remote_of_[member] != nullptr || IsServer(member) != (action != Action::kStartRanks)) {
+  for (int member = 0; member < members_.count(); ++member) {
+    if (remote_of_[member] != nullptr ||
+        members_.IsServer(member) != (action != Action::kStartRanks)) {
       continue;
     }
     Carry(supervisor_.Ended(member, {128 + SIGKILL, SIGKILL, false}, Now()));
@@ -247,11 +216,11 @@ void Attempt::StartAgain(int member) {
   RunOptions options = options_;
   options.context.restart += supervisor_.restarts(member);
   output_->Begin(member);
-  if (IsServer(member)) lines_[member] = LineCutter();
-  const Status status =
-      StartRemote(IsServer(member) ? ServerJob(options, member, options.context.coordinator)
-                                   : RankJob(options, member - options_.servers),
-                  member);
+  if (members_.IsServer(member)) lines_[member] = LineCutter();
+  const Status status = StartRemote(members_.IsServer(member)
+                                        ? ServerJob(options, member, options.context.coordinator)
+                                        : RankJob(options, members_.RankOf(member)),
+                                    member);
   if (status.ok()) return;
   output_->Say("ringwood: " + Message(status));
   End(member, {kExitRestart, 0, false});
@@ -259,7 +228,7 @@ void Attempt::StartAgain(int member) {
 
 void Attempt::Tell(bool servers, const std::string& word) {
   for (auto& remote : remotes_) {
-    if (IsServer(remote->first_member()) == servers) remote->Say(word);
+    if (members_.IsServer(remote->first_member()) == servers) remote->Say(word);
   }
 }
 
@@ -276,7 +245,7 @@ void Attempt::Hear(Remote* remote, const Report& report) {
     case ReportKind::kAlive:
       return;
     case ReportKind::kOutput:
-      if (IsServer(member)) return HearServer(member, report.payload);
+      if (members_.IsServer(member)) return HearServer(member, report.payload);
       [[fallthrough]];
     case ReportKind::kError:
       output_->Take(member, report.kind == ReportKind::kError, report.payload);
@@ -328,8 +297,7 @@ void Attempt::HearServer(int member, const std::string& bytes) {
 void Attempt::HearServerLine(int member, const std::string& text) {
   const auto line = ReadServerLine(text);
   if (!line) return output_->Take(member, false, text + "\n");
-  const int ranks = static_cast<int>(hosts_.size()) - options_.servers;
-  const int named = line->rank >= 0 && line->rank < ranks ? options_.servers + line->rank : -1;
+  const int named = members_.OfRank(line->rank);
   switch (line->kind) {
     case ServerLine::Kind::kListening:
       return HearListening(member, line->text);
@@ -351,7 +319,7 @@ void Attempt::HearListening(int member, const std::string& address) {
     const bool keeps = options_.context.checkpoint_every > 0 || options_.temporary_store;
     output_->Say(absl::StrFormat(
         "ringwood: coordinator %sat %s on host %s, checkpoints in %s%s",
-        restarts(0) > 0 ? "again " : "", address, hosts_[0], options_.store,
+        restarts(0) > 0 ? "again " : "", address, members_.host(0), options_.store,
         keeps ? ""
               : " (without --checkpoint-every K only those that the trainer saves by itself)"));
   }
@@ -362,9 +330,10 @@ void Attempt::HearEpoch(uint64_t epoch, const std::vector<int>& ranks) {
   if (ranks.empty()) return;
   std::vector<int> members;
   for (int rank : ranks) {
-    if (options_.servers + rank >= static_cast<int>(hosts_.size())) break;
-    members.push_back(options_.servers + rank);
-    tails_.erase(members.back());
+    const int member = members_.OfRank(rank);
+    if (member < 0) break;
+    members.push_back(member);
+    tails_.erase(member);
   }
   output_->Say(absl::StrFormat("ringwood: epoch %d with %s: %s", epoch,
                                FormatCount(static_cast<int>(ranks.size()), "rank"),
@@ -411,7 +380,7 @@ void Attempt::Sweep() {
 void Attempt::SaySetbacks() {
   for (const Setback& setback : supervisor_.TakeSetbacks()) {
     const Revival& revival = setback.revival;
-    const std::string& host = hosts_[setback.member];
+    const std::string& host = members_.host(setback.member);
     std::string what = supervisor_.Trains() ? "; the others go on without it" : "";
     if (revival.again) {
       what = "; it is started again";
@@ -433,7 +402,7 @@ std::vector<std::string> Attempt::Tail(int member) const {
 
 int Attempt::restarts() const {
   int sum = 0;
-  for (int member = 0; member < static_cast<int>(hosts_.size()); ++member) {
+  for (int member = 0; member < members_.count(); ++member) {
     sum += supervisor_.restarts(member);
   }
   return sum;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/members.h"
 #include "launch/network.h"
 #include "launch/output.h"
 #include "launch/remote.h"
@@ -23,7 +24,7 @@ class Attempt {
 
   Verdict Run();
 
-  std::string Name(int member) const;               // "rank 2 (host h1)", "server 0 (host h1)"
+  std::string Name(int member) const { return members_.Name(member); }
   void FlushOutput();                               // at most kLastSeconds
   std::vector<std::string> Tail(int member) const;  // the last lines of one that failed
   int restarts() const;                             // of single processes, in an elastic job
@@ -34,8 +35,6 @@ class Attempt {
  private:
   static constexpr double kLastSeconds = 2;
 
-  bool IsServer(int member) const { return member < options_.servers; }
-  Status OpenOutput();
   void Turn();
   void Carry(const std::vector<Action>& actions);
   Status Do(Action action);
@@ -61,10 +60,10 @@ class Attempt {
   RunOptions options_;  // the context is completed as the first host reports
   SignalDescriptor* const signals_;
   Output* const output_;
+  const Members members_;
   Supervisor supervisor_;
   std::vector<std::unique_ptr<Remote>> remotes_;
   TimePoint over_;                                 // of those that were dropped
-  std::vector<std::string> hosts_;                 // by member
   std::vector<Remote*> remote_of_;                 // by member; null: it ended or was never started
   std::map<int, std::vector<std::string>> tails_;  // of members that failed and are not back
   std::vector<LineCutter> lines_;                  // by server: its standard output
