@@ -39,36 +39,8 @@ Attempt::Attempt(const RunOptions& options, SignalDescriptor* signals, Output* o
       output_(output),
       members_(options),
       supervisor_(ForSupervisor(options, members_)),
-      remote_of_(members_.count()),
-      lines_(options.servers) {}
-
-Attempt::~Attempt() {
-  for (auto& remote : remotes_) remote->Cut();
-}
-
-void Attempt::HangUp() {
-  const TimePoint deadline = Now() + Seconds(kLastSeconds);
-  for (auto& remote : remotes_) remote->HangUp();
-  for (bool all = false; !all && Now() < deadline;) {
-    std::vector<pollfd> wait;
-    all = true;
-    for (auto& remote : remotes_) {
-      (void)remote->Progress(true, [](const Report&) {});  // its last words have been heard
-      if (remote->Gone()) continue;
-      all = false;
-      for (const Remote::Stream& stream : remote->Streams(true)) {
-        wait.push_back({stream.descriptor, stream.events, 0});
-      }
-    }
-    if (!all) ::poll(wait.data(), wait.size(), 100);
-  }
-}
-
-TimePoint Attempt::over() const {
-  TimePoint last = over_;
-  for (const auto& remote : remotes_) last = std::max(last, remote->over());
-  return last;
-}
+      lines_(options.servers),
+      remotes_(members_.count()) {}
 
 Verdict Attempt::Run() {
   if (Status status = output_->Open(members_.Voices()); !status.ok()) {
@@ -80,20 +52,16 @@ Verdict Attempt::Run() {
   Carry(supervisor_.Begin(Now()));
   while (!supervisor_.done()) Turn();
   for (int member = 0; member < members_.count(); ++member) {
-    if (remote_of_[member] != nullptr) output_->Close(member);
+    if (remotes_.Of(member) != nullptr) output_->Close(member);
   }
-  HangUp();
+  remotes_.HangUp(kLastSeconds);
   return supervisor_.Judge();
 }
 
 void Attempt::Turn() {
   const bool read = !output_->Full();
   std::vector<pollfd> wait = {{signals_->descriptor(), POLLIN, 0}};
-  for (const auto& remote : remotes_) {
-    for (const Remote::Stream& stream : remote->Streams(read)) {
-      wait.push_back({stream.descriptor, stream.events, 0});
-    }
-  }
+  remotes_.AddStreams(read, &wait);
   for (int descriptor : output_->Descriptors()) wait.push_back({descriptor, POLLOUT, 0});
   int timeout = kIdleMilliseconds;
   if (supervisor_.deadline() != TimePoint::max()) {
@@ -102,13 +70,10 @@ void Attempt::Turn() {
   }
   ::poll(wait.data(), wait.size(), timeout);
   ReadSignals();
-  for (size_t i = 0; i < remotes_.size(); ++i) {  // by index: starting more grows the list
-    Remote* remote = remotes_[i].get();
-    const Status status =
-        remote->Progress(read, [&](const Report& report) { Hear(remote, report); });
-    if (!status.ok()) Lose(remote, status);
-  }
-  if (options_.elastic) Sweep();
+  remotes_.Progress(
+      read, [this](Remote* remote, const Report& report) { Hear(remote, report); },
+      [this](Remote* remote, const Status& status) { Lose(remote, status); });
+  if (options_.elastic) remotes_.Sweep();
   SaySetbacks();
   output_->Flush();
   Carry(supervisor_.Tick(Now()));
@@ -137,7 +102,7 @@ void Attempt::Carry(const std::vector<Action>& actions) {
 // What the failed action should have started will not come: it counts as ended.
 void Attempt::Forget(Action action) {
   for (int member = 0; member < members_.count(); ++member) {
-    if (remote_of_[member] != nullptr ||
+    if (remotes_.Of(member) != nullptr ||
         members_.IsServer(member) != (action != Action::kStartRanks)) {
       continue;
     }
@@ -164,18 +129,18 @@ Status Attempt::Do(Action action) {
       for (int member : supervisor_.TakeStuck()) EndStuck(member);
       return OkStatus();
     case Action::kEndStoppedRanks:
-      Tell(false, "end-stopped");
+      TellRanks("end-stopped");
       return OkStatus();
     case Action::kStopRanks:
     case Action::kKillRanks:
-      Tell(false, action == Action::kStopRanks ? "stop" : "kill");
+      TellRanks(action == Action::kStopRanks ? "stop" : "kill");
       return OkStatus();
     case Action::kStopServers:
     case Action::kKillServers:
-      Tell(true, action == Action::kStopServers ? "stop" : "kill");
+      remotes_.Say(action == Action::kStopServers ? "stop" : "kill", 0, options_.servers);
       return OkStatus();
     case Action::kAbandon:
-      for (auto& remote : remotes_) remote->Cut();
+      remotes_.Cut();
       return OkStatus();
   }
   return OkStatus();
@@ -194,16 +159,11 @@ Status Attempt::StartRanks() {
 }
 
 Status Attempt::StartRemote(const Job& job, int first_member) {
-  RW_ASSIGN_OR_RETURN(auto remote, Remote::Start(options_.reach, job, first_member));
-  for (int slot = 0; slot < remote->members(); ++slot) {
-    remote_of_[first_member + slot] = remote.get();
-  }
-  remotes_.push_back(std::move(remote));
-  return OkStatus();
+  return remotes_.Start(options_.reach, job, first_member);
 }
 
 void Attempt::EndStuck(int member) {
-  Remote* remote = remote_of_[member];
+  Remote* remote = remotes_.Of(member);
   if (remote == nullptr) return;
   output_->Say(
       absl::StrFormat("ringwood: %s has not come back for %g s (--join-timeout); it is ended",
@@ -224,12 +184,6 @@ void Attempt::StartAgain(int member) {
   if (status.ok()) return;
   output_->Say("ringwood: " + Message(status));
   End(member, {kExitRestart, 0, false});
-}
-
-void Attempt::Tell(bool servers, const std::string& word) {
-  for (auto& remote : remotes_) {
-    if (members_.IsServer(remote->first_member()) == servers) remote->Say(word);
-  }
 }
 
 void Attempt::Hear(Remote* remote, const Report& report) {
@@ -255,7 +209,7 @@ void Attempt::Hear(Remote* remote, const Report& report) {
       int stopped = 0;
       words >> ending.code >> ending.signal >> stopped;
       ending.stopped = stopped != 0;
-      if (remote_of_[member] == remote) End(member, ending);
+      if (remotes_.Of(member) == remote) End(member, ending);
       return;
     }
     case ReportKind::kFailed: {
@@ -269,10 +223,14 @@ void Attempt::Hear(Remote* remote, const Report& report) {
 }
 
 void Attempt::End(int member, const Ending& ending) {
-  output_->Close(member);
-  remote_of_[member] = nullptr;
-  if (options_.elastic) tails_.try_emplace(member, output_->Tail(member));
+  Close(member);
   Carry(supervisor_.Ended(member, ending, Now()));
+}
+
+void Attempt::Close(int member) {
+  remotes_.Ended(member);
+  output_->Close(member);
+  if (options_.elastic) tails_.try_emplace(member, output_->Tail(member));
 }
 
 // The worker could not start its processes. A command that cannot be started the first time is
@@ -284,9 +242,7 @@ void Attempt::HearFailed(Remote* remote, const Status& status) {
     return Carry(supervisor_.Broke(status, Now()));
   }
   output_->Say("ringwood: " + Message(status));
-  for (int member = first; member < first + remote->members(); ++member) {
-    if (remote_of_[member] == remote) End(member, {ExitCodeOf(status), 0, false});
-  }
+  for (int member : remotes_.MembersOf(remote)) End(member, {ExitCodeOf(status), 0, false});
 }
 
 // Lines of a server's standard output that are for the launcher; the others are shown.
@@ -342,39 +298,20 @@ void Attempt::HearEpoch(uint64_t epoch, const std::vector<int>& ranks) {
 }
 
 void Attempt::Lose(Remote* remote, const Status& status) {
-  std::vector<int> lost;
-  for (int slot = 0; slot < remote->members(); ++slot) {
-    const int member = remote->first_member() + slot;
-    if (remote_of_[member] == remote) lost.push_back(member);
-  }
+  const std::vector<int> lost = remotes_.MembersOf(remote);
   if (lost.empty()) return;
   const TimePoint over = remote->over();
   if (supervisor_.Trains()) {
-    over_ = std::max(over_, over);
     output_->Say("ringwood: " + Message(status));
-    remote->Cut();
+    remotes_.Abandon(remote);
   } else {
     Carry(supervisor_.Broke(status, Now()));
-    for (auto& other : remotes_) {
-      if (other.get() == remote) other->Gone() ? other->Cut() : other->HangUp();
-    }
+    remote->Gone() ? remote->Cut() : remote->HangUp();
   }
   for (int member : lost) {
-    remote_of_[member] = nullptr;
-    output_->Close(member);
-    if (options_.elastic) tails_.try_emplace(member, output_->Tail(member));
+    Close(member);
     Carry(supervisor_.Lost(member, over, Now()));
   }
-}
-
-void Attempt::Sweep() {
-  remotes_.erase(std::remove_if(remotes_.begin(), remotes_.end(),
-                                [this](const auto& remote) {
-                                  return remote->Gone() &&
-                                         std::find(remote_of_.begin(), remote_of_.end(),
-                                                   remote.get()) == remote_of_.end();
-                                }),
-                 remotes_.end());
 }
 
 void Attempt::SaySetbacks() {

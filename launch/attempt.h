@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +9,7 @@
 #include "launch/members.h"
 #include "launch/network.h"
 #include "launch/output.h"
-#include "launch/remote.h"
+#include "launch/remotes.h"
 #include "launch/run.h"
 #include "launch/signals.h"
 #include "launch/supervision/supervisor.h"
@@ -20,7 +19,6 @@ namespace ringwood {
 class Attempt {
  public:
   Attempt(const RunOptions& options, SignalDescriptor* signals, Output* output);
-  ~Attempt();  // nothing that it started on this host keeps running
 
   Verdict Run();
 
@@ -30,7 +28,7 @@ class Attempt {
   int restarts() const;                             // of single processes, in an elastic job
   int restarts(int member) const { return supervisor_.restarts(member); }
   // The time by which nothing of it runs any more, even on hosts that could not be told to end.
-  TimePoint over() const;
+  TimePoint over() const { return remotes_.over(); }
 
  private:
   static constexpr double kLastSeconds = 2;
@@ -43,7 +41,9 @@ class Attempt {
   Status StartRemote(const Job& job, int first_member);
   void StartAgain(int member);
   void EndStuck(int member);
-  void Tell(bool servers, const std::string& word);
+  void TellRanks(const std::string& word) {
+    remotes_.Say(word, options_.servers, members_.count());
+  }
   void Hear(Remote* remote, const Report& report);
   void HearServer(int member, const std::string& bytes);
   void HearServerLine(int member, const std::string& text);
@@ -51,23 +51,20 @@ class Attempt {
   void HearEpoch(uint64_t epoch, const std::vector<int>& ranks);
   void HearFailed(Remote* remote, const Status& status);
   void End(int member, const Ending& ending);
+  void Close(int member);  // its process has ended, or counts as ended
   void Lose(Remote* remote, const Status& status);
   void SaySetbacks();
-  void Sweep();  // drops the connections to workers that are through
   void ReadSignals();
-  void HangUp();  // waits for the workers to end, at most kLastSeconds
 
   RunOptions options_;  // the context is completed as the first host reports
   SignalDescriptor* const signals_;
   Output* const output_;
   const Members members_;
   Supervisor supervisor_;
-  std::vector<std::unique_ptr<Remote>> remotes_;
-  TimePoint over_;                                 // of those that were dropped
-  std::vector<Remote*> remote_of_;                 // by member; null: it ended or was never started
   std::map<int, std::vector<std::string>> tails_;  // of members that failed and are not back
   std::vector<LineCutter> lines_;                  // by server: its standard output
   std::optional<HeldPort> master_port_;            // where no server's worker holds it
+  Remotes remotes_;                                // last: they end first
 };
 
 }  // namespace ringwood
