@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "launch/network.h"
 #include "proto/call.h"
+#include "proto/own_connection.h"
 #include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
@@ -24,7 +25,7 @@ struct StatusFlags {
 };
 
 StatusOr<v1::StatusResponse> Ask(const StatusFlags& flags, const std::string& token) {
-  auto channel = OpenChannel(flags.coordinator, grpc::ChannelArguments(), token);
+  auto channel = OpenChannel(flags.coordinator, OwnConnection().Arguments(), token);
   auto stub = v1::Coordinator::NewStub(channel);
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(Seconds(flags.timeout_seconds)));

@@ -19,6 +19,14 @@ using ::testing::Not;
 
 const std::string kProgram = std::string(RINGWOOD_BINARY_DIR) + "/bin/ringwood";
 
+// Waits until it listens.
+std::string AddressOf(Program* server) {
+  EXPECT_TRUE(server->WaitForOutput(kListening));
+  const Finished seen = server->Wait(0.01);
+  const size_t at = seen.out.find(kListening) + sizeof(kListening) - 1;
+  return seen.out.substr(at, seen.out.find('\n', at) - at);
+}
+
 TEST(ServerCommand, SaysWhereItListensAndEndsInOrderOnSigterm) {
   TemporaryDirectory directory;
   Program server(
@@ -29,14 +37,19 @@ TEST(ServerCommand, SaysWhereItListensAndEndsInOrderOnSigterm) {
   EXPECT_EQ(finished.code, 0) << finished.err;
 }
 
+TEST(StatusCommand, AsksTheCoordinatorItselfWhateverProxyTheEnvironmentNames) {
+  Program server({"server", "--listen", "127.0.0.1:0", "--servers", "0", "--insecure"});
+  const std::string address = AddressOf(&server);
+  const Finished status = RunProgram({"status", "--coordinator", address, "--timeout", "60"},
+                                     {{"http_proxy", "http://127.0.0.1:1"}});
+  EXPECT_EQ(status.code, 0) << status.err;
+}
+
 TEST(ServerCommand, ReducersEndInOrderWhateverTheirCallsWaitFor) {
   Random random(1);
   for (int round = 0; round < 8; ++round) {
     Program coordinator({"server", "--listen", "127.0.0.1:0", "--servers", "3", "--insecure"});
-    ASSERT_TRUE(coordinator.WaitForOutput("\n"));
-    const Finished seen = coordinator.Wait(0.01);
-    const size_t at = seen.out.find(kListening) + sizeof(kListening) - 1;
-    const std::string address = seen.out.substr(at, seen.out.find('\n', at) - at);
+    const std::string address = AddressOf(&coordinator);
     std::vector<std::unique_ptr<Program>> reducers;
     for (const char* index : {"1", "2"}) {
       reducers.push_back(std::make_unique<Program>(std::vector<std::string>{
