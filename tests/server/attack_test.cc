@@ -17,6 +17,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "proto/call.h"
 #include "proto/own_connection.h"
 #include "server/calls/front_door.h"
 #include "server/coordinator/membership.h"
@@ -118,7 +119,7 @@ TEST(Attack, AStrangerIsNotTakenForTheServersOwnReducer) {
   request.set_host("elsewhere");
   request.set_incarnation(7);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(kDeadlineSeconds));
+  context.set_deadline(DeadlineIn(Seconds(kDeadlineSeconds)));
   v1::JoinResponse response;
   const grpc::Status status = stub->Join(&context, request, &response);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::ALREADY_EXISTS) << status.error_message();

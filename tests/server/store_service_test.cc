@@ -9,6 +9,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/digest.h"
+#include "proto/call.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/store/stripe_collector.h"
 
@@ -41,7 +42,7 @@ class StoreServiceTest : public testing::Test {
   }
   ~StoreServiceTest() override {
     service_->Stop();
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    server_->Shutdown(DeadlineIn(Seconds(10)));
     std::filesystem::remove_all(directory_);
   }
 
@@ -73,7 +74,7 @@ class StoreServiceTest : public testing::Test {
   }
 
   static void Limit(grpc::ClientContext* context) {
-    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    context->set_deadline(DeadlineIn(Seconds(60)));
   }
 
   // A load of the checkpoint's one item.

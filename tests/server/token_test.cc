@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/call.h"
 #include "server/coordinator/coord_store.h"
 #include "server/server.h"
 #include "tests/server/worker.h"
@@ -48,7 +49,7 @@ grpc::Status CallWith(int port, const std::string& token, const std::string& met
   grpc::GenericStub stub(
       OpenChannel("127.0.0.1:" + std::to_string(port), grpc::ChannelArguments(), token));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  context.set_deadline(DeadlineIn(Seconds(60)));
   const grpc::Slice nothing("");
   const grpc::ByteBuffer request(&nothing, 1);
   grpc::ByteBuffer response;

@@ -13,6 +13,7 @@
 #include "base/digest.h"
 #include "base/loop.h"
 #include "base/random.h"
+#include "proto/call.h"
 #include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
 #include "ringwood/v1/store.grpc.pb.h"
@@ -215,7 +216,7 @@ class Worker {
 
  private:
   static void Limit(grpc::ClientContext* context) {
-    context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    context->set_deadline(DeadlineIn(Seconds(30)));
   }
   v1::SaveChunk Chunk(uint64_t step, const std::string& item, v1::Scope scope, uint64_t bytes,
                       uint64_t offset, const std::string& data) const {
