@@ -83,7 +83,7 @@ class History:
     is opened."""
 
     def __init__(self, path):
-        self._file = open(f"{path}.{rw.rank()}.{os.getpid()}", "ab", buffering=0) if path else None
+        self._file = open(path, "ab", buffering=0) if path else None
         self._session = None
         self.write("start")
 
@@ -116,7 +116,7 @@ def main():
     model = make_model(arguments.seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=0.9)
     rw.init()
-    history = History(arguments.history)
+    history = History(arguments.history and f"{arguments.history}.{rw.rank()}.{os.getpid()}")
     optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), density=arguments.density,
                                         route=arguments.route)
     rw.broadcast_parameters(model.state_dict())

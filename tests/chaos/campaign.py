@@ -4,7 +4,7 @@ import statistics
 import time
 
 import check
-from job import Job, Missed
+from job import Job, Missed, go_on
 
 FEWEST = 3  # ranks before a fault; with fewer a new job begins
 
@@ -58,20 +58,7 @@ class Campaign:
             if wrong:
                 raise Missed(f"survivors ended with {wrong}\n{job.said()}")
             return time.monotonic() - when
-        before = max((event["epoch"] for each in job.everyone for event in each.steps if event["time"] <= when),
-                     default=0)
-
-        def ended():
-            return [each for each in survivors if each.code is not None]
-
-        def first_steps():
-            return [next((event for event in each.steps if event["time"] > when and event["epoch"] > before), None)
-                    for each in survivors]
-
-        job.wait(lambda: ended() or all(first_steps()), "the survivors do not go on")
-        if ended():
-            raise Missed(f"rank {ended()[0].rank}, a survivor, ended with {ended()[0].code}\n{job.said()}")
-        return max(event["time"] for event in first_steps()) - when
+        return go_on(job, when, survivors) - when
 
     def return_of(self, job, victims):
         """They take part again: those that live by themselves, the others started anew. A job that shrinks goes on

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Faults at random instants in real jobs, what they cost, and whether the guarantees held.
 
-    tests/chaos/chaos.py [KIND …] [COUNT] [--ranks P] [--seed S] [--failure-timeout S] [--down S]
-                         [--minutes M] [--faults F] [--fixed] [--shrink] [--keep DIRECTORY]
+    tests/chaos/chaos.py [KIND …] [COUNT] [--ranks P] [--seed S] [--failure-timeout S]
+                         [--straggler-grace S] [--down S] [--minutes M] [--faults F] [--worlds P …] [--passes N]
+                         [--windows N] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
 stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
@@ -13,6 +14,7 @@ standby      SIGKILL of the server that leads, whose standby takes over, and of 
 partition    hosts lose their network: one, half of them, one way only, the data plane only (needs root)
 pytorch      SIGKILL of a random rank of examples/elastic.py under `ringwood run --elastic`
 goodput      kills, stops and lost links over some minutes: the share of the work that gets done (goodput.py)
+grow         a job of 2, 4, 8 and then 3 ranks: samples, residuals, and the loss of an LSTM (grow.py)
 
 With a server that has --elastic the survivors go on: the pause is the time from the fault to their next committed
 step in a new epoch, of the slowest survivor. Who was killed is started again, who was stopped or cut off comes back;
@@ -32,16 +34,17 @@ import sys
 import tempfile
 
 import goodput
+import grow
 from campaign import Campaign, summary
 from faults import FAULTS, SETTINGS
 from job import netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
-        "pytorch": 20, "goodput": 1}  # without a COUNT
+        "pytorch": 20, "goodput": 1, "grow": 1}  # without a COUNT
 RANKS = {"pytorch": 4, "goodput": 32}  # without --ranks, others 8
 TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
-WHOLE = {"goodput": goodput.run}  # kinds that are a job each, and print what they measure
+WHOLE = {"goodput": goodput.run, "grow": grow.run}  # kinds that are a job each, and print what they measure
 OPTIONAL = ("partition", "standby", "pytorch")  # kinds that ask for more than a build
 
 
@@ -51,13 +54,15 @@ def run_campaign(what, count, options, folder):
     if what == "pytorch" and not options.elastic:
         raise OSError("the example is that of an elastic job")
     random_ = random.Random(f"{options.seed} {what}")
+    settings = {**SETTINGS.get(what, {}), "grace": options.straggler_grace}
     if what != "partition":
-        campaign = Campaign(options, count, random_, folder, **SETTINGS.get(what, {}))
+        campaign = Campaign(options, count, random_, folder, **settings)
         campaign.run(FAULTS[what])
         return campaign
     netfaults.HOSTS = options.ranks + 1
     with netfaults.Hosts() as hosts:
-        campaign = Campaign(options, count, random_, folder, hosts=hosts.names, address=f"{hosts.address(0)}:0")
+        campaign = Campaign(options, count, random_, folder, hosts=hosts.names, address=f"{hosts.address(0)}:0",
+                            **settings)
         campaign.network = hosts
         campaign.run(FAULTS[what])
         return campaign
@@ -69,9 +74,13 @@ def parse_arguments():
     parser.add_argument("--ranks", type=int, help="default: 8; pytorch: 4; goodput: 32")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--failure-timeout", type=float, help="default: 5; goodput: 1")
+    parser.add_argument("--straggler-grace", type=float, help="seconds that a rank may be late; default: for ever")
     parser.add_argument("--down", type=float, default=20.0, help="seconds that a coordinator is away at most")
     parser.add_argument("--minutes", type=float, default=30.0, help="of goodput with faults")
     parser.add_argument("--faults", type=int, default=62, help="in these minutes")
+    parser.add_argument("--worlds", type=int, nargs="+", default=[2, 4, 8, 3], help="of grow, one after the other")
+    parser.add_argument("--passes", type=int, default=12, help="of grow's LSTM over its text")
+    parser.add_argument("--windows", type=int, default=2048, help="of the text")
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--shrink", action="store_true", help="an elastic job goes on without those that were lost")
     parser.add_argument("--keep", type=pathlib.Path, help="histories and output stay here")
@@ -110,7 +119,7 @@ def run_whole(what, count, options, folder):
         return found
     for number in range(count):
         each = argparse.Namespace(**{**vars(options), "seed": options.seed + number})
-        print(f"{what}: {each.ranks} ranks, seed {each.seed}", flush=True)
+        print(f"{what}: seed {each.seed}", flush=True)
         found += WHOLE[what](each, folder / str(number + 1))
     return found
 

@@ -45,14 +45,14 @@ class ExampleRank(History):
 class ExampleJob:
     """`ranks`: rank -> its present process; `everyone`: all that there were."""
 
-    def __init__(self, folder, ranks, failure_timeout=5.0, elastic=True):
+    def __init__(self, folder, ranks, failure_timeout=5.0, elastic=True, grace=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True)
         self.world, self.faults = ranks, 0
         self.ranks, self.everyone = {}, []
         self.launcher = Process(
             [PROGRAM, "run", *(["--elastic"] if elastic else []), "-np", ranks, "--failure-timeout", failure_timeout,
-             "--max-restarts", 100, "--", sys.executable, ROOT / "examples" / "elastic.py", "--synthetic", "--limit",
+             *(["--straggler-grace", grace] if grace else []), "--max-restarts", 100, "--", sys.executable, ROOT / "examples" / "elastic.py", "--synthetic", "--limit",
              1000, "--epochs", 100000, "--history", self.folder / "history"], self.folder / "run.log", **PYTHON)
         self.wait(lambda: len(self.look()) == ranks, "not all ranks start")
 

@@ -165,7 +165,8 @@ def run(options, folder):
 
 def run_on(options, folder, random_, network):
     there = {"hosts": network.names, "address": f"{network.address(0)}:0"} if network else {}
-    job = Job(folder / "job", options.ranks, elastic=True, failure_timeout=options.failure_timeout, step=STEP, **there)
+    job = Job(folder / "job", options.ranks, elastic=True, failure_timeout=options.failure_timeout, step=STEP,
+              grace=options.straggler_grace, **there)
     found = []
     try:
         job.wait_for_steps(5)

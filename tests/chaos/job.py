@@ -36,6 +36,23 @@ def patiently(holds, what, seconds, said):
         time.sleep(LOOK)
 
 
+def go_on(job, when, survivors):
+    """The time at which each survivor of a fault at `when` has committed a step of a new epoch."""
+    before = max((event["epoch"] for each in job.everyone for event in each.steps if event["time"] <= when), default=0)
+
+    def ended():
+        return [each for each in survivors if each.code is not None]
+
+    def first_steps():
+        return [next((event for event in each.steps if event["time"] > when and event["epoch"] > before), None)
+                for each in survivors]
+
+    job.wait(lambda: ended() or all(first_steps()), "the survivors do not go on")
+    if ended():
+        raise Missed(f"rank {ended()[0].rank}, a survivor, ended with {ended()[0].code}\n{job.said()}")
+    return max(event["time"] for event in first_steps())
+
+
 def server_can(flag):
     said = subprocess.run([PROGRAM, "server", "--help"], capture_output=True, text=True, check=True).stdout
     return flag in said
@@ -113,15 +130,15 @@ class Rank(Process, History):
 class Job:
     """`servers`: reducers; the first one's process is the coordinator too, unless it stands `alone`. `hosts`:
     namespaces, one a rank and one for the coordinator before them. `most`: ranks that may take part; without it those
-    that it begins with. `command`: that of a rank, as Rank has it; without it the trainer with steps of so many
+    that it begins with. `grace`: seconds that a rank may be late. `command`: that of a rank, as Rank has it; without it the trainer with steps of so many
     milliseconds and passes of so many samples."""
 
     def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, samples=20000, hosts=None,
-                 address=None, alone=False, most=None, command=None):
+                 address=None, alone=False, most=None, grace=None, command=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.begun_with = self.world = ranks
-        self.elastic, self.failure_timeout, self.most = elastic, failure_timeout, most
+        self.elastic, self.failure_timeout, self.most, self.grace = elastic, failure_timeout, most, grace
         self.hosts, self.servers, self.alone = hosts, servers, alone
         self.command = command or ([TRAINER], [step, samples])
         self.network = ["--network-interface", "eth0", "--trusted-fabric"] if hosts else ["--insecure"]
@@ -138,14 +155,17 @@ class Job:
 
     def start_coordinator(self):
         log = self.folder / f"coordinator.{len(list(self.folder.glob('coordinator.*')))}.log"
-        flags = ["--elastic", "--min-np", 1] if self.elastic else []
-        flags += ["--max-np", self.most] if self.most else []
-        flags += ["--no-reducer"] if self.alone else []
+        flags = self.elastic_flags() + (["--no-reducer"] if self.alone else [])
         self.coordinator = Process([PROGRAM, "server", "--listen", self.address, "--servers", self.servers, "--store",
                                     self.folder / "store", "--failure-timeout", self.failure_timeout, *self.network,
                                     *flags], log, host=self.hosts and self.hosts[0])
         self.wait(lambda: "listening on" in log.read_text(), "the coordinator does not start")
         self.address = log.read_text().split("listening on ")[1].split()[0]
+
+    def elastic_flags(self):
+        flags = ["--elastic", "--min-np", 1] if self.elastic else []
+        flags += ["--max-np", self.most] if self.most else []
+        return flags + (["--straggler-grace", self.grace] if self.grace else [])
 
     def start_reducer(self, index):
         log = self.folder / f"server{index}.{len(list(self.folder.glob(f'server{index}.*')))}.log"

@@ -6,36 +6,40 @@ A rank that gives w * g in a step and owed e before it owes e' after it, and of 
 
 over the members of its epoch, element by element. The trainer writes fingerprints of the four, which are linear and
 exact, so this is checked as it stands: what an epoch's end, a new plan, growth or shrinking forgot or took twice shows
-in the next step. What a rank owes goes with it when it is killed, leaves, or takes the state of the others: that is
-no violation, and is reported. A rank that comes owes nothing.
+in the next step. What a rank owes goes with it when it is killed, and is reported. One that leaves in order owes nothing
+after its last step: another has that in its e'. One that was away and takes the state of the others owes all that it
+owed, or nothing. A rank that comes owes nothing.
 """
 
 import collections
+import itertools
 
 MODULUS = 2 ** 64
 
 
 def _entries(job):
-    """(record, what its rank owed before it) of every standing step; None: nobody wrote that."""
+    """(record, [what its rank can have owed before it], what it owes after it) of every standing step; no choice:
+    nobody wrote that."""
     for life in job.lives:
-        owed = None if life[0]["resumed"] else 0
+        before = [] if life[0]["resumed"] else [0]
+        last = life[-1]["step"] if life[-1]["event"] == "left" else None
         for event in life:
             if event["event"] == "step" and "owed" in event and not job.redone(event["epoch"], event["step"]):
-                yield event, 0 if event["received"] else owed
-                owed = event["owed"]
+                yield event, [*before, 0] if event["received"] else before, 0 if event["step"] == last else event["owed"]
+                before = [event["owed"]]
 
 
 def balances(job):
     """step -> by how much it fails to balance, of the steps of which every member wrote what it owed."""
     steps = collections.defaultdict(dict)
-    for event, before in _entries(job):
-        steps[event["step"]][event["rank"]] = (event, before)
+    for event, before, after in _entries(job):
+        steps[event["step"]][event["rank"]] = (event, before, after)
     found = {}
     for step, entries in steps.items():
-        events, before = zip(*entries.values())
-        if len(events) == events[0]["world"] and None not in before:
-            given = sum(event["gave"] for event in events) - events[0]["applied"]
-            found[step] = (sum(before) + given - sum(event["owed"] for event in events)) % MODULUS
+        events, before, after = zip(*entries.values())
+        if len(events) == events[0]["world"] and all(before):
+            missing = sum(event["gave"] for event in events) - events[0]["applied"] - sum(after)
+            found[step] = min((sum(each) + missing) % MODULUS for each in itertools.product(*before))
     return found
 
 
@@ -47,15 +51,10 @@ def residuals_are_conserved(job):
 
 
 def lost(job):
-    """[(rank, after which step, norm)]: what ranks took with them that were killed, left, or began anew."""
+    """[(rank, after which step, norm)]: what ranks took with them that were killed."""
     found = []
     for life in job.lives:
-        last = None
-        for event in life:
-            if event["event"] == "step" and event.get("received") and last:
-                found.append(last)
-            if event["event"] == "step" and "norm" in event:
-                last = event["rank"], event["step"], event["norm"]
-        if last and life[-1]["event"] != "end":
-            found.append(last)
+        steps = [event for event in life if "norm" in event]
+        if steps and life[-1]["event"] == "step":
+            found.append((steps[-1]["rank"], steps[-1]["step"], steps[-1]["norm"]))
     return found

@@ -86,11 +86,10 @@ class StandbyJob(Job):
         self.address = ",".join(addresses)
 
     def start_server(self, address):
-        flags = ["--elastic", "--min-np", 1] if self.elastic else []
         log = self.folder / f"coordinator.{len(list(self.folder.glob('coordinator.*')))}.log"
         self.coordinators[address] = Process(
             [PROGRAM, "server", "--listen", address, "--servers", self.servers, "--no-reducer", "--coord-store",
-             self.etcd.url("job"), "--failure-timeout", self.failure_timeout, *self.network, *flags], log)
+             self.etcd.url("job"), "--failure-timeout", self.failure_timeout, *self.network, *self.elastic_flags()], log)
 
     def leading(self):
         """The address of the server that serves."""

@@ -11,9 +11,9 @@ from job import TRAINER
 CHAOS = pathlib.Path(__file__).with_name("chaos.py")
 
 
-def run(*arguments):
+def run(*arguments, seconds=240):
     assert TRAINER.exists(), f"{TRAINER} is missing: ./dev test builds it"
-    ended = subprocess.run([sys.executable, CHAOS, *arguments], capture_output=True, text=True, timeout=240)
+    ended = subprocess.run([sys.executable, CHAOS, *arguments], capture_output=True, text=True, timeout=seconds)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     return ended.stdout
 

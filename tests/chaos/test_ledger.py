@@ -38,19 +38,26 @@ def test_a_residual_that_changes_by_itself_is_found(field, value):
     assert found and found[0].startswith("step 3")
 
 
-def test_a_rank_that_is_gone_takes_its_residual_along():
+def test_a_rank_that_is_killed_takes_its_residual_along():
+    histories = whole()
+    del histories[1][-1]
+    assert ledger.lost(check.Job(histories)) == [(1, 4, 2.0)]
+
+
+@pytest.mark.parametrize("heir, found", [(6, []), (0, ["step 4"]), (12, ["step 4"])])
+def test_a_rank_that_leaves_owes_nothing_afterwards_and_another_has_it(heir, found):
     histories = whole(last="left")
-    assert ledger.lost(check.Job(histories)) == [(1, 4, 2.0)]
-    del histories[1][-1]  # killed
-    assert ledger.lost(check.Job(histories)) == [(1, 4, 2.0)]
+    histories[0][4]["owed"] += heir  # rank 1 owes 6 when it leaves
+    job = check.Job(histories)
+    assert [each[:6] for each in ledger.residuals_are_conserved(job)] == found and not ledger.lost(job)
 
 
-def test_a_rank_that_takes_the_state_of_others_owes_nothing():
+@pytest.mark.parametrize("kept, found", [(2, []), (0, []), (1, ["step 3"])])
+def test_a_rank_that_takes_the_state_of_others_owes_what_it_owed_or_nothing(kept, found):
     histories = whole()
     histories[1][3].update(received=1)
-    histories[1][3]["gave"] += OWED[1][1]  # to balance what it owed before
-    job = check.Job(histories)
-    assert ledger.balances(job)[3] == 0 and ledger.lost(job) == [(1, 2, 1.0)]
+    histories[1][3]["gave"] += OWED[1][1] - kept  # to balance what is gone
+    assert [each[:6] for each in ledger.residuals_are_conserved(check.Job(histories))] == found
 
 
 def test_steps_that_nobody_can_prove_are_left_out():

@@ -7,7 +7,7 @@
 // equal updates. They are multiples of kUnit, so that sums are exact and nothing of a residual gets
 // lost unnoticed: the history has a fingerprint of it with each step (ledger.py). SIGTERM ends the
 // job in order and on all ranks after the same step: whoever got it says so in an element of the
-// gradient. SIGUSR1: this rank alone leaves in order, after the step that it is in.
+// gradient. SIGUSR1: this rank alone leaves in order, after its next step.
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
@@ -130,11 +130,15 @@ class Trainer {
                                 ",\"resumed\":" + (session->resumed() ? "true" : "false"));
   }
 
+  bool leaves() const { return leaves_; }  // after the step that was the last one
+
   // False after the last step.
   bool Step() {
     const uint64_t began = session_->epoch();
     std::vector<uint64_t> samples;
     gave_ = 0;
+    leaves_ = asked_to_leave;
+    if (leaves_) session_->LeaveAfterStep();
     if (!session_->receiving()) {
       samples = sampler_.Next(static_cast<int>(rank_));
       session_->BeginStep(static_cast<double>(samples.size()));
@@ -152,7 +156,7 @@ class Trainer {
     }
     sampler_.Committed(result);
     Tell(began, pass, samples, result);
-    return !(gradient_[0] > 0 && !result.skipped);
+    return !leaves_ && !(gradient_[0] > 0 && !result.skipped);
   }
 
   void Save() {
@@ -268,6 +272,7 @@ class Trainer {
   const Settings settings_;
   const Fingerprint fingerprint_;
   uint64_t gave_ = 0;  // in this step
+  bool leaves_ = false;
   const uint64_t rank_ = std::strtoull(std::getenv("RANK"), nullptr, 10);
   ringwood::Sampler sampler_;
   std::string cursor_;  // as it was given last
@@ -297,10 +302,10 @@ int main(int count, char** arguments) {
     ringwood::Session session(ringwood::Options::FromEnvironment());
     Trainer trainer(&session, &history, settings);
     const uint64_t every = settings.checkpoint_every;
-    while (trainer.Step() && !asked_to_leave) {
+    while (trainer.Step()) {
       if (every > 0 && session.step() % every == 0) trainer.Save();
     }
-    history.Write(asked_to_leave ? "left" : "end", Field("step", session.step()));
+    history.Write(trainer.leaves() ? "left" : "end", Field("step", session.step()));
     session.Close();
   } catch (const ringwood::Error& error) {
     history.Write("error", ",\"message\":" + Quoted(error.what()));
