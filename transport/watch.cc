@@ -13,8 +13,8 @@ constexpr char kSilent[] = "ringwood/silent-node";  // a payload: its number
 
 }  // namespace
 
-Watch::Watch(const WatchLimits& limits, const std::vector<int>& peers, TimePoint now)
-    : limits_(limits), looked_(now) {
+Watch::Watch(const WatchLimits& limits, int self, const std::vector<int>& peers, TimePoint now)
+    : limits_(limits), self_(self), looked_(now) {
   for (int peer : peers) peers_[peer].heard = now;
 }
 
@@ -29,6 +29,10 @@ void Watch::Forget(int peer) { peers_.erase(peer); }
 
 Duration Watch::Quiet(const State& peer, TimePoint now) const {
   return now - std::max(peer.heard, peer.since);
+}
+
+bool Watch::Lives(const State& peer, TimePoint now) const {
+  return peer.ever && now - peer.heard < limits_.silence / 2;
 }
 
 Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
@@ -51,24 +55,43 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
     const Duration limit = peer.ever ? limits_.silence : std::max(limits_.silence, limits_.start);
     if (peer.awaited && Quiet(peer, now) >= limit) {
       const bool alone = std::none_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
-        const bool lives = entry.second.ever && now - entry.second.heard < limits_.silence / 2;
-        return entry.first != node && lives;
+        return entry.first != node && Lives(entry.second, now);
       });
       decision.failed.push_back({node, alone && peers_.size() > 1, peer.ever});
       continue;
     }
     const bool quiet = peer.awaited ? Quiet(peer, now) >= pause : now - peer.heard >= pause;
-    if ((peer.awaited || suspicion) && quiet && now - peer.asked >= pause) {
+    if ((peer.awaited || (suspicion && peer.ever)) && quiet && now - peer.asked >= pause) {
       peer.asked = now;
       decision.ask.push_back(node);
     }
   }
+  if (suspicion) AskStrangers(now, &decision);
   for (const Failed& failed : decision.failed) peers_.erase(failed.peer);
   return decision;
 }
 
-Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>& label,
-                     int self) const {
+// Those that come after this node, so that nodes which suspect the same peer ask different ones;
+// each once in a limit, a few at a time: who does not answer until the next turn is no witness.
+void Watch::AskStrangers(TimePoint now, Decision* decision) {
+  const Duration pause = limits_.silence / kAsks;
+  int witnesses = 0;
+  for (const auto& [node, peer] : peers_) {
+    const bool asked = !peer.ever && !peer.awaited && now - peer.asked < pause;
+    witnesses += Lives(peer, now) || asked;
+  }
+  auto next = peers_.upper_bound(self_);
+  for (size_t i = 0; i < peers_.size() && witnesses < kWitnesses; ++i, ++next) {
+    if (next == peers_.end()) next = peers_.begin();
+    State& peer = next->second;
+    if (peer.ever || peer.awaited || now - peer.asked < limits_.silence) continue;
+    peer.asked = now;
+    decision->ask.push_back(next->first);
+    ++witnesses;
+  }
+}
+
+Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>& label) const {
   const double seconds = ToSeconds(limits_.silence);
   const std::string peer = label(failed.peer);
   if (!failed.connected) {
@@ -82,8 +105,8 @@ Status Watch::Reason(const Failed& failed, const std::function<std::string(int)>
     return Accusing(
         TimedOut(absl::StrFormat("%s hears no peer on the data plane any more, for %.1f s not even "
                                  "%s: its network is cut off",
-                                 label(self), seconds, peer)),
-        self);
+                                 label(self_), seconds, peer)),
+        self_);
   }
   return Accusing(
       TimedOut(absl::StrFormat(

@@ -3,9 +3,11 @@
 // loop.
 //
 //   awaited, silent for a fifth of the limit   it is asked by a note, which it answers at once
-//   ... for half of it                         all others are asked too: is the peer cut off, or
-//   we?
+//   ... for half of it                         others are asked too: is the peer cut off, or we?
 //   ... for all of it                          it has failed
+//
+// Others are those that were heard; where fewer than kWitnesses of them live, also peers that were
+// never heard, because nothing needed a connection to them yet. To ask one is to connect to it.
 //
 // A peer from which nothing is awaited may be silent for ever. One that was never heard, because
 // its process or connection is still starting, has the start's limit.
@@ -32,8 +34,10 @@ class Watch {
  public:
   // Checks per limit: the deadline is kept to a fortieth.
   static constexpr int kLooks = 40;
+  static constexpr int kWitnesses = 2;
 
-  Watch(const WatchLimits& limits, const std::vector<int>& peers, TimePoint now);
+  // `self` is the node that watches.
+  Watch(const WatchLimits& limits, int self, const std::vector<int>& peers, TimePoint now);
 
   void Heard(int peer, TimePoint now);
   void Forget(int peer);  // it is gone: no message of it is expected
@@ -53,7 +57,7 @@ class Watch {
   Duration interval() const { return limits_.silence / kLooks; }
   // "rank 2 (host h1) has not answered for 5.0 s while 3 others did"; TimedOut. SilentNode has the
   // number.
-  Status Reason(const Failed& failed, const std::function<std::string(int)>& label, int self) const;
+  Status Reason(const Failed& failed, const std::function<std::string(int)>& label) const;
 
  private:
   struct State {
@@ -65,8 +69,11 @@ class Watch {
   };
 
   Duration Quiet(const State& peer, TimePoint now) const;
+  bool Lives(const State& peer, TimePoint now) const;
+  void AskStrangers(TimePoint now, Decision* decision);
 
   const WatchLimits limits_;
+  const int self_;
   std::map<int, State> peers_;
   TimePoint looked_;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace ringwood {
 namespace {
@@ -16,14 +17,18 @@ std::string LabelOfRank(int node) { return "rank " + std::to_string(node); }
 // Node 0 with peers 1 and 2, limit 10 s: looks every quarter of a second.
 class WatchTest : public testing::Test {
  protected:
-  // Looks until `seconds`; what is asked for answers if it `lives`. The first failure ends it.
   std::optional<Watch::Failed> Until(double seconds, const std::set<int>& awaited,
                                      const std::set<int>& lives) {
-    for (; ToSeconds(now_ - start_) < seconds; now_ += watch_.interval()) {
-      const Watch::Decision decision = watch_.Look(now_, awaited);
+    return Play(watch_, seconds, awaited, lives);
+  }
+  // Looks until `seconds`; what is asked for answers if it `lives`. The first failure ends it.
+  std::optional<Watch::Failed> Play(Watch& watch, double seconds, const std::set<int>& awaited,
+                                    const std::set<int>& lives) {
+    for (; ToSeconds(now_ - start_) < seconds; now_ += watch.interval()) {
+      const Watch::Decision decision = watch.Look(now_, awaited);
       for (const int peer : decision.ask) {
         ++asked_[peer];
-        if (lives.count(peer) > 0) watch_.Heard(peer, now_ + Seconds(0.01));
+        if (lives.count(peer) > 0) watch.Heard(peer, now_ + Seconds(0.01));
       }
       if (!decision.failed.empty()) return decision.failed.front();
     }
@@ -33,7 +38,7 @@ class WatchTest : public testing::Test {
 
   const TimePoint start_ = TimePoint() + Seconds(1000);
   TimePoint now_ = start_;
-  Watch watch_{{Seconds(10), Seconds(60)}, {1, 2}, start_};
+  Watch watch_{{Seconds(10), Seconds(60)}, 0, {1, 2}, start_};
   std::map<int, int> asked_;
 };
 
@@ -53,10 +58,10 @@ TEST_F(WatchTest, AnAwaitedPeerThatDoesNotAnswerFailsAtTheLimit) {
   EXPECT_NEAR(at(), 10, 0.51);
   EXPECT_GE(asked_[1], 4);
   EXPECT_GE(asked_[2], 1);  // to tell whose network is cut off
-  EXPECT_EQ(Message(watch_.Reason(*failed, LabelOfRank, 0)),
+  EXPECT_EQ(Message(watch_.Reason(*failed, LabelOfRank)),
             "rank 1 has not answered on the data plane for 10.0 s while others did: its network is "
             "cut off, or it hangs");
-  EXPECT_EQ(SilentNode(Annotate(watch_.Reason(*failed, LabelOfRank, 0), "step 3")), 1);
+  EXPECT_EQ(SilentNode(Annotate(watch_.Reason(*failed, LabelOfRank), "step 3")), 1);
   EXPECT_FALSE(Until(1000, {1}, {2}).has_value());  // once
 }
 
@@ -66,11 +71,59 @@ TEST_F(WatchTest, WhoHearsNobodyNamesItself) {
   ASSERT_TRUE(failed.has_value());
   EXPECT_EQ(failed->peer, 2);
   EXPECT_TRUE(failed->alone);
-  EXPECT_EQ(Message(watch_.Reason(*failed, LabelOfRank, 0)),
+  EXPECT_EQ(Message(watch_.Reason(*failed, LabelOfRank)),
             "rank 0 hears no peer on the data plane any more, for 10.0 s not even rank 2: its "
             "network is cut off");
-  EXPECT_EQ(SilentNode(watch_.Reason(*failed, LabelOfRank, 0)), 0);
+  EXPECT_EQ(SilentNode(watch_.Reason(*failed, LabelOfRank)), 0);
   EXPECT_EQ(SilentNode(TimedOut("another reason")), std::nullopt);
+}
+
+// A node of a large world that has spoken with one peer only, as a leaf of a tree has.
+class WatchOfALeaf : public WatchTest {
+ protected:
+  WatchOfALeaf() {
+    std::vector<int> peers;
+    for (int peer = 0; peer < 100; ++peer) {
+      if (peer != 98) peers.push_back(peer);
+    }
+    watch_.emplace(WatchLimits{Seconds(10), Seconds(60)}, 98, peers, start_);
+    watch_->Heard(1, now_);
+  }
+  std::optional<Watch::Failed> Until(double seconds, const std::set<int>& lives) {
+    return Play(*watch_, seconds, {1}, lives);
+  }
+
+  std::optional<Watch> watch_;
+};
+
+TEST_F(WatchOfALeaf, AsksAFewStrangersWhoIsCutOff) {
+  const auto failed = Until(100, {99, 0});  // they follow it
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->peer, 1);
+  EXPECT_FALSE(failed->alone);
+  EXPECT_NEAR(at(), 10, 0.51);
+  std::set<int> asked;
+  for (const auto& [peer, times] : asked_) asked.insert(peer);
+  EXPECT_EQ(asked, (std::set<int>{0, 1, 99}));
+}
+
+TEST_F(WatchOfALeaf, AsksOthersWhereThoseDoNotAnswer) {
+  const auto failed = Until(100, {2, 3});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_FALSE(failed->alone);
+  EXPECT_LE(asked_.size(), 7u);
+}
+
+TEST_F(WatchOfALeaf, NamesItselfWhereNobodyAnswers) {
+  const auto failed = Until(100, {});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_TRUE(failed->alone);
+  EXPECT_LE(asked_.size(), 9u);
+}
+
+TEST_F(WatchOfALeaf, LeavesStrangersAloneWhileItsPeerAnswers) {
+  EXPECT_FALSE(Until(1000, {1}).has_value());
+  EXPECT_EQ(asked_.size(), 1u);
 }
 
 TEST_F(WatchTest, WhoWasNeverHeardHasTheLimitOfTheStart) {
@@ -78,7 +131,7 @@ TEST_F(WatchTest, WhoWasNeverHeardHasTheLimitOfTheStart) {
   const auto failed = Until(100, {1}, {2});
   ASSERT_TRUE(failed.has_value());
   EXPECT_NEAR(at(), 60, 0.51);
-  EXPECT_NE(Message(watch_.Reason(*failed, LabelOfRank, 0)).find("rank 1 was not heard"),
+  EXPECT_NE(Message(watch_.Reason(*failed, LabelOfRank)).find("rank 1 was not heard"),
             std::string::npos);
 }
 

@@ -230,8 +230,8 @@ void GrpcNode::StartWatch(const FabricLimits& limits) {
   if (limits.silence_seconds <= 0) return;
   std::vector<int> peers;
   for (const auto& [node, link] : links_) peers.push_back(node);
-  watch_.emplace(WatchLimits{Seconds(limits.silence_seconds), Seconds(limits.start_seconds)}, peers,
-                 Now());
+  watch_.emplace(WatchLimits{Seconds(limits.silence_seconds), Seconds(limits.start_seconds)},
+                 name_.self, peers, Now());
   for (const auto& [node, link] : links_) {
     if (link.heard()) watch_->Heard(node, Now());  // its hello came before Connect
   }
@@ -256,7 +256,7 @@ void GrpcNode::Look() {
   for (const int peer : decision.ask) links_.at(peer).Ask();
   for (const Watch::Failed& failed : decision.failed) {
     const auto label = [this](int node) { return inbox_->Label(node); };
-    FailLink(failed.peer, watch_->Reason(failed, label, name_.self));
+    FailLink(failed.peer, watch_->Reason(failed, label));
   }
   Schedule();
 }

@@ -173,8 +173,8 @@ void UcxNode::StartWatch(const FabricLimits& limits) {
   if (limits.silence_seconds <= 0) return;
   std::vector<int> peers;
   for (const auto& [node, link] : wiring_.links()) peers.push_back(node);
-  watch_.emplace(WatchLimits{Seconds(limits.silence_seconds), Seconds(limits.start_seconds)}, peers,
-                 Now());
+  watch_.emplace(WatchLimits{Seconds(limits.silence_seconds), Seconds(limits.start_seconds)}, self_,
+                 peers, Now());
   LookOn();
 }
 
@@ -197,7 +197,7 @@ void UcxNode::Look() {
   }
   for (const Watch::Failed& failed : decision.failed) {
     const auto label = [this](int node) { return inbox_->Label(node); };
-    wiring_.Break(*wiring_.Find(failed.peer), watch_->Reason(failed, label, self_));
+    wiring_.Break(*wiring_.Find(failed.peer), watch_->Reason(failed, label));
   }
   wiring_.CloseBroken();
 }
