@@ -1,9 +1,9 @@
 // The data plane for networks that are not trusted: the frames of the other transports on gRPC
 // streams, so that TLS protects them once credentials are given.
 //
-// One bidirectional stream a pair of nodes; of two nodes the lower one calls. Payloads travel in
-// pieces, and the receiver reports how much it has taken: a sender has at most a window in flight,
-// so no queue of gRPC's grows beyond that.
+// One bidirectional stream a pair of nodes that need each other, two where both called at the same
+// time. Payloads travel in pieces, and the receiver reports how much it has taken: a sender has at
+// most a window in flight, so no queue of gRPC's grows beyond that.
 #pragma once
 
 #include <memory>

@@ -14,11 +14,6 @@ constexpr size_t kDataBytes = kPieceBytes - sizeof(Frame) - 1;  // of a message 
 
 }  // namespace
 
-void GrpcLink::Attach(GrpcStream* stream, uint64_t id) {
-  stream_ = stream;
-  id_ = id;
-}
-
 void GrpcLink::SayHello(std::vector<std::byte> hello) {
   hello_ = std::move(hello);
   Pump();
@@ -43,7 +38,7 @@ void GrpcLink::Send(const Frame& frame, std::span<const std::byte> payload,
 }
 
 void GrpcLink::Ask() {
-  ask_due_ = connected();
+  ask_due_ = true;
   Pump();
 }
 

@@ -1,5 +1,5 @@
-// One peer of a gRPC node: what is written to its stream and what is read from it, piece by piece
-// (piece.h). On the loop's thread.
+// One connection of a gRPC node to a peer: what is written to its stream and what is read from it,
+// piece by piece (piece.h). On the loop's thread.
 //
 // A send is answered when its last piece has been written to the stream, and streams end in order,
 // so a close loses nothing that was answered. Frames count into `taken` like payloads.
@@ -25,17 +25,14 @@ class GrpcLink {
   static constexpr uint64_t kTakenBytes = kWindowBytes / 4;
   static constexpr size_t kMaxQueued = 1 << 14;  // sends
 
-  // `inbox` outlives its use.
-  GrpcLink(int peer, Inbox* inbox) : peer_(peer), inbox_(inbox) {}
+  // `inbox` outlives its use. The stream is the link's until Fail or Close.
+  GrpcLink(int peer, Inbox* inbox, GrpcStream* stream)
+      : peer_(peer), inbox_(inbox), stream_(stream) {}
 
-  // Its stream, once; `id` names it in events.
-  void Attach(GrpcStream* stream, uint64_t id);
   void SayHello(std::vector<std::byte> hello);  // the caller: before anything else
   void Welcome();                               // who is called, and knows the caller
 
-  bool attached() const { return id_ != 0; }
-  bool connected() const { return stream_ != nullptr; }
-  bool Has(uint64_t id) const { return connected() && id_ == id; }
+  int peer() const { return peer_; }
   bool heard() const { return heard_; }
   bool waiting() const { return !queue_.empty(); }
 
@@ -72,8 +69,7 @@ class GrpcLink {
 
   const int peer_;
   Inbox* const inbox_;
-  GrpcStream* stream_ = nullptr;
-  uint64_t id_ = 0;
+  GrpcStream* stream_;  // null once it has ended
   bool writing_ = false;
   std::vector<std::byte> hello_;  // due; empty: none
   bool ask_due_ = false, life_due_ = false;

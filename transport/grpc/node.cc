@@ -33,32 +33,39 @@ Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
   RW_RETURN_IF_ERROR(ReserveDescriptors(peers.size(), kDescriptorsOfAPeer));
   name_ = name;
   inbox_ = std::make_unique<Inbox>(name, peers, limits);
-  numbers_[name.self] = number_;
-  std::map<int, std::string> endpoints;
   for (const Peer& peer : peers) {
     if (peer.node == name.self) continue;
-    links_.try_emplace(peer.node, peer.node, inbox_.get());
+    Way& way = ways_[peer.node];
     char endpoint[64] = {};
-    if (std::sscanf(peer.address.c_str(), "grpc %63s %16" SCNx64, endpoint, &numbers_[peer.node]) !=
-        2) {
+    if (std::sscanf(peer.address.c_str(), "grpc %63s %16" SCNx64, endpoint, &way.number) != 2) {
       return Invalid(peer.label + ": this is no address of a gRPC data plane: \"" +
                      peer.address.substr(0, 60) + "\"; do all processes use the same transport?");
     }
-    endpoints[peer.node] = endpoint;
+    way.endpoint = endpoint;
   }
-  for (auto& [node, link] : links_) {
-    if (node < name.self) continue;  // it calls us
-    GrpcStream* const stream = listener_->Call(endpoints.at(node));
-    link.Attach(stream, next_id_);
-    Begin(stream, next_id_++);
-    link.SayHello(
-        MakePiece(PieceKind::kHello, SignHello(HelloOf(name.self, node), options_.token)));
-  }
+  StartWatch(limits);
   for (const auto& [id, stranger] : std::map<uint64_t, Stranger>(strangers_)) {
     if (!stranger.hello.empty()) Greeted(id, stranger.hello);
   }
-  StartWatch(limits);
   return OkStatus();
+}
+
+void GrpcNode::Call(int peer, Way* way) {
+  const Hello hello{{name_.job, name_.epoch, name_.self}, peer, number_, way->number};
+  GrpcStream* const stream = listener_->Call(way->endpoint);
+  const uint64_t id = next_id_++;
+  Begin(stream, id);
+  NewLink(peer, way, id, stream)
+      ->SayHello(MakePiece(PieceKind::kHello, SignHello(hello, options_.token)));
+}
+
+// What is sent to a peer stays on the link that was there first, so that it arrives in order. Where
+// both nodes call at the same time each keeps to its own call, and there are two: nothing has to be
+// agreed on.
+GrpcLink* GrpcNode::NewLink(int peer, Way* way, uint64_t id, GrpcStream* stream) {
+  GrpcLink* const link = &links_.try_emplace(id, peer, inbox_.get(), stream).first->second;
+  if (way->link == nullptr) way->link = link;
+  return link;
 }
 
 void GrpcNode::Begin(GrpcStream* stream, uint64_t id) {
@@ -101,39 +108,30 @@ void GrpcNode::Incoming(uint64_t number) {
   }
 }
 
-int GrpcNode::PeerOf(uint64_t id) const {
-  for (const auto& [node, link] : links_) {
-    if (link.Has(id)) return node;
-  }
-  return -1;
-}
-
 void GrpcNode::Arrived(uint64_t id, const std::vector<std::byte>& piece) {
   if (strangers_.count(id) != 0) {
     const bool hello = piece.size() == 1 + kHelloBytes && IsPiece(piece, PieceKind::kHello);
     if (!hello) return Greeted(id, {});
     return Greeted(id, std::vector<std::byte>(piece.begin() + 1, piece.end()));
   }
-  const int peer = PeerOf(id);
-  if (peer < 0) return;
-  if (watch_) watch_->Heard(peer, Now());
-  if (const Status status = links_.at(peer).Arrived(piece); !status.ok()) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
+  const int peer = found->second.peer();
+  const Status status = found->second.Arrived(piece);
+  Heard(peer);
+  if (!status.ok()) {
     const bool farewell = IsPiece(piece, PieceKind::kFarewell);
     if (!farewell) inbox_->CountCorrupt();
-    FailLink(peer, farewell ? status : Annotate(status, inbox_->Label(peer)));
+    FailPeer(peer, farewell ? status : Annotate(status, inbox_->Label(peer)));
   }
   Schedule();
 }
 
 void GrpcNode::Written(uint64_t id, bool ok) {
-  const int peer = PeerOf(id);
-  if (peer < 0 || !ok) return;  // not ok: the stream is about to be gone
-  links_.at(peer).Written();
+  const auto found = links_.find(id);
+  if (found == links_.end() || !ok) return;  // not ok: the stream is about to be gone
+  found->second.Written();
   Schedule();
-}
-
-Hello GrpcNode::HelloOf(int caller, int called) const {
-  return {{name_.job, name_.epoch, caller}, called, numbers_.at(caller), numbers_.at(called)};
 }
 
 // Before Connect the hello is kept and nothing more is read. An empty one is none.
@@ -144,12 +142,14 @@ void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
   }
   GrpcStream* const stream = strangers_[id].stream;
   strangers_.erase(id);
-  const auto found = links_.find(ClaimedNode(hello));
-  if (found != links_.end() && found->first < name_.self && !found->second.attached() &&
-      IsHello(hello, HelloOf(found->first, name_.self), options_.token)) {
-    if (watch_) watch_->Heard(found->first, Now());
-    found->second.Attach(stream, id);
-    return found->second.Welcome();
+  const int peer = ClaimedNode(hello);
+  const auto found = ways_.find(peer);
+  if (found != ways_.end() && !found->second.came && inbox_->reason(peer).ok() &&
+      IsHello(hello, {{name_.job, name_.epoch, peer}, name_.self, found->second.number, number_},
+              options_.token)) {
+    found->second.came = true;
+    NewLink(peer, &found->second, id, stream)->Welcome();
+    return Heard(peer);
   }
   refusals_.Say(hello.empty()
                     ? "a connection that did not say who it is was ended"
@@ -166,14 +166,16 @@ void GrpcNode::Send(int peer, const MessageName& name, const Content& content,
   if (lost.ok() && !inbox_->IsPeer(peer)) {
     lost = Invalid(absl::StrFormat("node %d is no peer of this epoch", peer));
   }
-  if (lost.ok()) lost = links_.at(peer).CanSend();
+  Way* const way = lost.ok() ? &ways_.at(peer) : nullptr;
+  if (way != nullptr && way->link == nullptr) Call(peer, way);
+  if (way != nullptr) lost = way->link->CanSend();
   if (!lost.ok()) {
     lost = Annotate(lost, "send " + ToString(name) + " to " + inbox_->Label(peer));
     inbox_->Answer([done = std::move(done), lost] { done(lost); });
     return Schedule();
   }
   inbox_->CountSent(sizeof(Frame) + payload.bytes.size());
-  links_.at(peer).Send(inbox_->MakeFrame(name, content, payload), payload.bytes, std::move(done));
+  way->link->Send(inbox_->MakeFrame(name, content, payload), payload.bytes, std::move(done));
 }
 
 void GrpcNode::Receive(int peer, const MessageName& name, const Content& content,
@@ -193,16 +195,21 @@ void GrpcNode::Gone(uint64_t id, const std::string& why) {
     strangers_.erase(found);
     return;
   }
-  const int peer = PeerOf(id);
-  if (peer < 0) return;
-  FailLink(peer, Accusing(Unavailable(inbox_->Label(peer) + ": " + why), peer));
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
+  const int peer = found->second.peer();
+  FailPeer(peer, Accusing(Unavailable(inbox_->Label(peer) + ": " + why), peer));
   Schedule();
 }
 
-void GrpcNode::FailLink(int peer, const Status& reason) {
+void GrpcNode::FailPeer(int peer, const Status& reason) {
   inbox_->Fail(peer, reason);
   if (watch_) watch_->Forget(peer);
-  links_.at(peer).Fail(reason);
+  ways_.at(peer).link = nullptr;
+  for (auto& [id, link] : links_) {
+    if (link.peer() == peer) link.Fail(reason);
+  }
+  std::erase_if(links_, [&](const auto& entry) { return entry.second.peer() == peer; });
 }
 
 void GrpcNode::Close(const Status& reason) {
@@ -216,10 +223,7 @@ void GrpcNode::Close(const Status& reason) {
     const std::string text = static_cast<char>(reason.code()) + Farewell(reason);
     farewell = MakePiece(PieceKind::kFarewell, std::as_bytes(std::span(text)));
   }
-  for (auto& [node, link] : links_) {
-    inbox_->Fail(node, why);
-    link.Close(why, farewell);
-  }
+  for (auto& [id, link] : links_) link.Close(why, farewell);
   if (inbox_ != nullptr) inbox_->Abandon();
   while (inbox_ != nullptr && inbox_->RunAnswers()) {
   }
@@ -229,12 +233,9 @@ void GrpcNode::Close(const Status& reason) {
 void GrpcNode::StartWatch(const FabricLimits& limits) {
   if (limits.silence_seconds <= 0) return;
   std::vector<int> peers;
-  for (const auto& [node, link] : links_) peers.push_back(node);
+  for (const auto& [node, way] : ways_) peers.push_back(node);
   watch_.emplace(WatchLimits{Seconds(limits.silence_seconds), Seconds(limits.start_seconds)},
                  name_.self, peers, Now());
-  for (const auto& [node, link] : links_) {
-    if (link.heard()) watch_->Heard(node, Now());  // its hello came before Connect
-  }
   LookOn();
 }
 
@@ -249,16 +250,28 @@ void GrpcNode::LookOn() {
 
 void GrpcNode::Look() {
   std::set<int> awaited = inbox_->Awaited();
-  for (const auto& [node, link] : links_) {
-    if (!link.heard() && link.waiting()) awaited.insert(node);  // its connection
+  for (const auto& [id, link] : links_) {
+    if (!link.heard() && link.waiting()) awaited.insert(link.peer());  // its connection
   }
   const Watch::Decision decision = watch_->Look(Now(), awaited);
-  for (const int peer : decision.ask) links_.at(peer).Ask();
+  for (const int peer : decision.ask) Ask(peer);
   for (const Watch::Failed& failed : decision.failed) {
     const auto label = [this](int node) { return inbox_->Label(node); };
-    FailLink(failed.peer, watch_->Reason(failed, label));
+    FailPeer(failed.peer, watch_->Reason(failed, label));
   }
   Schedule();
+}
+
+// Where we wait for a call of ours to be answered, a call of the peer's is no sign that it can be.
+void GrpcNode::Heard(int peer) {
+  if (watch_ && ways_.at(peer).link->heard()) watch_->Heard(peer, Now());
+}
+
+// An answered hello is a sign of life too.
+void GrpcNode::Ask(int peer) {
+  if (!inbox_->reason(peer).ok()) return;
+  Way& way = ways_.at(peer);
+  way.link == nullptr ? Call(peer, &way) : way.link->Ask();
 }
 
 void GrpcNode::Schedule() {
@@ -271,7 +284,10 @@ void GrpcNode::Schedule() {
 }
 
 TransportCounters GrpcNode::Counters() const {
-  return inbox_ != nullptr ? inbox_->counters() : TransportCounters{};
+  if (inbox_ == nullptr) return {};
+  TransportCounters counters = inbox_->counters();
+  counters.connections = links_.size();
+  return counters;
 }
 
 }  // namespace ringwood

@@ -2,6 +2,8 @@
 // thread; events of gRPC's threads are posted to it.
 //
 // The node knows who its peers are and whose stream is whose; a GrpcLink speaks with one of them.
+// A peer is called when something is first sent to it, or when it is first asked for a sign of life
+// (docs/transport.md, Connections).
 #pragma once
 
 #include <map>
@@ -45,6 +47,12 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   Loop* loop() const { return loop_; }
 
  private:
+  struct Way {                 // to a peer
+    std::string endpoint;      // where it listens
+    uint64_t number = 0;       // it drew for this fabric
+    GrpcLink* link = nullptr;  // what is sent to it goes there; null: no connection yet, or gone
+    bool came = false;         // it has called us
+  };
   struct Stranger {
     GrpcStream* stream = nullptr;
     std::vector<std::byte> hello;  // empty: nothing said yet
@@ -56,13 +64,15 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   void Arrived(uint64_t id, const std::vector<std::byte>& piece);
   void Written(uint64_t id, bool ok);
   void Greeted(uint64_t id, std::vector<std::byte> hello);
-  Hello HelloOf(int caller, int called) const;
+  void Call(int peer, Way* way);
+  GrpcLink* NewLink(int peer, Way* way, uint64_t id, GrpcStream* stream);
   void Gone(uint64_t id, const std::string& why);
-  void FailLink(int peer, const Status& reason);
-  int PeerOf(uint64_t id) const;  // -1: none
+  void FailPeer(int peer, const Status& reason);
   void StartWatch(const FabricLimits& limits);
   void LookOn();
   void Look();
+  void Heard(int peer);
+  void Ask(int peer);
   void Schedule();  // answers run from the loop, never inside a call
 
   Loop* const loop_;
@@ -71,8 +81,8 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   EpochName name_;
   std::string address_;
   std::unique_ptr<GrpcListener> listener_;
-  std::map<int, uint64_t> numbers_;         // of all nodes, from Connect on
-  std::map<int, GrpcLink> links_;           // the same, of the peers
+  std::map<int, Way> ways_;                 // by peer, from Connect on
+  std::map<uint64_t, GrpcLink> links_;      // by id of the stream; at most two of a peer
   std::map<uint64_t, Stranger> strangers_;  // by id of the stream
   uint64_t next_id_ = 1;
   std::unique_ptr<Inbox> inbox_;  // from Connect on
