@@ -7,6 +7,7 @@ optimizer update the weights.
 
 import contextlib
 import inspect
+import itertools
 import sys
 
 import torch
@@ -217,6 +218,27 @@ class DistributedOptimizer(torch.optim.Optimizer):
         if self._again == 10 and self.session.rank == 0:
             sys.stderr.write("I rank 0: each of several backward passes a step is exchanged; set "
                              "backward_passes_per_step=N, or use optimizer.no_sync(), to exchange once\n")
+
+    def join(self, after_step=None):
+        """For a rank whose data ends before that of others: takes part without samples until all ranks have come here,
+        and returns how many steps that were. The last call of every rank; on the last one that comes it takes one
+        exchange. `after_step`: what else each step of the loop does, such as scheduler.step."""
+        self._gradients.refuse_if_running("join()")
+        if self._training is not None:
+            raise RefusedError("join() with rw.elastic: its sampler ends on all ranks with the same step")
+        if self._scaler is not None:
+            raise RefusedError('join() with a GradScaler: let the rank set optimizer.weight = 0 and step through '
+                               'the scaler until optimizer.last.total_weight is 0')
+        own = self.weight
+        for steps in itertools.count():
+            self.weight = 0.0
+            self.zero_grad()
+            self.step()
+            if self.last.total_weight == 0:
+                self.weight = own
+                return steps
+            if after_step is not None:
+                after_step()
 
     @contextlib.contextmanager
     def skip_synchronize(self):

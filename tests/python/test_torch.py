@@ -41,6 +41,10 @@ def test_dense_training_of_three_ranks_equals_one_process_on_the_whole_batch():
     run_job("torch_layer.py", ranks=3)
 
 
+def test_ranks_whose_data_ends_early_join_the_others():
+    run_job("uneven.py", ranks=3)
+
+
 def test_the_hook_of_data_parallel_gives_the_bits_of_the_optimizer(tmp_path):
     runs = ["optimizer:dense", "hook:dense", "optimizer:sparse", "hook:sparse"]
     runs += ["scaled:dense"] if SCALES else []
