@@ -48,12 +48,15 @@ class ElasticCoordinator {
     End(Unavailable(why));
   }
 
-  // The others go on without the script's late slot, which lives.
+  // The others go on without the script's late slot, which lives. Returns when they have.
   void SetAside() {
     absl::MutexLock lock(&mutex_);
+    const uint64_t before = epoch_;
+    const auto gone = [&] { return epoch_ != before; };
     late_ = true;
     End(Unavailable(absl::StrFormat("rank %d (host h) is late", script_.late)));
     OpenIfComplete();
+    Until(gone);
   }
 
   uint64_t epoch() {
