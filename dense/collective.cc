@@ -1,6 +1,7 @@
 #include "dense/collective.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -137,6 +138,14 @@ Collective CollectiveFor(const CollectiveSpec& spec, const Place& place) {
   Cut(spec, place, &made);
   made.schedule = ScheduleFor(spec.verb, made.strategy, spec.root, place);
   return made;
+}
+
+size_t FewestPeers(const Place& place) {
+  std::set<int> peers;
+  for (const Strategy strategy : {Strategy::kRing, Strategy::kRecursiveDoubling}) {
+    for (const Step& step : AllReduceSchedule(strategy, place)) peers.insert(step.peer);
+  }
+  return peers.size() + static_cast<size_t>(place.servers);
 }
 
 Schedule ScheduleFor(Verb verb, Strategy strategy, int root, const Place& place) {

@@ -54,6 +54,10 @@ Collective CollectiveFor(const CollectiveSpec& spec, const Place& place);
 // The schedule alone; `root` counts for broadcasts only.
 Schedule ScheduleFor(Verb verb, Strategy strategy, int root, const Place& place);
 
+// How many peers a worker of every job meets: those of short and of long all-reduces, and all
+// servers.
+size_t FewestPeers(const Place& place);
+
 // Chunks under way at once: one is added up while another is on the wire, and a third covers the
 // time a neighbour is late. More only takes memory on the receiving side.
 constexpr size_t kChunksInFlight = 4;

@@ -24,25 +24,37 @@ uint64_t CountOpen() {
 
 }  // namespace
 
-StatusOr<uint64_t> SoftLimitFor(const DescriptorLimits& now, size_t peers, size_t each) {
-  const uint64_t needed = now.open + peers * each + kOthers;
-  if (needed <= now.soft) return now.soft;
-  if (needed <= now.hard) return needed;
-  return Refused(absl::StrFormat(
-      "%d peers need %d descriptors each, %d are open and %d are left for everything else: %d in "
-      "all, and this process may open %d (ulimit -Hn): raise the hard limit",
-      peers, each, now.open, kOthers, needed, now.hard));
+StatusOr<DescriptorRoom> RoomFor(const DescriptorLimits& now, const ConnectionNeed& need) {
+  const uint64_t others = now.open + kOthers;
+  const uint64_t needed = others + need.needed * need.each;
+  if (needed > std::max(now.soft, now.hard)) {
+    return Refused(absl::StrFormat(
+        "%d peers need %d descriptors each, %d are open and %d are left for everything else: %d in "
+        "all, and this process may open %d (ulimit -Hn): raise the hard limit",
+        need.needed, need.each, now.open, kOthers, needed, now.hard));
+  }
+  const uint64_t wanted = std::min(now.hard, others + need.wanted * need.each);
+  const uint64_t soft = std::max(now.soft, wanted);
+  return DescriptorRoom{soft, static_cast<size_t>((soft - std::min(soft, others)) / need.each)};
 }
 
-Status ReserveDescriptors(size_t peers, size_t each) {
+StatusOr<size_t> ReserveConnections(const ConnectionNeed& need) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return OkStatus();  // then the kernel says it later
-  RW_ASSIGN_OR_RETURN(const uint64_t soft,
-                      SoftLimitFor({CountOpen(), limit.rlim_cur, limit.rlim_max}, peers, each));
-  if (soft == limit.rlim_cur) return OkStatus();
-  limit.rlim_cur = soft;
-  if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return OkStatus();
-  return Refused(absl::StrFormat("cannot raise the limit of open files to %d (ulimit -n)", soft));
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return need.wanted;  // the kernel says it later
+  RW_ASSIGN_OR_RETURN(const DescriptorRoom room,
+                      RoomFor({CountOpen(), limit.rlim_cur, limit.rlim_max}, need));
+  if (room.soft == limit.rlim_cur) return room.connections;
+  limit.rlim_cur = room.soft;
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return room.connections;
+  return Refused(
+      absl::StrFormat("cannot raise the limit of open files to %d (ulimit -n)", room.soft));
+}
+
+Status NoRoomFor(const std::string& peer, size_t connections) {
+  return Refused(absl::StrFormat(
+      "no descriptor is left for a connection to %s: this process has %d connections on the data "
+      "plane, as many as its limit of open files allows (ulimit -Hn): raise the hard limit",
+      peer, connections));
 }
 
 }  // namespace ringwood

@@ -1,9 +1,9 @@
-// File descriptors: a node has a connection to every other one, and a process may open a limited
-// number of files.
+// File descriptors: connections take some, and a process may open a limited number of files.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "base/status.h"
 
@@ -15,12 +15,27 @@ struct DescriptorLimits {
   uint64_t hard = 0;
 };
 
-// The soft limit needed for `peers` connections of `each` descriptors, and some for everything
-// else. Refused, with the numbers, if the hard limit is below that.
-StatusOr<uint64_t> SoftLimitFor(const DescriptorLimits& now, size_t peers, size_t each);
+struct ConnectionNeed {
+  size_t wanted = 0;  // connections, if there is room
+  size_t needed = 0;  // without which the node cannot take part
+  size_t each = 1;    // descriptors of one
+};
 
-// Raises this process's soft limit (RLIMIT_NOFILE) to that; never lowers it. Programs that use
-// select() break with descriptors above 1023, so it is raised no further than needed.
-Status ReserveDescriptors(size_t peers, size_t each);
+struct DescriptorRoom {
+  uint64_t soft = 0;       // the limit to set
+  size_t connections = 0;  // that fit below it, and some descriptors for everything else
+};
+
+// Refused, with the numbers, if the hard limit does not leave room for what is needed. The soft
+// limit is raised no further than is wanted: programs that use select() break with descriptors
+// above 1023.
+StatusOr<DescriptorRoom> RoomFor(const DescriptorLimits& now, const ConnectionNeed& need);
+
+// Raises this process's soft limit (RLIMIT_NOFILE) to that; never lowers it. How many connections
+// there may be.
+StatusOr<size_t> ReserveConnections(const ConnectionNeed& need);
+
+// The error of a connection to `peer` that is one too many.
+Status NoRoomFor(const std::string& peer, size_t connections);
 
 }  // namespace ringwood

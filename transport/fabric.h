@@ -2,6 +2,7 @@
 // travels in the join request, and Connect turns it into a Transport when the epoch is activated.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,6 +30,8 @@ struct FabricLimits {
   double silence_seconds = 0;
   // The same for a peer that was never heard: its process or connection is still starting.
   double start_seconds = 60;
+  // To how many peers a connection must be possible. Others are made as long as descriptors last.
+  size_t needed_peers = 1;
 };
 
 class Fabric {

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "dense/collective.h"
 #include "proto/attachment.h"
 
 namespace ringwood {
@@ -151,6 +152,7 @@ Status EpochLink::Connect(Duration timeout) {
   FabricLimits limits;
   limits.silence_seconds = std::max(kLeastSilenceSeconds, silence);
   limits.start_seconds = std::max(limits.start_seconds, ToSeconds(timeout));
+  limits.needed_peers = FewestPeers(place_);
   return connection_->net()->Call(
       [this, name, peers, limits]() -> Status {
         RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, limits));

@@ -87,6 +87,13 @@ TEST(Collective, RanksDifferInTheScheduleOnlyAndTheirSchedulesMeet) {
   });
 }
 
+TEST(Collective, AWorkerMeetsFewPeersInALargeWorld) {
+  EXPECT_EQ(FewestPeers({0, 1, {}, {}, 0}), 0u);
+  EXPECT_EQ(FewestPeers({0, 2, {}, {}, 0}), 1u);
+  EXPECT_EQ(FewestPeers({0, 8, {}, {}, 3}), 4u + 3);  // 1 and 7; 1, 2 and 4; the servers
+  EXPECT_EQ(FewestPeers({5, 4096, {}, {}, 0}), 13u);
+}
+
 TEST(Collective, TheShareOfARankIsItsOwn) {
   for (const uint64_t elements : {100u, 1'000'000u}) {  // direct exchange, and a ring
     for (int world = 2; world <= 9; ++world) {

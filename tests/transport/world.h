@@ -73,6 +73,14 @@ class World {
     });
   }
 
+  Status TryConnect(int node, const FabricLimits& limits) {
+    Status status;
+    Run(node, [&] {
+      status = fabrics_[node]->Connect({kJob, kEpoch, node}, peers_, limits).status();
+    });
+    return status;
+  }
+
   // Runs on the node's loop and waits.
   void Run(int node, const std::function<void()>& task) {
     const Status status = loops_[node]->Call(

@@ -30,9 +30,12 @@ Status GrpcNode::Start(const std::string& ip) {
 Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
                          const FabricLimits& limits) {
   if (closed_) return Refused("the fabric is closed");
-  RW_RETURN_IF_ERROR(ReserveDescriptors(peers.size(), kDescriptorsOfAPeer));
   name_ = name;
   inbox_ = std::make_unique<Inbox>(name, peers, limits);
+  // Two of a pair, where both call at the same time.
+  const auto room = ReserveConnections({2 * peers.size(), limits.needed_peers, kDescriptorsEach});
+  if (!room.ok()) return Annotate(room.status(), inbox_->Label(name.self));
+  most_ = *room;
   for (const Peer& peer : peers) {
     if (peer.node == name.self) continue;
     Way& way = ways_[peer.node];
@@ -50,13 +53,22 @@ Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
   return OkStatus();
 }
 
-void GrpcNode::Call(int peer, Way* way) {
+Status GrpcNode::CanConnect(int peer) const {
+  return links_.size() < most_ ? OkStatus() : NoRoomFor(inbox_->Label(peer), links_.size());
+}
+
+Status GrpcNode::Call(int peer, Way* way) {
+  if (const Status full = CanConnect(peer); !full.ok()) {
+    FailPeer(peer, full);
+    return full;
+  }
   const Hello hello{{name_.job, name_.epoch, name_.self}, peer, number_, way->number};
   GrpcStream* const stream = listener_->Call(way->endpoint);
   const uint64_t id = next_id_++;
   Begin(stream, id);
   NewLink(peer, way, id, stream)
       ->SayHello(MakePiece(PieceKind::kHello, SignHello(hello, options_.token)));
+  return OkStatus();
 }
 
 // What is sent to a peer stays on the link that was there first, so that it arrives in order. Where
@@ -148,6 +160,11 @@ void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
       IsHello(hello, {{name_.job, name_.epoch, peer}, name_.self, found->second.number, number_},
               options_.token)) {
     found->second.came = true;
+    if (const Status full = CanConnect(peer); !full.ok()) {
+      stream->Release();
+      FailPeer(peer, full);
+      return Schedule();
+    }
     NewLink(peer, &found->second, id, stream)->Welcome();
     return Heard(peer);
   }
@@ -167,8 +184,8 @@ void GrpcNode::Send(int peer, const MessageName& name, const Content& content,
     lost = Invalid(absl::StrFormat("node %d is no peer of this epoch", peer));
   }
   Way* const way = lost.ok() ? &ways_.at(peer) : nullptr;
-  if (way != nullptr && way->link == nullptr) Call(peer, way);
-  if (way != nullptr) lost = way->link->CanSend();
+  if (way != nullptr && way->link == nullptr) lost = Call(peer, way);
+  if (lost.ok()) lost = way->link->CanSend();
   if (!lost.ok()) {
     lost = Annotate(lost, "send " + ToString(name) + " to " + inbox_->Label(peer));
     inbox_->Answer([done = std::move(done), lost] { done(lost); });
@@ -271,7 +288,8 @@ void GrpcNode::Heard(int peer) {
 void GrpcNode::Ask(int peer) {
   if (!inbox_->reason(peer).ok()) return;
   Way& way = ways_.at(peer);
-  way.link == nullptr ? Call(peer, &way) : way.link->Ask();
+  if (way.link != nullptr) return way.link->Ask();
+  (void)Call(peer, &way);
 }
 
 void GrpcNode::Schedule() {

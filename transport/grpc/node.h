@@ -29,7 +29,7 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   // A connection without a hello is closed after this time.
   static constexpr double kHelloSeconds = 5.0;
 
-  static constexpr size_t kDescriptorsOfAPeer = 2;  // a connection, and one that is tried again
+  static constexpr size_t kDescriptorsEach = 2;  // a connection, and one that is tried again
 
   GrpcNode(Loop* loop, GrpcOptions options) : loop_(loop), options_(std::move(options)) {}
 
@@ -64,7 +64,8 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   void Arrived(uint64_t id, const std::vector<std::byte>& piece);
   void Written(uint64_t id, bool ok);
   void Greeted(uint64_t id, std::vector<std::byte> hello);
-  void Call(int peer, Way* way);
+  Status Call(int peer, Way* way);
+  Status CanConnect(int peer) const;
   GrpcLink* NewLink(int peer, Way* way, uint64_t id, GrpcStream* stream);
   void Gone(uint64_t id, const std::string& why);
   void FailPeer(int peer, const Status& reason);
@@ -85,7 +86,8 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   std::map<uint64_t, GrpcLink> links_;      // by id of the stream; at most two of a peer
   std::map<uint64_t, Stranger> strangers_;  // by id of the stream
   uint64_t next_id_ = 1;
-  std::unique_ptr<Inbox> inbox_;  // from Connect on
+  size_t most_ = 0;               // links, from Connect on
+  std::unique_ptr<Inbox> inbox_;  // the same
   std::optional<Watch> watch_;    // the same, where silence is limited
   Refusals refusals_;
   bool scheduled_ = false;

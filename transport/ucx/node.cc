@@ -51,12 +51,14 @@ Status UcxNode::Start(const std::string& ip, const PortRange& ports) {
 Status UcxNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
                         const FabricLimits& limits) {
   if (closed_) return Refused("the fabric is closed");
-  RW_RETURN_IF_ERROR(ReserveDescriptors(peers.size(), kDescriptorsOfAPeer));
   self_ = name.self;
   inbox_ = std::make_unique<Inbox>(name, peers, limits);
+  // Two of a pair, where both connect at the same time.
+  const auto room = ReserveConnections({2 * peers.size(), limits.needed_peers, kDescriptorsEach});
+  if (!room.ok()) return Annotate(room.status(), inbox_->Label(self_));
   sender_.Join(inbox_.get());
   receiver_.Join(inbox_.get());
-  RW_RETURN_IF_ERROR(wiring_.Join(self_, peers, inbox_.get()));
+  RW_RETURN_IF_ERROR(wiring_.Join(self_, peers, *room, inbox_.get()));
   StartWatch(limits);
   wiring_.AcceptRequests();
   receiver_.DeliverQueued();

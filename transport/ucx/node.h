@@ -27,7 +27,7 @@ namespace ringwood {
 
 class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode> {
  public:
-  static constexpr size_t kDescriptorsOfAPeer = 3;  // to agree on a connection, and the connection
+  static constexpr size_t kDescriptorsEach = 3;  // to agree on a connection, and the connection
 
   UcxNode(Loop* loop, std::unique_ptr<UcxWorker> worker);
   ~UcxNode() override;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/descriptors.h"
 #include "transport/ucx/neighbour.h"
 #include "transport/watch.h"
 
@@ -56,8 +57,9 @@ Status UcxWiring::Listen(const std::string& ip, const PortRange& ports) {
   return OkStatus();
 }
 
-Status UcxWiring::Join(int self, const std::vector<Peer>& peers, Inbox* inbox) {
+Status UcxWiring::Join(int self, const std::vector<Peer>& peers, size_t most, Inbox* inbox) {
   inbox_ = inbox;
+  most_ = most;
   std::string host;
   for (const Peer& peer : peers) {
     if (peer.node == self) host = peer.host;
@@ -103,6 +105,11 @@ Status UcxWiring::MakeEndpoint(UcxLink& link, UcxConnection& connection, ucp_ep_
 }
 
 Status UcxWiring::Open(UcxLink& link) {
+  if (const size_t now = Connections(); now >= most_) {
+    const Status full = NoRoomFor(inbox_->Label(link.peer), now);
+    Break(link, full);
+    return full;
+  }
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER | UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID;
@@ -131,6 +138,10 @@ void UcxWiring::Accept(ucp_conn_request_h request) {
     refusals_->Say("the connection of a node that is not awaited was refused", Now());
     listener_->Reject(request);
     return;
+  }
+  if (const size_t now = Connections(); now >= most_) {
+    listener_->Reject(request);
+    return Break(*found, NoRoomFor(inbox_->Label(found->peer), now));
   }
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;

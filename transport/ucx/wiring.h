@@ -47,8 +47,9 @@ class UcxWiring {
   Status Listen(const std::string& ip, const PortRange& ports);
   const std::string& address() const { return address_; }  // what peers connect to
 
-  // Takes the epoch's peers and their addresses. `inbox` must outlive this object's use.
-  Status Join(int self, const std::vector<Peer>& peers, Inbox* inbox);
+  // Takes the epoch's peers and their addresses; makes at most so many connections. `inbox` must
+  // outlive this object's use.
+  Status Join(int self, const std::vector<Peer>& peers, size_t most, Inbox* inbox);
   // To a peer without an endpoint, outside of progress. The error was reported as its loss.
   Status Open(UcxLink& link);
   // Turns the peers' requests into endpoints, outside of progress.
@@ -90,6 +91,7 @@ class UcxWiring {
   uint64_t cookie_ = 0;                       // the client id, for processes of this host to find
   std::vector<ucp_conn_request_h> requests_;  // not accepted yet
   Inbox* inbox_ = nullptr;                    // from Join on
+  size_t most_ = 0;                           // connections
   std::map<int, UcxLink> links_;
   std::vector<UcxLink*> broken_;  // endpoints to be closed after progress
   bool closed_ = false;
