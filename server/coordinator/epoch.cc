@@ -400,6 +400,14 @@ void Epoch::Watch(TimePoint now) {
   presence_.Watch(Progress(), now);
 }
 
+bool Epoch::MayHaveMore(TimePoint now) const {
+  if (!Recovers() || now - watched_since_ > Seconds(options_.join_timeout_seconds)) return false;
+  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+    if (presence_.silent(rank)) return true;
+  }
+  return false;
+}
+
 std::vector<Awaited> Epoch::AwaitedBy(TimePoint now) const {
   if (!Recovers() || now - watched_since_ > Seconds(options_.join_timeout_seconds)) return {};
   std::vector<Awaited> awaited;

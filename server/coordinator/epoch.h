@@ -88,6 +88,9 @@ class Epoch {
   void Watch(TimePoint now);  // once, when it has failed
   std::vector<uint32_t> LoseSilent(TimePoint now) { return presence_.LoseSilent(now); }
   void Lost(uint32_t node) { presence_.Lost(node); }  // it will not join again
+  // A worker that counts as lost may still come back, with what it has: no longer than the join
+  // timeout.
+  bool MayHaveMore(TimePoint now) const;
   // Members that are there. None once the join timeout is over: nobody waits longer for them.
   std::vector<Awaited> AwaitedBy(TimePoint now) const;
 

@@ -23,7 +23,7 @@ constexpr size_t kMaxAddressBytes = 16 << 10;
 constexpr uint64_t kMostRefusals = 8;
 constexpr double kRefusalSeconds = 10;
 
-constexpr double kAgainSeconds = 1;  // until a disk that failed is asked again
+constexpr double kAgainSeconds = 1;  // until a disk that failed, or the room, is looked at again
 constexpr double kLateSeconds = 1;   // that a straggler stays apart the first time
 
 std::string LabelOfJoin(const v1::JoinRequest& request) {
@@ -122,6 +122,7 @@ void Gathering::Join(const event::Join& join, TimePoint now, Outbox* out) {
     SayRefused(Message(admitted), now, out);
     return out->Reply(join.call, admitted);
   }
+  if (std::exchange(awaits_more_, false)) again_ = {};
   const uint64_t floor = std::max(record_.epoch(), proposed_.epoch());
   if (request.newest_epoch_seen() > floor + kMaxEpochsAhead) {
     return out->Reply(join.call, Invalid(absl::StrFormat(
@@ -210,7 +211,7 @@ void Gathering::Stop(const Status& reason, Outbox* out) {
   for (const Waiting& waiting : room_.TakeAll()) out->Reply(waiting.call, reason);
 }
 
-void Gathering::Open(TimePoint now, Outbox* out) {
+void Gathering::Open(bool more, TimePoint now, Outbox* out) {
   if (options_.elastic && SetApart(now, out) && !room_.HasEnough(now)) return;
   candidates_ = room_.TakeWorld(now);
   opening_ = true;
@@ -220,6 +221,7 @@ void Gathering::Open(TimePoint now, Outbox* out) {
     const Recovery recovery = Recovered();
     const bool any_held = std::any_of(candidates_.begin(), candidates_.end(),
                                       [](const Waiting& w) { return w.request.has_held(); });
+    if (!recovery.from_members && more) return AwaitMore(now, out);
     if (!recovery.from_members && any_held) return GiveUp(recovery.why, now, out);
     if (recovery.from_members) {
       proposed_.set_job(record_.job());
@@ -284,6 +286,19 @@ Recovery Gathering::Recovered() const {
     workers.push_back(std::move(worker));
   }
   return Recover(record_, workers);
+}
+
+// Those that have the state are silent, and may be stopped or cut off for a while: a step is lost
+// only where they do not come back.
+void Gathering::AwaitMore(TimePoint now, Outbox* out) {
+  opening_ = false;
+  again_ = now + Seconds(kAgainSeconds);
+  awaits_more_ = true;
+  out->Say("nobody that has joined again has the state of the job; silent members may have it");
+  for (Waiting& candidate : std::exchange(candidates_, {})) {
+    const TimePoint since = candidate.since;
+    PutBack(std::move(candidate), since, out);
+  }
 }
 
 // Who has a part of the job has to start again from the checkpoint; the others wait for that.

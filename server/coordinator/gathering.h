@@ -61,8 +61,8 @@ class Gathering {
   bool opening() const { return opening_; }
   // When complete and not opening: takes the world out of the room and looks for its base. Not
   // opening afterwards: who continued an elastic job was told that it cannot, or too few of them
-  // reach each other over the data plane.
-  void Open(TimePoint now, Outbox* out);
+  // reach each other over the data plane, or none of them has the state and `more` may come.
+  void Open(bool more, TimePoint now, Outbox* out);
   void BaseFound(const event::BaseFound& found, Outbox* out);
   // The world, if all of it still waits. Otherwise the epoch's number is spent, and those that wait
   // gather again.
@@ -89,6 +89,7 @@ class Gathering {
     return std::max(cut_offs_.Until(incarnation), stragglers_.Until(incarnation));
   }
   void GiveUp(const std::string& why, TimePoint now, Outbox* out);
+  void AwaitMore(TimePoint now, Outbox* out);
   void NotKept(const Status& why, TimePoint now, Outbox* out);
   void PutBack(Waiting waiting, TimePoint since, Outbox* out);
   void Abandon(const Status& why, Outbox* out);
@@ -102,8 +103,9 @@ class Gathering {
   std::vector<uint32_t> holders_;    // of proposed_
   CutOffs cut_offs_;
   Apart stragglers_;
-  uint64_t spent_ = 0;  // the epoch of a record that may be on disk, or come there
-  TimePoint again_;     // after a disk that failed
+  uint64_t spent_ = 0;        // the epoch of a record that may be on disk, or come there
+  TimePoint again_;           // after a disk that failed, or where nobody had the state
+  bool awaits_more_ = false;  // for the second reason: the next to join may have it
   TimePoint refusals_since_;
   uint64_t refusals_ = 0;  // since then
 };

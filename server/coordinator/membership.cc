@@ -106,7 +106,7 @@ void Membership::OpenIfComplete() {
   while (stopped_.ok() && (phase_ == Phase::kWaiting || phase_ == Phase::kFailed)) {
     if (!gathering_.Complete(AwaitedNow(), now_)) return;
     phase_ = Phase::kOpening;
-    gathering_.Open(now_, &out_);
+    gathering_.Open(Recovers() && epoch_->MayHaveMore(now_), now_, &out_);
     if (gathering_.opening()) return;
     Rest();
   }

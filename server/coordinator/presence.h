@@ -76,6 +76,8 @@ class Presence {
   void Lost(uint32_t node) { members_[node].lost = true; }
   std::vector<uint32_t> LoseSilent(TimePoint now);  // returns those that were not lost before
   bool there(uint32_t node) const { return !members_[node].left && !members_[node].lost; }
+  // Counts as lost for its silence only: its process may live.
+  bool silent(uint32_t node) const { return members_[node].lost && members_[node].stream != 0; }
 
   // Whom the others wait for.
   struct Held {

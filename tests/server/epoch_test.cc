@@ -119,7 +119,7 @@ TEST(Gathering, WhoJoinsWhileAWorldOpensWaitsForTheNextOne) {
   EXPECT_FALSE(gathering.Complete({}, now));
   gathering.Join({2, JoinAs(1, 101), 8}, now, &out);
   ASSERT_TRUE(gathering.Complete({}, now));
-  gathering.Open(now, &out);
+  gathering.Open(false, now, &out);
   EXPECT_TRUE(gathering.opening());
   gathering.Join({3, JoinAs(1, 201), 9}, now, &out);
   const auto world = gathering.Persisted(OkStatus(), now, &out);

@@ -28,7 +28,7 @@ struct Line {
   }
 };
 
-// held=EPOCH:ROUND, and ":prepared" where the next round is; of job 7.
+// held=EPOCH:ROUND, and ":prepared" where the next round is, or ":receiving"; of job 7.
 void AddHeld(const std::string& text, v1::Held* held) {
   std::istringstream parts(text);
   std::string epoch, round, prepared;
@@ -39,6 +39,7 @@ void AddHeld(const std::string& text, v1::Held* held) {
   held->set_epoch(std::stoull(epoch));
   held->set_round(std::stoull(round));
   held->set_prepared(prepared == "prepared");
+  held->set_receiving(prepared == "receiving");
 }
 
 Line Parse(const std::string& text) {
