@@ -81,6 +81,10 @@ nlohmann::json AsJson(const v1::CheckpointManifest& manifest) {
                              {"scope", item.scope() == v1::SCOPE_OWN ? "own" : "shared"},
                              {"bytes", item.bytes()},
                              {"chunks", item.chunks_size()}};
+    if (!item.dtype().empty()) {
+      listed["dtype"] = item.dtype();
+      listed["shape"] = std::vector<uint64_t>(item.shape().begin(), item.shape().end());
+    }
     if (item.scope() == v1::SCOPE_OWN) listed["rank"] = item.rank();
     items.push_back(std::move(listed));
   }

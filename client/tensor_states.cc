@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "client/checkpoint/state_names.h"
 #include "plan/sparse_groups.h"
 
 namespace ringwood {
 namespace {
+
+Item FloatItem(std::string name, std::span<const float> values) {
+  return {std::move(name), false, std::as_bytes(values), {"F32", {values.size()}}};
+}
 
 Status MidStep() { return Refused("a checkpoint in the middle of a step: finish_step first"); }
 
@@ -169,13 +174,13 @@ Status TensorStates::AppendItems(std::vector<Item>* items,
     const std::string& name = table_.name(id);
     if (state == nullptr) {
       const std::span<const float> error = WireError(id);
-      if (!error.empty()) items->push_back({ResidualItem(name), false, std::as_bytes(error)});
+      if (!error.empty()) items->push_back(FloatItem(ResidualItem(name), error));
       continue;
     }
     if (state->pending()) return MidStep();
-    items->push_back({ResidualItem(name), false, std::as_bytes(state->residual())});
+    items->push_back(FloatItem(ResidualItem(name), state->residual()));
     const std::span<float> momentum = state->mutable_momentum();
-    if (!momentum.empty()) items->push_back({MomentumItem(name), false, std::as_bytes(momentum)});
+    if (!momentum.empty()) items->push_back(FloatItem(MomentumItem(name), momentum));
   }
   return OkStatus();
 }

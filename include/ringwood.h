@@ -384,6 +384,11 @@ typedef struct {
   const void* data;
   uint64_t bytes; /* 0 is allowed */
   int scope;      /* RINGWOOD_SHARED: same bytes on every rank, each writes a stripe; or PER_RANK */
+  const char* dtype;     /* what an export says of it: the element type as safetensors names it
+                            ("F32", "BF16", "I64", ...); NULL: bytes */
+  const uint64_t* shape; /* with dtype: lengths, the last dimension is contiguous; their product
+                            times the size of an element is `bytes` */
+  size_t dimensions;     /* of shape; 0: a single element */
 } ringwood_item;
 
 /* Copies the items (and the session's own state: residuals, velocities, step) and returns; they are

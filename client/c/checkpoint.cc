@@ -1,4 +1,7 @@
 // The C interface: checkpoints and what they restore.
+#include <utility>
+
+#include "base/tensor_type.h"
 #include "client/c/handle.h"
 
 using ringwood::Invalid;
@@ -17,6 +20,18 @@ StatusOr<bool> IsShared(int scope) {
       absl::StrFormat("scope %d is neither RINGWOOD_SHARED nor RINGWOOD_PER_RANK", scope));
 }
 
+StatusOr<ringwood::TensorType> TypeOf(const ringwood_item& item) {
+  ringwood::TensorType type{Text(item.dtype), {}};
+  if (item.dimensions > ringwood::kMaxDimensions) {
+    return Invalid(absl::StrFormat("the checkpoint item '%s' has %d dimensions, %d are possible",
+                                   Text(item.name), item.dimensions, ringwood::kMaxDimensions));
+  }
+  if (item.dimensions == 0) return type;
+  if (item.shape == nullptr) return Invalid("the shape of an item is NULL");
+  type.shape.assign(item.shape, item.shape + item.dimensions);
+  return type;
+}
+
 }  // namespace
 
 extern "C" {
@@ -31,7 +46,8 @@ int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items, s
       RW_ASSIGN_OR_RETURN(const ringwood_item item, Read(given, "ringwood_item"));
       RW_ASSIGN_OR_RETURN(const bool shared, IsShared(item.scope));
       RW_ASSIGN_OR_RETURN(const auto data, Bytes(const_cast<void*>(item.data), item.bytes));
-      list.push_back({Text(item.name), shared, data});
+      RW_ASSIGN_OR_RETURN(auto type, TypeOf(item));
+      list.push_back({Text(item.name), shared, data, std::move(type)});
       at += given->size;  // the caller's version of the struct
     }
     return open.Checkpoint(list);

@@ -32,6 +32,8 @@ Status Arena::Fill(const std::vector<Item>& items, int rank, int world) {
     if (!names.emplace(item.name, item.shared).second) {
       return AlreadyExists("the checkpoint item '" + item.name + "' is given twice");
     }
+    RW_RETURN_IF_ERROR(
+        CheckType("the checkpoint item '" + item.name + "'", item.type, item.data.size()));
   }
   std::vector<Piece> pieces = PiecesOf(items, rank, world);
   uint64_t bytes = 0;
@@ -60,8 +62,12 @@ Status Arena::Fill(const std::vector<Item>& items, int rank, int world) {
 Arena::Entry Arena::entry(size_t i) const {
   const Piece& piece = pieces_[i];
   const Item& item = items_[piece.item];
-  return {&item.name, item.shared, item.data.size(), piece.offset,
-          std::span<const std::byte>(buffer_.data() + at_[i], piece.bytes)};
+  return {&item.name,
+          item.shared,
+          item.data.size(),
+          piece.offset,
+          std::span<const std::byte>(buffer_.data() + at_[i], piece.bytes),
+          &item.type};
 }
 
 }  // namespace ringwood

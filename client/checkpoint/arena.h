@@ -10,6 +10,7 @@
 
 #include "base/buffer.h"
 #include "base/status.h"
+#include "base/tensor_type.h"
 
 namespace ringwood {
 
@@ -20,6 +21,7 @@ struct Item {
   std::string name;
   bool shared = false;  // the same bytes on every rank, each saves a stripe
   std::span<const std::byte> data;
+  TensorType type = {};
 };
 
 struct Piece {
@@ -38,7 +40,7 @@ class Arena {
   explicit Arena(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
   // Copies this rank's pieces. Exhausted, with the numbers, if they exceed the limit;
-  // AlreadyExists when two items of one scope share a name.
+  // AlreadyExists when two items of one scope share a name, Invalid when a type does not fit.
   Status Fill(const std::vector<Item>& items, int rank, int world);
 
   // A piece with its bytes and its identity.
@@ -48,6 +50,7 @@ class Arena {
     uint64_t item_bytes;
     uint64_t offset;
     std::span<const std::byte> data;
+    const TensorType* type;
   };
   size_t size() const { return pieces_.size(); }
   Entry entry(size_t i) const;

@@ -43,6 +43,8 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_offset(entry.offset);
       chunk.set_data(entry.data.data(), entry.data.size());
       chunk.set_checksum(Digest(entry.data));
+      chunk.set_dtype(entry.type->dtype);
+      chunk.mutable_shape()->Assign(entry.type->shape.begin(), entry.type->shape.end());
       open = writer->Write(chunk);
     }
     if (open) {
@@ -52,6 +54,8 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_offset(0);
       chunk.set_data("");
       chunk.set_checksum(Digest({}));
+      chunk.clear_dtype();
+      chunk.clear_shape();
       chunk.set_last(true);
       writer->WriteLast(chunk, grpc::WriteOptions());
     }

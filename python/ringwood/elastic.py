@@ -18,7 +18,7 @@ class Elastic:
     """`model`: its parameters and buffers. `optimizer`: a DistributedOptimizer; its state. `sampler`: a Sampler; where
     in the data the job is. Random generators are each rank's own."""
 
-    SKELETON, TENSOR = "elastic/skeleton", "elastic/tensor/{}"
+    SKELETON = "elastic/skeleton"
 
     def __init__(self, model, optimizer, sampler):
         if not isinstance(optimizer, DistributedOptimizer):
@@ -66,11 +66,11 @@ class Elastic:
         """Name -> bytes or tensor: the state between two steps, alike on all ranks in names and sizes."""
         tree = {"model": dict(self._model.state_dict()), "optimizer": self._optimizer.state_dict(),
                 "sampler": self._sampler.state_dict()}
-        return state_items(tree, self.SKELETON, self.TENSOR)
+        return state_items(tree, self.SKELETON)
 
     def load(self, read):
         """`read`: name -> the bytes that another rank had under it."""
-        state = state_of_items(read, self.SKELETON, self.TENSOR)
+        state = state_of_items(read, self.SKELETON)
         if set(state) != {"model", "optimizer", "sampler"}:
             raise RefusedError("the state of the other ranks is not that of an elastic training")
         self._model.load_state_dict(state["model"])

@@ -49,7 +49,7 @@ class SamplerOptions(Structure):
 class Item(Structure):
     """ringwood_item."""
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("data", c_void_p), ("bytes", c_uint64),
-                ("scope", c_int)]
+                ("scope", c_int), ("dtype", c_char_p), ("shape", POINTER(c_uint64)), ("dimensions", c_size_t)]
 
 
 ELEMENT_TYPES = {"float32": 1, "bfloat16": 2, "float16": 3, "float64": 4, "int32": 5, "int64": 6,

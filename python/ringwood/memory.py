@@ -81,6 +81,21 @@ def address_of(owner):
     return owner[0]
 
 
+# An element type of NumPy or PyTorch -> what safetensors calls it.
+_DTYPES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "float16": "F16",
+           "bfloat16": "BF16", "uint32": "U32", "int32": "I32", "float32": "F32", "uint64": "U64", "int64": "I64",
+           "float64": "F64", "complex64": "C64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
+           "float8_e8m0fnu": "F8_E8M0"}
+
+
+def type_of(value):
+    """(dtype as safetensors names it, shape) of an array or tensor; (None, ()) of what is saved as bytes."""
+    if not _is_tensor(value) and not isinstance(value, np.ndarray):
+        return None, ()
+    dtype = _DTYPES.get(str(value.dtype).removeprefix("torch."))
+    return dtype, tuple(value.shape) if dtype else ()
+
+
 def bytes_of(name, value):
     """(address, bytes, object to keep alive) of a checkpoint item: bytes-like, array or CPU tensor."""
     if _is_tensor(value):

@@ -21,7 +21,7 @@ import numpy as np
 from . import ending
 from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError, sentence_of
 from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, Item, StepNumbers, Tensor, load)
-from .memory import address_of, bytes_of, gradient_of, region_of, stream_of
+from .memory import address_of, bytes_of, gradient_of, region_of, stream_of, type_of
 
 
 @dataclass(frozen=True)
@@ -222,13 +222,17 @@ class Session:
     def checkpoint(self, shared=None, per_rank=None, own=None):
         """Copies the items (name -> bytes, array or tensor) with the session's own state and returns;
         they are sent to the store in the background. `shared` is the same on every rank,
-        each rank has a `per_rank` of its own; `own` is the former name of `per_rank`."""
+        each rank has a `per_rank` of its own; `own` is the former name of `per_rank`. Arrays and tensors keep
+        their element type and shape for `ringwood checkpoint export`."""
         listed, owners = [], []
         for scope, items in (("shared", shared), ("per_rank", {**(own or {}), **(per_rank or {})})):
             for name, value in (items or {}).items():
                 pointer, size, owner = bytes_of(name, value)
-                owners.append(owner)
-                listed.append(Item(ctypes.sizeof(Item), name.encode(), pointer, size, SCOPES[scope]))
+                dtype, lengths = type_of(value)
+                shape = (c_uint64 * len(lengths))(*lengths)
+                owners += owner, shape
+                listed.append(Item(ctypes.sizeof(Item), name.encode(), pointer, size, SCOPES[scope],
+                                   dtype and dtype.encode(), shape, len(shape)))
         self._call("ringwood_checkpoint", (Item * len(listed))(*listed), len(listed))
 
     def checkpoint_wait(self):

@@ -1,4 +1,4 @@
-"""Nested state (dicts, lists, tensors, numbers, texts) as a JSON skeleton and a list of tensors.
+"""Nested state (dicts, lists, tensors, numbers, texts) as a JSON skeleton and named tensors.
 
 No pickle: what comes back from a store or from another rank can only be data.
 """
@@ -10,38 +10,51 @@ import torch
 from .errors import CorruptError, InvalidError
 
 
-def flatten(tree):
-    """(skeleton as bytes, tensors in the order in which it names them). The same tree gives the same
-    bytes."""
-    tensors = []
+NAME_BYTES = 255  # of an item, as the library takes it
 
-    def walk(value, path):
+
+def flatten(tree, *root):
+    """(skeleton as bytes, name -> tensor in the order in which it names them). A tensor's name is its path, as
+    in "model/fc.weight", below that of `root`. The same tree gives the same bytes."""
+    tensors = {}
+
+    def walk(value, *path):
         if torch.is_tensor(value):
-            tensors.append(value)
-            return {"tensor": [len(tensors) - 1, str(value.dtype).removeprefix("torch."),
-                               list(value.shape)]}
+            name = _unused("/".join(map(str, path)), tensors)
+            tensors[name] = value
+            return {"tensor": [len(tensors) - 1, str(value.dtype).removeprefix("torch."), list(value.shape), name]}
         if isinstance(value, dict):
-            return {"dict": [[_key(key, path), walk(inner, f"{path}.{key}")]
-                             for key, inner in value.items()]}
+            return {"dict": [[_key(key, path), walk(inner, *path, key)] for key, inner in value.items()]}
         if isinstance(value, (list, tuple)):
             return {type(value).__name__ if type(value) in (list, tuple) else "tuple":
-                    [walk(inner, f"{path}[{i}]") for i, inner in enumerate(value)]}
+                    [walk(inner, *path, i) for i, inner in enumerate(value)]}
         if value is None or isinstance(value, (bool, int, float, str)):
             return {"value": value}
-        raise InvalidError(f"state{path} is a {type(value).__name__}; state is made of dicts, lists, "
+        raise InvalidError(f"{_shown(path)} is a {type(value).__name__}; state is made of dicts, lists, "
                            "tensors, numbers and texts")
 
-    return json.dumps(walk(tree, "")).encode(), tensors
+    return json.dumps(walk(tree, *root)).encode(), tensors
+
+
+def _unused(name, taken):
+    """A number where the path is no name of an item: too long, not printable, or another tensor's too."""
+    if name and name.isprintable() and len(name.encode()) <= NAME_BYTES and name not in taken:
+        return name
+    return f"tensor/{len(taken)}"
 
 
 def _key(key, path):
     if isinstance(key, (str, int)) and not isinstance(key, bool):
         return key
-    raise InvalidError(f"state{path} has a key of type {type(key).__name__}; keys are texts or integers")
+    raise InvalidError(f"{_shown(path)} has a key of type {type(key).__name__}; keys are texts or integers")
+
+
+def _shown(path):
+    return "/".join(map(str, ("state", *path)))
 
 
 def unflatten(skeleton, tensors):
-    """Rebuilds the tree with these tensors in it."""
+    """Rebuilds the tree with these tensors, listed in the skeleton's order, in it."""
     def build(node):
         if "tensor" in node:
             return tensors[node["tensor"][0]]
@@ -60,13 +73,14 @@ def unflatten(skeleton, tensors):
 
 
 def gather_tensors(skeleton):
-    """Empty tensors of the types and shapes that the skeleton names, in its order."""
-    found = []
+    """Name -> empty tensor of the type and shape that the skeleton names, in its order. A number instead of
+    the name in a skeleton of an older version."""
+    found = {}
 
     def walk(node):
         if "tensor" in node:
-            _, kind, shape = node["tensor"]
-            found.append(torch.empty(shape, dtype=getattr(torch, kind)))
+            number, kind, shape, *name = node["tensor"]
+            found[name[0] if name else number] = torch.empty(shape, dtype=getattr(torch, kind))
         for name in ("list", "tuple"):
             for inner in node.get(name, ()):
                 walk(inner)

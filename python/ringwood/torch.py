@@ -140,7 +140,7 @@ def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
     skeleton = broadcast_bytes(session(), skeleton if rank() == root else b"", root)
     if rank() != root:
         tensors = gather_tensors(skeleton)
-    tensors = [tensor.detach().clone() for tensor in tensors]
+    tensors = [tensor.detach().clone() for tensor in tensors.values()]
     for tensor in tensors:
         _broadcast_tensor(tensor, root)
     if rank() != root:

@@ -17,8 +17,10 @@ from .agreement import differing
 from .errors import ForkedError, InvalidError, RefusedError, RingwoodError
 from .state import flatten, gather_tensors, unflatten
 
-SKELETON, TENSOR = "training/skeleton", "training/tensor/{}"
-PER_RANK_SKELETON, PER_RANK_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
+# A tensor's item is named by its path: "model/fc.weight", "optimizers/0/state/3/exp_avg". Older versions
+# numbered them.
+SKELETON, FORMER_TENSOR = "training/skeleton", "training/tensor/{}"
+PER_RANK_SKELETON, FORMER_PER_RANK_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
 RANDOM = "training/random"
 
 
@@ -37,8 +39,8 @@ def save(model, optimizer, cursor, every=1):
     state = dict(model.state_dict())
     local = _local_state(session, state, optimizers)
     shared = state_items({"model": state, "optimizers": [each.state_dict() for each in optimizers], "cursor": cursor},
-                         SKELETON, TENSOR)
-    per_rank = state_items(local, PER_RANK_SKELETON, PER_RANK_TENSOR)
+                         SKELETON)
+    per_rank = state_items(local, PER_RANK_SKELETON, "model")
     try:
         session.checkpoint(shared=shared, per_rank={RANDOM: _random_state(), **per_rank})
     except (InvalidError, RefusedError, ForkedError):
@@ -63,11 +65,10 @@ def _local_state(session, state, optimizers):
     return {name: state.pop(name) for name, differs in zip(names, different) if differs}
 
 
-def state_items(tree, skeleton_name, tensor_name):
+def state_items(tree, skeleton_name, *root):
     """Name -> bytes or tensor, of a tree as flatten takes it."""
-    skeleton, tensors = flatten(tree)
-    return {skeleton_name: skeleton,
-            **{tensor_name.format(i): tensor for i, tensor in enumerate(tensors) if tensor.numel()}}
+    skeleton, tensors = flatten(tree, *root)
+    return {skeleton_name: skeleton, **tensors}
 
 
 def resume(model, optimizer):
@@ -77,8 +78,8 @@ def resume(model, optimizer):
     session = optimizers[0].session
     if not session.resumed:
         return None
-    state = _tree(session, "shared", SKELETON, TENSOR)
-    state["model"].update(_tree(session, "per_rank", PER_RANK_SKELETON, PER_RANK_TENSOR))
+    state = _tree(session, "shared", SKELETON, FORMER_TENSOR)
+    state["model"].update(_tree(session, "per_rank", PER_RANK_SKELETON, FORMER_PER_RANK_TENSOR))
     model.load_state_dict(state["model"])
     for each, saved in zip(optimizers, state["optimizers"], strict=True):
         each.load_state_dict(saved)
@@ -86,19 +87,21 @@ def resume(model, optimizer):
     return state["cursor"]
 
 
-def _tree(session, scope, skeleton_name, tensor_name):
-    return state_of_items(lambda name: session.restore(name, scope), skeleton_name, tensor_name)
+def _tree(session, scope, skeleton_name, former):
+    return state_of_items(lambda name: session.restore(former.format(name) if isinstance(name, int) else name, scope),
+                          skeleton_name)
 
 
-def state_of_items(read, skeleton_name, tensor_name):
-    """The inverse of state_items. `read`: name -> bytes."""
+def state_of_items(read, skeleton_name):
+    """The inverse of state_items. `read`: name -> bytes; a number in the place of a name that an older version
+    did not give."""
     skeleton = read(skeleton_name)
     tensors = gather_tensors(skeleton)
-    for i, tensor in enumerate(tensors):
+    for name, tensor in tensors.items():
         if tensor.numel():
-            content = bytearray(read(tensor_name.format(i)))
+            content = bytearray(read(name))
             tensor.copy_(torch.frombuffer(content, dtype=tensor.dtype).view(tensor.shape))
-    return unflatten(skeleton, tensors)
+    return unflatten(skeleton, list(tensors.values()))
 
 
 def _random_state():

@@ -15,6 +15,22 @@ std::string ItemName(const v1::StoredItem& item) {
              : absl::StrFormat("item \"%s\"", item.name());
 }
 
+template <typename Message>
+TensorType ReadType(const Message& message) {
+  return {message.dtype(), {message.shape().begin(), message.shape().end()}};
+}
+
+// Two ranks' parts of a shared item.
+Status CheckAlike(const v1::StoredItem& one, const v1::StoredItem& other, uint32_t rank) {
+  if (one.bytes() != other.bytes()) {
+    return Invalid(absl::StrFormat("%s has %d bytes on rank %d and %d on another", ItemName(one),
+                                   other.bytes(), rank, one.bytes()));
+  }
+  if (TensorTypeOf(one) == TensorTypeOf(other)) return OkStatus();
+  return Invalid(absl::StrFormat("%s is %s on rank %d and %s on another", ItemName(one),
+                                 ToString(TensorTypeOf(other)), rank, ToString(TensorTypeOf(one))));
+}
+
 Status SortAndCheckCover(v1::StoredItem* item) {
   auto* chunks = item->mutable_chunks();
   std::sort(chunks->begin(), chunks->end(), [](const v1::StoredChunk& a, const v1::StoredChunk& b) {
@@ -34,6 +50,9 @@ Status SortAndCheckCover(v1::StoredItem* item) {
 
 }  // namespace
 
+TensorType TensorTypeOf(const v1::SaveChunk& chunk) { return ReadType(chunk); }
+TensorType TensorTypeOf(const v1::StoredItem& item) { return ReadType(item); }
+
 Status CheckChunk(const v1::SaveChunk& chunk) {
   const uint64_t bytes = chunk.data().size();
   if (bytes > kMaxChunkBytes) {
@@ -52,7 +71,7 @@ Status CheckChunk(const v1::SaveChunk& chunk) {
     return Invalid(absl::StrFormat("item \"%s\": a chunk of %d bytes at %d is outside its %d bytes",
                                    chunk.item(), bytes, chunk.offset(), chunk.item_bytes()));
   }
-  return OkStatus();
+  return CheckType("item \"" + chunk.item() + "\"", TensorTypeOf(chunk), chunk.item_bytes());
 }
 
 StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes) {
@@ -66,10 +85,7 @@ StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stri
         found->second.set_rank(owner);
         continue;
       }
-      if (found->second.bytes() != item.bytes()) {
-        return Invalid(absl::StrFormat("%s has %d bytes on rank %d and %d on another",
-                                       ItemName(item), item.bytes(), rank, found->second.bytes()));
-      }
+      RW_RETURN_IF_ERROR(CheckAlike(found->second, item, rank));
       found->second.mutable_chunks()->MergeFrom(item.chunks());
     }
   }
@@ -105,9 +121,10 @@ std::string ToString(const v1::CheckpointManifest& manifest) {
                       FormatBytes(static_cast<double>(manifest.bytes())), manifest.items_size());
   for (const v1::StoredItem& item : manifest.items()) {
     text += absl::StrFormat(
-        "  %-6s %-44s %12s  %d chunks\n",
+        "  %-6s %-44s %12s  %-20s %d chunks\n",
         item.scope() == v1::SCOPE_OWN ? absl::StrFormat("rank %d", item.rank()) : "shared",
-        item.name(), FormatBytes(static_cast<double>(item.bytes())), item.chunks_size());
+        item.name(), FormatBytes(static_cast<double>(item.bytes())), ToString(TensorTypeOf(item)),
+        item.chunks_size());
   }
   return text;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "base/tensor_type.h"
 #include "ringwood/v1/store.pb.h"
 #include "server/store/checkpoint_key.h"
 
@@ -21,12 +22,15 @@ inline constexpr size_t kKeptCheckpoints = 2;            // never fewer: the new
 // One worker's items, with the chunks that it brought.
 using Stripe = std::vector<v1::StoredItem>;
 
+TensorType TensorTypeOf(const v1::SaveChunk& chunk);
+TensorType TensorTypeOf(const v1::StoredItem& item);
+
 // Checks a chunk's numbers before it is used (not its checksum).
 Status CheckChunk(const v1::SaveChunk& chunk);
 
 // The manifest of all stripes (by rank), or why they do not make a checkpoint: an item with a gap,
-// an overlap, or a size that two ranks give differently. The caller fills in job, epoch, step,
-// world and time.
+// an overlap, or a size or type that two ranks give differently. The caller fills in job, epoch,
+// step, world and time.
 StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes);
 
 // Which of the complete checkpoints (in any order) may be removed: of each job the newest two that

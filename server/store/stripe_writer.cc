@@ -47,6 +47,8 @@ Status StripeWriter::Add(const v1::SaveChunk& chunk) {
     item.set_scope(chunk.scope());
     item.set_rank(rank_);
     item.set_bytes(chunk.item_bytes());
+    item.set_dtype(chunk.dtype());
+    *item.mutable_shape() = chunk.shape();
   } else if (item.bytes() != chunk.item_bytes()) {
     return Invalid(
         absl::StrFormat("item \"%s\" of rank %d has %d bytes in one chunk and %d in "

@@ -87,5 +87,14 @@ TEST(Arena, RefusesWhatIsOverItsLimitOrNamedTwice) {
   EXPECT_EQ(larger.Fill({{"", true, data}}, 0, 1).code(), StatusCode::kInvalidArgument);
 }
 
+TEST(Arena, AnItemsTypeFitsItsBytes) {
+  const std::vector<std::byte> memory(24);
+  Arena arena(100);
+  EXPECT_EQ(Message(arena.Fill({{"w", true, memory, {"F32", {5}}}}, 0, 1)),
+            "the checkpoint item 'w' has 24 bytes, F32 [5] has 20");
+  ASSERT_TRUE(arena.Fill({{"w", true, memory, {"F32", {2, 3}}}}, 0, 1).ok());
+  EXPECT_EQ(*arena.entry(0).type, (TensorType{"F32", {2, 3}}));
+}
+
 }  // namespace
 }  // namespace ringwood

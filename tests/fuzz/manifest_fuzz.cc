@@ -1,8 +1,8 @@
 // What a store makes of the records that it reads and of the stripes that workers bring: a manifest
 // that is accepted covers its items exactly, whatever the numbers in it.
 //
-// sources: server/store/manifest.cc base/units.cc base/status.cc base/check.cc store.pb.cc
-// libraries: protobuf libxxhash
+// sources: server/store/manifest.cc base/tensor_type.cc base/text.cc base/units.cc base/status.cc
+// base/check.cc store.pb.cc libraries: protobuf libxxhash
 #include <cstdint>
 #include <map>
 #include <span>
@@ -52,6 +52,7 @@ void TakeChunk(const std::string& bytes) {
   if (!chunk.ParseFromString(bytes) || !CheckChunk(chunk).ok() || chunk.item().empty()) return;
   RW_CHECK(chunk.data().size() <= kMaxChunkBytes && chunk.item_bytes() <= kMaxItemBytes);
   RW_CHECK(chunk.offset() + chunk.data().size() <= chunk.item_bytes());
+  if (!chunk.dtype().empty()) RW_CHECK(*BytesOf(TensorTypeOf(chunk)) == chunk.item_bytes());
 }
 
 }  // namespace

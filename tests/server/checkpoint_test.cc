@@ -163,10 +163,34 @@ TEST_F(CheckpointTest, StripesWithGapsOverlapsOrDamageMakeNoCheckpoint) {
   EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, 3, "cd")}).ok()) << "outside";
   EXPECT_FALSE(attempt({Chunk(1, 0, 0, "w", shared, 4, ~0ull, "cd")}).ok()) << "wraps around";
   EXPECT_FALSE(attempt({Chunk(1, 0, 0, "", shared, 4, 0, "abcd")}).ok()) << "no name";
+  auto typed = Chunk(1, 0, 0, "w", shared, 4, 0, "abcd");
+  typed.set_dtype("F32");
+  typed.add_shape(2);
+  EXPECT_FALSE(attempt({typed}).ok()) << "a type that does not fit";
   auto damaged = Chunk(1, 0, 0, "w", shared, 4, 0, "abcd");
   damaged.set_data("abXd");
   EXPECT_EQ(attempt({damaged}).code(), StatusCode::kDataLoss);
   EXPECT_EQ(store->get()->reader().Complete()->size(), 1u);
+}
+
+v1::StoredItem PartOf(const std::string& dtype, uint64_t offset) {
+  v1::StoredItem item;
+  item.set_name("w");
+  item.set_scope(v1::SCOPE_SHARED);
+  item.set_bytes(8);
+  item.set_dtype(dtype);
+  item.add_shape(dtype == "F32" ? 2 : 4);
+  item.add_chunks()->set_bytes(4);
+  item.mutable_chunks(0)->set_offset(offset);
+  return item;
+}
+
+TEST(Manifest, AnItemIsOfOneTypeOnAllRanks) {
+  const auto whole = Assemble({{0, {PartOf("F32", 0)}}, {1, {PartOf("F32", 4)}}});
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(TensorTypeOf(whole->items(0)), (TensorType{"F32", {2}}));
+  const auto mixed = Assemble({{0, {PartOf("F32", 0)}}, {1, {PartOf("F16", 4)}}});
+  EXPECT_EQ(Message(mixed.status()), "item \"w\" is F16 [4] on rank 1 and F32 [2] on another");
 }
 
 TEST(Retention, KeepsTwoOfEachJob) {
