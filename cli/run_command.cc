@@ -283,6 +283,11 @@ void AddStoreFlags(Command command, RunFlags* flags) {
   add(command.Value("--resume-job", &flags->resume_job,
                     "Continue this job of --store, as `ringwood checkpoint list` names it"))
       .Takes("JOB");
+  add(command.Word(
+          "--update-log", "on", &run.update_log,
+          "Keep what each committed step changed in the store, so that a resumed job loses "
+          "none; with --update-log=fsync also where the machine loses power"))
+      .OneOf({"on", "fsync"});
   add(command.Value("--checkpoint-every", &run.context.checkpoint_every,
                     "Make a checkpoint after this many steps (the trainer reads it)"))
       .Takes("STEPS")

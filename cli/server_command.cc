@@ -224,6 +224,11 @@ void AddServerFlags(Command command, ServerFlags* flags) {
       .ShowDefault();
   add("--store", &server.store, "DIRECTORY",
       "Keep checkpoints and coordinator state in this directory");
+  command
+      .Word("--update-log", "on", &server.update_log,
+            "Keep what each committed step changed in --store, so that a job that is resumed loses "
+            "none; with --update-log=fsync also where the machine loses power")
+      .OneOf({"on", "fsync"});
   add("--coord-store", &server.coord_store, "URL",
       "Keep coordinator state in etcd instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Of several "
       "servers "

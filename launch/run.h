@@ -36,6 +36,7 @@ struct RunOptions {
   // The first server is none of the reducers: no member of the job dies with it.
   bool lone_coordinator = false;
   std::string store;
+  std::string update_log;  // "on" or "fsync"; empty: none is kept
   std::string max_memory;  // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;

@@ -15,6 +15,7 @@ constexpr double kLeastSilenceSeconds = 15;  // a launcher on a busy machine is 
 // in its last write, and gives up before its launcher does.
 void AddCoordinatorFlags(const RunOptions& options, bool again, std::vector<std::string>* command) {
   command->push_back("--store=" + options.store);
+  if (!options.update_log.empty()) command->push_back("--update-log=" + options.update_log);
   if (options.context.restart > 0) {
     command->push_back(absl::StrFormat("--store-patience=%g", 0.8 * options.join_timeout_seconds));
   }

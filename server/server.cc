@@ -26,6 +26,7 @@
 #include "server/reducer/reducer_node.h"
 #include "server/store/store_directory.h"
 #include "server/store/store_service.h"
+#include "server/updates/update_service.h"
 #include "transport/open_fabric.h"
 
 namespace ringwood {
@@ -99,7 +100,8 @@ struct Server::Parts {
   const uint64_t reducer_incarnation = Unpredictable() | 1;
   int port = 0;
   std::unique_ptr<Coordinator> coordinator;
-  std::unique_ptr<StoreService> store;
+  std::unique_ptr<UpdateService> updates;
+  std::unique_ptr<StoreService> store;  // uses the updates
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<FrontDoor> door;
@@ -112,6 +114,7 @@ struct Server::Parts {
   Status failed ABSL_GUARDED_BY(mutex);
 
   std::string host() const { return options.listen.substr(0, options.listen.rfind(':')); }
+  Status OpenStore();
   Status StartCoordinator(std::unique_ptr<CoordStore> record);
   Status OpenDoor(const std::string& address);
   Status StartServing();
@@ -121,6 +124,28 @@ struct Server::Parts {
   void Fail(const Status& status);
   bool Over() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return stopped || !failed.ok(); }
 };
+
+// Checkpoints, and the update log beside them.
+Status Server::Parts::OpenStore() {
+  const Duration patience = Seconds(options.store_patience_seconds);
+  const auto place = [this](const char* folder) {
+    return options.store.empty() ? "" : options.store + folder;
+  };
+  RW_ASSIGN_OR_RETURN(updates, UpdateService::Create({place("/updates"),
+                                                      {.on = !options.update_log.empty(),
+                                                       .fsync = options.update_log == "fsync"},
+                                                      patience}));
+  StoreService::Options storing;
+  storing.directory = place("/checkpoints");
+  storing.patience = patience;
+  storing.checked = options.checked;
+  storing.reach = [this](uint64_t job, const CheckpointId& id) { return updates->Reach(job, id); };
+  storing.kept = [this](uint64_t job, std::vector<CheckpointId> kept) {
+    updates->Keep(job, std::move(kept));
+  };
+  RW_ASSIGN_OR_RETURN(store, StoreService::Create(storing));
+  return OkStatus();
+}
 
 // Without `record` it is in the store, or in memory.
 Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
@@ -132,9 +157,7 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
     }
   }
   if (record == nullptr) record = MakeMemoryCoordStore();
-  RW_ASSIGN_OR_RETURN(
-      store, StoreService::Create({options.store.empty() ? "" : options.store + "/checkpoints",
-                                   Seconds(options.store_patience_seconds), options.checked}));
+  RW_RETURN_IF_ERROR(OpenStore());
   if (!options.store.empty() && !options.token.empty()) {  // the store is ours from here on
     keeps_token = true;
     const Status kept = KeepToken(TokenFile(options.store), options.token);
@@ -154,6 +177,8 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   coordination.membership.min_world = options.min_world;
   coordination.membership.max_world = options.max_world;
   coordination.membership.straggler_grace_seconds = options.straggler_grace_seconds;
+  coordination.membership.update_log = updates->on();
+  coordination.membership.host = options.host;
   const bool kept = !options.store.empty() || !options.coord_store.empty();
   coordination.membership.reattach_grace_seconds = options.reattach_grace_seconds < 0
                                                        ? (kept ? kReattachSeconds : 0)
@@ -164,11 +189,15 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   coordination.store = std::move(record);
   coordination.epoch_floor = store->newest_epoch();
   coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {
-    store->FindBase(job, std::move(answer));
+    store->FindBase(job, [this, answer](StatusOr<std::optional<CheckpointBase>> base) {
+      if (base.ok() && *base) *base = updates->Extend(**base);
+      answer(std::move(base));
+    });
   };
   coordination.on_failure = options.failed;
   coordination.on_epoch = [this](const v1::EpochRecord& epoch) {
     store->SetEpoch(epoch);
+    updates->SetEpoch(epoch);
     if (options.began) options.began(epoch);
   };
   RW_ASSIGN_OR_RETURN(coordinator, Coordinator::Create(std::move(coordination)));
@@ -196,6 +225,7 @@ Status Server::Parts::StartServing() {
                                                                   TokenCredentials(options.token));
   builder.RegisterService(coordinator->service());
   builder.RegisterService(store->service());
+  builder.RegisterService(updates->service());
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
@@ -317,6 +347,7 @@ void Server::Stop() {
   parts_->door.reset();
   parts_->reducer.reset();
   if (parts_->store != nullptr) parts_->store->Stop();
+  if (parts_->updates != nullptr) parts_->updates->Stop();
   if (parts_->grpc != nullptr) {
     parts_->grpc->Shutdown(DeadlineIn(Seconds(kStopSeconds)));
     parts_->grpc->Wait();
@@ -324,6 +355,7 @@ void Server::Stop() {
   parts_->grpc.reset();
   parts_->coordinator.reset();
   parts_->store.reset();
+  parts_->updates.reset();
   if (parts_->keeps_token) unlink(TokenFile(parts_->options.store).c_str());
   parts_->leadership.reset();  // resigns
 }

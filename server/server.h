@@ -26,6 +26,7 @@ struct ServerOptions {
   std::string network_interface;  // data plane, and control plane off loopback; empty: loopback
   PortRange ports;                // of the data plane, and of a `listen` with port 0
   std::string store;              // directory; empty: nothing is kept
+  std::string update_log;         // with a store: "on" or "fsync" keep one; empty: none is kept
   std::string coord_store;        // "etcd://H:P,H:P/PREFIX": keeps the coordinator's record there
   // How long to wait for a store that another process holds: a killed process holds it until its
   // last write ends. 0: an error at once.

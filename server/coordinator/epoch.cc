@@ -64,6 +64,9 @@ v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
   welcome.set_base_step(record_.base_step());
   welcome.set_has_checkpoint(record_.base_epoch() != 0 && !record_.from_members());
   welcome.set_base_epoch(record_.base_epoch());
+  welcome.set_logged_steps(record_.logged_steps());
+  welcome.set_update_log(options_.update_log);
+  welcome.set_log_writer(LogWriter());
   welcome.set_failure_timeout_seconds(options_.failure_timeout_seconds);
   welcome.set_heartbeat_seconds(options_.heartbeat_seconds);
   welcome.set_elastic(options_.elastic);
@@ -71,6 +74,14 @@ v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
   for (const uint32_t holder : holders_) welcome.add_holders(holder);
   roster_.AddTo(&welcome);
   return welcome;
+}
+
+// A worker beside the store, where there is one: what it logs crosses no network.
+uint32_t Epoch::LogWriter() const {
+  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+    if (record_.members(static_cast<int>(rank)).host() == options_.host) return rank;
+  }
+  return 0;
 }
 
 Status Epoch::Check(uint32_t node, uint64_t incarnation) const {

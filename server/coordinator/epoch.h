@@ -105,6 +105,7 @@ class Epoch {
   std::string WhoHolds() const { return presence_.WhoHolds(Progress()).text; }
 
  private:
+  uint32_t LogWriter() const;
   bool AgreeAgain(CallId call, const v1::AgreeRequest& request, Outbox* out);
   v1::AgreeResponse Agreed() const;
   void Activate(Outbox* out);

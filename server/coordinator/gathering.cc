@@ -332,7 +332,7 @@ void Gathering::Propose() {
       std::count_if(candidates_.begin(), candidates_.end(),
                     [](const Waiting& w) { return w.request.role() == v1::ROLE_WORKER; })));
   proposed_.set_elastic(options_.elastic);
-  if (options_.elastic) proposed_.set_origin(proposed_.epoch());
+  proposed_.set_origin(proposed_.epoch());
   proposed_.set_job(first.job() != 0             ? first.job()
                     : fresh != candidates_.end() ? fresh->fresh_job
                                                  : 0);
@@ -351,9 +351,10 @@ void Gathering::BaseFound(const event::BaseFound& found, Outbox* out) {
   if (const auto& base = *found.base) {
     proposed_.set_job(base->job);
     proposed_.set_base_epoch(base->epoch);
-    proposed_.set_base_step(base->step);
+    proposed_.set_base_step(base->step + base->logged_steps);
+    proposed_.set_logged_steps(base->logged_steps);
     proposed_.set_epoch(std::max(proposed_.epoch(), base->epoch + 1));
-    if (options_.elastic) proposed_.set_origin(proposed_.epoch());
+    proposed_.set_origin(proposed_.epoch());
     if (base->world != proposed_.world()) {
       out->Say(absl::StrFormat("resuming %d workers from a checkpoint of %d", proposed_.world(),
                                base->world));

@@ -28,6 +28,7 @@ struct CheckpointBase {
   uint64_t epoch = 0;
   uint64_t step = 0;
   uint32_t world = 0;
+  uint64_t logged_steps = 0;  // the rounds after it that are in the update log
 };
 
 std::string ManifestKey(const CheckpointId& id);

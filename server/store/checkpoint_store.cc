@@ -3,6 +3,7 @@
 #include <rocksdb/convenience.h>
 #include <rocksdb/write_batch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -175,9 +176,23 @@ void CheckpointStore::Distrust(const CheckpointId& id, const Status& why) const 
   Remember(id, why);
 }
 
-StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(
-    uint64_t job, const ReadProgress& progress) const {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+// Furthest first; of two that lead to the same state the newer one is nearer to it.
+void CheckpointStore::SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const {
+  std::map<CheckpointId, CheckpointId> reached;
+  for (const CheckpointId& id : *ids) {
+    const auto manifest = reader_.Manifest(id);
+    reached[id] = manifest.ok() ? reach(manifest->job(), id) : id;
+  }
+  std::stable_sort(ids->begin(), ids->end(), [&](const CheckpointId& a, const CheckpointId& b) {
+    return reached[a] > reached[b];
+  });
+}
+
+StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job,
+                                                                    const ReadProgress& progress,
+                                                                    const Reach& reach) const {
+  RW_ASSIGN_OR_RETURN(auto ids, reader_.Complete());
+  if (reach) SortByReach(reach, &ids);
   Status stopped;
   const auto counted = [&](const CheckpointId& id, uint64_t done, uint64_t all) {
     if (progress) stopped = progress(id, done, all);
@@ -201,6 +216,17 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(
         "CHECKPOINT DAMAGED, using the one before " + Text(id) + ": " + Message(good));
   }
   return std::nullopt;
+}
+
+StatusOr<std::vector<CheckpointId>> CheckpointStore::Newest(uint64_t job, size_t count) const {
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  std::vector<CheckpointId> newest;
+  for (const CheckpointId& id : ids) {
+    if (newest.size() == count) break;
+    const auto manifest = reader_.Manifest(id);
+    if (manifest.ok() && manifest->job() == job) newest.push_back(id);
+  }
+  return newest;
 }
 
 StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {

@@ -10,6 +10,7 @@
 
 #include <rocksdb/db.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,9 @@ class CheckpointStore {
 
   const CheckpointReader& reader() const { return reader_; }
 
+  // The state that is made from a checkpoint of a job and what was kept beside it.
+  using Reach = std::function<CheckpointId(uint64_t job, const CheckpointId&)>;
+
   StatusOr<std::unique_ptr<StripeWriter>> NewStripe(const CheckpointId& id, uint32_t rank);
 
   // Adds a finished stripe's file to the database; durable when it returns.
@@ -45,8 +49,12 @@ class CheckpointStore {
   // The newest checkpoint of `job` (0: of any) whose every byte is correct; damaged ones are
   // skipped with a log line. Reads each once and remembers the result. One thread at a time, beside
   // the others.
+  // With `reach` not the newest, but the one that leads furthest.
   StatusOr<std::optional<CheckpointBase>> NewestGood(uint64_t job,
-                                                     const ReadProgress& progress = {}) const;
+                                                     const ReadProgress& progress = {},
+                                                     const Reach& reach = {}) const;
+  // The newest complete checkpoints of a job, newest first, without reading them back.
+  StatusOr<std::vector<CheckpointId>> Newest(uint64_t job, size_t count) const;
 
   // Marks a checkpoint that was found damaged: nobody resumes from it, and it does not count for
   // retention. Any thread.
@@ -61,6 +69,7 @@ class CheckpointStore {
  private:
   CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory);
 
+  void SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const;
   Status Clean();
   Status Prune();
   Status Recover(Status failed);

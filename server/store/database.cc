@@ -4,7 +4,9 @@
 #include <rocksdb/status.h>
 #include <rocksdb/write_batch.h>
 
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
@@ -82,15 +84,16 @@ rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch) {
   return db->Write(synced, batch);
 }
 
-StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
-                                                    const std::string& directory,
-                                                    const std::string& what, Duration patience) {
+namespace {
+
+Status OpenUnlocked(const std::string& what, Duration patience,
+                    const std::function<rocksdb::Status()>& open) {
   const TimePoint deadline = Now() + patience;
   for (bool told = false;; told = true) {
-    rocksdb::DB* opened = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options, directory, &opened);
-    if (status.ok()) return std::unique_ptr<rocksdb::DB>(opened);
-    if (!IsLocked(status) || patience == Duration::zero()) return FromRocks(status, what);
+    const rocksdb::Status status = open();
+    if (status.ok() || !IsLocked(status) || patience == Duration::zero()) {
+      return FromRocks(status, what);
+    }
     if (Now() >= deadline) {
       return Unavailable(absl::StrFormat("%s was still held by another process after %.0f s: %s",
                                          what, ToSeconds(patience), status.ToString()));
@@ -98,6 +101,33 @@ StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& opti
     if (!told) Log(LogLevel::kWarning, what + " is held by a process that ends: waiting for it");
     std::this_thread::sleep_for(Seconds(kLockPauseSeconds));
   }
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& options,
+                                                    const std::string& directory,
+                                                    const std::string& what, Duration patience) {
+  rocksdb::DB* opened = nullptr;
+  RW_RETURN_IF_ERROR(
+      OpenUnlocked(what, patience, [&] { return rocksdb::DB::Open(options, directory, &opened); }));
+  return std::unique_ptr<rocksdb::DB>(opened);
+}
+
+StatusOr<Database> OpenDatabase(const rocksdb::Options& options, const std::string& directory,
+                                const rocksdb::ColumnFamilyDescriptor& second,
+                                const std::string& what, Duration patience) {
+  rocksdb::Options both = options;
+  both.create_missing_column_families = true;
+  rocksdb::DB* opened = nullptr;
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  RW_RETURN_IF_ERROR(OpenUnlocked(what, patience, [&] {
+    return rocksdb::DB::Open(both, directory, {{rocksdb::kDefaultColumnFamilyName, both}, second},
+                             &families, &opened);
+  }));
+  std::unique_ptr<rocksdb::DB> db(opened);
+  db->DestroyColumnFamilyHandle(families[0]);  // the database has one of its own
+  return Database{std::move(db), families[1]};
 }
 
 }  // namespace ringwood

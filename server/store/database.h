@@ -35,4 +35,13 @@ StatusOr<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& opti
                                                     const std::string& directory,
                                                     const std::string& what, Duration patience);
 
+// The same for a database with a second column family, which is made where it is missing.
+struct Database {
+  std::unique_ptr<rocksdb::DB> db;
+  rocksdb::ColumnFamilyHandle* second = nullptr;  // until the database is closed
+};
+StatusOr<Database> OpenDatabase(const rocksdb::Options& options, const std::string& directory,
+                                const rocksdb::ColumnFamilyDescriptor& second,
+                                const std::string& what, Duration patience);
+
 }  // namespace ringwood

@@ -12,9 +12,9 @@
 #include "base/loop.h"
 #include "base/units.h"
 #include "ringwood/v1/store.grpc.pb.h"
+#include "server/calls/streams.h"
 #include "server/calls/turnstile.h"
 #include "server/store/checkpoint_store.h"
-#include "server/store/store_streams.h"
 #include "server/store/stripe_collector.h"
 
 namespace ringwood {
@@ -33,6 +33,9 @@ Status Stopping() { return Unavailable("the store is stopping"); }
 }  // namespace
 
 class StoreService::Service : public v1::Store::CallbackService {
+  using SaveStream = InStream<v1::SaveChunk>;
+  using LoadStream = OutStream<v1::LoadChunk>;
+
  public:
   Service(std::unique_ptr<CheckpointStore> store, const Options& options)
       : store_(std::move(store)),
@@ -50,10 +53,11 @@ class StoreService::Service : public v1::Store::CallbackService {
   grpc::ServerReadReactor<v1::SaveChunk>* Save(grpc::CallbackServerContext*,
                                                v1::SaveReceipt* receipt) override {
     return new SaveStream(
-        receipt, [this](SaveStream* stream, std::unique_ptr<v1::SaveChunk> chunk) {
+        [this, receipt](SaveStream* stream, std::unique_ptr<v1::SaveChunk> chunk) {
           std::shared_ptr<v1::SaveChunk> shared = std::move(chunk);
-          const bool posted = loop_.Post([this, stream, shared] { Take(stream, shared.get()); });
-          if (!posted) stream->Answer(Stopping());
+          const bool posted =
+              loop_.Post([this, stream, receipt, shared] { Take(stream, receipt, shared.get()); });
+          if (!posted) stream->End(Stopping());
         });
   }
 
@@ -81,7 +85,9 @@ class StoreService::Service : public v1::Store::CallbackService {
       if (store_ == nullptr) return answer(std::optional<CheckpointBase>());
       collector_->Fence();
       AnswerAwaits();
-      if (!checker_.Post([this, job, answer] { answer(store_->NewestGood(job, Progress())); })) {
+      if (!checker_.Post([this, job, answer] {
+            answer(store_->NewestGood(job, Progress(), options_.reach));
+          })) {
         answer(Stopping());
       }
     });
@@ -131,7 +137,7 @@ class StoreService::Service : public v1::Store::CallbackService {
     HeldCall<v1::AwaitResponse>* call;
   };
 
-  void Take(SaveStream* stream, const v1::SaveChunk* chunk);
+  void Take(SaveStream* stream, v1::SaveReceipt* receipt, const v1::SaveChunk* chunk);
   StatusOr<std::shared_ptr<const Opened>> Find(const CheckpointId& wanted);
   Status FindItem(Reading* reading);
   void Continue(LoadStream* stream, Reading* reading);
@@ -141,6 +147,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   void LookOn();
   ReadProgress Progress();
   void TellOfOthers(uint64_t job) const;
+  void TellKept(uint64_t epoch, uint64_t step);
 
   std::unique_ptr<CheckpointStore>
       store_;  // null: keeps nothing. Touched on loop_; see its own words
@@ -158,19 +165,20 @@ class StoreService::Service : public v1::Store::CallbackService {
   Loop loop_;     // last: its thread uses the others
 };
 
-void StoreService::Service::Take(SaveStream* stream, const v1::SaveChunk* chunk) {
-  if (store_ == nullptr) return stream->Answer(NoStore());
+void StoreService::Service::Take(SaveStream* stream, v1::SaveReceipt* receipt,
+                                 const v1::SaveChunk* chunk) {
+  if (store_ == nullptr) return stream->End(NoStore());
   auto found = incoming_.find(stream);
   if (chunk == nullptr) {  // ended, or broken, before the last chunk
     incoming_.erase(stream);
     AnswerAwaits();
-    return stream->Answer(Aborted("the stripe ended without its last chunk"));
+    return stream->End(Aborted("the stripe ended without its last chunk"));
   }
   if (found == incoming_.end()) {
     auto begun = collector_->Begin(*chunk);
     if (!begun.ok()) {
       AnswerAwaits();
-      return stream->Answer(begun.status());
+      return stream->End(begun.status());
     }
     found = incoming_.emplace(stream, *std::move(begun)).first;
   }
@@ -179,7 +187,9 @@ void StoreService::Service::Take(SaveStream* stream, const v1::SaveChunk* chunk)
   const StatusOr<uint64_t> bytes = added.ok() ? found->second->Finish() : StatusOr<uint64_t>(added);
   incoming_.erase(found);
   AnswerAwaits();
-  stream->Answer(bytes);
+  if (bytes.ok()) receipt->set_bytes(*bytes);
+  stream->End(bytes.status());
+  if (bytes.ok()) TellKept(chunk->epoch(), chunk->step());
 }
 
 grpc::ServerWriteReactor<v1::LoadChunk>* StoreService::Service::Load(
@@ -351,6 +361,14 @@ void StoreService::Service::TellOfOthers(uint64_t job) const {
                         "--resume-job %016x continues it",
                         job, other.job, other.step, other.job));
   }
+}
+
+// After a stripe of this checkpoint: if it was the last one, the checkpoint is complete.
+void StoreService::Service::TellKept(uint64_t epoch, uint64_t step) {
+  const std::optional<Status> outcome = collector_->Outcome(epoch, step);
+  if (!options_.kept || !outcome || !outcome->ok()) return;
+  const auto newest = store_->Newest(collector_->job(), kKeptCheckpoints);
+  if (newest.ok()) options_.kept(collector_->job(), *newest);
 }
 
 void StoreService::Service::AnswerAwaits() {

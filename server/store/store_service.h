@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -27,6 +28,12 @@ class StoreService {
     // Called with the progress of reading a checkpoint before a job resumes from it; optional. On a
     // thread of the store's own.
     std::function<void(uint64_t done, uint64_t all)> checked;
+    // The state to which the update log leads from a checkpoint: a job resumes from the one that
+    // leads furthest. Called on a thread of the store's own; optional.
+    std::function<CheckpointId(uint64_t job, const CheckpointId&)> reach;
+    // Called when a checkpoint is complete, with the newest of the job, which are never removed. On
+    // a thread of the store's own; optional.
+    std::function<void(uint64_t job, std::vector<CheckpointId>)> kept;
     // Most callers that wait for a checkpoint: one per rank, and some that were forgotten.
     size_t max_waiters = 2 * kMaxWorld;
     // Most chunks of 1 MiB sent at once, each in two copies; ranks that resume wait in line.

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "server/store/sender.h"
 
 namespace ringwood {
 namespace {
@@ -26,26 +27,16 @@ void StripeCollector::SetEpoch(const v1::EpochRecord& record) {
   record_ = record;
 }
 
-Status StripeCollector::CheckSender(const v1::SaveChunk& chunk) const {
-  if (record_.epoch() == 0 || chunk.epoch() != record_.epoch()) {
-    return Aborted(absl::StrFormat("rank %d saves in epoch %d, which is over (now: %d)",
-                                   chunk.rank(), chunk.epoch(), record_.epoch()));
-  }
-  if (chunk.world() != record_.world() || chunk.rank() >= record_.world()) {
-    return Invalid(absl::StrFormat("rank %d of %d saves in a world of %d", chunk.rank(),
-                                   chunk.world(), record_.world()));
-  }
-  const auto& member = record_.members(static_cast<int>(chunk.rank()));
-  if (member.incarnation() != chunk.incarnation()) {
-    return Aborted(
-        absl::StrFormat("another process is rank %d of epoch %d", chunk.rank(), chunk.epoch()));
-  }
-  return OkStatus();
+Status StripeCollector::CheckStripe(const v1::SaveChunk& chunk) const {
+  RW_RETURN_IF_ERROR(CheckSender(record_, chunk.epoch(), chunk.rank(), chunk.incarnation()));
+  if (chunk.world() == record_.world()) return OkStatus();
+  return Invalid(absl::StrFormat("rank %d of %d saves in a world of %d", chunk.rank(),
+                                 chunk.world(), record_.world()));
 }
 
 StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
     const v1::SaveChunk& first) {
-  RW_RETURN_IF_ERROR(CheckSender(first));
+  RW_RETURN_IF_ERROR(CheckStripe(first));
   const CheckpointId id{first.epoch(), first.step()};
   if (auto outcome = outcomes_.find(id); outcome != outcomes_.end()) {
     return outcome->second.ok()

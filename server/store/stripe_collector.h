@@ -66,6 +66,7 @@ class StripeCollector {
   std::optional<Status> Outcome(uint64_t epoch, uint64_t step) const;
 
   uint32_t world() const { return record_.world(); }
+  uint64_t job() const { return record_.job(); }
 
  private:
   struct Open {
@@ -73,7 +74,7 @@ class StripeCollector {
     std::map<uint32_t, bool> begun;
     TimePoint heard;
   };
-  Status CheckSender(const v1::SaveChunk& chunk) const;
+  Status CheckStripe(const v1::SaveChunk& chunk) const;
   StatusOr<uint64_t> Take(Incoming* incoming);
   void Complete(const CheckpointId& id);
   void Fail(const CheckpointId& id, const Status& why);

@@ -1,0 +1,293 @@
+#include "server/updates/update_log.h"
+
+#include <rocksdb/convenience.h>
+#include <rocksdb/write_batch.h>
+
+#include <limits>
+
+#include "absl/strings/str_format.h"
+#include "base/digest.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "server/store/database.h"
+#include "server/store/manifest.h"
+#include "server/store/sealed.h"
+
+namespace ringwood {
+namespace {
+
+// Of pieces in memory before they go to a table file; two such buffers exist.
+constexpr size_t kBufferBytes = 16 << 20;
+constexpr uint64_t kEnd = std::numeric_limits<uint64_t>::max();
+// Of one round: far above any model of today, and below what a sequence of pieces can count.
+constexpr uint64_t kMaxRoundBytes = 1ull << 40;
+
+std::string NameOf(const std::string& directory) { return "the update log " + directory; }
+
+void Append(std::string* key, uint64_t number) {
+  for (int shift = 56; shift >= 0; shift -= 8) key->push_back(static_cast<char>(number >> shift));
+}
+
+std::string Key(uint64_t job, uint64_t sequence) {
+  std::string key;
+  Append(&key, job);
+  Append(&key, sequence);
+  return key;
+}
+
+std::string PieceKey(uint64_t job, uint64_t sequence, int piece) {
+  std::string key = Key(job, sequence);
+  Append(&key, static_cast<uint64_t>(piece));
+  return key;
+}
+
+uint64_t SequenceOf(const rocksdb::Slice& key) {
+  uint64_t sequence = 0;
+  for (size_t i = key.size() - 8; i < key.size(); ++i) {
+    sequence = sequence << 8 | static_cast<unsigned char>(key[i]);
+  }
+  return sequence;
+}
+
+v1::LogEntry EntryOf(const Beginning& beginning) {
+  v1::LogEntry entry;
+  v1::HistoryBegins* begins = entry.mutable_begins();
+  begins->set_origin(beginning.origin);
+  begins->set_checkpoint_epoch(beginning.checkpoint.epoch);
+  begins->set_checkpoint_step(beginning.checkpoint.step);
+  begins->set_step(beginning.step);
+  begins->set_gap(beginning.gap);
+  return entry;
+}
+
+Beginning BeginningOf(const v1::HistoryBegins& begins) {
+  return {begins.origin(),
+          {begins.checkpoint_epoch(), begins.checkpoint_step()},
+          begins.step(),
+          begins.gap()};
+}
+
+rocksdb::ColumnFamilyDescriptor Pieces() {
+  rocksdb::Options options = SafeOptions();
+  options.compression = rocksdb::kNoCompression;
+  options.write_buffer_size = kBufferBytes;
+  // Rows come in the order of their keys and go as whole files: there is nothing to compact.
+  options.disable_auto_compactions = true;
+  options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1 << 30;
+  return {"pieces", options};
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<UpdateLog>> UpdateLog::Open(const std::string& directory,
+                                                     const UpdateLogOptions& options,
+                                                     Duration patience) {
+  rocksdb::Options entries = SafeOptions();
+  entries.max_total_wal_size = 4 * kBufferBytes;  // entries are few, and would keep every log file
+  RW_ASSIGN_OR_RETURN(Database database,
+                      OpenDatabase(entries, directory, Pieces(), NameOf(directory), patience));
+  return std::unique_ptr<UpdateLog>(new UpdateLog(std::move(database), NameOf(directory), options));
+}
+
+UpdateLog::~UpdateLog() { db_->DestroyColumnFamilyHandle(pieces_); }
+
+// A damaged entry ends what can be used: a round after it would follow a state that nobody has.
+StatusOr<Chain> UpdateLog::Read(uint64_t job) const {
+  Chain chain;
+  const std::string end = Key(job, kEnd);
+  const rocksdb::Slice bound(end);
+  rocksdb::ReadOptions options;
+  options.iterate_upper_bound = &bound;
+  const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(options));
+  for (row->Seek(Key(job, 0)); row->Valid(); row->Next()) {
+    const uint64_t sequence = SequenceOf(row->key());
+    const auto entry =
+        Unseal<v1::LogEntry>(row->value().ToString(), absl::StrFormat("entry %d", sequence));
+    if (!entry.ok()) {
+      Log(LogLevel::kError, absl::StrFormat("%s of job %016x: %s: what follows is not used", name_,
+                                            job, Message(entry.status())));
+      return chain;
+    }
+    if (entry->has_begins()) {
+      chain.Begin(BeginningOf(entry->begins()), sequence);
+    } else {
+      const v1::LoggedRound& round = entry->round();
+      (void)chain.Add({round.epoch(), round.step(), sequence, round.bytes()});
+    }
+  }
+  RW_RETURN_IF_ERROR(FromRocks(row->status(), name_));
+  return chain;
+}
+
+Status UpdateLog::Write(rocksdb::ColumnFamilyHandle* family, const std::string& key,
+                        const std::string& value, bool sync) {
+  if (std::exchange(refuses_, false)) {  // the cause of an earlier failure may be gone
+    const rocksdb::Status resumed = db_->Resume();
+    if (!resumed.ok()) {
+      refuses_ = true;
+      return FromRocks(resumed, name_);
+    }
+  }
+  rocksdb::WriteBatch batch;
+  batch.Put(family, key, value);
+  rocksdb::WriteOptions options;
+  options.sync = sync;
+  const rocksdb::Status written = db_->Write(options, &batch);
+  refuses_ = !written.ok();
+  return FromRocks(written, "cannot write to " + name_);
+}
+
+Status UpdateLog::WriteEntry(uint64_t sequence, const v1::LogEntry& entry) {
+  return Write(db_->DefaultColumnFamily(), Key(job_, sequence), Seal(entry), options_.fsync);
+}
+
+Status UpdateLog::SetEpoch(const v1::EpochRecord& record) {
+  incoming_.reset();
+  if (record.job() != job_ || !chain_.last()) {
+    job_ = record.job();
+    RW_ASSIGN_OR_RETURN(chain_, Read(job_));
+    next_ = 0;
+    const std::string last = Key(job_, kEnd);
+    const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(rocksdb::ReadOptions()));
+    row->SeekForPrev(last);
+    if (row->Valid() && row->key().starts_with(last.substr(0, 8))) {
+      next_ = SequenceOf(row->key()) + 1;
+    }
+    RW_RETURN_IF_ERROR(FromRocks(row->status(), name_));
+  }
+  // Where nothing was logged of a job, and nothing is to be, nothing is written either.
+  if (record.origin() == chain_.origin() || (!options_.on && !chain_.last())) return OkStatus();
+  Beginning beginning{record.origin()};
+  beginning.step = record.base_step();
+  if (record.base_epoch() != 0) {
+    beginning.checkpoint = {record.base_epoch(), record.base_step() - record.logged_steps()};
+  }
+  return Begin(beginning);
+}
+
+Status UpdateLog::Begin(const Beginning& beginning) {
+  RW_RETURN_IF_ERROR(WriteEntry(next_, EntryOf(beginning)));
+  chain_.Begin(beginning, next_++);
+  return OkStatus();
+}
+
+StatusOr<bool> UpdateLog::Take(const v1::LogPiece& piece) {
+  if (!options_.on) return Refused("this server keeps no update log: start it with --update-log");
+  const auto data = std::as_bytes(std::span(piece.data()));
+  if (piece.data().size() > kMaxChunkBytes || Digest(data) != piece.checksum()) {
+    return Corrupt(
+        absl::StrFormat("a piece of step %d for the update log arrived damaged", piece.step()));
+  }
+  if (piece.offset() == 0) {
+    incoming_.reset();
+    if (piece.restart()) {
+      const uint64_t step = piece.step() - 1;
+      RW_RETURN_IF_ERROR(Begin({chain_.origin(), {piece.epoch(), step}, step, true}));
+    }
+    const auto last = chain_.last();
+    if (!last || piece.step() > *last + 1) {
+      return Refused(absl::StrFormat("step %d does not follow step %d, the last one in %s",
+                                     piece.step(), last.value_or(0), name_));
+    }
+    if (chain_.bytes() > options_.max_bytes) {
+      return Exhausted(absl::StrFormat("%s has reached its %s: checkpoint more often", name_,
+                                       FormatBytes(static_cast<double>(options_.max_bytes))));
+    }
+    incoming_.emplace();
+    incoming_->sequence = next_++;
+    incoming_->head.set_epoch(piece.epoch());
+    incoming_->head.set_step(piece.step());
+  }
+  if (!incoming_ || incoming_->head.step() != piece.step() ||
+      incoming_->head.bytes() != piece.offset() || piece.offset() + data.size() > kMaxRoundBytes) {
+    return Invalid(
+        absl::StrFormat("a piece of step %d for the update log is out of order", piece.step()));
+  }
+  v1::LoggedRound& head = incoming_->head;
+  RW_RETURN_IF_ERROR(Write(pieces_, PieceKey(job_, incoming_->sequence, head.digests_size()),
+                           piece.data(), false));
+  head.add_digests(piece.checksum());
+  head.set_bytes(head.bytes() + data.size());
+  if (!piece.last()) return false;
+  const Incoming whole = *std::exchange(incoming_, std::nullopt);
+  v1::LogEntry entry;
+  *entry.mutable_round() = whole.head;
+  RW_RETURN_IF_ERROR(WriteEntry(whole.sequence, entry));
+  if (!chain_.Add({whole.head.epoch(), whole.head.step(), whole.sequence, whole.head.bytes()})) {
+    return Internal(absl::StrFormat("step %d does not follow in %s", whole.head.step(), name_));
+  }
+  return true;
+}
+
+UpdateLog::Rounds UpdateLog::After(uint64_t job, const CheckpointId& id) const {
+  if (job == job_ && chain_.last()) return {job, chain_.After(id)};
+  const auto chain = Read(job);
+  if (!chain.ok()) Log(LogLevel::kError, Message(chain.status()));
+  return {job, chain.ok() ? chain->After(id) : std::vector<LoggedUpdate>()};
+}
+
+UpdateLog::Rounds UpdateLog::Path(uint64_t after_step, uint64_t last_step) const {
+  Rounds path{job_, {}};
+  for (const LoggedUpdate& round : chain_.Path()) {
+    if (round.step > after_step && round.step <= last_step) path.rounds.push_back(round);
+  }
+  return path;
+}
+
+StatusOr<v1::LoggedRound> UpdateLog::Head(const Rounds& rounds, size_t i) const {
+  const std::string what = absl::StrFormat("step %d in %s", rounds.rounds[i].step, name_);
+  std::string sealed;
+  RW_RETURN_IF_ERROR(FromRocks(
+      db_->Get(rocksdb::ReadOptions(), Key(rounds.job, rounds.rounds[i].sequence), &sealed), what));
+  RW_ASSIGN_OR_RETURN(const auto entry, Unseal<v1::LogEntry>(sealed, what));
+  return entry.round();
+}
+
+StatusOr<std::string> UpdateLog::Piece(const Rounds& rounds, size_t i, const v1::LoggedRound& head,
+                                       int piece) const {
+  const std::string what = absl::StrFormat("step %d in %s", rounds.rounds[i].step, name_);
+  std::string data;
+  rocksdb::ReadOptions once;
+  once.fill_cache = false;
+  RW_RETURN_IF_ERROR(FromRocks(
+      db_->Get(once, pieces_, PieceKey(rounds.job, rounds.rounds[i].sequence, piece), &data),
+      what));
+  if (Digest(std::as_bytes(std::span(data))) != head.digests(piece)) {
+    return Corrupt(absl::StrFormat("%s is damaged: piece %d has another checksum", what, piece));
+  }
+  return data;
+}
+
+size_t UpdateLog::CountGood(const Rounds& rounds, Status* problem) const {
+  for (size_t i = 0; i < rounds.rounds.size(); ++i) {
+    const auto head = Head(rounds, i);
+    *problem = head.status();
+    for (int piece = 0; problem->ok() && piece < head->digests_size(); ++piece) {
+      *problem = Piece(rounds, i, *head, piece).status();
+    }
+    if (!problem->ok()) return i;
+  }
+  return rounds.rounds.size();
+}
+
+Status UpdateLog::Forget(const std::vector<CheckpointId>& kept) {
+  const uint64_t needed = chain_.FirstNeeded(kept);
+  chain_.Forget(needed);
+  const auto first = chain_.first();
+  if (!first) return OkStatus();
+  // The first span begins later now. Its entry is written before those after it go, and its place
+  // is before theirs.
+  RW_RETURN_IF_ERROR(WriteEntry(first->sequence, EntryOf(first->beginning)));
+  const auto drop = [this](rocksdb::ColumnFamilyHandle* family, uint64_t begin, uint64_t end) {
+    if (begin >= end) return OkStatus();
+    const std::string from = Key(job_, begin), to = Key(job_, end);
+    const rocksdb::Slice first_key(from), end_key(to);
+    rocksdb::DeleteFilesInRange(db_.get(), family, &first_key, &end_key);
+    return FromRocks(db_->DeleteRange(rocksdb::WriteOptions(), family, first_key, end_key), name_);
+  };
+  RW_RETURN_IF_ERROR(drop(pieces_, 0, needed));
+  RW_RETURN_IF_ERROR(drop(db_->DefaultColumnFamily(), 0, first->sequence));
+  return drop(db_->DefaultColumnFamily(), first->sequence + 1, needed);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,225 @@
+#include "server/updates/update_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_format.h"
+#include "base/digest.h"
+#include "base/random.h"
+
+namespace ringwood {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr uint64_t kJob = 7;
+
+class UpdateLogTest : public testing::Test {
+ protected:
+  UpdateLogTest() : directory_(testing::TempDir() + absl::StrFormat("update_log_%d", getpid())) {
+    fs::remove_all(directory_);
+    Open();
+  }
+  ~UpdateLogTest() override {
+    log_.reset();
+    fs::remove_all(directory_);
+  }
+
+  void Open(const UpdateLogOptions& options = {.on = true}) {
+    log_.reset();
+    auto opened = UpdateLog::Open(directory_, options);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    log_ = *std::move(opened);
+  }
+
+  void Begin(uint64_t epoch, const CheckpointId& from = {}, uint64_t step = 0,
+             uint64_t origin = 0) {
+    v1::EpochRecord record;
+    record.set_job(kJob);
+    record.set_epoch(epoch);
+    record.set_origin(origin == 0 ? epoch : origin);
+    record.set_base_epoch(from.epoch);
+    record.set_base_step(step);
+    record.set_logged_steps(step - from.step);
+    ASSERT_TRUE(log_->SetEpoch(record).ok());
+  }
+
+  // The body of a round, of some pieces.
+  static std::string BodyOf(uint64_t epoch, uint64_t step) {
+    Random random(1000 * epoch + step);
+    std::string body(1 + random.Below(9000), '\0');
+    for (char& byte : body) byte = static_cast<char>(random.Next());
+    return body;
+  }
+
+  Status Log(uint64_t epoch, uint64_t step, bool restart = false) {
+    const std::string body = BodyOf(epoch, step);
+    v1::LogPiece piece;
+    piece.set_epoch(epoch);
+    piece.set_step(step);
+    piece.set_restart(restart);
+    constexpr size_t kPiece = 1000;
+    for (size_t at = 0; at < body.size(); at += kPiece) {
+      piece.set_offset(at);
+      piece.set_data(body.substr(at, kPiece));
+      piece.set_checksum(Digest(std::as_bytes(std::span(piece.data()))));
+      piece.set_last(at + kPiece >= body.size());
+      const StatusOr<bool> taken = log_->Take(piece);
+      if (!taken.ok()) return taken.status();
+      EXPECT_EQ(*taken, piece.last());
+    }
+    return OkStatus();
+  }
+
+  // Steps that lead on from the checkpoint; each body is compared.
+  std::vector<uint64_t> StepsAfter(const CheckpointId& id) {
+    const UpdateLog::Rounds found = log_->After(kJob, id);
+    Status problem;
+    EXPECT_EQ(log_->CountGood(found, &problem), found.rounds.size()) << problem;
+    std::vector<uint64_t> steps;
+    for (size_t i = 0; i < found.rounds.size(); ++i) {
+      const auto head = log_->Head(found, i);
+      std::string body;
+      for (int piece = 0; piece < head->digests_size(); ++piece) {
+        body += *log_->Piece(found, i, *head, piece);
+      }
+      EXPECT_EQ(body, BodyOf(head->epoch(), head->step()));
+      steps.push_back(head->step());
+    }
+    return steps;
+  }
+
+  const std::string directory_;
+  std::unique_ptr<UpdateLog> log_;
+};
+
+TEST_F(UpdateLogTest, KeepsRoundsOverAStart) {
+  Begin(1);
+  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Log(1, step).ok());
+  EXPECT_THAT(StepsAfter({1, 2}), ElementsAre(3, 4, 5));
+  Open();
+  EXPECT_THAT(StepsAfter({1, 2}), ElementsAre(3, 4, 5));
+  Begin(2, {1, 2}, 5);
+  ASSERT_TRUE(Log(2, 6).ok());
+  Open();
+  EXPECT_THAT(StepsAfter({1, 2}), ElementsAre(3, 4, 5, 6));
+  EXPECT_THAT(StepsAfter({2, 5}), ElementsAre(6));
+}
+
+TEST_F(UpdateLogTest, ARoundThatDidNotComeToItsEndIsNone) {
+  Begin(1);
+  ASSERT_TRUE(Log(1, 1).ok());
+  v1::LogPiece piece;
+  piece.set_epoch(1);
+  piece.set_step(2);
+  piece.set_data("the first of many");
+  piece.set_checksum(Digest(std::as_bytes(std::span(piece.data()))));
+  const auto taken = log_->Take(piece);
+  ASSERT_TRUE(taken.ok());
+  EXPECT_FALSE(*taken);
+  Open();
+  EXPECT_THAT(StepsAfter({}), ElementsAre(1));
+  Begin(2, {}, 1);
+  ASSERT_TRUE(Log(2, 2).ok());
+  EXPECT_THAT(StepsAfter({}), ElementsAre(1, 2));
+}
+
+TEST_F(UpdateLogTest, WhatDoesNotFollowIsRefused) {
+  Begin(1);
+  ASSERT_TRUE(Log(1, 1).ok());
+  EXPECT_THAT(Message(Log(1, 3)), HasSubstr("step 3 does not follow step 1"));
+  ASSERT_TRUE(Log(1, 3, true).ok());  // a checkpoint of step 2 was begun
+  EXPECT_THAT(StepsAfter({}), ElementsAre(1));
+  EXPECT_THAT(StepsAfter({1, 2}), ElementsAre(3));
+  v1::LogPiece damaged;
+  damaged.set_epoch(1);
+  damaged.set_step(4);
+  damaged.set_data("x");
+  EXPECT_EQ(log_->Take(damaged).status().code(), StatusCode::kDataLoss);
+  damaged.set_checksum(Digest(std::as_bytes(std::span(damaged.data()))));
+  damaged.set_offset(1);
+  EXPECT_THAT(Message(log_->Take(damaged).status()), HasSubstr("out of order"));
+}
+
+TEST_F(UpdateLogTest, AnEpochOfTheSameHistoryGoesOn) {
+  Begin(1);
+  for (uint64_t step = 1; step <= 3; ++step) ASSERT_TRUE(Log(1, step).ok());
+  Begin(2, {1, 2}, 2, 1);  // round 3 was not committed
+  ASSERT_TRUE(Log(2, 3).ok());
+  Open();
+  EXPECT_THAT(StepsAfter({1, 1}), ElementsAre(2, 3));
+  EXPECT_EQ(log_->After(kJob, {1, 1}).rounds.back().epoch, 2u);
+}
+
+TEST_F(UpdateLogTest, WithoutTheLogAHistoryStillGivesUpWhatFollowedItsStart) {
+  Begin(1);
+  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Log(1, step).ok());
+  Open({.on = false});
+  Begin(2, {1, 2}, 2);
+  EXPECT_THAT(Message(Log(2, 3)), HasSubstr("--update-log"));
+  Open();
+  EXPECT_THAT(StepsAfter({1, 1}), ElementsAre(2));
+}
+
+TEST_F(UpdateLogTest, IsBounded) {
+  Open({.on = true, .max_bytes = 20000});
+  Begin(1);
+  Status status;
+  uint64_t step = 1;
+  while (status.ok() && step < 100) status = Log(1, step++);
+  EXPECT_THAT(Message(status), HasSubstr("checkpoint more often"));
+  ASSERT_TRUE(log_->Forget({{1, step - 2}}).ok());
+  EXPECT_TRUE(Log(1, step - 1).ok()) << "after a checkpoint there is room again";
+}
+
+TEST_F(UpdateLogTest, ForgetsWhatNoCheckpointNeeds) {
+  Begin(1);
+  for (uint64_t step = 1; step <= 50; ++step) {
+    ASSERT_TRUE(Log(1, step).ok());
+    if (step % 10 == 0) ASSERT_TRUE(log_->Forget({{1, step - 5}, {1, step}}).ok());
+  }
+  EXPECT_THAT(StepsAfter({1, 45}), ElementsAre(46, 47, 48, 49, 50));
+  Open();
+  EXPECT_THAT(StepsAfter({1, 45}), ElementsAre(46, 47, 48, 49, 50));
+  EXPECT_THAT(StepsAfter({1, 40}), ElementsAre());
+  Begin(2, {1, 45}, 50);
+  ASSERT_TRUE(Log(2, 51).ok());
+  EXPECT_THAT(StepsAfter({1, 48}), ElementsAre(49, 50, 51));
+}
+
+TEST_F(UpdateLogTest, DamageEndsWhatCanBeUsed) {
+  Begin(1);
+  for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Log(1, step).ok());
+  log_.reset();
+  Open();  // the rows are in table files now
+  const UpdateLog::Rounds found = log_->After(kJob, {});
+  log_.reset();
+  const std::string body = BodyOf(1, 3);
+  bool flipped = false;
+  for (const auto& file : fs::directory_iterator(directory_)) {
+    std::fstream bytes(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(bytes), {}};
+    const size_t at = content.find(body.substr(0, 100));
+    if (at == std::string::npos) continue;
+    bytes.seekp(static_cast<std::streamoff>(at));
+    bytes.put(static_cast<char>(content[at] ^ 1));
+    flipped = true;
+  }
+  ASSERT_TRUE(flipped);
+  const auto opened = UpdateLog::Open(directory_, {.on = true});
+  if (!opened.ok()) {  // the whole of it: RocksDB's own check
+    EXPECT_EQ(opened.status().code(), StatusCode::kDataLoss) << opened.status();
+    return;
+  }
+  Status problem;
+  EXPECT_LE((*opened)->CountGood(found, &problem), 2u);  // one before it may share its block
+  EXPECT_EQ(problem.code(), StatusCode::kDataLoss) << problem;
+}
+
+}  // namespace
+}  // namespace ringwood
