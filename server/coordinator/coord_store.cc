@@ -17,14 +17,22 @@ constexpr char kKey[] = "epoch";
 
 class RocksCoordStore : public CoordStore {
  public:
-  RocksCoordStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory,
-                  const std::string& key)
-      : db_(std::move(db)),
+  RocksCoordStore(const std::string& directory, const std::string& key, rocksdb::Env* env)
+      : env_(env),
         directory_(directory),
         key_(key),
         name_("the coordinator's store " + directory) {}
 
+  Status Open(Duration patience, bool create) {
+    rocksdb::Options options = SafeOptions(env_);
+    options.create_if_missing = create;
+    db_.reset();
+    RW_ASSIGN_OR_RETURN(db_, OpenDatabase(options, directory_, name_, patience));
+    return OkStatus();
+  }
+
   StatusOr<v1::EpochRecord> Load() override {
+    if (db_ == nullptr) return kept_;
     std::string value;
     const rocksdb::Status got = db_->Get(rocksdb::ReadOptions(), kKey, &value);
     if (!got.IsNotFound()) {
@@ -42,23 +50,25 @@ class RocksCoordStore : public CoordStore {
 
   Status Save(const v1::EpochRecord& record) override {
     RW_RETURN_IF_ERROR(CheckNewer(kept_, record));
-    if (refuses_) refuses_ = !db_->Resume().ok();  // the cause may be gone
+    if (broken_) RW_RETURN_IF_ERROR(Open(Duration::zero(), false));  // the cause may be gone
+    broken_ = false;
     rocksdb::WriteBatch batch;
     batch.Put(kKey, Seal(WithoutIncarnations(record, key_)));
     const rocksdb::Status put = WriteDurably(db_.get(), &batch);
-    refuses_ = !put.ok();
+    broken_ = !put.ok();
     RW_RETURN_IF_ERROR(FromRocks(put, name_));
-    RW_RETURN_IF_ERROR(WriteWitness(directory_, std::to_string(record.epoch())));
+    RW_RETURN_IF_ERROR(WriteWitness(directory_, std::to_string(record.epoch()), env_));
     kept_ = record;
     return OkStatus();
   }
 
  private:
-  std::unique_ptr<rocksdb::DB> db_;
+  rocksdb::Env* const env_;
   const std::string directory_;
   const std::string key_;
   const std::string name_;
-  bool refuses_ = false;  // after a failed write, until it is told to resume
+  std::unique_ptr<rocksdb::DB> db_;
+  bool broken_ = false;  // a write failed: RocksDB refuses further ones until it is opened again
   v1::EpochRecord kept_;
 };
 
@@ -78,10 +88,11 @@ class MemoryCoordStore : public CoordStore {
 }  // namespace
 
 StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
-                                                     const std::string& key, Duration patience) {
-  RW_ASSIGN_OR_RETURN(auto db, OpenDatabase(SafeOptions(), directory,
-                                            "the coordinator's store " + directory, patience));
-  auto store = std::make_unique<RocksCoordStore>(std::move(db), directory, key);
+                                                     const std::string& key, Duration patience,
+                                                     rocksdb::Env* env) {
+  if (env == nullptr) env = rocksdb::Env::Default();
+  auto store = std::make_unique<RocksCoordStore>(directory, key, env);
+  RW_RETURN_IF_ERROR(store->Open(patience, true));
   RW_RETURN_IF_ERROR(store->Load().status());
   return std::unique_ptr<CoordStore>(std::move(store));
 }

@@ -9,6 +9,10 @@
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
 
+namespace rocksdb {
+class Env;
+}
+
 namespace ringwood {
 
 class CoordStore {
@@ -24,10 +28,11 @@ class CoordStore {
 
 // RocksDB in `directory` (one process at a time); every Save is one synced WriteBatch.
 // Incarnations identify a process like a password, so they are stored only as hashes keyed with
-// `key`. `patience`: as for OpenDatabase.
+// `key`. `patience`: as for OpenDatabase. `env`: as for SafeOptions; null: RocksDB's own.
 StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& directory,
                                                      const std::string& key,
-                                                     Duration patience = Duration::zero());
+                                                     Duration patience = Duration::zero(),
+                                                     rocksdb::Env* env = nullptr);
 
 // For servers without a store: in memory only.
 std::unique_ptr<CoordStore> MakeMemoryCoordStore();

@@ -41,7 +41,13 @@ StatusOr<View> OpenView(const std::string& store_dir) {
 
 }  // namespace
 
+Status CheckpointReader::CheckOpen() const {
+  if (db_ != nullptr) return OkStatus();
+  return Unavailable(name_ + " failed and could not be opened again: see the server's log");
+}
+
 StatusOr<std::vector<CheckpointId>> CheckpointReader::Ids(char kind) const {
+  RW_RETURN_IF_ERROR(CheckOpen());
   std::vector<CheckpointId> ids;
   std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(rocksdb::ReadOptions()));
   CheckpointId id;
@@ -61,6 +67,7 @@ StatusOr<std::vector<CheckpointId>> CheckpointReader::WithChunks() const { retur
 
 StatusOr<v1::CheckpointManifest> CheckpointReader::Manifest(const CheckpointId& id) const {
   const std::string what = absl::StrFormat("the manifest of step %d (epoch %d)", id.step, id.epoch);
+  RW_RETURN_IF_ERROR(CheckOpen());
   std::string value;
   RW_RETURN_IF_ERROR(
       FromRocks(db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &value), what + " in " + name_));
@@ -97,6 +104,7 @@ StatusOr<std::string> CheckpointReader::Chunk(const CheckpointId& id, const v1::
   const std::string what =
       absl::StrFormat("item \"%s\" of step %d (epoch %d), bytes %d to %d", item.name(), id.step,
                       id.epoch, chunk.offset(), chunk.offset() + chunk.bytes());
+  RW_RETURN_IF_ERROR(CheckOpen());
   rocksdb::ReadOptions once;
   once.fill_cache = false;
   std::string bytes;

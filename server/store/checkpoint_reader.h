@@ -23,6 +23,7 @@ using ReadProgress = std::function<Status(const CheckpointId&, uint64_t done, ui
 // Any thread, as RocksDB is.
 class CheckpointReader {
  public:
+  // Without `db` every answer is Unavailable.
   CheckpointReader(rocksdb::DB* db, std::string name) : db_(db), name_(std::move(name)) {}
 
   // Ids that have a manifest row, newest first; Manifest tells whether it can be read.
@@ -47,6 +48,7 @@ class CheckpointReader {
 
  private:
   StatusOr<std::vector<CheckpointId>> Ids(char kind) const;
+  Status CheckOpen() const;
 
   rocksdb::DB* const db_;
   const std::string name_;

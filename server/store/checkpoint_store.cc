@@ -4,19 +4,18 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "server/store/database.h"
 #include "server/store/sealed.h"
 #include "server/store/store_directory.h"
+#include "server/store/table_guard.h"
 
 namespace ringwood {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Far more checkpoints than a store holds of the jobs that one server sees.
 constexpr size_t kMaxVerdicts = 1024;
@@ -47,28 +46,37 @@ Status CheckWitness(const rocksdb::Options& options, const std::string& director
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory)
-    : db_(std::move(db)), directory_(directory), reader_(db_.get(), NameOf(directory)) {}
+CheckpointStore::CheckpointStore(const rocksdb::Options& options, const std::string& directory)
+    : options_(options), directory_(directory) {}
 
 StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::string& directory,
-                                                                 Duration patience) {
-  rocksdb::Options options = SafeOptions();
+                                                                 Duration patience,
+                                                                 rocksdb::Env* env) {
+  rocksdb::Options options = SafeOptions(env);
   options.compression = rocksdb::kNoCompression;
-  RW_RETURN_IF_ERROR(CheckWitness(options, directory));
-  RW_ASSIGN_OR_RETURN(auto db, OpenDatabase(options, directory, NameOf(directory), patience));
-  std::unique_ptr<CheckpointStore> store(new CheckpointStore(std::move(db), directory));
+  std::unique_ptr<CheckpointStore> store(new CheckpointStore(options, directory));
+  RW_RETURN_IF_ERROR(store->OpenAgain(patience));
   RW_RETURN_IF_ERROR(store->Clean());
   return store;
 }
 
+Status CheckpointStore::OpenAgain(Duration patience) {
+  rocksdb::Options options = options_;
+  options.create_if_missing = reader_ == nullptr;  // else it was there, and is gone
+  reader_ = std::make_unique<CheckpointReader>(nullptr, NameOf(directory_));
+  db_.reset();
+  RW_RETURN_IF_ERROR(CheckWitness(options, directory_));
+  guarded_ = GuardTables(options_.env);
+  options.env = guarded_.get();
+  RW_ASSIGN_OR_RETURN(db_, OpenDatabase(options, directory_, NameOf(directory_), patience));
+  reader_ = std::make_unique<CheckpointReader>(db_.get(), NameOf(directory_));
+  return OkStatus();
+}
+
 Status CheckpointStore::Clean() {
-  std::error_code error;
-  const std::string incoming = directory_ + "/incoming";
-  fs::remove_all(incoming, error);
-  fs::create_directories(incoming, error);
-  if (error) return Refused("cannot create " + incoming + ": " + error.message());
-  RW_ASSIGN_OR_RETURN(const auto complete, reader_.Complete());
-  RW_ASSIGN_OR_RETURN(const auto present, reader_.WithChunks());
+  RW_RETURN_IF_ERROR(EmptyDirectory(directory_ + "/incoming", options_.env));
+  RW_ASSIGN_OR_RETURN(const auto complete, reader_->Complete());
+  RW_ASSIGN_OR_RETURN(const auto present, reader_->WithChunks());
   const std::set<CheckpointId> real(complete.begin(), complete.end());
   for (const CheckpointId& id : present) {
     if (real.contains(id)) continue;
@@ -82,14 +90,16 @@ Status CheckpointStore::Clean() {
 
 StatusOr<std::unique_ptr<StripeWriter>> CheckpointStore::NewStripe(const CheckpointId& id,
                                                                    uint32_t rank) {
-  TryAgain();  // the cause of an earlier failure may be gone
+  RW_RETURN_IF_ERROR(Usable());
   return StripeWriter::Create(id, rank,
                               absl::StrFormat("%s/incoming/%d-%d-%d-%d.sst", directory_, id.epoch,
-                                              id.step, rank, next_file_++));
+                                              id.step, rank, next_file_++),
+                              options_.env);
 }
 
 Status CheckpointStore::Ingest(StripeWriter* stripe) {
   if (stripe->empty()) return OkStatus();
+  RW_RETURN_IF_ERROR(Usable());
   rocksdb::IngestExternalFileOptions options;
   options.move_files = true;
   return Recover(
@@ -98,7 +108,8 @@ Status CheckpointStore::Ingest(StripeWriter* stripe) {
 
 Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
   const CheckpointId id{manifest.epoch(), manifest.step()};
-  RW_RETURN_IF_ERROR(reader_.Verify(manifest));
+  RW_RETURN_IF_ERROR(Usable());
+  RW_RETURN_IF_ERROR(reader_->Verify(manifest));
   rocksdb::WriteBatch batch;
   batch.Put(ManifestKey(id), Seal(manifest));
   batch.Put(kLatestKey, SealBytes(ManifestKey(id)));
@@ -112,7 +123,7 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
       !flushed.ok()) {
     Log(LogLevel::kWarning, Message(flushed));
   }
-  if (Status witnessed = WriteWitness(directory_, ManifestKey(id)); !witnessed.ok()) {
+  if (Status witnessed = WriteWitness(directory_, ManifestKey(id), options_.env); !witnessed.ok()) {
     Log(LogLevel::kWarning, "the checkpoint has no witness: " + Message(witnessed));
   }
   if (Status pruned = Prune(); !pruned.ok()) {
@@ -122,11 +133,11 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
 }
 
 Status CheckpointStore::Prune() {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
   std::vector<Kept> complete;
   for (const CheckpointId& id : ids) {
     // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
-    auto manifest = reader_.Manifest(id);
+    auto manifest = reader_->Manifest(id);
     complete.push_back({id, manifest.ok() ? manifest->job() : 0,
                         !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok()});
   }
@@ -135,6 +146,10 @@ Status CheckpointStore::Prune() {
 }
 
 void CheckpointStore::Drop(const CheckpointId& id) {
+  if (db_ == nullptr) {
+    leftover_.insert(id);
+    return;
+  }
   // The manifest, where there is one, goes first: chunks without it are no checkpoint. (A full disk
   // takes no Delete, and the stripes that filled it have no manifest.)
   std::string manifest;
@@ -142,7 +157,8 @@ void CheckpointStore::Drop(const CheckpointId& id) {
     rocksdb::WriteBatch batch;
     batch.Delete(ManifestKey(id));
     if (rocksdb::Status gone = WriteDurably(db_.get(), &batch); !gone.ok()) {
-      refuses_ = true;
+      broken_ = true;
+      leftover_.insert(id);
       Log(LogLevel::kWarning, "cannot remove the manifest of " + Text(id) + ": " + gone.ToString());
       return;
     }
@@ -151,11 +167,14 @@ void CheckpointStore::Drop(const CheckpointId& id) {
   // may lie outside of them. It need not last: Open finds what has no manifest.
   const std::string first = FirstChunkKey(id), end = EndChunkKey(id);
   const rocksdb::Slice begin_slice(first), end_slice(end);
-  rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), &begin_slice, &end_slice);
   rocksdb::Status removed =
-      db_->DeleteRange(Unlogged(), db_->DefaultColumnFamily(), begin_slice, end_slice);
+      rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), &begin_slice, &end_slice);
+  if (removed.ok()) {
+    removed = db_->DeleteRange(Unlogged(), db_->DefaultColumnFamily(), begin_slice, end_slice);
+  }
   if (!removed.ok()) {
-    refuses_ = true;
+    broken_ = true;
+    leftover_.insert(id);
     Log(LogLevel::kWarning, "cannot remove the stripes of " + Text(id) + ": " + removed.ToString());
   }
 }
@@ -180,7 +199,7 @@ void CheckpointStore::Distrust(const CheckpointId& id, const Status& why) const 
 void CheckpointStore::SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const {
   std::map<CheckpointId, CheckpointId> reached;
   for (const CheckpointId& id : *ids) {
-    const auto manifest = reader_.Manifest(id);
+    const auto manifest = reader_->Manifest(id);
     reached[id] = manifest.ok() ? reach(manifest->job(), id) : id;
   }
   std::stable_sort(ids->begin(), ids->end(), [&](const CheckpointId& a, const CheckpointId& b) {
@@ -191,7 +210,8 @@ void CheckpointStore::SortByReach(const Reach& reach, std::vector<CheckpointId>*
 StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job,
                                                                     const ReadProgress& progress,
                                                                     const Reach& reach) const {
-  RW_ASSIGN_OR_RETURN(auto ids, reader_.Complete());
+  absl::ReaderMutexLock lock(&reading_);
+  RW_ASSIGN_OR_RETURN(auto ids, reader_->Complete());
   if (reach) SortByReach(reach, &ids);
   Status stopped;
   const auto counted = [&](const CheckpointId& id, uint64_t done, uint64_t all) {
@@ -199,12 +219,12 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
     return stopped;
   };
   for (const CheckpointId& id : ids) {
-    auto manifest = reader_.Manifest(id);
+    auto manifest = reader_->Manifest(id);
     if (manifest.ok() && job != 0 && manifest->job() != job) continue;
     Status good = manifest.status();
     if (manifest.ok()) {
       const std::optional<Status> verdict = Verdict(id);
-      good = verdict ? *verdict : reader_.Verify(*manifest, counted);
+      good = verdict ? *verdict : reader_->Verify(*manifest, counted);
     }
     RW_RETURN_IF_ERROR(stopped);
     // A disk that answers with an error today may answer tomorrow; damage stays.
@@ -219,22 +239,22 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
 }
 
 StatusOr<std::vector<CheckpointId>> CheckpointStore::Newest(uint64_t job, size_t count) const {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
   std::vector<CheckpointId> newest;
   for (const CheckpointId& id : ids) {
     if (newest.size() == count) break;
-    const auto manifest = reader_.Manifest(id);
+    const auto manifest = reader_->Manifest(id);
     if (manifest.ok() && manifest->job() == job) newest.push_back(id);
   }
   return newest;
 }
 
 StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_.Complete());
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
   std::set<uint64_t> jobs;
   std::vector<CheckpointBase> newest;
   for (const CheckpointId& id : ids) {
-    auto manifest = reader_.Manifest(id);
+    auto manifest = reader_->Manifest(id);
     if (!manifest.ok() || !jobs.insert(manifest->job()).second) continue;
     newest.push_back({manifest->job(), id.epoch, id.step, manifest->world()});
   }
@@ -243,18 +263,23 @@ StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {
 
 Status CheckpointStore::Recover(Status failed) {
   if (failed.ok()) return failed;
-  refuses_ = true;
-  TryAgain();
+  broken_ = true;
+  if (Status usable = Usable(); !usable.ok()) Log(LogLevel::kWarning, Message(usable));
   return failed;
 }
 
-void CheckpointStore::TryAgain() {
-  if (!refuses_) return;
-  const rocksdb::Status resumed = db_->Resume();
-  refuses_ = !resumed.ok();
-  if (refuses_) {
-    Log(LogLevel::kWarning, "the store cannot be written for now: " + resumed.ToString());
-  }
+// After a failed write RocksDB takes no other. Its Resume does not come back from an I/O error, and
+// after it RocksDB 7.8 gives the next table that it takes in the number 0; so the database is
+// opened again, from what is on the disk. What was promised is there.
+Status CheckpointStore::Usable() {
+  if (!broken_) return OkStatus();
+  if (!reading_.TryLock()) return Unavailable("a failed write waits for a check to end");
+  const Status opened = OpenAgain(Duration::zero());
+  reading_.Unlock();
+  if (!opened.ok()) return Annotate(opened, "the store cannot be written for now");
+  broken_ = false;
+  for (const CheckpointId& id : std::exchange(leftover_, {})) Drop(id);
+  return OkStatus();
 }
 
 }  // namespace ringwood

@@ -5,7 +5,7 @@
 //   → older ones removed, never below two
 //
 // Used on one thread, but for NewestGood and Distrust. A full or failing disk fails only
-// the checkpoint in hand.
+// the checkpoint in hand: the database is opened again before the next one.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -29,11 +30,12 @@ namespace ringwood {
 class CheckpointStore {
  public:
   // Makes `directory` if needed. Removes incomplete checkpoints. `patience`: as
-  // for OpenDatabase.
-  static StatusOr<std::unique_ptr<CheckpointStore>> Open(const std::string& directory,
-                                                         Duration patience = Duration::zero());
+  // for OpenDatabase. `env`: as for SafeOptions.
+  static StatusOr<std::unique_ptr<CheckpointStore>> Open(
+      const std::string& directory, Duration patience = Duration::zero(),
+      rocksdb::Env* env = rocksdb::Env::Default());
 
-  const CheckpointReader& reader() const { return reader_; }
+  const CheckpointReader& reader() const { return *reader_; }  // until the next call of another
 
   // The state that is made from a checkpoint of a job and what was kept beside it.
   using Reach = std::function<CheckpointId(uint64_t job, const CheckpointId&)>;
@@ -67,22 +69,27 @@ class CheckpointStore {
   void Drop(const CheckpointId& id);
 
  private:
-  CheckpointStore(std::unique_ptr<rocksdb::DB> db, const std::string& directory);
+  CheckpointStore(const rocksdb::Options& options, const std::string& directory);
 
   void SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const;
+  Status OpenAgain(Duration patience);
   Status Clean();
   Status Prune();
+  Status Usable();
   Status Recover(Status failed);
-  void TryAgain();
   std::optional<Status> Verdict(const CheckpointId& id) const;
   void Remember(const CheckpointId& id, const Status& verdict) const;
 
-  std::unique_ptr<rocksdb::DB> db_;
+  const rocksdb::Options options_;
   const std::string directory_;
-  const CheckpointReader reader_;
+  // Held by NewestGood while it reads on its thread, and to change db_ and reader_ on the other.
+  mutable absl::Mutex reading_;
+  std::unique_ptr<rocksdb::Env> guarded_;  // of db_
+  std::unique_ptr<rocksdb::DB> db_;        // null: it could not be opened again; reader_ says so
+  std::unique_ptr<CheckpointReader> reader_;
   uint64_t next_file_ = 0;
-  // After a failed write RocksDB refuses further ones until Resume is called.
-  bool refuses_ = false;
+  bool broken_ = false;              // a write failed: RocksDB refuses further ones
+  std::set<CheckpointId> leftover_;  // what Drop could not remove
   mutable absl::Mutex mutex_;
   // Results for checkpoints that this process has read to the end or found damaged.
   mutable std::map<CheckpointId, Status> verdicts_ ABSL_GUARDED_BY(mutex_);

@@ -21,10 +21,9 @@ constexpr size_t kWriteBufferBytes = 1 << 20;
 constexpr size_t kMaxManifestFileBytes = 4 << 20;
 constexpr size_t kMaxChatterBytes = 1 << 20;
 constexpr double kLockPauseSeconds = 0.1;
-constexpr char kMarkKey[] = "w";  // of WriteDurably; no other row's
 
-// RocksDB would look for free space by itself, some seconds apart, and refuse Resume meanwhile.
-class ResumedByUs : public rocksdb::EventListener {
+// RocksDB would look for free space by itself, some seconds apart.
+class MendedByUs : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
                             bool* by_itself) override {
     *by_itself = false;
@@ -53,15 +52,17 @@ Status FromRocks(const rocksdb::Status& status, const std::string& what) {
   return Unavailable(message);
 }
 
-rocksdb::Options SafeOptions() {
+rocksdb::Options SafeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
+  options.env = env;
   options.create_if_missing = true;
   options.paranoid_checks = true;
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.track_and_verify_wals_in_manifest = true;
   options.max_open_files = 256;
-  options.listeners.push_back(std::make_shared<ResumedByUs>());
+  options.listeners.push_back(std::make_shared<MendedByUs>());
   options.allow_fallocate = false;
+  options.max_bgerror_resume_count = 0;
   options.write_buffer_size = kWriteBufferBytes;
   options.max_manifest_file_size = kMaxManifestFileBytes;
   options.keep_log_file_num = 2;  // its own chatter, not data
@@ -77,8 +78,6 @@ rocksdb::WriteOptions Unlogged() {
 }
 
 rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch) {
-  const rocksdb::Status marked = db->Put(Unlogged(), kMarkKey, "");
-  if (!marked.ok()) return marked;
   rocksdb::WriteOptions synced;
   synced.sync = true;
   return db->Write(synced, batch);

@@ -1,7 +1,11 @@
 // RocksDB as both databases of a server use it: how it is opened and written, and its errors.
+//
+// Every operation that changes a store's files goes through one rocksdb::Env, which outlives what
+// it is given to: RocksDB's default, or in tests one whose disk fails.
 #pragma once
 
 #include <rocksdb/db.h>
+#include <rocksdb/env.h>
 #include <rocksdb/options.h>
 
 #include <memory>
@@ -18,11 +22,11 @@ Status FromRocks(const rocksdb::Status& status, const std::string& what);
 
 // The settings of both databases: a flipped byte in the log is an error and not its silent end,
 // logs are tracked, files are checked at open and take no more room than their content. After a
-// failed write the owner calls Resume before it tries again.
-rocksdb::Options SafeOptions();
+// failed write the owner opens the database again, or, where it takes no tables in, calls Resume,
+// which does not come back from an I/O error. RocksDB itself tries nothing.
+rocksdb::Options SafeOptions(rocksdb::Env* env = rocksdb::Env::Default());
 
-// One batch, durable when it returns. An unlogged row is written first: Resume starts a new log
-// only if the memtable holds something, and otherwise continues a log that a full disk has cut.
+// One batch, durable when it returns.
 rocksdb::Status WriteDurably(rocksdb::DB* db, rocksdb::WriteBatch* batch);
 
 // A write that need not survive a crash: it does not use the log, so a disk cannot fail it.

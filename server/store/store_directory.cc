@@ -1,16 +1,20 @@
 #include "server/store/store_directory.h"
 
 #include <fcntl.h>
+#include <rocksdb/file_system.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "server/store/database.h"
 #include "server/store/sealed.h"
 
 namespace ringwood {
@@ -96,31 +100,58 @@ Status CheckPlace(const std::string& directory) {
                  "another --store directory, or chmod +t it");
 }
 
+// What was created and renamed in it survives a power loss.
+Status SyncDirectory(const std::string& directory, rocksdb::Env* env) {
+  const rocksdb::IOOptions plain;
+  std::unique_ptr<rocksdb::FSDirectory> handle;
+  rocksdb::IOStatus done = env->GetFileSystem()->NewDirectory(directory, plain, &handle, nullptr);
+  if (done.ok()) done = handle->Fsync(plain, nullptr);
+  return FromRocks(done, "cannot sync " + directory);
+}
+
+// With its parents, which get the usual permissions; durable when it returns.
+Status MakeDirectory(const fs::path& path, mode_t mode, rocksdb::Env* env) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return OkStatus();
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  if (parent != path) RW_RETURN_IF_ERROR(MakeDirectory(parent, 0777, env));
+  if (mkdir(path.c_str(), mode) != 0 && errno != EEXIST) {
+    return Errno("cannot create the store directory " + path.string());
+  }
+  return SyncDirectory(parent, env);
+}
+
 }  // namespace
 
 // Temporary file, sync, rename, sync of the directory.
-Status ReplaceFile(const std::string& path, const std::string& content) {
-  const std::string directory = fs::path(path).parent_path(), temporary = path + ".new";
-  unlink(temporary.c_str());  // a crash may have left one; links are not followed
-  const int file =
-      open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) return Errno("cannot write to " + directory);
-  const bool written =
-      write(file, content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
-      fsync(file) == 0;
-  const Status failed = written ? OkStatus() : Errno("cannot write " + temporary);
-  close(file);
-  RW_RETURN_IF_ERROR(failed);
-  if (rename(temporary.c_str(), path.c_str()) != 0) return Errno("cannot rename " + temporary);
-  const int handle = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle < 0) return Errno("cannot open " + directory);
-  const bool synced = fsync(handle) == 0;
-  close(handle);
-  return synced ? OkStatus() : Errno("cannot sync " + directory);
+Status ReplaceFile(const std::string& path, const std::string& content, rocksdb::Env* env) {
+  const auto& files = env->GetFileSystem();
+  const rocksdb::IOOptions plain;
+  const std::string temporary = path + ".new";
+  files->DeleteFile(temporary, plain, nullptr);  // of a crash; a link, and not what it names
+  std::unique_ptr<rocksdb::FSWritableFile> file;
+  rocksdb::IOStatus done = files->NewWritableFile(temporary, {}, &file, nullptr);
+  if (done.ok()) done = file->Append(content, plain, nullptr);
+  if (done.ok()) done = file->Fsync(plain, nullptr);
+  if (done.ok()) done = file->Close(plain, nullptr);
+  file.reset();
+  if (done.ok()) done = files->RenameFile(temporary, path, plain, nullptr);
+  RW_RETURN_IF_ERROR(FromRocks(done, "cannot write " + path));
+  return SyncDirectory(fs::path(path).parent_path(), env);
 }
 
-Status WriteWitness(const std::string& directory, const std::string& newest) {
-  return ReplaceFile(directory + "/NEWEST", SealBytes(newest));
+Status EmptyDirectory(const std::string& directory, rocksdb::Env* env) {
+  std::vector<std::string> names;
+  rocksdb::Status done = env->CreateDirIfMissing(directory);
+  if (done.ok()) done = env->GetChildren(directory, &names);
+  for (const std::string& name : names) {
+    if (done.ok()) done = env->DeleteFile(directory + "/" + name);
+  }
+  return FromRocks(done, "cannot empty " + directory);
+}
+
+Status WriteWitness(const std::string& directory, const std::string& newest, rocksdb::Env* env) {
+  return ReplaceFile(directory + "/NEWEST", SealBytes(newest), env);
 }
 
 std::string ReadWitness(const std::string& directory) {
@@ -154,28 +185,23 @@ Status CheckStore(const std::string& directory) {
       directory, absl::CHexEscape(line.substr(0, 80)), kStoreFormat));
 }
 
-Status PrepareStore(const std::string& directory) {
+Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
   std::error_code error;
-  const fs::path parent = fs::path(directory).parent_path();
-  if (!parent.empty()) fs::create_directories(parent, error);
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Errno("cannot create the store directory " + directory);
-  }
+  RW_RETURN_IF_ERROR(MakeDirectory(directory, 0700, env));
   RW_RETURN_IF_ERROR(CheckPlace(directory));
   const std::string place = fs::canonical(directory, error);  // --store may name a link to it
   if (error) return Refused("cannot find " + directory + ": " + error.message());
   if (!HasStrangers(place)) {
     chmod(place.c_str(), 0700);  // it is empty; CheckOwner checks the result
     RW_RETURN_IF_ERROR(CheckOwner(place));
-    RW_RETURN_IF_ERROR(ReplaceFile(place + "/FORMAT", FormatLine()));
+    if (access(place.c_str(), W_OK) != 0) return Errno("cannot write to " + place);
+    RW_RETURN_IF_ERROR(ReplaceFile(place + "/FORMAT", FormatLine(), env));
   }
   RW_RETURN_IF_ERROR(CheckStore(place));
   RW_RETURN_IF_ERROR(CheckOwner(place));
   chmod(place.c_str(), 0700);
   for (const char* database : {"/coordinator", "/checkpoints"}) {
-    if (mkdir((place + database).c_str(), 0700) != 0 && errno != EEXIST) {
-      return Errno("cannot create " + place + database);
-    }
+    RW_RETURN_IF_ERROR(MakeDirectory(place + database, 0700, env));
     RW_RETURN_IF_ERROR(CheckOwner(place + database));
   }
   return OkStatus();

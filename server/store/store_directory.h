@@ -5,6 +5,8 @@
 //   DIR/checkpoints   the store's RocksDB
 #pragma once
 
+#include <rocksdb/env.h>
+
 #include <string>
 
 #include "base/status.h"
@@ -16,20 +18,25 @@ inline constexpr int kStoreFormat = 1;
 // Creates the directory if it is missing or empty, accessible to its owner only; else checks its
 // format: Refused for a store of another version, for a directory that is not a store, and for one
 // that another user owns or may write to.
-Status PrepareStore(const std::string& directory);
+Status PrepareStore(const std::string& directory, rocksdb::Env* env = rocksdb::Env::Default());
 
 // The same check without creating anything; NotFound where there is no store.
 Status CheckStore(const std::string& directory);
 
 // Replaces a file atomically: after a crash it has the old content or the new one. Durable when it
-// returns. Follows no link.
-Status ReplaceFile(const std::string& path, const std::string& content);
+// returns. Follows no link, in a directory that only its owner can write to.
+Status ReplaceFile(const std::string& path, const std::string& content,
+                   rocksdb::Env* env = rocksdb::Env::Default());
+
+// An empty directory of that name, with which files of an earlier process are gone. Not durable.
+Status EmptyDirectory(const std::string& directory, rocksdb::Env* env);
 
 // The witness of a database: the newest thing that the database must know, in a file beside it.
 // RocksDB takes a cut MANIFEST for a shorter history and then removes the files it does not know;
 // the witness detects that before anything is opened for writing. "" if it is missing or damaged
 // (logged; the database itself is checked on its own).
-Status WriteWitness(const std::string& directory, const std::string& newest);
+Status WriteWitness(const std::string& directory, const std::string& newest,
+                    rocksdb::Env* env = rocksdb::Env::Default());
 std::string ReadWitness(const std::string& directory);
 
 }  // namespace ringwood

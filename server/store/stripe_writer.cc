@@ -2,7 +2,6 @@
 
 #include <rocksdb/options.h>
 #include <rocksdb/sst_file_writer.h>
-#include <unistd.h>
 
 #include <span>
 
@@ -13,23 +12,25 @@
 
 namespace ringwood {
 
-StripeWriter::StripeWriter(const CheckpointId& id, uint32_t rank, std::string path)
-    : id_(id), rank_(rank), path_(std::move(path)) {
-  rocksdb::Options options = SafeOptions();
+StripeWriter::StripeWriter(const CheckpointId& id, uint32_t rank, std::string path,
+                           rocksdb::Env* env)
+    : id_(id), rank_(rank), path_(std::move(path)), env_(env) {
+  rocksdb::Options options = SafeOptions(env);
   options.compression = rocksdb::kNoCompression;  // floats: nothing to gain
   file_ = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options);
 }
 
 StatusOr<std::unique_ptr<StripeWriter>> StripeWriter::Create(const CheckpointId& id, uint32_t rank,
-                                                             const std::string& path) {
-  std::unique_ptr<StripeWriter> writer(new StripeWriter(id, rank, path));
+                                                             const std::string& path,
+                                                             rocksdb::Env* env) {
+  std::unique_ptr<StripeWriter> writer(new StripeWriter(id, rank, path, env));
   RW_RETURN_IF_ERROR(FromRocks(writer->file_->Open(path), "cannot write " + path));
   return writer;
 }
 
 StripeWriter::~StripeWriter() {
   file_.reset();
-  unlink(path_.c_str());
+  env_->DeleteFile(path_);
 }
 
 Status StripeWriter::Add(const v1::SaveChunk& chunk) {

@@ -2,6 +2,8 @@
 // Finish and then added to the database as it is (no second write).
 #pragma once
 
+#include <rocksdb/env.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -20,9 +22,10 @@ namespace ringwood {
 
 class StripeWriter {
  public:
-  // `path`: a new file on the database's file system.
-  static StatusOr<std::unique_ptr<StripeWriter>> Create(const CheckpointId& id, uint32_t rank,
-                                                        const std::string& path);
+  // `path`: a new file on the database's file system, which `env` is.
+  static StatusOr<std::unique_ptr<StripeWriter>> Create(
+      const CheckpointId& id, uint32_t rank, const std::string& path,
+      rocksdb::Env* env = rocksdb::Env::Default());
   ~StripeWriter();  // removes the file unless it was moved
 
   // Checks the chunk's numbers and checksum, hashes and writes it.
@@ -37,11 +40,12 @@ class StripeWriter {
   Stripe TakeItems();
 
  private:
-  StripeWriter(const CheckpointId& id, uint32_t rank, std::string path);
+  StripeWriter(const CheckpointId& id, uint32_t rank, std::string path, rocksdb::Env* env);
 
   const CheckpointId id_;
   const uint32_t rank_;
   const std::string path_;
+  rocksdb::Env* const env_;
   std::unique_ptr<rocksdb::SstFileWriter> file_;
   std::map<std::pair<int, std::string>, v1::StoredItem> items_;  // by (scope, name)
   uint32_t sequence_ = 0;

@@ -1,0 +1,311 @@
+// The life of a store on a disk that fails at one operation after the other: what was reported
+// complete is there to the last byte, nothing partial is, and the store takes the next checkpoint.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "base/digest.h"
+#include "base/random.h"
+#include "server/coordinator/coord_store.h"
+#include "server/store/store_directory.h"
+#include "server/store/stripe_collector.h"
+#include "tests/server/faulty_disk.h"
+
+namespace ringwood {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint32_t kWorld = 2;
+constexpr uint64_t kJob = 7;
+constexpr size_t kBytes = 3000, kPiece = 500;
+
+v1::EpochRecord RecordOf(uint64_t epoch) {
+  v1::EpochRecord record;
+  record.set_epoch(epoch);
+  record.set_job(kJob);
+  record.set_world(kWorld);
+  for (uint32_t rank = 0; rank < kWorld; ++rank) record.add_members()->set_incarnation(1 + rank);
+  return record;
+}
+
+std::string StateOf(const CheckpointId& id) {
+  Random random(1000 * id.epoch + id.step);
+  std::string state(kBytes, '\0');
+  for (char& byte : state) byte = static_cast<char>(random.Next());
+  return state;
+}
+
+Status SaveRank(StripeCollector* collector, const CheckpointId& id, uint32_t rank, size_t bytes) {
+  const std::string state = StateOf(id);
+  std::unique_ptr<StripeCollector::Incoming> incoming;
+  for (size_t at = rank * kPiece; at < bytes; at += kWorld * kPiece) {
+    v1::SaveChunk chunk;
+    chunk.set_epoch(id.epoch);
+    chunk.set_step(id.step);
+    chunk.set_rank(rank);
+    chunk.set_world(kWorld);
+    chunk.set_incarnation(1 + rank);
+    chunk.set_item("weights");
+    chunk.set_scope(v1::SCOPE_SHARED);
+    chunk.set_item_bytes(state.size());
+    chunk.set_offset(at);
+    chunk.set_data(state.substr(at, kPiece));
+    chunk.set_checksum(Digest(std::as_bytes(std::span(chunk.data()))));
+    if (incoming == nullptr) {
+      RW_ASSIGN_OR_RETURN(incoming, collector->Begin(chunk));
+    }
+    RW_RETURN_IF_ERROR(incoming->Add(chunk));
+  }
+  if (bytes < state.size()) return Aborted("this rank stops in the middle");
+  return incoming->Finish().status();
+}
+
+Status SaveAll(StripeCollector* collector, const CheckpointId& id) {
+  for (uint32_t rank = 0; rank < kWorld; ++rank) {
+    RW_RETURN_IF_ERROR(SaveRank(collector, id, rank, kBytes));
+  }
+  return collector->Outcome(id.epoch, id.step).value_or(Internal("not complete"));
+}
+
+StatusOr<std::string> LoadAll(const CheckpointReader& reader, const CheckpointId& id) {
+  RW_ASSIGN_OR_RETURN(const auto manifest, reader.Manifest(id));
+  std::string state;
+  for (const v1::StoredItem& item : manifest.items()) {
+    for (const v1::StoredChunk& chunk : item.chunks()) {
+      RW_ASSIGN_OR_RETURN(const std::string bytes, reader.Chunk(id, item, chunk));
+      state += bytes;
+    }
+  }
+  return state;
+}
+
+// A store that is used by one server after the other, on a disk with one fault.
+class Life {
+ public:
+  explicit Life(const std::string& folder) : root_(folder + "/disk") {
+    fs::remove_all(folder);
+    fs::create_directories(root_);
+    disk_ = FaultyDisk::Make(root_);
+  }
+
+  FaultyDisk* disk() { return disk_.get(); }
+
+  // One server: it starts, resumes, and its ranks save these steps; a negative one is a step that
+  // a rank does not bring to its end. What fails is passed over, as training goes on.
+  void Serve(uint64_t epoch, const std::vector<int64_t>& steps) {
+    close();
+    if (disk_->crashed() || !PrepareStore(root_ + "/store", disk_->env()).ok()) return;
+    auto opened = CheckpointStore::Open(root_ + "/store/checkpoints", {}, disk_->env());
+    if (!opened.ok()) return;
+    store_ = *std::move(opened);
+    collector_ = std::make_unique<StripeCollector>(store_.get(), [] { return int64_t{1}; });
+    (void)store_->NewestGood(kJob);
+    collector_->SetEpoch(RecordOf(epoch));
+    for (const int64_t step : steps)
+      (void)Save({epoch, static_cast<uint64_t>(std::abs(step))}, step < 0);
+  }
+
+  Status Save(const CheckpointId& id, bool breaks_off = false) {
+    if (disk_->crashed()) return Aborted("crashed");
+    if (breaks_off) return SaveRank(collector_.get(), id, 0, kBytes / 2);
+    const Status saved = SaveAll(collector_.get(), id);
+    if (saved.ok()) reported_.insert(id);
+    return saved;
+  }
+
+  // The server that is there works again when its disk does.
+  void CheckThatItRecovers(uint64_t epoch) {
+    disk_->Heal();
+    if (store_ == nullptr) return;
+    ASSERT_TRUE(Save({epoch, 90}).ok());
+    ASSERT_EQ(*LoadAll(store_->reader(), {epoch, 90}), StateOf({epoch, 90}));
+  }
+
+  void Lose(Unsynced unsynced, uint64_t seed) {
+    close();
+    disk_->PowerLoss(unsynced, seed);
+  }
+
+  // What the next server finds.
+  void CheckThatNothingIsLost(uint64_t epoch) {
+    close();
+    const std::string place = root_ + "/store/checkpoints";
+    const Status prepared = PrepareStore(root_ + "/store", disk_->env());
+    ASSERT_TRUE(prepared.ok()) << prepared;
+    auto store = CheckpointStore::Open(place, {}, disk_->env());
+    ASSERT_TRUE(store.ok()) << store.status();
+    const auto complete = (*store)->reader().Complete();
+    ASSERT_TRUE(complete.ok()) << complete.status();
+    for (const CheckpointId& id : *complete) {
+      const auto state = LoadAll((*store)->reader(), id);
+      ASSERT_TRUE(state.ok()) << "listed as complete: " << state.status();
+      ASSERT_EQ(*state, StateOf(id));
+    }
+    ASSERT_GE(complete->size(), std::min<size_t>(reported_.size(), kKeptCheckpoints));
+    const auto base = (*store)->NewestGood(kJob);
+    ASSERT_TRUE(base.ok()) << base.status();
+    if (!reported_.empty()) {
+      ASSERT_TRUE(base->has_value());
+      ASSERT_GE((CheckpointId{(*base)->epoch, (*base)->step}), *reported_.rbegin());
+    }
+    StripeCollector collector(store->get(), [] { return int64_t{1}; });
+    collector.SetEpoch(RecordOf(epoch));
+    const Status saved = SaveAll(&collector, {epoch, 100});
+    ASSERT_TRUE(saved.ok()) << saved;
+    ASSERT_EQ(*LoadAll((*store)->reader(), {epoch, 100}), StateOf({epoch, 100}));
+    reported_.insert({epoch, 100});
+  }
+
+  bool serves() const { return store_ != nullptr; }
+  size_t reported() const { return reported_.size(); }
+  void close() {
+    collector_.reset();
+    store_.reset();
+  }
+  ~Life() { close(); }
+
+ private:
+  const std::string root_;
+  std::shared_ptr<FaultyDisk> disk_;
+  std::unique_ptr<CheckpointStore> store_;
+  std::unique_ptr<StripeCollector> collector_;
+  std::set<CheckpointId> reported_;
+};
+
+// Two servers, one after the other: seven checkpoints, two that break off, five that are removed.
+void Live(Life* life) {
+  life->Serve(1, {1, 2, -3, 4});
+  life->Serve(2, {5, -6, 7, 8, 9});
+}
+
+class StoreFaults : public testing::Test {
+ protected:
+  StoreFaults() {
+    // Nothing has to reach a disk here.
+    const bool memory = access("/dev/shm", W_OK) == 0;
+    std::string pattern =
+        std::string(memory ? "/dev/shm" : testing::TempDir()) + "/ringwood-faults-XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  ~StoreFaults() override { fs::remove_all(folder_); }
+
+  uint64_t CountOperations() {
+    Life life(folder_ + "/life");
+    Live(&life);
+    EXPECT_EQ(life.reported(), 7u);
+    for (const auto& [kind, count] : life.disk()->counts()) {
+      std::printf("%s%s %d", kind == "CURRENT" ? "operations: " : ", ", kind.c_str(),
+                  static_cast<int>(count));
+    }
+    std::printf("\n");
+    return life.disk()->operations();
+  }
+
+  // The machine goes down at an operation, perhaps with an error of the disk not long before.
+  void Crash(uint64_t at, Unsynced unsynced, uint64_t error_at = 0) {
+    SCOPED_TRACE(absl::StrFormat("crash at operation %d, un-synced %d, error at %d", at,
+                                 static_cast<int>(unsynced), error_at));
+    Life life(folder_ + "/life");
+    life.disk()->Plan({{DiskFault::kError, error_at}, {DiskFault::kCrash, at}});
+    Live(&life);
+    SCOPED_TRACE(life.disk()->hit());
+    life.Lose(unsynced, at);
+    life.CheckThatNothingIsLost(3);
+    life.CheckThatNothingIsLost(4);
+  }
+
+  void Fail(const DiskFault& fault) {
+    SCOPED_TRACE(absl::StrFormat("kind %d at operation %d for %d", static_cast<int>(fault.kind),
+                                 fault.at, fault.count));
+    Life life(folder_ + "/life");
+    life.disk()->Plan({fault});
+    Live(&life);
+    SCOPED_TRACE(life.disk()->hit());
+    life.CheckThatItRecovers(2);
+    life.CheckThatNothingIsLost(3);
+    life.CheckThatNothingIsLost(4);
+  }
+
+  // Every fault at every `stride`-th operation.
+  void Sweep(uint64_t first, uint64_t stride) {
+    const uint64_t operations = CountOperations();
+    uint64_t lives = 0;
+    for (uint64_t at = first; at <= operations && !HasFatalFailure(); at += stride, lives += 11) {
+      for (Unsynced unsynced : {Unsynced::kGoes, Unsynced::kSomeStays, Unsynced::kStays}) {
+        Crash(at, unsynced);
+        Crash(at + 1 + at % 5, unsynced, at);
+      }
+      Fail({DiskFault::kError, at});
+      Fail({DiskFault::kError, at, 40});
+      Fail({DiskFault::kTorn, at});
+      Fail({DiskFault::kNoSpace, at, 40});
+      Fail({DiskFault::kNoSpace, at, ~0ull});
+    }
+    std::printf("%d lives with a fault each\n", static_cast<int>(lives));
+  }
+
+  std::string folder_;
+};
+
+TEST_F(StoreFaults, NoOperationThatFailsCostsACompleteCheckpoint) { Sweep(1, 61); }
+
+// The coordinator's own: epochs that were kept are never forgotten.
+TEST_F(StoreFaults, NoOperationThatFailsCostsAnEpoch) {
+  const auto live = [this](const std::vector<DiskFault>& faults, Unsynced unsynced) -> uint64_t {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    const std::string root = folder_ + "/disk", place = root + "/store/coordinator";
+    fs::create_directories(root);
+    const auto disk = FaultyDisk::Make(root);
+    disk->Plan(faults);
+    uint64_t kept = 0;
+    for (uint64_t epoch = 1; epoch <= 6;) {
+      if (!PrepareStore(root + "/store", disk->env()).ok()) break;
+      auto store = OpenCoordStore(place, "key", {}, disk->env());
+      for (const uint64_t restart = epoch + 3; epoch < restart; ++epoch) {
+        if (store.ok() && (*store)->Save(RecordOf(epoch)).ok()) kept = epoch;
+      }
+      if (store.ok() && !disk->crashed()) {
+        disk->Heal();
+        EXPECT_TRUE((*store)->Save(RecordOf(epoch)).ok()) << "it does not recover";
+        kept = epoch++;
+      }
+    }
+    const uint64_t operations = disk->operations();
+    SCOPED_TRACE(disk->hit());
+    if (disk->crashed()) disk->PowerLoss(unsynced, operations);
+    disk->Heal();
+    EXPECT_TRUE(PrepareStore(root + "/store", disk->env()).ok());
+    auto store = OpenCoordStore(place, "key", {}, disk->env());
+    EXPECT_TRUE(store.ok()) << store.status();
+    if (!store.ok()) return 0;
+    EXPECT_GE((*store)->Load()->epoch(), kept);
+    EXPECT_TRUE((*store)->Save(RecordOf(100)).ok());
+    return operations;
+  };
+  const uint64_t operations = live({}, Unsynced::kStays);
+  for (uint64_t at = 1; at <= operations && !HasFailure(); at += 7) {
+    for (Unsynced unsynced : {Unsynced::kGoes, Unsynced::kSomeStays, Unsynced::kStays}) {
+      live({{DiskFault::kCrash, at}}, unsynced);
+    }
+    for (const auto kind : {DiskFault::kError, DiskFault::kTorn, DiskFault::kNoSpace}) {
+      live({{kind, at, at % 2 == 0 ? 1u : 20u}}, Unsynced::kStays);
+    }
+  }
+}
+
+constexpr uint64_t kParts = 8;
+class StoreFaultsLong : public StoreFaults, public testing::WithParamInterface<uint64_t> {};
+TEST_P(StoreFaultsLong, NoOperationThatFailsCostsACompleteCheckpoint) { Sweep(GetParam(), kParts); }
+INSTANTIATE_TEST_SUITE_P(Parts, StoreFaultsLong, testing::Range<uint64_t>(1, 1 + kParts));
+
+}  // namespace
+}  // namespace ringwood
