@@ -9,14 +9,12 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "base/digest.h"
 #include "base/random.h"
 #include "server/coordinator/coord_store.h"
 #include "server/store/checkpoint_reader.h"
-#include "server/store/store_directory.h"
 #include "server/store/stripe_collector.h"
 
 namespace ringwood {
@@ -274,64 +272,6 @@ TEST_F(CheckpointTest, AKilledWriterLeavesTheNewestCompleteOneAndNoPart) {
     newest = std::max(newest, found);
   }
   EXPECT_GT(survived, 5u) << "most writers must get to write something";
-}
-
-// Copies the store, damages one file of the copy, and reads: right bytes or an error, nothing else.
-TEST_F(CheckpointTest, ATruncatedOrFlippedFileIsNeverSilent) {
-  const std::string whole = directory_ + "/whole/checkpoints", copy = directory_ + "/copy";
-  ASSERT_TRUE(PrepareStore(directory_ + "/whole").ok());
-  {
-    auto store = CheckpointStore::Open(whole);
-    StripeCollector collector = MakeCollector(store->get());
-    collector.SetEpoch(Record(1));
-    ASSERT_TRUE(Save(&collector, 1, 1, 150'000).ok());
-    ASSERT_TRUE(Save(&collector, 1, 2, 150'000).ok());
-  }
-  Random random(3);
-  int detected = 0, fell_back = 0, harmless = 0;
-  for (int i = 0; i < 120; ++i) {
-    fs::remove_all(copy);
-    fs::copy(whole, copy, fs::copy_options::recursive);
-    std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(copy)) {
-      const std::string name = entry.path().filename();
-      if (entry.is_regular_file() && entry.file_size() > 0 && name.rfind("LOG", 0) != 0) {
-        files.push_back(entry.path());
-      }
-    }
-    std::sort(files.begin(), files.end());
-    const fs::path victim = files[static_cast<size_t>(i) % files.size()];
-    const uint64_t at = random.Below(fs::file_size(victim));
-    if (i % 2 == 0) {
-      fs::resize_file(victim, at);
-    } else {
-      std::fstream file(victim, std::ios::in | std::ios::out | std::ios::binary);
-      file.seekg(static_cast<std::streamoff>(at));
-      const char byte = static_cast<char>(file.get() ^ (1 << random.Below(8)));
-      file.seekp(static_cast<std::streamoff>(at));
-      file.put(byte);
-    }
-    auto store = CheckpointStore::Open(copy);
-    if (!store.ok()) {
-      ++detected;
-      continue;
-    }
-    auto base = (*store)->NewestGood(0);
-    if (!base.ok()) {
-      ++detected;
-      continue;
-    }
-    if (!base->has_value()) {
-      FAIL() << victim << " at " << at << ": both checkpoints vanished without an error";
-    }
-    auto loaded = Load(**store, (*base)->step);
-    ASSERT_TRUE(loaded.ok()) << victim << " at " << at << ": " << loaded.status();
-    ASSERT_EQ(*loaded, StateAt((*base)->step, 150'000)) << victim << " at " << at;
-    (*base)->step == 2 ? ++harmless : ++fell_back;
-  }
-  std::printf("%d refused to open, %d fell back to the one before, %d without effect\n", detected,
-              fell_back, harmless);
-  EXPECT_GT(detected + fell_back, 10);
 }
 
 // RocksDB's own checks are content with these bytes; the hashes in the manifest are not.

@@ -2,7 +2,6 @@
 // complete is there to the last byte, nothing partial is, and the store takes the next checkpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,81 +10,15 @@
 #include <set>
 
 #include "absl/strings/str_format.h"
-#include "base/digest.h"
-#include "base/random.h"
 #include "server/coordinator/coord_store.h"
 #include "server/store/store_directory.h"
-#include "server/store/stripe_collector.h"
 #include "tests/server/faulty_disk.h"
+#include "tests/server/small_checkpoints.h"
 
 namespace ringwood {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr uint32_t kWorld = 2;
-constexpr uint64_t kJob = 7;
-constexpr size_t kBytes = 3000, kPiece = 500;
-
-v1::EpochRecord RecordOf(uint64_t epoch) {
-  v1::EpochRecord record;
-  record.set_epoch(epoch);
-  record.set_job(kJob);
-  record.set_world(kWorld);
-  for (uint32_t rank = 0; rank < kWorld; ++rank) record.add_members()->set_incarnation(1 + rank);
-  return record;
-}
-
-std::string StateOf(const CheckpointId& id) {
-  Random random(1000 * id.epoch + id.step);
-  std::string state(kBytes, '\0');
-  for (char& byte : state) byte = static_cast<char>(random.Next());
-  return state;
-}
-
-Status SaveRank(StripeCollector* collector, const CheckpointId& id, uint32_t rank, size_t bytes) {
-  const std::string state = StateOf(id);
-  std::unique_ptr<StripeCollector::Incoming> incoming;
-  for (size_t at = rank * kPiece; at < bytes; at += kWorld * kPiece) {
-    v1::SaveChunk chunk;
-    chunk.set_epoch(id.epoch);
-    chunk.set_step(id.step);
-    chunk.set_rank(rank);
-    chunk.set_world(kWorld);
-    chunk.set_incarnation(1 + rank);
-    chunk.set_item("weights");
-    chunk.set_scope(v1::SCOPE_SHARED);
-    chunk.set_item_bytes(state.size());
-    chunk.set_offset(at);
-    chunk.set_data(state.substr(at, kPiece));
-    chunk.set_checksum(Digest(std::as_bytes(std::span(chunk.data()))));
-    if (incoming == nullptr) {
-      RW_ASSIGN_OR_RETURN(incoming, collector->Begin(chunk));
-    }
-    RW_RETURN_IF_ERROR(incoming->Add(chunk));
-  }
-  if (bytes < state.size()) return Aborted("this rank stops in the middle");
-  return incoming->Finish().status();
-}
-
-Status SaveAll(StripeCollector* collector, const CheckpointId& id) {
-  for (uint32_t rank = 0; rank < kWorld; ++rank) {
-    RW_RETURN_IF_ERROR(SaveRank(collector, id, rank, kBytes));
-  }
-  return collector->Outcome(id.epoch, id.step).value_or(Internal("not complete"));
-}
-
-StatusOr<std::string> LoadAll(const CheckpointReader& reader, const CheckpointId& id) {
-  RW_ASSIGN_OR_RETURN(const auto manifest, reader.Manifest(id));
-  std::string state;
-  for (const v1::StoredItem& item : manifest.items()) {
-    for (const v1::StoredChunk& chunk : item.chunks()) {
-      RW_ASSIGN_OR_RETURN(const std::string bytes, reader.Chunk(id, item, chunk));
-      state += bytes;
-    }
-  }
-  return state;
-}
 
 // A store that is used by one server after the other, on a disk with one fault.
 class Life {
@@ -188,13 +121,7 @@ void Live(Life* life) {
 
 class StoreFaults : public testing::Test {
  protected:
-  StoreFaults() {
-    // Nothing has to reach a disk here.
-    const bool memory = access("/dev/shm", W_OK) == 0;
-    std::string pattern =
-        std::string(memory ? "/dev/shm" : testing::TempDir()) + "/ringwood-faults-XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
+  StoreFaults() { folder_ = MakeMemoryFolder(); }
   ~StoreFaults() override { fs::remove_all(folder_); }
 
   uint64_t CountOperations() {
