@@ -19,9 +19,9 @@ class Checkpoints {
   // `store` outlives this, whose end cancels what is under way.
   Checkpoints(StoreClient* store, int rank) : store_(store), rank_(rank), checkpointer_(store) {}
 
-  // The session starts from this checkpoint.
-  void StartFrom(const CheckpointName& name) {
-    restore_ = std::make_unique<Restore>(store_, name, rank_);
+  // The session starts from this checkpoint, and so many rounds after it.
+  void StartFrom(const CheckpointName& name, uint64_t replayed) {
+    restore_ = std::make_unique<Restore>(store_, name, rank_, replayed);
   }
   Restore* restore() { return restore_.get(); }  // null: a new job
   const Restore* restore() const { return restore_.get(); }

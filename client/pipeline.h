@@ -21,7 +21,7 @@ namespace ringwood {
 struct RoundSummary {
   uint64_t digest = 0;  // of the sums of all groups, in plan order
   bool non_finite = false;
-  std::optional<Totals> totals;  // of all ranks; in elastic jobs
+  std::optional<Totals> totals;  // of all ranks; in elastic jobs, and in those with an update log
   uint64_t dense_bytes = 0;      // sent
   uint64_t sparse_bytes = 0;
 };
@@ -38,7 +38,7 @@ class Pipeline {
   };
 
   // `exchanges`: one for each group of `plan`, which has number `generation` in this epoch. With
-  // `totals` (elastic jobs) a round is done when they are known, too.
+  // `totals` a round is done when they are known, too.
   Pipeline(const Shell& shell, const Plan& plan, uint32_t generation, size_t tensors,
            std::vector<std::unique_ptr<Exchange>> exchanges,
            std::unique_ptr<RoundTotals> totals = nullptr);

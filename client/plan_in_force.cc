@@ -50,7 +50,9 @@ Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, doub
   const Pipeline::Shell shell{link->connection()->compute(), link->connection()->net(),
                               link->transport(), observer_};
   std::unique_ptr<RoundTotals> totals;
-  if (link->elastic()) totals = std::make_unique<RoundTotals>(link->place());
+  if (link->elastic() || link->joined().update_log()) {
+    totals = std::make_unique<RoundTotals>(link->place());
+  }
   auto pipeline = std::make_unique<Pipeline>(shell, plan_, generation, table_->size(),
                                              std::move(made.by_group), std::move(totals));
   observer_->PlanAdopted(plan_, table_->Specs(), round);

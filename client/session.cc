@@ -7,10 +7,17 @@
 namespace ringwood {
 namespace {
 
+constexpr size_t kMaxNoteBytes = 1 << 16;
+
 std::string StartOf(const v1::JoinResponse& joined) {
   const std::string job = absl::StrFormat("job %016x", joined.job());
   if (!joined.has_checkpoint()) return "new " + job;
-  return absl::StrFormat("resumed at step %d of %s", joined.base_step(), job);
+  if (joined.logged_steps() == 0) {
+    return absl::StrFormat("resumed at step %d of %s", joined.base_step(), job);
+  }
+  return absl::StrFormat("resumed at step %d of %s: checkpoint of step %d, and %d logged rounds",
+                         joined.base_step(), job, joined.base_step() - joined.logged_steps(),
+                         joined.logged_steps());
 }
 
 }  // namespace
@@ -40,8 +47,10 @@ Status Session::Enter() {
       EpochChange::Worker{options_, connection_.get(), &table_, &plan_, &agreement_, &steps_,
                           checkpoints_.get(), &states_, &state_},
       [this](EpochLink* link) { Entered(link); });
-  steps_.StartFrom(joined);
-  if (joined.has_checkpoint()) checkpoints_->StartFrom({joined.base_epoch(), step()});
+  steps_.StartFrom(joined, connection_.get());
+  if (joined.has_checkpoint()) {
+    checkpoints_->StartFrom({joined.base_epoch(), step()}, joined.logged_steps());
+  }
   if (link_->place().rank == 0) Log(LogLevel::kInfo, StartOf(joined));
   Entered(link_.get());
   const Status connected = link_->Connect(timeout);
@@ -115,6 +124,7 @@ Status Session::Close(const std::string& failure) {
   if (in_order && !left.ok()) Log(LogLevel::kWarning, "leaving the job: " + Message(left));
   link_->Fail(Aborted("the session is closed"));
   connection_->store()->Cancel();
+  if (connection_->updates() != nullptr) connection_->updates()->Cancel();
   return OkStatus();
 }
 
@@ -139,7 +149,7 @@ Status Session::Agree() {
   while (!agreement_.agreed()) {
     RW_RETURN_IF_ERROR(Alive());
     const Status agreed =
-        agreement_.Agree(step(), steps_.weight(), checkpoints_->restore(), link_.get());
+        agreement_.Agree(step() + replays(), steps_.weight(), checkpoints_->restore(), link_.get());
     if (!agreed.ok() && link_->status().ok()) return agreed;
     if (!agreed.ok() && !Recovers()) return End(agreed);
   }
@@ -148,6 +158,7 @@ Status Session::Agree() {
 
 Status Session::BeginStep(double weight) {
   RW_RETURN_IF_ERROR(Alive());
+  RW_RETURN_IF_ERROR(CheckReplayed());
   RW_RETURN_IF_ERROR(CheckRange("weight", weight));
   RW_RETURN_IF_ERROR(Agree());
   RW_RETURN_IF_ERROR(steps_.Begin(weight));
@@ -157,6 +168,7 @@ Status Session::BeginStep(double weight) {
 
 Status Session::Ready(int id) {
   RW_RETURN_IF_ERROR(Usable());  // before the plan's lock, which the link's listener takes
+  RW_RETURN_IF_ERROR(CheckReplayed());
   return plan_.Ready(id);
 }
 
@@ -164,6 +176,7 @@ Status Session::Ready(int id) {
 StatusOr<StepResult> Session::FinishStep() {
   for (;;) {
     RW_RETURN_IF_ERROR(Alive());
+    RW_RETURN_IF_ERROR(CheckReplayed());
     if (const std::optional<StepResult> settled = steps_.TakeSettled()) return *settled;
     RW_RETURN_IF_ERROR(Agree());
     RW_RETURN_IF_ERROR(state_.Serve(link_.get()));
@@ -215,6 +228,38 @@ Status Session::TakeState() {
   return Annotate(taken, absl::StrFormat("rank %d: the state of the job", link_->slot()));
 }
 
+Status Session::CheckReplayed() const {
+  if (replays() == 0) return OkStatus();
+  return Refused(absl::StrFormat(
+      "rank %d: the update log has %d rounds after step %d, the state that this rank has: replay "
+      "them first (ringwood_replay), or start without --update-log, which gives them up",
+      slot(), replays(), step()));
+}
+
+StatusOr<RoundFacts> Session::Replay() {
+  RW_RETURN_IF_ERROR(Alive());
+  if (replays() == 0) return NotFound("there is no logged round to replay");
+  if (connection_->updates() == nullptr) return Internal("there is no way to the update log");
+  // A long replay is progress: the start is over.
+  connection_->progress()->TookPart();
+  if (replay_.empty()) {
+    RW_RETURN_IF_ERROR(replay_.Fetch(connection_->updates(), step(), step() + replays()));
+  }
+  RW_ASSIGN_OR_RETURN(const RoundFacts round, replay_.Next(table_.ById()));
+  steps_.Replayed();
+  return round;
+}
+
+Status Session::Note(std::string note) {
+  RW_RETURN_IF_ERROR(Usable());
+  if (note.size() > kMaxNoteBytes) {
+    return Invalid(absl::StrFormat("a note of %d bytes: at most %d are kept with a round",
+                                   note.size(), kMaxNoteBytes));
+  }
+  updates_.Note(std::move(note));
+  return OkStatus();
+}
+
 Status Session::Residual(int id, std::span<float> out) const {
   RW_RETURN_IF_ERROR(table_.CheckId(id));
   const TensorSpec& spec = table_[id].spec;
@@ -226,6 +271,7 @@ Status Session::Residual(int id, std::span<float> out) const {
 }
 
 Status Session::Checkpoint(const std::vector<Item>& items) {
+  RW_RETURN_IF_ERROR(CheckReplayed());
   for (;;) {
     RW_RETURN_IF_ERROR(Alive());
     std::string plan;
@@ -239,6 +285,7 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
     stripe.world = static_cast<uint32_t>(world());
     stripe.incarnation = connection_->incarnation();
     const Status saved = checkpoints_->Save(stripe, items, states_, plan);
+    if (saved.ok()) updates_.CheckpointBegun();
     if (saved.ok() || !Recovers()) return saved;
   }
 }

@@ -26,6 +26,8 @@
 #include "client/step_protocol.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
+#include "client/updates/update_reader.h"
+#include "client/updates/update_writer.h"
 #include "timeline/observers.h"
 
 namespace ringwood {
@@ -62,6 +64,17 @@ class Session {
   Status LeaveAfterStep();
   StatusOr<StepResult> FinishStep();
   Status Residual(int id, std::span<float> out) const;
+
+  // Rounds of the update log after the checkpoint that the session started from: they are replayed
+  // once all tensors are registered, before the first step.
+  uint64_t replays() const { return steps_.replays(); }  // any thread
+  // The next of them: writes its averages into the gradients. NotFound: there is none.
+  StatusOr<RoundFacts> Replay();
+  // This rank brings the rounds to the update log, in the present epoch: its note is the one that
+  // is kept. Any thread.
+  bool logs() const { return updates_.writes(); }
+  // What the trainer wants to read back when the step in hand is replayed; kept until the next one.
+  Status Note(std::string note);
 
   Status AllReduce(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
   Status Broadcast(std::span<std::byte> data, int root);
@@ -103,6 +116,7 @@ class Session {
   Status End(const Status& status);
   Status Collective(const std::function<Status()>& call);
   Status TakeState();
+  Status CheckReplayed() const;
   void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.
@@ -115,7 +129,9 @@ class Session {
   Replanner replanner_{options_, table_};
   PlanInForce plan_{&table_, &states_, &observers_};
   PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_};
-  StepProtocol steps_{table_, &states_, &plan_, &agreement_, &replanner_, &observers_};
+  UpdateWriter updates_;
+  UpdateReader replay_;
+  StepProtocol steps_{table_, &states_, &plan_, &agreement_, &replanner_, &updates_, &observers_};
   StateExchange state_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Checkpoints> checkpoints_;

@@ -19,7 +19,18 @@ Totals TotalsOf(const v1::Commit& commit) {
           {commit.contributors().begin(), commit.contributors().end()}};
 }
 
+std::vector<int> SlotsOf(const EpochLink& link) {
+  std::vector<int> slots;
+  for (int rank = 0; rank < link.place().world; ++rank) slots.push_back(link.SlotOf(rank));
+  return slots;
+}
+
 }  // namespace
+
+UpdateClient* StepProtocol::WriterOf(const v1::JoinResponse& joined, Connection* connection) {
+  const bool writes = joined.update_log() && joined.log_writer() == joined.node();
+  return writes ? connection->updates() : nullptr;
+}
 
 Status StepProtocol::Begin(double weight) {
   if (!receiving_) RW_RETURN_IF_ERROR(plan_->pipeline()->SetWeight(weight));
@@ -92,6 +103,12 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   if (!exchanged.ok()) return Abort(exchanged, link);
   const RoundSummary summary = pipeline->Summary();
   if (link->elastic()) prepared_ = summary;
+  if (updates_->writes()) {  // before the vote: what is committed is logged
+    LogRound(*summary.totals,
+             {link->epoch(), round(), static_cast<uint32_t>(link->place().rank),
+              link->connection()->incarnation()},
+             *link, [link] { return link->status().ok(); });
+  }
   observer_->Voted(round(), summary.digest, Now());
   const StatusOr<v1::Commit> commit = Vote(summary, link);
   if (!commit.ok()) return Abort(commit.status(), link);
@@ -112,6 +129,15 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   if (followed.ok() && commit->has_plan()) (void)agreement_->Change(*commit, link);
   if (!commit->has_plan()) pipeline->Begin(round());  // a new plan has a pipeline of its own
   return result;
+}
+
+// `of`: the epoch in which it was exchanged.
+void StepProtocol::LogRound(const Totals& totals, const RoundName& name, const EpochLink& of,
+                            const std::function<bool()>& lives) {
+  RoundFacts facts{name.step, totals.skipped, totals.weight, SlotsOf(of), {}, updates_->note()};
+  for (const int rank : totals.contributors) facts.contributors.push_back(of.SlotOf(rank));
+  const auto sum = [this](size_t id) { return states_->SumOf(id); };
+  updates_->Log(name, RoundBody::Of(table_.ById(), sum, facts), lives);
 }
 
 // A failure on the way is that of the next epoch: the step itself is committed.
@@ -186,6 +212,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
 }
 
 Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
+  updates_->Enter(WriterOf(joined, link->connection()));
   const uint64_t base = joined.base_step();
   const auto& holders = joined.holders();
   const bool holds = std::find(holders.begin(), holders.end(), joined.node()) != holders.end();
@@ -197,6 +224,11 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
   }
   if (forward) {
     const RoundSummary summary = *std::exchange(prepared_, std::nullopt);
+    if (updates_->writes()) {  // who wrote before may have died before it came to this round
+      LogRound(*summary.totals,
+               {joined.epoch(), round(), joined.node(), link->connection()->incarnation()}, *link,
+               [] { return true; });
+    }
     RW_RETURN_IF_ERROR(Apply(*summary.totals, link));
     settled_ = Ended(*summary.totals, summary, *link);
     plan_->pipeline()->Begin(round());  // nothing of it is ready
@@ -237,7 +269,7 @@ StepResult StepProtocol::Ended(const Totals& totals, const RoundSummary& summary
   result.sparse_bytes = summary.sparse_bytes;
   result.dense_equivalent_bytes = table_.elements() * sizeof(float) * 2 * (world - 1) / world;
   result.exchanged_again = std::exchange(exchanged_again_, 0);
-  for (int rank = 0; rank < world; ++rank) result.members.push_back(link.SlotOf(rank));
+  result.members = SlotsOf(link);
   for (const int rank : totals.contributors) result.contributors.push_back(link.SlotOf(rank));
   return result;
 }

@@ -26,6 +26,7 @@
 #include "client/replanner.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
+#include "client/updates/update_writer.h"
 #include "ringwood/v1/control.pb.h"
 #include "timeline/observer.h"
 
@@ -50,19 +51,29 @@ class StepProtocol {
  public:
   // All outlive this.
   StepProtocol(const TensorTable& table, TensorStates* states, PlanInForce* plan,
-               PlanAgreement* agreement, Replanner* replanner, Observer* observer)
+               PlanAgreement* agreement, Replanner* replanner, UpdateWriter* updates,
+               Observer* observer)
       : table_(table),
         states_(states),
         plan_(plan),
         agreement_(agreement),
         replanner_(replanner),
+        updates_(updates),
         observer_(observer) {}
 
   // Before the first step.
-  void StartFrom(const v1::JoinResponse& joined) {
+  void StartFrom(const v1::JoinResponse& joined, Connection* connection) {
+    updates_->Enter(WriterOf(joined, connection));
     epoch_ = joined.epoch();
-    step_ = joined.base_step();
+    step_ = joined.base_step() - joined.logged_steps();
+    replays_ = joined.logged_steps();
     receiving_ = !joined.holders().empty();
+  }
+  // Rounds of the update log that are to be replayed before the next one begins.
+  uint64_t replays() const { return replays_; }  // any thread
+  void Replayed() {
+    ++step_;
+    --replays_;
   }
   uint64_t step() const { return step_; }  // committed; any thread
   double weight() const { return receiving_ ? 0 : weight_; }
@@ -103,11 +114,15 @@ class StepProtocol {
   bool broken() const { return broken_; }
 
  private:
+  // The log's, where this worker writes it; else null.
+  static UpdateClient* WriterOf(const v1::JoinResponse& joined, Connection* connection);
   uint64_t round() const { return step_ + 1; }
   Status CheckComplete(int rank);
   Status BringNothing();
   void Drop();
   void HandOver(const v1::Commit& commit, EpochLink* link);
+  void LogRound(const Totals& totals, const RoundName& name, const EpochLink& of,
+                const std::function<bool()>& lives);
   StatusOr<v1::Commit> Vote(const RoundSummary& summary, EpochLink* link);
   Status Apply(const Totals& totals, EpochLink* link);
   Status Abort(const Status& status, EpochLink* link);
@@ -118,8 +133,10 @@ class StepProtocol {
   PlanInForce* const plan_;
   PlanAgreement* const agreement_;
   Replanner* const replanner_;
+  UpdateWriter* const updates_;
   Observer* const observer_;
   std::atomic<uint64_t> step_{0};  // written on the trainer's thread
+  std::atomic<uint64_t> replays_{0};
   double weight_ = 1;
   bool begun_ = false;  // Begin was called for the present step
   int exchanged_again_ = 0;

@@ -5,6 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "base/log.h"
 #include "client/checkpoint/state_names.h"
 #include "plan/sparse_groups.h"
 
@@ -41,6 +43,15 @@ Status TensorStates::Begin(Restore* from) {
     if (saved.code() == StatusCode::kNotFound) continue;
     RW_RETURN_IF_ERROR(saved);
     RW_ASSIGN_OR_RETURN(states_[id], Restored(id, from));
+  }
+  if (from->replayed() > 0) {  // the log has what was applied, not what each rank still owed
+    if (const double norm = Norm(); norm > 0) {
+      Log(LogLevel::kWarning,
+          absl::StrFormat("%d rounds after the checkpoint of step %d were replayed: the residuals "
+                          "of sparse tensors, of norm %.3g in the checkpoint, begin at 0",
+                          from->replayed(), from->step(), norm));
+    }
+    Forget();
   }
   return OkStatus();
 }

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,12 @@ class TensorStates {
   // Ours, or null. After Prepare, for the exchanges that are made.
   SparseTensor* of(size_t id) { return states_[id].get(); }
   bool IsMasked(const Group& group) const;  // momentum factor masking
+
+  // Between the end of a round's exchange and its Apply or Abort: what it brings a tensor. Nothing:
+  // the tensor is on a device.
+  std::optional<TensorSum> SumOf(size_t id) const {
+    return holders_[id].exchange->sum(holders_[id].index);
+  }
 
   void Committed();  // a round was applied, with the residuals of dense tensors
 

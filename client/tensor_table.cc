@@ -80,6 +80,12 @@ std::vector<size_t> TensorTable::IdsOf(const Group& group) const {
   return ids;
 }
 
+std::vector<const Tensor*> TensorTable::ById() const {
+  std::vector<const Tensor*> tensors;
+  for (const auto& tensor : tensors_) tensors.push_back(tensor.get());
+  return tensors;
+}
+
 std::vector<TensorSpec> TensorTable::Specs() const {
   std::vector<TensorSpec> specs;
   for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor) {

@@ -33,6 +33,7 @@ class TensorTable {
   size_t size() const { return tensors_.size(); }
   Status CheckId(int id) const;
   const Tensor& operator[](size_t id) const { return *tensors_[id]; }  // stays where it is
+  std::vector<const Tensor*> ById() const;
   const std::string& name(size_t id) const { return tensors_[id]->spec.name; }
   uint64_t elements() const;  // of all
 

@@ -414,6 +414,31 @@ RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char
 RINGWOOD_EXPORT int ringwood_restore(ringwood_session* session, const char* name, int scope,
                                      void* out, uint64_t bytes);
 
+/* The update log: with `ringwood run --update-log` each step is kept before it commits, and a
+ * session that resumes has the checkpoint's state and so many steps to do again with the averages
+ * of then:
+ *
+ *     restore the items, register all tensors
+ *     while (ringwood_replays(session) > 0) {
+ *       ringwood_replay(session, &result);   // fills the gradients, as ringwood_finish_step did
+ *       if (!result.skipped) optimizer step
+ *     }
+ *
+ * On every rank, before the first step, which is RINGWOOD_REFUSED until then. ringwood_step counts
+ * on. Of a result step, skipped, total_weight, members and contributors are set. Residuals begin
+ * at 0 afterwards. */
+RINGWOOD_EXPORT uint64_t ringwood_replays(const ringwood_session* session);
+RINGWOOD_EXPORT int ringwood_replay(ringwood_session* session, ringwood_step_result* result);
+/* What the optimizer of a replayed step needs beside the averages (a learning rate that follows a
+ * schedule, the position in the data): at most 64 KiB, kept with each step from here on, until the
+ * next call. Only that of the rank with ringwood_logs 1 is kept, which may be another one when the
+ * members of the job change: give the same on all. */
+RINGWOOD_EXPORT int ringwood_logs(const ringwood_session* session);
+RINGWOOD_EXPORT int ringwood_note(ringwood_session* session, const void* note, uint64_t bytes);
+/* The note of the step that was replayed last. `note` NULL: only its size. */
+RINGWOOD_EXPORT int ringwood_replayed_note(ringwood_session* session, void* note, uint64_t capacity,
+                                           uint64_t* bytes);
+
 /* A short description of a code; never NULL. */
 RINGWOOD_EXPORT const char* ringwood_strerror(int code);
 /* The last error of the calling thread, in full; "" if there was none. */

@@ -30,8 +30,9 @@ struct ringwood_session {
   std::atomic<bool> taken{false};  // by a call that one thread may make at a time
   absl::Mutex mutex;               // held while the session is read, never while a call waits
   std::unique_ptr<ringwood::Session> session ABSL_GUARDED_BY(mutex);  // null: closed
-  std::string plan_text;      // the last one returned; used by the taker
-  ringwood::StepResult step;  // the last one, whose lists the trainer reads; used by the taker
+  std::string plan_text;          // the last one returned; used by the taker
+  ringwood::StepResult step;      // the last one, whose lists the trainer reads; used by the taker
+  ringwood::RoundFacts replayed;  // the same of a replay
 };
 
 namespace ringwood::c {

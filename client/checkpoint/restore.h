@@ -11,10 +11,12 @@ namespace ringwood {
 
 class Restore {
  public:
-  Restore(StoreClient* store, const CheckpointName& from, int rank)
-      : store_(store), from_(from), rank_(rank) {}
+  // `replayed`: so many rounds of the update log follow.
+  Restore(StoreClient* store, const CheckpointName& from, int rank, uint64_t replayed = 0)
+      : store_(store), from_(from), rank_(rank), replayed_(replayed) {}
 
   uint64_t step() const { return from_.step; }
+  uint64_t replayed() const { return replayed_; }
 
   // NotFound lists the existing items.
   StatusOr<uint64_t> Bytes(const std::string& name, bool shared);
@@ -31,6 +33,7 @@ class Restore {
   StoreClient* const store_;
   const CheckpointName from_;
   const int rank_;
+  const uint64_t replayed_;
   bool fetched_ = false;
   Sizes shared_, per_rank_;
 };

@@ -15,11 +15,13 @@ Connection::Connection(Parts parts)
       compute_(std::make_unique<Loop>("rw-compute")),
       net_(std::make_unique<Loop>("rw-net")),
       store_(std::move(parts.store)),
+      updates_(std::move(parts.updates)),
       control_(std::move(parts.control)) {}
 
 Connection::~Connection() {
   control_.reset();
   if (store_) store_->Cancel();
+  if (updates_) updates_->Cancel();
   compute_.reset();
   net_.reset();
 }

@@ -12,6 +12,7 @@
 #include "client/connection/control.h"
 #include "client/connection/progress.h"
 #include "client/exchange/accelerator.h"
+#include "client/updates/update_client.h"
 #include "timeline/observer.h"
 #include "transport/fabric.h"
 
@@ -22,6 +23,7 @@ struct Parts {
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop* net)> make_fabric;  // one an epoch
   std::unique_ptr<Control> control;
   std::unique_ptr<StoreClient> store;
+  std::unique_ptr<UpdateClient> updates = nullptr;   // null: there is no log
   std::vector<std::unique_ptr<Observer>> observers;  // the session reports its events to them
   Accelerator accelerator = {};
 };
@@ -39,6 +41,7 @@ class Connection {
   Control* control() { return control_.get(); }
   Progress* progress() { return &progress_; }
   StoreClient* store() { return store_.get(); }
+  UpdateClient* updates() { return updates_.get(); }
   const Accelerator& accelerator() const { return accelerator_; }
   StatusOr<std::unique_ptr<Fabric>> MakeFabric() { return make_fabric_(net_.get()); }
 
@@ -53,6 +56,7 @@ class Connection {
   std::unique_ptr<Loop> compute_;
   std::unique_ptr<Loop> net_;
   std::unique_ptr<StoreClient> store_;
+  std::unique_ptr<UpdateClient> updates_;
   Progress progress_;  // outlives the heartbeats
   std::unique_ptr<Control> control_;
 };

@@ -28,6 +28,7 @@ class CarryExchange : public Exchange {
   uint64_t digest() const override { return exchange_->digest(); }
   uint64_t sent_bytes() const override { return exchange_->sent_bytes(); }
   bool non_finite() const override { return exchange_->non_finite(); }
+  std::optional<TensorSum> sum(size_t tensor) const override { return exchange_->sum(tensor); }
   std::span<const float> error(size_t tensor) const override { return exchange_->error(tensor); }
 
  private:

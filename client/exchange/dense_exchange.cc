@@ -79,11 +79,19 @@ void DenseExchange::Apply(double total_weight) {
   present_ = 1 - present_;
 }
 
+size_t DenseExchange::FirstOf(size_t tensor) const {
+  size_t first = 0;
+  for (size_t t = 0; t < tensor; ++t) first += tensors_[t]->spec.elements;
+  return first;
+}
+
+std::optional<TensorSum> DenseExchange::sum(size_t tensor) const {
+  return TensorSum{output_.span().subspan(FirstOf(tensor), tensors_[tensor]->spec.elements)};
+}
+
 std::span<const float> DenseExchange::error(size_t tensor) const {
   if (wire_ != "bf16") return {};
-  size_t at = 0;
-  for (size_t t = 0; t < tensor; ++t) at += tensors_[t]->spec.elements;
-  return error_[present_].span().subspan(at, tensors_[tensor]->spec.elements);
+  return error_[present_].span().subspan(FirstOf(tensor), tensors_[tensor]->spec.elements);
 }
 
 void DenseExchange::TakeErrors(DenseExchange& from) {

@@ -27,10 +27,13 @@ class DenseExchange : public Exchange {
   uint64_t digest() const override { return digest_; }
   uint64_t sent_bytes() const override { return sent_bytes_; }
   bool non_finite() const override { return non_finite_; }
+  std::optional<TensorSum> sum(size_t tensor) const override;
   std::span<const float> error(size_t tensor) const override;
   void TakeErrors(DenseExchange& from);  // of an exchange of the same tensors that ends
 
  private:
+  size_t FirstOf(size_t tensor) const;  // its place in the buffers
+
   const Place& place_;  // the connection's
   const uint32_t group_;
   const std::string wire_;

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "dense/place.h"
+#include "sparse/entries.h"
 #include "transport/transport.h"
 
 namespace ringwood {
@@ -20,6 +21,13 @@ namespace ringwood {
 // Heartbeats find deaths and a lost coordinator. This bounds waits for ranks that live but do not
 // come: one may evaluate for long while the others wait.
 constexpr double kLongestWaitSeconds = 3600;
+
+// What a round brings a tensor. Valid until Apply or Abort.
+struct TensorSum {
+  std::span<const float> dense;  // the sum, or the average where `average` says so
+  bool average = false;
+  std::optional<Entries> sparse = std::nullopt;  // instead: the entries of the sum, all else is 0
+};
 
 class Exchange {
  public:
@@ -48,6 +56,10 @@ class Exchange {
   virtual uint64_t digest() const = 0;      // of the sum; equal on all ranks
   virtual uint64_t sent_bytes() const = 0;  // by this worker in this round
   virtual bool non_finite() const = 0;      // a NaN or Inf here, or a sum that may overflow
+
+  // After `done` was OK, on the trainer's thread: of the tensor, in the group's order. Nothing: it
+  // is on a device.
+  virtual std::optional<TensorSum> sum(size_t tensor) const { return std::nullopt; }
 
   // Whether non_finite says from `packed` on what this rank brings, without what only the result
   // shows. The result is the same everywhere.

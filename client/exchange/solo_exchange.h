@@ -36,6 +36,9 @@ class SoloExchange : public Exchange {
   uint64_t digest() const override { return digest_; }
   uint64_t sent_bytes() const override { return 0; }
   bool non_finite() const override { return non_finite_; }
+  std::optional<TensorSum> sum(size_t tensor) const override {
+    return TensorSum{tensors_[tensor]->gradient(), true};
+  }
 
  private:
   const std::vector<const Tensor*> tensors_;

@@ -29,6 +29,20 @@ void SparseExchange::Pack(float weight, std::function<void(Status)> packed) {
   packed(OkStatus());
 }
 
+std::optional<TensorSum> SparseExchange::sum(size_t tensor) const {
+  const Entries& result = all_reduce_.result();
+  uint64_t first = 0;
+  for (size_t t = 0; t < tensor; ++t) first += tensors_[t]->spec.elements;
+  const uint64_t end = first + tensors_[tensor]->spec.elements;
+  TensorSum sum;
+  sum.sparse.emplace();
+  const auto from = std::lower_bound(result.index.begin(), result.index.end(), first);
+  for (size_t i = from - result.index.begin(); i < result.size() && result.index[i] < end; ++i) {
+    sum.sparse->push_back(static_cast<uint32_t>(result.index[i] - first), result.value[i]);
+  }
+  return sum;
+}
+
 void SparseExchange::Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight) {
   const Entries& result = all_reduce_.result();
   const std::span<float> out = tensors_[tensor]->gradient();

@@ -27,6 +27,7 @@ class SparseExchange : public Exchange {
   uint64_t digest() const override { return all_reduce_.digest(); }
   uint64_t sent_bytes() const override { return all_reduce_.sent_bytes(); }
   bool non_finite() const override { return non_finite_ || !all_reduce_.finite(); }
+  std::optional<TensorSum> sum(size_t tensor) const override;
 
  private:
   void Scatter(size_t tensor, uint64_t first, size_t* at, double total_weight);

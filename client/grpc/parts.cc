@@ -2,6 +2,7 @@
 
 #include "client/grpc/control.h"
 #include "client/grpc/store_client.h"
+#include "client/grpc/update_client.h"
 #include "timeline/flight_recorder.h"
 #include "timeline/writer.h"
 #include "transport/interface.h"
@@ -43,6 +44,7 @@ StatusOr<Parts> MakeParts(const SessionOptions& options) {
   };
   parts.control = MakeGrpcControl(options.coordinator, options.token);
   parts.store = MakeGrpcStoreClient(options.coordinator, options.token);
+  parts.updates = MakeGrpcUpdateClient(options.coordinator, options.token);
   return parts;
 }
 

@@ -29,6 +29,11 @@ class GatheringCoordinator {
       : world_(world), base_step_(base_step), has_checkpoint_(has_checkpoint) {}
 
   void Use(JobReducer* reducer) { reducer_ = reducer; }  // before anyone joins
+  // The same: rounds are logged by `writer`, and so many before the base are replayed.
+  void LogUpdates(uint64_t logged_steps, uint32_t writer) {
+    logged_steps_ = logged_steps;
+    log_writer_ = writer;
+  }
 
   // Announced to all who attend, and the answer to everybody who waits.
   void Fail(const Status& failure);
@@ -52,6 +57,8 @@ class GatheringCoordinator {
   const int world_;
   const uint64_t base_step_;
   const bool has_checkpoint_;
+  uint64_t logged_steps_ = 0;
+  std::optional<uint32_t> log_writer_;  // nothing: there is no update log
 
   std::vector<Peer> Peers() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     std::vector<Peer> peers;
@@ -126,6 +133,9 @@ class GatheringControl : public Control {
     response.set_node(rank_);
     response.set_base_step(coordinator_->base_step_);
     response.set_has_checkpoint(coordinator_->has_checkpoint_);
+    response.set_logged_steps(coordinator_->logged_steps_);
+    response.set_update_log(coordinator_->log_writer_.has_value());
+    response.set_log_writer(coordinator_->log_writer_.value_or(0));
     response.set_failure_timeout_seconds(0.2);
     response.set_heartbeat_seconds(1);
     for (const v1::JoinRequest& join : coordinator_->joins_) {
@@ -274,6 +284,10 @@ struct Job {
   std::function<void(SessionOptions*)> options = nullptr;  // what else they are
   std::function<Accelerator(int rank)> accelerator = nullptr;
   bool reducer = false;  // one beside the ranks
+  // With an update log: how a rank gets at it, and the last rounds before base_step that it has.
+  std::function<std::unique_ptr<UpdateClient>()> updates = nullptr;
+  uint64_t logged_steps = 0;
+  uint32_t log_writer = 0;
 };
 
 using RankWithSession = std::function<void(std::unique_ptr<Session>, GatheringCoordinator&)>;
@@ -283,6 +297,7 @@ inline void RunOwningJob(const Job& job, const RankWithSession& rank) {
   InProcessNetwork network;
   GatheringCoordinator coordinator(job.world, job.base_step, job.has_checkpoint);
   std::optional<JobReducer> reducer;
+  if (job.updates) coordinator.LogUpdates(job.logged_steps, job.log_writer);
   if (job.reducer) coordinator.Use(&reducer.emplace(&network, job.world));
   MemoryStore own;
   std::vector<std::thread> threads;
@@ -302,6 +317,7 @@ inline void RunOwningJob(const Job& job, const RankWithSession& rank) {
       };
       parts.control = std::make_unique<GatheringControl>(&coordinator, r);
       parts.store = std::make_unique<MemoryStoreClient>(job.store ? job.store : &own);
+      if (job.updates) parts.updates = job.updates();
       if (job.accelerator) parts.accelerator = job.accelerator(r);
       if (job.observer) parts.observers.push_back(job.observer(r));
       auto session = Session::Open(options, std::move(parts));

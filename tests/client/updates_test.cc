@@ -1,0 +1,241 @@
+// Rounds are logged before they are voted on, and replayed to the bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "base/random.h"
+#include "client/updates/round_body.h"
+#include "tests/client/job.h"
+
+namespace ringwood {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr uint64_t kSteps = 6;
+constexpr uint64_t kSkipped = 4;  // a step in which one rank meets a NaN
+constexpr size_t kElements = 300;
+
+// The log, in memory.
+struct MemoryUpdates {
+  absl::Mutex mutex;
+  std::map<uint64_t, std::string> rounds;
+  std::vector<uint64_t> begun_again;  // the steps that came with `restart`
+  Status failure;                     // of the next calls
+  std::atomic<uint64_t> committed{0};
+};
+
+class MemoryUpdateClient : public UpdateClient {
+ public:
+  explicit MemoryUpdateClient(MemoryUpdates* updates) : updates_(updates) {}
+
+  Status Log(const RoundName& name, const RoundBody& body, bool restart, Duration) override {
+    absl::MutexLock lock(&updates_->mutex);
+    RW_RETURN_IF_ERROR(updates_->failure);
+    EXPECT_LT(updates_->committed, name.step) << "it was committed before it was logged";
+    if (restart) updates_->begun_again.push_back(name.step);
+    std::string whole;
+    body.ForEachPiece([&](uint64_t offset, std::span<const std::byte> piece, bool last) {
+      EXPECT_EQ(offset, whole.size());
+      EXPECT_LE(piece.size(), RoundBody::kPieceBytes);
+      whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+      EXPECT_EQ(last, whole.size() == body.bytes());
+      return true;
+    });
+    EXPECT_EQ(whole.size(), body.bytes());
+    updates_->rounds[name.step] = whole;
+    return OkStatus();
+  }
+
+  Status Replay(uint64_t after, uint64_t last,
+                const std::function<Status(uint64_t, const std::string&)>& take,
+                Duration) override {
+    absl::MutexLock lock(&updates_->mutex);
+    for (uint64_t step = after + 1; step <= last; ++step) {
+      RW_RETURN_IF_ERROR(take(step, updates_->rounds.at(step)));
+    }
+    return OkStatus();
+  }
+  void Cancel() override {}
+
+ private:
+  MemoryUpdates* const updates_;
+};
+
+// Three tensors of every kind that the host has.
+struct Model {
+  explicit Model(Session& session)
+      : sparse(session, "sparse", kElements, "sparse", 0.05, 0.9),
+        dense(session, "dense", kElements, "dense"),
+        large(session, "large", 700'000, "dense") {}  // more than a piece
+
+  void Fill(int rank, uint64_t step) {
+    Random random(100 * step + static_cast<uint64_t>(rank));
+    for (Gradient* gradient : all()) {
+      for (float& value : gradient->data) value = static_cast<float>(random.Below(2001)) - 1000;
+    }
+    if (step == kSkipped && rank == 1) dense.data[7] = std::numeric_limits<float>::quiet_NaN();
+  }
+  std::vector<std::vector<float>> Values() const { return {sparse.data, dense.data, large.data}; }
+  std::vector<Gradient*> all() { return {&sparse, &dense, &large}; }
+
+  Gradient sparse, dense, large;
+};
+
+using Steps = std::map<uint64_t, std::vector<std::vector<float>>>;
+
+Job LoggedJob(MemoryUpdates* updates, int world) {
+  Job job;
+  job.world = world;
+  job.updates = [updates] { return std::make_unique<MemoryUpdateClient>(updates); };
+  job.log_writer = static_cast<uint32_t>(world - 1);
+  return job;
+}
+
+// What rank 0 had after each step.
+Steps Train(const Job& job, MemoryUpdates* updates) {
+  Steps steps;
+  RunJob(job, [&](Session& session, GatheringCoordinator&) {
+    Model model(session);
+    for (uint64_t step = 1; step <= kSteps; ++step) {
+      model.Fill(session.rank(), step);
+      if (session.rank() == job.world - 1) {
+        ASSERT_TRUE(session.Note("learning rate of " + std::to_string(step)).ok());
+      }
+      ASSERT_TRUE(session.BeginStep(session.rank() + 1).ok());
+      for (Gradient* gradient : model.all()) ASSERT_TRUE(session.Ready(gradient->id).ok());
+      const auto result = session.FinishStep();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->skipped, step == kSkipped && job.world > 1);
+      updates->committed = std::max<uint64_t>(updates->committed, step);
+      if (session.rank() == 0) steps[step] = model.Values();
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  return steps;
+}
+
+TEST(Updates, AReplayHasTheAveragesToTheBit) {
+  for (const auto& [world, wire] :
+       std::vector<std::pair<int, std::string>>{{1, "fp32"}, {2, "fp32"}, {3, "bf16"}}) {
+    SCOPED_TRACE(world);
+    MemoryUpdates updates;
+    Job job = LoggedJob(&updates, world);
+    job.wire = wire;
+    const Steps lived = Train(job, &updates);
+    ASSERT_EQ(updates.rounds.size(), kSteps);
+    constexpr uint64_t kCheckpoint = 2;
+    updates.committed = 0;
+    job.base_step = kSteps;
+    job.logged_steps = kSteps - kCheckpoint;
+    job.has_checkpoint = true;
+    RunJob(job, [&](Session& session, GatheringCoordinator&) {
+      Model model(session);
+      EXPECT_EQ(session.step(), kCheckpoint);
+      EXPECT_TRUE(session.Agree().ok());
+      EXPECT_THAT(Message(session.BeginStep(1)), HasSubstr("replay them first"));
+      EXPECT_THAT(Message(session.Ready(0)), HasSubstr("replay them first"));
+      EXPECT_THAT(Message(session.Checkpoint({})), HasSubstr("replay them first"));
+      while (session.replays() > 0) {
+        const auto round = session.Replay();
+        ASSERT_TRUE(round.ok()) << round.status();
+        EXPECT_EQ(round->step, session.step());
+        EXPECT_EQ(round->members.size(), static_cast<size_t>(world));
+        EXPECT_EQ(round->contributors, round->members);
+        EXPECT_EQ(round->note, "learning rate of " + std::to_string(round->step));
+        EXPECT_EQ(round->skipped, round->step == kSkipped && world > 1);
+        if (!round->skipped) {
+          EXPECT_EQ(model.Values(), lived.at(round->step));
+        }
+      }
+      EXPECT_EQ(session.step(), kSteps);
+      EXPECT_EQ(session.Replay().status().code(), StatusCode::kNotFound);
+      for (Gradient* gradient : model.all()) ASSERT_TRUE(session.Ready(gradient->id).ok());
+      const auto next = session.FinishStep();
+      ASSERT_TRUE(next.ok()) << next.status();
+      EXPECT_EQ(next->step, kSteps + 1);
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  }
+}
+
+TEST(Updates, ALogThatFailsBeginsAgainWithACheckpoint) {
+  MemoryUpdates updates;
+  RunJob(LoggedJob(&updates, 2), [&](Session& session, GatheringCoordinator& coordinator) {
+    Gradient gradient(session, "w", kElements, "dense");
+    for (uint64_t step = 1; step <= kSteps; ++step) {
+      coordinator.Alone([&] {
+        absl::MutexLock lock(&updates.mutex);
+        if (step == 2) updates.failure = Exhausted("the disk is full");
+        if (step == 4) updates.failure = OkStatus();
+      });
+      ASSERT_TRUE(session.Ready(gradient.id).ok());
+      ASSERT_TRUE(session.FinishStep().ok());
+      if (step == 4) {
+        ASSERT_TRUE(session.Checkpoint({}).ok());
+      }
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  EXPECT_THAT(updates.begun_again, ElementsAre(5));
+  std::vector<uint64_t> steps;
+  for (const auto& [step, body] : updates.rounds) steps.push_back(step);
+  EXPECT_THAT(steps, ElementsAre(1, 5, 6));
+}
+
+// The bytes come from a disk: whatever they are, the answer is an error and untouched gradients, or
+// a round that fits.
+TEST(RoundBody, ThatDoesNotFitChangesNothing) {
+  std::vector<float> dense(kElements, 1), sparse(kElements, 2);
+  Tensor first, second;
+  first.spec = {"dense", kElements, "dense", 1};
+  first.data = dense.data();
+  second.spec = {"sparse", kElements, "sparse", 0.1};
+  second.data = sparse.data();
+  Entries entries;
+  for (uint32_t i = 0; i < 30; ++i) entries.push_back(10 * i, static_cast<float>(i));
+  const auto sums = [&](size_t id) {
+    TensorSum sum{std::span<const float>(dense)};
+    if (id == 1) sum.sparse = entries;
+    return std::optional(sum);
+  };
+  const auto body = RoundBody::Of({&first, &second}, sums, {3, false, 2, {0, 1}, {0, 1}, "a note"});
+  ASSERT_TRUE(body.ok());
+  std::string whole;
+  body->ForEachPiece([&](uint64_t, std::span<const std::byte> piece, bool) {
+    whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+    return true;
+  });
+  const auto read = [&](const std::string& bytes) {
+    return ReadRound(3, std::as_bytes(std::span(bytes)), {&first, &second}).status();
+  };
+  const std::vector<float> dense_before = dense, sparse_before = sparse;
+  for (size_t size = 0; size < whole.size(); ++size) {
+    ASSERT_FALSE(read(whole.substr(0, size)).ok()) << size;
+  }
+  EXPECT_FALSE(read(whole + "x").ok());
+  EXPECT_EQ(dense, dense_before);
+  EXPECT_EQ(sparse, sparse_before);
+  Random random(1);
+  for (int i = 0; i < 2000; ++i) {
+    std::string flipped = whole;
+    flipped[random.Below(whole.size())] ^= static_cast<char>(1 << random.Below(8));
+    (void)read(flipped);  // no crash; the store's checksums find what fits
+  }
+  second.spec.elements = kElements - 1;
+  EXPECT_THAT(Message(read(whole)), HasSubstr("tensor 'sparse' had 300 elements and has 299"));
+  second.spec.elements = kElements;
+  dense = dense_before;
+  ASSERT_TRUE(read(whole).ok());
+  EXPECT_EQ(dense[0], 0.5f);
+  EXPECT_EQ(sparse[10], 0.5f);
+  EXPECT_EQ(sparse[11], 0);
+}
+
+}  // namespace
+}  // namespace ringwood
