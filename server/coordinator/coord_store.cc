@@ -23,11 +23,9 @@ class RocksCoordStore : public CoordStore {
         key_(key),
         name_("the coordinator's store " + directory) {}
 
-  Status Open(Duration patience, bool create) {
-    rocksdb::Options options = SafeOptions(env_);
-    options.create_if_missing = create;
+  Status Open(Duration patience) {
     db_.reset();
-    RW_ASSIGN_OR_RETURN(db_, OpenDatabase(options, directory_, name_, patience));
+    RW_ASSIGN_OR_RETURN(db_, OpenDatabase(SafeOptions(env_), directory_, name_, patience));
     return OkStatus();
   }
 
@@ -50,8 +48,9 @@ class RocksCoordStore : public CoordStore {
 
   Status Save(const v1::EpochRecord& record) override {
     RW_RETURN_IF_ERROR(CheckNewer(kept_, record));
-    if (broken_) RW_RETURN_IF_ERROR(Open(Duration::zero(), false));  // the cause may be gone
-    broken_ = false;
+    const bool gone = !HasDatabase(directory_);
+    if (gone) RW_RETURN_IF_ERROR(BeginAnew(directory_, env_));
+    if (broken_ || gone) RW_RETURN_IF_ERROR(Open(Duration::zero()));  // the cause may be gone
     rocksdb::WriteBatch batch;
     batch.Put(kKey, Seal(WithoutIncarnations(record, key_)));
     const rocksdb::Status put = WriteDurably(db_.get(), &batch);
@@ -92,7 +91,7 @@ StatusOr<std::unique_ptr<CoordStore>> OpenCoordStore(const std::string& director
                                                      rocksdb::Env* env) {
   if (env == nullptr) env = rocksdb::Env::Default();
   auto store = std::make_unique<RocksCoordStore>(directory, key, env);
-  RW_RETURN_IF_ERROR(store->Open(patience, true));
+  RW_RETURN_IF_ERROR(store->Open(patience));
   RW_RETURN_IF_ERROR(store->Load().status());
   return std::unique_ptr<CoordStore>(std::move(store));
 }

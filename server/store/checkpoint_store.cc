@@ -62,9 +62,10 @@ StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::stri
 
 Status CheckpointStore::OpenAgain(Duration patience) {
   rocksdb::Options options = options_;
-  options.create_if_missing = reader_ == nullptr;  // else it was there, and is gone
+  const bool first = reader_ == nullptr;
   reader_ = std::make_unique<CheckpointReader>(nullptr, NameOf(directory_));
   db_.reset();
+  if (!first && !HasDatabase(directory_)) RW_RETURN_IF_ERROR(BeginAnew(directory_, options_.env));
   RW_RETURN_IF_ERROR(CheckWitness(options, directory_));
   guarded_ = GuardTables(options_.env);
   options.env = guarded_.get();
@@ -264,7 +265,9 @@ StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {
 Status CheckpointStore::Recover(Status failed) {
   if (failed.ok()) return failed;
   broken_ = true;
-  if (Status usable = Usable(); !usable.ok()) Log(LogLevel::kWarning, Message(usable));
+  if (Status usable = Usable(); !usable.ok()) {
+    Log(LogLevel::kWarning, "the store cannot be written for now: " + Message(usable));
+  }
   return failed;
 }
 
@@ -272,11 +275,13 @@ Status CheckpointStore::Recover(Status failed) {
 // after it RocksDB 7.8 gives the next table that it takes in the number 0; so the database is
 // opened again, from what is on the disk. What was promised is there.
 Status CheckpointStore::Usable() {
+  broken_ |= !HasDatabase(directory_);
   if (!broken_) return OkStatus();
   if (!reading_.TryLock()) return Unavailable("a failed write waits for a check to end");
   const Status opened = OpenAgain(Duration::zero());
   reading_.Unlock();
-  if (!opened.ok()) return Annotate(opened, "the store cannot be written for now");
+  RW_RETURN_IF_ERROR(opened);
+  options_.env->CreateDirIfMissing(directory_ + "/incoming");
   broken_ = false;
   for (const CheckpointId& id : std::exchange(leftover_, {})) Drop(id);
   return OkStatus();

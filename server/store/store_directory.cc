@@ -207,4 +207,25 @@ Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
   return OkStatus();
 }
 
+bool HasDatabase(const std::string& database) {
+  return access((database + "/CURRENT").c_str(), F_OK) == 0;
+}
+
+Status BeginAnew(const std::string& database, rocksdb::Env* env) {
+  std::error_code error;
+  const std::string store = fs::path(database).parent_path();
+  if (!fs::is_empty(database, error) || error) {
+    if (!fs::is_directory(store, error) || HasStrangers(store)) {
+      return Unavailable(absl::StrFormat(
+          "the store %s was deleted, or its disk is gone: nothing is kept until it is back, "
+          "training goes on. Mount its disk again; if it is lost, begin anew: rm -rf %s && mkdir "
+          "%s",
+          store, store, store));
+    }
+    RW_RETURN_IF_ERROR(PrepareStore(store, env));
+  }
+  Log(LogLevel::kWarning, database + " was deleted while the server ran: it begins anew");
+  return OkStatus();
+}
+
 }  // namespace ringwood

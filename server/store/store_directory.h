@@ -23,6 +23,14 @@ Status PrepareStore(const std::string& directory, rocksdb::Env* env = rocksdb::E
 // The same check without creating anything; NotFound where there is no store.
 Status CheckStore(const std::string& directory);
 
+// Whether a database's files are there; not so when they were deleted under it, or their disk is
+// gone.
+bool HasDatabase(const std::string& database);
+
+// Lets a database that is gone while a server runs be made anew: where its folder, or that of the
+// store around it, is there again and empty. Else Unavailable, with what to do.
+Status BeginAnew(const std::string& database, rocksdb::Env* env = rocksdb::Env::Default());
+
 // Replaces a file atomically: after a crash it has the old content or the new one. Durable when it
 // returns. Follows no link, in a directory that only its owner can write to.
 Status ReplaceFile(const std::string& path, const std::string& content,

@@ -184,6 +184,39 @@ class StoreFaults : public testing::Test {
 
 TEST_F(StoreFaults, NoOperationThatFailsCostsACompleteCheckpoint) { Sweep(1, 61); }
 
+TEST_F(StoreFaults, AStoreThatIsDeletedUnderWaySaysSoAndBeginsAnewWhereItIsTold) {
+  const std::string store = folder_ + "/store";
+  ASSERT_TRUE(PrepareStore(store).ok());
+  auto epochs = OpenCoordStore(store + "/coordinator", "key");
+  auto checkpoints = CheckpointStore::Open(store + "/checkpoints");
+  ASSERT_TRUE(epochs.ok() && checkpoints.ok());
+  ASSERT_TRUE((*epochs)->Save(RecordOf(1)).ok());
+  StripeCollector collector(checkpoints->get(), [] { return int64_t{1}; });
+  collector.SetEpoch(RecordOf(1));
+  ASSERT_TRUE(SaveAll(&collector, {1, 1}).ok());
+
+  fs::rename(store, folder_ + "/elsewhere");  // its disk is gone
+  const Status gone = SaveAll(&collector, {1, 2});
+  EXPECT_EQ(gone.code(), StatusCode::kUnavailable) << gone;
+  EXPECT_THAT(Message(gone), testing::HasSubstr("was deleted, or its disk is gone"));
+  EXPECT_EQ((*epochs)->Save(RecordOf(2)).code(), StatusCode::kUnavailable);
+  EXPECT_EQ((*checkpoints)->reader().Complete().status().code(), StatusCode::kUnavailable);
+
+  fs::rename(folder_ + "/elsewhere", store);  // and comes back
+  EXPECT_TRUE(SaveAll(&collector, {1, 3}).ok());
+  EXPECT_TRUE((*epochs)->Save(RecordOf(2)).ok());
+  EXPECT_EQ(*LoadAll((*checkpoints)->reader(), {1, 1}), StateOf({1, 1}));
+
+  fs::remove_all(store);
+  EXPECT_EQ(SaveAll(&collector, {1, 4}).code(), StatusCode::kUnavailable);
+  fs::create_directory(store);  // lost, and begun anew
+  EXPECT_TRUE((*epochs)->Save(RecordOf(3)).ok());
+  const Status anew = SaveAll(&collector, {1, 5});
+  EXPECT_TRUE(anew.ok()) << anew;
+  EXPECT_TRUE(CheckStore(store).ok());
+  EXPECT_EQ(*LoadAll((*checkpoints)->reader(), {1, 5}), StateOf({1, 5}));
+}
+
 // The coordinator's own: epochs that were kept are never forgotten.
 TEST_F(StoreFaults, NoOperationThatFailsCostsAnEpoch) {
   const auto live = [this](const std::vector<DiskFault>& faults, Unsynced unsynced) -> uint64_t {
