@@ -104,7 +104,7 @@ class Campaign:
     def cause(self, fault):
         for number in range(self.count):
             try:
-                pause = fault(self, self.running())
+                pause = fault(self, self.running(min(FEWEST, self.options.ranks)))
                 self.pauses.append(pause)
                 whole = f", whole {self.wholes[-1]:.3f} s" if self.wholes else ""
                 print(f"  {number + 1}: {pause:.3f} s{whole}", flush=True)

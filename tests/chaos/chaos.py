@@ -12,6 +12,7 @@ coordinator  SIGKILL of a coordinator that is nothing else; it is started again 
 server       SIGKILL of a server that is coordinator and reducer; it is started again at the same address
 standby      SIGKILL of the server that leads, whose standby takes over, and of etcd's own leader, by turns
 partition    hosts lose their network: one, half of them, one way only, the data plane only (needs root)
+store        SIGKILL of all processes of a fixed job while it saves; all start again and resume (store.py)
 pytorch      SIGKILL of a random rank of examples/elastic.py under `ringwood run --elastic`
 goodput      kills, stops and lost links over some minutes: the share of the work that gets done (goodput.py)
 grow         a job of 2, 4, 8 and then 3 ranks: samples, residuals, and the loss of an LSTM (grow.py)
@@ -35,14 +36,15 @@ import tempfile
 
 import goodput
 import grow
+import store
 from campaign import Campaign, summary
 from faults import FAULTS, SETTINGS
 from job import netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
-        "pytorch": 20, "goodput": 1, "grow": 1}  # without a COUNT
-RANKS = {"pytorch": 4, "goodput": 32}  # without --ranks, others 8
+        "store": 50, "pytorch": 20, "goodput": 1, "grow": 1}  # without a COUNT
+RANKS = {"store": 2, "pytorch": 4, "goodput": 32}  # without --ranks, others 8
 TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
 WHOLE = {"goodput": goodput.run, "grow": grow.run}  # kinds that are a job each, and print what they measure
 OPTIONAL = ("partition", "standby", "pytorch")  # kinds that ask for more than a build
@@ -71,7 +73,7 @@ def run_campaign(what, count, options, folder):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", metavar=f"{'|'.join(FULL)}|COUNT")
-    parser.add_argument("--ranks", type=int, help="default: 8; pytorch: 4; goodput: 32")
+    parser.add_argument("--ranks", type=int, help="default: 8; store: 2; pytorch: 4; goodput: 32")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--failure-timeout", type=float, help="default: 5; goodput: 1")
     parser.add_argument("--straggler-grace", type=float, help="seconds that a rank may be late; default: for ever")
@@ -129,6 +131,8 @@ def table(campaigns):
     print("|---|---:|---:|---:|---:|---:|---:|")
     print("\n".join(campaign.row(what) for what, campaign in campaigns.items()))
     for what, campaign in campaigns.items():
+        if what == "store":
+            print(store.summary(campaign))
         if campaign.startups:
             print(f"{what}: killed ranks were ready to join again after {summary(campaign.startups)} s; the other ranks' "
                   f"processes stayed the same in {len(campaign.startups)} of {campaign.count}")

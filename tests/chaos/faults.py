@@ -6,6 +6,7 @@ import time
 from example import ExampleJob, kill_example
 from job import Missed
 from standby import StandbyJob
+from store import StoreJob, kill_while_saving
 
 
 def kill(campaign, job):
@@ -132,6 +133,6 @@ def partition(campaign, job):
 
 HOW = ["host", "half", "one-way", "data"]
 FAULTS = {"kill": kill, "stop": stop, "reducer": reducer, "coordinator": coordinator, "server": restart_coordinator,
-          "standby": standby, "partition": partition, "pytorch": kill_example}
+          "standby": standby, "partition": partition, "pytorch": kill_example, "store": kill_while_saving}
 SETTINGS = {"reducer": {"servers": 2}, "coordinator": {"alone": True}, "standby": {"make": StandbyJob},
-            "pytorch": {"make": ExampleJob}}  # of jobs
+            "pytorch": {"make": ExampleJob}, "store": {"make": StoreJob}}  # of jobs

@@ -142,6 +142,7 @@ class Job:
         self.hosts, self.servers, self.alone = hosts, servers, alone
         self.command = command or ([TRAINER], [step, samples])
         self.network = ["--network-interface", "eth0", "--trusted-fabric"] if hosts else ["--insecure"]
+        self.variables = {}  # of ranks that are started from now on
         self.faults = 0
         self.lives = collections.Counter()  # processes of a rank
         self.everyone = []  # every rank's process that there was
@@ -185,7 +186,7 @@ class Job:
                 "RINGWOOD_PORT_RANGE": "{}-{}".format(*netfaults.PORTS)} if self.hosts else {}
         started = Rank(self.command, self.folder, rank, self.lives[rank], WORLD_SIZE=self.begun_with,
                        RINGWOOD_COORDINATOR=self.address, RINGWOOD_HOST=f"h{rank}", **PYTHON,
-                       host=self.hosts and self.hosts[1 + rank], **more)
+                       host=self.hosts and self.hosts[1 + rank], **more, **self.variables)
         self.everyone.append(started)
         return started
 
