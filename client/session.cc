@@ -40,6 +40,7 @@ Status Session::Enter() {
   RW_ASSIGN_OR_RETURN(link_, EpochLink::Enter(connection_.get(), options_, timeout, nullptr));
   const v1::JoinResponse& joined = link_->joined();
   elastic_ = link_->elastic();
+  logged_ = joined.update_log();
   observers_.Opened({joined.job(), joined.epoch(), options_.rank, link_->place().world,
                      link_->place().servers, options_.host});
   checkpoints_ = std::make_unique<Checkpoints>(connection_->store(), options_.rank);

@@ -70,8 +70,9 @@ class Session {
   uint64_t replays() const { return steps_.replays(); }  // any thread
   // The next of them: writes its averages into the gradients. NotFound: there is none.
   StatusOr<RoundFacts> Replay();
-  // This rank brings the rounds to the update log, in the present epoch: its note is the one that
-  // is kept. Any thread.
+  // Rounds are kept in an update log; in the present epoch by this rank, whose note is kept. Any
+  // thread.
+  bool logged() const { return logged_; }
   bool logs() const { return updates_.writes(); }
   // What the trainer wants to read back when the step in hand is replayed; kept until the next one.
   Status Note(std::string note);
@@ -137,6 +138,7 @@ class Session {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::unique_ptr<EpochChange> change_;
   std::atomic<bool> elastic_{false};
+  std::atomic<bool> logged_{false};
   std::atomic<int> rank_{0}, world_{1};
   std::atomic<uint64_t> epoch_{0};
   absl::Mutex mutex_;

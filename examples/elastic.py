@@ -12,8 +12,6 @@ images are random, of ten kinds.
 
 import argparse
 import gzip
-import hashlib
-import json
 import os
 import sys
 import time
@@ -25,6 +23,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import ringwood.torch as rw
+from history import History
 
 DATA = "/usr/share/datasets/fashion-mnist"
 
@@ -78,37 +77,6 @@ def make_model(seed):
         nn.Flatten(), nn.Linear(32 * 7 * 7, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
-class History:
-    """A line an event, each one write: a kill tears the last line at most. Made when all is loaded, before the session
-    is opened."""
-
-    def __init__(self, path):
-        self._file = open(path, "ab", buffering=0) if path else None
-        self._session = None
-        self.write("start")
-
-    def opened(self, session):
-        self._session = session
-        self.write("open", rank=rw.rank(), pid=os.getpid(), epoch=session.epoch, step=session.step,
-                   world=session.world, resumed=session.resumed)
-
-    def write(self, event, **fields):
-        if self._file:
-            self._file.write(json.dumps({"event": event, "time": time.monotonic(), **fields}).encode() + b"\n")
-
-    def step(self, model, result, began, passed, samples, **more):
-        if self._file:
-            digest = hashlib.blake2b(digest_size=8)
-            for parameter in model.parameters():
-                digest.update(parameter.detach().numpy().tobytes())
-            mine = samples.tolist() if rw.rank() in result.contributors else []
-            self.write("step", **{"step": result.step, "epoch": self._session.epoch, "began": began,
-                                  "world": len(result.members), "again": result.exchanged_again,
-                                  "received": int(result.received),
-                                  "digest": digest.hexdigest(), "total": int(result.total_weight), "pass": passed,
-                                  "samples": mine, **more})
-
-
 def main():
     arguments = parse_arguments()
     torch.set_num_threads(1)  # the ranks share the cores
@@ -116,7 +84,7 @@ def main():
     model = make_model(arguments.seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=0.9)
     rw.init()
-    history = History(arguments.history and f"{arguments.history}.{rw.rank()}.{os.getpid()}")
+    history = History(arguments.history, rw.rank())
     optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), density=arguments.density,
                                         route=arguments.route)
     rw.broadcast_parameters(model.state_dict())
@@ -133,7 +101,9 @@ def main():
             loss = functional.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()
-            history.step(model, optimizer.last, epoch, passed, indices)
+            took_part = rw.rank() in optimizer.last.contributors
+            history.step(model, optimizer.last, **{"began": epoch, "pass": passed,
+                                                   "samples": indices.tolist() if took_part else []})
             if session.rank == 0 and session.step % 50 == 0:
                 print(f"step {session.step}: pass {passed + 1}, loss {loss.item():.3f}, {session.world} ranks, "
                       f"{session.step / (time.monotonic() - began):.1f} steps/s", flush=True)

@@ -25,6 +25,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from history import History
+
 DATA = "/usr/share/datasets/fashion-mnist"
 CONFIGURATION_ERROR = 78  # sysexits.h EX_CONFIG: a restart will not help
 
@@ -46,6 +48,7 @@ def parse_arguments():
                         default=int(os.environ.get("RINGWOOD_CHECKPOINT_EVERY", "0") or 0))
     parser.add_argument("--report", default=os.environ.get("RINGWOOD_REPORT"), metavar="FILE",
                         help="write the results as JSON")
+    parser.add_argument("--history", metavar="FILE", help="write FILE.RANK.PID, a line for each committed step")
     parser.add_argument("--single", action="store_true", help="one process, no exchange: the reference")
     arguments = parser.parse_args()
     if arguments.batch < 1 or arguments.epochs < 1:
@@ -155,7 +158,7 @@ def weights_digest(model):
 
 class Alone:
     """One process without Ringwood: what the exchange is compared with."""
-    rank, world, first_step = 0, 1, 0
+    rank, world, first_step, resumed = 0, 1, 0, None
 
     def __init__(self, model, arguments):
         self.model = model
@@ -188,6 +191,7 @@ class Together:
         import ringwood.torch as rw
         self.rw = rw
         rw.init()
+        self.history = History(arguments.history, rw.rank())
         self.model, self.every = model, arguments.checkpoint_every
         self.rank, self.world = rw.rank(), rw.size()
         # The velocity lives in Ringwood: the optimizer's own momentum is 0.
@@ -197,14 +201,19 @@ class Together:
             momentum_correction=arguments.momentum, route=arguments.route)
         if self.rank == 0:
             print(self.optimizer.session.plan, flush=True)
+        rw.broadcast_parameters(model.state_dict(), root_rank=0)
         cursor = rw.resume(model, self.optimizer)
-        if cursor is None:
-            rw.broadcast_parameters(model.state_dict(), root_rank=0)
-        elif cursor["batch"] != arguments.batch or cursor["seed"] != arguments.seed:
+        if cursor and (cursor["batch"] != arguments.batch or cursor["seed"] != arguments.seed):
             stop(f"the checkpoint was made with --batch {cursor['batch']} --seed {cursor['seed']}; "
                  "continue with the same")
         self.cursor = {"batch": arguments.batch, "seed": arguments.seed}
-        self.first_step = cursor["step"] if cursor else 0
+        self.first_step = self.optimizer.session.step  # after the checkpoint, and what was logged since
+        self.resumed = None
+        if self.optimizer.session.resumed:
+            replayed = self.first_step - (cursor["step"] if cursor else 0)
+            self.resumed = {"step": self.first_step, "checkpoint_step": self.first_step - replayed,
+                            "replayed_steps": replayed}
+        self.history.opened(self.optimizer.session, replayed=self.resumed["replayed_steps"] if self.resumed else 0)
 
     def set_samples(self, samples):
         self.optimizer.weight = samples
@@ -213,6 +222,7 @@ class Together:
         return self.optimizer.session.allreduce(np.array(values, np.float64)).tolist()
 
     def checkpoint(self, step):
+        self.history.step(self.model, self.optimizer.last)
         if self.every:
             self.rw.save(self.model, self.optimizer, {**self.cursor, "step": step}, every=self.every)
 
@@ -226,6 +236,7 @@ class Together:
         return self.rw.gather_texts(weights_digest(self.model))
 
     def close(self):
+        self.history.write("end", step=self.optimizer.session.step)
         self.rw.shutdown()
 
 
@@ -349,6 +360,8 @@ def main():
               "device": name_of(device),
               "losses": exchange.sum(training.losses) if training.losses else [],
               "weights_digest": exchange.digests(), "bytes_per_step": exchange.traffic()}
+    if exchange.resumed:
+        report["resumed"] = exchange.resumed
     if exchange.rank == 0:
         print(summary(report, time.monotonic() - training.began), flush=True)
         if arguments.report:

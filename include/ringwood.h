@@ -431,8 +431,9 @@ RINGWOOD_EXPORT uint64_t ringwood_replays(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_replay(ringwood_session* session, ringwood_step_result* result);
 /* What the optimizer of a replayed step needs beside the averages (a learning rate that follows a
  * schedule, the position in the data): at most 64 KiB, kept with each step from here on, until the
- * next call. Only that of the rank with ringwood_logs 1 is kept, which may be another one when the
- * members of the job change: give the same on all. */
+ * next call. Give the same on all ranks: only that of the one with ringwood_logs 1 is kept, which
+ * may be another one when the members of the job change. ringwood_logs is 2 where another rank logs
+ * the steps, 0 without an update log. */
 RINGWOOD_EXPORT int ringwood_logs(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_note(ringwood_session* session, const void* note, uint64_t bytes);
 /* The note of the step that was replayed last. `note` NULL: only its size. */

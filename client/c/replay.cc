@@ -35,7 +35,7 @@ int ringwood_replay(ringwood_session* session, ringwood_step_result* result) {
 }
 
 int ringwood_logs(const ringwood_session* session) {
-  return Peek(session, 0, [](auto& open) { return open.logs() ? 1 : 0; });
+  return Peek(session, 0, [](auto& open) { return open.logs() ? 1 : open.logged() ? 2 : 0; });
 }
 
 int ringwood_note(ringwood_session* session, const void* note, uint64_t bytes) {

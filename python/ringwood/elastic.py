@@ -58,6 +58,10 @@ class Elastic:
         self._sampler.committed(result)
         return result
 
+    def replayed(self, result):
+        """A step of the update log was done again."""
+        self._sampler.committed(result)
+
     def leave(self):
         """The next step() is this rank's last: the others go on without it."""
         self._session.leave_after_step()

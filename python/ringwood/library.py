@@ -97,6 +97,9 @@ _WAITING = {  # name: (result, arguments)
     "ringwood_state_on_request": (c_int, [_SESSION, c_int]),
     "ringwood_received_bytes": (c_int, [_SESSION, c_char_p, POINTER(c_uint64)]),
     "ringwood_received": (c_int, [_SESSION, c_char_p, c_void_p, c_uint64]),
+    "ringwood_replay": (c_int, [_SESSION, POINTER(StepNumbers)]),
+    "ringwood_note": (c_int, [_SESSION, c_void_p, c_uint64]),
+    "ringwood_replayed_note": (c_int, [_SESSION, c_void_p, c_uint64, POINTER(c_uint64)]),
     "ringwood_strerror": (c_char_p, [c_int]),
     "ringwood_version": (c_char_p, []),
 }
@@ -112,6 +115,8 @@ _QUICK = {
     "ringwood_resumed": (c_int, [_SESSION]),
     "ringwood_receiving": (c_int, [_SESSION]),
     "ringwood_state_wanted": (c_int, [_SESSION]),
+    "ringwood_replays": (c_uint64, [_SESSION]),
+    "ringwood_logs": (c_int, [_SESSION]),
     "ringwood_last_error": (c_char_p, []),
     "ringwood_sampler_make": (c_int, [POINTER(SamplerOptions), POINTER(_SAMPLER)]),
     "ringwood_sampler_free": (None, [_SAMPLER]),

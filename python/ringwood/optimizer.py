@@ -16,6 +16,7 @@ from .agreement import differing
 from .errors import InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipe_of
+from .replay import Changes, Note, note_of
 from .slot import slot_of
 from .velocity import TakenOver, Velocity
 
@@ -77,6 +78,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self.averaged = False  # the gradients are averages that were not used yet
         self._by_hand = False  # synchronize() was called for them
         self._again = 0        # exchanges of gradients that held an average already
+        self._changes = Changes()
         self._corrected = any(recipe.momentum or recipe.velocity for recipe in recipes.values())
         self._absent = []
         self._gradients = Gradients(self, self._exchange, job.backward, slots, stream, backward_passes_per_step,
@@ -134,11 +136,43 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._refuse_late_weight()
         self.committed_before, self._committed = self._committed, self.session.step
         self.end_step()
+        self._changes.used()
         if not self.last.skipped:
-            with self._gradients.hidden(self._absent):
-                self.inner.step()
-                self._taken_over.after_step()
+            self._update()
         return loss
+
+    def _update(self):
+        with self._gradients.hidden(self._absent):
+            self.inner.step()
+            self._taken_over.after_step()
+
+    def replay(self, before_step=None, after_step=None):
+        """Does the steps of the update log again, if there are any: on every rank, after the checkpoint is restored and
+        before the first backward. Returns how many. `before_step`: what the loop does between backward and step(),
+        such as clipping the gradients; `after_step`: what it does after step(), such as averaging weights. Learning
+        rates and the other numbers of the groups come from the log."""
+        count = self.session.replays
+        for _ in range(count):
+            self.last, content = self.session.replay()
+            note = Note(content)
+            if note.changed and before_step is None:
+                raise RefusedError("the loop changed gradients between backward and step(), as clip_grad_norm_ does: "
+                                   "the update log has the averages before that. Give before_step= what it did")
+            self._absent = note.absent
+            self._gradients.finished(self.last.skipped, self._velocity)
+            self.committed_before, self._committed = self._committed, self.session.step
+            note.set_groups(self.param_groups)
+            note.set_scaler(self._scaler)
+            if before_step is not None:
+                before_step()
+            if not self.last.skipped:
+                self._update()
+            if self._training is not None:
+                self._training.replayed(self.last)
+            if after_step is not None:
+                after_step()
+        self.end_step()
+        return count
 
     def synchronize(self):
         """The gradients hold the average of all ranks when it returns. After a backward that made all of the
@@ -176,11 +210,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
         self._absent = self._gradients.complete(self.weight)
         self._compare_parameters()
+        if self.session.logs and self._exchange is self.session:
+            self.session.note(note_of(self.param_groups, self._scaler, self._absent, self._changes.any))
         self.last = self._finish_step()
         for i, count in enumerate((1, self.last.dense_bytes, self.last.sparse_bytes,
                                    self.last.dense_equivalent_bytes)):
             self._counts[i] += count
         self._gradients.finished(self.last.skipped, self._velocity)
+        if self.session.logs:
+            self._changes.averaged(slot.parameter for slot in self._gradients.slots)
         self.averaged = True
 
     def _compare_parameters(self):

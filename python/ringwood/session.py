@@ -52,6 +52,14 @@ def _operation(what, op):
     return OPERATIONS[op]
 
 
+def _result(numbers):
+    return StepResult(numbers.step, bool(numbers.skipped), numbers.total_weight,
+                      numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes,
+                      tuple(numbers.members[:numbers.member_count]),
+                      tuple(numbers.contributors[:numbers.contributor_count]),
+                      numbers.exchanged_again, bool(numbers.received))
+
+
 class Session:
     """One rank of a job. The arguments are the Python keywords of docs/reference.md; what is left out comes from
     the environment that `ringwood run` makes.
@@ -169,11 +177,7 @@ class Session:
         error nothing was applied."""
         numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
         self._call("ringwood_finish_step", byref(numbers))
-        return StepResult(numbers.step, bool(numbers.skipped), numbers.total_weight,
-                          numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes,
-                          tuple(numbers.members[:numbers.member_count]),
-                          tuple(numbers.contributors[:numbers.contributor_count]),
-                          numbers.exchanged_again, bool(numbers.received))
+        return _result(numbers)
 
     def residual(self, name):
         """This rank's error-feedback residual of the tensor; zeros for a dense one without rounding."""
@@ -244,6 +248,40 @@ class Session:
         if scope not in SCOPES:
             raise InvalidError(f'an item is "shared" or "per_rank", not "{scope}"')
         return self._bytes_of_item("ringwood_restore", name.encode(), SCOPES[scope])
+
+    # ---- the update log ----
+
+    @property
+    def replays(self):
+        """Steps after the checkpoint that the update log has: to be replayed before the first step."""
+        return self._number("ringwood_replays")
+
+    def replay(self):
+        """Does the next of them again: the gradients hold the averages of then. Returns its StepResult, of which step,
+        skipped, total_weight, members and contributors are those of then, and its note."""
+        numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
+        self._call("ringwood_replay", byref(numbers))
+        result = _result(numbers)
+        size = c_uint64()
+        self._call("ringwood_replayed_note", None, 0, byref(size))
+        note = ctypes.create_string_buffer(max(1, size.value))
+        self._call("ringwood_replayed_note", note, size.value, byref(size))
+        return result, note.raw[:size.value]
+
+    @property
+    def logs(self):
+        """Whether this rank brings the steps to the update log, at present: its note is the one that is kept."""
+        return self._number("ringwood_logs") == 1
+
+    @property
+    def logged(self):
+        """Whether the job has an update log."""
+        return self._number("ringwood_logs") > 0
+
+    def note(self, content):
+        """Bytes that are kept with each step from the next one on, and come back when it is replayed: what the
+        optimizer needs beside the averages. At most 64 KiB."""
+        self._call("ringwood_note", content, len(content))
 
     # ---- the state of an elastic job, for ranks that come to it ----
 

@@ -9,6 +9,7 @@ library.
 import json
 import random
 import sys
+import time
 
 import numpy as np
 import torch
@@ -36,6 +37,10 @@ def save(model, optimizer, cursor, every=1):
         raise InvalidError("save every: at least 1 step")
     if session.step // every == optimizers[0].committed_before // every:
         return False
+    return _save(session, model, optimizers, cursor)
+
+
+def _save(session, model, optimizers, cursor):
     state = dict(model.state_dict())
     local = _local_state(session, state, optimizers)
     shared = state_items({"model": state, "optimizers": [each.state_dict() for each in optimizers], "cursor": cursor},
@@ -71,12 +76,19 @@ def state_items(tree, skeleton_name, *root):
     return {skeleton_name: skeleton, **tensors}
 
 
-def resume(model, optimizer):
+def resume(model, optimizer, before_step=None, after_step=None):
     """If the session started from a checkpoint: restores everything and returns the cursor, else
-    None. Call it after making the DistributedOptimizer, or all of the list."""
+    None. Call it after making the DistributedOptimizer, or all of the list.
+
+    With an update log the steps after the checkpoint are done again (DistributedOptimizer.replay says what
+    `before_step` and `after_step` are), so that no committed step is lost: session.step is where the training goes
+    on, the cursor is that of the checkpoint. Random generators, and buffers that are no parameters, are the
+    checkpoint's, too."""
     optimizers = _all(optimizer)
     session = optimizers[0].session
     if not session.resumed:
+        if session.logged:
+            _save_start(session, model, optimizers)
         return None
     state = _tree(session, "shared", SKELETON, FORMER_TENSOR)
     state["model"].update(_tree(session, "per_rank", PER_RANK_SKELETON, FORMER_PER_RANK_TENSOR))
@@ -84,7 +96,44 @@ def resume(model, optimizer):
     for each, saved in zip(optimizers, state["optimizers"], strict=True):
         each.load_state_dict(saved)
     _set_random_state(session.restore(RANDOM, "per_rank"))
+    if session.replays:
+        if len(optimizers) > 1:
+            raise RefusedError(f"the update log has the gradients of one DistributedOptimizer, there are "
+                               f"{len(optimizers)}: start without --update-log, which gives {session.replays} steps up")
+        _replay(model, optimizers[0], before_step, after_step)
     return state["cursor"]
+
+
+def _save_start(session, model, optimizers):
+    """Before the first step: what is logged leads on from a checkpoint."""
+    parameters = [p for each in optimizers for group in each.param_groups for p in group["params"]]
+    if any(differing(session, parameters)):
+        if session.rank == 0:
+            sys.stderr.write("W rank 0: no checkpoint before the first step, as the ranks' parameters differ: call "
+                             "rw.broadcast_parameters before rw.resume. Until the first rw.save a job that loses all "
+                             "its processes begins anew, in spite of --update-log\n")
+        return
+    if _save(session, model, optimizers, None):
+        try:
+            session.checkpoint_wait()
+        except RingwoodError as failure:
+            sys.stderr.write(f"W rank {session.rank}: no checkpoint before the first step: {failure}\n")
+
+
+def _replay(model, optimizer, before_step, after_step):
+    session = optimizer.session
+    first, began = session.step, time.monotonic()
+    count = optimizer.replay(before_step, after_step)
+    if session.rank != 0:
+        return
+    sys.stderr.write(f"I rank 0: resumed at step {session.step}: the checkpoint of step {first}, and {count} logged "
+                     f"steps replayed in {time.monotonic() - began:.1f} s\n")
+    trained = {p.data_ptr() for group in optimizer.param_groups for p in group["params"]}
+    kept = [name for name, value in model.state_dict(keep_vars=True).items()
+            if torch.is_tensor(value) and value.numel() and value.data_ptr() not in trained]
+    if kept:
+        sys.stderr.write(f"W rank 0: not replayed, and as in the checkpoint of step {first}: random generators, and "
+                         f"{len(kept)} buffer(s): {', '.join(kept[:6])}{', …' if len(kept) > 6 else ''}\n")
 
 
 def _tree(session, scope, skeleton_name, former):

@@ -1,0 +1,80 @@
+"""The steps of the update log, done again through the optimizer.
+
+Each logged step has the averages and a note: what else the optimizer used. Beside the learning rate and the other
+numbers of its groups that is the GradScaler's state, and which parameters no rank had a gradient for.
+"""
+
+import json
+
+import torch
+
+from .errors import CorruptError, RefusedError
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+class Changes:
+    """Finds gradients that were changed between the commit and the update, such as by clipping: a replay has to do the
+    same."""
+
+    def __init__(self):
+        self.any = False
+        self._averages = []
+
+    def averaged(self, parameters):
+        self._averages = [(p, p.grad, p.grad._version) for p in parameters if p.grad is not None]
+
+    def used(self):
+        self.any |= any(p.grad is not gradient or gradient._version != version
+                        for p, gradient, version in self._averages)
+        self._averages = []
+
+
+def note_of(groups, scaler, absent, changed):
+    """`groups`: of the optimizer. `absent`: indices of parameters without a gradient anywhere. `changed`: earlier
+    steps changed their averages."""
+    note = {"groups": [{key: _plain(value) for key, value in group.items() if key != "params" and _is_plain(value)}
+                       for group in groups],
+            "absent": absent, "changed": changed}
+    if scaler is not None:
+        note["scaler"] = scaler.state_dict()
+    return json.dumps(note).encode()
+
+
+def _is_plain(value):
+    if isinstance(value, (list, tuple)):
+        return all(isinstance(each, PLAIN) for each in value)
+    return isinstance(value, PLAIN) or (torch.is_tensor(value) and value.numel() == 1)
+
+
+def _plain(value):
+    return {"tensor": value.item()} if torch.is_tensor(value) else value
+
+
+class Note:
+    def __init__(self, content):
+        try:
+            self._kept = json.loads(content) if content else {}
+        except ValueError as failure:
+            raise CorruptError(f"the note of a logged step cannot be read: {failure}") from failure
+        self.absent = self._kept.get("absent", [])
+        self.changed = self._kept.get("changed", False)
+
+    def set_groups(self, groups):
+        """The numbers with which the step was done."""
+        kept = self._kept.get("groups", [])
+        if kept and len(kept) != len(groups):
+            raise RefusedError(f"the optimizer has {len(groups)} parameter groups, the logged steps were done with "
+                               f"{len(kept)}")
+        for group, numbers in zip(groups, kept):
+            for key, value in numbers.items():
+                if isinstance(value, dict):
+                    group[key].fill_(value["tensor"])
+                elif isinstance(group.get(key), tuple):
+                    group[key] = tuple(value)
+                else:
+                    group[key] = value
+
+    def set_scaler(self, scaler):
+        if scaler is not None and "scaler" in self._kept:
+            scaler.load_state_dict(self._kept["scaler"])
