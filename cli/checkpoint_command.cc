@@ -1,162 +1,35 @@
 #include <cstdio>
-#include <ctime>
-#include <memory>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "base/table.h"
-#include "base/units.h"
-#include "cli/command.h"
-#include "server/store/checkpoint_reader.h"
-#include "server/store/manifest.h"
+#include "cli/checkpoint_flags.h"
 
 namespace ringwood {
-namespace {
-
-struct CheckpointFlags {
-  std::string store;
-  CheckpointId wanted;  // {}: not said
-  bool json = false;
-};
 
 std::string JobName(uint64_t job) { return absl::StrFormat("%016x", job); }
 
-std::string LocalTime(int64_t unix_seconds) {
-  const std::time_t time = unix_seconds;
-  std::tm parts{};
-  char text[32];
-  if (::localtime_r(&time, &parts) == nullptr) return "?";
-  return std::string(text, std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &parts));
+void PrintJson(const nlohmann::json& json) {
+  std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
-std::string State(const CheckpointSummary& checkpoint) {
-  if (!checkpoint.problem.empty()) return checkpoint.problem;
-  return checkpoint.complete ? "complete" : "incomplete";
-}
-
-void PrintTable(const std::vector<CheckpointSummary>& list) {
-  std::vector<std::vector<std::string>> rows = {
-      {"STEP", "EPOCH", "JOB", "WORLD", "SIZE", "TIME", "STATE"}};
-  for (const CheckpointSummary& checkpoint : list) {
-    rows.push_back({std::to_string(checkpoint.step), std::to_string(checkpoint.epoch),
-                    checkpoint.job == 0 ? "?" : JobName(checkpoint.job),
-                    std::to_string(checkpoint.world),
-                    FormatBytes(static_cast<double>(checkpoint.bytes)),
-                    LocalTime(checkpoint.unix_seconds), State(checkpoint)});
-  }
-  std::fputs(FormatTable(rows).c_str(), stdout);
-}
-
-void PrintJson(const std::vector<CheckpointSummary>& list) {
-  nlohmann::json json = nlohmann::json::array();
-  for (const CheckpointSummary& checkpoint : list) {
-    json.push_back({{"step", checkpoint.step},
-                    {"epoch", checkpoint.epoch},
-                    {"job", checkpoint.job == 0 ? "" : JobName(checkpoint.job)},
-                    {"world", checkpoint.world},
-                    {"bytes", checkpoint.bytes},
-                    {"unix_seconds", checkpoint.unix_seconds},
-                    {"complete", checkpoint.complete},
-                    {"problem", checkpoint.problem}});
-  }
-  std::printf("%s\n", json.dump(2).c_str());
-}
-
-Status List(const CheckpointFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store));
-  if (flags.json) {
-    PrintJson(list);
-  } else if (list.empty()) {
-    std::printf("no checkpoints in %s\n", flags.store.c_str());
-  } else {
-    PrintTable(list);
-  }
-  return OkStatus();
-}
-
-nlohmann::json AsJson(const v1::CheckpointManifest& manifest) {
-  nlohmann::json items = nlohmann::json::array();
-  for (const v1::StoredItem& item : manifest.items()) {
-    nlohmann::json listed = {{"name", item.name()},
-                             {"scope", item.scope() == v1::SCOPE_OWN ? "own" : "shared"},
-                             {"bytes", item.bytes()},
-                             {"chunks", item.chunks_size()}};
-    if (!item.dtype().empty()) {
-      listed["dtype"] = item.dtype();
-      listed["shape"] = std::vector<uint64_t>(item.shape().begin(), item.shape().end());
-    }
-    if (item.scope() == v1::SCOPE_OWN) listed["rank"] = item.rank();
-    items.push_back(std::move(listed));
-  }
-  return {{"step", manifest.step()},        {"epoch", manifest.epoch()},
-          {"job", JobName(manifest.job())}, {"world", manifest.world()},
-          {"bytes", manifest.bytes()},      {"unix_seconds", manifest.unix_seconds()},
-          {"items", std::move(items)}};
-}
-
-Status Show(const CheckpointFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const auto manifest, ShowCheckpoint(flags.store, flags.wanted));
-  std::fputs(flags.json ? (AsJson(manifest).dump(2) + "\n").c_str() : ToString(manifest).c_str(),
-             stdout);
-  return OkStatus();
-}
-
-// Those that were asked for; without --step and --epoch all. The first damage is the answer, after
-// all have been looked at.
-Status Verify(const CheckpointFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store));
-  const CheckpointId& wanted = flags.wanted;
-  Status first;
-  nlohmann::json json = nlohmann::json::array();
-  for (const CheckpointSummary& checkpoint : list) {
-    const bool asked = (wanted.step == 0 || checkpoint.step == wanted.step) &&
-                       (wanted.epoch == 0 || checkpoint.epoch == wanted.epoch);
-    if ((!checkpoint.complete && !checkpoint.damaged) || !asked) continue;
-    const Status status = checkpoint.damaged
-                              ? Corrupt(checkpoint.problem)
-                              : VerifyCheckpoint(flags.store, {checkpoint.epoch, checkpoint.step});
-    if (first.ok()) first = status;
-    json.push_back({{"step", checkpoint.step},
-                    {"epoch", checkpoint.epoch},
-                    {"good", status.ok()},
-                    {"problem", Message(status)}});
-    if (flags.json) continue;
-    std::printf("step %s of epoch %s: %s\n", std::to_string(checkpoint.step).c_str(),
-                std::to_string(checkpoint.epoch).c_str(),
-                status.ok() ? "good, every byte" : Message(status).c_str());
-  }
-  if (flags.json) std::printf("%s\n", json.dump(2).c_str());
-  if (json.empty()) return NotFound(flags.store + " holds no such complete checkpoint");
-  return first;
-}
-
-void Add(Command parent, CommandContext* context, const std::string& name, const std::string& help,
-         Status (*act)(const CheckpointFlags&)) {
-  Command command = parent.Subcommand(name, help);
-  auto flags = std::make_shared<CheckpointFlags>();
+void AddStoreFlags(Command command, CheckpointFlags* flags) {
   command.Value("--store", &flags->store, "Look into this directory").Takes("DIRECTORY").Required();
   command.Switch("--json", &flags->json, "Print JSON");
-  if (name != "list") {
-    command.Value("--step,step", &flags->wanted.step, "Choose the checkpoint of this step")
-        .Takes("NUMBER");
-    command
-        .Value("--epoch", &flags->wanted.epoch,
-               "Choose the one of this epoch where several have that step")
-        .Takes("NUMBER");
-  }
-  command.Run(context, [flags, act] { return act(*flags); });
 }
 
-}  // namespace
+void AddChoiceFlags(Command command, CheckpointFlags* flags) {
+  command.Value("--step,step", &flags->wanted.step, "Choose the checkpoint of this step")
+      .Takes("NUMBER");
+  command
+      .Value("--epoch", &flags->wanted.epoch,
+             "Choose the one of this epoch where several have that step")
+      .Takes("NUMBER");
+}
 
 void AddCheckpointCommand(Command app, CommandContext* context) {
-  Command parent =
-      app.Subcommand("checkpoint", "Inspect the checkpoints of a store, also while it is in use");
+  Command parent = app.Subcommand("checkpoint", "Look at the checkpoints of a store, and use them");
   parent.NeedsSubcommand();
-  Add(parent, context, "list", "List the checkpoints, newest first", List);
-  Add(parent, context, "show", "Show one manifest: of --step, else of the newest", Show);
-  Add(parent, context, "verify", "Read and check every byte: of --step, else of all checkpoints",
-      Verify);
+  AddCheckpointLook(parent, context);
+  AddCheckpointExport(parent, context);
 }
 
 }  // namespace ringwood

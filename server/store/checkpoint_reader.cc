@@ -1,45 +1,14 @@
 #include "server/store/checkpoint_reader.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <set>
 
 #include "absl/strings/str_format.h"
 #include "server/store/database.h"
 #include "server/store/manifest.h"
 #include "server/store/sealed.h"
-#include "server/store/store_directory.h"
 
 namespace ringwood {
-namespace {
-
-// A running server may replace files while the read-only view opens; then the next try sees the new
-// ones.
-constexpr int kTries = 5;
-
-struct View {
-  std::unique_ptr<rocksdb::DB> db;
-  std::string name;
-  CheckpointReader reader() const { return CheckpointReader(db.get(), name); }
-};
-
-StatusOr<View> OpenView(const std::string& store_dir) {
-  RW_RETURN_IF_ERROR(CheckStore(store_dir));
-  const std::string directory = store_dir + "/checkpoints";
-  rocksdb::Options options = SafeOptions();
-  options.create_if_missing = false;
-  options.info_log_level = rocksdb::InfoLogLevel::HEADER_LEVEL;
-  rocksdb::Status opened;
-  for (int i = 0; i < kTries; ++i) {
-    rocksdb::DB* db = nullptr;
-    opened = rocksdb::DB::OpenForReadOnly(options, directory, &db);
-    if (opened.ok()) return View{std::unique_ptr<rocksdb::DB>(db), "the store " + store_dir};
-  }
-  return FromRocks(opened, "the store " + store_dir);
-}
-
-}  // namespace
 
 Status CheckpointReader::CheckOpen() const {
   if (db_ != nullptr) return OkStatus();
@@ -129,47 +98,6 @@ Status CheckpointReader::Verify(const v1::CheckpointManifest& manifest,
     }
   }
   return OkStatus();
-}
-
-StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir) {
-  RW_ASSIGN_OR_RETURN(const View view, OpenView(store_dir));
-  const CheckpointReader reader = view.reader();
-  RW_ASSIGN_OR_RETURN(const auto complete, reader.Complete());
-  RW_ASSIGN_OR_RETURN(const auto present, reader.WithChunks());
-  std::set<CheckpointId, std::greater<CheckpointId>> ids(complete.begin(), complete.end());
-  ids.insert(present.begin(), present.end());
-  std::vector<CheckpointSummary> summaries;
-  for (const CheckpointId& id : ids) {
-    CheckpointSummary summary;
-    summary.step = id.step;
-    summary.epoch = id.epoch;
-    if (std::find(complete.begin(), complete.end(), id) == complete.end()) {
-      summary.problem = "incomplete: never finished, or being written";
-    } else if (auto manifest = reader.Manifest(id); !manifest.ok()) {
-      summary.damaged = true;
-      summary.problem = Message(manifest.status());
-    } else {
-      summary.complete = true;
-      summary.job = manifest->job();
-      summary.bytes = manifest->bytes();
-      summary.world = static_cast<int>(manifest->world());
-      summary.unix_seconds = manifest->unix_seconds();
-    }
-    summaries.push_back(std::move(summary));
-  }
-  return summaries;
-}
-
-StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
-                                                const CheckpointId& wanted) {
-  RW_ASSIGN_OR_RETURN(const View view, OpenView(store_dir));
-  return view.reader().Find(wanted);
-}
-
-Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted) {
-  RW_ASSIGN_OR_RETURN(const View view, OpenView(store_dir));
-  RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(wanted));
-  return view.reader().Verify(manifest);
 }
 
 }  // namespace ringwood

@@ -12,7 +12,7 @@
 #include <future>
 
 #include "base/random.h"
-#include "server/store/checkpoint_reader.h"
+#include "server/store/store_view.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {

@@ -11,9 +11,9 @@
 
 #include "base/digest.h"
 #include "server/calls/turnstile.h"
-#include "server/store/checkpoint_reader.h"
 #include "server/store/database.h"
 #include "server/store/store_directory.h"
+#include "server/store/store_view.h"
 #include "server/store/stripe_collector.h"
 
 namespace ringwood {

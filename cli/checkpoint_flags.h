@@ -1,0 +1,31 @@
+// What the checkpoint commands have in common.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/command.h"
+#include "server/store/checkpoint_key.h"
+
+namespace ringwood {
+
+struct CheckpointFlags {
+  std::string store;
+  CheckpointId wanted;  // {}: not said
+  bool json = false;
+};
+
+// --store and --json.
+void AddStoreFlags(Command command, CheckpointFlags* flags);
+// --step and --epoch.
+void AddChoiceFlags(Command command, CheckpointFlags* flags);
+
+std::string JobName(uint64_t job);  // as --resume-job takes it
+
+void PrintJson(const nlohmann::json& json);
+
+void AddCheckpointLook(Command parent, CommandContext* context);    // list, show, verify
+void AddCheckpointExport(Command parent, CommandContext* context);  // export
+
+}  // namespace ringwood

@@ -1,0 +1,35 @@
+// How far a long read or write is, for a person at a terminal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/clock.h"
+#include "server/store/checkpoint_reader.h"
+
+namespace ringwood {
+
+// "verifying step 40  [######......]  50 %  1.0 GiB of 2.0 GiB  250.0 MiB/s  4.0 s left", at most
+// `columns` wide.
+std::string ProgressLine(const std::string& what, uint64_t done, uint64_t all, double seconds,
+                         size_t columns);
+
+// One line of standard error that is written again and again, and removed at the end. Nothing where
+// standard error is no terminal.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::string what);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  void Show(uint64_t done, uint64_t all);
+  ReadProgress progress();  // shows what it is told; borrows this
+
+ private:
+  const std::string what_;
+  const bool on_;
+  const TimePoint begin_ = Now();
+  TimePoint next_ = begin_;
+  bool shown_ = false;
+};
+
+}  // namespace ringwood

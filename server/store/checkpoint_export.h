@@ -1,0 +1,18 @@
+// Writes a checkpoint's items into a safetensors file, chunk by chunk.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "server/store/checkpoint_reader.h"
+#include "server/store/export_plan.h"
+
+namespace ringwood {
+
+// Every byte is checked by its SHA-256. On an error FILE is as it was. In memory is one chunk, and
+// the file's header. `file`: a path.
+Status ExportCheckpoint(const CheckpointReader& reader, const v1::CheckpointManifest& manifest,
+                        const ExportPlan& plan, const std::string& file,
+                        const ReadProgress& progress);
+
+}  // namespace ringwood

@@ -1,0 +1,85 @@
+#include "server/store/part_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace ringwood {
+namespace {
+
+// The file that is open is the one of this name: not one that another process has renamed since.
+bool IsStillNamed(int descriptor, const std::string& path) {
+  struct stat open {
+  }, named{};
+  return fstat(descriptor, &open) == 0 && lstat(path.c_str(), &named) == 0 &&
+         S_ISREG(open.st_mode) && open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+PartFile::PartFile(std::string path, int descriptor)
+    : path_(std::move(path)), part_(path_ + ".part"), descriptor_(descriptor) {}
+
+Status PartFile::Failed(const std::string& what) const {
+  const std::string message = what + ": " + std::strerror(errno);
+  if (errno != ENOSPC && errno != EDQUOT) return Unavailable(message);
+  return Unavailable(message + ": free space on this disk, or choose another");
+}
+
+StatusOr<std::unique_ptr<PartFile>> PartFile::Create(const std::string& path, uint64_t bytes) {
+  struct stat about {};
+  if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
+    return Refused(path + " is there and no regular file: give another name");
+  }
+  const std::string part = path + ".part";
+  const int descriptor =
+      open(part.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  if (descriptor < 0) return Refused("cannot write " + part + ": " + std::strerror(errno));
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0 || !IsStillNamed(descriptor, part)) {
+    close(descriptor);
+    return Refused("another process writes " + part + ": wait for it, or give another name");
+  }
+  std::unique_ptr<PartFile> file(new PartFile(path, descriptor));
+  if (ftruncate(descriptor, 0) != 0) return file->Failed("cannot write " + part);
+  const auto size = static_cast<off_t>(bytes);
+  if (bytes != 0 && fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, size) != 0 &&
+      errno != EOPNOTSUPP && errno != ENOSYS) {
+    return file->Failed("cannot write " + part);
+  }
+  return file;
+}
+
+PartFile::~PartFile() {
+  if (!published_) unlink(part_.c_str());
+  close(descriptor_);  // with it the lock
+}
+
+Status PartFile::Append(const std::string& bytes) {
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t wrote = write(descriptor_, bytes.data() + at, bytes.size() - at);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return Failed("cannot write " + part_);
+    at += static_cast<size_t>(wrote);
+  }
+  return OkStatus();
+}
+
+Status PartFile::Publish() {
+  if (fsync(descriptor_) != 0) return Failed("cannot sync " + part_);
+  if (rename(part_.c_str(), path_.c_str()) != 0) return Failed("cannot rename " + part_);
+  published_ = true;
+  const std::string parent = std::filesystem::path(path_).parent_path();
+  const int folder =
+      open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = folder >= 0 && fsync(folder) == 0;
+  const Status failed = synced ? OkStatus() : Failed("cannot sync the folder of " + path_);
+  if (folder >= 0) close(folder);
+  return failed;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,89 @@
+#include "server/store/store_view.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "absl/strings/str_format.h"
+#include "server/store/database.h"
+#include "server/store/store_directory.h"
+
+namespace ringwood {
+namespace {
+
+// A running server may replace files while the read-only view opens; then the next try sees the new
+// ones.
+constexpr int kTries = 5;
+
+}  // namespace
+
+StatusOr<StoreView> StoreView::Open(const std::string& store_dir) {
+  RW_RETURN_IF_ERROR(CheckStore(store_dir));
+  const std::string directory = store_dir + "/checkpoints";
+  rocksdb::Options options = SafeOptions();
+  options.create_if_missing = false;
+  options.info_log_level = rocksdb::InfoLogLevel::HEADER_LEVEL;
+  rocksdb::Status opened;
+  for (int i = 0; i < kTries; ++i) {
+    rocksdb::DB* db = nullptr;
+    opened = rocksdb::DB::OpenForReadOnly(options, directory, &db);
+    if (opened.ok()) return StoreView(std::unique_ptr<rocksdb::DB>(db), "the store " + store_dir);
+  }
+  return FromRocks(opened, "the store " + store_dir);
+}
+
+StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir) {
+  RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
+  const CheckpointReader reader = view.reader();
+  RW_ASSIGN_OR_RETURN(const auto complete, reader.Complete());
+  RW_ASSIGN_OR_RETURN(const auto present, reader.WithChunks());
+  std::set<CheckpointId, std::greater<CheckpointId>> ids(complete.begin(), complete.end());
+  ids.insert(present.begin(), present.end());
+  std::vector<CheckpointSummary> summaries;
+  for (const CheckpointId& id : ids) {
+    CheckpointSummary summary;
+    summary.step = id.step;
+    summary.epoch = id.epoch;
+    if (std::find(complete.begin(), complete.end(), id) == complete.end()) {
+      summary.problem = "incomplete: never finished, or being written";
+    } else if (auto manifest = reader.Manifest(id); !manifest.ok()) {
+      summary.damaged = true;
+      summary.problem = Message(manifest.status());
+    } else {
+      summary.complete = true;
+      summary.job = manifest->job();
+      summary.bytes = manifest->bytes();
+      summary.world = static_cast<int>(manifest->world());
+      summary.unix_seconds = manifest->unix_seconds();
+    }
+    summaries.push_back(std::move(summary));
+  }
+  return summaries;
+}
+
+StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
+                                                const CheckpointId& wanted) {
+  RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
+  return view.reader().Find(wanted);
+}
+
+Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
+                        const ReadProgress& progress) {
+  RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
+  RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(wanted));
+  return ExplainRead(store_dir, {manifest.epoch(), manifest.step()},
+                     view.reader().Verify(manifest, progress));
+}
+
+Status ExplainRead(const std::string& store_dir, const CheckpointId& id, const Status& failed) {
+  if (failed.ok()) return failed;
+  const StatusOr<StoreView> now = StoreView::Open(store_dir);
+  if (!now.ok() || now->reader().Resolve(id).status().code() != StatusCode::kNotFound)
+    return failed;
+  return Aborted(absl::StrFormat(
+      "the checkpoint of step %d (epoch %d) was removed while it was read, for newer ones: take "
+      "the newest, or pin one before it is read (ringwood checkpoint pin)",
+      id.step, id.epoch));
+}
+
+}  // namespace ringwood

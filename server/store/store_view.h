@@ -1,0 +1,57 @@
+// What a store holds, for people and tools: opened read-only, also while a server runs.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "server/store/checkpoint_reader.h"
+
+namespace ringwood {
+
+// The store as it was when it was opened.
+class StoreView {
+ public:
+  // NotFound if there is no store, Refused for another format.
+  static StatusOr<StoreView> Open(const std::string& store_dir);
+
+  CheckpointReader reader() const { return CheckpointReader(db_.get(), name_); }
+
+ private:
+  StoreView(std::unique_ptr<rocksdb::DB> db, std::string name)
+      : db_(std::move(db)), name_(std::move(name)) {}
+  std::unique_ptr<rocksdb::DB> db_;
+  std::string name_;
+};
+
+struct CheckpointSummary {
+  uint64_t step = 0;
+  uint64_t epoch = 0;
+  uint64_t job = 0;
+  uint64_t bytes = 0;
+  int world = 0;
+  int64_t unix_seconds = 0;
+  bool complete = false;
+  bool damaged = false;  // it was complete; its manifest cannot be read any more
+  std::string problem;   // why it cannot be used; empty: none found (Verify checks the bytes)
+};
+
+// Newest first; incomplete ones too.
+StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir);
+
+// The manifest. Epoch 0: the newest that has the step; step 0 as well: the newest checkpoint.
+StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
+                                                const CheckpointId& wanted);
+
+// Reads every byte; Corrupt names the first damaged item.
+Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
+                        const ReadProgress& progress = {});
+
+// Why a long read of `id` failed: a server may have removed that checkpoint meanwhile.
+Status ExplainRead(const std::string& store_dir, const CheckpointId& id, const Status& failed);
+
+}  // namespace ringwood
