@@ -31,6 +31,7 @@ class Checkpoints {
   Status Save(const StripeName& stripe, std::vector<Item> items, const TensorStates& states,
               const std::string& plan);
   Status Wait() { return checkpointer_.Wait(); }
+  Duration took() const { return checkpointer_.took(); }  // the last one that was completed
   void Interrupt(const Status& why) { checkpointer_.Interrupt(why); }  // any thread
   void Resume() { checkpointer_.Resume(); }
 

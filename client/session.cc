@@ -86,6 +86,7 @@ Status Session::Alive() {
 }
 
 Status Session::ChangeEpoch() {
+  saves_.Failed();
   const Status changed = change_->Run(&link_);
   return changed.ok() ? changed : End(changed);
 }
@@ -229,6 +230,20 @@ Status Session::TakeState() {
   return Annotate(taken, absl::StrFormat("rank %d: the state of the job", link_->slot()));
 }
 
+// Once it is known what a checkpoint costs, and when that has changed a lot.
+void Session::SayInterval() {
+  const double seconds = ToSeconds(saves_.Interval(Now()));
+  if (rank() != 0 ||
+      (said_interval_ > 0 && seconds < 2 * said_interval_ && seconds > said_interval_ / 2)) {
+    return;
+  }
+  said_interval_ = seconds;
+  Log(LogLevel::kInfo,
+      absl::StrFormat("checkpoints that are left to the session come every %.0f s: at most %.0f %% "
+                      "of the time stops for them",
+                      seconds, 100 * SaveClock::kBudget));
+}
+
 Status Session::CheckReplayed() const {
   if (replays() == 0) return OkStatus();
   return Refused(absl::StrFormat(
@@ -285,7 +300,11 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
     stripe.rank = static_cast<uint32_t>(rank());
     stripe.world = static_cast<uint32_t>(world());
     stripe.incarnation = connection_->incarnation();
+    const TimePoint begun = Now();
+    saves_.Completed(checkpoints_->took());
     const Status saved = checkpoints_->Save(stripe, items, states_, plan);
+    saves_.Stopped(begun, Now() - begun);
+    SayInterval();
     if (saved.ok()) updates_.CheckpointBegun();
     if (saved.ok() || !Recovers()) return saved;
   }

@@ -118,6 +118,7 @@ class Session {
   Status Collective(const std::function<Status()>& call);
   Status TakeState();
   Status CheckReplayed() const;
+  void SayInterval();
   void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.
@@ -131,8 +132,11 @@ class Session {
   PlanInForce plan_{&table_, &states_, &observers_};
   PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_};
   UpdateWriter updates_;
+  SaveClock saves_{Now(), 0};
+  double said_interval_ = 0;
   UpdateReader replay_;
-  StepProtocol steps_{table_, &states_, &plan_, &agreement_, &replanner_, &updates_, &observers_};
+  StepProtocol steps_{table_,      &states_,  &plan_,  &agreement_,
+                      &replanner_, &updates_, &saves_, &observers_};
   StateExchange state_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<Checkpoints> checkpoints_;

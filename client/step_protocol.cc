@@ -77,6 +77,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_weight(weight());
   vote.set_non_finite(summary.non_finite);
   vote.set_leaving(leaving_);
+  vote.set_checkpoint(link->place().rank == 0 && saves_->Due(Now()));
   replanner_->Ask(round(), link->place(), &vote);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
                       link->connection()->control()->Vote(vote, Seconds(kLongestWaitSeconds)));
@@ -114,7 +115,8 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   if (!commit.ok()) return Abort(commit.status(), link);
   const Totals totals = TotalsOf(*commit);
   RW_RETURN_IF_ERROR(Apply(totals, link));
-  const StepResult result = Ended(totals, summary, *link);
+  StepResult result = Ended(totals, summary, *link);
+  result.checkpoint_due = commit->checkpoint();
   regroup_ = commit->regroup();
   link->connection()->progress()->Took(step_);
   if (regroup_) {  // nothing else of this epoch follows

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "client/checkpoint/save_clock.h"
 #include "client/connection/epoch_link.h"
 #include "client/inheritance.h"
 #include "client/pipeline.h"
@@ -43,8 +44,9 @@ struct StepResult {
   // those with a weight above 0.
   std::vector<int> members;
   std::vector<int> contributors;
-  int exchanged_again = 0;  // times that an epoch ended under the step and it began anew
-  bool received = false;    // the state before the step came from other workers
+  int exchanged_again = 0;      // times that an epoch ended under the step and it began anew
+  bool received = false;        // the state before the step came from other workers
+  bool checkpoint_due = false;  // by the measured cost of one, see SaveClock
 };
 
 class StepProtocol {
@@ -52,13 +54,14 @@ class StepProtocol {
   // All outlive this.
   StepProtocol(const TensorTable& table, TensorStates* states, PlanInForce* plan,
                PlanAgreement* agreement, Replanner* replanner, UpdateWriter* updates,
-               Observer* observer)
+               const SaveClock* saves, Observer* observer)
       : table_(table),
         states_(states),
         plan_(plan),
         agreement_(agreement),
         replanner_(replanner),
         updates_(updates),
+        saves_(saves),
         observer_(observer) {}
 
   // Before the first step.
@@ -134,6 +137,7 @@ class StepProtocol {
   PlanAgreement* const agreement_;
   Replanner* const replanner_;
   UpdateWriter* const updates_;
+  const SaveClock* const saves_;
   Observer* const observer_;
   std::atomic<uint64_t> step_{0};  // written on the trainer's thread
   std::atomic<uint64_t> replays_{0};

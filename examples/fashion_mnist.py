@@ -44,8 +44,9 @@ def parse_arguments():
     parser.add_argument("--data", default=DATA, help="directory of the four .gz files")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"],
                         help="where data and model lie; of several CUDA devices each rank of a host takes its own")
-    parser.add_argument("--checkpoint-every", type=int, metavar="STEPS",
-                        default=int(os.environ.get("RINGWOOD_CHECKPOINT_EVERY", "0") or 0))
+    parser.add_argument("--checkpoint-every", metavar="STEPS", help="0: none; default: when it is worth it",
+                        default=os.environ.get("RINGWOOD_CHECKPOINT_EVERY") or "auto",
+                        type=lambda text: text if text == "auto" else int(text))
     parser.add_argument("--report", default=os.environ.get("RINGWOOD_REPORT"), metavar="FILE",
                         help="write the results as JSON")
     parser.add_argument("--history", metavar="FILE", help="write FILE.RANK.PID, a line for each committed step")

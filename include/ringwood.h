@@ -262,6 +262,8 @@ typedef struct {
                           exchanged anew; no backward is needed for it */
   int received;        /* elastic: 1: the state before this step came from other ranks, see
                           ringwood_state_item */
+  int checkpoint_due;  /* 1, on all ranks: by the measured cost of checkpoints it is time for one
+                          (docs/reliability.md); for trainers that do not count steps */
 } ringwood_step_result;
 
 /* Waits for every group, votes, commits. The gradients then hold the average. An error means that

@@ -272,12 +272,10 @@ void Attempt::HearListening(int member, const std::string& address) {
   tails_.erase(member);
   if (member == 0) {
     options_.context.coordinator = address;
-    const bool keeps = options_.context.checkpoint_every > 0 || options_.temporary_store;
-    output_->Say(absl::StrFormat(
-        "ringwood: coordinator %sat %s on host %s, checkpoints in %s%s",
-        restarts(0) > 0 ? "again " : "", address, members_.host(0), options_.store,
-        keeps ? ""
-              : " (without --checkpoint-every K only those that the trainer saves by itself)"));
+    output_->Say(absl::StrFormat("ringwood: coordinator %sat %s on host %s, checkpoints in %s%s",
+                                 restarts(0) > 0 ? "again " : "", address, members_.host(0),
+                                 options_.store,
+                                 options_.update_log.empty() ? "" : " with an update log"));
   }
   Carry(supervisor_.Ready(member, Now()));
 }

@@ -116,6 +116,7 @@ int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result
     value.contributor_count = step.contributors.size();
     value.exchanged_again = step.exchanged_again;
     value.received = step.received;
+    value.checkpoint_due = step.checkpoint_due;
     return Write(value, result, "ringwood_step_result");
   });
 }

@@ -36,9 +36,10 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
     Ended(stripe, filled);
     return OkStatus();
   }
-  busy_ = loop_.Post([this, stripe] {
+  busy_ = loop_.Post([this, stripe, begun = Now()] {
     Status status = store_->Save(stripe, arena_, Seconds(kSaveSeconds));
     if (status.ok()) status = store_->Await({stripe.epoch, stripe.step}, Seconds(kAwaitSeconds));
+    if (status.ok()) took_seconds_ = ToSeconds(Now() - begun);
     absl::MutexLock lock(&mutex_);
     busy_ = false;
     Ended(stripe, status);

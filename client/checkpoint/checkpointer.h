@@ -2,6 +2,7 @@
 // has no other effect: it is logged and counted, and Wait returns why.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -28,6 +29,9 @@ class Checkpointer {
   // Returns when the last one is complete on all ranks, or why it is not, once.
   Status Wait();
 
+  // How long the last one that was completed took, from Begin on. Any thread.
+  Duration took() const { return Seconds(took_seconds_); }
+
   // The epoch is over: waits end, an upload in flight continues. The first reason is kept. Any
   // thread.
   void Interrupt(const Status& why);
@@ -46,6 +50,7 @@ class Checkpointer {
   uint64_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // of this session
   Status last_ ABSL_GUARDED_BY(mutex_);
   Status interrupted_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<double> took_seconds_{0};
   Loop loop_{"rw-upload"};  // last: its thread ends before the rest is destroyed
 };
 

@@ -37,7 +37,8 @@ class StepNumbers(Structure):
                 ("total_weight", c_double), ("dense_bytes", c_uint64), ("sparse_bytes", c_uint64),
                 ("dense_equivalent_bytes", c_uint64), ("members", POINTER(c_int)),
                 ("member_count", c_size_t), ("contributors", POINTER(c_int)),
-                ("contributor_count", c_size_t), ("exchanged_again", c_int), ("received", c_int)]
+                ("contributor_count", c_size_t), ("exchanged_again", c_int), ("received", c_int),
+                ("checkpoint_due", c_int)]
 
 
 class SamplerOptions(Structure):

@@ -37,6 +37,7 @@ class StepResult:
     contributors: tuple = ()     # those of them whose weight was above 0
     exchanged_again: int = 0     # elastic: times that the members changed under the step
     received: bool = False       # elastic: the state before the step came from other ranks
+    checkpoint_due: bool = False  # on all ranks: by the measured cost of checkpoints it is time for one
 
 
 def _own(value):
@@ -57,7 +58,7 @@ def _result(numbers):
                       numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes,
                       tuple(numbers.members[:numbers.member_count]),
                       tuple(numbers.contributors[:numbers.contributor_count]),
-                      numbers.exchanged_again, bool(numbers.received))
+                      numbers.exchanged_again, bool(numbers.received), bool(numbers.checkpoint_due))
 
 
 class Session:

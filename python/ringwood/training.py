@@ -27,15 +27,19 @@ RANDOM = "training/random"
 
 def save(model, optimizer, cursor, every=1):
     """After step(), on all ranks: when a multiple of `every` committed steps is reached, copies the state and
-    lets it travel to the store in the background. `optimizer`: or a list of them, of which the first one's
+    lets it travel to the store in the background. With every="auto" the session says when, by what checkpoints cost
+    and how often ranks fail (docs/reliability.md). `optimizer`: or a list of them, of which the first one's
     steps count. `cursor`: any dict of numbers and texts, the same on all ranks. Returns whether this step is
     on its way. A checkpoint that fails does not end the training: it is told on standard error, and
     `session.checkpoint_wait()` raises why."""
     optimizers = _all(optimizer)
     session = optimizers[0].session
-    if every < 1:
-        raise InvalidError("save every: at least 1 step")
-    if session.step // every == optimizers[0].committed_before // every:
+    if every == "auto":
+        if not optimizers[0].last or not optimizers[0].last.checkpoint_due:
+            return False
+    elif every < 1:
+        raise InvalidError('save every: at least 1 step, or "auto"')
+    elif session.step // every == optimizers[0].committed_before // every:
         return False
     return _save(session, model, optimizers, cursor)
 

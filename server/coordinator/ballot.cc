@@ -24,8 +24,8 @@ Status Ballot::Add(CallId call, const v1::VoteRequest& vote, CallId* displaced) 
         "%s gave the weight %g to step %d: a weight is a number of samples, 0 or more", who,
         vote.weight(), round_));
   }
-  if (vote.rank() != 0 && (vote.has_plan() || vote.review() || vote.probe())) {
-    return Invalid(who + " asks for a plan or a review: only rank 0 does, for all");
+  if (vote.rank() != 0 && (vote.has_plan() || vote.review() || vote.probe() || vote.checkpoint())) {
+    return Invalid(who + " asks for a plan, a review or a checkpoint: only rank 0 does, for all");
   }
   auto found = votes_.find(vote.rank());
   if (found != votes_.end()) {
@@ -72,6 +72,7 @@ StatusOr<v1::Commit> Ballot::Decide() const {
   if (first.has_plan()) *commit.mutable_plan() = first.plan();
   commit.set_review(first.review());
   commit.set_probe(first.probe());
+  commit.set_checkpoint(first.checkpoint());
   return commit;
 }
 

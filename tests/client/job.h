@@ -81,6 +81,7 @@ class GatheringCoordinator {
     reviews_ += first.review();
     commit->set_review(first.review());
     commit->set_probe(first.probe());
+    commit->set_checkpoint(first.checkpoint());
     if (first.has_plan()) *commit->mutable_plan() = first.plan();
     if (const auto plan = plans_.find(commit->round()); plan != plans_.end()) {
       *commit->mutable_plan() = ToProto(plan->second);

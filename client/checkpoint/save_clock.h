@@ -1,0 +1,45 @@
+// When the next checkpoint is due, where the trainer leaves that to us. Pure: times come in.
+//
+// Losing everything costs half an interval on average, saving costs what a checkpoint stops the
+// training for. The sum is least at sqrt(2 * MTBF * stop) (Young 1974, Daly 2006); no more than
+// kBudget of the time is spent on stops, and a checkpoint ends before the next one begins.
+#pragma once
+
+#include <optional>
+
+#include "base/clock.h"
+
+namespace ringwood {
+
+class SaveClock {
+ public:
+  static constexpr double kBudget = 0.02;
+  // Before a failure was seen: one a day.
+  static constexpr double kFailureSeconds = 24 * 3600;
+  // The first one, which shows what one costs: when the training has got going.
+  static constexpr double kFirstSeconds = 10;
+
+  // `failures`: that are known of when the session begins.
+  SaveClock(TimePoint start, int failures) : start_(start), last_(start), failures_(failures) {}
+
+  void Failed() { ++failures_; }
+  // A checkpoint of this trainer began and stopped it so long, or was complete so long after it
+  // began.
+  void Stopped(TimePoint begun, Duration stop);
+  void Completed(Duration took) { took_ = took; }
+
+  bool Due(TimePoint now) const { return now - last_ >= Interval(now); }
+  Duration Interval(TimePoint now) const;
+
+ private:
+  double FailureSeconds(TimePoint now) const;
+
+  const TimePoint start_;
+  TimePoint last_;  // checkpoint began
+  int failures_;
+  std::optional<Duration> stop_;  // of the longest of the last two
+  Duration before_ = Duration::zero();
+  Duration took_ = Duration::zero();
+};
+
+}  // namespace ringwood

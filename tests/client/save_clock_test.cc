@@ -1,0 +1,61 @@
+#include "client/checkpoint/save_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace ringwood {
+namespace {
+
+TimePoint At(double seconds) { return TimePoint() + Seconds(seconds); }
+
+double IntervalOf(const SaveClock& clock, double now) {
+  return ToSeconds(clock.Interval(At(now)));
+}
+
+TEST(SaveClock, TheFirstCheckpointShowsWhatOneCosts) {
+  SaveClock clock(At(0), 0);
+  EXPECT_FALSE(clock.Due(At(SaveClock::kFirstSeconds - 0.1)));
+  EXPECT_TRUE(clock.Due(At(SaveClock::kFirstSeconds)));
+  clock.Stopped(At(11), Seconds(0.5));
+  EXPECT_FALSE(clock.Due(At(12)));
+  const double day = SaveClock::kFailureSeconds + 12;
+  EXPECT_NEAR(IntervalOf(clock, 12), std::sqrt(2 * day * 0.5), 1e-6);
+  EXPECT_TRUE(clock.Due(At(11 + 300)));
+}
+
+TEST(SaveClock, FailuresBringCheckpointsNearer) {
+  SaveClock calm(At(0), 0), stormy(At(0), 0);
+  for (SaveClock* clock : {&calm, &stormy}) clock->Stopped(At(1), Seconds(0.1));
+  for (int i = 0; i < 99; ++i) stormy.Failed();
+  EXPECT_NEAR(IntervalOf(calm, 1) / IntervalOf(stormy, 1), 10, 1e-6);
+}
+
+// However often ranks fail and however slow the disk is.
+TEST(SaveClock, StopsTakeNoMoreThanTheirShareAndCheckpointsDoNotMeet) {
+  for (const int failures : {0, 10, 100'000}) {
+    for (const double stop : {0.001, 0.1, 30.0}) {
+      for (const double took : {0.01, 400.0}) {
+        SaveClock clock(At(0), failures);
+        clock.Stopped(At(5), Seconds(stop));
+        clock.Completed(Seconds(took));
+        const double interval = IntervalOf(clock, 5);
+        EXPECT_LE(stop / interval, SaveClock::kBudget * (1 + 1e-9));
+        EXPECT_GE(interval, took);
+      }
+    }
+  }
+}
+
+TEST(SaveClock, OneQuickCheckpointAfterASlowOneProvesNothing) {
+  SaveClock clock(At(0), 0);
+  clock.Stopped(At(10), Seconds(8));
+  const double slow = IntervalOf(clock, 10);
+  clock.Stopped(At(20), Seconds(0.01));
+  EXPECT_NEAR(IntervalOf(clock, 10), slow, 1e-6);
+  clock.Stopped(At(30), Seconds(0.01));
+  EXPECT_LT(IntervalOf(clock, 30), slow / 10);
+}
+
+}  // namespace
+}  // namespace ringwood
