@@ -9,9 +9,7 @@ namespace {
 
 TimePoint At(double seconds) { return TimePoint() + Seconds(seconds); }
 
-double IntervalOf(const SaveClock& clock, double now) {
-  return ToSeconds(clock.Interval(At(now)));
-}
+double IntervalOf(const SaveClock& clock, double now) { return ToSeconds(clock.Interval(At(now))); }
 
 TEST(SaveClock, TheFirstCheckpointShowsWhatOneCosts) {
   SaveClock clock(At(0), 0);
