@@ -11,6 +11,13 @@ void PrintJson(const nlohmann::json& json) {
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
+ReadProgress ShownOn(ProgressBar* bar) {
+  return [bar](const CheckpointId&, uint64_t done, uint64_t all) {
+    bar->Show(done, all);
+    return OkStatus();
+  };
+}
+
 void AddStoreFlags(Command command, CheckpointFlags* flags) {
   command.Value("--store", &flags->store, "Look into this directory").Takes("DIRECTORY").Required();
   command.Switch("--json", &flags->json, "Print JSON");
@@ -30,6 +37,7 @@ void AddCheckpointCommand(Command app, CommandContext* context) {
   parent.NeedsSubcommand();
   AddCheckpointLook(parent, context);
   AddCheckpointExport(parent, context);
+  AddCheckpointRetention(parent, context);
 }
 
 }  // namespace ringwood

@@ -5,9 +5,8 @@
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
-#include "cli/progress_bar.h"
 #include "cli/version.h"
-#include "server/store/checkpoint_export.h"
+#include "server/store/portable/checkpoint_export.h"
 #include "server/store/store_view.h"
 
 namespace ringwood {
@@ -56,7 +55,7 @@ Status Export(const ExportFlags& flags) {
   {
     ProgressBar bar(absl::StrFormat("exporting step %d", manifest.step()));
     const Status written =
-        ExportCheckpoint(view.reader(), manifest, plan, flags.file, bar.progress());
+        ExportCheckpoint(view.reader(), manifest, plan, flags.file, ShownOn(&bar));
     RW_RETURN_IF_ERROR(ExplainRead(flags.store, {manifest.epoch(), manifest.step()}, written));
   }
   if (!flags.json) {

@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/progress_bar.h"
 #include "cli/command.h"
-#include "server/store/checkpoint_key.h"
+#include "server/store/checkpoint_reader.h"
 
 namespace ringwood {
 
@@ -25,7 +26,11 @@ std::string JobName(uint64_t job);  // as --resume-job takes it
 
 void PrintJson(const nlohmann::json& json);
 
-void AddCheckpointLook(Command parent, CommandContext* context);    // list, show, verify
-void AddCheckpointExport(Command parent, CommandContext* context);  // export
+// Shows what it is told; borrows the bar.
+ReadProgress ShownOn(ProgressBar* bar);
+
+void AddCheckpointLook(Command parent, CommandContext* context);       // list, show, verify
+void AddCheckpointExport(Command parent, CommandContext* context);     // export
+void AddCheckpointRetention(Command parent, CommandContext* context);  // prune, pin
 
 }  // namespace ringwood

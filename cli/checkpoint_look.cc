@@ -7,7 +7,6 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
-#include "cli/progress_bar.h"
 #include "server/store/manifest.h"
 #include "server/store/store_view.h"
 
@@ -29,13 +28,14 @@ std::string State(const CheckpointSummary& checkpoint) {
 
 void PrintTable(const std::vector<CheckpointSummary>& list) {
   std::vector<std::vector<std::string>> rows = {
-      {"STEP", "EPOCH", "JOB", "WORLD", "SIZE", "TIME", "STATE"}};
+      {"STEP", "EPOCH", "JOB", "WORLD", "SIZE", "TIME", "STATE", "PIN"}};
   for (const CheckpointSummary& checkpoint : list) {
     rows.push_back({std::to_string(checkpoint.step), std::to_string(checkpoint.epoch),
                     checkpoint.job == 0 ? "?" : JobName(checkpoint.job),
                     std::to_string(checkpoint.world),
                     FormatBytes(static_cast<double>(checkpoint.bytes)),
-                    LocalTime(checkpoint.unix_seconds), State(checkpoint)});
+                    LocalTime(checkpoint.unix_seconds), State(checkpoint),
+                    checkpoint.label.empty() && checkpoint.pinned ? "pinned" : checkpoint.label});
   }
   std::fputs(FormatTable(rows).c_str(), stdout);
 }
@@ -50,6 +50,8 @@ void PrintListJson(const std::vector<CheckpointSummary>& list) {
                     {"bytes", checkpoint.bytes},
                     {"unix_seconds", checkpoint.unix_seconds},
                     {"complete", checkpoint.complete},
+                    {"pinned", checkpoint.pinned},
+                    {"label", checkpoint.label},
                     {"problem", checkpoint.problem}});
   }
   PrintJson(json);
@@ -100,7 +102,7 @@ Status Show(const CheckpointFlags& flags) {
 Status VerifyOne(const std::string& store, const CheckpointSummary& checkpoint) {
   if (checkpoint.damaged) return Corrupt(checkpoint.problem);
   ProgressBar bar(absl::StrFormat("verifying step %d", checkpoint.step));
-  return VerifyCheckpoint(store, {checkpoint.epoch, checkpoint.step}, bar.progress());
+  return VerifyCheckpoint(store, {checkpoint.epoch, checkpoint.step}, ShownOn(&bar));
 }
 
 // Those that were asked for; without --step and --epoch all. The first damage is the answer, after

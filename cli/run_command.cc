@@ -288,6 +288,17 @@ void AddStoreFlags(Command command, RunFlags* flags) {
           "Keep what each committed step changed in the store, so that a resumed job loses "
           "none; with --update-log=fsync also where the machine loses power"))
       .OneOf({"on", "fsync"});
+  add(command.Value("--keep-checkpoints", &run.keep_checkpoints,
+                    "Keep this many of the newest good checkpoints of a job"))
+      .Takes("NUMBER")
+      .AtLeast(2)
+      .ShowDefault();
+  add(command.Value("--keep-every", &run.keep_every,
+                    "Keep the first checkpoint from each multiple of this many steps on for ever; "
+                    "0: only the newest"))
+      .Takes("STEPS")
+      .AtLeast(0)
+      .ShowDefault();
   add(command.Value("--checkpoint-every", &run.context.checkpoint_every,
                     "Make a checkpoint after this many steps (the trainer reads it)"))
       .Takes("STEPS")

@@ -34,6 +34,7 @@ struct ServerFlags {
   std::string timeline;
   std::string log_level = "info";
   bool no_reducer = false;
+  uint64_t keep_checkpoints = kKeptCheckpoints;
 };
 
 // The token: from a file that only its owner reads, or from the launcher through the environment.
@@ -123,6 +124,7 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   if (!flags->max_memory.empty()) {
     RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
   }
+  flags->server.retention.newest = flags->keep_checkpoints;
   if (flags->no_reducer) {
     if (!flags->server.coordinator.empty()) {
       return Invalid("--no-reducer and --coordinator: such a server would have nothing to do");
@@ -229,6 +231,14 @@ void AddServerFlags(Command command, ServerFlags* flags) {
             "Keep what each committed step changed in --store, so that a job that is resumed loses "
             "none; with --update-log=fsync also where the machine loses power")
       .OneOf({"on", "fsync"});
+  add("--keep-checkpoints", &flags->keep_checkpoints, "NUMBER",
+      "Keep this many of the newest good checkpoints of each job")
+      .AtLeast(2)
+      .ShowDefault();
+  add("--keep-every", &server.retention.every, "STEPS",
+      "Keep the first checkpoint from each multiple of this many steps on for ever; 0: only the "
+      "newest")
+      .ShowDefault();
   add("--coord-store", &server.coord_store, "URL",
       "Keep coordinator state in etcd instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Of several "
       "servers "

@@ -36,8 +36,10 @@ struct RunOptions {
   // The first server is none of the reducers: no member of the job dies with it.
   bool lone_coordinator = false;
   std::string store;
-  std::string update_log;  // "on" or "fsync"; empty: none is kept
-  std::string max_memory;  // of each server's reducer, as 4G; empty: no limit
+  std::string update_log;    // "on" or "fsync"; empty: none is kept
+  int keep_checkpoints = 2;  // newest ones of a job
+  int keep_every = 0;        // steps, from each multiple of which a checkpoint stays; 0: off
+  std::string max_memory;    // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;
   double stall_timeout_seconds = 0;       // 0: only a warning

@@ -138,6 +138,7 @@ Status Server::Parts::OpenStore() {
   StoreService::Options storing;
   storing.directory = place("/checkpoints");
   storing.patience = patience;
+  storing.retention = options.retention;
   storing.checked = options.checked;
   storing.reach = [this](uint64_t job, const CheckpointId& id) { return updates->Reach(job, id); };
   storing.kept = [this](uint64_t job, std::vector<CheckpointId> kept) {

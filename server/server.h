@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/state.pb.h"
+#include "server/store/retention.h"
 #include "transport/fabric.h"
 #include "transport/port_range.h"
 
@@ -27,6 +28,7 @@ struct ServerOptions {
   PortRange ports;                // of the data plane, and of a `listen` with port 0
   std::string store;              // directory; empty: nothing is kept
   std::string update_log;         // with a store: "on" or "fsync" keep one; empty: none is kept
+  Retention retention;            // of checkpoints
   std::string coord_store;        // "etcd://H:P,H:P/PREFIX": keeps the coordinator's record there
   // How long to wait for a store that another process holds: a killed process holds it until its
   // last write ends. 0: an error at once.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "server/store/database.h"
+#include "server/store/pins.h"
 #include "server/store/sealed.h"
 #include "server/store/store_directory.h"
 #include "server/store/table_guard.h"
@@ -76,6 +77,8 @@ Status CheckpointStore::OpenAgain(Duration patience) {
 
 Status CheckpointStore::Clean() {
   RW_RETURN_IF_ERROR(EmptyDirectory(directory_ + "/incoming", options_.env));
+  RW_RETURN_IF_ERROR(FromRocks(options_.env->CreateDirIfMissing(directory_ + "/pins"),
+                               "cannot create " + directory_ + "/pins"));
   RW_ASSIGN_OR_RETURN(const auto complete, reader_->Complete());
   RW_ASSIGN_OR_RETURN(const auto present, reader_->WithChunks());
   const std::set<CheckpointId> real(complete.begin(), complete.end());
@@ -127,23 +130,28 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
   if (Status witnessed = WriteWitness(directory_, ManifestKey(id), options_.env); !witnessed.ok()) {
     Log(LogLevel::kWarning, "the checkpoint has no witness: " + Message(witnessed));
   }
-  if (Status pruned = Prune(); !pruned.ok()) {
-    Log(LogLevel::kWarning, "old checkpoints stay: " + Message(pruned));
+  if (const auto pruned = Prune(); !pruned.ok()) {
+    Log(LogLevel::kWarning, "old checkpoints stay: " + Message(pruned.status()));
   }
   return OkStatus();
 }
 
-Status CheckpointStore::Prune() {
+StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
+  // Training does not wait for somebody who pins: the next checkpoint prunes again.
+  RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory_, Duration::zero()));
+  RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory_));
   RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
   std::vector<Kept> complete;
   for (const CheckpointId& id : ids) {
     // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
     auto manifest = reader_->Manifest(id);
     complete.push_back({id, manifest.ok() ? manifest->job() : 0,
-                        !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok()});
+                        !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok(),
+                        pins.contains(id)});
   }
-  for (const CheckpointId& id : Superfluous(std::move(complete))) Drop(id);
-  return OkStatus();
+  std::vector<CheckpointId> superfluous = Superfluous(std::move(complete), retention_);
+  for (const CheckpointId& id : superfluous) Drop(id);
+  return superfluous;
 }
 
 void CheckpointStore::Drop(const CheckpointId& id) {

@@ -2,7 +2,7 @@
 //
 //   stripes: StripeWriter → Ingest (durable, but not yet visible)
 //   all stripes there → read back and verified → manifest + latest in one synced batch → flush
-//   → older ones removed, never below two
+//   → older ones removed, see retention.h and pins.h
 //
 // Used on one thread, but for NewestGood and Distrust. A full or failing disk fails only
 // the checkpoint in hand: the database is opened again before the next one.
@@ -23,6 +23,7 @@
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
 #include "server/store/manifest.h"
+#include "server/store/retention.h"
 #include "server/store/stripe_writer.h"
 
 namespace ringwood {
@@ -36,6 +37,9 @@ class CheckpointStore {
       rocksdb::Env* env = rocksdb::Env::Default());
 
   const CheckpointReader& reader() const { return *reader_; }  // until the next call of another
+
+  // From now on. Without it the newest two of each job stay, and those that are pinned.
+  void Keep(const Retention& retention) { retention_ = retention; }
 
   // The state that is made from a checkpoint of a job and what was kept beside it.
   using Reach = std::function<CheckpointId(uint64_t job, const CheckpointId&)>;
@@ -65,6 +69,9 @@ class CheckpointStore {
   // The newest complete checkpoint of each job, newest first, without reading it back.
   StatusOr<std::vector<CheckpointBase>> NewestOfEachJob() const;
 
+  // Removes what need not be kept, and answers what that was. After each new checkpoint it is done.
+  StatusOr<std::vector<CheckpointId>> Prune();
+
   // Removes a checkpoint, complete or not. Best effort: Open does it again.
   void Drop(const CheckpointId& id);
 
@@ -74,7 +81,6 @@ class CheckpointStore {
   void SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const;
   Status OpenAgain(Duration patience);
   Status Clean();
-  Status Prune();
   Status Usable();
   Status Recover(Status failed);
   std::optional<Status> Verdict(const CheckpointId& id) const;
@@ -87,6 +93,7 @@ class CheckpointStore {
   std::unique_ptr<rocksdb::Env> guarded_;  // of db_
   std::unique_ptr<rocksdb::DB> db_;        // null: it could not be opened again; reader_ says so
   std::unique_ptr<CheckpointReader> reader_;
+  Retention retention_;
   uint64_t next_file_ = 0;
   bool broken_ = false;              // a write failed: RocksDB refuses further ones
   std::set<CheckpointId> leftover_;  // what Drop could not remove

@@ -101,19 +101,6 @@ StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stri
   return manifest;
 }
 
-std::vector<CheckpointId> Superfluous(std::vector<Kept> complete) {
-  std::sort(complete.begin(), complete.end(),
-            [](const Kept& a, const Kept& b) { return a.id > b.id; });
-  std::vector<CheckpointId> superfluous;
-  std::map<uint64_t, size_t> good;  // by job, so far
-  for (const Kept& kept : complete) {
-    size_t& newer = good[kept.job];
-    if (newer >= kKeptCheckpoints) superfluous.push_back(kept.id);
-    if (!kept.bad) ++newer;
-  }
-  return superfluous;
-}
-
 std::string ToString(const v1::CheckpointManifest& manifest) {
   std::string text =
       absl::StrFormat("step %d of epoch %d, job %016x, world %d, %s in %d items\n", manifest.step(),

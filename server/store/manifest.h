@@ -1,4 +1,4 @@
-// What a checkpoint consists of, and which checkpoints are kept: values and pure decisions.
+// What a checkpoint consists of: values and pure decisions.
 #pragma once
 
 #include <map>
@@ -8,7 +8,6 @@
 #include "base/status.h"
 #include "base/tensor_type.h"
 #include "ringwood/v1/store.pb.h"
-#include "server/store/checkpoint_key.h"
 
 namespace ringwood {
 
@@ -17,7 +16,6 @@ inline constexpr uint64_t kMaxChunkBytes = 1 << 20;    // of data in one SaveChu
 inline constexpr uint64_t kMaxItemBytes = 1ull << 40;  // 1 TiB, far above any state of today
 inline constexpr size_t kMaxItemNameBytes = 1024;
 inline constexpr uint32_t kMaxChunksOfStripe = 1 << 22;  // 4 TiB of full chunks a worker
-inline constexpr size_t kKeptCheckpoints = 2;            // never fewer: the newest may be damaged
 
 // One worker's items, with the chunks that it brought.
 using Stripe = std::vector<v1::StoredItem>;
@@ -32,16 +30,6 @@ Status CheckChunk(const v1::SaveChunk& chunk);
 // an overlap, or a size or type that two ranks give differently. The caller fills in job, epoch,
 // step, world and time.
 StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes);
-
-// Which of the complete checkpoints (in any order) may be removed: of each job the newest two that
-// are not known to be bad stay, and what is newer than those. So a run that
-// was started afresh by mistake does not remove the old one's.
-struct Kept {
-  CheckpointId id;
-  uint64_t job = 0;
-  bool bad = false;
-};
-std::vector<CheckpointId> Superfluous(std::vector<Kept> complete);
 
 std::string ToString(const v1::CheckpointManifest& manifest);  // for people
 

@@ -391,6 +391,7 @@ StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& opti
   uint64_t newest = 0;
   if (!options.directory.empty()) {
     RW_ASSIGN_OR_RETURN(store, CheckpointStore::Open(options.directory, options.patience));
+    store->Keep(options.retention);
     RW_ASSIGN_OR_RETURN(const auto complete, store->reader().Complete());
     if (!complete.empty()) newest = complete.front().epoch;
   }

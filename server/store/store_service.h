@@ -13,6 +13,7 @@
 #include "ringwood/v1/state.pb.h"
 #include "server/calls/limits.h"
 #include "server/store/checkpoint_key.h"
+#include "server/store/retention.h"
 
 namespace grpc {
 class Service;
@@ -25,6 +26,7 @@ class StoreService {
   struct Options {
     std::string directory;  // DIR/checkpoints; empty: nothing is kept, and callers are told
     Duration patience = Duration::zero();  // with another process's lock, see OpenDatabase
+    Retention retention;
     // Called with the progress of reading a checkpoint before a job resumes from it; optional. On a
     // thread of the store's own.
     std::function<void(uint64_t done, uint64_t all)> checked;

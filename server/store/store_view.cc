@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "server/store/database.h"
+#include "server/store/pins.h"
 #include "server/store/store_directory.h"
 
 namespace ringwood {
@@ -32,13 +33,12 @@ StatusOr<StoreView> StoreView::Open(const std::string& store_dir) {
   return FromRocks(opened, "the store " + store_dir);
 }
 
-StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir) {
-  RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
-  const CheckpointReader reader = view.reader();
+StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reader) {
   RW_ASSIGN_OR_RETURN(const auto complete, reader.Complete());
-  RW_ASSIGN_OR_RETURN(const auto present, reader.WithChunks());
+  const auto present = reader.WithChunks();  // damaged chunks may hide incomplete ones, no others
+  if (!present.ok() && present.status().code() != StatusCode::kDataLoss) return present.status();
   std::set<CheckpointId, std::greater<CheckpointId>> ids(complete.begin(), complete.end());
-  ids.insert(present.begin(), present.end());
+  if (present.ok()) ids.insert(present->begin(), present->end());
   std::vector<CheckpointSummary> summaries;
   for (const CheckpointId& id : ids) {
     CheckpointSummary summary;
@@ -57,6 +57,18 @@ StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& stor
       summary.unix_seconds = manifest->unix_seconds();
     }
     summaries.push_back(std::move(summary));
+  }
+  return summaries;
+}
+
+StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir) {
+  RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
+  RW_ASSIGN_OR_RETURN(auto summaries, Summarize(view.reader()));
+  RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(store_dir + "/checkpoints"));
+  for (CheckpointSummary& summary : summaries) {
+    const auto pin = pins.find({summary.epoch, summary.step});
+    summary.pinned = pin != pins.end();
+    if (summary.pinned) summary.label = pin->second;
   }
   return summaries;
 }

@@ -37,10 +37,15 @@ struct CheckpointSummary {
   int64_t unix_seconds = 0;
   bool complete = false;
   bool damaged = false;  // it was complete; its manifest cannot be read any more
-  std::string problem;   // why it cannot be used; empty: none found (Verify checks the bytes)
+  bool pinned = false;
+  std::string label;    // of the pin
+  std::string problem;  // why it cannot be used; empty: none found (Verify checks the bytes)
 };
 
-// Newest first; incomplete ones too.
+// Newest first; incomplete ones too. Without pins, which are beside the database.
+StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reader);
+
+// The same with pins.
 StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir);
 
 // The manifest. Epoch 0: the newest that has the step; step 0 as well: the newest checkpoint.

@@ -1,13 +1,13 @@
 // A safetensors file from anywhere: what is accepted covers its bytes exactly, and written again it
 // is read as the same.
 //
-// sources: server/store/safetensors.cc server/store/safetensors_parser.cc base/tensor_type.cc
-// sources: base/text.cc base/quoted.cc base/status.cc base/check.cc
+// sources: server/store/portable/safetensors.cc server/store/portable/safetensors_parser.cc
+// base/tensor_type.cc sources: base/text.cc base/quoted.cc base/status.cc base/check.cc
 #include <cstdint>
 #include <string>
 
 #include "base/check.h"
-#include "server/store/safetensors.h"
+#include "server/store/portable/safetensors.h"
 
 namespace ringwood {
 namespace {

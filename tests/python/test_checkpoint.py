@@ -88,3 +88,22 @@ def test_a_checkpoint_is_shown_and_verified_by_step_and_epoch(tmp_path):
     assert run([PROGRAM, "checkpoint", "verify", *store, "--step", 16, "--epoch", 2]).code == 78
     negative = run([PROGRAM, "checkpoint", "show", *store, "--step", -1])
     assert negative.code == 78 and "18446744073709551615" not in negative.output, negative.output
+
+
+def test_what_is_asked_for_is_kept_and_what_is_pinned(tmp_path):
+    store = ("--store", tmp_path / "a")
+    run_job("train.py", tmp_path / "out", "nobody", flags=(*store, "--keep-every", 8))
+    kept, = jobs_of(tmp_path / "a").values()
+    assert kept == [16, 12, 8]
+    pinned = run([PROGRAM, "checkpoint", "pin", *store, "--step", 8, "--label", "half"])
+    assert pinned.code == 0 and "step 8 of epoch 1 is pinned" in pinned.output, pinned.output
+    listed = json.loads(run([PROGRAM, "checkpoint", "list", *store, "--json"]).output)
+    assert [each["label"] for each in listed] == ["", "", "half"] and listed[2]["pinned"], listed
+    run_job("train.py", tmp_path / "out", "nobody", flags=(*store, "--resume", "--keep-checkpoints", 3))
+    pruned = json.loads(run([PROGRAM, "checkpoint", "prune", *store, "--json"]).output)
+    assert pruned["removed"] == [], pruned
+    assert run([PROGRAM, "checkpoint", "pin", *store, "--step", 8, "--unpin"]).code == 0
+    would = run([PROGRAM, "checkpoint", "prune", *store, "--dry-run"])
+    assert "would remove step 8 of epoch 1" in would.output, would.output
+    assert "removed step 8 of epoch 1" in run([PROGRAM, "checkpoint", "prune", *store]).output
+    assert "nothing to remove" in run([PROGRAM, "checkpoint", "prune", *store]).output

@@ -191,18 +191,6 @@ TEST(Manifest, AnItemIsOfOneTypeOnAllRanks) {
   EXPECT_EQ(Message(mixed.status()), "item \"w\" is F16 [4] on rank 1 and F32 [2] on another");
 }
 
-TEST(Retention, KeepsTwoOfEachJob) {
-  const std::vector<Kept> complete = {{{1, 10}, 7}, {{1, 20}, 7}, {{2, 5}, 8},
-                                      {{2, 10}, 8}, {{2, 15}, 8}, {{1, 30}, 7}};
-  EXPECT_EQ(Superfluous(complete), (std::vector<CheckpointId>{{2, 5}, {1, 10}}));
-}
-
-TEST(Retention, WhatIsBadDoesNotCount) {
-  const std::vector<Kept> complete = {
-      {{1, 10}, 7}, {{1, 20}, 7}, {{1, 30}, 7}, {{1, 40}, 7, true}, {{1, 50}, 7}};
-  EXPECT_EQ(Superfluous(complete), (std::vector<CheckpointId>{{1, 20}, {1, 10}}));
-}
-
 constexpr size_t kBytesOfWriter = 400'000;
 
 // Not a test of its own: the process that the next one kills. Saves step after step and reports

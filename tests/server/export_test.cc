@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "base/random.h"
-#include "server/store/checkpoint_export.h"
-#include "server/store/part_file.h"
+#include "server/store/portable/checkpoint_export.h"
+#include "server/store/portable/part_file.h"
 #include "server/store/store_directory.h"
 #include "server/store/store_view.h"
 #include "tests/server/saved.h"

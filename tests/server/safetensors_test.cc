@@ -1,5 +1,5 @@
 // The safetensors format: what is written is read, and hostile headers are refused with a sentence.
-#include "server/store/safetensors.h"
+#include "server/store/portable/safetensors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

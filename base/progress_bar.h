@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/clock.h"
-#include "server/store/checkpoint_reader.h"
 
 namespace ringwood {
 
@@ -22,7 +21,6 @@ class ProgressBar {
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   void Show(uint64_t done, uint64_t all);
-  ReadProgress progress();  // shows what it is told; borrows this
 
  private:
   const std::string what_;

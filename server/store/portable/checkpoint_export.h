@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
-#include "server/store/export_plan.h"
+#include "server/store/portable/export_plan.h"
 
 namespace ringwood {
 

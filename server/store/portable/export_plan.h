@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "ringwood/v1/store.pb.h"
-#include "server/store/safetensors.h"
+#include "server/store/portable/safetensors.h"
 
 namespace ringwood {
 

@@ -1,6 +1,6 @@
-#include "server/store/checkpoint_export.h"
+#include "server/store/portable/checkpoint_export.h"
 
-#include "server/store/part_file.h"
+#include "server/store/portable/part_file.h"
 
 namespace ringwood {
 

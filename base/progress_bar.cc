@@ -1,4 +1,4 @@
-#include "cli/progress_bar.h"
+#include "base/progress_bar.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -57,13 +57,6 @@ void ProgressBar::Show(uint64_t done, uint64_t all) {
       ProgressLine(what_, std::min(done, all), all, ToSeconds(now - begin_), Columns());
   std::fprintf(stderr, "\r%s\033[K", line.c_str());
   std::fflush(stderr);
-}
-
-ReadProgress ProgressBar::progress() {
-  return [this](const CheckpointId&, uint64_t done, uint64_t all) {
-    Show(done, all);
-    return OkStatus();
-  };
 }
 
 }  // namespace ringwood

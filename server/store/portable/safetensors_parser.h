@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "server/store/safetensors.h"
+#include "server/store/portable/safetensors.h"
 
 namespace ringwood {
 

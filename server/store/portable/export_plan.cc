@@ -1,4 +1,4 @@
-#include "server/store/export_plan.h"
+#include "server/store/portable/export_plan.h"
 
 #include <algorithm>
 #include <map>

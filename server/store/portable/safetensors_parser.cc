@@ -1,4 +1,4 @@
-#include "server/store/safetensors_parser.h"
+#include "server/store/portable/safetensors_parser.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "server/store/part_file.h"
+#include "server/store/portable/part_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,4 +1,4 @@
-#include "server/store/safetensors.h"
+#include "server/store/portable/safetensors.h"
 
 #include <algorithm>
 #include <set>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/quoted.h"
 #include "base/text.h"
-#include "server/store/safetensors_parser.h"
+#include "server/store/portable/safetensors_parser.h"
 
 namespace ringwood {
 namespace {

@@ -1,0 +1,32 @@
+// Which checkpoints a store keeps: a pure decision.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "server/store/checkpoint_key.h"
+
+namespace ringwood {
+
+inline constexpr size_t kKeptCheckpoints = 2;  // never fewer: the newest may be damaged
+
+struct Retention {
+  size_t newest = kKeptCheckpoints;  // of each job; fewer than kKeptCheckpoints counts as those
+  uint64_t every = 0;                // steps; 0: off, see Superfluous
+};
+
+struct Kept {
+  CheckpointId id;
+  uint64_t job = 0;
+  bool bad = false;     // known to be damaged
+  bool pinned = false;  // somebody asked for it to stay
+};
+
+// Which of the complete checkpoints (in any order) may be removed. What stays, of each job:
+// the newest ones that are not known to be bad, and what is newer than those; what is pinned;
+// with `every` M, for each multiple of M the first good one at or after it and before the next.
+// So a run that was started afresh by mistake does not remove the old one's.
+std::vector<CheckpointId> Superfluous(std::vector<Kept> complete, const Retention& retention);
+
+}  // namespace ringwood
