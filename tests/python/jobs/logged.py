@@ -29,7 +29,7 @@ def digest(model, optimizer):
 torch.set_num_threads(1)
 torch.manual_seed(3)
 model = torch.nn.Sequential(torch.nn.Linear(60, 80), torch.nn.Tanh(), torch.nn.Linear(80, 4))
-optimizer = {"sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+optimizer = {"sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
              "adam": lambda p: torch.optim.Adam(p, lr=0.01),
              "adamw": lambda p: torch.optim.AdamW(p, lr=0.01)}[kind](model.parameters())
 rw.init()
