@@ -139,6 +139,7 @@ void Pipeline::Start(const std::vector<int>& groups) {
 void Pipeline::Exchanged(int group, uint64_t round, const Status& status) {
   if (!status.ok()) return Fail(NamedGroup(group, status));
   shell_.observer->GroupEnded(round, group, exchanges_[group]->sent_bytes(), Now());
+  if (shell_.exchanged) shell_.exchanged(group, round);
   std::vector<int> start;
   {
     absl::MutexLock lock(&mutex_);

@@ -2,6 +2,7 @@
 // in the scheduler's order. The trainer's thread only marks gradients and waits.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -35,6 +36,8 @@ class Pipeline {
     Loop* net = nullptr;
     Transport* transport = nullptr;
     Observer* observer = nullptr;  // of all events between RoundBegun and GroupEnded
+    // Each group whose sum is there, before Wait returns; net loop. Optional.
+    std::function<void(int group, uint64_t round)> exchanged = nullptr;
   };
 
   // `exchanges`: one for each group of `plan`, which has number `generation` in this epoch. With

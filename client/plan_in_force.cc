@@ -47,8 +47,14 @@ Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, doub
   states_->Prepare(plan_);
   RW_ASSIGN_OR_RETURN(PlanExchanges made, MakeExchanges(plan_, *table_, states_, link));
   states_->Hand(std::move(made.holders));
-  const Pipeline::Shell shell{link->connection()->compute(), link->connection()->net(),
-                              link->transport(), observer_};
+  updates_->Take([states = states_](size_t id) { return states->SumOf(id); }, table_->ById());
+  Pipeline::Shell shell{link->connection()->compute(), link->connection()->net(), link->transport(),
+                        observer_};
+  std::vector<std::vector<size_t>> ids;
+  for (const Group& group : plan_.groups) ids.push_back(table_->IdsOf(group));
+  shell.exchanged = [updates = updates_, ids = std::move(ids)](int group, uint64_t of) {
+    updates->Exchanged(of, ids[group]);
+  };
   std::unique_ptr<RoundTotals> totals;
   if (link->elastic() || link->joined().update_log()) {
     totals = std::make_unique<RoundTotals>(link->place());

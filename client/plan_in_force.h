@@ -14,6 +14,7 @@
 #include "client/pipeline.h"
 #include "client/tensor_states.h"
 #include "client/tensor_table.h"
+#include "client/updates/update_writer.h"
 #include "plan/plan.h"
 #include "timeline/observer.h"
 
@@ -22,8 +23,8 @@ namespace ringwood {
 class PlanInForce {
  public:
   // All outlive this.
-  PlanInForce(TensorTable* table, TensorStates* states, Observer* observer)
-      : table_(table), states_(states), observer_(observer) {}
+  PlanInForce(TensorTable* table, TensorStates* states, UpdateWriter* updates, Observer* observer)
+      : table_(table), states_(states), updates_(updates), observer_(observer) {}
 
   // The table's, in an order with Ready: refused from the first ready on.
   StatusOr<int> Register(const Tensor& tensor);
@@ -54,6 +55,7 @@ class PlanInForce {
 
   TensorTable* const table_;
   TensorStates* const states_;
+  UpdateWriter* const updates_;
   Observer* const observer_;
   Plan plan_;
   std::string text_;

@@ -67,6 +67,7 @@ void Session::Entered(EpochLink* link) {
   epoch_ = link->epoch();
   link->Listen([this, elastic = link->elastic()](const Status& failure) {
     plan_.Fail(failure);
+    updates_.Cancel();
     checkpoints_->Interrupt(failure);
     if (!elastic && !closed_) observers_.Failed(Message(failure), Now());
   });
@@ -110,6 +111,7 @@ Session::~Session() {
   link_->Fail(Aborted("the session was destroyed"));
   checkpoints_.reset();
   connection_->Drain();
+  updates_.Drain();
   plan_.End();  // what it has on a device still talks to the loops
   link_.reset();
   connection_.reset();

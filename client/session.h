@@ -129,9 +129,9 @@ class Session {
   TensorTable table_{options_};
   TensorStates states_{options_, table_};
   Replanner replanner_{options_, table_};
-  PlanInForce plan_{&table_, &states_, &observers_};
-  PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_};
   UpdateWriter updates_;
+  PlanInForce plan_{&table_, &states_, &updates_, &observers_};
+  PlanAgreement agreement_{options_, table_, &states_, &plan_, &replanner_};
   SaveClock saves_{Now(), 0};
   double said_interval_ = 0;
   UpdateReader replay_;

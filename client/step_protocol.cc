@@ -27,9 +27,10 @@ std::vector<int> SlotsOf(const EpochLink& link) {
 
 }  // namespace
 
-UpdateClient* StepProtocol::WriterOf(const v1::JoinResponse& joined, Connection* connection) {
+void StepProtocol::EnterLog(const v1::JoinResponse& joined, Connection* connection) {
   const bool writes = joined.update_log() && joined.log_writer() == joined.node();
-  return writes ? connection->updates() : nullptr;
+  updates_->Enter(writes ? connection->updates() : nullptr,
+                  {joined.epoch(), 0, joined.node(), connection->incarnation()});
 }
 
 Status StepProtocol::Begin(double weight) {
@@ -105,10 +106,7 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   const RoundSummary summary = pipeline->Summary();
   if (link->elastic()) prepared_ = summary;
   if (updates_->writes()) {  // before the vote: what is committed is logged
-    LogRound(*summary.totals,
-             {link->epoch(), round(), static_cast<uint32_t>(link->place().rank),
-              link->connection()->incarnation()},
-             *link, [link] { return link->status().ok(); });
+    LogRound(*summary.totals, *link, [link] { return link->status().ok(); });
   }
   observer_->Voted(round(), summary.digest, Now());
   const StatusOr<v1::Commit> commit = Vote(summary, link);
@@ -134,12 +132,11 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
 }
 
 // `of`: the epoch in which it was exchanged.
-void StepProtocol::LogRound(const Totals& totals, const RoundName& name, const EpochLink& of,
+void StepProtocol::LogRound(const Totals& totals, const EpochLink& of,
                             const std::function<bool()>& lives) {
-  RoundFacts facts{name.step, totals.skipped, totals.weight, SlotsOf(of), {}, updates_->note()};
+  RoundFacts facts{round(), totals.skipped, totals.weight, SlotsOf(of), {}, updates_->note()};
   for (const int rank : totals.contributors) facts.contributors.push_back(of.SlotOf(rank));
-  const auto sum = [this](size_t id) { return states_->SumOf(id); };
-  updates_->Log(name, RoundBody::Of(table_.ById(), sum, facts), lives);
+  updates_->Log(facts, lives);
 }
 
 // A failure on the way is that of the next epoch: the step itself is committed.
@@ -214,7 +211,7 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
 }
 
 Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
-  updates_->Enter(WriterOf(joined, link->connection()));
+  EnterLog(joined, link->connection());
   const uint64_t base = joined.base_step();
   const auto& holders = joined.holders();
   const bool holds = std::find(holders.begin(), holders.end(), joined.node()) != holders.end();
@@ -227,9 +224,7 @@ Status StepProtocol::Settle(const v1::JoinResponse& joined, EpochLink* link) {
   if (forward) {
     const RoundSummary summary = *std::exchange(prepared_, std::nullopt);
     if (updates_->writes()) {  // who wrote before may have died before it came to this round
-      LogRound(*summary.totals,
-               {joined.epoch(), round(), joined.node(), link->connection()->incarnation()}, *link,
-               [] { return true; });
+      LogRound(*summary.totals, *link, [] { return true; });
     }
     RW_RETURN_IF_ERROR(Apply(*summary.totals, link));
     settled_ = Ended(*summary.totals, summary, *link);

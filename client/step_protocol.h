@@ -66,7 +66,7 @@ class StepProtocol {
 
   // Before the first step.
   void StartFrom(const v1::JoinResponse& joined, Connection* connection) {
-    updates_->Enter(WriterOf(joined, connection));
+    EnterLog(joined, connection);
     epoch_ = joined.epoch();
     step_ = joined.base_step() - joined.logged_steps();
     replays_ = joined.logged_steps();
@@ -117,15 +117,13 @@ class StepProtocol {
   bool broken() const { return broken_; }
 
  private:
-  // The log's, where this worker writes it; else null.
-  static UpdateClient* WriterOf(const v1::JoinResponse& joined, Connection* connection);
+  void EnterLog(const v1::JoinResponse& joined, Connection* connection);
   uint64_t round() const { return step_ + 1; }
   Status CheckComplete(int rank);
   Status BringNothing();
   void Drop();
   void HandOver(const v1::Commit& commit, EpochLink* link);
-  void LogRound(const Totals& totals, const RoundName& name, const EpochLink& of,
-                const std::function<bool()>& lives);
+  void LogRound(const Totals& totals, const EpochLink& of, const std::function<bool()>& lives);
   StatusOr<v1::Commit> Vote(const RoundSummary& summary, EpochLink* link);
   Status Apply(const Totals& totals, EpochLink* link);
   Status Abort(const Status& status, EpochLink* link);

@@ -24,6 +24,11 @@ void Calls::Cancel(const Status& reason) {
   for (grpc::ClientContext* context : active_) context->TryCancel();
 }
 
+void Calls::CancelRunning() {
+  absl::MutexLock lock(&mutex_);
+  for (grpc::ClientContext* context : active_) context->TryCancel();
+}
+
 Status Calls::Translate(const grpc::Status& status, const std::string& what) {
   if (status.ok()) return OkStatus();
   absl::MutexLock lock(&mutex_);

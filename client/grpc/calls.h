@@ -27,6 +27,9 @@ class Calls {
     grpc::ClientContext* const context_;
   };
 
+  // Ends the calls in flight, and no later ones.
+  void CancelRunning();
+
   // Does nothing if `reason` is OK.
   void Cancel(const Status& reason);
 

@@ -1,5 +1,6 @@
 #include "client/grpc/update_client.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -11,6 +12,68 @@
 namespace ringwood {
 namespace {
 
+// A round as a stream of pieces.
+class GrpcRound : public UpdateClient::Round {
+ public:
+  static constexpr size_t kPieceBytes = 1 << 20;  // what the store takes at once
+
+  GrpcRound(v1::Updates::Stub* stub, Calls* calls, const RoundName& name, bool restart,
+            Duration timeout, std::string what)
+      : calls_(calls),
+        scope_(calls, &context_, timeout),
+        what_(std::move(what)),
+        writer_(stub->Log(&context_, &receipt_)) {
+    piece_.set_epoch(name.epoch);
+    piece_.set_step(name.step);
+    piece_.set_rank(name.rank);
+    piece_.set_incarnation(name.incarnation);
+    piece_.set_restart(restart);
+  }
+  ~GrpcRound() override {
+    if (finished_) return;
+    context_.TryCancel();
+    (void)writer_->Finish();
+  }
+
+  void Write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      std::string* const data = piece_.mutable_data();
+      const size_t taken = std::min(bytes.size(), kPieceBytes - data->size());
+      data->append(reinterpret_cast<const char*>(bytes.data()), taken);
+      bytes = bytes.subspan(taken);
+      if (data->size() == kPieceBytes) Send();
+    }
+  }
+
+  Status Finish(std::span<const std::byte> last) override {
+    Write(last);
+    piece_.set_last(true);
+    Send();
+    writer_->WritesDone();
+    finished_ = true;
+    const grpc::Status ended = writer_->Finish();
+    return calls_->Translate(ended, what_);
+  }
+
+ private:
+  void Send() {
+    piece_.set_checksum(Digest(std::as_bytes(std::span(piece_.data()))));
+    open_ = open_ && writer_->Write(piece_);
+    piece_.set_offset(piece_.offset() + piece_.data().size());
+    piece_.mutable_data()->clear();
+  }
+
+  Calls* const calls_;
+  grpc::ClientContext context_;
+  const Calls::Scope scope_;
+  const std::string what_;
+  v1::LogReceipt receipt_;
+  v1::LogPiece piece_;
+  const std::unique_ptr<grpc::ClientWriter<v1::LogPiece>> writer_;
+  bool open_ = true;
+  bool finished_ = false;
+};
+
 class GrpcUpdateClient : public UpdateClient {
  public:
   GrpcUpdateClient(const std::string& address, const std::string& token)
@@ -18,29 +81,12 @@ class GrpcUpdateClient : public UpdateClient {
         stub_(v1::Updates::NewStub(
             MakeChannel(address, token, {.reconnection = kEagerReconnection}))) {}
 
-  Status Log(const RoundName& name, const RoundBody& body, bool restart,
-             Duration timeout) override {
-    grpc::ClientContext context;
-    const Calls::Scope scope(&calls_, &context, timeout);
-    v1::LogReceipt receipt;
-    const auto writer = stub_->Log(&context, &receipt);
-    v1::LogPiece piece;
-    piece.set_epoch(name.epoch);
-    piece.set_step(name.step);
-    piece.set_rank(name.rank);
-    piece.set_incarnation(name.incarnation);
-    piece.set_restart(restart);
-    body.ForEachPiece([&](uint64_t offset, std::span<const std::byte> data, bool last) {
-      piece.set_offset(offset);
-      piece.set_data(data.data(), data.size());
-      piece.set_checksum(Digest(data));
-      piece.set_last(last);
-      if (!last) return writer->Write(piece);
-      writer->WriteLast(piece, grpc::WriteOptions());
-      return true;
-    });
-    return calls_.Translate(writer->Finish(), "log a round at the store " + address_);
+  std::unique_ptr<Round> Begin(const RoundName& name, bool restart, Duration timeout) override {
+    return std::make_unique<GrpcRound>(stub_.get(), &calls_, name, restart, timeout,
+                                       "log a round at the store " + address_);
   }
+
+  void CancelRounds() override { calls_.CancelRunning(); }
 
   Status Replay(uint64_t after, uint64_t last,
                 const std::function<Status(uint64_t, const std::string&)>& take,

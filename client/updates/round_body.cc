@@ -13,13 +13,7 @@ namespace ringwood {
 namespace {
 
 constexpr Codec kCodec = {IndexCode::kBlock16, ValueCode::kFloat32};
-constexpr size_t kSizeBytes = sizeof(uint64_t);  // before the head: how long it is
-
-Buffer<std::byte> Encoded(const Entries& entries, uint64_t elements, uint64_t* bytes) {
-  Buffer<std::byte> wire(MaxWireBytes(kCodec, elements, entries.size()));
-  *bytes = Encode(kCodec, {0, elements}, entries, wire.span());
-  return wire;
-}
+constexpr size_t kSizeBytes = sizeof(uint64_t);  // after the tail: how long it is
 
 // A tensor of a body that was checked.
 struct ReadTensor {
@@ -68,71 +62,37 @@ void Write(const ReadTensor& read, double total_weight) {
 
 }  // namespace
 
-StatusOr<RoundBody> RoundBody::Of(const TensorsById& tensors, const Sums& sums,
-                                  const RoundFacts& facts) {
-  RoundBody body;
-  body.parts_.resize(1);  // the head
-  v1::RoundBody head;
-  head.set_total_weight(facts.total_weight);
-  head.set_skipped(facts.skipped);
-  head.set_note(facts.note);
-  head.mutable_members()->Assign(facts.members.begin(), facts.members.end());
-  head.mutable_contributors()->Assign(facts.contributors.begin(), facts.contributors.end());
-  for (size_t id = 0; !facts.skipped && id < tensors.size(); ++id) {
-    const std::optional<TensorSum> sum = sums(id);
-    if (!sum) {
-      return Refused("tensor '" + tensors[id]->spec.name +
-                     "' is on a device, whose rounds cannot be logged yet");
-    }
-    v1::RoundBody::Tensor* const listed = head.add_tensors();
-    listed->set_id(static_cast<uint32_t>(id));
-    listed->set_elements(tensors[id]->spec.elements);
-    std::span<const std::byte> part = std::as_bytes(sum->dense);
-    if (sum->sparse) {
-      uint64_t bytes = 0;
-      body.owned_.push_back(Encoded(*sum->sparse, tensors[id]->spec.elements, &bytes));
-      part = std::as_const(body.owned_.back()).span().first(bytes);
-      listed->set_entries(sum->sparse->size());
-    }
-    listed->set_form(sum->sparse    ? v1::RoundBody::FORM_ENTRIES
-                     : sum->average ? v1::RoundBody::FORM_AVERAGE
-                                    : v1::RoundBody::FORM_SUM);
-    listed->set_bytes(part.size());
-    body.parts_.push_back(part);
+std::span<const std::byte> RoundBody::Add(size_t id, uint64_t elements, const TensorSum& sum,
+                                          Buffer<std::byte>* memory) {
+  v1::RoundBody::Tensor* const listed = listed_.add_tensors();
+  listed->set_id(static_cast<uint32_t>(id));
+  listed->set_elements(elements);
+  std::span<const std::byte> bytes = std::as_bytes(sum.dense);
+  if (sum.sparse) {
+    const uint64_t most = MaxWireBytes(kCodec, elements, sum.sparse->size());
+    if (memory->size() < most) *memory = Buffer<std::byte>(most);
+    bytes = memory->span().first(Encode(kCodec, {0, elements}, *sum.sparse, memory->span()));
+    listed->set_entries(sum.sparse->size());
   }
-  const uint64_t size = head.ByteSizeLong();
-  Buffer<std::byte> first(kSizeBytes + size);
-  std::memcpy(first.data(), &size, kSizeBytes);
-  head.SerializeToArray(first.data() + kSizeBytes, static_cast<int>(size));
-  body.owned_.push_back(std::move(first));
-  body.parts_.front() = std::as_const(body.owned_.back()).span();
-  return body;
-}
-
-uint64_t RoundBody::bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& part : parts_) bytes += part.size();
+  listed->set_form(sum.sparse    ? v1::RoundBody::FORM_ENTRIES
+                   : sum.average ? v1::RoundBody::FORM_AVERAGE
+                                 : v1::RoundBody::FORM_SUM);
+  listed->set_bytes(bytes.size());
+  if (has_.size() <= id) has_.resize(id + 1);
+  has_[id] = true;
   return bytes;
 }
 
-void RoundBody::ForEachPiece(
-    const std::function<bool(uint64_t, std::span<const std::byte>, bool)>& take) const {
-  const uint64_t all = bytes();
-  std::vector<std::byte> piece;
-  piece.reserve(std::min(all, kPieceBytes));
-  uint64_t offset = 0;  // of the piece
-  for (std::span<const std::byte> part : parts_) {
-    while (!part.empty()) {
-      const size_t taken = std::min<size_t>(part.size(), kPieceBytes - piece.size());
-      piece.insert(piece.end(), part.begin(), part.begin() + taken);
-      part = part.subspan(taken);
-      const bool last = offset + piece.size() == all;
-      if (piece.size() < kPieceBytes && !last) continue;
-      if (!take(offset, piece, last)) return;
-      offset += piece.size();
-      piece.clear();
-    }
-  }
+std::string RoundBody::Tail(const RoundFacts& facts) {
+  listed_.set_total_weight(facts.total_weight);
+  listed_.set_skipped(facts.skipped);
+  listed_.set_note(facts.note);
+  listed_.mutable_members()->Assign(facts.members.begin(), facts.members.end());
+  listed_.mutable_contributors()->Assign(facts.contributors.begin(), facts.contributors.end());
+  std::string tail = listed_.SerializeAsString();
+  const uint64_t size = tail.size();
+  tail.append(reinterpret_cast<const char*>(&size), kSizeBytes);
+  return tail;
 }
 
 StatusOr<RoundFacts> ReadRound(uint64_t step, std::span<const std::byte> body,
@@ -142,13 +102,13 @@ StatusOr<RoundFacts> ReadRound(uint64_t step, std::span<const std::byte> body,
   };
   uint64_t size = 0;
   if (body.size() < kSizeBytes) return wrong(Corrupt("it is cut short"));
-  std::memcpy(&size, body.data(), kSizeBytes);
-  body = body.subspan(kSizeBytes);
+  std::memcpy(&size, body.last(kSizeBytes).data(), kSizeBytes);
+  body = body.first(body.size() - kSizeBytes);
   v1::RoundBody head;
-  if (size > body.size() || !head.ParseFromArray(body.data(), static_cast<int>(size))) {
-    return wrong(Corrupt("its head cannot be read"));
+  if (size > body.size() || !head.ParseFromArray(body.last(size).data(), static_cast<int>(size))) {
+    return wrong(Corrupt("its tail cannot be read"));
   }
-  body = body.subspan(size);
+  body = body.first(body.size() - size);
   std::vector<ReadTensor> reads;
   for (const v1::RoundBody::Tensor& listed : head.tensors()) {
     if (listed.bytes() > body.size()) return wrong(Corrupt("it is cut short"));
@@ -162,7 +122,9 @@ StatusOr<RoundFacts> ReadRound(uint64_t step, std::span<const std::byte> body,
     return wrong(Invalid(
         absl::StrFormat("it brings %d tensors, registered are %d", reads.size(), tensors.size())));
   }
-  for (const ReadTensor& read : reads) Write(read, head.total_weight());
+  for (const ReadTensor& read : reads) {
+    if (!head.skipped()) Write(read, head.total_weight());
+  }
   return RoundFacts{step,
                     head.skipped(),
                     head.total_weight(),

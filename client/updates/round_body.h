@@ -1,9 +1,10 @@
-// What a round changed, as the update log keeps it (v1::RoundBody and the sums): made before the
-// round is voted on, read when a job that lost all its processes starts again.
+// What a round changed, as the update log keeps it: the sums of tensors one after the other, as
+// they come, then a tail that lists them (v1::RoundBody), then how long the tail is. Made while the
+// round is exchanged, read when a job that lost all its processes starts again.
 #pragma once
 
 #include <functional>
-#include <list>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "client/exchange/exchange.h"
 #include "client/exchange/tensor.h"
+#include "ringwood/v1/updates.pb.h"
 
 namespace ringwood {
 
@@ -21,7 +23,7 @@ using TensorsById = std::vector<const Tensor*>;
 // A round without its sums.
 struct RoundFacts {
   uint64_t step = 0;
-  bool skipped = false;  // nothing was applied
+  bool skipped = false;  // nothing was applied, and what was summed does not count
   double total_weight = 0;
   std::vector<int> members;       // of its epoch: ranks as they were started, ascending
   std::vector<int> contributors;  // those with a weight above 0
@@ -30,24 +32,16 @@ struct RoundFacts {
 
 class RoundBody {
  public:
-  static constexpr uint64_t kPieceBytes = 1 << 20;  // what the store takes at once
-
-  // By id; nothing: the tensor is on a device, which is Refused.
-  using Sums = std::function<std::optional<TensorSum>(size_t id)>;
-  // Points into dense sums, so it lives no longer than they. A skipped round has none.
-  static StatusOr<RoundBody> Of(const TensorsById& tensors, const Sums& sums,
-                                const RoundFacts& facts);
-
-  uint64_t bytes() const;
-
-  // The body from beginning to end, in pieces of at most kPieceBytes; at least one. Stops at the
-  // first that `take` returns false for.
-  void ForEachPiece(const std::function<bool(uint64_t offset, std::span<const std::byte>,
-                                             bool last)>& take) const;
+  // The bytes of a tensor's sum: its own, or in `memory`, which is used for entries.
+  std::span<const std::byte> Add(size_t id, uint64_t elements, const TensorSum& sum,
+                                 Buffer<std::byte>* memory);
+  bool has(size_t id) const { return id < has_.size() && has_[id]; }
+  // The end of the body. Once.
+  std::string Tail(const RoundFacts& facts);
 
  private:
-  std::list<Buffer<std::byte>> owned_;  // what parts point into, but for dense sums
-  std::vector<std::span<const std::byte>> parts_;
+  v1::RoundBody listed_;
+  std::vector<bool> has_;  // by id
 };
 
 // Writes the averages of a round into the gradients of `tensors`, to the bit as the commit did.

@@ -3,11 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <span>
 #include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "client/updates/round_body.h"
 
 namespace ringwood {
 
@@ -22,10 +23,17 @@ class UpdateClient {
  public:
   virtual ~UpdateClient() = default;
 
-  // OK when the round outlives the processes. Refused: it does not follow the last one that is
-  // logged. `restart`: the log begins again with it, see UpdateWriter.
-  virtual Status Log(const RoundName& name, const RoundBody& body, bool restart,
-                     Duration timeout) = 0;
+  // A round on its way; destroyed before Finish, or cancelled, it is none.
+  class Round {
+   public:
+    virtual ~Round() = default;
+    virtual void Write(std::span<const std::byte> bytes) = 0;  // errors come with Finish
+    // OK when the round outlives the processes. Refused: it does not follow the last one that is
+    // logged.
+    virtual Status Finish(std::span<const std::byte> last) = 0;
+  };
+  // `restart`: the log begins again with it, see UpdateWriter.
+  virtual std::unique_ptr<Round> Begin(const RoundName& name, bool restart, Duration timeout) = 0;
 
   // The rounds after `after` up to `last`, in order; an error of `take` ends the call and is
   // returned.
@@ -33,7 +41,9 @@ class UpdateClient {
                         const std::function<Status(uint64_t step, const std::string& body)>& take,
                         Duration timeout) = 0;
 
-  // Ends running and later calls with an error. Any thread.
+  // Ends the rounds that are on their way, or all running and later calls, with an error. Any
+  // thread.
+  virtual void CancelRounds() = 0;
   virtual void Cancel() = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "client/updates/round_body.h"
 #include "client/updates/update_client.h"
 
 namespace ringwood {

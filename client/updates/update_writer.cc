@@ -1,7 +1,9 @@
 #include "client/updates/update_writer.h"
 
 #include <chrono>
+#include <numeric>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
@@ -10,40 +12,107 @@ namespace ringwood {
 namespace {
 
 constexpr double kPauseSeconds = 0.1;  // between two attempts
-constexpr double kCallSeconds = 120;   // a round of gigabytes to a slow disk
+// A round is on its way while its last group waits for a rank that evaluates. The end of the epoch
+// cancels it.
+constexpr double kCallSeconds = 3600;
+constexpr double kLogSeconds = 2 * kCallSeconds;
 
 }  // namespace
 
-Status UpdateWriter::Try(const RoundName& name, const RoundBody& body,
-                         const std::function<bool()>& lives) {
+void UpdateWriter::Enter(UpdateClient* client, const RoundName& name) {
+  client_ = nullptr;
+  Drain();
+  if (client == nullptr) return;
+  if (loop_ == nullptr) loop_ = std::make_unique<Loop>("rw-updates");
+  name_ = name;
+  client_ = client;
+}
+
+void UpdateWriter::Take(SumOf sum_of, TensorsById tensors) {
+  Drain();
+  sum_of_ = std::move(sum_of);
+  tensors_ = std::move(tensors);
+}
+
+// Also what is left of a round that ended before it was logged.
+void UpdateWriter::Drain() {
+  if (loop_ == nullptr) return;
+  (void)loop_->Call(
+      [this] {
+        open_.reset();
+        return OkStatus();
+      },
+      Seconds(kLogSeconds));
+}
+
+void UpdateWriter::Cancel() {
+  if (UpdateClient* const client = client_) client->CancelRounds();
+}
+
+void UpdateWriter::Exchanged(uint64_t step, const std::vector<size_t>& ids) {
+  if (!writes() || (suspended_ && !restarts_)) return;
+  loop_->Post([this, step, ids] { Send(step, ids); });
+}
+
+void UpdateWriter::Send(uint64_t step, const std::vector<size_t>& ids) {
+  if (!open_ || open_->step != step) {
+    open_.emplace();
+    open_->step = step;
+    RoundName name = name_;
+    name.step = step;
+    open_->way = client_.load()->Begin(name, restarts_, Seconds(kCallSeconds));
+  }
+  for (const size_t id : ids) {
+    if (open_->body.has(id) || !open_->wrong.ok()) continue;
+    const std::optional<TensorSum> sum = sum_of_(id);
+    if (!sum) {
+      open_->wrong = Refused("tensor '" + tensors_[id]->spec.name +
+                             "' is on a device, whose rounds cannot be logged yet");
+      return;
+    }
+    open_->way->Write(open_->body.Add(id, tensors_[id]->spec.elements, *sum, &memory_));
+  }
+}
+
+// What was sent already is sent again where the store has gone meanwhile.
+Status UpdateWriter::Finish(const RoundFacts& facts, const std::function<bool()>& lives) {
   const TimePoint end = Now() + Seconds(kRetrySeconds);
+  std::vector<size_t> all(facts.skipped ? 0 : tensors_.size());
+  std::iota(all.begin(), all.end(), 0);
   for (;;) {
-    const Status logged = client_.load()->Log(name, body, restarts_, Seconds(kCallSeconds));
+    Send(facts.step, all);
+    Open round = *std::exchange(open_, std::nullopt);
+    RW_RETURN_IF_ERROR(round.wrong);
+    const std::string tail = round.body.Tail(facts);
+    const Status logged = round.way->Finish(std::as_bytes(std::span(tail)));
     if (logged.code() != StatusCode::kUnavailable || !lives() || Now() >= end) return logged;
     std::this_thread::sleep_for(std::chrono::duration<double>(kPauseSeconds));
   }
 }
 
-void UpdateWriter::Log(const RoundName& name, const StatusOr<RoundBody>& body,
-                       const std::function<bool()>& lives) {
+void UpdateWriter::Log(const RoundFacts& facts, const std::function<bool()>& lives) {
   if (suspended_ && !restarts_) return;
-  const Status logged = body.ok() ? Try(name, *body, lives) : body.status();
+  const Status logged =
+      loop_->Call([this, facts, lives] { return Finish(facts, lives); }, Seconds(kLogSeconds));
   if (!lives()) return;  // the round is exchanged again, or nothing is
   restarts_ = false;
+  Tell(facts.step, logged);
+}
+
+void UpdateWriter::Tell(uint64_t step, const Status& logged) {
+  if (logged.ok() == !suspended_) return;
+  suspended_ = !logged.ok();
   if (logged.ok()) {
-    if (std::exchange(suspended_, false)) {
-      ringwood::Log(LogLevel::kWarning,
-                    absl::StrFormat("the update log goes on with step %d, after the checkpoint of "
-                                    "step %d",
-                                    name.step, name.step - 1));
-    }
+    ringwood::Log(LogLevel::kWarning,
+                  absl::StrFormat("the update log goes on with step %d, after the checkpoint of "
+                                  "step %d",
+                                  step, step - 1));
     return;
   }
-  if (std::exchange(suspended_, true)) return;
   ringwood::Log(LogLevel::kError,
                 absl::StrFormat("UPDATE LOG ENDS before step %d: %s. Training goes on; steps after "
                                 "the next checkpoint are logged again",
-                                name.step, Message(logged)));
+                                step, Message(logged)));
 }
 
 }  // namespace ringwood

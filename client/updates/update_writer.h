@@ -1,13 +1,23 @@
 // Brings every round to the update log before this worker votes on it, where it is the one that
-// does. A log that fails costs its guarantee and not the job: rounds are missing then, and it
-// begins again with the next checkpoint. Trainer's thread.
+// does: each group's sums on a thread of its own as soon as they are there, while other groups are
+// exchanged, so that the vote waits for the last one's.
+//
+// A log that fails costs its guarantee and not the job: rounds are missing then, and it begins
+// again with the next checkpoint.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "base/buffer.h"
+#include "base/loop.h"
+#include "base/status.h"
+#include "client/updates/round_body.h"
 #include "client/updates/update_client.h"
 
 namespace ringwood {
@@ -17,28 +27,59 @@ class UpdateWriter {
   // A server that is started again may take so long; without it nobody can vote either.
   static constexpr double kRetrySeconds = 30;
 
-  // A new epoch; `client` outlives it. Null: this worker does not write.
-  void Enter(UpdateClient* client) { client_ = client; }
+  // By id; nothing: the tensor is on a device. Called between the end of a group's exchange and the
+  // round's.
+  using SumOf = std::function<std::optional<TensorSum>(size_t id)>;
+
+  ~UpdateWriter() { Drain(); }
+
+  // A new epoch, in which rounds have this name but for their step. `client` outlives it. Null:
+  // this worker does not write. Trainer's thread, like all but what says otherwise.
+  void Enter(UpdateClient* client, const RoundName& name);
+  // A plan begins, between two rounds.
+  void Take(SumOf sum_of, TensorsById tensors);
   bool writes() const { return client_ != nullptr; }  // any thread
 
   // The trainer's, for the next round: what its optimizer needs to do the step again.
   void Note(std::string note) { note_ = std::move(note); }
   const std::string& note() const { return note_; }
 
-  // `lives` says whether the epoch goes on: it is not worth waiting otherwise.
-  void Log(const RoundName& name, const StatusOr<RoundBody>& body,
-           const std::function<bool()>& lives);
+  // The sums of these tensors are there. Any thread; returns at once.
+  void Exchanged(uint64_t step, const std::vector<size_t>& ids);
+  // All sums are there: returns when the round is logged, or cannot be. `lives` says whether the
+  // epoch goes on: it is not worth trying again otherwise.
+  void Log(const RoundFacts& facts, const std::function<bool()>& lives);
+
+  // The epoch has failed: nothing waits for the store any more. Any thread.
+  void Cancel();
+  // Returns when nothing looks at sums any more.
+  void Drain();
 
   // A checkpoint of the last committed step has begun.
-  void CheckpointBegun() { restarts_ = suspended_; }
+  void CheckpointBegun() { restarts_ = suspended_.load(); }
 
  private:
-  Status Try(const RoundName& name, const RoundBody& body, const std::function<bool()>& lives);
+  // The round in hand. Touched on loop_.
+  struct Open {
+    uint64_t step = 0;
+    RoundBody body;
+    std::unique_ptr<UpdateClient::Round> way;
+    Status wrong;  // it cannot be logged
+  };
+  void Send(uint64_t step, const std::vector<size_t>& ids);
+  Status Finish(const RoundFacts& facts, const std::function<bool()>& lives);
+  void Tell(uint64_t step, const Status& logged);
 
   std::atomic<UpdateClient*> client_{nullptr};
+  RoundName name_;
+  SumOf sum_of_;
+  TensorsById tensors_;
   std::string note_;
-  bool suspended_ = false;
-  bool restarts_ = false;
+  std::atomic<bool> suspended_{false};
+  std::atomic<bool> restarts_{false};
+  std::optional<Open> open_;    // touched on loop_
+  Buffer<std::byte> memory_;    // of encoded entries. Touched on loop_
+  std::unique_ptr<Loop> loop_;  // from the first epoch in which this worker writes
 };
 
 }  // namespace ringwood

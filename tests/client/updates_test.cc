@@ -27,6 +27,7 @@ struct MemoryUpdates {
   std::map<uint64_t, std::string> rounds;
   std::vector<uint64_t> begun_again;  // the steps that came with `restart`
   Status failure;                     // of the next calls
+  bool gone = false;                  // the next call finds no server
   std::atomic<uint64_t> committed{0};
 };
 
@@ -34,22 +35,34 @@ class MemoryUpdateClient : public UpdateClient {
  public:
   explicit MemoryUpdateClient(MemoryUpdates* updates) : updates_(updates) {}
 
-  Status Log(const RoundName& name, const RoundBody& body, bool restart, Duration) override {
-    absl::MutexLock lock(&updates_->mutex);
-    RW_RETURN_IF_ERROR(updates_->failure);
-    EXPECT_LT(updates_->committed, name.step) << "it was committed before it was logged";
-    if (restart) updates_->begun_again.push_back(name.step);
-    std::string whole;
-    body.ForEachPiece([&](uint64_t offset, std::span<const std::byte> piece, bool last) {
-      EXPECT_EQ(offset, whole.size());
-      EXPECT_LE(piece.size(), RoundBody::kPieceBytes);
-      whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-      EXPECT_EQ(last, whole.size() == body.bytes());
-      return true;
-    });
-    EXPECT_EQ(whole.size(), body.bytes());
-    updates_->rounds[name.step] = whole;
-    return OkStatus();
+  class MemoryRound : public Round {
+   public:
+    MemoryRound(MemoryUpdates* updates, const RoundName& name, bool restart)
+        : updates_(updates), name_(name), restart_(restart) {}
+
+    void Write(std::span<const std::byte> bytes) override {
+      body_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    Status Finish(std::span<const std::byte> last) override {
+      Write(last);
+      absl::MutexLock lock(&updates_->mutex);
+      RW_RETURN_IF_ERROR(updates_->failure);
+      if (std::exchange(updates_->gone, false)) return Unavailable("the server has gone");
+      EXPECT_LT(updates_->committed, name_.step) << "it was committed before it was logged";
+      if (restart_) updates_->begun_again.push_back(name_.step);
+      updates_->rounds[name_.step] = body_;
+      return OkStatus();
+    }
+
+   private:
+    MemoryUpdates* const updates_;
+    const RoundName name_;
+    const bool restart_;
+    std::string body_;
+  };
+
+  std::unique_ptr<Round> Begin(const RoundName& name, bool restart, Duration) override {
+    return std::make_unique<MemoryRound>(updates_, name, restart);
   }
 
   Status Replay(uint64_t after, uint64_t last,
@@ -61,6 +74,7 @@ class MemoryUpdateClient : public UpdateClient {
     }
     return OkStatus();
   }
+  void CancelRounds() override {}
   void Cancel() override {}
 
  private:
@@ -104,6 +118,10 @@ Steps Train(const Job& job, MemoryUpdates* updates) {
     Model model(session);
     for (uint64_t step = 1; step <= kSteps; ++step) {
       model.Fill(session.rank(), step);
+      if (step == 3) {
+        absl::MutexLock lock(&updates->mutex);
+        updates->gone = true;  // what was sent is sent again
+      }
       if (session.rank() == job.world - 1) {
         ASSERT_TRUE(session.Note("learning rate of " + std::to_string(step)).ok());
       }
@@ -199,18 +217,19 @@ TEST(RoundBody, ThatDoesNotFitChangesNothing) {
   second.data = sparse.data();
   Entries entries;
   for (uint32_t i = 0; i < 30; ++i) entries.push_back(10 * i, static_cast<float>(i));
-  const auto sums = [&](size_t id) {
-    TensorSum sum{std::span<const float>(dense)};
-    if (id == 1) sum.sparse = entries;
-    return std::optional(sum);
-  };
-  const auto body = RoundBody::Of({&first, &second}, sums, {3, false, 2, {0, 1}, {0, 1}, "a note"});
-  ASSERT_TRUE(body.ok());
+  RoundBody body;
+  Buffer<std::byte> memory;
   std::string whole;
-  body->ForEachPiece([&](uint64_t, std::span<const std::byte> piece, bool) {
-    whole.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-    return true;
-  });
+  const auto add = [&](size_t id, const TensorSum& sum) {
+    const std::span<const std::byte> bytes = body.Add(id, kElements, sum, &memory);
+    whole.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    EXPECT_TRUE(body.has(id));
+  };
+  TensorSum of_entries;
+  of_entries.sparse = entries;
+  add(1, of_entries);  // groups end in any order
+  add(0, TensorSum{std::span<const float>(dense)});
+  whole += body.Tail({3, false, 2, {0, 1}, {0, 1}, "a note"});
   const auto read = [&](const std::string& bytes) {
     return ReadRound(3, std::as_bytes(std::span(bytes)), {&first, &second}).status();
   };
