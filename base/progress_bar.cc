@@ -13,7 +13,8 @@
 namespace ringwood {
 namespace {
 
-constexpr double kPauseSeconds = 0.1;  // between two lines
+constexpr double kPauseSeconds = 0.1;   // between two lines
+constexpr double kSilentSeconds = 0.5;  // what ends sooner needs no bar, and has no steady rate yet
 constexpr size_t kBarColumns = 24;
 constexpr size_t kUsualColumns = 80;
 
@@ -35,14 +36,17 @@ std::string ProgressLine(const std::string& what, uint64_t done, uint64_t all, d
                                      FormatBytes(static_cast<double>(all)));
   if (seconds > 0 && done > 0) {
     const double rate = static_cast<double>(done) / seconds;
-    line += absl::StrFormat("  %s/s  %s left", FormatBytes(rate),
-                            FormatSeconds(static_cast<double>(all - done) / rate));
+    const auto left = static_cast<uint64_t>(static_cast<double>(all - done) / rate);
+    line += absl::StrFormat("  %s/s  %d:%02d left", FormatBytes(rate), left / 60, left % 60);
   }
   return line.substr(0, columns);
 }
 
 ProgressBar::ProgressBar(std::string what)
-    : what_(std::move(what)), on_(isatty(STDERR_FILENO) == 1) {}
+    : what_(std::move(what)),
+      on_(isatty(STDERR_FILENO) == 1),
+      begin_(Now()),
+      next_(begin_ + Seconds(kSilentSeconds)) {}
 
 ProgressBar::~ProgressBar() {
   if (shown_) std::fputs("\r\033[K", stderr);

@@ -34,8 +34,9 @@ std::string FormatBytes(double bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;
   while (bytes >= 1024 && unit < 4) bytes /= 1024, ++unit;
-  return unit == 0 ? absl::StrFormat("%.0f B", bytes)
-                   : absl::StrFormat("%.3g %s", bytes, units[unit]);
+  return unit == 0        ? absl::StrFormat("%.0f B", bytes)
+         : bytes >= 999.5 ? absl::StrFormat("%.0f %s", bytes, units[unit])
+                          : absl::StrFormat("%.3g %s", bytes, units[unit]);
 }
 
 std::string FormatSeconds(double seconds) {

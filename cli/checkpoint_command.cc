@@ -37,6 +37,7 @@ void AddCheckpointCommand(Command app, CommandContext* context) {
   parent.NeedsSubcommand();
   AddCheckpointLook(parent, context);
   AddCheckpointExport(parent, context);
+  AddCheckpointImport(parent, context);
   AddCheckpointRetention(parent, context);
 }
 

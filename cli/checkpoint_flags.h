@@ -31,6 +31,7 @@ ReadProgress ShownOn(ProgressBar* bar);
 
 void AddCheckpointLook(Command parent, CommandContext* context);       // list, show, verify
 void AddCheckpointExport(Command parent, CommandContext* context);     // export
+void AddCheckpointImport(Command parent, CommandContext* context);     // import
 void AddCheckpointRetention(Command parent, CommandContext* context);  // prune, pin
 
 }  // namespace ringwood

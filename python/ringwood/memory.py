@@ -86,6 +86,7 @@ _DTYPES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16"
            "bfloat16": "BF16", "uint32": "U32", "int32": "I32", "float32": "F32", "uint64": "U64", "int64": "I64",
            "float64": "F64", "complex64": "C64", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
            "float8_e8m0fnu": "F8_E8M0"}
+DTYPES = {dtype: name for name, dtype in _DTYPES.items()}  # the other way round, as PyTorch names them
 
 
 def type_of(value):

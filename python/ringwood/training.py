@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from .agreement import differing
-from .errors import ForkedError, InvalidError, RefusedError, RingwoodError
+from .errors import ForkedError, InvalidError, NotFoundError, RefusedError, RingwoodError
+from .memory import DTYPES
 from .state import flatten, gather_tensors, unflatten
 
 # A tensor's item is named by its path: "model/fc.weight", "optimizers/0/state/3/exp_avg". Older versions
@@ -23,6 +24,7 @@ from .state import flatten, gather_tensors, unflatten
 SKELETON, FORMER_TENSOR = "training/skeleton", "training/tensor/{}"
 PER_RANK_SKELETON, FORMER_PER_RANK_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
 RANDOM = "training/random"
+IMPORTED = "imported/safetensors"  # the header of the file that `ringwood checkpoint import` has read
 
 
 def save(model, optimizer, cursor, every=1):
@@ -87,12 +89,19 @@ def resume(model, optimizer, before_step=None, after_step=None):
     With an update log the steps after the checkpoint are done again (DistributedOptimizer.replay says what
     `before_step` and `after_step` are), so that no committed step is lost: session.step is where the training goes
     on, the cursor is that of the checkpoint. Random generators, and buffers that are no parameters, are the
-    checkpoint's, too."""
+    checkpoint's, too.
+
+    From an imported checkpoint (`ringwood checkpoint import`) the model gets its weights, all of them; the optimizer
+    and the random generators stay as they are, and None is returned: the data begins anew."""
     optimizers = _all(optimizer)
     session = optimizers[0].session
     if not session.resumed:
         if session.logged:
             _save_start(session, model, optimizers)
+        return None
+    imported = _imported(session)
+    if imported is not None:
+        _load_imported(session, model, imported)
         return None
     state = _tree(session, "shared", SKELETON, FORMER_TENSOR)
     state["model"].update(_tree(session, "per_rank", PER_RANK_SKELETON, FORMER_PER_RANK_TENSOR))
@@ -106,6 +115,35 @@ def resume(model, optimizer, before_step=None, after_step=None):
                                f"{len(optimizers)}: start without --update-log, which gives {session.replays} steps up")
         _replay(model, optimizers[0], before_step, after_step)
     return state["cursor"]
+
+
+def _imported(session):
+    """The header of the file that the checkpoint was made of; None: ranks saved it."""
+    try:
+        return json.loads(session.restore(IMPORTED))
+    except NotFoundError:
+        return None
+
+
+def _load_imported(session, model, header):
+    state = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        state[name] = torch.empty(entry["shape"], dtype=getattr(torch, DTYPES[entry["dtype"]]))
+        _fill(state[name], session.restore(f"model/{name}"))
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as failure:
+        raise InvalidError(f"the imported weights are not this model's: {failure}") from failure
+    if session.rank == 0:
+        sys.stderr.write(f"I rank 0: {len(state)} imported tensors are the model's; optimizer, random generators and "
+                         "position in the data begin anew\n")
+
+
+def _fill(tensor, content):
+    if tensor.numel():
+        tensor.copy_(torch.frombuffer(bytearray(content), dtype=tensor.dtype).view(tensor.shape))
 
 
 def _save_start(session, model, optimizers):
@@ -152,8 +190,7 @@ def state_of_items(read, skeleton_name):
     tensors = gather_tensors(skeleton)
     for name, tensor in tensors.items():
         if tensor.numel():
-            content = bytearray(read(name))
-            tensor.copy_(torch.frombuffer(content, dtype=tensor.dtype).view(tensor.shape))
+            _fill(tensor, read(name))
     return unflatten(skeleton, list(tensors.values()))
 
 

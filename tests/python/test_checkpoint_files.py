@@ -82,3 +82,50 @@ def test_an_export_to_a_full_disk_leaves_nothing(trained, tmp_path):
         assert not list(tmp_path.iterdir())
     finally:
         subprocess.run(["umount", tmp_path], check=True)
+
+
+def import_(store, file, *flags, code=0):
+    ended = run([PROGRAM, "checkpoint", "import", "--store", store, "--safetensors", file, *flags])
+    assert ended.code == code, ended.output
+    return ended.output
+
+
+def test_a_job_of_any_size_goes_on_from_an_imported_model(trained, tmp_path):
+    export(trained, tmp_path / "model.safetensors", "--rank", 1)
+    told = json.loads(import_(tmp_path / "store", tmp_path / "model.safetensors", "--step", 50, "--json"))
+    assert told["tensors"] == 13 and told["step"] == 50 and told["epoch"] == 1, told
+    ended = run_job("imported.py", trained / "1.pt", 50, 600, ranks=3,
+                    flags=("--store", tmp_path / "store", "--resume-job", told["job"]))
+    assert "13 imported tensors are the model's; optimizer" in ended.output, ended.output
+    listed = json.loads(run([PROGRAM, "checkpoint", "list", "--store", tmp_path / "store", "--json"]).output)
+    assert [(each["step"], each["world"], each["job"]) for each in listed] == [(52, 3, told["job"]),
+                                                                              (50, 1, told["job"])]
+
+
+def test_weights_of_another_model_are_refused_by_name(trained, tmp_path):
+    export(trained, tmp_path / "model.safetensors")  # of no rank: without running statistics
+    import_(tmp_path / "store", tmp_path / "model.safetensors")
+    ended = run_job("imported.py", trained / "0.pt", 0, 500, flags=("--store", tmp_path / "store", "--resume"),
+                    code=78)
+    assert "the imported weights are not this model's" in ended.output, ended.output
+    assert "2.running_mean" in ended.output and "size mismatch for 0.weight" in ended.output, ended.output
+
+
+def test_a_file_of_transformers_kind_is_imported_and_exported_again(tmp_path):
+    """Types that no gradient has, single numbers, empty tensors, any names."""
+    state = {"a b/c": torch.arange(6, dtype=torch.int16).view(2, 3), "ü": torch.tensor(True),
+             "f8": torch.ones(3).to(torch.float8_e4m3fn), "none": torch.empty(0, 3, dtype=torch.float64)}
+    safetensors.save_file(state, tmp_path / "in", {"format": "pt", "made by": "a test\n"})
+    import_(tmp_path / "store", tmp_path / "in")
+    ended = run([PROGRAM, "checkpoint", "export", "--store", tmp_path / "store", "--safetensors", tmp_path / "out"])
+    assert ended.code == 0, ended.output
+    assert same(safetensors.load_file(tmp_path / "out"), state)
+
+
+def test_what_cannot_be_imported_is_said(trained, tmp_path):
+    assert "no safetensors file" in import_(tmp_path / "store", trained / "0.pt", code=78)
+    assert "No such file" in import_(tmp_path / "store", tmp_path / "nowhere", code=78)
+    assert not (tmp_path / "store").exists()
+    safetensors.save_file({"w": torch.ones(1)}, tmp_path / "in")
+    assert "is not a Ringwood store" in import_(tmp_path, tmp_path / "in", code=78)
+    assert "--job: 'nonsense' is not" in import_(tmp_path / "store", tmp_path / "in", "--job", "nonsense", code=78)
