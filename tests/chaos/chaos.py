@@ -3,7 +3,7 @@
 
     tests/chaos/chaos.py [KIND …] [COUNT] [--ranks P] [--seed S] [--failure-timeout S]
                          [--straggler-grace S] [--down S] [--minutes M] [--faults F] [--worlds P …] [--passes N]
-                         [--windows N] [--fixed] [--shrink] [--keep DIRECTORY]
+                         [--windows N] [--lives N] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
 stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
@@ -13,6 +13,7 @@ server       SIGKILL of a server that is coordinator and reducer; it is started 
 standby      SIGKILL of the server that leads, whose standby takes over, and of etcd's own leader, by turns
 partition    hosts lose their network: one, half of them, one way only, the data plane only (needs root)
 store        SIGKILL of all processes of a fixed job while it saves; all start again and resume (store.py)
+updates      SIGKILL of all processes of a job with an update log: no committed step is lost (updates.py)
 pytorch      SIGKILL of a random rank of examples/elastic.py under `ringwood run --elastic`
 goodput      kills, stops and lost links over some minutes: the share of the work that gets done (goodput.py)
 grow         a job of 2, 4, 8 and then 3 ranks: samples, residuals, and the loss of an LSTM (grow.py)
@@ -37,16 +38,17 @@ import tempfile
 import goodput
 import grow
 import store
+import updates
 from campaign import Campaign, summary
 from faults import FAULTS, SETTINGS
 from job import netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
-        "store": 50, "pytorch": 20, "goodput": 1, "grow": 1}  # without a COUNT
-RANKS = {"store": 2, "pytorch": 4, "goodput": 32}  # without --ranks, others 8
+        "store": 50, "updates": 1, "pytorch": 20, "goodput": 1, "grow": 1}  # without a COUNT
+RANKS = {"store": 2, "updates": 2, "pytorch": 4, "goodput": 32}  # without --ranks, others 8
 TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
-WHOLE = {"goodput": goodput.run, "grow": grow.run}  # kinds that are a job each, and print what they measure
+WHOLE = {"goodput": goodput.run, "grow": grow.run, "updates": updates.run}  # kinds that are a job each, and print what they measure
 OPTIONAL = ("partition", "standby", "pytorch")  # kinds that ask for more than a build
 
 
@@ -73,7 +75,7 @@ def run_campaign(what, count, options, folder):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", metavar=f"{'|'.join(FULL)}|COUNT")
-    parser.add_argument("--ranks", type=int, help="default: 8; store: 2; pytorch: 4; goodput: 32")
+    parser.add_argument("--ranks", type=int, help="default: 8; store, updates: 2; pytorch: 4; goodput: 32")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--failure-timeout", type=float, help="default: 5; goodput: 1")
     parser.add_argument("--straggler-grace", type=float, help="seconds that a rank may be late; default: for ever")
@@ -83,6 +85,7 @@ def parse_arguments():
     parser.add_argument("--worlds", type=int, nargs="+", default=[2, 4, 8, 3], help="of grow, one after the other")
     parser.add_argument("--passes", type=int, default=12, help="of grow's LSTM over its text")
     parser.add_argument("--windows", type=int, default=2048, help="of the text")
+    parser.add_argument("--lives", type=int, default=50, help="of updates' job with each optimizer")
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--shrink", action="store_true", help="an elastic job goes on without those that were lost")
     parser.add_argument("--keep", type=pathlib.Path, help="histories and output stay here")
@@ -116,7 +119,7 @@ def run(what, options, folder):
 
 def run_whole(what, count, options, folder):
     found = []
-    if not options.elastic:
+    if not options.elastic and what != "updates":
         print(f"{what}: skipped, as it is of elastic jobs")
         return found
     for number in range(count):
