@@ -1,8 +1,9 @@
 // What a store makes of the records that it reads and of the stripes that workers bring: a manifest
 // that is accepted covers its items exactly, whatever the numbers in it.
 //
-// sources: server/store/manifest.cc base/tensor_type.cc base/text.cc base/units.cc base/status.cc
-// base/check.cc store.pb.cc libraries: protobuf libxxhash
+// sources: server/store/manifest.cc base/tensor_type.cc base/text.cc base/units.cc
+// sources: base/status.cc base/check.cc store.pb.cc
+// libraries: protobuf libxxhash
 #include <cstdint>
 #include <map>
 #include <span>

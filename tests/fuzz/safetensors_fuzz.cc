@@ -2,7 +2,7 @@
 // is read as the same.
 //
 // sources: server/store/portable/safetensors.cc server/store/portable/safetensors_parser.cc
-// base/tensor_type.cc sources: base/text.cc base/quoted.cc base/status.cc base/check.cc
+// sources: base/tensor_type.cc base/text.cc base/quoted.cc base/status.cc base/check.cc
 #include <cstdint>
 #include <string>
 
