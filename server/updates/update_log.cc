@@ -22,8 +22,6 @@ constexpr uint64_t kEnd = std::numeric_limits<uint64_t>::max();
 // Of one round: far above any model of today, and below what a sequence of pieces can count.
 constexpr uint64_t kMaxRoundBytes = 1ull << 40;
 
-std::string NameOf(const std::string& directory) { return "the update log " + directory; }
-
 void Append(std::string* key, uint64_t number) {
   for (int shift = 56; shift >= 0; shift -= 8) key->push_back(static_cast<char>(number >> shift));
 }
@@ -67,8 +65,8 @@ Beginning BeginningOf(const v1::HistoryBegins& begins) {
           begins.gap()};
 }
 
-rocksdb::ColumnFamilyDescriptor Pieces() {
-  rocksdb::Options options = SafeOptions();
+rocksdb::ColumnFamilyDescriptor Pieces(rocksdb::Env* env) {
+  rocksdb::Options options = SafeOptions(env);
   options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = kBufferBytes;
   // Rows come in the order of their keys and go as whole files: there is nothing to compact.
@@ -79,20 +77,43 @@ rocksdb::ColumnFamilyDescriptor Pieces() {
 
 }  // namespace
 
+UpdateLog::UpdateLog(const std::string& directory, const UpdateLogOptions& options)
+    : directory_(directory), name_("the update log " + directory), options_(options) {}
+
+UpdateLog::~UpdateLog() {
+  if (db_ != nullptr) db_->DestroyColumnFamilyHandle(pieces_);
+}
+
 StatusOr<std::unique_ptr<UpdateLog>> UpdateLog::Open(const std::string& directory,
                                                      const UpdateLogOptions& options,
                                                      Duration patience) {
-  rocksdb::Options entries = SafeOptions();
-  entries.max_total_wal_size = 4 * kBufferBytes;  // entries are few, and would keep every log file
-  RW_ASSIGN_OR_RETURN(Database database,
-                      OpenDatabase(entries, directory, Pieces(), NameOf(directory), patience));
-  return std::unique_ptr<UpdateLog>(new UpdateLog(std::move(database), NameOf(directory), options));
+  std::unique_ptr<UpdateLog> log(new UpdateLog(directory, options));
+  RW_RETURN_IF_ERROR(log->OpenAgain(patience));
+  return log;
 }
 
-UpdateLog::~UpdateLog() { db_->DestroyColumnFamilyHandle(pieces_); }
+Status UpdateLog::OpenAgain(Duration patience) {
+  absl::MutexLock lock(&reading_);
+  if (db_ != nullptr) db_->DestroyColumnFamilyHandle(pieces_);
+  db_.reset();
+  rocksdb::Options entries = SafeOptions(options_.env);
+  entries.max_total_wal_size = 4 * kBufferBytes;  // entries are few, and would keep every log file
+  RW_ASSIGN_OR_RETURN(Database database,
+                      OpenDatabase(entries, directory_, Pieces(options_.env), name_, patience));
+  db_ = std::move(database.db);
+  pieces_ = database.second;
+  return OkStatus();
+}
+
+Status UpdateLog::CheckOpen() const {
+  if (db_ != nullptr) return OkStatus();
+  return Unavailable(name_ + " failed and could not be opened again: see the server's log");
+}
 
 // A damaged entry ends what can be used: a round after it would follow a state that nobody has.
 StatusOr<Chain> UpdateLog::Read(uint64_t job) const {
+  absl::ReaderMutexLock lock(&reading_);
+  RW_RETURN_IF_ERROR(CheckOpen());
   Chain chain;
   const std::string end = Key(job, kEnd);
   const rocksdb::Slice bound(end);
@@ -119,21 +140,25 @@ StatusOr<Chain> UpdateLog::Read(uint64_t job) const {
   return chain;
 }
 
+// What is on the disk decides again after a failure: what was answered is there, and no more
+// counts.
+Status UpdateLog::Mend() {
+  if (!broken_) return OkStatus();
+  RW_RETURN_IF_ERROR(OpenAgain(Duration::zero()));
+  RW_ASSIGN_OR_RETURN(chain_, Read(job_));
+  incoming_.reset();
+  broken_ = false;
+  return OkStatus();
+}
+
 Status UpdateLog::Write(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                         const std::string& value, bool sync) {
-  if (std::exchange(refuses_, false)) {  // the cause of an earlier failure may be gone
-    const rocksdb::Status resumed = db_->Resume();
-    if (!resumed.ok()) {
-      refuses_ = true;
-      return FromRocks(resumed, name_);
-    }
-  }
   rocksdb::WriteBatch batch;
   batch.Put(family, key, value);
   rocksdb::WriteOptions options;
   options.sync = sync;
   const rocksdb::Status written = db_->Write(options, &batch);
-  refuses_ = !written.ok();
+  if (!written.ok()) broken_ = true;
   return FromRocks(written, "cannot write to " + name_);
 }
 
@@ -143,6 +168,7 @@ Status UpdateLog::WriteEntry(uint64_t sequence, const v1::LogEntry& entry) {
 
 Status UpdateLog::SetEpoch(const v1::EpochRecord& record) {
   incoming_.reset();
+  RW_RETURN_IF_ERROR(Mend());
   if (record.job() != job_ || !chain_.last()) {
     job_ = record.job();
     RW_ASSIGN_OR_RETURN(chain_, Read(job_));
@@ -179,6 +205,7 @@ StatusOr<bool> UpdateLog::Take(const v1::LogPiece& piece) {
         absl::StrFormat("a piece of step %d for the update log arrived damaged", piece.step()));
   }
   if (piece.offset() == 0) {
+    RW_RETURN_IF_ERROR(Mend());  // the cause of an earlier failure may be gone
     incoming_.reset();
     if (piece.restart()) {
       const uint64_t step = piece.step() - 1;
@@ -237,6 +264,8 @@ UpdateLog::Rounds UpdateLog::Path(uint64_t after_step, uint64_t last_step) const
 StatusOr<v1::LoggedRound> UpdateLog::Head(const Rounds& rounds, size_t i) const {
   const std::string what = absl::StrFormat("step %d in %s", rounds.rounds[i].step, name_);
   std::string sealed;
+  absl::ReaderMutexLock lock(&reading_);
+  RW_RETURN_IF_ERROR(CheckOpen());
   RW_RETURN_IF_ERROR(FromRocks(
       db_->Get(rocksdb::ReadOptions(), Key(rounds.job, rounds.rounds[i].sequence), &sealed), what));
   RW_ASSIGN_OR_RETURN(const auto entry, Unseal<v1::LogEntry>(sealed, what));
@@ -247,6 +276,8 @@ StatusOr<std::string> UpdateLog::Piece(const Rounds& rounds, size_t i, const v1:
                                        int piece) const {
   const std::string what = absl::StrFormat("step %d in %s", rounds.rounds[i].step, name_);
   std::string data;
+  absl::ReaderMutexLock lock(&reading_);
+  RW_RETURN_IF_ERROR(CheckOpen());
   rocksdb::ReadOptions once;
   once.fill_cache = false;
   RW_RETURN_IF_ERROR(FromRocks(
@@ -271,6 +302,7 @@ size_t UpdateLog::CountGood(const Rounds& rounds, Status* problem) const {
 }
 
 Status UpdateLog::Forget(const std::vector<CheckpointId>& kept) {
+  RW_RETURN_IF_ERROR(Mend());
   const uint64_t needed = chain_.FirstNeeded(kept);
   chain_.Forget(needed);
   const auto first = chain_.first();

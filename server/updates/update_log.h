@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
@@ -32,6 +34,7 @@ struct UpdateLogOptions {
   bool on = false;                   // off: the rounds that are there are read, and none is taken
   bool fsync = false;                // a round outlives the loss of power, too
   uint64_t max_bytes = 64ull << 30;  // of a job's rounds
+  rocksdb::Env* env = rocksdb::Env::Default();
 };
 
 class UpdateLog {
@@ -75,23 +78,27 @@ class UpdateLog {
     uint64_t sequence = 0;
   };
 
-  UpdateLog(Database database, std::string name, const UpdateLogOptions& options)
-      : db_(std::move(database.db)),
-        pieces_(database.second),
-        name_(std::move(name)),
-        options_(options) {}
+  UpdateLog(const std::string& directory, const UpdateLogOptions& options);
+
+  Status OpenAgain(Duration patience);
+  Status CheckOpen() const ABSL_SHARED_LOCKS_REQUIRED(reading_);
 
   StatusOr<Chain> Read(uint64_t job) const;
   Status Begin(const Beginning& beginning);
+  Status Mend();
   Status Write(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                const std::string& value, bool sync);
   Status WriteEntry(uint64_t sequence, const v1::LogEntry& entry);
 
-  const std::unique_ptr<rocksdb::DB> db_;
-  rocksdb::ColumnFamilyHandle* const pieces_;
+  const std::string directory_;
   const std::string name_;
   const UpdateLogOptions options_;
-  bool refuses_ = false;  // after a failed write, until Resume
+  // Held shared by those that read on other threads, and while the database is opened again.
+  mutable absl::Mutex reading_;
+  std::unique_ptr<rocksdb::DB> db_;  // null: it could not be opened again
+  rocksdb::ColumnFamilyHandle* pieces_ = nullptr;
+  // A write failed: RocksDB refuses further ones, and may not come back from it by Resume.
+  bool broken_ = false;
   uint64_t job_ = 0;
   Chain chain_;  // of the present job
   uint64_t next_ = 0;

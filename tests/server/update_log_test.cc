@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "base/random.h"
+#include "tests/server/faulty_disk.h"
 
 namespace ringwood {
 namespace {
@@ -219,6 +220,93 @@ TEST_F(UpdateLogTest, DamageEndsWhatCanBeUsed) {
   Status problem;
   EXPECT_LE((*opened)->CountGood(found, &problem), 2u);  // one before it may share its block
   EXPECT_EQ(problem.code(), StatusCode::kDataLoss) << problem;
+}
+
+// The log on a disk that fails at one operation after the other. Returns the steps that were
+// answered.
+class UpdateLogOnADisk : public UpdateLogTest {
+ protected:
+  static constexpr uint64_t kRounds = 6;
+
+  UpdateLogOnADisk() {
+    log_.reset();
+    fs::remove_all(directory_);
+    fs::create_directories(directory_);
+    disk_ = FaultyDisk::Make(directory_);
+  }
+  ~UpdateLogOnADisk() override {
+    log_.reset();
+    fs::remove_all(directory_ + ".kept");
+  }
+
+  Status Start(bool fsync) {
+    log_.reset();
+    auto opened = UpdateLog::Open(directory_, {.on = true, .fsync = fsync, .env = disk_->env()});
+    RW_RETURN_IF_ERROR(opened.status());
+    log_ = *std::move(opened);
+    v1::EpochRecord record;
+    record.set_job(kJob);
+    record.set_epoch(1);
+    record.set_origin(1);
+    return log_->SetEpoch(record);
+  }
+
+  std::vector<uint64_t> Fill() {
+    std::vector<uint64_t> answered;
+    for (uint64_t step = 1; step <= kRounds && Log(1, step).ok(); ++step) answered.push_back(step);
+    return answered;
+  }
+
+  std::shared_ptr<FaultyDisk> disk_;
+};
+
+TEST_F(UpdateLogOnADisk, WhatWasAnsweredOutlivesTheProcessAndWithFsyncThePower) {
+  for (const bool fsync : {false, true}) {
+    for (uint64_t at = 1;; ++at) {
+      SCOPED_TRACE(absl::StrFormat("operation %d, fsync %d", at, fsync));
+      log_.reset();
+      disk_->PowerLoss(Unsynced::kGoes, at);
+      for (const auto& entry : fs::directory_iterator(directory_)) fs::remove_all(entry.path());
+      disk_->PowerLoss(Unsynced::kStays, at);
+      disk_->Plan({{DiskFault::kCrash, disk_->operations() + at}});
+      std::vector<uint64_t> answered;
+      if (Start(fsync).ok()) answered = Fill();
+      if (!disk_->crashed()) break;
+      log_.reset();
+      disk_->PowerLoss(fsync ? Unsynced::kGoes : Unsynced::kStays, at);
+      ASSERT_TRUE(Start(fsync).ok());
+      const std::vector<uint64_t> kept = StepsAfter({});
+      ASSERT_GE(kept.size(), answered.size());
+      for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(kept[i], i + 1);
+    }
+  }
+}
+
+TEST_F(UpdateLogOnADisk, AfterAFailureItBeginsAgain) {
+  for (const DiskFault::Kind kind : {DiskFault::kError, DiskFault::kNoSpace, DiskFault::kTorn}) {
+    ASSERT_TRUE(Start(false).ok());
+    const uint64_t first = disk_->operations();
+    const std::vector<uint64_t> all = Fill();
+    const uint64_t operations = disk_->operations() - first;
+    ASSERT_EQ(all.size(), kRounds);
+    for (uint64_t at = 1; at <= operations; ++at) {
+      SCOPED_TRACE(absl::StrFormat("operation %d of kind %d", at, kind));
+      log_.reset();
+      disk_->Heal();
+      for (const auto& entry : fs::directory_iterator(directory_)) fs::remove_all(entry.path());
+      ASSERT_TRUE(Start(false).ok());
+      disk_->Plan({{kind, disk_->operations() + at}});
+      const std::vector<uint64_t> answered = Fill();
+      disk_->Heal();
+      const uint64_t next = kRounds + 2;  // a checkpoint of the step before has begun
+      ASSERT_TRUE(Log(1, next, true).ok());
+      ASSERT_TRUE(Log(1, next + 1).ok());
+      EXPECT_THAT(StepsAfter({1, next - 1}), ElementsAre(next, next + 1));
+      EXPECT_GE(StepsAfter({}).size(), answered.size());
+    }
+    log_.reset();
+    for (const auto& entry : fs::directory_iterator(directory_)) fs::remove_all(entry.path());
+  }
 }
 
 }  // namespace
