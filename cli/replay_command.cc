@@ -20,7 +20,7 @@ struct ReplayFlags {
   bool json = false;
   // For `run`, as they stand.
   InnerRunFlags run;
-  std::string planner, wire, timeline;
+  std::string planner, wire, timeline, update_log;
 };
 
 // ReplayFlags of the trainer: both commands have them.
@@ -78,7 +78,8 @@ Status LaunchReplay(CommandContext* context, const ReplayFlags& flags) {
                   {{"--servers", std::to_string(flags.replay.servers)},
                    {"--planner", flags.planner},
                    {"--wire", flags.wire},
-                   {"--timeline", flags.timeline}},
+                   {"--timeline", flags.timeline},
+                   {"--update-log", flags.update_log}},
                   WorkerArguments(flags));
 }
 
@@ -106,6 +107,10 @@ void AddReplayCommand(Command app, CommandContext* context) {
       .Value("--timeline", &flags->timeline,
              "Write timelines of all ranks and servers, as ringwood run does")
       .Takes("NAME");
+  command
+      .Word("--update-log", "on", &flags->update_log,
+            "Keep an update log in the temporary store, to see what it costs")
+      .OneOf({"on", "fsync"});
   command.Run(context, [context, flags] { return LaunchReplay(context, *flags); });
 }
 

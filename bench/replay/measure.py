@@ -22,6 +22,9 @@ VARIANTS = {  # flags of `ringwood replay`
     "fp32": ["--planner", "hybrid", *DENSE],
     "bf16": ["--planner", "hybrid", *DENSE, "--wire", "bf16"],
     "hybrid": ["--planner", "hybrid", "--route", "auto", "--density", "0.001"],
+    "fp32+log": ["--planner", "hybrid", *DENSE, "--update-log"],
+    "hybrid+log": ["--planner", "hybrid", "--route", "auto", "--density", "0.001", "--update-log"],
+    "hybrid+fsync": ["--planner", "hybrid", "--route", "auto", "--density", "0.001", "--update-log=fsync"],
     **{name: ["--planner", name, *DENSE] for name in ("wfbp", "fixed", "mgwfbp", "exact", "single")},
 }
 
