@@ -1,6 +1,7 @@
 #include "server/coordinator/epoch.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -76,12 +77,18 @@ v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
   return welcome;
 }
 
-// A worker beside the store, where there is one: what it logs crosses no network.
+// One that has the state, as it may have a round of the epoch before to log. Of those one beside
+// the store, where there is one: what it logs crosses no network.
 uint32_t Epoch::LogWriter() const {
-  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+  std::vector<uint32_t> able = holders_;
+  if (able.empty()) {
+    able.resize(record_.world());
+    std::iota(able.begin(), able.end(), 0);
+  }
+  for (const uint32_t rank : able) {
     if (record_.members(static_cast<int>(rank)).host() == options_.host) return rank;
   }
-  return 0;
+  return able.front();
 }
 
 Status Epoch::Check(uint32_t node, uint64_t incarnation) const {

@@ -77,6 +77,26 @@ class EpochTest : public testing::Test {
   Outbox out_;
 };
 
+TEST_F(EpochTest, TheLogIsWrittenBesideTheStoreByOneThatHasTheState) {
+  v1::EpochRecord record;
+  record.set_epoch(1);
+  record.set_world(3);
+  for (const char* host : {"h0", "h1", "h1"}) record.add_members()->set_host(host);
+  const Roster roster({JoinAs(0, 100), JoinAs(1, 101), JoinAs(2, 102)}, 3);
+  const auto writer = [&](const std::string& host, std::vector<uint32_t> holders) {
+    MembershipOptions options;
+    options.update_log = true;
+    options.host = host;
+    const Epoch epoch(options, record, roster, {}, now_, std::move(holders));
+    EXPECT_TRUE(epoch.WelcomeTo(0).update_log());
+    return epoch.WelcomeTo(0).log_writer();
+  };
+  EXPECT_EQ(writer("h1", {}), 1u);
+  EXPECT_EQ(writer("elsewhere", {}), 0u);
+  EXPECT_EQ(writer("h1", {0, 2}), 2u);  // 1 has just come
+  EXPECT_EQ(writer("elsewhere", {2}), 2u);
+}
+
 TEST_F(EpochTest, AnotherOneFollowsWithTheSameMembersAndGoesOnAfterWhatWasCommitted) {
   const auto first = Make(1, {});
   EXPECT_EQ(Agree(first.get()), 1u);
