@@ -4,6 +4,8 @@
 #include <rocksdb/status.h>
 #include <rocksdb/write_batch.h>
 
+#include <cstdarg>
+#include <cstdio>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -19,7 +21,7 @@ namespace {
 // and records of a few hundred bytes.
 constexpr size_t kWriteBufferBytes = 1 << 20;
 constexpr size_t kMaxManifestFileBytes = 4 << 20;
-constexpr size_t kMaxChatterBytes = 1 << 20;
+constexpr size_t kMaxWords = 1024;  // characters of a line of RocksDB's
 constexpr double kLockPauseSeconds = 0.1;
 
 // RocksDB would look for free space by itself, some seconds apart.
@@ -27,6 +29,20 @@ class MendedByUs : public rocksdb::EventListener {
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
                             bool* by_itself) override {
     *by_itself = false;
+  }
+};
+
+// What RocksDB says of a database goes to our log. Its own file for it (LOG) lies on the database's
+// disk, and when a line does not fit there the next one ends the process (RocksDB 7.8, an
+// assertion).
+class Words : public rocksdb::Logger {
+ public:
+  Words() : Logger(rocksdb::InfoLogLevel::WARN_LEVEL) {}
+  using Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    char text[kMaxWords];
+    std::vsnprintf(text, sizeof text, format, arguments);
+    Log(LogLevel::kDebug, std::string("RocksDB: ") + text);
   }
 };
 
@@ -68,8 +84,7 @@ rocksdb::Options SafeOptions(rocksdb::Env* env) {
   options.avoid_flush_during_shutdown = true;
   options.write_buffer_size = kWriteBufferBytes;
   options.max_manifest_file_size = kMaxManifestFileBytes;
-  options.keep_log_file_num = 2;  // its own chatter, not data
-  options.max_log_file_size = kMaxChatterBytes;
+  options.info_log = std::make_shared<Words>();
   options.stats_dump_period_sec = 0;
   return options;
 }

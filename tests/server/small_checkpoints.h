@@ -17,7 +17,12 @@ namespace ringwood {
 
 inline constexpr uint32_t kWorld = 2;
 inline constexpr uint64_t kJob = 7;
-inline constexpr size_t kBytes = 3000, kPiece = 500;
+// Of six chunks; from this step on of the largest ones, which a table writes one by one.
+inline constexpr uint64_t kLargeFrom = 1000;
+inline size_t PieceOf(const CheckpointId& id) {
+  return id.step < kLargeFrom ? 500 : kMaxChunkBytes;
+}
+inline size_t BytesOf(const CheckpointId& id) { return 6 * PieceOf(id); }
 
 inline v1::EpochRecord RecordOf(uint64_t epoch) {
   v1::EpochRecord record;
@@ -30,7 +35,7 @@ inline v1::EpochRecord RecordOf(uint64_t epoch) {
 
 inline std::string StateOf(const CheckpointId& id) {
   Random random(1000 * id.epoch + id.step);
-  std::string state(kBytes, '\0');
+  std::string state(BytesOf(id), '\0');
   for (char& byte : state) byte = static_cast<char>(random.Next());
   return state;
 }
@@ -38,8 +43,9 @@ inline std::string StateOf(const CheckpointId& id) {
 inline Status SaveRank(StripeCollector* collector, const CheckpointId& id, uint32_t rank,
                        size_t bytes) {
   const std::string state = StateOf(id);
+  const size_t piece = PieceOf(id);
   std::unique_ptr<StripeCollector::Incoming> incoming;
-  for (size_t at = rank * kPiece; at < bytes; at += kWorld * kPiece) {
+  for (size_t at = rank * piece; at < bytes; at += kWorld * piece) {
     v1::SaveChunk chunk;
     chunk.set_epoch(id.epoch);
     chunk.set_step(id.step);
@@ -50,7 +56,7 @@ inline Status SaveRank(StripeCollector* collector, const CheckpointId& id, uint3
     chunk.set_scope(v1::SCOPE_SHARED);
     chunk.set_item_bytes(state.size());
     chunk.set_offset(at);
-    chunk.set_data(state.substr(at, kPiece));
+    chunk.set_data(state.substr(at, piece));
     chunk.set_checksum(Digest(std::as_bytes(std::span(chunk.data()))));
     if (incoming == nullptr) {
       RW_ASSIGN_OR_RETURN(incoming, collector->Begin(chunk));
@@ -63,7 +69,7 @@ inline Status SaveRank(StripeCollector* collector, const CheckpointId& id, uint3
 
 inline Status SaveAll(StripeCollector* collector, const CheckpointId& id) {
   for (uint32_t rank = 0; rank < kWorld; ++rank) {
-    RW_RETURN_IF_ERROR(SaveRank(collector, id, rank, kBytes));
+    RW_RETURN_IF_ERROR(SaveRank(collector, id, rank, BytesOf(id)));
   }
   return collector->Outcome(id.epoch, id.step).value_or(Internal("not complete"));
 }

@@ -48,7 +48,7 @@ class Life {
 
   Status Save(const CheckpointId& id, bool breaks_off = false) {
     if (disk_->crashed()) return Aborted("crashed");
-    if (breaks_off) return SaveRank(collector_.get(), id, 0, kBytes / 2);
+    if (breaks_off) return SaveRank(collector_.get(), id, 0, BytesOf(id) / 2);
     const Status saved = SaveAll(collector_.get(), id);
     if (saved.ok()) reported_.insert(id);
     return saved;
@@ -183,6 +183,37 @@ class StoreFaults : public testing::Test {
 };
 
 TEST_F(StoreFaults, NoOperationThatFailsCostsACompleteCheckpoint) { Sweep(1, 61); }
+
+// A line of RocksDB's own log that finds no room ends the process with the next one.
+TEST_F(StoreFaults, NothingButTheStoreIsWrittenToItsDisk) {
+  Life life(folder_ + "/life");
+  life.Serve(1, {1, 2, 3});
+  for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    EXPECT_NE(entry.path().filename(), "LOG") << entry.path();
+  }
+}
+
+TEST_F(StoreFaults, LargeChunksToo) {
+  const auto live = [this](const DiskFault& fault) {
+    SCOPED_TRACE(
+        absl::StrFormat("kind %d at operation %d", static_cast<int>(fault.kind), fault.at));
+    Life life(folder_ + "/life");
+    life.Serve(1, {1});
+    const uint64_t before = life.disk()->operations();
+    life.disk()->Plan({{fault.kind, before + fault.at, fault.count}});
+    (void)life.Save({1, kLargeFrom});
+    const uint64_t operations = life.disk()->operations() - before;
+    life.CheckThatItRecovers(1);
+    life.CheckThatNothingIsLost(2);
+    return operations;
+  };
+  const uint64_t operations = live({DiskFault::kError, 0, 0});
+  for (uint64_t at = 1; at <= operations && !HasFatalFailure(); at += 5) {
+    for (const auto kind : {DiskFault::kError, DiskFault::kTorn, DiskFault::kNoSpace}) {
+      live({kind, at, at % 2 == 0 ? 1 : ~0ull});
+    }
+  }
+}
 
 TEST_F(StoreFaults, AStoreThatIsDeletedUnderWaySaysSoAndBeginsAnewWhereItIsTold) {
   const std::string store = folder_ + "/store";
