@@ -15,6 +15,7 @@ partition    hosts lose their network: one, half of them, one way only, the data
 store        SIGKILL of all processes of a fixed job while it saves; all start again and resume (store.py)
 updates      SIGKILL of all processes of a job with an update log: no committed step is lost (updates.py)
 pytorch      SIGKILL of a random rank of examples/elastic.py under `ringwood run --elastic`
+disk         a full disk, and a deleted store, under examples/fashion_mnist.py (disk.py)
 goodput      kills, stops and lost links over some minutes: the share of the work that gets done (goodput.py)
 grow         a job of 2, 4, 8 and then 3 ranks: samples, residuals, and the loss of an LSTM (grow.py)
 
@@ -35,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 
+import disk
 import goodput
 import grow
 import store
@@ -45,10 +47,11 @@ from job import netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
-        "store": 50, "updates": 1, "pytorch": 20, "goodput": 1, "grow": 1}  # without a COUNT
+        "store": 50, "updates": 1, "pytorch": 20, "disk": 1, "goodput": 1, "grow": 1}  # without a COUNT
 RANKS = {"store": 2, "updates": 2, "pytorch": 4, "goodput": 32}  # without --ranks, others 8
 TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
-WHOLE = {"goodput": goodput.run, "grow": grow.run, "updates": updates.run}  # kinds that are a job each, and print what they measure
+WHOLE = {"disk": disk.run, "goodput": goodput.run, "grow": grow.run, "updates": updates.run}  # kinds that print what they measure
+ELASTIC = ("goodput", "grow")  # of these, jobs that are elastic
 OPTIONAL = ("partition", "standby", "pytorch")  # kinds that ask for more than a build
 
 
@@ -119,7 +122,7 @@ def run(what, options, folder):
 
 def run_whole(what, count, options, folder):
     found = []
-    if not options.elastic and what != "updates":
+    if what in ELASTIC and not options.elastic:
         print(f"{what}: skipped, as it is of elastic jobs")
         return found
     for number in range(count):
