@@ -100,20 +100,25 @@ def resume(model, optimizer, before_step=None, after_step=None):
             _save_start(session, model, optimizers)
         return None
     imported = _imported(session)
-    if imported is not None:
-        _load_imported(session, model, imported)
-        return None
+    if imported is None:
+        cursor = _load(session, model, optimizers)
+    else:
+        cursor = _load_imported(session, model, imported)
+    if session.replays:
+        if len(optimizers) > 1:
+            raise RefusedError(f"the update log has the gradients of one DistributedOptimizer, there are "
+                               f"{len(optimizers)}: start without --update-log, which gives {session.replays} steps up")
+        _replay(model, optimizers[0], before_step, after_step)
+    return cursor
+
+
+def _load(session, model, optimizers):
     state = _tree(session, "shared", SKELETON, FORMER_TENSOR)
     state["model"].update(_tree(session, "per_rank", PER_RANK_SKELETON, FORMER_PER_RANK_TENSOR))
     model.load_state_dict(state["model"])
     for each, saved in zip(optimizers, state["optimizers"], strict=True):
         each.load_state_dict(saved)
     _set_random_state(session.restore(RANDOM, "per_rank"))
-    if session.replays:
-        if len(optimizers) > 1:
-            raise RefusedError(f"the update log has the gradients of one DistributedOptimizer, there are "
-                               f"{len(optimizers)}: start without --update-log, which gives {session.replays} steps up")
-        _replay(model, optimizers[0], before_step, after_step)
     return state["cursor"]
 
 
@@ -126,6 +131,7 @@ def _imported(session):
 
 
 def _load_imported(session, model, header):
+    """The weights, and no cursor."""
     state = {}
     for name, entry in header.items():
         if name == "__metadata__":

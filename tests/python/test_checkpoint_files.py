@@ -102,6 +102,15 @@ def test_a_job_of_any_size_goes_on_from_an_imported_model(trained, tmp_path):
                                                                               (50, 1, told["job"])]
 
 
+def test_steps_that_were_logged_after_an_import_are_replayed(trained, tmp_path):
+    export(trained, tmp_path / "model.safetensors", "--rank", 1)
+    import_(tmp_path / "store", tmp_path / "model.safetensors")
+    flags = ("--store", tmp_path / "store", "--resume", "--update-log")
+    run_job("imported.py", trained / "1.pt", 0, 600, tmp_path / "then.pt", flags=flags)
+    ended = run_job("imported.py", tmp_path / "then.pt", 2, 600, tmp_path / "end.pt", flags=flags)
+    assert "2 logged steps replayed" in ended.output, ended.output
+
+
 def test_weights_of_another_model_are_refused_by_name(trained, tmp_path):
     export(trained, tmp_path / "model.safetensors")  # of no rank: without running statistics
     import_(tmp_path / "store", tmp_path / "model.safetensors")

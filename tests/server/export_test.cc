@@ -175,6 +175,16 @@ TEST_F(ExportTest, DamageLeavesTheFileThatWasThere) {
   EXPECT_FALSE(fs::exists(file_ + ".part"));
 }
 
+TEST_F(ExportTest, ACheckpointThatIsRemovedUnderWayIsNotCalledDamaged) {
+  Save();
+  const Status missing = Corrupt("item \"w\": missing");
+  EXPECT_EQ(ExplainRead(store_, {1, 10}, missing), missing) << "it is there";
+  EXPECT_TRUE(ExplainRead(store_, {1, 9}, OkStatus()).ok());
+  const Status removed = ExplainRead(store_, {1, 9}, missing);
+  EXPECT_EQ(removed.code(), StatusCode::kAborted);
+  EXPECT_THAT(Message(removed), HasSubstr("step 9 (epoch 1) was removed while it was read"));
+}
+
 TEST_F(ExportTest, AFullDiskIsKnownBeforeTheFirstByte) {
   Save();
   const std::string disk = directory_ + "/disk";
