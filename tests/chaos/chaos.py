@@ -3,7 +3,7 @@
 
     tests/chaos/chaos.py [KIND …] [COUNT] [--ranks P] [--seed S] [--failure-timeout S]
                          [--straggler-grace S] [--down S] [--minutes M] [--faults F] [--worlds P …] [--passes N]
-                         [--windows N] [--lives N] [--fixed] [--shrink] [--keep DIRECTORY]
+                         [--windows N] [--seconds S] [--lives N] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
 stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
@@ -16,6 +16,7 @@ store        SIGKILL of all processes of a fixed job while it saves; all start a
 updates      SIGKILL of all processes of a job with an update log: no committed step is lost (updates.py)
 pytorch      SIGKILL of a random rank of examples/elastic.py under `ringwood run --elastic`
 disk         a full disk, and a deleted store, under examples/fashion_mnist.py (disk.py)
+slow         a checkpoint whose check takes three times as long as any timeout is resumed from (slow.py)
 goodput      kills, stops and lost links over some minutes: the share of the work that gets done (goodput.py)
 grow         a job of 2, 4, 8 and then 3 ranks: samples, residuals, and the loss of an LSTM (grow.py)
 
@@ -39,6 +40,7 @@ import tempfile
 import disk
 import goodput
 import grow
+import slow
 import store
 import updates
 from campaign import Campaign, summary
@@ -47,10 +49,10 @@ from job import netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
-        "store": 50, "updates": 1, "pytorch": 20, "disk": 1, "goodput": 1, "grow": 1}  # without a COUNT
+        "store": 50, "updates": 1, "pytorch": 20, "disk": 1, "slow": 1, "goodput": 1, "grow": 1}  # without a COUNT
 RANKS = {"store": 2, "updates": 2, "pytorch": 4, "goodput": 32}  # without --ranks, others 8
 TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
-WHOLE = {"disk": disk.run, "goodput": goodput.run, "grow": grow.run, "updates": updates.run}  # kinds that print what they measure
+WHOLE = {"disk": disk.run, "slow": slow.run, "goodput": goodput.run, "grow": grow.run, "updates": updates.run}  # kinds that print what they measure
 ELASTIC = ("goodput", "grow")  # of these, jobs that are elastic
 OPTIONAL = ("partition", "standby", "pytorch")  # kinds that ask for more than a build
 
@@ -89,6 +91,7 @@ def parse_arguments():
     parser.add_argument("--passes", type=int, default=12, help="of grow's LSTM over its text")
     parser.add_argument("--windows", type=int, default=2048, help="of the text")
     parser.add_argument("--lives", type=int, default=50, help="of updates' job with each optimizer")
+    parser.add_argument("--seconds", type=float, default=90, help="that the check of slow takes")
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--shrink", action="store_true", help="an elastic job goes on without those that were lost")
     parser.add_argument("--keep", type=pathlib.Path, help="histories and output stay here")

@@ -133,6 +133,8 @@ class Job:
     that it begins with. `grace`: seconds that a rank may be late. `command`: that of a rank, as Rank has it; without it the trainer with steps of so many
     milliseconds and passes of so many samples."""
 
+    server_flags, server_variables = (), {}  # of a coordinator that is started from now on
+
     def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, samples=20000, hosts=None,
                  address=None, alone=False, most=None, grace=None, command=None):
         self.folder = pathlib.Path(folder)
@@ -159,7 +161,8 @@ class Job:
         flags = self.elastic_flags() + (["--no-reducer"] if self.alone else [])
         self.coordinator = Process([PROGRAM, "server", "--listen", self.address, "--servers", self.servers, "--store",
                                     self.folder / "store", "--failure-timeout", self.failure_timeout, *self.network,
-                                    *flags], log, host=self.hosts and self.hosts[0])
+                                    *flags, *self.server_flags], log, host=self.hosts and self.hosts[0],
+                                   **self.server_variables)
         self.wait(lambda: "listening on" in log.read_text(), "the coordinator does not start")
         self.address = log.read_text().split("listening on ")[1].split()[0]
 
