@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/plan_in_force.h"
+#include "client/updates/update_writer.h"
 #include "tests/client/job.h"
 #include "timeline/observers.h"
 
@@ -141,7 +142,8 @@ TEST_F(Epochs, APlanGoesOnOverAnotherLinkAndLosesNothing) {
     TensorTable table(options);
     TensorStates states(options, table);
     Observers observers;
-    PlanInForce plan(&table, &states, &observers);
+    UpdateWriter updates;  // writes nothing
+    PlanInForce plan(&table, &states, &updates, &observers);
     std::vector<float> sparse(16), dense(16);
     for (const auto& [name, data] : {std::pair("sparse", &sparse), std::pair("dense", &dense)}) {
       Tensor tensor;
