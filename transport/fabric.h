@@ -30,8 +30,8 @@ struct FabricLimits {
   double silence_seconds = 0;
   // The same for a peer that was never heard: its process or connection is still starting.
   double start_seconds = 60;
-  // To how many peers a connection must be possible: fewer are refused at once. Others are made as
-  // long as descriptors last.
+  // To how many peers a connection must be possible, where they are made when they are needed.
+  // Others are made as long as descriptors last.
   size_t needed_peers = 1;
 };
 

@@ -30,7 +30,7 @@ struct TransportCounters {
   uint64_t received_bytes = 0;
   uint64_t stale_frames = 0;    // of another job, epoch or incarnation: dropped and counted
   uint64_t corrupt_frames = 0;  // checksum or format: the epoch fails
-  uint64_t connections = 0;     // to peers, that stand or are being made
+  uint64_t connections = 0;     // to peers, that stand or are being made; 0: not counted
 };
 
 // What is sent. A range of bytes converts to it.

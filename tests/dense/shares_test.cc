@@ -108,7 +108,7 @@ TEST_P(SharesOver, MaximumAndMinimumAreOfTheShareToo) {
 
 TEST_P(SharesOver, ARankThatLeavesIsNamed) {
   for (const Starter start : {StartReduceScatter, StartAllGather}) {
-    World world(GetParam(), 3, FabricLimits{.silence_seconds = 5});
+    World world(GetParam(), 3);
     std::vector<float> data(1 << 20);
     Answer answer;
     world.Run(0, [&] {

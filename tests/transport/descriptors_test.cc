@@ -61,8 +61,8 @@ TEST_P(LowLimit, IsRaisedBeforeConnectionsAreMade) {
   EXPECT_GT(now.rlim_cur, kLow);
 }
 
-TEST_P(LowLimit, WhoCannotHoldWhatItNeedsIsRefusedByName) {
-  World world(GetParam(), 2, false);
+TEST(DescriptorsOfGrpc, WhoCannotHoldWhatItNeedsIsRefusedByName) {
+  World world(Kind::kGrpc, 2, false);
   FabricLimits limits;
   limits.needed_peers = size_t{1} << 40;  // above any hard limit
   const Status refused = world.TryConnect(1, limits);
@@ -92,9 +92,9 @@ void SendToTwo(Kind kind) {
   _exit(0);
 }
 
-TEST_P(LowLimit, AConnectionTooManyIsRefusedByThePeersName) {
+TEST(DescriptorsOfGrpc, AConnectionTooManyIsRefusedByThePeersName) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(SendToTwo(GetParam()), testing::ExitedWithCode(0),
+  EXPECT_EXIT(SendToTwo(Kind::kGrpc), testing::ExitedWithCode(0),
               "no descriptor is left for a connection to rank 2 .host h2.");
 }
 

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -163,76 +162,6 @@ TEST(UcxProcesses, AKilledPeerIsNamedAndSoIsAStoppedOne) {
     waitpid(children[rank].pid, nullptr, 0);
     close(children[rank].in);
     close(children[rank].out);
-  }
-}
-
-// The child listens, tells its address and stops before it joins anything.
-Child StartAndStop() {
-  int up[2];
-  RW_CHECK(pipe2(up, O_CLOEXEC) == 0);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    Loop loop("child");
-    auto fabric = MakeUcxFabric(&loop, {});
-    RW_CHECK(fabric.ok());
-    WriteAddress(up[1], (*fabric)->Address());
-    while (true) raise(SIGSTOP);
-  }
-  close(up[1]);
-  return {pid, -1, up[0]};
-}
-
-// UCX ends the process if a connection that is half made is closed carelessly.
-TEST(UcxProcesses, AConnectionThatIsHalfMadeMayEndInEveryWay) {
-  enum class End { kSilent, kKilled, kClosed };
-  constexpr End kEnds[] = {End::kSilent, End::kKilled, End::kClosed};
-  std::vector<Child> children;
-  for (size_t i = 0; i < std::size(kEnds); ++i) children.push_back(StartAndStop());
-  for (size_t i = 0; i < std::size(kEnds); ++i) {
-    SCOPED_TRACE(i);
-    const std::string address = ReadAddress(children[i].out);
-    int state = 0;
-    ASSERT_EQ(waitpid(children[i].pid, &state, WUNTRACED), children[i].pid);
-    Loop loop("rank0");
-    auto fabric = MakeUcxFabric(&loop, {});
-    ASSERT_TRUE(fabric.ok()) << Message(fabric.status());
-    const std::vector<Peer> peers = {{0, "rank 0", (*fabric)->Address()}, {1, "rank 1", address}};
-    std::unique_ptr<Transport> transport;
-    std::vector<std::byte> payload(kLong, std::byte{4});
-    Answer sent;
-    const auto on_loop = [&loop](const std::function<void()>& task) {
-      const auto run = [&task] {
-        task();
-        return OkStatus();
-      };
-      RW_CHECK(loop.Call(run, Seconds(20)).ok());
-    };
-    on_loop([&] {
-      FabricLimits limits;
-      limits.silence_seconds = limits.start_seconds = kEnds[i] == End::kSilent ? 0.5 : 60;
-      auto made = (*fabric)->Connect({World::kJob, 1, 0}, peers, limits);
-      ASSERT_TRUE(made.ok());
-      transport = std::move(*made);
-      transport->Send(1, Chunk(kPayload), {7, 0, kLong}, payload, sent.ForSend());
-    });
-    absl::SleepFor(absl::Milliseconds(20));  // as far as it gets
-    if (kEnds[i] == End::kKilled) kill(children[i].pid, SIGKILL);
-    if (kEnds[i] == End::kClosed) on_loop([&] { transport->Close(Aborted("the epoch is over")); });
-    const StatusCode code = sent.Wait().code();
-    EXPECT_EQ(code, kEnds[i] == End::kSilent   ? StatusCode::kDeadlineExceeded
-                    : kEnds[i] == End::kKilled ? StatusCode::kUnavailable
-                                               : StatusCode::kAborted)
-        << Message(sent.status);
-    on_loop([&] {
-      transport.reset();
-      fabric->reset();
-    });
-  }
-  for (const Child& child : children) {
-    kill(child.pid, SIGKILL);
-    waitpid(child.pid, nullptr, 0);
-    close(child.out);
   }
 }
 

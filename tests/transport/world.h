@@ -51,9 +51,6 @@ class World {
     }
     for (int i = 0; connect && i < size; ++i) Connect(i);
   }
-  World(Kind kind, int size, const FabricLimits& limits) : World(kind, size, false) {
-    for (int i = 0; i < size; ++i) Connect(i, kEpoch, limits);
-  }
 
   ~World() {
     for (int i = 0; i < size(); ++i) {

@@ -27,8 +27,9 @@ UcxNode::~UcxNode() {
 }
 
 UcxWiring::Callbacks UcxNode::WiringCallbacks() {
-  const auto connected = [this](UcxLink& link, UcxConnection& connection) {
-    sender_.SendHello(link, connection);
+  const auto connected = [this](UcxLink& link) {
+    sender_.SendNote(link, Note::kHello, link.readable ? 1 : 0);
+    sender_.Connected(link);
   };
   return {connected, [this](UcxLink& link, const Status& reason) { Lost(link, reason); }};
 }
@@ -37,7 +38,9 @@ UcxReceiver::Callbacks UcxNode::ReceiverCallbacks() {
   const auto note = [this](const Frame& frame, std::span<const std::byte> payload) {
     return TakeNote(frame, payload);
   };
-  return {note, [this](int peer) { Heard(peer); }};
+  return {note, [this](int peer) {
+            if (watch_) watch_->Heard(peer, Now());
+          }};
 }
 
 Status UcxNode::Start(const std::string& ip, const PortRange& ports) {
@@ -53,13 +56,13 @@ Status UcxNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
   if (closed_) return Refused("the fabric is closed");
   self_ = name.self;
   inbox_ = std::make_unique<Inbox>(name, peers, limits);
-  // Two of a pair, where both connect at the same time.
-  const auto room = ReserveConnections({2 * peers.size(), limits.needed_peers, kDescriptorsEach});
+  const auto room = ReserveConnections({peers.size(), peers.size(), kDescriptorsEach});
   if (!room.ok()) return Annotate(room.status(), inbox_->Label(self_));
   sender_.Join(inbox_.get());
   receiver_.Join(inbox_.get());
-  RW_RETURN_IF_ERROR(wiring_.Join(self_, peers, *room, inbox_.get()));
+  RW_RETURN_IF_ERROR(wiring_.Join(self_, peers, inbox_.get()));
   StartWatch(limits);
+  wiring_.ConnectToHigher();
   wiring_.AcceptRequests();
   receiver_.DeliverQueued();
   return OkStatus();
@@ -72,8 +75,6 @@ void UcxNode::Send(int peer, const MessageName& name, const Content& content,
   if (lost.ok() && !inbox_->IsPeer(peer)) {
     lost = Invalid(absl::StrFormat("node %d is no peer of this epoch", peer));
   }
-  UcxLink* const link = lost.ok() ? wiring_.Find(peer) : nullptr;
-  if (link != nullptr && link->endpoint == nullptr) lost = wiring_.Open(*link);
   if (!lost.ok()) {
     lost = Annotate(lost, "send " + ToString(name) + " to " + inbox_->Label(peer));
     inbox_->Answer([done = std::move(done), lost] { done(lost); });
@@ -81,7 +82,8 @@ void UcxNode::Send(int peer, const MessageName& name, const Content& content,
     return;
   }
   inbox_->CountSent(sizeof(Frame) + payload.bytes.size());
-  sender_.Send(*link, inbox_->MakeFrame(name, content, payload), payload.bytes, std::move(done));
+  sender_.Send(*wiring_.Find(peer), inbox_->MakeFrame(name, content, payload), payload.bytes,
+               std::move(done));
 }
 
 void UcxNode::Receive(int peer, const MessageName& name, const Content& content,
@@ -125,12 +127,6 @@ void UcxNode::Lost(UcxLink& link, const Status& reason) {
   sender_.Cancel(link.peer);
 }
 
-// Where we wait for a connection of ours, one of the peer's is no sign that it can be made.
-void UcxNode::Heard(int peer) {
-  const UcxLink* const link = wiring_.Find(peer);
-  if (watch_ && link != nullptr && link->open) watch_->Heard(peer, Now());
-}
-
 // Also while closing: our goodbye is answered then, and we answer those of others.
 bool UcxNode::TakeNote(const Frame& frame, std::span<const std::byte> payload) {
   const auto note = static_cast<Note>(frame.lane);
@@ -139,14 +135,14 @@ bool UcxNode::TakeNote(const Frame& frame, std::span<const std::byte> payload) {
     return true;
   }
   UcxLink* const link = wiring_.Find(static_cast<int>(frame.sender));
+  if (link != nullptr) link->heard = true;
+  if (watch_) watch_->Heard(static_cast<int>(frame.sender), Now());
   switch (note) {
     case Note::kGoodbye:
     case Note::kHello:
     case Note::kReceipt:
     case Note::kAsk:
-      if (link == nullptr) return true;
-      OnNote(note, frame, *link);
-      Heard(link->peer);
+      if (link != nullptr) OnNote(note, frame, *link);
       return true;
     default:
       return false;
@@ -157,11 +153,6 @@ void UcxNode::OnNote(Note note, const Frame& frame, UcxLink& link) {
   const bool reachable = link.endpoint != nullptr;
   if (note == Note::kHello) {
     link.reads_us = frame.slot == 1;
-    UcxConnection& connection = frame.chunk == 1 ? link.called : link.accepted;
-    connection.heard = true;
-    if (!reachable || connection.endpoint != link.endpoint) return;
-    link.open = true;
-    if (!closed_) sender_.Opened(link);
   } else if (note == Note::kReceipt) {
     if (!closed_) sender_.OnReceipt(frame);
   } else if (note == Note::kAsk) {
@@ -199,9 +190,12 @@ void UcxNode::LookOn() {
 
 void UcxNode::Look() {
   std::set<int> awaited = inbox_->Awaited();
-  awaited.merge(sender_.AwaitedToOpen());
+  awaited.merge(sender_.AwaitedToConnect());
   const Watch::Decision decision = watch_->Look(Now(), awaited);
-  for (const int peer : decision.ask) Ask(peer);
+  for (const int peer : decision.ask) {
+    UcxLink* const link = wiring_.Find(peer);
+    if (link->endpoint != nullptr) sender_.SendNote(*link, Note::kAsk, 0);
+  }
   for (const Watch::Failed& failed : decision.failed) {
     const auto label = [this](int node) { return inbox_->Label(node); };
     wiring_.Break(*wiring_.Find(failed.peer), watch_->Reason(failed, label));
@@ -209,20 +203,10 @@ void UcxNode::Look() {
   wiring_.CloseBroken();
 }
 
-// An answered hello is a sign of life too; until it is, asking again says no more.
-void UcxNode::Ask(int peer) {
-  UcxLink& link = *wiring_.Find(peer);
-  if (link.open) {
-    sender_.SendNote(link, Note::kAsk, 0);
-  } else if (link.endpoint == nullptr && inbox_->reason(peer).ok()) {
-    (void)wiring_.Open(link);
-  }
-}
-
 void UcxNode::SayFarewell(const Status& reason) {
   if (inbox_ == nullptr || !TellsPeers(reason)) return;
   for (auto& [node, link] : wiring_.links()) {
-    if (link.open) sender_.SendFarewell(link, reason);
+    if (link.endpoint != nullptr && link.heard) sender_.SendFarewell(link, reason);
   }
   worker_->ProgressUntil([this] { return sender_.HasLeft(Note::kFarewell); },
                          Now() + Seconds(kFarewellSeconds));
@@ -230,8 +214,7 @@ void UcxNode::SayFarewell(const Status& reason) {
 
 // The order matters: the inbox closes before anything moves again, so that nothing lands in a
 // buffer that its owner takes back; UCX gives back what it holds before the rest is answered; and
-// the listener stays while a peer may be in the middle of connecting. Meanwhile UCX makes progress,
-// which ends the sockets of closed connections, so that peers notice, and rejects those who call.
+// the listener stays while a peer may be in the middle of connecting.
 void UcxNode::Close(const Status& reason) {
   if (closed_) return;
   if (attached_) loop_->Detach(this);
@@ -247,7 +230,7 @@ void UcxNode::Close(const Status& reason) {
   if (inbox_ != nullptr) inbox_->Close(reason);
   SayFarewell(reason);
   const auto goodbye = [this](UcxLink& link) { sender_.SendNote(link, Note::kGoodbye, 0); };
-  const bool released = wiring_.Close(graceful ? std::function<void(UcxLink&)>(goodbye) : nullptr);
+  wiring_.Close(graceful ? std::function<void(UcxLink&)>(goodbye) : nullptr);
   if (inbox_ != nullptr) {
     sender_.CancelAll();
     inbox_->Abandon();
@@ -256,11 +239,7 @@ void UcxNode::Close(const Status& reason) {
   if (!wiring_.ExpectsConnections()) {
     Dispose();
   } else if (self != nullptr) {
-    if (attached_ && released) loop_->Attach(this);
-    loop_->After(Seconds(UcxWiring::kLingerSeconds), [self] {
-      self->loop_->Detach(self.get());
-      self->Dispose();
-    });
+    loop_->After(Seconds(UcxWiring::kLingerSeconds), [self] { self->Dispose(); });
   }
   while (inbox_ != nullptr && inbox_->RunAnswers()) {
   }
@@ -274,10 +253,7 @@ void UcxNode::Dispose() {
 }
 
 TransportCounters UcxNode::Counters() const {
-  if (inbox_ == nullptr) return {};
-  TransportCounters counters = inbox_->counters();
-  counters.connections = wiring_.Connections();
-  return counters;
+  return inbox_ != nullptr ? inbox_->counters() : TransportCounters{};
 }
 
 }  // namespace ringwood

@@ -56,7 +56,6 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   UcxReceiver::Callbacks ReceiverCallbacks();
   void Lost(UcxLink& link, const Status& reason);
 
-  void Heard(int peer);
   bool TakeNote(const Frame& frame, std::span<const std::byte> payload);
   void OnFarewell(const Frame& frame, std::span<const std::byte> text);
   void OnNote(Note note, const Frame& frame, UcxLink& link);
@@ -64,7 +63,6 @@ class UcxNode : public Loop::Source, public std::enable_shared_from_this<UcxNode
   void StartWatch(const FabricLimits& limits);
   void LookOn();
   void Look();
-  void Ask(int peer);
 
   void SayFarewell(const Status& reason);
   void Dispose();         // of listener and worker; nothing is waiting for UCX any more

@@ -11,36 +11,27 @@ void UcxSender::Send(UcxLink& link, const Frame& frame, std::span<const std::byt
                      Transport::SendDone done) {
   auto outgoing =
       std::make_unique<Outgoing>(Outgoing{this, link.peer, frame, payload, std::move(done)});
-  if (!link.open) {
+  if (link.endpoint == nullptr) {
     waiting_[link.peer].push_back(std::move(outgoing));
   } else if (link.reads_us && payload.size() >= kLeastAnnounced) {
     Announce(link, std::move(outgoing));
   } else {
-    Transmit(link.endpoint, std::move(outgoing));
+    Transmit(link, std::move(outgoing));
   }
 }
 
-void UcxSender::Opened(UcxLink& link) {
+void UcxSender::Connected(UcxLink& link) {
   auto waiting = waiting_.extract(link.peer);
   if (waiting.empty()) return;
-  for (auto& outgoing : waiting.mapped()) Transmit(link.endpoint, std::move(outgoing));
-}
-
-void UcxSender::SendHello(UcxLink& link, const UcxConnection& connection) {
-  MessageName name;
-  name.lane = static_cast<Lane>(Note::kHello);
-  name.slot = link.readable ? 1 : 0;
-  name.chunk = &connection == &link.accepted ? 1 : 0;
-  Transmit(connection.endpoint,
-           std::make_unique<Outgoing>(Outgoing{this, link.peer, inbox_->MakeFrame(name, {}, {})}));
+  for (auto& outgoing : waiting.mapped()) Transmit(link, std::move(outgoing));
 }
 
 void UcxSender::SendNote(UcxLink& link, Note note, uint32_t slot, uint64_t count) {
   MessageName name;
   name.lane = static_cast<Lane>(note);
   name.slot = slot;
-  Transmit(link.endpoint, std::make_unique<Outgoing>(Outgoing{
-                              this, link.peer, inbox_->MakeFrame(name, {0, 0, count}, {})}));
+  Transmit(link, std::make_unique<Outgoing>(
+                     Outgoing{this, link.peer, inbox_->MakeFrame(name, {0, 0, count}, {})}));
 }
 
 void UcxSender::SendFarewell(UcxLink& link, const Status& reason) {
@@ -50,7 +41,7 @@ void UcxSender::SendFarewell(UcxLink& link, const Status& reason) {
   note->text = Farewell(reason);
   note->payload = std::as_bytes(std::span(note->text));
   note->frame = inbox_->MakeFrame(name, {static_cast<uint8_t>(reason.code()), 0, 0}, note->payload);
-  Transmit(link.endpoint, std::move(note));
+  Transmit(link, std::move(note));
 }
 
 void UcxSender::Announce(UcxLink& link, std::unique_ptr<Outgoing> outgoing) {
@@ -60,10 +51,10 @@ void UcxSender::Announce(UcxLink& link, std::unique_ptr<Outgoing> outgoing) {
   note->announcement = {reinterpret_cast<uint64_t>(outgoing->payload.data()), ticket};
   note->payload = std::as_bytes(std::span(&note->announcement, 1));
   announced_.emplace(ticket, std::move(outgoing));
-  Transmit(link.endpoint, std::move(note));
+  Transmit(link, std::move(note));
 }
 
-void UcxSender::Transmit(ucp_ep_h endpoint, std::unique_ptr<Outgoing> outgoing) {
+void UcxSender::Transmit(UcxLink& link, std::unique_ptr<Outgoing> outgoing) {
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
@@ -71,7 +62,7 @@ void UcxSender::Transmit(ucp_ep_h endpoint, std::unique_ptr<Outgoing> outgoing) 
   param.user_data = outgoing.get();
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   const ucs_status_ptr_t request =
-      ucp_am_send_nbx(endpoint, outgoing->id, &outgoing->frame, sizeof(Frame),
+      ucp_am_send_nbx(link.endpoint, outgoing->id, &outgoing->frame, sizeof(Frame),
                       outgoing->payload.data(), outgoing->payload.size(), &param);
   if (UCS_PTR_IS_PTR(request)) {
     outgoing_.insert(outgoing.release());
@@ -137,7 +128,7 @@ bool UcxSender::HasLeft(Note note) const {
   });
 }
 
-std::set<int> UcxSender::AwaitedToOpen() const {
+std::set<int> UcxSender::AwaitedToConnect() const {
   std::set<int> peers;
   for (const auto& [peer, queue] : waiting_) peers.insert(peers.end(), peer);
   return peers;

@@ -1,6 +1,6 @@
-// Outgoing messages: kept until the link is open, because UCX 1.13 lets later ones overtake those
-// that it was given before, then while UCX reads them; announced payloads until the peer has read
-// them. Every send is answered once, through the inbox. On the loop's thread.
+// Outgoing messages: kept until the peer has connected, then while UCX reads them; announced
+// payloads until the peer has read them. Every send is answered once, through the inbox. On the
+// loop's thread.
 #pragma once
 
 #include <deque>
@@ -20,12 +20,12 @@ class UcxSender {
  public:
   void Join(Inbox* inbox) { inbox_ = inbox; }
 
-  // Announces a long payload to a peer that reads our memory.
+  // Announces a long payload to a peer that reads our memory; keeps messages for a peer that has
+  // not connected yet until Connected.
   void Send(UcxLink& link, const Frame& frame, std::span<const std::byte> payload,
             Transport::SendDone done);
-  void Opened(UcxLink& link);
+  void Connected(UcxLink& link);
   // To a link with an endpoint.
-  void SendHello(UcxLink& link, const UcxConnection& connection);
   void SendNote(UcxLink& link, Note note, uint32_t slot, uint64_t count = 0);
   void SendFarewell(UcxLink& link, const Status& reason);
 
@@ -40,8 +40,8 @@ class UcxSender {
   void Forget();
 
   bool idle() const { return outgoing_.empty() && announced_.empty() && waiting_.empty(); }
-  bool HasLeft(Note note) const;        // no such note is in UCX's hands
-  std::set<int> AwaitedToOpen() const;  // peers that messages wait for
+  bool HasLeft(Note note) const;           // no such note is in UCX's hands
+  std::set<int> AwaitedToConnect() const;  // peers that messages wait for
 
  private:
   struct Outgoing {  // one message; UCX reads frame and payload until it completes
@@ -58,12 +58,12 @@ class UcxSender {
 
   static void OnSent(void* request, ucs_status_t status, void* outgoing);
 
-  void Transmit(ucp_ep_h endpoint, std::unique_ptr<Outgoing> outgoing);
+  void Transmit(UcxLink& link, std::unique_ptr<Outgoing> outgoing);
   void Announce(UcxLink& link, std::unique_ptr<Outgoing> outgoing);
   void Answer(Outgoing& outgoing, ucs_status_t status);
 
   Inbox* inbox_ = nullptr;
-  std::map<int, Queue> waiting_;                             // by peer, until its link is open
+  std::map<int, Queue> waiting_;                             // by peer, until it has connected
   std::set<Outgoing*> outgoing_;                             // owned; not yet completed by UCX
   std::map<uint64_t, std::unique_ptr<Outgoing>> announced_;  // by ticket, until the receipt
   uint64_t next_ticket_ = 0;

@@ -3,35 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <thread>
 #include <utility>
 
 #include "base/log.h"
-#include "transport/descriptors.h"
 #include "transport/ucx/neighbour.h"
 #include "transport/watch.h"
 
 namespace ringwood {
-namespace {
-
-// By force, outside of progress: null or the requests of UCX that end when it
-// has let go.
-std::vector<ucs_status_ptr_t> CloseEndpoints(UcxLink* link) {
-  ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-  std::vector<ucs_status_ptr_t> requests;
-  for (UcxConnection* connection : {&link->called, &link->accepted}) {
-    const ucp_ep_h endpoint = std::exchange(connection->endpoint, nullptr);
-    if (endpoint != nullptr) requests.push_back(ucp_ep_close_nbx(endpoint, &param));
-  }
-  link->endpoint = nullptr;
-  link->open = false;
-  return requests;
-}
-
-}  // namespace
 
 UcxWiring::UcxWiring(UcxWorker* worker, Refusals* refusals, Callbacks callbacks)
     : worker_(worker), refusals_(refusals), callbacks_(std::move(callbacks)) {}
@@ -47,8 +26,7 @@ Status UcxWiring::Listen(const std::string& ip, const PortRange& ports) {
   RW_ASSIGN_OR_RETURN(
       listener_, UcxListener::Make(worker_->handle(), ip, ports, worker_->client(), on_request));
   if (!ports.any()) {
-    kept_port_ = ntohs(listener_->socket().sin_port);
-    const uint16_t ours[] = {worker_->port(), kept_port_};
+    const uint16_t ours[] = {worker_->port(), ntohs(listener_->socket().sin_port)};
     ForgetAtEnd(ours);
   }
   cookie_ = worker_->client();
@@ -57,65 +35,59 @@ Status UcxWiring::Listen(const std::string& ip, const PortRange& ports) {
   return OkStatus();
 }
 
-Status UcxWiring::Join(int self, const std::vector<Peer>& peers, size_t most, Inbox* inbox) {
+Status UcxWiring::Join(int self, const std::vector<Peer>& peers, Inbox* inbox) {
+  self_ = self;
   inbox_ = inbox;
-  most_ = most;
-  std::string host;
   for (const Peer& peer : peers) {
-    if (peer.node == self) host = peer.host;
-  }
-  for (const Peer& peer : peers) {
-    if (peer.node == self) continue;
+    if (peer.node == self_) continue;
     UcxLink& link = links_[peer.node];
     link.wiring = this;
     link.peer = peer.node;
-    link.neighbour = !host.empty() && peer.host == host;
     const auto address = ParseUcxAddress(peer.address);
     if (!address.ok()) return Annotate(address.status(), peer.label);
     link.address = *address;
   }
+  FindNeighbours(peers);
   return OkStatus();
 }
 
-void UcxWiring::FindMemory(UcxLink& link) {
-  if (!link.neighbour) return;
-  link.readable = HasCookie(link.address.pid, link.address.cookie, link.address.client);
-  if (link.readable) return;
-  Log(LogLevel::kDebug, "the memory of " + inbox_->Label(link.peer) +
-                            " cannot be read, TCP carries all: is CAP_SYS_PTRACE or "
-                            "kernel.yama.ptrace_scope=0 missing?");
+void UcxWiring::FindNeighbours(const std::vector<Peer>& peers) {
+  std::string host;
+  for (const Peer& peer : peers) {
+    if (peer.node == self_) host = peer.host;
+  }
+  for (const Peer& peer : peers) {
+    if (peer.node == self_ || host.empty() || peer.host != host) continue;
+    UcxLink& link = links_.at(peer.node);
+    link.readable = HasCookie(link.address.pid, link.address.cookie, link.address.client);
+    if (link.readable) continue;
+    Log(LogLevel::kDebug, "the memory of " + peer.label + " cannot be read, TCP carries all: is " +
+                              "CAP_SYS_PTRACE or kernel.yama.ptrace_scope=0 missing?");
+  }
 }
 
-Status UcxWiring::MakeEndpoint(UcxLink& link, UcxConnection& connection, ucp_ep_params_t& params) {
+Status UcxWiring::MakeEndpoint(UcxLink& link, ucp_ep_params_t& params) {
   params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {&UcxWiring::OnError, &link};
-  const Status made = FromUcx(ucp_ep_create(worker_->handle(), &params, &connection.endpoint),
-                              "connect to " + inbox_->Label(link.peer));
-  if (!made.ok()) {
-    Break(link, made);
-    return made;
-  }
-  if (link.endpoint == nullptr) {
-    link.endpoint = connection.endpoint;
-    FindMemory(link);
-  }
-  callbacks_.connected(link, connection);
-  return OkStatus();
+  return FromUcx(ucp_ep_create(worker_->handle(), &params, &link.endpoint),
+                 "connect to " + inbox_->Label(link.peer));
 }
 
-Status UcxWiring::Open(UcxLink& link) {
-  if (const size_t now = Connections(); now >= most_) {
-    const Status full = NoRoomFor(inbox_->Label(link.peer), now);
-    Break(link, full);
-    return full;
+void UcxWiring::ConnectToHigher() {
+  for (auto& [node, link] : links_) {
+    if (node > self_) Open(link);
   }
+}
+
+void UcxWiring::Open(UcxLink& link) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER | UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID;
   params.sockaddr = {reinterpret_cast<const sockaddr*>(&link.address.socket),
                      sizeof link.address.socket};
-  return MakeEndpoint(link, link.called, params);
+  const Status made = MakeEndpoint(link, params);
+  made.ok() ? callbacks_.connected(link) : callbacks_.lost(link, made);
 }
 
 void UcxWiring::AcceptRequests() {
@@ -126,39 +98,26 @@ void UcxWiring::AcceptRequests() {
 // Connections of nodes that are no peers of this epoch, or that are there already, are refused.
 void UcxWiring::Accept(ucp_conn_request_h request) {
   ucp_conn_request_attr_t attributes{};
-  attributes.field_mask =
-      UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID | UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR;
+  attributes.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID;
   UcxLink* found = nullptr;
   if (ucp_conn_request_query(request, &attributes) == UCS_OK) {
     for (auto& [node, link] : links_) {
       if (link.address.client == attributes.client_id) found = &link;
     }
   }
-  if (found == nullptr || found->came || !inbox_->reason(found->peer).ok()) {
+  if (found == nullptr || found->endpoint != nullptr || !inbox_->reason(found->peer).ok()) {
     refusals_->Say("the connection of a node that is not awaited was refused", Now());
     listener_->Reject(request);
     return;
   }
-  if (const size_t now = Connections(); now >= most_) {
-    listener_->Reject(request);
-    return Break(*found, NoRoomFor(inbox_->Label(found->peer), now));
-  }
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
   params.conn_request = request;
-  found->came = true;
-  sockaddr_in caller{};
-  std::memcpy(&caller, &attributes.client_address, sizeof caller);
-  found->caller_port = ntohs(caller.sin_port);
-  (void)MakeEndpoint(*found, found->accepted, params);
-}
-
-size_t UcxWiring::Connections() const {
-  size_t count = 0;
-  for (const auto& [node, link] : links_) {
-    count += (link.called.endpoint != nullptr) + (link.accepted.endpoint != nullptr);
+  if (const Status made = MakeEndpoint(*found, params); !made.ok()) {
+    return callbacks_.lost(*found, made);
   }
-  return count;
+  found->connected = true;
+  callbacks_.connected(*found);
 }
 
 UcxLink* UcxWiring::Find(int node) {
@@ -184,12 +143,14 @@ void UcxWiring::Break(UcxLink& link, const Status& reason) {
 }
 
 void UcxWiring::CloseBroken() {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   for (UcxLink* link : std::exchange(broken_, {})) {
-    const bool accepted = link->accepted.endpoint != nullptr;
-    if (kept_port_ != 0 && accepted) ResetConnections(kept_port_, link->caller_port);
-    for (const ucs_status_ptr_t request : CloseEndpoints(link)) {
-      if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);  // goes on by itself
-    }
+    ucp_ep_h endpoint = std::exchange(link->endpoint, nullptr);
+    if (endpoint == nullptr) continue;
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint, &param);
+    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);  // goes on by itself
   }
 }
 
@@ -201,29 +162,27 @@ void UcxWiring::StopAccepting() {
 // Settle, part, close: UCX 1.13.1 aborts when a half-made connection is closed; a forced close
 // overtakes data under way, a goodbye's answer comes after all of it; and only a forced close that
 // has completed proves that UCX touches no buffer any more.
-bool UcxWiring::Close(const std::function<void(UcxLink&)>& goodbye) {
+void UcxWiring::Close(const std::function<void(UcxLink&)>& goodbye) {
   const TimePoint deadline = Now() + Seconds(kCloseSeconds);
   Settle();
   if (goodbye != nullptr) Part(goodbye, deadline);
-  if (kept_port_ != 0) ResetConnections(kept_port_);
   std::vector<ucs_status_ptr_t> requests;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   for (auto& [node, link] : links_) {
-    for (const ucs_status_ptr_t request : CloseEndpoints(&link)) requests.push_back(request);
+    if (link.endpoint == nullptr) continue;
+    requests.push_back(ucp_ep_close_nbx(std::exchange(link.endpoint, nullptr), &param));
   }
-  bool all = true;
-  for (ucs_status_ptr_t request : requests) all &= worker_->Await(request, deadline);
+  for (ucs_status_ptr_t request : requests) worker_->Await(request, deadline);
   closed_at_ = Now();
-  return all;
 }
 
 void UcxWiring::Settle() {
   const auto settled = [this] {
     return std::all_of(links_.begin(), links_.end(), [](auto& entry) {
       const UcxLink& link = entry.second;
-      const auto stands = [](const UcxConnection& connection) {
-        return connection.endpoint == nullptr || connection.heard;
-      };
-      return link.parted || (stands(link.called) && stands(link.accepted));
+      return link.endpoint == nullptr || link.heard || link.parted;
     });
   };
   worker_->ProgressUntil(settled, Now() + Seconds(kSettleSeconds));
@@ -233,7 +192,8 @@ void UcxWiring::Settle() {
 // before it has arrived.
 void UcxWiring::Part(const std::function<void(UcxLink&)>& goodbye, TimePoint deadline) {
   for (auto& [node, link] : links_) {
-    if (link.endpoint == nullptr) link.parted = true;
+    const bool reachable = link.endpoint != nullptr && (link.connected || node > self_);
+    if (!reachable) link.parted = true;
     if (!link.parted) goodbye(link);
   }
   const auto all_parted = [this] {
@@ -246,8 +206,9 @@ void UcxWiring::Part(const std::function<void(UcxLink&)>& goodbye, TimePoint dea
 
 bool UcxWiring::ExpectsConnections() const {
   if (inbox_ == nullptr) return listener_ != nullptr;  // never joined: anybody may be calling
-  return std::any_of(links_.begin(), links_.end(),
-                     [](const auto& entry) { return !entry.second.came; });
+  return std::any_of(links_.begin(), links_.end(), [this](const auto& entry) {
+    return entry.first < self_ && !entry.second.connected;
+  });
 }
 
 void UcxWiring::StopListening() {

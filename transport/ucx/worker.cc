@@ -134,41 +134,22 @@ StatusOr<std::unique_ptr<UcxWorker>> UcxWorker::MakeOn(const std::string& interf
   return made;
 }
 
-namespace {
-
 // UCX hands out no descriptors, so this process's are looked through.
-void ForEachSocketAt(std::span<const uint16_t> ports, const std::function<void(int)>& use) {
+void ForgetAtEnd(std::span<const uint16_t> ports) {
   std::error_code error;
   for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
        it.increment(error)) {
     const int descriptor = std::atoi(it->path().filename().c_str());
     sockaddr_in name{};
     socklen_t size = sizeof name;
-    const bool ours = getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) == 0 &&
-                      name.sin_family == AF_INET &&
-                      std::find(ports.begin(), ports.end(), ntohs(name.sin_port)) != ports.end();
-    if (ours) use(descriptor);
-  }
-}
-
-}  // namespace
-
-void ForgetAtEnd(std::span<const uint16_t> ports) {
-  ForEachSocketAt(ports, [](int descriptor) {
+    if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&name), &size) != 0 ||
+        name.sin_family != AF_INET ||
+        std::find(ports.begin(), ports.end(), ntohs(name.sin_port)) == ports.end()) {
+      continue;
+    }
     const linger at_once{1, 0};
     setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-  });
-}
-
-void ResetConnections(uint16_t port, uint16_t from) {
-  ForEachSocketAt({&port, 1}, [from](int descriptor) {
-    sockaddr_in peer{};
-    socklen_t size = sizeof peer;
-    if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return;  // listens
-    if (from != 0 && ntohs(peer.sin_port) != from) return;
-    const sockaddr nobody{AF_UNSPEC, {}};
-    (void)connect(descriptor, &nobody, sizeof nobody);
-  });
+  }
 }
 
 void UcxWorker::ProgressUntil(const std::function<bool()>& reached, TimePoint deadline) {
@@ -179,13 +160,10 @@ void UcxWorker::ProgressUntil(const std::function<bool()>& reached, TimePoint de
   }
 }
 
-bool UcxWorker::Await(ucs_status_ptr_t request, TimePoint deadline) {
-  if (!UCS_PTR_IS_PTR(request)) return true;
-  const auto done = [&] { return ucp_request_check_status(request) != UCS_INPROGRESS; };
-  ProgressUntil(done, deadline);
-  const bool in_time = done();
+void UcxWorker::Await(ucs_status_ptr_t request, TimePoint deadline) {
+  if (!UCS_PTR_IS_PTR(request)) return;
+  ProgressUntil([&] { return ucp_request_check_status(request) != UCS_INPROGRESS; }, deadline);
   ucp_request_free(request);
-  return in_time;
 }
 
 UcxWorker::~UcxWorker() {

@@ -35,8 +35,8 @@ class UcxWorker {
   bool Arm() { return ucp_worker_arm(worker_) == UCS_OK; }  // true: the descriptor will wake us
   // Progress, asleep while there is none, until `reached` or `deadline`.
   void ProgressUntil(const std::function<bool()>& reached, TimePoint deadline);
-  // Progress until UCX is done with `request`, or `deadline` (false); frees it, if it is one.
-  bool Await(ucs_status_ptr_t request, TimePoint deadline);
+  // Progress until UCX is done with `request`, or `deadline`; frees it, if it is one.
+  void Await(ucs_status_ptr_t request, TimePoint deadline);
 
   uint64_t client() const { return client_; }
   // That of UCX's own listener; 0: the kernel's choice.
@@ -60,10 +60,5 @@ class UcxWorker {
 // would run out with a few restarts. What was sent and not yet received is lost then, as it is with
 // the process. Called once those who listen stand, because what they accept inherits it.
 void ForgetAtEnd(std::span<const uint16_t> ports);
-
-// Ends the connections that came in on `port` now; `from`: those of that port of a peer's only. For
-// those on which UCX agrees about connections: it shuts them down and closes them later, and TCP
-// would remember one whose peer answers in between.
-void ResetConnections(uint16_t port, uint16_t from = 0);
 
 }  // namespace ringwood
