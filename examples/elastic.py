@@ -23,7 +23,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import ringwood.torch as rw
-from history import History
+from history import History, path_of, taken
 
 DATA = "/usr/share/datasets/fashion-mnist"
 
@@ -84,7 +84,7 @@ def main():
     model = make_model(arguments.seed)
     optimizer = torch.optim.SGD(model.parameters(), lr=arguments.lr, momentum=0.9)
     rw.init()
-    history = History(arguments.history, rw.rank())
+    history = History(path_of(arguments.history, rw.rank()))
     optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), density=arguments.density,
                                         route=arguments.route)
     rw.broadcast_parameters(model.state_dict())
@@ -101,9 +101,7 @@ def main():
             loss = functional.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()
-            took_part = rw.rank() in optimizer.last.contributors
-            history.step(model, optimizer.last, **{"began": epoch, "pass": passed,
-                                                   "samples": indices.tolist() if took_part else []})
+            history.step(model, optimizer.last, **taken(optimizer.last, rw.rank(), epoch, passed, indices))
             if session.rank == 0 and session.step % 50 == 0:
                 print(f"step {session.step}: pass {passed + 1}, loss {loss.item():.3f}, {session.world} ranks, "
                       f"{session.step / (time.monotonic() - began):.1f} steps/s", flush=True)

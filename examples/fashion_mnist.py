@@ -25,7 +25,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from history import History
+from history import History, path_of
 
 DATA = "/usr/share/datasets/fashion-mnist"
 CONFIGURATION_ERROR = 78  # sysexits.h EX_CONFIG: a restart will not help
@@ -192,7 +192,7 @@ class Together:
         import ringwood.torch as rw
         self.rw = rw
         rw.init()
-        self.history = History(arguments.history, rw.rank())
+        self.history = History(path_of(arguments.history, rw.rank()))
         self.model, self.every = model, arguments.checkpoint_every
         self.rank, self.world = rw.rank(), rw.size()
         # The velocity lives in Ringwood: the optimizer's own momentum is 0.

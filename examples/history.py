@@ -13,18 +13,29 @@ def digest_of(model):
     return digest.hexdigest()
 
 
-class History:
-    """FILE.RANK.PID, JSON objects; each is one write: a kill tears the last line at most. Made when all is loaded,
-    before the session is opened. `path` None: nothing is written."""
+def path_of(file, rank):
+    """FILE.RANK.PID; None without a file."""
+    return file and f"{file}.{rank}.{os.getpid()}"
 
-    def __init__(self, path, rank):
-        self._file = open(f"{path}.{rank}.{os.getpid()}", "ab", buffering=0) if path else None
+
+def taken(result, rank, began, passed, samples):
+    """What a step of the sample cursor has in the history. `began`: the epoch in which it began."""
+    return {"began": began, "pass": passed, "samples": samples.tolist() if rank in result.contributors else []}
+
+
+class History:
+    """JSON objects, each one write: a kill tears the last line at most. Made when all is loaded, before the session is
+    opened. `path`: of this process alone, see path_of; None: nothing is written."""
+
+    def __init__(self, path):
+        self._file = open(path, "ab", buffering=0) if path else None
         self._session = None
         self.write("start")
 
     def opened(self, session, **more):
         self._session = session
-        self.write("open", rank=session.rank, pid=os.getpid(), epoch=session.epoch, step=session.step,
+        rank = int(os.environ.get("RANK", session.rank))  # as it was started
+        self.write("open", rank=rank, pid=os.getpid(), epoch=session.epoch, step=session.step,
                    world=session.world, resumed=session.resumed, **more)
 
     def write(self, event, **fields):

@@ -11,7 +11,7 @@ import ringwood.torch as rw
 from ringwood.state import flatten
 
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/examples")
-from history import History  # noqa: E402
+from history import History, path_of  # noqa: E402
 
 path, kind, steps, every = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
@@ -33,7 +33,7 @@ optimizer = {"sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
              "adam": lambda p: torch.optim.Adam(p, lr=0.01),
              "adamw": lambda p: torch.optim.AdamW(p, lr=0.01)}[kind](model.parameters())
 rw.init()
-history = History(path, rw.rank())
+history = History(path_of(path, rw.rank()))
 optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), density=0.05,
                                     route="sparse" if kind == "sgd" else "auto")
 rw.broadcast_parameters(model.state_dict())

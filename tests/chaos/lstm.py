@@ -21,7 +21,7 @@ import ringwood.torch as rw
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "examples"))
 from char_lstm import Characters, learning_rate, read  # noqa: E402
-from elastic import History  # noqa: E402
+from history import History, taken  # noqa: E402
 
 TEXT = "/usr/share/common-licenses/GPL-3"
 BATCH, WINDOW, HIDDEN, RATE, MOMENTUM, DENSITY = 32, 32, 64, 0.5, 0.9, 0.05
@@ -67,7 +67,7 @@ def train(model, optimizer, data, arguments, history):
             if leaves:
                 elastic.leave()
             loss = step(model, optimizer, windows, learning_rate(RATE, min(session.step, total), total))
-            history.step(model, optimizer.last, epoch, passed, indices, loss=loss)
+            history.step(model, optimizer.last, loss=loss, **taken(optimizer.last, rw.rank(), epoch, passed, indices))
             if leaves:
                 return history.write("left", step=session.step)
             time.sleep(max(0.0, began + PACE - time.monotonic()))
