@@ -47,6 +47,15 @@ def kill_all(root):
                 os.kill(process, sent)
             except ProcessLookupError:
                 pass
+    while any(map(lives, processes)):  # the store stays locked until then
+        time.sleep(0.01)
+
+
+def lives(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 class Life:
