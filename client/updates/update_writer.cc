@@ -20,9 +20,10 @@ constexpr double kLogSeconds = 2 * kCallSeconds;
 }  // namespace
 
 void UpdateWriter::Enter(UpdateClient* client, const RoundName& name) {
+  Drain();  // before the client goes: what is left of the epoch before may still ask for it
   client_ = nullptr;
-  Drain();
   if (client == nullptr) return;
+  cancelled_ = false;
   if (loop_ == nullptr) loop_ = std::make_unique<Loop>("rw-updates");
   name_ = name;
   client_ = client;
@@ -46,6 +47,7 @@ void UpdateWriter::Drain() {
 }
 
 void UpdateWriter::Cancel() {
+  cancelled_ = true;  // no round begins from here on, and those that have begun end
   if (UpdateClient* const client = client_) client->CancelRounds();
 }
 
@@ -61,6 +63,8 @@ void UpdateWriter::Send(uint64_t step, const std::vector<size_t>& ids) {
     RoundName name = name_;
     name.step = step;
     open_->way = client_.load()->Begin(name, restarts_, Seconds(kCallSeconds));
+    // After Begin, so that a Cancel either shows here or finds the round.
+    if (cancelled_) open_->wrong = Aborted("the epoch is over");
   }
   for (const size_t id : ids) {
     if (open_->body.has(id) || !open_->wrong.ok()) continue;

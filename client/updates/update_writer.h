@@ -75,6 +75,7 @@ class UpdateWriter {
   SumOf sum_of_;
   TensorsById tensors_;
   std::string note_;
+  std::atomic<bool> cancelled_{false};  // until the next epoch
   std::atomic<bool> suspended_{false};
   std::atomic<bool> restarts_{false};
   std::optional<Open> open_;    // touched on loop_

@@ -7,8 +7,10 @@
 #include <limits>
 #include <map>
 
+#include "absl/synchronization/notification.h"
 #include "base/random.h"
 #include "client/updates/round_body.h"
+#include "client/updates/update_writer.h"
 #include "tests/client/job.h"
 
 namespace ringwood {
@@ -204,6 +206,59 @@ TEST(Updates, ALogThatFailsBeginsAgainWithACheckpoint) {
   std::vector<uint64_t> steps;
   for (const auto& [step, body] : updates.rounds) steps.push_back(step);
   EXPECT_THAT(steps, ElementsAre(1, 5, 6));
+}
+
+// A store that hangs: what is written to it waits until the round is cancelled.
+class StuckUpdateClient : public UpdateClient {
+ public:
+  class StuckRound : public Round {
+   public:
+    explicit StuckRound(StuckUpdateClient* client) : client_(client) {}
+    void Write(std::span<const std::byte>) override {
+      ++client_->writes_;
+      client_->writing_.Notify();
+      client_->cancelled_.WaitForNotification();
+    }
+    Status Finish(std::span<const std::byte>) override { return Aborted("cancelled"); }
+
+   private:
+    StuckUpdateClient* const client_;
+  };
+
+  std::unique_ptr<Round> Begin(const RoundName&, bool, Duration) override {
+    return std::make_unique<StuckRound>(this);
+  }
+  Status Replay(uint64_t, uint64_t, const std::function<Status(uint64_t, const std::string&)>&,
+                Duration) override {
+    return OkStatus();
+  }
+  void CancelRounds() override { cancelled_.Notify(); }
+  void Cancel() override {}
+
+  void AwaitWrite() { writing_.WaitForNotification(); }
+  int writes() const { return writes_; }
+
+ private:
+  absl::Notification writing_, cancelled_;
+  std::atomic<int> writes_{0};
+};
+
+TEST(UpdateWriter, AnEpochEndsWhileSumsWaitForAStoreThatHangs) {
+  std::vector<float> data(kElements, 1);
+  Tensor tensor;
+  tensor.spec = {"w", kElements, "dense", 1};
+  tensor.data = data.data();
+  StuckUpdateClient client;
+  UpdateWriter writer;
+  writer.Enter(&client, {});
+  writer.Take([&](size_t) { return TensorSum{std::span<const float>(data)}; }, {&tensor});
+  writer.Exchanged(1, {0});
+  client.AwaitWrite();
+  writer.Exchanged(2, {0});  // waits behind it
+  writer.Cancel();
+  writer.Enter(nullptr, {});
+  EXPECT_FALSE(writer.writes());
+  EXPECT_EQ(client.writes(), 1);  // nothing begins in an epoch that is over
 }
 
 // The bytes come from a disk: whatever they are, the answer is an error and untouched gradients, or
