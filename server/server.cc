@@ -191,8 +191,10 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   coordination.epoch_floor = store->newest_epoch();
   coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {
     store->FindBase(job, [this, answer](StatusOr<std::optional<CheckpointBase>> base) {
-      if (base.ok() && *base) *base = updates->Extend(**base);
-      answer(std::move(base));
+      if (!base.ok() || !*base) return answer(std::move(base));
+      StatusOr<CheckpointBase> extended = updates->Extend(**base);
+      if (!extended.ok()) return answer(extended.status());
+      answer(std::optional<CheckpointBase>(*extended));
     });
   };
   coordination.on_failure = options.failed;

@@ -246,11 +246,10 @@ StatusOr<bool> UpdateLog::Take(const v1::LogPiece& piece) {
   return true;
 }
 
-UpdateLog::Rounds UpdateLog::After(uint64_t job, const CheckpointId& id) const {
-  if (job == job_ && chain_.last()) return {job, chain_.After(id)};
-  const auto chain = Read(job);
-  if (!chain.ok()) Log(LogLevel::kError, Message(chain.status()));
-  return {job, chain.ok() ? chain->After(id) : std::vector<LoggedUpdate>()};
+StatusOr<UpdateLog::Rounds> UpdateLog::After(uint64_t job, const CheckpointId& id) const {
+  if (job == job_ && chain_.last()) return Rounds{job, chain_.After(id)};
+  RW_ASSIGN_OR_RETURN(const Chain chain, Read(job));
+  return Rounds{job, chain.After(id)};
 }
 
 UpdateLog::Rounds UpdateLog::Path(uint64_t after_step, uint64_t last_step) const {

@@ -57,7 +57,7 @@ class UpdateLog {
     uint64_t job = 0;
     std::vector<LoggedUpdate> rounds;
   };
-  Rounds After(uint64_t job, const CheckpointId& id) const;
+  StatusOr<Rounds> After(uint64_t job, const CheckpointId& id) const;
   Rounds Path(uint64_t after_step, uint64_t last_step) const;  // of the present job
 
   bool on() const { return options_.on; }

@@ -1,14 +1,16 @@
 #include "server/updates/update_service.h"
 
+#include <atomic>
 #include <filesystem>
-#include <map>
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "ringwood/v1/updates.grpc.pb.h"
+#include "server/calls/limits.h"
 #include "server/calls/streams.h"
+#include "server/calls/turnstile.h"
 #include "server/store/sender.h"
 
 namespace ringwood {
@@ -16,6 +18,9 @@ namespace {
 
 constexpr double kCallSeconds = 600;  // for the log of a long job to be looked through
 constexpr double kDrainSeconds = 5;
+// Most replays that send at once, each a piece of 1 MiB in two copies; ranks wait in line.
+constexpr size_t kMaxReplays = 32;
+constexpr size_t kMaxWaiting = 2 * kMaxWorld;
 
 Status NoLog() { return Refused("this server keeps no update log: start it with --update-log"); }
 Status Stopping() { return Unavailable("the store is stopping"); }
@@ -44,8 +49,17 @@ class UpdateService::Service : public v1::Updates::CallbackService {
         stream->End(Stopping());
       }
     };
-    auto* stream = new ReplayStream({more, [](ReplayStream*) {}, [] {}});
-    more(stream);
+    const uint64_t id = next_call_++;
+    auto* stream = new ReplayStream({more,
+                                     [this, id](ReplayStream* self) {
+                                       if (replays_.Cancel(id)) {
+                                         self->End(Aborted("the caller went away"));
+                                       }
+                                     },
+                                     [this, id] { replays_.Leave(id); }});
+    if (!replays_.Enter(id, [more, stream] { more(stream); })) {
+      stream->End(Exhausted(absl::StrFormat("%d replays wait already: try again", kMaxWaiting)));
+    }
     return stream;
   }
 
@@ -66,16 +80,15 @@ class UpdateService::Service : public v1::Updates::CallbackService {
     });
   }
 
-  UpdateLog::Rounds After(uint64_t job, const CheckpointId& id) {
+  StatusOr<UpdateLog::Rounds> After(uint64_t job, const CheckpointId& id) {
     auto rounds = std::make_shared<UpdateLog::Rounds>();
     if (log_ == nullptr) return *rounds;
-    const Status found = loop_.Call(
-        [this, job, id, rounds] {
-          *rounds = log_->After(job, id);
-          return OkStatus();
-        },
-        Seconds(kCallSeconds));
-    return found.ok() ? *rounds : UpdateLog::Rounds{};
+    const auto look = [this, job, id, rounds]() -> Status {
+      RW_ASSIGN_OR_RETURN(*rounds, log_->After(job, id));
+      return OkStatus();
+    };
+    RW_RETURN_IF_ERROR(loop_.Call(look, Seconds(kCallSeconds)));
+    return *rounds;
   }
 
   const UpdateLog* log() const { return log_.get(); }
@@ -106,7 +119,9 @@ class UpdateService::Service : public v1::Updates::CallbackService {
 
   const std::unique_ptr<UpdateLog> log_;  // null: nothing is kept. Touched on loop_; see its words
   v1::EpochRecord record_;                // touched only on loop_
-  Loop loop_;                             // last: its thread uses the others
+  std::atomic<uint64_t> next_call_{1};
+  Turnstile replays_{kMaxReplays, kMaxWaiting};
+  Loop loop_;  // last: its thread uses the others
 };
 
 void UpdateService::Service::Take(LogStream* stream, const v1::LogPiece* piece) {
@@ -180,13 +195,13 @@ void UpdateService::Stop() { service_->Stop(); }
 
 CheckpointId UpdateService::Reach(uint64_t job, const CheckpointId& id) {
   if (!on()) return id;
-  const UpdateLog::Rounds rounds = service_->After(job, id);
-  if (rounds.rounds.empty()) return id;
-  return {rounds.rounds.back().epoch, rounds.rounds.back().step};
+  const auto found = service_->After(job, id);
+  if (!found.ok() || found->rounds.empty()) return id;
+  return {found->rounds.back().epoch, found->rounds.back().step};
 }
 
-CheckpointBase UpdateService::Extend(CheckpointBase base) {
-  const UpdateLog::Rounds rounds = service_->After(base.job, {base.epoch, base.step});
+StatusOr<CheckpointBase> UpdateService::Extend(CheckpointBase base) {
+  RW_ASSIGN_OR_RETURN(const auto rounds, service_->After(base.job, {base.epoch, base.step}));
   if (rounds.rounds.empty()) return base;
   if (!on()) {
     Log(LogLevel::kWarning,
@@ -197,6 +212,8 @@ CheckpointBase UpdateService::Extend(CheckpointBase base) {
   Status problem;
   base.logged_steps = service_->log()->CountGood(rounds, &problem);
   if (base.logged_steps < rounds.rounds.size()) {
+    // A disk that answers with an error today may answer tomorrow; damage stays.
+    if (problem.code() != StatusCode::kDataLoss) return problem;
     Log(LogLevel::kError,
         absl::StrFormat("of %d logged rounds after step %d the first %d can be used: %s",
                         rounds.rounds.size(), base.step, base.logged_steps, Message(problem)));

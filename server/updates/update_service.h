@@ -40,8 +40,9 @@ class UpdateService {
   // The state that checkpoint and log make, by its name; the checkpoint's where nothing leads on.
   CheckpointId Reach(uint64_t job, const CheckpointId& id);
   // Reads the rounds that lead on from a checkpoint back, and counts them. What is damaged is said,
-  // and ends them.
-  CheckpointBase Extend(CheckpointBase base);
+  // and ends them. An error where they cannot be read now: who began without them would give them
+  // up.
+  StatusOr<CheckpointBase> Extend(CheckpointBase base);
 
   void Stop();
 

@@ -79,7 +79,7 @@ class UpdateLogTest : public testing::Test {
 
   // Steps that lead on from the checkpoint; each body is compared.
   std::vector<uint64_t> StepsAfter(const CheckpointId& id) {
-    const UpdateLog::Rounds found = log_->After(kJob, id);
+    const UpdateLog::Rounds found = *log_->After(kJob, id);
     Status problem;
     EXPECT_EQ(log_->CountGood(found, &problem), found.rounds.size()) << problem;
     std::vector<uint64_t> steps;
@@ -154,7 +154,7 @@ TEST_F(UpdateLogTest, AnEpochOfTheSameHistoryGoesOn) {
   ASSERT_TRUE(Log(2, 3).ok());
   Open();
   EXPECT_THAT(StepsAfter({1, 1}), ElementsAre(2, 3));
-  EXPECT_EQ(log_->After(kJob, {1, 1}).rounds.back().epoch, 2u);
+  EXPECT_EQ(log_->After(kJob, {1, 1})->rounds.back().epoch, 2u);
 }
 
 TEST_F(UpdateLogTest, WithoutTheLogAHistoryStillGivesUpWhatFollowedItsStart) {
@@ -198,7 +198,7 @@ TEST_F(UpdateLogTest, DamageEndsWhatCanBeUsed) {
   for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Log(1, step).ok());
   log_.reset();
   Open();  // the rows are in table files now
-  const UpdateLog::Rounds found = log_->After(kJob, {});
+  const UpdateLog::Rounds found = *log_->After(kJob, {});
   log_.reset();
   const std::string body = BodyOf(1, 3);
   bool flipped = false;
@@ -307,6 +307,21 @@ TEST_F(UpdateLogOnADisk, AfterAFailureItBeginsAgain) {
     log_.reset();
     for (const auto& entry : fs::directory_iterator(directory_)) fs::remove_all(entry.path());
   }
+}
+
+// Who took an answer that is missing for "no rounds" would begin a history without them.
+TEST_F(UpdateLogOnADisk, WhatCannotBeReadNowIsNeitherNothingNorDamage) {
+  ASSERT_TRUE(Start(false).ok());
+  ASSERT_EQ(Fill().size(), kRounds);
+  const UpdateLog::Rounds rounds = *log_->After(kJob, {});
+  disk_->Plan({{DiskFault::kCrash, disk_->operations() + 1}});
+  EXPECT_FALSE(Log(1, kRounds + 1).ok());
+  EXPECT_FALSE(Log(1, kRounds + 1, true).ok());  // it cannot be opened again either
+  EXPECT_FALSE(log_->After(kJob + 1, {}).ok());
+  Status problem;
+  EXPECT_EQ(log_->CountGood(rounds, &problem), 0u);
+  EXPECT_FALSE(problem.ok());
+  EXPECT_NE(problem.code(), StatusCode::kDataLoss) << problem;
 }
 
 }  // namespace
