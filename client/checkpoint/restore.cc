@@ -11,13 +11,9 @@ constexpr size_t kMaxNames = 1000;  // characters of a list of items in an error
 
 StatusOr<const Restore::Sizes*> Restore::SizesOf(bool shared) {
   if (!fetched_) {
-    RW_ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, store_->Manifest(from_));
-    for (const v1::StoredItem& item : manifest.items()) {
-      if (item.scope() == v1::SCOPE_SHARED) {
-        shared_[item.name()] = item.bytes();
-      } else if (item.rank() == static_cast<uint32_t>(rank_)) {
-        per_rank_[item.name()] = item.bytes();
-      }
+    RW_ASSIGN_OR_RETURN(const auto items, store_->Items(from_, static_cast<uint32_t>(rank_)));
+    for (const CheckpointItem& item : items) {
+      (item.shared ? shared_ : per_rank_)[item.name] = item.bytes;
     }
     fetched_ = true;
   }

@@ -1,5 +1,5 @@
-// Reads the checkpoint that a resumed session starts from. The manifest is fetched once, at the
-// first call.
+// Reads the checkpoint that a resumed session starts from. The list of its items is fetched
+// once, at the first call.
 #pragma once
 
 #include <map>

@@ -2,10 +2,14 @@
 // Calls block; one save may run beside the other calls.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
 #include "base/clock.h"
 #include "base/status.h"
 #include "client/checkpoint/arena.h"
-#include "ringwood/v1/store.pb.h"
 
 namespace ringwood {
 
@@ -24,6 +28,13 @@ struct StripeName {
   uint64_t incarnation = 0;
 };
 
+// An item that a checkpoint has.
+struct CheckpointItem {
+  std::string name;
+  bool shared = false;
+  uint64_t bytes = 0;
+};
+
 class StoreClient {
  public:
   virtual ~StoreClient() = default;
@@ -34,7 +45,9 @@ class StoreClient {
   // OK when all ranks' stripes and the manifest are durable.
   virtual Status Await(const CheckpointName& name, Duration timeout) = 0;
 
-  virtual StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName& name) = 0;
+  // The items of a complete checkpoint that `rank` can load: the shared ones and its own.
+  virtual StatusOr<std::vector<CheckpointItem>> Items(const CheckpointName& from,
+                                                      uint32_t rank) = 0;
 
   // One item of a complete checkpoint; `out` has exactly its size.
   virtual Status Load(const CheckpointName& from, uint32_t rank, const std::string& name,

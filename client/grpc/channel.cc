@@ -5,7 +5,8 @@
 namespace ringwood {
 namespace {
 
-// The largest answer is a manifest: 64 bytes for each piece of 1 MiB.
+// Of an answer: chunks, parts of lists and pieces of the update log have 1 MiB and a little; a plan
+// and a profile may have some more.
 constexpr int kMaxAnswerBytes = 64 << 20;
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace ringwood {
 
-// Plaintext; every call carries `token`, and an answer may be as large as a manifest.
+// Plaintext; every call carries `token`, and an answer may be larger than gRPC's 4 MiB.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
                                            const OwnConnection& connection);
 

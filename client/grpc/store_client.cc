@@ -9,8 +9,26 @@
 namespace ringwood {
 namespace {
 
-constexpr double kManifestSeconds = 30;
-constexpr double kLoadSeconds = 1800;  // an item may be tens of GB from a slow disk
+constexpr double kListSeconds = 300;  // the store may be busy with a chunk of every other rank
+constexpr size_t kMaxListedItems = 1 << 22;  // far more than a manifest holds
+constexpr double kLoadSeconds = 1800;        // an item may be tens of GB from a slow disk
+
+// Adds what a part lists.
+Status TakeList(const v1::ItemsPart& part, std::vector<CheckpointItem>* items) {
+  v1::ItemList list;
+  if (Digest(std::as_bytes(std::span(part.list()))) != part.checksum() ||
+      !list.ParseFromString(part.list())) {
+    return Corrupt("the list of the checkpoint's items arrived damaged");
+  }
+  if (items->size() + list.items_size() > kMaxListedItems) {
+    return Corrupt(absl::StrFormat("the checkpoint lists more than %d items", kMaxListedItems));
+  }
+  for (v1::ListedItem& item : *list.mutable_items()) {
+    items->push_back(
+        {std::move(*item.mutable_name()), item.scope() == v1::SCOPE_SHARED, item.bytes()});
+  }
+  return OkStatus();
+}
 
 v1::Scope ScopeOf(bool shared) { return shared ? v1::SCOPE_SHARED : v1::SCOPE_OWN; }
 
@@ -75,16 +93,24 @@ class GrpcStoreClient : public StoreClient {
     return response.complete() ? OkStatus() : Unavailable("not complete: " + response.reason());
   }
 
-  StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName& name) override {
+  StatusOr<std::vector<CheckpointItem>> Items(const CheckpointName& from, uint32_t rank) override {
     grpc::ClientContext context;
-    const Calls::Scope scope(&calls_, &context, Seconds(kManifestSeconds));
-    v1::ManifestRequest request;
-    request.set_epoch(name.epoch);
-    request.set_step(name.step);
-    v1::CheckpointManifest manifest;
-    RW_RETURN_IF_ERROR(
-        calls_.Translate(stub_->Manifest(&context, request, &manifest), What("manifest")));
-    return manifest;
+    const Calls::Scope scope(&calls_, &context, Seconds(kListSeconds));
+    v1::ItemsRequest request;
+    request.set_epoch(from.epoch);
+    request.set_step(from.step);
+    request.set_rank(rank);
+    const auto reader = stub_->Items(&context, request);
+    std::vector<CheckpointItem> items;
+    v1::ItemsPart part;
+    Status wrong;
+    while (wrong.ok() && reader->Read(&part)) wrong = TakeList(part, &items);
+    if (!wrong.ok()) context.TryCancel();
+    const grpc::Status ended = reader->Finish();
+    RW_RETURN_IF_ERROR(wrong);
+    RW_RETURN_IF_ERROR(calls_.Translate(ended, What("list the items")));
+    if (!part.last()) return Corrupt("the list of the checkpoint's items ends too early");
+    return items;
   }
 
   Status Load(const CheckpointName& from, uint32_t rank, const std::string& name, bool shared,

@@ -1,8 +1,9 @@
 // Names of checkpoints and of their rows in the store's RocksDB.
 //
-//   c EPOCH STEP RANK SEQUENCE   a chunk's bytes
+//   c EPOCH STEP RANK SEQUENCE   a chunk's bytes; of kManifestRank a piece of a long manifest
 //   l                            CheckpointId of the newest complete checkpoint
-//   m EPOCH STEP                 the sealed CheckpointManifest; the checkpoint exists iff it does
+//   m EPOCH STEP                 the sealed CheckpointManifest, or the head of a long one; the
+//                                checkpoint exists iff this row does
 //
 // Numbers are big-endian, so that the order of keys is the order of the numbers.
 //
@@ -30,6 +31,9 @@ struct CheckpointBase {
   uint32_t world = 0;
   uint64_t logged_steps = 0;  // the rounds after it that are in the update log
 };
+
+// No worker has it: what lies under it comes and goes with the checkpoint's chunks.
+inline constexpr uint32_t kManifestRank = 0xffffffff;
 
 std::string ManifestKey(const CheckpointId& id);
 std::string ChunkKey(const CheckpointId& id, uint32_t rank, uint32_t sequence);

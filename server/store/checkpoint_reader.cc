@@ -5,10 +5,17 @@
 
 #include "absl/strings/str_format.h"
 #include "server/store/database.h"
-#include "server/store/manifest.h"
+#include "server/store/manifest_rows.h"
 #include "server/store/sealed.h"
 
 namespace ringwood {
+namespace {
+
+std::string ManifestName(const CheckpointId& id) {
+  return absl::StrFormat("the manifest of step %d (epoch %d)", id.step, id.epoch);
+}
+
+}  // namespace
 
 Status CheckpointReader::CheckOpen() const {
   if (db_ != nullptr) return OkStatus();
@@ -34,21 +41,36 @@ StatusOr<std::vector<CheckpointId>> CheckpointReader::Complete() const { return 
 
 StatusOr<std::vector<CheckpointId>> CheckpointReader::WithChunks() const { return Ids('c'); }
 
-StatusOr<v1::CheckpointManifest> CheckpointReader::Manifest(const CheckpointId& id) const {
-  const std::string what = absl::StrFormat("the manifest of step %d (epoch %d)", id.step, id.epoch);
+StatusOr<v1::CheckpointManifest> CheckpointReader::Head(const CheckpointId& id) const {
+  const std::string what = ManifestName(id);
   RW_RETURN_IF_ERROR(CheckOpen());
   std::string value;
   RW_RETURN_IF_ERROR(
       FromRocks(db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &value), what + " in " + name_));
-  RW_ASSIGN_OR_RETURN(auto manifest, Unseal<v1::CheckpointManifest>(value, what));
-  if (manifest.format() != kManifestFormat) {
-    return Refused(absl::StrFormat("%s has format %d, this Ringwood reads %d", what,
-                                   manifest.format(), kManifestFormat));
-  }
-  if (manifest.epoch() != id.epoch || manifest.step() != id.step) {
+  RW_ASSIGN_OR_RETURN(auto head, Unseal<v1::CheckpointManifest>(value, what));
+  RW_RETURN_IF_ERROR(CheckHead(head, what));
+  if (head.epoch() != id.epoch || head.step() != id.step) {
     return Corrupt(what + " names another checkpoint");
   }
-  return manifest;
+  return head;
+}
+
+StatusOr<v1::CheckpointManifest> CheckpointReader::Manifest(const CheckpointId& id) const {
+  RW_ASSIGN_OR_RETURN(auto head, Head(id));
+  return WithItems(std::move(head));
+}
+
+StatusOr<v1::CheckpointManifest> CheckpointReader::WithItems(v1::CheckpointManifest head) const {
+  const CheckpointId id{head.epoch(), head.step()};
+  const std::string what = ManifestName(id);
+  std::string body;
+  for (int i = 0; i < head.cut_sha256_size(); ++i) {
+    RW_ASSIGN_OR_RETURN(
+        const std::string piece,
+        Row(ChunkKey(id, kManifestRank, static_cast<uint32_t>(i)), what + ", a piece of it"));
+    RW_RETURN_IF_ERROR(AddPiece(head, piece, what, &body));
+  }
+  return WholeManifest(std::move(head), body, what);
 }
 
 StatusOr<v1::CheckpointManifest> CheckpointReader::Find(const CheckpointId& wanted) const {
@@ -68,18 +90,24 @@ StatusOr<CheckpointId> CheckpointReader::Resolve(const CheckpointId& wanted) con
       absl::StrFormat("%s has no complete checkpoint of step %d%s", name_, wanted.step, epoch));
 }
 
+// One that has to be there.
+StatusOr<std::string> CheckpointReader::Row(const std::string& key, const std::string& what) const {
+  RW_RETURN_IF_ERROR(CheckOpen());
+  rocksdb::ReadOptions once;
+  once.fill_cache = false;
+  std::string bytes;
+  const auto got = db_->Get(once, key, &bytes);
+  if (got.IsNotFound()) return Corrupt(what + ": missing in " + name_);
+  RW_RETURN_IF_ERROR(FromRocks(got, what));
+  return bytes;
+}
+
 StatusOr<std::string> CheckpointReader::Chunk(const CheckpointId& id, const v1::StoredItem& item,
                                               const v1::StoredChunk& chunk) const {
   const std::string what =
       absl::StrFormat("item \"%s\" of step %d (epoch %d), bytes %d to %d", item.name(), id.step,
                       id.epoch, chunk.offset(), chunk.offset() + chunk.bytes());
-  RW_RETURN_IF_ERROR(CheckOpen());
-  rocksdb::ReadOptions once;
-  once.fill_cache = false;
-  std::string bytes;
-  const auto got = db_->Get(once, ChunkKey(id, chunk.rank(), chunk.sequence()), &bytes);
-  if (got.IsNotFound()) return Corrupt(what + ": missing in " + name_);
-  RW_RETURN_IF_ERROR(FromRocks(got, what));
+  RW_ASSIGN_OR_RETURN(std::string bytes, Row(ChunkKey(id, chunk.rank(), chunk.sequence()), what));
   if (bytes.size() != chunk.bytes() || Sha256(bytes) != chunk.sha256()) {
     return Corrupt(what + ": damaged (its SHA-256 differs)");
   }

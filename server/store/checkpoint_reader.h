@@ -26,13 +26,18 @@ class CheckpointReader {
   // Without `db` every answer is Unavailable.
   CheckpointReader(rocksdb::DB* db, std::string name) : db_(db), name_(std::move(name)) {}
 
-  // Ids that have a manifest row, newest first; Manifest tells whether it can be read.
+  // Ids that have a manifest row, newest first; Head tells whether it can be read.
   StatusOr<std::vector<CheckpointId>> Complete() const;
 
   // Ids that have chunks, newest first: complete ones, and those that never became complete.
   StatusOr<std::vector<CheckpointId>> WithChunks() const;
 
+  // What a checkpoint is; its items only where there are few. One row is read.
+  StatusOr<v1::CheckpointManifest> Head(const CheckpointId& id) const;
+  // With all items. At most kMaxManifestBytes are read.
   StatusOr<v1::CheckpointManifest> Manifest(const CheckpointId& id) const;
+  // The manifest of a head whose row may not be there yet.
+  StatusOr<v1::CheckpointManifest> WithItems(v1::CheckpointManifest head) const;
 
   // That checkpoint, if it is complete. Epoch 0: the newest epoch's of that step; step 0 as well:
   // the newest of all. NotFound also where only another epoch has the step.
@@ -49,6 +54,7 @@ class CheckpointReader {
  private:
   StatusOr<std::vector<CheckpointId>> Ids(char kind) const;
   Status CheckOpen() const;
+  StatusOr<std::string> Row(const std::string& key, const std::string& what) const;
 
   rocksdb::DB* const db_;
   const std::string name_;

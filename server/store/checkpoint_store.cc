@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "server/store/database.h"
+#include "server/store/manifest_rows.h"
 #include "server/store/pins.h"
 #include "server/store/sealed.h"
 #include "server/store/store_directory.h"
@@ -113,9 +114,12 @@ Status CheckpointStore::Ingest(StripeWriter* stripe) {
 Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
   const CheckpointId id{manifest.epoch(), manifest.step()};
   RW_RETURN_IF_ERROR(Usable());
+  RW_ASSIGN_OR_RETURN(const ManifestRows rows, RowsOf(manifest));
+  RW_RETURN_IF_ERROR(IngestPieces(id, rows.pieces));
+  RW_RETURN_IF_ERROR(reader_->WithItems(rows.head).status());
   RW_RETURN_IF_ERROR(reader_->Verify(manifest));
   rocksdb::WriteBatch batch;
-  batch.Put(ManifestKey(id), Seal(manifest));
+  batch.Put(ManifestKey(id), Seal(rows.head));
   batch.Put(kLatestKey, SealBytes(ManifestKey(id)));
   RW_RETURN_IF_ERROR(
       Recover(FromRocks(WriteDurably(db_.get(), &batch), "cannot write the manifest")));
@@ -136,6 +140,15 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
   return OkStatus();
 }
 
+Status CheckpointStore::IngestPieces(const CheckpointId& id,
+                                     const std::vector<std::string>& pieces) {
+  if (pieces.empty()) return OkStatus();
+  RW_ASSIGN_OR_RETURN(const auto stripe, NewStripe(id, kManifestRank));
+  for (const std::string& piece : pieces) RW_RETURN_IF_ERROR(stripe->Put(piece));
+  RW_RETURN_IF_ERROR(stripe->Finish());
+  return Ingest(stripe.get());
+}
+
 StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
   // Training does not wait for somebody who pins: the next checkpoint prunes again.
   RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory_, Duration::zero()));
@@ -144,7 +157,7 @@ StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
   std::vector<Kept> complete;
   for (const CheckpointId& id : ids) {
     // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
-    auto manifest = reader_->Manifest(id);
+    const auto manifest = reader_->Head(id);
     complete.push_back({id, manifest.ok() ? manifest->job() : 0,
                         !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok(),
                         pins.contains(id)});
@@ -208,7 +221,7 @@ void CheckpointStore::Distrust(const CheckpointId& id, const Status& why) const 
 void CheckpointStore::SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const {
   std::map<CheckpointId, CheckpointId> reached;
   for (const CheckpointId& id : *ids) {
-    const auto manifest = reader_->Manifest(id);
+    const auto manifest = reader_->Head(id);
     reached[id] = manifest.ok() ? reach(manifest->job(), id) : id;
   }
   std::stable_sort(ids->begin(), ids->end(), [&](const CheckpointId& a, const CheckpointId& b) {
@@ -228,18 +241,19 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
     return stopped;
   };
   for (const CheckpointId& id : ids) {
-    auto manifest = reader_->Manifest(id);
-    if (manifest.ok() && job != 0 && manifest->job() != job) continue;
-    Status good = manifest.status();
-    if (manifest.ok()) {
-      const std::optional<Status> verdict = Verdict(id);
-      good = verdict ? *verdict : reader_->Verify(*manifest, counted);
+    const auto head = reader_->Head(id);
+    if (head.ok() && job != 0 && head->job() != job) continue;
+    const std::optional<Status> verdict = head.ok() ? Verdict(id) : head.status();
+    Status good = verdict.value_or(OkStatus());
+    if (!verdict) {
+      const auto manifest = reader_->WithItems(*head);
+      good = manifest.ok() ? reader_->Verify(*manifest, counted) : manifest.status();
     }
     RW_RETURN_IF_ERROR(stopped);
     // A disk that answers with an error today may answer tomorrow; damage stays.
     if (good.ok() || good.code() == StatusCode::kDataLoss) Remember(id, good);
     if (good.ok()) {
-      return CheckpointBase{manifest->job(), id.epoch, id.step, manifest->world()};
+      return CheckpointBase{head->job(), id.epoch, id.step, head->world()};
     }
     Log(LogLevel::kError,
         "CHECKPOINT DAMAGED, using the one before " + Text(id) + ": " + Message(good));
@@ -252,7 +266,7 @@ StatusOr<std::vector<CheckpointId>> CheckpointStore::Newest(uint64_t job, size_t
   std::vector<CheckpointId> newest;
   for (const CheckpointId& id : ids) {
     if (newest.size() == count) break;
-    const auto manifest = reader_->Manifest(id);
+    const auto manifest = reader_->Head(id);
     if (manifest.ok() && manifest->job() == job) newest.push_back(id);
   }
   return newest;
@@ -263,7 +277,7 @@ StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {
   std::set<uint64_t> jobs;
   std::vector<CheckpointBase> newest;
   for (const CheckpointId& id : ids) {
-    auto manifest = reader_->Manifest(id);
+    const auto manifest = reader_->Head(id);
     if (!manifest.ok() || !jobs.insert(manifest->job()).second) continue;
     newest.push_back({manifest->job(), id.epoch, id.step, manifest->world()});
   }

@@ -1,7 +1,8 @@
 // Checkpoints in RocksDB. A checkpoint is real from the moment its manifest is written, last:
 //
 //   stripes: StripeWriter → Ingest (durable, but not yet visible)
-//   all stripes there → read back and verified → manifest + latest in one synced batch → flush
+//   all stripes there → the pieces of a long manifest, as one more stripe → all read back and
+//   verified → manifest + latest in one synced batch → flush
 //   → older ones removed, see retention.h and pins.h
 //
 // Used on one thread, but for NewestGood and Distrust. A full or failing disk fails only
@@ -78,6 +79,7 @@ class CheckpointStore {
  private:
   CheckpointStore(const rocksdb::Options& options, const std::string& directory);
 
+  Status IngestPieces(const CheckpointId& id, const std::vector<std::string>& pieces);
   void SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const;
   Status OpenAgain(Duration patience);
   Status Clean();

@@ -22,8 +22,8 @@ Status VerifyNewest(const CheckpointReader& reader, size_t good, const ReadProgr
   std::map<uint64_t, size_t> found;  // by job
   for (CheckpointSummary& summary : *list) {
     if (!summary.complete || found[summary.job] >= good) continue;
-    RW_ASSIGN_OR_RETURN(const auto manifest, reader.Manifest(IdOf(summary)));
-    const Status verified = reader.Verify(manifest, progress);
+    const auto manifest = reader.Manifest(IdOf(summary));
+    const Status verified = manifest.ok() ? reader.Verify(*manifest, progress) : manifest.status();
     if (!verified.ok() && verified.code() != StatusCode::kDataLoss) return verified;
     if (verified.ok()) ++found[summary.job];
     summary.damaged = !verified.ok();

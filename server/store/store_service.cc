@@ -26,6 +26,7 @@ constexpr double kProgressSeconds = 5;  // between two lines about a long check
 constexpr double kLookSeconds = 0.1;    // how late an Await may end
 constexpr double kSilenceSeconds = 10;  // between two checks for checkpoints that receive nothing
 constexpr double kDrainSeconds = 5;
+constexpr size_t kListBytes = 256 << 10;  // of an ItemsPart: small beside the memory of a chunk
 
 Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }
 Status Stopping() { return Unavailable("the store is stopping"); }
@@ -35,6 +36,7 @@ Status Stopping() { return Unavailable("the store is stopping"); }
 class StoreService::Service : public v1::Store::CallbackService {
   using SaveStream = InStream<v1::SaveChunk>;
   using LoadStream = OutStream<v1::LoadChunk>;
+  using ListStream = OutStream<v1::ItemsPart>;
 
  public:
   Service(std::unique_ptr<CheckpointStore> store, const Options& options)
@@ -64,18 +66,8 @@ class StoreService::Service : public v1::Store::CallbackService {
   grpc::ServerWriteReactor<v1::LoadChunk>* Load(grpc::CallbackServerContext*,
                                                 const v1::LoadRequest* request) override;
 
-  grpc::ServerUnaryReactor* Manifest(grpc::CallbackServerContext*,
-                                     const v1::ManifestRequest* request,
-                                     v1::CheckpointManifest* response) override {
-    auto* call = new HeldCall<v1::CheckpointManifest>(response, [] {});
-    const CheckpointId wanted{request->epoch(), request->step()};
-    const bool posted = loop_.Post([this, call, wanted] {
-      auto found = Find(wanted);
-      found.ok() ? call->Answer((*found)->manifest) : call->Answer(found.status());
-    });
-    if (!posted) call->Answer(Stopping());
-    return call;
-  }
+  grpc::ServerWriteReactor<v1::ItemsPart>* Items(grpc::CallbackServerContext*,
+                                                 const v1::ItemsRequest* request) override;
 
   grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext*, const v1::AwaitRequest* request,
                                   v1::AwaitResponse* response) override;
@@ -119,9 +111,17 @@ class StoreService::Service : public v1::Store::CallbackService {
 
  private:
   // A manifest with its items by (scope, rank of own ones, name).
+  using ItemIndex = std::map<std::tuple<int, uint32_t, std::string>, int>;
   struct Opened {
     v1::CheckpointManifest manifest;
-    std::map<std::tuple<int, uint32_t, std::string>, int> items;
+    ItemIndex items;
+  };
+  // A list of items on its way out.
+  struct Listing {
+    v1::ItemsRequest request;
+    std::shared_ptr<const Opened> opened;
+    ItemIndex::const_iterator next;
+    bool sent_last = false;
   };
   // An item on its way out.
   struct Reading {
@@ -141,6 +141,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   StatusOr<std::shared_ptr<const Opened>> Find(const CheckpointId& wanted);
   Status FindItem(Reading* reading);
   void Continue(LoadStream* stream, Reading* reading);
+  void ContinueList(ListStream* stream, Listing* listing);
   void AnswerAwaits();
   void LeaveAwait(uint64_t id);
   void EndOverdueAwaits();
@@ -275,6 +276,57 @@ void StoreService::Service::Continue(LoadStream* stream, Reading* reading) {
   chunk.set_checksum(Digest(std::as_bytes(std::span(*bytes))));
   chunk.set_data(*std::move(bytes));
   stream->Send(std::move(chunk));
+}
+
+grpc::ServerWriteReactor<v1::ItemsPart>* StoreService::Service::Items(
+    grpc::CallbackServerContext*, const v1::ItemsRequest* request) {
+  auto listing = std::make_shared<Listing>();
+  listing->request = *request;
+  const auto more = [this, listing](ListStream* self) {
+    if (!loop_.Post([this, listing, self] { ContinueList(self, listing.get()); })) {
+      self->End(Stopping());
+    }
+  };
+  auto* stream = new ListStream({more, [](ListStream*) {}, [] {}});
+  more(stream);
+  return stream;
+}
+
+// Shared items come first in the index, then those of each rank.
+void StoreService::Service::ContinueList(ListStream* stream, Listing* listing) {
+  if (listing->sent_last) return stream->End(OkStatus());
+  const uint32_t rank = listing->request.rank();
+  if (listing->opened == nullptr) {
+    auto opened = Find({listing->request.epoch(), listing->request.step()});
+    if (!opened.ok()) return stream->End(opened.status());
+    listing->opened = *std::move(opened);
+    listing->next = listing->opened->items.begin();
+  }
+  const ItemIndex& items = listing->opened->items;
+  auto& next = listing->next;
+  v1::ItemList list;
+  size_t bytes = 0;
+  const auto own = items.lower_bound({v1::SCOPE_OWN, rank, ""});
+  const auto end = items.lower_bound({v1::SCOPE_OWN, rank + 1, ""});
+  while (next != end && bytes < kListBytes) {
+    const auto& [scope, owner, name] = next->first;
+    if (scope == v1::SCOPE_OWN && owner < rank) {
+      next = own;
+      continue;
+    }
+    v1::ListedItem* const item = list.add_items();
+    item->set_name(name);
+    item->set_scope(static_cast<v1::Scope>(scope));
+    item->set_bytes(listing->opened->manifest.items(next->second).bytes());
+    bytes += item->ByteSizeLong();
+    ++next;
+  }
+  v1::ItemsPart part;
+  part.set_list(list.SerializeAsString());
+  part.set_checksum(Digest(std::as_bytes(std::span(part.list()))));
+  part.set_last(next == end);
+  listing->sent_last = part.last();
+  stream->Send(std::move(part));
 }
 
 grpc::ServerUnaryReactor* StoreService::Service::Await(grpc::CallbackServerContext*,

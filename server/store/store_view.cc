@@ -46,7 +46,7 @@ StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reade
     summary.epoch = id.epoch;
     if (std::find(complete.begin(), complete.end(), id) == complete.end()) {
       summary.problem = "incomplete: never finished, or being written";
-    } else if (auto manifest = reader.Manifest(id); !manifest.ok()) {
+    } else if (const auto manifest = reader.Head(id); !manifest.ok()) {
       summary.damaged = true;
       summary.problem = Message(manifest.status());
     } else {

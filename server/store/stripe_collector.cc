@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "server/store/manifest_rows.h"
 #include "server/store/sender.h"
 
 namespace ringwood {
@@ -120,7 +121,15 @@ StatusOr<uint64_t> StripeCollector::Take(Incoming* incoming) {
     incoming->writer_.reset();
     return Aborted("this checkpoint is over");
   }
-  Status kept = incoming->writer_->Finish();
+  open->second.listed_bytes += incoming->writer_->listed_bytes();
+  Status kept = OkStatus();
+  if (open->second.listed_bytes > kMaxManifestBytes) {
+    kept = Exhausted(absl::StrFormat(
+        "the manifest takes more than %s with the items of rank %d (about 1.5 million items, or "
+        "4 TiB): save less",
+        FormatBytes(static_cast<double>(kMaxManifestBytes)), incoming->rank_));
+  }
+  if (kept.ok()) kept = incoming->writer_->Finish();
   if (kept.ok()) kept = store_->Ingest(incoming->writer_.get());
   if (!kept.ok()) return incoming->Fail(kept);
   const uint64_t bytes = incoming->writer_->bytes();

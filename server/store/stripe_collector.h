@@ -72,6 +72,7 @@ class StripeCollector {
   struct Open {
     std::map<uint32_t, Stripe> stripes;  // that are durable
     std::map<uint32_t, bool> begun;
+    uint64_t listed_bytes = 0;  // about: of the manifest so far
     TimePoint heard;
   };
   Status CheckStripe(const v1::SaveChunk& chunk) const;

@@ -7,10 +7,17 @@
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
+#include "base/units.h"
 #include "server/store/database.h"
+#include "server/store/manifest_rows.h"
 #include "server/store/sealed.h"
 
 namespace ringwood {
+namespace {
+
+constexpr uint64_t kListedChunkBytes = 64;  // in a manifest: mostly its SHA-256
+
+}  // namespace
 
 StripeWriter::StripeWriter(const CheckpointId& id, uint32_t rank, std::string path,
                            rocksdb::Env* env)
@@ -50,24 +57,36 @@ Status StripeWriter::Add(const v1::SaveChunk& chunk) {
     item.set_bytes(chunk.item_bytes());
     item.set_dtype(chunk.dtype());
     *item.mutable_shape() = chunk.shape();
+    listed_bytes_ += item.ByteSizeLong();
   } else if (item.bytes() != chunk.item_bytes()) {
     return Invalid(
         absl::StrFormat("item \"%s\" of rank %d has %d bytes in one chunk and %d in "
                         "another",
                         chunk.item(), rank_, item.bytes(), chunk.item_bytes()));
   }
+  if (listed_bytes_ > kMaxManifestBytes) {
+    return Exhausted(absl::StrFormat(
+        "rank %d's part of the manifest, with %d items, takes more than the %s of a whole one "
+        "(about 1.5 million items, or 4 TiB): save less",
+        rank_, items_.size(), FormatBytes(static_cast<double>(kMaxManifestBytes))));
+  }
   if (chunk.data().empty()) return OkStatus();  // an item of no bytes, or the end mark with a name
-  if (sequence_ >= kMaxChunksOfStripe) return Exhausted("a stripe has too many chunks");
-  RW_RETURN_IF_ERROR(FromRocks(file_->Put(ChunkKey(id_, rank_, sequence_), chunk.data()),
-                               "cannot write " + path_));
+  const uint32_t sequence = sequence_;
+  RW_RETURN_IF_ERROR(Put(chunk.data()));
   v1::StoredChunk* stored = item.add_chunks();
   stored->set_offset(chunk.offset());
   stored->set_bytes(static_cast<uint32_t>(chunk.data().size()));
   stored->set_sha256(Sha256(chunk.data()));
   stored->set_rank(rank_);
-  stored->set_sequence(sequence_++);
+  stored->set_sequence(sequence);
   bytes_ += chunk.data().size();
+  listed_bytes_ += kListedChunkBytes;
   return OkStatus();
+}
+
+Status StripeWriter::Put(const std::string& bytes) {
+  if (sequence_ >= kMaxChunksOfStripe) return Exhausted("a stripe has too many chunks");
+  return FromRocks(file_->Put(ChunkKey(id_, rank_, sequence_++), bytes), "cannot write " + path_);
 }
 
 Status StripeWriter::Finish() {

@@ -1,5 +1,6 @@
 // Writes one worker's stripe: a sorted table file beside the database, chunk after chunk, synced by
-// Finish and then added to the database as it is (no second write).
+// Finish and then added to the database as it is (no second write). The pieces of a long manifest
+// are such a stripe too.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -31,11 +32,15 @@ class StripeWriter {
   // Checks the chunk's numbers and checksum, hashes and writes it.
   Status Add(const v1::SaveChunk& chunk);
 
+  // A row as it is, at the next place of the stripe.
+  Status Put(const std::string& bytes);
+
   // Syncs the file. An empty stripe (a worker may own nothing) leaves none: see empty().
   Status Finish();
 
   bool empty() const { return sequence_ == 0; }
   uint64_t bytes() const { return bytes_; }
+  uint64_t listed_bytes() const { return listed_bytes_; }  // about: of its part of the manifest
   const std::string& path() const { return path_; }
   Stripe TakeItems();
 
@@ -50,6 +55,7 @@ class StripeWriter {
   std::map<std::pair<int, std::string>, v1::StoredItem> items_;  // by (scope, name)
   uint32_t sequence_ = 0;
   uint64_t bytes_ = 0;
+  uint64_t listed_bytes_ = 0;
 };
 
 }  // namespace ringwood

@@ -27,8 +27,8 @@ class ScriptedStore : public StoreClient {
     return answer;
   }
   Status Await(const CheckpointName&, Duration) override { return OkStatus(); }
-  StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName&) override {
-    return v1::CheckpointManifest();
+  StatusOr<std::vector<CheckpointItem>> Items(const CheckpointName&, uint32_t) override {
+    return std::vector<CheckpointItem>();
   }
   Status Load(const CheckpointName&, uint32_t, const std::string&, bool,
               std::span<std::byte>) override {

@@ -249,17 +249,15 @@ class MemoryStoreClient : public StoreClient {
     return OkStatus();
   }
   Status Await(const CheckpointName&, Duration) override { return OkStatus(); }
-  StatusOr<v1::CheckpointManifest> Manifest(const CheckpointName&) override {
+  StatusOr<std::vector<CheckpointItem>> Items(const CheckpointName&, uint32_t rank) override {
     absl::MutexLock lock(&store_->mutex);
-    v1::CheckpointManifest manifest;
+    std::vector<CheckpointItem> items;
     for (const auto& [name, bytes] : store_->items) {
-      v1::StoredItem* item = manifest.add_items();
-      item->set_name(name.second);
-      item->set_scope(name.first < 0 ? v1::SCOPE_SHARED : v1::SCOPE_OWN);
-      item->set_rank(name.first < 0 ? 0 : name.first);
-      item->set_bytes(bytes.size());
+      const bool shared = name.first < 0;
+      if (!shared && name.first != static_cast<int>(rank)) continue;
+      items.push_back({name.second, shared, bytes.size()});
     }
-    return manifest;
+    return items;
   }
   Status Load(const CheckpointName&, uint32_t rank, const std::string& name, bool shared,
               std::span<std::byte> out) override {

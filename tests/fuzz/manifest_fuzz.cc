@@ -1,9 +1,10 @@
 // What a store makes of the records that it reads and of the stripes that workers bring: a manifest
 // that is accepted covers its items exactly, whatever the numbers in it.
 //
-// sources: server/store/manifest.cc base/tensor_type.cc base/text.cc base/units.cc
+// sources: server/store/manifest.cc server/store/manifest_rows.cc server/store/sealed.cc
+// sources: base/tensor_type.cc base/text.cc base/units.cc
 // sources: base/status.cc base/check.cc store.pb.cc
-// libraries: protobuf libxxhash
+// libraries: protobuf libxxhash libcrypto
 #include <cstdint>
 #include <map>
 #include <span>
@@ -11,6 +12,7 @@
 
 #include "base/check.h"
 #include "server/store/manifest.h"
+#include "server/store/manifest_rows.h"
 #include "server/store/sealed.h"
 
 #define RINGWOOD_XXHASH <xxhash.h>  // as the build chooses it for base
@@ -48,6 +50,20 @@ void PutTogether(const std::string& bytes) {
   RW_CHECK(total == manifest->bytes());
 }
 
+// A head with any pieces: what is taken for a manifest is what its rows were made of.
+void ReadCut(const std::string& bytes) {
+  v1::CheckpointManifest head;
+  if (!head.ParseFromString(bytes) || !CheckHead(head, "the manifest").ok()) return;
+  std::string body;
+  for (int i = 0; i < head.cut_sha256_size(); ++i) {
+    if (!AddPiece(head, bytes, "the manifest", &body).ok()) return;
+  }
+  const auto manifest = WholeManifest(head, body, "the manifest");
+  if (!manifest.ok()) return;
+  RW_CHECK(manifest->format() == kManifestFormat);
+  RW_CHECK(RowsOf(*manifest)->head.cut_bytes() == 0);  // bytes of this size fit into a row
+}
+
 void TakeChunk(const std::string& bytes) {
   v1::SaveChunk chunk;
   if (!chunk.ParseFromString(bytes) || !CheckChunk(chunk).ok() || chunk.item().empty()) return;
@@ -63,6 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   ringwood::ReadBack(bytes);
   ringwood::PutTogether(bytes);
+  ringwood::ReadCut(bytes);
   ringwood::TakeChunk(bytes);
   return 0;
 }

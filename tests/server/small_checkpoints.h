@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 
+#include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "base/random.h"
 #include "server/store/stripe_collector.h"
@@ -17,12 +18,18 @@ namespace ringwood {
 
 inline constexpr uint32_t kWorld = 2;
 inline constexpr uint64_t kJob = 7;
-// Of six chunks; from this step on of the largest ones, which a table writes one by one.
+// One item of six chunks; from this step on of the largest ones, which a table writes one by one.
 inline constexpr uint64_t kLargeFrom = 1000;
+// From this step on so many items of one chunk, with long names, that the manifest is cut.
+inline constexpr uint64_t kManyFrom = 2000;
+inline constexpr size_t kManyItems = 1100;
 inline size_t PieceOf(const CheckpointId& id) {
+  if (id.step >= kManyFrom) return 4;
   return id.step < kLargeFrom ? 500 : kMaxChunkBytes;
 }
-inline size_t BytesOf(const CheckpointId& id) { return 6 * PieceOf(id); }
+inline size_t BytesOf(const CheckpointId& id) {
+  return (id.step < kManyFrom ? 6 : kManyItems) * PieceOf(id);
+}
 
 inline v1::EpochRecord RecordOf(uint64_t epoch) {
   v1::EpochRecord record;
@@ -52,10 +59,11 @@ inline Status SaveRank(StripeCollector* collector, const CheckpointId& id, uint3
     chunk.set_rank(rank);
     chunk.set_world(kWorld);
     chunk.set_incarnation(1 + rank);
-    chunk.set_item("weights");
+    const bool many = id.step >= kManyFrom;
+    chunk.set_item(many ? absl::StrFormat("%01000d", at) : "weights");
     chunk.set_scope(v1::SCOPE_SHARED);
-    chunk.set_item_bytes(state.size());
-    chunk.set_offset(at);
+    chunk.set_item_bytes(many ? piece : state.size());
+    chunk.set_offset(many ? 0 : at);
     chunk.set_data(state.substr(at, piece));
     chunk.set_checksum(Digest(std::as_bytes(std::span(chunk.data()))));
     if (incoming == nullptr) {

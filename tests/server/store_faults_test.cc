@@ -179,6 +179,27 @@ class StoreFaults : public testing::Test {
     std::printf("%d lives with a fault each\n", static_cast<int>(lives));
   }
 
+  // A checkpoint of this step after a small one, with a fault in it. Returns its operations.
+  uint64_t SaveOne(uint64_t step, const DiskFault& fault, Unsynced unsynced = Unsynced::kStays) {
+    SCOPED_TRACE(absl::StrFormat("kind %d at operation %d, un-synced %d",
+                                 static_cast<int>(fault.kind), fault.at,
+                                 static_cast<int>(unsynced)));
+    Life life(folder_ + "/life");
+    life.Serve(1, {1});
+    const uint64_t before = life.disk()->operations();
+    life.disk()->Plan({{fault.kind, before + fault.at, fault.count}});
+    (void)life.Save({1, step});
+    const uint64_t operations = life.disk()->operations() - before;
+    SCOPED_TRACE(life.disk()->hit());
+    if (life.disk()->crashed()) {
+      life.Lose(unsynced, fault.at);
+    } else {
+      life.CheckThatItRecovers(1);
+    }
+    life.CheckThatNothingIsLost(2);
+    return operations;
+  }
+
   std::string folder_;
 };
 
@@ -194,23 +215,22 @@ TEST_F(StoreFaults, NothingButTheStoreIsWrittenToItsDisk) {
 }
 
 TEST_F(StoreFaults, LargeChunksToo) {
-  const auto live = [this](const DiskFault& fault) {
-    SCOPED_TRACE(
-        absl::StrFormat("kind %d at operation %d", static_cast<int>(fault.kind), fault.at));
-    Life life(folder_ + "/life");
-    life.Serve(1, {1});
-    const uint64_t before = life.disk()->operations();
-    life.disk()->Plan({{fault.kind, before + fault.at, fault.count}});
-    (void)life.Save({1, kLargeFrom});
-    const uint64_t operations = life.disk()->operations() - before;
-    life.CheckThatItRecovers(1);
-    life.CheckThatNothingIsLost(2);
-    return operations;
-  };
-  const uint64_t operations = live({DiskFault::kError, 0, 0});
+  const uint64_t operations = SaveOne(kLargeFrom, {DiskFault::kError, 0, 0});
   for (uint64_t at = 1; at <= operations && !HasFatalFailure(); at += 5) {
     for (const auto kind : {DiskFault::kError, DiskFault::kTorn, DiskFault::kNoSpace}) {
-      live({kind, at, at % 2 == 0 ? 1 : ~0ull});
+      SaveOne(kLargeFrom, {kind, at, at % 2 == 0 ? 1 : ~0ull});
+    }
+  }
+}
+
+TEST_F(StoreFaults, ManifestsInPiecesToo) {
+  const uint64_t operations = SaveOne(kManyFrom, {DiskFault::kError, 0, 0});
+  for (uint64_t at = 1; at <= operations && !HasFatalFailure(); at += 4) {
+    for (Unsynced unsynced : {Unsynced::kGoes, Unsynced::kSomeStays, Unsynced::kStays}) {
+      SaveOne(kManyFrom, {DiskFault::kCrash, at}, unsynced);
+    }
+    for (const auto kind : {DiskFault::kError, DiskFault::kTorn, DiskFault::kNoSpace}) {
+      SaveOne(kManyFrom, {kind, at + 1, at % 3 == 0 ? 1 : ~0ull});
     }
   }
 }
