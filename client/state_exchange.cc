@@ -8,23 +8,24 @@
 #include "client/names.h"
 
 namespace ringwood {
-namespace {
 
-StateItem* Find(std::vector<StateItem>* items, const std::string& name) {
-  const auto found = std::find_if(items->begin(), items->end(),
-                                  [&](const StateItem& item) { return item.name == name; });
-  return found == items->end() ? nullptr : &*found;
+void StateExchange::Items::Put(const std::string& name, std::span<std::byte> data) {
+  const auto [place, is_new] = places.emplace(name, list.size());
+  if (is_new) {
+    list.push_back({name, data});
+  } else {
+    list[place->second].data = data;
+  }
 }
 
-}  // namespace
+const StateItem* StateExchange::Items::Find(const std::string& name) const {
+  const auto place = places.find(name);
+  return place == places.end() ? nullptr : &list[place->second];
+}
 
 Status StateExchange::Register(const std::string& name, std::span<std::byte> data) {
   RW_RETURN_IF_ERROR(CheckName("the state item's name", name));
-  if (StateItem* const known = Find(&items_, name)) {
-    known->data = data;
-  } else {
-    items_.push_back({name, data});
-  }
+  items_.Put(name, data);
   return OkStatus();
 }
 
@@ -38,13 +39,13 @@ Status StateExchange::Serve(EpochLink* link) {
   if (!link->Holds(place.rank) || holders == place.world || served_ == link->epoch()) {
     return OkStatus();
   }
-  wanted_ = on_request_ && items_.empty();
+  wanted_ = on_request_ && items_.list.empty();
   if (wanted_) {
     return Refused("a rank that comes wants the state: give its items and finish the step again");
   }
-  RW_RETURN_IF_ERROR(StateDonor::Serve(link, items_));
+  RW_RETURN_IF_ERROR(StateDonor::Serve(link, items_.list));
   served_ = link->epoch();
-  if (on_request_) items_.clear();
+  if (on_request_) items_ = {};
   return OkStatus();
 }
 
@@ -56,7 +57,7 @@ Status StateExchange::Take() {
         "come later");
   }
   for (const StateItem& item : receiver_->items()) {
-    const StateItem* const own = Find(&items_, item.name);
+    const StateItem* const own = items_.Find(item.name);
     if (own == nullptr) continue;
     if (own->data.size() != item.data.size()) {
       return Invalid(absl::StrFormat("the state item '%s' has %d bytes here, %d on other ranks",
@@ -65,14 +66,14 @@ Status StateExchange::Take() {
     std::ranges::copy(item.data, own->data.begin());
   }
   taken_ = receiver_;
+  received_ = {};
+  for (const StateItem& item : taken_->items()) received_.Put(item.name, item.data);
   return OkStatus();
 }
 
 StatusOr<std::span<const std::byte>> StateExchange::Received(const std::string& name) const {
-  if (taken_ != nullptr) {
-    for (const StateItem& item : taken_->items()) {
-      if (item.name == name) return std::span<const std::byte>(item.data);
-    }
+  if (const StateItem* const item = received_.Find(name)) {
+    return std::span<const std::byte>(item->data);
   }
   return NotFound("no state item '" + name + "' came from other ranks");
 }

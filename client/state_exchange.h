@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,12 +42,21 @@ class StateExchange {
   StatusOr<std::span<const std::byte>> Received(const std::string& name) const;
 
  private:
-  std::vector<StateItem> items_;
+  // Items in their order, and where each is by its name.
+  struct Items {
+    std::vector<StateItem> list;
+    std::map<std::string, size_t> places;
+    void Put(const std::string& name, std::span<std::byte> data);
+    const StateItem* Find(const std::string& name) const;  // null: none
+  };
+
+  Items items_;
   bool on_request_ = false;
   std::atomic<bool> wanted_{false};
   uint64_t served_ = 0;                      // the last epoch whose newcomers have been served
   std::shared_ptr<StateReceiver> receiver_;  // the last one
   std::shared_ptr<StateReceiver> taken_;     // whose state came
+  Items received_;                           // over taken_
 };
 
 }  // namespace ringwood

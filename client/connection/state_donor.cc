@@ -1,7 +1,9 @@
 #include "client/connection/state_donor.h"
 
 #include <algorithm>
+#include <string>
 
+#include "base/digest.h"
 #include "base/out_of_memory.h"
 #include "ringwood/v1/store.pb.h"
 
@@ -19,19 +21,8 @@ Status StateDonor::Serve(EpochLink* link, const std::vector<StateItem>& items) {
       donor->receivers_.push_back(rank);
     }
   }
-  v1::CheckpointManifest manifest;
-  uint64_t bytes = 0;
-  for (const StateItem& item : items) {
-    v1::StoredItem* const listed = manifest.add_items();
-    listed->set_name(item.name);
-    listed->set_bytes(item.data.size());
-    bytes += item.data.size();
-  }
-  donor->manifest_ = manifest.SerializeAsString();
   RW_RETURN_IF_ERROR(CatchOutOfMemory([&] {
-    donor->state_ = Buffer<std::byte>(bytes);
-    auto at = donor->state_.span().begin();
-    for (const StateItem& item : items) at = std::ranges::copy(item.data, at).out;
+    donor->Fill(items);
     return OkStatus();
   }));
   const bool posted =
@@ -39,12 +30,28 @@ Status StateDonor::Serve(EpochLink* link, const std::vector<StateItem>& items) {
   return posted ? OkStatus() : Internal("network queue full");
 }
 
+void StateDonor::Fill(const std::vector<StateItem>& items) {
+  v1::ItemList listed;
+  for (const StateItem& item : items) {
+    v1::ListedItem* const one = listed.add_items();
+    one->set_name(item.name);
+    one->set_bytes(item.data.size());
+    head_.state_bytes += item.data.size();
+  }
+  const std::string list = listed.SerializeAsString();
+  head_.list_bytes = list.size();
+  head_.digest = Digest(std::as_bytes(std::span(list)));
+  row_ = Buffer<std::byte>(RowBytes(head_));
+  std::ranges::copy(std::as_bytes(std::span(list)), row_.span().begin());
+  auto at = row_.span().begin() + static_cast<ptrdiff_t>(ItemsBegin(head_));
+  for (const StateItem& item : items) at = std::ranges::copy(item.data, at).out;
+}
+
 // Who waits for an answer keeps the donor alive; the transport answers all when it closes.
 void StateDonor::Start(Transport* transport) {
-  const uint64_t pieces = StatePieces(state_.size());
+  const uint64_t pieces = StatePieces(row_.size());
   for (const int receiver : receivers_) {
-    transport->Send(receiver, NameOf(StateMessage::kManifest), {},
-                    std::as_bytes(std::span(manifest_)),
+    transport->Send(receiver, NameOf(StateMessage::kHead), {}, std::as_bytes(std::span(&head_, 1)),
                     [self = shared_from_this()](const Status&) {});
     for (uint64_t i = 0; stripe_ + i * stripes_ < pieces; ++i) {
       AnswerRequest(transport, receiver, i);
@@ -64,7 +71,7 @@ void StateDonor::AnswerRequest(Transport* transport, int receiver, uint64_t i) {
 
 std::span<const std::byte> StateDonor::Piece(uint64_t i) const {
   const uint64_t at = (stripe_ + i * stripes_) * kStatePieceBytes;
-  return state_.span().subspan(at, std::min<uint64_t>(kStatePieceBytes, state_.size() - at));
+  return row_.span().subspan(at, std::min<uint64_t>(kStatePieceBytes, row_.size() - at));
 }
 
 }  // namespace ringwood

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/buffer.h"
@@ -20,14 +19,15 @@ class StateDonor : public std::enable_shared_from_this<StateDonor> {
   static Status Serve(EpochLink* link, const std::vector<StateItem>& items);
 
  private:
+  void Fill(const std::vector<StateItem>& items);
   void Start(Transport* transport);                                    // net loop
   void AnswerRequest(Transport* transport, int receiver, uint64_t i);  // net loop
   std::span<const std::byte> Piece(uint64_t i) const;                  // of this stripe
 
   std::vector<int> receivers_;
   uint64_t stripe_ = 0, stripes_ = 1;  // this worker's place among the holders, and their number
-  std::string manifest_;
-  Buffer<std::byte> state_;
+  StateHead head_;
+  Buffer<std::byte> row_;
   std::byte request_{};  // what a request has: nothing of interest
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/digest.h"
 #include "base/out_of_memory.h"
 #include "ringwood/v1/store.pb.h"
 
@@ -21,64 +22,71 @@ std::shared_ptr<StateReceiver> StateReceiver::Start(EpochLink* link) {
     Holder& holder = receiver->holders_.emplace_back();
     holder.rank = rank;
     holder.label = absl::StrFormat("rank %d", link->SlotOf(rank));
-    holder.manifest = Buffer<std::byte>(kMaxStateManifestBytes);
   }
   const bool posted = link->connection()->net()->Post(
-      [receiver, link] { receiver->AskForManifests(link->transport()); });
+      [receiver, link] { receiver->AskForHeads(link->transport()); });
   if (!posted) receiver->Done(Internal("network queue full"));
   return receiver;
 }
 
-void StateReceiver::AskForManifests(Transport* transport) {
+void StateReceiver::AskForHeads(Transport* transport) {
   for (Holder& holder : holders_) {
-    transport->Receive(holder.rank, NameOf(StateMessage::kManifest), {}, holder.manifest.span(),
-                       [self = shared_from_this(), transport, &holder](
-                           StatusOr<std::span<std::byte>> manifest, const Frame&) {
-                         if (!manifest.ok()) return self->Done(manifest.status());
-                         holder.manifest_bytes = manifest->size();
-                         if (++self->manifests_ < self->holders_.size()) return;
-                         const Status taken =
-                             CatchOutOfMemory([&] { return self->TakeManifests(); });
-                         if (!taken.ok() || self->pieces_ == 0) return self->Done(taken);
-                         for (size_t stripe = 0; stripe < self->holders_.size(); ++stripe) {
-                           for (uint64_t i = 0; i < kStateWindow; ++i)
-                             self->Ask(transport, stripe, i);
-                         }
-                       });
+    transport->Receive(
+        holder.rank, NameOf(StateMessage::kHead), {},
+        std::as_writable_bytes(std::span(&holder.head, 1)),
+        [self = shared_from_this(), transport](StatusOr<std::span<std::byte>> head, const Frame&) {
+          if (!head.ok()) return self->Done(head.status());
+          if (head->size() != sizeof(StateHead))
+            return self->Done(Corrupt("a short head of state"));
+          if (++self->heads_ < self->holders_.size()) return;
+          const Status taken = CatchOutOfMemory([&] { return self->TakeHeads(); });
+          if (!taken.ok() || self->pieces_ == 0) return self->Done(taken);
+          for (size_t stripe = 0; stripe < self->holders_.size(); ++stripe) {
+            for (uint64_t i = 0; i < kStateWindow; ++i) self->Ask(transport, stripe, i);
+          }
+        });
   }
 }
 
-// All holders have the same items: what one sends fits to what the others send.
-Status StateReceiver::TakeManifests() {
-  const auto text = [](const Holder& holder) {
-    return holder.manifest.span().first(holder.manifest_bytes);
-  };
+// All holders have the same list: what one sends fits to what the others send.
+Status StateReceiver::TakeHeads() {
   for (const Holder& holder : holders_) {
-    if (std::ranges::equal(text(holder), text(holders_[0]))) continue;
+    if (holder.head == holders_[0].head) continue;
     return Invalid(absl::StrFormat(
         "the state items of %s and %s are not alike in names, sizes and order: register the same "
         "on every rank",
         holders_[0].label, holder.label));
   }
-  v1::CheckpointManifest manifest;
-  const auto bytes = text(holders_[0]);
-  if (!manifest.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  const StateHead& head = holders_[0].head;
+  if (head.list_bytes > kMaxStateListBytes) {
+    return Exhausted(absl::StrFormat(
+        "the names and sizes of the state items of %s take %d bytes of at most %d: register fewer "
+        "and larger items",
+        holders_[0].label, head.list_bytes, kMaxStateListBytes));
+  }
+  if (head.state_bytes > kMaxStateBytes) {
+    return Invalid("the state of " + holders_[0].label + " is larger than any memory");
+  }
+  row_ = Buffer<std::byte>(RowBytes(head));
+  pieces_ = StatePieces(row_.size());
+  return OkStatus();
+}
+
+// When all is there.
+Status StateReceiver::TakeList() {
+  const StateHead& head = holders_[0].head;
+  const auto bytes = row_.span().first(head.list_bytes);
+  v1::ItemList list;
+  if (Digest(bytes) != head.digest ||
+      !list.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return Corrupt("the list of state items of " + holders_[0].label + " cannot be read");
   }
-  uint64_t total = 0;
-  for (const v1::StoredItem& item : manifest.items()) {
-    if (item.bytes() > kMaxStateBytes - total) {
-      return Invalid("the state of " + holders_[0].label + " is larger than any memory");
-    }
-    total += item.bytes();
+  auto rest = row_.span().subspan(ItemsBegin(head));
+  for (const v1::ListedItem& item : list.items()) {
+    if (item.bytes() > rest.size()) return Corrupt("state items are longer than the state");
+    items_.push_back({item.name(), rest.first(item.bytes())});
+    rest = rest.subspan(item.bytes());
   }
-  state_ = Buffer<std::byte>(total);
-  uint64_t at = 0;
-  for (const v1::StoredItem& item : manifest.items()) {
-    items_.push_back({item.name(), state_.span().subspan(at, item.bytes())});
-    at += item.bytes();
-  }
-  pieces_ = StatePieces(total);
   return OkStatus();
 }
 
@@ -87,8 +95,7 @@ void StateReceiver::Ask(Transport* transport, size_t stripe, uint64_t i) {
   const uint64_t piece = stripe + i * holders_.size();
   if (piece >= pieces_) return;
   const uint64_t at = piece * kStatePieceBytes;
-  const auto room =
-      state_.span().subspan(at, std::min<uint64_t>(kStatePieceBytes, state_.size() - at));
+  const auto room = row_.span().subspan(at, std::min<uint64_t>(kStatePieceBytes, row_.size() - at));
   const int holder = holders_[stripe].rank;
   transport->Receive(holder, NameOf(StateMessage::kPiece, i), {}, room,
                      [self = shared_from_this(), transport, stripe, i, bytes = room.size()](
@@ -96,7 +103,9 @@ void StateReceiver::Ask(Transport* transport, size_t stripe, uint64_t i) {
                        if (!got.ok()) return self->Done(got.status());
                        if (got->size() != bytes)
                          return self->Done(Corrupt("a short piece of state"));
-                       if (++self->arrived_ == self->pieces_) return self->Done(OkStatus());
+                       if (++self->arrived_ == self->pieces_) {
+                         return self->Done(CatchOutOfMemory([&] { return self->TakeList(); }));
+                       }
                        self->Ask(transport, stripe, i + kStateWindow);
                      });
   transport->Send(holder, NameOf(StateMessage::kRequest, i), {}, std::span(&request_, 1),

@@ -29,21 +29,21 @@ class StateReceiver : public std::enable_shared_from_this<StateReceiver> {
   struct Holder {
     int rank = 0;
     std::string label;
-    Buffer<std::byte> manifest;
-    uint64_t manifest_bytes = 0;
+    StateHead head;
   };
 
   // All on the net loop.
-  void AskForManifests(Transport* transport);
-  Status TakeManifests();
+  void AskForHeads(Transport* transport);
+  Status TakeHeads();
+  Status TakeList();
   void Ask(Transport* transport, size_t stripe, uint64_t i);
   void Done(const Status& status);
 
   std::vector<Holder> holders_;
-  size_t manifests_ = 0;  // that are there
+  size_t heads_ = 0;  // that are there
   uint64_t pieces_ = 0, arrived_ = 0;
-  std::vector<StateItem> items_;  // over state_
-  Buffer<std::byte> state_;
+  std::vector<StateItem> items_;  // over row_
+  Buffer<std::byte> row_;
   const std::byte request_{};
 
   absl::Mutex mutex_;

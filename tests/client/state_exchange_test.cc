@@ -92,6 +92,37 @@ TEST(StateExchange, ItemsOfEverySizeArriveWhole) {
   }
 }
 
+TEST(StateExchange, AListOfSeveralPiecesArrivesToo) {
+  constexpr int kItems = 20'000;
+  const std::string prefix(200, 'n');
+  std::vector<int> values(kItems);
+  std::iota(values.begin(), values.end(), 0);
+  const auto own = std::as_writable_bytes(std::span(values));
+  Trainer trainer;
+  std::vector<Bytes> memory(4);  // of those that come; stays to the end
+  std::atomic<size_t> sessions{0};
+  trainer.prepare = [&](Session& session) {
+    Bytes& here = memory[sessions++];
+    here.resize(own.size());
+    for (int i = 0; i < kItems; ++i) {
+      const auto all = session.receiving() ? std::span(here) : own;
+      ASSERT_TRUE(session.RegisterState(prefix + std::to_string(i), all.subspan(4 * i, 4)).ok());
+    }
+  };
+  int came = 0;
+  trainer.come = [&](Session& session) {
+    const auto result = session.FinishStep();
+    EXPECT_TRUE(result.ok() && result->received) << result.status();
+    for (int i = 0; i < kItems; i += 997) {
+      const auto item = session.ReceivedState(prefix + std::to_string(i));
+      EXPECT_TRUE(item.ok() && std::ranges::equal(*item, own.subspan(4 * i, 4))) << i;
+    }
+    return ++came == 1;
+  };
+  RunWithNewcomer(trainer);
+  EXPECT_EQ(came, 1);
+}
+
 TEST(StateExchange, ItemsAreGivenWhenTheyAreWantedAndForgottenAfterwards) {
   Trainer trainer;
   trainer.prepare = [](Session& session) { session.GiveStateOnRequest(true); };
