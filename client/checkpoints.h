@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -16,8 +17,11 @@ namespace ringwood {
 
 class Checkpoints {
  public:
-  // `store` outlives this, whose end cancels what is under way.
-  Checkpoints(StoreClient* store, int rank) : store_(store), rank_(rank), checkpointer_(store) {}
+  // `store` outlives this, whose end cancels what is under way. `ended` as Checkpointer's.
+  Checkpoints(StoreClient* store, int rank, Checkpointer::Told ended)
+      : store_(store),
+        rank_(rank),
+        checkpointer_(store, Checkpointer::kArenaBytes, std::move(ended)) {}
 
   // The session starts from this checkpoint, and so many rounds after it.
   void StartFrom(const CheckpointName& name, uint64_t replayed) {

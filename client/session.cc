@@ -31,6 +31,7 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   for (const auto& observer : session->owned_observers_) session->observers_.Add(observer.get());
   session->connection_ = std::make_unique<Connection>(std::move(parts));
   session->observers_.Add(session->connection_->progress());
+  session->observers_.Add(session->connection_->tally());
   RW_RETURN_IF_ERROR(session->Enter());
   return session;
 }
@@ -43,7 +44,11 @@ Status Session::Enter() {
   logged_ = joined.update_log();
   observers_.Opened({joined.job(), joined.epoch(), options_.rank, link_->place().world,
                      link_->place().servers, options_.host});
-  checkpoints_ = std::make_unique<Checkpoints>(connection_->store(), options_.rank);
+  checkpoints_ = std::make_unique<Checkpoints>(
+      connection_->store(), options_.rank,
+      [tally = connection_->tally()](uint64_t step, bool complete, Duration took) {
+        tally->CheckpointEnded(step, complete, took);
+      });
   change_ = std::make_unique<EpochChange>(
       EpochChange::Worker{options_, connection_.get(), &table_, &plan_, &agreement_, &steps_,
                           checkpoints_.get(), &states_, &state_},
@@ -158,6 +163,11 @@ Status Session::Agree() {
     if (!agreed.ok() && !Recovers()) return End(agreed);
   }
   return OkStatus();
+}
+
+void Session::Loaded() {
+  connection_->progress()->Loaded(step() + 1);
+  connection_->tally()->Loaded(step() + 1, Now());
 }
 
 Status Session::BeginStep(double weight) {

@@ -56,7 +56,7 @@ class Session {
   // "ring" or "tree", in the present plan; "" before Agree and for an unknown id.
   std::string route(int id) const { return plan_.route(id); }
 
-  void Loaded() { connection_->progress()->Loaded(step() + 1); }  // any thread
+  void Loaded();  // any thread
   Status BeginStep(double weight);
   Status Ready(int id);
   // Of an elastic job: the next FinishStep is the last of this worker, and the others go on without

@@ -79,6 +79,9 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_non_finite(summary.non_finite);
   vote.set_leaving(leaving_);
   vote.set_checkpoint(link->place().rank == 0 && saves_->Due(Now()));
+  if (const auto since = link->connection()->tally()->SinceReady(Now())) {
+    vote.set_since_ready_seconds(*since);
+  }
   replanner_->Ask(round(), link->place(), &vote);
   RW_ASSIGN_OR_RETURN(v1::Commit commit,
                       link->connection()->control()->Vote(vote, Seconds(kLongestWaitSeconds)));

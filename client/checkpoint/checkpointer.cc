@@ -1,5 +1,7 @@
 #include "client/checkpoint/checkpointer.h"
 
+#include <utility>
+
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 
@@ -13,8 +15,8 @@ constexpr double kAwaitSeconds = 600;
 
 }  // namespace
 
-Checkpointer::Checkpointer(StoreClient* store, uint64_t arena_bytes)
-    : store_(store), arena_(arena_bytes) {}
+Checkpointer::Checkpointer(StoreClient* store, uint64_t arena_bytes, Told ended)
+    : store_(store), ended_(std::move(ended)), arena_(arena_bytes) {}
 
 Checkpointer::~Checkpointer() { store_->Cancel(); }
 
@@ -51,7 +53,9 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
 void Checkpointer::Ended(const StripeName& stripe, const Status& status) {
   last_ =
       Annotate(status, absl::StrFormat("rank %d: checkpoint of step %d", stripe.rank, stripe.step));
-  if (status.ok() || !interrupted_.ok()) return;  // the end of the epoch speaks for itself
+  // The end of the epoch speaks for itself.
+  if (ended_ && (status.ok() || interrupted_.ok())) ended_(stripe.step, status.ok(), took());
+  if (status.ok() || !interrupted_.ok()) return;
   ++failed_;
   Log(LogLevel::kError,
       absl::StrFormat("%s (%d failed so far, training continues)", Message(last_), failed_));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -18,7 +19,12 @@ class Checkpointer {
   // Most bytes of a rank's part of a checkpoint: more would take the trainer's memory.
   static constexpr uint64_t kArenaBytes = 16ull << 30;
 
-  explicit Checkpointer(StoreClient* store, uint64_t arena_bytes = kArenaBytes);
+  // Told of each checkpoint that is complete on all ranks, or failed, but for those that the end of
+  // their epoch interrupts. On any thread, under a lock.
+  using Told = std::function<void(uint64_t step, bool complete, Duration took)>;
+
+  explicit Checkpointer(StoreClient* store, uint64_t arena_bytes = kArenaBytes,
+                        Told ended = nullptr);
   ~Checkpointer();  // cancels the upload in flight
 
   // Waits for the checkpoint before, copies `items` and returns; the upload continues. Returns
@@ -44,6 +50,7 @@ class Checkpointer {
   void Ended(const StripeName& stripe, const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   StoreClient* const store_;
+  const Told ended_;
   Arena arena_;  // the upload's while busy_, else the caller's
   absl::Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;

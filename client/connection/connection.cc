@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "client/checkpoint/checkpointer.h"
 #include "client/exchange/exchange.h"
 
 namespace ringwood {
@@ -16,6 +17,7 @@ Connection::Connection(Parts parts)
       net_(std::make_unique<Loop>("rw-net")),
       store_(std::move(parts.store)),
       updates_(std::move(parts.updates)),
+      tally_(Checkpointer::kArenaBytes),
       control_(std::move(parts.control)) {}
 
 Connection::~Connection() {

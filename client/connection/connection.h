@@ -11,6 +11,7 @@
 #include "client/checkpoint/store_client.h"
 #include "client/connection/control.h"
 #include "client/connection/progress.h"
+#include "client/connection/tally.h"
 #include "client/exchange/accelerator.h"
 #include "client/updates/update_client.h"
 #include "timeline/observer.h"
@@ -40,6 +41,7 @@ class Connection {
   Loop* compute() { return compute_.get(); }
   Control* control() { return control_.get(); }
   Progress* progress() { return &progress_; }
+  Tally* tally() { return &tally_; }
   StoreClient* store() { return store_.get(); }
   UpdateClient* updates() { return updates_.get(); }
   const Accelerator& accelerator() const { return accelerator_; }
@@ -57,7 +59,8 @@ class Connection {
   std::unique_ptr<Loop> net_;
   std::unique_ptr<StoreClient> store_;
   std::unique_ptr<UpdateClient> updates_;
-  Progress progress_;  // outlives the heartbeats
+  Progress progress_;  // outlives the heartbeats, as does the tally
+  Tally tally_;
   std::unique_ptr<Control> control_;
 };
 

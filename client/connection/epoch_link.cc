@@ -132,6 +132,7 @@ Status EpochLink::Connect(Duration timeout) {
   const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node())};
   const double heartbeat = joined_.heartbeat_seconds() > 0 ? joined_.heartbeat_seconds() : 1;
   Progress* const progress = connection_->progress();
+  const Tally* const tally = connection_->tally();
   progress->Entered(joined_.base_step());
   const double silence = joined_.failure_timeout_seconds() > 0
                              ? joined_.failure_timeout_seconds()
@@ -145,7 +146,10 @@ Status EpochLink::Connect(Duration timeout) {
                               Seconds(heartbeat),
                               Seconds(silence),
                               grace_,
-                              [progress](v1::Beat* beat) { progress->Fill(beat); }};
+                              [progress, tally](v1::Beat* beat) {
+                                progress->Fill(beat);
+                                tally->Fill(beat->mutable_report());
+                              }};
   RW_RETURN_IF_ERROR(connection_->control()->Attend(
       attendance, timeout,
       [this](const Status& failure, bool recovers) { Announce(failure, recovers); }));
@@ -249,6 +253,7 @@ Status EpochLink::Leave(const std::string& failure) {
   request.set_incarnation(connection_->incarnation());
   request.set_failed(!failure.empty());
   request.set_reason(Printable(failure, kMaxFailureBytes));
+  connection_->tally()->Fill(request.mutable_report());
   return connection_->control()->Leave(request,
                                        Seconds(status().ok() ? kLeaveSeconds : kLateLeaveSeconds));
 }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/resident.h"
 
 namespace ringwood {
 namespace {
@@ -87,11 +88,20 @@ void ReducerAttendance::Noticed(const v1::Notice& notice) {
   noticed(notice);
 }
 
+void ReducerAttendance::Report(v1::MemberReport* report) const {
+  const ResidentMemory memory = ReadResidentMemory();
+  report->set_resident_bytes(memory.bytes);
+  report->set_peak_resident_bytes(memory.peak_bytes);
+  report->set_memory_bound_bytes(memory_bound_bytes_);
+  report->set_memory_limit_bytes(options_.joined.max_memory_bytes());
+}
+
 void ReducerAttendance::Beat() {
   v1::Beat beat;
   beat.set_epoch(options_.welcome.epoch());
   beat.set_node(options_.welcome.node());
   beat.set_incarnation(options_.joined.incarnation());
+  Report(beat.mutable_report());
   link_->Beat(beat);
 }
 
@@ -138,6 +148,7 @@ void ReducerAttendance::Leave(bool failed, const std::string& reason) {
   leave.set_incarnation(options_.joined.incarnation());
   leave.set_failed(failed);
   leave.set_reason(reason);
+  Report(leave.mutable_report());
   if (!tie_.lost()) return link_->Leave(leave, Seconds(kLeaveSeconds));
   leave_ = std::move(leave);
 }

@@ -40,6 +40,9 @@ class ReducerAttendance {
   // Whether the coordinator was lost in between: it may then say again what it had said.
   bool returned() const { return tie_.number() > 1; }
 
+  // What the plan in force may take at most: the heartbeats say it.
+  void BoundMemory(uint64_t bytes) { memory_bound_bytes_ = bytes; }
+
   // From here on nothing is called, and nobody looks for the coordinator. The heartbeats go on.
   void Quiet() { quiet_ = true; }
 
@@ -57,6 +60,7 @@ class ReducerAttendance {
   void Confirmed();
   void Noticed(const v1::Notice& notice);
   void StreamEnded(const Status& why);
+  void Report(v1::MemberReport* report) const;
   void Beat();
   void BeatOn();
   void Reattach();
@@ -71,6 +75,7 @@ class ReducerAttendance {
   bool confirmed_ = false;
   bool looking_ = false;
   bool quiet_ = false;
+  uint64_t memory_bound_bytes_ = 0;
   TimePoint lost_since_;
   std::optional<v1::LeaveRequest> leave_;  // for a coordinator that is away
   std::unique_ptr<ControlLink> link_;      // a new one for each attempt

@@ -12,6 +12,7 @@
 #include "server/reducer/control_link.h"
 #include "server/reducer/reducer_attendance.h"
 #include "sparse/reducer.h"
+#include "sparse/reducer_part.h"
 
 namespace ringwood {
 namespace {
@@ -95,6 +96,7 @@ class ReducerNode::Life {
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<Reducer> reducer_;
+  uint64_t memory_bound_ = 0;  // of the plan that is served; loop_ reads it while data_ is idle
 
   // Touched only on loop_.
   uint64_t turn_ = 0;  // counts attempts; a callback of an older one is ignored
@@ -216,7 +218,8 @@ void ReducerNode::Life::Noticed(const v1::Notice& notice) {
   serving_ = notice.plan();
   const Status served =
       data_.Call([this, plan = notice.plan()] { return Serve(plan); }, Seconds(kCloseSeconds));
-  if (!served.ok()) attendance_->Leave(true, Message(served));
+  if (!served.ok()) return attendance_->Leave(true, Message(served));
+  attendance_->BoundMemory(memory_bound_);
 }
 
 // A coordinator that came back tells the plan again, or an older one, if it died before anybody
@@ -239,6 +242,7 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
   std::vector<uint64_t> elements;
   for (const v1::Tensor& tensor : activated.tensors()) elements.push_back(tensor.elements());
   RW_ASSIGN_OR_RETURN(std::vector<SparseGroup> groups, SparseGroupsOf(plan, shape, elements));
+  memory_bound_ = ReducerMemoryBound(shape, static_cast<int>(welcome_->node()), groups);
   reducer_.reset();
   transport_->Withdraw(Lane::kSparse, activated.from_round());  // what the one before waited for
   reducer_ = std::make_unique<Reducer>(

@@ -46,6 +46,23 @@ class GatheringCoordinator {
 
   uint64_t reviews() const { return reviews_; }  // in Alone
 
+  // Of a rank that has left: its last report, and what its votes said of its gradients' age.
+  v1::MemberReport ReportOf(int rank) {
+    absl::MutexLock lock(&mutex_);
+    return reports_[rank];
+  }
+  std::vector<double> AgesInVotesOf(int rank) {
+    absl::MutexLock lock(&mutex_);
+    std::vector<double> ages;
+    for (const auto& [round, votes] : votes_) {
+      for (const v1::VoteRequest& vote : votes) {
+        const bool says = static_cast<int>(vote.rank()) == rank && vote.has_since_ready_seconds();
+        if (says) ages.push_back(vote.since_ready_seconds());
+      }
+    }
+    return ages;
+  }
+
   // Runs `task` while no other rank does.
   void Alone(const std::function<void()>& task) {
     absl::MutexLock lock(&mutex_);
@@ -106,6 +123,7 @@ class GatheringCoordinator {
   std::vector<v1::AgreeRequest> agrees_;
   std::map<uint64_t, std::vector<v1::VoteRequest>> votes_;
   std::map<int, EpochFailed> attending_;
+  std::map<int, v1::MemberReport> reports_;
 };
 
 inline void GatheringCoordinator::Fail(const Status& failure) {
@@ -204,7 +222,11 @@ class GatheringControl : public Control {
     return commit;
   }
 
-  Status Leave(const v1::LeaveRequest&, Duration) override { return OkStatus(); }
+  Status Leave(const v1::LeaveRequest& request, Duration) override {
+    absl::MutexLock lock(&coordinator_->mutex_);
+    coordinator_->reports_[rank_] = request.report();
+    return OkStatus();
+  }
 
  private:
   template <typename Request>
