@@ -78,7 +78,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_weight(weight());
   vote.set_non_finite(summary.non_finite);
   vote.set_leaving(leaving_);
-  vote.set_checkpoint(link->place().rank == 0 && saves_->Due(Now()));
+  vote.set_checkpoint(link->place().rank == 0 && saves_->Due(Now(), checkpoint_wanted_));
   if (const auto since = link->connection()->tally()->SinceReady(Now())) {
     vote.set_since_ready_seconds(*since);
   }
@@ -118,6 +118,7 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   RW_RETURN_IF_ERROR(Apply(totals, link));
   StepResult result = Ended(totals, summary, *link);
   result.checkpoint_due = commit->checkpoint();
+  checkpoint_wanted_ = commit->checkpoint_wanted();
   regroup_ = commit->regroup();
   link->connection()->progress()->Took(step_);
   if (regroup_) {  // nothing else of this epoch follows

@@ -151,6 +151,7 @@ class StepProtocol {
   bool left_ = false;
   Inheritance inheritance_;
   bool regroup_ = false;
+  bool checkpoint_wanted_ = false;  // by a reader, as the last commit said
   bool broken_ = false;
 };
 

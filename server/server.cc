@@ -179,6 +179,7 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   coordination.membership.max_world = options.max_world;
   coordination.membership.straggler_grace_seconds = options.straggler_grace_seconds;
   coordination.membership.update_log = updates->on();
+  coordination.membership.keeps_checkpoints = !options.store.empty();
   coordination.membership.host = options.host;
   const bool kept = !options.store.empty() || !options.coord_store.empty();
   coordination.membership.reattach_grace_seconds = options.reattach_grace_seconds < 0

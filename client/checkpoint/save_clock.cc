@@ -16,11 +16,12 @@ void SaveClock::Stopped(TimePoint begun, Duration stop) {
   before_ = stop;
 }
 
-Duration SaveClock::Interval(TimePoint now) const {
-  if (!stop_) return Seconds(kFirstSeconds);
+Duration SaveClock::Interval(TimePoint now, bool wanted) const {
+  if (!stop_) return Seconds(wanted ? kWantedSeconds : kFirstSeconds);
   const double stop = ToSeconds(*stop_);
   const double best = std::sqrt(2 * FailureSeconds(now) * stop);
-  return std::max({Seconds(best), Seconds(stop / kBudget), took_});
+  return std::max(
+      {Seconds(wanted ? std::min(best, kWantedSeconds) : best), Seconds(stop / kBudget), took_});
 }
 
 }  // namespace ringwood

@@ -18,6 +18,8 @@ class SaveClock {
   static constexpr double kFailureSeconds = 24 * 3600;
   // The first one, which shows what one costs: when the training has got going.
   static constexpr double kFirstSeconds = 10;
+  // Between checkpoints that readers want: what they cost the store is not measured here.
+  static constexpr double kWantedSeconds = 2;
 
   // `failures`: that are known of when the session begins.
   SaveClock(TimePoint start, int failures) : start_(start), last_(start), failures_(failures) {}
@@ -28,8 +30,11 @@ class SaveClock {
   void Stopped(TimePoint begun, Duration stop);
   void Completed(Duration took) { took_ = took; }
 
-  bool Due(TimePoint now) const { return now - last_ >= Interval(now); }
-  Duration Interval(TimePoint now) const;
+  // `wanted`: a reader waits for one. It then comes as soon as the budget allows.
+  bool Due(TimePoint now, bool wanted = false) const {
+    return now - last_ >= Interval(now, wanted);
+  }
+  Duration Interval(TimePoint now, bool wanted = false) const;
 
  private:
   double FailureSeconds(TimePoint now) const;

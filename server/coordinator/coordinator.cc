@@ -59,6 +59,10 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
                                      v1::ReattachResponse* response) override {
     return Hold<event::Reattach>(response, *request);
   }
+  grpc::ServerUnaryReactor* Pull(grpc::CallbackServerContext*, const v1::PullRequest* request,
+                                 v1::PullResponse* response) override {
+    return Hold<event::Pull>(response, *request);
+  }
   grpc::ServerUnaryReactor* Leave(grpc::CallbackServerContext*, const v1::LeaveRequest* request,
                                   v1::LeaveResponse* response) override {
     return Hold<event::Leave>(response, *request);

@@ -272,6 +272,7 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
   if (!options_.elastic || all_leave) commit->clear_leaving();
   commit->set_regroup(commit->leaving_size() > 0 ||
                       (regroup_wanted_ && now - begun_ >= Seconds(kRegroupSeconds)));
+  commit->set_checkpoint_wanted(checkpoint_wanted_ && !commit->checkpoint());
   committed_.commit = *commit;
   out->ReplyAll(ballot_->Calls(), *commit);
   ballot_.reset();

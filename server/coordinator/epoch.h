@@ -82,6 +82,8 @@ class Epoch {
   // A process waits that could take part: the epoch ends with the next commit that is later than a
   // second after its beginning.
   void Regroup(bool wanted) { regroup_wanted_ = wanted; }
+  // A reader waits for a checkpoint: commits say so.
+  void WantCheckpoint(bool wanted) { checkpoint_wanted_ = wanted; }
 
   // After the failure of an epoch of an elastic job, until the next one begins.
   bool Recovers() const { return state_ == State::kFailed && failure_.recovers(); }
@@ -135,6 +137,7 @@ class Epoch {
   std::unique_ptr<Ballot> ballot_;         // while votes of the next round arrive
   State state_ = State::kRunning;
   bool regroup_wanted_ = false;
+  bool checkpoint_wanted_ = false;
   v1::Failure failure_;
   std::vector<uint32_t> late_;
   TimePoint watched_since_;

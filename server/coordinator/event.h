@@ -43,6 +43,10 @@ struct Leave {
   CallId call;
   v1::LeaveRequest request;
 };
+struct Pull {  // from a reader that is no member
+  CallId call;
+  v1::PullRequest request;
+};
 struct CallGone {  // the caller of a held call went away
   CallId call;
 };
@@ -67,8 +71,8 @@ struct Stop {  // the server ends; nothing is accepted afterwards
 }  // namespace event
 
 using Event = std::variant<event::Join, event::Agree, event::Vote, event::Reattach, event::Leave,
-                           event::CallGone, event::Heartbeat, event::StreamBroken, event::BaseFound,
-                           event::Persisted, event::Tick, event::Stop>;
+                           event::Pull, event::CallGone, event::Heartbeat, event::StreamBroken,
+                           event::BaseFound, event::Persisted, event::Tick, event::Stop>;
 
 namespace action {
 
@@ -76,7 +80,7 @@ namespace action {
 struct Reply {
   CallId call;
   std::variant<Status, v1::JoinResponse, v1::AgreeResponse, v1::Commit, v1::LeaveResponse,
-               v1::ReattachResponse>
+               v1::ReattachResponse, v1::PullResponse>
       answer;
 };
 struct FindBase {

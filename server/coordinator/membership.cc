@@ -159,8 +159,35 @@ void Membership::Handle(const event::Vote& event) {
   const Status known = Check(vote.epoch(), vote.rank(), vote.incarnation());
   if (!known.ok()) return out_.Reply(event.call, known);
   epoch_->Regroup(options_.elastic && gathering_.HasMoreThan(epoch_->roster(), now_));
+  epoch_->WantCheckpoint(pulls_.wanted());
+  const uint64_t before = epoch_->committed().round;
   epoch_->Vote(event.call, vote, now_, &out_);
+  const Committed& committed = epoch_->committed();
+  if (committed.round > before) pulls_.Committed(epoch_->record(), committed.commit, &out_);
   AfterEpochEvent();
+}
+
+Status Membership::CheckPullable() const {
+  if (phase_ == Phase::kStopped) return stopped_;
+  if (!options_.keeps_checkpoints) {
+    return Refused("this server keeps no checkpoints to pull: start it with --store DIR");
+  }
+  const bool begins = phase_ == Phase::kReattaching || phase_ == Phase::kOpening ||
+                      gathering_.FirstWorker().has_value();
+  if (phase_ == Phase::kRunning || Recovers() || begins) return OkStatus();
+  std::string last = "no job runs here";
+  if (phase_ == Phase::kFailed)
+    last += ", the last one failed: " + Message(epoch_->FailureStatus());
+  return NotFound(last + "; take what the store has (--newest-stored)");
+}
+
+void Membership::Handle(const event::Pull& event) {
+  Status possible = CheckPullable();
+  if (possible.ok() && phase_ == Phase::kRunning) {
+    possible = CheckPulledJob(event.request.job(), epoch_->record().job());
+  }
+  if (!possible.ok()) return out_.Reply(event.call, possible);
+  pulls_.Add(event, CommittedRound(), now_, &out_);
 }
 
 void Membership::Handle(const event::Reattach& event) {
@@ -258,6 +285,7 @@ void Membership::Lose(uint32_t node, const std::string& why) {
 }
 
 void Membership::Handle(const event::CallGone& event) {
+  if (pulls_.CallGone(event.call, &out_)) return;
   if (reattachment_ && reattachment_->CallGone(event.call, &out_)) return;
   if (gathering_.CallGone(event.call, &out_) || epoch_ == nullptr) return;
   epoch_->CallGone(event.call, &out_);
@@ -275,6 +303,8 @@ void Membership::Handle(const event::Tick&) {
   const bool busy = phase_ == Phase::kRunning;
   // Who waits beside an elastic epoch waits for a place in it.
   if (!options_.elastic || !busy) gathering_.RefuseOverdue(now_, busy, AwaitedNow(), &out_);
+  if (const Status pullable = CheckPullable(); !pullable.ok()) pulls_.End(pullable, &out_);
+  pulls_.Tick(CommittedRound(), WaitingText(), now_, &out_);
   if (!busy) return;
   epoch_->Tick(now_, &out_);
   AfterEpochEvent();
@@ -288,6 +318,7 @@ void Membership::Handle(const event::Stop& event) {
   }
   phase_ = Phase::kStopped;
   gathering_.Stop(stopped_, &out_);
+  pulls_.End(stopped_, &out_);
 }
 
 void Membership::AfterEpochEvent() {
@@ -325,7 +356,7 @@ std::string Membership::WaitingText() const {
 v1::StatusResponse Membership::Describe() const {
   v1::StatusResponse status;
   status.set_epoch(epoch());
-  status.set_step(epoch_ ? epoch_->committed().round : 0);
+  status.set_step(CommittedRound());
   status.set_phase(phase_ == Phase::kRunning       ? "running"
                    : phase_ == Phase::kReattaching ? "reattaching"
                    : Recovers()                    ? "recovering"

@@ -31,6 +31,7 @@
 #include "server/coordinator/gathering.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
+#include "server/coordinator/pulls.h"
 #include "server/coordinator/reattachment.h"
 
 namespace ringwood {
@@ -54,6 +55,7 @@ class Membership {
   void Handle(const event::Vote& event);
   void Handle(const event::Reattach& event);
   void Handle(const event::Leave& event);
+  void Handle(const event::Pull& event);
   void Handle(const event::CallGone& event);
   void Handle(const event::Heartbeat& event);
   void Handle(const event::StreamBroken& event);
@@ -80,6 +82,9 @@ class Membership {
   void AfterReattachmentEvent();  // follows it where all are back or it is over
   void AfterEpochEvent();         // follows the epoch where it failed or ended
   void Forgive(TimePoint now);
+  // Whether something commits that a reader can wait for.
+  Status CheckPullable() const;
+  uint64_t CommittedRound() const { return epoch_ ? epoch_->committed().round : 0; }
   std::string WaitingText() const;
 
   const MembershipOptions options_;
@@ -89,8 +94,9 @@ class Membership {
   // Of the epoch on disk; stays after its end, as its members may still join again.
   std::optional<Reattachment> reattachment_;
   std::unique_ptr<Epoch> epoch_;  // the present or last one; null before the first
-  Status stopped_;                // the answer of a stopped server
-  TimePoint now_;                 // of the event in hand
+  Pulls pulls_;
+  Status stopped_;  // the answer of a stopped server
+  TimePoint now_;   // of the event in hand
   TimePoint last_event_;
   Outbox out_;  // of the event in hand
 };

@@ -45,6 +45,26 @@ TEST(SaveClock, StopsTakeNoMoreThanTheirShareAndCheckpointsDoNotMeet) {
   }
 }
 
+TEST(SaveClock, AReaderThatWaitsGetsOneSoonButWithinTheBudget) {
+  SaveClock clock(At(0), 0);
+  EXPECT_FALSE(clock.Due(At(SaveClock::kWantedSeconds - 0.1), true));
+  EXPECT_TRUE(clock.Due(At(SaveClock::kWantedSeconds), true));
+  EXPECT_FALSE(clock.Due(At(SaveClock::kWantedSeconds)));
+  for (const double stop : {0.0001, 0.01, 0.1, 30.0}) {
+    for (const double took : {0.01, 400.0}) {
+      SaveClock saved(At(0), 0);
+      saved.Stopped(At(5), Seconds(stop));
+      saved.Completed(Seconds(took));
+      const double wanted = ToSeconds(saved.Interval(At(5), true));
+      EXPECT_LE(stop / wanted, SaveClock::kBudget * (1 + 1e-9));
+      EXPECT_GE(wanted, took);
+      EXPECT_LE(wanted, IntervalOf(saved, 5)) << "never later than without a reader";
+    }
+  }
+  clock.Stopped(At(5), Seconds(0.01));
+  EXPECT_NEAR(ToSeconds(clock.Interval(At(5), true)), SaveClock::kWantedSeconds, 1e-6);
+}
+
 TEST(SaveClock, OneQuickCheckpointAfterASlowOneProvesNothing) {
   SaveClock clock(At(0), 0);
   clock.Stopped(At(10), Seconds(8));

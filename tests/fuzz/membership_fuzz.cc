@@ -14,7 +14,7 @@
 // sources: sparse/chunks.cc sparse/shard.cc control.pb.cc state.pb.cc
 // sources: server/coordinator/patience/cut_off.cc server/coordinator/reattachment.cc
 // sources: server/coordinator/recovery.cc server/coordinator/patience/apart.cc
-// sources: server/coordinator/patience/straggler_watch.cc
+// sources: server/coordinator/patience/straggler_watch.cc server/coordinator/pulls.cc
 // libraries: protobuf libhwy libxxhash
 #define RINGWOOD_XXHASH <xxhash.h>  // as cmake/packages.cmake says it
 #include <cmath>
@@ -102,6 +102,7 @@ class Shell {
     options.stall_timeout_seconds = choices->Byte() % 20;
     if (choices->Byte() % 2) options.own_reducer = {0, 1};
     options.elastic = choices->Byte() % 2;
+    options.keeps_checkpoints = true;
     const int world = choices->Byte();
     options.min_world = 1 + world % 2;
     options.straggler_grace_seconds = world / 2 % 2 ? 0.5 : 0;
@@ -186,7 +187,7 @@ class Shell {
   }
 
   Event Next() {
-    switch (choices_.Byte() % 11) {
+    switch (choices_.Byte() % 12) {
       case 0:
       case 1: {
         event::Join join{Open(), {}, 7};
@@ -236,6 +237,7 @@ class Shell {
         } else if (wish % 16 == 1) {
           *vote.request.mutable_plan() = OneRing(1, "wfbp");
         }
+        vote.request.set_checkpoint(vote.request.rank() == 0 && choices_.Byte() % 4 == 0);
         vote.request.set_plan_reason(choices_.Text());
         vote.request.set_leaving(choices_.Byte() % 16 == 1);
         return vote;
@@ -262,6 +264,12 @@ class Shell {
         return event::StreamBroken{1 + choices_.Byte() % 6u};
       case 9:
         return Reattach();
+      case 10: {
+        event::Pull pull{Open(), {}};
+        pull.request.set_job(choices_.Byte() % 4 ? 0 : choices_.Small());
+        pull.request.set_timeout_seconds(choices_.Real());
+        return pull;
+      }
       default:
         return event::Tick{};
     }

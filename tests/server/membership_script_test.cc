@@ -157,6 +157,7 @@ Event EventOf(const Line& line) {
     vote.request.set_non_finite(line.has("nan"));
     vote.request.set_review(line.has("review"));
     vote.request.set_leaving(line.has("leaving"));
+    vote.request.set_checkpoint(line.has("checkpoint"));
     if (line.has("plan")) *vote.request.mutable_plan() = PlanOf(line, line.text("plan", ""), 1);
     return vote;
   }
@@ -179,6 +180,12 @@ Event EventOf(const Line& line) {
     beat.beat.set_loaded(line.number("loaded", 0));
     if (line.has("missing")) beat.beat.set_missing(line.number("missing", 0));
     return beat;
+  }
+  if (line.verb == "pull") {
+    event::Pull pull{call, {}};
+    pull.request.set_job(line.number("job", 0));
+    pull.request.set_timeout_seconds(std::stod(line.text("timeout", "30")));
+    return pull;
   }
   if (line.verb == "broken") return event::StreamBroken{line.number("stream", 0)};
   if (line.verb == "gone") return event::CallGone{call};
@@ -218,6 +225,8 @@ std::string Text(const v1::Commit& commit) {
       absl::StrFormat("commit epoch=%d round=%d weight=%g contributors=%d%s%s", commit.epoch(),
                       commit.round(), commit.total_weight(), commit.contributors_size(),
                       commit.skipped() ? " skipped" : "", commit.review() ? " review" : "");
+  if (commit.checkpoint()) text += " checkpoint";
+  if (commit.checkpoint_wanted()) text += " wanted";
   if (commit.regroup()) text += " regroup";
   for (const uint32_t rank : commit.leaving()) text += absl::StrFormat(" without=%d", rank);
   if (!commit.has_plan()) return text;
@@ -226,6 +235,9 @@ std::string Text(const v1::Commit& commit) {
 }
 std::string Text(const v1::LeaveResponse&) { return "left"; }
 std::string Text(const v1::ReattachResponse&) { return "back"; }
+std::string Text(const v1::PullResponse& due) {
+  return absl::StrFormat("due job=%d epoch=%d step=%d", due.job(), due.epoch(), due.step());
+}
 
 std::string Describe(const action::Reply& reply) {
   return absl::StrFormat("reply %d %s", reply.call,
@@ -278,6 +290,7 @@ bool Configure(const Line& line, MembershipOptions* options, v1::EpochRecord* re
   options->max_world = static_cast<int>(line.number("max", 0));
   options->straggler_grace_seconds = std::stod(line.text("late", "0"));
   options->reattach_grace_seconds = std::stod(line.text("grace", "0"));
+  options->keeps_checkpoints = line.has("store");
   options->own_reducer = {0, line.number("own", 0)};
   options->hash = [](uint64_t incarnation) { return "#" + std::to_string(incarnation); };
   if (line.has("epoch")) record->set_epoch(line.number("epoch", 0));

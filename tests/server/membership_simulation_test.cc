@@ -260,6 +260,7 @@ class World {
   }
   void Take(Process&, const v1::LeaveResponse&) {}
   void Take(Process&, const v1::ReattachResponse&) {}
+  void Take(Process&, const v1::PullResponse&) {}
 
   std::optional<CheckpointBase> Newest() const {
     if (!checkpoint_) return std::nullopt;

@@ -153,6 +153,7 @@ class Process {
     world_.agenda().Say("process %d does not re-attach: %s", index, std::string(status.message()));
     status.code() == StatusCode::kAborted ? Rejoin() : ReattachLater();
   }
+  void Take(const v1::PullResponse&) {}
   void Take(const v1::ReattachResponse&) {
     world_.agenda().Say("process %d has re-attached", index);
     reattaches_ = false;
