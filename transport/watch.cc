@@ -25,7 +25,12 @@ void Watch::Heard(int peer, TimePoint now) {
   found->second.ever = true;
 }
 
-void Watch::Forget(int peer) { peers_.erase(peer); }
+void Watch::Forget(int peer) {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  if (found->second.ever) departed_ = std::max(departed_, found->second.heard);
+  peers_.erase(found);
+}
 
 Duration Watch::Quiet(const State& peer, TimePoint now) const {
   return now - std::max(peer.heard, peer.since);
@@ -54,10 +59,7 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
   for (auto& [node, peer] : peers_) {
     const Duration limit = peer.ever ? limits_.silence : std::max(limits_.silence, limits_.start);
     if (peer.awaited && Quiet(peer, now) >= limit) {
-      const bool alone = std::none_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
-        return entry.first != node && Lives(entry.second, now);
-      });
-      decision.failed.push_back({node, alone && peers_.size() > 1, peer.ever});
+      decision.failed.push_back({node, Alone(node, now), peer.ever});
       continue;
     }
     const bool quiet = peer.awaited ? Quiet(peer, now) >= pause : now - peer.heard >= pause;
@@ -69,6 +71,14 @@ Watch::Decision Watch::Look(TimePoint now, const std::set<int>& awaited) {
   if (suspicion) AskStrangers(now, &decision);
   for (const Failed& failed : decision.failed) peers_.erase(failed.peer);
   return decision;
+}
+
+// Who noticed the same silence a moment ago has left already: what it said before counts.
+bool Watch::Alone(int failed, TimePoint now) const {
+  if (peers_.size() < 2 || now - departed_ < limits_.silence / 2) return false;
+  return std::none_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
+    return entry.first != failed && Lives(entry.second, now);
+  });
 }
 
 // Those that come after this node, so that nodes which suspect the same peer ask different ones;

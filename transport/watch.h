@@ -70,12 +70,14 @@ class Watch {
 
   Duration Quiet(const State& peer, TimePoint now) const;
   bool Lives(const State& peer, TimePoint now) const;
+  bool Alone(int failed, TimePoint now) const;
   void AskStrangers(TimePoint now, Decision* decision);
 
   const WatchLimits limits_;
   const int self_;
   std::map<int, State> peers_;
   TimePoint looked_;
+  TimePoint departed_;  // when one that was forgotten was last heard
 };
 
 // An error that accuses a node: a peer that gave no sign of life or cannot be reached, or this node

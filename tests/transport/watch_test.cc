@@ -78,6 +78,20 @@ TEST_F(WatchTest, WhoHearsNobodyNamesItself) {
   EXPECT_EQ(SilentNode(TimedOut("another reason")), std::nullopt);
 }
 
+// All that await the same peer notice its silence at once, and leave: who looks last is not cut
+// off, though nobody is there any more but a peer that was never heard.
+TEST_F(WatchTest, WhoLooksLastIsNotCutOff) {
+  Watch watch({Seconds(10), Seconds(60)}, 0, {1, 2, 3, 4}, start_);
+  for (int peer : {1, 2, 3}) watch.Heard(peer, now_);
+  ASSERT_FALSE(Play(watch, 9.9, {1}, {2, 3}).has_value());
+  watch.Forget(2);
+  watch.Forget(3);
+  const auto failed = Play(watch, 11, {1}, {});
+  ASSERT_TRUE(failed.has_value());
+  EXPECT_EQ(failed->peer, 1);
+  EXPECT_FALSE(failed->alone);
+}
+
 // A node of a large world that has spoken with one peer only, as a leaf of a tree has.
 class WatchOfALeaf : public WatchTest {
  protected:
