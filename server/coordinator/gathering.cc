@@ -267,6 +267,7 @@ bool Gathering::HearComplaints(const std::vector<Waiting*>& members, TimePoint n
   for (Waiting* member : members) {
     if (!member->request.has_held()) continue;
     v1::Held* held = member->request.mutable_held();
+    if (held->epoch() == record_.epoch() && held->round() > record_.base_step()) cut_offs_.Worked();
     for (const uint32_t node : held->silent()) {
       any |= cut_offs_.Hear(member->request.incarnation(), held->epoch(), node, now);
     }

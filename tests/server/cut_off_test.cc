@@ -83,6 +83,19 @@ TEST_F(CutOffsTest, OnlyTheEpochThatBeganLastCounts) {
   EXPECT_THAT(Judge(100), IsEmpty());
 }
 
+TEST_F(CutOffsTest, AStepTogetherEndsWhatWasSaidBefore) {
+  Hear(10, 2, 100);
+  EXPECT_THAT(Judge(100), ElementsAre(2));
+  apart_.Begin(2, {10, 11});
+  apart_.Worked();
+  EXPECT_THAT(Judge(109), ElementsAre(2));  // it was not there
+  apart_.Begin(3, {10, 11, 12});
+  EXPECT_TRUE(apart_.Hear(11, 3, 0, TimePoint() + Seconds(120)));
+  apart_.Worked();  // not what was said since
+  EXPECT_THAT(Judge(120), ElementsAre(0));
+  EXPECT_EQ(Until(12), 0);
+}
+
 TEST_F(CutOffsTest, WhatIsLongPastIsForgotten) {
   Hear(10, 2, 100);
   EXPECT_THAT(Judge(100), ElementsAre(2));

@@ -40,8 +40,18 @@ bool CutOffs::Hear(uint64_t from, uint64_t epoch, uint32_t node, TimePoint now) 
   const uint64_t about = members_[node];
   std::erase_if(complaints_,
                 [&](const Heard& heard) { return heard.from == from && heard.about == about; });
-  complaints_.push_back({from, about, now});
+  complaints_.push_back({from, about, epoch, now});
   return true;
+}
+
+bool CutOffs::IsMember(uint64_t member) const {
+  return std::find(members_.begin(), members_.end(), member) != members_.end();
+}
+
+void CutOffs::Worked() {
+  std::erase_if(complaints_, [&](const Heard& heard) {
+    return heard.epoch < epoch_ && IsMember(heard.from) && IsMember(heard.about);
+  });
 }
 
 CutOffs::Verdict CutOffs::Judge(const std::vector<uint64_t>& members, TimePoint now) {

@@ -36,6 +36,8 @@ class CutOffs {
     epoch_ = epoch;
     members_ = std::move(members);
   }
+  // It has committed a step: what was said of its members before it began is over.
+  void Worked();
 
   // `from` waited in vain for `node` of `epoch`. False: no complaint about that epoch counts.
   bool Hear(uint64_t from, uint64_t epoch, uint32_t node, TimePoint now);
@@ -58,9 +60,10 @@ class CutOffs {
 
  private:
   struct Heard {
-    uint64_t from = 0, about = 0;
+    uint64_t from = 0, about = 0, epoch = 0;
     TimePoint at;
   };
+  bool IsMember(uint64_t member) const;
 
   static constexpr int kApartTimeouts = 2;        // failure timeouts of the first sentence
   static constexpr int kRememberedTimeouts = 20;  // failure timeouts that a complaint counts
