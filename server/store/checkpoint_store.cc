@@ -149,19 +149,24 @@ Status CheckpointStore::IngestPieces(const CheckpointId& id,
   return Ingest(stripe.get());
 }
 
-StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
-  // Training does not wait for somebody who pins: the next checkpoint prunes again.
-  RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory_, Duration::zero()));
-  RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory_));
+StatusOr<std::vector<Kept>> CheckpointStore::Complete() const {
   RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
   std::vector<Kept> complete;
   for (const CheckpointId& id : ids) {
     // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
     const auto manifest = reader_->Head(id);
     complete.push_back({id, manifest.ok() ? manifest->job() : 0,
-                        !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok(),
-                        pins.contains(id)});
+                        !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok()});
   }
+  return complete;
+}
+
+StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
+  // Training does not wait for somebody who pins: the next checkpoint prunes again.
+  RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory_, Duration::zero()));
+  RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory_));
+  RW_ASSIGN_OR_RETURN(auto complete, Complete());
+  for (Kept& kept : complete) kept.pinned = pins.contains(kept.id) || held_.contains(kept.id);
   std::vector<CheckpointId> superfluous = Superfluous(std::move(complete), retention_);
   for (const CheckpointId& id : superfluous) Drop(id);
   return superfluous;

@@ -17,6 +17,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -41,6 +43,11 @@ class CheckpointStore {
 
   // From now on. Without it the newest two of each job stay, and those that are pinned.
   void Keep(const Retention& retention) { retention_ = retention; }
+  // These stay, too, until the next call.
+  void Hold(std::set<CheckpointId> held) { held_ = std::move(held); }
+
+  // All that have a manifest, newest first, with what is known of them; but for pins.
+  StatusOr<std::vector<Kept>> Complete() const;
 
   // The state that is made from a checkpoint of a job and what was kept beside it.
   using Reach = std::function<CheckpointId(uint64_t job, const CheckpointId&)>;
@@ -96,6 +103,7 @@ class CheckpointStore {
   std::unique_ptr<rocksdb::DB> db_;        // null: it could not be opened again; reader_ says so
   std::unique_ptr<CheckpointReader> reader_;
   Retention retention_;
+  std::set<CheckpointId> held_;
   uint64_t next_file_ = 0;
   bool broken_ = false;              // a write failed: RocksDB refuses further ones
   std::set<CheckpointId> leftover_;  // what Drop could not remove

@@ -15,6 +15,7 @@
 #include "server/calls/streams.h"
 #include "server/calls/turnstile.h"
 #include "server/store/checkpoint_store.h"
+#include "server/store/reading_room.h"
 #include "server/store/stripe_collector.h"
 
 namespace ringwood {
@@ -45,6 +46,11 @@ class StoreService::Service : public v1::Store::CallbackService {
                        ? nullptr
                        : std::make_unique<StripeCollector>(
                              store_.get(), [] { return int64_t{std::time(nullptr)}; })),
+        room_(store_ == nullptr
+                  ? nullptr
+                  : std::make_unique<ReadingRoom>(
+                        store_.get(), collector_.get(),
+                        [this](const CheckpointId& id) { return ManifestOf(id); }, &loop_)),
         options_(options),
         loads_(options.max_loads, options.max_waiting_loads),
         checker_("store-check"),
@@ -71,6 +77,11 @@ class StoreService::Service : public v1::Store::CallbackService {
 
   grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext*, const v1::AwaitRequest* request,
                                   v1::AwaitResponse* response) override;
+
+  grpc::ServerWriteReactor<v1::HeldPart>* Hold(grpc::CallbackServerContext*,
+                                               const v1::HoldRequest* request) override {
+    return room_ == nullptr ? ReadingRoom::Refuse(NoStore()) : room_->Open(next_call_++, *request);
+  }
 
   void FindBase(uint64_t job, std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer) {
     const bool posted = loop_.Post([this, job, answer] {
@@ -102,6 +113,7 @@ class StoreService::Service : public v1::Store::CallbackService {
         [this] {
           for (auto& [id, waiter] : waiters_) waiter.call->Answer(Stopping());
           waiters_.clear();
+          if (room_ != nullptr) room_->Close(Stopping());
           return OkStatus();
         },
         Seconds(kDrainSeconds));
@@ -139,6 +151,10 @@ class StoreService::Service : public v1::Store::CallbackService {
 
   void Take(SaveStream* stream, v1::SaveReceipt* receipt, const v1::SaveChunk* chunk);
   StatusOr<std::shared_ptr<const Opened>> Find(const CheckpointId& wanted);
+  StatusOr<std::shared_ptr<const v1::CheckpointManifest>> ManifestOf(const CheckpointId& id) {
+    RW_ASSIGN_OR_RETURN(const auto opened, Find(id));
+    return std::shared_ptr<const v1::CheckpointManifest>(opened, &opened->manifest);
+  }
   Status FindItem(Reading* reading);
   void Continue(LoadStream* stream, Reading* reading);
   void ContinueList(ListStream* stream, Listing* listing);
@@ -153,6 +169,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   std::unique_ptr<CheckpointStore>
       store_;  // null: keeps nothing. Touched on loop_; see its own words
   std::unique_ptr<StripeCollector> collector_;  // touched only on loop_
+  std::unique_ptr<ReadingRoom> room_;
   const Options options_;
   // Touched only on loop_.
   std::map<SaveStream*, std::unique_ptr<StripeCollector::Incoming>> incoming_;
@@ -265,9 +282,14 @@ void StoreService::Service::Continue(LoadStream* stream, Reading* reading) {
   if (reading->next == reading->item->chunks_size()) return stream->End(OkStatus());
   const v1::StoredChunk& stored = reading->item->chunks(reading->next++);
   const CheckpointId id{reading->opened->manifest.epoch(), reading->opened->manifest.step()};
+  room_->Read(id);
   auto bytes = store_->reader().Chunk(id, *reading->item, stored);
   if (!bytes.ok()) {
-    if (bytes.status().code() == StatusCode::kDataLoss) store_->Distrust(id, bytes.status());
+    if (const Status gone = room_->CheckThere(id); !gone.ok()) return stream->End(gone);
+    if (bytes.status().code() == StatusCode::kDataLoss) {
+      store_->Distrust(id, bytes.status());
+      room_->Changed();
+    }
     return stream->End(bytes.status());
   }
   v1::LoadChunk chunk;
@@ -436,6 +458,7 @@ void StoreService::Service::AnswerAwaits() {
     it->second.call->Answer(std::move(answer));
     it = waiters_.erase(it);
   }
+  room_->Changed();
 }
 
 StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& options) {

@@ -69,21 +69,24 @@ bool StripeCollector::GiveUp(TimePoint now) {
     if (now - open.heard > Seconds(kPatienceSeconds)) silent.push_back(id);
   }
   for (const CheckpointId& id : silent) {
-    std::string missing;
-    for (uint32_t rank = 0; rank < record_.world(); ++rank) {
-      if (open_[id].stripes.contains(rank)) continue;
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-      if (missing.size() > kMaxNamed) {
-        missing += ", ...";
-        break;
-      }
-    }
     Fail(id, Unavailable(absl::StrFormat(
                  "nothing came for %.0f s; not there yet: the whole stripe of rank %s (every rank "
                  "saves after the same step)",
-                 kPatienceSeconds, missing)));
+                 kPatienceSeconds, Missing(id))));
   }
   return !silent.empty();
+}
+
+std::string StripeCollector::Missing(const CheckpointId& id) const {
+  const auto open = open_.find(id);
+  if (open == open_.end()) return "";
+  std::string missing;
+  for (uint32_t rank = 0; rank < record_.world(); ++rank) {
+    if (open->second.stripes.contains(rank)) continue;
+    missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+    if (missing.size() > kMaxNamed) return missing + ", ...";
+  }
+  return missing;
 }
 
 StripeCollector::Incoming::~Incoming() {

@@ -65,6 +65,9 @@ class StripeCollector {
   // not.
   std::optional<Status> Outcome(uint64_t epoch, uint64_t step) const;
 
+  // The ranks whose stripes of a checkpoint are not there yet, of one that some rank has begun.
+  std::string Missing(const CheckpointId& id) const;
+
   uint32_t world() const { return record_.world(); }
   uint64_t job() const { return record_.job(); }
 

@@ -46,24 +46,32 @@ class StoreServiceTest : public testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  void SaveOne() {
-    auto store = CheckpointStore::Open(directory_);
-    ASSERT_TRUE(store.ok()) << store.status();
-    StripeCollector collector(store->get(), [] { return int64_t{1}; });
+  static v1::EpochRecord Alone() {
     v1::EpochRecord record;
     record.set_epoch(1);
     record.set_world(1);
     record.add_members();
-    collector.SetEpoch(record);
+    return record;
+  }
+  static v1::SaveChunk Piece(uint64_t step, size_t pieces) {
     v1::SaveChunk chunk;
     chunk.set_epoch(1);
-    chunk.set_step(7);
+    chunk.set_step(step);
     chunk.set_world(1);
     chunk.set_item("weights");
     chunk.set_scope(v1::SCOPE_SHARED);
-    chunk.set_item_bytes(kPieces * kPiece);
+    chunk.set_item_bytes(pieces * kPiece);
     chunk.set_data(std::string(kPiece, 'w'));
     chunk.set_checksum(Digest(std::as_bytes(std::span(chunk.data()))));
+    return chunk;
+  }
+
+  void SaveOne() {
+    auto store = CheckpointStore::Open(directory_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    StripeCollector collector(store->get(), [] { return int64_t{1}; });
+    collector.SetEpoch(Alone());
+    v1::SaveChunk chunk = Piece(7, kPieces);
     auto incoming = collector.Begin(chunk);
     ASSERT_TRUE(incoming.ok()) << incoming.status();
     for (int piece = 0; piece < kPieces; ++piece) {
@@ -77,13 +85,47 @@ class StoreServiceTest : public testing::Test {
     context->set_deadline(DeadlineIn(Seconds(60)));
   }
 
+  // As the one rank of epoch 1 does: a checkpoint of one piece.
+  grpc::Status Save(uint64_t step) {
+    grpc::ClientContext context;
+    Limit(&context);
+    v1::SaveReceipt receipt;
+    const auto writer = stub_->Save(&context, &receipt);
+    v1::SaveChunk chunk = Piece(step, 1);
+    chunk.set_last(true);
+    writer->WriteLast(chunk, grpc::WriteOptions());
+    return writer->Finish();
+  }
+
+  // A reader that is no member, and the manifest that it gets.
+  struct Reading {
+    Reading(v1::Store::Stub* stub, uint64_t epoch, uint64_t step, double seconds = 60) {
+      Limit(&context);
+      v1::HoldRequest request;
+      request.set_epoch(epoch);
+      request.set_step(step);
+      request.set_timeout_seconds(seconds);
+      reader = stub->Hold(&context, request);
+    }
+    uint64_t Step() {
+      v1::HeldPart part;
+      v1::CheckpointManifest manifest;
+      if (!reader->Read(&part) || !manifest.ParseFromString(part.manifest())) return 0;
+      EXPECT_TRUE(part.last());
+      EXPECT_EQ(part.checksum(), Digest(std::as_bytes(std::span(part.manifest()))));
+      return manifest.step();
+    }
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::HeldPart>> reader;
+  };
+
   // A load of the checkpoint's one item.
   struct Loading {
-    explicit Loading(v1::Store::Stub* stub) {
+    explicit Loading(v1::Store::Stub* stub, uint64_t step = 7) {
       Limit(&context);
       v1::LoadRequest request;
       request.set_epoch(1);
-      request.set_step(7);
+      request.set_step(step);
       request.set_item("weights");
       request.set_scope(v1::SCOPE_SHARED);
       reader = stub->Load(&context, request);
@@ -154,6 +196,51 @@ TEST_F(StoreServiceTest, ALoadThatNobodyReadsHoldsUpTheOthersOnlyUntilItEnds) {
   while (waiting.reader->Read(&waiting.chunk)) ++pieces;
   EXPECT_TRUE(waiting.reader->Finish().ok());
   EXPECT_EQ(pieces, kPieces);
+}
+
+// Far more checkpoints follow than are kept.
+TEST_F(StoreServiceTest, WhatAReaderHoldsStaysUntilItEnds) {
+  service_->SetEpoch(Alone());
+  auto reading = std::make_unique<Reading>(stub_.get(), 0, 0);
+  ASSERT_EQ(reading->Step(), 7u);
+  for (uint64_t step = 8; step <= 12; ++step) ASSERT_TRUE(Save(step).ok());
+  {
+    Loading held(stub_.get());
+    int pieces = 0;
+    while (held.reader->Read(&held.chunk)) ++pieces;
+    EXPECT_TRUE(held.reader->Finish().ok());
+    EXPECT_EQ(pieces, kPieces);
+  }
+  reading->context.TryCancel();
+  EXPECT_FALSE(reading->reader->Finish().ok());
+  reading.reset();
+  grpc::StatusCode gone = grpc::StatusCode::OK;  // after a further checkpoint, once it is let go
+  for (uint64_t step = 13; step < 1000 && gone == grpc::StatusCode::OK; ++step) {
+    ASSERT_TRUE(Save(step).ok());
+    Loading released(stub_.get());
+    while (released.reader->Read(&released.chunk)) {
+    }
+    gone = released.reader->Finish().error_code();
+  }
+  EXPECT_EQ(gone, grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(StoreServiceTest, AReaderWaitsForACheckpointThatIsNewEnough) {
+  service_->SetEpoch(Alone());
+  Reading first(stub_.get(), 1, 9), second(stub_.get(), 1, 9);
+  ASSERT_TRUE(Save(8).ok());
+  ASSERT_TRUE(Save(10).ok());
+  EXPECT_EQ(first.Step(), 10u);
+  EXPECT_EQ(second.Step(), 10u);
+  Reading none(stub_.get(), 1, 11, 0);
+  EXPECT_EQ(none.Step(), 0u);
+  const grpc::Status late = none.reader->Finish();
+  EXPECT_EQ(late.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_NE(late.error_message().find("no rank has saved since then"), std::string::npos)
+      << late.error_message();
+  service_->Stop();  // answers those who wait, and ends those who read
+  EXPECT_EQ(first.Step(), 0u);
+  EXPECT_EQ(first.reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 }  // namespace
