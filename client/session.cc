@@ -45,7 +45,7 @@ Status Session::Enter() {
   observers_.Opened({joined.job(), joined.epoch(), options_.rank, link_->place().world,
                      link_->place().servers, options_.host});
   checkpoints_ = std::make_unique<Checkpoints>(
-      connection_->store(), options_.rank,
+      connection_->store(), link_->place().rank,
       [tally = connection_->tally()](uint64_t step, bool complete, Duration took) {
         tally->CheckpointEnded(step, complete, took);
       });

@@ -35,14 +35,15 @@ std::unique_ptr<SparseTensor> TensorStates::Make(size_t id, uint64_t k) const {
 }
 
 // Also the residuals of dense tensors: from a sparse time, or from the wire's rounding.
-Status TensorStates::Begin(Restore* from) {
+Status TensorStates::Begin(Restore* from, int rank, int world) {
   states_.resize(table_.size());
   if (from == nullptr) return OkStatus();
-  for (size_t id = 0; id < table_.size(); ++id) {
-    const Status saved = from->Bytes(ResidualItem(table_.name(id)), false).status();
-    if (saved.code() == StatusCode::kNotFound) continue;
-    RW_RETURN_IF_ERROR(saved);
-    RW_ASSIGN_OR_RETURN(states_[id], Restored(id, from));
+  for (int of = rank;; of += world) {
+    RW_ASSIGN_OR_RETURN(const bool there, from->HasRank(of));
+    if (!there) break;
+    for (size_t id = 0; id < table_.size(); ++id) {
+      RW_RETURN_IF_ERROR(TakeOwed(id, from, of, of == rank));
+    }
   }
   if (from->replayed() > 0) {  // the log has what was applied, not what each rank still owed
     if (const double norm = Norm(); norm > 0) {
@@ -56,14 +57,22 @@ Status TensorStates::Begin(Restore* from) {
   return OkStatus();
 }
 
-StatusOr<std::unique_ptr<SparseTensor>> TensorStates::Restored(size_t id, Restore* from) const {
-  const std::string& name = table_.name(id);
-  std::unique_ptr<SparseTensor> state = Make(id, 1);
-  RW_RETURN_IF_ERROR(
-      from->Read(ResidualItem(name), false, std::as_writable_bytes(state->mutable_residual())));
-  RW_RETURN_IF_ERROR(from->ReadIfThere(MomentumItem(name), false,
-                                       std::as_writable_bytes(state->mutable_momentum())));
-  return state;
+Status TensorStates::TakeOwed(size_t id, Restore* from, int of, bool own) {
+  const std::string residual = ResidualItem(table_.name(id));
+  const std::string momentum = MomentumItem(table_.name(id));
+  RW_ASSIGN_OR_RETURN(const bool owes, from->RankHas(of, residual));
+  if (!owes) return OkStatus();
+  std::vector<float> owed(table_[id].spec.elements);
+  RW_RETURN_IF_ERROR(from->ReadOfRank(of, residual, std::as_writable_bytes(std::span(owed))));
+  if (!own) {
+    Add(id, owed);
+    return OkStatus();
+  }
+  states_[id] = Make(id, 1);  // to the bit: 0 + -0 is 0
+  std::copy(owed.begin(), owed.end(), states_[id]->mutable_residual().begin());
+  RW_ASSIGN_OR_RETURN(const bool moves, from->RankHas(of, momentum));
+  if (!moves) return OkStatus();
+  return from->ReadOfRank(of, momentum, std::as_writable_bytes(states_[id]->mutable_momentum()));
 }
 
 double TensorStates::Norm() const {

@@ -42,8 +42,11 @@ class TensorStates {
   TensorStates(const SessionOptions& options, const TensorTable& table)
       : options_(options), table_(table) {}
 
-  // The table is complete. `from` is the checkpoint; null: there are no residuals.
-  Status Begin(Restore* from);
+  // The table is complete. `from` is the checkpoint; null: there are no residuals. `rank` of
+  // `world` takes what ranks rank, rank + world, rank + 2 * world, ... of the checkpoint owed: its
+  // own, and that of ranks that are no more. So the sum over all ranks stays what it was, whatever
+  // the world. Velocities are each rank's own: those of ranks that are no more end.
+  Status Begin(Restore* from, int rank, int world);
 
   // While there is no plan: the Euclidean norm of what all tensors owe, and what they owe is lost.
   double Norm() const;
@@ -84,7 +87,8 @@ class TensorStates {
 
  private:
   std::unique_ptr<SparseTensor> Make(size_t id, uint64_t k) const;
-  StatusOr<std::unique_ptr<SparseTensor>> Restored(size_t id, Restore* from) const;
+  // What rank `of` of the checkpoint owed; `own`: this rank was it.
+  Status TakeOwed(size_t id, Restore* from, int of, bool own);
   StatusOr<std::unique_ptr<SparseTensor>> CopyFromDevice(size_t id) const;
   // The exchange of its device's, or null.
   DeviceSparseExchange* DeviceOf(size_t id) const {

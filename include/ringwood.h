@@ -406,10 +406,11 @@ RINGWOOD_EXPORT int ringwood_checkpoint_wait(ringwood_session* session);
 
 /* After ringwood_open with resume: 1 if the session starts from a checkpoint (its step is
  * ringwood_step), else 0. The session's own state (residuals, velocities, plan) is restored
- * when the plan is agreed. Items are read by the two calls below from ringwood_open to
- * ringwood_close, before or after tensors are registered; RINGWOOD_NOT_FOUND where the session did
- * not resume or the checkpoint has no such item. RINGWOOD_PER_RANK items are those that the same
- * rank saved. `bytes` of ringwood_restore is the item's size. */
+ * when the plan is agreed; in a world of another size residuals are divided among the ranks that
+ * are there, and velocities of ranks that are not end. Items are read by the two calls below from
+ * ringwood_open to ringwood_close, before or after tensors are registered; RINGWOOD_NOT_FOUND where
+ * the session did not resume or the checkpoint has no such item. RINGWOOD_PER_RANK items are those
+ * that the same rank saved. `bytes` of ringwood_restore is the item's size. */
 RINGWOOD_EXPORT int ringwood_resumed(const ringwood_session* session);
 RINGWOOD_EXPORT int ringwood_restore_bytes(ringwood_session* session, const char* name, int scope,
                                            uint64_t* bytes);

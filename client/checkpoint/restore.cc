@@ -9,22 +9,21 @@ constexpr size_t kMaxNames = 1000;  // characters of a list of items in an error
 
 }  // namespace
 
-StatusOr<const Restore::Sizes*> Restore::SizesOf(bool shared) {
-  if (!fetched_) {
-    RW_ASSIGN_OR_RETURN(const auto items, store_->Items(from_, static_cast<uint32_t>(rank_)));
-    for (const CheckpointItem& item : items) {
-      (item.shared ? shared_ : per_rank_)[item.name] = item.bytes;
-    }
-    fetched_ = true;
-  }
-  return shared ? &shared_ : &per_rank_;
+StatusOr<const Restore::Sizes*> Restore::SizesOf(int rank) {
+  const auto known = per_rank_.find(rank);
+  if (known != per_rank_.end()) return &known->second;
+  RW_ASSIGN_OR_RETURN(const auto items, store_->Items(from_, static_cast<uint32_t>(rank)));
+  Sizes& own = per_rank_[rank];
+  for (const CheckpointItem& item : items) (item.shared ? shared_ : own)[item.name] = item.bytes;
+  return &own;
 }
 
 StatusOr<uint64_t> Restore::Bytes(const std::string& name, bool shared) {
-  RW_ASSIGN_OR_RETURN(const Sizes* sizes, SizesOf(shared));
-  if (const auto found = sizes->find(name); found != sizes->end()) return found->second;
+  RW_ASSIGN_OR_RETURN(const Sizes* const own, SizesOf(rank_));
+  const Sizes& sizes = shared ? shared_ : *own;
+  if (const auto found = sizes.find(name); found != sizes.end()) return found->second;
   std::string known;
-  for (const auto& [other, bytes] : *sizes) {
+  for (const auto& [other, bytes] : sizes) {
     known += (known.empty() ? "" : ", ") + other;
     if (known.size() > kMaxNames) {
       known += ", ...";
@@ -38,17 +37,32 @@ StatusOr<uint64_t> Restore::Bytes(const std::string& name, bool shared) {
 
 Status Restore::Read(const std::string& name, bool shared, std::span<std::byte> out) {
   RW_ASSIGN_OR_RETURN(const uint64_t bytes, Bytes(name, shared));
+  return Load(bytes, rank_, name, shared, out);
+}
+
+StatusOr<bool> Restore::HasRank(int rank) {
+  RW_ASSIGN_OR_RETURN(const Sizes* const own, SizesOf(rank));
+  return !own->empty();
+}
+
+StatusOr<bool> Restore::RankHas(int rank, const std::string& name) {
+  RW_ASSIGN_OR_RETURN(const Sizes* const own, SizesOf(rank));
+  return own->contains(name);
+}
+
+Status Restore::ReadOfRank(int rank, const std::string& name, std::span<std::byte> out) {
+  RW_ASSIGN_OR_RETURN(const Sizes* const own, SizesOf(rank));
+  return Load(own->at(name), rank, name, false, out);
+}
+
+Status Restore::Load(uint64_t bytes, int rank, const std::string& name, bool shared,
+                     std::span<std::byte> out) {
   if (bytes != out.size()) {
     return Invalid(
         absl::StrFormat("the item '%s' of the checkpoint of step %d has %d bytes, not %d", name,
                         step(), bytes, out.size()));
   }
-  return store_->Load(from_, static_cast<uint32_t>(rank_), name, shared, out);
-}
-
-Status Restore::ReadIfThere(const std::string& name, bool shared, std::span<std::byte> out) {
-  RW_ASSIGN_OR_RETURN(const Sizes* sizes, SizesOf(shared));
-  return sizes->contains(name) ? Read(name, shared, out) : OkStatus();
+  return store_->Load(from_, static_cast<uint32_t>(rank), name, shared, out);
 }
 
 }  // namespace ringwood

@@ -11,7 +11,8 @@ namespace ringwood {
 
 class Restore {
  public:
-  // `replayed`: so many rounds of the update log follow.
+  // `rank`: whose per-rank items Bytes and Read are about. `replayed`: so many rounds of the update
+  // log follow.
   Restore(StoreClient* store, const CheckpointName& from, int rank, uint64_t replayed = 0)
       : store_(store), from_(from), rank_(rank), replayed_(replayed) {}
 
@@ -22,20 +23,28 @@ class Restore {
   StatusOr<uint64_t> Bytes(const std::string& name, bool shared);
   // `out` has exactly the item's size; Invalid names both sizes otherwise.
   Status Read(const std::string& name, bool shared, std::span<std::byte> out);
-  // The same, but `out` is unchanged if the checkpoint has no such item.
-  Status ReadIfThere(const std::string& name, bool shared, std::span<std::byte> out);
+
+  // Of any rank of the checkpoint: whether it has saved something of its own. Ranks that have not,
+  // and ranks that the checkpoint does not have, come last.
+  StatusOr<bool> HasRank(int rank);
+  StatusOr<bool> RankHas(int rank, const std::string& name);
+  // An item that RankHas.
+  Status ReadOfRank(int rank, const std::string& name, std::span<std::byte> out);
 
  private:
   using Sizes = std::map<std::string, uint64_t>;  // by item
-  // Of the shared items, or of this rank's own.
-  StatusOr<const Sizes*> SizesOf(bool shared);
+
+  // Of the rank's own items. The first call lists the shared ones as well.
+  StatusOr<const Sizes*> SizesOf(int rank);
+  Status Load(uint64_t bytes, int rank, const std::string& name, bool shared,
+              std::span<std::byte> out);
 
   StoreClient* const store_;
   const CheckpointName from_;
   const int rank_;
   const uint64_t replayed_;
-  bool fetched_ = false;
-  Sizes shared_, per_rank_;
+  Sizes shared_;
+  std::map<int, Sizes> per_rank_;  // that were listed
 };
 
 }  // namespace ringwood

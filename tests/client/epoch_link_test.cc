@@ -151,7 +151,7 @@ TEST_F(Epochs, APlanGoesOnOverAnotherLinkAndLosesNothing) {
       tensor.data = data->data();
       ASSERT_TRUE(plan.Register(tensor).ok());
     }
-    ASSERT_TRUE(states.Begin(nullptr).ok());
+    ASSERT_TRUE(states.Begin(nullptr, 0, 1).ok());
     const auto make = [&](int epoch) {
       for (size_t i = 0; i < sparse.size(); ++i) {
         sparse[i] = static_cast<float>((5 * i + 3 * epoch + options.rank) % 7);

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <limits>
 #include <new>
 #include <numeric>
@@ -379,6 +381,43 @@ TEST(Session, ATensorThatBecomesDenseAcrossAResumePaysWhatItOwes) {
   EXPECT_NE(applied, in);
   train(2, "dense", false);
   EXPECT_EQ(applied, in);
+}
+
+// Gradients are whole numbers, so sums are exact whatever their order.
+TEST(Session, WhatFourRanksOweIsOwedByAnyOtherNumberOfRanks) {
+  constexpr size_t kElements = 500;
+  MemoryStore store;
+  const auto owed_by = [&](const Job& job, int steps) {
+    std::vector<double> sum(kElements, 0.0);
+    RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
+      Gradient gradient(session, "w", kElements, "sparse", 0.02, 0.5);
+      ASSERT_TRUE(session.Agree().ok());
+      for (int step = 0; step < steps; ++step) {
+        Random random(session.step() * 10 + session.rank());
+        for (float& value : gradient.data) value = static_cast<float>(random.Below(21)) - 10;
+        ASSERT_TRUE(session.Ready(gradient.id).ok());
+        ASSERT_TRUE(session.FinishStep().ok());
+      }
+      std::vector<float> residual(kElements);
+      ASSERT_TRUE(session.Residual(gradient.id, residual).ok());
+      coordinator.Alone([&] {
+        std::transform(sum.begin(), sum.end(), residual.begin(), sum.begin(), std::plus<>());
+      });
+      if (steps > 0) {
+        ASSERT_TRUE(session.Checkpoint({}).ok());
+        ASSERT_TRUE(session.CheckpointWait().ok());
+      }
+      EXPECT_TRUE(session.Close("").ok());
+    });
+    return sum;
+  };
+  const std::vector<double> owed = owed_by({.world = 4, .store = &store}, 3);
+  EXPECT_NE(owed, std::vector<double>(kElements, 0.0));
+  for (const int world : {1, 2, 3, 4, 8}) {
+    EXPECT_EQ(owed_by({.world = world, .base_step = 3, .has_checkpoint = true, .store = &store}, 0),
+              owed)
+        << world;
+  }
 }
 
 TEST(Session, ATensorsOwnMomentumGoesBeforeTheSessions) {

@@ -35,7 +35,7 @@ class States : public ::testing::Test {
     tensor.spec = {"w", 3, "auto", 0.5};
     tensor.data = memory_;
     table_.Add(tensor);
-    EXPECT_TRUE(states_.Begin(nullptr).ok());
+    EXPECT_TRUE(states_.Begin(nullptr, 0, 1).ok());
   }
 
   static Plan Of(const std::string& route) {
