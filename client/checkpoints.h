@@ -18,10 +18,9 @@ namespace ringwood {
 class Checkpoints {
  public:
   // `store` outlives this, whose end cancels what is under way. `ended` as Checkpointer's.
-  Checkpoints(StoreClient* store, int rank, Checkpointer::Told ended)
-      : store_(store),
-        rank_(rank),
-        checkpointer_(store, Checkpointer::kArenaBytes, std::move(ended)) {}
+  Checkpoints(StoreClient* store, int rank, const CheckpointLimits& limits,
+              Checkpointer::Told ended)
+      : store_(store), rank_(rank), checkpointer_(store, limits, std::move(ended)) {}
 
   // The session starts from this checkpoint, and so many rounds after it.
   void StartFrom(const CheckpointName& name, uint64_t replayed) {
@@ -35,7 +34,8 @@ class Checkpoints {
   Status Save(const StripeName& stripe, std::vector<Item> items, const TensorStates& states,
               const std::string& plan);
   Status Wait() { return checkpointer_.Wait(); }
-  Duration took() const { return checkpointer_.took(); }  // the last one that was completed
+  CheckpointProgress progress() { return checkpointer_.progress(); }  // any thread
+  Duration took() { return checkpointer_.took(); }  // the last one that was completed
   void Interrupt(const Status& why) { checkpointer_.Interrupt(why); }  // any thread
   void Resume() { checkpointer_.Resume(); }
 

@@ -9,6 +9,11 @@ namespace {
 
 constexpr size_t kMaxNoteBytes = 1 << 16;
 
+CheckpointLimits LimitsOf(const SessionOptions& options) {
+  return {static_cast<uint64_t>(1e6 * options.checkpoint_arena_mb),
+          1e6 * options.checkpoint_rate_mb};
+}
+
 std::string StartOf(const v1::JoinResponse& joined) {
   const std::string job = absl::StrFormat("job %016x", joined.job());
   if (!joined.has_checkpoint()) return "new " + job;
@@ -29,7 +34,8 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
   session->observers_.Add(session->replanner_.profile());
   session->owned_observers_ = std::move(parts.observers);
   for (const auto& observer : session->owned_observers_) session->observers_.Add(observer.get());
-  session->connection_ = std::make_unique<Connection>(std::move(parts));
+  session->connection_ =
+      std::make_unique<Connection>(std::move(parts), LimitsOf(options).arena_bytes);
   session->observers_.Add(session->connection_->progress());
   session->observers_.Add(session->connection_->tally());
   RW_RETURN_IF_ERROR(session->Enter());
@@ -45,7 +51,7 @@ Status Session::Enter() {
   observers_.Opened({joined.job(), joined.epoch(), options_.rank, link_->place().world,
                      link_->place().servers, options_.host});
   checkpoints_ = std::make_unique<Checkpoints>(
-      connection_->store(), link_->place().rank,
+      connection_->store(), link_->place().rank, LimitsOf(options_),
       [tally = connection_->tally()](uint64_t step, bool complete, Duration took) {
         tally->CheckpointEnded(step, complete, took);
       });

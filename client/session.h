@@ -95,6 +95,7 @@ class Session {
 
   Status Checkpoint(const std::vector<Item>& items);
   Status CheckpointWait();
+  CheckpointProgress checkpoint_progress() const { return checkpoints_->progress(); }  // any thread
   bool resumed() const { return checkpoints_->restore() != nullptr; }
   StatusOr<uint64_t> RestoreBytes(const std::string& name, bool shared) {
     return checkpoints_->Bytes(name, shared);

@@ -124,6 +124,9 @@ typedef struct {
   double coordinator_grace_seconds; /* how long a coordinator that died may take to come back, and
                                        the job goes on; 0 or negative: 30 in an elastic job, in
                                        others its death is an error at once */
+  double checkpoint_arena_mb; /* most of a rank's part of a checkpoint, of which it holds a copy, in
+                                 MB; 0: 20000 */
+  double checkpoint_rate_mb;  /* most that a rank sends of a checkpoint, in MB/s; 0: no limit */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables
@@ -403,6 +406,21 @@ RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwoo
 /* Waits until the newest checkpoint is durable on all ranks, or returns its error, once.
  * ringwood_close waits as well, and only logs. */
 RINGWOOD_EXPORT int ringwood_checkpoint_wait(ringwood_session* session);
+
+typedef struct {
+  size_t size;
+  uint64_t step;      /* of the checkpoint that is under way, or of the last one; 0: none yet */
+  int under_way;      /* 1: ringwood_checkpoint would wait for it */
+  uint64_t bytes;     /* of this rank's part */
+  uint64_t sent;      /* of them, to the store */
+  uint64_t arena;     /* bytes of memory that this rank's copy takes, and keeps for the next one */
+  double seconds;     /* the last complete one took, from the copy's end to all ranks' parts */
+  uint64_t completed; /* of this session, */
+  uint64_t failed;    /* and those that failed */
+} ringwood_checkpoint_progress;
+/* How far the newest checkpoint is. Any thread; does not wait. */
+RINGWOOD_EXPORT int ringwood_checkpoint_state(const ringwood_session* session,
+                                              ringwood_checkpoint_progress* progress);
 
 /* After ringwood_open with resume: 1 if the session starts from a checkpoint (its step is
  * ringwood_step), else 0. The session's own state (residuals, velocities, plan) is restored

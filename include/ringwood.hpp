@@ -196,6 +196,12 @@ class Session {
     Check(ringwood_checkpoint(handle_, items.data(), items.size()));
   }
   void CheckpointWait() { Check(ringwood_checkpoint_wait(handle_)); }
+  ringwood_checkpoint_progress CheckpointState() const {
+    ringwood_checkpoint_progress progress{};
+    progress.size = sizeof progress;
+    Check(ringwood_checkpoint_state(handle_, &progress));
+    return progress;
+  }
   uint64_t RestoreBytes(const std::string& name, int scope = RINGWOOD_SHARED) {
     uint64_t bytes = 0;
     Check(ringwood_restore_bytes(handle_, name.c_str(), scope, &bytes));

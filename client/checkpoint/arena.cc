@@ -39,10 +39,11 @@ Status Arena::Fill(const std::vector<Item>& items, int rank, int world) {
   uint64_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.bytes;
   if (bytes > limit_bytes_) {
-    return Exhausted(absl::StrFormat(
-        "rank %d's part of the checkpoint is %s, the arena holds %s: save fewer or smaller items",
-        rank, FormatBytes(static_cast<double>(bytes)),
-        FormatBytes(static_cast<double>(limit_bytes_))));
+    return Exhausted(
+        absl::StrFormat("rank %d's part of the checkpoint is %s, the arena holds %s: save fewer or "
+                        "smaller items, or allow more (--checkpoint-arena)",
+                        rank, FormatBytes(static_cast<double>(bytes)),
+                        FormatBytes(static_cast<double>(limit_bytes_))));
   }
   if (buffer_.size() < bytes) buffer_ = Buffer<std::byte>(bytes);
   items_ = items;

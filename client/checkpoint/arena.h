@@ -55,6 +55,7 @@ class Arena {
   size_t size() const { return pieces_.size(); }
   Entry entry(size_t i) const;
   uint64_t bytes() const { return bytes_; }
+  uint64_t capacity() const { return buffer_.size(); }  // the most that it has held
 
  private:
   const uint64_t limit_bytes_;

@@ -15,10 +15,32 @@ constexpr double kAwaitSeconds = 600;
 
 }  // namespace
 
-Checkpointer::Checkpointer(StoreClient* store, uint64_t arena_bytes, Told ended)
-    : store_(store), ended_(std::move(ended)), arena_(arena_bytes) {}
+Checkpointer::Checkpointer(StoreClient* store, const CheckpointLimits& limits, Told ended)
+    : store_(store),
+      bytes_per_second_(limits.bytes_per_second),
+      ended_(std::move(ended)),
+      arena_(limits.arena_bytes) {}
 
-Checkpointer::~Checkpointer() { store_->Cancel(); }
+Checkpointer::~Checkpointer() {
+  store_->Cancel();
+  absl::MutexLock lock(&mutex_);
+  ending_ = true;
+}
+
+CheckpointProgress Checkpointer::progress() {
+  absl::MutexLock lock(&mutex_);
+  CheckpointProgress progress = progress_;
+  progress.under_way = busy_;
+  return progress;
+}
+
+void Checkpointer::Sent(uint64_t bytes, TimePoint begun) {
+  absl::MutexLock lock(&mutex_);
+  progress_.sent = bytes;
+  if (bytes_per_second_ <= 0) return;
+  const TimePoint due = begun + Seconds(static_cast<double>(bytes) / bytes_per_second_);
+  mutex_.AwaitWithTimeout(absl::Condition(&ending_), absl::Seconds(ToSeconds(due - Now())));
+}
 
 Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& items) {
   {
@@ -38,11 +60,16 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
     Ended(stripe, filled);
     return OkStatus();
   }
+  progress_.step = stripe.step;
+  progress_.bytes = arena_.bytes();
+  progress_.sent = 0;
+  progress_.arena_bytes = arena_.capacity();
   busy_ = loop_.Post([this, stripe, begun = Now()] {
-    Status status = store_->Save(stripe, arena_, Seconds(kSaveSeconds));
+    Status status = store_->Save(stripe, arena_, Seconds(kSaveSeconds),
+                                 [&](uint64_t bytes) { Sent(bytes, begun); });
     if (status.ok()) status = store_->Await({stripe.epoch, stripe.step}, Seconds(kAwaitSeconds));
-    if (status.ok()) took_seconds_ = ToSeconds(Now() - begun);
     absl::MutexLock lock(&mutex_);
+    if (status.ok()) progress_.seconds = ToSeconds(Now() - begun);
     busy_ = false;
     Ended(stripe, status);
   });
@@ -53,12 +80,15 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
 void Checkpointer::Ended(const StripeName& stripe, const Status& status) {
   last_ =
       Annotate(status, absl::StrFormat("rank %d: checkpoint of step %d", stripe.rank, stripe.step));
+  if (status.ok()) ++progress_.completed;
   // The end of the epoch speaks for itself.
-  if (ended_ && (status.ok() || interrupted_.ok())) ended_(stripe.step, status.ok(), took());
+  if (ended_ && (status.ok() || interrupted_.ok())) {
+    ended_(stripe.step, status.ok(), Seconds(progress_.seconds));
+  }
   if (status.ok() || !interrupted_.ok()) return;
-  ++failed_;
-  Log(LogLevel::kError,
-      absl::StrFormat("%s (%d failed so far, training continues)", Message(last_), failed_));
+  ++progress_.failed;
+  Log(LogLevel::kError, absl::StrFormat("%s (%d failed so far, training continues)", Message(last_),
+                                        progress_.failed));
 }
 
 Status Checkpointer::AwaitIdle() {

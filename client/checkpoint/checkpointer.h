@@ -2,7 +2,6 @@
 // has no other effect: it is logged and counted, and Wait returns why.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <vector>
 
@@ -14,16 +13,32 @@
 
 namespace ringwood {
 
+struct CheckpointLimits {
+  // Most of a rank's part of a checkpoint, of which the arena holds a copy: more would take the
+  // trainer's memory.
+  uint64_t arena_bytes = 20000000000;
+  double bytes_per_second = 0;  // to the store; 0: as fast as it goes
+};
+
+// Of the checkpoint that is under way, or of the last one.
+struct CheckpointProgress {
+  uint64_t step = 0;         // 0: there was none
+  bool under_way = false;    // the next one waits for it
+  uint64_t bytes = 0;        // of this rank's part
+  uint64_t sent = 0;         // of them, to the store
+  uint64_t arena_bytes = 0;  // that this rank's copy takes, and keeps for the next one
+  double seconds = 0;        // from the copy to complete on all ranks, of the last that was
+  uint64_t completed = 0;    // of this session
+  uint64_t failed = 0;
+};
+
 class Checkpointer {
  public:
-  // Most bytes of a rank's part of a checkpoint: more would take the trainer's memory.
-  static constexpr uint64_t kArenaBytes = 16ull << 30;
-
   // Told of each checkpoint that is complete on all ranks, or failed, but for those that the end of
   // their epoch interrupts. On any thread, under a lock.
   using Told = std::function<void(uint64_t step, bool complete, Duration took)>;
 
-  explicit Checkpointer(StoreClient* store, uint64_t arena_bytes = kArenaBytes,
+  explicit Checkpointer(StoreClient* store, const CheckpointLimits& limits = {},
                         Told ended = nullptr);
   ~Checkpointer();  // cancels the upload in flight
 
@@ -32,11 +47,13 @@ class Checkpointer {
   // are returned by Wait.
   Status Begin(const StripeName& stripe, const std::vector<Item>& items);
 
+  CheckpointProgress progress();  // any thread
+
   // Returns when the last one is complete on all ranks, or why it is not, once.
   Status Wait();
 
   // How long the last one that was completed took, from Begin on. Any thread.
-  Duration took() const { return Seconds(took_seconds_); }
+  Duration took() { return Seconds(progress().seconds); }
 
   // The epoch is over: waits end, an upload in flight continues. The first reason is kept. Any
   // thread.
@@ -48,16 +65,19 @@ class Checkpointer {
   // Returns when no upload is in flight: OK, `interrupted_`, or TimedOut.
   Status AwaitIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Ended(const StripeName& stripe, const Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps count, and waits for as long as the rate asks for.
+  void Sent(uint64_t bytes, TimePoint begun);
 
   StoreClient* const store_;
+  const double bytes_per_second_;
   const Told ended_;
   Arena arena_;  // the upload's while busy_, else the caller's
   absl::Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
-  uint64_t failed_ ABSL_GUARDED_BY(mutex_) = 0;  // of this session
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  CheckpointProgress progress_ ABSL_GUARDED_BY(mutex_);
   Status last_ ABSL_GUARDED_BY(mutex_);
   Status interrupted_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<double> took_seconds_{0};
   Loop loop_{"rw-upload"};  // last: its thread ends before the rest is destroyed
 };
 

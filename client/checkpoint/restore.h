@@ -1,5 +1,5 @@
-// Reads the checkpoint that a resumed session starts from. The list of its items is fetched
-// once, at the first call.
+// Reads the checkpoint that a resumed session starts from. What it has is listed once for each rank
+// that is asked about.
 #pragma once
 
 #include <map>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,8 +40,12 @@ class StoreClient {
  public:
   virtual ~StoreClient() = default;
 
+  // Told after each piece how many bytes were sent so far; the next one goes when it returns.
+  using Sent = std::function<void(uint64_t bytes)>;
+
   // Sends the arena's pieces; OK when they are durable.
-  virtual Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) = 0;
+  virtual Status Save(const StripeName& stripe, const Arena& arena, Duration timeout,
+                      const Sent& sent) = 0;
 
   // OK when all ranks' stripes and the manifest are durable.
   virtual Status Await(const CheckpointName& name, Duration timeout) = 0;

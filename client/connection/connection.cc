@@ -4,12 +4,11 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "client/checkpoint/checkpointer.h"
 #include "client/exchange/exchange.h"
 
 namespace ringwood {
 
-Connection::Connection(Parts parts)
+Connection::Connection(Parts parts, uint64_t checkpoint_bytes)
     : incarnation_(Unpredictable()),
       make_fabric_(std::move(parts.make_fabric)),
       accelerator_(std::move(parts.accelerator)),
@@ -17,7 +16,7 @@ Connection::Connection(Parts parts)
       net_(std::make_unique<Loop>("rw-net")),
       store_(std::move(parts.store)),
       updates_(std::move(parts.updates)),
-      tally_(Checkpointer::kArenaBytes),
+      tally_(checkpoint_bytes),
       control_(std::move(parts.control)) {}
 
 Connection::~Connection() {

@@ -31,7 +31,8 @@ struct Parts {
 
 class Connection {
  public:
-  explicit Connection(Parts parts);
+  // `checkpoint_bytes`: most that a copy for a checkpoint may take, for reports.
+  explicit Connection(Parts parts, uint64_t checkpoint_bytes = 0);
   // Cancels calls to the store and ends the loops; no callback runs afterwards. The links of its
   // epochs are gone by then.
   ~Connection();

@@ -41,7 +41,8 @@ class GrpcStoreClient : public StoreClient {
             v1::Store::NewStub(MakeChannel(address, token, {.reconnection = kEagerReconnection}))) {
   }
 
-  Status Save(const StripeName& stripe, const Arena& arena, Duration timeout) override {
+  Status Save(const StripeName& stripe, const Arena& arena, Duration timeout,
+              const Sent& sent) override {
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, timeout);
     v1::SaveReceipt receipt;
@@ -53,6 +54,7 @@ class GrpcStoreClient : public StoreClient {
     chunk.set_world(stripe.world);
     chunk.set_incarnation(stripe.incarnation);
     bool open = true;
+    uint64_t bytes = 0;
     for (size_t i = 0; i < arena.size() && open; ++i) {
       const Arena::Entry entry = arena.entry(i);
       chunk.set_item(*entry.name);
@@ -64,6 +66,8 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_dtype(entry.type->dtype);
       chunk.mutable_shape()->Assign(entry.type->shape.begin(), entry.type->shape.end());
       open = writer->Write(chunk);
+      bytes += entry.data.size();
+      if (open) sent(bytes);
     }
     if (open) {
       chunk.set_item("");

@@ -173,6 +173,20 @@ constexpr Option kOptions[] = {
    .help = "Clip a rank's sparse gradients to this norm / sqrt(ranks) before they enter the "
            "residual; 0: do not clip"},
 
+  {.name = "checkpoint_arena_mb",
+   .place = OptionPlace{&S::checkpoint_arena_mb, &C::checkpoint_arena_mb},
+   .variables = {"RINGWOOD_CHECKPOINT_ARENA"}, .value = "MB",
+   .range = {kTiny, 1e9, "above 0, at most 1000000000"}, .keyword = "checkpoint_arena",
+   .flag = "--checkpoint-arena", .section = "Checkpoints",
+   .help = "Let a rank's copy of its part of a checkpoint take this much memory; one that needs "
+           "more fails"},
+  {.name = "checkpoint_rate_mb",
+   .place = OptionPlace{&S::checkpoint_rate_mb, &C::checkpoint_rate_mb},
+   .variables = {"RINGWOOD_CHECKPOINT_RATE"}, .value = "MB/S",
+   .range = {0, 1e9, "from 0 to 1000000000"}, .keyword = "checkpoint_rate",
+   .flag = "--checkpoint-rate", .section = "Checkpoints",
+   .help = "Let a rank send its part of a checkpoint at this rate at most; 0: as fast as it goes"},
+
   {.name = "log_level", .place = OptionPlace{&S::log_level, &C::log_level},
    .variables = {"RINGWOOD_LOG_LEVEL"}, .words = {"debug", "info", "warning", "error"},
    .check = [](const std::string& text) { return ParseLogLevel(text).status(); },

@@ -48,6 +48,10 @@ struct SessionOptions {
   double sparse_keep = 1;  // entries of the result, as a multiple of those that a worker sends
   int sparse_chunk = 0;    // elements that are selected by themselves; 0: each tensor as a whole
   int warmup_steps = 0;    // density warm-up from the job's first step (plan/warm_up.h); 0: none
+  // Of a rank's part of a checkpoint: most of it (MB, 10^6 bytes), and MB/s to the store; 0: as
+  // fast as it goes.
+  double checkpoint_arena_mb = 20000;
+  double checkpoint_rate_mb = 0;
   std::string log_level = "info";
   double join_timeout_seconds = 120;
   double coordinator_grace_seconds = -1;  // negative: by the job's mode, proto/attachment.h

@@ -17,9 +17,10 @@ using ::testing::HasSubstr;
 // Answers each save with the next of `answers` (OK when there is none), after `go`.
 class ScriptedStore : public StoreClient {
  public:
-  Status Save(const StripeName& stripe, const Arena& arena, Duration) override {
+  Status Save(const StripeName& stripe, const Arena& arena, Duration, const Sent& sent) override {
     saved.push_back(stripe.step);
     bytes = arena.bytes();
+    sent(bytes);
     if (go != nullptr) go->WaitForNotification();
     if (answers.empty()) return OkStatus();
     Status answer = answers.front();
@@ -70,13 +71,48 @@ TEST(Checkpointer, AFailedOneIsToldToWhoWaitsAndToNobodyElse) {
 
 TEST(Checkpointer, APartThatIsTooLargeFailsThatCheckpointOnly) {
   ScriptedStore store;
-  Checkpointer checkpointer(&store, 100);
+  Checkpointer checkpointer(&store, {.arena_bytes = 100});
   const std::string large(101, 'w'), small(100, 'w');
   EXPECT_TRUE(checkpointer.Begin(AtStep(1), Items(large)).ok());
   EXPECT_EQ(checkpointer.Wait().code(), StatusCode::kResourceExhausted);
   EXPECT_TRUE(checkpointer.Begin(AtStep(2), Items(small)).ok());
   EXPECT_TRUE(checkpointer.Wait().ok());
   EXPECT_EQ(store.saved, std::vector<uint64_t>{2});
+}
+
+TEST(Checkpointer, ItsProgressIsThatOfTheNewestOne) {
+  absl::Notification go;
+  ScriptedStore store;
+  store.go = &go;
+  store.answers = {OkStatus(), Unavailable("no space")};
+  Checkpointer checkpointer(&store);
+  EXPECT_FALSE(checkpointer.progress().under_way);
+  const std::string large(1000, 'w'), small(10, 'w');
+  ASSERT_TRUE(checkpointer.Begin(AtStep(7), Items(large)).ok());
+  EXPECT_TRUE(checkpointer.progress().under_way);
+  EXPECT_EQ(checkpointer.progress().bytes, 1000u);
+  go.Notify();
+  EXPECT_TRUE(checkpointer.Wait().ok());
+  ASSERT_TRUE(checkpointer.Begin(AtStep(8), Items(small)).ok());
+  EXPECT_FALSE(checkpointer.Wait().ok());
+  const CheckpointProgress last = checkpointer.progress();
+  EXPECT_EQ(last.step, 8u);
+  EXPECT_EQ(last.sent, 10u);
+  EXPECT_EQ(last.arena_bytes, 1000u) << "the memory is kept";
+  EXPECT_EQ(last.completed, 1u);
+  EXPECT_EQ(last.failed, 1u);
+  EXPECT_FALSE(last.under_way);
+}
+
+// At that rate the piece takes a year, and the test ends at once.
+TEST(Checkpointer, ARateHoldsTheUploadUpAndNotTheEnd) {
+  ScriptedStore store;
+  const std::string content(1000, 'w');
+  Checkpointer checkpointer(&store, {.bytes_per_second = 3e-5});
+  ASSERT_TRUE(checkpointer.Begin(AtStep(1), Items(content)).ok());
+  EXPECT_TRUE(checkpointer.progress().under_way);
+  checkpointer.Interrupt(Aborted("the session ends"));
+  EXPECT_EQ(checkpointer.Wait(), Aborted("the session ends"));
 }
 
 TEST(Checkpointer, ItemsThatCannotBeSavedAreTheCallersError) {

@@ -260,7 +260,7 @@ class MemoryStoreClient : public StoreClient {
  public:
   explicit MemoryStoreClient(MemoryStore* store) : store_(store) {}
 
-  Status Save(const StripeName& stripe, const Arena& arena, Duration) override {
+  Status Save(const StripeName& stripe, const Arena& arena, Duration, const Sent&) override {
     absl::MutexLock lock(&store_->mutex);
     for (size_t i = 0; i < arena.size(); ++i) {
       const Arena::Entry entry = arena.entry(i);

@@ -43,6 +43,8 @@ std::vector<int> EveryCall(ringwood_session* session) {
   std::vector<float> data(10);
   uint64_t bytes = 0;
   int id = 0;
+  ringwood_checkpoint_progress progress{};
+  progress.size = sizeof progress;
   return {Register(session, "other", &data, &id),
           ringwood_rebind(session, 0, data.data()),
           ringwood_agree(session),
@@ -57,6 +59,7 @@ std::vector<int> EveryCall(ringwood_session* session) {
           ringwood_all_gather(session, data.data(), 10, RINGWOOD_FLOAT32),
           ringwood_checkpoint(session, nullptr, 0),
           ringwood_checkpoint_wait(session),
+          ringwood_checkpoint_state(session, &progress),
           ringwood_restore_bytes(session, "w", RINGWOOD_SHARED, &bytes),
           ringwood_restore(session, "w", RINGWOOD_SHARED, data.data(), 4)};
 }

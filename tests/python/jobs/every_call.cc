@@ -93,6 +93,7 @@ int main() {
     const std::string saved = "what is saved";
     session.Checkpoint({ringwood::Session::Item("item", saved.data(), saved.size())});
     session.CheckpointWait();
+    Expect(session.CheckpointState().completed == 1, "a checkpoint is complete");
     session.Close();
   } catch (const ringwood::Error& error) {
     std::fprintf(stderr, "every_call: %s\n", error.what());
