@@ -18,40 +18,13 @@ struct ExportFlags : CheckpointFlags {
   int rank = -1;  // none
 };
 
-// What a reader of the file may want to know; "format" is what other tools ask for.
-std::map<std::string, std::string> MetadataOf(const v1::CheckpointManifest& manifest) {
-  return {{"format", "pt"},
-          {"ringwood.version", kVersion},
-          {"ringwood.job", JobName(manifest.job())},
-          {"ringwood.epoch", std::to_string(manifest.epoch())},
-          {"ringwood.step", std::to_string(manifest.step())},
-          {"ringwood.world", std::to_string(manifest.world())}};
-}
-
-void PrintExported(const ExportFlags& flags, const v1::CheckpointManifest& manifest,
-                   const ExportPlan& plan) {
-  const int tensors = static_cast<int>(plan.file.tensors.size());
-  const std::string size = FormatBytes(static_cast<double>(plan.file.DataBytes()));
-  std::printf("%s: %s, %s, of step %s (epoch %s, job %s)\n", flags.file.c_str(),
-              FormatCount(tensors, "tensor").c_str(), size.c_str(),
-              std::to_string(manifest.step()).c_str(), std::to_string(manifest.epoch()).c_str(),
-              JobName(manifest.job()).c_str());
-  const auto note = [](size_t count, const char* text) {
-    if (count == 0) return;
-    std::printf("  %s %s\n", FormatCount(static_cast<int>(count), "item").c_str(), text);
-  };
-  note(plan.untyped, "without type and shape: exported as bytes (U8)");
-  note(plan.of_ranks, "left out, which each rank has of its own: --rank R takes those of rank R");
-  note(plan.unchosen, "of other state left out: --items '*' takes all");
-}
-
 Status Export(const ExportFlags& flags) {
   RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(flags.store));
   RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(flags.wanted));
-  ExportChoice choice{flags.items, std::nullopt};
+  ItemChoice choice{flags.items, std::nullopt};
   if (flags.rank >= 0) choice.rank = static_cast<uint32_t>(flags.rank);
   RW_ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(manifest, choice));
-  plan.file.metadata = MetadataOf(manifest);
+  plan.file.metadata = FileMetadata(manifest);
   {
     ProgressBar bar(absl::StrFormat("exporting step %d", manifest.step()));
     const Status written =
@@ -59,7 +32,7 @@ Status Export(const ExportFlags& flags) {
     RW_RETURN_IF_ERROR(ExplainRead(flags.store, {manifest.epoch(), manifest.step()}, written));
   }
   if (!flags.json) {
-    PrintExported(flags, manifest, plan);
+    PrintExported(flags.file, manifest, plan);
     return OkStatus();
   }
   PrintJson({{"file", flags.file},
@@ -75,6 +48,32 @@ Status Export(const ExportFlags& flags) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> FileMetadata(const v1::CheckpointManifest& manifest) {
+  return {{"format", "pt"},
+          {"ringwood.version", kVersion},
+          {"ringwood.job", JobName(manifest.job())},
+          {"ringwood.epoch", std::to_string(manifest.epoch())},
+          {"ringwood.step", std::to_string(manifest.step())},
+          {"ringwood.world", std::to_string(manifest.world())}};
+}
+
+void PrintExported(const std::string& file, const v1::CheckpointManifest& manifest,
+                   const ExportPlan& plan) {
+  const int tensors = static_cast<int>(plan.file.tensors.size());
+  const std::string size = FormatBytes(static_cast<double>(plan.file.DataBytes()));
+  std::printf("%s: %s, %s, of step %s (epoch %s, job %s)\n", file.c_str(),
+              FormatCount(tensors, "tensor").c_str(), size.c_str(),
+              std::to_string(manifest.step()).c_str(), std::to_string(manifest.epoch()).c_str(),
+              JobName(manifest.job()).c_str());
+  const auto note = [](size_t count, const char* text) {
+    if (count == 0) return;
+    std::printf("  %s %s\n", FormatCount(static_cast<int>(count), "item").c_str(), text);
+  };
+  note(plan.untyped, "without type and shape: exported as bytes (U8)");
+  note(plan.of_ranks, "left out, which each rank has of its own: --rank R takes those of rank R");
+  note(plan.unchosen, "of other state left out: --items '*' takes all");
+}
 
 void AddCheckpointExport(Command parent, CommandContext* context) {
   Command command = parent.Subcommand(

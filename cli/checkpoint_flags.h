@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/progress_bar.h"
 #include "cli/command.h"
 #include "server/store/checkpoint_reader.h"
+#include "server/store/portable/export_plan.h"
 
 namespace ringwood {
 
@@ -28,6 +30,12 @@ void PrintJson(const nlohmann::json& json);
 
 // Shows what it is told; borrows the bar.
 ReadProgress ShownOn(ProgressBar* bar);
+
+// What a reader of an exported file may want to know; "format" is what other tools ask for.
+std::map<std::string, std::string> FileMetadata(const v1::CheckpointManifest& manifest);
+// What a file holds, and what was left out.
+void PrintExported(const std::string& file, const v1::CheckpointManifest& manifest,
+                   const ExportPlan& plan);
 
 void AddCheckpointLook(Command parent, CommandContext* context);       // list, show, verify
 void AddCheckpointExport(Command parent, CommandContext* context);     // export

@@ -118,7 +118,7 @@ class ExportTest : public testing::Test {
                     .ok());
   }
 
-  Status Export(const ExportChoice& choice = {}) {
+  Status Export(const ItemChoice& choice = {}) {
     RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_));
     RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find({}));
     RW_ASSIGN_OR_RETURN(const ExportPlan plan, PlanExport(manifest, choice));

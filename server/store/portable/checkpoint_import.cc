@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
+#include "proto/item_choice.h"
 #include "server/store/checkpoint_store.h"
-#include "server/store/portable/export_plan.h"
 #include "server/store/portable/safetensors_file.h"
 #include "server/store/store_directory.h"
 
