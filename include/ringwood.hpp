@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ringwood.h"
+#include "ringwood_pull.h"
 
 namespace ringwood {
 
@@ -257,6 +258,45 @@ class Sampler {
 
  private:
   ringwood_sampler* handle_ = nullptr;
+};
+
+// The newest committed weights of a job, for a process that is no rank of it; see ringwood_pull.
+//
+//   ringwood_pull_options options{};
+//   options.size = sizeof options;
+//   options.server = "127.0.0.1:7070";
+//   ringwood::Pulled pulled(options);
+//   for (size_t i = 0; i < pulled.state().items; ++i) {
+//     const ringwood_pulled_item item = pulled.item(i);
+//     ...
+//     pulled.Read(i, memory, item.bytes);
+class Pulled {
+ public:
+  explicit Pulled(const ringwood_pull_options& options) {
+    Check(ringwood_pull(&options, &handle_));
+  }
+  ~Pulled() { ringwood_pulled_free(handle_); }
+  Pulled(Pulled&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Pulled& operator=(Pulled&&) = delete;
+
+  ringwood_pulled_state state() const {
+    ringwood_pulled_state state{};
+    state.size = sizeof state;
+    Check(ringwood_pulled_describe(handle_, &state));
+    return state;
+  }
+  ringwood_pulled_item item(size_t index) const {  // its pointers live as long as this
+    ringwood_pulled_item item{};
+    item.size = sizeof item;
+    Check(ringwood_pulled_describe_item(handle_, index, &item));
+    return item;
+  }
+  void Read(size_t index, void* out, uint64_t bytes) {
+    Check(ringwood_pulled_read(handle_, index, out, bytes));
+  }
+
+ private:
+  ringwood_pulled* handle_ = nullptr;
 };
 
 }  // namespace ringwood

@@ -1,9 +1,12 @@
 #include "client/grpc/store_client.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "client/grpc/calls.h"
 #include "client/grpc/channel.h"
+#include "client/grpc/load_item.h"
 #include "ringwood/v1/store.grpc.pb.h"
 
 namespace ringwood {
@@ -11,7 +14,6 @@ namespace {
 
 constexpr double kListSeconds = 300;  // the store may be busy with a chunk of every other rank
 constexpr size_t kMaxListedItems = 1 << 22;  // far more than a manifest holds
-constexpr double kLoadSeconds = 1800;        // an item may be tens of GB from a slow disk
 
 // Adds what a part lists.
 Status TakeList(const v1::ItemsPart& part, std::vector<CheckpointItem>* items) {
@@ -119,40 +121,19 @@ class GrpcStoreClient : public StoreClient {
 
   Status Load(const CheckpointName& from, uint32_t rank, const std::string& name, bool shared,
               std::span<std::byte> out) override {
-    grpc::ClientContext context;
-    const Calls::Scope scope(&calls_, &context, Seconds(kLoadSeconds));
     v1::LoadRequest request;
     request.set_epoch(from.epoch);
     request.set_step(from.step);
     request.set_rank(rank);
     request.set_item(name);
     request.set_scope(ScopeOf(shared));
-    const auto reader = stub_->Load(&context, request);
-    v1::LoadChunk chunk;
     uint64_t at = 0;
-    Status wrong;
-    while (wrong.ok() && reader->Read(&chunk)) {
-      const std::span<const std::byte> data = std::as_bytes(std::span(chunk.data()));
-      if (chunk.item_bytes() != out.size() || chunk.offset() != at ||
-          data.size() > out.size() - at) {
-        wrong = Corrupt(
-            absl::StrFormat("the item '%s' has a piece %d+%d of %d bytes, expected at %d of %d",
-                            name, chunk.offset(), data.size(), chunk.item_bytes(), at, out.size()));
-      } else if (Digest(data) != chunk.checksum()) {
-        wrong = Corrupt(absl::StrFormat("the item '%s' arrived damaged at byte %d", name, at));
-      } else {
-        std::copy(data.begin(), data.end(), out.begin() + at);
-        at += data.size();
-      }
-    }
-    if (!wrong.ok()) context.TryCancel();
-    const grpc::Status ended = reader->Finish();
-    RW_RETURN_IF_ERROR(wrong);
-    RW_RETURN_IF_ERROR(calls_.Translate(ended, What("load '" + name + "'")));
-    if (at != out.size()) {
-      return Corrupt(absl::StrFormat("the item '%s' ends at byte %d of %d", name, at, out.size()));
-    }
-    return OkStatus();
+    const auto copy = [&](std::span<const std::byte> data) {
+      std::copy(data.begin(), data.end(), out.begin() + at);
+      at += data.size();
+      return OkStatus();
+    };
+    return LoadItem(stub_.get(), &calls_, request, out.size(), copy, What("load '" + name + "'"));
   }
 
   void Cancel() override { calls_.Cancel(Aborted("the session is closed")); }

@@ -1,4 +1,5 @@
-// Which checkpoint a reader gets, how long it waits, and what is held: decisions alone.
+// Which checkpoint a reader gets, how long it waits, and what is held: decisions alone. The scripts
+// of the membership have what the coordinator tells a reader.
 #include "server/store/readers.h"
 
 #include <gmock/gmock.h>
@@ -7,6 +8,8 @@
 #include <limits>
 #include <string>
 #include <vector>
+
+#include "server/coordinator/pulls.h"
 
 namespace ringwood {
 namespace {
@@ -132,6 +135,27 @@ TEST(Readers, SoManyMayBeHere) {
   EXPECT_EQ(readers.Enter(999, Wish(1, 1), At(0)).code(), StatusCode::kResourceExhausted);
   readers.Leave(3);
   EXPECT_TRUE(readers.Enter(999, Wish(1, 1), At(0)).ok());
+}
+
+TEST(Pulls, SoManyMayWait) {
+  Pulls pulls;
+  Outbox out;
+  v1::PullRequest request;
+  request.set_timeout_seconds(60);
+  for (CallId call = 1; call <= Pulls::kMaxWaiting; ++call) {
+    pulls.Add({call, request}, 0, At(0), &out);
+  }
+  EXPECT_THAT(out.Take(), IsEmpty());
+  pulls.Add({1000, request}, 0, At(0), &out);
+  const Actions refused = out.Take();
+  ASSERT_EQ(refused.size(), 1u);
+  const auto& reply = std::get<action::Reply>(refused[0]);
+  EXPECT_EQ(reply.call, 1000u);
+  EXPECT_EQ(std::get<Status>(reply.answer).code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(pulls.CallGone(7, &out));
+  EXPECT_EQ(out.Take().size(), 1u);
+  pulls.Add({1001, request}, 0, At(0), &out);
+  EXPECT_THAT(out.Take(), IsEmpty());
 }
 
 }  // namespace

@@ -79,6 +79,34 @@ void Sample(ringwood::Session& session) {
   Expect(sampler.pass() == 1, "the pass is over");
 }
 
+// As a process that is no rank does; here nobody else saves.
+void Pull(const ringwood::Options& job, const std::string& saved) {
+  ringwood_pull_options options{};
+  options.size = sizeof options;
+  options.server = job.coordinator;
+  options.token = job.token;
+  options.newest_stored = 1;
+  ringwood::Pulled pulled(options);
+  const ringwood_pulled_state state = pulled.state();
+  Expect(state.step == 3 && state.items == 1 && state.bytes == saved.size(), "the checkpoint");
+  const ringwood_pulled_item item = pulled.item(0);
+  Expect(std::string(item.name) == "item" && std::string(item.dtype) == "U8", "its item");
+  Expect(item.dimensions == 1 && item.shape[0] == saved.size(), "its shape");
+  std::string read(item.bytes, '\0');
+  pulled.Read(0, read.data(), read.size());
+  Expect(read == saved, "what was saved");
+  const ringwood::Pulled moved = std::move(pulled);
+  const char* const unknown[] = {"nothing"};
+  options.items = unknown;
+  options.item_count = 1;
+  try {
+    const ringwood::Pulled none(options);
+    Expect(false, "an unknown item");
+  } catch (const ringwood::Error& error) {
+    Expect(error.code() == RINGWOOD_NOT_FOUND, "an error with its code");
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -94,6 +122,7 @@ int main() {
     session.Checkpoint({ringwood::Session::Item("item", saved.data(), saved.size())});
     session.CheckpointWait();
     Expect(session.CheckpointState().completed == 1, "a checkpoint is complete");
+    Pull(options, saved);
     session.Close();
   } catch (const ringwood::Error& error) {
     std::fprintf(stderr, "every_call: %s\n", error.what());
