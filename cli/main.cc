@@ -12,7 +12,6 @@
 #include "cli/reference_command.h"
 #include "cli/replay_command.h"
 #include "cli/simulate_command.h"
-#include "cli/trace_command.h"
 #include "cli/version.h"
 
 namespace {
@@ -47,6 +46,7 @@ int main(int argc, char** argv) {
   ringwood::AddWorkerCommand(app, &context);
   ringwood::AddServerCommand(app, &context);
   ringwood::AddCheckpointCommand(app, &context);
+  ringwood::AddPullCommand(app, &context);
   ringwood::AddStatusCommand(app, &context);
   ringwood::AddPlanCommand(app, &context);
   ringwood::AddProbeCommand(app, &context);

@@ -1,10 +1,10 @@
-#include "cli/trace_command.h"
-
+// `ringwood trace merge | summary | flight`: reads what ranks recorded.
 #include <cstdio>
 #include <functional>
 #include <memory>
 
 #include "cli/chart_file.h"
+#include "cli/command.h"
 #include "timeline/file.h"
 #include "timeline/flight_record.h"
 #include "timeline/merge.h"

@@ -14,6 +14,8 @@ inline constexpr char kTokenKey[] = "ringwood-token-bin";
 
 // Where a server leaves it for this user, in its store.
 inline std::string TokenFile(const std::string& store) { return store + "/token"; }
+// And beside it the HOST:PORT at which it listens.
+inline std::string AddressFile(const std::string& store) { return store + "/address"; }
 
 // A plaintext channel to one of these addresses (addresses.h), whose calls all carry `token`; with
 // an empty one they carry none.

@@ -106,7 +106,7 @@ struct Server::Parts {
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<FrontDoor> door;
   std::unique_ptr<ReducerNode> reducer;
-  bool keeps_token = false;                // in the store
+  bool keeps_address = false;              // and token in the store
   std::unique_ptr<Leadership> leadership;  // with coord_store; its thread starts what is above
 
   absl::Mutex mutex;
@@ -115,6 +115,7 @@ struct Server::Parts {
 
   std::string host() const { return options.listen.substr(0, options.listen.rfind(':')); }
   Status OpenStore();
+  void KeepAddress();
   Status StartCoordinator(std::unique_ptr<CoordStore> record);
   Status OpenDoor(const std::string& address);
   Status StartServing();
@@ -148,6 +149,16 @@ Status Server::Parts::OpenStore() {
   return OkStatus();
 }
 
+// Where this user finds it. Who cannot must name it, no more.
+void Server::Parts::KeepAddress() {
+  keeps_address = true;
+  Status kept = KeepToken(AddressFile(options.store), absl::StrFormat("%s:%d", host(), port));
+  if (kept.ok() && !options.token.empty()) {
+    kept = KeepToken(TokenFile(options.store), options.token);
+  }
+  if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
+}
+
 // Without `record` it is in the store, or in memory.
 Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   if (!options.store.empty()) {
@@ -159,11 +170,7 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   }
   if (record == nullptr) record = MakeMemoryCoordStore();
   RW_RETURN_IF_ERROR(OpenStore());
-  if (!options.store.empty() && !options.token.empty()) {  // the store is ours from here on
-    keeps_token = true;
-    const Status kept = KeepToken(TokenFile(options.store), options.token);
-    if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));  // status cannot be asked, no more
-  }
+  if (!options.store.empty()) KeepAddress();  // the store is ours from here on
   Coordinator::Options coordination;
   coordination.membership.servers = options.servers;
   coordination.membership.failure_timeout_seconds = options.failure_timeout_seconds;
@@ -360,7 +367,10 @@ void Server::Stop() {
   parts_->coordinator.reset();
   parts_->store.reset();
   parts_->updates.reset();
-  if (parts_->keeps_token) unlink(TokenFile(parts_->options.store).c_str());
+  if (parts_->keeps_address) {
+    unlink(AddressFile(parts_->options.store).c_str());
+    unlink(TokenFile(parts_->options.store).c_str());
+  }
   parts_->leadership.reset();  // resigns
 }
 

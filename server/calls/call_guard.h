@@ -15,8 +15,9 @@ namespace ringwood {
 // the remedy. Empty: everybody may call.
 std::shared_ptr<grpc::ServerCredentials> TokenCredentials(const std::string& token);
 
-// Writes the token to a file that only this user can read (0600), for `ringwood status --store`;
-// replaces an older file. A link there is not followed.
+// Writes the token, or where the server is, to a file that only this user can read (0600), for
+// `ringwood status --store` and `ringwood pull --store`; replaces an older file. A link there is
+// not followed.
 Status KeepToken(const std::string& file, const std::string& token);
 
 }  // namespace ringwood
