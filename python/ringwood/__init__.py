@@ -1,6 +1,7 @@
 """Ringwood: gradient exchange for clusters whose network is slower than their GPUs.
 
 `ringwood.Session` works over NumPy arrays and raw pointers; `ringwood.torch` is the layer for PyTorch.
+`ringwood.pull` gets the newest committed weights of a job into a process that is no rank of it.
 """
 
 from .errors import (AbortedError, CorruptError, DeadlineError, DeniedError, ExhaustedError, ExistsError,
@@ -8,7 +9,8 @@ from .errors import (AbortedError, CorruptError, DeadlineError, DeniedError, Exh
                      RingwoodError, UnavailableError)
 from .sampler import Sampler
 from .session import Session, StepResult
+from .weights import pull
 
-__all__ = ["Session", "StepResult", "Sampler", "RingwoodError", "InvalidError", "NotFoundError", "ExistsError",
+__all__ = ["Session", "StepResult", "Sampler", "pull", "RingwoodError", "InvalidError", "NotFoundError", "ExistsError",
            "RefusedError", "ExhaustedError", "UnavailableError", "DeadlineError", "AbortedError",
            "CorruptError", "DeniedError", "InternalError", "ForkedError"]

@@ -13,7 +13,8 @@ up and getting it back from a busy thread would cost milliseconds.
 import ctypes
 import operator
 import os
-from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int, c_size_t, c_uint64, c_void_p
+from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64,
+                    c_void_p)
 
 from .errors import InternalError, InvalidError, error_of
 
@@ -53,6 +54,25 @@ class Item(Structure):
                 ("scope", c_int), ("dtype", c_char_p), ("shape", POINTER(c_uint64)), ("dimensions", c_size_t)]
 
 
+class PullOptions(Structure):
+    """ringwood_pull_options."""
+    _fields_ = [("size", c_size_t), ("server", c_char_p), ("token", c_char_p), ("job", c_uint64),
+                ("newest_stored", c_int), ("timeout_seconds", c_double), ("items", POINTER(c_char_p)),
+                ("item_count", c_size_t), ("rank", POINTER(c_int))]
+
+
+class PulledState(Structure):
+    """ringwood_pulled_state."""
+    _fields_ = [("size", c_size_t), ("job", c_uint64), ("epoch", c_uint64), ("step", c_uint64),
+                ("unix_seconds", c_int64), ("items", c_size_t), ("bytes", c_uint64), ("of_ranks", c_size_t)]
+
+
+class PulledItem(Structure):
+    """ringwood_pulled_item."""
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("bytes", c_uint64), ("dtype", c_char_p),
+                ("shape", POINTER(c_uint64)), ("dimensions", c_size_t)]
+
+
 ELEMENT_TYPES = {"float32": 1, "bfloat16": 2, "float16": 3, "float64": 4, "int32": 5, "int64": 6,
                  "uint8": 7}
 OPERATIONS = {"sum": 0, "average": 1, "max": 2, "min": 3}
@@ -72,6 +92,7 @@ _OPTION_TYPES = {
 
 _SESSION = c_void_p
 _SAMPLER = c_void_p
+_PULLED = c_void_p
 _WAITING = {  # name: (result, arguments)
     "ringwood_describe_option": (c_int, [c_size_t, POINTER(Option)]),
     "ringwood_options_from_environment": (c_int, [c_void_p, c_size_t]),
@@ -101,6 +122,11 @@ _WAITING = {  # name: (result, arguments)
     "ringwood_replay": (c_int, [_SESSION, POINTER(StepNumbers)]),
     "ringwood_note": (c_int, [_SESSION, c_void_p, c_uint64]),
     "ringwood_replayed_note": (c_int, [_SESSION, c_void_p, c_uint64, POINTER(c_uint64)]),
+    "ringwood_pull": (c_int, [POINTER(PullOptions), POINTER(_PULLED)]),
+    "ringwood_pulled_describe": (c_int, [_PULLED, POINTER(PulledState)]),
+    "ringwood_pulled_describe_item": (c_int, [_PULLED, c_size_t, POINTER(PulledItem)]),
+    "ringwood_pulled_read": (c_int, [_PULLED, c_size_t, c_void_p, c_uint64]),
+    "ringwood_pulled_free": (None, [_PULLED]),
     "ringwood_strerror": (c_char_p, [c_int]),
     "ringwood_version": (c_char_p, []),
 }

@@ -24,10 +24,13 @@ from .sampler import Sampler as _Sampler
 from .scaler import GradScaler
 from .state import flatten, gather_tensors, unflatten
 from .training import resume, save
+from .weights import pulled as _pulled
+from .weights import tensor as _tensor
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
            "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
-           "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "save", "resume"]
+           "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "save", "resume",
+           "pull"]
 
 
 def init(**options):
@@ -150,3 +153,9 @@ def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
 def gather_texts(text):
     """A list with every rank's text, the same on all ranks."""
     return [broadcast_bytes(session(), text.encode(), each).decode() for each in range(size())]
+
+
+def pull(server=None, items=None, job=None, timeout=60.0, *, newest_stored=False, rank=None, token=None):
+    """(step, name -> CPU tensor): the newest committed weights of a job, for a process that is no rank of it, as
+    `model.load_state_dict` takes them. No init is needed; see ringwood.pull."""
+    return _pulled(_tensor, server, items, job, timeout, newest_stored=newest_stored, rank=rank, token=token)

@@ -1,0 +1,231 @@
+"""Readers that are no ranks: what they get is the state of one committed step, and the training goes on."""
+
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import JOBS, PROGRAM, environment, run
+
+SECONDS = 60  # for what takes one on an idle machine
+
+
+class Job:
+    """A server with a store, and two ranks of jobs/pulled.py."""
+
+    def __init__(self, folder, when="due", size=1000, token=None):
+        self.history, self.store, self.log = folder / "history", folder / "store", folder / "log"
+        self.token, flags = token, []
+        if token:
+            (folder / "token").write_text(token)
+            flags = ["--token-file", folder / "token"]
+        self.processes = [self._start([PROGRAM, "server", "--listen", "127.0.0.1:0", "--store", self.store,
+                                       "--insecure", *flags])]
+        self.address = self.wait_for(lambda: next(
+            (line.split()[-1] for line in self.said() if "listening on" in line), None))
+        for rank in (0, 1) if when else ():
+            self.processes.append(self._start([sys.executable, JOBS / "pulled.py", self.history, when, size],
+                                              RANK=str(rank), WORLD_SIZE="2", **self.environment()))
+        if when:
+            self.wait_for(self.digests)
+
+    def environment(self):
+        return {"RINGWOOD_COORDINATOR": self.address, **({"RINGWOOD_TOKEN": self.token} if self.token else {})}
+
+    def _start(self, command, **changes):
+        with open(self.log, "ab") as log:
+            return subprocess.Popen([str(word) for word in command], env=environment(**changes), stdout=log,
+                                    stderr=log)
+
+    def said(self):
+        return self.log.read_text(errors="replace").splitlines()
+
+    def wait_for(self, found):
+        end = time.monotonic() + SECONDS
+        while not (value := found()):
+            assert time.monotonic() < end, "\n".join(self.said()[-30:])
+            assert all(process.poll() is None for process in self.processes), "\n".join(self.said()[-30:])
+            time.sleep(0.05)
+        return value
+
+    def digests(self):
+        """Step -> digest."""
+        if not self.history.exists():
+            return {}
+        return {int(step): digest for step, digest in
+                (line.split() for line in self.history.read_text().splitlines(keepends=True) if line.endswith("\n"))}
+
+    def trains_on(self):
+        seen = max(self.digests(), default=0)
+        self.wait_for(lambda: max(self.digests(), default=0) > seen + 3)
+
+    def read(self, script, **changes):
+        """What a Python process that is no rank prints as JSON."""
+        ended = run([sys.executable, "-c", script], SECONDS, **self.environment(), **changes)
+        assert ended.code == 0, ended.output
+        return json.loads(ended.output.splitlines()[-1])
+
+    def pull(self, *flags, code=0, **changes):
+        ended = run([PROGRAM, "pull", *flags], SECONDS, **{**self.environment(), **changes})
+        assert ended.code == code, ended.output
+        return ended.output
+
+    def stop_ranks(self):
+        pathlib.Path(f"{self.history}.stop").touch()
+        for process in self.processes[1:]:
+            assert process.wait(SECONDS) == 0, "\n".join(self.said()[-30:])
+        del self.processes[1:]
+
+    def close(self):
+        for process in reversed(self.processes):
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def job(tmp_path):
+    made = []
+
+    def make(*arguments, **options):
+        made.append(Job(tmp_path, *arguments, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+THREE = """
+import hashlib, json, ringwood
+found = []
+for _ in range(3):
+    step, weights = ringwood.pull(timeout=50)
+    assert weights["scale"].shape == (2, 3) and list(sorted(weights)) == ["large", "scale"], weights
+    found.append([step, hashlib.sha256(weights["large"].tobytes() + weights["scale"].tobytes()).hexdigest()])
+print(json.dumps(found))
+"""
+
+
+def test_three_pulls_get_three_committed_steps(job):
+    """Then a file, with one tensor alone; and what the store has when no rank runs."""
+    training = job(token="secret of the job")
+    pulled = training.read(THREE)
+    steps = [step for step, _ in pulled]
+    assert steps[0] < steps[1] < steps[2], steps
+    training.wait_for(lambda: max(training.digests()) >= steps[2])
+    assert all(training.digests()[step] == digest for step, digest in pulled)
+    file = training.store.parent / "one.safetensors"
+    told = json.loads(training.pull("--out", file, "--item", "scale", "--json"))
+    assert told["tensors"] == 1 and told["bytes"] == 24 and told["step"] > steps[2] and told["age_seconds"] < 60, told
+    content = file.read_bytes()
+    header = json.loads(content[8:8 + int.from_bytes(content[:8], "little")])
+    assert header["scale"]["shape"] == [2, 3] and header["__metadata__"]["ringwood.step"] == str(told["step"])
+    assert not list(file.parent.glob("*.part"))
+
+    output = training.pull("--out", file, "--item", "nonsense", "--newest-stored", code=78)
+    assert "is 'nonsense'; it has: " in output and "model/scale" in output, output
+    other = training.pull("--out", file, "--job", "00000000000000aa", code=78)
+    assert "job 00000000000000aa does not run here" in other and told["job"] in other, other
+    denied = training.pull("--out", file, code=78, RINGWOOD_TOKEN="another")
+    assert "wrong token" in denied and "--store" in denied, denied
+    assert "tensor" in training.pull("--out", file, "--store", training.store, RINGWOOD_TOKEN="")
+
+    training.stop_ranks()
+    last = json.loads(training.pull("--out", file, "--newest-stored", "--json"))
+    assert last["job"] == told["job"] and last["step"] >= told["step"], last
+    over = training.pull("--out", file, code=78)
+    assert "no job runs here" in over and "--newest-stored" in over, over
+
+
+def test_a_reader_that_dies_in_the_middle_costs_nothing(job):
+    training = job(size=1_000_000)
+    ended = run([sys.executable, "-c", """
+import ctypes, os, signal
+from ringwood import weights
+read = []
+def die(name, dtype, shape):
+    if read:
+        os.kill(os.getpid(), signal.SIGKILL)
+    read.append(name)
+    return weights._array(name, dtype, shape)
+weights.pulled(die, None, ["large", "scale"], None, 50)
+"""], SECONDS, **training.environment())
+    assert ended.code == -signal.SIGKILL, ended.output
+    training.trains_on()
+    step, digest = training.read(THREE)[-1]
+    training.wait_for(lambda: step in training.digests())
+    assert training.digests()[step] == digest
+
+
+FLOOD = """
+import json, threading, time, ringwood
+begin, asked, end = time.monotonic(), [0], time.monotonic() + 5
+def ask():
+    while time.monotonic() < end:
+        try:
+            ringwood.pull(items="scale", timeout=5)
+            asked[0] += 1
+        except ringwood.RingwoodError:
+            pass
+threads = [threading.Thread(target=ask) for _ in range(16)]
+[each.start() for each in threads]
+[each.join() for each in threads]
+print(json.dumps([asked[0], time.monotonic() - begin]))
+"""
+
+
+def complete(training):
+    return sum("is complete" in line for line in training.said())
+
+
+def test_many_readers_share_checkpoints_of_a_bounded_rate(job):
+    """Each of 16 asks again at once when it has got one."""
+    training = job()
+    training.trains_on()
+    before = complete(training)
+    pulls, seconds = training.read(FLOOD)
+    made = complete(training) - before
+    assert 1 <= made <= seconds / 2 + 3, (made, pulls, seconds)  # SaveClock::kWantedSeconds apart
+    assert pulls > 4 * made, (made, pulls)
+    training.trains_on()
+
+
+def test_a_trainer_that_never_saves_holds_no_reader(job):
+    training = job("never")
+    file = training.store.parent / "out"
+    output = training.pull("--out", file, "--timeout", "5", code=75)
+    assert "no rank has saved since then" in output and "--newest-stored" in output, output
+    assert "no complete checkpoint" in training.pull("--out", file, "--newest-stored", code=78)
+    assert not file.exists()
+
+
+def test_a_trainer_with_an_interval_of_its_own_gives_the_next_one(job):
+    training = job("20")
+    step, weights = training.read("import json, ringwood\nstep, weights = ringwood.pull(timeout=50)\n"
+                                  "print(json.dumps([step, sorted(weights)]))")
+    assert step % 20 == 0 and weights == ["large", "scale"]
+
+
+def test_who_cannot_be_asked_is_named(job):
+    output = run([PROGRAM, "pull", "--server", "127.0.0.1:1", "--out", "x"]).output
+    assert "the server 127.0.0.1:1" in output and "ringwood server" in output, output
+    idle = job(None)
+    output = idle.pull("--out", "x", code=78)
+    assert "no job runs here" in output, output
+
+
+TENSORS = """
+import json, ringwood.torch as rw
+step, weights = rw.pull(timeout=50)
+print(json.dumps({name: [str(value.dtype), list(value.shape), float(value.sum())] for name, value in weights.items()}))
+"""
+
+
+def test_tensors_come_where_torch_is_asked(job):
+    pytest.importorskip("torch")
+    found = job().read(TENSORS)
+    assert found["scale"][:2] == ["torch.float32", [2, 3]] and found["large"][1] == [1000], found
