@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/checkpoint_flags.h"
+#include "cli/command.h"
 
 namespace ringwood {
 

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "base/version.h"
 #include "cli/checkpoint_flags.h"
-#include "cli/version.h"
 #include "server/store/portable/checkpoint_export.h"
 #include "server/store/store_view.h"
 
@@ -51,7 +51,7 @@ Status Export(const ExportFlags& flags) {
 
 std::map<std::string, std::string> FileMetadata(const v1::CheckpointManifest& manifest) {
   return {{"format", "pt"},
-          {"ringwood.version", kVersion},
+          {"ringwood.version", Version()},
           {"ringwood.job", JobName(manifest.job())},
           {"ringwood.epoch", std::to_string(manifest.epoch())},
           {"ringwood.step", std::to_string(manifest.step())},

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "cli/flags.h"
+#include "cli/pages/build_facts.h"
 #include "launch/hosts.h"
 
 namespace ringwood {
@@ -16,6 +17,7 @@ struct CommandContext {
   Environment environment;            // read once, by main
   std::vector<std::string> trailing;  // the arguments after "--"
   bool dashes = false;                // there was a "--"
+  Build build;                        // of this program
   int exit_code = 0;                  // of the program
 };
 

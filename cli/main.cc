@@ -12,7 +12,10 @@
 #include "cli/reference_command.h"
 #include "cli/replay_command.h"
 #include "cli/simulate_command.h"
-#include "cli/version.h"
+
+namespace ringwood {
+extern const char kCommit[];  // written by cmake/commit.cmake
+}  // namespace ringwood
 
 namespace {
 
@@ -38,9 +41,11 @@ int main(int argc, char** argv) {
   context.environment = ReadEnvironment();
   context.trailing = std::move(arguments.trailing);
   context.dashes = arguments.dashes;
+  context.build = {ringwood::kCommit, RINGWOOD_BUILD_TYPE, RINGWOOD_COMPILER,
+                   RINGWOOD_CUDA_VERSION};
 
   ringwood::CommandLine line("Gradient exchange for clusters with slow networks",
-                             std::string("ringwood ") + ringwood::kVersion);
+                             ringwood::BuildText(context.build));
   const ringwood::Command app = line.root();
   ringwood::AddRunCommand(app, &context);
   ringwood::AddWorkerCommand(app, &context);

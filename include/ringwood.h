@@ -465,7 +465,8 @@ RINGWOOD_EXPORT int ringwood_replayed_note(ringwood_session* session, void* note
 RINGWOOD_EXPORT const char* ringwood_strerror(int code);
 /* The last error of the calling thread, in full; "" if there was none. */
 RINGWOOD_EXPORT const char* ringwood_last_error(void);
-/* "0.1.0" */
+/* Of the library, "MAJOR.MINOR.PATCH": what is promised between versions, docs/compatibility.md
+ * says. */
 RINGWOOD_EXPORT const char* ringwood_version(void);
 
 #ifdef __cplusplus

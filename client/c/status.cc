@@ -1,3 +1,4 @@
+#include "base/version.h"
 #include "client/c/handle.h"
 
 namespace ringwood::c {
@@ -149,6 +150,6 @@ int ringwood_exit_code(int code) {
 
 const char* ringwood_last_error(void) { return ringwood::c::last_error.c_str(); }
 
-const char* ringwood_version(void) { return "0.1.0"; }
+const char* ringwood_version(void) { return ringwood::Version(); }
 
 }  // extern "C"

@@ -14,3 +14,10 @@ from .weights import pull
 __all__ = ["Session", "StepResult", "Sampler", "pull", "RingwoodError", "InvalidError", "NotFoundError", "ExistsError",
            "RefusedError", "ExhaustedError", "UnavailableError", "DeadlineError", "AbortedError",
            "CorruptError", "DeniedError", "InternalError", "ForkedError"]
+
+
+def __getattr__(name):
+    if name == "__version__":  # the loaded library's: the version stands in one place
+        from .library import load
+        return load().version
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,6 +25,12 @@ def test_it_works_beside_torch_in_both_import_orders(order):
     run_job("load_order.py", *order)
 
 
+def test_the_package_has_the_projects_version():
+    project = re.search(r"project\(ringwood VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+    ended = run([sys.executable, "-c", "import ringwood; print(ringwood.__version__)"])
+    assert (ended.code, ended.output.strip()) == (0, project)
+
+
 def test_a_missing_library_is_named_with_its_remedy():
     ended = run([sys.executable, "-c", "import os\nos.environ['RINGWOOD_LIBRARY'] = '/nowhere/lib.so'\n"
                  "import ringwood\nringwood.Session()"])
