@@ -240,7 +240,9 @@ void Inbox::Arrive(const Frame& frame, std::unique_ptr<IncomingPayload> incoming
   }
   const uint64_t held = incoming->HeldBytes();
   Stash& stash = stashes_[peer];
+  if (stash.over) return;
   if (stash.messages >= kMaxEarly || held > limits_.stash_bytes - stash.bytes) {
+    stash.over = true;
     Fail(peer, Exhausted(absl::StrFormat("%s runs ahead by more than %d bytes of messages at %s",
                                          Label(peer), limits_.stash_bytes, ToString(key.second))));
     return;

@@ -105,6 +105,7 @@ class Inbox {
   struct Stash {  // one peer's part of early_
     uint64_t bytes = 0;
     size_t messages = 0;
+    bool over = false;  // it ran ahead too far, and has failed: nothing more of it is kept
   };
   struct Fetching {
     Frame frame;

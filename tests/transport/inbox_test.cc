@@ -73,6 +73,16 @@ TEST_F(InboxTest, APeerThatRunsAheadTakesNoRoomFromAnother) {
   EXPECT_TRUE(Ask(1, 1, into).ok());
 }
 
+TEST_F(InboxTest, APeerThatRanAheadTooFarIsNotListenedToAgain) {
+  const std::vector<std::byte> payload(900);
+  std::vector<std::byte> into(900);
+  inbox_.Arrive(FrameOf(1, 0, payload), payload);
+  inbox_.Arrive(FrameOf(1, 1, payload), payload);
+  EXPECT_TRUE(Ask(1, 0, into).ok());  // it had arrived, and makes room
+  inbox_.Arrive(FrameOf(1, 2, payload), payload);
+  EXPECT_EQ(Ask(1, 2, into).code(), StatusCode::kResourceExhausted);
+}
+
 TEST_F(InboxTest, APayloadOfAnotherLengthThanItsFrameSaysFailsItsSender) {
   const std::vector<std::byte> payload(100);
   std::vector<std::byte> into(1000);
