@@ -208,9 +208,10 @@ Status ReducerNode::Life::ConnectOn() {
 void ReducerNode::Life::Noticed(const v1::Notice& notice) {
   if (notice.has_failure()) {
     const v1::Failure& failure = notice.failure();
-    return Again(Aborted(absl::StrFormat("%s failed in epoch %d: %s",
-                                         failure.who().empty() ? "the job" : failure.who(),
-                                         failure.epoch(), failure.reason())),
+    // Whoever failed may be silent, and answers no goodbye: not the code of an orderly end.
+    return Again(Unavailable(absl::StrFormat("%s failed in epoch %d: %s",
+                                             failure.who().empty() ? "the job" : failure.who(),
+                                             failure.epoch(), failure.reason())),
                  true);
   }
   if (notice.has_ended()) return Again(OkStatus(), true);
