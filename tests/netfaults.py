@@ -82,6 +82,15 @@ class Hosts:
             ip("netns", "del", name, check=False)
         ip("link", "del", self.bridge, check=False)
 
+    def shape(self, rate):
+        """Every host's link has this rate (as tc reads it, 1gbit) in both directions."""
+        for prefix, device in [*((["ip", "netns", "exec", name], "eth0") for name in self.names),
+                               *(([], port) for port in self.ports)]:
+            for words in (f"qdisc add dev {device} root handle 1: htb default 1",
+                          f"class add dev {device} parent 1: classid 1:1 htb rate {rate} ceil {rate} burst 64kb "
+                          "cburst 64kb quantum 60000"):
+                subprocess.run([*prefix, "tc", *words.split()], check=True, capture_output=True)
+
     def address(self, host):
         return f"{self.subnet}.{host + 1}"
 

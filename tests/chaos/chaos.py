@@ -3,9 +3,10 @@
 
     tests/chaos/chaos.py [KIND …] [COUNT] [--ranks P] [--seed S] [--failure-timeout S]
                          [--straggler-grace S] [--down S] [--minutes M] [--faults F] [--worlds P …] [--passes N]
-                         [--windows N] [--seconds S] [--lives N] [--fixed] [--shrink] [--keep DIRECTORY]
+                         [--windows N] [--state MIB] [--seconds S] [--lives N] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
+transfer     kill, between hosts with 1 Gbit/s and a state of 100 MiB, which the newcomer takes from the others
 stop         SIGSTOP of a random rank for longer than the failure timeout, then SIGCONT
 reducer      SIGKILL of a reducer
 coordinator  SIGKILL of a coordinator that is nothing else; it is started again at the same address
@@ -45,16 +46,17 @@ import store
 import updates
 from campaign import Campaign, summary
 from faults import FAULTS, SETTINGS
-from job import netfaults, server_can
+from job import TRAINER, netfaults, server_can
 from standby import ETCD
 
-FULL = {"kill": 200, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
+FULL = {"kill": 200, "transfer": 10, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
         "store": 50, "updates": 1, "pytorch": 20, "disk": 1, "slow": 1, "goodput": 1, "grow": 1}  # without a COUNT
-RANKS = {"store": 2, "updates": 2, "pytorch": 4, "goodput": 32}  # without --ranks, others 8
+RANKS = {"store": 2, "updates": 2, "pytorch": 4, "transfer": 4, "goodput": 32}  # without --ranks, others 8
 TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
 WHOLE = {"disk": disk.run, "slow": slow.run, "goodput": goodput.run, "grow": grow.run, "updates": updates.run}  # kinds that print what they measure
 ELASTIC = ("goodput", "grow")  # of these, jobs that are elastic
-OPTIONAL = ("partition", "standby", "pytorch")  # kinds that ask for more than a build
+HOSTS = ("partition", "transfer")  # kinds whose ranks have a host each
+OPTIONAL = (*HOSTS, "standby", "pytorch")  # kinds that ask for more than a build
 
 
 def run_campaign(what, count, options, folder):
@@ -64,12 +66,15 @@ def run_campaign(what, count, options, folder):
         raise OSError("the example is that of an elastic job")
     random_ = random.Random(f"{options.seed} {what}")
     settings = {**SETTINGS.get(what, {}), "grace": options.straggler_grace}
-    if what != "partition":
+    if what not in HOSTS:
         campaign = Campaign(options, count, random_, folder, **settings)
         campaign.run(FAULTS[what])
         return campaign
     netfaults.HOSTS = options.ranks + 1
     with netfaults.Hosts() as hosts:
+        if what == "transfer":
+            hosts.shape("1gbit")
+            settings["command"] = [TRAINER], [5, 20000, 0, options.state]
         campaign = Campaign(options, count, random_, folder, hosts=hosts.names, address=f"{hosts.address(0)}:0",
                             **settings)
         campaign.network = hosts
@@ -90,6 +95,7 @@ def parse_arguments():
     parser.add_argument("--worlds", type=int, nargs="+", default=[2, 4, 8, 3], help="of grow, one after the other")
     parser.add_argument("--passes", type=int, default=12, help="of grow's LSTM over its text")
     parser.add_argument("--windows", type=int, default=2048, help="of the text")
+    parser.add_argument("--state", type=int, default=100, help="MiB that a newcomer takes in transfer")
     parser.add_argument("--lives", type=int, default=50, help="of updates' job with each optimizer")
     parser.add_argument("--seconds", type=float, default=90, help="that the check of slow takes")
     parser.add_argument("--fixed", action="store_true")

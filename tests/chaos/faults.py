@@ -18,6 +18,19 @@ def kill(campaign, job):
     return pause
 
 
+def transfer(campaign, job):
+    """The newcomer takes a large state over a slow network while the others train."""
+    survivors = set(job.ranks.values())
+    pause = kill(campaign, job)
+    newcomer = next(each for each in job.ranks.values() if each not in survivors)
+    end = next(event["time"] for event in newcomer.steps if event["world"] == job.world)
+    times = [event["time"] for event in next(iter(survivors & set(job.ranks.values()))).steps]
+    meanwhile = [time_ for time_ in times if end - campaign.wholes[-1] < time_ <= end]
+    longest = max((later - earlier for earlier, later in zip(meanwhile, meanwhile[1:])), default=0)
+    print(f"  the others committed {len(meanwhile)} steps while it came, at most {longest:.3f} s apart", flush=True)
+    return pause
+
+
 def stop(campaign, job):
     """Others go on without it; when it continues it is a stranger, and does no harm."""
     victim = job.ranks.pop(campaign.random.choice(sorted(job.ranks)))
@@ -132,7 +145,7 @@ def partition(campaign, job):
 
 
 HOW = ["host", "half", "one-way", "data"]
-FAULTS = {"kill": kill, "stop": stop, "reducer": reducer, "coordinator": coordinator, "server": restart_coordinator,
+FAULTS = {"kill": kill, "transfer": transfer, "stop": stop, "reducer": reducer, "coordinator": coordinator, "server": restart_coordinator,
           "standby": standby, "partition": partition, "pytorch": kill_example, "store": kill_while_saving}
 SETTINGS = {"reducer": {"servers": 2}, "coordinator": {"alone": True}, "standby": {"make": StandbyJob},
             "pytorch": {"make": ExampleJob}, "store": {"make": StoreJob}}  # of jobs

@@ -1,13 +1,15 @@
 // The trainer of the fault tests: a C++ rank with short steps that writes the history that
 // tests/chaos/check.py reads. It sees what any trainer sees: ringwood.hpp and nothing else.
 //
-//   chaos_trainer HISTORY [STEP_MILLISECONDS [SAMPLES [CHECKPOINT_EVERY]]]
+//   chaos_trainer HISTORY [STEP_MILLISECONDS [SAMPLES [CHECKPOINT_EVERY [STATE_MIB]]]]
 //
 // Gradients follow from the weights and from the samples of the step, so that equal weights prove
 // equal updates. They are multiples of kUnit, so that sums are exact and nothing of a residual gets
 // lost unnoticed: the history has a fingerprint of it with each step (ledger.py). SIGTERM ends the
 // job in order and on all ranks after the same step: whoever got it says so in an element of the
 // gradient. SIGUSR1: this rank alone leaves in order, after its next step.
+//
+// STATE_MIB: so much more state that a rank that comes must have, of bytes that are known.
 #include <fcntl.h>
 #include <signal.h>
 #include <time.h>
@@ -19,6 +21,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ringwood.hpp>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,7 @@ constexpr uint64_t kSparse = 16384;
 constexpr double kUnit = 0x1p-10;  // sums of a residual stay far below 2^24 of them
 constexpr const char* kWeights = "weights";
 constexpr const char* kCursor = "cursor";
+constexpr const char* kBallast = "ballast";
 
 volatile sig_atomic_t asked_to_end = 0;
 volatile sig_atomic_t asked_to_leave = 0;
@@ -38,6 +42,7 @@ struct Settings {
   int milliseconds = 5;  // of a step
   uint64_t samples = 20000;
   uint64_t checkpoint_every = 0;
+  uint64_t state_mib = 0;
 };
 
 // Of all processes of a machine, in all its namespaces.
@@ -51,6 +56,15 @@ uint64_t Mix(uint64_t value) {
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
   value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
   return value ^ (value >> 31);
+}
+
+std::string Ballast(uint64_t mib) {
+  std::string bytes(mib << 20, '\0');
+  for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
+    const uint64_t word = Mix(i);
+    std::memcpy(&bytes[i], &word, sizeof word);
+  }
+  return bytes;
 }
 
 // The fingerprint of a sum of tensors is the sum of theirs, mod 2^64, and no two tensors that a job
@@ -119,7 +133,8 @@ class Trainer {
       : session_(session),
         history_(history),
         settings_(settings),
-        sampler_(SamplerOptions(settings, session->world())) {
+        sampler_(SamplerOptions(settings, session->world())),
+        ballast_(Ballast(settings.state_mib)) {
     dense_ = session->Register("dense", gradient_.data(), kDense, "dense");
     sparse_ = session->Register("sparse", gradient_.data() + kDense, kSparse, "sparse", 0.02);
     session->StateOnRequest();  // the cursor has no fixed size
@@ -186,6 +201,7 @@ class Trainer {
         cursor_ = sampler_.State();
         session_->StateItem(kWeights, weights_.data(), weights_.size() * sizeof(float));
         session_->StateItem(kCursor, cursor_.data(), cursor_.size());
+        if (!ballast_.empty()) session_->StateItem(kBallast, ballast_.data(), ballast_.size());
       }
     }
   }
@@ -194,6 +210,9 @@ class Trainer {
     const std::string weights = session_->Received(kWeights);
     std::memcpy(weights_.data(), weights.data(), weights.size());
     sampler_.Restore(session_->Received(kCursor));
+    if (!ballast_.empty() && session_->Received(kBallast) != ballast_) {
+      throw std::runtime_error("the state that came is not that of the others");
+    }
   }
 
   // Their mean, to whole units. Element 0 of the dense tensor carries the wish to end; its weight
@@ -275,6 +294,7 @@ class Trainer {
   bool leaves_ = false;
   const uint64_t rank_ = std::strtoull(std::getenv("RANK"), nullptr, 10);
   ringwood::Sampler sampler_;
+  std::string ballast_;
   std::string cursor_;  // as it was given last
   std::vector<float> gradient_ = std::vector<float>(kDense + kSparse);
   std::vector<float> weights_ = std::vector<float>(kDense + kSparse);
@@ -286,15 +306,16 @@ class Trainer {
 
 int main(int count, char** arguments) {
   if (count < 2 || std::getenv("RANK") == nullptr) {
-    std::fprintf(
-        stderr,
-        "usage: RANK=… chaos_trainer HISTORY [MILLISECONDS [SAMPLES [CHECKPOINT_EVERY]]]\n");
+    std::fprintf(stderr,
+                 "usage: RANK=… chaos_trainer HISTORY [MILLISECONDS [SAMPLES [CHECKPOINT_EVERY "
+                 "[STATE_MIB]]]]\n");
     return 78;
   }
   Settings settings;
   if (count > 2) settings.milliseconds = std::atoi(arguments[2]);
   if (count > 3) settings.samples = std::strtoull(arguments[3], nullptr, 10);
   if (count > 4) settings.checkpoint_every = std::strtoull(arguments[4], nullptr, 10);
+  if (count > 5) settings.state_mib = std::strtoull(arguments[5], nullptr, 10);
   signal(SIGTERM, [](int) { asked_to_end = 1; });
   signal(SIGUSR1, [](int) { asked_to_leave = 1; });
   History history(arguments[1]);
