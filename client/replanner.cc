@@ -108,8 +108,7 @@ Status Replanner::TakeHopCost(EpochLink* link) const {
   RW_ASSIGN_OR_RETURN(const HopCost cost, ProbeHops(link->collectives(), place));
   link->TakeCost(cost);
   if (place.rank == 0) {
-    Log(LogLevel::kInfo,
-        "dense groups: " + DescribeSwitches(cost, place.hosts, options_.wire == "bf16" ? 0.5 : 1));
+    Log(LogLevel::kInfo, "dense groups: " + DescribeSwitches(cost, place.hosts, options_.wire));
   }
   return OkStatus();
 }

@@ -11,6 +11,43 @@
 namespace ringwood {
 namespace {
 
+// Of codes alone.
+Status ValidateReach(const AllReduceRequest& request, const std::string& format) {
+  const int most = MostLatticeTerms(LatticeLevels(CodeBits(request.wire)));
+  if (request.place.world > most) {
+    return Invalid(absl::StrFormat("%sis for up to %d ranks, not %d: take bf16", format, most,
+                                   request.place.world));
+  }
+  const size_t blocks = LatticeBlocks(request.error.size());
+  if (request.reach.size() != blocks || request.next_reach.size() != blocks) {
+    return Invalid(absl::StrFormat("%sneeds the reach of %d blocks, got %d and %d", format, blocks,
+                                   request.reach.size(), request.next_reach.size()));
+  }
+  return OkStatus();
+}
+
+// Of a wire format that rounds.
+Status ValidateWire(const AllReduceRequest& request, const std::string& who) {
+  if (request.wire != "bf16" && CodeBits(request.wire) == 0) {
+    return Invalid(who + "unknown wire format \"" + request.wire +
+                   "\"; there are: fp32, bf16, int8, int4");
+  }
+  const std::string format = who + "the wire format " + request.wire + " ";
+  if (request.type != DataType::kFloat32 || request.op != ReduceOp::kSum) {
+    return Invalid(absl::StrFormat("%sis for sums of float32, not for %s of %s", format,
+                                   NameOf(request.op), NameOf(request.type)));
+  }
+  const size_t elements = request.input.size() / sizeof(float);
+  if (request.error.size() != elements || request.next_error.size() != elements) {
+    return Invalid(absl::StrFormat("%sneeds errors of %d elements, got %d and %d", format, elements,
+                                   request.error.size(), request.next_error.size()));
+  }
+  if (elements != 0 && request.input.data() == request.output.data()) {
+    return Invalid(format + "needs an output beside the input");
+  }
+  return CodeBits(request.wire) == 0 ? OkStatus() : ValidateReach(request, format);
+}
+
 Status Validate(const AllReduceRequest& request) {
   const Place& place = request.place;
   const std::string who =
@@ -29,26 +66,7 @@ Status Validate(const AllReduceRequest& request) {
                                    request.input.size(), request.output.size(),
                                    NameOf(request.type)));
   }
-  if (request.wire != "fp32" && request.wire != "bf16") {
-    return Invalid(who + "unknown wire format \"" + request.wire + "\"; there are: fp32, bf16");
-  }
-  if (request.wire == "fp32") return OkStatus();
-  if (request.type != DataType::kFloat32 || request.op != ReduceOp::kSum) {
-    return Invalid(
-        absl::StrFormat("%sthe wire format bf16 is for sums of float32, not for %s of %s", who,
-                        NameOf(request.op), NameOf(request.type)));
-  }
-  const size_t elements = request.input.size() / sizeof(float);
-  if (request.error.size() != elements || request.next_error.size() != elements) {
-    return Invalid(
-        absl::StrFormat("%sthe wire format bf16 needs errors of %d elements, got %d and "
-                        "%d",
-                        who, elements, request.error.size(), request.next_error.size()));
-  }
-  if (elements != 0 && request.input.data() == request.output.data()) {
-    return Invalid(who + "the wire format bf16 needs an output beside the input");
-  }
-  return OkStatus();
+  return request.wire == "fp32" ? OkStatus() : ValidateWire(request, who);
 }
 
 // Payload that this rank sends.
@@ -59,7 +77,7 @@ uint64_t SentBytes(const Collective& collective) {
     const std::vector<Range> slots = SlotsOf(collective, chunk);
     for (const Step& step : collective.schedule) {
       if (step.op != Op::kSend) continue;
-      sent += times * slots[step.slot].count * SizeOf(WireTypeOf(collective, step.exact));
+      sent += times * MessageBytes(collective, slots[step.slot].count, step);
     }
   };
   if (chunks > 1) add(0, chunks - 1);  // all but the last are alike
@@ -69,6 +87,7 @@ uint64_t SentBytes(const Collective& collective) {
 
 // Where nothing is rounded the error is sent in full: output = input + error, no error stays.
 void AddError(const AllReduceRequest& request) {
+  std::ranges::copy(request.reach, request.next_reach.begin());
   const size_t elements = request.error.size();
   Reduce(DataType::kFloat32, ReduceOp::kSum, request.input.data(), request.error.data(),
          request.output.data(), elements);
@@ -81,7 +100,7 @@ CollectiveSpec SpecOf(const AllReduceRequest& request) {
   CollectiveSpec spec;
   spec.type = request.type;
   spec.elements = request.input.size() / SizeOf(request.type);
-  spec.bf16 = request.wire == "bf16";
+  spec.wire = request.wire;
   spec.chunk_bytes = request.chunk_bytes;
   spec.strategy = request.strategy;
   return spec;
@@ -102,9 +121,13 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
   values.input = request.input;
   values.output = request.output;
   values.rounded = run.collective->rounded;
+  values.code_bits = run.collective->code_bits;
   values.error = request.error;
   values.next_error = request.next_error;
-  if (request.wire == "bf16" && !values.rounded) {
+  values.reach = request.reach;
+  values.next_reach = request.next_reach;
+  values.terms = request.place.world;
+  if (request.wire != "fp32" && !values.rounded && values.code_bits == 0) {
     AddError(request);
     values.input = request.output;
   }
@@ -115,9 +138,16 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
     return done(AllReduceResult{Digest(request.output), 0});
   }
   const uint64_t sent = SentBytes(*run.collective);
-  RunCollective(std::move(run), [done = std::move(done), sent](StatusOr<uint64_t> digest) {
+  const bool coded = run.collective->code_bits != 0;
+  RunCollective(std::move(run), [done = std::move(done), sent, coded, reach = request.reach,
+                                 next = request.next_reach,
+                                 world = request.place.world](StatusOr<uint64_t> digest) {
     if (!digest.ok()) return done(Annotate(digest.status(), "all-reduce"));
-    done(AllReduceResult{*digest, sent});
+    if (!coded) return done(AllReduceResult{*digest, sent});
+    // Sums are digested as codes: what they mean is part of the result.
+    const bool non_finite =
+        std::ranges::any_of(next, [most = LargestReach(world)](Reach r) { return r > most; });
+    done(AllReduceResult{Combine(*digest, Digest(std::as_bytes(reach))), sent, non_finite});
   });
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "dense/collective.h"
+#include "dense/lattice/codes.h"
 #include "dense/place.h"
 #include "dense/reduce.h"
 #include "transport/transport.h"
@@ -24,13 +25,18 @@ struct AllReduceRequest {
   // "fp32": elements travel as they are. "bf16": sums of float32 travel rounded where that is
   // shorter, and who rounds keeps the error: with x = input, summed over all ranks,
   //     Σ x + Σ error = output + Σ next_error    (as exactly as fp32 adds)
+  // "int8", "int4": they travel as sums of codes of dense/lattice/codes.h. The same holds to the
+  // bit of fl(x + error), and no bit depends on hosts, strategy or chunks.
   std::string wire = "fp32";
   std::span<const std::byte> input;
   std::span<std::byte> output;  // as long; the input's memory only for Lane::kImmediate
-  // For "bf16" only, as many elements as the input; read, and written whole. The caller makes the
-  // new one real when the result is, and drops it otherwise.
+  // For all but "fp32", as many elements as the input; read, and written whole. The caller makes
+  // the new one real when the result is, and drops it otherwise.
   std::span<const float> error;
   std::span<float> next_error;
+  // For codes only, likewise: of each block, and alike on all ranks; 0 where nothing is known.
+  std::span<const Reach> reach;
+  std::span<Reach> next_reach;
   size_t chunk_bytes = 0;  // of a ring's chunks; 0: schedule and chunks are chosen
   std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen; ignored with chunk_bytes
 };
@@ -41,6 +47,9 @@ CollectiveSpec SpecOf(const AllReduceRequest& request);
 struct AllReduceResult {
   uint64_t digest = 0;      // of the output; equal on all ranks iff the outputs are
   uint64_t sent_bytes = 0;  // payload this rank sent
+  // Of codes: some rank brought a NaN, an Inf, or what could overflow a sum. Alike on all ranks;
+  // the output has nothing of it.
+  bool non_finite = false;
 };
 
 // On the transport's thread. The output has the same bits on all ranks; dense/ring.h (ranks counted

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "dense/lattice/codes.h"
 
 namespace ringwood {
 namespace {
@@ -83,7 +84,35 @@ double CardShare(Strategy strategy, const Hosts& hosts) {
   return busiest;
 }
 
+double CodedRatio(Strategy strategy, const Hosts& hosts, int code_bits) {
+  const int world = RanksOf(hosts);
+  const auto bytes = [&](int terms) {  // of one of the tensor's, in a sum of so many
+    const int width = LatticeWidth(LatticeLevels(code_bits), terms);
+    return static_cast<double>(PackedBytes(1, width)) /
+           static_cast<double>(kLatticeBlock * sizeof(float));
+  };
+  if (strategy == Strategy::kDirect) return (bytes(1) + bytes(world)) / 2;
+  double sum = 0;
+  int hops = 0;
+  if (strategy == Strategy::kRecursiveDoubling) {
+    for (int terms = 1; terms < world; terms *= 2, ++hops) sum += bytes(terms);
+    return hops == 0 ? 1 : sum / hops;
+  }
+  // What leaves a host grows by its ranks from hop to hop, and comes back as the whole sum.
+  const int step = strategy == Strategy::kRing ? 1 : LargestHost(hosts);
+  for (int terms = step; terms < world; terms += step, ++hops) sum += bytes(terms);
+  return hops == 0 ? (bytes(1) + bytes(world)) / 2 : (sum / hops + bytes(world)) / 2;
+}
+
 namespace {
+
+// Of the tensor where every schedule sends codes; bf16 is for rings only.
+double TravellingBytes(Strategy strategy, const Hosts& hosts, const ChooseRequest& request) {
+  const int code_bits = CodeBits(request.wire);
+  const double ratio =
+      code_bits == 0 || request.world == 1 ? 1 : CodedRatio(strategy, hosts, code_bits);
+  return static_cast<double>(request.bytes) * ratio;
+}
 
 double SecondsOn(const Hosts& hosts, Strategy strategy, const ChooseRequest& request) {
   const HopCost& cost = request.cost;
@@ -91,7 +120,7 @@ double SecondsOn(const Hosts& hosts, Strategy strategy, const ChooseRequest& req
   const double around = 2.0 * (request.world - 1);
   const double count = static_cast<double>(hosts.size());
   const double largest = LargestHost(hosts);
-  const double bytes = static_cast<double>(request.bytes);
+  const double bytes = TravellingBytes(strategy, hosts, request);
   const double inside = 2 * (largest - 1) * bytes * cost.inside_beta;
   const double doubled = largest > 1 ? largest * bytes * cost.inside_beta : 0;  // in each hop
   const double wire = CardShare(strategy, hosts) * bytes * cost.beta;
@@ -99,10 +128,11 @@ double SecondsOn(const Hosts& hosts, Strategy strategy, const ChooseRequest& req
     return std::max(outside, within) + std::min(outside, within) / kOverlap;
   };
   // A ring rounds every hop, a hierarchy what goes to other hosts and then comes from its agents.
-  const double ratio = hosts.size() > 1 ? request.ring_ratio : 1;
+  const double ring_ratio = request.wire == "bf16" ? 0.5 : 1;
+  const double ratio = hosts.size() > 1 ? ring_ratio : 1;
   switch (strategy) {
     case Strategy::kRing:
-      return around * hop + overlapped(wire, inside) * request.ring_ratio;
+      return around * hop + overlapped(wire, inside) * ring_ratio;
     case Strategy::kRecursiveDoubling:
       return DoublingHops(request.world) * (hop + doubled) + wire;
     case Strategy::kDirect:
@@ -138,8 +168,10 @@ Choice ChooseSchedule(const ChooseRequest& request) {
   for (const Strategy way : kWays) {
     const double seconds = SecondsOn(hosts, way, request);
     all += absl::StrFormat("%s %s %.3g ms", all.empty() ? ":" : ",", NameOf(way), seconds * 1e3);
-    const bool too_long = (way == Strategy::kDirect && request.bytes > kMaxDirectBytes) ||
-                          (way == Strategy::kRecursiveDoubling && request.bytes > most_doubled);
+    const double bytes = TravellingBytes(way, hosts, request);
+    const bool too_long =
+        (way == Strategy::kDirect && bytes > kMaxDirectBytes) ||
+        (way == Strategy::kRecursiveDoubling && bytes > static_cast<double>(most_doubled));
     const bool is_ring = way == Strategy::kHierarchy && LargestHost(hosts) == 1;
     if (!too_long && !is_ring && seconds < choice.seconds) choice = {way, seconds, ""};
   }

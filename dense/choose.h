@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "dense/hosts.h"
 
@@ -36,8 +37,8 @@ struct ChooseRequest {
   uint64_t bytes = 0;
   int world = 1;
   HopCost cost = {};
-  double ring_ratio = 1;         // bytes a ring sends for one of the tensor: 0.5 with bf16
-  const Hosts* hosts = nullptr;  // nothing: every rank on a host of its own
+  std::string_view wire = "fp32";  // or "bf16", "int8", "int4"
+  const Hosts* hosts = nullptr;    // nothing: every rank on a host of its own
 };
 
 struct Choice {
@@ -63,6 +64,9 @@ constexpr uint64_t kMaxDirectBytes = 64 << 10;
 constexpr uint64_t kMaxDoublingBytes = 1 << 20;
 Choice ChooseSchedule(const ChooseRequest& request);
 double PredictedSeconds(Strategy strategy, const ChooseRequest& request);
+
+// With codes, bytes that travel for one of the tensor, on average over the messages of a NIC.
+double CodedRatio(Strategy strategy, const Hosts& hosts, int code_bits);
 
 // What the busiest NIC sends, in bytes for one of the tensor; a ring follows HostOrder.
 double CardShare(Strategy strategy, const Hosts& hosts);

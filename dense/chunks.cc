@@ -31,15 +31,15 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
     RunRequest run = request_;
     run.name.chunk = static_cast<uint32_t>(chunk);
     run.values.slots = SlotsOf(*run.collective, chunk);
-    if (scratch_.empty()) scratch_.push_back(std::make_shared<Buffer<std::byte>>());
-    const std::shared_ptr<Buffer<std::byte>> scratch = std::move(scratch_.back());
-    scratch_.pop_back();
-    run.values.scratch = scratch;
+    if (memory_.empty()) memory_.push_back(std::make_shared<ChunkMemory>());
+    const std::shared_ptr<ChunkMemory> memory = std::move(memory_.back());
+    memory_.pop_back();
+    run.values.memory = memory;
     ++running_;
     RunChunk(std::move(run),
-             [self = shared_from_this(), chunk, scratch](StatusOr<SlotDigests> digests) {
+             [self = shared_from_this(), chunk, memory](StatusOr<SlotDigests> digests) {
                --self->running_;
-               self->scratch_.push_back(scratch);
+               self->memory_.push_back(memory);
                if (self->done_ == nullptr) return;
                if (!digests.ok()) {
                  std::exchange(self->done_, nullptr)(digests.status());
@@ -53,9 +53,9 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
   }
 
   const RunRequest request_;
-  std::function<void(StatusOr<uint64_t>)> done_;             // null once it has run
-  std::vector<uint64_t> digests_;                            // one a chunk
-  std::vector<std::shared_ptr<Buffer<std::byte>>> scratch_;  // of chunks that have ended
+  std::function<void(StatusOr<uint64_t>)> done_;      // null once it has run
+  std::vector<uint64_t> digests_;                     // one a chunk
+  std::vector<std::shared_ptr<ChunkMemory>> memory_;  // of chunks that have ended
   size_t next_ = 0;
   size_t running_ = 0;
 };

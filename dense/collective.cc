@@ -9,6 +9,7 @@
 #include "dense/direct.h"
 #include "dense/doubling.h"
 #include "dense/hierarchy.h"
+#include "dense/lattice/codes.h"
 #include "dense/ring.h"
 
 namespace ringwood {
@@ -39,7 +40,7 @@ Choice Chosen(const CollectiveSpec& spec, const Place& place) {
   return ChooseSchedule({.bytes = BytesOf(spec),
                          .world = place.world,
                          .cost = place.cost,
-                         .ring_ratio = spec.bf16 ? 0.5 : 1,
+                         .wire = spec.wire,
                          .hosts = place.hosts.empty() ? nullptr : &place.hosts});
 }
 
@@ -73,30 +74,45 @@ Schedule AllReduceSchedule(Strategy strategy, const Place& place) {
   }
 }
 
-// Bytes of a chunk where messages have the length that suits a ring; `longest` at most, for what is
-// kept of it by those that are not ready for it.
-uint64_t ChunkBytes(const CollectiveSpec& spec, const Collective& made, uint64_t longest) {
+// Bytes of the tensor for one of the longest messages, those of the result.
+double ShorterBy(const Collective& made, int world) {
+  if (made.code_bits == 0) return made.rounded ? 2 : 1;
+  const int width = LatticeWidth(LatticeLevels(made.code_bits), world);
+  return static_cast<double>(kLatticeBlock * sizeof(float)) /
+         static_cast<double>(PackedBytes(1, width));
+}
+
+// Bytes of a chunk where messages have the length that suits a ring, as they travel; `longest` at
+// most, for what is kept of it by those that are not ready for it.
+uint64_t ChunkBytes(const CollectiveSpec& spec, const Collective& made, int world,
+                    uint64_t longest) {
   if (spec.chunk_bytes != 0) return spec.chunk_bytes;
-  // The messages of a chunk are as long with bf16 as with fp32.
-  const uint64_t ratio = made.rounded ? 2 : 1;
-  const uint64_t message = RingMessageBytes(BytesOf(spec) / ratio, made.slots);
-  return std::min(message * static_cast<uint64_t>(made.slots) * ratio, longest);
+  const double ratio = ShorterBy(made, world);
+  const auto bytes = static_cast<uint64_t>(static_cast<double>(BytesOf(spec)) / ratio);
+  const double message = static_cast<double>(RingMessageBytes(bytes, made.slots));
+  return std::min(static_cast<uint64_t>(message * made.slots * ratio), longest);
+}
+
+// Elements that stay together in one slot.
+size_t UnitOf(const Collective& collective) {
+  return collective.code_bits == 0 ? 1 : kLatticeBlock;
 }
 
 // Slots and chunks.
 void Cut(const CollectiveSpec& spec, const Place& place, Collective* made) {
   made->slots = place.world;
+  made->code_bits = place.world > 1 ? CodeBits(spec.wire) : 0;
   made->by_share = spec.verb == Verb::kReduceScatter || spec.verb == Verb::kAllGather;
   uint64_t chunk_bytes = BytesOf(spec);
   switch (made->strategy) {
     case Strategy::kRing:
-      made->rounded = spec.bf16 && place.world > 1;
-      chunk_bytes = ChunkBytes(spec, *made, UINT64_MAX);
+      made->rounded = spec.wire == "bf16" && place.world > 1;
+      chunk_bytes = ChunkBytes(spec, *made, place.world, UINT64_MAX);
       break;
     case Strategy::kHierarchy:
       if (!place.hosts.empty()) made->slots = HierarchySlots(place.hosts);
-      made->rounded = spec.bf16 && place.hosts.size() != 1 && place.world > 1;
-      chunk_bytes = ChunkBytes(spec, *made, kHierarchyChunkBytes);
+      made->rounded = spec.wire == "bf16" && place.hosts.size() != 1 && place.world > 1;
+      chunk_bytes = ChunkBytes(spec, *made, place.world, kHierarchyChunkBytes);
       break;
     case Strategy::kDirect:
       // Every share whole; of single bytes what does not divide evenly is a second chunk.
@@ -111,7 +127,12 @@ void Cut(const CollectiveSpec& spec, const Place& place, Collective* made) {
       chunk_bytes = kMessageBytes;
       break;
   }
-  made->chunk_elements = std::max<uint64_t>(1, chunk_bytes / SizeOf(spec.type));
+  const uint64_t unit = UnitOf(*made);
+  made->chunk_elements = std::max<uint64_t>(1, chunk_bytes / SizeOf(spec.type) / unit) * unit;
+  // Whole: the unit at its end, too.
+  if (chunk_bytes == BytesOf(spec)) {
+    made->chunk_elements = std::max<uint64_t>(made->chunk_elements, spec.elements);
+  }
 }
 
 // Of each share: what a chunk takes of it.
@@ -178,8 +199,12 @@ std::vector<Range> SlotsOf(const Collective& collective, size_t chunk) {
   if (!collective.by_share) {
     const size_t begin = chunk * collective.chunk_elements;
     const size_t count = std::min(collective.chunk_elements, collective.elements - begin);
-    std::vector<Range> slots = CutEvenly(count, collective.slots);
-    for (Range& slot : slots) slot.begin += begin;
+    const size_t unit = UnitOf(collective);
+    std::vector<Range> slots = CutEvenly((count + unit - 1) / unit, collective.slots);
+    for (Range& slot : slots) {
+      const size_t first = std::min(slot.begin * unit, count);
+      slot = {begin + first, std::min(slot.count * unit, count - first)};
+    }
     return slots;
   }
   const size_t part = PartElements(collective);
@@ -191,8 +216,13 @@ std::vector<Range> SlotsOf(const Collective& collective, size_t chunk) {
   return slots;
 }
 
-DataType WireTypeOf(const Collective& collective, bool exact) {
-  return collective.rounded && !exact ? DataType::kBFloat16 : collective.type;
+uint64_t MessageBytes(const Collective& collective, size_t elements, const Step& step) {
+  if (collective.code_bits == 0) {
+    return elements *
+           SizeOf(collective.rounded && !step.exact ? DataType::kBFloat16 : collective.type);
+  }
+  return PackedBytes(LatticeBlocks(elements),
+                     LatticeWidth(LatticeLevels(collective.code_bits), step.terms));
 }
 
 }  // namespace ringwood

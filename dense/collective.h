@@ -23,10 +23,10 @@ const char* NameOf(Verb verb);  // "all-reduce", "reduce-scatter", …
 struct CollectiveSpec {
   Verb verb = Verb::kAllReduce;
   DataType type = DataType::kFloat32;
-  uint64_t elements = 0;     // of the whole tensor
-  bool bf16 = false;         // an all-reduce of float32 sums may travel rounded
-  int root = 0;              // of a broadcast
-  uint64_t chunk_bytes = 0;  // takes rings with chunks of this size; 0: chosen, with the strategy
+  uint64_t elements = 0;      // of the whole tensor
+  std::string wire = "fp32";  // of an all-reduce of float32 sums: or "bf16", "int8", "int4"
+  int root = 0;               // of a broadcast
+  uint64_t chunk_bytes = 0;   // takes rings with chunks of this size; 0: chosen, with the strategy
   std::optional<Strategy> strategy = std::nullopt;  // of an all-reduce; nothing: chosen
 };
 
@@ -44,6 +44,7 @@ struct Collective {
   // chunk_elements / slots elements of each.
   bool by_share = false;
   bool rounded = false;  // what is not `exact` travels as bf16
+  int code_bits = 0;     // above 0: all travels as sums of codes, and slots begin with a block
   std::string reason;    // for people: why this strategy
 };
 
@@ -66,7 +67,7 @@ size_t ChunksOf(const Collective& collective);
 // The elements of each slot of a chunk.
 std::vector<Range> SlotsOf(const Collective& collective, size_t chunk);
 
-// How an element travels.
-DataType WireTypeOf(const Collective& collective, bool exact);
+// Of a step's message with a slot of `elements`.
+uint64_t MessageBytes(const Collective& collective, size_t elements, const Step& step);
 
 }  // namespace ringwood

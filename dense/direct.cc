@@ -27,10 +27,12 @@ Schedule DirectReduceScatter(int rank, int world) {
 Schedule DirectAllGather(int rank, int world) {
   RW_CHECK(world > 0 && rank >= 0 && rank < world);
   Schedule schedule;
-  for (int k = 1; k < world; ++k) schedule.push_back({Op::kSend, After(rank, k, world), rank});
+  for (int k = 1; k < world; ++k) {
+    schedule.push_back({Op::kSend, After(rank, k, world), rank, false, world});
+  }
   for (int k = 1; k < world; ++k) {
     const int peer = Before(rank, k, world);
-    schedule.push_back({Op::kReceive, peer, peer});
+    schedule.push_back({Op::kReceive, peer, peer, false, world});
   }
   return schedule;
 }

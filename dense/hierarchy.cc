@@ -40,33 +40,43 @@ class Maker {
 
   void HandOver(int part) {
     for (int slice : foreign_) {
-      Add(Op::kSend, Agent(hosts_, host_, slice), Slot(slice, part), true);
+      Add(Op::kSend, Agent(hosts_, host_, slice), Slot(slice, part), 1, true);
     }
   }
 
   void Reduce(int stage, int part) {
     for (int slice : own_) {
       const int slot = Slot(slice, part);
-      for (int other : others_) Add(Op::kReceiveReduce, other, slot, true);
-      if (stage > 0) Add(Op::kReceiveReduce, AgentBefore(slice), slot);
-      if (stage + 1 < count_) Add(Op::kSend, AgentAfter(slice), slot);
+      for (int other : others_) Add(Op::kReceiveReduce, other, slot, 1, true);
+      if (stage > 0) Add(Op::kReceiveReduce, AgentBefore(slice), slot, TermsBefore(stage, 0));
+      if (stage + 1 < count_) Add(Op::kSend, AgentAfter(slice), slot, TermsBefore(stage, 1));
     }
   }
 
   void Gather(int stage, int part) {
+    const int all = RanksOf(hosts_);
     for (int slice : own_) {
       const int slot = Slot(slice, part);
-      if (stage > 0) Add(Op::kReceive, AgentBefore(slice), slot);
-      if (stage + 1 < count_) Add(Op::kSend, AgentAfter(slice), slot);
-      for (int other : others_) Add(Op::kSend, other, slot);
+      if (stage > 0) Add(Op::kReceive, AgentBefore(slice), slot, all);
+      if (stage + 1 < count_) Add(Op::kSend, AgentAfter(slice), slot, all);
+      for (int other : others_) Add(Op::kSend, other, slot, all);
     }
     for (int slice : foreign_) {
-      Add(Op::kReceive, Agent(hosts_, host_, slice), Slot(slice, part));
+      Add(Op::kReceive, Agent(hosts_, host_, slice), Slot(slice, part), all);
     }
   }
 
-  void Add(Op op, int peer, int slot, bool exact = false) {
-    schedule_.push_back({op, peer, slot, exact});
+  // Ranks of the `stage` hosts before this one, and of `here` (0 or 1) this one.
+  int TermsBefore(int stage, int here) const {
+    int ranks = 0;
+    for (int back = 1 - here; back <= stage; ++back) {
+      ranks += static_cast<int>(hosts_[static_cast<size_t>(Part(-back))].size());
+    }
+    return ranks;
+  }
+
+  void Add(Op op, int peer, int slot, int terms, bool exact = false) {
+    schedule_.push_back({op, peer, slot, exact, terms});
   }
 
   const Hosts& hosts_;

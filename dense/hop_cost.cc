@@ -53,10 +53,11 @@ HopCost HopCostOf(std::span<const double> seconds, const Hosts& hosts, const Hop
   return cost;
 }
 
-std::vector<SwitchPoint> SwitchPoints(const HopCost& cost, const Hosts& hosts, double ring_ratio) {
+std::vector<SwitchPoint> SwitchPoints(const HopCost& cost, const Hosts& hosts,
+                                      std::string_view wire) {
   constexpr uint64_t kLeast = 4, kMost = 1 << 30;
   const auto choose = [&](uint64_t bytes) {
-    return ChooseSchedule({bytes, RanksOf(hosts), cost, ring_ratio, &hosts}).strategy;
+    return ChooseSchedule({bytes, RanksOf(hosts), cost, wire, &hosts}).strategy;
   };
   std::vector<SwitchPoint> points;
   for (uint64_t bytes = kLeast; bytes < kMost; bytes *= 2) {
@@ -73,9 +74,9 @@ std::vector<SwitchPoint> SwitchPoints(const HopCost& cost, const Hosts& hosts, d
   return points;
 }
 
-std::string DescribeSwitches(const HopCost& cost, const Hosts& hosts, double ring_ratio) {
+std::string DescribeSwitches(const HopCost& cost, const Hosts& hosts, std::string_view wire) {
   std::string text;
-  for (const SwitchPoint& point : SwitchPoints(cost, hosts, ring_ratio)) {
+  for (const SwitchPoint& point : SwitchPoints(cost, hosts, wire)) {
     text += NameOf(point.strategy);
     if (point.bytes == UINT64_MAX) break;
     text += " up to " + FormatBytes(static_cast<double>(point.bytes)) + ", ";

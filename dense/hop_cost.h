@@ -5,6 +5,7 @@
 #include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "dense/choose.h"
@@ -33,9 +34,10 @@ struct SwitchPoint {
   uint64_t bytes;  // the longest tensor that takes it; UINT64_MAX: all longer ones
 };
 std::vector<SwitchPoint> SwitchPoints(const HopCost& cost, const Hosts& hosts,
-                                      double ring_ratio = 1);
+                                      std::string_view wire = "fp32");
 
 // "recursive doubling up to 8.0 KiB, direct exchange up to 64.0 KiB, ring beyond (hop 90 us, …)".
-std::string DescribeSwitches(const HopCost& cost, const Hosts& hosts, double ring_ratio = 1);
+std::string DescribeSwitches(const HopCost& cost, const Hosts& hosts,
+                             std::string_view wire = "fp32");
 
 }  // namespace ringwood

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <type_traits>
 
+#include "base/unaligned.h"
 #include "dense/half.h"
 #include "dense/reduce_simd.h"
-#include "dense/unaligned.h"
 
 namespace ringwood {
 namespace {

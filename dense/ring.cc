@@ -14,8 +14,9 @@ Schedule Stages(int rank, int world, int first, Op take) {
   const int next = Modulo(rank + 1, world);
   const int previous = Modulo(rank - 1, world);
   for (int stage = 0; stage + 1 < world; ++stage) {
-    schedule.push_back({Op::kSend, next, Modulo(first - stage, world)});
-    schedule.push_back({take, previous, Modulo(first - stage - 1, world)});
+    const int terms = take == Op::kReceiveReduce ? stage + 1 : world;
+    schedule.push_back({Op::kSend, next, Modulo(first - stage, world), false, terms});
+    schedule.push_back({take, previous, Modulo(first - stage - 1, world), false, terms});
   }
   return schedule;
 }

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "base/unaligned.h"
 #include "dense/half.h"
 #include "dense/reduce_simd.h"
-#include "dense/unaligned.h"
 
 namespace ringwood {
 

@@ -32,15 +32,11 @@ class Run : public std::enable_shared_from_this<Run> {
   }
 
  private:
-  Content ContentOf(const Step& step) const {
-    return {static_cast<uint8_t>(slots_->WireType(step.exact)), 0, slots_->Elements(step.slot)};
-  }
-
   void Send(const Step& step, const MessageName& name) {
-    const Slots::Outgoing outgoing = slots_->BeginSend(step.slot, step.exact);
+    const Slots::Outgoing outgoing = slots_->BeginSend(step);
     ++sending_;
     request_.transport->Send(
-        step.peer, name, ContentOf(step), outgoing.payload,
+        step.peer, name, slots_->ContentOf(step), outgoing.payload,
         [self = shared_from_this(), slot = step.slot, held = outgoing.held](Status status) {
           --self->sending_;
           if (held) self->slots_->EndSend(slot);
@@ -54,10 +50,10 @@ class Run : public std::enable_shared_from_this<Run> {
     waiting_ = true;
     arrived_ = false;
     // Both sides of an exchange take the operands in the same order: it shows in NaNs' bits.
-    taking_ = {step.slot, step.op, step.peer < request_.self, step.exact};
+    taking_ = {step, step.peer < request_.self};
     request_.transport->Receive(
-        step.peer, name, ContentOf(step), slots_->BeginReceive(taking_),
-        [self = shared_from_this(), bytes = slots_->Bytes(step.slot, step.exact)](
+        step.peer, name, slots_->ContentOf(step), slots_->BeginReceive(taking_),
+        [self = shared_from_this(), bytes = slots_->Bytes(step)](
             StatusOr<std::span<std::byte>> payload, const Frame& frame) {
           if (!payload.ok()) return self->Fail(payload.status());
           if (payload->size() != bytes) {

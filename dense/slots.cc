@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/digest.h"
+#include "dense/coded_slots.h"
 #include "dense/rounding.h"
 
 namespace ringwood {
@@ -15,11 +16,14 @@ namespace {
 class PlainSlots : public Slots {
  public:
   using Slots::Slots;
-  DataType WireType(bool) const override { return values_.type; }
+  Content ContentOf(const Step& step) const override {
+    return {static_cast<uint8_t>(values_.type), 0, Elements(step.slot)};
+  }
+  size_t Bytes(const Step& step) const override { return Length(step.slot); }
 
  private:
   size_t Offset(int slot) const { return values_.slots[slot].begin * SizeOf(values_.type); }
-  size_t Length(int slot) const { return Bytes(slot, false); }
+  size_t Length(int slot) const { return Elements(slot) * SizeOf(values_.type); }
   std::span<const std::byte> Input(int slot) const {
     return values_.input.subspan(Offset(slot), Length(slot));
   }
@@ -28,24 +32,24 @@ class PlainSlots : public Slots {
   }
   bool InPlace() const { return values_.input.data() == values_.output.data(); }
 
-  View Content(int slot, bool) override {
-    if (states_[slot].written || InPlace()) return {Output(slot), true};
-    return {Input(slot), false};
+  View Present(const Step& step) override {
+    if (states_[step.slot].written || InPlace()) return {Output(step.slot), true};
+    return {Input(step.slot), false};
   }
 
   std::span<std::byte> Place(const Incoming& incoming) override {
     // Whether the payload may land in the output: nothing reads there, and a sum not yet begun.
-    const int slot = incoming.slot;
+    const int slot = incoming.step.slot;
     const State& state = states_[slot];
     const bool begun = state.written || InPlace();
-    if (state.held == 0 && (incoming.op == Op::kReceive || !begun)) return Output(slot);
-    return Scratch(Length(slot));
+    if (state.held == 0 && (incoming.step.op == Op::kReceive || !begun)) return Output(slot);
+    return Landing(Length(slot));
   }
 
   void Combine(const Incoming& incoming, std::span<const std::byte> payload) override {
-    const int slot = incoming.slot;
+    const int slot = incoming.step.slot;
     std::byte* const output = Output(slot).data();
-    if (incoming.op == Op::kReceiveReduce) {
+    if (incoming.step.op == Op::kReceiveReduce) {
       const std::byte* mine = states_[slot].written ? output : Input(slot).data();
       const std::byte* theirs = payload.data();
       if (incoming.theirs_first) std::swap(mine, theirs);
@@ -74,11 +78,17 @@ class RoundedSlots : public Slots {
     const size_t elements = values.input.size() / sizeof(float);
     RW_CHECK(values.error.size() == elements && values.next_error.size() == elements);
   }
-  DataType WireType(bool exact) const override {
-    return exact ? DataType::kFloat32 : DataType::kBFloat16;
+  Content ContentOf(const Step& step) const override {
+    return {static_cast<uint8_t>(TypeOf(step)), 0, Elements(step.slot)};
+  }
+  size_t Bytes(const Step& step) const override {
+    return Elements(step.slot) * SizeOf(TypeOf(step));
   }
 
  private:
+  static DataType TypeOf(const Step& step) {
+    return step.exact ? DataType::kFloat32 : DataType::kBFloat16;
+  }
   const float* Input(int slot) const {
     return reinterpret_cast<const float*>(values_.input.data()) + values_.slots[slot].begin;
   }
@@ -92,36 +102,37 @@ class RoundedSlots : public Slots {
     return gathered_[slot] ? NextError(slot) : values_.error.data() + values_.slots[slot].begin;
   }
   std::span<std::byte> WireBytes(int slot) const {
-    return {reinterpret_cast<std::byte*>(Wire(slot)), Bytes(slot, false)};
+    return {reinterpret_cast<std::byte*>(Wire(slot)), Elements(slot) * sizeof(uint16_t)};
   }
 
-  View Content(int slot, bool exact) override {
+  View Present(const Step& step) override {
+    const int slot = step.slot;
     const bool first = std::exchange(settled_[slot], 1) == 0;
-    if (exact) {
+    if (step.exact) {
       RW_CHECK(first && !gathered_[slot]);
       float* const output = Output(slot);
       Reduce(DataType::kFloat32, ReduceOp::kSum, Input(slot), Owed(slot), output, Elements(slot));
       std::fill_n(NextError(slot), Elements(slot), 0.0f);
-      return {{reinterpret_cast<std::byte*>(output), Bytes(slot, true)}, true};
+      return {{reinterpret_cast<std::byte*>(output), Bytes(step)}, true};
     }
     if (first) RoundSum(Input(slot), Owed(slot), Wire(slot), NextError(slot), Elements(slot));
     return {WireBytes(slot), true};
   }
 
   std::span<std::byte> Place(const Incoming& incoming) override {
-    const int slot = incoming.slot;
-    if (!incoming.exact && states_[slot].held == 0) return WireBytes(slot);
-    return Scratch(Bytes(slot, incoming.exact));
+    const int slot = incoming.step.slot;
+    if (!incoming.step.exact && states_[slot].held == 0) return WireBytes(slot);
+    return Landing(Bytes(incoming.step));
   }
 
   void Combine(const Incoming& incoming, std::span<const std::byte> payload) override {
-    const int slot = incoming.slot;
-    if (incoming.exact) {
-      RW_CHECK(incoming.op == Op::kReceiveReduce && !settled_[slot]);
+    const int slot = incoming.step.slot;
+    if (incoming.step.exact) {
+      RW_CHECK(incoming.step.op == Op::kReceiveReduce && !settled_[slot]);
       Reduce(DataType::kFloat32, ReduceOp::kSum, Owed(slot), payload.data(), NextError(slot),
              Elements(slot));
       gathered_[slot] = 1;
-    } else if (incoming.op == Op::kReceiveReduce) {
+    } else if (incoming.step.op == Op::kReceiveReduce) {
       RW_CHECK(std::exchange(settled_[slot], 1) == 0);
       RoundPartialSum(reinterpret_cast<const uint16_t*>(payload.data()), Input(slot), Owed(slot),
                       Wire(slot), NextError(slot), Elements(slot));
@@ -146,20 +157,20 @@ class RoundedSlots : public Slots {
 
 Slots::Slots(const Values& values)
     : values_(values),
-      states_(values.slots.size()),
-      scratch_(values.scratch ? values.scratch : std::make_shared<Buffer<std::byte>>()) {}
+      memory_(values.memory ? values.memory : std::make_shared<ChunkMemory>()),
+      states_(values.slots.size()) {}
 
-std::span<std::byte> Slots::Scratch(size_t bytes) {
-  if (scratch_->size() < bytes) *scratch_ = Buffer<std::byte>(bytes);
-  return scratch_->span().first(bytes);
+std::span<std::byte> Slots::Landing(size_t bytes) {
+  if (memory_->landing.size() < bytes) memory_->landing = Buffer<std::byte>(bytes);
+  return memory_->landing.span().first(bytes);
 }
 
 // From BeginSend to EndSend of a held view the slot's bytes do not change: a payload that arrives
 // meanwhile lands in scratch memory, and EndReceive returns false until the last send has ended. So
 // all sends of a slot share one content and one digest.
-Slots::Outgoing Slots::BeginSend(int slot, bool exact) {
-  const View view = Content(slot, exact);
-  State& state = states_[slot];
+Slots::Outgoing Slots::BeginSend(const Step& step) {
+  const View view = Present(step);
+  State& state = states_[step.slot];
   if (view.held) ++state.held;
   if (!state.digest.has_value()) state.digest = Digest(view.bytes);
   return {{view.bytes, state.digest}, view.held};
@@ -168,20 +179,20 @@ Slots::Outgoing Slots::BeginSend(int slot, bool exact) {
 ReceiveBuffer Slots::BeginReceive(const Incoming& incoming) {
   const std::span<std::byte> place = Place(incoming);
   landed_ = place;
-  if (states_[incoming.slot].held != 0) return place;
+  if (states_[incoming.step.slot].held != 0) return place;
   return {place, [this, incoming](std::span<const std::byte> payload) {
             landed_ = {};
-            if (payload.size() == Bytes(incoming.slot, incoming.exact)) Combine(incoming, payload);
+            if (payload.size() == Bytes(incoming.step)) Combine(incoming, payload);
           }};
 }
 
 bool Slots::EndReceive(const Incoming& incoming, uint64_t checksum) {
-  State& state = states_[incoming.slot];
+  State& state = states_[incoming.step.slot];
   if (state.held != 0) return false;
   if (landed_.data() != nullptr) Combine(incoming, landed_);
   landed_ = {};
   state.written = true;
-  state.reduced = incoming.op == Op::kReceiveReduce;
+  state.reduced = incoming.step.op == Op::kReceiveReduce;
   state.digest.reset();
   if (!state.reduced) state.digest = checksum;
   return true;
@@ -202,6 +213,7 @@ std::vector<uint64_t> Slots::Finish() {
 }
 
 std::unique_ptr<Slots> MakeSlots(const Values& values) {
+  if (values.code_bits != 0) return MakeCodedSlots(values);
   if (values.rounded) return std::make_unique<RoundedSlots>(values);
   return std::make_unique<PlainSlots>(values);
 }

@@ -1,6 +1,7 @@
 // The values of one chunk on one node, slot by slot: what is sent of a slot, where a payload lands
-// and how it is combined. Two kinds: plain (elements travel as they are) and rounded (fp32 travels
-// as bf16, the error stays with who rounded).
+// and how it is combined. Three kinds: plain (elements travel as they are), rounded (fp32 travels
+// as bf16, the error stays with who rounded) and coded (fp32 travels as the sums of codes of
+// dense/lattice/codes.h, the error stays at the source).
 #pragma once
 
 #include <memory>
@@ -10,11 +11,19 @@
 
 #include "base/buffer.h"
 #include "dense/cut.h"
+#include "dense/lattice/codes.h"
 #include "dense/reduce.h"
 #include "transport/schedule.h"
 #include "transport/transport.h"
 
 namespace ringwood {
+
+// What a chunk needs beside its values. Runs that come one after the other share it, because fresh
+// memory costs a page fault a page.
+struct ChunkMemory {
+  Buffer<std::byte> landing;  // for a payload that has nowhere else to land, of one slot at a time
+  Buffer<std::byte> packed;   // codes of all slots
+};
 
 struct Values {
   DataType type = DataType::kFloat32;
@@ -22,14 +31,19 @@ struct Values {
   std::span<const std::byte> input;  // never written
   std::span<std::byte> output;       // as long as the input; the same memory or no overlap
   std::vector<Range> slots;          // the elements of each slot; no two slots overlap
-  // fp32 sums only: round what travels to bf16. `error` is added to the input; what is rounded away
-  // goes to `next_error`. Both as long as the input, overlapping nothing.
+  // fp32 sums only: round what travels to bf16, or to codes of `code_bits`. `error` is added to the
+  // input; what is rounded away goes to `next_error`. Both as long as the input, overlapping
+  // nothing.
   bool rounded = false;
+  int code_bits = 0;  // 0: no codes
   std::span<const float> error;
   std::span<float> next_error;
-  // For payloads that have nowhere else to land, of one slot at a time; null: one of its own. Runs
-  // that come one after the other share it, because fresh memory costs a page fault a page.
-  std::shared_ptr<Buffer<std::byte>> scratch = nullptr;
+  // With codes: of the input's blocks. Slots begin with a block; the result is that of `terms`
+  // nodes.
+  std::span<const Reach> reach;
+  std::span<Reach> next_reach;
+  int terms = 1;
+  std::shared_ptr<ChunkMemory> memory = nullptr;  // null: one of its own
 };
 
 class Slots {
@@ -38,9 +52,9 @@ class Slots {
   virtual ~Slots() = default;
 
   size_t Elements(int slot) const { return values_.slots[slot].count; }
-  // Of a message: its element type, its length. `exact` as its step says.
-  virtual DataType WireType(bool exact) const = 0;
-  size_t Bytes(int slot, bool exact) const { return Elements(slot) * SizeOf(WireType(exact)); }
+  // Of a step's message.
+  virtual Content ContentOf(const Step& step) const = 0;
+  virtual size_t Bytes(const Step& step) const = 0;
 
   struct Outgoing {
     Payload payload;
@@ -48,15 +62,13 @@ class Slots {
   };
   // The slot's present content. Its digest is computed once however often it is sent, and not at
   // all where it goes on as it came.
-  Outgoing BeginSend(int slot, bool exact);
+  Outgoing BeginSend(const Step& step);
   void EndSend(int slot) { --states_[slot].held; }
 
   // One receive at a time. `theirs_first`: the peer's value is the left operand.
   struct Incoming {
-    int slot = 0;
-    Op op = Op::kReceive;
+    Step step;
     bool theirs_first = false;
-    bool exact = false;
   };
   // Where its payload goes: to its place or into the sum at once, where no send reads there.
   ReceiveBuffer BeginReceive(const Incoming& incoming);
@@ -79,7 +91,7 @@ class Slots {
     std::span<const std::byte> bytes;
     bool held;
   };
-  virtual View Content(int slot, bool exact) = 0;
+  virtual View Present(const Step& step) = 0;
   // Memory for the payload of the receive that begins; not the slot's own while it is held.
   virtual std::span<std::byte> Place(const Incoming& incoming) = 0;
   // `payload` may lie in that place; the slot is not held.
@@ -87,13 +99,13 @@ class Slots {
   virtual std::span<const std::byte> Result(int slot) = 0;  // as it travels
   virtual void Close() {}
 
-  std::span<std::byte> Scratch(size_t bytes);
+  std::span<std::byte> Landing(size_t bytes);
 
   const Values values_;
+  const std::shared_ptr<ChunkMemory> memory_;
   std::vector<State> states_;
 
  private:
-  const std::shared_ptr<Buffer<std::byte>> scratch_;
   std::span<const std::byte> landed_;  // payload of the present receive, until it is combined
 };
 

@@ -11,9 +11,13 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "dense/all_reduce.h"
+#include "dense/lattice/codes.h"
 
 namespace ringwood {
 namespace {
+
+// Until what codes have kept back is sent, and the scales have come down again.
+constexpr int kCodedRuns = 8;
 
 constexpr double kTimeoutSeconds = 120;  // of one run; 1 GB at 100 Mbit/s and 2 ranks takes 84 s
 
@@ -31,10 +35,20 @@ struct Outcome {
 }  // namespace
 
 struct AllReduceBench::Buffers {
-  Buffers(size_t count, bool rounded)
-      : input(count), output(count), error(rounded ? count : 0), next_error(rounded ? count : 0) {}
+  Buffers(size_t count, const std::string& wire)
+      : input(count),
+        output(count),
+        error(wire == "fp32" ? 0 : count),
+        next_error(error.size()),
+        reach(CodeBits(wire) == 0 ? 0 : LatticeBlocks(count)),
+        next_reach(reach.size()) {}
+  void Commit() {
+    std::swap(error, next_error);
+    std::swap(reach, next_reach);
+  }
   Buffer<float> input, output;
-  Buffer<float> error, next_error;  // with bf16 on the wire
+  Buffer<float> error, next_error;  // of wire formats that round
+  Buffer<Reach> reach, next_reach;  // of int8 and int4
 };
 
 AllReduceBench::AllReduceBench(Loop* loop, Transport* transport, const BenchOptions& options,
@@ -42,8 +56,8 @@ AllReduceBench::AllReduceBench(Loop* loop, Transport* transport, const BenchOpti
     : loop_(loop),
       transport_(transport),
       options_(options),
-      buffers_(std::make_shared<Buffers>(std::max<uint64_t>(bytes / sizeof(float), 1),
-                                         options.wire == "bf16")) {
+      buffers_(
+          std::make_shared<Buffers>(std::max<uint64_t>(bytes / sizeof(float), 1), options.wire)) {
   const std::span<float> input = buffers_->input.span();
   std::fill(input.begin(), input.end(), static_cast<float>(options.rank + 1));
 }
@@ -65,6 +79,8 @@ StatusOr<double> AllReduceBench::RunOnce(uint64_t round) {
         request.output = std::as_writable_bytes(buffers->output.span());
         request.error = buffers->error.span();
         request.next_error = buffers->next_error.span();
+        request.reach = buffers->reach.span();
+        request.next_reach = buffers->next_reach.span();
         StartAllReduce(transport, request, [outcome, buffers](StatusOr<AllReduceResult> result) {
           outcome->status = result.status();
           outcome->done.Notify();
@@ -76,13 +92,19 @@ StatusOr<double> AllReduceBench::RunOnce(uint64_t round) {
                                     bytes(), round, kTimeoutSeconds));
   }
   RW_RETURN_IF_ERROR(outcome->status);
-  return ToSeconds(Now() - start);
+  const double took = ToSeconds(Now() - start);
+  buffers_->Commit();
+  return took;
 }
 
 Status AllReduceBench::CheckSum() const {
   const double sum = options_.world * (options_.world + 1) / 2.0;
-  // Each rank may round once, each time by half of a unit in bf16's 8 bits.
-  const double allowed = options_.wire == "bf16" ? sum * options_.world / 256 : 0;
+  // Each rank may round once, each time by half of a unit in bf16's 8 bits, or by half of a scale
+  // twice, now and in its error: scales reach a quarter beyond the largest value, which is `world`.
+  const double scale = 1.25 * options_.world / LatticeLevels(CodeBits(options_.wire));
+  const double allowed = options_.wire == "fp32"   ? 0
+                         : options_.wire == "bf16" ? sum * options_.world / 256
+                                                   : scale * options_.world;
   for (const float value : buffers_->output.span()) {
     if (!(std::fabs(value - sum) <= allowed)) {
       return Internal(absl::StrFormat("rank %d: the sum of %d bytes is wrong: %g instead of %g",
@@ -93,7 +115,9 @@ Status AllReduceBench::CheckSum() const {
 }
 
 Status AllReduceBench::Run(int runs, uint64_t* round, BenchSamples* samples) {
-  RW_RETURN_IF_ERROR(RunOnce((*round)++).status());
+  // With codes the first run only tells the scales, and the next ones have its values, too.
+  const int settling = CodeBits(options_.wire) == 0 ? 1 : kCodedRuns;
+  for (int run = 0; run < settling; ++run) RW_RETURN_IF_ERROR(RunOnce((*round)++).status());
   RW_RETURN_IF_ERROR(CheckSum());
   // The check takes longer on one rank than on another: all start from here.
   RW_RETURN_IF_ERROR(RunOnce((*round)++).status());

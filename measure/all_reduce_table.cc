@@ -119,14 +119,13 @@ class SizeBench {
 // The switch points of the runs that follow, and those by the cost measured here.
 Status FindSwitches(const BenchPlan& plan, EpochLink* link, BenchReport* report) {
   const Place& place = link->place();
-  const double ratio = report->wire == "bf16" ? 0.5 : 1;
   RW_RETURN_IF_ERROR(LogDataPlane(link));
   RW_ASSIGN_OR_RETURN(report->measured, ProbeHops(link->collectives(), place));
   if (plan.adapt) link->TakeCost(report->measured);
   report->cost = place.cost;
-  report->switches = SwitchPoints(report->cost, place.hosts, ratio);
-  report->chosen = DescribeSwitches(report->cost, place.hosts, ratio);
-  report->would_choose = DescribeSwitches(report->measured, place.hosts, ratio);
+  report->switches = SwitchPoints(report->cost, place.hosts, report->wire);
+  report->chosen = DescribeSwitches(report->cost, place.hosts, report->wire);
+  report->would_choose = DescribeSwitches(report->measured, place.hosts, report->wire);
   return OkStatus();
 }
 

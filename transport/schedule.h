@@ -20,11 +20,14 @@ enum class Op : uint8_t {
 // `peer` is a node of the epoch: workers 0..P-1, then reducers P..P+S-1.
 // `slot` is a range of a chunk's elements (dense) or the number of a TreeSlot (sparse).
 // `exact`: the message travels unrounded where those of the run are rounded (dense/hierarchy.h).
+// `terms`: of how many workers' values a dense message is the sum; sums of codes are as wide as it
+// says (dense/lattice/codes.h).
 struct Step {
   Op op;
   int peer;
   int slot;
   bool exact = false;
+  int terms = 1;
   bool operator==(const Step&) const = default;
 };
 

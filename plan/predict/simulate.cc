@@ -212,7 +212,7 @@ class Player {
   }
 
   double StepBytes(const NodeLane& lane, const ChunkRun& run, const Step& step) const {
-    return step.exact ? run.bytes[step.slot] * lane.play->exact_ratio : run.bytes[step.slot];
+    return run.bytes[step.slot] * RatioOf(*lane.play, step);
   }
 
   // Runs the chunk, and those that take its place, until it must wait.

@@ -17,6 +17,7 @@
 
 #include "base/status.h"
 #include "dense/collective.h"
+#include "dense/lattice/codes.h"
 #include "dense/place.h"
 #include "plan/model/cost.h"
 #include "plan/plan.h"
@@ -37,16 +38,24 @@ struct Performance {
   std::shared_ptr<const std::vector<Schedule>> schedules;  // of each node
   std::vector<std::vector<double>> slot_bytes;             // of each slot in each chunk
   double exact_ratio = 1;    // bytes of a step's message that is `exact`, for one that is not
+  int code_levels = 0;       // above 0: slot_bytes counts blocks of codes (dense/lattice/codes.h)
   double ready_seconds = 0;  // at a worker of speed 1
   int lane = 0;              // below kLanes
 };
 constexpr double kNotSent = -1;  // bytes of a slot that is empty: both sides leave its steps out
 constexpr int kLanes = 2;
 
+// Of the message of a step, for one of slot_bytes; kNotSent stays below 0.
+inline double RatioOf(const Performance& play, const Step& step) {
+  if (play.code_levels != 0) {
+    return static_cast<double>(PackedBytes(1, LatticeWidth(play.code_levels, step.terms)));
+  }
+  return step.exact ? play.exact_ratio : 1;
+}
+
 // Of the message of a step.
 inline double BytesOf(const Performance& play, size_t chunk, const Step& step) {
-  const double bytes = play.slot_bytes[chunk][static_cast<size_t>(step.slot)];
-  return step.exact ? bytes * play.exact_ratio : bytes;
+  return play.slot_bytes[chunk][static_cast<size_t>(step.slot)] * RatioOf(play, step);
 }
 
 struct Scene {

@@ -15,7 +15,7 @@ namespace ringwood {
 namespace {
 
 constexpr int kMaxSimulatedNodes = 1 << 16;
-constexpr uint64_t kMaxSteps = uint64_t{64} << 20;  // of all nodes: 1 GB of schedules
+constexpr uint64_t kMaxSteps = uint64_t{64} << 20;  // of all nodes: 1.3 GB of schedules
 
 using Schedules = std::shared_ptr<const std::vector<Schedule>>;
 
@@ -24,7 +24,7 @@ CollectiveSpec SpecOf(const Group& group, uint64_t elements) {
   CollectiveSpec spec;
   spec.elements = elements;
   if (group.route == "ring") {
-    spec.bf16 = group.codec == "bf16";
+    spec.wire = group.codec;
     return spec;
   }
   // DeAR's halves: no job runs them, so nobody rounds beside them.
@@ -59,13 +59,17 @@ class DenseSchedules {
   std::map<std::pair<Verb, Strategy>, Schedules> made_;
 };
 
-// Bytes of each slot in each chunk.
+// Bytes of each slot in each chunk, as they travel unless exact; of codes, blocks.
 std::vector<std::vector<double>> SlotBytes(const Collective& collective) {
-  const auto each = static_cast<double>(SizeOf(WireTypeOf(collective, false)));
+  const auto of_slot = [&](size_t elements) {
+    return static_cast<double>(collective.code_bits != 0
+                                   ? LatticeBlocks(elements)
+                                   : MessageBytes(collective, elements, Step{}));
+  };
   std::vector<std::vector<double>> bytes(ChunksOf(collective));
   for (size_t chunk = 0; chunk < bytes.size(); ++chunk) {
     for (const Range& slot : SlotsOf(collective, chunk)) {
-      bytes[chunk].push_back(slot.count == 0 ? kNotSent : each * static_cast<double>(slot.count));
+      bytes[chunk].push_back(slot.count == 0 ? kNotSent : of_slot(slot.count));
     }
   }
   return bytes;
@@ -75,6 +79,7 @@ void SetPlay(const Collective& collective, Schedules schedules, Performance* pla
   play->schedules = std::move(schedules);
   play->slot_bytes = SlotBytes(collective);
   if (collective.rounded) play->exact_ratio = 2;
+  if (collective.code_bits != 0) play->code_levels = LatticeLevels(collective.code_bits);
 }
 
 // With `joined` chunks in one.

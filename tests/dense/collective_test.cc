@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "dense/lattice/codes.h"
 #include "tests/dense/player.h"
 
 namespace ringwood {
@@ -24,7 +25,9 @@ void ForEach(const Check& check) {
             spec.verb = verb;
             spec.type = type;
             spec.elements = elements;
-            spec.bf16 = verb == Verb::kAllReduce && type == DataType::kFloat32 && ranks == 2;
+            const bool sums = verb == Verb::kAllReduce && type == DataType::kFloat32;
+            if (sums && ranks == 2) spec.wire = "bf16";
+            if (sums && ranks == 4) spec.wire = world % 2 == 0 ? "int4" : "int8";
             spec.root = world - 1;
             check(spec, Place{0, world, EvenHosts(world, ranks)});
           }
@@ -48,6 +51,32 @@ TEST(Collective, EveryElementLiesInOneSlotOfOneChunk) {
     ASSERT_EQ(std::count(seen.begin(), seen.end(), 1), static_cast<ptrdiff_t>(spec.elements))
         << NameOf(spec.verb) << " of " << place.world << ", " << collective.reason;
   });
+}
+
+TEST(Collective, SlotsOfCodesBeginWithABlock) {
+  for (const char* wire : {"int8", "int4"}) {
+    for (int world = 2; world <= 33; ++world) {
+      for (const uint64_t elements : {1u, 256u, 700u, 100'000u}) {
+        for (const uint64_t chunk_bytes : {0u, 1u, 5000u, 1u << 20}) {
+          CollectiveSpec spec;
+          spec.elements = elements;
+          spec.wire = wire;
+          spec.chunk_bytes = chunk_bytes;
+          const Collective collective = CollectiveFor(spec, {0, world});
+          size_t next = 0;
+          for (size_t chunk = 0; chunk < ChunksOf(collective); ++chunk) {
+            for (const Range& slot : SlotsOf(collective, chunk)) {
+              if (slot.count == 0) continue;
+              ASSERT_EQ(slot.begin, next);
+              ASSERT_EQ(slot.begin % kLatticeBlock, 0u);
+              next += slot.count;
+            }
+          }
+          ASSERT_EQ(next, elements);
+        }
+      }
+    }
+  }
 }
 
 TEST(Collective, SharesOfAllChunksTogetherAreThoseOfTheTensor) {

@@ -19,14 +19,22 @@ struct Played {
   std::vector<int> sent;                          // [node] slots sent
   bool finished = true;                           // false: deadlock
   bool drained = true;                            // false: a message was never received
+  bool counted = true;                            // false: a step's terms are not what it carries
 };
+
+// Of how many contributions the content is the sum.
+inline int TermsOf(const Contributions& content) {
+  int terms = 0;
+  for (const auto& [rank, times] : content) terms += times;
+  return terms;
+}
 
 // Sends do not wait for the receiver; a receive waits for the message with the same number between
 // the same pair, as the interpreter's names do.
 inline Played Play(const std::vector<Schedule>& schedules,
                    std::vector<std::vector<Contributions>> slots) {
   const int world = static_cast<int>(schedules.size());
-  Played played{std::move(slots), std::vector<int>(world), true, true};
+  Played played{std::move(slots), std::vector<int>(world), true, true, true};
   std::map<std::pair<int, int>, std::vector<Contributions>> wire;
   std::vector<size_t> next(world);
   for (bool moved = true; moved;) {
@@ -37,11 +45,13 @@ inline Played Play(const std::vector<Schedule>& schedules,
         auto& mine = played.slots[node][step.slot];
         if (step.op == Op::kSend) {
           wire[{node, step.peer}].push_back(mine);
+          played.counted &= TermsOf(mine) == step.terms;
           ++played.sent[node];
         } else {
           auto& queue = wire[{step.peer, node}];
           if (queue.empty()) break;
           if (step.op == Op::kReceive) mine.clear();
+          played.counted &= TermsOf(queue.front()) == step.terms;
           for (const auto& [rank, times] : queue.front()) mine[rank] += times;
           queue.erase(queue.begin());
         }

@@ -2,9 +2,11 @@
 
 #include "dense/broadcast.h"
 #include "dense/choose.h"
+#include "dense/collective.h"
 #include "dense/direct.h"
 #include "dense/doubling.h"
 #include "dense/hop_cost.h"
+#include "dense/lattice/codes.h"
 #include "dense/ring.h"
 #include "tests/dense/player.h"
 
@@ -22,7 +24,7 @@ std::vector<Schedule> All(Schedule (*make)(int, int), int world) {
 TEST(Ring, EveryContributionLandsExactlyOnceOnEveryRank) {
   for (int world = 1; world <= kMaxWorld; ++world) {
     const Played played = Play(All(RingAllReduce, world), OwnContributions(world, world));
-    ASSERT_TRUE(played.finished && played.drained) << world;
+    ASSERT_TRUE(played.finished && played.drained && played.counted) << world;
     for (int rank = 0; rank < world; ++rank) {
       EXPECT_EQ(played.sent[rank], 2 * (world - 1));  // of world slots: 2(P-1)/P of the data
       for (int slot = 0; slot < world; ++slot) {
@@ -60,7 +62,7 @@ TEST(Ring, AllGatherSpreadsWhatTheOwnersHold) {
 TEST(RecursiveDoubling, EveryContributionLandsExactlyOnceOnEveryRank) {
   for (int world = 1; world <= kMaxWorld; ++world) {
     const Played played = Play(All(RecursiveDoubling, world), OwnContributions(world, 1));
-    ASSERT_TRUE(played.finished && played.drained) << world;
+    ASSERT_TRUE(played.finished && played.drained && played.counted) << world;
     int core = 1, stages = 0;
     for (; 2 * core <= world; core *= 2) ++stages;
     int sent = 0;
@@ -75,7 +77,7 @@ TEST(RecursiveDoubling, EveryContributionLandsExactlyOnceOnEveryRank) {
 TEST(DirectExchange, EveryContributionLandsExactlyOnceOnEveryRank) {
   for (int world = 1; world <= kMaxWorld; ++world) {
     const Played played = Play(All(DirectExchange, world), OwnContributions(world, world));
-    ASSERT_TRUE(played.finished && played.drained) << world;
+    ASSERT_TRUE(played.finished && played.drained && played.counted) << world;
     for (int rank = 0; rank < world; ++rank) {
       EXPECT_EQ(played.sent[rank], 2 * (world - 1));  // of world slots, as in a ring
       for (int slot = 0; slot < world; ++slot) {
@@ -103,8 +105,37 @@ TEST(DirectExchange, ItsHalvesAreAReduceScatterAndAnAllGatherWithRankRHoldingSlo
   }
 }
 
-Strategy Chosen(uint64_t bytes, int world, const HopCost& cost, double ring_ratio = 1) {
-  return ChooseSchedule({bytes, world, cost, ring_ratio}).strategy;
+// The closed forms count what the messages of a NIC are: of every rank on a host of its own.
+TEST(ChooseSchedule, KnowsWhatCodesTake) {
+  for (const int world : {2, 4, 8, 32}) {
+    for (const Strategy strategy :
+         {Strategy::kRing, Strategy::kRecursiveDoubling, Strategy::kDirect}) {
+      CollectiveSpec spec;
+      spec.elements = uint64_t{64} * 32 * kLatticeBlock;
+      spec.wire = "int4";
+      spec.strategy = strategy;
+      const Collective collective = CollectiveFor(spec, {0, world});
+      uint64_t coded = 0, plain = 0;
+      for (size_t chunk = 0; chunk < ChunksOf(collective); ++chunk) {
+        const auto slots = SlotsOf(collective, chunk);
+        for (const Step& step : collective.schedule) {
+          if (step.op != Op::kSend) continue;
+          coded += MessageBytes(collective, slots[step.slot].count, step);
+          plain += slots[step.slot].count * sizeof(float);
+        }
+      }
+      const double ratio = CodedRatio(strategy, OneEach(world), 4);
+      EXPECT_NEAR(static_cast<double>(coded) / static_cast<double>(plain), ratio, 0.01)
+          << NameOf(strategy) << " " << world;
+    }
+  }
+  EXPECT_LT(CodedRatio(Strategy::kRing, OneEach(4), 4), 0.18);
+  EXPECT_EQ(ChooseSchedule({.bytes = 100'000'000, .world = 4, .wire = "int4"}).strategy,
+            Strategy::kRing);
+}
+
+Strategy Chosen(uint64_t bytes, int world, const HopCost& cost, std::string_view wire = "fp32") {
+  return ChooseSchedule({bytes, world, cost, wire}).strategy;
 }
 
 TEST(ChooseSchedule, SwitchesWhereTheClosedFormsCross) {
@@ -120,8 +151,8 @@ TEST(ChooseSchedule, SwitchesWhereTheClosedFormsCross) {
   // 5 ranks: two more hops for the fifth, 4 (a + o) + 4 S b = 2 a + 8 o + 1.6 S b: never shorter.
   EXPECT_EQ(Chosen(4, 5, cost), Strategy::kDirect);
   // A ring that sends half of the bytes: 6 (a + o) + 0.75 S b = 2 a + 6 o + 1.5 S b at 53,333.
-  EXPECT_EQ(Chosen(53'000, 4, cost, 0.5), Strategy::kDirect);
-  EXPECT_EQ(Chosen(54'000, 4, cost, 0.5), Strategy::kRing);
+  EXPECT_EQ(Chosen(53'000, 4, cost, "bf16"), Strategy::kDirect);
+  EXPECT_EQ(Chosen(54'000, 4, cost, "bf16"), Strategy::kRing);
 }
 
 // What all-reduces would take by the closed forms, and `call` more whatever the schedule.
@@ -204,7 +235,7 @@ TEST(ChooseSchedule, RingsOfMediumTensorsHaveSeveralChunksAndNoTinyMessages) {
 }
 
 TEST(ChooseSchedule, SaysTheTimeItExpectsAndWhy) {
-  const Choice choice = ChooseSchedule({2'000'000, 4, {1e-4, 1e-8, 2e-5}, 1});
+  const Choice choice = ChooseSchedule({2'000'000, 4, {1e-4, 1e-8, 2e-5}});
   EXPECT_DOUBLE_EQ(choice.seconds, 6 * 1.2e-4 + 1.5 * 2e-2);
   EXPECT_NE(choice.reason.find("ring for 2000000 bytes and 4 ranks"), std::string::npos);
 }

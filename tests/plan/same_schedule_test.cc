@@ -101,8 +101,15 @@ void ExpectPlayed(RecordedNodes* nodes, const Performance& play, int ranks, cons
 }
 
 struct Memory {
-  explicit Memory(size_t count) : input(count, 1), output(count), error(count), next(count) {}
+  explicit Memory(size_t count)
+      : input(count, 1),
+        output(count),
+        error(count),
+        next(count),
+        reach(LatticeBlocks(count)),
+        next_reach(reach.size()) {}
   std::vector<float> input, output, error, next;
+  std::vector<Reach> reach, next_reach;
 };
 
 AllReduceRequest RequestOf(const Hosts& hosts, int rank, const char* codec, Memory* memory) {
@@ -111,9 +118,13 @@ AllReduceRequest RequestOf(const Hosts& hosts, int rank, const char* codec, Memo
   request.wire = codec;
   request.input = std::as_bytes(std::span(memory->input));
   request.output = std::as_writable_bytes(std::span(memory->output));
-  if (request.wire == "bf16") {
+  if (request.wire != "fp32") {
     request.error = memory->error;
     request.next_error = memory->next;
+  }
+  if (CodeBits(request.wire) != 0) {
+    request.reach = memory->reach;
+    request.next_reach = memory->next_reach;
   }
   return request;
 }
@@ -124,7 +135,7 @@ TEST(SameSchedule, AnAllReduceRunsWhatTheSimulatorPlaysOfAPlan) {
     const int ranks = RanksOf(hosts);
     RecordedNodes nodes(ranks);
     MessageName name = {Lane::kDense, 0, 3};
-    for (const char* codec : {"fp32", "bf16"}) {
+    for (const char* codec : {"fp32", "bf16", "int8", "int4"}) {
       for (const uint64_t elements : {1u, 300u, 12'000u, 100'003u}) {
         const Performance play = GroupPlay(hosts, elements, codec);
         ++name.round;

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/unaligned.h"
+#include "dense/lattice/codes.h"
+#include "dense/lattice/kernels.h"
+
+namespace ringwood {
+
+uint32_t PlainQuantise(const float* x, const float* error, const BlockScale& scale, uint16_t* codes,
+                       float* next_error) {
+  uint32_t largest = 0;
+  const auto levels = static_cast<float>(scale.levels);
+  for (size_t i = 0; i < kLatticeBlock; ++i) {
+    const float value = x[i] + error[i];
+    const float magnitude = std::fabs(value);
+    largest = std::max(largest, std::bit_cast<uint32_t>(magnitude));
+    float quotient = 0;
+    if (magnitude < scale.limit) quotient = value * scale.inverse;
+    const float code = std::nearbyint(std::clamp(quotient, -levels, levels));
+    codes[i] = static_cast<uint16_t>(static_cast<int>(code) + scale.levels);
+    next_error[i] = value - code * scale.scale;
+  }
+  return largest;
+}
+
+// Bit b of row r is bit r w + b of its column; a column's bit n is bit n mod 16 of its word n / 16.
+void PlainPack(const uint16_t* codes, int width, std::byte* packed) {
+  for (size_t column = 0; column < kRow; ++column) {
+    for (int word = 0; word < width; ++word) {
+      uint16_t bits = 0;
+      for (int b = 0; b < 16; ++b) {
+        const int at = word * 16 + b;
+        const int code = codes[static_cast<size_t>(at / width) * kRow + column];
+        bits = static_cast<uint16_t>(bits | (code >> at % width & 1) << b);
+      }
+      SetElement(packed, static_cast<size_t>(word) * kRow + column, bits);
+    }
+  }
+}
+
+void PlainAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
+  for (size_t i = 0; i < kLatticeBlock; ++i) {
+    for (int b = 0; b < width; ++b) {
+      const int at = static_cast<int>(i / kRow) * width + b;
+      const auto word = ElementAt<uint16_t>(packed, static_cast<size_t>(at / 16) * kRow + i % kRow);
+      codes[i] = static_cast<uint16_t>(codes[i] + ((word >> at % 16 & 1) << b));
+    }
+  }
+}
+
+void PlainDequantise(const uint16_t* codes, int offset, float scale, float* out) {
+  for (size_t i = 0; i < kLatticeBlock; ++i) {
+    out[i] = static_cast<float>(codes[i] - offset) * scale;
+  }
+}
+
+}  // namespace ringwood

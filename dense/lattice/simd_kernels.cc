@@ -1,0 +1,127 @@
+#include <cstddef>
+
+#include "dense/lattice/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "dense/lattice/simd_kernels.cc"
+#include <hwy/foreach_target.h>  // compiles this file once for each instruction set
+#include <hwy/highway.h>
+
+#include "dense/lattice/codes.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ringwood::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+uint32_t Quantise(const float* x, const float* error, const BlockScale& scale, uint16_t* codes,
+                  float* next_error) {
+  const hn::CappedTag<float, kRow> df;
+  const hn::RebindToUnsigned<decltype(df)> d32;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::Rebind<uint16_t, decltype(df)> d16;
+  const auto levels = hn::Set(df, static_cast<float>(scale.levels));
+  const auto offset = hn::Set(di, scale.levels);
+  const auto step = hn::Set(df, scale.scale);
+  const auto inverse = hn::Set(df, scale.inverse);
+  const auto limit = hn::Set(df, scale.limit);
+  auto largest = hn::Zero(d32);
+  for (size_t i = 0; i < kLatticeBlock; i += hn::Lanes(df)) {
+    const auto value = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
+    const auto magnitude = hn::Abs(value);
+    largest = hn::Max(largest, hn::BitCast(d32, magnitude));
+    const auto fits = hn::Lt(magnitude, limit);  // false for a NaN
+    const auto quotient = hn::IfThenElseZero(fits, hn::Mul(value, inverse));
+    const auto code = hn::NearestInt(hn::Min(hn::Max(quotient, hn::Neg(levels)), levels));
+    hn::StoreU(hn::DemoteTo(d16, hn::Add(code, offset)), d16, codes + i);
+    hn::StoreU(hn::Sub(value, hn::Mul(hn::ConvertTo(df, code), step)), df, next_error + i);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d32, largest));
+}
+
+using Words = hn::CappedTag<uint16_t, kRow>;
+
+void Pack(const uint16_t* codes, int width, std::byte* packed) {
+  const Words d;
+  auto* const words = reinterpret_cast<uint16_t*>(packed);
+  for (size_t column = 0; column < kRow; column += hn::Lanes(d)) {
+    auto word = hn::Zero(d);
+    uint16_t* to = words + column;
+    int bit = 0;
+    for (size_t row = 0; row < kRow; ++row) {
+      const auto code = hn::LoadU(d, codes + row * kRow + column);
+      word = hn::Or(word, hn::ShiftLeftSame(code, bit));
+      bit += width;
+      if (bit < 16) continue;
+      hn::StoreU(word, d, to);
+      to += kRow;
+      bit -= 16;
+      word = bit == 0 ? hn::Zero(d) : hn::ShiftRightSame(code, width - bit);
+    }
+  }
+}
+
+void AddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
+  const Words d;
+  const auto* const words = reinterpret_cast<const uint16_t*>(packed);
+  const auto mask = hn::Set(d, static_cast<uint16_t>((1u << width) - 1));
+  for (size_t column = 0; column < kRow; column += hn::Lanes(d)) {
+    const uint16_t* from = words + column;
+    auto word = hn::LoadU(d, from);
+    int bit = 0;
+    for (size_t row = 0; row < kRow; ++row) {
+      auto code = hn::ShiftRightSame(word, bit);
+      bit += width;
+      if (bit >= 16 && row + 1 < kRow) {
+        from += kRow;
+        word = hn::LoadU(d, from);
+        bit -= 16;
+        if (bit != 0) code = hn::Or(code, hn::ShiftLeftSame(word, width - bit));
+      }
+      uint16_t* const at = codes + row * kRow + column;
+      hn::StoreU(hn::Add(hn::LoadU(d, at), hn::And(code, mask)), d, at);
+    }
+  }
+}
+
+void Dequantise(const uint16_t* codes, int offset, float scale, float* out) {
+  const hn::CappedTag<float, kRow> df;
+  const hn::RebindToSigned<decltype(df)> di;
+  const hn::Rebind<uint16_t, decltype(df)> d16;
+  const auto step = hn::Set(df, scale);
+  const auto zero = hn::Set(di, offset);
+  for (size_t i = 0; i < kLatticeBlock; i += hn::Lanes(df)) {
+    const auto sum = hn::Sub(hn::PromoteTo(di, hn::LoadU(d16, codes + i)), zero);
+    hn::StoreU(hn::Mul(hn::ConvertTo(df, sum), step), df, out + i);
+  }
+}
+
+}  // namespace ringwood::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE  // Highway's way to write what exists once and not once for each instruction set
+namespace ringwood {
+
+HWY_EXPORT(Quantise);
+HWY_EXPORT(Pack);
+HWY_EXPORT(AddUnpacked);
+HWY_EXPORT(Dequantise);
+
+uint32_t SimdQuantise(const float* x, const float* error, const BlockScale& scale, uint16_t* codes,
+                      float* next_error) {
+  return HWY_DYNAMIC_DISPATCH(Quantise)(x, error, scale, codes, next_error);
+}
+
+void SimdPack(const uint16_t* codes, int width, std::byte* packed) {
+  HWY_DYNAMIC_DISPATCH(Pack)(codes, width, packed);
+}
+
+void SimdAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
+  HWY_DYNAMIC_DISPATCH(AddUnpacked)(packed, width, codes);
+}
+
+void SimdDequantise(const uint16_t* codes, int offset, float scale, float* out) {
+  HWY_DYNAMIC_DISPATCH(Dequantise)(codes, offset, scale, out);
+}
+
+}  // namespace ringwood
+#endif

@@ -1,0 +1,276 @@
+// All-reduce as int8 and int4: no bit depends on the schedule, and nothing is lost.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <span>
+
+#include "base/digest.h"
+#include "base/random.h"
+#include "dense/all_reduce.h"
+#include "tests/transport/world.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kCount = 40 * kLatticeBlock + 17;
+
+// Heavy tails; multiples of 2^-20, so that sums of nine ranks are exact in double.
+std::vector<float> Gradient(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    const double unit = random.Unit() * 2 - 1;
+    value = static_cast<float>(std::ldexp(std::round(std::ldexp(unit * unit * unit, 18)), -20));
+  }
+  return values;
+}
+
+struct Rank {
+  explicit Rank(size_t count)
+      : input(count),
+        output(count, -1),
+        error(count),
+        next_error(count, -1),
+        reach(LatticeBlocks(count)),
+        next_reach(reach.size(), 7) {}
+  std::vector<float> input, output, error, next_error;
+  std::vector<Reach> reach, next_reach;
+  AllReduceResult result;
+};
+
+struct Way {
+  std::string wire = "int4";
+  Hosts hosts = {};
+  size_t chunk_bytes = 0;
+  std::optional<Strategy> strategy = std::nullopt;
+};
+
+void AllReduce(World& world, uint64_t round, const Way& way, std::vector<Rank>& ranks) {
+  world.RunAll([&](int rank, std::function<void()> finished) {
+    Rank& mine = ranks[rank];
+    AllReduceRequest request;
+    request.place = {rank, world.size(), way.hosts};
+    request.name.round = round;
+    request.wire = way.wire;
+    request.input = std::as_bytes(std::span(mine.input));
+    request.output = std::as_writable_bytes(std::span(mine.output));
+    request.error = mine.error;
+    request.next_error = mine.next_error;
+    request.reach = mine.reach;
+    request.next_reach = mine.next_reach;
+    request.chunk_bytes = way.chunk_bytes;
+    request.strategy = way.strategy;
+    StartAllReduce(world.transport(rank), request,
+                   [&mine, finished](StatusOr<AllReduceResult> result) {
+                     EXPECT_TRUE(result.ok()) << Message(result.status());
+                     if (result.ok()) mine.result = *result;
+                     finished();
+                   });
+  });
+}
+
+void ExpectTheSameBits(const std::vector<Rank>& ranks) {
+  for (const Rank& rank : ranks) {
+    ASSERT_EQ(Digest(std::as_bytes(std::span(rank.output))),
+              Digest(std::as_bytes(std::span(ranks[0].output))));
+    ASSERT_EQ(rank.next_reach, ranks[0].next_reach);
+    EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
+    EXPECT_FALSE(rank.result.non_finite);
+  }
+}
+
+void ExpectNothingLost(const std::vector<Rank>& ranks) {
+  for (size_t i = 0; i < ranks[0].output.size(); ++i) {
+    double before = 0, after = ranks[0].output[i];
+    for (const Rank& rank : ranks) {
+      before += rank.input[i] + rank.error[i];  // in fp32
+      after += rank.next_error[i];
+    }
+    ASSERT_EQ(before, after) << i;
+  }
+}
+
+void Commit(std::vector<Rank>& ranks) {
+  for (Rank& rank : ranks) {
+    rank.error.swap(rank.next_error);
+    rank.reach.swap(rank.next_reach);
+  }
+}
+
+// Three rounds; of all that came out of them, the errors of every rank included.
+uint64_t DigestOf(World& world, uint64_t* round, const Way& way, size_t count) {
+  std::vector<Rank> ranks(world.size(), Rank(count));
+  uint64_t digest = 0;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    for (int r = 0; r < world.size(); ++r) ranks[r].input = Gradient(count, 100 * seed + r);
+    AllReduce(world, ++*round, way, ranks);
+    ExpectTheSameBits(ranks);
+    ExpectNothingLost(ranks);
+    for (const Rank& rank : ranks) {
+      digest = Combine(digest, Digest(std::as_bytes(std::span(rank.output))));
+      digest = Combine(digest, Digest(std::as_bytes(std::span(rank.next_error))));
+      digest = Combine(digest, Digest(std::as_bytes(std::span(rank.next_reach))));
+    }
+    Commit(ranks);
+  }
+  double applied = 0;
+  for (const float value : ranks[0].output) applied += std::fabs(value);
+  EXPECT_GT(applied, 0);
+  return digest;
+}
+
+std::vector<Way> WaysOf(int world, const std::string& wire) {
+  std::vector<Way> ways = {{wire}};
+  for (const size_t chunk_bytes : {size_t{1}, size_t{5000}, size_t{1} << 20}) {
+    ways.push_back({wire, {}, chunk_bytes});
+  }
+  for (const Strategy strategy :
+       {Strategy::kRing, Strategy::kRecursiveDoubling, Strategy::kDirect, Strategy::kHierarchy}) {
+    for (const int ranks : {1, 2, 3, world}) {
+      if (ranks <= world) ways.push_back({wire, EvenHosts(world, ranks), 0, strategy});
+    }
+  }
+  return ways;
+}
+
+class CodedOver : public testing::TestWithParam<Kind> {};
+
+TEST_P(CodedOver, EveryScheduleAndEveryCutGivesOneDigestAndLosesNothing) {
+  for (int size = 1; size <= 9; ++size) {
+    if (GetParam() == Kind::kUcx && size != 2 && size != 5) continue;  // the rest in memory
+    World world(GetParam(), size);
+    uint64_t round = 0;
+    for (const char* wire : {"int8", "int4"}) {
+      const std::vector<Way> ways = WaysOf(size, wire);
+      const uint64_t digest = DigestOf(world, &round, ways[0], kCount);
+      for (size_t w = 1; w < ways.size(); ++w) {
+        ASSERT_EQ(DigestOf(world, &round, ways[w], kCount), digest)
+            << wire << ", " << size << " ranks, way " << w;
+      }
+    }
+  }
+}
+
+TEST_P(CodedOver, ShortTensorsAndEmptyOnesGoToo) {
+  for (const int size : {1, 2, 3, 8}) {
+    World world(GetParam(), size);
+    uint64_t round = 0;
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{255}, size_t{257}}) {
+      for (const char* wire : {"int8", "int4"}) {
+        std::vector<Rank> ranks(size, Rank(count));
+        for (int again = 0; again < 2; ++again) {
+          for (int r = 0; r < size; ++r) ranks[r].input = Gradient(count, 10 + r);
+          AllReduce(world, ++round, {wire}, ranks);
+          ExpectTheSameBits(ranks);
+          ExpectNothingLost(ranks);
+          Commit(ranks);
+        }
+      }
+    }
+  }
+}
+
+// What is applied lags by a round, and by half a scale of each rank: sums of many rounds agree.
+TEST_P(CodedOver, WhatIsAppliedFollowsTheSumsOfManyRounds) {
+  World world(GetParam(), 4);
+  for (const char* wire : {"int8", "int4"}) {
+    std::vector<Rank> ranks(4, Rank(kCount));
+    std::vector<double> applied(kCount), brought(kCount);
+    for (uint64_t round = 1; round <= 12; ++round) {
+      for (int r = 0; r < 4; ++r) {
+        ranks[r].input = Gradient(kCount, 100 * round + static_cast<uint64_t>(r));
+        for (size_t i = 0; i < kCount; ++i) brought[i] += ranks[r].input[i];
+      }
+      AllReduce(world, round + (wire[3] == '4' ? 100 : 0), {wire}, ranks);
+      for (size_t i = 0; i < kCount; ++i) applied[i] += ranks[0].output[i];
+      Commit(ranks);
+    }
+    for (size_t i = 0; i < kCount; ++i) ASSERT_NEAR(applied[i], brought[i], 4 * 0.5) << i;
+  }
+}
+
+TEST_P(CodedOver, SendsWhatTheWidthsOfItsSumsSay) {
+  World world(GetParam(), 4);
+  constexpr size_t kBlocks = 64;
+  std::vector<Rank> ranks(4, Rank(kBlocks * kLatticeBlock));
+  AllReduce(world, 1, {.wire = "int4", .strategy = Strategy::kRing}, ranks);
+  // 4, 5, 6 bits on the way to the sum, thrice 6 with it; a reach of 16 bits a block each.
+  const uint64_t of_block = 32 * (4 + 5 + 6 + 3 * 6) + 6 * 2;
+  EXPECT_EQ(ranks[0].result.sent_bytes, kBlocks / 4 * of_block);
+  AllReduce(world, 2, {.wire = "int8", .strategy = Strategy::kDirect}, ranks);
+  EXPECT_EQ(ranks[0].result.sent_bytes, kBlocks / 4 * (32 * (3 * 8 + 3 * 10) + 6 * 2));
+}
+
+TEST_P(CodedOver, NotANumberIsSeenByAllAndNothingOfItIsApplied) {
+  World world(GetParam(), 3);
+  uint64_t round = 0;
+  for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
+    std::vector<Rank> ranks(3, Rank(kCount));
+    for (int r = 0; r < 3; ++r) ranks[r].input = Gradient(kCount, r);
+    AllReduce(world, ++round, {}, ranks);
+    Commit(ranks);
+    ranks[1].input[300] = bad;
+    AllReduce(world, ++round, {}, ranks);
+    for (const Rank& rank : ranks) {
+      EXPECT_TRUE(rank.result.non_finite);
+      EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
+      for (const float value : rank.output) ASSERT_TRUE(std::isfinite(value));
+    }
+  }
+}
+
+// Scales that differ between ranks are a defect: the digest shows it.
+TEST_P(CodedOver, ADifferenceOfScalesShowsInTheDigest) {
+  World world(GetParam(), 2);
+  std::vector<Rank> ranks(2, Rank(kCount));
+  for (Rank& rank : ranks) std::fill(rank.reach.begin(), rank.reach.end(), Reach{0x3f80});
+  ranks[1].reach[3] = 0x4000;
+  AllReduce(world, 1, {}, ranks);
+  EXPECT_NE(ranks[0].result.digest, ranks[1].result.digest);
+}
+
+TEST(Coded, ARequestThatDoesNotFitIsRefused) {
+  World world(Kind::kInProcess, 1);
+  const auto refused = [&](const std::function<void(AllReduceRequest*)>& change) {
+    Rank mine(kCount);
+    AllReduceRequest request;
+    request.place = {0, 1};
+    request.wire = "int4";
+    request.input = std::as_bytes(std::span(mine.input));
+    request.output = std::as_writable_bytes(std::span(mine.output));
+    request.error = mine.error;
+    request.next_error = mine.next_error;
+    request.reach = mine.reach;
+    request.next_reach = mine.next_reach;
+    change(&request);
+    std::string message;
+    world.RunAll([&](int rank, std::function<void()> finished) {
+      StartAllReduce(world.transport(rank), request,
+                     [&, finished](StatusOr<AllReduceResult> result) {
+                       message = result.ok() ? "" : Message(result.status());
+                       finished();
+                     });
+    });
+    return message;
+  };
+  EXPECT_EQ(refused([](AllReduceRequest*) {}), "");
+  EXPECT_NE(refused([](AllReduceRequest* request) { request->wire = "int2"; }).find("int8, int4"),
+            std::string::npos);
+  EXPECT_NE(refused([](AllReduceRequest* request) { request->op = ReduceOp::kMax; }).find("sums"),
+            std::string::npos);
+  EXPECT_NE(refused([](AllReduceRequest* request) { request->reach = {}; }).find("41 blocks"),
+            std::string::npos);
+  EXPECT_NE(refused([](AllReduceRequest* request) {
+              request->wire = "int8";
+              request->place.world = 259;
+            }).find("up to 258 ranks"),
+            std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, CodedOver, testing::Values(Kind::kInProcess, Kind::kUcx),
+                         [](const auto& info) { return NameOfKind(info.param); });
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,346 @@
+// The codec of int8 and int4: sums of codes lose nothing, whatever their order.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cfloat>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/random.h"
+#include "dense/lattice/codes.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kBits[] = {4, 8};
+
+// What one rank has of a tensor.
+struct Share {
+  std::vector<float> values, error, next_error;
+};
+
+LatticeSource SourceOf(Share& share, const std::vector<Reach>& reach, int levels) {
+  return {share.values.data(), share.error.data(),  share.next_error.data(),
+          reach.data(),        share.values.size(), levels};
+}
+
+Share Make(std::vector<float> values) {
+  const size_t count = values.size();
+  return {std::move(values), std::vector<float>(count), std::vector<float>(count, -1)};
+}
+
+// Multiples of 2^-4 below 2^12: sums over 33 ranks and some rounds are exact in fp32.
+std::vector<float> Coarse(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (float& value : values) value = static_cast<float>(random.Below(1 << 17)) / 16 - (1 << 12);
+  return values;
+}
+
+// As gradients are: heavy tails, blocks of very different size, zeros in between.
+std::vector<float> Heavy(size_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) {
+    const double size = std::ldexp(1.0, static_cast<int>(i / kLatticeBlock % 60) - 40);
+    const double unit = random.Unit() * 2 - 1;
+    if (random.Below(8) != 0) values[i] = static_cast<float>(size * unit * unit * unit);
+  }
+  return values;
+}
+
+std::vector<Reach> Unknown(size_t count) { return std::vector<Reach>(LatticeBlocks(count)); }
+
+std::vector<std::byte> Room(size_t count, int levels, int terms) {
+  return std::vector<std::byte>(PackedBytes(LatticeBlocks(count), LatticeWidth(levels, terms)));
+}
+
+struct Sum {
+  std::vector<std::byte> packed;
+  int terms = 0;
+};
+
+Sum Alone(Share& share, const std::vector<Reach>& reach, int levels) {
+  Sum sum{Room(share.values.size(), levels, 1), 1};
+  AddSource(SourceOf(share, reach, levels), nullptr, 0, sum.packed.data());
+  return sum;
+}
+
+// As a ring adds: every rank to what came from the one before.
+Sum Chain(std::vector<Share>& ranks, const std::vector<Reach>& reach, int levels) {
+  Sum sum;
+  for (Share& rank : ranks) {
+    Sum next{Room(rank.values.size(), levels, sum.terms + 1), sum.terms + 1};
+    AddSource(SourceOf(rank, reach, levels), sum.packed.data(), sum.terms, next.packed.data());
+    sum = std::move(next);
+  }
+  return sum;
+}
+
+Sum Together(Sum left, const Sum& right, size_t count, int levels) {
+  const int terms = left.terms + right.terms;
+  left.packed.resize(Room(count, levels, terms).size());
+  AddPacked({left.packed.data(), left.terms}, right.packed.data(), right.terms,
+            LatticeBlocks(count), levels);
+  return {std::move(left.packed), terms};
+}
+
+// As doubling adds: halves of the ranks.
+Sum Tree(std::vector<Share>& ranks, const std::vector<Reach>& reach, int levels, size_t begin,
+         size_t end) {
+  if (end - begin == 1) return Alone(ranks[begin], reach, levels);
+  const size_t middle = (begin + end) / 2;
+  return Together(Tree(ranks, reach, levels, begin, middle),
+                  Tree(ranks, reach, levels, middle, end), ranks[0].values.size(), levels);
+}
+
+struct Decoded {
+  std::vector<float> values;
+  std::vector<Reach> next_reach;
+};
+
+Decoded Decode(const Sum& sum, const std::vector<Reach>& reach, size_t count, int levels) {
+  Decoded decoded{std::vector<float>(count, -1), std::vector<Reach>(reach.size())};
+  DecodeSum(sum.packed.data(), sum.terms,
+            {decoded.values.data(), reach.data(), decoded.next_reach.data(), count, levels});
+  return decoded;
+}
+
+// One round of all ranks; their errors become the new ones.
+Decoded Round(std::vector<Share>& ranks, std::vector<Reach>* reach, int levels) {
+  const Sum sum = Chain(ranks, *reach, levels);
+  Decoded decoded = Decode(sum, *reach, ranks[0].values.size(), levels);
+  for (Share& rank : ranks) rank.error.swap(rank.next_error);
+  *reach = decoded.next_reach;
+  return decoded;
+}
+
+TEST(Lattice, NoSumOfCodesOverflowsItsWidthOrNeedsMoreThanTheLogarithmOfTheRanks) {
+  for (const int bits : kBits) {
+    const int levels = LatticeLevels(bits);
+    for (int terms = 1; terms <= MostLatticeTerms(levels); ++terms) {
+      const int width = LatticeWidth(levels, terms);
+      ASSERT_LT(2 * levels * terms, 1 << width) << terms;
+      ASSERT_LE(width, 16);
+      ASSERT_LE(width, bits + std::bit_width(static_cast<unsigned>(terms - 1))) << terms;
+    }
+    EXPECT_EQ(LatticeWidth(levels, 1), bits);
+    EXPECT_GT(LatticeWidth(levels, MostLatticeTerms(levels) + 1), 16);
+  }
+}
+
+TEST(Lattice, AScaleReachesWhatItsBlockHasAndAQuarterMoreAtMost) {
+  for (const int bits : kBits) {
+    const auto levels = static_cast<float>(LatticeLevels(bits));
+    int known = 0;
+    for (uint32_t reach = 0; reach <= LargestReach(33); ++reach) {
+      const float scale = ScaleOf(static_cast<Reach>(reach), LatticeLevels(bits));
+      if (scale == 0) continue;
+      const float largest = std::bit_cast<float>(reach << 16);
+      ASSERT_GE(levels * scale, largest * (1 - FLT_EPSILON)) << reach;
+      ASSERT_LE(levels * scale, largest * 1.2501f) << reach;
+      ASSERT_EQ(std::bit_cast<uint32_t>(scale) & 0x1fffff, 0u) << reach;
+      ++known;
+    }
+    EXPECT_GT(known, 20000);
+  }
+}
+
+// Of two codecs with the same sums, block for block: vectors and plain loops.
+TEST(Lattice, VectorsGiveTheBitsOfPlainLoops) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const int bits : kBits) {
+    const int levels = LatticeLevels(bits);
+    for (const size_t count : {1, 255, 256, 257, 2000}) {
+      for (const int terms : {0, 1, 2, 4, 9, 32, 200}) {
+        Share mine = Make(Heavy(count, 1));
+        mine.error = Heavy(count, 2);
+        mine.values[count / 2] = terms == 1 ? inf : std::nanf("");
+        mine.values[count / 3] = 1e30f;
+        std::vector<Reach> reach = Unknown(count);
+        for (size_t b = 0; b < reach.size(); ++b) reach[b] = static_cast<Reach>(0x3000 + 77 * b);
+        Sum partial;
+        std::vector<Share> others(terms);
+        for (int t = 0; t < terms; ++t) others[t] = Make(Heavy(count, 10 + t));
+        if (terms > 0) partial = Chain(others, reach, levels);
+        Share copy = mine;
+        std::vector<std::byte> sum = Room(count, levels, terms + 1), same = sum;
+        AddSource(SourceOf(mine, reach, levels), partial.packed.data(), terms, sum.data());
+        ReferenceAddSource(SourceOf(copy, reach, levels), partial.packed.data(), terms,
+                           same.data());
+        ASSERT_EQ(sum, same) << count << " " << terms;
+        for (size_t i = 0; i < count; ++i) {
+          if (std::isnan(copy.next_error[i])) continue;
+          ASSERT_EQ(std::bit_cast<uint32_t>(mine.next_error[i]),
+                    std::bit_cast<uint32_t>(copy.next_error[i]));
+        }
+        const Sum one = Alone(others.empty() ? copy : others[0], reach, levels);
+        const size_t room = Room(count, levels, terms + 2).size();
+        sum.resize(room);
+        same.resize(room);
+        AddPacked({sum.data(), terms + 1}, one.packed.data(), 1, reach.size(), levels);
+        ReferenceAddPacked({same.data(), terms + 1}, one.packed.data(), 1, reach.size(), levels);
+        ASSERT_EQ(sum, same);
+        const Decoded decoded = Decode({sum, terms + 2}, reach, count, levels);
+        Decoded plain = decoded;
+        plain.values.assign(count, -2);
+        ReferenceDecodeSum(
+            same.data(), terms + 2,
+            {plain.values.data(), reach.data(), plain.next_reach.data(), count, levels});
+        ASSERT_EQ(decoded.values, plain.values);
+        ASSERT_EQ(decoded.next_reach, plain.next_reach);
+      }
+    }
+  }
+}
+
+TEST(Lattice, SumsHaveTheSameBitsInEveryOrderAndInPieces) {
+  for (const int bits : kBits) {
+    const int levels = LatticeLevels(bits);
+    constexpr size_t kCount = 5 * kLatticeBlock + 17;
+    for (const int world : {1, 2, 3, 5, 8, 9, 17, 33}) {
+      std::vector<Share> ranks;
+      for (int r = 0; r < world; ++r) ranks.push_back(Make(Heavy(kCount, r + 1)));
+      std::vector<Reach> reach = Unknown(kCount);
+      Round(ranks, &reach, levels);
+      std::vector<Share> again = ranks;
+      const Sum chain = Chain(ranks, reach, levels);
+      std::vector<Share> reversed(again.rbegin(), again.rend());
+      EXPECT_EQ(chain.packed, Chain(reversed, reach, levels).packed) << world;
+      EXPECT_EQ(chain.packed, Tree(again, reach, levels, 0, again.size()).packed) << world;
+      for (int r = 0; r < world; ++r) ASSERT_EQ(ranks[r].next_error, again[r].next_error);
+      // The second half of the blocks by itself.
+      const Decoded whole = Decode(chain, reach, kCount, levels);
+      constexpr size_t kFrom = 2 * kLatticeBlock;
+      std::vector<Share> tails;
+      for (const Share& rank : again) {
+        tails.push_back(Make({rank.values.begin() + kFrom, rank.values.end()}));
+        tails.back().error.assign(rank.error.begin() + kFrom, rank.error.end());
+      }
+      const std::vector<Reach> tail_reach(reach.begin() + 2, reach.end());
+      const Decoded tail =
+          Decode(Chain(tails, tail_reach, levels), tail_reach, kCount - kFrom, levels);
+      EXPECT_EQ(tail.values, std::vector<float>(whole.values.begin() + kFrom, whole.values.end()));
+    }
+  }
+}
+
+TEST(Lattice, NothingIsLostOfWholeNumbersInAnyWorld) {
+  for (const int bits : kBits) {
+    const int levels = LatticeLevels(bits);
+    for (int world = 1; world <= 33; ++world) {
+      for (const size_t count : {size_t{1}, size_t{700}}) {
+        std::vector<Share> ranks(world);
+        for (Share& rank : ranks) rank = Make(std::vector<float>(count));
+        std::vector<Reach> reach = Unknown(count);
+        std::vector<double> brought(count), applied(count);
+        for (uint64_t round = 1; round <= 6; ++round) {
+          for (int r = 0; r < world; ++r) {
+            ranks[r].values = Coarse(count, 100 * round + static_cast<uint64_t>(r));
+            for (size_t i = 0; i < count; ++i) brought[i] += ranks[r].values[i];
+          }
+          const Decoded decoded = Round(ranks, &reach, levels);
+          for (size_t i = 0; i < count; ++i) {
+            applied[i] += decoded.values[i];
+            double owed = 0;
+            for (const Share& rank : ranks) owed += rank.error[i];
+            ASSERT_EQ(brought[i], applied[i] + owed) << world << " ranks, round " << round;
+          }
+        }
+        double all = 0;
+        for (const double value : applied) all += std::fabs(value);
+        EXPECT_GT(all, 0);
+      }
+    }
+  }
+}
+
+// Of real gradients fl(x + error) is what counts: its rounding, half a unit in the last place, is
+// all that there is.
+TEST(Lattice, OfGradientsNothingIsLostButTheRoundingOfTheOneAddition) {
+  for (const int bits : kBits) {
+    const int levels = LatticeLevels(bits);
+    constexpr size_t kCount = 61 * kLatticeBlock + 3;
+    for (const int world : {1, 2, 7, 33}) {
+      std::vector<Share> ranks(world);
+      for (int r = 0; r < world; ++r) ranks[r] = Make(Heavy(kCount, r + 1));
+      std::vector<Reach> reach = Unknown(kCount);
+      Round(ranks, &reach, levels);
+      for (int r = 0; r < world; ++r) ranks[r].values = Heavy(kCount, 100 + r);
+      const std::vector<Share> before = ranks;
+      std::vector<double> sent(kCount);
+      for (Share& rank : ranks) {
+        const Decoded alone = Decode(Alone(rank, reach, levels), reach, kCount, levels);
+        for (size_t i = 0; i < kCount; ++i) {
+          const float value = rank.values[i] + rank.error[i];
+          ASSERT_EQ(value, static_cast<double>(alone.values[i]) + rank.next_error[i]) << i;
+          const float scale = ScaleOf(reach[i / kLatticeBlock], levels);
+          if (std::fabs(value) <= scale * static_cast<float>(levels)) {
+            ASSERT_LE(std::fabs(rank.next_error[i]), scale * 0.500001f);
+          }
+          sent[i] += alone.values[i];
+        }
+      }
+      ranks = before;
+      const Decoded decoded = Round(ranks, &reach, levels);
+      for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(decoded.values[i], sent[i]);
+    }
+  }
+}
+
+TEST(Lattice, ValuesWaitUntilTheirScaleIsKnown) {
+  for (const int bits : kBits) {
+    const int levels = LatticeLevels(bits);
+    std::vector<Share> ranks = {Make({1, -3, 0}), Make({2, 0, 0})};
+    std::vector<Reach> reach = Unknown(3);
+    EXPECT_EQ(Round(ranks, &reach, levels).values, std::vector<float>({0, 0, 0}));
+    EXPECT_EQ(ranks[0].error, ranks[0].values);
+    for (Share& rank : ranks) rank.values.assign(3, 0);
+    const Decoded second = Round(ranks, &reach, levels);
+    EXPECT_NEAR(second.values[1], -3, 0.3);
+    // A value that is too large for any code waits for one round, and its neighbours go on.
+    ranks[1].values = {1, 0, 1e20f};
+    const Decoded third = Round(ranks, &reach, levels);
+    EXPECT_EQ(third.values[2], 0);
+    EXPECT_EQ(ranks[1].error[2], 1e20f);
+    ranks[1].values.assign(3, 0);
+    const Decoded fourth = Round(ranks, &reach, levels);
+    EXPECT_NEAR(fourth.values[2], 1e20f, 1e19f);
+  }
+}
+
+TEST(Lattice, AReachGrowsAtOnceAndFallsByHalf) {
+  const Reach one = 0x3f80, four = 0x4080, two = 0x4000;
+  EXPECT_EQ(NextReach(one, four), four);
+  EXPECT_EQ(NextReach(four, one), two);
+  EXPECT_EQ(NextReach(two, two), two);
+  EXPECT_EQ(NextReach(0, 0), 0);
+  EXPECT_EQ(NextReach(0x0040, 0), 0);
+}
+
+TEST(Lattice, ANumberThatIsNoneShowsInTheReachOfEveryRank) {
+  for (const float bad : {std::nanf(""), INFINITY, -INFINITY, FLT_MAX}) {
+    std::vector<Share> ranks = {Make({1, 2}), Make({bad, 1}), Make({3, 4})};
+    std::vector<Reach> reach = Unknown(2);
+    Round(ranks, &reach, 7);
+    EXPECT_GT(reach[0], LargestReach(3));
+  }
+  std::vector<Share> ranks = {Make({1, 2}), Make({1e36f, 1})};
+  std::vector<Reach> reach = Unknown(2);
+  Round(ranks, &reach, 7);
+  EXPECT_LE(reach[0], LargestReach(2));
+}
+
+TEST(Lattice, TheLargestReachOverflowsNoSum) {
+  for (const int bits : kBits) {
+    const int levels = LatticeLevels(bits);
+    for (const int terms : {1, 2, 33, MostLatticeTerms(levels)}) {
+      const float scale = ScaleOf(LargestReach(terms), levels);
+      EXPECT_TRUE(std::isfinite(static_cast<float>(terms * levels) * scale));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ringwood
