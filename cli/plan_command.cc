@@ -81,7 +81,7 @@ StatusOr<PlanInput> Input(const PlanFlags& flags, const ModelProfile& profile) {
   input.epsilon = flags.epsilon;
   input.contention = flags.contention;
   if (flags.bf16) {
-    input.ring_codecs.push_back(RingCodec("bf16"));
+    input.ring_codecs.push_back(RingCodec("bf16", input.world));
   }
   if (!flags.group_limit.empty()) {
     RW_ASSIGN_OR_RETURN(input.group_limit_bytes, ParseBytes(flags.group_limit));

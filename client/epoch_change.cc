@@ -47,6 +47,7 @@ Status EpochChange::Run(std::unique_ptr<EpochLink>* link) {
     RW_RETURN_IF_ERROR(worker_.steps->Settle(next->joined(), link->get()));
     RW_RETURN_IF_ERROR(worker_.plan->Detach(true));
     if (worker_.steps->in_doubt()) ForgetDebt(**link);
+    worker_.states->ForgetReaches();  // who comes now does not know them
     worker_.steps->TakeInheritance();
     laps.Done("settled");
     *link = std::move(next);  // the old heartbeats end

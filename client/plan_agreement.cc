@@ -51,6 +51,7 @@ Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committe
                                     response.from_round(), committed));
   }
   RW_RETURN_IF_ERROR(states_->Begin(restore, link->place().rank, link->place().world));
+  if (link->elastic()) states_->ForgetReaches();  // other ranks may begin without the checkpoint
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, weight, link));
   // It takes a moment: not where others wait to go on.
   if (link->joined().holders().empty()) RW_RETURN_IF_ERROR(LogDataPlane(link));

@@ -73,12 +73,15 @@ MadeExchange ExchangeMaker::MakeOnHost(uint32_t group, std::optional<Climb> clim
   std::vector<SparseTensor*> states;
   for (const size_t id : table_.IdsOf(spec)) states.push_back(states_->of(id));
   if (climb) return {std::make_unique<SparseExchange>(*std::move(climb), tensors, states)};
+  DenseExchange::Reaches reaches;
+  for (const size_t id : table_.IdsOf(spec)) reaches.push_back(states_->reach(id));
   const bool owes = std::any_of(states.begin(), states.end(),
                                 [](const SparseTensor* state) { return state != nullptr; });
   if (!owes && place.world == 1) return {std::make_unique<SoloExchange>(tensors)};
-  if (!owes) return {std::make_unique<DenseExchange>(place, group, spec, tensors)};
+  if (!owes) return {std::make_unique<DenseExchange>(place, group, spec, tensors, reaches)};
   return {std::make_unique<CarryExchange>(
-      place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()))};
+      place, group, spec, tensors, std::vector<const SparseTensor*>(states.begin(), states.end()),
+      reaches)};
 }
 
 // The residuals of its tensors are in its bucket; the states stay until the first commit.

@@ -38,6 +38,7 @@ std::unique_ptr<SparseTensor> TensorStates::Make(size_t id, uint64_t k) const {
 Status TensorStates::Begin(Restore* from, int rank, int world) {
   states_.resize(table_.size());
   if (from == nullptr) return OkStatus();
+  for (size_t id = 0; id < table_.size(); ++id) RW_RETURN_IF_ERROR(RestoreReach(id, from));
   for (int of = rank;; of += world) {
     RW_ASSIGN_OR_RETURN(const bool there, from->HasRank(of));
     if (!there) break;
@@ -75,6 +76,18 @@ Status TensorStates::TakeOwed(size_t id, Restore* from, int of, bool own) {
   return from->ReadOfRank(of, momentum, std::as_writable_bytes(states_[id]->mutable_momentum()));
 }
 
+Status TensorStates::RestoreReach(size_t id, Restore* from) {
+  const std::string item = ReachItem(table_.name(id));
+  const Status saved = from->Bytes(item, true).status();
+  if (saved.code() == StatusCode::kNotFound) return OkStatus();
+  RW_RETURN_IF_ERROR(saved);
+  std::vector<Reach> reach(LatticeBlocks(table_[id].spec.elements));
+  RW_RETURN_IF_ERROR(from->Read(item, true, std::as_writable_bytes(std::span(reach))));
+  const bool known = std::any_of(reach.begin(), reach.end(), [](Reach one) { return one != 0; });
+  if (known) reaches_[id] = std::move(reach);
+  return OkStatus();
+}
+
 double TensorStates::Norm() const {
   double squares = 0;
   for (const auto& state : states_) {
@@ -107,6 +120,8 @@ void TensorStates::Add(size_t id, std::span<const float> owed) {
 // in them, are others. What ends gives its memory back before they are made.
 Status TensorStates::TakeBack() {
   for (size_t id = 0; id < holders_.size(); ++id) {
+    const std::span<const Reach> reach = WireReach(id);
+    if (!reach.empty()) reaches_[id].assign(reach.begin(), reach.end());
     const std::span<const float> error = WireError(id);
     if (error.empty() || states_[id] != nullptr) continue;
     states_[id] = Make(id, 1);
@@ -159,6 +174,17 @@ std::span<const float> TensorStates::WireError(size_t id) const {
   return holders_[id].exchange->error(holders_[id].index);
 }
 
+std::span<const Reach> TensorStates::WireReach(size_t id) const {
+  if (holders_.empty() || holders_[id].exchange == nullptr) return {};
+  return holders_[id].exchange->reach(holders_[id].index);
+}
+
+std::span<const Reach> TensorStates::reach(size_t id) const {
+  const auto known = reaches_.find(id);
+  if (known == reaches_.end()) return {};
+  return known->second;
+}
+
 StatusOr<std::unique_ptr<SparseTensor>> TensorStates::CopyFromDevice(size_t id) const {
   const Holder& holder = holders_[id];
   std::unique_ptr<SparseTensor> state = Make(id, 1);
@@ -185,6 +211,12 @@ Status TensorStates::ReadResidual(size_t id, std::span<float> out) const {
 Status TensorStates::AppendItems(std::vector<Item>* items,
                                  std::vector<std::unique_ptr<SparseTensor>>* copies) const {
   for (size_t id = 0; id < states_.size(); ++id) {
+    const std::span<const Reach> now = WireReach(id);
+    const std::span<const Reach> reached = now.empty() ? reach(id) : now;
+    if (!reached.empty()) {
+      items->push_back(
+          {ReachItem(table_.name(id)), true, std::as_bytes(reached), {"U16", {reached.size()}}});
+    }
     SparseTensor* state = states_[id].get();
     if (DeviceSparseExchange* const device = DeviceOf(id); state == nullptr && device != nullptr) {
       if (device->pending()) return MidStep();

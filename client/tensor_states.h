@@ -1,6 +1,7 @@
 // The state that this rank keeps of each tensor from round to round: error-feedback residual and
-// velocity of a sparse one, the wire's rounding error of a dense one. Checkpoints save it, a change
-// of the plan carries it over.
+// velocity of a sparse one, the wire's rounding error of a dense one, and what the blocks of its
+// codes reach, which is the same on all ranks. Checkpoints save it, a change of the plan carries it
+// over.
 //
 // A tensor's state is in one place at a time:
 //   sparse, on the host     a SparseTensor of ours, which its exchange works on
@@ -12,6 +13,7 @@
 // shortly after it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +27,7 @@
 #include "client/exchange/exchange.h"
 #include "client/options/options.h"
 #include "client/tensor_table.h"
+#include "dense/lattice/codes.h"
 #include "sparse/sparse_tensor.h"
 
 namespace ringwood {
@@ -51,6 +54,8 @@ class TensorStates {
   // While there is no plan: the Euclidean norm of what all tensors owe, and what they owe is lost.
   double Norm() const;
   void Forget();
+  // Likewise: what blocks reach begins anew, on all ranks, where one of them may not know it.
+  void ForgetReaches() { reaches_.clear(); }
 
   // Whether the tensor can owe something: alike on all ranks after a commit.
   bool Owes(size_t id) const;
@@ -68,6 +73,9 @@ class TensorStates {
   // Ours, or null. After Prepare, for the exchanges that are made.
   SparseTensor* of(size_t id) { return states_[id].get(); }
   bool IsMasked(const Group& group) const;  // momentum factor masking
+  // Of a tensor's blocks, while there is no plan and for the exchanges that are made. Empty: not
+  // known.
+  std::span<const Reach> reach(size_t id) const;
 
   // Between the end of a round's exchange and its Apply or Abort: what it brings a tensor. Nothing:
   // the tensor is on a device.
@@ -95,11 +103,14 @@ class TensorStates {
     return holders_.empty() ? nullptr : holders_[id].device;
   }
   std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
+  std::span<const Reach> WireReach(size_t id) const;  // empty: the wire has no codes
+  Status RestoreReach(size_t id, Restore* from);
 
   const SessionOptions& options_;
   const TensorTable& table_;
   std::vector<std::unique_ptr<SparseTensor>> states_;  // by id; empty before Begin
   std::vector<Holder> holders_;                        // by id; empty while there is no plan
+  std::map<size_t, std::vector<Reach>> reaches_;       // by id, as they were before this plan
   std::vector<size_t> carried_;  // ids of dense tensors with a residual until the next commit
 };
 

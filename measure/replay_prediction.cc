@@ -22,7 +22,10 @@ StatusOr<PlanInput> InputFor(const ModelProfile& profile, const PredictionInput&
   input.forward_layer_seconds.clear();
   for (double& seconds : input.ready_seconds) seconds *= given.scale;
   for (double& seconds : input.selection_seconds) seconds *= given.scale;
-  if (ring_codec == "bf16") input.ring_codecs = {{.name = ring_codec, .wire_ratio = 0.5}};
+  if (ring_codec != "fp32") {  // the trainer's own time has the passes
+    input.ring_codecs = {
+        {.name = ring_codec, .wire_ratio = RingCodec(ring_codec, given.world).wire_ratio}};
+  }
   if (given.world > 1) {
     RW_ASSIGN_OR_RETURN(input.ring_cost, Cost::Table(given.probe.medians));
     const AffineFit& fit = given.probe.fit;

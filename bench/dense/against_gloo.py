@@ -38,8 +38,18 @@ def bench(options):
     return json.loads(done.stdout)
 
 
+def share_of_bytes(wire, workers):
+    """What a ring sends for a byte of the tensor, on average over its messages."""
+    if not wire.startswith("int"):
+        return 0.5 if wire == "bf16" else 1
+    levels = 2 ** (int(wire[3:]) - 1) - 1
+    widths = [(2 * levels * terms).bit_length() for terms in range(1, workers + 1)]
+    codes = (sum(widths[:-1]) / (workers - 1) + widths[-1]) / 2
+    return (codes + 16 / 256) / 32  # and 16 bits for a block of 256 elements
+
+
 def line(row, workers, wire, rate):
-    size = 0.5 if wire == "bf16" else 1
+    size = share_of_bytes(wire, workers)
     limit = row["bytes"] * size * 8 * 2 * (workers - 1) / workers / (rate * PAYLOAD * 1e9)
     cells = [workers, row["bytes"], wire, f"{limit * 1e3:.3f}", f"{row['p50_s'] * 1e3:.3f}",
              f"{row['p99_s'] * 1e3:.3f}", f"{limit / row['p50_s']:.2f}", f"{row['cpu_s_per_gb']:.2f}"]
@@ -53,7 +63,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--bytes", default="4K,64K,256K,1M,102000000")
-    parser.add_argument("--wire", default="fp32", choices=("fp32", "bf16"))
+    parser.add_argument("--wire", default="fp32", choices=("fp32", "bf16", "int8", "int4"))
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--alone", action="store_true", help="without Gloo")

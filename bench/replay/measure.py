@@ -20,7 +20,7 @@ ROOT = HERE.parent.parent
 DENSE = ["--route", "dense"]
 VARIANTS = {  # flags of `ringwood replay`
     "fp32": ["--planner", "hybrid", *DENSE],
-    "bf16": ["--planner", "hybrid", *DENSE, "--wire", "bf16"],
+    **{wire: ["--planner", "hybrid", *DENSE, "--wire", wire] for wire in ("bf16", "int8", "int4")},
     "hybrid": ["--planner", "hybrid", "--route", "auto", "--density", "0.001"],
     "fp32+log": ["--planner", "hybrid", *DENSE, "--update-log"],
     "hybrid+log": ["--planner", "hybrid", "--route", "auto", "--density", "0.001", "--update-log"],

@@ -16,4 +16,9 @@ inline std::string MomentumItem(const std::string& tensor) {
   return kSessionPrefix + ("momentum/" + tensor);
 }
 
+// Shared: what the blocks of a dense tensor reach (dense/lattice/codes.h).
+inline std::string ReachItem(const std::string& tensor) {
+  return kSessionPrefix + ("reach/" + tensor);
+}
+
 }  // namespace ringwood

@@ -6,7 +6,8 @@ namespace ringwood {
 
 CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& spec,
                              std::vector<const Tensor*> tensors,
-                             std::vector<const SparseTensor*> states)
+                             std::vector<const SparseTensor*> states,
+                             const DenseExchange::Reaches& reaches)
     : place_(place),
       group_(group),
       spec_(spec),
@@ -24,7 +25,7 @@ CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& sp
     views.push_back(&owed_.back());
     at += tensor->spec.elements;
   }
-  exchange_ = std::make_unique<DenseExchange>(place_, group_, spec_, std::move(views));
+  exchange_ = std::make_unique<DenseExchange>(place_, group_, spec_, std::move(views), reaches);
 }
 
 // The residual is copied into what is sent and stays in its state until the owner drops that, after

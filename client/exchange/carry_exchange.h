@@ -17,7 +17,8 @@ class CarryExchange : public Exchange {
   // `tensors` and `states` in the group's order; a state is null if there is no residual. States
   // are read until the first Apply, after which the owner drops them. Velocities are not carried.
   CarryExchange(const Place& place, uint32_t group, const Group& spec,
-                std::vector<const Tensor*> tensors, std::vector<const SparseTensor*> states);
+                std::vector<const Tensor*> tensors, std::vector<const SparseTensor*> states,
+                const DenseExchange::Reaches& reaches = {});
 
   void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
@@ -30,6 +31,7 @@ class CarryExchange : public Exchange {
   bool non_finite() const override { return exchange_->non_finite(); }
   std::optional<TensorSum> sum(size_t tensor) const override { return exchange_->sum(tensor); }
   std::span<const float> error(size_t tensor) const override { return exchange_->error(tensor); }
+  std::span<const Reach> reach(size_t tensor) const override { return exchange_->reach(tensor); }
 
  private:
   bool carries() const { return !owed_.empty(); }

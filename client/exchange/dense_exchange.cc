@@ -9,11 +9,20 @@
 namespace ringwood {
 namespace {
 
-size_t ElementsOf(const std::vector<const Tensor*>& tensors) {
-  size_t elements = 0;
-  for (const Tensor* tensor : tensors) elements += tensor->spec.elements;
-  return elements;
+// Where each tensor begins, and the length of all: one after the other, each with a block of its
+// own if the wire has codes.
+std::vector<size_t> PlacesOf(const std::vector<const Tensor*>& tensors, const std::string& wire) {
+  std::vector<size_t> places = {0};
+  for (const Tensor* tensor : tensors) {
+    const size_t elements = tensor->spec.elements;
+    const bool coded = CodeBits(wire) != 0;
+    places.push_back(places.back() + (coded ? LatticeBlocks(elements) * kLatticeBlock : elements));
+  }
+  return places;
 }
+
+// Codes keep back what may make a later sum larger: what a gradient may have is less.
+constexpr int kCodedShare = 4;
 
 bool AllFinite(std::span<const float> values) {
   uint32_t largest = 0;  // magnitude, as bits: their order is that of the values
@@ -26,24 +35,33 @@ bool AllFinite(std::span<const float> values) {
 }  // namespace
 
 DenseExchange::DenseExchange(const Place& place, uint32_t group, const Group& spec,
-                             std::vector<const Tensor*> tensors)
+                             std::vector<const Tensor*> tensors, const Reaches& reaches)
     : place_(place),
       group_(group),
       wire_(spec.codec),
       tensors_(std::move(tensors)),
-      input_(ElementsOf(tensors_)),
+      first_(PlacesOf(tensors_, wire_)),
+      input_(first_.back()),
       output_(input_.size()) {
-  if (wire_ != "bf16") return;
+  if (wire_ == "fp32") return;
   for (Buffer<float>& error : error_) error = Buffer<float>(input_.size());
+  if (coded()) TakeReaches(reaches);
+}
+
+void DenseExchange::TakeReaches(const Reaches& reaches) {
+  for (Buffer<Reach>& reach : reach_) reach = Buffer<Reach>(LatticeBlocks(input_.size()));
+  for (size_t t = 0; t < reaches.size(); ++t) {
+    if (reaches[t].size() != LatticeBlocks(tensors_[t]->spec.elements)) continue;  // none known
+    std::ranges::copy(reaches[t], reach_[present_].data() + first_[t] / kLatticeBlock);
+  }
 }
 
 void DenseExchange::Pack(float weight, std::function<void(Status)> packed) {
   non_finite_ = false;
-  size_t at = 0;
-  for (const Tensor* tensor : tensors_) {
-    non_finite_ |= ScaleInto(tensor->gradient(), weight, place_.world,
-                             input_.span().subspan(at, tensor->spec.elements));
-    at += tensor->spec.elements;
+  const int parts = place_.world * (coded() ? kCodedShare : 1);
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    non_finite_ |= ScaleInto(tensors_[t]->gradient(), weight, parts,
+                             input_.span().subspan(first_[t], tensors_[t]->spec.elements));
   }
   packed(OkStatus());
 }
@@ -58,6 +76,8 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
   request.output = std::as_writable_bytes(output_.span());
   request.error = error_[present_].span();
   request.next_error = error_[1 - present_].span();
+  request.reach = reach_[present_].span();
+  request.next_reach = reach_[1 - present_].span();
   StartAllReduce(transport, request,
                  [this, done = std::move(done)](StatusOr<AllReduceResult> result) {
                    if (result.ok()) {
@@ -65,37 +85,38 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
                      sent_bytes_ = result->sent_bytes;
                      // Rounding may overflow; what does shows in the sum.
                      if (wire_ == "bf16") non_finite_ |= !AllFinite(output_.span());
+                     non_finite_ |= result->non_finite;
                    }
                    done(result.status());
                  });
 }
 
 void DenseExchange::Apply(double total_weight) {
-  size_t at = 0;
-  for (const Tensor* tensor : tensors_) {
-    DivideInto(output_.span().subspan(at, tensor->spec.elements), total_weight, tensor->gradient());
-    at += tensor->spec.elements;
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    DivideInto(output_.span().subspan(first_[t], tensors_[t]->spec.elements), total_weight,
+               tensors_[t]->gradient());
   }
   present_ = 1 - present_;
 }
 
-size_t DenseExchange::FirstOf(size_t tensor) const {
-  size_t first = 0;
-  for (size_t t = 0; t < tensor; ++t) first += tensors_[t]->spec.elements;
-  return first;
-}
-
 std::optional<TensorSum> DenseExchange::sum(size_t tensor) const {
-  return TensorSum{output_.span().subspan(FirstOf(tensor), tensors_[tensor]->spec.elements)};
+  return TensorSum{output_.span().subspan(first_[tensor], tensors_[tensor]->spec.elements)};
 }
 
 std::span<const float> DenseExchange::error(size_t tensor) const {
-  if (wire_ != "bf16") return {};
-  return error_[present_].span().subspan(FirstOf(tensor), tensors_[tensor]->spec.elements);
+  if (wire_ == "fp32") return {};
+  return error_[present_].span().subspan(first_[tensor], tensors_[tensor]->spec.elements);
+}
+
+std::span<const Reach> DenseExchange::reach(size_t tensor) const {
+  if (!coded()) return {};
+  return reach_[present_].span().subspan(first_[tensor] / kLatticeBlock,
+                                         LatticeBlocks(tensors_[tensor]->spec.elements));
 }
 
 void DenseExchange::TakeErrors(DenseExchange& from) {
   std::swap(error_, from.error_);
+  std::swap(reach_, from.reach_);
   present_ = from.present_;
 }
 

@@ -1,9 +1,11 @@
 // A dense group: gradients are packed into a flat buffer, all-reduced out of place into a second
 // one, and the averages are written into the gradients at commit.
 //
-// With bf16 on the wire (the plan's codec) the group keeps what this rank rounded away, in units of
-// weight * gradient, and adds it to its next gradients. A round writes the new errors beside the
-// present ones and commit swaps them, so an aborted round leaves them to the bit.
+// With bf16 or codes on the wire (the plan's codec) the group keeps what this rank rounded away, in
+// units of weight * gradient, and adds it to its next gradients. A round writes the new errors
+// beside the present ones and commit swaps them, so an aborted round leaves them to the bit. The
+// same goes for the reaches of codes; every tensor begins with a block of its own, so that no bit
+// depends on what it is merged with.
 #pragma once
 
 #include <vector>
@@ -11,14 +13,18 @@
 #include "base/buffer.h"
 #include "client/exchange/exchange.h"
 #include "client/exchange/tensor.h"
+#include "dense/lattice/codes.h"
 
 namespace ringwood {
 
 class DenseExchange : public Exchange {
  public:
-  // `tensors` in the group's order; they outlive this.
+  // What the blocks of each tensor reach, in the group's order; empty where nothing is known.
+  using Reaches = std::vector<std::span<const Reach>>;
+
+  // `tensors` in the group's order; they outlive this. `reaches` are copied if the wire has codes.
   DenseExchange(const Place& place, uint32_t group, const Group& spec,
-                std::vector<const Tensor*> tensors);
+                std::vector<const Tensor*> tensors, const Reaches& reaches = {});
 
   void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override;
@@ -29,18 +35,22 @@ class DenseExchange : public Exchange {
   bool non_finite() const override { return non_finite_; }
   std::optional<TensorSum> sum(size_t tensor) const override;
   std::span<const float> error(size_t tensor) const override;
-  void TakeErrors(DenseExchange& from);  // of an exchange of the same tensors that ends
+  std::span<const Reach> reach(size_t tensor) const override;
+  void TakeErrors(DenseExchange& from);  // and reaches, of one of the same tensors that ends
 
  private:
-  size_t FirstOf(size_t tensor) const;  // its place in the buffers
+  void TakeReaches(const Reaches& reaches);
+  bool coded() const { return CodeBits(wire_) != 0; }
 
   const Place& place_;  // the connection's
   const uint32_t group_;
   const std::string wire_;
   const std::vector<const Tensor*> tensors_;
-  Buffer<float> input_;     // weight * gradient, all tensors one after the other
+  const std::vector<size_t> first_;  // of each tensor: its place in the buffers; then their length
+  Buffer<float> input_;     // weight * gradient, all tensors one after the other; zeros between
   Buffer<float> output_;    // the sum over all ranks
   Buffer<float> error_[2];  // rounded away; [present_] is committed, the other this round's
+  Buffer<Reach> reach_[2];  // likewise, of the blocks
   int present_ = 0;
   uint64_t digest_ = 0;
   uint64_t sent_bytes_ = 0;

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "dense/lattice/codes.h"
 #include "dense/place.h"
 #include "sparse/entries.h"
 #include "transport/transport.h"
@@ -68,6 +69,10 @@ class Exchange {
   // A tensor's rounding error of the wire, which the next round sends, in units of weight *
   // gradient; empty if nothing is rounded. Between rounds; valid until the next Apply.
   virtual std::span<const float> error(size_t tensor) const { return {}; }
+
+  // What its blocks reach, alike on all ranks, where the wire has codes (dense/lattice/codes.h);
+  // else empty. Between rounds; valid until the next Apply.
+  virtual std::span<const Reach> reach(size_t tensor) const { return {}; }
 };
 
 }  // namespace ringwood

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "dense/choose.h"
+#include "dense/lattice/codes.h"
 
 namespace ringwood {
 
@@ -146,8 +148,11 @@ double SelectionCost::Seconds(double elements) const {
          seconds_per_element_log2 * elements * std::log2(std::max(elements, 2.0));
 }
 
-CodecCost RingCodec(const std::string& name) {
+CodecCost RingCodec(const std::string& name, int workers) {
   if (name == "bf16") return {name, 0.5, 1e-10, 1e-10};
+  if (const int bits = CodeBits(name); bits != 0 && workers > 1) {
+    return {name, CodedRatio(Strategy::kRing, OneEach(workers), bits), 2e-10, 1.25e-10};
+  }
   return {name, 1, 0, 0};
 }
 

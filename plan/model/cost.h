@@ -94,8 +94,9 @@ struct CodecCost {
   bool operator==(const CodecCost&) const = default;
 };
 
-// What a dense group costs with "fp32" or "bf16" on the wire. bf16: half of the bytes, and two more
-// passes over memory of about 10 GB/s, one at each end.
-CodecCost RingCodec(const std::string& name);
+// What a dense group of `workers` costs with "fp32", "bf16", "int8" or "int4" on the wire. bf16:
+// half of the bytes, and two more passes over memory of about 10 GB/s, one at each end. Codes: what
+// the sums take on a ring of the workers; encoded at 5 GB/s, decoded at 8 (lattice_bench).
+CodecCost RingCodec(const std::string& name, int workers);
 
 }  // namespace ringwood

@@ -13,7 +13,8 @@ using ::testing::SizeIs;
 // A dense exchange that has rounded something away.
 class Rounding : public Exchange {
  public:
-  explicit Rounding(std::vector<float> error) : error_(std::move(error)) {}
+  explicit Rounding(std::vector<float> error, std::vector<Reach> reach = {})
+      : error_(std::move(error)), reach_(std::move(reach)) {}
   void Pack(float, std::function<void(Status)>) override {}
   void Start(Transport*, uint64_t, std::function<void(Status)>) override {}
   void Apply(double) override {}
@@ -22,9 +23,11 @@ class Rounding : public Exchange {
   uint64_t sent_bytes() const override { return 0; }
   bool non_finite() const override { return false; }
   std::span<const float> error(size_t) const override { return error_; }
+  std::span<const Reach> reach(size_t) const override { return reach_; }
 
  private:
   const std::vector<float> error_;
+  const std::vector<Reach> reach_;
 };
 
 class States : public ::testing::Test {
@@ -90,6 +93,28 @@ TEST_F(States, ACheckpointHasTheResidualWhereverItIs) {
   ASSERT_THAT(items, SizeIs(2));
   EXPECT_EQ(items[0].name, items[1].name);
   EXPECT_TRUE(std::ranges::equal(items[0].data, items[1].data));
+}
+
+TEST_F(States, WhatBlocksReachIsSavedAndGoesOnWithTheNextPlanUntilItIsForgotten) {
+  const Rounding exchange({1, -2, 0.5}, {0x3f80});
+  states_.Prepare(Of("ring"));
+  EXPECT_THAT(states_.reach(0), SizeIs(0));
+  states_.Hand({{&exchange, nullptr, 0}});
+  for (const bool taken : {false, true}) {
+    if (taken) {
+      ASSERT_TRUE(states_.TakeBack().ok());
+    }
+    std::vector<Item> items;
+    std::vector<std::unique_ptr<SparseTensor>> copies;
+    ASSERT_TRUE(states_.AppendItems(&items, &copies).ok());
+    ASSERT_THAT(items, SizeIs(2));
+    EXPECT_EQ(items[0].name, "ringwood/reach/w");
+    EXPECT_TRUE(items[0].shared);
+    EXPECT_THAT(items[0].data, SizeIs(sizeof(Reach)));
+  }
+  EXPECT_THAT(states_.reach(0), ElementsAre(0x3f80));
+  states_.ForgetReaches();
+  EXPECT_THAT(states_.reach(0), SizeIs(0));
 }
 
 TEST_F(States, ACheckpointIsRefusedBetweenReadyAndTheEndOfTheStep) {

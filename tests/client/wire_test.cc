@@ -1,14 +1,18 @@
-// Sessions with bf16 on the wire of dense groups: what is rounded away is kept, and only commit
-// makes it real.
+// Sessions with few bits on the wire of dense groups: what is rounded away or held back is kept,
+// and only commit makes it real.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <string>
 
 #include "base/digest.h"
 #include "base/random.h"
 #include "client/session.h"
+#include "plan/model/cost.h"
+#include "plan/strategy/planner.h"
 #include "tests/client/job.h"
 
 namespace ringwood {
@@ -31,12 +35,16 @@ bool Step(Session& session, const Gradient& gradient) {
   return session.Ready(gradient.id).ok() && session.FinishStep().ok();
 }
 
-TEST(Wire, WhatWasAppliedAndTheErrorsMakeWhatCameInExactly) {
+class WireOf : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Formats, WireOf, testing::Values("bf16", "int8", "int4"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(WireOf, WhatWasAppliedAndTheErrorsMakeWhatCameInExactly) {
   for (int world : {1, 2, 4, 8}) {  // averages that divide without rounding
     std::vector<std::vector<double>> in(world, std::vector<double>(kElements, 0.0));
     std::vector<std::vector<float>> left(world);
     std::vector<double> applied(kElements, 0.0);
-    RunJob({.world = world, .wire = "bf16"}, [&](Session& session, GatheringCoordinator&) {
+    RunJob({.world = world, .wire = GetParam()}, [&](Session& session, GatheringCoordinator&) {
       const int rank = session.rank();
       Gradient gradient(session, "w", kElements, "dense");
       Random random(rank);
@@ -75,8 +83,8 @@ TEST(Wire, HalfOfTheBytesTravel) {
   });
 }
 
-TEST(Wire, ASkippedStepLeavesTheErrorsAsTheyWere) {
-  RunJob({.world = 2, .wire = "bf16"}, [](Session& session, GatheringCoordinator&) {
+TEST_P(WireOf, ASkippedStepLeavesTheErrorsAsTheyWere) {
+  RunJob({.world = 2, .wire = GetParam()}, [](Session& session, GatheringCoordinator&) {
     Gradient gradient(session, "w", kElements, "dense");
     Random random(session.rank());
     Fill(random, &gradient.data);
@@ -93,8 +101,8 @@ TEST(Wire, ASkippedStepLeavesTheErrorsAsTheyWere) {
   });
 }
 
-TEST(Wire, AFailedStepLeavesTheErrorsAsTheyWere) {
-  RunJob({.world = 2, .wire = "bf16"}, [](Session& session, GatheringCoordinator& coordinator) {
+TEST_P(WireOf, AFailedStepLeavesTheErrorsAsTheyWere) {
+  RunJob({.world = 2, .wire = GetParam()}, [](Session& session, GatheringCoordinator& coordinator) {
     Gradient gradient(session, "w", kElements, "dense");
     Random random(session.rank());
     Fill(random, &gradient.data);
@@ -114,9 +122,9 @@ TEST(Wire, AFailedStepLeavesTheErrorsAsTheyWere) {
 }
 
 // Steps base+1 … base+steps; the digest of the last average and the errors, by rank.
-std::vector<uint64_t> Train(uint64_t base, uint64_t steps, MemoryStore* store) {
+std::vector<uint64_t> Train(const char* wire, uint64_t base, uint64_t steps, MemoryStore* store) {
   std::vector<uint64_t> digests(2);
-  const Job job{.base_step = base, .has_checkpoint = base > 0, .store = store, .wire = "bf16"};
+  const Job job{.base_step = base, .has_checkpoint = base > 0, .store = store, .wire = wire};
   RunJob(job, [&](Session& session, GatheringCoordinator&) {
     Gradient gradient(session, "w", kElements, "dense");
     for (uint64_t step = base; step < base + steps; ++step) {
@@ -134,11 +142,92 @@ std::vector<uint64_t> Train(uint64_t base, uint64_t steps, MemoryStore* store) {
   return digests;
 }
 
-TEST(Wire, AResumedRunGoesOnWithTheErrorsOfItsCheckpoint) {
+TEST_P(WireOf, AResumedRunGoesOnWithTheErrorsOfItsCheckpoint) {
   MemoryStore unused, store;
-  const auto whole = Train(0, 5, &unused);
-  Train(0, 3, &store);
-  EXPECT_EQ(Train(3, 2, &store), whole);
+  const auto whole = Train(GetParam(), 0, 5, &unused);
+  Train(GetParam(), 0, 3, &store);
+  EXPECT_EQ(Train(GetParam(), 3, 2, &store), whole);
+}
+
+// Five steps of tensors of many sizes; of all averages, and of every rank's residuals.
+using Planned = std::function<void(GatheringCoordinator&, int world)>;
+constexpr size_t kSizes[] = {1, 300, 20'000, 255, 3000};
+
+uint64_t DigestOfTraining(const char* wire, int world, const std::string& planner,
+                          const Planned& planned = nullptr) {
+  std::vector<uint64_t> digests(world);
+  const Job job{.world = world, .wire = wire, .options = [&](SessionOptions* options) {
+                  options->planner = planner;
+                }};
+  RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
+    if (planned) planned(coordinator, world);
+    std::vector<std::unique_ptr<Gradient>> gradients;
+    for (size_t t = 0; t < std::size(kSizes); ++t) {
+      gradients.push_back(
+          std::make_unique<Gradient>(session, "t" + std::to_string(t), kSizes[t], "dense"));
+    }
+    uint64_t digest = 0;
+    for (uint64_t step = 0; step < 5; ++step) {
+      Random random(step * 10 + session.rank());
+      for (const auto& gradient : gradients) {
+        Fill(random, &gradient->data);
+        ASSERT_TRUE(session.Ready(gradient->id).ok());
+      }
+      ASSERT_TRUE(session.FinishStep().ok());
+      for (const auto& gradient : gradients) {
+        const auto residual = ResidualOf(session, *gradient);
+        digest = Combine(digest, Digest(std::as_bytes(std::span(gradient->data))));
+        digest = Combine(digest, Digest(std::as_bytes(std::span(residual))));
+      }
+    }
+    digests[session.rank()] = digest;
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  uint64_t all = 0;
+  for (const uint64_t digest : digests) all = Combine(all, digest);
+  return all;
+}
+
+// After the second step to one group, after the third to one a tensor.
+void MergeAndSplit(const char* wire, GatheringCoordinator& coordinator, int world) {
+  PlanInput input;
+  for (size_t t = std::size(kSizes); t-- > 0;) {
+    input.tensors.push_back({"t" + std::to_string(t), kSizes[t], "dense", 0.1});
+  }
+  input.world = world;
+  input.ring_codecs = {RingCodec(wire, world)};
+  coordinator.ChangePlanAfter(2, *MakePlan("single", input));
+  coordinator.ChangePlanAfter(3, *MakePlan("wfbp", input));
+}
+
+TEST(Wire, WithCodesNoBitDependsOnThePlanOrItsChanges) {
+  for (int world = 1; world <= 9; ++world) {
+    for (const char* wire : {"int8", "int4"}) {
+      const uint64_t single = DigestOfTraining(wire, world, "single");
+      EXPECT_EQ(DigestOfTraining(wire, world, "wfbp"), single) << wire << " " << world;
+      const auto changes = [wire](GatheringCoordinator& coordinator, int of) {
+        MergeAndSplit(wire, coordinator, of);
+      };
+      EXPECT_EQ(DigestOfTraining(wire, world, "hybrid", changes), single) << wire << " " << world;
+    }
+  }
+}
+
+TEST(Wire, WithCodesAThirdAndASixthOfTheBytesTravel) {
+  for (const auto& [wire, bits] : {std::pair{"int8", 9.0}, std::pair{"int4", 5.0}}) {
+    RunJob({.world = 2, .wire = wire}, [bits = bits](Session& session, GatheringCoordinator&) {
+      Gradient gradient(session, "w", kElements, "dense");
+      ASSERT_TRUE(session.Ready(gradient.id).ok());
+      const auto result = session.FinishStep();
+      ASSERT_TRUE(result.ok()) << result.status();
+      // Up in the codes' bits, down in one more; and 16 bits for every 256 elements.
+      const double expected = (bits - 0.5 + 16.0 / 256) / 32;
+      EXPECT_NEAR(static_cast<double>(result->dense_bytes) /
+                      static_cast<double>(result->dense_equivalent_bytes),
+                  expected, 0.005);
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  }
 }
 
 }  // namespace
