@@ -10,6 +10,7 @@
 namespace ringwood {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::DoubleNear;
 using ::testing::Each;
 using ::testing::Ge;
