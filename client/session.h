@@ -81,6 +81,12 @@ class Session {
   Status Broadcast(std::span<std::byte> data, int root);
   Status ReduceScatter(std::span<std::byte> data, DataType type, ReduceOp op, bool average);
   Status AllGather(std::span<std::byte> data, DataType type);
+  // Of a fixed job. Any thread; its calls, too, while the session lives.
+  StatusOr<std::shared_ptr<Communicator>> MakeCommunicator(const std::vector<int>& ranks,
+                                                           uint32_t number) {
+    return link_->MakeCommunicator(ranks, number);
+  }
+  void TookPart() { connection_->progress()->TookPart(); }  // in a collective; any thread
 
   // Of an elastic job: what a worker that comes later gets from those that have it.
   Status RegisterState(const std::string& name, std::span<std::byte> data) {

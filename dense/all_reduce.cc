@@ -85,6 +85,12 @@ uint64_t SentBytes(const Collective& collective) {
   return sent;
 }
 
+// What a rank alone does.
+void CopyAcross(const Values& values) {
+  if (values.input.empty() || values.input.data() == values.output.data()) return;
+  std::memcpy(values.output.data(), values.input.data(), values.input.size());
+}
+
 // Where nothing is rounded the error is sent in full: output = input + error, no error stays.
 void AddError(const AllReduceRequest& request) {
   std::ranges::copy(request.reach, request.next_reach.begin());
@@ -92,6 +98,35 @@ void AddError(const AllReduceRequest& request) {
   Reduce(DataType::kFloat32, ReduceOp::kSum, request.input.data(), request.error.data(),
          request.output.data(), elements);
   std::fill(request.next_error.begin(), request.next_error.end(), 0.0f);
+}
+
+// A broadcast or a reduce.
+template <typename Request>
+void StartRooted(Transport* transport, const Request& request, Verb verb, const Values& values,
+                 std::function<void(Status)> done) {
+  const int rank = request.place.rank, world = request.place.world;
+  if (world < 1 || rank < 0 || rank >= world || request.root < 0 || request.root >= world) {
+    return done(Invalid(absl::StrFormat("%s with root %d by rank %d of world %d", NameOf(verb),
+                                        request.root, rank, world)));
+  }
+  if (world == 1 || values.input.empty()) {
+    CopyAcross(values);
+    return done(OkStatus());
+  }
+  CollectiveSpec spec;
+  spec.verb = verb;
+  spec.type = values.type;
+  spec.elements = values.input.size() / SizeOf(values.type);
+  spec.root = request.root;
+  RunRequest run;
+  run.transport = transport;
+  run.collective = std::make_shared<const Collective>(CollectiveFor(spec, request.place));
+  run.self = NodeOf(request.place, rank);
+  run.name = request.name;
+  run.values = values;
+  RunCollective(std::move(run), [done = std::move(done), verb](StatusOr<uint64_t> digest) {
+    done(Annotate(digest.status(), NameOf(verb)));
+  });
 }
 
 }  // namespace
@@ -113,7 +148,7 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
   run.transport = transport;
   run.collective =
       std::make_shared<const Collective>(CollectiveFor(SpecOf(request), request.place));
-  run.self = request.place.rank;
+  run.self = NodeOf(request.place, request.place.rank);
   run.name = request.name;
   Values& values = run.values;
   values.type = request.type;
@@ -132,9 +167,7 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
     values.input = request.output;
   }
   if (request.place.world == 1 || request.input.empty()) {
-    if (!request.input.empty() && values.input.data() != request.output.data()) {
-      std::memcpy(request.output.data(), request.input.data(), request.input.size());
-    }
+    CopyAcross(values);
     return done(AllReduceResult{Digest(request.output), 0});
   }
   const uint64_t sent = SentBytes(*run.collective);
@@ -153,28 +186,27 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
 
 void StartBroadcast(Transport* transport, const BroadcastRequest& request,
                     std::function<void(Status)> done) {
-  const int rank = request.place.rank, world = request.place.world;
-  if (world < 1 || rank < 0 || rank >= world || request.root < 0 || request.root >= world) {
-    return done(Invalid(absl::StrFormat("broadcast from rank %d by rank %d of world %d",
-                                        request.root, rank, world)));
+  Values values;
+  values.type = DataType::kUInt8;
+  values.input = request.data;
+  values.output = request.data;
+  StartRooted(transport, request, Verb::kBroadcast, values, std::move(done));
+}
+
+void StartReduce(Transport* transport, const ReduceRequest& request,
+                 std::function<void(Status)> done) {
+  if (request.input.size() != request.output.size() || SizeOf(request.type) == 0 ||
+      request.input.size() % SizeOf(request.type) != 0) {
+    return done(Invalid(
+        absl::StrFormat("reduce: input of %d and output of %d bytes for %s elements",
+                        request.input.size(), request.output.size(), NameOf(request.type))));
   }
-  if (world == 1 || request.data.empty()) return done(OkStatus());
-  CollectiveSpec spec;
-  spec.verb = Verb::kBroadcast;
-  spec.type = DataType::kUInt8;
-  spec.elements = request.data.size();
-  spec.root = request.root;
-  RunRequest run;
-  run.transport = transport;
-  run.collective = std::make_shared<const Collective>(CollectiveFor(spec, request.place));
-  run.self = rank;
-  run.name = request.name;
-  run.values.type = spec.type;
-  run.values.input = request.data;
-  run.values.output = request.data;
-  RunCollective(std::move(run), [done = std::move(done)](StatusOr<uint64_t> digest) {
-    done(Annotate(digest.status(), "broadcast"));
-  });
+  Values values;
+  values.type = request.type;
+  values.op = request.op;
+  values.input = request.input;
+  values.output = request.output;
+  StartRooted(transport, request, Verb::kReduce, values, std::move(done));
 }
 
 }  // namespace ringwood

@@ -1,6 +1,6 @@
-// All-reduce and broadcast of host memory, as dense/collective.h says: tensors are cut into chunks,
-// every chunk runs the schedule for itself, and a bounded number of them runs at once, so that
-// sending, receiving and adding overlap.
+// All-reduce, broadcast and reduce of host memory, as dense/collective.h says: tensors are cut into
+// chunks, every chunk runs the schedule for itself, and a bounded number of them runs at once, so
+// that sending, receiving and adding overlap.
 #pragma once
 
 #include <cstdint>
@@ -69,5 +69,20 @@ struct BroadcastRequest {
 // As above; the data of `root` ends up on all ranks.
 void StartBroadcast(Transport* transport, const BroadcastRequest& request,
                     std::function<void(Status)> done);
+
+struct ReduceRequest {
+  Place place;
+  int root = 0;
+  MessageName name = {Lane::kImmediate};
+  DataType type = DataType::kFloat32;
+  ReduceOp op = ReduceOp::kSum;
+  std::span<const std::byte> input;
+  std::span<std::byte> output;  // as long, or the input; on other ranks than the root: partial
+};
+
+// As above; the combination over all ranks ends up on `root`, added up in the order of the tree or
+// chain that a broadcast from there would take (dense/broadcast.h), from its leaves.
+void StartReduce(Transport* transport, const ReduceRequest& request,
+                 std::function<void(Status)> done);
 
 }  // namespace ringwood

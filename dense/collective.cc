@@ -27,7 +27,7 @@ constexpr uint64_t kHierarchyChunkBytes = 8 << 20;
 uint64_t BytesOf(const CollectiveSpec& spec) { return spec.elements * SizeOf(spec.type); }
 
 Choice Chosen(const CollectiveSpec& spec, const Place& place) {
-  if (spec.verb == Verb::kBroadcast) {
+  if (spec.verb == Verb::kBroadcast || spec.verb == Verb::kReduce) {
     if (BytesOf(spec) <= kMessageBytes) return {Strategy::kBinomialTree, 0, "short: fewest hops"};
     return {Strategy::kChain, 0, "long: every NIC sends it once"};
   }
@@ -74,6 +74,16 @@ Schedule AllReduceSchedule(Strategy strategy, const Place& place) {
   }
 }
 
+// What is sent is received and the other way round, from the end to the beginning: a broadcast
+// becomes a reduce.
+Schedule Mirrored(Schedule schedule) {
+  std::reverse(schedule.begin(), schedule.end());
+  for (Step& step : schedule) {
+    step.op = step.op == Op::kSend ? Op::kReceiveReduce : Op::kSend;
+  }
+  return schedule;
+}
+
 // Bytes of the tensor for one of the longest messages, those of the result.
 double ShorterBy(const Collective& made, int world) {
   if (made.code_bits == 0) return made.rounded ? 2 : 1;
@@ -102,7 +112,10 @@ size_t UnitOf(const Collective& collective) {
 void Cut(const CollectiveSpec& spec, const Place& place, Collective* made) {
   made->slots = place.world;
   made->code_bits = place.world > 1 ? CodeBits(spec.wire) : 0;
-  made->by_share = spec.verb == Verb::kReduceScatter || spec.verb == Verb::kAllGather;
+  const bool by_share = spec.verb == Verb::kReduceScatter || spec.verb == Verb::kAllGather;
+  if (by_share) {
+    made->shares = spec.shares.empty() ? CutEvenly(spec.elements, place.world) : CutBy(spec.shares);
+  }
   uint64_t chunk_bytes = BytesOf(spec);
   switch (made->strategy) {
     case Strategy::kRing:
@@ -116,7 +129,7 @@ void Cut(const CollectiveSpec& spec, const Place& place, Collective* made) {
       break;
     case Strategy::kDirect:
       // Every share whole; of single bytes what does not divide evenly is a second chunk.
-      if (made->by_share) chunk_bytes *= SizeOf(spec.type);
+      if (by_share) chunk_bytes *= SizeOf(spec.type);
       break;
     case Strategy::kRecursiveDoubling:
       made->slots = 1;
@@ -143,7 +156,8 @@ size_t PartElements(const Collective& collective) {
 }  // namespace
 
 const char* NameOf(Verb verb) {
-  constexpr const char* kNames[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast"};
+  constexpr const char* kNames[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
+                                    "reduce"};
   return kNames[static_cast<size_t>(verb)];
 }
 
@@ -158,6 +172,7 @@ Collective CollectiveFor(const CollectiveSpec& spec, const Place& place) {
   made.reason = std::move(choice.reason);
   Cut(spec, place, &made);
   made.schedule = ScheduleFor(spec.verb, made.strategy, spec.root, place);
+  for (Step& step : made.schedule) step.peer = NodeOf(place, step.peer);
   return made;
 }
 
@@ -183,20 +198,24 @@ Schedule ScheduleFor(Verb verb, Strategy strategy, int root, const Place& place)
     case Verb::kBroadcast:
       return strategy == Strategy::kChain ? BroadcastChain(rank, world, root)
                                           : BroadcastTree(rank, world, root);
+    case Verb::kReduce:
+      return Mirrored(ScheduleFor(Verb::kBroadcast, strategy, root, place));
   }
   return {};
 }
 
 size_t ChunksOf(const Collective& collective) {
-  const bool by_share = collective.by_share;
-  const size_t whole =
-      by_share ? EvenPart(collective.elements, collective.slots, 0).count : collective.elements;
-  const size_t chunk = by_share ? PartElements(collective) : collective.chunk_elements;
+  size_t whole = collective.elements, chunk = collective.chunk_elements;
+  if (!collective.shares.empty()) {
+    whole = 0;
+    for (const Range& share : collective.shares) whole = std::max(whole, share.count);
+    chunk = PartElements(collective);
+  }
   return (whole + chunk - 1) / chunk;
 }
 
 std::vector<Range> SlotsOf(const Collective& collective, size_t chunk) {
-  if (!collective.by_share) {
+  if (collective.shares.empty()) {
     const size_t begin = chunk * collective.chunk_elements;
     const size_t count = std::min(collective.chunk_elements, collective.elements - begin);
     const size_t unit = UnitOf(collective);
@@ -208,7 +227,7 @@ std::vector<Range> SlotsOf(const Collective& collective, size_t chunk) {
     return slots;
   }
   const size_t part = PartElements(collective);
-  std::vector<Range> slots = CutEvenly(collective.elements, collective.slots);
+  std::vector<Range> slots = collective.shares;
   for (Range& slot : slots) {
     const size_t begin = std::min(chunk * part, slot.count);
     slot = {slot.begin + begin, std::min(part, slot.count - begin)};

@@ -16,7 +16,7 @@
 
 namespace ringwood {
 
-enum class Verb : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast };
+enum class Verb : uint8_t { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kReduce };
 const char* NameOf(Verb verb);  // "all-reduce", "reduce-scatter", …
 
 // What is asked for; the same on all ranks.
@@ -25,9 +25,11 @@ struct CollectiveSpec {
   DataType type = DataType::kFloat32;
   uint64_t elements = 0;      // of the whole tensor
   std::string wire = "fp32";  // of an all-reduce of float32 sums: or "bf16", "int8", "int4"
-  int root = 0;               // of a broadcast
+  int root = 0;               // of a broadcast or a reduce
   uint64_t chunk_bytes = 0;   // takes rings with chunks of this size; 0: chosen, with the strategy
   std::optional<Strategy> strategy = std::nullopt;  // of an all-reduce; nothing: chosen
+  // Elements of each share of a reduce-scatter or all-gather, all of the tensor; empty: CutEvenly.
+  std::vector<uint64_t> shares = {};
 };
 
 struct Collective {
@@ -39,10 +41,10 @@ struct Collective {
   size_t elements = 0;        // of the whole tensor
   size_t chunk_elements = 1;  // of every chunk but the last
   int slots = 1;              // of every chunk
-  // false: a chunk is a range of the tensor and its slots are ranges of it. true: slot s of all
-  // chunks together is the s-th range of CutEvenly(elements, slots), and a chunk takes the next
+  // Empty: a chunk is a range of the tensor and its slots are ranges of it. Else slot s of all
+  // chunks together is the s-th of these ranges of the tensor, and a chunk takes the next
   // chunk_elements / slots elements of each.
-  bool by_share = false;
+  std::vector<Range> shares;
   bool rounded = false;  // what is not `exact` travels as bf16
   int code_bits = 0;     // above 0: all travels as sums of codes, and slots begin with a block
   std::string reason;    // for people: why this strategy
@@ -52,7 +54,7 @@ struct Collective {
 // empty or complete (IsComplete).
 Collective CollectiveFor(const CollectiveSpec& spec, const Place& place);
 
-// The schedule alone; `root` counts for broadcasts only.
+// The schedule alone; `root` counts for broadcasts and reduces only.
 Schedule ScheduleFor(Verb verb, Strategy strategy, int root, const Place& place);
 
 // How many peers a worker of every job meets: those of short and of long all-reduces, and all

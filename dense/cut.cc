@@ -17,4 +17,14 @@ Range EvenPart(size_t count, int parts, int part) {
   return {at * share + std::min(at, rest), share + (at < rest ? 1 : 0)};
 }
 
+std::vector<Range> CutBy(const std::vector<uint64_t>& counts) {
+  std::vector<Range> ranges;
+  size_t begin = 0;
+  for (const uint64_t count : counts) {
+    ranges.push_back({begin, count});
+    begin += count;
+  }
+  return ranges;
+}
+
 }  // namespace ringwood

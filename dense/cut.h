@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace ringwood {
@@ -15,5 +16,8 @@ struct Range {
 // first ones are longer.
 std::vector<Range> CutEvenly(size_t count, int parts);
 Range EvenPart(size_t count, int parts, int part);  // one of them
+
+// Ranges of these lengths, one after the other.
+std::vector<Range> CutBy(const std::vector<uint64_t>& counts);
 
 }  // namespace ringwood

@@ -13,7 +13,8 @@ namespace {
 template <typename T>
 T Combine(ReduceOp op, T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (op != ReduceOp::kSum && (std::isnan(a) || std::isnan(b))) return a + b;
+    const bool compares = op == ReduceOp::kMax || op == ReduceOp::kMin;
+    if (compares && (std::isnan(a) || std::isnan(b))) return a + b;
   }
   switch (op) {
     case ReduceOp::kSum:
@@ -27,6 +28,12 @@ T Combine(ReduceOp op, T a, T b) {
       return b > a ? b : a;
     case ReduceOp::kMin:
       return b < a ? b : a;
+    case ReduceOp::kProduct:
+      if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+      } else {
+        return a * b;
+      }
   }
   return a;
 }

@@ -8,7 +8,7 @@
 
 namespace ringwood {
 
-enum class ReduceOp : uint8_t { kSum, kMax, kMin };
+enum class ReduceOp : uint8_t { kSum, kMax, kMin, kProduct };
 
 constexpr const char* NameOf(ReduceOp op) {
   switch (op) {
@@ -18,6 +18,8 @@ constexpr const char* NameOf(ReduceOp op) {
       return "max";
     case ReduceOp::kMin:
       return "min";
+    case ReduceOp::kProduct:
+      return "product";
   }
   return "unknown";
 }

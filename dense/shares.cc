@@ -1,5 +1,6 @@
 #include "dense/shares.h"
 
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -21,6 +22,14 @@ Status ValidateShares(const SharesRequest& request, Verb verb) {
     return Invalid(absl::StrFormat("%s%d bytes of %s elements", who, request.data.size(),
                                    NameOf(request.type)));
   }
+  const std::vector<uint64_t>& shares = request.shares;
+  if (shares.empty()) return OkStatus();
+  const uint64_t elements = std::accumulate(shares.begin(), shares.end(), uint64_t{0});
+  if (shares.size() != static_cast<size_t>(place.world) ||
+      elements != request.data.size() / SizeOf(request.type)) {
+    return Invalid(absl::StrFormat("%s%d shares of %d elements together for %d ranks and %d bytes",
+                                   who, shares.size(), elements, place.world, request.data.size()));
+  }
   return OkStatus();
 }
 
@@ -32,7 +41,7 @@ void Start(Transport* transport, const SharesRequest& request, Verb verb,
   run.transport = transport;
   run.collective =
       std::make_shared<const Collective>(CollectiveFor(SpecOf(request, verb), request.place));
-  run.self = request.place.rank;
+  run.self = NodeOf(request.place, request.place.rank);
   run.name = request.name;
   run.values.type = request.type;
   run.values.op = request.op;
@@ -50,6 +59,7 @@ CollectiveSpec SpecOf(const SharesRequest& request, Verb verb) {
   spec.verb = verb;
   spec.type = request.type;
   spec.elements = request.data.size() / SizeOf(request.type);
+  spec.shares = request.shares;
   spec.chunk_bytes = request.message_bytes * static_cast<size_t>(request.place.world);
   return spec;
 }

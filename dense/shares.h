@@ -1,6 +1,7 @@
 // The two halves of an all-reduce, each for itself: reduce-scatter leaves every rank with its share
 // of the combination, all-gather spreads the shares. Share r of n elements is the r-th range of
-// CutEvenly(n, world) (dense/cut.h), so that one undoes the other's distribution.
+// CutEvenly(n, world) (dense/cut.h), or of given lengths, so that one undoes the other's
+// distribution.
 //
 // Up to kMaxDirectBytes by direct exchange, beyond by rings (dense/direct.h, dense/ring.h); half of
 // an all-reduce's bytes. Order of additions in share s: direct as dense/direct.h says, on a ring
@@ -9,6 +10,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "dense/collective.h"
 #include "dense/place.h"
@@ -21,9 +23,10 @@ struct SharesRequest {
   Place place;
   MessageName name = {Lane::kImmediate};
   DataType type = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;  // of a reduce-scatter
-  std::span<std::byte> data;     // all elements, as long on every rank; valid until `done`
-  size_t message_bytes = 0;      // of a ring; 0 = schedule and messages chosen by size
+  ReduceOp op = ReduceOp::kSum;       // of a reduce-scatter
+  std::span<std::byte> data;          // all elements, as long on every rank; valid until `done`
+  size_t message_bytes = 0;           // of a ring; 0 = schedule and messages chosen by size
+  std::vector<uint64_t> shares = {};  // elements of each; empty: even
 };
 
 // `verb`, one of the halves, is run as CollectiveFor(SpecOf(request, verb), request.place).

@@ -65,7 +65,13 @@ enum { /* element types */
        RINGWOOD_UINT8 = 7
 };
 
-enum { RINGWOOD_SUM = 0, RINGWOOD_AVERAGE = 1, RINGWOOD_MAX = 2, RINGWOOD_MIN = 3 };
+enum {
+  RINGWOOD_SUM = 0,
+  RINGWOOD_AVERAGE = 1, /* of floating types */
+  RINGWOOD_MAX = 2,
+  RINGWOOD_MIN = 3,
+  RINGWOOD_PRODUCT = 4
+};
 enum { RINGWOOD_HOST = 0, RINGWOOD_CUDA = 1 }; /* memory of a tensor */
 /* Scope of a checkpoint item: the same bytes on every rank, or each rank has its own. RINGWOOD_OWN
  * is the former name. */
@@ -359,7 +365,7 @@ RINGWOOD_EXPORT int ringwood_received(ringwood_session* session, const char* nam
                                       uint64_t bytes);
 
 /* Collectives outside the plan, in place, in the same order on every rank; any element type of the
- * enumeration, RINGWOOD_AVERAGE of FLOAT32 and FLOAT64 only. Before, between and in steps.
+ * enumeration, RINGWOOD_AVERAGE of the floating ones only. Before, between and in steps.
  *
  * In an elastic job RINGWOOD_ABORTED says that the members changed under the call, or since the
  * last one that waits: the session goes on with the new ones. The data may be overwritten in part,

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ringwood.h"
+#include "ringwood_communicator.h"
 #include "ringwood_pull.h"
 
 namespace ringwood {
@@ -213,7 +214,53 @@ class Session {
   }
 
  private:
+  friend class Communicator;
   ringwood_session* handle_ = nullptr;
+};
+
+// A call of a communicator that was started. It is waited for, or its memory stays in place until
+// the session is closed.
+class Work {
+ public:
+  explicit Work(ringwood_work* started) : handle_(started) {}
+  ~Work() { ringwood_work_free(handle_); }
+  Work(Work&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Work& operator=(Work&&) = delete;
+
+  bool done() const { return ringwood_done(handle_) != 0; }
+  void Wait(double seconds = 3600) { Check(ringwood_wait(handle_, seconds)); }
+
+ private:
+  ringwood_work* handle_ = nullptr;
+};
+
+// Collectives of some ranks in the background; any thread. Not longer than its session.
+//
+//   ringwood::Communicator pair(session, {0, 1}, 1);
+//   ringwood_collective_call call{};
+//   call.collective = RINGWOOD_ALL_REDUCE;
+//   ...
+//   pair.Start(call).Wait();
+class Communicator {
+ public:
+  Communicator(Session& session, const std::vector<int>& ranks, uint32_t number) {
+    Check(
+        ringwood_communicator_make(session.handle_, ranks.data(), ranks.size(), number, &handle_));
+  }
+  ~Communicator() { ringwood_communicator_free(handle_); }
+  Communicator(Communicator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Communicator& operator=(Communicator&&) = delete;
+
+  // `call`: its size need not be set.
+  Work Start(ringwood_collective_call call) {
+    call.size = sizeof call;
+    ringwood_work* work = nullptr;
+    Check(ringwood_start(handle_, &call, &work));
+    return Work(work);
+  }
+
+ private:
+  ringwood_communicator* handle_ = nullptr;
 };
 
 // Which samples of a pass a step takes. In every step:

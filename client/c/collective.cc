@@ -8,6 +8,7 @@ using ringwood::ReduceOp;
 using ringwood::Status;
 using ringwood::StatusOr;
 using ringwood::c::Bytes;
+using ringwood::c::ReduceOf;
 using ringwood::c::With;
 
 namespace {
@@ -26,14 +27,16 @@ StatusOr<Region> RegionOf(void* data, uint64_t elements, int type) {
   return Region{bytes, element};
 }
 
-StatusOr<ReduceOp> ReduceOf(int op) {
-  if (op < RINGWOOD_SUM || op > RINGWOOD_MIN) {
+}  // namespace
+
+StatusOr<ReduceOp> ringwood::c::ReduceOf(int op) {
+  constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin,
+                               ReduceOp::kProduct};
+  if (op < RINGWOOD_SUM || op > RINGWOOD_PRODUCT) {
     return Invalid(absl::StrFormat("there is no operation %d", op));
   }
-  return op == RINGWOOD_MAX ? ReduceOp::kMax : op == RINGWOOD_MIN ? ReduceOp::kMin : ReduceOp::kSum;
+  return kOps[op];
 }
-
-}  // namespace
 
 extern "C" {
 

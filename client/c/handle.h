@@ -30,7 +30,8 @@ struct ringwood_session {
   std::atomic<bool> taken{false};  // by a call that one thread may make at a time
   absl::Mutex mutex;               // held while the session is read, never while a call waits
   std::unique_ptr<ringwood::Session> session ABSL_GUARDED_BY(mutex);  // null: closed
-  std::string plan_text;          // the last one returned; used by the taker
+  int visits ABSL_GUARDED_BY(mutex) = 0;  // calls of any thread, for which a close waits
+  std::string plan_text;                  // the last one returned; used by the taker
   ringwood::StepResult step;      // the last one, whose lists the trainer reads; used by the taker
   ringwood::RoundFacts replayed;  // the same of a replay
 };
@@ -84,6 +85,22 @@ class Turn {
   const bool mine_;
 };
 
+// A call that any thread may make, whatever others do, and that may wait. The session is not
+// destroyed during its life; when it is closed, what the call waits for ends.
+class Visit {
+ public:
+  explicit Visit(ringwood_session* handle);
+  ~Visit();
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  Session* session() const { return session_; }  // null: it is closed
+
+ private:
+  ringwood_session* const handle_;
+  Session* session_ = nullptr;
+};
+
 template <typename Call>
 int With(ringwood_session* handle, Call call) {
   const Turn turn(handle);
@@ -131,6 +148,8 @@ Status Write(const T& value, T* out, const char* what) {
 inline std::string Text(const char* text, const std::string& otherwise = "") {
   return text != nullptr && *text != '\0' ? text : otherwise;
 }
+
+StatusOr<ReduceOp> ReduceOf(int op);  // RINGWOOD_SUM, ...; an average is a sum
 
 inline StatusOr<std::span<std::byte>> Bytes(void* data, uint64_t bytes) {
   if (data == nullptr && bytes != 0) return Invalid("the data is NULL");

@@ -55,6 +55,10 @@ int ringwood_close(ringwood_session* session, const char* failure) {
   std::unique_ptr<ringwood::Session> ended;  // destroyed without the lock
   {
     absl::MutexLock lock(&session->mutex);
+    session->mutex.Await(absl::Condition(
+        +[](ringwood_session* handle)
+             ABSL_NO_THREAD_SAFETY_ANALYSIS { return handle->visits == 0; },
+        session));
     ended.swap(session->session);
   }
   ended.reset();

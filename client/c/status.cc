@@ -85,6 +85,17 @@ bool Turn::Take() {
   return true;
 }
 
+Visit::Visit(ringwood_session* handle) : handle_(handle) {
+  absl::MutexLock lock(&handle_->mutex);
+  session_ = handle_->session.get();
+  if (session_ != nullptr) ++handle_->visits;
+}
+
+Visit::~Visit() {
+  absl::MutexLock lock(&handle_->mutex);
+  if (session_ != nullptr) --handle_->visits;
+}
+
 }  // namespace ringwood::c
 
 ringwood_session::ringwood_session(std::unique_ptr<ringwood::Session> opened)

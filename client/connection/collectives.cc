@@ -9,9 +9,19 @@
 #include "base/buffer.h"
 #include "base/out_of_memory.h"
 #include "client/connection/epoch_link.h"
+#include "dense/half.h"
+#include "dense/unaligned.h"
 
 namespace ringwood {
 namespace {
+
+template <float (*Widen)(uint16_t), uint16_t (*Round)(float)>
+void DivideHalves(std::span<std::byte> data, double divisor) {
+  for (size_t i = 0; i < data.size() / sizeof(uint16_t); ++i) {
+    const float value = Widen(ElementAt<uint16_t>(data.data(), i));
+    SetElement(data.data(), i, Round(static_cast<float>(value / divisor)));
+  }
+}
 
 template <typename T>
 void DivideAll(std::span<std::byte> data, double divisor) {
@@ -200,9 +210,15 @@ Status Divide(std::span<std::byte> data, DataType type, double divisor) {
     case DataType::kFloat64:
       DivideAll<double>(data, divisor);
       return OkStatus();
+    case DataType::kBFloat16:
+      DivideHalves<FromBFloat16, ToBFloat16>(data, divisor);
+      return OkStatus();
+    case DataType::kFloat16:
+      DivideHalves<FromFloat16, ToFloat16>(data, divisor);
+      return OkStatus();
     default:
       return Invalid(absl::StrFormat(
-          "an average of %s: average float32 or float64, or take the sum and divide it",
+          "an average of %s: average a floating type, or take the sum and divide it",
           NameOf(type)));
   }
 }

@@ -190,6 +190,23 @@ Status EpochLink::OpenDeviceRing(const DeviceRingOptions& options) {
       Seconds(kLoopSeconds));
 }
 
+StatusOr<std::shared_ptr<Communicator>> EpochLink::MakeCommunicator(const std::vector<int>& ranks,
+                                                                    uint32_t number) {
+  if (elastic()) {
+    return Refused(
+        "communicators are of fixed jobs: the members of an elastic one (--elastic) change");
+  }
+  RW_ASSIGN_OR_RETURN(const Place place, PlaceIn(place_, ranks));
+  absl::MutexLock lock(&mutex_);
+  RW_RETURN_IF_ERROR(status_);
+  if (number == 0) return Invalid("a communicator's number is 1 or more");
+  if (!communicators_.insert(number).second) {
+    return AlreadyExists(
+        absl::StrFormat("this session had a communicator with the number %d", number));
+  }
+  return std::make_shared<Communicator>(this, place, number);
+}
+
 void EpochLink::Listen(std::function<void(const Status&)> listener) {
   absl::MutexLock lock(&mutex_);
   if (!status_.ok()) listener(status_);
@@ -238,15 +255,20 @@ Status EpochLink::Named(const Status& status) {
   const bool sign = IsSignOfADeath(status);
   absl::MutexLock lock(&mutex_);
   if (!sign) return status;
-  const auto announced = [this]()
-                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !announced_.ok(); };
+  const auto announced = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !announced_.ok() || left_;
+  };
   const double moment = elastic() ? 0 : joined_.failure_timeout_seconds();
   const bool known =
       mutex_.AwaitWithTimeout(absl::Condition(&announced), absl::Seconds(moment + kGraceSeconds));
-  return known ? announced_ : status;
+  return known && !announced_.ok() ? announced_ : status;
 }
 
 Status EpochLink::Leave(const std::string& failure) {
+  {
+    absl::MutexLock lock(&mutex_);
+    left_ = true;
+  }
   v1::LeaveRequest request;
   request.set_epoch(joined_.epoch());
   request.set_node(joined_.node());

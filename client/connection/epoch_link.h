@@ -5,12 +5,14 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "client/connection/collectives.h"
+#include "client/connection/communicator.h"
 #include "client/connection/connection.h"
 #include "client/exchange/exchange.h"
 #include "client/options/options.h"
@@ -45,6 +47,10 @@ class EpochLink {
   const std::string& wire() const { return wire_; }    // Fabric::Wire
   Transport* transport() { return transport_.get(); }  // for use on the net loop
   Collectives* collectives() { return &collectives_; }
+  // Of a fixed job. `number` is the same on all members and no other communicator's, not even an
+  // earlier one's. Any thread; talks to nobody.
+  StatusOr<std::shared_ptr<Communicator>> MakeCommunicator(const std::vector<int>& ranks,
+                                                           uint32_t number);
   const Place& place() const { return place_; }
   // This process as logs and errors name it: by the rank that it was started as, which an elastic
   // job may number otherwise in this epoch.
@@ -69,7 +75,7 @@ class EpochLink {
   // A broken transfer is often the first sign of a death, which the coordinator names a moment
   // later. If `status` may be such a sign, waits for the name, at most the failure timeout, and in
   // an elastic job, which goes on without it, a moment. A peer that was silent for that time is
-  // named already.
+  // named already. After Leave nobody is named any more.
   Status Named(const Status& status);
 
   // Whether the job goes on without this epoch: it is elastic, and the failure is neither one that
@@ -101,6 +107,8 @@ class EpochLink {
   absl::Mutex mutex_;
   Status status_ ABSL_GUARDED_BY(mutex_);
   Status announced_ ABSL_GUARDED_BY(mutex_);
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;                 // or about to
+  std::set<uint32_t> communicators_ ABSL_GUARDED_BY(mutex_);  // their numbers
   bool announced_recovers_ ABSL_GUARDED_BY(mutex_) = false;
   std::function<void(const Status&)> listener_ ABSL_GUARDED_BY(mutex_);
 };

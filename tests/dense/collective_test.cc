@@ -11,7 +11,7 @@ namespace ringwood {
 namespace {
 
 constexpr Verb kVerbs[] = {Verb::kAllReduce, Verb::kReduceScatter, Verb::kAllGather,
-                           Verb::kBroadcast};
+                           Verb::kBroadcast, Verb::kReduce};
 
 // Calls `check(spec, place of rank 0)` for small and large tensors of all verbs on many hosts.
 template <typename Check>
@@ -82,7 +82,7 @@ TEST(Collective, SlotsOfCodesBeginWithABlock) {
 TEST(Collective, SharesOfAllChunksTogetherAreThoseOfTheTensor) {
   ForEach([](const CollectiveSpec& spec, const Place& place) {
     const Collective collective = CollectiveFor(spec, place);
-    if (!collective.by_share) return;
+    if (collective.shares.empty()) return;
     const std::vector<Range> shares = CutEvenly(spec.elements, place.world);
     for (size_t chunk = 0; chunk < ChunksOf(collective); ++chunk) {
       const std::vector<Range> slots = SlotsOf(collective, chunk);
@@ -105,7 +105,7 @@ TEST(Collective, RanksDifferInTheScheduleOnlyAndTheirSchedulesMeet) {
       ASSERT_EQ(collective.strategy, first.strategy);
       ASSERT_EQ(collective.chunk_elements, first.chunk_elements);
       ASSERT_EQ(collective.slots, first.slots);
-      ASSERT_EQ(collective.by_share, first.by_share);
+      ASSERT_EQ(collective.shares.size(), first.shares.size());
       ASSERT_EQ(collective.rounded, first.rounded);
       ASSERT_EQ(collective.reason, first.reason);
       ASSERT_EQ(collective.schedule, ScheduleFor(spec.verb, first.strategy, spec.root, here));

@@ -16,7 +16,7 @@ namespace {
 TEST(Reduce, MatchesThePlainReferenceBitForBit) {
   for (DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16,
                         DataType::kFloat64, DataType::kInt32, DataType::kInt64, DataType::kUInt8}) {
-    for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin}) {
+    for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProduct}) {
       for (size_t count : {0, 1, 3, 7, 8, 15, 16, 17, 33, 1000}) {
         const size_t bytes = count * SizeOf(type);
         Random random(count + 1);
@@ -34,6 +34,18 @@ TEST(Reduce, MatchesThePlainReferenceBitForBit) {
       }
     }
   }
+}
+
+TEST(Reduce, MultipliesAndWraps) {
+  const int32_t a[] = {-3, 1 << 20}, b[] = {5, 1 << 20};
+  int32_t out[2];
+  Reduce(DataType::kInt32, ReduceOp::kProduct, a, b, out, 2);
+  EXPECT_EQ(out[0], -15);
+  EXPECT_EQ(out[1], 0);
+  const double x = 0.5, y = -8;
+  double product = 0;
+  Reduce(DataType::kFloat64, ReduceOp::kProduct, &x, &y, &product, 1);
+  EXPECT_EQ(product, -4);
 }
 
 TEST(Reduce, KeepsNotANumber) {

@@ -51,6 +51,17 @@ void Collect(ringwood::Session& session) {
   Expect(share.count == (session.rank() == 0 ? 4u : 3u) && data[share.begin] == 4, "a share");
   session.AllGather(data.data(), data.size(), RINGWOOD_FLOAT32);
   for (float value : data) Expect(value == 4, "all shares");
+
+  ringwood::Communicator both(session, {1, 0}, 1);
+  ringwood_collective_call call{};
+  call.collective = RINGWOOD_ALL_REDUCE;
+  call.type = RINGWOOD_FLOAT32;
+  call.op = RINGWOOD_PRODUCT;
+  call.input = call.output = data.data();
+  call.input_elements = call.output_elements = data.size();
+  ringwood::Work work = both.Start(call);
+  work.Wait();
+  Expect(work.done() && data[6] == 16, "a product");
 }
 
 // One pass of five samples in batches of three; the state goes on where it was taken.

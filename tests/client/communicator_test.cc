@@ -1,0 +1,344 @@
+// Communicators through the C interface: every collective against what it should give, several
+// at once in any order, and how a call that cannot end ends.
+#include "client/connection/communicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+
+#include "client/c/handle.h"
+#include "dense/cut.h"
+#include "include/ringwood_communicator.h"
+#include "tests/client/job.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+void RunC(int world, const std::function<void(ringwood_session*)>& rank) {
+  RunOwningJob({.world = world}, [&](std::unique_ptr<Session> session, GatheringCoordinator&) {
+    auto* const handle = new ringwood_session(std::move(session));
+    rank(handle);
+    ringwood_close(handle, nullptr);
+  });
+}
+
+std::vector<int> AllOf(ringwood_session* session) {
+  std::vector<int> ranks(ringwood_world(session));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// A communicator of the C interface.
+class Members {
+ public:
+  Members(ringwood_session* session, const std::vector<int>& ranks, uint32_t number) {
+    EXPECT_EQ(ringwood_communicator_make(session, ranks.data(), ranks.size(), number, &made_),
+              RINGWOOD_OK)
+        << ringwood_last_error();
+  }
+  ~Members() { ringwood_communicator_free(made_); }
+
+  template <typename T>
+  ringwood_work* Start(int collective, int type, const std::vector<T>& in, std::vector<T>& out,
+                       int op = RINGWOOD_SUM, int root = 0,
+                       const std::vector<uint64_t>& shares = {},
+                       const std::vector<uint64_t>& receives = {}) {
+    ringwood_collective_call call{};
+    call.size = sizeof call;
+    call.collective = collective;
+    call.type = type;
+    call.op = op;
+    call.root = root;
+    call.input = in.data();
+    call.input_elements = in.size();
+    call.output = out.data();
+    call.output_elements = out.size();
+    call.shares = shares.empty() ? nullptr : shares.data();
+    call.receives = receives.empty() ? nullptr : receives.data();
+    ringwood_work* work = nullptr;
+    EXPECT_EQ(ringwood_start(made_, &call, &work), RINGWOOD_OK) << ringwood_last_error();
+    return work;
+  }
+  template <typename... Arguments>
+  void Run(Arguments&&... arguments) {
+    End(Start(std::forward<Arguments>(arguments)...));
+  }
+  static void End(ringwood_work* work) {
+    EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_OK) << ringwood_last_error();
+    EXPECT_EQ(ringwood_done(work), 1);
+    EXPECT_EQ(ringwood_wait(work, 0), RINGWOOD_OK);
+    ringwood_work_free(work);
+  }
+
+ private:
+  ringwood_communicator* made_ = nullptr;
+};
+
+// Rank r's element i.
+int32_t At(int rank, size_t i) { return static_cast<int32_t>(i % 97) * (rank + 1) - rank; }
+
+std::vector<int32_t> InputOf(int rank, size_t elements) {
+  std::vector<int32_t> values(elements);
+  for (size_t i = 0; i < elements; ++i) values[i] = At(rank, i);
+  return values;
+}
+
+std::vector<int32_t> SumOf(int world, size_t elements) {
+  std::vector<int32_t> sum(elements);
+  for (int rank = 0; rank < world; ++rank) {
+    for (size_t i = 0; i < elements; ++i) sum[i] += At(rank, i);
+  }
+  return sum;
+}
+
+void CheckReductions(Members& comm, int rank, int world, size_t elements) {
+  const std::vector<int32_t> in = InputOf(rank, elements), sum = SumOf(world, elements);
+  std::vector<int32_t> out(elements), none;
+  comm.Run(RINGWOOD_ALL_REDUCE, RINGWOOD_INT32, in, out);
+  EXPECT_EQ(out, sum);
+  EXPECT_EQ(in, InputOf(rank, elements));
+  for (const int root : {0, world - 1}) {
+    std::fill(out.begin(), out.end(), 0);
+    comm.Run(RINGWOOD_REDUCE, RINGWOOD_INT32, in, rank == root ? out : none, RINGWOOD_SUM, root);
+    if (rank == root) EXPECT_EQ(out, sum);
+    std::vector<int32_t> data = InputOf(rank, elements);
+    comm.Run(RINGWOOD_BROADCAST, RINGWOOD_INT32, none, data, RINGWOOD_SUM, root);
+    EXPECT_EQ(data, InputOf(root, elements));
+  }
+}
+
+void CheckShares(Members& comm, int rank, int world, size_t elements, bool even) {
+  std::vector<uint64_t> shares;
+  for (int r = 0; r < world; ++r) {
+    const bool last = r + 1 == world;
+    const uint64_t used = std::accumulate(shares.begin(), shares.end(), uint64_t{0});
+    shares.push_back(last ? elements - used : (elements - used) / 2);
+  }
+  const Range mine = even ? EvenPart(elements, world, rank) : CutBy(shares)[rank];
+  if (even) shares.clear();
+  const std::vector<int32_t> in = InputOf(rank, elements), sum = SumOf(world, elements);
+  std::vector<int32_t> share(mine.count), all(elements);
+  comm.Run(RINGWOOD_REDUCE_SCATTER, RINGWOOD_INT32, in, share, RINGWOOD_SUM, 0, shares);
+  EXPECT_EQ(share,
+            std::vector<int32_t>(sum.begin() + mine.begin, sum.begin() + mine.begin + mine.count));
+  EXPECT_EQ(in, InputOf(rank, elements));
+  comm.Run(RINGWOOD_ALL_GATHER, RINGWOOD_INT32, share, all, RINGWOOD_SUM, 0, shares);
+  EXPECT_EQ(all, sum);
+}
+
+TEST(Communicators, GiveWhatTheirCollectivesSay) {
+  for (int world = 1; world <= 9; ++world) {
+    RunC(world, [&](ringwood_session* session) {
+      const int rank = ringwood_rank(session);
+      Members comm(session, AllOf(session), 1);
+      for (const size_t elements : {1u, 7u, 4096u, 100'003u}) {
+        CheckReductions(comm, rank, world, elements);
+        CheckShares(comm, rank, world, elements, true);
+        CheckShares(comm, rank, world, elements, false);
+      }
+      const std::vector<uint64_t> each(world, 3);
+      std::vector<int32_t> in(3 * world, rank), out(3 * world), expected;
+      comm.Run(RINGWOOD_ALL_TO_ALL, RINGWOOD_INT32, in, out, RINGWOOD_SUM, 0, each, each);
+      for (int r = 0; r < world; ++r) expected.insert(expected.end(), 3, r);
+      EXPECT_EQ(out, expected);
+    });
+  }
+}
+
+TEST(Communicators, AveragesMaximaAndProductsAreOfTheGroup) {
+  RunC(3, [](ringwood_session* session) {
+    Members comm(session, AllOf(session), 1);
+    const float value = static_cast<float>(ringwood_rank(session) + 2);
+    const std::vector<float> in(5, value);
+    std::vector<float> out(5);
+    for (const auto& [op, expected] : std::vector<std::pair<int, float>>{
+             {RINGWOOD_AVERAGE, 3}, {RINGWOOD_MAX, 4}, {RINGWOOD_MIN, 2}, {RINGWOOD_PRODUCT, 24}}) {
+      comm.Run(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out, op);
+      EXPECT_THAT(out, Each(expected));
+    }
+    const std::vector<uint16_t> halves(5, 0x4000);  // 2.0
+    std::vector<uint16_t> averaged(5);
+    comm.Run(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT16, halves, averaged, RINGWOOD_AVERAGE);
+    EXPECT_THAT(averaged, Each(0x4000));
+  });
+}
+
+// Rows and columns of a mesh of 2 x 3, and everybody: each rank starts them in an order of its own,
+// several calls of each, and waits from the last to the first.
+TEST(Communicators, DoNotWaitForEachOther) {
+  RunC(6, [](ringwood_session* session) {
+    const int rank = ringwood_rank(session), row = rank / 3, column = rank % 3;
+    const std::vector<int> row_ranks = {row * 3, row * 3 + 1, row * 3 + 2};
+    const std::vector<int> column_ranks = {column + 3, column};
+    Members comm(session, AllOf(session), 7);
+    Members rows(session, row_ranks, 1 + row);
+    Members columns(session, column_ranks, 10 + column);
+    constexpr int kCalls = 20;
+    std::vector<std::vector<float>> outs(3 * kCalls, std::vector<float>(50'000));
+    const std::vector<float> in(50'000, static_cast<float>(1 << rank));
+    std::vector<ringwood_work*> works;
+    Members* const comms[] = {&comm, &rows, &columns};
+    for (int which = 0; which < 3; ++which) {
+      for (int call = 0; call < kCalls; ++call) {
+        const int at = (which + rank) % 3;
+        works.push_back(
+            comms[at]->Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, outs[at * kCalls + call]));
+      }
+    }
+    for (size_t i = works.size(); i-- > 0;) Members::End(works[i]);
+    float sums[] = {63, 0, 0};
+    for (const int r : row_ranks) sums[1] += static_cast<float>(1 << r);
+    for (const int r : column_ranks) sums[2] += static_cast<float>(1 << r);
+    for (size_t i = 0; i < outs.size(); ++i) EXPECT_THAT(outs[i], Each(sums[i / kCalls]));
+  });
+}
+
+// More than a transport keeps of a peer: the root waits for the one that is late.
+TEST(Communicators, ARootDoesNotRunAheadOfAMemberThatIsLate) {
+  absl::Notification began;
+  RunC(2, [&](ringwood_session* session) {
+    Members comm(session, AllOf(session), 1);
+    const bool root = ringwood_rank(session) == 0;
+    std::vector<std::vector<int32_t>> data(6, std::vector<int32_t>(5 << 20, root ? 9 : 0));
+    const std::vector<int32_t> none;
+    if (!root) began.WaitForNotification();
+    std::vector<ringwood_work*> works;
+    for (auto& each : data) {
+      works.push_back(comm.Start(RINGWOOD_BROADCAST, RINGWOOD_INT32, none, each));
+    }
+    if (root) {
+      Members small(session, AllOf(session), 2);  // what the net loop does now comes after them
+      const std::vector<int32_t> one(1, 1);
+      std::vector<int32_t> out(1);
+      ringwood_work* const last = small.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_INT32, one, out);
+      EXPECT_EQ(ringwood_done(works.back()), 0);
+      began.Notify();
+      Members::End(last);
+    } else {
+      Members small(session, AllOf(session), 2);
+      const std::vector<int32_t> one(1, 1);
+      std::vector<int32_t> out(1);
+      small.Run(RINGWOOD_ALL_REDUCE, RINGWOOD_INT32, one, out);
+    }
+    for (ringwood_work* const work : works) Members::End(work);
+    for (const auto& each : data) EXPECT_EQ(each, std::vector<int32_t>(5 << 20, 9));
+  });
+}
+
+TEST(Communicators, ACallThatDoesNotEndInTimeNamesWhomItAwaits) {
+  absl::Notification over;
+  RunC(2, [&](ringwood_session* session) {
+    if (ringwood_rank(session) == 1) return over.WaitForNotification();
+    Members comm(session, AllOf(session), 1);
+    const std::vector<float> in(10, 1.0f);
+    std::vector<float> out(10);
+    ringwood_work* const work = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out);
+    ringwood_work* const later = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out);
+    EXPECT_EQ(ringwood_wait(work, 0.2), RINGWOOD_TIMED_OUT);
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("rank 0: all-reduce of 10 float32"));
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("still awaited: rank 1"));
+    EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_TIMED_OUT);  // at once
+    EXPECT_NE(ringwood_wait(later, 60), RINGWOOD_OK);
+    EXPECT_EQ(ringwood_allreduce(session, out.data(), 10, RINGWOOD_FLOAT32, RINGWOOD_SUM),
+              RINGWOOD_TIMED_OUT);
+    ringwood_work_free(work);
+    ringwood_work_free(later);
+    over.Notify();
+  });
+}
+
+TEST(Communicators, CallsThatDifferAreNamedOnASideThatCanKnow) {
+  RunC(2, [](ringwood_session* session) {
+    Members comm(session, AllOf(session), 1);
+    const size_t elements = ringwood_rank(session) == 0 ? 17 : 23;
+    const std::vector<float> in(elements, 1.0f);
+    std::vector<float> out(elements);
+    ringwood_work* const work = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out);
+    EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_INVALID) << ringwood_last_error();
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("called different collectives"));
+    ringwood_work_free(work);
+  });
+}
+
+TEST(Communicators, EndWithTheSession) {
+  absl::Notification over;
+  RunC(2, [&](ringwood_session* session) {
+    if (ringwood_rank(session) == 1) return over.WaitForNotification();
+    Members comm(session, AllOf(session), 1);
+    const std::vector<float> in(10, 1.0f);
+    std::vector<float> out(10);
+    ringwood_work* const work = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out);
+    absl::Notification waits;
+    std::thread waiter([&] {
+      waits.Notify();
+      EXPECT_NE(ringwood_wait(work, 600), RINGWOOD_OK);
+    });
+    waits.WaitForNotification();
+    ringwood_close(session, nullptr);
+    waiter.join();
+    EXPECT_EQ(ringwood_done(work), 1);
+    EXPECT_NE(ringwood_wait(work, 600), RINGWOOD_OK);
+    ringwood_collective_call call{};
+    call.size = sizeof call;
+    ringwood_work* none = nullptr;
+    EXPECT_EQ(ringwood_start(nullptr, &call, &none), RINGWOOD_INVALID);
+    ringwood_work_free(work);
+    over.Notify();
+  });
+}
+
+TEST(Communicators, WhatIsNoGroupAndNoCallIsRefused) {
+  RunC(2, [](ringwood_session* session) {
+    const int rank = ringwood_rank(session);
+    ringwood_communicator* made = nullptr;
+    const auto make = [&](std::vector<int> ranks, uint32_t number) {
+      return ringwood_communicator_make(session, ranks.data(), ranks.size(), number, &made);
+    };
+    EXPECT_EQ(make({0, 2}, 1), RINGWOOD_INVALID);
+    EXPECT_EQ(make({rank, rank}, 1), RINGWOOD_INVALID);
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("twice"));
+    EXPECT_EQ(make({1 - rank}, 1), RINGWOOD_INVALID);
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("only members"));
+    EXPECT_EQ(make({0, 1}, 0), RINGWOOD_INVALID);
+    ASSERT_EQ(make({0, 1}, 3), RINGWOOD_OK);
+    ringwood_communicator* const first = made;
+    EXPECT_EQ(make({0, 1}, 3), RINGWOOD_EXISTS);
+    std::vector<int32_t> data(10);
+    ringwood_collective_call call{};
+    call.size = sizeof call;
+    call.collective = RINGWOOD_ALL_REDUCE;
+    call.type = RINGWOOD_INT32;
+    call.input = call.output = data.data();
+    call.input_elements = 10;
+    call.output_elements = 9;
+    ringwood_work* work = nullptr;
+    const auto refused = [&](const char* words) {
+      EXPECT_EQ(ringwood_start(first, &call, &work), RINGWOOD_INVALID);
+      EXPECT_THAT(ringwood_last_error(), HasSubstr(words));
+    };
+    refused("input and output differ");
+    call.output_elements = 10;
+    call.op = RINGWOOD_AVERAGE;
+    refused("an average of int32");
+    call.op = 17;
+    refused("no operation 17");
+    call.op = RINGWOOD_SUM;
+    call.collective = 9;
+    refused("no collective 9");
+    call.collective = RINGWOOD_BROADCAST;
+    call.root = 2;
+    refused("no root 2");
+    call.root = 0;
+    call.type = 99;
+    refused("no element type 99");
+    ringwood_communicator_free(first);
+  });
+}
+
+}  // namespace
+}  // namespace ringwood
