@@ -49,7 +49,8 @@ TEST(SlowCheck, NoTimeoutEndsAJoinWhileTheServerReads) {
     Arena arena(1 << 30);
     ASSERT_TRUE(arena.Fill({{"weights", true, std::as_bytes(std::span(weights))}}, 0, 1).ok());
     const auto store = MakeGrpcStoreClient(address, "");
-    const Status saved = store->Save({joined->epoch(), 7, 0, 1, 1}, arena, Seconds(60), nullptr);
+    const Status saved =
+        store->Save({joined->epoch(), 7, 0, 1, 1}, arena, Seconds(60), [](uint64_t) {});
     ASSERT_TRUE(saved.ok()) << saved;
     ASSERT_TRUE(store->Await({joined->epoch(), 7}, Seconds(60)).ok());
   }
