@@ -118,6 +118,7 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   RW_RETURN_IF_ERROR(Apply(totals, link));
   StepResult result = Ended(totals, summary, *link);
   result.checkpoint_due = commit->checkpoint();
+  if (commit->checkpoint()) saves_->Told(Now());
   checkpoint_wanted_ = commit->checkpoint_wanted();
   regroup_ = commit->regroup();
   link->connection()->progress()->Took(step_);

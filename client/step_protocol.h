@@ -54,7 +54,7 @@ class StepProtocol {
   // All outlive this.
   StepProtocol(const TensorTable& table, TensorStates* states, PlanInForce* plan,
                PlanAgreement* agreement, Replanner* replanner, UpdateWriter* updates,
-               const SaveClock* saves, Observer* observer)
+               SaveClock* saves, Observer* observer)
       : table_(table),
         states_(states),
         plan_(plan),
@@ -135,7 +135,7 @@ class StepProtocol {
   PlanAgreement* const agreement_;
   Replanner* const replanner_;
   UpdateWriter* const updates_;
-  const SaveClock* const saves_;
+  SaveClock* const saves_;
   Observer* const observer_;
   std::atomic<uint64_t> step_{0};  // written on the trainer's thread
   std::atomic<uint64_t> replays_{0};

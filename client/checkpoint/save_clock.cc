@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ringwood {
 
@@ -10,7 +11,18 @@ double SaveClock::FailureSeconds(TimePoint now) const {
   return (kFailureSeconds + ToSeconds(now - start_)) / (1 + failures_);
 }
 
+void SaveClock::Told(TimePoint now) {
+  told_ = now;
+  told_since_ = true;
+}
+
+bool SaveClock::Due(TimePoint now, bool wanted) const {
+  if (wanted && untold_) return now - told_ >= Seconds(kWantedSeconds);
+  return now - last_ >= Interval(now, wanted);
+}
+
 void SaveClock::Stopped(TimePoint begun, Duration stop) {
+  untold_ = !std::exchange(told_since_, false);
   last_ = begun;
   stop_ = std::max(stop, before_);
   before_ = stop;

@@ -22,25 +22,30 @@ class SaveClock {
   static constexpr double kWantedSeconds = 2;
 
   // `failures`: that are known of when the session begins.
-  SaveClock(TimePoint start, int failures) : start_(start), last_(start), failures_(failures) {}
+  SaveClock(TimePoint start, int failures)
+      : start_(start), last_(start), told_(start), failures_(failures) {}
 
   void Failed() { ++failures_; }
+  // The trainer was told that a checkpoint is due.
+  void Told(TimePoint now);
   // A checkpoint of this trainer began and stopped it so long, or was complete so long after it
   // began.
   void Stopped(TimePoint begun, Duration stop);
   void Completed(Duration took) { took_ = took; }
 
-  // `wanted`: a reader waits for one. It then comes as soon as the budget allows.
-  bool Due(TimePoint now, bool wanted = false) const {
-    return now - last_ >= Interval(now, wanted);
-  }
+  // `wanted`: a reader waits for one. It then comes as soon as the budget allows. A trainer that
+  // saves untold does not heed us, which costs nothing: what the reader gets is its next one.
+  bool Due(TimePoint now, bool wanted = false) const;
   Duration Interval(TimePoint now, bool wanted = false) const;
 
  private:
   double FailureSeconds(TimePoint now) const;
 
   const TimePoint start_;
-  TimePoint last_;  // checkpoint began
+  TimePoint last_;           // checkpoint began
+  TimePoint told_;           // last
+  bool told_since_ = false;  // `last_`
+  bool untold_ = false;      // the last one began without being told
   int failures_;
   std::optional<Duration> stop_;  // of the longest of the last two
   Duration before_ = Duration::zero();

@@ -65,6 +65,20 @@ TEST(SaveClock, AReaderThatWaitsGetsOneSoonButWithinTheBudget) {
   EXPECT_NEAR(ToSeconds(clock.Interval(At(5), true)), SaveClock::kWantedSeconds, 1e-6);
 }
 
+// Every second, by an interval of its own, which takes far more than the budget.
+TEST(SaveClock, AReaderOfATrainerThatSavesUntoldIsAnsweredAllTheSame) {
+  SaveClock clock(At(0), 0);
+  for (int second = 1; second <= 3; ++second) clock.Stopped(At(second), Seconds(0.5));
+  EXPECT_TRUE(clock.Due(At(3.5), true));
+  EXPECT_FALSE(clock.Due(At(3.5)));
+  clock.Told(At(3.5));
+  EXPECT_FALSE(clock.Due(At(4.5), true)) << "not more often than of others";
+  // It was told, and saved: from here on what it costs counts.
+  clock.Stopped(At(5), Seconds(0.5));
+  EXPECT_FALSE(clock.Due(At(29), true));
+  EXPECT_TRUE(clock.Due(At(30.1), true));
+}
+
 TEST(SaveClock, OneQuickCheckpointAfterASlowOneProvesNothing) {
   SaveClock clock(At(0), 0);
   clock.Stopped(At(10), Seconds(8));
