@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import JOBS, PROGRAM, environment, run
+from conftest import JOBS, LIBRARY, PROGRAM, ROOT, environment, run
 
 SECONDS = 60  # for what takes one on an idle machine
 
@@ -112,7 +112,7 @@ print(json.dumps(found))
 
 def test_three_pulls_get_three_committed_steps(job):
     """Then a file, with one tensor alone; and what the store has when no rank runs."""
-    training = job(token="secret of the job")
+    training = job(token="secret-of-the-job")
     pulled = training.read(THREE)
     steps = [step for step, _ in pulled]
     assert steps[0] < steps[1] < steps[2], steps
@@ -197,7 +197,7 @@ def test_many_readers_share_checkpoints_of_a_bounded_rate(job):
 def test_a_trainer_that_never_saves_holds_no_reader(job):
     training = job("never")
     file = training.store.parent / "out"
-    output = training.pull("--out", file, "--timeout", "5", code=75)
+    output = training.pull("--out", file, "--timeout", "8", code=75)
     assert "no rank has saved since then" in output and "--newest-stored" in output, output
     assert "no complete checkpoint" in training.pull("--out", file, "--newest-stored", code=78)
     assert not file.exists()
@@ -216,6 +216,20 @@ def test_who_cannot_be_asked_is_named(job):
     idle = job(None)
     output = idle.pull("--out", "x", code=78)
     assert "no job runs here" in output, output
+
+
+def test_a_reader_in_c(job, tmp_path):
+    training = job("20", token="secret-of-the-job")
+    built = run(["cc", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", ROOT / "examples" / "pull.c", LIBRARY,
+                 f"-Wl,-rpath,{LIBRARY.parent}", "-o", tmp_path / "pull"])
+    assert built.code == 0, built.output
+    ended = run([tmp_path / "pull", training.address], SECONDS, **training.environment())
+    assert ended.code == 0 and "scale: F32 [2, 3], 24 bytes, sum" in ended.output, ended.output
+    assert " 2 tensors, 4024 bytes" in ended.output, ended.output
+    ended = run([tmp_path / "pull", training.address, "nothing*"], SECONDS, **training.environment())
+    assert ended.code == 78 and "'nothing*'; it has: " in ended.output, ended.output
+    ended = run([tmp_path / "pull", training.address], SECONDS)
+    assert ended.code == 78 and "no token" in ended.output, ended.output
 
 
 TENSORS = """
