@@ -51,6 +51,7 @@ FlagText TextOf(const CLI::Option& option) {
   text.required = option.get_required();
   text.help = option.get_description();
   if (option.get_type_size() == 0) return text;
+  text.alone = option.get_expected_min() == 0;
   const std::string type = option.get_type_name();  // "FLOAT:0.01 to 3600"
   const size_t colon = std::min(type.find(':'), type.size());
   text.value = type.substr(0, colon);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cli/pages/command_text.h"
 
 namespace CLI {
 class App;
@@ -82,23 +83,6 @@ class Command {
   friend class CommandLine;
   explicit Command(CLI::App* app) : app_(app) {}
   CLI::App* app_;
-};
-
-// What --help says of a flag and of a command, as data: for the reference page.
-struct FlagText {
-  std::string names;      // "-n, --num-proc"; a word by its position has no dashes
-  std::string value;      // "SECONDS", "fp32|bf16"; empty: a switch
-  std::string range;      // "0.01 to 3600"; empty: not limited
-  std::string otherwise;  // the default; empty: none
-  std::string variable;   // of the environment; empty: none
-  bool required = false;
-  std::string help;
-};
-struct CommandText {
-  std::string name;  // "bench allreduce"
-  std::string help;
-  std::string footer;
-  std::vector<FlagText> flags;
 };
 
 class CommandLine {

@@ -62,6 +62,7 @@ int main(int argc, char** argv) {
   ringwood::AddReplayWorkerCommand(app, &context);
   ringwood::AddTraceCommand(app, &context);
   ringwood::AddDoctorCommand(app, &context);
+  ringwood::AddCompletionCommand(app, &context, &line);
   ringwood::AddReferenceCommand(app, &context, &line);
   const ringwood::Status status = line.Parse(std::move(arguments.own));
   if (!status.ok()) ringwood::FailCommand(&context, status);

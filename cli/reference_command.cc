@@ -1,6 +1,7 @@
 #include "cli/reference_command.h"
 
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/version.h"
+#include "cli/pages/completion.h"
+#include "cli/pages/manual_page.h"
 #include "client/options/option_table.h"
 
 namespace ringwood {
@@ -165,10 +169,32 @@ std::string CommandSection(const CommandText& command) {
 void AddReferenceCommand(Command app, CommandContext* context, const CommandLine* line) {
   Command command = app.Subcommand("reference", "Print docs/reference.md");
   command.Hide();
-  command.Run(context, [line] {
+  auto manual = std::make_shared<bool>(false);
+  command.Switch("--manual", manual.get(), "Print the manual page instead");
+  command.Run(context, [line, manual] {
+    if (*manual) {
+      std::printf("%s", ManualPage(line->Describe(), Version()).c_str());
+      return OkStatus();
+    }
     std::string page = kPreface + OptionTables() + VariableTable() + "\n## Commands\n";
     for (const CommandText& text : line->Describe()) page += CommandSection(text);
     std::printf("%s", page.c_str());
+    return OkStatus();
+  });
+}
+
+void AddCompletionCommand(Command app, CommandContext* context, const CommandLine* line) {
+  Command command = app.Subcommand(
+      "completion", "Print what a shell reads to complete commands, flags and their values");
+  command.Footer(
+      "Now, and in each new shell: source <(ringwood completion bash)\n"
+      "Packages install it where bash and fish find it.");
+  auto shell = std::make_shared<std::string>();
+  command.Value("shell", shell.get(), "The shell").OneOf({"bash", "fish"}).Required();
+  command.Run(context, [line, shell] {
+    const auto commands = line->Describe();
+    const std::string text = *shell == "bash" ? BashCompletion(commands) : FishCompletion(commands);
+    std::printf("%s", text.c_str());
     return OkStatus();
   });
 }

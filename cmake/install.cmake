@@ -2,6 +2,18 @@
 # "ringwood", PYTHONPATH=PREFIX/lib/ringwood/python gives the package, which finds the library in the
 # lib folder above. All of them hold paths relative to where they lie, so the tree can move.
 include(GNUInstallDirs)
+
+# A file below share/ that the program prints when it is installed: it knows its flags.
+function(ringwood_install_page folder name)
+  string(REPLACE ";" " " arguments "${ARGN}")
+  install(CODE "
+    set(page \"${CMAKE_BINARY_DIR}/pages/${folder}/${name}\")
+    execute_process(COMMAND \"$<TARGET_FILE:ringwood_program>\" ${arguments}
+                    OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+    file(WRITE \"\${page}\" \"\${text}\")
+    file(INSTALL \"\${page}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/${folder}\")")
+endfunction()
+
 if(TARGET ringwood)
   target_include_directories(ringwood INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   install(TARGETS ringwood EXPORT RingwoodTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -24,4 +36,7 @@ if(TARGET ringwood)
 endif()
 if(TARGET ringwood_program)
   install(TARGETS ringwood_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  ringwood_install_page(man/man1 ringwood.1 reference --manual)
+  ringwood_install_page(bash-completion/completions ringwood completion bash)
+  ringwood_install_page(fish/vendor_completions.d ringwood.fish completion fish)
 endif()
