@@ -32,7 +32,10 @@ if(TARGET ringwood)
   configure_file(cmake/ringwood.pc.in ${CMAKE_BINARY_DIR}/ringwood.pc @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/ringwood.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
   install(DIRECTORY python/ringwood DESTINATION ${CMAKE_INSTALL_LIBDIR}/ringwood/python
-          FILES_MATCHING PATTERN "*.py")
+          FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed"
+          PATTERN examples EXCLUDE PATTERN __pycache__ EXCLUDE)
+  install(DIRECTORY examples/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/ringwood/python/ringwood/examples
+          FILES_MATCHING PATTERN "*.py" PATTERN libtorch EXCLUDE PATTERN __pycache__ EXCLUDE)
 endif()
 if(TARGET ringwood_program)
   install(TARGETS ringwood_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

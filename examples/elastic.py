@@ -23,7 +23,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import ringwood.torch as rw
-from history import History, path_of, taken
+from ringwood.examples.history import History, path_of, taken
 
 DATA = "/usr/share/datasets/fashion-mnist"
 

@@ -1,8 +1,8 @@
 """Trains a small convolutional network on Fashion-MNIST over Ringwood.
 
-    ringwood run -np 4 -- python examples/fashion_mnist.py
-    python examples/fashion_mnist.py --single        # the same training in one process, plain PyTorch
-    ringwood run -np 4 -- python examples/fashion_mnist.py --device cuda
+    ringwood run -np 4 -- python -m ringwood.examples.fashion_mnist
+    python -m ringwood.examples.fashion_mnist --single        # the same training in one process, plain PyTorch
+    ringwood run -np 4 -- python -m ringwood.examples.fashion_mnist --device cuda
 
 Every rank takes its share of each global batch by position: a pass over the data is one permutation
 (from the seed and the number of the pass), a global cursor walks through it, and rank r of P takes the
@@ -24,8 +24,6 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
-
-from history import History, path_of
 
 DATA = "/usr/share/datasets/fashion-mnist"
 CONFIGURATION_ERROR = 78  # sysexits.h EX_CONFIG: a restart will not help
@@ -190,6 +188,7 @@ class Together:
 
     def __init__(self, model, arguments):
         import ringwood.torch as rw
+        from ringwood.examples.history import History, path_of
         self.rw = rw
         rw.init()
         self.history = History(path_of(arguments.history, rw.rank()))

@@ -25,6 +25,9 @@ NOT_HERE = [  # (a pattern of the command line, why it is not run here)
     (r"^\./dev test\b", "this is part of it"),
     (r"-H \w+:\d", "needs more than one host"),
     (r"^bench/gpu/run", "needs a GPU; tests/python/test_device.py runs the kit's parts without one"),
+    (r"^\./dev package|^docker ", "needs PyPI, or a container engine; tests/python/test_packages.py checks packages"),
+    (r"^(sudo |pip install |python3 -m venv |\. env/)|-m ringwood\.examples\.|^ringwood --version",
+     "what was installed is run by ./dev package --check"),
     (r"^bench/replay/measure\.py", "a measurement of many minutes, which shares its cores with nobody"),
 ]
 
@@ -74,9 +77,9 @@ def clone(tmp_path_factory):
     names = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"], cwd=ROOT,
                            check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
-        if (ROOT / name).is_file():
+        if (ROOT / name).exists():
             (top / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, top / name)
+            shutil.copy2(ROOT / name, top / name, follow_symlinks=False)
     subprocess.run(["git", "init", "-q", top], check=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", top / ".venv"], check=True)
     here = next(path for path in sys.path if path.endswith("site-packages"))

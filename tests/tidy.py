@@ -107,7 +107,8 @@ def wide_lines(tree):
 
 
 def full_folders(tree):
-    count = collections.Counter(os.path.dirname(path) for path in tree)
+    """A module's stub lies beside it and counts with it."""
+    count = collections.Counter(os.path.dirname(path) for path in tree if not path.endswith((".pyi", ".typed")))
     return [f"{folder}: {files} files" for folder, files in count.items() if files > MAX_FOLDER_FILES]
 
 

@@ -1,8 +1,8 @@
 """libringwood.so through ctypes: where it is, its structs and the signatures of its functions.
 
 Looked for in this order: the file named by RINGWOOD_LIBRARY, build/release/lib of the repository that
-this package lies in, the package's own folder, the lib folder that this package is installed below. It is
-loaded with local scope (RTLD_LOCAL), so that its gRPC and protobuf never meet those of another library in
+this package lies in, the package's own folder, the lib folder that this package is installed below (links to
+the package are followed). It is loaded with local scope (RTLD_LOCAL), so that its gRPC and protobuf never meet those of another library in
 the process.
 
 Two views of one library: `waits` (ctypes.CDLL) gives up Python's lock during a call, for everything
@@ -160,7 +160,7 @@ def library_places():
     override = os.environ.get("RINGWOOD_LIBRARY")
     if override:
         return [override]
-    package = os.path.dirname(os.path.abspath(__file__))
+    package = os.path.dirname(os.path.realpath(__file__))
     repository = os.path.dirname(os.path.dirname(package))
     return [os.path.join(repository, "build", "release", "lib", "libringwood.so"),
             os.path.join(package, "libringwood.so"),

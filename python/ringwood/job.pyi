@@ -1,0 +1,2 @@
+class Job:
+    """Of ringwood.torch; nothing of it is for users."""
