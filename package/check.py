@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+"""Installs the packages in clean Debians and trains two ranks there. As root; needs debootstrap and the network.
+
+    package/check.py DIRECTORY [bookworm] [trixie]      # DIRECTORY: with what `./dev package` made
+
+In each release an ordinary user installs the wheel with pip in a virtual environment and trains. The .deb belongs to
+the release on which it was made: there apt installs it, with what it depends on and nothing else of ours. Every
+command runs in namespaces of its own, so that its mounts and processes end with it.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
+TORCH = "torch==2.13.0+cpu"     # by pip, where the configured index has builds for CPUs; else Debian's own
+OLDEST_TORCH = (2, 1)
+STEPS = 40                      # of the character LSTM
+SECONDS = 1800                  # a command at most: fetching and unpacking a system
+USER = "trainer"
+
+# Mounts what a process expects, in a mount namespace that ends with the command. UCX reads /sys.
+ENTER = """mount -t proc proc "$0/proc" && mount -t sysfs -o ro sysfs "$0/sys" && mount --rbind /dev "$0/dev" \
+&& mount -t tmpfs tmpfs "$0/dev/shm" && exec chroot "$0" "$@" """
+
+
+class Failed(Exception):
+    """A command did not do what it should; the text has its output."""
+
+
+def call(*command, **more):
+    words = [str(word) for word in command]
+    ended = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           timeout=SECONDS, **more)
+    if ended.returncode:
+        raise Failed(f"{' '.join(words)} ended with {ended.returncode}:\n{ended.stdout[-4000:]}")
+    return ended.stdout
+
+
+def mirror():
+    """Where this machine's own apt takes Debian from."""
+    lines = call("apt-get", "indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
+    found = re.findall(r"^Debian main (\S+)$", lines, re.M)
+    if not found:
+        raise Failed("apt has no source of Debian's main component: `apt-get update` first")
+    return found[0]
+
+
+class System:
+    """A Debian in a folder."""
+
+    def __init__(self, release, place):
+        self.release, self.place = release, place
+
+    def make(self):
+        call("unshare", "--mount", "--pid", "--fork", "--kill-child", "debootstrap", "--variant=minbase", self.release,
+             self.place, mirror())
+        (self.place / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")  # no service starts
+        (self.place / "usr/sbin/policy-rc.d").chmod(0o755)
+        self.run("apt-get", "update", "-q")
+        self.install("python3", "python3-venv", "python3-numpy")
+        self.run("useradd", "--create-home", "--shell", "/bin/bash", USER)
+        return self
+
+    def copy(self, place):
+        """The same as it is now, for a test of its own."""
+        call("cp", "--archive", "--reflink=auto", self.place, place)
+        return System(self.release, place)
+
+    def run(self, *command, user=None):
+        as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--reset-env"] if user else []
+        return call("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, self.place, "env",
+                    "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", *as_user, *command)
+
+    def user(self, script):
+        return self.run("sh", "-ec", f"cd; {script}", user=USER)
+
+    def install(self, *packages):
+        self.run("apt-get", "install", "-y", "-q", "--no-install-recommends", *packages)
+
+    def give(self, *files):
+        """Into the user's home."""
+        home = self.place / "home" / USER
+        for file in files:
+            shutil.copy2(file, home)
+            os.chmod(home / pathlib.Path(file).name, 0o644)
+
+    def python(self):
+        return self.run("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2], end='')")
+
+    def debian_torch(self):
+        """Whether it has a PyTorch of its own that is new enough."""
+        policy = self.run("apt-cache", "policy", "python3-torch")
+        found = re.search(r"Candidate: (\d+)\.(\d+)", policy)
+        return bool(found) and tuple(map(int, found.groups())) >= OLDEST_TORCH
+
+
+def download(python, directory, *packages):
+    """Wheels for that Python, by this machine's own pip and its index; False where there are none."""
+    command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--only-binary=:all:",
+               "--python-version", python, "-d", str(directory), *packages]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS).returncode == 0
+
+
+def trained(system, before, place):
+    """Two ranks of the character LSTM, or of the NumPy example where there is no torch; says what came out."""
+    if place == "numpy":
+        said = system.user(f"{before}ringwood run -np 2 -- python3 -m ringwood.examples.minimal")
+        return "NumPy, " + re.search(r"mean squared error [\d.]+", said)[0]
+    system.user(f"{before}ringwood run -np 2 --report report.json -- python3 -m ringwood.examples.char_lstm "
+                f"--steps {STEPS} --hidden 64")
+    losses = json.loads((system.place / "home" / USER / "report.json").read_text())["losses"]
+    if len(losses) != STEPS or not losses[-1] < losses[0]:
+        raise Failed(f"the report has the losses {losses}: {STEPS} that fall were expected")
+    return f"PyTorch of {place}, loss {losses[0]:.2f} → {losses[-1]:.2f}"
+
+
+def check_wheel(base, wheel, work):
+    system = base.copy(work / f"{base.release}-wheel")
+    wheels = work / f"{base.release}-wheels"
+    wheels.mkdir()
+    torch, options = "numpy", ""
+    if download(system.python(), wheels, TORCH):
+        torch = "pip"
+    elif system.debian_torch():
+        torch, options = "Debian", "--system-site-packages "
+        system.install("python3-torch")
+    if torch == "numpy" or torch == "pip":
+        download(system.python(), wheels, "numpy")
+    system.give(wheel, *wheels.iterdir())
+    what = f"{wheel.name} " + (TORCH if torch == "pip" else "")
+    system.user(f"python3 -m venv {options}env; env/bin/pip install --no-index --find-links . {what}")
+    before = "export PATH=$PWD/env/bin:$PATH; "
+    version = system.user(before + "ringwood --version").split("\n")[0]
+    if version != system.user(before + "python3 -m ringwood --version").split("\n")[0]:
+        raise Failed("python -m ringwood is another program than ringwood")
+    return f"{version}, {trained(system, before, torch)}"
+
+
+def check_deb(base, deb, work):
+    system = base.copy(work / f"{base.release}-deb")
+    shutil.copy2(deb, system.place / "tmp")
+    system.install(f"/tmp/{deb.name}")
+    torch = "numpy"
+    if system.debian_torch():
+        torch = "Debian"
+        system.install("python3-torch")
+    version = system.user("ringwood --version").split("\n")[0]
+    said = trained(system, "", torch)
+    system.run("apt-get", "purge", "-y", "-q", "ringwood")
+    left = system.run("sh", "-c", "find / -xdev -name '*ringwood*' -not -path '/proc/*' -not -path '/home/*' "
+                      "-not -path '/tmp/*' -not -path '/var/log/*'")
+    if left.strip():
+        raise Failed(f"after apt-get purge there are still:\n{left}")
+    return f"{version}, {said}"
+
+
+def made_here(release):
+    return f"VERSION_CODENAME={release}\n" in pathlib.Path("/etc/os-release").read_text()
+
+
+def check(release, wheel, deb, work):
+    """(what, what came of it) of each package."""
+    base = System(release, work / release).make()
+    yield "wheel", check_wheel(base, wheel, work)
+    if made_here(release):
+        yield ".deb", check_deb(base, deb, work)
+
+
+def main(directory, releases):
+    place = pathlib.Path(directory)
+    packages = [max(place.glob(pattern), key=os.path.getmtime, default=None) for pattern in ("*.whl", "*.deb")]
+    if None in packages:
+        sys.exit(f"check.py: {directory} lacks a wheel or a .deb: run ./dev package first")
+    failures = 0
+    for release in releases or RELEASES:
+        with tempfile.TemporaryDirectory(prefix="ringwood-check-") as temporary:
+            os.chmod(temporary, 0o755)
+            try:
+                for what, result in check(release, *packages, pathlib.Path(temporary)):
+                    print(f"{RELEASES[release]}, {what}: {result}", flush=True)
+            except (Failed, subprocess.TimeoutExpired) as failure:
+                print(f"{RELEASES[release]}: {failure}", file=sys.stderr, flush=True)
+                failures += 1
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,159 @@
+"""What packages are made of: the installed tree, the wheel's files before other libraries are added, manual and
+completion. `./dev package --check` installs the packages in clean systems."""
+
+import base64
+import csv
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, PROGRAM, ROOT, run
+
+sys.path.insert(0, str(ROOT / "package"))
+import ringwood_deb as deb  # noqa: E402
+import ringwood_wheel as wheel  # noqa: E402
+
+PACKAGE = ROOT / "python" / "ringwood"
+VERSION = re.search(r"project\(ringwood VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    place = tmp_path_factory.mktemp("packages") / "usr"
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", place], check=True, capture_output=True)
+    return place
+
+
+@pytest.fixture(scope="module")
+def unpacked(installed, tmp_path_factory):
+    place = tmp_path_factory.mktemp("wheel")
+    wheel.fill(place, installed, wheel.version_of(BUILD))
+    return place
+
+
+def commands():
+    """Command -> (names of its flags, words of those that take words), from the reference."""
+    found = {}
+    for section in (ROOT / "docs" / "reference.md").read_text().split("\n### ringwood ")[1:]:
+        rows = re.findall(r"^\| `(-[^`]*)` \| ([^|]*) \|", section, re.M)
+        found[section.split("\n")[0]] = {tuple(names.split(", ")): re.findall(r"`([^`]*)`", values)
+                                         for names, values in rows}
+    return found
+
+
+def ask_bash(script, *lines):
+    """What bash offers for each line, whose last word is being typed."""
+    asked = "".join(f"COMP_WORDS=({line}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _ringwood; "
+                    'echo "${COMPREPLY[*]}"\n' for line in lines)
+    ended = subprocess.run(["bash", "--norc", "-c", f"source {script}\n{asked}"], capture_output=True, text=True)
+    assert ended.returncode == 0 and not ended.stderr, ended.stderr
+    return [line.split() for line in ended.stdout.splitlines()]
+
+
+def test_the_manual_has_every_flag(installed):
+    page = (installed / "share" / "man" / "man1" / "ringwood.1").read_text().replace("\\-", "-")
+    for command, flags in commands().items():
+        section = page.split(f'.SS "ringwood {command}"\n')[1].split("\n.SS ")[0]
+        for names in flags:
+            for name in names:
+                assert f"\\fB{name}\\fR" in section, f"{name} of ringwood {command}"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
+def test_troff_has_nothing_against_the_manual(installed):
+    page = installed / "share" / "man" / "man1" / "ringwood.1"
+    ended = subprocess.run(["groff", "-man", "-Kutf8", "-Tutf8", "-ww", "-z", page], capture_output=True, text=True)
+    assert ended.returncode == 0 and not ended.stderr, ended.stderr
+
+
+def test_bash_completes_every_flag_and_its_words(installed):
+    script = installed / "share" / "bash-completion" / "completions" / "ringwood"
+    lines, expected = [], []
+    for command, flags in commands().items():
+        lines.append(f"ringwood {command} -")
+        expected.append({name for names in flags for name in names})
+        for names, words in flags.items():
+            if len(words) > 1:
+                lines.append(f"ringwood {command} {names[-1]} = ''")
+                expected.append(set(words))
+    for line, offered, wanted in zip(lines, ask_bash(script, *lines), expected, strict=True):
+        assert wanted <= set(offered), line
+
+
+def test_bash_completes_commands_and_leaves_the_ranks_program_alone(installed, tmp_path):
+    script = installed / "share" / "bash-completion" / "completions" / "ringwood"
+    (tmp_path / "train.py").touch()
+    offered = ask_bash(script, "ringwood ''", "ringwood checkpoint ''", "ringwood run --wire b",
+                       f"ringwood run -- python {tmp_path}/tra")
+    assert {"run", "server", "completion"} <= set(offered[0]) and "reference" not in offered[0]
+    assert {"list", "export"} <= set(offered[1])
+    assert offered[2] == ["bf16"]
+    assert offered[3] == [f"{tmp_path}/train.py"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_reads_its_completion(installed):
+    script = installed / "share" / "fish" / "vendor_completions.d" / "ringwood.fish"
+    ended = subprocess.run(["fish", "--no-config", "-c", f"source {script}; complete -C 'ringwood run --wi'"],
+                           capture_output=True, text=True)
+    assert ended.returncode == 0 and "--wire" in ended.stdout, ended.stderr
+
+
+def test_the_wheel_has_the_whole_package(unpacked):
+    files = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
+    modules = {f"ringwood/{path.name}" for path in PACKAGE.iterdir() if path.suffix in (".py", ".pyi", ".typed")}
+    examples = {f"ringwood/examples/{path.name}" for path in (ROOT / "examples").glob("*.py")}
+    assert modules | examples <= files
+    assert {name for name in files if name.startswith("ringwood/")} == modules | examples | {
+        "ringwood/libringwood.so", "ringwood/bin/ringwood"}
+    facts = f"ringwood-{VERSION}.dist-info"
+    assert {f"{facts}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt")} <= files
+    assert f"ringwood-{VERSION}.data/data/share/man/man1/ringwood.1" in files
+    assert f"\nVersion: {VERSION}\n" in (unpacked / facts / "METADATA").read_text()
+
+
+def test_the_wheels_record_is_true(unpacked):
+    rows = list(csv.reader((unpacked / f"ringwood-{VERSION}.dist-info" / "RECORD").read_text().splitlines()))
+    listed = {name for name, _, _ in rows}
+    assert listed == {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
+    for name, digest, size in rows:
+        if digest:
+            content = (unpacked / name).read_bytes()
+            sha256 = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+            assert (digest, int(size)) == (f"sha256={sha256}", len(content)), name
+
+
+def test_the_package_finds_its_program_and_its_library(unpacked):
+    """As pip leaves it: nothing of this tree is on the path, and two ranks train."""
+    program = unpacked / "ringwood" / "bin" / "ringwood"
+    assert os.access(program, os.X_OK)
+    alone = ["env", "-u", "RINGWOOD_LIBRARY", f"PYTHONPATH={unpacked}", f"PATH={os.environ['PATH']}"]
+    said = run([*alone, sys.executable, "-m", "ringwood", "--version"])
+    assert said.code == 0 and said.output == run([program, "--version"]).output
+    ended = run([*alone, sys.executable, "-m", "ringwood", "run", "-np", 2, "--", sys.executable, "-m",
+                 "ringwood.examples.minimal"])
+    assert ended.code == 0 and "rank 1 of 2: mean squared error 0.0" in ended.output, ended.output
+
+
+def test_the_source_tree_is_a_package_too():
+    ended = run([sys.executable, "-m", "ringwood", "--version"])
+    assert ended.output == run([PROGRAM, "--version"]).output
+    ended = run([sys.executable, "-m", "ringwood.examples.fashion_mnist", "--help"])
+    assert ended.code == 0 and "--density" in ended.output, ended.output
+
+
+def test_the_deb_puts_the_package_where_debians_python_looks(installed, tmp_path):
+    top = tmp_path / "top"
+    shutil.copytree(installed, top / "usr", symlinks=True)
+    deb.complete(top, VERSION)
+    package = top / "usr" / "lib" / "python3" / "dist-packages" / "ringwood"
+    assert package.is_symlink() and (package / "__init__.py").is_file()
+    said = run(["env", "-u", "RINGWOOD_LIBRARY", f"PYTHONPATH={package.parent}", sys.executable, "-c",
+                "import ringwood; print(ringwood.__version__)"])
+    assert said.output.strip() == VERSION
+    assert (top / "usr" / "share" / "man" / "man1" / "ringwood.1.gz").is_file()
