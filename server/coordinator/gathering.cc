@@ -98,18 +98,17 @@ Status Gathering::Admit(const v1::JoinRequest& request) const {
   return room_.Admit(request);
 }
 
-// What a process says that it has of an elastic job.
+// What a process says that it has of an elastic job; of a reducer only whom it did not hear.
 Status Gathering::AdmitHeld(const v1::JoinRequest& request) const {
   if (!request.has_held()) return OkStatus();
   const std::string who = LabelOfJoin(request);
   if (!options_.elastic) {
     return Refused(who + " was part of an elastic job: start the server with --elastic");
   }
-  if (request.role() != v1::ROLE_WORKER || request.held().epoch() == 0 ||
-      request.held().round() >= kMaxRounds) {
+  if (request.held().epoch() == 0 || request.held().round() >= kMaxRounds) {
     return Invalid(who + " says that it has a part of a job, in no epoch or round of it");
   }
-  if (request.held().job() == record_.job()) return OkStatus();
+  if (!HasPart(request) || request.held().job() == record_.job()) return OkStatus();
   return Unavailable(
       absl::StrFormat("%s was part of job %016x, which this server does not have: "
                       "start it again from its checkpoint",
@@ -220,7 +219,7 @@ void Gathering::Open(bool more, TimePoint now, Outbox* out) {
   if (options_.elastic) {
     const Recovery recovery = Recovered();
     const bool any_held = std::any_of(candidates_.begin(), candidates_.end(),
-                                      [](const Waiting& w) { return w.request.has_held(); });
+                                      [](const Waiting& w) { return HasPart(w.request); });
     if (!recovery.from_members && more) return AwaitMore(now, out);
     if (!recovery.from_members && any_held) return GiveUp(recovery.why, now, out);
     if (recovery.from_members) {
@@ -311,7 +310,7 @@ void Gathering::GiveUp(const std::string& why, TimePoint now, Outbox* out) {
                       record_.job(), why));
   out->Say(Message(lost), LogLevel::kWarning);
   for (Waiting& candidate : std::exchange(candidates_, {})) {
-    if (candidate.request.has_held()) {
+    if (HasPart(candidate.request)) {
       out->Reply(candidate.call, lost);
     } else {
       PutBack(std::move(candidate), now, out);

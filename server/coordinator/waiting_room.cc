@@ -34,6 +34,10 @@ std::string Runs(const std::vector<uint32_t>& numbers) {
 
 }  // namespace
 
+bool HasPart(const v1::JoinRequest& request) {
+  return request.role() == v1::ROLE_WORKER && request.has_held();
+}
+
 Status WaitingRoom::Admit(const v1::JoinRequest& request) const {
   const std::string who = LabelOf(request);
   if (request.protocol_version() != v1::PROTOCOL_VERSION_CURRENT) {
@@ -193,7 +197,7 @@ bool WaitingRoom::Continues(const std::vector<Awaited>& awaited) const {
   return std::any_of(awaited.begin(), awaited.end(),
                      [](const Awaited& a) { return a.seat.first == v1::ROLE_WORKER; }) ||
          std::any_of(seats_.begin(), seats_.end(),
-                     [](const auto& entry) { return entry.second.request.has_held(); });
+                     [](const auto& entry) { return HasPart(entry.second.request); });
 }
 
 bool WaitingRoom::Complete(const std::vector<Awaited>& awaited, TimePoint now) const {

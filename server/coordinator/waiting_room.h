@@ -19,6 +19,9 @@
 
 namespace ringwood {
 
+// Whether it has a part of the job that was. A reducer has none, but says whom it did not hear.
+bool HasPart(const v1::JoinRequest& request);
+
 struct Waiting {
   CallId call = 0;
   v1::JoinRequest request;

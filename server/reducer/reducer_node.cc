@@ -13,6 +13,7 @@
 #include "server/reducer/reducer_attendance.h"
 #include "sparse/reducer.h"
 #include "sparse/reducer_part.h"
+#include "transport/watch.h"
 
 namespace ringwood {
 namespace {
@@ -87,6 +88,7 @@ class ReducerNode::Life {
   bool Serves(const v1::Activated& activated) const;
   Status Serve(const v1::Activated& activated);
   void Troubled(const Status& why);
+  void Unheard(uint32_t node, const Status& why);
   void Again(const Status& why, bool at_once);
   void CloseEpoch(const Status& why);
 
@@ -105,6 +107,7 @@ class ReducerNode::Life {
   std::string address_;
   uint64_t newest_epoch_ = 0;
   v1::JoinRequest request_;                        // of the newest Join
+  std::optional<v1::Held> unheard_;                // whom it did not hear in its last epoch
   std::optional<v1::JoinResponse> welcome_;        // in an epoch
   std::optional<v1::Activated> serving_;           // the plan, in an epoch
   std::unique_ptr<ControlLink> link_;              // while it joins
@@ -139,6 +142,8 @@ void ReducerNode::Life::Join() {
   request_.set_fabric_address(address_);
   request_.set_newest_epoch_seen(newest_epoch_);
   request_.set_max_memory_bytes(options_.max_memory_bytes);
+  request_.clear_held();
+  if (unheard_) *request_.mutable_held() = *unheard_;
   if (link_ == nullptr) {
     link_ = std::make_unique<ControlLink>(options_.coordinator, options_.token,
                                           Seconds(options_.failure_timeout_seconds));
@@ -159,6 +164,7 @@ void ReducerNode::Life::Joined(StatusOr<v1::JoinResponse> answer) {
     return Pause([this] { Join(); });
   }
   pause_ = kFirstPauseSeconds;
+  unheard_.reset();
   link_.reset();
   former_.reset();
   welcome_ = *std::move(answer);
@@ -259,6 +265,9 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
 void ReducerNode::Life::Troubled(const Status& why) {
   if (IsOurNews(why)) {
     Log(LogLevel::kError, "tree: " + Message(why));
+    if (const auto silent = SilentNode(why); silent && welcome_->elastic()) {
+      return Unheard(static_cast<uint32_t>(*silent), why);
+    }
     return attendance_->Leave(true, Message(why));
   }
   Log(LogLevel::kDebug, "tree: " + Message(why));
@@ -267,6 +276,15 @@ void ReducerNode::Life::Troubled(const Status& why) {
     Log(LogLevel::kWarning, "tree: " + Message(why));
     attendance_->Leave(true, Message(why));
   });
+}
+
+// As a worker does: it joins again and says whom it waited for in vain, who then stays apart.
+void ReducerNode::Life::Unheard(uint32_t node, const Status& why) {
+  unheard_.emplace();
+  unheard_->set_job(welcome_->job());
+  unheard_->set_epoch(welcome_->epoch());
+  unheard_->add_silent(node);
+  Again(Unavailable(Message(why)), true);
 }
 
 void ReducerNode::Life::Again(const Status& why, bool at_once) {

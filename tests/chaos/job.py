@@ -20,7 +20,7 @@ BUILD = pathlib.Path(os.environ.get("RINGWOOD_BUILD", ROOT / "build" / "release"
 PROGRAM, TRAINER = BUILD / "bin" / "ringwood", BUILD / "bin" / "chaos_trainer"
 PYTHON = {"PYTHONPATH": ROOT / "python", "RINGWOOD_LIBRARY": BUILD / "lib" / "libringwood.so", "OMP_NUM_THREADS": 1}
 LIMIT = 90  # seconds: nothing that is waited for takes longer on a loaded machine
-LOOK = 0.002  # seconds between two looks; times are those that the processes wrote
+LOOK = 0.02  # seconds between two looks; times are those that the processes wrote
 
 
 class Missed(Exception):
