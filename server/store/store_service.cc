@@ -256,13 +256,6 @@ Status StoreService::Service::FindItem(Reading* reading) {
   RW_ASSIGN_OR_RETURN(reading->opened, Find({request.epoch(), request.step()}));
   const v1::CheckpointManifest& manifest = reading->opened->manifest;
   const bool own = request.scope() == v1::SCOPE_OWN;
-  const uint32_t world = collector_->world();
-  if (own && world != 0 && world != manifest.world()) {
-    return Refused(absl::StrFormat(
-        "item \"%s\" belongs to each worker of a world of %d, this world has %d: resume with %d "
-        "workers (the items that all share can be loaded)",
-        request.item(), manifest.world(), world, manifest.world()));
-  }
   const auto found =
       reading->opened->items.find({request.scope(), own ? request.rank() : 0, request.item()});
   if (found == reading->opened->items.end()) {

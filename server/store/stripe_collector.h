@@ -68,7 +68,6 @@ class StripeCollector {
   // The ranks whose stripes of a checkpoint are not there yet, of one that some rank has begun.
   std::string Missing(const CheckpointId& id) const;
 
-  uint32_t world() const { return record_.world(); }
   uint64_t job() const { return record_.job(); }
 
  private:

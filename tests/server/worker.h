@@ -188,10 +188,12 @@ class Worker {
     EXPECT_TRUE(store_->Await(&context, request, &response).ok());
     return response;
   }
-  grpc::Status Load(uint64_t step, const std::string& item, v1::Scope scope, std::string* out) {
+  // `of`: whose item it is, if not this rank's.
+  grpc::Status Load(uint64_t step, const std::string& item, v1::Scope scope, std::string* out,
+                    int of = -1) {
     v1::LoadRequest request;
     request.set_step(step);
-    request.set_rank(join_.rank());
+    request.set_rank(of < 0 ? join_.rank() : static_cast<uint32_t>(of));
     request.set_item(item);
     request.set_scope(scope);
     grpc::ClientContext context;
