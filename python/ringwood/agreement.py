@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from .errors import InvalidError
+from .state import fill, flatten, gather_tensors, unflatten
 
 
 def broadcast_bytes(session, content, root=0):
@@ -45,10 +46,37 @@ def digest_of(tensor):
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little") >> 1
 
 
+def digest_of_tree(tree):
+    """The same of a tree as state.flatten takes it."""
+    skeleton, tensors = flatten(tree)
+    parts = [skeleton, *(digest_of(tensor).to_bytes(8, "little") for tensor in tensors.values())]
+    return int.from_bytes(hashlib.blake2b(b"".join(parts), digest_size=8).digest(), "little") >> 1
+
+
 def differing(session, tensors):
     """For each, whether the ranks have different bytes. Every rank calls it with equally many."""
-    digests = np.array([digest_of(tensor) for tensor in tensors], np.int64)
-    both = np.concatenate([digests, -digests])
-    if tensors:
+    return differing_digests(session, [digest_of(tensor) for tensor in tensors])
+
+
+def differing_digests(session, digests):
+    """For each, whether it differs from rank to rank. Every rank calls it with equally many."""
+    mine = np.array(digests, np.int64)
+    both = np.concatenate([mine, -mine])
+    if digests:
         session.allreduce(both, op="max")
-    return (both[:len(tensors)] != -both[len(tensors):]).tolist()
+    return (both[:len(mine)] != -both[len(mine):]).tolist()
+
+
+def broadcast_tree(session, tree, root=0):
+    """The root's tree, as state.flatten takes it, on all ranks; the argument of the others is ignored."""
+    skeleton, tensors = flatten(tree)
+    content = b"".join(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+                       for tensor in tensors.values() if tensor.numel())
+    skeleton = broadcast_bytes(session, skeleton, root)
+    content = broadcast_bytes(session, content, root)
+    tensors, at = gather_tensors(skeleton), 0
+    for tensor in tensors.values():
+        size = tensor.numel() * tensor.element_size()
+        fill(tensor, content[at:at + size])
+        at += size
+    return unflatten(skeleton, list(tensors.values()))

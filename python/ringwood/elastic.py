@@ -11,7 +11,7 @@ from .agreement import refuse_differences
 from .errors import InvalidError, RefusedError
 from .optimizer import DistributedOptimizer
 from .sampler import Sampler
-from .training import state_items, state_of_items
+from .state import state_items, state_of_items
 
 
 class Elastic:

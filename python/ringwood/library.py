@@ -42,6 +42,12 @@ class StepNumbers(Structure):
                 ("checkpoint_due", c_int)]
 
 
+class CheckpointNumbers(Structure):
+    """ringwood_checkpoint_progress."""
+    _fields_ = [("size", c_size_t), ("step", c_uint64), ("under_way", c_int), ("bytes", c_uint64), ("sent", c_uint64),
+                ("arena", c_uint64), ("seconds", c_double), ("completed", c_uint64), ("failed", c_uint64)]
+
+
 class SamplerOptions(Structure):
     """ringwood_sampler_options."""
     _fields_ = [("size", c_size_t), ("samples", c_uint64), ("batch", c_uint64), ("seed", c_uint64),
@@ -144,6 +150,7 @@ _QUICK = {
     "ringwood_state_wanted": (c_int, [_SESSION]),
     "ringwood_replays": (c_uint64, [_SESSION]),
     "ringwood_logs": (c_int, [_SESSION]),
+    "ringwood_checkpoint_state": (c_int, [_SESSION, POINTER(CheckpointNumbers)]),
     "ringwood_last_error": (c_char_p, []),
     "ringwood_sampler_make": (c_int, [POINTER(SamplerOptions), POINTER(_SAMPLER)]),
     "ringwood_sampler_free": (None, [_SAMPLER]),

@@ -71,6 +71,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._exchange = job.register("DistributedOptimizer", slots, settings, stream, missing=missing,
                                       backward_passes_per_step=backward_passes_per_step)
         self._training = None  # the Elastic that it belongs to, see follow
+        self.before_gradients = []  # each called once, before the next step's first gradient is announced
         self.last = None  # the StepResult of the last step
         self.committed_before = self._committed = self.session.step  # steps of the session when step() began
         self._counts = [0.0, 0.0, 0.0, 0.0]
@@ -193,8 +194,20 @@ class DistributedOptimizer(torch.optim.Optimizer):
                                "ones are summed outside of the steps that commit")
         self._training = training
 
+    @property
+    def scaler(self):
+        """The GradScaler whose state is in the update log; or None."""
+        return self._scaler
+
+    @property
+    def followed(self):
+        """Whether an Elastic is told of every step."""
+        return self._training is not None
+
     def weigh(self):
         """Before a step's first gradient is announced."""
+        while self.before_gradients:
+            self.before_gradients.pop()()
         if self._training is not None:
             self.weight = self._training.weight
 

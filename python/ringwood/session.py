@@ -20,7 +20,7 @@ import numpy as np
 
 from . import ending
 from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError, sentence_of
-from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, Item, StepNumbers, Tensor, load)
+from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, CheckpointNumbers, Item, StepNumbers, Tensor, load)
 from .memory import address_of, bytes_of, gradient_of, region_of, stream_of, type_of
 
 
@@ -38,6 +38,19 @@ class StepResult:
     exchanged_again: int = 0     # elastic: times that the members changed under the step
     received: bool = False       # elastic: the state before the step came from other ranks
     checkpoint_due: bool = False  # on all ranks: by the measured cost of checkpoints it is time for one
+
+
+@dataclass(frozen=True)
+class CheckpointProgress:
+    """Of the checkpoint that is under way, or of the last one."""
+    step: int        # 0: there was none
+    under_way: bool  # the next one waits for it
+    bytes: int       # of this rank's part
+    sent: int        # of them, to the store
+    arena: int       # bytes of memory that this rank's copy takes, and keeps for the next one
+    seconds: float   # the last complete one took, from the end of the copy to all ranks' parts
+    completed: int   # of this session
+    failed: int
 
 
 def _own(value):
@@ -243,6 +256,15 @@ class Session:
     def checkpoint_wait(self):
         """Waits until the checkpoint in flight is durable; raises its error."""
         self._call("ringwood_checkpoint_wait")
+
+    @property
+    def checkpoint_progress(self):
+        """How far the newest checkpoint is. Any thread; does not wait."""
+        self._check_open()
+        numbers = CheckpointNumbers(size=ctypes.sizeof(CheckpointNumbers))
+        self._library.check(self._library.quick.ringwood_checkpoint_state(self._handle, byref(numbers)))
+        return CheckpointProgress(numbers.step, bool(numbers.under_way), numbers.bytes, numbers.sent, numbers.arena,
+                                  numbers.seconds, numbers.completed, numbers.failed)
 
     def restore(self, name, scope="shared"):
         """The bytes of an item of the checkpoint that the session resumed from."""

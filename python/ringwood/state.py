@@ -89,3 +89,25 @@ def gather_tensors(skeleton):
 
     walk(json.loads(skeleton))
     return found
+
+
+def state_items(tree, skeleton_name, *root):
+    """Name -> bytes or tensor, of a tree as flatten takes it."""
+    skeleton, tensors = flatten(tree, *root)
+    return {skeleton_name: skeleton, **tensors}
+
+
+def state_of_items(read, skeleton_name):
+    """The inverse of state_items. `read`: name -> bytes; a number in the place of a name that an older version
+    did not give."""
+    skeleton = read(skeleton_name)
+    tensors = gather_tensors(skeleton)
+    for name, tensor in tensors.items():
+        if tensor.numel():
+            fill(tensor, read(name))
+    return unflatten(skeleton, list(tensors.values()))
+
+
+def fill(tensor, content):
+    if tensor.numel():
+        tensor.copy_(torch.frombuffer(bytearray(content), dtype=tensor.dtype).view(tensor.shape))

@@ -16,6 +16,7 @@ import torch
 from . import ddp as _ddp
 from . import job as _job
 from .agreement import broadcast_bytes
+from .checkpoint import Checkpoint
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
 from .errors import InvalidError
@@ -29,7 +30,7 @@ from .weights import tensor as _tensor
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
            "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
-           "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "save", "resume",
+           "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "Checkpoint", "save", "resume",
            "pull"]
 
 

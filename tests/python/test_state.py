@@ -6,8 +6,7 @@ torch = pytest.importorskip("torch")
 
 from ringwood.errors import InvalidError  # noqa: E402
 from ringwood.memory import type_of  # noqa: E402
-from ringwood.state import flatten  # noqa: E402
-from ringwood.training import state_items, state_of_items  # noqa: E402
+from ringwood.state import flatten, state_items, state_of_items  # noqa: E402
 
 TREE = {"model": {"fc.weight": torch.arange(6.0).view(2, 3), "seen": torch.tensor(7), "none": torch.empty(0)},
         "optimizers": [{"state": {0: {"exp_avg": torch.ones(2, dtype=torch.bfloat16)}}, "lr": 0.5}],

@@ -15,7 +15,7 @@ training = pytest.importorskip("ringwood.training")
 
 class Session:
     """Of a world of one. `failure`: what the next checkpoint raises."""
-    rank, step, failure = 0, 0, None
+    rank, world, step, failure, closed = 0, 1, 0, None, False
 
     def __init__(self):
         self.saved = []

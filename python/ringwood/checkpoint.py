@@ -1,0 +1,307 @@
+"""Checkpoints of a training loop: one object that names all that a resume needs.
+
+    checkpoint = rw.Checkpoint(model, optimizer, sampler=sampler, scheduler=scheduler, every=100)
+    rw.broadcast_parameters(model.state_dict())
+    start = checkpoint.restore()                      # committed steps; 0: a new job
+    for step in range(start, steps):
+        ...
+        optimizer.step()
+        scheduler.step()
+        checkpoint.step()                             # last in the loop's body: saves when one is due
+
+Shared by all ranks: weights, the optimizers' states, the parts. Own of each rank: the states of the random generators,
+and what else differs from rank to rank, such as the running statistics of BatchNorm; digests are compared at every
+save, so all ranks save together. Residuals, velocities of sparse tensors and the step are added by the library.
+"""
+
+import json
+import sys
+import time
+
+import torch
+
+from . import job
+from .agreement import broadcast_tree, differing, differing_digests, digest_of, digest_of_tree
+from .errors import ForkedError, InvalidError, NotFoundError, RefusedError, RingwoodError
+from .imported import imported_header, load_imported
+from .random_state import random_state, set_random_state
+from .sampler import Sampler
+from .snapshot import Snapshot
+from .state import state_items, state_of_items
+
+# A tensor's item is named by its path: "model/fc.weight", "optimizers/0/state/3/exp_avg". Older versions
+# numbered them.
+SKELETON, FORMER_TENSOR = "training/skeleton", "training/tensor/{}"
+OWN_SKELETON, FORMER_OWN_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
+OWN_PARTS = "training/own/parts"
+RANDOM = "training/random"
+
+
+class Checkpoint:
+    """`optimizer`: a DistributedOptimizer, or a list of them, of which the first one's steps count. `every`: so many
+    committed steps, or "auto": the session says when, by what checkpoints cost and how often ranks fail
+    (docs/reliability.md). `progress`: called in step() with the session's CheckpointProgress when that has changed.
+    Any further keyword names a part: `sampler`, `scheduler`, `scaler`, an average of the weights, or whatever has
+    state_dict() and load_state_dict(), or a dict of numbers and texts, which restore() fills in.
+
+    All calls from the training thread, on all ranks alike. Wrong use raises InvalidError or RefusedError; a checkpoint
+    that fails (a full disk, a store that is gone) does not end the training: it is told on standard error, the one
+    before stays, and wait() raises why."""
+
+    def __init__(self, model, optimizer, every="auto", progress=None, **parts):
+        self._model, self._optimizers = model, list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+        for each in self._optimizers:
+            if not hasattr(each, "session"):
+                raise InvalidError(f"a checkpoint needs the DistributedOptimizer, not the {type(each).__name__} that it "
+                                   "wraps")
+        if every != "auto" and (not isinstance(every, int) or every < 1):
+            raise InvalidError(f'every={every!r}: at least 1 step, or "auto"')
+        for name, part in parts.items():
+            if not isinstance(part, dict) and not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
+                raise InvalidError(f"{name}= is a {type(part).__name__}: a part of a checkpoint has state_dict() and "
+                                   "load_state_dict(), or is a dict")
+        self._every, self._parts = every, parts
+        self._session = self._optimizers[0].session
+        self._snapshot, self._items = Snapshot(), None
+        self._progress, self._told = progress, None
+
+    # ---- saving ----
+
+    def step(self):
+        """After each optimizer.step(), and after what else the loop does in a step: saves where a checkpoint is due.
+        Returns whether this step's is on its way."""
+        self._tell()
+        return self.due and self.save()
+
+    @property
+    def due(self):
+        """Whether step() would save now; alike on all ranks."""
+        optimizer = self._optimizers[0]
+        if self._every == "auto":
+            return bool(optimizer.last and optimizer.last.checkpoint_due)
+        return self._session.step // self._every != optimizer.committed_before // self._every
+
+    def save(self):
+        """Copies the state as it is and lets it travel to the store in the background. What is in host memory is copied
+        when it returns. CUDA tensors are copied beside the next forward, and handed over before the next gradient
+        leaves: until then nothing but optimizer.step() may change parameters. A save waits for the one before. Returns
+        False if there is no checkpoint of this step."""
+        if self._items is not None:
+            self._hand_over()
+        return self.save_with({}, later=True)
+
+    def save_with(self, cursor, later=False):
+        """The same with a cursor, as rw.save has it. `later`: CUDA tensors may be handed over later."""
+        try:
+            self._items = self._collect(cursor)
+        except (InvalidError, RefusedError, ForkedError):
+            raise
+        except RingwoodError as failure:
+            return self._failed(failure)
+        if not (later and self._snapshot.running):
+            return self._hand_over()
+        before = self._optimizers[0].before_gradients
+        if self._hand_over not in before:
+            before.append(self._hand_over)
+            job.current().leaving.append(self._hand_over)  # where no gradient follows
+        return True
+
+    def wait(self):
+        """Until the newest checkpoint is durable on all ranks; raises its error, once."""
+        self._hand_over()
+        self._session.checkpoint_wait()
+        self._tell()
+
+    def _collect(self, cursor):
+        """(shared items, per-rank items), whose copies may still be running."""
+        state = dict(self._model.state_dict())
+        parts = {name: dict(part) if isinstance(part, dict) else part.state_dict() for name, part in self._parts.items()}
+        trained = {p.data_ptr() for each in self._optimizers for group in each.param_groups for p in group["params"]}
+        steady = {f"model/{name}" for name, value in state.items() if torch.is_tensor(value) and value.data_ptr() in trained}
+        own, own_parts = self._take_own(state, parts, trained)
+        shared = state_items({"model": state, "optimizers": [each.state_dict() for each in self._optimizers],
+                              "cursor": cursor, "parts": parts, "world": self._session.world}, SKELETON)
+        steady.update(name for name in shared if name.startswith("optimizers/"))
+        per_rank = {RANDOM: random_state(), **state_items(own, OWN_SKELETON, "model"),
+                    **state_items(own_parts, OWN_PARTS, "parts")}
+        return self._snapshot.take(shared, steady), self._snapshot.take(per_rank, steady)
+
+    def _take_own(self, state, parts, trained):
+        """Removes what differs from rank to rank and returns it. Trained parameters are the same everywhere."""
+        names = [name for name, value in state.items()
+                 if torch.is_tensor(value) and value.numel() and value.data_ptr() not in trained]
+        different = iter(differing_digests(self._session, [*(digest_of(state[name]) for name in names),
+                                                           *(digest_of_tree({name: part})
+                                                             for name, part in parts.items())]))
+        own = {name: state.pop(name) for name in names if next(different)}
+        return own, {name: parts.pop(name) for name in list(parts) if next(different)}
+
+    def _hand_over(self):
+        """The items that were collected become the session's; False: it has none."""
+        items, self._items = self._items, None
+        if items is None:
+            return False
+        self._snapshot.wait()
+        if self._session.closed:
+            return False
+        try:
+            self._session.checkpoint(shared=items[0], per_rank=items[1])
+        except (InvalidError, RefusedError, ForkedError):
+            raise
+        except RingwoodError as failure:
+            return self._failed(failure)
+        return True
+
+    def _failed(self, failure):
+        sys.stderr.write(f"W rank {self._session.rank}: no checkpoint of step {self._session.step}: {failure}\n")
+        return False
+
+    def _tell(self):
+        if self._progress is None:
+            return
+        now = self._session.checkpoint_progress
+        if now != self._told:
+            self._told = now
+            self._progress(now)
+
+    # ---- restoring ----
+
+    def restore(self, before_step=None, after_step=None):
+        """If the session started from a checkpoint, everything is as it was then; the world may be another one. Returns
+        the committed steps, from which the training goes on: 0 in a new job. After making the DistributedOptimizers
+        and rw.broadcast_parameters, before the first step.
+
+        With an update log the steps after the checkpoint are done again (DistributedOptimizer.replay says what
+        `before_step` and `after_step` are), so that no committed step is lost. The sampler follows by itself; other
+        parts (a scheduler, an average of the weights) need `after_step`, which does what the loop does after step().
+        Random generators, and buffers that are no parameters, stay the checkpoint's.
+
+        From an imported checkpoint (`ringwood checkpoint import`) the model gets its weights, all of them; the rest
+        stays as it is."""
+        session = self._session
+        if session.resumed and session.replays and after_step is None:
+            self._refuse_unfollowed()
+        self.restore_cursor(before_step, after_step)
+        return session.step
+
+    def restore_cursor(self, before_step, after_step):
+        """The same; returns the cursor, or None if there is none."""
+        session, cursor = self._session, None
+        if not session.resumed:
+            if session.logged and not session.receiving:
+                self._save_start()
+            return None
+        header = imported_header(session)
+        if header is None:
+            cursor = self._load()
+        else:
+            load_imported(session, self._model, header)
+        if session.replays:
+            if len(self._optimizers) > 1:
+                raise RefusedError(f"the update log has the gradients of one DistributedOptimizer, there are "
+                                   f"{len(self._optimizers)}: start without --update-log, which gives {session.replays} "
+                                   "steps up")
+            self._replay(before_step, after_step)
+        return cursor
+
+    def _load(self):
+        state = self._tree("shared", SKELETON, FORMER_TENSOR)
+        parts = state.get("parts", {})
+        own = self._own_of(state.get("world", self._session.world))
+        state["model"].update(own["model"])
+        parts.update(own["parts"])
+        if set(parts) != set(self._parts):
+            raise InvalidError(f"the checkpoint has {_listed(parts)}, and this program {_listed(self._parts)}: name the "
+                               "same parts")
+        self._model.load_state_dict(state["model"])
+        for each, saved in zip(self._optimizers, state["optimizers"], strict=True):
+            each.load_state_dict(saved)
+        for name, part in self._parts.items():
+            self._load_part(part, parts[name], state.get("world"))
+        return state["cursor"]
+
+    def _own_of(self, saved):
+        """What differs from rank to rank, of a checkpoint of `saved` ranks. A rank that it has not has rank 0's, and its
+        own random generators."""
+        session, own = self._session, {"model": {}, "parts": {}}
+        if session.rank < saved:
+            own["model"] = self._tree("per_rank", OWN_SKELETON, FORMER_OWN_TENSOR)
+            own["parts"] = self._own_parts()
+            set_random_state(session.restore(RANDOM, "per_rank"))
+        if session.world > saved:
+            first = broadcast_tree(session, own)
+            own = own if session.rank < saved else first
+        return own
+
+    def _own_parts(self):
+        try:
+            return self._tree("per_rank", OWN_PARTS, "{}")
+        except NotFoundError:  # of an older version
+            return {}
+
+    def _load_part(self, part, state, saved):
+        if isinstance(part, dict):
+            part.clear()
+            part.update(state)
+        elif isinstance(part, Sampler):
+            part.load_state_dict(state, world=0 if saved == self._session.world else self._session.world)
+        else:
+            part.load_state_dict(state)
+
+    def _tree(self, scope, skeleton_name, former):
+        return state_of_items(
+            lambda name: self._session.restore(former.format(name) if isinstance(name, int) else name, scope),
+            skeleton_name)
+
+    # ---- the update log ----
+
+    def _refuse_unfollowed(self):
+        left = [name for name, part in self._parts.items()
+                if not isinstance(part, Sampler) and part is not self._optimizers[0].scaler]
+        if left:
+            raise RefusedError(f"the update log has {self._session.replays} steps after the checkpoint, and "
+                               f"{_listed(left)} would not follow them: give restore(after_step=) what the loop does "
+                               "after step()")
+
+    def _save_start(self):
+        """Before the first step: what is logged leads on from a checkpoint."""
+        session = self._session
+        parameters = [p for each in self._optimizers for group in each.param_groups for p in group["params"]]
+        if any(differing(session, parameters)):
+            if session.rank == 0:
+                sys.stderr.write("W rank 0: no checkpoint before the first step, as the ranks' parameters differ: call "
+                                 "rw.broadcast_parameters before they are restored. Until the first checkpoint a job "
+                                 "that loses all its processes begins anew, in spite of --update-log\n")
+            return
+        if self.save_with(None):
+            try:
+                session.checkpoint_wait()
+            except RingwoodError as failure:
+                sys.stderr.write(f"W rank {session.rank}: no checkpoint before the first step: {failure}\n")
+
+    def _replay(self, before_step, after_step):
+        session, optimizer = self._session, self._optimizers[0]
+        samplers = [part for part in self._parts.values() if isinstance(part, Sampler) and not optimizer.followed]
+
+        def after():
+            for sampler in samplers:
+                sampler.committed(optimizer.last)
+            if after_step is not None:
+                after_step()
+
+        first, began = session.step, time.monotonic()
+        count = optimizer.replay(before_step, after)
+        if session.rank != 0:
+            return
+        sys.stderr.write(f"I rank 0: resumed at step {session.step}: the checkpoint of step {first}, and {count} logged "
+                         f"steps replayed in {time.monotonic() - began:.1f} s\n")
+        trained = {p.data_ptr() for group in optimizer.param_groups for p in group["params"]}
+        kept = [name for name, value in self._model.state_dict(keep_vars=True).items()
+                if torch.is_tensor(value) and value.numel() and value.data_ptr() not in trained]
+        if kept:
+            sys.stderr.write(f"W rank 0: not replayed, and as in the checkpoint of step {first}: random generators, and "
+                             f"{len(kept)} buffer(s): {', '.join(kept[:6])}{', …' if len(kept) > 6 else ''}\n")
+
+
+def _listed(names):
+    return ", ".join(sorted(names)) or "no parts"
