@@ -16,6 +16,7 @@ partition    hosts lose their network: one, half of them, one way only, the data
 store        SIGKILL of all processes of a fixed job while it saves; all start again and resume (store.py)
 updates      SIGKILL of all processes of a job with an update log: no committed step is lost (updates.py)
 pytorch      SIGKILL of a random rank of examples/elastic.py under `ringwood run --elastic`
+resume       SIGKILL of all processes of a job with checkpoints: each step has the bits of an undisturbed run (resume.py)
 disk         a full disk, and a deleted store, under examples/fashion_mnist.py (disk.py)
 slow         a checkpoint whose check takes three times as long as any timeout is resumed from (slow.py)
 goodput      kills, stops and lost links over some minutes: the share of the work that gets done (goodput.py)
@@ -41,6 +42,7 @@ import tempfile
 import disk
 import goodput
 import grow
+import resume
 import slow
 import store
 import updates
@@ -50,10 +52,11 @@ from job import TRAINER, netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "transfer": 10, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
-        "store": 50, "updates": 1, "pytorch": 20, "disk": 1, "slow": 1, "goodput": 1, "grow": 1}  # without a COUNT
-RANKS = {"store": 2, "updates": 2, "pytorch": 4, "transfer": 4, "goodput": 32}  # without --ranks, others 8
+        "store": 50, "updates": 1, "resume": 1, "pytorch": 20, "disk": 1, "slow": 1, "goodput": 1, "grow": 1}  # without a COUNT
+RANKS = {"store": 2, "updates": 2, "resume": 2, "pytorch": 4, "transfer": 4, "goodput": 32}  # without --ranks, others 8
 TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
-WHOLE = {"disk": disk.run, "slow": slow.run, "goodput": goodput.run, "grow": grow.run, "updates": updates.run}  # kinds that print what they measure
+WHOLE = {"disk": disk.run, "slow": slow.run, "goodput": goodput.run, "grow": grow.run, "updates": updates.run,
+         "resume": resume.run}  # kinds that print what they measure
 ELASTIC = ("goodput", "grow")  # of these, jobs that are elastic
 HOSTS = ("partition", "transfer")  # kinds whose ranks have a host each
 OPTIONAL = (*HOSTS, "standby", "pytorch")  # kinds that ask for more than a build
@@ -85,7 +88,7 @@ def run_campaign(what, count, options, folder):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", metavar=f"{'|'.join(FULL)}|COUNT")
-    parser.add_argument("--ranks", type=int, help="default: 8; store, updates: 2; pytorch: 4; goodput: 32")
+    parser.add_argument("--ranks", type=int, help="default: 8; store, updates, resume: 2; pytorch: 4; goodput: 32")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--failure-timeout", type=float, help="default: 5; goodput: 1")
     parser.add_argument("--straggler-grace", type=float, help="seconds that a rank may be late; default: for ever")
@@ -96,7 +99,7 @@ def parse_arguments():
     parser.add_argument("--passes", type=int, default=12, help="of grow's LSTM over its text")
     parser.add_argument("--windows", type=int, default=2048, help="of the text")
     parser.add_argument("--state", type=int, default=100, help="MiB that a newcomer takes in transfer")
-    parser.add_argument("--lives", type=int, default=50, help="of updates' job with each optimizer")
+    parser.add_argument("--lives", type=int, default=50, help="of the jobs of updates and resume, with each optimizer")
     parser.add_argument("--seconds", type=float, default=90, help="that the check of slow takes")
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--shrink", action="store_true", help="an elastic job goes on without those that were lost")

@@ -80,14 +80,17 @@ class Life:
         return self.log.read_text(errors="replace")
 
     def of(self, event):
-        found = []
+        return [each for _, each in self.events() if each["event"] == event]
+
+    def events(self):
+        """(rank, event) of all that was written."""
         for path in self.history.parent.glob(self.history.name + ".[0-9]*"):
+            rank = int(path.name.split(".")[-2])
             for line in path.read_text().splitlines():
                 try:
-                    found.append(json.loads(line))
+                    yield rank, json.loads(line)
                 except ValueError:
                     pass  # torn by the kill
-        return [each for each in found if each["event"] == event]
 
     def wait_for(self, step):
         deadline = time.monotonic() + 240
