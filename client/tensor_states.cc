@@ -81,9 +81,10 @@ Status TensorStates::RestoreReach(size_t id, Restore* from) {
   const Status saved = from->Bytes(item, true).status();
   if (saved.code() == StatusCode::kNotFound) return OkStatus();
   RW_RETURN_IF_ERROR(saved);
-  std::vector<Reach> reach(LatticeBlocks(table_[id].spec.elements));
+  std::vector<BlockReach> reach(LatticeBlocks(table_[id].spec.elements));
   RW_RETURN_IF_ERROR(from->Read(item, true, std::as_writable_bytes(std::span(reach))));
-  const bool known = std::any_of(reach.begin(), reach.end(), [](Reach one) { return one != 0; });
+  const bool known =
+      std::any_of(reach.begin(), reach.end(), [](BlockReach one) { return one != 0; });
   if (known) reaches_[id] = std::move(reach);
   return OkStatus();
 }
@@ -120,7 +121,7 @@ void TensorStates::Add(size_t id, std::span<const float> owed) {
 // in them, are others. What ends gives its memory back before they are made.
 Status TensorStates::TakeBack() {
   for (size_t id = 0; id < holders_.size(); ++id) {
-    const std::span<const Reach> reach = WireReach(id);
+    const std::span<const BlockReach> reach = WireReach(id);
     if (!reach.empty()) reaches_[id].assign(reach.begin(), reach.end());
     const std::span<const float> error = WireError(id);
     if (error.empty() || states_[id] != nullptr) continue;
@@ -174,12 +175,12 @@ std::span<const float> TensorStates::WireError(size_t id) const {
   return holders_[id].exchange->error(holders_[id].index);
 }
 
-std::span<const Reach> TensorStates::WireReach(size_t id) const {
+std::span<const BlockReach> TensorStates::WireReach(size_t id) const {
   if (holders_.empty() || holders_[id].exchange == nullptr) return {};
   return holders_[id].exchange->reach(holders_[id].index);
 }
 
-std::span<const Reach> TensorStates::reach(size_t id) const {
+std::span<const BlockReach> TensorStates::reach(size_t id) const {
   const auto known = reaches_.find(id);
   if (known == reaches_.end()) return {};
   return known->second;
@@ -211,8 +212,8 @@ Status TensorStates::ReadResidual(size_t id, std::span<float> out) const {
 Status TensorStates::AppendItems(std::vector<Item>* items,
                                  std::vector<std::unique_ptr<SparseTensor>>* copies) const {
   for (size_t id = 0; id < states_.size(); ++id) {
-    const std::span<const Reach> now = WireReach(id);
-    const std::span<const Reach> reached = now.empty() ? reach(id) : now;
+    const std::span<const BlockReach> now = WireReach(id);
+    const std::span<const BlockReach> reached = now.empty() ? reach(id) : now;
     if (!reached.empty()) {
       items->push_back(
           {ReachItem(table_.name(id)), true, std::as_bytes(reached), {"U16", {reached.size()}}});

@@ -75,7 +75,7 @@ class TensorStates {
   bool IsMasked(const Group& group) const;  // momentum factor masking
   // Of a tensor's blocks, while there is no plan and for the exchanges that are made. Empty: not
   // known.
-  std::span<const Reach> reach(size_t id) const;
+  std::span<const BlockReach> reach(size_t id) const;
 
   // Between the end of a round's exchange and its Apply or Abort: what it brings a tensor. Nothing:
   // the tensor is on a device.
@@ -102,15 +102,15 @@ class TensorStates {
   DeviceSparseExchange* DeviceOf(size_t id) const {
     return holders_.empty() ? nullptr : holders_[id].device;
   }
-  std::span<const float> WireError(size_t id) const;  // empty: nothing is rounded on the wire
-  std::span<const Reach> WireReach(size_t id) const;  // empty: the wire has no codes
+  std::span<const float> WireError(size_t id) const;       // empty: nothing is rounded on the wire
+  std::span<const BlockReach> WireReach(size_t id) const;  // empty: the wire has no codes
   Status RestoreReach(size_t id, Restore* from);
 
   const SessionOptions& options_;
   const TensorTable& table_;
   std::vector<std::unique_ptr<SparseTensor>> states_;  // by id; empty before Begin
   std::vector<Holder> holders_;                        // by id; empty while there is no plan
-  std::map<size_t, std::vector<Reach>> reaches_;       // by id, as they were before this plan
+  std::map<size_t, std::vector<BlockReach>> reaches_;  // by id, as they were before this plan
   std::vector<size_t> carried_;  // ids of dense tensors with a residual until the next commit
 };
 

@@ -179,7 +179,7 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
     if (!coded) return done(AllReduceResult{*digest, sent});
     // Sums are digested as codes: what they mean is part of the result.
     const bool non_finite =
-        std::ranges::any_of(next, [most = LargestReach(world)](Reach r) { return r > most; });
+        std::ranges::any_of(next, [most = LargestReach(world)](BlockReach r) { return r > most; });
     done(AllReduceResult{Combine(*digest, Digest(std::as_bytes(reach))), sent, non_finite});
   });
 }

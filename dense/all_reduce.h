@@ -35,8 +35,8 @@ struct AllReduceRequest {
   std::span<const float> error;
   std::span<float> next_error;
   // For codes only, likewise: of each block, and alike on all ranks; 0 where nothing is known.
-  std::span<const Reach> reach;
-  std::span<Reach> next_reach;
+  std::span<const BlockReach> reach;
+  std::span<BlockReach> next_reach;
   size_t chunk_bytes = 0;  // of a ring's chunks; 0: schedule and chunks are chosen
   std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen; ignored with chunk_bytes
 };

@@ -40,8 +40,8 @@ struct Values {
   std::span<float> next_error;
   // With codes: of the input's blocks. Slots begin with a block; the result is that of `terms`
   // nodes.
-  std::span<const Reach> reach;
-  std::span<Reach> next_reach;
+  std::span<const BlockReach> reach;
+  std::span<BlockReach> next_reach;
   int terms = 1;
   std::shared_ptr<ChunkMemory> memory = nullptr;  // null: one of its own
 };

@@ -47,8 +47,8 @@ struct AllReduceBench::Buffers {
     std::swap(reach, next_reach);
   }
   Buffer<float> input, output;
-  Buffer<float> error, next_error;  // of wire formats that round
-  Buffer<Reach> reach, next_reach;  // of int8 and int4
+  Buffer<float> error, next_error;       // of wire formats that round
+  Buffer<BlockReach> reach, next_reach;  // of int8 and int4
 };
 
 AllReduceBench::AllReduceBench(Loop* loop, Transport* transport, const BenchOptions& options,

@@ -36,10 +36,10 @@ double Best(const std::function<void()>& pass) {
 void Measure(size_t elements, int bits) {
   const int levels = LatticeLevels(bits);
   Buffer<float> x(elements), error(elements), next(elements), output(elements);
-  Buffer<Reach> reach(LatticeBlocks(elements)), next_reach(LatticeBlocks(elements));
+  Buffer<BlockReach> reach(LatticeBlocks(elements)), next_reach(LatticeBlocks(elements));
   Random random(1);
   for (size_t i = 0; i < elements; ++i) x[i] = static_cast<float>(std::pow(random.Unit(), 3) - 0.5);
-  std::fill_n(reach.data(), reach.size(), Reach{0x3f80});
+  std::fill_n(reach.data(), reach.size(), BlockReach{0x3f80});
   const size_t most = PackedBytes(LatticeBlocks(kPiece), LatticeWidth(levels, kRanks));
   Buffer<std::byte> one(most), sum(most);
   const auto pieces = [&](const std::function<void(const LatticeSource&, size_t)>& of_piece) {

@@ -31,7 +31,9 @@ class CarryExchange : public Exchange {
   bool non_finite() const override { return exchange_->non_finite(); }
   std::optional<TensorSum> sum(size_t tensor) const override { return exchange_->sum(tensor); }
   std::span<const float> error(size_t tensor) const override { return exchange_->error(tensor); }
-  std::span<const Reach> reach(size_t tensor) const override { return exchange_->reach(tensor); }
+  std::span<const BlockReach> reach(size_t tensor) const override {
+    return exchange_->reach(tensor);
+  }
 
  private:
   bool carries() const { return !owed_.empty(); }

@@ -49,7 +49,7 @@ DenseExchange::DenseExchange(const Place& place, uint32_t group, const Group& sp
 }
 
 void DenseExchange::TakeReaches(const Reaches& reaches) {
-  for (Buffer<Reach>& reach : reach_) reach = Buffer<Reach>(LatticeBlocks(input_.size()));
+  for (Buffer<BlockReach>& reach : reach_) reach = Buffer<BlockReach>(LatticeBlocks(input_.size()));
   for (size_t t = 0; t < reaches.size(); ++t) {
     if (reaches[t].size() != LatticeBlocks(tensors_[t]->spec.elements)) continue;  // none known
     std::ranges::copy(reaches[t], reach_[present_].data() + first_[t] / kLatticeBlock);
@@ -108,7 +108,7 @@ std::span<const float> DenseExchange::error(size_t tensor) const {
   return error_[present_].span().subspan(first_[tensor], tensors_[tensor]->spec.elements);
 }
 
-std::span<const Reach> DenseExchange::reach(size_t tensor) const {
+std::span<const BlockReach> DenseExchange::reach(size_t tensor) const {
   if (!coded()) return {};
   return reach_[present_].span().subspan(first_[tensor] / kLatticeBlock,
                                          LatticeBlocks(tensors_[tensor]->spec.elements));

@@ -20,7 +20,7 @@ namespace ringwood {
 class DenseExchange : public Exchange {
  public:
   // What the blocks of each tensor reach, in the group's order; empty where nothing is known.
-  using Reaches = std::vector<std::span<const Reach>>;
+  using Reaches = std::vector<std::span<const BlockReach>>;
 
   // `tensors` in the group's order; they outlive this. `reaches` are copied if the wire has codes.
   DenseExchange(const Place& place, uint32_t group, const Group& spec,
@@ -35,7 +35,7 @@ class DenseExchange : public Exchange {
   bool non_finite() const override { return non_finite_; }
   std::optional<TensorSum> sum(size_t tensor) const override;
   std::span<const float> error(size_t tensor) const override;
-  std::span<const Reach> reach(size_t tensor) const override;
+  std::span<const BlockReach> reach(size_t tensor) const override;
   void TakeErrors(DenseExchange& from);  // and reaches, of one of the same tensors that ends
 
  private:
@@ -50,7 +50,7 @@ class DenseExchange : public Exchange {
   Buffer<float> input_;     // weight * gradient, all tensors one after the other; zeros between
   Buffer<float> output_;    // the sum over all ranks
   Buffer<float> error_[2];  // rounded away; [present_] is committed, the other this round's
-  Buffer<Reach> reach_[2];  // likewise, of the blocks
+  Buffer<BlockReach> reach_[2];  // likewise, of the blocks
   int present_ = 0;
   uint64_t digest_ = 0;
   uint64_t sent_bytes_ = 0;

@@ -72,7 +72,7 @@ class Exchange {
 
   // What its blocks reach, alike on all ranks, where the wire has codes (dense/lattice/codes.h);
   // else empty. Between rounds; valid until the next Apply.
-  virtual std::span<const Reach> reach(size_t tensor) const { return {}; }
+  virtual std::span<const BlockReach> reach(size_t tensor) const { return {}; }
 };
 
 }  // namespace ringwood

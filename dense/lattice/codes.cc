@@ -12,7 +12,7 @@ namespace ringwood {
 namespace {
 
 // Below it, 2^-96, nothing is sent: scales and their inverses stay normal numbers.
-constexpr Reach kLeastReach = (127 - 96) << 7;
+constexpr BlockReach kLeastReach = (127 - 96) << 7;
 
 // Of the scale and more: a multiple of the scale's last bit and of the value's last bit differ by
 // what fp32 holds.
@@ -36,20 +36,22 @@ struct Codes {
   alignas(64) uint16_t values[kLatticeBlock];
 };
 
-BlockScale BlockScaleOf(Reach reach, int levels) {
+BlockScale BlockScaleOf(BlockReach reach, int levels) {
   const float scale = ScaleOf(reach, levels);
   return {scale, scale == 0 ? 0 : 1 / scale, scale * kWaiting, levels};
 }
 
 size_t BlockOffset(size_t block, size_t blocks, int width) {
-  return blocks * sizeof(Reach) + block * (kLatticeBlock / 8) * static_cast<size_t>(width);
+  return blocks * sizeof(BlockReach) + block * (kLatticeBlock / 8) * static_cast<size_t>(width);
 }
 
-Reach SeenReach(uint32_t largest) { return static_cast<Reach>((largest + 0xffffu) >> 16); }
+BlockReach SeenReach(uint32_t largest) {
+  return static_cast<BlockReach>((largest + 0xffffu) >> 16);
+}
 
 // A block of `from` whose end lies beyond the tensor's is read and written through whole ones.
 template <class Kernels>
-Reach QuantiseBlock(const LatticeSource& from, size_t block, Codes* codes) {
+BlockReach QuantiseBlock(const LatticeSource& from, size_t block, Codes* codes) {
   const BlockScale scale = BlockScaleOf(from.reach[block], from.levels);
   const size_t begin = block * kLatticeBlock;
   const size_t count = std::min(kLatticeBlock, from.count - begin);
@@ -74,9 +76,9 @@ void AddSourceWith(const LatticeSource& from, const std::byte* partial, int term
   const int sum_width = LatticeWidth(from.levels, terms + 1);
   Codes codes;
   for (size_t block = 0; block < blocks; ++block) {
-    Reach reach = QuantiseBlock<Kernels>(from, block, &codes);
+    BlockReach reach = QuantiseBlock<Kernels>(from, block, &codes);
     if (terms != 0) {
-      reach = std::max(reach, ElementAt<Reach>(partial, block));
+      reach = std::max(reach, ElementAt<BlockReach>(partial, block));
       Kernels::AddUnpacked(partial + BlockOffset(block, blocks, width), width, codes.values);
     }
     SetElement(sum, block, reach);
@@ -97,8 +99,9 @@ void AddPackedWith(const PackedSum& sum, const std::byte* more, int more_terms, 
     Kernels::AddUnpacked(sum.bytes + BlockOffset(block, blocks, width), width, codes.values);
     Kernels::AddUnpacked(more + BlockOffset(block, blocks, more_width), more_width, codes.values);
     Kernels::Pack(codes.values, sum_width, sum.bytes + BlockOffset(block, blocks, sum_width));
-    SetElement(sum.bytes, block,
-               std::max(ElementAt<Reach>(sum.bytes, block), ElementAt<Reach>(more, block)));
+    SetElement(
+        sum.bytes, block,
+        std::max(ElementAt<BlockReach>(sum.bytes, block), ElementAt<BlockReach>(more, block)));
   }
 }
 
@@ -120,7 +123,7 @@ void DecodeSumWith(const std::byte* sum, int terms, const LatticeResult& into) {
       Kernels::Dequantise(codes.values, terms * into.levels, scale, whole);
       std::copy_n(whole, count, into.values + begin);
     }
-    into.next_reach[block] = NextReach(into.reach[block], ElementAt<Reach>(sum, block));
+    into.next_reach[block] = NextReach(into.reach[block], ElementAt<BlockReach>(sum, block));
   }
 }
 
@@ -140,12 +143,12 @@ int MostLatticeTerms(int levels) { return 0xffff / (2 * levels); }
 
 size_t PackedBytes(size_t blocks, int width) { return BlockOffset(blocks, blocks, width); }
 
-Reach NextReach(Reach reach, Reach seen) {
-  constexpr Reach kHalf = 1 << 7;  // the exponent less one
-  return std::max<Reach>(seen, reach > kHalf ? reach - kHalf : 0);
+BlockReach NextReach(BlockReach reach, BlockReach seen) {
+  constexpr BlockReach kHalf = 1 << 7;  // the exponent less one
+  return std::max<BlockReach>(seen, reach > kHalf ? reach - kHalf : 0);
 }
 
-float ScaleOf(Reach reach, int levels) {
+float ScaleOf(BlockReach reach, int levels) {
   if (reach < kLeastReach) return 0;
   const float largest = std::bit_cast<float>(static_cast<uint32_t>(reach) << 16);
   // Two bits behind the leading one stay, rounded up.
@@ -154,9 +157,9 @@ float ScaleOf(Reach reach, int levels) {
   return std::bit_cast<float>((bits + kDropped) & ~kDropped);
 }
 
-Reach LargestReach(int terms) {
+BlockReach LargestReach(int terms) {
   const float largest = FLT_MAX / (2 * static_cast<float>(terms));
-  return static_cast<Reach>(std::bit_cast<uint32_t>(largest) >> 16);
+  return static_cast<BlockReach>(std::bit_cast<uint32_t>(largest) >> 16);
 }
 
 void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {

@@ -53,14 +53,14 @@ int MostLatticeTerms(int levels);
 size_t PackedBytes(size_t blocks, int width);
 
 // The upper half of an fp32 magnitude's bits, rounded up; it orders like the magnitude.
-using Reach = uint16_t;
+using BlockReach = uint16_t;
 
 // Of a block after a round: `seen` is the largest of all ranks.
-Reach NextReach(Reach reach, Reach seen);
+BlockReach NextReach(BlockReach reach, BlockReach seen);
 // 0: nothing can be sent. Otherwise L s is the reach or up to a quarter more.
-float ScaleOf(Reach reach, int levels);
+float ScaleOf(BlockReach reach, int levels);
 // Above it a sum over `terms` ranks could overflow; a NaN's and an Inf's are.
-Reach LargestReach(int terms);
+BlockReach LargestReach(int terms);
 
 // One rank's part of some blocks: arrays of `count` elements that begin with a block, and a reach a
 // block.
@@ -68,7 +68,7 @@ struct LatticeSource {
   const float* values = nullptr;
   const float* error = nullptr;
   float* next_error = nullptr;
-  const Reach* reach = nullptr;
+  const BlockReach* reach = nullptr;
   size_t count = 0;
   int levels = 0;
 };
@@ -94,8 +94,8 @@ void ReferenceAddPacked(const PackedSum& sum, const std::byte* more, int more_te
 // What a sum says: `count` elements, and the next reach of each block.
 struct LatticeResult {
   float* values = nullptr;
-  const Reach* reach = nullptr;
-  Reach* next_reach = nullptr;
+  const BlockReach* reach = nullptr;
+  BlockReach* next_reach = nullptr;
   size_t count = 0;
   int levels = 0;
 };

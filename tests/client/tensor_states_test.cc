@@ -13,7 +13,7 @@ using ::testing::SizeIs;
 // A dense exchange that has rounded something away.
 class Rounding : public Exchange {
  public:
-  explicit Rounding(std::vector<float> error, std::vector<Reach> reach = {})
+  explicit Rounding(std::vector<float> error, std::vector<BlockReach> reach = {})
       : error_(std::move(error)), reach_(std::move(reach)) {}
   void Pack(float, std::function<void(Status)>) override {}
   void Start(Transport*, uint64_t, std::function<void(Status)>) override {}
@@ -23,11 +23,11 @@ class Rounding : public Exchange {
   uint64_t sent_bytes() const override { return 0; }
   bool non_finite() const override { return false; }
   std::span<const float> error(size_t) const override { return error_; }
-  std::span<const Reach> reach(size_t) const override { return reach_; }
+  std::span<const BlockReach> reach(size_t) const override { return reach_; }
 
  private:
   const std::vector<float> error_;
-  const std::vector<Reach> reach_;
+  const std::vector<BlockReach> reach_;
 };
 
 class States : public ::testing::Test {
@@ -110,7 +110,7 @@ TEST_F(States, WhatBlocksReachIsSavedAndGoesOnWithTheNextPlanUntilItIsForgotten)
     ASSERT_THAT(items, SizeIs(2));
     EXPECT_EQ(items[0].name, "ringwood/reach/w");
     EXPECT_TRUE(items[0].shared);
-    EXPECT_THAT(items[0].data, SizeIs(sizeof(Reach)));
+    EXPECT_THAT(items[0].data, SizeIs(sizeof(BlockReach)));
   }
   EXPECT_THAT(states_.reach(0), ElementsAre(0x3f80));
   states_.ForgetReaches();

@@ -36,7 +36,7 @@ struct Rank {
         reach(LatticeBlocks(count)),
         next_reach(reach.size(), 7) {}
   std::vector<float> input, output, error, next_error;
-  std::vector<Reach> reach, next_reach;
+  std::vector<BlockReach> reach, next_reach;
   AllReduceResult result;
 };
 
@@ -225,7 +225,7 @@ TEST_P(CodedOver, NotANumberIsSeenByAllAndNothingOfItIsApplied) {
 TEST_P(CodedOver, ADifferenceOfScalesShowsInTheDigest) {
   World world(GetParam(), 2);
   std::vector<Rank> ranks(2, Rank(kCount));
-  for (Rank& rank : ranks) std::fill(rank.reach.begin(), rank.reach.end(), Reach{0x3f80});
+  for (Rank& rank : ranks) std::fill(rank.reach.begin(), rank.reach.end(), BlockReach{0x3f80});
   ranks[1].reach[3] = 0x4000;
   AllReduce(world, 1, {}, ranks);
   EXPECT_NE(ranks[0].result.digest, ranks[1].result.digest);

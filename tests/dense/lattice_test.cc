@@ -20,7 +20,7 @@ struct Share {
   std::vector<float> values, error, next_error;
 };
 
-LatticeSource SourceOf(Share& share, const std::vector<Reach>& reach, int levels) {
+LatticeSource SourceOf(Share& share, const std::vector<BlockReach>& reach, int levels) {
   return {share.values.data(), share.error.data(),  share.next_error.data(),
           reach.data(),        share.values.size(), levels};
 }
@@ -50,7 +50,9 @@ std::vector<float> Heavy(size_t count, uint64_t seed) {
   return values;
 }
 
-std::vector<Reach> Unknown(size_t count) { return std::vector<Reach>(LatticeBlocks(count)); }
+std::vector<BlockReach> Unknown(size_t count) {
+  return std::vector<BlockReach>(LatticeBlocks(count));
+}
 
 std::vector<std::byte> Room(size_t count, int levels, int terms) {
   return std::vector<std::byte>(PackedBytes(LatticeBlocks(count), LatticeWidth(levels, terms)));
@@ -61,14 +63,14 @@ struct Sum {
   int terms = 0;
 };
 
-Sum Alone(Share& share, const std::vector<Reach>& reach, int levels) {
+Sum Alone(Share& share, const std::vector<BlockReach>& reach, int levels) {
   Sum sum{Room(share.values.size(), levels, 1), 1};
   AddSource(SourceOf(share, reach, levels), nullptr, 0, sum.packed.data());
   return sum;
 }
 
 // As a ring adds: every rank to what came from the one before.
-Sum Chain(std::vector<Share>& ranks, const std::vector<Reach>& reach, int levels) {
+Sum Chain(std::vector<Share>& ranks, const std::vector<BlockReach>& reach, int levels) {
   Sum sum;
   for (Share& rank : ranks) {
     Sum next{Room(rank.values.size(), levels, sum.terms + 1), sum.terms + 1};
@@ -87,7 +89,7 @@ Sum Together(Sum left, const Sum& right, size_t count, int levels) {
 }
 
 // As doubling adds: halves of the ranks.
-Sum Tree(std::vector<Share>& ranks, const std::vector<Reach>& reach, int levels, size_t begin,
+Sum Tree(std::vector<Share>& ranks, const std::vector<BlockReach>& reach, int levels, size_t begin,
          size_t end) {
   if (end - begin == 1) return Alone(ranks[begin], reach, levels);
   const size_t middle = (begin + end) / 2;
@@ -97,18 +99,18 @@ Sum Tree(std::vector<Share>& ranks, const std::vector<Reach>& reach, int levels,
 
 struct Decoded {
   std::vector<float> values;
-  std::vector<Reach> next_reach;
+  std::vector<BlockReach> next_reach;
 };
 
-Decoded Decode(const Sum& sum, const std::vector<Reach>& reach, size_t count, int levels) {
-  Decoded decoded{std::vector<float>(count, -1), std::vector<Reach>(reach.size())};
+Decoded Decode(const Sum& sum, const std::vector<BlockReach>& reach, size_t count, int levels) {
+  Decoded decoded{std::vector<float>(count, -1), std::vector<BlockReach>(reach.size())};
   DecodeSum(sum.packed.data(), sum.terms,
             {decoded.values.data(), reach.data(), decoded.next_reach.data(), count, levels});
   return decoded;
 }
 
 // One round of all ranks; their errors become the new ones.
-Decoded Round(std::vector<Share>& ranks, std::vector<Reach>* reach, int levels) {
+Decoded Round(std::vector<Share>& ranks, std::vector<BlockReach>* reach, int levels) {
   const Sum sum = Chain(ranks, *reach, levels);
   Decoded decoded = Decode(sum, *reach, ranks[0].values.size(), levels);
   for (Share& rank : ranks) rank.error.swap(rank.next_error);
@@ -135,7 +137,7 @@ TEST(Lattice, AScaleReachesWhatItsBlockHasAndAQuarterMoreAtMost) {
     const auto levels = static_cast<float>(LatticeLevels(bits));
     int known = 0;
     for (uint32_t reach = 0; reach <= LargestReach(33); ++reach) {
-      const float scale = ScaleOf(static_cast<Reach>(reach), LatticeLevels(bits));
+      const float scale = ScaleOf(static_cast<BlockReach>(reach), LatticeLevels(bits));
       if (scale == 0) continue;
       const float largest = std::bit_cast<float>(reach << 16);
       ASSERT_GE(levels * scale, largest * (1 - FLT_EPSILON)) << reach;
@@ -158,8 +160,9 @@ TEST(Lattice, VectorsGiveTheBitsOfPlainLoops) {
         mine.error = Heavy(count, 2);
         mine.values[count / 2] = terms == 1 ? inf : std::nanf("");
         mine.values[count / 3] = 1e30f;
-        std::vector<Reach> reach = Unknown(count);
-        for (size_t b = 0; b < reach.size(); ++b) reach[b] = static_cast<Reach>(0x3000 + 77 * b);
+        std::vector<BlockReach> reach = Unknown(count);
+        for (size_t b = 0; b < reach.size(); ++b)
+          reach[b] = static_cast<BlockReach>(0x3000 + 77 * b);
         Sum partial;
         std::vector<Share> others(terms);
         for (int t = 0; t < terms; ++t) others[t] = Make(Heavy(count, 10 + t));
@@ -202,7 +205,7 @@ TEST(Lattice, SumsHaveTheSameBitsInEveryOrderAndInPieces) {
     for (const int world : {1, 2, 3, 5, 8, 9, 17, 33}) {
       std::vector<Share> ranks;
       for (int r = 0; r < world; ++r) ranks.push_back(Make(Heavy(kCount, r + 1)));
-      std::vector<Reach> reach = Unknown(kCount);
+      std::vector<BlockReach> reach = Unknown(kCount);
       Round(ranks, &reach, levels);
       std::vector<Share> again = ranks;
       const Sum chain = Chain(ranks, reach, levels);
@@ -218,7 +221,7 @@ TEST(Lattice, SumsHaveTheSameBitsInEveryOrderAndInPieces) {
         tails.push_back(Make({rank.values.begin() + kFrom, rank.values.end()}));
         tails.back().error.assign(rank.error.begin() + kFrom, rank.error.end());
       }
-      const std::vector<Reach> tail_reach(reach.begin() + 2, reach.end());
+      const std::vector<BlockReach> tail_reach(reach.begin() + 2, reach.end());
       const Decoded tail =
           Decode(Chain(tails, tail_reach, levels), tail_reach, kCount - kFrom, levels);
       EXPECT_EQ(tail.values, std::vector<float>(whole.values.begin() + kFrom, whole.values.end()));
@@ -233,7 +236,7 @@ TEST(Lattice, NothingIsLostOfWholeNumbersInAnyWorld) {
       for (const size_t count : {size_t{1}, size_t{700}}) {
         std::vector<Share> ranks(world);
         for (Share& rank : ranks) rank = Make(std::vector<float>(count));
-        std::vector<Reach> reach = Unknown(count);
+        std::vector<BlockReach> reach = Unknown(count);
         std::vector<double> brought(count), applied(count);
         for (uint64_t round = 1; round <= 6; ++round) {
           for (int r = 0; r < world; ++r) {
@@ -265,7 +268,7 @@ TEST(Lattice, OfGradientsNothingIsLostButTheRoundingOfTheOneAddition) {
     for (const int world : {1, 2, 7, 33}) {
       std::vector<Share> ranks(world);
       for (int r = 0; r < world; ++r) ranks[r] = Make(Heavy(kCount, r + 1));
-      std::vector<Reach> reach = Unknown(kCount);
+      std::vector<BlockReach> reach = Unknown(kCount);
       Round(ranks, &reach, levels);
       for (int r = 0; r < world; ++r) ranks[r].values = Heavy(kCount, 100 + r);
       const std::vector<Share> before = ranks;
@@ -293,7 +296,7 @@ TEST(Lattice, ValuesWaitUntilTheirScaleIsKnown) {
   for (const int bits : kBits) {
     const int levels = LatticeLevels(bits);
     std::vector<Share> ranks = {Make({1, -3, 0}), Make({2, 0, 0})};
-    std::vector<Reach> reach = Unknown(3);
+    std::vector<BlockReach> reach = Unknown(3);
     EXPECT_EQ(Round(ranks, &reach, levels).values, std::vector<float>({0, 0, 0}));
     EXPECT_EQ(ranks[0].error, ranks[0].values);
     for (Share& rank : ranks) rank.values.assign(3, 0);
@@ -311,7 +314,7 @@ TEST(Lattice, ValuesWaitUntilTheirScaleIsKnown) {
 }
 
 TEST(Lattice, AReachGrowsAtOnceAndFallsByHalf) {
-  const Reach one = 0x3f80, four = 0x4080, two = 0x4000;
+  const BlockReach one = 0x3f80, four = 0x4080, two = 0x4000;
   EXPECT_EQ(NextReach(one, four), four);
   EXPECT_EQ(NextReach(four, one), two);
   EXPECT_EQ(NextReach(two, two), two);
@@ -322,12 +325,12 @@ TEST(Lattice, AReachGrowsAtOnceAndFallsByHalf) {
 TEST(Lattice, ANumberThatIsNoneShowsInTheReachOfEveryRank) {
   for (const float bad : {std::nanf(""), INFINITY, -INFINITY, FLT_MAX}) {
     std::vector<Share> ranks = {Make({1, 2}), Make({bad, 1}), Make({3, 4})};
-    std::vector<Reach> reach = Unknown(2);
+    std::vector<BlockReach> reach = Unknown(2);
     Round(ranks, &reach, 7);
     EXPECT_GT(reach[0], LargestReach(3));
   }
   std::vector<Share> ranks = {Make({1, 2}), Make({1e36f, 1})};
-  std::vector<Reach> reach = Unknown(2);
+  std::vector<BlockReach> reach = Unknown(2);
   Round(ranks, &reach, 7);
   EXPECT_LE(reach[0], LargestReach(2));
 }

@@ -109,7 +109,7 @@ struct Memory {
         reach(LatticeBlocks(count)),
         next_reach(reach.size()) {}
   std::vector<float> input, output, error, next;
-  std::vector<Reach> reach, next_reach;
+  std::vector<BlockReach> reach, next_reach;
 };
 
 AllReduceRequest RequestOf(const Hosts& hosts, int rank, const char* codec, Memory* memory) {
