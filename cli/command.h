@@ -30,6 +30,7 @@ void AddWorkerCommand(Command app, CommandContext* context);
 void AddServerCommand(Command app, CommandContext* context);
 void AddCheckpointCommand(Command app, CommandContext* context);
 void AddStatusCommand(Command app, CommandContext* context);
+void AddTopCommand(Command app, CommandContext* context);
 void AddPullCommand(Command app, CommandContext* context);
 void AddTraceCommand(Command app, CommandContext* context);
 void AddBenchCommand(Command app, CommandContext* context);

@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   ringwood::AddCheckpointCommand(app, &context);
   ringwood::AddPullCommand(app, &context);
   ringwood::AddStatusCommand(app, &context);
+  ringwood::AddTopCommand(app, &context);
   ringwood::AddPlanCommand(app, &context);
   ringwood::AddProbeCommand(app, &context);
   ringwood::AddSimulateCommand(app, &context);

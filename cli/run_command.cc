@@ -66,6 +66,9 @@ Status CheckNumbers(const RunFlags& flags) {
   if (!flags.no_server && (run.servers < least || run.servers > kMaxRanks)) {
     return Invalid(absl::StrFormat("--servers must be %d to %d", least, kMaxRanks));
   }
+  if (flags.no_server && !run.http.empty()) {
+    return Invalid("--http belongs to the server: give it to the one that you started");
+  }
   if (!flags.resume_job.empty()) RW_RETURN_IF_ERROR(ParseJob(flags.resume_job).status());
   const bool resumes = !run.context.resume.empty() || !flags.resume_job.empty();
   if (resumes && run.store.empty() && !flags.no_server) {
@@ -371,6 +374,9 @@ void AddOutputFlags(Command command, RunOptions* run) {
   add("--report", &run->context.report, "FILE", "Let rank 0 write a JSON summary at the end");
   add("--output-filename", &run->output_prefix, "PREFIX",
       "Write every process's output also to PREFIX.rankN.log and PREFIX.serverN.log");
+  add("--http", &run->http, "ADDRESS",
+      "Serve the job's status page, /status.json and /metrics at this HOST:PORT of the first host; "
+      "off loopback behind the job's token");
   add("--timeline,--timeline-filename", &run->context.timeline, "NAME",
       "Write timelines of all ranks and servers: NAME.rankN.json and NAME.serverN.json, or in the "
       "directory NAME");

@@ -54,12 +54,12 @@ StatusOr<std::string> ReadToken(const CommandContext& context, const ServerFlags
 }
 
 // ":0" listens at the network interface's address.
-Status CompleteAddress(ServerOptions* options) {
-  RW_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(options->listen));
+Status CompleteAddress(const ServerOptions& options, std::string* address) {
+  RW_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(*address));
   if (endpoint.host.empty()) {
-    RW_ASSIGN_OR_RETURN(endpoint.host, AddressOf(options->network_interface));
+    RW_ASSIGN_OR_RETURN(endpoint.host, AddressOf(options.network_interface));
   }
-  options->listen = absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
+  *address = absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
   return OkStatus();
 }
 
@@ -119,7 +119,10 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
   RW_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags->log_level));
   SetLog(level, absl::StrFormat("server %d", flags->server.reducer_index));
-  RW_RETURN_IF_ERROR(CompleteAddress(&flags->server));
+  RW_RETURN_IF_ERROR(CompleteAddress(flags->server, &flags->server.listen));
+  if (!flags->server.http.empty()) {
+    RW_RETURN_IF_ERROR(CompleteAddress(flags->server, &flags->server.http));
+  }
   RW_ASSIGN_OR_RETURN(flags->server.ports, ParsePortRange(flags->port_range));
   if (!flags->max_memory.empty()) {
     RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
@@ -141,6 +144,10 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
         std::printf("%s%s:%d\n", kListening, host.c_str(), port);
         std::fflush(stdout);
       };
+  flags->server.shows = [](const std::string& address) {
+    std::printf("ringwood server: status page and metrics at http://%s/\n", address.c_str());
+    std::fflush(stdout);
+  };
   flags->server.deposed = [](const Status& why) {
     Log(LogLevel::kError, Message(why));
     std::_Exit(kExitRestart);  // nothing that takes time: its members must not be told anything
@@ -224,6 +231,9 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   add("--listen", &server.listen, "ADDRESS",
       "Listen at this HOST:PORT; \":0\" is the network interface's address and any port")
       .ShowDefault();
+  add("--http", &server.http, "ADDRESS",
+      "Serve the status page, /status.json and /metrics at this HOST:PORT; off loopback behind the "
+      "job's token");
   add("--store", &server.store, "DIRECTORY",
       "Keep checkpoints and coordinator state in this directory");
   command

@@ -16,6 +16,7 @@ constexpr double kLeastSilenceSeconds = 15;  // a launcher on a busy machine is 
 void AddCoordinatorFlags(const RunOptions& options, bool again, std::vector<std::string>* command) {
   command->push_back("--store=" + options.store);
   if (!options.update_log.empty()) command->push_back("--update-log=" + options.update_log);
+  if (!options.http.empty()) command->push_back("--http=" + options.http);
   command->push_back(absl::StrFormat("--keep-checkpoints=%d", options.keep_checkpoints));
   command->push_back(absl::StrFormat("--keep-every=%d", options.keep_every));
   if (options.context.restart > 0) {

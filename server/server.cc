@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
@@ -24,6 +25,8 @@
 #include "server/coordinator/etcd/leadership.h"
 #include "server/coordinator/kept_record.h"
 #include "server/reducer/reducer_node.h"
+#include "server/status/board.h"
+#include "server/status/http_server.h"
 #include "server/store/store_directory.h"
 #include "server/store/store_service.h"
 #include "server/updates/update_service.h"
@@ -73,6 +76,9 @@ Status CheckOptions(const ServerOptions& options) {
   if (grace > 0 && !options.elastic) {
     return Invalid("--straggler-grace: only an --elastic job goes on without a rank that is late");
   }
+  if (!options.http.empty() && !options.coordinator.empty()) {
+    return Invalid("--http belongs to the server that coordinates, which knows all members");
+  }
   if (options.coord_store.empty()) return OkStatus();
   if (!options.coordinator.empty()) {
     return Invalid(
@@ -83,6 +89,21 @@ Status CheckOptions(const ServerOptions& options) {
   return Denied("--coord-store " + options.coord_store +
                 " is spoken to without TLS: declare its network private with --trusted-fabric "
                 "--network-interface IF, or reach etcd on 127.0.0.1");
+}
+
+// Off loopback as the control plane itself, and never without a token.
+StatusOr<std::string> ChooseHttp(const ServerOptions& options) {
+  RW_ASSIGN_OR_RETURN(const std::string address,
+                      ChooseListen({options.http, options.insecure, options.trusted_fabric,
+                                    options.network_interface}));
+  if (address.rfind("127.", 0) == 0 || !options.token.empty()) return address;
+  return Denied("--http " + options.http +
+                " can be reached from other hosts and the job has no token: give one with "
+                "--token-file, or listen on 127.0.0.1");
+}
+
+double UnixSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 // Heartbeats come five times within the failure timeout, at least one a second; where stragglers
@@ -99,6 +120,8 @@ struct Server::Parts {
   ServerOptions options;
   const uint64_t reducer_incarnation = Unpredictable() | 1;
   int port = 0;
+  std::string http;              // where it listens; empty: nowhere
+  std::unique_ptr<Board> board;  // outlives the coordinator and the store, which it watches
   std::unique_ptr<Coordinator> coordinator;
   std::unique_ptr<UpdateService> updates;
   std::unique_ptr<StoreService> store;  // uses the updates
@@ -106,6 +129,7 @@ struct Server::Parts {
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<FrontDoor> door;
   std::unique_ptr<ReducerNode> reducer;
+  std::unique_ptr<HttpServer> shown;       // the status
   bool keeps_address = false;              // and token in the store
   std::unique_ptr<Leadership> leadership;  // with coord_store; its thread starts what is above
 
@@ -116,10 +140,12 @@ struct Server::Parts {
   std::string host() const { return options.listen.substr(0, options.listen.rfind(':')); }
   Status OpenStore();
   void KeepAddress();
+  MembershipOptions Membership() const;
   Status StartCoordinator(std::unique_ptr<CoordStore> record);
   Status OpenDoor(const std::string& address);
   Status StartServing();
   void StartReducer();
+  Status ShowStatus();
   Status Serve(std::unique_ptr<CoordStore> record);
   void StandBy(const EtcdAddress& etcd);
   void Fail(const Status& status);
@@ -143,6 +169,7 @@ Status Server::Parts::OpenStore() {
   storing.checked = options.checked;
   storing.reach = [this](uint64_t job, const CheckpointId& id) { return updates->Reach(job, id); };
   storing.kept = [this](uint64_t job, std::vector<CheckpointId> kept) {
+    board->Completed(job, kept, UnixSeconds());
     updates->Keep(job, std::move(kept));
   };
   RW_ASSIGN_OR_RETURN(store, StoreService::Create(storing));
@@ -159,6 +186,33 @@ void Server::Parts::KeepAddress() {
   if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
 }
 
+MembershipOptions Server::Parts::Membership() const {
+  MembershipOptions membership;
+  membership.servers = options.servers;
+  membership.failure_timeout_seconds = options.failure_timeout_seconds;
+  membership.join_timeout_seconds = options.join_timeout_seconds;
+  if (options.reducer_index < options.servers) {
+    membership.own_reducer = {static_cast<uint32_t>(options.reducer_index), reducer_incarnation};
+  }
+  membership.stall_timeout_seconds = options.stall_timeout_seconds;
+  membership.heartbeat_seconds = HeartbeatSeconds(options);
+  membership.elastic = options.elastic;
+  membership.min_world = options.min_world;
+  membership.max_world = options.max_world;
+  membership.straggler_grace_seconds = options.straggler_grace_seconds;
+  membership.update_log = updates->on();
+  membership.keeps_checkpoints = !options.store.empty();
+  membership.host = options.host;
+  const bool kept = !options.store.empty() || !options.coord_store.empty();
+  membership.reattach_grace_seconds = options.reattach_grace_seconds < 0
+                                          ? (kept ? kReattachSeconds : 0)
+                                          : options.reattach_grace_seconds;
+  membership.hash = [key = options.token](uint64_t incarnation) {
+    return IncarnationHash(incarnation, key);
+  };
+  return membership;
+}
+
 // Without `record` it is in the store, or in memory.
 Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
   if (!options.store.empty()) {
@@ -169,32 +223,11 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
     }
   }
   if (record == nullptr) record = MakeMemoryCoordStore();
+  board = std::make_unique<Board>(HeartbeatSeconds(options));
   RW_RETURN_IF_ERROR(OpenStore());
   if (!options.store.empty()) KeepAddress();  // the store is ours from here on
   Coordinator::Options coordination;
-  coordination.membership.servers = options.servers;
-  coordination.membership.failure_timeout_seconds = options.failure_timeout_seconds;
-  coordination.membership.join_timeout_seconds = options.join_timeout_seconds;
-  if (options.reducer_index < options.servers) {
-    coordination.membership.own_reducer = {static_cast<uint32_t>(options.reducer_index),
-                                           reducer_incarnation};
-  }
-  coordination.membership.stall_timeout_seconds = options.stall_timeout_seconds;
-  coordination.membership.heartbeat_seconds = HeartbeatSeconds(options);
-  coordination.membership.elastic = options.elastic;
-  coordination.membership.min_world = options.min_world;
-  coordination.membership.max_world = options.max_world;
-  coordination.membership.straggler_grace_seconds = options.straggler_grace_seconds;
-  coordination.membership.update_log = updates->on();
-  coordination.membership.keeps_checkpoints = !options.store.empty();
-  coordination.membership.host = options.host;
-  const bool kept = !options.store.empty() || !options.coord_store.empty();
-  coordination.membership.reattach_grace_seconds = options.reattach_grace_seconds < 0
-                                                       ? (kept ? kReattachSeconds : 0)
-                                                       : options.reattach_grace_seconds;
-  coordination.membership.hash = [key = options.token](uint64_t incarnation) {
-    return IncarnationHash(incarnation, key);
-  };
+  coordination.membership = Membership();
   coordination.store = std::move(record);
   coordination.epoch_floor = store->newest_epoch();
   coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {
@@ -206,6 +239,12 @@ Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
     });
   };
   coordination.on_failure = options.failed;
+  coordination.seen = [this](const Event& event, const Actions& actions, TimePoint now) {
+    board->Saw(event, actions, now, UnixSeconds());
+  };
+  coordination.complete = [this](v1::StatusResponse* status, TimePoint now) {
+    board->Complete(status, now, UnixSeconds());
+  };
   coordination.on_epoch = [this](const v1::EpochRecord& epoch) {
     store->SetEpoch(epoch);
     updates->SetEpoch(epoch);
@@ -286,11 +325,28 @@ void Server::Parts::StartReducer() {
   reducer = std::make_unique<ReducerNode>(std::move(node));
 }
 
+Status Server::Parts::ShowStatus() {
+  if (http.empty()) return OkStatus();
+  StatusPages::Options showing;
+  showing.guarded = http.rfind("127.", 0) != 0;
+  showing.token = options.token;
+  showing.status = [this] { return coordinator->Describe(); };
+  const auto pages = std::make_shared<StatusPages>(std::move(showing));
+  RW_ASSIGN_OR_RETURN(shown, HttpServer::Open(http, [pages](const HttpRequest& request) {
+                        return pages->Answer(request);
+                      }));
+  if (options.shows) {
+    options.shows(absl::StrFormat("%s:%d", http.substr(0, http.rfind(':')), shown->port()));
+  }
+  return OkStatus();
+}
+
 Status Server::Parts::Serve(std::unique_ptr<CoordStore> record) {
   RW_RETURN_IF_ERROR(door->Listen());
   RW_RETURN_IF_ERROR(StartCoordinator(std::move(record)));
   RW_RETURN_IF_ERROR(StartServing());
   if (options.reducer_index < options.servers) StartReducer();
+  RW_RETURN_IF_ERROR(ShowStatus());
   if (options.serves) options.serves(port);
   return OkStatus();
 }
@@ -327,6 +383,9 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
                                       options.network_interface}));
     RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
     RW_RETURN_IF_ERROR(parts->OpenDoor(address));
+    if (!options.http.empty()) {
+      RW_ASSIGN_OR_RETURN(parts->http, ChooseHttp(options));
+    }
   }
   std::unique_ptr<Server> server(new Server(std::move(parts)));
   if (!options.coordinator.empty()) {
@@ -354,6 +413,7 @@ void Server::Stop() {
     parts_->stopped = true;
   }
   if (parts_->leadership != nullptr) parts_->leadership->Close();
+  parts_->shown.reset();
   if (parts_->coordinator != nullptr) parts_->coordinator->Stop("the server is stopping");
   parts_->door.reset();
   parts_->reducer.reset();

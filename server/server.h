@@ -51,6 +51,10 @@ struct ServerOptions {
   double reattach_grace_seconds = -1;
   std::string host = "localhost";  // the launcher's name for it
   std::string token;               // required of every call; empty: none
+  // "HOST:PORT": metrics and the status page, while it coordinates; empty: none.
+  std::string http;
+  // Called with the address when it serves them; as `serves`.
+  std::function<void(const std::string& address)> shows;
   // Called when it serves: before Start returns, or with coord_store when it leads, on a thread of
   // the server's. With the port that it listens on, 0 for a reducer alone; optional.
   std::function<void(int port)> serves;

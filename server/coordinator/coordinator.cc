@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
@@ -24,6 +25,8 @@ constexpr double kStrangerSeconds = 5;
 constexpr double kTicksPerTimeout = 20;
 // And within the grace of a straggler.
 constexpr double kTicksPerGrace = 8;
+
+constexpr double kDescribeSeconds = 1;
 
 double TickSeconds(const MembershipOptions& options) {
   const double tick = options.failure_timeout_seconds / kTicksPerTimeout;
@@ -70,12 +73,23 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* Status(grpc::CallbackServerContext*, const v1::StatusRequest*,
                                    v1::StatusResponse* response) override {
     auto* call = new HeldCall<v1::StatusResponse>(response, [] {});
-    if (!loop_.Post([this, call] { call->Answer(membership_.Describe()); })) {
+    if (!loop_.Post([this, call] { call->Answer(Described()); })) {
       call->Answer(Exhausted("the coordinator is overloaded or stopping"));
     }
     return call;
   }
   grpc::ServerBidiReactor<v1::Beat, v1::Notice>* Attend(grpc::CallbackServerContext*) override;
+
+  StatusOr<v1::StatusResponse> Describe() {
+    auto status = std::make_shared<v1::StatusResponse>();  // the loop's, after a timeout
+    RW_RETURN_IF_ERROR(loop_.Call(
+        [this, status] {
+          *status = Described();
+          return OkStatus();
+        },
+        Seconds(kDescribeSeconds)));
+    return *status;
+  }
 
   void Stop(const std::string& reason) {
     // Nothing follows from an answer that does not come: the gRPC server cancels what is left.
@@ -129,8 +143,17 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
     if (auto found = streams_.find(id); found != streams_.end()) found->second->Close(why);
   }
 
+  v1::StatusResponse Described() {
+    v1::StatusResponse status = membership_.Describe();
+    if (options_.complete) options_.complete(&status, Now());
+    return status;
+  }
+
   void Happen(const Event& event) {
-    for (Action& action : membership_.On(event, Now())) {
+    const TimePoint now = Now();
+    Actions actions = membership_.On(event, now);
+    if (options_.seen) options_.seen(event, actions, now);
+    for (Action& action : actions) {
       std::visit([this](auto& what) { Do(what); }, action);
     }
   }
@@ -222,5 +245,6 @@ Coordinator::Coordinator(std::unique_ptr<Service> service) : service_(std::move(
 Coordinator::~Coordinator() = default;
 grpc::Service* Coordinator::service() { return service_.get(); }
 void Coordinator::Stop(const std::string& reason) { service_->Stop(reason); }
+StatusOr<v1::StatusResponse> Coordinator::Describe() { return service_->Describe(); }
 
 }  // namespace ringwood

@@ -30,6 +30,10 @@ class Coordinator {
     std::function<void(const v1::EpochRecord&)> on_epoch;
     // Called when an epoch has failed: who, when and why; on the loop's thread. Optional.
     std::function<void(const v1::Failure&)> on_failure;
+    // Both optional, on the loop's thread: what happened and what followed from it, and what is to
+    // be added to a status.
+    std::function<void(const Event&, const Actions&, TimePoint now)> seen;
+    std::function<void(v1::StatusResponse*, TimePoint now)> complete;
     uint64_t epoch_floor = 0;  // newest epoch that the checkpoints know
   };
 
@@ -37,6 +41,9 @@ class Coordinator {
   ~Coordinator();  // after the gRPC server that serves it has shut down
 
   grpc::Service* service();
+
+  // What the Status call answers. Any other thread; at most a second, or an error.
+  StatusOr<v1::StatusResponse> Describe();
 
   // Answers all callers with `reason` and accepts nothing afterwards; the gRPC server can then be
   // shut down at once.

@@ -262,7 +262,7 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
   presence_.Committed(now);
   if (commit->has_plan()) {
     if (const Status admitted = plan_->Admit(commit->plan(), roster_); !admitted.ok()) {
-      out->Say("a new plan is not taken: " + Message(admitted));
+      out->Say("plan_refused", "a new plan is not taken: " + Message(admitted));
       commit->clear_plan();
     }
   }
@@ -304,7 +304,8 @@ void Epoch::ChangePlan(v1::Commit* commit, Outbox* out) {
   commit->set_generation(plan_->generation());
   TellReducersThePlan(out);
   constexpr size_t kMostReason = 1000;  // characters of a line of the log
-  out->Say(absl::StrFormat("plan %d begins with step %d: %s", plan_->generation() + 1,
+  out->Say("plan_changed",
+           absl::StrFormat("plan %d begins with step %d: %s", plan_->generation() + 1,
                            committed_.round + 1, ballot_->plan_reason().substr(0, kMostReason)));
 }
 
@@ -342,8 +343,8 @@ void Epoch::End(Outbox* out) {
   for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
     out->Notify(presence_.stream(node), notice);
   }
-  out->Say(
-      absl::StrFormat("the job is over: all workers left cleanly after step %d", committed_.round));
+  out->Say("job_ended", absl::StrFormat("the job is over: all workers left cleanly after step %d",
+                                        committed_.round));
   state_ = State::kEnded;
 }
 
@@ -383,7 +384,7 @@ void Epoch::Tick(TimePoint now, Outbox* out) {
   const auto stall = presence_.LookForStall(standing, now);
   if (!stall) return;
   if (stall->blame) return Fail(*stall->blame, out);
-  out->Say(stall->text, LogLevel::kWarning);
+  out->Say("stalled", stall->text, LogLevel::kWarning);
 }
 
 void Epoch::Fail(const Blame& blame, Outbox* out) {
@@ -412,6 +413,11 @@ void Epoch::Fail(const Blame& blame, Outbox* out) {
   for (uint32_t node = 0; node < roster_.size(); ++node) {
     if (!presence_.left(node)) out->Notify(presence_.stream(node), notice);
   }
+}
+
+std::vector<uint32_t> Epoch::HeldUpBy() const {
+  std::vector<uint32_t> ranks = presence_.WhoHolds(Progress()).ranks;
+  return ranks.size() < roster_.world() ? ranks : std::vector<uint32_t>();
 }
 
 void Epoch::Watch(TimePoint now) {

@@ -105,6 +105,9 @@ class Epoch {
   Status FailureStatus() const;
   bool Attends(StreamId stream) const { return presence_.Attends(stream); }
   std::string WhoHolds() const { return presence_.WhoHolds(Progress()).text; }
+  // The nodes that the others wait for; none where all are alike.
+  std::vector<uint32_t> HeldUpBy() const;
+  const ActivePlan* plan() const { return plan_ ? &*plan_ : nullptr; }  // null: none is agreed on
 
  private:
   uint32_t LogWriter() const;

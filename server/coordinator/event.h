@@ -103,7 +103,8 @@ struct CloseStream {
 struct Verdict {  // the epoch is over: who failed, when and why
   v1::Failure failure;
 };
-struct Report {  // a line for the log
+struct Report {       // a line for the log
+  const char* event;  // its name: a literal
   std::string text;
   LogLevel level = LogLevel::kInfo;
 };

@@ -67,12 +67,13 @@ Gathering::Gathering(const MembershipOptions& options, v1::EpochRecord recovered
 void Gathering::SayRefused(const std::string& why, TimePoint now, Outbox* out) {
   if (now - refusals_since_ > Seconds(kRefusalSeconds)) {
     if (refusals_ > kMostRefusals) {
-      out->Say(absl::StrFormat("%d more joins were refused", refusals_ - kMostRefusals));
+      out->Say("join_refused",
+               absl::StrFormat("%d more joins were refused", refusals_ - kMostRefusals));
     }
     refusals_since_ = now;
     refusals_ = 0;
   }
-  if (++refusals_ <= kMostRefusals) out->Say("refused: " + why);
+  if (++refusals_ <= kMostRefusals) out->Say("join_refused", "refused: " + why);
 }
 
 // Identity comes first: what else a stranger brings is neither kept nor repeated.
@@ -199,7 +200,8 @@ void Gathering::Drop(const v1::JoinRequest& member, const Status& why, Outbox* o
 void Gathering::WasLate(const v1::JoinRequest& member, TimePoint now, Outbox* out) {
   const Duration length = stragglers_.Sentence(member.incarnation(), now);
   if (length <= Seconds(kLateSeconds)) return;
-  out->Say(absl::StrFormat("%s was late again, and stays apart for %g s: start the job without it, "
+  out->Say("rank_apart",
+           absl::StrFormat("%s was late again, and stays apart for %g s: start the job without it, "
                            "or with a longer --straggler-grace",
                            LabelOfJoin(member), ToSeconds(length)),
            LogLevel::kWarning);
@@ -229,8 +231,8 @@ void Gathering::Open(bool more, TimePoint now, Outbox* out) {
       proposed_.set_origin(record_.origin());
       proposed_.set_from_members(true);
       holders_.assign(recovery.holders.begin(), recovery.holders.end());
-      out->Say(
-          absl::StrFormat("the job goes on from step %d: %s", recovery.base_step, recovery.why));
+      out->Say("job_recovered", absl::StrFormat("the job goes on from step %d: %s",
+                                                recovery.base_step, recovery.why));
       return out->Add(action::Persist{proposed_});
     }
   }
@@ -252,7 +254,8 @@ bool Gathering::SetApart(TimePoint now, Outbox* out) {
     member->apart_until = ApartUntil(member->request.incarnation());
   }
   for (const auto& [member, length] : verdict.sentences) {
-    out->Say(absl::StrFormat("%s stays apart for %g s: the data plane between it and others does "
+    out->Say("rank_apart",
+             absl::StrFormat("%s stays apart for %g s: the data plane between it and others does "
                              "not work; look at its network",
                              LabelOfJoin(members[member]->request), ToSeconds(length)),
              LogLevel::kWarning);
@@ -294,7 +297,8 @@ void Gathering::AwaitMore(TimePoint now, Outbox* out) {
   opening_ = false;
   again_ = now + Seconds(kAgainSeconds);
   awaits_more_ = true;
-  out->Say("nobody that has joined again has the state of the job; silent members may have it");
+  out->Say("state_awaited",
+           "nobody that has joined again has the state of the job; silent members may have it");
   for (Waiting& candidate : std::exchange(candidates_, {})) {
     const TimePoint since = candidate.since;
     PutBack(std::move(candidate), since, out);
@@ -308,7 +312,7 @@ void Gathering::GiveUp(const std::string& why, TimePoint now, Outbox* out) {
       absl::StrFormat("job %016x cannot go on with the processes that are left: %s; it starts "
                       "again from its newest checkpoint",
                       record_.job(), why));
-  out->Say(Message(lost), LogLevel::kWarning);
+  out->Say("state_lost", Message(lost), LogLevel::kWarning);
   for (Waiting& candidate : std::exchange(candidates_, {})) {
     if (HasPart(candidate.request)) {
       out->Reply(candidate.call, lost);
@@ -356,8 +360,8 @@ void Gathering::BaseFound(const event::BaseFound& found, Outbox* out) {
     proposed_.set_epoch(std::max(proposed_.epoch(), base->epoch + 1));
     proposed_.set_origin(proposed_.epoch());
     if (base->world != proposed_.world()) {
-      out->Say(absl::StrFormat("resuming %d workers from a checkpoint of %d", proposed_.world(),
-                               base->world));
+      out->Say("resume_resized", absl::StrFormat("resuming %d workers from a checkpoint of %d",
+                                                 proposed_.world(), base->world));
     }
   } else if (const v1::JoinRequest& first = FirstOf(candidates_).request; !first.or_start()) {
     const std::string whose =
@@ -412,7 +416,7 @@ void Gathering::NotKept(const Status& why, TimePoint now, Outbox* out) {
   opening_ = false;
   spent_ = proposed_.epoch();
   again_ = now + Seconds(kAgainSeconds);
-  out->Say(Message(why) + ": it is tried again", LogLevel::kWarning);
+  out->Say("epoch_retried", Message(why) + ": it is tried again", LogLevel::kWarning);
   for (Waiting& candidate : std::exchange(candidates_, {})) {
     const TimePoint since = candidate.since;
     PutBack(std::move(candidate), since, out);

@@ -1,8 +1,10 @@
 #include "server/coordinator/membership.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "server/coordinator/plan_facts.h"
 
 namespace ringwood {
 namespace {
@@ -138,7 +140,8 @@ void Membership::Begin(GatheredWorld world) {
       std::make_unique<Epoch>(options_, record, Roster(std::move(world.members), record.world()),
                               Committed{record.base_step(), {}}, now_, world.holders);
   out_.Add(action::Activate{record});
-  out_.Say(absl::StrFormat("epoch %d of job %016x begins at step %d: %d workers, %d servers",
+  out_.Say("epoch_begun",
+           absl::StrFormat("epoch %d of job %016x begins at step %d: %d workers, %d servers",
                            record.epoch(), record.job(), record.base_step(), record.world(),
                            record.members_size() - static_cast<int>(record.world())));
   for (uint32_t node = 0; node < world.calls.size(); ++node) {
@@ -224,7 +227,8 @@ void Membership::AfterReattachmentEvent() {
       reattachment_->Release(&out_);
       reattachment_.reset();
       phase_ = Phase::kRunning;
-      out_.Say(absl::StrFormat("all members are back: epoch %d goes on after step %d",
+      out_.Say("epoch_resumed",
+               absl::StrFormat("all members are back: epoch %d goes on after step %d",
                                epoch_->record().epoch(), epoch_->committed().round));
       return out_.Add(action::Activate{epoch_->record()});
     }
@@ -279,7 +283,7 @@ void Membership::Handle(const event::StreamBroken& event) {
 void Membership::Lose(uint32_t node, const std::string& why) {
   epoch_->Lost(node);
   const std::string who = epoch_->roster().Label(node);
-  out_.Say(absl::StrFormat("%s does not come back: %s", who, why));
+  out_.Say("member_lost", absl::StrFormat("%s does not come back: %s", who, why));
   gathering_.Drop(epoch_->roster().member(node), Aborted(who + ": " + why + ": join again"), &out_);
   OpenIfComplete();
 }
@@ -353,6 +357,23 @@ std::string Membership::WaitingText() const {
   return "";
 }
 
+// The members' slots, which the board completes, and the plan.
+void Membership::DescribeEpoch(v1::StatusResponse* status) const {
+  const Roster& roster = epoch_->roster();
+  const std::vector<uint32_t> awaited =
+      phase_ == Phase::kRunning ? epoch_->HeldUpBy() : std::vector<uint32_t>();
+  for (uint32_t node = 0; node < roster.size(); ++node) {
+    v1::SlotState* const slot = status->add_slots();
+    slot->set_role(roster.member(node).role());
+    slot->set_slot(roster.member(node).rank());
+    slot->set_host(roster.member(node).host());
+    slot->set_node(node);
+    slot->set_awaited(std::find(awaited.begin(), awaited.end(), node) != awaited.end());
+  }
+  status->set_base_step(epoch_->record().base_step());
+  if (epoch_->plan() != nullptr) *status->mutable_plan() = FactsOf(*epoch_->plan());
+}
+
 v1::StatusResponse Membership::Describe() const {
   v1::StatusResponse status;
   status.set_epoch(epoch());
@@ -365,7 +386,10 @@ v1::StatusResponse Membership::Describe() const {
   if (HasMembers()) {
     *status.mutable_members() = epoch_->WelcomeTo(0).members();
     for (v1::Member& member : *status.mutable_members()) member.clear_fabric_address();
+    DescribeEpoch(&status);
   }
+  status.set_job(gathering_.record().job());
+  status.set_elastic(options_.elastic);
   status.set_waiting_for(WaitingText());
   if (const auto first = gathering_.FirstWorker()) status.set_first_waiting(*first);
   if (epoch_ && !epoch_->failure().reason().empty() && !epoch_->committed().commit.regroup()) {

@@ -86,6 +86,7 @@ class Membership {
   Status CheckPullable() const;
   uint64_t CommittedRound() const { return epoch_ ? epoch_->committed().round : 0; }
   std::string WaitingText() const;
+  void DescribeEpoch(v1::StatusResponse* status) const;
 
   const MembershipOptions options_;
   Phase phase_ = Phase::kWaiting;

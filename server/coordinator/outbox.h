@@ -29,8 +29,9 @@ class Outbox {
   void Notify(StreamId stream, const v1::Notice& notice) {
     if (stream != 0) Add(action::Notify{stream, notice});
   }
-  void Say(const std::string& text, LogLevel level = LogLevel::kInfo) {
-    Add(action::Report{Printable(text, kMaxLineBytes), level});
+  // `event`: one of the names of docs/metrics.md.
+  void Say(const char* event, const std::string& text, LogLevel level = LogLevel::kInfo) {
+    Add(action::Report{event, Printable(text, kMaxLineBytes), level});
   }
 
   Actions Take() { return std::exchange(actions_, {}); }

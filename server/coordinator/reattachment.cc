@@ -193,7 +193,7 @@ void Reattachment::End(TimePoint now, const std::string& why, Outbox* out) {
   over_ = true;
   over_since_ = now;
   why_ = why;
-  out->Say(absl::StrFormat("epoch %d is over: %s", record_.epoch(), why_));
+  out->Say("epoch_given_up", absl::StrFormat("epoch %d is over: %s", record_.epoch(), why_));
   for (Member& member : members_) {
     out->Reply(
         std::exchange(member.call, 0),

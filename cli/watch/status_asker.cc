@@ -1,0 +1,83 @@
+#include "cli/watch/status_asker.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "launch/network.h"
+#include "proto/call.h"
+#include "proto/own_connection.h"
+#include "proto/token.h"
+#include "ringwood/v1/control.grpc.pb.h"
+
+namespace ringwood {
+namespace {
+
+std::string FirstWordOf(const std::string& name) {
+  std::ifstream file(name);
+  std::string word;
+  file >> word;
+  return word;
+}
+
+StatusOr<std::string> CoordinatorOf(const StatusQuestion& question) {
+  if (!question.coordinator.empty()) return question.coordinator;
+  if (question.store.empty()) {
+    return Invalid("which job? Give --coordinator HOST:PORT, or --store with its checkpoints");
+  }
+  const std::string address = FirstWordOf(AddressFile(question.store));
+  if (!address.empty()) return address;
+  return NotFound("--store: no server runs on " + question.store + ", or it is another user's");
+}
+
+StatusOr<std::string> TokenOf(const Environment& environment, const StatusQuestion& question) {
+  if (question.store.empty()) {
+    const auto given = environment.find("RINGWOOD_TOKEN");
+    return given == environment.end() ? "" : given->second;
+  }
+  const std::string token = FirstWordOf(TokenFile(question.store));
+  if (!token.empty() || !FirstWordOf(AddressFile(question.store)).empty()) return token;
+  return NotFound("--store: no server with a token runs on " + question.store +
+                  ", or it is another user's");
+}
+
+}  // namespace
+
+struct StatusAsker::Line {
+  std::unique_ptr<v1::Coordinator::Stub> stub;
+};
+
+StatusAsker::StatusAsker(StatusQuestion question, std::unique_ptr<Line> line)
+    : question_(std::move(question)), line_(std::move(line)) {}
+StatusAsker::~StatusAsker() = default;
+
+StatusOr<std::unique_ptr<StatusAsker>> StatusAsker::Open(const Environment& environment,
+                                                         const StatusQuestion& question) {
+  StatusQuestion complete = question;
+  RW_ASSIGN_OR_RETURN(complete.coordinator, CoordinatorOf(question));
+  RW_RETURN_IF_ERROR(ParseEndpoint(complete.coordinator).status());
+  RW_ASSIGN_OR_RETURN(const std::string token, TokenOf(environment, question));
+  auto line = std::make_unique<Line>();
+  line->stub = v1::Coordinator::NewStub(
+      OpenChannel(complete.coordinator, OwnConnection().Arguments(), token));
+  return std::unique_ptr<StatusAsker>(new StatusAsker(std::move(complete), std::move(line)));
+}
+
+StatusOr<v1::StatusResponse> StatusAsker::Ask() {
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(Seconds(question_.timeout_seconds)));
+  v1::StatusResponse response;
+  const grpc::Status status = line_->stub->Status(&context, v1::StatusRequest(), &response);
+  if (status.ok()) return response;
+  if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+    return Denied(question_.coordinator + ": " + status.error_message() +
+                  ", or name its directory of checkpoints with --store");
+  }
+  return Unavailable(absl::StrFormat(
+      "no coordinator answers at %s: %s; it is printed by `ringwood server` when it starts",
+      question_.coordinator, status.error_message()));
+}
+
+}  // namespace ringwood

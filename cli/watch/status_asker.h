@@ -1,0 +1,36 @@
+// The question for a job's status, as commands ask it, again and again over one connection.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "launch/hosts.h"
+#include "ringwood/v1/control.pb.h"
+
+namespace ringwood {
+
+struct StatusQuestion {
+  std::string coordinator;  // HOST:PORT; empty: the store says it
+  std::string store;        // a directory in which the server left its address and token
+  double timeout_seconds = 5;
+};
+
+class StatusAsker {
+ public:
+  // Without a store the token is in the environment, or there is none.
+  static StatusOr<std::unique_ptr<StatusAsker>> Open(const Environment& environment,
+                                                     const StatusQuestion& question);
+  ~StatusAsker();
+
+  // Blocks, at most for the question's timeout.
+  StatusOr<v1::StatusResponse> Ask();
+
+ private:
+  struct Line;
+  StatusAsker(StatusQuestion question, std::unique_ptr<Line> line);
+  const StatusQuestion question_;
+  const std::unique_ptr<Line> line_;
+};
+
+}  // namespace ringwood

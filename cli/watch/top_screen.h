@@ -1,0 +1,17 @@
+// The terminal of `ringwood top`: a frame again and again, until q or a signal ends it.
+#pragma once
+
+#include "base/status.h"
+#include "cli/watch/status_asker.h"
+#include "launch/signals.h"
+
+namespace ringwood {
+
+// One frame on standard output, in colors where that is a terminal.
+Status PrintTop(StatusAsker* asker);
+
+// Invalid where there is no terminal. Ends with one of `signals` but SIGWINCH, which draws anew;
+// they are blocked in all threads.
+Status RunTop(StatusAsker* asker, SignalDescriptor* signals, double every_seconds);
+
+}  // namespace ringwood
