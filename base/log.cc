@@ -3,31 +3,64 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/log_limit.h"
+#include "base/log_line.h"
 
 namespace ringwood {
 namespace {
 
 // A log is the process's, as standard error is: the one place where a static is the honest form.
 std::atomic<int> g_level{static_cast<int>(LogLevel::kInfo)};
+std::atomic<uint64_t> g_epoch{0}, g_step{0};
 struct Name {
   absl::Mutex mutex;
   std::string who ABSL_GUARDED_BY(mutex) = "ringwood";
+  LogFormat format ABSL_GUARDED_BY(mutex) = LogFormat::kText;
+  LogLimit limit ABSL_GUARDED_BY(mutex);
 };
 Name& TheName() {
   static Name* const name = new Name;  // never destroyed: threads may log until the very end
   return *name;
 }
 
+void Write(LogLine line, bool limited) {
+  if (static_cast<int>(line.level) < g_level) return;
+  line.epoch = g_epoch;
+  line.step = g_step;
+  line.unix_seconds =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  Name& name = TheName();
+  std::string text;
+  {
+    absl::MutexLock lock(&name.mutex);
+    if (limited) {
+      const auto left_out = name.limit.Admit(line.event, Now());
+      if (!left_out) return;
+      line.left_out = *left_out;
+    }
+    line.who = name.who;
+    text = FormatLogLine(line, name.format);
+  }
+  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
 }  // namespace
 
-void SetLog(LogLevel level, const std::string& who) {
+void SetLog(LogLevel level, const std::string& who, LogFormat format) {
   g_level = static_cast<int>(level);
   Name& name = TheName();
   absl::MutexLock lock(&name.mutex);
   name.who = who;
+  name.format = format;
+}
+
+void SetLogPlace(uint64_t epoch, uint64_t step) {
+  g_epoch = epoch;
+  g_step = step;
 }
 
 StatusOr<LogLevel> ParseLogLevel(const std::string& name) {
@@ -38,15 +71,18 @@ StatusOr<LogLevel> ParseLogLevel(const std::string& name) {
   return Invalid("the log level '" + name + "' is none of debug, info, warning, error");
 }
 
+StatusOr<LogFormat> ParseLogFormat(const std::string& name) {
+  if (name == "text") return LogFormat::kText;
+  if (name == "json") return LogFormat::kJson;
+  return Invalid("the log format '" + name + "' is none of text, json");
+}
+
+void Log(LogLevel level, const char* event, const std::string& text) {
+  Write({.level = level, .event = event, .text = text}, true);
+}
+
 void Log(LogLevel level, const std::string& text) {
-  if (static_cast<int>(level) < g_level) return;
-  Name& name = TheName();
-  std::string line(1, "DIWE"[static_cast<int>(level)]);
-  {
-    absl::MutexLock lock(&name.mutex);
-    line += " " + name.who + ": " + text + "\n";
-  }
-  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  Write({.level = level, .event = "note", .text = text}, false);
 }
 
 }  // namespace ringwood

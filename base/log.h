@@ -1,7 +1,9 @@
-// One line to standard error per call, written at once: "W rank 2: text". No levels below kInfo in
-// the hot paths. The launcher prefixes and collects the lines; a library in a trainer must not.
+// One line to standard error per call, written at once: "W rank 2: text", or an object of JSON with
+// the name of the event. No levels below kInfo in the hot paths. The launcher prefixes and collects
+// the lines; a library in a trainer must not.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "base/status.h"
@@ -9,14 +11,23 @@
 namespace ringwood {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
+enum class LogFormat { kText, kJson };  // --log-format
 
 // Lines below `level` are dropped. `who` ("rank 2", "server 0") stands before each line. Call once,
 // before other threads log.
-void SetLog(LogLevel level, const std::string& who);
+void SetLog(LogLevel level, const std::string& who, LogFormat format = LogFormat::kText);
+
+// Where the process is: lines of JSON say it. Any thread.
+void SetLogPlace(uint64_t epoch, uint64_t step);
 
 // "debug" | "info" | "warning" | "error".
 StatusOr<LogLevel> ParseLogLevel(const std::string& name);
+// "text" | "json".
+StatusOr<LogFormat> ParseLogFormat(const std::string& name);
 
-void Log(LogLevel level, const std::string& text);  // any thread
+// `event`: a name of docs/logs.md. Of one name a few lines in some seconds are written, and how
+// many more there were (log_limit.h). Any thread, as the next.
+void Log(LogLevel level, const char* event, const std::string& text);
+void Log(LogLevel level, const std::string& text);  // the event "note", without a limit
 
 }  // namespace ringwood

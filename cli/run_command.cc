@@ -115,6 +115,7 @@ Status TakeSessionFlags(RunFlags* flags) {
   context.freeze_plan = given.freeze_plan;
   context.save_plan = given.save_plan;
   context.profile = given.profile;
+  flags->run.json_log = given.log_format == "json";
   context.log_level = flags->session.at("RINGWOOD_LOG_LEVEL");  // "": servers have another default
   context.join_timeout_seconds = flags->run.join_timeout_seconds = given.join_timeout_seconds;
   for (const auto& [variable, value] : flags->session) {

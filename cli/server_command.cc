@@ -33,6 +33,7 @@ struct ServerFlags {
   std::string port_range;
   std::string timeline;
   std::string log_level = "info";
+  std::string log_format = "text";
   bool no_reducer = false;
   uint64_t keep_checkpoints = kKeptCheckpoints;
 };
@@ -118,7 +119,8 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   ::umask(077);  // the store's files hold what a stranger could pose as a rank with
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
   RW_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags->log_level));
-  SetLog(level, absl::StrFormat("server %d", flags->server.reducer_index));
+  RW_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags->log_format));
+  SetLog(level, absl::StrFormat("server %d", flags->server.reducer_index), format);
   RW_RETURN_IF_ERROR(CompleteAddress(flags->server, &flags->server.listen));
   if (!flags->server.http.empty()) {
     RW_RETURN_IF_ERROR(CompleteAddress(flags->server, &flags->server.http));
@@ -223,6 +225,21 @@ void AddElasticFlags(Command command, ServerOptions* server) {
       .ShowDefault();
 }
 
+// What is seen of the server.
+void AddSeenFlags(Command command, ServerFlags* flags) {
+  command
+      .Value("--http", &flags->server.http,
+             "Serve the status page, /status.json and /metrics at this HOST:PORT; off loopback "
+             "behind the job's token")
+      .Takes("ADDRESS");
+  command
+      .Value("--timeline", &flags->timeline,
+             "Write the reducer's timeline of the newest job to this file")
+      .Takes("FILE");
+  AddSessionFlag(command, "log_level", &flags->log_level);
+  AddSessionFlag(command, "log_format", &flags->log_format);
+}
+
 void AddServerFlags(Command command, ServerFlags* flags) {
   ServerOptions& server = flags->server;
   const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
@@ -231,9 +248,6 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   add("--listen", &server.listen, "ADDRESS",
       "Listen at this HOST:PORT; \":0\" is the network interface's address and any port")
       .ShowDefault();
-  add("--http", &server.http, "ADDRESS",
-      "Serve the status page, /status.json and /metrics at this HOST:PORT; off loopback behind the "
-      "job's token");
   add("--store", &server.store, "DIRECTORY",
       "Keep checkpoints and coordinator state in this directory");
   command
@@ -278,10 +292,8 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   add("--max-memory", &flags->max_memory, "BYTES",
       "Refuse a job whose reducer may need more memory than this, e.g. 4G; without it there is no "
       "limit");
-  add("--timeline", &flags->timeline, "FILE",
-      "Write the reducer's timeline of the newest job to this file");
   add("--token-file", &flags->token_file, "FILE", "Read the job's token from this file");
-  AddSessionFlag(command, "log_level", &flags->log_level);
+  AddSeenFlags(command, flags);
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ void EpochChange::ForgetDebt(const EpochLink& ended) {
   const double norm = worker_.states->Norm();
   worker_.states->Forget();
   if (norm == 0) return;
-  Log(LogLevel::kWarning,
+  Log(LogLevel::kWarning, "residual_dropped",
       absl::StrFormat("rank %d was away while others went on, and may have sent a part of what it "
                       "still owes: the residuals of its sparse tensors, of norm %.3g, are dropped",
                       ended.slot(), norm));
@@ -84,7 +84,7 @@ StatusOr<std::unique_ptr<EpochLink>> EpochChange::Join(EpochLink* ended, TimePoi
     auto next = EpochLink::Enter(worker_.connection, worker_.options, left, &held);
     const bool again = next.status().code() == StatusCode::kAborted;  // "join again"
     if (next.ok() || !again || Now() >= end) return next;
-    Log(LogLevel::kWarning, Message(next.status()) + ": it is tried again");
+    Log(LogLevel::kWarning, "epoch_retried", Message(next.status()) + ": it is tried again");
     std::this_thread::sleep_for(std::chrono::duration<double>(kPauseSeconds));
   }
 }

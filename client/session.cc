@@ -29,7 +29,8 @@ std::string StartOf(const v1::JoinResponse& joined) {
 
 StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, Parts parts) {
   RW_RETURN_IF_ERROR(Check(options));
-  SetLog(*ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank));
+  SetLog(*ParseLogLevel(options.log_level), absl::StrFormat("rank %d", options.rank),
+         *ParseLogFormat(options.log_format));
   std::unique_ptr<Session> session(new Session(options));
   session->observers_.Add(session->replanner_.profile());
   session->owned_observers_ = std::move(parts.observers);
@@ -63,7 +64,7 @@ Status Session::Enter() {
   if (joined.has_checkpoint()) {
     checkpoints_->StartFrom({joined.base_epoch(), step()}, joined.logged_steps());
   }
-  if (link_->place().rank == 0) Log(LogLevel::kInfo, StartOf(joined));
+  if (link_->place().rank == 0) Log(LogLevel::kInfo, "job_begun", StartOf(joined));
   Entered(link_.get());
   const Status connected = link_->Connect(timeout);
   if (connected.ok()) state_.Begin(link_.get(), steps_.receiving());
@@ -76,6 +77,7 @@ void Session::Entered(EpochLink* link) {
   rank_ = link->place().rank;
   world_ = link->place().world;
   epoch_ = link->epoch();
+  SetLogPlace(epoch_, step());
   link->Listen([this, elastic = link->elastic()](const Status& failure) {
     plan_.Fail(failure);
     updates_.Cancel();
@@ -136,7 +138,9 @@ Status Session::Close(const std::string& failure) {
   replanner_.WriteProfile();
   const Status left = link_->Leave(failure);
   // After a failure the coordinator may be dead; an error of leaving does not matter then.
-  if (in_order && !left.ok()) Log(LogLevel::kWarning, "leaving the job: " + Message(left));
+  if (in_order && !left.ok()) {
+    Log(LogLevel::kWarning, "leave_failed", "leaving the job: " + Message(left));
+  }
   link_->Fail(Aborted("the session is closed"));
   connection_->store()->Cancel();
   if (connection_->updates() != nullptr) connection_->updates()->Cancel();
@@ -206,6 +210,7 @@ StatusOr<StepResult> Session::FinishStep() {
       if (const Status taken = TakeState(); !taken.ok()) result = taken;
     }
     if (result.ok()) {
+      SetLogPlace(epoch_, result->step);
       if (steps_.left()) {
         Left();
       } else if (steps_.regroup()) {
@@ -239,9 +244,10 @@ Status Session::TakeState() {
   const Status taken = state_.Take();
   if (taken.ok()) {
     steps_.Received();
-    Log(LogLevel::kInfo, absl::StrFormat("the state of step %d has come from other ranks: this "
-                                         "rank takes part from step %d on",
-                                         step() - 1, step() + 1));
+    Log(LogLevel::kInfo, "state_received",
+        absl::StrFormat("the state of step %d has come from other ranks: this "
+                        "rank takes part from step %d on",
+                        step() - 1, step() + 1));
     return taken;
   }
   link_->Fail(steps_.regroup() ? taken : link_->Named(taken));
@@ -256,7 +262,7 @@ void Session::SayInterval() {
     return;
   }
   said_interval_ = seconds;
-  Log(LogLevel::kInfo,
+  Log(LogLevel::kInfo, "checkpoint_interval",
       absl::StrFormat("checkpoints that are left to the session come every %.0f s: at most %.0f %% "
                       "of the time stops for them",
                       seconds, 100 * SaveClock::kBudget));

@@ -133,6 +133,7 @@ typedef struct {
   double checkpoint_arena_mb; /* most of a rank's part of a checkpoint, of which it holds a copy, in
                                  MB; 0: 20000 */
   double checkpoint_rate_mb;  /* most that a rank sends of a checkpoint, in MB/s; 0: no limit */
+  const char* log_format;     /* "text" (default) or "json": one object a line */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

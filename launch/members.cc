@@ -37,7 +37,7 @@ std::vector<Output::Voice> Members::Voices() const {
     std::string file = names_[member];
     file.erase(std::remove(file.begin(), file.end(), ' '), file.end());
     const bool bare = !IsServer(member) && RankOf(member) == 0;
-    voices.push_back({bare ? "" : "[" + label + "] ", file});
+    voices.push_back({bare ? "" : "[" + label + "] ", file, names_[member]});
   }
   return voices;
 }

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "base/log_line.h"
 
 namespace ringwood {
 namespace {
@@ -19,6 +21,16 @@ std::string LastState(std::string line) {
   if (!line.empty() && line.back() == '\r') line.pop_back();
   const size_t cr = line.rfind('\r');
   return cr == std::string::npos ? line : line.substr(cr + 1);
+}
+
+// Without its newline.
+std::string JsonLine(const std::string& who, const char* event, const std::string& text) {
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  std::string line = FormatLogLine({.who = who, .event = event, .unix_seconds = now, .text = text},
+                                   LogFormat::kJson);
+  line.pop_back();
+  return line;
 }
 
 // A name that somebody else may have put there, in a directory that several people write into, must
@@ -94,14 +106,21 @@ void Output::Take(size_t voice, bool error, const std::string& bytes) {
     [[maybe_unused]] ssize_t written = ::write(speaker.file, bytes.data(), bytes.size());
   }
   for (const std::string& line : speaker.all.Feed(bytes)) Remember(&speaker, line);
-  if (speaker.voice.prefix.empty()) {
+  if (speaker.voice.prefix.empty() && !(error && options_.json)) {
     Put(sink, bytes);
     if (!bytes.empty()) sink->midline = bytes.back() != '\n';
     return;
   }
   for (const std::string& line : speaker.lines[error].Feed(bytes)) {
-    PutLine(sink, speaker.voice.prefix + line);
+    PutVoiced(speaker, error, line);
   }
+}
+
+void Output::PutVoiced(const Speaker& speaker, bool error, const std::string& line) {
+  Sink* const sink = &sinks_[error];
+  if (!error || !options_.json) return PutLine(sink, speaker.voice.prefix + line);
+  const bool is_json = line.rfind(kJsonLineOpening, 0) == 0;
+  PutLine(sink, is_json ? line : JsonLine(speaker.voice.name, "output", line));
 }
 
 void Output::Close(size_t voice) {
@@ -109,11 +128,13 @@ void Output::Close(size_t voice) {
   if (const std::string rest = speaker.all.Rest(); !rest.empty()) Remember(&speaker, rest);
   for (bool error : {false, true}) {
     const std::string rest = speaker.lines[error].Rest();
-    if (!rest.empty()) PutLine(&sinks_[error], speaker.voice.prefix + rest);
+    if (!rest.empty()) PutVoiced(speaker, error, rest);
   }
 }
 
-void Output::Say(const std::string& text) { PutLine(&sinks_[1], text); }
+void Output::Say(const std::string& text) {
+  PutLine(&sinks_[1], options_.json ? JsonLine("launcher", "launcher", text) : text);
+}
 
 std::vector<std::string> Output::Tail(size_t voice) const {
   const auto& tail = speakers_[voice]->tail;

@@ -27,6 +27,8 @@ struct OutputOptions {
   int out = 1;
   int err = 2;
   std::string file_prefix;  // "log/run" → log/run.rank2.log …; empty: no files
+  // Every line of standard error is an object of JSON: what is none is put into one.
+  bool json = false;
 };
 
 class Output {
@@ -41,8 +43,9 @@ class Output {
   Output& operator=(const Output&) = delete;
 
   struct Voice {
-    std::string prefix;  // "[2] "; empty: bytes pass as they are
-    std::string file;    // "rank2": the name in --output-filename
+    std::string prefix;     // "[2] "; empty: bytes pass as they are
+    std::string file;       // "rank2": the name in --output-filename
+    std::string name = {};  // "rank 2"
   };
   // Voices are numbered in order. Files of an earlier attempt are appended to.
   Status Open(const std::vector<Voice>& voices);
@@ -77,6 +80,7 @@ class Output {
   };
   void Put(Sink* sink, const std::string& bytes);
   void PutLine(Sink* sink, const std::string& line);
+  void PutVoiced(const Speaker& speaker, bool error, const std::string& line);
   void Remember(Speaker* speaker, const std::string& line);
   void CloseFiles();
 

@@ -103,7 +103,7 @@ void RemoveTemporaryStore(const RunOptions& options) {
 int RunJob(const RunOptions& options) {
   SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE};
   Orphans orphans;  // of a worker that was killed
-  Output output({1, 2, options.output_prefix});
+  Output output({1, 2, options.output_prefix, options.json_log});
   const TimePoint start = Now();
   RunOptions now = options;
   int unreachable = 0;  // attempts in a row

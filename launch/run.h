@@ -39,6 +39,7 @@ struct RunOptions {
   std::string update_log;    // "on" or "fsync"; empty: none is kept
   int keep_checkpoints = 2;  // newest ones of a job
   int keep_every = 0;        // steps, from each multiple of which a checkpoint stays; 0: off
+  bool json_log = false;     // --log-format json: of servers, and what is printed here
   std::string http;          // of the first server: HOST:PORT of its status page; empty: none
   std::string max_memory;    // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;

@@ -53,7 +53,8 @@ std::vector<std::string> ServerCommand(const RunOptions& options, int index,
       absl::StrFormat("--join-timeout=%g", options.join_timeout_seconds),
       absl::StrFormat("--stall-timeout=%g", options.stall_timeout_seconds),
       absl::StrFormat("--coordinator-grace=%g", options.coordinator_grace_seconds),
-      "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level)};
+      "--log-level=" + (context.log_level.empty() ? "warning" : context.log_level),
+      std::string("--log-format=") + (options.json_log ? "json" : "text")};
   const auto add = [&](const std::string& flag, const std::string& value) {
     if (!value.empty()) command.push_back(flag + "=" + value);
   };

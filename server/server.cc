@@ -319,7 +319,7 @@ void Server::Parts::StartReducer() {
   };
   node.joined = options.joined;
   node.refused = [this](const Status& status) {
-    Log(LogLevel::kError, "the reducer cannot continue: " + Message(status));
+    Log(LogLevel::kError, "reducer_refused", "the reducer cannot continue: " + Message(status));
     Fail(status);
   };
   reducer = std::make_unique<ReducerNode>(std::move(node));

@@ -87,8 +87,9 @@ void Checkpointer::Ended(const StripeName& stripe, const Status& status) {
   }
   if (status.ok() || !interrupted_.ok()) return;
   ++progress_.failed;
-  Log(LogLevel::kError, absl::StrFormat("%s (%d failed so far, training continues)", Message(last_),
-                                        progress_.failed));
+  Log(LogLevel::kError, "checkpoint_failed",
+      absl::StrFormat("%s (%d failed so far, training continues)", Message(last_),
+                      progress_.failed));
 }
 
 Status Checkpointer::AwaitIdle() {

@@ -27,8 +27,8 @@ Status StatusOfFailure(const v1::Failure& failure) {
 }
 
 // Of a member that others wait for in the same place one speaks for all.
-void SayOfAttendance(const Attendance& attendance, const std::string& text) {
-  Log(attendance.node == 0 ? LogLevel::kWarning : LogLevel::kDebug, text);
+void SayOfAttendance(const Attendance& attendance, const char* event, const std::string& text) {
+  Log(attendance.node == 0 ? LogLevel::kWarning : LogLevel::kDebug, event, text);
 }
 
 }  // namespace
@@ -183,7 +183,7 @@ void EpochAttendance::Confirmed() {
     tie_.Confirmed();
   }
   if (away == 0) return;
-  SayOfAttendance(options_.attendance,
+  SayOfAttendance(options_.attendance, "coordinator_back",
                   absl::StrFormat("%s is back after %.2f s: epoch %d goes on", Coordinator(), away,
                                   options_.attendance.epoch));
 }
@@ -213,7 +213,7 @@ void EpochAttendance::StreamEnded(const Line& line, const grpc::Status& status) 
   }
   if (act == Act::kReattach && !again) {
     SayOfAttendance(
-        options_.attendance,
+        options_.attendance, "coordinator_lost",
         absl::StrFormat("%s is lost: looking for it for %g s, epoch %d stands", Coordinator(),
                         ToSeconds(options_.attendance.grace), options_.attendance.epoch));
   }

@@ -53,6 +53,7 @@ struct SessionOptions {
   double checkpoint_arena_mb = 20000;
   double checkpoint_rate_mb = 0;
   std::string log_level = "info";
+  std::string log_format = "text";
   double join_timeout_seconds = 120;
   double coordinator_grace_seconds = -1;  // negative: by the job's mode, proto/attachment.h
   std::string timeline;                   // file of this rank's timeline; empty: none

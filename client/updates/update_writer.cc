@@ -107,13 +107,13 @@ void UpdateWriter::Tell(uint64_t step, const Status& logged) {
   if (logged.ok() == !suspended_) return;
   suspended_ = !logged.ok();
   if (logged.ok()) {
-    ringwood::Log(LogLevel::kWarning,
+    ringwood::Log(LogLevel::kWarning, "update_log_resumed",
                   absl::StrFormat("the update log goes on with step %d, after the checkpoint of "
                                   "step %d",
                                   step, step - 1));
     return;
   }
-  ringwood::Log(LogLevel::kError,
+  ringwood::Log(LogLevel::kError, "update_log_ended",
                 absl::StrFormat("UPDATE LOG ENDS before step %d: %s. Training goes on; steps after "
                                 "the next checkpoint are logged again",
                                 step, Message(logged)));

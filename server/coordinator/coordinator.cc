@@ -152,6 +152,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   void Happen(const Event& event) {
     const TimePoint now = Now();
     Actions actions = membership_.On(event, now);
+    SetLogPlace(membership_.epoch(), membership_.step());
     if (options_.seen) options_.seen(event, actions, now);
     for (Action& action : actions) {
       std::visit([this](auto& what) { Do(what); }, action);
@@ -185,14 +186,14 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   }
   void Do(action::Verdict& verdict) {
     const v1::Failure& failure = verdict.failure;
-    Log(LogLevel::kWarning,
+    Log(LogLevel::kWarning, "epoch_failed",
         Shortened(absl::StrFormat("epoch %d is over: %s failed at step %d: %s", failure.epoch(),
                                   failure.who().empty() ? "the job" : failure.who(), failure.step(),
                                   failure.reason()),
                   kMaxStatusBytes));
     if (options_.on_failure) options_.on_failure(failure);
   }
-  void Do(action::Report& report) { Log(report.level, report.text); }
+  void Do(action::Report& report) { Log(report.level, report.event, report.text); }
 
   Options options_;
   ringwood::Status stopped_;        // what who comes later is told. Touched only on loop_

@@ -46,6 +46,7 @@ class Membership {
   v1::StatusResponse Describe() const;
   bool Attends(StreamId stream) const;  // a member sends heartbeats on it
   uint64_t epoch() const { return gathering_.record().epoch(); }
+  uint64_t step() const { return epoch_ ? epoch_->committed().round : 0; }
 
  private:
   enum class Phase { kReattaching, kWaiting, kOpening, kRunning, kFailed, kStopped };

@@ -29,7 +29,7 @@ class Outbox {
   void Notify(StreamId stream, const v1::Notice& notice) {
     if (stream != 0) Add(action::Notify{stream, notice});
   }
-  // `event`: one of the names of docs/metrics.md.
+  // `event`: one of the names of docs/logs.md.
   void Say(const char* event, const std::string& text, LogLevel level = LogLevel::kInfo) {
     Add(action::Report{event, Printable(text, kMaxLineBytes), level});
   }

@@ -51,7 +51,7 @@ void ReducerAttendance::StreamEnded(const Status& why) {
   if (!again) lost_since_ = Now();
   const Act act = tie_.StreamEnded(why, link_->connected(), Now());
   if (act == Act::kReattach && !again) {
-    Log(LogLevel::kWarning,
+    Log(LogLevel::kWarning, "coordinator_lost",
         absl::StrFormat("the coordinator is lost: looking for it for %g s, epoch %d stands",
                         ToSeconds(options_.grace), options_.welcome.epoch()));
   }
@@ -69,8 +69,9 @@ void ReducerAttendance::Follow(Act act, bool told) {
 void ReducerAttendance::Confirmed() {
   if (quiet_ || tie_.attached() || tie_.over()) return;
   if (tie_.lost()) {
-    Log(LogLevel::kInfo, absl::StrFormat("the coordinator is back after %.2f s: epoch %d goes on",
-                                         ToSeconds(Now() - lost_since_), options_.welcome.epoch()));
+    Log(LogLevel::kInfo, "coordinator_back",
+        absl::StrFormat("the coordinator is back after %.2f s: epoch %d goes on",
+                        ToSeconds(Now() - lost_since_), options_.welcome.epoch()));
   }
   tie_.Confirmed();
   if (leave_) link_->Leave(*std::exchange(leave_, std::nullopt), Seconds(kLeaveSeconds));

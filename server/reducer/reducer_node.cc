@@ -123,7 +123,7 @@ class ReducerNode::Life {
 void ReducerNode::Life::Begin() {
   StatusOr<std::unique_ptr<Fabric>> fabric = options_.make_fabric(&data_);
   if (!fabric.ok()) {
-    Log(LogLevel::kError, "no data plane: " + Message(fabric.status()));
+    Log(LogLevel::kError, "data_plane_failed", "no data plane: " + Message(fabric.status()));
     if (IsFinal(fabric.status())) return options_.refused(fabric.status());
     return Pause([this] { Begin(); });
   }
@@ -264,7 +264,7 @@ Status ReducerNode::Life::Serve(const v1::Activated& activated) {
 // the time in which it must notice, the trouble is our own. What only we can know is said at once.
 void ReducerNode::Life::Troubled(const Status& why) {
   if (IsOurNews(why)) {
-    Log(LogLevel::kError, "tree: " + Message(why));
+    Log(LogLevel::kError, "tree_failed", "tree: " + Message(why));
     if (const auto silent = SilentNode(why); silent && welcome_->elastic()) {
       return Unheard(static_cast<uint32_t>(*silent), why);
     }
@@ -273,7 +273,7 @@ void ReducerNode::Life::Troubled(const Status& why) {
   Log(LogLevel::kDebug, "tree: " + Message(why));
   loop_.After(Seconds(2 * welcome_->failure_timeout_seconds()), [this, turn = turn_, why] {
     if (turn != turn_ || ended_) return;
-    Log(LogLevel::kWarning, "tree: " + Message(why));
+    Log(LogLevel::kWarning, "tree_failed", "tree: " + Message(why));
     attendance_->Leave(true, Message(why));
   });
 }
@@ -288,7 +288,7 @@ void ReducerNode::Life::Unheard(uint32_t node, const Status& why) {
 }
 
 void ReducerNode::Life::Again(const Status& why, bool at_once) {
-  if (!why.ok()) Log(LogLevel::kInfo, "epoch over: " + Message(why));
+  if (!why.ok()) Log(LogLevel::kInfo, "epoch_left", "epoch over: " + Message(why));
   CloseEpoch(why.ok() ? Aborted("the job is over") : why);
   if (at_once) return Begin();
   Pause([this] { Begin(); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/log_line.h"
 #include "base/text.h"
 #include "server/status/stragglers.h"
 
@@ -11,20 +12,6 @@ namespace {
 
 constexpr size_t kMaxEventBytes = 500;
 constexpr double kRateSeconds = 30;  // a commit that is older says nothing of the rate
-
-const char* NameOf(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return "debug";
-    case LogLevel::kInfo:
-      return "info";
-    case LogLevel::kWarning:
-      return "warning";
-    case LogLevel::kError:
-      break;
-  }
-  return "error";
-}
 
 }  // namespace
 
