@@ -105,7 +105,9 @@ void CheckReductions(Members& comm, int rank, int world, size_t elements) {
   for (const int root : {0, world - 1}) {
     std::fill(out.begin(), out.end(), 0);
     comm.Run(RINGWOOD_REDUCE, RINGWOOD_INT32, in, rank == root ? out : none, RINGWOOD_SUM, root);
-    if (rank == root) EXPECT_EQ(out, sum);
+    if (rank == root) {
+      EXPECT_EQ(out, sum);
+    }
     std::vector<int32_t> data = InputOf(rank, elements);
     comm.Run(RINGWOOD_BROADCAST, RINGWOOD_INT32, none, data, RINGWOOD_SUM, root);
     EXPECT_EQ(data, InputOf(root, elements));
