@@ -106,16 +106,16 @@ Status ExecutePull(const CommandContext& context, PullFlags* flags) {
     std::printf("  saved %s s ago\n", std::to_string(age).c_str());
     return OkStatus();
   }
-  PrintJson({{"file", flags->file},
-             {"step", manifest.step()},
-             {"epoch", manifest.epoch()},
-             {"job", JobName(manifest.job())},
-             {"tensors", plan.file.tensors.size()},
-             {"bytes", plan.file.DataBytes()},
-             {"age_seconds", age},
-             {"untyped", plan.untyped},
-             {"of_ranks", plan.of_ranks},
-             {"unchosen", plan.unchosen}});
+  ringwood::PrintJson({{"file", flags->file},
+                       {"step", manifest.step()},
+                       {"epoch", manifest.epoch()},
+                       {"job", JobName(manifest.job())},
+                       {"tensors", plan.file.tensors.size()},
+                       {"bytes", plan.file.DataBytes()},
+                       {"age_seconds", age},
+                       {"untyped", plan.untyped},
+                       {"of_ranks", plan.of_ranks},
+                       {"unchosen", plan.unchosen}});
   return OkStatus();
 }
 
