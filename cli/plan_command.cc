@@ -110,7 +110,7 @@ StatusOr<std::vector<PlannedStep>> PlanAll(const PlanFlags& flags, const PlanInp
   return steps;
 }
 
-void PrintJson(const std::vector<PlannedStep>& steps, const PlanInput& input, bool all) {
+void PrintPlansJson(const std::vector<PlannedStep>& steps, const PlanInput& input, bool all) {
   std::string json;
   for (const PlannedStep& step : steps) {
     absl::StrAppend(&json, json.empty() ? "" : ",\n", ToJson(step, input));
@@ -138,7 +138,7 @@ Status RunPlan(const PlanFlags& flags) {
   RW_ASSIGN_OR_RETURN(const PlanInput input, Input(flags, profile));
   RW_ASSIGN_OR_RETURN(const std::vector<PlannedStep> steps, PlanAll(flags, input));
   if (flags.json) {
-    PrintJson(steps, input, flags.planner == "all");
+    PrintPlansJson(steps, input, flags.planner == "all");
   } else {
     PrintText(flags, profile, input, steps);
   }
