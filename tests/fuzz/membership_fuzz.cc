@@ -5,6 +5,7 @@
 // sources: server/coordinator/membership.cc server/coordinator/gathering.cc
 // sources: server/coordinator/epoch.cc server/coordinator/presence.cc
 // sources: server/coordinator/active_plan.cc server/coordinator/roster.cc
+// sources: server/coordinator/plan_facts.cc
 // sources: server/coordinator/patience/stall_watch.cc server/calls/member_label.cc
 // sources: server/coordinator/waiting_room.cc server/coordinator/agreement.cc
 // sources: server/coordinator/ballot.cc server/coordinator/admission.cc plan/wire.cc
