@@ -152,6 +152,7 @@ def check_deb(base, deb, work):
         system.install("python3-torch")
     version = system.user("ringwood --version").split("\n")[0]
     said = trained(system, "", torch)
+    system.run("python3", "-c", "import ringwood")  # as root Python leaves what it compiled
     system.run("apt-get", "purge", "-y", "-q", "ringwood")
     left = system.run("sh", "-c", "find / -xdev -name '*ringwood*' -not -path '/proc/*' -not -path '/home/*' "
                       "-not -path '/tmp/*' -not -path '/var/log/*'")
