@@ -33,6 +33,17 @@ class StepResult:
     received: bool = ...
     checkpoint_due: bool = ...
 
+@dataclass(frozen=True)
+class CheckpointProgress:
+    step: int
+    under_way: bool
+    bytes: int
+    sent: int
+    arena: int
+    seconds: float
+    completed: int
+    failed: int
+
 class Session:
     selection: tuple[int, str, float]
     def __init__(self, coordinator: str | None = None, rank: int | None = None, world: int | None = None, *,
@@ -70,6 +81,8 @@ class Session:
     def checkpoint(self, shared: Mapping[str, _Content] | None = None,
                    per_rank: Mapping[str, _Content] | None = None,
                    own: Mapping[str, _Content] | None = None) -> None: ...
+    @property
+    def checkpoint_progress(self) -> CheckpointProgress: ...
     def checkpoint_wait(self) -> None: ...
     def restore(self, name: str, scope: _Scope = "shared") -> bytes: ...
     @property

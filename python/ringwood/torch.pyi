@@ -5,6 +5,7 @@ import torch
 from torch.utils.hooks import RemovableHandle
 
 from . import ddp as _ddp, optimizer as _optimizer, sampler as _sampler
+from .checkpoint import Checkpoint as Checkpoint
 from .ddp import communication_hook as communication_hook
 from .elastic import Elastic as _Elastic
 from .scaler import GradScaler as GradScaler

@@ -28,13 +28,13 @@ def over_torch(model: torch.nn.Module, batches: list[torch.Tensor]) -> None:
     optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1),
                                         named_parameters=model.named_parameters(), density=0.01, route="auto")
     rw.broadcast_parameters(model.state_dict())
-    cursor = rw.resume(model, optimizer)
-    for batch in batches[cursor["step"] if cursor else 0:]:
+    checkpoint = rw.Checkpoint(model, optimizer, every=100)
+    for batch in batches[checkpoint.restore():]:
         optimizer.zero_grad()
         model(batch).sum().backward()
         optimizer.weight = len(batch)
         optimizer.step()
-        rw.save(model, optimizer, {"step": optimizer.session.step}, every="auto")
+        checkpoint.step()
         if optimizer.last.skipped:
             print(optimizer.traffic())
 
