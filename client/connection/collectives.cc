@@ -8,9 +8,9 @@
 #include "absl/synchronization/mutex.h"
 #include "base/buffer.h"
 #include "base/out_of_memory.h"
+#include "base/unaligned.h"
 #include "client/connection/epoch_link.h"
 #include "dense/half.h"
-#include "dense/unaligned.h"
 
 namespace ringwood {
 namespace {
