@@ -48,6 +48,11 @@ class CheckpointReader {
   StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
                               const v1::StoredChunk& chunk) const;
 
+  // Reads back the chunks of one rank in order, whose digests these are. Corrupt, with the first
+  // that is not there or has another.
+  Status CheckStripe(const CheckpointId& id, uint32_t rank,
+                     const std::vector<uint64_t>& digests) const;
+
   // Reads all of it. Corrupt names the first item that is damaged.
   Status Verify(const v1::CheckpointManifest& manifest, const ReadProgress& progress = {}) const;
 

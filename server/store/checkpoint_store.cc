@@ -56,6 +56,7 @@ StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::stri
                                                                  rocksdb::Env* env) {
   rocksdb::Options options = SafeOptions(env);
   options.compression = rocksdb::kNoCompression;
+  options.advise_random_on_open = false;  // chunks are read in order: the kernel may read ahead
   std::unique_ptr<CheckpointStore> store(new CheckpointStore(options, directory));
   RW_RETURN_IF_ERROR(store->OpenAgain(patience));
   RW_RETURN_IF_ERROR(store->Clean());
@@ -63,8 +64,10 @@ StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::stri
 }
 
 Status CheckpointStore::OpenAgain(Duration patience) {
+  const absl::MutexLock lock(&opening_);
   rocksdb::Options options = options_;
   const bool first = reader_ == nullptr;
+  ++openings_;
   reader_ = std::make_unique<CheckpointReader>(nullptr, NameOf(directory_));
   db_.reset();
   if (!first && !HasDatabase(directory_)) RW_RETURN_IF_ERROR(BeginAnew(directory_, options_.env));
@@ -111,13 +114,25 @@ Status CheckpointStore::Ingest(StripeWriter* stripe) {
       FromRocks(db_->IngestExternalFile({stripe->path()}, options), "cannot take in a stripe"));
 }
 
-Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest) {
+Status CheckpointStore::ReadBack(const StripeWriter& stripe) const {
+  const absl::ReaderMutexLock lock(&opening_);
+  return reader_->CheckStripe(stripe.id(), stripe.rank(), stripe.digests());
+}
+
+StatusOr<std::string> CheckpointStore::Chunk(const CheckpointId& id, const v1::StoredItem& item,
+                                             const v1::StoredChunk& chunk) const {
+  const absl::ReaderMutexLock lock(&opening_);
+  return reader_->Chunk(id, item, chunk);
+}
+
+Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,
+                                std::optional<uint64_t> read_back_since) {
   const CheckpointId id{manifest.epoch(), manifest.step()};
   RW_RETURN_IF_ERROR(Usable());
   RW_ASSIGN_OR_RETURN(const ManifestRows rows, RowsOf(manifest));
   RW_RETURN_IF_ERROR(IngestPieces(id, rows.pieces));
   RW_RETURN_IF_ERROR(reader_->WithItems(rows.head).status());
-  RW_RETURN_IF_ERROR(reader_->Verify(manifest));
+  if (read_back_since != openings_) RW_RETURN_IF_ERROR(reader_->Verify(manifest));
   rocksdb::WriteBatch batch;
   batch.Put(ManifestKey(id), Seal(rows.head));
   batch.Put(kLatestKey, SealBytes(ManifestKey(id)));

@@ -1,11 +1,11 @@
 // Checkpoints in RocksDB. A checkpoint is real from the moment its manifest is written, last:
 //
-//   stripes: StripeWriter → Ingest (durable, but not yet visible)
-//   all stripes there → the pieces of a long manifest, as one more stripe → all read back and
-//   verified → manifest + latest in one synced batch → flush
+//   stripes: StripeWriter → Ingest (durable, but not yet visible) → ReadBack
+//   all stripes there → the pieces of a long manifest, as one more stripe, read back
+//   → manifest + latest in one synced batch → flush
 //   → older ones removed, see retention.h and pins.h
 //
-// Used on one thread, but for NewestGood and Distrust. A full or failing disk fails only
+// Used on one thread, but for what says otherwise. A full or failing disk fails only
 // the checkpoint in hand: the database is opened again before the next one.
 #pragma once
 
@@ -57,8 +57,22 @@ class CheckpointStore {
   // Adds a finished stripe's file to the database; durable when it returns.
   Status Ingest(StripeWriter* stripe);
 
+  // Compares what the database has of a stripe with what its worker sent. Any thread.
+  Status ReadBack(const StripeWriter& stripe) const;
+
+  // One chunk of a complete checkpoint, as CheckpointReader has it. Any thread.
+  StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
+                              const v1::StoredChunk& chunk) const;
+
+  // How often the database was opened: what was read back before the last time may be elsewhere, as
+  // a store that is deleted under way begins anew.
+  uint64_t openings() const { return openings_; }
+
   // Makes the checkpoint real, see above. `manifest` is from Assemble, with its names filled in.
-  Status Publish(const v1::CheckpointManifest& manifest);
+  // All of it is read and verified first, unless all its stripes were taken in and read back since
+  // this opening.
+  Status Publish(const v1::CheckpointManifest& manifest,
+                 std::optional<uint64_t> read_back_since = std::nullopt);
 
   // The newest checkpoint of `job` (0: of any) whose every byte is correct; damaged ones are
   // skipped with a log line. Reads each once and remembers the result. One thread at a time, beside
@@ -99,6 +113,10 @@ class CheckpointStore {
   const std::string directory_;
   // Held by NewestGood while it reads on its thread, and to change db_ and reader_ on the other.
   mutable absl::Mutex reading_;
+  // Held by ReadBack and Chunk on other threads, for as long as a read takes, and to change db_ and
+  // reader_.
+  mutable absl::Mutex opening_;
+  uint64_t openings_ = 0;
   std::unique_ptr<rocksdb::Env> guarded_;  // of db_
   std::unique_ptr<rocksdb::DB> db_;        // null: it could not be opened again; reader_ says so
   std::unique_ptr<CheckpointReader> reader_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
@@ -46,6 +47,17 @@ Status SortAndCheckCover(v1::StoredItem* item) {
   }
   if (end == item->bytes()) return OkStatus();
   return Invalid(absl::StrFormat("%s ends at byte %d of %d", ItemName(*item), end, item->bytes()));
+}
+
+// Of an item among all of a manifest.
+using Place = std::tuple<int, uint32_t, const std::string&>;
+
+Place PlaceOf(v1::Scope scope, uint32_t rank, const std::string& name) {
+  return {scope, scope == v1::SCOPE_OWN ? rank : 0, name};
+}
+
+Place PlaceOf(const v1::StoredItem& item) {
+  return PlaceOf(item.scope(), item.rank(), item.name());
 }
 
 }  // namespace
@@ -114,6 +126,36 @@ std::string ToString(const v1::CheckpointManifest& manifest) {
         item.chunks_size());
   }
   return text;
+}
+
+OpenedCheckpoint::OpenedCheckpoint(v1::CheckpointManifest manifest)
+    : manifest_(std::move(manifest)) {
+  for (const v1::StoredItem& item : manifest_.items()) items_.push_back(&item);
+  std::sort(items_.begin(), items_.end(), [](const v1::StoredItem* a, const v1::StoredItem* b) {
+    return PlaceOf(*a) < PlaceOf(*b);
+  });
+}
+
+OpenedCheckpoint::Items::const_iterator OpenedCheckpoint::From(v1::Scope scope, uint32_t rank,
+                                                               const std::string& name) const {
+  return std::lower_bound(
+      items_.begin(), items_.end(), PlaceOf(scope, rank, name),
+      [](const v1::StoredItem* item, const Place& place) { return PlaceOf(*item) < place; });
+}
+
+const v1::StoredItem* OpenedCheckpoint::Find(v1::Scope scope, uint32_t rank,
+                                             const std::string& name) const {
+  const auto found = From(scope, rank, name);
+  if (found == items_.end() || PlaceOf(**found) != PlaceOf(scope, rank, name)) return nullptr;
+  return *found;
+}
+
+std::vector<const v1::StoredItem*> OpenedCheckpoint::Loadable(uint32_t rank) const {
+  Items loadable;
+  for (const v1::StoredItem* const item : items_) {
+    if (item->scope() != v1::SCOPE_OWN || item->rank() == rank) loadable.push_back(item);
+  }
+  return loadable;
 }
 
 }  // namespace ringwood

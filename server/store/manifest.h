@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/tensor_type.h"
 #include "ringwood/v1/store.pb.h"
+#include "server/store/checkpoint_key.h"
 
 namespace ringwood {
 
@@ -32,5 +33,28 @@ Status CheckChunk(const v1::SaveChunk& chunk);
 StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes);
 
 std::string ToString(const v1::CheckpointManifest& manifest);  // for people
+
+// A manifest whose items are loaded: which there are, for whom, and in which order.
+class OpenedCheckpoint {
+ public:
+  explicit OpenedCheckpoint(v1::CheckpointManifest manifest);
+  OpenedCheckpoint(const OpenedCheckpoint&) = delete;  // it points into itself
+
+  CheckpointId id() const { return {manifest_.epoch(), manifest_.step()}; }
+  const v1::CheckpointManifest& manifest() const { return manifest_; }
+
+  // Null: there is none. `rank`: of own items.
+  const v1::StoredItem* Find(v1::Scope scope, uint32_t rank, const std::string& name) const;
+
+  // What a rank can load: the shared items, then its own, each by name.
+  std::vector<const v1::StoredItem*> Loadable(uint32_t rank) const;
+
+ private:
+  using Items = std::vector<const v1::StoredItem*>;
+  Items::const_iterator From(v1::Scope scope, uint32_t rank, const std::string& name) const;
+
+  const v1::CheckpointManifest manifest_;
+  Items items_;  // by (scope, rank of own ones, name): shared ones come first
+};
 
 }  // namespace ringwood

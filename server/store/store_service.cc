@@ -4,7 +4,6 @@
 #include <atomic>
 #include <ctime>
 #include <map>
-#include <tuple>
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
@@ -15,8 +14,10 @@
 #include "server/calls/streams.h"
 #include "server/calls/turnstile.h"
 #include "server/store/checkpoint_store.h"
+#include "server/store/manifest.h"
 #include "server/store/reading_room.h"
 #include "server/store/stripe_collector.h"
+#include "server/store/stripe_intake.h"
 
 namespace ringwood {
 namespace {
@@ -27,7 +28,7 @@ constexpr double kProgressSeconds = 5;  // between two lines about a long check
 constexpr double kLookSeconds = 0.1;    // how late an Await may end
 constexpr double kSilenceSeconds = 10;  // between two checks for checkpoints that receive nothing
 constexpr double kDrainSeconds = 5;
-constexpr size_t kListBytes = 256 << 10;  // of an ItemsPart: small beside the memory of a chunk
+constexpr size_t kListBytes = 256 << 10;  // of a list of items: small beside the memory of a chunk
 
 Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }
 Status Stopping() { return Unavailable("the store is stopping"); }
@@ -35,7 +36,6 @@ Status Stopping() { return Unavailable("the store is stopping"); }
 }  // namespace
 
 class StoreService::Service : public v1::Store::CallbackService {
-  using SaveStream = InStream<v1::SaveChunk>;
   using LoadStream = OutStream<v1::LoadChunk>;
   using ListStream = OutStream<v1::ItemsPart>;
 
@@ -51,6 +51,11 @@ class StoreService::Service : public v1::Store::CallbackService {
                   : std::make_unique<ReadingRoom>(
                         store_.get(), collector_.get(),
                         [this](const CheckpointId& id) { return ManifestOf(id); }, &loop_)),
+        intake_(store_ == nullptr
+                    ? nullptr
+                    : std::make_unique<StripeIntake>(
+                          collector_.get(), &loop_, &disks_, [this] { AnswerAwaits(); },
+                          [this](const CheckpointId& id) { TellKept(id.epoch, id.step); })),
         options_(options),
         loads_(options.max_loads, options.max_waiting_loads),
         checker_("store-check"),
@@ -60,13 +65,7 @@ class StoreService::Service : public v1::Store::CallbackService {
 
   grpc::ServerReadReactor<v1::SaveChunk>* Save(grpc::CallbackServerContext*,
                                                v1::SaveReceipt* receipt) override {
-    return new SaveStream(
-        [this, receipt](SaveStream* stream, std::unique_ptr<v1::SaveChunk> chunk) {
-          std::shared_ptr<v1::SaveChunk> shared = std::move(chunk);
-          const bool posted =
-              loop_.Post([this, stream, receipt, shared] { Take(stream, receipt, shared.get()); });
-          if (!posted) stream->End(Stopping());
-        });
+    return intake_ == nullptr ? StripeIntake::Refuse(NoStore()) : intake_->Open(receipt);
   }
 
   grpc::ServerWriteReactor<v1::LoadChunk>* Load(grpc::CallbackServerContext*,
@@ -122,25 +121,22 @@ class StoreService::Service : public v1::Store::CallbackService {
   uint64_t newest_epoch = 0;
 
  private:
-  // A manifest with its items by (scope, rank of own ones, name).
-  using ItemIndex = std::map<std::tuple<int, uint32_t, std::string>, int>;
-  struct Opened {
-    v1::CheckpointManifest manifest;
-    ItemIndex items;
-  };
+  using Opened = std::shared_ptr<const OpenedCheckpoint>;
   // A list of items on its way out.
   struct Listing {
     v1::ItemsRequest request;
-    std::shared_ptr<const Opened> opened;
-    ItemIndex::const_iterator next;
+    Opened opened;
+    std::vector<const v1::StoredItem*> items;
+    size_t next = 0;
     bool sent_last = false;
   };
   // An item on its way out.
   struct Reading {
     v1::LoadRequest request;
-    std::shared_ptr<const Opened> opened;  // also if it is pruned meanwhile
+    Opened opened;  // also if it is pruned meanwhile
     const v1::StoredItem* item = nullptr;
     int next = 0;
+    Loop* disk = nullptr;  // which reads it
   };
   struct Waiter {
     uint64_t epoch;
@@ -149,14 +145,15 @@ class StoreService::Service : public v1::Store::CallbackService {
     HeldCall<v1::AwaitResponse>* call;
   };
 
-  void Take(SaveStream* stream, v1::SaveReceipt* receipt, const v1::SaveChunk* chunk);
-  StatusOr<std::shared_ptr<const Opened>> Find(const CheckpointId& wanted);
+  StatusOr<Opened> Find(const CheckpointId& wanted);
   StatusOr<std::shared_ptr<const v1::CheckpointManifest>> ManifestOf(const CheckpointId& id) {
     RW_ASSIGN_OR_RETURN(const auto opened, Find(id));
-    return std::shared_ptr<const v1::CheckpointManifest>(opened, &opened->manifest);
+    return std::shared_ptr<const v1::CheckpointManifest>(opened, &opened->manifest());
   }
   Status FindItem(Reading* reading);
-  void Continue(LoadStream* stream, Reading* reading);
+  void Continue(LoadStream* stream, const std::shared_ptr<Reading>& reading);
+  void SendChunk(LoadStream* stream, const Reading& reading, const v1::StoredChunk& stored);
+  void FailLoad(LoadStream* stream, const CheckpointId& id, const Status& failed);
   void ContinueList(ListStream* stream, Listing* listing);
   void AnswerAwaits();
   void LeaveAwait(uint64_t id);
@@ -170,53 +167,27 @@ class StoreService::Service : public v1::Store::CallbackService {
       store_;  // null: keeps nothing. Touched on loop_; see its own words
   std::unique_ptr<StripeCollector> collector_;  // touched only on loop_
   std::unique_ptr<ReadingRoom> room_;
+  std::unique_ptr<StripeIntake> intake_;
   const Options options_;
-  // Touched only on loop_.
-  std::map<SaveStream*, std::unique_ptr<StripeCollector::Incoming>> incoming_;
-  std::map<uint64_t, Waiter> waiters_;    // touched only on loop_
-  bool looking_ = false;                  // EndOverdueAwaits comes again. Touched only on loop_
-  std::shared_ptr<const Opened> opened_;  // the last; touched only on loop_
+  std::map<uint64_t, Waiter> waiters_;  // touched only on loop_
+  bool looking_ = false;                // EndOverdueAwaits comes again. Touched only on loop_
+  Opened opened_;                       // the last; touched only on loop_
   std::atomic<uint64_t> next_call_{1};
   std::atomic<bool> stopping_{false};
   Turnstile loads_;
   Loop checker_;  // reads checkpoints that a job may resume from
-  Loop loop_;     // last: its thread uses the others
+  Loop loop_;
+  DiskThreads disks_;  // last: their tasks end on loop_, and at our end no stream is left
 };
-
-void StoreService::Service::Take(SaveStream* stream, v1::SaveReceipt* receipt,
-                                 const v1::SaveChunk* chunk) {
-  if (store_ == nullptr) return stream->End(NoStore());
-  auto found = incoming_.find(stream);
-  if (chunk == nullptr) {  // ended, or broken, before the last chunk
-    incoming_.erase(stream);
-    AnswerAwaits();
-    return stream->End(Aborted("the stripe ended without its last chunk"));
-  }
-  if (found == incoming_.end()) {
-    auto begun = collector_->Begin(*chunk);
-    if (!begun.ok()) {
-      AnswerAwaits();
-      return stream->End(begun.status());
-    }
-    found = incoming_.emplace(stream, *std::move(begun)).first;
-  }
-  Status added = found->second->Add(*chunk);
-  if (added.ok() && !chunk->last()) return stream->Next();
-  const StatusOr<uint64_t> bytes = added.ok() ? found->second->Finish() : StatusOr<uint64_t>(added);
-  incoming_.erase(found);
-  AnswerAwaits();
-  if (bytes.ok()) receipt->set_bytes(*bytes);
-  stream->End(bytes.status());
-  if (bytes.ok()) TellKept(chunk->epoch(), chunk->step());
-}
 
 grpc::ServerWriteReactor<v1::LoadChunk>* StoreService::Service::Load(
     grpc::CallbackServerContext*, const v1::LoadRequest* request) {
   const uint64_t id = next_call_++;
   auto reading = std::make_shared<Reading>();
   reading->request = *request;
+  reading->disk = disks_.Next();
   const auto more = [this, reading](LoadStream* self) {
-    if (!loop_.Post([this, reading, self] { Continue(self, reading.get()); })) {
+    if (!loop_.Post([this, reading, self] { Continue(self, reading); })) {
       self->End(Stopping());
     }
   };
@@ -233,64 +204,69 @@ grpc::ServerWriteReactor<v1::LoadChunk>* StoreService::Service::Load(
   return stream;
 }
 
-StatusOr<std::shared_ptr<const StoreService::Service::Opened>> StoreService::Service::Find(
-    const CheckpointId& wanted) {
+StatusOr<StoreService::Service::Opened> StoreService::Service::Find(const CheckpointId& wanted) {
   if (store_ == nullptr) return NoStore();
   RW_ASSIGN_OR_RETURN(const CheckpointId id, store_->reader().Resolve(wanted));
-  if (opened_ != nullptr && opened_->manifest.epoch() == id.epoch &&
-      opened_->manifest.step() == id.step) {
+  if (opened_ != nullptr && opened_->id() == id) {
     return opened_;
   }
-  auto opened = std::make_shared<Opened>();
-  RW_ASSIGN_OR_RETURN(opened->manifest, store_->reader().Manifest(id));
-  for (int i = 0; i < opened->manifest.items_size(); ++i) {
-    const v1::StoredItem& item = opened->manifest.items(i);
-    const uint32_t rank = item.scope() == v1::SCOPE_OWN ? item.rank() : 0;
-    opened->items[{item.scope(), rank, item.name()}] = i;
-  }
-  return opened_ = std::move(opened);
+  RW_ASSIGN_OR_RETURN(auto manifest, store_->reader().Manifest(id));
+  return opened_ = std::make_shared<const OpenedCheckpoint>(std::move(manifest));
 }
 
 Status StoreService::Service::FindItem(Reading* reading) {
   const v1::LoadRequest& request = reading->request;
   RW_ASSIGN_OR_RETURN(reading->opened, Find({request.epoch(), request.step()}));
-  const v1::CheckpointManifest& manifest = reading->opened->manifest;
+  const v1::CheckpointManifest& manifest = reading->opened->manifest();
   const bool own = request.scope() == v1::SCOPE_OWN;
-  const auto found =
-      reading->opened->items.find({request.scope(), own ? request.rank() : 0, request.item()});
-  if (found == reading->opened->items.end()) {
-    return NotFound(absl::StrFormat("the checkpoint of step %d has no item \"%s\"%s",
-                                    manifest.step(), request.item(),
-                                    own ? absl::StrFormat(" of rank %d", request.rank()) : ""));
-  }
-  reading->item = &manifest.items(found->second);
-  return OkStatus();
+  reading->item = reading->opened->Find(request.scope(), request.rank(), request.item());
+  if (reading->item != nullptr) return OkStatus();
+  return NotFound(absl::StrFormat("the checkpoint of step %d has no item \"%s\"%s", manifest.step(),
+                                  request.item(),
+                                  own ? absl::StrFormat(" of rank %d", request.rank()) : ""));
 }
 
-void StoreService::Service::Continue(LoadStream* stream, Reading* reading) {
+void StoreService::Service::Continue(LoadStream* stream, const std::shared_ptr<Reading>& reading) {
   if (store_ == nullptr) return stream->End(NoStore());
   if (reading->item == nullptr) {
-    if (Status found = FindItem(reading); !found.ok()) return stream->End(found);
+    if (Status found = FindItem(reading.get()); !found.ok()) return stream->End(found);
   }
   if (reading->next == reading->item->chunks_size()) return stream->End(OkStatus());
   const v1::StoredChunk& stored = reading->item->chunks(reading->next++);
-  const CheckpointId id{reading->opened->manifest.epoch(), reading->opened->manifest.step()};
+  const CheckpointId id = reading->opened->id();
   room_->Read(id);
-  auto bytes = store_->reader().Chunk(id, *reading->item, stored);
+  const bool posted = reading->disk->Post(
+      [this, stream, reading, &stored] { SendChunk(stream, *reading, stored); });
+  if (!posted) stream->End(Exhausted("too many chunks at once"));
+}
+
+// On a thread of the disk.
+void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading,
+                                      const v1::StoredChunk& stored) {
+  const CheckpointId id = reading.opened->id();
+  auto bytes = store_->Chunk(id, *reading.item, stored);
   if (!bytes.ok()) {
-    if (const Status gone = room_->CheckThere(id); !gone.ok()) return stream->End(gone);
-    if (bytes.status().code() == StatusCode::kDataLoss) {
-      store_->Distrust(id, bytes.status());
-      room_->Changed();
-    }
-    return stream->End(bytes.status());
+    const bool posted = loop_.PostReserved(
+        [this, stream, id, failed = bytes.status()] { FailLoad(stream, id, failed); });
+    if (!posted) stream->End(Stopping());
+    return;
   }
   v1::LoadChunk chunk;
   chunk.set_offset(stored.offset());
-  chunk.set_item_bytes(reading->item->bytes());
+  chunk.set_item_bytes(reading.item->bytes());
   chunk.set_checksum(Digest(std::as_bytes(std::span(*bytes))));
   chunk.set_data(*std::move(bytes));
   stream->Send(std::move(chunk));
+}
+
+void StoreService::Service::FailLoad(LoadStream* stream, const CheckpointId& id,
+                                     const Status& failed) {
+  if (const Status gone = room_->CheckThere(id); !gone.ok()) return stream->End(gone);
+  if (failed.code() == StatusCode::kDataLoss) {
+    store_->Distrust(id, failed);
+    room_->Changed();
+  }
+  stream->End(failed);
 }
 
 grpc::ServerWriteReactor<v1::ItemsPart>* StoreService::Service::Items(
@@ -307,39 +283,28 @@ grpc::ServerWriteReactor<v1::ItemsPart>* StoreService::Service::Items(
   return stream;
 }
 
-// Shared items come first in the index, then those of each rank.
 void StoreService::Service::ContinueList(ListStream* stream, Listing* listing) {
   if (listing->sent_last) return stream->End(OkStatus());
-  const uint32_t rank = listing->request.rank();
   if (listing->opened == nullptr) {
     auto opened = Find({listing->request.epoch(), listing->request.step()});
     if (!opened.ok()) return stream->End(opened.status());
     listing->opened = *std::move(opened);
-    listing->next = listing->opened->items.begin();
+    listing->items = listing->opened->Loadable(listing->request.rank());
   }
-  const ItemIndex& items = listing->opened->items;
-  auto& next = listing->next;
   v1::ItemList list;
   size_t bytes = 0;
-  const auto own = items.lower_bound({v1::SCOPE_OWN, rank, ""});
-  const auto end = items.lower_bound({v1::SCOPE_OWN, rank + 1, ""});
-  while (next != end && bytes < kListBytes) {
-    const auto& [scope, owner, name] = next->first;
-    if (scope == v1::SCOPE_OWN && owner < rank) {
-      next = own;
-      continue;
-    }
+  size_t& next = listing->next;
+  for (; next < listing->items.size() && bytes < kListBytes; ++next) {
     v1::ListedItem* const item = list.add_items();
-    item->set_name(name);
-    item->set_scope(static_cast<v1::Scope>(scope));
-    item->set_bytes(listing->opened->manifest.items(next->second).bytes());
+    item->set_name(listing->items[next]->name());
+    item->set_scope(listing->items[next]->scope());
+    item->set_bytes(listing->items[next]->bytes());
     bytes += item->ByteSizeLong();
-    ++next;
   }
   v1::ItemsPart part;
   part.set_list(list.SerializeAsString());
   part.set_checksum(Digest(std::as_bytes(std::span(part.list()))));
-  part.set_last(next == end);
+  part.set_last(next == listing->items.size());
   listing->sent_last = part.last();
   stream->Send(std::move(part));
 }

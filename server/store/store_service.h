@@ -1,5 +1,6 @@
-// The store as a gRPC service. Disk work runs on a Loop of its own. A stream has one chunk in
-// flight at a time, so memory is bounded by streams × 1 MiB.
+// The store as a gRPC service. Decisions are made on a Loop of its own; chunks are hashed, written
+// and read on a few threads beside it, so that streams do not wait for each other. A stream has one
+// chunk in flight at a time, so memory is bounded by streams × 1 MiB.
 #pragma once
 
 #include <functional>

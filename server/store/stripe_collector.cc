@@ -13,6 +13,19 @@ namespace {
 
 constexpr size_t kMaxNamed = 80;  // characters of a list of ranks
 
+// While a large stripe is synced or read back its checkpoint is not silent.
+class Busy {
+ public:
+  explicit Busy(StripeCollector::Life* life) : life_(life) { ++life_->busy; }
+  ~Busy() {
+    life_->heard = Now();
+    --life_->busy;
+  }
+
+ private:
+  StripeCollector::Life* const life_;
+};
+
 }  // namespace
 
 StripeCollector::StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds)
@@ -52,21 +65,22 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
     return AlreadyExists(
         absl::StrFormat("rank %d saves step %d already", first.rank(), first.step()));
   }
-  std::unique_ptr<Incoming> incoming(new Incoming(this, id, first.rank()));
+  open_[id].life->heard = Now();
+  std::unique_ptr<Incoming> incoming(new Incoming(this, id, first.rank(), open_[id].life));
   StatusOr<std::unique_ptr<StripeWriter>> writer = store_->NewStripe(id, first.rank());
   if (!writer.ok()) {
     Fail(id, writer.status());
     return writer.status();
   }
   incoming->writer_ = *std::move(writer);
-  open_[id].heard = Now();
   return incoming;
 }
 
 bool StripeCollector::GiveUp(TimePoint now) {
   std::vector<CheckpointId> silent;
   for (const auto& [id, open] : open_) {
-    if (now - open.heard > Seconds(kPatienceSeconds)) silent.push_back(id);
+    if (open.life->busy == 0 && now - open.life->heard.load() > Seconds(kPatienceSeconds))
+      silent.push_back(id);
   }
   for (const CheckpointId& id : silent) {
     Fail(id, Unavailable(absl::StrFormat(
@@ -94,52 +108,78 @@ StripeCollector::Incoming::~Incoming() {
   collector_->Fail(id_, Unavailable(absl::StrFormat("rank %d stopped in the middle", rank_)));
 }
 
-Status StripeCollector::Incoming::Fail(Status why) {
-  writer_.reset();
-  collector_->Fail(id_, why);
-  return why;
-}
-
 Status StripeCollector::Incoming::Add(const v1::SaveChunk& chunk) {
-  if (writer_ == nullptr) return Aborted("this stripe is over");
-  const auto open = collector_->open_.find(id_);
-  if (open == collector_->open_.end()) {  // another rank's stripe failed, or the epoch ended
-    writer_.reset();
-    auto outcome = collector_->outcomes_.find(id_);
-    return outcome != collector_->outcomes_.end() ? outcome->second : Aborted("the epoch ended");
-  }
-  if (chunk.epoch() != id_.epoch || chunk.step() != id_.step || chunk.rank() != rank_) {
-    return Fail(Invalid(absl::StrFormat("rank %d mixed two stripes in one stream", rank_)));
-  }
-  open->second.heard = Now();
-  Status added = writer_->Add(chunk);
-  return added.ok() ? added : Fail(added);
+  const Status written = Write(chunk);
+  return written.ok() ? written : Fail(written);
 }
 
-StatusOr<uint64_t> StripeCollector::Incoming::Finish() { return collector_->Take(this); }
+StatusOr<uint64_t> StripeCollector::Incoming::Finish() {
+  Status done = Sync();
+  if (done.ok()) done = TakeIn();
+  if (done.ok()) done = ReadBack();
+  return Keep(done);
+}
 
-StatusOr<uint64_t> StripeCollector::Take(Incoming* incoming) {
-  auto open = open_.find(incoming->id_);
-  if (incoming->writer_ == nullptr || open == open_.end()) {
-    incoming->writer_.reset();
+Status StripeCollector::Incoming::Write(const v1::SaveChunk& chunk) {
+  if (writer_ == nullptr || life_->over) return Aborted("this checkpoint is over");
+  if (chunk.epoch() != id_.epoch || chunk.step() != id_.step || chunk.rank() != rank_) {
+    return Invalid(absl::StrFormat("rank %d mixed two stripes in one stream", rank_));
+  }
+  life_->heard = Now();
+  return writer_->Add(chunk);
+}
+
+Status StripeCollector::Incoming::Sync() {
+  if (writer_ == nullptr || life_->over) return Aborted("this checkpoint is over");
+  const Busy busy(life_.get());
+  return writer_->Finish();
+}
+
+Status StripeCollector::Incoming::TakeIn() {
+  const auto found = collector_->open_.find(id_);
+  if (writer_ == nullptr || found == collector_->open_.end()) {
     return Aborted("this checkpoint is over");
   }
-  open->second.listed_bytes += incoming->writer_->listed_bytes();
-  Status kept = OkStatus();
-  if (open->second.listed_bytes > kMaxManifestBytes) {
-    kept = Exhausted(absl::StrFormat(
-        "the manifest takes more than %s with the items of rank %d (about 1.5 million items, or "
-        "4 TiB): save less",
-        FormatBytes(static_cast<double>(kMaxManifestBytes)), incoming->rank_));
+  Open& open = found->second;
+  open.listed_bytes += writer_->listed_bytes();
+  if (open.listed_bytes > kMaxManifestBytes) {
+    return Exhausted(
+        absl::StrFormat("the manifest takes more than %s with the items of rank %d (about 1.5 "
+                        "million items, or 4 TiB): save less",
+                        FormatBytes(static_cast<double>(kMaxManifestBytes)), rank_));
   }
-  if (kept.ok()) kept = incoming->writer_->Finish();
-  if (kept.ok()) kept = store_->Ingest(incoming->writer_.get());
-  if (!kept.ok()) return incoming->Fail(kept);
-  const uint64_t bytes = incoming->writer_->bytes();
-  open->second.stripes[incoming->rank_] = incoming->writer_->TakeItems();
-  incoming->writer_.reset();
-  if (open->second.stripes.size() == record_.world()) Complete(incoming->id_);
+  RW_RETURN_IF_ERROR(collector_->store_->Ingest(writer_.get()));
+  if (!open.opening) open.opening = collector_->store_->openings();
+  return OkStatus();
+}
+
+Status StripeCollector::Incoming::ReadBack() const {
+  const Busy busy(life_.get());
+  return collector_->store_->ReadBack(*writer_);
+}
+
+StatusOr<uint64_t> StripeCollector::Incoming::Keep(const Status& so_far) {
+  if (!so_far.ok()) return Fail(so_far);
+  const auto found = collector_->open_.find(id_);
+  if (writer_ == nullptr || found == collector_->open_.end()) return Fail(so_far);
+  const uint64_t bytes = writer_->bytes();
+  found->second.stripes[rank_] = writer_->TakeItems();
+  writer_.reset();
+  life_->heard = Now();
+  if (found->second.stripes.size() == collector_->record_.world()) collector_->Complete(id_);
   return bytes;
+}
+
+// What the caller is told: where another rank's stripe failed before, or the epoch ended, that.
+Status StripeCollector::Incoming::Fail(const Status& why) {
+  writer_.reset();
+  if (collector_->open_.contains(id_)) {
+    collector_->Fail(id_, why);
+    return why;
+  }
+  const auto outcome = collector_->outcomes_.find(id_);
+  const bool failed = outcome != collector_->outcomes_.end() && !outcome->second.ok();
+  return failed ? outcome->second : Aborted("this checkpoint is over");
 }
 
 void StripeCollector::Complete(const CheckpointId& id) {
@@ -150,16 +190,22 @@ void StripeCollector::Complete(const CheckpointId& id) {
   manifest->set_step(id.step);
   manifest->set_world(record_.world());
   manifest->set_unix_seconds(unix_seconds_());
-  if (Status published = store_->Publish(*manifest); !published.ok()) return Fail(id, published);
+  if (Status published = store_->Publish(*manifest, open_[id].opening); !published.ok()) {
+    return Fail(id, published);
+  }
   Log(LogLevel::kInfo, absl::StrFormat("checkpoint of step %d is complete: %s", id.step,
                                        FormatBytes(static_cast<double>(manifest->bytes()))));
+  open_[id].life->over = true;
   open_.erase(id);
   outcomes_[id] = OkStatus();
   if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
 }
 
 void StripeCollector::Fail(const CheckpointId& id, const Status& why) {
-  if (open_.erase(id) == 0) return;
+  const auto open = open_.find(id);
+  if (open == open_.end()) return;
+  open->second.life->over = true;
+  open_.erase(open);
   Log(LogLevel::kError,
       absl::StrFormat("THE CHECKPOINT OF STEP %d FAILED, the one before stays: %s", id.step,
                       Message(why)));

@@ -1,14 +1,16 @@
 // Collects the stripes of checkpoints from all ranks; the last stripe completes a checkpoint.
 // Fenced by the epoch: a process of an older epoch cannot add to a checkpoint. A checkpoint that
 // receives nothing for a while fails, with the ranks that are missing. Used on one thread (the
-// store's loop), no gRPC here.
+// store's loop), but for what says otherwise; no gRPC here.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -41,22 +43,40 @@ class StripeCollector {
   // Nobody may save until the next SetEpoch (the base of the next epoch is being chosen).
   void Fence();
 
+  // What the threads that write the stripes of a checkpoint know of it.
+  struct Life {
+    std::atomic<bool> over{false};
+    std::atomic<TimePoint> heard{TimePoint()};
+    std::atomic<int> busy{0};  // so many stripes are being synced or read back
+  };
+
   // One rank's stripe, from its first chunk on. The caller adds every chunk (the first too), then
   // finishes; a stripe that is destroyed before fails its checkpoint.
   class Incoming {
    public:
     ~Incoming();
     Status Add(const v1::SaveChunk& chunk);
-    StatusOr<uint64_t> Finish();  // bytes, when durable
+    StatusOr<uint64_t> Finish();  // bytes, when durable and read back
+
+    // The same in steps, for a caller that has threads for the disk: each after the one before.
+    // An error is given to Keep, at once.
+    Status Write(const v1::SaveChunk& chunk);  // any thread
+    Status Sync();                             // any thread
+    Status TakeIn();
+    Status ReadBack() const;  // any thread
+    StatusOr<uint64_t> Keep(const Status& so_far);
+
+    const CheckpointId& id() const { return id_; }
 
    private:
     friend class StripeCollector;
-    Incoming(StripeCollector* collector, CheckpointId id, uint32_t rank)
-        : collector_(collector), id_(id), rank_(rank) {}
-    Status Fail(Status why);
+    Incoming(StripeCollector* collector, CheckpointId id, uint32_t rank, std::shared_ptr<Life> life)
+        : collector_(collector), id_(id), rank_(rank), life_(std::move(life)) {}
+    Status Fail(const Status& why);
     StripeCollector* const collector_;
     const CheckpointId id_;
     const uint32_t rank_;
+    const std::shared_ptr<Life> life_;
     std::unique_ptr<StripeWriter> writer_;  // null when it is over
   };
   StatusOr<std::unique_ptr<Incoming>> Begin(const v1::SaveChunk& first);
@@ -75,10 +95,10 @@ class StripeCollector {
     std::map<uint32_t, Stripe> stripes;  // that are durable
     std::map<uint32_t, bool> begun;
     uint64_t listed_bytes = 0;  // about: of the manifest so far
-    TimePoint heard;
+    std::shared_ptr<Life> life = std::make_shared<Life>();
+    std::optional<uint64_t> opening;  // of the store, when the first stripe was taken in
   };
   Status CheckStripe(const v1::SaveChunk& chunk) const;
-  StatusOr<uint64_t> Take(Incoming* incoming);
   void Complete(const CheckpointId& id);
   void Fail(const CheckpointId& id, const Status& why);
 

@@ -16,6 +16,8 @@ namespace ringwood {
 namespace {
 
 constexpr uint64_t kListedChunkBytes = 64;  // in a manifest: mostly its SHA-256
+// The kernel begins to write to the disk after so many, while the next ones are on their way.
+constexpr uint64_t kBytesPerSync = 8 << 20;
 
 }  // namespace
 
@@ -24,7 +26,9 @@ StripeWriter::StripeWriter(const CheckpointId& id, uint32_t rank, std::string pa
     : id_(id), rank_(rank), path_(std::move(path)), env_(env) {
   rocksdb::Options options = SafeOptions(env);
   options.compression = rocksdb::kNoCompression;  // floats: nothing to gain
-  file_ = std::make_unique<rocksdb::SstFileWriter>(rocksdb::EnvOptions(), options);
+  rocksdb::EnvOptions writing;
+  writing.bytes_per_sync = kBytesPerSync;
+  file_ = std::make_unique<rocksdb::SstFileWriter>(writing, options);
 }
 
 StatusOr<std::unique_ptr<StripeWriter>> StripeWriter::Create(const CheckpointId& id, uint32_t rank,
@@ -73,6 +77,7 @@ Status StripeWriter::Add(const v1::SaveChunk& chunk) {
   if (chunk.data().empty()) return OkStatus();  // an item of no bytes, or the end mark with a name
   const uint32_t sequence = sequence_;
   RW_RETURN_IF_ERROR(Put(chunk.data()));
+  digests_.push_back(chunk.checksum());
   v1::StoredChunk* stored = item.add_chunks();
   stored->set_offset(chunk.offset());
   stored->set_bytes(static_cast<uint32_t>(chunk.data().size()));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "ringwood/v1/store.pb.h"
@@ -39,7 +40,11 @@ class StripeWriter {
   Status Finish();
 
   bool empty() const { return sequence_ == 0; }
+  const CheckpointId& id() const { return id_; }
+  uint32_t rank() const { return rank_; }
   uint64_t bytes() const { return bytes_; }
+  // Of each chunk, in order: Digest, as its worker sent it.
+  const std::vector<uint64_t>& digests() const { return digests_; }
   uint64_t listed_bytes() const { return listed_bytes_; }  // about: of its part of the manifest
   const std::string& path() const { return path_; }
   Stripe TakeItems();
@@ -53,6 +58,7 @@ class StripeWriter {
   rocksdb::Env* const env_;
   std::unique_ptr<rocksdb::SstFileWriter> file_;
   std::map<std::pair<int, std::string>, v1::StoredItem> items_;  // by (scope, name)
+  std::vector<uint64_t> digests_;
   uint32_t sequence_ = 0;
   uint64_t bytes_ = 0;
   uint64_t listed_bytes_ = 0;

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <list>
+#include <optional>
+#include <thread>
 
 #include "absl/synchronization/notification.h"
 #include "base/digest.h"
@@ -241,6 +243,102 @@ TEST_F(StoreServiceTest, AReaderWaitsForACheckpointThatIsNewEnough) {
   service_->Stop();  // answers those who wait, and ends those who read
   EXPECT_EQ(first.Step(), 0u);
   EXPECT_EQ(first.reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+constexpr uint32_t kRanks = 6;  // more than there are threads for the disk
+
+v1::EpochRecord EpochOfRanks() {
+  v1::EpochRecord record;
+  record.set_epoch(2);
+  record.set_job(7);
+  record.set_world(kRanks);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) record.add_members()->set_incarnation(1 + rank);
+  return record;
+}
+
+std::string StateOfRank(uint64_t step, uint32_t rank) {
+  return std::string(100'000, static_cast<char>('a' + step % 10 + rank));
+}
+
+class StoreServiceOfRanks : public StoreServiceTest {
+ protected:
+  StoreServiceOfRanks() { service_->SetEpoch(EpochOfRanks()); }
+
+  // One rank's stripe of three chunks, of which the second may be damaged.
+  grpc::Status SaveStripe(uint64_t step, uint32_t rank, bool damaged) {
+    constexpr int kChunks = 3;
+    grpc::ClientContext context;
+    Limit(&context);
+    v1::SaveReceipt receipt;
+    const auto writer = stub_->Save(&context, &receipt);
+    v1::SaveChunk chunk;
+    chunk.set_epoch(2);
+    chunk.set_step(step);
+    chunk.set_rank(rank);
+    chunk.set_world(kRanks);
+    chunk.set_incarnation(1 + rank);
+    chunk.set_item("state");
+    chunk.set_scope(v1::SCOPE_OWN);
+    chunk.set_data(StateOfRank(step, rank));
+    chunk.set_item_bytes(kChunks * chunk.data().size());
+    chunk.set_checksum(Digest(std::as_bytes(std::span(chunk.data()))));
+    for (int i = 0; i < kChunks; ++i) {
+      chunk.set_offset(i * chunk.data().size());
+      if (damaged && i == 1) chunk.set_checksum(0);
+      chunk.set_last(i == kChunks - 1);
+      if (!writer->Write(chunk)) break;
+    }
+    writer->WritesDone();
+    return writer->Finish();
+  }
+
+  // All ranks at once; one of them may bring a damaged stripe. Returns what the store says of the
+  // checkpoint.
+  v1::AwaitResponse SaveAtOnce(uint64_t step, std::optional<uint32_t> damaged = std::nullopt) {
+    std::vector<std::thread> ranks;
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      ranks.emplace_back([this, step, rank, damaged] {
+        const grpc::Status saved = SaveStripe(step, rank, rank == damaged);
+        EXPECT_TRUE(damaged || saved.ok()) << saved.error_message();
+        EXPECT_FALSE(rank == damaged && saved.ok());
+      });
+    }
+    for (std::thread& rank : ranks) rank.join();
+    grpc::ClientContext context;
+    Limit(&context);
+    v1::AwaitRequest request;
+    v1::AwaitResponse response;
+    request.set_epoch(2);
+    request.set_step(step);
+    request.set_timeout_seconds(30);
+    EXPECT_TRUE(stub_->Await(&context, request, &response).ok());
+    return response;
+  }
+};
+
+TEST_F(StoreServiceOfRanks, StripesOfManyRanksAreTakenAtOnce) {
+  EXPECT_TRUE(SaveAtOnce(10).complete());
+  const v1::AwaitResponse damaged = SaveAtOnce(20, 2);
+  EXPECT_FALSE(damaged.complete());
+  EXPECT_NE(damaged.reason().find("of rank 2 at byte 100000 arrived damaged"), std::string::npos)
+      << damaged.reason();
+  EXPECT_TRUE(SaveAtOnce(30).complete()) << "the next one is taken";
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    grpc::ClientContext context;
+    Limit(&context);
+    v1::LoadRequest request;
+    request.set_epoch(2);
+    request.set_step(30);
+    request.set_item("state");
+    request.set_scope(v1::SCOPE_OWN);
+    request.set_rank(rank);
+    const auto reader = stub_->Load(&context, request);
+    v1::LoadChunk chunk;
+    int chunks = 0;
+    while (reader->Read(&chunk)) chunks += chunk.data() == StateOfRank(30, rank);
+    EXPECT_TRUE(reader->Finish().ok());
+    EXPECT_EQ(chunks, 3) << rank;
+  }
 }
 
 }  // namespace

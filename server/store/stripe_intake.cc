@@ -1,0 +1,78 @@
+#include "server/store/stripe_intake.h"
+
+#include <utility>
+
+namespace ringwood {
+namespace {
+
+Status StoreStops() { return Unavailable("the store is stopping"); }
+
+}  // namespace
+
+StripeIntake::Stream* StripeIntake::Refuse(const Status& why) {
+  return new Stream([why](Stream* stream, std::unique_ptr<v1::SaveChunk>) { stream->End(why); });
+}
+
+StripeIntake::Stream* StripeIntake::Open(v1::SaveReceipt* receipt) {
+  const auto stripe = std::make_shared<Saving>();
+  stripe->receipt = receipt;
+  return new Stream([this, stripe](Stream* stream, std::unique_ptr<v1::SaveChunk> brought) {
+    stripe->stream = stream;
+    const Chunk chunk = std::move(brought);
+    if (chunk != nullptr && stripe->incoming != nullptr) return Write(stripe, chunk);
+    if (!loop_->PostReserved([this, stripe, chunk] { Begin(stripe, chunk); })) {
+      stream->End(StoreStops());
+    }
+  });
+}
+
+// `first`: null if the stream ended, or broke, before the last chunk.
+void StripeIntake::Begin(const Stripe& stripe, const Chunk& first) {
+  Status failed = Aborted("the stripe ended without its last chunk");
+  if (first != nullptr) {
+    auto begun = collector_->Begin(*first);
+    failed = begun.status();
+    if (begun.ok()) stripe->incoming = *std::move(begun);
+  } else {
+    stripe->incoming.reset();
+  }
+  if (failed.ok()) {
+    stripe->disk = disks_->Next();
+    return Write(stripe, first);
+  }
+  changed_();
+  stripe->stream->End(failed);
+}
+
+void StripeIntake::Write(const Stripe& stripe, const Chunk& chunk) {
+  const bool posted = stripe->disk->Post([this, stripe, chunk] {
+    Status written = stripe->incoming->Write(*chunk);
+    if (written.ok() && !chunk->last()) return stripe->stream->Next();
+    if (written.ok()) written = stripe->incoming->Sync();
+    loop_->PostReserved([this, stripe, written] { TakeIn(stripe, written); });
+  });
+  if (posted) return;
+  loop_->PostReserved([this, stripe] { End(stripe, Exhausted("too many chunks at once")); });
+}
+
+void StripeIntake::TakeIn(const Stripe& stripe, const Status& written) {
+  const Status taken = written.ok() ? stripe->incoming->TakeIn() : written;
+  if (!taken.ok()) return End(stripe, taken);
+  const bool posted = stripe->disk->PostReserved([this, stripe] {
+    const Status read = stripe->incoming->ReadBack();
+    loop_->PostReserved([this, stripe, read] { End(stripe, read); });
+  });
+  if (!posted) End(stripe, StoreStops());
+}
+
+void StripeIntake::End(const Stripe& stripe, const Status& so_far) {
+  const CheckpointId id = stripe->incoming->id();
+  const StatusOr<uint64_t> bytes = stripe->incoming->Keep(so_far);
+  stripe->incoming.reset();
+  changed_();
+  if (bytes.ok()) stripe->receipt->set_bytes(*bytes);
+  stripe->stream->End(bytes.status());
+  if (bytes.ok()) kept_(id);
+}
+
+}  // namespace ringwood
