@@ -1,5 +1,7 @@
 #include "client/grpc/load_item.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 
@@ -8,11 +10,15 @@ namespace {
 
 constexpr double kLoadSeconds = 1800;  // an item may be tens of GB from a slow disk
 
+bool IsWhole(const v1::SmallItem& item) {
+  return Digest(std::as_bytes(std::span(item.data()))) == item.checksum();
+}
+
 }  // namespace
 
 Status LoadItem(v1::Store::Stub* store, Calls* calls, const v1::LoadRequest& request,
                 uint64_t item_bytes, const std::function<Status(std::span<const std::byte>)>& take,
-                const std::string& what) {
+                const std::string& what, const std::function<void(Following*)>& ahead) {
   grpc::ClientContext context;
   const Calls::Scope scope(calls, &context, Seconds(kLoadSeconds));
   const auto reader = store->Load(&context, request);
@@ -31,6 +37,8 @@ Status LoadItem(v1::Store::Stub* store, Calls* calls, const v1::LoadRequest& req
     } else {
       wrong = take(data);
       at += data.size();
+      Following* const following = chunk.mutable_following();
+      if (ahead && std::all_of(following->begin(), following->end(), IsWhole)) ahead(following);
     }
   }
   if (!wrong.ok()) context.TryCancel();

@@ -13,10 +13,14 @@
 
 namespace ringwood {
 
+// Small items that follow the one that was asked for, see LoadChunk.
+using Following = google::protobuf::RepeatedPtrField<v1::SmallItem>;
+
 // `take` gets the item's bytes in order, checked, exactly `item_bytes` of them; an error that it
-// returns ends the load. `what` names the call in errors.
+// returns ends the load. `what` names the call in errors. `ahead` gets what came beside the item,
+// each checked; without it nothing does.
 Status LoadItem(v1::Store::Stub* store, Calls* calls, const v1::LoadRequest& request,
                 uint64_t item_bytes, const std::function<Status(std::span<const std::byte>)>& take,
-                const std::string& what);
+                const std::string& what, const std::function<void(Following*)>& ahead = {});
 
 }  // namespace ringwood

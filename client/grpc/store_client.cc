@@ -1,6 +1,10 @@
 #include "client/grpc/store_client.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
@@ -13,7 +17,8 @@ namespace ringwood {
 namespace {
 
 constexpr double kListSeconds = 300;  // the store may be busy with a chunk of every other rank
-constexpr size_t kMaxListedItems = 1 << 22;  // far more than a manifest holds
+constexpr uint64_t kMaxAheadBytes = 4 << 20;  // small items that were not asked for yet
+constexpr size_t kMaxListedItems = 1 << 22;   // far more than a manifest holds
 
 // Adds what a part lists.
 Status TakeList(const v1::ItemsPart& part, std::vector<CheckpointItem>* items) {
@@ -33,6 +38,12 @@ Status TakeList(const v1::ItemsPart& part, std::vector<CheckpointItem>* items) {
 }
 
 v1::Scope ScopeOf(bool shared) { return shared ? v1::SCOPE_SHARED : v1::SCOPE_OWN; }
+
+// Whose items they are: epoch, step, scope, rank.
+using Where = std::tuple<uint64_t, uint64_t, int, uint32_t>;
+Where WhereIs(const v1::LoadRequest& request) {
+  return {request.epoch(), request.step(), request.scope(), request.rank()};
+}
 
 class GrpcStoreClient : public StoreClient {
  public:
@@ -127,23 +138,54 @@ class GrpcStoreClient : public StoreClient {
     request.set_rank(rank);
     request.set_item(name);
     request.set_scope(ScopeOf(shared));
+    request.set_ahead(true);
+    if (TakeAhead(request, out)) return OkStatus();
     uint64_t at = 0;
     const auto copy = [&](std::span<const std::byte> data) {
       std::copy(data.begin(), data.end(), out.begin() + at);
       at += data.size();
       return OkStatus();
     };
-    return LoadItem(stub_.get(), &calls_, request, out.size(), copy, What("load '" + name + "'"));
+    return LoadItem(stub_.get(), &calls_, request, out.size(), copy, What("load '" + name + "'"),
+                    [&](Following* following) { KeepAhead(request, following); });
   }
 
   void Cancel() override { calls_.Cancel(Aborted("the session is closed")); }
 
  private:
+  // Items that came with others: of the scope and rank of the last load.
+  bool TakeAhead(const v1::LoadRequest& request, std::span<std::byte> out) {
+    if (WhereIs(request) != ahead_of_) return false;
+    const auto item = ahead_.find(request.item());
+    if (item == ahead_.end() || item->second.size() != out.size()) return false;
+    std::ranges::copy(std::as_bytes(std::span(item->second)), out.begin());
+    ahead_bytes_ -= item->second.size();
+    ahead_.erase(item);
+    return true;
+  }
+  void KeepAhead(const v1::LoadRequest& request, Following* following) {
+    if (WhereIs(request) != ahead_of_ || ahead_bytes_ > kMaxAheadBytes) {
+      ahead_.clear();
+      ahead_bytes_ = 0;
+    }
+    ahead_of_ = WhereIs(request);
+    for (v1::SmallItem& item : *following) {
+      const auto [place, is_new] = ahead_.try_emplace(std::move(*item.mutable_name()));
+      if (!is_new) continue;
+      place->second = std::move(*item.mutable_data());
+      ahead_bytes_ += place->second.size();
+    }
+  }
+
   std::string What(const std::string& call) const { return call + " at the store " + address_; }
 
   const std::string address_;
   const std::unique_ptr<v1::Store::Stub> stub_;
   Calls calls_;
+  // Touched by Load, of which one runs at a time.
+  std::optional<Where> ahead_of_;
+  std::map<std::string, std::string> ahead_;  // by name
+  uint64_t ahead_bytes_ = 0;
 };
 
 }  // namespace

@@ -60,6 +60,11 @@ Place PlaceOf(const v1::StoredItem& item) {
   return PlaceOf(item.scope(), item.rank(), item.name());
 }
 
+bool AreOfOne(const v1::StoredItem& item, const v1::StoredItem& other) {
+  return item.scope() == other.scope() &&
+         (item.scope() != v1::SCOPE_OWN || item.rank() == other.rank());
+}
+
 }  // namespace
 
 TensorType TensorTypeOf(const v1::SaveChunk& chunk) { return ReadType(chunk); }
@@ -156,6 +161,20 @@ std::vector<const v1::StoredItem*> OpenedCheckpoint::Loadable(uint32_t rank) con
     if (item->scope() != v1::SCOPE_OWN || item->rank() == rank) loadable.push_back(item);
   }
   return loadable;
+}
+
+std::vector<const v1::StoredItem*> OpenedCheckpoint::SmallAfter(const v1::StoredItem& item,
+                                                                uint64_t most) const {
+  Items small;
+  uint64_t bytes = 0;
+  for (auto next = From(item.scope(), item.rank(), item.name()) + 1; next != items_.end(); ++next) {
+    const v1::StoredItem& other = **next;
+    if (!AreOfOne(item, other) || other.chunks_size() != 1) break;
+    bytes += other.bytes() + other.name().size();
+    if (other.bytes() > kSmallItemBytes || bytes > most) break;
+    small.push_back(&other);
+  }
+  return small;
 }
 
 }  // namespace ringwood

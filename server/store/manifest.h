@@ -37,6 +37,9 @@ std::string ToString(const v1::CheckpointManifest& manifest);  // for people
 // A manifest whose items are loaded: which there are, for whom, and in which order.
 class OpenedCheckpoint {
  public:
+  // An item's bytes cost less than the call that asks for it.
+  static constexpr uint64_t kSmallItemBytes = 16 << 10;
+
   explicit OpenedCheckpoint(v1::CheckpointManifest manifest);
   OpenedCheckpoint(const OpenedCheckpoint&) = delete;  // it points into itself
 
@@ -48,6 +51,10 @@ class OpenedCheckpoint {
 
   // What a rank can load: the shared items, then its own, each by name.
   std::vector<const v1::StoredItem*> Loadable(uint32_t rank) const;
+
+  // Items of the same scope and rank that follow an item of this manifest in the order of names,
+  // up to the first that is not small (or empty: there is nothing to load); `most` bytes, about.
+  std::vector<const v1::StoredItem*> SmallAfter(const v1::StoredItem& item, uint64_t most) const;
 
  private:
   using Items = std::vector<const v1::StoredItem*>;

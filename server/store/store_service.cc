@@ -153,6 +153,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   Status FindItem(Reading* reading);
   void Continue(LoadStream* stream, const std::shared_ptr<Reading>& reading);
   void SendChunk(LoadStream* stream, const Reading& reading, const v1::StoredChunk& stored);
+  void AddFollowing(const Reading& reading, v1::LoadChunk* chunk) const;
   void FailLoad(LoadStream* stream, const CheckpointId& id, const Status& failed);
   void ContinueList(ListStream* stream, Listing* listing);
   void AnswerAwaits();
@@ -256,7 +257,23 @@ void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading
   chunk.set_item_bytes(reading.item->bytes());
   chunk.set_checksum(Digest(std::as_bytes(std::span(*bytes))));
   chunk.set_data(*std::move(bytes));
+  if (reading.request.ahead() && reading.next == reading.item->chunks_size()) {
+    AddFollowing(reading, &chunk);
+  }
   stream->Send(std::move(chunk));
+}
+
+// A job of many small tensors would else wait for a call for each. What cannot be read is left out:
+// whoever asks for it is told why.
+void StoreService::Service::AddFollowing(const Reading& reading, v1::LoadChunk* chunk) const {
+  for (const v1::StoredItem* item : reading.opened->SmallAfter(*reading.item, kListBytes)) {
+    auto data = store_->Chunk(reading.opened->id(), *item, item->chunks(0));
+    if (!data.ok()) return;
+    v1::SmallItem* const small = chunk->add_following();
+    small->set_name(item->name());
+    small->set_checksum(Digest(std::as_bytes(std::span(*data))));
+    small->set_data(*std::move(data));
+  }
 }
 
 void StoreService::Service::FailLoad(LoadStream* stream, const CheckpointId& id,
