@@ -99,10 +99,10 @@ typedef struct {
   const char* log_level;      /* "debug", "info" (default), "warning" or "error" */
   double join_timeout_seconds; /* how long ringwood_open waits for all ranks; 0: 120 */
   const char* wire;         /* dense groups travel as "fp32" (default), "bf16", "int8" or "int4" */
-  const char* sparse_codec; /* INDEX/VALUE: block16 (default) or rice; fp32 (default), bf16, int8 or
-                               int4: coarse values go to the first reducer only, the error stays in
-                               the residual. Equal on all ranks, as all that changes results:
-                               ringwood_agree names what differs */
+  const char* sparse_codec; /* INDEX/VALUE: block16 (default) or rice; fp32 (default), bf16, int8,
+                               int4 or int2: coarse values go to the first reducer only, the error
+                               stays in the residual. Equal on all ranks, as all that changes
+                               results: ringwood_agree names what differs */
   const char* sparse_merge; /* "gtopk" (default), "union" or "exact" */
   int sparse_chunk;     /* select chunk by chunk of so many elements (64 or more); 0: each tensor as
                            a whole */

@@ -36,11 +36,12 @@ Status Bad(const char* what, uint64_t block) {
 StatusOr<Codec> ParseCodec(const std::string& name) {
   constexpr std::array<std::pair<const char*, IndexCode>, 2> kIndexCodes = {
       {{"block16", IndexCode::kBlock16}, {"rice", IndexCode::kRice}}};
-  constexpr std::array<std::pair<const char*, ValueCode>, 4> kValueCodes = {
+  constexpr std::array<std::pair<const char*, ValueCode>, 5> kValueCodes = {
       {{"fp32", ValueCode::kFloat32},
        {"bf16", ValueCode::kBFloat16},
        {"int8", ValueCode::kInt8},
-       {"int4", ValueCode::kInt4}}};
+       {"int4", ValueCode::kInt4},
+       {"int2", ValueCode::kInt2}}};
   for (const auto& [index_name, index] : kIndexCodes) {
     for (const auto& [value_name, value] : kValueCodes) {
       if (name == absl::StrFormat("%s/%s", index_name, value_name)) return Codec{index, value};
@@ -48,7 +49,7 @@ StatusOr<Codec> ParseCodec(const std::string& name) {
   }
   return Invalid(
       absl::StrFormat("unknown codec \"%s\": use block16 or rice, a slash, and fp32, bf16, "
-                      "int8 or int4, for example block16/fp32",
+                      "int8, int4 or int2, for example block16/fp32",
                       name));
 }
 

@@ -20,7 +20,8 @@ enum class ValueCode : uint8_t {
   kFloat32 = 1,
   kBFloat16 = 2,
   kInt8 = 3,
-  kInt4 = 4
+  kInt4 = 4,
+  kInt2 = 5
 };  // value_code.h
 
 struct Codec {
@@ -37,8 +38,8 @@ struct Codec {
   bool operator==(const Codec&) const = default;
 };
 
-// "INDEX/VALUE" with INDEX in {block16, rice} and VALUE in {fp32, bf16, int8, int4}; an error names
-// them.
+// "INDEX/VALUE" with INDEX in {block16, rice} and VALUE in {fp32, bf16, int8, int4, int2}; an error
+// names them.
 StatusOr<Codec> ParseCodec(const std::string& name);
 
 // No encoding of at most k entries out of `elements` is longer. Rises with k.

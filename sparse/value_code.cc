@@ -26,6 +26,14 @@ IntegerCode IntegerCodeOf(ValueCode code) {
   return code == ValueCode::kInt8 ? IntegerCode{256, 8} : IntegerCode{64, 4};
 }
 
+// Two magnitudes for a run, and two bits for an entry.
+constexpr uint64_t kTableRun = 64;
+constexpr int kTableBias = 128;
+// Of the exponents of a run's two magnitudes: what a value differs by from the lower one is exact.
+constexpr int kTableSpan = 20;
+
+uint64_t TableRunBytes(uint64_t entries) { return 2 + (entries + 3) / 4; }
+
 uint16_t ToBFloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if (!IsFinite(value))
@@ -89,11 +97,60 @@ void DecodeRun(const IntegerCode& code, const std::byte* wire, std::span<float> 
   }
 }
 
+// 0 of byte 0.
+float MagnitudeOf(int byte) {
+  return byte == 0 ? 0 : static_cast<float>(PowerOfTwo(byte - kTableBias));
+}
+
+// Of the largest power of two that is not above `value`; with `nearest` of the nearest one.
+int MagnitudeByte(float value, bool nearest) {
+  if (value == 0) return 0;
+  int exponent = 0;
+  const float fraction = std::frexp(value, &exponent);  // in [0.5, 1)
+  exponent += nearest && fraction >= 0.75f ? 0 : -1;
+  const int byte = std::min(exponent, 127) + kTableBias;
+  return std::max(byte, 0);
+}
+
+void EncodeTableRun(std::span<const float> values, std::byte* wire) {
+  float least = kLargest, most = 0;
+  for (float value : values) {
+    const float magnitude = IsFinite(value) ? std::fabs(value) : 0;  // never picked
+    least = std::min(least, magnitude);
+    most = std::max(most, magnitude);
+  }
+  int bytes[] = {MagnitudeByte(least, false), MagnitudeByte(most, true)};
+  if (bytes[0] < bytes[1] - kTableSpan) bytes[0] = 0;
+  wire[0] = static_cast<std::byte>(bytes[0]);
+  wire[1] = static_cast<std::byte>(bytes[1]);
+  const double low = MagnitudeOf(bytes[0]), high = MagnitudeOf(bytes[1]);
+  std::fill_n(wire + 2, (values.size() + 3) / 4, std::byte{0});
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double magnitude = IsFinite(values[i]) ? std::fabs(values[i]) : 0;
+    const unsigned code =
+        (std::signbit(values[i]) ? 2u : 0u) | (high - magnitude < magnitude - low);
+    wire[2 + i / 4] |= static_cast<std::byte>(code << (i % 4 * 2));
+  }
+}
+
+void DecodeTableRun(const std::byte* wire, std::span<float> values) {
+  const float low = MagnitudeOf(static_cast<int>(wire[0]));
+  const float high = MagnitudeOf(static_cast<int>(wire[1]));
+  const float table[] = {low, high, -low, -high};
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = table[static_cast<int>(wire[2 + i / 4]) >> (i % 4 * 2) & 3];
+  }
+}
+
 }  // namespace
 
 uint64_t ValueBytes(ValueCode code, uint64_t count) {
   if (code == ValueCode::kFloat32) return 4 * count;
   if (code == ValueCode::kBFloat16) return 2 * count;
+  if (code == ValueCode::kInt2) {
+    const uint64_t rest = count % kTableRun;
+    return count / kTableRun * TableRunBytes(kTableRun) + (rest > 0 ? TableRunBytes(rest) : 0);
+  }
   const IntegerCode integer = IntegerCodeOf(code);
   const uint64_t rest = count % integer.run;
   return count / integer.run * integer.RunBytes(integer.run) +
@@ -108,6 +165,11 @@ void EncodeValues(ValueCode code, std::span<const float> values, std::byte* wire
     for (size_t i = 0; i < values.size(); ++i) {
       const uint16_t half = ToBFloat16(values[i]);
       std::memcpy(wire + 2 * i, &half, 2);
+    }
+  } else if (code == ValueCode::kInt2) {
+    for (size_t at = 0; at < values.size(); at += kTableRun) {
+      EncodeTableRun(values.subspan(at, std::min(kTableRun, values.size() - at)), wire);
+      wire += TableRunBytes(kTableRun);
     }
   } else {
     const IntegerCode integer = IntegerCodeOf(code);
@@ -127,6 +189,11 @@ void DecodeValues(ValueCode code, const std::byte* wire, std::span<float> values
       uint16_t half;
       std::memcpy(&half, wire + 2 * i, 2);
       values[i] = std::bit_cast<float>(static_cast<uint32_t>(half) << 16);
+    }
+  } else if (code == ValueCode::kInt2) {
+    for (size_t at = 0; at < values.size(); at += kTableRun) {
+      DecodeTableRun(wire, values.subspan(at, std::min(kTableRun, values.size() - at)));
+      wire += TableRunBytes(kTableRun);
     }
   } else {
     const IntegerCode integer = IntegerCodeOf(code);

@@ -83,7 +83,7 @@ int Run(const std::string& source) {
     Entries entries;
     topk.Take(&entries);
     for (const char* index : {"block16", "rice"}) {
-      for (const char* value : {"fp32", "bf16", "int8", "int4"}) {
+      for (const char* value : {"fp32", "bf16", "int8", "int4", "int2"}) {
         Measure(std::string(index) + "/" + value, values.size(), entries);
       }
     }

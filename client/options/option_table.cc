@@ -125,8 +125,8 @@ constexpr Option kOptions[] = {
    .check = [](const std::string& text) { return ParseCodec(text).status(); },
    .keyword = "sparse_codec", .flag = "--sparse-codec", .agreed = "sparse codec",
    .section = "Sparse tensors",
-   .help = "Encode the indices of entries as block16 or rice, their values as fp32, bf16, int8 or "
-           "int4"},
+   .help = "Encode the indices of entries as block16 or rice, their values as fp32, bf16, int8, "
+           "int4 or int2"},
   {.name = "sparse_merge", .place = OptionPlace{&S::sparse_merge, &C::sparse_merge},
    .variables = {"RINGWOOD_SPARSE_MERGE"}, .words = {"gtopk", "union", "exact"},
    .check = [](const std::string& text) { return ParseMerge(text).status(); },

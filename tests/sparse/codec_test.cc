@@ -16,7 +16,7 @@ namespace {
 std::vector<std::string> Codecs() {
   std::vector<std::string> names;
   for (const char* index : {"block16", "rice"}) {
-    for (const char* value : {"fp32", "bf16", "int8", "int4"}) {
+    for (const char* value : {"fp32", "bf16", "int8", "int4", "int2"}) {
       names.push_back(std::string(index) + "/" + value);
     }
   }

@@ -226,7 +226,7 @@ TEST(Traffic, EachSenderBeginsWithAnotherReceiver) {
 }
 
 TEST(Mass, HoldsToTheBitWithCoarseValuesWhenSharded) {
-  for (const char* codec : {"block16/bf16", "rice/int8", "rice/int4"}) {
+  for (const char* codec : {"block16/bf16", "rice/int8", "rice/int4", "rice/int2"}) {
     Job job{{5, 3, 8}, "exact", codec};
     job.shards = 3;
     job.elements = 3 * kBlockElements;
@@ -290,7 +290,7 @@ TEST(Mass, HoldsWhenTheLastChunkIsShorterThanAPowerOfTwo) {
 }
 
 TEST(Mass, HoldsToTheBitWithValuesThatRoundBecauseTheWorkerKeepsTheError) {
-  for (const char* value : {"bf16", "int8", "int4"}) {
+  for (const char* value : {"bf16", "int8", "int4", "int2"}) {
     for (const char* merge : {"gtopk", "union"}) {
       for (int servers : {0, 1, 4}) {
         Job job{{7, servers, 3}, merge, std::string("rice/") + value};
