@@ -289,7 +289,7 @@ RINGWOOD_EXPORT int ringwood_finish_step(ringwood_session* session, ringwood_ste
 
 /* This rank's error-feedback residual of a tensor after the last committed step, in units of
  * weight * gradient: what was not selected or not accepted (sparse), what was rounded away on a
- * bf16 wire (dense). */
+ * wire of few bits (dense). */
 RINGWOOD_EXPORT int ringwood_residual(ringwood_session* session, int id, float* out,
                                       uint64_t elements);
 
