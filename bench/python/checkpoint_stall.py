@@ -54,8 +54,8 @@ def turn(options, every, folder):
     """What each rank wrote."""
     out = folder / f"every{every}"
     command = [BUILD / "bin" / "ringwood", "run", "-np", options.workers, "--store", folder / f"store{every}",
-               "--checkpoint-every", every, "--", sys.executable, __file__, "--worker", out, "--epochs", 1,
-               "--limit", options.steps * BATCH]
+               "--log-level", "warning", "--", sys.executable, __file__, "--worker", out,
+               "--checkpoint-every", every, "--epochs", 1, "--limit", options.steps * BATCH]
     subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, cwd=ROOT,
                    env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "OMP_NUM_THREADS": "1",
                         "RINGWOOD_LIBRARY": str(BUILD / "lib" / "libringwood.so")})
