@@ -250,7 +250,7 @@ prometheus::ClientMetric OneOf(const Metric& metric, const MetricValue& value,
 std::span<const Metric> Metrics() { return kMetrics; }
 
 std::string MetricsText(const v1::StatusResponse& status) {
-  const std::string job = JobName(status.job());
+  const std::string job = NameOfJob(status.job());
   std::vector<prometheus::MetricFamily> families;
   for (const Metric& metric : kMetrics) {
     prometheus::MetricFamily family;

@@ -94,7 +94,7 @@ std::string RoleName(v1::Role role) {
   return role == v1::ROLE_REDUCER ? "reducer" : role == v1::ROLE_WORKER ? "rank" : "?";
 }
 
-std::string JobName(uint64_t job) { return absl::StrFormat("%016x", job); }
+std::string NameOfJob(uint64_t job) { return absl::StrFormat("%016x", job); }
 
 std::string ToJson(const v1::StatusResponse& status, int indent) {
   Json members = Json::array(), slots = Json::array();
@@ -111,7 +111,7 @@ std::string ToJson(const v1::StatusResponse& status, int indent) {
         {{"epoch", kept.epoch()}, {"step", kept.step()}, {"unix_seconds", kept.unix_seconds()}});
   }
   for (const v1::JobEvent& event : status.events()) events.push_back(EventJson(event));
-  const Json json = {{"job", JobName(status.job())},
+  const Json json = {{"job", NameOfJob(status.job())},
                      {"phase", status.phase()},
                      {"epoch", status.epoch()},
                      {"step", status.step()},

@@ -13,6 +13,6 @@ std::string ToJson(const v1::StatusResponse& status, int indent);
 // "rank" or "reducer".
 std::string RoleName(v1::Role role);
 // "00a1…": 16 digits, as the log and `ringwood checkpoint list` name it.
-std::string JobName(uint64_t job);
+std::string NameOfJob(uint64_t job);
 
 }  // namespace ringwood

@@ -54,7 +54,7 @@ std::vector<std::string> RowOf(const v1::SlotState& slot) {
 
 std::string StateLine(const v1::StatusResponse& status) {
   std::string line = status.phase();
-  if (status.job() != 0) line += ", job " + JobName(status.job());
+  if (status.job() != 0) line += ", job " + NameOfJob(status.job());
   absl::StrAppendFormat(&line, ", epoch %d, step %d", status.epoch(), status.step());
   if (status.steps_per_second() > 0) {
     absl::StrAppendFormat(&line, ", %.3g steps/s", status.steps_per_second());
