@@ -1,9 +1,12 @@
 #include <cstdio>
 
+#include "absl/strings/str_format.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/command.h"
 
 namespace ringwood {
+
+std::string JobName(uint64_t job) { return absl::StrFormat("%016x", job); }
 
 void PrintJson(const nlohmann::json& json) {
   std::printf("%s\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());

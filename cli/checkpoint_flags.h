@@ -8,7 +8,6 @@
 
 #include "base/progress_bar.h"
 #include "cli/command.h"
-#include "server/status/status_json.h"
 #include "server/store/checkpoint_reader.h"
 #include "server/store/portable/export_plan.h"
 
@@ -24,6 +23,8 @@ struct CheckpointFlags {
 void AddStoreFlags(Command command, CheckpointFlags* flags);
 // --step and --epoch.
 void AddChoiceFlags(Command command, CheckpointFlags* flags);
+
+std::string JobName(uint64_t job);  // as --resume-job takes it
 
 void PrintJson(const nlohmann::json& json);
 
