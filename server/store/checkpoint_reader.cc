@@ -106,12 +106,27 @@ StatusOr<std::string> CheckpointReader::Row(const std::string& key, const std::s
 
 StatusOr<std::string> CheckpointReader::Chunk(const CheckpointId& id, const v1::StoredItem& item,
                                               const v1::StoredChunk& chunk) const {
+  return ReadChunk(id, item, chunk, true);
+}
+
+StatusOr<std::string> CheckpointReader::ChunkToLoad(const CheckpointId& id,
+                                                    const v1::StoredItem& item,
+                                                    const v1::StoredChunk& chunk) const {
+  return ReadChunk(id, item, chunk, chunk.digest() == 0);
+}
+
+StatusOr<std::string> CheckpointReader::ReadChunk(const CheckpointId& id,
+                                                  const v1::StoredItem& item,
+                                                  const v1::StoredChunk& chunk,
+                                                  bool by_sha256) const {
   const std::string what =
       absl::StrFormat("item \"%s\" of step %d (epoch %d), bytes %d to %d", item.name(), id.step,
                       id.epoch, chunk.offset(), chunk.offset() + chunk.bytes());
   RW_ASSIGN_OR_RETURN(std::string bytes, Row(ChunkKey(id, chunk.rank(), chunk.sequence()), what));
-  if (bytes.size() != chunk.bytes() || Sha256(bytes) != chunk.sha256()) {
-    return Corrupt(what + ": damaged (its SHA-256 differs)");
+  const bool same = by_sha256 ? Sha256(bytes) == chunk.sha256()
+                              : Digest(std::as_bytes(std::span(bytes))) == chunk.digest();
+  if (bytes.size() != chunk.bytes() || !same) {
+    return Corrupt(what + ": damaged (its " + (by_sha256 ? "SHA-256" : "digest") + " differs)");
   }
   return bytes;
 }

@@ -119,10 +119,11 @@ Status CheckpointStore::ReadBack(const StripeWriter& stripe) const {
   return reader_->CheckStripe(stripe.id(), stripe.rank(), stripe.digests());
 }
 
-StatusOr<std::string> CheckpointStore::Chunk(const CheckpointId& id, const v1::StoredItem& item,
-                                             const v1::StoredChunk& chunk) const {
+StatusOr<std::string> CheckpointStore::ChunkToLoad(const CheckpointId& id,
+                                                   const v1::StoredItem& item,
+                                                   const v1::StoredChunk& chunk) const {
   const absl::ReaderMutexLock lock(&opening_);
-  return reader_->Chunk(id, item, chunk);
+  return reader_->ChunkToLoad(id, item, chunk);
 }
 
 Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,

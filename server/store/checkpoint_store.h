@@ -60,9 +60,9 @@ class CheckpointStore {
   // Compares what the database has of a stripe with what its worker sent. Any thread.
   Status ReadBack(const StripeWriter& stripe) const;
 
-  // One chunk of a complete checkpoint, as CheckpointReader has it. Any thread.
-  StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
-                              const v1::StoredChunk& chunk) const;
+  // CheckpointReader's. Any thread.
+  StatusOr<std::string> ChunkToLoad(const CheckpointId& id, const v1::StoredItem& item,
+                                    const v1::StoredChunk& chunk) const;
 
   // How often the database was opened: what was read back before the last time may be elsewhere, as
   // a store that is deleted under way begins anew.

@@ -31,6 +31,11 @@ constexpr double kDrainSeconds = 5;
 constexpr size_t kListBytes = 256 << 10;  // of a list of items: small beside the memory of a chunk
 
 Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }
+// What the worker sent that saved them is what the one that loads them compares.
+uint64_t DigestOf(const v1::StoredChunk& stored, const std::string& bytes) {
+  return stored.digest() != 0 ? stored.digest() : Digest(std::as_bytes(std::span(bytes)));
+}
+
 Status Stopping() { return Unavailable("the store is stopping"); }
 
 }  // namespace
@@ -245,7 +250,7 @@ void StoreService::Service::Continue(LoadStream* stream, const std::shared_ptr<R
 void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading,
                                       const v1::StoredChunk& stored) {
   const CheckpointId id = reading.opened->id();
-  auto bytes = store_->Chunk(id, *reading.item, stored);
+  auto bytes = store_->ChunkToLoad(id, *reading.item, stored);
   if (!bytes.ok()) {
     const bool posted = loop_.PostReserved(
         [this, stream, id, failed = bytes.status()] { FailLoad(stream, id, failed); });
@@ -255,7 +260,7 @@ void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading
   v1::LoadChunk chunk;
   chunk.set_offset(stored.offset());
   chunk.set_item_bytes(reading.item->bytes());
-  chunk.set_checksum(Digest(std::as_bytes(std::span(*bytes))));
+  chunk.set_checksum(DigestOf(stored, *bytes));
   chunk.set_data(*std::move(bytes));
   if (reading.request.ahead() && reading.next == reading.item->chunks_size()) {
     AddFollowing(reading, &chunk);
@@ -267,11 +272,11 @@ void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading
 // whoever asks for it is told why.
 void StoreService::Service::AddFollowing(const Reading& reading, v1::LoadChunk* chunk) const {
   for (const v1::StoredItem* item : reading.opened->SmallAfter(*reading.item, kListBytes)) {
-    auto data = store_->Chunk(reading.opened->id(), *item, item->chunks(0));
+    auto data = store_->ChunkToLoad(reading.opened->id(), *item, item->chunks(0));
     if (!data.ok()) return;
     v1::SmallItem* const small = chunk->add_following();
     small->set_name(item->name());
-    small->set_checksum(Digest(std::as_bytes(std::span(*data))));
+    small->set_checksum(DigestOf(item->chunks(0), *data));
     small->set_data(*std::move(data));
   }
 }

@@ -15,7 +15,7 @@
 namespace ringwood {
 namespace {
 
-constexpr uint64_t kListedChunkBytes = 64;  // in a manifest: mostly its SHA-256
+constexpr uint64_t kListedChunkBytes = 72;  // in a manifest: mostly its SHA-256
 // The kernel begins to write to the disk after so many, while the next ones are on their way.
 constexpr uint64_t kBytesPerSync = 8 << 20;
 
@@ -71,7 +71,7 @@ Status StripeWriter::Add(const v1::SaveChunk& chunk) {
   if (listed_bytes_ > kMaxManifestBytes) {
     return Exhausted(absl::StrFormat(
         "rank %d's part of the manifest, with %d items, takes more than the %s of a whole one "
-        "(about 1.5 million items, or 4 TiB): save less",
+        "(about 1.5 million items, or 3.5 TiB): save less",
         rank_, items_.size(), FormatBytes(static_cast<double>(kMaxManifestBytes))));
   }
   if (chunk.data().empty()) return OkStatus();  // an item of no bytes, or the end mark with a name
@@ -84,6 +84,7 @@ Status StripeWriter::Add(const v1::SaveChunk& chunk) {
   stored->set_sha256(Sha256(chunk.data()));
   stored->set_rank(rank_);
   stored->set_sequence(sequence);
+  stored->set_digest(chunk.checksum());
   bytes_ += chunk.data().size();
   listed_bytes_ += kListedChunkBytes;
   return OkStatus();
