@@ -65,6 +65,7 @@ void Board::Follow(const action::Activate& activate) {
     slots_.clear();
     checkpoints_.clear();
     completed_ = 0;
+    last_failure_.clear();
   }
   job_ = record.job();
   epoch_ = record.epoch();
@@ -85,6 +86,9 @@ void Board::Follow(const action::Activate& activate) {
 void Board::Follow(const action::Verdict& verdict) {
   const v1::Failure& failure = verdict.failure;
   ++failures_;
+  last_failure_ = absl::StrFormat("%s failed at step %d of epoch %d: %s",
+                                  failure.who().empty() ? "the job" : failure.who(), failure.step(),
+                                  failure.epoch(), Shortened(failure.reason(), kMaxEventBytes));
   std::optional<uint32_t> slot;
   if (failure.node() < members_.size()) slot = members_[failure.node()]->slot();
   Note(LogLevel::kWarning, "epoch_failed",
@@ -152,6 +156,8 @@ void Board::Complete(v1::StatusResponse* status, TimePoint now, double unix_seco
   status->set_unix_seconds(unix_seconds);
   status->set_epochs(epochs_);
   status->set_failures(failures_);
+  // The membership's own is of the present epoch.
+  if (status->last_failure().empty()) status->set_last_failure(last_failure_);
   std::map<Seat, bool> awaited;
   for (const v1::SlotState& slot : status->slots()) {
     awaited[{slot.role(), slot.slot()}] = slot.awaited();

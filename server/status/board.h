@@ -67,6 +67,7 @@ class Board {
   uint64_t round_ ABSL_GUARDED_BY(mutex_) = 0;  // the last that was committed
   uint64_t epochs_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t failures_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string last_failure_ ABSL_GUARDED_BY(mutex_);  // of this job
   std::map<Seat, SlotRecord> slots_ ABSL_GUARDED_BY(mutex_);
   std::vector<SlotRecord*> members_ ABSL_GUARDED_BY(mutex_);  // of the epoch, by node
   // Of the round that is voted on, by node: when the last gradient was ready.

@@ -243,6 +243,9 @@ TEST(Board, KeepsTheLastEventsAndNamesTheSlot) {
   EXPECT_EQ(status.events(0).level(), "warning");
   EXPECT_THAT(status.events(0).text(), HasSubstr("rank 1 (host h1) failed at step 3"));
   EXPECT_EQ(status.failures(), 1u);
+  story.Begin(5, 2, 2, {11}, 1.5);  // the next epoch does not forget it
+  EXPECT_EQ(story.Status(1.5).last_failure(),
+            "rank 1 (host h1) failed at step 3 of epoch 1: its heartbeat stream broke");
   for (int i = 0; i < 1000; ++i) {
     story.Happens(event::Tick{}, {action::Report{"stalled", std::string(10000, 'x')}}, 2);
   }
