@@ -152,7 +152,7 @@ class GrpcReaderClient : public ReaderClient {
                        " knows no pull: it is of an older version, start one of this version");
       case grpc::StatusCode::UNAVAILABLE:
         return Unavailable("the server " + address_ + ": " + status.error_message() +
-                           " (its address is what `ringwood server` prints, and "
+                           " (its address is what `ringwood run` and `ringwood server` print, and "
                            "RINGWOOD_COORDINATOR in the job's ranks)");
       case grpc::StatusCode::DEADLINE_EXCEEDED:
         if (status.error_message() != "Deadline Exceeded") return FromGrpc(status);
