@@ -87,10 +87,15 @@ _job = []  # the process's job, once init was called
 
 
 def start(options):
-    if _job and not (_job[0]._session and _job[0]._session.closed):
+    if running():
         return _job[0]
     _job[:] = [Job(options)]
     return _job[0]
+
+
+def running():
+    """Whether the process has a job: init was called, and shutdown was not."""
+    return bool(_job) and not (_job[0]._session and _job[0]._session.closed)
 
 
 def current():

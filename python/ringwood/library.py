@@ -13,8 +13,8 @@ up and getting it back from a busy thread would cost milliseconds.
 import ctypes
 import operator
 import os
-from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint64,
-                    c_void_p)
+from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32,
+                    c_uint64, c_void_p)
 
 from .errors import InternalError, InvalidError, error_of
 
@@ -79,9 +79,16 @@ class PulledItem(Structure):
                 ("shape", POINTER(c_uint64)), ("dimensions", c_size_t)]
 
 
+class CollectiveCall(Structure):
+    """ringwood_collective_call."""
+    _fields_ = [("size", c_size_t), ("collective", c_int), ("type", c_int), ("op", c_int), ("root", c_int),
+                ("input", c_void_p), ("input_elements", c_uint64), ("output", c_void_p),
+                ("output_elements", c_uint64), ("shares", POINTER(c_uint64)), ("receives", POINTER(c_uint64))]
+
+
 ELEMENT_TYPES = {"float32": 1, "bfloat16": 2, "float16": 3, "float64": 4, "int32": 5, "int64": 6,
                  "uint8": 7}
-OPERATIONS = {"sum": 0, "average": 1, "max": 2, "min": 3}
+OPERATIONS = {"sum": 0, "average": 1, "max": 2, "min": 3, "product": 4}
 MEMORY = {"host": 0, "cuda": 1}
 SCOPES = {"shared": 1, "per_rank": 2, "own": 2}  # "own": the former name
 
@@ -99,6 +106,8 @@ _OPTION_TYPES = {
 _SESSION = c_void_p
 _SAMPLER = c_void_p
 _PULLED = c_void_p
+_COMMUNICATOR = c_void_p
+_WORK = c_void_p
 _WAITING = {  # name: (result, arguments)
     "ringwood_describe_option": (c_int, [c_size_t, POINTER(Option)]),
     "ringwood_options_from_environment": (c_int, [c_void_p, c_size_t]),
@@ -133,6 +142,7 @@ _WAITING = {  # name: (result, arguments)
     "ringwood_pulled_describe_item": (c_int, [_PULLED, c_size_t, POINTER(PulledItem)]),
     "ringwood_pulled_read": (c_int, [_PULLED, c_size_t, c_void_p, c_uint64]),
     "ringwood_pulled_free": (None, [_PULLED]),
+    "ringwood_wait": (c_int, [_WORK, c_double]),
     "ringwood_strerror": (c_char_p, [c_int]),
     "ringwood_version": (c_char_p, []),
 }
@@ -152,6 +162,12 @@ _QUICK = {
     "ringwood_logs": (c_int, [_SESSION]),
     "ringwood_checkpoint_state": (c_int, [_SESSION, POINTER(CheckpointNumbers)]),
     "ringwood_last_error": (c_char_p, []),
+    "ringwood_communicator_make": (c_int, [_SESSION, POINTER(c_int), c_size_t, c_uint32,
+                                           POINTER(_COMMUNICATOR)]),
+    "ringwood_communicator_free": (None, [_COMMUNICATOR]),
+    "ringwood_start": (c_int, [_COMMUNICATOR, POINTER(CollectiveCall), POINTER(_WORK)]),
+    "ringwood_done": (c_int, [_WORK]),
+    "ringwood_work_free": (None, [_WORK]),
     "ringwood_sampler_make": (c_int, [POINTER(SamplerOptions), POINTER(_SAMPLER)]),
     "ringwood_sampler_free": (None, [_SAMPLER]),
     "ringwood_sampler_next": (c_int, [_SAMPLER, c_int, c_int, c_void_p, c_uint64, POINTER(c_uint64)]),

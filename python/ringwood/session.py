@@ -202,7 +202,7 @@ class Session:
     # ---- collectives outside the plan, in the same order on every rank ----
 
     def allreduce(self, array, op="sum"):
-        """In place, and returned. `op`: sum, average, max, min."""
+        """In place, and returned. `op`: sum, average, max, min, product."""
         pointer, elements, kind, _ = region_of("allreduce", array)
         self._call("ringwood_allreduce", pointer, elements, ELEMENT_TYPES[kind],
                    _operation("allreduce", op))

@@ -28,6 +28,10 @@ from .training import resume, save
 from .weights import pulled as _pulled
 from .weights import tensor as _tensor
 
+if torch.distributed.is_available():
+    from .process_group import register as _register_backend
+    _register_backend()
+
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
            "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
            "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "Checkpoint", "save", "resume",

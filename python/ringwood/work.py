@@ -1,0 +1,109 @@
+"""A collective of torch.distributed that was started: waited for, polled, or turned into a future.
+
+An error is raised where somebody waits. A future carries it as an error of C++'s, because an exception that is set
+on a future from Python reads as a result there: `then` makes one of the other.
+"""
+
+import threading
+import time
+from queue import SimpleQueue
+
+import torch
+from torch._C._distributed_c10d import Work as _Work
+
+from .errors import RingwoodError
+
+
+class Work(_Work):
+    def __init__(self, watcher, pending, outputs, timeout, after=None):
+        """`pending`: communicator.Pending, one or more; `outputs`: what result() and futures give; `timeout`: seconds
+        from now; `after`: called once before they are given, in the thread that noticed the end."""
+        super().__init__()
+        self._watcher, self._pending, self._outputs, self._after = watcher, pending, outputs, after
+        self._deadline = time.monotonic() + timeout
+        self._over, self._error, self._future = False, None, None
+        self._lock = threading.Lock()
+
+    def wait(self, timeout=None):
+        """`timeout`: a timedelta; None and 0: the process group's, from the start of the call."""
+        if not self._over:
+            given = timeout.total_seconds() if timeout is not None else 0
+            self.finish(given if given > 0 else self.remaining())
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def remaining(self):
+        """Seconds until the process group's timeout."""
+        return self._deadline - time.monotonic()
+
+    def is_completed(self):
+        if not self._over and all(pending.done() for pending in self._pending):
+            self.finish(0)
+        return self._over
+
+    def is_success(self):
+        return self.is_completed() and self._error is None
+
+    def exception(self):
+        return self._error
+
+    def result(self):
+        self.wait()
+        return self._outputs
+
+    def synchronize(self):
+        self.wait()
+
+    def source_rank(self):
+        raise RuntimeError("source_rank: the backend ringwood receives from ranks that are named")
+
+    def get_future(self):
+        if self._future is None:
+            base = torch.futures.Future()
+            self._future = base.then(self._outcome)
+            self._watcher.watch(self, base)
+        return self._future
+
+    def _outcome(self, _):
+        self.wait()
+        return self._outputs
+
+    def finish(self, seconds):
+        """Waits and keeps the error, if it ends with one. Any thread, several at once."""
+        error = None
+        try:
+            for pending in self._pending:
+                pending.wait(max(0.0, seconds))
+        except RingwoodError as failed:
+            error = failed
+        with self._lock:
+            if self._over:
+                return
+            if error is None and self._after is not None:
+                self._after()
+            self._error, self._after = error, None
+            self._over = True
+
+
+class Watcher:
+    """Completes futures, in the order of the calls, on a thread of its own that starts with the first one. One for each
+    process group: calls of different groups end in any order."""
+
+    def __init__(self, name):
+        self._name, self._queue, self._thread = name, SimpleQueue(), None
+
+    def watch(self, work, future):
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+        self._queue.put((work, future))
+
+    def stop(self):
+        self._queue.put(None)
+
+    def _run(self):
+        while (entry := self._queue.get()) is not None:
+            work, future = entry
+            work.finish(work.remaining())
+            future.set_result(None)

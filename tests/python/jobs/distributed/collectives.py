@@ -1,0 +1,196 @@
+"""Every collective of the backend "ringwood" beside Gloo's, over types and shapes; subgroups, futures, messages from
+rank to rank, and what is refused."""
+
+import datetime
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.distributed import ReduceOp
+
+import ringwood
+import ringwood.torch  # noqa: F401
+
+dist.init_process_group("ringwood", timeout=datetime.timedelta(seconds=60))
+rank, size = dist.get_rank(), dist.get_world_size()
+gloo = dist.new_group(backend="gloo")
+both = (None, gloo)
+SHAPES = [(), (0,), (20_001,)]
+TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64, torch.uint8]
+
+
+def values(shape, dtype, of=rank):
+    """Small integers: their sums are exact in every type, whatever the order."""
+    count = int(torch.Size(shape).numel())
+    return ((torch.arange(count) * (of + 2) + of) % 13).to(dtype).reshape(shape)
+
+
+def alike(make):
+    """`make(group)` gives tensors; Ringwood's and Gloo's are the same."""
+    ours, theirs = (make(group) for group in both)
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.equal(mine, other), (mine, other)
+
+
+def refused(words, call, kind=ringwood.RingwoodError):
+    try:
+        call()
+    except kind as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(f"not refused: {words}")
+
+
+def reductions():
+    for dtype in TYPES:
+        for shape in SHAPES:
+            for op in (ReduceOp.SUM, ReduceOp.MAX, ReduceOp.MIN)[:1 if shape == SHAPES[-1] else 3]:
+                def all_reduce(group):
+                    tensor = values(shape, dtype)
+                    dist.all_reduce(tensor, op, group=group)
+                    return [tensor]
+
+                alike(all_reduce)
+
+            def reduce(group):
+                tensor, root = values(shape, dtype), len(shape) % size
+                dist.reduce(tensor, root, group=group)
+                return [tensor] if rank == root else []
+
+            alike(reduce)
+    product = torch.tensor([2.0, -1.5])
+    dist.all_reduce(product, ReduceOp.PRODUCT)
+    assert product.tolist() == [2.0 ** size, (-1.5) ** size]
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        average = torch.full((5,), float(rank), dtype=dtype)
+        dist.all_reduce(average, ReduceOp.AVG)
+        assert average.tolist() == [(size - 1) / 2] * 5, average
+    flags = torch.tensor([rank == 0, True, False])
+    dist.all_reduce(flags, ReduceOp.MAX)
+    assert flags.tolist() == [True, True, False]
+    across = values((6, 4), torch.float32).t()  # not contiguous
+    dist.all_reduce(across)
+    assert torch.equal(across, sum(values((6, 4), torch.float32, r) for r in range(size)).t())
+
+
+def movements():
+    """What each rank gives is known; Gloo moves fewer types."""
+    for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.complex64, torch.int8):
+        for shape in SHAPES:
+            everybodys = [values(shape, dtype, r) for r in range(size)]
+            tensor = values(shape, dtype)
+            dist.broadcast(tensor, size - 1)
+            assert torch.equal(tensor, everybodys[-1])
+            parts = [torch.empty(shape, dtype=dtype) for _ in range(size)]
+            dist.all_gather(parts, values(shape, dtype))
+            assert all(map(torch.equal, parts, everybodys))
+            parts = [torch.empty(shape, dtype=dtype) for _ in range(size)] if rank == 1 else None
+            dist.gather(values(shape, dtype), parts, dst=1)
+            assert rank != 1 or all(map(torch.equal, parts, everybodys))
+            tensor = torch.empty(shape, dtype=dtype)
+            dist.scatter(tensor, everybodys if rank == 0 else None, src=0)
+            assert torch.equal(tensor, everybodys[rank])
+    uneven = [torch.empty(r * 1000, 2) for r in range(size)]
+    dist.all_gather(uneven, values((rank * 1000, 2), torch.float32))
+    assert all(torch.equal(part, values((r * 1000, 2), torch.float32, r)) for r, part in enumerate(uneven))
+
+
+def shares():
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        for rows in (1, 3, 5000):
+            whole = values((size * rows, 2), dtype)
+            expected = sum(values((size * rows, 2), dtype, r) for r in range(size))
+            share = torch.empty(rows, 2, dtype=dtype)
+            dist.reduce_scatter_single(share, whole)
+            assert torch.equal(share, expected[rank * rows:(rank + 1) * rows])
+            assert torch.equal(whole, values((size * rows, 2), dtype))  # as it was
+            gathered = torch.empty(size * rows, 2, dtype=dtype)
+            dist.all_gather_single(gathered, share)
+            assert torch.equal(gathered, expected)
+    parts = [torch.full((r + 1,), float(rank + r)) for r in range(size)]
+    mine = torch.empty(rank + 1)
+    dist.reduce_scatter(mine, parts, ReduceOp.MAX)
+    assert mine.tolist() == [size - 1.0 + rank] * (rank + 1)
+    out = torch.empty(size * 3, dtype=torch.int32)
+    dist.all_to_all_single(out, torch.full((size * 3,), rank, dtype=torch.int32))
+    assert out.tolist() == [r for r in range(size) for _ in range(3)]
+    splits = [(rank + r) % 3 for r in range(size)]
+    out = torch.empty(sum(splits), 2)
+    dist.all_to_all_single(out, torch.full((sum(splits), 2), float(rank)), splits, splits)
+    assert out[:, 0].tolist() == [float(r) for r in range(size) for _ in range(splits[r])]
+    outs = [torch.empty(r + 1) for r in range(size)]
+    dist.all_to_all(outs, [torch.full((rank + 1,), float(rank)) for _ in range(size)])
+    assert [part.tolist() for part in outs] == [[float(r)] * (r + 1) for r in range(size)]
+
+
+def groups():
+    """Halves and evens, in another order on every rank; works wait from the last to the first."""
+    halves = [dist.new_group([0, 1]), dist.new_group(list(range(2, size)))] if size > 3 else []
+    evens = dist.new_group(list(range(0, size, 2)))
+    mine = [group for group in (None, *halves, evens) if group is None or rank in dist.get_process_group_ranks(group)]
+    mine = mine[rank % len(mine):] + mine[:rank % len(mine)]
+    started = []
+    for group in mine:
+        for elements in (3, 100_000, 5):
+            tensor = torch.full((elements,), 1.0)
+            started.append((group, tensor, dist.all_reduce(tensor, group=group, async_op=True)))
+    for group, tensor, work in reversed(started):
+        assert work.wait() and work.is_completed() and work.is_success()
+        assert tensor[-1].item() == dist.get_world_size(group)
+    if rank % 2 == 0:
+        one = torch.tensor([rank])
+        dist.broadcast(one, 2 if size > 2 else 0, group=evens)
+        dist.destroy_process_group(evens)
+
+
+def futures():
+    tensor = torch.ones(10)
+    work = dist.all_reduce(tensor, async_op=True)
+    doubled = work.get_future().then(lambda future: future.value()[0] * 2)
+    assert doubled.wait().tolist() == [2.0 * size] * 10
+    gathered = functional.all_gather_tensor(torch.full((2,), float(rank)), 0, dist.group.WORLD)
+    assert gathered.tolist() == [float(r) for r in range(size) for _ in range(2)]
+    summed = functional.all_reduce(torch.ones(3), "sum", dist.group.WORLD)
+    assert (summed + 0).tolist() == [float(size)] * 3
+
+
+def messages():
+    after, before = (rank + 1) % size, (rank - 1) % size
+    for elements in (0, 4, 1_000_000):
+        got = torch.empty(elements)
+        works = [dist.isend(torch.full((elements,), float(rank)), after), dist.irecv(got, before)]
+        for work in works:
+            work.wait()
+        assert (got == before).all()
+    got = torch.empty(2)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, got, before, tag=3),
+                                        dist.P2POp(dist.isend, torch.full((2,), rank + 0.5), after, tag=3)]):
+        work.wait()
+    assert got.tolist() == [before + 0.5] * 2
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank, "words": "x" * rank})
+    assert [each["rank"] for each in objects] == list(range(size))
+    given = [f"from {rank}", rank]
+    dist.broadcast_object_list(given, src=size - 1)
+    assert given == [f"from {size - 1}", size - 1]
+
+
+def refusals():
+    refused("torch.sparse_coo", lambda: dist.all_reduce(torch.eye(3).to_sparse()))
+    refused("int32", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), ReduceOp.AVG))
+    refused("BXOR", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int32), ReduceOp.BXOR))
+    refused("int8", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int8)))
+    refused("name the source", lambda: dist.recv(torch.empty(1)))
+    refused("do not fit", lambda: dist.all_gather_single(torch.empty(size * 2 + 1), torch.empty(2)))
+
+
+for check in (reductions, movements, shares, groups, futures, messages, refusals):
+    check()
+    dist.barrier()
+dist.destroy_process_group()
+dist.init_process_group("ringwood")  # again, in the same process
+again = torch.ones(3)
+dist.all_reduce(again)
+assert again.tolist() == [float(size)] * 3
+dist.destroy_process_group()
+print(f"rank {rank}: all as it should be", flush=True)

@@ -1,0 +1,54 @@
+"""A rank that dies, or does not take part, while the others are in a collective or in DDP's backward: they get an error
+that names it. Run by hand, without `ringwood run`: nobody else ends them."""
+
+import datetime
+import os
+import signal
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import ringwood
+import ringwood.torch  # noqa: F401
+
+how, culprit = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("ringwood", timeout=datetime.timedelta(seconds=3 if how == "late" else 60))
+rank = dist.get_rank()
+store = dist.distributed_c10d._get_default_store()
+tensor = torch.ones(1000)
+dist.all_reduce(tensor)
+model = DistributedDataParallel(torch.nn.Linear(10, 10))
+
+
+def step():
+    model(torch.randn(4, 10)).sum().backward()
+
+
+step()
+if rank == culprit:
+    if how == "late":
+        store.wait(["over"], datetime.timedelta(seconds=60))
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+call = {"collective": lambda: dist.all_reduce(tensor), "late": dist.barrier, "backward": step,
+        "future": lambda: dist.all_reduce(tensor, async_op=True).get_future().wait()}[how]
+try:
+    call()
+except ringwood.RingwoodError as error:
+    said = error
+except RuntimeError as error:  # out of C++: DDP's backward, a future
+    said = error
+else:
+    sys.exit("no error")
+assert f"rank {culprit}" in str(said), said
+try:
+    dist.all_reduce(tensor)
+except ringwood.RingwoodError as error:
+    assert f"rank {culprit}" in str(error), error
+else:
+    sys.exit("no error after the error")
+print(f"rank {rank} heard: {type(said).__name__}: {said}", flush=True)
+if how == "late":
+    store.set("over", "1")

@@ -1,0 +1,85 @@
+"""DDP, FSDP2, DTensor and distributed checkpoints over the backend that argv names; writes what came out of them."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+import ringwood.torch  # noqa: F401
+
+backend, place = sys.argv[1:]
+dist.init_process_group(backend)
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.set_num_threads(1)
+
+
+def model_of():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64), torch.nn.ReLU(),
+                               torch.nn.Linear(64, 4))
+
+
+def train(model, steps=5, seed=0):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    torch.manual_seed(100 + rank + seed)
+    for _ in range(steps):
+        loss = torch.nn.functional.cross_entropy(model(torch.randn(8, 16)), torch.randint(4, (8,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
+def whole(tensor):
+    tensor = tensor.detach()
+    return (tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor).clone()
+
+
+def data_parallel():
+    model = DistributedDataParallel(model_of(), bucket_cap_mb=0.01)
+    train(model)
+    return [whole(parameter) for parameter in model.parameters()]
+
+
+def sharded(mesh):
+    model = model_of()
+    for layer in (model[0], model[2]):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    train(model)
+    return model, [whole(parameter) for parameter in model.parameters()]
+
+
+def saved(model, mesh):
+    """A checkpoint that is loaded into another model is that model."""
+    dcp.save({"model": get_model_state_dict(model)}, checkpoint_id=f"{place}.dcp")
+    other = model_of()
+    fully_shard(other, mesh=mesh)
+    state = {"model": get_model_state_dict(other)}
+    dcp.load(state, checkpoint_id=f"{place}.dcp")
+    set_model_state_dict(other, state["model"])
+    for one, two in zip(model.parameters(), other.parameters()):
+        assert torch.equal(whole(one), whole(two))
+
+
+line = init_device_mesh("cpu", (size,))
+results = data_parallel()
+model, weights = sharded(line)
+saved(model, line)
+results += weights
+table = distribute_tensor(torch.arange(24.0).reshape(6, 4), line, [Shard(0)])
+results += [whole(table @ distribute_tensor(torch.ones(4, 3), line, [Replicate()])),
+            whole(table.redistribute(line, [Shard(1)]))]
+if size == 4:
+    square = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+    results += sharded(square)[1]
+    both = distribute_tensor(torch.arange(16.0).reshape(4, 4), square, [Shard(0), Shard(1)])
+    results += [whole(both), whole(both + both)]
+if rank == 0:
+    torch.save(results, place)
+dist.destroy_process_group()

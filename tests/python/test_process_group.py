@@ -1,0 +1,67 @@
+"""torch.distributed's backend "ringwood"."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from conftest import JOBS, ROOT, environment, run_job
+
+
+def together(script, *arguments, ranks, codes=(0,), timeout=300, **changes):
+    """Plain env:// processes of one machine, without a launcher; their outputs."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    started = []
+    for rank in range(ranks):
+        mine = environment(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                           **changes)
+        started.append(subprocess.Popen([sys.executable, JOBS / script, *arguments], cwd=ROOT, env=mine,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                        start_new_session=True))
+    outputs = []
+    try:
+        for process in started:
+            outputs.append(process.communicate(timeout=timeout)[0])
+    finally:
+        for process in started:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    for rank, process in enumerate(started):
+        assert process.returncode in codes, f"rank {rank} ended with {process.returncode}:\n{outputs[rank]}"
+    return outputs
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_every_collective_gives_what_gloo_gives(ranks):
+    ended = run_job("distributed/collectives.py", ranks=ranks, timeout=400)
+    assert ended.output.count("all as it should be") == ranks, ended.output
+
+
+def test_without_a_launcher_rank_0_starts_a_server():
+    outputs = together("distributed/collectives.py", ranks=3)
+    assert all("all as it should be" in output for output in outputs), outputs
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ddp_fsdp_dtensor_and_checkpoints_are_those_of_gloo(ranks, tmp_path):
+    """Of two ranks to the bit: a sum of two has one order."""
+    for backend in ("gloo", "ringwood"):
+        run_job("distributed/training.py", backend, tmp_path / backend, ranks=ranks, timeout=400)
+    gloo, ours = (torch.load(tmp_path / backend) for backend in ("gloo", "ringwood"))
+    assert len(gloo) == len(ours) > 10
+    for one, two in zip(ours, gloo):
+        torch.testing.assert_close(one, two, rtol=0 if ranks == 2 else 1e-4, atol=0 if ranks == 2 else 1e-6)
+
+
+@pytest.mark.parametrize("how, culprit", [("collective", 1), ("backward", 2), ("future", 1), ("collective", 0),
+                                          ("late", 2)])
+def test_a_rank_that_dies_or_is_late_is_named_by_all_others(how, culprit):
+    outputs = together("distributed/failure.py", how, str(culprit), ranks=3, codes=(0, -signal.SIGKILL))
+    for rank, output in enumerate(outputs):
+        assert rank == culprit or f"rank {rank} heard: " in output, output
