@@ -34,6 +34,14 @@ class Job:
             self._session = Session(**self._options)
         return self._session
 
+    @property
+    def opened(self):
+        """Whether the session was opened; until then options can be set."""
+        return self._session is not None
+
+    def set_option(self, keyword, value):
+        self._options.setdefault(keyword, value)
+
     def exchange_stream(self, choice, parameters, settings):
         """Decides where the gradients of all parameters are exchanged; before `register`."""
         if self._owner is not None:
