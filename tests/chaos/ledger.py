@@ -8,7 +8,8 @@ over the members of its epoch, element by element. The trainer writes fingerprin
 exact, so this is checked as it stands: what an epoch's end, a new plan, growth or shrinking forgot or took twice shows
 in the next step. What a rank owes goes with it when it is killed, and is reported. One that leaves in order owes nothing
 after its last step: another has that in its e'. One that was away and takes the state of the others owes all that it
-owed, or nothing. A rank that comes owes nothing.
+owed, or nothing. A rank that comes owes nothing. Who takes part while the state is on its way sends of what it owes,
+but writes nothing until it has the state: what it owed before that step nobody can say.
 """
 
 import collections
@@ -17,16 +18,33 @@ import itertools
 MODULUS = 2 ** 64
 
 
+def _steps(job, life):
+    return [event for event in life
+            if event["event"] == "step" and "owed" in event and not job.redone(event["epoch"], event["step"])]
+
+
+def _unwritten(job):
+    """The steps of which a member wrote nothing."""
+    written = collections.defaultdict(list)
+    for life in job.lives:
+        for event in _steps(job, life):
+            written[event["step"]].append(event["world"])
+    return {step for step, worlds in written.items() if len(worlds) < worlds[0]}
+
+
 def _entries(job):
     """(record, [what its rank can have owed before it], what it owes after it) of every standing step; no choice:
     nobody wrote that."""
+    unwritten = _unwritten(job)
     for life in job.lives:
-        before = [] if life[0]["resumed"] else [0]
+        before, step = [] if life[0]["resumed"] else [0], life[0]["step"]
         last = life[-1]["step"] if life[-1]["event"] == "left" else None
-        for event in life:
-            if event["event"] == "step" and "owed" in event and not job.redone(event["epoch"], event["step"]):
-                yield event, [*before, 0] if event["received"] else before, 0 if event["step"] == last else event["owed"]
-                before = [event["owed"]]
+        for event in _steps(job, life):
+            if event["received"]:
+                took_part = unwritten.intersection(range(step + 1, event["step"]))
+                before = [] if took_part else [*before, 0]
+            yield event, before, 0 if event["step"] == last else event["owed"]
+            before, step = [event["owed"]], event["step"]
 
 
 def balances(job):

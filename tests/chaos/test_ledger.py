@@ -60,6 +60,15 @@ def test_a_rank_that_takes_the_state_of_others_owes_what_it_owed_or_nothing(kept
     assert [each[:6] for each in ledger.residuals_are_conserved(check.Job(histories))] == found
 
 
+@pytest.mark.parametrize("world, found", [(2, []), (1, ["step 3"])])
+def test_a_rank_that_took_part_before_it_had_the_state_proves_nothing(world, found):
+    histories = whole()
+    histories[1][3].update(received=1)
+    del histories[1][2]  # it wrote nothing of step 2, in which it was a member, or was not
+    histories[0][2]["world"] = world
+    assert [each[:6] for each in ledger.residuals_are_conserved(check.Job(histories)) if "step 3" in each] == found
+
+
 def test_steps_that_nobody_can_prove_are_left_out():
     histories = whole()
     del histories[1][4:]  # killed before it wrote
