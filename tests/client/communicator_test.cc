@@ -180,9 +180,9 @@ TEST(Communicators, DoNotWaitForEachOther) {
     Members comm(session, AllOf(session), 7);
     Members rows(session, row_ranks, 1 + row);
     Members columns(session, column_ranks, 10 + column);
-    constexpr int kCalls = 20;
-    std::vector<std::vector<float>> outs(3 * kCalls, std::vector<float>(50'000));
-    const std::vector<float> in(50'000, static_cast<float>(1 << rank));
+    constexpr int kCalls = 10;
+    std::vector<std::vector<float>> outs(3 * kCalls, std::vector<float>(20'000));
+    const std::vector<float> in(20'000, static_cast<float>(1 << rank));
     std::vector<ringwood_work*> works;
     Members* const comms[] = {&comm, &rows, &columns};
     for (int which = 0; which < 3; ++which) {

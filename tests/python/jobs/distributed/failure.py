@@ -8,18 +8,25 @@ import sys
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import BarrierOptions
 from torch.nn.parallel import DistributedDataParallel
 
 import ringwood
 import ringwood.torch  # noqa: F401
 
 how, culprit = sys.argv[1], int(sys.argv[2])
-dist.init_process_group("ringwood", timeout=datetime.timedelta(seconds=3 if how == "late" else 60))
+dist.init_process_group("ringwood", timeout=datetime.timedelta(seconds=120))
 rank = dist.get_rank()
 store = dist.distributed_c10d._get_default_store()
 tensor = torch.ones(1000)
 dist.all_reduce(tensor)
 model = DistributedDataParallel(torch.nn.Linear(10, 10))
+
+
+def impatient():
+    options = BarrierOptions()
+    options.timeout = datetime.timedelta(seconds=2)
+    dist.group.WORLD.barrier(options).wait()
 
 
 def step():
@@ -29,10 +36,10 @@ def step():
 step()
 if rank == culprit:
     if how == "late":
-        store.wait(["over"], datetime.timedelta(seconds=60))
+        store.wait(["over"], datetime.timedelta(seconds=120))
         os._exit(0)
     os.kill(os.getpid(), signal.SIGKILL)
-call = {"collective": lambda: dist.all_reduce(tensor), "late": dist.barrier, "backward": step,
+call = {"collective": lambda: dist.all_reduce(tensor), "late": impatient, "backward": step,
         "future": lambda: dist.all_reduce(tensor, async_op=True).get_future().wait()}[how]
 try:
     call()
