@@ -368,7 +368,7 @@ std::string Communicator::StillAwaited(Work* work) {
   return absl::StrFormat(
       "; still awaited: rank %s, or whom it waits for itself: do all ranks make the same calls in "
       "the same order?",
-      absl::StrJoin(ranks, ", "));
+      absl::StrJoin(ranks, ", rank "));
 }
 
 }  // namespace ringwood
