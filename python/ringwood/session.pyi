@@ -15,7 +15,7 @@ _Array: TypeAlias = NDArray[Any] | _Tensor
 _Gradient: TypeAlias = _Array | tuple[int, int]  # a pointer and its elements
 _Content: TypeAlias = bytes | bytearray | _Array
 _Route: TypeAlias = Literal["auto", "dense", "sparse"]
-_Operation: TypeAlias = Literal["sum", "average", "max", "min"]
+_Operation: TypeAlias = Literal["sum", "average", "max", "min", "product"]
 _Scope: TypeAlias = Literal["shared", "per_rank", "own"]
 _A = TypeVar("_A", bound=_Array)
 
@@ -58,7 +58,8 @@ class Session:
                  sparse_chunk: int | None = None, sparse_keep: float | None = None,
                  momentum_masking: bool | None = None, warmup_steps: int | None = None,
                  momentum: float | None = None, clip_norm: float | None = None, timeline: str | None = None,
-                 flight_record: str | None = None) -> None: ...
+                 flight_record: str | None = None, checkpoint_arena: float | None = None,
+                 checkpoint_rate: float | None = None) -> None: ...
     def register(self, name: str, gradient: _Gradient, route: _Route = "auto", density: float = 0.01,
                  momentum: float | None = None, clip_norm: float | None = None, device: int | None = None,
                  stream: int | None = None) -> int: ...
