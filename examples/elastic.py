@@ -6,8 +6,8 @@
 Kill a rank while it runs (the line of its start says its process). What an elastic job needs beside the usual loop are
 the sampler, which knows what is committed, and rw.elastic. `--history FILE` makes every process write FILE.RANK.PID: a
 line of JSON for each committed step with the step, the time, the epoch, the world and a digest of the weights, which
-tests/chaos/check.py compares. Without the data set (Debian package dataset-fashion-mnist), or with --synthetic, the
-images are random, of ten kinds.
+tests/chaos/check.py compares. Without the data set (Debian package dataset-fashion-mnist, or the folder that
+FASHION_MNIST names), or with --synthetic, the images are random, of ten kinds.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import ringwood.torch as rw
 from ringwood.examples.history import History, path_of, taken
 
-DATA = "/usr/share/datasets/fashion-mnist"
+DATA = os.environ.get("FASHION_MNIST", "/usr/share/datasets/fashion-mnist")
 
 
 def parse_arguments():

@@ -25,7 +25,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-DATA = "/usr/share/datasets/fashion-mnist"
+DATA = os.environ.get("FASHION_MNIST", "/usr/share/datasets/fashion-mnist")
 CONFIGURATION_ERROR = 78  # sysexits.h EX_CONFIG: a restart will not help
 
 
@@ -39,7 +39,7 @@ def parse_arguments():
     parser.add_argument("--route", default="auto", choices=["auto", "dense", "sparse"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--limit", type=int, default=0, help="use only the first N samples of both sets")
-    parser.add_argument("--data", default=DATA, help="directory of the four .gz files")
+    parser.add_argument("--data", default=DATA, help="directory of the four .gz files (default: FASHION_MNIST, else Debian's)")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"],
                         help="where data and model lie; of several CUDA devices each rank of a host takes its own")
     parser.add_argument("--checkpoint-every", metavar="STEPS", help="0: none; default: when it is worth it",
