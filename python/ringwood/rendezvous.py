@@ -53,6 +53,7 @@ class Joined:
 
 
 _present = []  # the Joined of this process, while it has groups
+_had = []      # whether it had one before
 _NUMBERS = 1 << 16  # of communicators, for each time that a session is joined
 
 
@@ -69,6 +70,9 @@ def join(store, rank, world, timeout, ranks):
     if ranks and ranks != list(range(world)):
         raise RefusedError('the backend ringwood has no session yet: init_process_group("ringwood") comes before '
                            'new_group(backend="ringwood")')
+    if _had:  # torch's store may still have what the first session's ranks told each other
+        raise RefusedError('init_process_group("ringwood") works once in a process: keep the group until the end, or '
+                           'start a new process')
     ours, server, variables = not job.running(), None, {}
     if ours and "RINGWOOD_COORDINATOR" not in os.environ:
         server, variables = _meet(store, rank)
@@ -81,6 +85,7 @@ def join(store, rank, world, timeout, ranks):
         raise InvalidError(f"this process is rank {rank} of {world} for torch.distributed and rank {session.rank} of "
                            f"{session.world} of the job: RANK and WORLD_SIZE are those of `ringwood run`")
     _present.append(Joined(session, store, server, ours))
+    _had.append(True)
     return _present[0].enter()
 
 
