@@ -9,7 +9,10 @@
 // sources: plan/strategy/dear.cc plan/strategy/plan_dear.cc plan/strategy/lags.cc
 // sources: plan/strategy/omgs.cc plan/strategy/plan_omgs.cc plan/strategy/hybrid.cc
 // sources: plan/strategy/first_plan.cc plan/strategy/tree_groups.cc plan/strategy/validate.cc
-// sources: dense/hosts.cc sparse/tree.cc base/status.cc base/check.cc base/units.cc
+// sources: dense/hosts.cc dense/choose.cc dense/lattice/codes.cc
+// sources: dense/lattice/plain_kernels.cc dense/lattice/simd_kernels.cc
+// sources: sparse/tree.cc base/status.cc base/check.cc base/units.cc
+// libraries: libhwy
 #include <cmath>
 #include <span>
 #include <string>
