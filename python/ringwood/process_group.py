@@ -291,7 +291,7 @@ class ProcessGroup(torch.distributed.ProcessGroup):
         """Whoever of the two comes first numbers it."""
         key = (source, target, tag)
         if key not in self._pairs:
-            name = f"ringwood/pair/{source}/{target}/{tag}"
+            name = self._joined.key(f"pair/{source}/{target}/{tag}")
             if self._store.add(name + "/comers", 1) == 1:
                 self._store.set(name, str(self._joined.number()))
             self._pairs[key] = Communicator(self._joined.session, [self._ranks[source], self._ranks[target]],
@@ -389,9 +389,10 @@ def create(options, _):
     size, rank, store = options.group_size, options.group_rank, options.store
     joined = join(store, rank, size, options.timeout, list(options.global_ranks_in_group))
     ranks = list(options.global_ranks_in_group) or list(range(size))
+    key = joined.key("number")
     if rank == 0:
-        store.set("ringwood/number", str(joined.number()))
-    group = ProcessGroup(joined, ranks, rank, options.timeout, store, int(store.get("ringwood/number")))
+        store.set(key, str(joined.number()))
+    group = ProcessGroup(joined, ranks, rank, options.timeout, store, int(store.get(key)))
     if joined.groups == 1:
         group.barrier().wait()  # the start is over: what comes now may take its time
     return group

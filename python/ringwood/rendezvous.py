@@ -33,9 +33,13 @@ class Joined:
         self.groups = 0
         self._base = _numbered(session)
 
+    def key(self, name):
+        """A key of a store: torch's outlives the process groups, with the keys of those before."""
+        return f"ringwood/{_joins[0]}/{name}"
+
     def number(self):
         """A number for a communicator that no other one of the session has. One member asks and tells the others."""
-        return self._base + self._store.add("ringwood/communicators", 1)
+        return self._base + self._store.add(self.key("communicators"), 1)
 
     def enter(self):
         self.groups += 1
@@ -53,7 +57,7 @@ class Joined:
 
 
 _present = []  # the Joined of this process, while it has groups
-_had = []      # whether it had one before
+_joins = [0]   # how often it has joined, as often as the others
 _NUMBERS = 1 << 16  # of communicators, for each time that a session is joined
 
 
@@ -70,9 +74,7 @@ def join(store, rank, world, timeout, ranks):
     if ranks and ranks != list(range(world)):
         raise RefusedError('the backend ringwood has no session yet: init_process_group("ringwood") comes before '
                            'new_group(backend="ringwood")')
-    if _had:  # torch's store may still have what the first session's ranks told each other
-        raise RefusedError('init_process_group("ringwood") works once in a process: keep the group until the end, or '
-                           'start a new process')
+    _joins[0] += 1
     ours, server, variables = not job.running(), None, {}
     if ours and "RINGWOOD_COORDINATOR" not in os.environ:
         server, variables = _meet(store, rank)
@@ -85,7 +87,6 @@ def join(store, rank, world, timeout, ranks):
         raise InvalidError(f"this process is rank {rank} of {world} for torch.distributed and rank {session.rank} of "
                            f"{session.world} of the job: RANK and WORLD_SIZE are those of `ringwood run`")
     _present.append(Joined(session, store, server, ours))
-    _had.append(True)
     return _present[0].enter()
 
 
@@ -106,16 +107,16 @@ def _set(variables):
 
 def _meet(store, rank):
     """(the server, if this rank starts it, the variables that `ringwood run` would have set)."""
-    server = None
+    server, key = None, f"ringwood/{_joins[0]}/server"
     if rank == 0:
         try:
             server = _Server()
             offer = {"coordinator": server.address, "token": server.token, "host": _machine()}
         except (OSError, InvalidError, UnavailableError) as error:
-            store.set("ringwood/server", json.dumps({"error": str(error)}))
+            store.set(key, json.dumps({"error": str(error)}))
             raise
-        store.set("ringwood/server", json.dumps(offer))
-    offer = json.loads(store.get("ringwood/server"))
+        store.set(key, json.dumps(offer))
+    offer = json.loads(store.get(key))
     if "error" in offer:
         raise UnavailableError(f"rank 0 could not start a server: {offer['error']}")
     if not os.environ.get("RINGWOOD_NETWORK_INTERFACE") and offer["host"] != _machine():
