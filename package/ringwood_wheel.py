@@ -118,6 +118,21 @@ def add_ucx_modules(place, program):
         call("strip", "--strip-unneeded", copy)
 
 
+def rename_ucx(place, work):
+    """The functions of the wheel's UCX get names of their own. A process may have the system's UCX in its global scope,
+    too: Open MPI brings it, which Debian's PyTorch and mpi4py load. By the same names each would call the other's."""
+    libraries = sorted((place / "ringwood.libs").glob("libuc[mpst]-*"))
+    names = {line.split()[-1].split("@")[0] for library in libraries
+             for line in output("nm", "-D", "--defined-only", library).splitlines()}
+    names -= {"_init", "_fini", "ucs_module_global_init"}  # the last one is looked for by its name
+    renamed = work / "renamed"
+    renamed.write_text("".join(f"{name} ringwood_own_{name}\n" for name in sorted(names)))
+    package = place / "ringwood"
+    for user in (*libraries, *(place / "ringwood.libs" / "ucx").iterdir(), package / "libringwood.so",
+                 package / "bin" / "ringwood"):
+        call("patchelf", "--rename-dynamic-symbols", renamed, user)
+
+
 def make(build, directory):
     version = version_of(build)
     with tempfile.TemporaryDirectory(prefix="ringwood-wheel-") as temporary:
@@ -131,6 +146,7 @@ def make(build, directory):
         repaired = next((work / "repaired").glob("*.whl"))
         unpack(repaired, work / "whole")
         add_ucx_modules(work / "whole", work / "installed" / "bin" / "ringwood")
+        rename_ucx(work / "whole", work)
         record(work / "whole" / f"ringwood-{version}.dist-info")
         pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
         wheel = pathlib.Path(directory) / repaired.name
