@@ -21,7 +21,8 @@ function(ringwood_cuda name room)
   endif()
 endfunction()
 
-# bench/gpu/*.cc: a program each, for bench/gpu/run. Built wherever CUDA is, so that they stay whole.
+# bench/gpu/*.cc: a program each, with the kernels in the .cu of its name, for bench/gpu/run. Built
+# wherever CUDA is, so that they stay whole.
 function(ringwood_cuda_benches)
   if(NOT CMAKE_CUDA_COMPILER)
     return()
@@ -29,7 +30,8 @@ function(ringwood_cuda_benches)
   file(GLOB benches CONFIGURE_DEPENDS bench/gpu/*.cc)
   foreach(bench ${benches})
     get_filename_component(program ${bench} NAME_WE)
-    add_executable(${program} ${bench} ${CMAKE_SOURCE_DIR}/bench/gpu/spin.cu)
+    file(GLOB kernels CONFIGURE_DEPENDS bench/gpu/${program}.cu)
+    add_executable(${program} ${bench} ${kernels})
     set_target_properties(${program} PROPERTIES
       CUDA_ARCHITECTURES "${RINGWOOD_CUDA_ARCHITECTURES}")
     target_link_libraries(${program} PRIVATE ringwood_sparse ringwood_dense)
@@ -38,7 +40,10 @@ endfunction()
 
 # CUDA_HOME or /usr/local/cuda, as every CUDA build looks for it.
 option(RINGWOOD_CUDA "Use CUDA when nvcc is found" ON)
-set(RINGWOOD_CUDA_ARCHITECTURES 90 CACHE STRING "Compute capabilities to build for, such as 80;90")
+# Machine code of each, in one file a kernel's source; of the last also what drivers of later devices
+# compile. cmake/cuda_seconds.py holds what it costs.
+set(RINGWOOD_CUDA_ARCHITECTURES "80-real;90-real;100" CACHE STRING
+  "Compute capabilities to build for, such as 80-real;90")
 if(RINGWOOD_CUDA)
   if(NOT CMAKE_CUDA_COMPILER AND EXISTS $ENV{CUDA_HOME}/bin/nvcc)
     set(CMAKE_CUDA_COMPILER $ENV{CUDA_HOME}/bin/nvcc)
@@ -51,7 +56,7 @@ if(RINGWOOD_CUDA)
     set(CMAKE_CUDA_STANDARD 17)  # CMake 3.25 knows no C++20 for nvcc 13; kernels need none
     enable_language(CUDA)
     find_package(CUDAToolkit REQUIRED)
-    message(STATUS "Ringwood: CUDA ${CMAKE_CUDA_COMPILER_VERSION} for sm_${RINGWOOD_CUDA_ARCHITECTURES}")
+    message(STATUS "Ringwood: CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${RINGWOOD_CUDA_ARCHITECTURES}")
   else()
     message(STATUS "Ringwood: no nvcc found, building without CUDA")
   endif()
