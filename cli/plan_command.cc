@@ -29,6 +29,7 @@ struct PlanFlags {
   double epsilon = 0.01;
   double contention = 0.5;
   std::string group_limit;
+  std::string wire = "fp32";
   bool bf16 = false;
   bool json = false;
   std::string chart;
@@ -80,7 +81,8 @@ StatusOr<PlanInput> Input(const PlanFlags& flags, const ModelProfile& profile) {
   input.max_density = flags.max_density;
   input.epsilon = flags.epsilon;
   input.contention = flags.contention;
-  if (flags.bf16) {
+  input.ring_codecs = RingCodecs(flags.wire, input.world);
+  if (flags.bf16 && flags.wire == "fp32") {
     input.ring_codecs.push_back(RingCodec("bf16", input.world));
   }
   if (!flags.group_limit.empty()) {
@@ -195,7 +197,12 @@ void AddPlannerFlags(Command command, PlanFlags* flags) {
       .AtLeast(0);
   add("--group-limit", &flags->group_limit, "BYTES",
       "Merge groups up to this size, e.g. 64M; without it there is no limit");
-  command.Switch("--bf16", &flags->bf16, "Allow dense groups to travel as bf16");
+  command
+      .Value("--wire", &flags->wire,
+             "Send dense groups as fp32, bf16, int8 or int4, or with auto each as is fastest")
+      .ShowDefault()
+      .OneOf({"fp32", "bf16", "int8", "int4", "auto"});
+  command.Switch("--bf16", &flags->bf16, "Choose between fp32 and bf16 for each dense group");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "client/checkpoint/state_names.h"
 #include "client/replan/plan_file.h"
+#include "client/replan/wire_speed.h"
 #include "plan/warm_up.h"
 #include "sparse/codec.h"
 
@@ -60,6 +61,18 @@ StatusOr<std::optional<Plan>> RestoredPlan(const SessionOptions& options, const 
   return std::nullopt;
 }
 
+// Where there is a choice, priced by what they cost this processor.
+std::vector<CodecCost> CodecsHere(const std::string& wire, int world) {
+  std::vector<CodecCost> codecs = RingCodecs(wire, world);
+  if (codecs.size() == 1) return codecs;
+  for (CodecCost& codec : codecs) {
+    const WireSpeed speed = MeasureWireSpeed(codec.name);
+    codec.encode_seconds_per_byte = speed.encode_seconds_per_byte;
+    codec.decode_seconds_per_byte = speed.decode_seconds_per_byte;
+  }
+  return codecs;
+}
+
 }  // namespace
 
 int WarmUpStageAfter(uint64_t committed, const SessionOptions& options) {
@@ -73,7 +86,7 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on
   input.world = place.world;
   input.hosts = place.hosts;
   input.servers = place.servers;
-  input.ring_codecs = {RingCodec(on_device ? "fp32" : options.wire, place.world)};
+  input.ring_codecs = CodecsHere(on_device ? "fp32" : options.wire, place.world);
   input.tree_codec = options.sparse_codec;
   input.entry_bytes = ParseCodec(options.sparse_codec)->EntryBytes();  // Check has read it before
   input.merge = options.sparse_merge;

@@ -17,7 +17,8 @@ namespace ringwood {
 // The stage of the density warm-up that the step after `committed` ones is in.
 int WarmUpStageAfter(uint64_t committed, const SessionOptions& options);
 
-// The planner's input: `specs` in table order, on this network, without measurements.
+// The planner's input: `specs` in table order, on this network, without measurements but for those
+// of the wire formats where the planner chooses one.
 PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on_device,
                       std::vector<TensorSpec> specs);
 

@@ -98,7 +98,8 @@ typedef struct {
   const char* planner;        /* "hybrid" (default), "exact", "wfbp", ...: `ringwood plan --help` */
   const char* log_level;      /* "debug", "info" (default), "warning" or "error" */
   double join_timeout_seconds; /* how long ringwood_open waits for all ranks; 0: 120 */
-  const char* wire;         /* dense groups travel as "fp32" (default), "bf16", "int8" or "int4" */
+  const char* wire; /* dense groups travel as "fp32" (default), "bf16", "int8" or "int4"; with
+                       "auto" each as the planner finds fastest */
   const char* sparse_codec; /* INDEX/VALUE: block16 (default) or rice; fp32 (default), bf16, int8,
                                int4 or int2: coarse values go to the first reducer only, the error
                                stays in the residual. Equal on all ranks, as all that changes

@@ -143,6 +143,9 @@ StatusOr<BenchReport> RunBench(const BenchPlan& plan,
                                const std::map<std::string, std::string>& environment) {
   RW_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(environment));
   RW_RETURN_IF_ERROR(Check(options));
+  if (options.wire == "auto") {
+    return Invalid("--wire auto: a benchmark measures one format; give fp32, bf16, int8 or int4");
+  }
   RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(options));
   Connection connection(std::move(parts));
   RW_ASSIGN_OR_RETURN(const auto link, EpochLink::Join(&connection, options));

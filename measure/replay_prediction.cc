@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -11,9 +12,21 @@
 namespace ringwood {
 namespace {
 
-// With one codec allowed, the ring's cost is that codec's.
-StatusOr<PlanInput> InputFor(const ModelProfile& profile, const PredictionInput& given,
-                             const std::string& ring_codec) {
+// The wire formats of the plan's dense groups. Without passes: the trainer's own time has them.
+std::vector<CodecCost> CodecsOf(const Plan& plan, int world) {
+  std::set<std::string> names;
+  for (const Group& group : plan.groups) {
+    if (group.route == "ring") names.insert(group.codec);
+  }
+  if (names.empty()) return {RingCodec("fp32", world)};
+  std::vector<CodecCost> codecs;
+  for (const std::string& name : names) {
+    codecs.push_back({.name = name, .wire_ratio = RingCodec(name, world).wire_ratio});
+  }
+  return codecs;
+}
+
+StatusOr<PlanInput> InputFor(const ModelProfile& profile, const PredictionInput& given) {
   PlanInput input = InputOf(profile, given.density);
   input.world = given.world;
   input.hosts = given.hosts;
@@ -22,10 +35,7 @@ StatusOr<PlanInput> InputFor(const ModelProfile& profile, const PredictionInput&
   input.forward_layer_seconds.clear();
   for (double& seconds : input.ready_seconds) seconds *= given.scale;
   for (double& seconds : input.selection_seconds) seconds *= given.scale;
-  if (ring_codec != "fp32") {  // the trainer's own time has the passes
-    input.ring_codecs = {
-        {.name = ring_codec, .wire_ratio = RingCodec(ring_codec, given.world).wire_ratio}};
-  }
+  input.ring_codecs = CodecsOf(given.plan, given.world);
   if (given.world > 1) {
     RW_ASSIGN_OR_RETURN(input.ring_cost, Cost::Table(given.probe.medians));
     const AffineFit& fit = given.probe.fit;
@@ -87,11 +97,7 @@ Status CheckTensors(const ModelProfile& profile, const Plan& plan) {
 // Each route is a lane of its own; the warm-up's figures include that they share the NIC.
 StatusOr<double> PredictStep(const ModelProfile& profile, const PredictionInput& given) {
   RW_RETURN_IF_ERROR(CheckTensors(profile, given.plan));
-  std::string codec = "fp32";
-  for (const Group& group : given.plan.groups) {
-    if (group.route == "ring") codec = group.codec;
-  }
-  RW_ASSIGN_OR_RETURN(const PlanInput input, InputFor(profile, given, codec));
+  RW_ASSIGN_OR_RETURN(const PlanInput input, InputFor(profile, given));
   const Problem problem = MakeProblem(input);
   const ReplayCosts& costs = given.costs;
   const double ring = Correction(problem, profile, given.plan, false, costs.ring_seconds);

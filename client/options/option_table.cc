@@ -22,10 +22,10 @@ constexpr double kBelowOne = 1 - std::numeric_limits<float>::epsilon();
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 Status CheckWire(const std::string& wire) {
-  for (const char* known : {"fp32", "bf16", "int8", "int4"}) {
+  for (const char* known : {"fp32", "bf16", "int8", "int4", "auto"}) {
     if (wire == known) return OkStatus();
   }
-  return Invalid("the wire format '" + wire + "' is none of fp32, bf16, int8 and int4");
+  return Invalid("the wire format '" + wire + "' is none of fp32, bf16, int8, int4 and auto");
 }
 
 // clang-format off
@@ -116,9 +116,11 @@ constexpr Option kOptions[] = {
            "`ringwood plan --trace`"},
 
   {.name = "wire", .place = OptionPlace{&S::wire, &C::wire},
-   .variables = {"RINGWOOD_WIRE"}, .words = {"fp32", "bf16", "int8", "int4"}, .check = CheckWire,
-   .keyword = "wire", .flag = "--wire", .agreed = "wire", .section = "Dense tensors",
-   .help = "Send dense gradients as fp32, or rounded to bf16, int8 or int4 with error feedback"},
+   .variables = {"RINGWOOD_WIRE"}, .words = {"fp32", "bf16", "int8", "int4", "auto"},
+   .check = CheckWire, .keyword = "wire", .flag = "--wire", .agreed = "wire",
+   .section = "Dense tensors",
+   .help = "Send dense gradients as fp32, or rounded to bf16, int8 or int4 with error feedback; "
+           "with auto each group as is fastest"},
 
   {.name = "sparse_codec", .place = OptionPlace{&S::sparse_codec, &C::sparse_codec},
    .variables = {"RINGWOOD_SPARSE_CODEC"}, .value = "INDEX/VALUE",

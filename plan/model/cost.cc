@@ -156,4 +156,15 @@ CodecCost RingCodec(const std::string& name, int workers) {
   return {name, 1, 0, 0};
 }
 
+std::vector<CodecCost> RingCodecs(const std::string& wire, int workers) {
+  if (wire != "auto") return {RingCodec(wire, workers)};
+  std::vector<CodecCost> allowed;
+  for (const char* name : {"fp32", "bf16", "int8", "int4"}) {
+    const int bits = CodeBits(name);
+    if (bits != 0 && workers > MostLatticeTerms(LatticeLevels(bits))) continue;
+    allowed.push_back(RingCodec(name, workers));
+  }
+  return allowed;
+}
+
 }  // namespace ringwood

@@ -99,4 +99,8 @@ struct CodecCost {
 // the sums take on a ring of the workers; encoded at 5 GB/s, decoded at 8 (lattice_bench).
 CodecCost RingCodec(const std::string& name, int workers);
 
+// What a wire format lets the planner choose from: itself, or of "auto" all that can add up so many
+// workers.
+std::vector<CodecCost> RingCodecs(const std::string& wire, int workers);
+
 }  // namespace ringwood

@@ -67,7 +67,7 @@ void ExpectNothingLost(const std::string& route, const std::string& wire) {
 TEST(Debt, NothingIsLostButWhatTheDeadRankOwed) { ExpectNothingLost("sparse", "fp32"); }
 
 TEST(Debt, NothingThatCodesHeldBackIsLostButWhatTheDeadRankOwed) {
-  for (const char* wire : {"int8", "int4"}) ExpectNothingLost("dense", wire);
+  for (const char* wire : {"int8", "int4", "auto"}) ExpectNothingLost("dense", wire);
 }
 
 // It has not voted, so nothing of its last round can be committed: what it owed stays owed.

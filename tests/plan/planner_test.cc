@@ -198,6 +198,39 @@ TEST(Planner, BadInputIsNamed) {
   EXPECT_EQ(MakePlan("exact", input).status().code(), StatusCode::kInvalidArgument);
 }
 
+// The formats of the groups that "wfbp" makes of one long and one short tensor.
+std::vector<std::string> FormatsOver(double seconds_per_byte, int world = 4) {
+  PlanInput input;
+  input.world = world;
+  input.tensors = {{"long", 25'000'000, "dense", 0.01}, {"short", 16, "dense", 0.01}};
+  input.network.beta = seconds_per_byte;
+  input.ring_codecs = RingCodecs("auto", world);
+  std::vector<std::string> formats;
+  const auto plan = MakePlan("wfbp", input);
+  if (!plan.ok()) return {Message(plan.status())};
+  for (const Group& group : plan->groups) formats.push_back(group.codec);
+  return formats;
+}
+
+TEST(Planner, ChoosesTheWireFormatOfEachGroupByTheNetwork) {
+  EXPECT_EQ(FormatsOver(8.37e-9)[0], "int4");   // 1 Gbit/s
+  EXPECT_EQ(FormatsOver(8.37e-12)[0], "fp32");  // 1 Tbit/s: encoding takes longer than the wire
+  for (const int world : {2, 4, 64}) EXPECT_EQ(FormatsOver(8.37e-9, world).size(), 2u);
+}
+
+TEST(Planner, AutoOffersOnlyFormatsThatCanAddUpAllWorkers) {
+  const auto names = [](int workers) {
+    std::vector<std::string> all;
+    for (const CodecCost& codec : RingCodecs("auto", workers)) all.push_back(codec.name);
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names(258), (Names{"fp32", "bf16", "int8", "int4"}));
+  EXPECT_EQ(names(259), (Names{"fp32", "bf16", "int4"}));
+  EXPECT_EQ(names(4682), (Names{"fp32", "bf16"}));
+  EXPECT_EQ(RingCodecs("bf16", 4).size(), 1u);
+}
+
 TEST(PlanWire, RoundTripKeepsTheValueAndTheHash) {
   const PlanInput input = SmallNetwork();
   const Plan plan = *MakePlan("hybrid", input);

@@ -1,4 +1,4 @@
-#include "client/connection/hop_probe.h"
+// What a job measures: hops of its network, wire formats of its processor.
 
 #include <gtest/gtest.h>
 
@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "client/connection/hop_probe.h"
+#include "client/replan/wire_speed.h"
 #include "tests/client/job.h"
 
 namespace ringwood {
@@ -102,6 +104,15 @@ TEST(HopProbe, OneHostHasNoWire) {
     EXPECT_EQ(*rate, 0);
     EXPECT_EQ(sent(), before) << "nothing is sent for it";
   });
+}
+
+TEST(WireSpeed, OnlyFp32CostsNothing) {
+  EXPECT_EQ(MeasureWireSpeed("fp32").encode_seconds_per_byte, 0);
+  for (const char* wire : {"bf16", "int8", "int4"}) {
+    const WireSpeed speed = MeasureWireSpeed(wire);
+    EXPECT_GT(speed.encode_seconds_per_byte, 0) << wire;
+    EXPECT_GT(speed.decode_seconds_per_byte, 0) << wire;
+  }
 }
 
 }  // namespace
