@@ -28,6 +28,7 @@ void FailCommand(CommandContext* context, const Status& status);
 void AddRunCommand(Command app, CommandContext* context);
 void AddWorkerCommand(Command app, CommandContext* context);
 void AddServerCommand(Command app, CommandContext* context);
+void AddCaCommand(Command app, CommandContext* context);
 void AddCheckpointCommand(Command app, CommandContext* context);
 void AddStatusCommand(Command app, CommandContext* context);
 void AddTopCommand(Command app, CommandContext* context);

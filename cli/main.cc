@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
   ringwood::AddRunCommand(app, &context);
   ringwood::AddWorkerCommand(app, &context);
   ringwood::AddServerCommand(app, &context);
+  ringwood::AddCaCommand(app, &context);
   ringwood::AddCheckpointCommand(app, &context);
   ringwood::AddPullCommand(app, &context);
   ringwood::AddStatusCommand(app, &context);

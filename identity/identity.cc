@@ -1,0 +1,112 @@
+#include "identity/identity.h"
+
+#include <openssl/x509v3.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "identity/openssl.h"
+
+namespace ringwood {
+namespace {
+
+using Names = std::unique_ptr<GENERAL_NAMES, OpensslFree<GENERAL_NAMES_free>>;
+
+std::vector<std::string> UrisIn(const X509* certificate) {
+  const Names names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  std::vector<std::string> uris;
+  for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type != GEN_URI) continue;
+    const ASN1_IA5STRING* const uri = name->d.uniformResourceIdentifier;
+    uris.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+                      static_cast<size_t>(ASN1_STRING_length(uri)));
+  }
+  return uris;
+}
+
+StatusOr<IdentityName> NameIn(const std::string& what, const X509* certificate) {
+  const std::vector<std::string> uris = UrisIn(certificate);
+  if (uris.size() != 1) {
+    return Invalid(absl::StrFormat(
+        "%s has %d URIs among its subject alternative names, not the one that says who it is: "
+        "issue it with `ringwood ca issue`",
+        what, uris.size()));
+  }
+  auto name = ParseIdentityName(uris[0]);
+  if (name.ok()) return name;
+  return Annotate(name.status(), what + ", subject alternative name");
+}
+
+using TrustStore = std::unique_ptr<X509_STORE, OpensslFree<X509_STORE_free>>;
+using Check = std::unique_ptr<X509_STORE_CTX, OpensslFree<X509_STORE_CTX_free>>;
+
+// Signature, use and constraints; validity is compared with the caller's clock.
+Status CheckChain(const std::string& what, X509* certificate, const std::string& by,
+                  X509* authority) {
+  const TrustStore store(X509_STORE_new());
+  const Check check(X509_STORE_CTX_new());
+  const bool ready = store != nullptr && check != nullptr &&
+                     X509_STORE_add_cert(store.get(), authority) == 1 &&
+                     X509_STORE_CTX_init(check.get(), store.get(), certificate, nullptr) == 1;
+  if (!ready) return Internal("OpenSSL cannot check certificates: " + OpensslError());
+  X509_STORE_CTX_set_flags(check.get(), X509_V_FLAG_NO_CHECK_TIME);
+  if (X509_verify_cert(check.get()) == 1) return OkStatus();
+  const int error = X509_STORE_CTX_get_error(check.get());
+  (void)OpensslError();
+  return Denied(absl::StrFormat(
+      "%s was not issued by the authority in %s (%s): all processes of a job need certificates of "
+      "one authority, and its %s",
+      what, by, X509_verify_cert_error_string(error), kAuthorityFile));
+}
+
+Status CheckWithAuthority(const std::string& what, X509* certificate, const std::string& by,
+                          X509* authority, int64_t now) {
+  if (X509_check_ca(authority) != 1) {
+    return Invalid(by + " is no authority's certificate: it may not issue others");
+  }
+  RW_RETURN_IF_ERROR(CheckChain(what, certificate, by, authority));
+  RW_RETURN_IF_ERROR(CheckValidity(by, ValidityOf(authority), now));
+  return CheckValidity(what, ValidityOf(certificate), now);
+}
+
+}  // namespace
+
+StatusOr<IdentityName> NameInCertificate(const std::string& what, const std::string& pem) {
+  RW_ASSIGN_OR_RETURN(const OpensslCertificate certificate, CertificateFromPem(what, pem));
+  return NameIn(what, certificate.get());
+}
+
+Status CheckIssued(const std::string& what, const std::string& certificate, const std::string& by,
+                   const std::string& authority, int64_t now) {
+  RW_ASSIGN_OR_RETURN(const OpensslCertificate leaf, CertificateFromPem(what, certificate));
+  RW_ASSIGN_OR_RETURN(const OpensslCertificate issuer, CertificateFromPem(by, authority));
+  return CheckWithAuthority(what, leaf.get(), by, issuer.get(), now);
+}
+
+StatusOr<Identity> ReadIdentity(const std::string& folder, int64_t now) {
+  Identity identity;
+  identity.folder = folder;
+  const std::string authority_file = identity.authority_file();
+  const std::string file = identity.certificate_file(), key_file = identity.key_file();
+  RW_ASSIGN_OR_RETURN(const std::string authority_pem, ReadPemFile(authority_file, false));
+  RW_ASSIGN_OR_RETURN(const std::string pem, ReadPemFile(file, false));
+  RW_ASSIGN_OR_RETURN(const std::string key_pem, ReadPemFile(key_file, true));
+  RW_ASSIGN_OR_RETURN(const auto authority, CertificateFromPem(authority_file, authority_pem));
+  RW_ASSIGN_OR_RETURN(const OpensslCertificate certificate, CertificateFromPem(file, pem));
+  RW_ASSIGN_OR_RETURN(const OpensslKey key, KeyFromPem(key_file, key_pem));
+  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
+    (void)OpensslError();
+    return Invalid(key_file + " is not the key of the certificate " + file +
+                   ": the two were issued apart; issue them together again");
+  }
+  RW_RETURN_IF_ERROR(
+      CheckWithAuthority(file, certificate.get(), authority_file, authority.get(), now));
+  RW_ASSIGN_OR_RETURN(identity.name, NameIn(file, certificate.get()));
+  identity.validity = ValidityOf(certificate.get());
+  return identity;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,187 @@
+#include "identity/identity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+#include "identity/authority.h"
+
+namespace ringwood {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr int64_t kDay = 86400;
+
+class IdentityFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/ringwood-identity-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  Authority MakeAuthority() {
+    auto made = Authority::Make("test", {now_ - kDay, now_ + 10 * kDay});
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *made;
+  }
+  Leaf Issue(const Authority& authority, Validity validity) {
+    auto leaf = authority.Issue(name_, validity);
+    EXPECT_TRUE(leaf.ok()) << leaf.status();
+    return *leaf;
+  }
+  Leaf Issue(const Authority& authority) { return Issue(authority, {now_ - 60, now_ + kDay}); }
+  std::string Write(const std::string& authority, const Leaf& leaf) {
+    const std::string folder = root_ + "/identity";
+    const Status written = WriteIdentity(folder, authority, leaf);
+    EXPECT_TRUE(written.ok()) << written;
+    return folder;
+  }
+  std::string Why(const std::string& folder) {
+    return Message(ReadIdentity(folder, now_).status());
+  }
+
+  const int64_t now_ = std::time(nullptr);
+  const IdentityName name_{"job", IdentityRole::kRank, 3};
+  std::string root_;
+};
+
+TEST_F(IdentityFolder, IsReadAsItWasIssued) {
+  const Authority authority = MakeAuthority();
+  const auto identity = ReadIdentity(Write(authority.certificate(), Issue(authority)), now_);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  EXPECT_EQ(identity->name, name_);
+  EXPECT_EQ(identity->validity, (Validity{now_ - 60, now_ + kDay}));
+}
+
+TEST_F(IdentityFolder, IsItsOwnersAlone) {
+  const Authority authority = MakeAuthority();
+  const std::string folder = Write(authority.certificate(), Issue(authority));
+  struct stat about {};
+  ASSERT_EQ(stat(folder.c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 07777, 0700u);
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    ASSERT_EQ(stat(file.path().c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 07777, 0600u) << file.path();
+  }
+}
+
+TEST_F(IdentityFolder, AKeyThatOthersReadIsRefused) {
+  const Authority authority = MakeAuthority();
+  const std::string folder = Write(authority.certificate(), Issue(authority));
+  for (const int mode : {0640, 0604, 0660, 0644}) {
+    ASSERT_EQ(chmod((folder + "/key.pem").c_str(), mode), 0);
+    EXPECT_THAT(Why(folder), AllOf(HasSubstr("key.pem can be read by others"), HasSubstr("chmod")));
+  }
+}
+
+TEST_F(IdentityFolder, AFolderThatOthersReadGetsNoKey) {
+  const Authority authority = MakeAuthority();
+  const std::string folder = root_ + "/open";
+  ASSERT_EQ(mkdir(folder.c_str(), 0755), 0);
+  EXPECT_THAT(Message(WriteIdentity(folder, authority.certificate(), Issue(authority))),
+              HasSubstr("chmod 700"));
+  EXPECT_FALSE(std::filesystem::exists(folder + "/key.pem"));
+}
+
+TEST_F(IdentityFolder, AnotherAuthoritysCertificateIsRefused) {
+  const Authority authority = MakeAuthority(), other = MakeAuthority();
+  EXPECT_THAT(Why(Write(other.certificate(), Issue(authority))),
+              AllOf(HasSubstr("cert.pem was not issued by the authority in"), HasSubstr("ca.pem")));
+}
+
+TEST_F(IdentityFolder, CertificatesCountOnlyInTheirTime) {
+  const Authority authority = MakeAuthority();
+  EXPECT_THAT(Why(Write(authority.certificate(), Issue(authority, {now_ - 7200, now_ - 3600}))),
+              AllOf(HasSubstr("cert.pem expired 60 min ago"), HasSubstr("ringwood ca issue")));
+  EXPECT_THAT(Why(Write(authority.certificate(), Issue(authority, {now_ + 7200, now_ + 9000}))),
+              AllOf(HasSubstr("cert.pem is not yet valid"), HasSubstr("clock")));
+}
+
+TEST_F(IdentityFolder, ALeafDoesNotOutlastItsAuthority) {
+  const Authority authority = MakeAuthority();
+  const std::string folder =
+      Write(authority.certificate(), Issue(authority, {now_ - 60, now_ + 100 * kDay}));
+  const auto identity = ReadIdentity(folder, now_);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  EXPECT_EQ(identity->validity.until, now_ + 10 * kDay);
+  EXPECT_THAT(Message(ReadIdentity(folder, now_ + 11 * kDay).status()),
+              HasSubstr("ca.pem expired"));
+}
+
+TEST_F(IdentityFolder, AnotherCertificatesKeyIsRefused) {
+  const Authority authority = MakeAuthority();
+  Leaf mixed = Issue(authority);
+  mixed.key = Issue(authority).key;
+  EXPECT_THAT(Why(Write(authority.certificate(), mixed)),
+              HasSubstr("key.pem is not the key of the certificate"));
+}
+
+TEST_F(IdentityFolder, ARenewedCertificateKeepsItsKey) {
+  const Authority authority = MakeAuthority();
+  const Leaf leaf = Issue(authority);
+  const std::string folder = Write(authority.certificate(), leaf);
+  const auto renewed = authority.Renew(name_, leaf.key, {now_, now_ + 2 * kDay});
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  ASSERT_TRUE(ReplaceCertificate(folder, *renewed).ok());
+  const auto identity = ReadIdentity(folder, now_);
+  ASSERT_TRUE(identity.ok()) << identity.status();
+  EXPECT_EQ(identity->validity.until, now_ + 2 * kDay);
+}
+
+TEST_F(IdentityFolder, ALeafIssuesNothing) {
+  const Authority authority = MakeAuthority();
+  const Leaf leaf = Issue(authority);
+  EXPECT_THAT(Message(Authority::Read(leaf.certificate, leaf.key).status()),
+              HasSubstr("not an authority's"));
+  EXPECT_THAT(Message(CheckIssued("x", leaf.certificate, "leaf", leaf.certificate, now_)),
+              HasSubstr("no authority's certificate"));
+}
+
+TEST_F(IdentityFolder, AnAuthorityIsReadBack) {
+  const Authority authority = MakeAuthority();
+  const auto again = Authority::Read(authority.certificate(), authority.key());
+  ASSERT_TRUE(again.ok()) << again.status();
+  const Leaf leaf = Issue(*again);
+  EXPECT_TRUE(
+      CheckIssued("leaf", leaf.certificate, "authority", authority.certificate(), now_).ok());
+  EXPECT_THAT(Message(Authority::Read(authority.certificate(), MakeAuthority().key()).status()),
+              HasSubstr("does not belong"));
+}
+
+TEST_F(IdentityFolder, MissingAndForeignFilesAreNamed) {
+  const Authority authority = MakeAuthority();
+  const Leaf leaf = Issue(authority);
+  for (const char* file : {"ca.pem", "cert.pem", "key.pem"}) {
+    const std::string folder = Write(authority.certificate(), leaf), path = folder + "/" + file;
+    std::filesystem::remove(path);
+    EXPECT_THAT(Why(folder), AllOf(HasSubstr(path), HasSubstr("ringwood ca issue")));
+    ASSERT_TRUE(WriteWhole(path, "hello", 0600).ok());
+    EXPECT_THAT(Why(folder), AllOf(HasSubstr(path), HasSubstr("PEM")));
+    std::filesystem::remove(path);
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_THAT(Why(folder), HasSubstr("no small regular file"));
+    std::filesystem::remove(path);
+  }
+}
+
+TEST_F(IdentityFolder, WritesFollowNoLink) {
+  const Authority authority = MakeAuthority();
+  const Leaf leaf = Issue(authority);
+  const std::string folder = Write(authority.certificate(), leaf), target = root_ + "/target";
+  ASSERT_TRUE(WriteWhole(target, "mine", 0600).ok());
+  std::filesystem::create_symlink(target, folder + "/cert.pem.new");
+  ASSERT_TRUE(ReplaceCertificate(folder, leaf.certificate).ok());
+  EXPECT_EQ(*ReadPemFile(target, true), "mine");
+}
+
+}  // namespace
+}  // namespace ringwood
