@@ -30,6 +30,22 @@ StatusOr<uint64_t> ParseBytes(const std::string& text) {
   return static_cast<uint64_t>(number * factor);
 }
 
+StatusOr<double> ParseDuration(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  const std::string unit(end);
+  const double factor = unit == "" || unit == "s" ? 1
+                        : unit == "m"             ? 60
+                        : unit == "h"             ? 3600
+                        : unit == "d"             ? 86'400
+                                                  : 0;
+  const double seconds = number * factor;
+  if (end == text.c_str() || !(seconds > 0 && seconds <= 1e9)) {
+    return Invalid("\"" + text + "\" is not a time; write it like 90s, 30m, 8h or 7d");
+  }
+  return seconds;
+}
+
 std::string FormatBytes(double bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/table.h"
 #include "base/units.h"
-#include "cli/chart_file.h"
+#include "cli/pages/chart_file.h"
 #include "client/grpc/parts.h"
 #include "measure/ring_probe.h"
 #include "measure/session_options.h"

@@ -14,6 +14,7 @@
 #include "launch/network.h"
 #include "proto/addresses.h"
 #include "proto/token.h"
+#include "proto/token_file.h"
 #include "server/store/portable/export_plan.h"
 #include "server/store/portable/part_file.h"
 
@@ -24,6 +25,7 @@ struct PullFlags {
   PullOptions options;
   std::string job;
   std::string store;  // where the server has left its address and token
+  std::string token_file;
   std::string file;
   std::vector<std::string> items;
   int rank = -1;  // none
@@ -68,8 +70,7 @@ StatusOr<std::string> FindServer(const CommandContext& context, PullFlags* flags
           "name the server with --server HOST:PORT, or its directory of checkpoints "
           "with --store");
     }
-    const auto given = context.environment.find("RINGWOOD_TOKEN");
-    return given == context.environment.end() ? "" : given->second;
+    return FindToken(context.environment, flags->token_file);
   }
   if (server.empty()) server = LeftIn(AddressFile(flags->store));
   if (!server.empty()) return LeftIn(TokenFile(flags->store));
@@ -139,6 +140,11 @@ void AddPullCommand(Command app, CommandContext* context) {
              "Find the server and its token in this checkpoint directory, where it left them for "
              "this user")
       .Takes("DIRECTORY");
+  command
+      .Value("--token-file", &flags->token_file,
+             "Read a token of the job from this file, which others cannot read; without it "
+             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
+      .Takes("FILE");
   command.Value("--out", &flags->file, "Write this file, in the safetensors format")
       .Takes("FILE")
       .Required();

@@ -16,6 +16,7 @@
 #include "cli/session_flags.h"
 #include "launch/run.h"
 #include "launch/run_check.h"
+#include "proto/job_token.h"
 
 namespace ringwood {
 namespace {
@@ -53,11 +54,6 @@ StatusOr<std::vector<Host>> ReadHosts(const RunFlags& flags) {
   }
   text.resize(file.gcount());
   return ParseHostFile(text, flags.host_file);
-}
-
-std::string HexToken() {
-  return absl::StrFormat("%016x%016x%016x%016x", Unpredictable(), Unpredictable(), Unpredictable(),
-                         Unpredictable());
 }
 
 Status CheckNumbers(const RunFlags& flags) {
@@ -157,7 +153,7 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
     run.context.job = Unpredictable() | 1;  // so that a restart continues this job and no other
   }
   RW_RETURN_IF_ERROR(CompleteElastic(flags));
-  run.context.token = HexToken();
+  run.context.token = NewSecret();
   run.lone_coordinator = flags->elastic && !flags->no_server;
   if (run.lone_coordinator) ++run.servers;
   if (flags->no_server) run.servers = 0;

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,6 +16,8 @@
 #include "launch/server_line.h"
 #include "launch/signals.h"
 #include "launch/supervision/ending.h"
+#include "proto/job_token.h"
+#include "proto/token_file.h"
 #include "server/server.h"
 #include "timeline/reducer.h"
 
@@ -38,20 +39,14 @@ struct ServerFlags {
   uint64_t keep_checkpoints = kKeptCheckpoints;
 };
 
-// The token: from a file that only its owner reads, or from the launcher through the environment.
-// Never from argv, which everybody on the machine can read.
-StatusOr<std::string> ReadToken(const CommandContext& context, const ServerFlags& flags) {
-  if (flags.token_file.empty()) {
-    const auto found = context.environment.find("RINGWOOD_TOKEN");
-    return found == context.environment.end() ? std::string() : found->second;
-  }
-  std::ifstream file(flags.token_file);
-  std::string token;
-  file >> token;
-  if (token.empty()) {
-    return NotFound(absl::StrFormat("--token-file: no token in %s", flags.token_file));
-  }
-  return token;
+// Who coordinates checks tokens, and needs the secret from which they are made.
+StatusOr<std::string> FindServersToken(const CommandContext& context, const ServerFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const std::string token, FindToken(context.environment, flags.token_file));
+  if (!flags.server.coordinator.empty() || ClaimedRoles(token) == kEveryRole) return token;
+  return Invalid(absl::StrFormat(
+      "this server coordinates and was given a token of the role %s: give it the job's secret, "
+      "from which tokens are made (`ringwood token new`)",
+      RoleNames(ClaimedRoles(token))));
 }
 
 // ":0" listens at the network interface's address.
@@ -136,7 +131,7 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
     }
     flags->server.reducer_index = flags->server.servers;  // behind the last
   }
-  RW_ASSIGN_OR_RETURN(flags->server.token, ReadToken(*context, *flags));
+  RW_ASSIGN_OR_RETURN(flags->server.token, FindServersToken(*context, *flags));
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTimeline> recorder,
                       Watch(flags->timeline, &flags->server));
   flags->server.failed = PrintVerdict;
@@ -292,7 +287,9 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   add("--max-memory", &flags->max_memory, "BYTES",
       "Refuse a job whose reducer may need more memory than this, e.g. 4G; without it there is no "
       "limit");
-  add("--token-file", &flags->token_file, "FILE", "Read the job's token from this file");
+  add("--token-file", &flags->token_file, "FILE",
+      "Read the job's secret from this file, which others cannot read; without it RINGWOOD_TOKEN "
+      "or the file of RINGWOOD_TOKEN_FILE");
   AddSeenFlags(command, flags);
 }
 

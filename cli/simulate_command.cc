@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/units.h"
-#include "cli/chart_file.h"
+#include "cli/pages/chart_file.h"
 #include "plan/model/cost_option.h"
 #include "plan/predict/scaling.h"
 #include "plan/strategy/profile_input.h"

@@ -29,6 +29,11 @@ void AddQuestionFlags(Command command, StatusQuestion* question) {
              "Find the coordinator and its token in this checkpoint directory, where it left them "
              "for this user")
       .Takes("DIRECTORY");
+  command
+      .Value("--token-file", &question->token_file,
+             "Read a token of the job from this file, which others cannot read; without it "
+             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
+      .Takes("FILE");
   command.Value("--timeout", &question->timeout_seconds, "Wait this long for the answer")
       .Takes("SECONDS")
       .ShowDefault()

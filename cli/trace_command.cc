@@ -3,8 +3,8 @@
 #include <functional>
 #include <memory>
 
-#include "cli/chart_file.h"
 #include "cli/command.h"
+#include "cli/pages/chart_file.h"
 #include "timeline/file.h"
 #include "timeline/flight_record.h"
 #include "timeline/merge.h"

@@ -135,6 +135,8 @@ typedef struct {
                                  MB; 0: 20000 */
   double checkpoint_rate_mb;  /* most that a rank sends of a checkpoint, in MB/s; 0: no limit */
   const char* log_format;     /* "text" (default) or "json": one object a line */
+  const char* token_file;     /* where `token` is NULL: the file that has it, which nobody else can
+                                 read; NULL: none */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

@@ -39,7 +39,8 @@ typedef struct {
                                none: the model's state_dict, or where there is none everything but
                                the session's own state */
   size_t item_count;
-  const int* rank; /* takes what this rank has of its own, too; NULL: what all ranks share */
+  const int* rank;        /* takes what this rank has of its own, too; NULL: what all ranks share */
+  const char* token_file; /* as ringwood_options.token_file */
 } ringwood_pull_options;
 
 /* Waits for the checkpoint and holds it; errors as above. */

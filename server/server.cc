@@ -15,7 +15,9 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "proto/call.h"
+#include "proto/job_token.h"
 #include "proto/token.h"
+#include "proto/token_file.h"
 #include "server/calls/call_guard.h"
 #include "server/calls/front_door.h"
 #include "server/calls/limits.h"
@@ -210,6 +212,12 @@ MembershipOptions Server::Parts::Membership() const {
   membership.hash = [key = options.token](uint64_t incarnation) {
     return IncarnationHash(incarnation, key);
   };
+  if (!options.token.empty()) {
+    // Not the secret itself, which who came with a token made from it does not have.
+    membership.fabric_key = [secret = options.token](uint64_t job, uint64_t epoch) {
+      return DerivedKey(secret, absl::StrFormat("data of job %x, epoch %d", job, epoch));
+    };
+  }
   return membership;
 }
 

@@ -19,6 +19,8 @@ struct EpochName {
   uint64_t job = 0;
   uint64_t epoch = 0;
   int self = 0;
+  // By which connections of this epoch prove that they belong to it; empty: the job's token.
+  std::string key = "";
 };
 
 struct FabricLimits {

@@ -10,6 +10,7 @@
 #include "proto/call.h"
 #include "proto/own_connection.h"
 #include "proto/token.h"
+#include "proto/token_file.h"
 #include "ringwood/v1/control.grpc.pb.h"
 
 namespace ringwood {
@@ -33,10 +34,7 @@ StatusOr<std::string> CoordinatorOf(const StatusQuestion& question) {
 }
 
 StatusOr<std::string> TokenOf(const Environment& environment, const StatusQuestion& question) {
-  if (question.store.empty()) {
-    const auto given = environment.find("RINGWOOD_TOKEN");
-    return given == environment.end() ? "" : given->second;
-  }
+  if (question.store.empty()) return FindToken(environment, question.token_file);
   const std::string token = FirstWordOf(TokenFile(question.store));
   if (!token.empty() || !FirstWordOf(AddressFile(question.store)).empty()) return token;
   return NotFound("--store: no server with a token runs on " + question.store +

@@ -13,6 +13,7 @@ namespace ringwood {
 struct StatusQuestion {
   std::string coordinator;  // HOST:PORT; empty: the store says it
   std::string store;        // a directory in which the server left its address and token
+  std::string token_file;   // without a store; empty: as FindToken finds it
   double timeout_seconds = 5;
 };
 

@@ -9,6 +9,7 @@
 #include "client/grpc/reader_client.h"
 #include "include/ringwood_pull.h"
 #include "proto/item_choice.h"
+#include "proto/token_file.h"
 
 using ringwood::Invalid;
 using ringwood::NotFound;
@@ -89,6 +90,9 @@ int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled
     RW_ASSIGN_OR_RETURN(wanted, ringwood::c::PullOptionsOf(given));
     RW_ASSIGN_OR_RETURN(choice, ringwood::c::ChoiceOf(given));
     token = Text(given.token);
+    if (const std::string file = Text(given.token_file); token.empty() && !file.empty()) {
+      RW_ASSIGN_OR_RETURN(token, ringwood::ReadTokenFile("RINGWOOD_TOKEN_FILE", file));
+    }
     return OkStatus();
   });
   if (code != RINGWOOD_OK) return code;

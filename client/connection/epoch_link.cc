@@ -129,7 +129,8 @@ Status EpochLink::Connect(Duration timeout) {
     peers.push_back(
         {static_cast<int>(member.node()), LabelOf(member), member.fabric_address(), member.host()});
   }
-  const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node())};
+  const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node()),
+                       joined_.fabric_key()};
   const double heartbeat = joined_.heartbeat_seconds() > 0 ? joined_.heartbeat_seconds() : 1;
   Progress* const progress = connection_->progress();
   const Tally* const tally = connection_->tally();

@@ -3,6 +3,7 @@
 #include "client/grpc/control.h"
 #include "client/grpc/store_client.h"
 #include "client/grpc/update_client.h"
+#include "proto/token_file.h"
 #include "timeline/flight_recorder.h"
 #include "timeline/writer.h"
 #include "transport/interface.h"
@@ -26,7 +27,11 @@ StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options, Loop
 
 }  // namespace
 
-StatusOr<Parts> MakeParts(const SessionOptions& options) {
+StatusOr<Parts> MakeParts(const SessionOptions& given) {
+  SessionOptions options = given;
+  if (options.token.empty() && !options.token_file.empty()) {
+    RW_ASSIGN_OR_RETURN(options.token, ReadTokenFile("RINGWOOD_TOKEN_FILE", options.token_file));
+  }
   Parts parts;
   ChunkSink* sink = nullptr;  // owned by the observers, which the session keeps to its end
   if (!options.timeline.empty()) {

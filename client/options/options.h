@@ -31,6 +31,7 @@ struct SessionOptions {
   std::string transport = "auto";  // data plane: "ucx", "grpc" or "auto", transport/open_fabric.h
   std::string port_range;          // "20000-20099": where it listens; empty: any port
   std::string token;
+  std::string token_file;  // where the token is, if it is not in `token`
   Resume resume = Resume::kNo;
   uint64_t job = 0;     // the job to continue, or the name of the new one; 0: not named
   double momentum = 0;  // momentum correction of sparse tensors

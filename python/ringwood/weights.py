@@ -26,7 +26,8 @@ def pull(server=None, items=None, job=None, timeout=60.0, *, newest_stored=False
     `items`: names of tensors, "*" and "?" as in a shell, one text or a list; None: the model's state_dict.
     `job`: as `ringwood checkpoint list` names it; None: the one that runs. `newest_stored`: the newest checkpoint
     that the store has; the ranks are not asked, and none need run. `rank`: takes what this rank has of its own, too
-    (such as running statistics of BatchNorm that differ from rank to rank). `token`: the job's; None: RINGWOOD_TOKEN.
+    (such as running statistics of BatchNorm that differ from rank to rank). `token`: the job's; None: RINGWOOD_TOKEN, or
+    the file that RINGWOOD_TOKEN_FILE names.
 
     Ranks save where the trainer heeds `checkpoint_due`, as `save(every="auto")` does; where it saves by an interval
     of its own, the next one is waited for. bfloat16, which NumPy does not have, comes as uint16: its bits."""
@@ -54,6 +55,7 @@ def _options(server, items, job, timeout, newest_stored, rank, token):
     options = PullOptions(size=ctypes.sizeof(PullOptions))
     options.server = (server or os.environ.get("RINGWOOD_COORDINATOR", "")).encode()
     options.token = (os.environ.get("RINGWOOD_TOKEN", "") if token is None else token).encode()
+    options.token_file = (os.environ.get("RINGWOOD_TOKEN_FILE", "") if token is None else "").encode()
     options.job = int(job, 16) if isinstance(job, str) else job or 0
     options.newest_stored = bool(newest_stored)
     options.timeout_seconds = timeout

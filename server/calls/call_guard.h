@@ -4,20 +4,30 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
+#include "ringwood/v1/control.pb.h"
 
 namespace ringwood {
 
-// Plaintext; a call without `token` in its metadata (proto/token.h) ends with PERMISSION_DENIED and
-// the remedy. Empty: everybody may call.
-std::shared_ptr<grpc::ServerCredentials> TokenCredentials(const std::string& token);
+// The decision: whether a call of `method` with these tokens of its metadata may be processed, for
+// a job with this secret. Denied: a sentence with the call, what is wrong, and the remedy.
+Status AdmitCall(const std::string& secret, std::string_view method,
+                 std::span<const std::string_view> tokens, int64_t now_unix_seconds);
 
-// Writes the token, or where the server is, to a file that only this user can read (0600), for
-// `ringwood status --store` and `ringwood pull --store`; replaces an older file. A link there is
-// not followed.
-Status KeepToken(const std::string& file, const std::string& token);
+// The same for one token, as who reads on another way than gRPC brings it; any role may read.
+Status AdmitReader(const std::string& secret, std::string_view token, int64_t now_unix_seconds);
+
+// Whether the call's token, which was admitted, is of the role in which its bearer wants to join.
+Status AdmitRole(const grpc::ServerContextBase& context, v1::Role role);
+
+// Plaintext; a call that is not admitted ends with PERMISSION_DENIED. No secret: everybody may
+// call.
+std::shared_ptr<grpc::ServerCredentials> TokenCredentials(const std::string& secret);
 
 }  // namespace ringwood

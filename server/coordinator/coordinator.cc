@@ -11,6 +11,7 @@
 #include "base/loop.h"
 #include "base/random.h"
 #include "ringwood/v1/control.grpc.pb.h"
+#include "server/calls/call_guard.h"
 #include "server/calls/held_calls.h"
 #include "server/coordinator/member_stream.h"
 
@@ -45,8 +46,14 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
     loop_.Post([this] { TickOn(); });
   }
 
-  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext*, const v1::JoinRequest* request,
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
+                                 const v1::JoinRequest* request,
                                  v1::JoinResponse* response) override {
+    if (const ringwood::Status admitted = AdmitRole(*context, request->role()); !admitted.ok()) {
+      auto* call = new HeldCall<v1::JoinResponse>(response, [] {});
+      call->Answer(admitted);
+      return call;
+    }
     return Hold<event::Join>(response, *request, Unpredictable() | 1);
   }
   grpc::ServerUnaryReactor* Agree(grpc::CallbackServerContext*, const v1::AgreeRequest* request,

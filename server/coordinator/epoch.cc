@@ -72,6 +72,9 @@ v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
   welcome.set_heartbeat_seconds(options_.heartbeat_seconds);
   welcome.set_elastic(options_.elastic);
   welcome.set_world(roster_.world());
+  if (options_.fabric_key) {
+    welcome.set_fabric_key(options_.fabric_key(record_.job(), record_.epoch()));
+  }
   for (const uint32_t holder : holders_) welcome.add_holders(holder);
   roster_.AddTo(&welcome);
   return welcome;

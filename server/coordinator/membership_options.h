@@ -36,6 +36,9 @@ struct MembershipOptions {
   // The hash of an incarnation in a record that was read from disk (CoordStore::Hash). Without it
   // no process is recognised there.
   std::function<std::string(uint64_t incarnation)> hash;
+  // By which the data connections of an epoch prove that they are its members'. Without it they
+  // have nothing to prove.
+  std::function<std::string(uint64_t job, uint64_t epoch)> fabric_key;
 };
 
 }  // namespace ringwood

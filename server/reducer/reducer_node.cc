@@ -204,7 +204,8 @@ Status ReducerNode::Life::ConnectOn() {
                      MemberLabel(member.role(), member.rank(), member.host()),
                      member.fabric_address(), member.host()});
   }
-  const EpochName name{welcome_->job(), welcome_->epoch(), static_cast<int>(welcome_->node())};
+  const EpochName name{welcome_->job(), welcome_->epoch(), static_cast<int>(welcome_->node()),
+                       welcome_->fabric_key()};
   FabricLimits limits;
   limits.silence_seconds = std::max(1.0, welcome_->failure_timeout_seconds());
   RW_ASSIGN_OR_RETURN(transport_, fabric_->Connect(name, peers, limits));

@@ -1,10 +1,8 @@
 #include "server/status/status_pages.h"
 
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
+#include <ctime>
 
-#include <array>
-
+#include "server/calls/call_guard.h"
 #include "server/status/metrics.h"
 #include "server/status/status_json.h"
 
@@ -16,17 +14,6 @@ constexpr char kHtml[] = "text/html; charset=utf-8";
 constexpr char kJson[] = "application/json";
 constexpr char kPrometheus[] = "text/plain; version=0.0.4; charset=utf-8";
 
-// Of hashes, so that neither length nor first difference shows in the time taken.
-bool SameSecret(const std::string& a, const std::string& b) {
-  const auto hash = [](const std::string& text) {
-    std::array<unsigned char, SHA256_DIGEST_LENGTH> bytes;
-    SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), bytes.data());
-    return bytes;
-  };
-  const auto one = hash(a), other = hash(b);
-  return CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
-}
-
 }  // namespace
 
 bool IsOwnHost(const std::string& host) {
@@ -37,10 +24,13 @@ bool IsOwnHost(const std::string& host) {
          (!name.empty() && name.find_first_not_of("0123456789.") == std::string::npos);
 }
 
-bool StatusPages::Admits(const HttpRequest& request) const {
-  if (!options_.guarded) return true;
-  if (options_.token.empty() || request.authorization.rfind(kBearer, 0) != 0) return false;
-  return SameSecret(request.authorization.substr(sizeof(kBearer) - 1), options_.token);
+Status StatusPages::Admit(const HttpRequest& request) const {
+  if (!options_.guarded) return OkStatus();
+  if (options_.token.empty() || request.authorization.rfind(kBearer, 0) != 0) {
+    return Denied("this request has no token");
+  }
+  return AdmitReader(options_.token, request.authorization.substr(sizeof(kBearer) - 1),
+                     std::time(nullptr));
 }
 
 HttpAnswer StatusPages::Answer(const HttpRequest& request) const {
@@ -54,9 +44,9 @@ HttpAnswer StatusPages::Answer(const HttpRequest& request) const {
   if (request.path != "/metrics" && request.path != "/status.json") {
     return {404, "text/plain; charset=utf-8", "here are /, /status.json and /metrics\n"};
   }
-  if (!Admits(request)) {
+  if (const Status admitted = Admit(request); !admitted.ok()) {
     return {401, "text/plain; charset=utf-8",
-            "give the job's token: Authorization: Bearer TOKEN\n"};
+            Message(admitted) + "\ngive a token of the job: Authorization: Bearer TOKEN\n"};
   }
   const StatusOr<v1::StatusResponse> status = options_.status();
   if (!status.ok()) {

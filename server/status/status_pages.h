@@ -1,10 +1,10 @@
 // What the status port answers: the page, /status.json and /metrics, read-only. Pure but for the
 // status that it asks for.
 //
-// Where strangers may reach the port every answer with facts of the job needs its token ("Bearer",
-// as Prometheus sends it); the page itself has none, and asks for the token. On loopback nothing is
-// needed but a Host that is this machine's: a web site that a browser here shows cannot read it by
-// a name of its own that leads to 127.0.0.1.
+// Where strangers may reach the port every answer with facts of the job needs a token of it, of any
+// role ("Bearer", as Prometheus sends it); the page itself has none, and asks for the token. On
+// loopback nothing is needed but a Host that is this machine's: a web site that a browser here
+// shows cannot read it by a name of its own that leads to 127.0.0.1.
 #pragma once
 
 #include <functional>
@@ -31,8 +31,8 @@ struct HttpAnswer {
 class StatusPages {
  public:
   struct Options {
-    bool guarded = true;  // needs the token
-    std::string token;
+    bool guarded = true;                                   // needs the token
+    std::string token;                                     // the job's secret
     std::function<StatusOr<v1::StatusResponse>()> status;  // any thread; bounded in time
   };
   explicit StatusPages(Options options) : options_(std::move(options)) {}
@@ -40,7 +40,7 @@ class StatusPages {
   HttpAnswer Answer(const HttpRequest& request) const;  // any thread
 
  private:
-  bool Admits(const HttpRequest& request) const;
+  Status Admit(const HttpRequest& request) const;
 
   const Options options_;
 };

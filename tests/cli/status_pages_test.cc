@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
 #include "paths.h"
+#include "proto/job_token.h"
 #include "server/status/http_server.h"
 #include "server/status/metrics.h"
 #include "server/status/status_json.h"
@@ -71,6 +73,17 @@ TEST(StatusPages, FactsNeedTheTokenWhereStrangersReachThePort) {
   EXPECT_THAT(page.body, Not(HasSubstr("0000000000000abc")));
   const StatusPages without({true, "", [] { return AStatus(); }});
   EXPECT_EQ(without.Answer({"GET", "/metrics", "h1", "Bearer "}).code, 401);
+}
+
+TEST(StatusPages, ATokenOfAnyRoleShowsThemUntilItExpires) {
+  const StatusPages pages = Pages(true);
+  const int64_t now = std::time(nullptr);
+  const std::string good = IssueToken("secret", kObserverRole, now + 600, 1);
+  const std::string old = IssueToken("secret", kObserverRole, now - 1, 1);
+  EXPECT_EQ(pages.Answer({"GET", "/metrics", "h1:80", "Bearer " + good}).code, 200);
+  const HttpAnswer refused = pages.Answer({"GET", "/metrics", "h1:80", "Bearer " + old});
+  EXPECT_EQ(refused.code, 401);
+  EXPECT_THAT(refused.body, HasSubstr("a token of the role observer that expired at"));
 }
 
 TEST(StatusPages, OnLoopbackAnotherSitesNameIsRefused) {

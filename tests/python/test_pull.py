@@ -21,6 +21,7 @@ class Job:
         self.history, self.store, self.log = folder / "history", folder / "store", folder / "log"
         self.token, flags = token, []
         if token:
+            (folder / "token").touch(0o600)
             (folder / "token").write_text(token)
             flags = ["--token-file", folder / "token"]
         self.processes = [self._start([PROGRAM, "server", "--listen", "127.0.0.1:0", "--store", self.store,

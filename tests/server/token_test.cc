@@ -1,23 +1,36 @@
 // A server with a token, and callers without: every call of every service is refused before it does
 // anything, and what lies on the disk is of no use to them either.
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor_database.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/random.h"
 #include "proto/call.h"
+#include "proto/job_token.h"
+#include "server/calls/call_guard.h"
+#include "server/calls/call_rights.h"
 #include "server/coordinator/coord_store.h"
 #include "server/server.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kToken[] = "the token of this job";
 
@@ -29,19 +42,8 @@ ServerOptions Guarded(const std::string& store = "") {
 
 // "/ringwood.v1.Coordinator/Join" and all others; also of gRPC's own services, and of none.
 std::vector<std::string> AllMethods() {
-  std::vector<std::string> methods = {"/grpc.health.v1.Health/Check",
-                                      "/grpc.reflection.v1alpha.ServerReflection/"
-                                      "ServerReflectionInfo",
-                                      "/ringwood.v1.Coordinator/NoSuchMethod"};
-  for (const auto* file :
-       {v1::JoinRequest::descriptor()->file(), v1::SaveChunk::descriptor()->file()}) {
-    for (int s = 0; s < file->service_count(); ++s) {
-      for (int m = 0; m < file->service(s)->method_count(); ++m) {
-        methods.push_back("/" + file->service(s)->full_name() + "/" +
-                          file->service(s)->method(m)->name());
-      }
-    }
-  }
+  std::vector<std::string> methods = {"/ringwood.v1.Coordinator/NoSuchMethod"};
+  for (const CallRight& right : CallRights()) methods.emplace_back(right.method);
   return methods;
 }
 
@@ -63,7 +65,7 @@ TEST(Token, IsAskedForByEveryMethodOfEveryService) {
   auto server = Server::Start(Guarded());
   ASSERT_TRUE(server.ok()) << server.status();
   const std::vector<std::string> methods = AllMethods();
-  EXPECT_GE(methods.size(), 13u);
+  EXPECT_GE(methods.size(), 19u);
   for (const std::string& method : methods) {
     for (const std::string token : {"", "another", "the token of this jo"}) {
       const grpc::Status status = CallWith((*server)->port(), token, method);
@@ -74,8 +76,55 @@ TEST(Token, IsAskedForByEveryMethodOfEveryService) {
   }
   // With the token the calls arrive, and are answered as what they are.
   EXPECT_TRUE(CallWith((*server)->port(), kToken, "/ringwood.v1.Coordinator/Status").ok());
-  EXPECT_EQ(CallWith((*server)->port(), kToken, methods[2]).error_code(),
+  EXPECT_EQ(CallWith((*server)->port(), kToken, methods[0]).error_code(),
             grpc::StatusCode::UNIMPLEMENTED);
+}
+
+std::string Issued(CallerRole role, int64_t seconds) {
+  return IssueToken(kToken, role, std::time(nullptr) + seconds, Unpredictable());
+}
+
+TEST(Token, OfARoleReachesTheCallsOfThatRoleAlone) {
+  auto server = Server::Start(Guarded());
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  for (const CallRight& right : CallRights()) {
+    const std::string method(right.method);
+    for (const CallerRole role : {kRankRole, kServerRole, kObserverRole}) {
+      const grpc::Status expired = CallWith(port, Issued(role, -1), method);
+      EXPECT_EQ(expired.error_code(), grpc::StatusCode::PERMISSION_DENIED) << method;
+      EXPECT_NE(expired.error_message().find(CallName(method) + " has a token of the role " +
+                                             RoleNames(role) + " that expired at "),
+                std::string::npos)
+          << expired.error_message();
+      if ((right.roles & role) != 0) continue;
+      const grpc::Status other = CallWith(port, Issued(role, 600), method);
+      EXPECT_EQ(other.error_code(), grpc::StatusCode::PERMISSION_DENIED) << method;
+      EXPECT_NE(other.error_message().find("needs a token of the role"), std::string::npos)
+          << method << ": " << other.error_message();
+    }
+  }
+  EXPECT_TRUE(CallWith(port, Issued(kObserverRole, 600), "/ringwood.v1.Coordinator/Status").ok());
+}
+
+TEST(Token, OfARankJoinsAsARankAndGetsTheKeyOfTheEpoch) {
+  auto server = Server::Start(Guarded());
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  Worker as_server(port, 0, 1, false, Issued(kServerRole, 600));
+  const grpc::Status refused = as_server.Join();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_NE(refused.error_message().find("Join as a rank needs a token of that role, this one is "
+                                         "of the role server"),
+            std::string::npos)
+      << refused.error_message();
+
+  Worker a(port, 0, 2, false, Issued(kRankRole, 600)), b(port, 1, 2, false, kToken);
+  JoinBoth(a, b);
+  AgreeBoth(a, b);
+  ExpectCommit(a, b, 1);
+  EXPECT_EQ(a.joined.fabric_key().size(), 32u);
+  EXPECT_EQ(a.joined.fabric_key(), b.joined.fabric_key());
 }
 
 TEST(Token, WhoHasAnIncarnationButNoTokenEndsNothingAndSavesNothing) {
@@ -149,6 +198,116 @@ TEST(Token, IncarnationsAreNotOnTheDisk) {
   EXPECT_EQ(hashes[0], hashes[1]);
   EXPECT_NE(hashes[0], hashes[2]);
   EXPECT_NE(hashes[0], hashes[3]);
+}
+
+constexpr int64_t kNow = 1'790'000'000;
+const std::string kSecret = kToken;
+
+// Of all services that are linked into this program, which has all of the server's.
+std::vector<std::string> MethodsOfOurs() {
+  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+  std::vector<std::string> files, methods;
+  google::protobuf::DescriptorPool::internal_generated_database()->FindAllFileNames(&files);
+  for (const std::string& name : files) {
+    const auto* file = pool->FindFileByName(name);
+    if (file == nullptr || file->package().rfind("ringwood.", 0) != 0) continue;
+    for (int s = 0; s < file->service_count(); ++s) {
+      for (int m = 0; m < file->service(s)->method_count(); ++m) {
+        const auto* method = file->service(s)->method(m);
+        methods.push_back("/" + file->service(s)->full_name() + "/" + method->name());
+      }
+    }
+  }
+  return methods;
+}
+
+Status Admit(const std::string& method, std::vector<std::string_view> tokens) {
+  return AdmitCall(kSecret, method, tokens, kNow);
+}
+
+TEST(CallRights, EveryCallOfEveryServiceHasARow) {
+  const std::vector<std::string> methods = MethodsOfOurs();
+  EXPECT_GE(methods.size(), 15u);
+  for (const std::string& method : methods) {
+    const CallRight* right = RightOf(method);
+    ASSERT_NE(right, nullptr) << method << " has no row in server/calls/call_rights.cc";
+    EXPECT_NE(right->roles, 0u) << method;
+  }
+  std::set<std::string_view> rows;
+  for (const CallRight& right : CallRights()) {
+    EXPECT_TRUE(rows.insert(right.method).second) << right.method << " stands twice";
+    const bool ours = right.method.rfind("/ringwood.", 0) == 0;
+    const bool there = std::find(methods.begin(), methods.end(), right.method) != methods.end();
+    EXPECT_TRUE(!ours || there) << right.method << " is no call any more";
+  }
+}
+
+TEST(CallGuard, EveryCallIsOpenToItsRolesAloneAndTheSentenceSaysWhichItNeeds) {
+  for (const CallRight& right : CallRights()) {
+    const std::string method(right.method);
+    EXPECT_TRUE(Admit(method, {kSecret}).ok()) << method;
+    for (const CallerRole role : {kRankRole, kServerRole, kObserverRole}) {
+      const std::string token = IssueToken(kSecret, role, kNow + 60, 1);
+      const Status admitted = Admit(method, {token});
+      EXPECT_EQ(admitted.ok(), (right.roles & role) != 0) << method << " as " << RoleNames(role);
+      if (admitted.ok()) continue;
+      EXPECT_EQ(admitted.code(), StatusCode::kPermissionDenied);
+      EXPECT_THAT(Message(admitted), HasSubstr("the call " + CallName(method)));
+      EXPECT_THAT(Message(admitted),
+                  HasSubstr("needs a token of the role " + RoleNames(right.roles)));
+      EXPECT_THAT(Message(admitted), HasSubstr("this one is of the role " + RoleNames(role)));
+      EXPECT_THAT(Message(admitted), HasSubstr("ringwood token issue --role"));
+    }
+  }
+}
+
+TEST(CallGuard, AnObserverReadsAndNoMore) {
+  const std::string token = IssueToken(kSecret, kObserverRole, kNow + 60, 1);
+  std::set<std::string> open;
+  for (const CallRight& right : CallRights()) {
+    const std::string name = CallName(right.method);
+    if (Admit(std::string(right.method), {token}).ok()) open.insert(name);
+  }
+  for (const char* call : {"Coordinator.Join", "Coordinator.Vote", "Coordinator.Attend",
+                           "Coordinator.Leave", "Store.Save", "Updates.Log"}) {
+    EXPECT_EQ(open.count(call), 0u) << call;
+  }
+  for (const char* call : {"Coordinator.Status", "Coordinator.Pull", "Store.Hold", "Store.Load"}) {
+    EXPECT_EQ(open.count(call), 1u) << call;
+  }
+}
+
+TEST(CallGuard, AnExpiredTokenIsRefusedOnEveryCallWithTheTime) {
+  const std::string token = IssueToken(kSecret, kRankRole, kNow - 1, 1);
+  for (const CallRight& right : CallRights()) {
+    const Status admitted = Admit(std::string(right.method), {token});
+    EXPECT_THAT(Message(admitted), HasSubstr("the call " + CallName(right.method) +
+                                             " has a token of the role rank that expired at "
+                                             "2026-09-21 14:13:19 UTC"));
+    EXPECT_THAT(Message(admitted), HasSubstr("ringwood token issue"));
+  }
+}
+
+TEST(CallGuard, OneTokenIsNeededAndNotMore) {
+  const std::string vote = "/ringwood.v1.Coordinator/Vote";
+  EXPECT_THAT(Message(Admit(vote, {})), HasSubstr("the call Coordinator.Vote has no token"));
+  EXPECT_THAT(Message(Admit(vote, {"x"})), HasSubstr("has a wrong token: give the token of this"));
+  EXPECT_THAT(Message(Admit(vote, {kSecret, kSecret})), HasSubstr("has 2 tokens"));
+  EXPECT_THAT(Message(Admit(vote, {"x"})), Not(HasSubstr(kSecret)));
+}
+
+TEST(CallGuard, CallsThatDoNotExistAreAskedForATokenToo) {
+  EXPECT_THAT(Message(Admit("/ringwood.v1.Coordinator/NoSuchMethod", {})),
+              HasSubstr("this call has no token"));
+  EXPECT_TRUE(Admit("/ringwood.v1.Coordinator/NoSuchMethod", {kSecret}).ok());
+}
+
+TEST(CallGuard, AnyRoleMayRead) {
+  for (const CallerRole role : {kRankRole, kServerRole, kObserverRole}) {
+    EXPECT_TRUE(AdmitReader(kSecret, IssueToken(kSecret, role, kNow + 1, 1), kNow).ok());
+  }
+  EXPECT_THAT(Message(AdmitReader(kSecret, IssueToken(kSecret, kObserverRole, kNow, 1), kNow)),
+              HasSubstr("this request has a token of the role observer that expired"));
 }
 
 }  // namespace

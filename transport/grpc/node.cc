@@ -66,8 +66,7 @@ Status GrpcNode::Call(int peer, Way* way) {
   GrpcStream* const stream = listener_->Call(way->endpoint);
   const uint64_t id = next_id_++;
   Begin(stream, id);
-  NewLink(peer, way, id, stream)
-      ->SayHello(MakePiece(PieceKind::kHello, SignHello(hello, options_.token)));
+  NewLink(peer, way, id, stream)->SayHello(MakePiece(PieceKind::kHello, SignHello(hello, Key())));
   return OkStatus();
 }
 
@@ -158,7 +157,7 @@ void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
   const auto found = ways_.find(peer);
   if (found != ways_.end() && !found->second.came && inbox_->reason(peer).ok() &&
       IsHello(hello, {{name_.job, name_.epoch, peer}, name_.self, found->second.number, number_},
-              options_.token)) {
+              Key())) {
     found->second.came = true;
     if (const Status full = CanConnect(peer); !full.ok()) {
       stream->Release();
@@ -170,7 +169,7 @@ void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
   }
   refusals_.Say(hello.empty()
                     ? "a connection that did not say who it is was ended"
-                    : "the connection of a node that is not awaited, or has another token, was "
+                    : "the connection of a node that is not awaited, or has another key, was "
                       "refused",
                 Now());
   stream->Release();

@@ -75,6 +75,7 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   void Heard(int peer);
   void Ask(int peer);
   void Schedule();  // answers run from the loop, never inside a call
+  const std::string& Key() const { return name_.key.empty() ? options_.token : name_.key; }
 
   Loop* const loop_;
   const GrpcOptions options_;

@@ -1,4 +1,4 @@
-#include "cli/chart_file.h"
+#include "cli/pages/chart_file.h"
 
 #include <signal.h>
 #include <spawn.h>

@@ -1,0 +1,114 @@
+// ringwood token: makes secrets, and tokens of a role that expire.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "base/random.h"
+#include "base/units.h"
+#include "cli/command.h"
+#include "proto/job_token.h"
+#include "proto/token.h"
+#include "proto/token_file.h"
+
+namespace ringwood {
+namespace {
+
+struct TokenFlags {
+  std::string token_file;
+  std::string store;
+  std::string role = "observer";
+  std::string lasts = "8h";
+  std::string out;
+};
+
+// To a file for this user alone, or to standard output, which is the user's affair.
+Status HandOut(const std::string& token, const std::string& out) {
+  if (!out.empty()) return KeepToken(out, token + "\n");
+  std::printf("%s\n", token.c_str());
+  return OkStatus();
+}
+
+StatusOr<std::string> FindJobSecret(const CommandContext& context, const TokenFlags& flags) {
+  std::string secret;
+  if (flags.store.empty()) {
+    RW_ASSIGN_OR_RETURN(secret, FindToken(context.environment, flags.token_file));
+  } else {
+    RW_ASSIGN_OR_RETURN(secret, ReadTokenFile("--store", TokenFile(flags.store)));
+  }
+  if (secret.empty()) {
+    return Invalid(
+        "of which job? Give its secret with --token-file or RINGWOOD_TOKEN_FILE, or its directory "
+        "of checkpoints with --store while its server runs");
+  }
+  if (ClaimedRoles(secret) == kEveryRole) return secret;
+  return Invalid(absl::StrFormat(
+      "a token of the role %s makes no tokens: give the job's secret, as its server has it",
+      RoleNames(ClaimedRoles(secret))));
+}
+
+Status Issue(const CommandContext& context, const TokenFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const std::string secret, FindJobSecret(context, flags));
+  RW_ASSIGN_OR_RETURN(const CallerRole role, ParseRole(flags.role));
+  RW_ASSIGN_OR_RETURN(const double seconds, ParseDuration(flags.lasts));
+  const int64_t expires = std::time(nullptr) + std::max<int64_t>(1, static_cast<int64_t>(seconds));
+  RW_RETURN_IF_ERROR(HandOut(IssueToken(secret, role, expires, Unpredictable()), flags.out));
+  std::fprintf(stderr, "a token of the role %s until %s\n", flags.role.c_str(),
+               UtcText(expires).c_str());
+  return OkStatus();
+}
+
+void AddOutFlag(Command command, TokenFlags* flags) {
+  command
+      .Value("--out", &flags->out,
+             "Write it to this file, which others cannot read; without it to standard output")
+      .Takes("FILE");
+}
+
+void AddIssue(Command parent, CommandContext* context) {
+  Command command = parent.Subcommand(
+      "issue", "Make a token of a role from a job's secret; servers refuse it once it has expired");
+  command.Footer("Example: ringwood token issue --role observer --for 8h --store ./store");
+  auto flags = std::make_shared<TokenFlags>();
+  command
+      .Value("--role", &flags->role,
+             "Let its bearer take part as a rank, as a server, or only read status, metrics and "
+             "weights")
+      .OneOf({"rank", "server", "observer"})
+      .ShowDefault();
+  command.Value("--for", &flags->lasts, "Let it expire after this time: 90s, 30m, 8h, 7d")
+      .Takes("TIME")
+      .ShowDefault();
+  command
+      .Value("--token-file", &flags->token_file,
+             "Read the job's secret from this file, which others cannot read; without it "
+             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
+      .Takes("FILE");
+  command
+      .Value("--store", &flags->store,
+             "Find the secret in this checkpoint directory, where the job's server left it for "
+             "this user")
+      .Takes("DIRECTORY");
+  AddOutFlag(command, flags.get());
+  command.Run(context, [context, flags] { return Issue(*context, *flags); });
+}
+
+void AddNew(Command parent, CommandContext* context) {
+  Command command = parent.Subcommand("new", "Make a job's secret, for --token-file of its server");
+  auto flags = std::make_shared<TokenFlags>();
+  AddOutFlag(command, flags.get());
+  command.Run(context, [flags] { return HandOut(NewSecret(), flags->out); });
+}
+
+}  // namespace
+
+void AddTokenCommand(Command app, CommandContext* context) {
+  Command parent = app.Subcommand("token", "Make the secret of a job, and tokens from it");
+  parent.NeedsSubcommand();
+  AddNew(parent, context);
+  AddIssue(parent, context);
+}
+
+}  // namespace ringwood

@@ -1,0 +1,20 @@
+#include "base/units.h"
+
+#include <gtest/gtest.h>
+
+namespace ringwood {
+namespace {
+
+TEST(Units, TimesAreReadAsPeopleTypeThem) {
+  EXPECT_EQ(*ParseDuration("90"), 90);
+  EXPECT_EQ(*ParseDuration("90s"), 90);
+  EXPECT_EQ(*ParseDuration("1.5m"), 90);
+  EXPECT_EQ(*ParseDuration("8h"), 28'800);
+  EXPECT_EQ(*ParseDuration("7d"), 604'800);
+  for (const char* none : {"", "h", "8 h", "8x", "-1h", "0", "nan", "inf", "1e30"}) {
+    EXPECT_FALSE(ParseDuration(none).ok()) << none;
+  }
+}
+
+}  // namespace
+}  // namespace ringwood
