@@ -7,7 +7,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
-#include "server/store/manifest.h"
+#include "server/store/record/manifest.h"
 #include "server/store/store_view.h"
 
 namespace ringwood {

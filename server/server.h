@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/state.pb.h"
-#include "server/store/retention.h"
+#include "server/store/record/retention.h"
 #include "transport/fabric.h"
 #include "transport/port_range.h"
 

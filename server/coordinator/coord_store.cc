@@ -7,7 +7,7 @@
 
 #include "server/coordinator/kept_record.h"
 #include "server/store/database.h"
-#include "server/store/sealed.h"
+#include "server/store/record/sealed.h"
 #include "server/store/store_directory.h"
 
 namespace ringwood {

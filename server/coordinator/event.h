@@ -13,7 +13,7 @@
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/calls/member_label.h"
-#include "server/store/checkpoint_key.h"
+#include "server/store/record/checkpoint_key.h"
 
 namespace ringwood {
 

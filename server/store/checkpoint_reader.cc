@@ -7,8 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "server/store/database.h"
-#include "server/store/manifest_rows.h"
-#include "server/store/sealed.h"
+#include "server/store/record/manifest_rows.h"
+#include "server/store/record/sealed.h"
 
 namespace ringwood {
 namespace {

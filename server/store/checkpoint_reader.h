@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "ringwood/v1/store.pb.h"
-#include "server/store/checkpoint_key.h"
+#include "server/store/record/checkpoint_key.h"
 
 namespace rocksdb {
 class DB;

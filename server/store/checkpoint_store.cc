@@ -10,9 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "server/store/database.h"
-#include "server/store/manifest_rows.h"
 #include "server/store/pins.h"
-#include "server/store/sealed.h"
+#include "server/store/record/manifest_rows.h"
+#include "server/store/record/sealed.h"
 #include "server/store/store_directory.h"
 #include "server/store/table_guard.h"
 

@@ -25,8 +25,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
-#include "server/store/manifest.h"
-#include "server/store/retention.h"
+#include "server/store/record/manifest.h"
+#include "server/store/record/retention.h"
 #include "server/store/stripe_writer.h"
 
 namespace ringwood {

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
-#include "server/store/retention.h"
+#include "server/store/record/retention.h"
 #include "server/store/store_view.h"
 
 namespace ringwood {

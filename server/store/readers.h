@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "ringwood/v1/store.pb.h"
-#include "server/store/checkpoint_key.h"
-#include "server/store/retention.h"
+#include "server/store/record/checkpoint_key.h"
+#include "server/store/record/retention.h"
 
 namespace ringwood {
 

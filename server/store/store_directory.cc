@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "server/store/database.h"
-#include "server/store/sealed.h"
+#include "server/store/record/sealed.h"
 
 namespace ringwood {
 namespace {

@@ -14,8 +14,8 @@
 #include "server/calls/streams.h"
 #include "server/calls/turnstile.h"
 #include "server/store/checkpoint_store.h"
-#include "server/store/manifest.h"
 #include "server/store/reading_room.h"
+#include "server/store/record/manifest.h"
 #include "server/store/stripe_collector.h"
 #include "server/store/stripe_intake.h"
 

@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/calls/limits.h"
-#include "server/store/checkpoint_key.h"
-#include "server/store/retention.h"
+#include "server/store/record/checkpoint_key.h"
+#include "server/store/record/retention.h"
 
 namespace grpc {
 class Service;

@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "server/store/manifest_rows.h"
+#include "server/store/record/manifest_rows.h"
 #include "server/store/sender.h"
 
 namespace ringwood {

@@ -9,8 +9,8 @@
 #include "base/digest.h"
 #include "base/units.h"
 #include "server/store/database.h"
-#include "server/store/manifest_rows.h"
-#include "server/store/sealed.h"
+#include "server/store/record/manifest_rows.h"
+#include "server/store/record/sealed.h"
 
 namespace ringwood {
 namespace {

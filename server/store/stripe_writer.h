@@ -13,8 +13,8 @@
 
 #include "base/status.h"
 #include "ringwood/v1/store.pb.h"
-#include "server/store/checkpoint_key.h"
-#include "server/store/manifest.h"
+#include "server/store/record/checkpoint_key.h"
+#include "server/store/record/manifest.h"
 
 namespace rocksdb {
 class SstFileWriter;

@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-#include "server/store/checkpoint_key.h"
+#include "server/store/record/checkpoint_key.h"
 
 namespace ringwood {
 

@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "server/store/database.h"
-#include "server/store/manifest.h"
-#include "server/store/sealed.h"
+#include "server/store/record/manifest.h"
+#include "server/store/record/sealed.h"
 
 namespace ringwood {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "ringwood/v1/state.pb.h"
-#include "server/store/checkpoint_key.h"
+#include "server/store/record/checkpoint_key.h"
 #include "server/updates/update_log.h"
 
 namespace grpc {

@@ -1,19 +1,18 @@
 // What a store makes of the records that it reads and of the stripes that workers bring: a manifest
 // that is accepted covers its items exactly, whatever the numbers in it.
 //
-// sources: server/store/manifest.cc server/store/manifest_rows.cc server/store/sealed.cc
-// sources: base/tensor_type.cc base/text.cc base/units.cc
-// sources: base/status.cc base/check.cc store.pb.cc
-// libraries: protobuf libxxhash libcrypto
+// sources: server/store/record/manifest.cc server/store/record/manifest_rows.cc
+// server/store/record/sealed.cc sources: base/tensor_type.cc base/text.cc base/units.cc sources:
+// base/status.cc base/check.cc store.pb.cc libraries: protobuf libxxhash libcrypto
 #include <cstdint>
 #include <map>
 #include <span>
 #include <string>
 
 #include "base/check.h"
-#include "server/store/manifest.h"
-#include "server/store/manifest_rows.h"
-#include "server/store/sealed.h"
+#include "server/store/record/manifest.h"
+#include "server/store/record/manifest_rows.h"
+#include "server/store/record/sealed.h"
 
 #define RINGWOOD_XXHASH <xxhash.h>  // as the build chooses it for base
 #include "base/digest.cc"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "server/coordinator/coord_store.h"
 #include "server/store/store_directory.h"
-#include "tests/server/small_checkpoints.h"
+#include "tests/server/checkpoints/small_checkpoints.h"
 
 namespace ringwood {
 namespace {

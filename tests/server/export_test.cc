@@ -12,7 +12,7 @@
 #include "server/store/portable/part_file.h"
 #include "server/store/store_directory.h"
 #include "server/store/store_view.h"
-#include "tests/server/saved.h"
+#include "tests/server/checkpoints/saved.h"
 
 namespace ringwood {
 namespace {

@@ -12,7 +12,7 @@
 #include "server/store/portable/safetensors.h"
 #include "server/store/store_directory.h"
 #include "server/store/store_view.h"
-#include "tests/server/saved.h"
+#include "tests/server/checkpoints/saved.h"
 
 namespace ringwood {
 namespace {

@@ -11,11 +11,11 @@
 #include "base/digest.h"
 #include "proto/call.h"
 #include "ringwood/v1/store.grpc.pb.h"
-#include "server/store/manifest_rows.h"
 #include "server/store/prune.h"
+#include "server/store/record/manifest_rows.h"
 #include "server/store/store_directory.h"
 #include "server/store/store_service.h"
-#include "tests/server/small_checkpoints.h"
+#include "tests/server/checkpoints/small_checkpoints.h"
 
 namespace ringwood {
 namespace {

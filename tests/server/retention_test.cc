@@ -1,5 +1,5 @@
 // Which checkpoints stay: the decision in all kinds of histories, and by hand in stores.
-#include "server/store/retention.h"
+#include "server/store/record/retention.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include "server/store/pins.h"
 #include "server/store/prune.h"
 #include "server/store/store_directory.h"
-#include "tests/server/saved.h"
+#include "tests/server/checkpoints/saved.h"
 
 namespace ringwood {
 namespace {

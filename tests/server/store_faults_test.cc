@@ -12,8 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "server/coordinator/coord_store.h"
 #include "server/store/store_directory.h"
+#include "tests/server/checkpoints/small_checkpoints.h"
 #include "tests/server/faulty_disk.h"
-#include "tests/server/small_checkpoints.h"
 
 namespace ringwood {
 namespace {

@@ -5,7 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "server/coordinator/etcd/client.h"
 #include "server/coordinator/kept_record.h"
-#include "server/store/sealed.h"
+#include "server/store/record/sealed.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/store/checkpoint_key.h"
+#include "server/store/record/checkpoint_key.h"
 
 namespace ringwood {
 namespace {

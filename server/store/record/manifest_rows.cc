@@ -1,4 +1,4 @@
-#include "server/store/manifest_rows.h"
+#include "server/store/record/manifest_rows.h"
 
 #include <algorithm>
 #include <tuple>
@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
-#include "server/store/manifest.h"
-#include "server/store/sealed.h"
+#include "server/store/record/manifest.h"
+#include "server/store/record/sealed.h"
 
 namespace ringwood {
 namespace {

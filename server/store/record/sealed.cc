@@ -1,4 +1,4 @@
-#include "server/store/sealed.h"
+#include "server/store/record/sealed.h"
 
 #include <openssl/sha.h>
 

@@ -1,4 +1,4 @@
-#include "server/store/manifest.h"
+#include "server/store/record/manifest.h"
 
 #include <algorithm>
 #include <tuple>

@@ -1,4 +1,4 @@
-#include "server/store/retention.h"
+#include "server/store/record/retention.h"
 
 #include <algorithm>
 #include <map>

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "server/store/checkpoint_key.h"
+#include "server/store/record/checkpoint_key.h"
 
 namespace ringwood {
 
