@@ -28,12 +28,13 @@ std::string State(const CheckpointSummary& checkpoint) {
 
 void PrintTable(const std::vector<CheckpointSummary>& list) {
   std::vector<std::vector<std::string>> rows = {
-      {"STEP", "EPOCH", "JOB", "WORLD", "SIZE", "TIME", "STATE", "PIN"}};
+      {"STEP", "EPOCH", "JOB", "WORLD", "SIZE", "STORED", "TIME", "STATE", "PIN"}};
   for (const CheckpointSummary& checkpoint : list) {
     rows.push_back({std::to_string(checkpoint.step), std::to_string(checkpoint.epoch),
                     checkpoint.job == 0 ? "?" : JobName(checkpoint.job),
                     std::to_string(checkpoint.world),
                     FormatBytes(static_cast<double>(checkpoint.bytes)),
+                    FormatBytes(static_cast<double>(checkpoint.stored_bytes)),
                     LocalTime(checkpoint.unix_seconds), State(checkpoint),
                     checkpoint.label.empty() && checkpoint.pinned ? "pinned" : checkpoint.label});
   }
@@ -48,6 +49,7 @@ void PrintListJson(const std::vector<CheckpointSummary>& list) {
                     {"job", checkpoint.job == 0 ? "" : JobName(checkpoint.job)},
                     {"world", checkpoint.world},
                     {"bytes", checkpoint.bytes},
+                    {"stored_bytes", checkpoint.stored_bytes},
                     {"unix_seconds", checkpoint.unix_seconds},
                     {"complete", checkpoint.complete},
                     {"pinned", checkpoint.pinned},
@@ -83,10 +85,15 @@ nlohmann::json AsJson(const v1::CheckpointManifest& manifest) {
     if (item.scope() == v1::SCOPE_OWN) listed["rank"] = item.rank();
     items.push_back(std::move(listed));
   }
+  nlohmann::json homes = nlohmann::json::array();
+  for (const CheckpointId& home : HomesOf(manifest)) {
+    homes.push_back({{"step", home.step}, {"epoch", home.epoch}});
+  }
   return {{"step", manifest.step()},        {"epoch", manifest.epoch()},
           {"job", JobName(manifest.job())}, {"world", manifest.world()},
           {"bytes", manifest.bytes()},      {"unix_seconds", manifest.unix_seconds()},
-          {"items", std::move(items)}};
+          {"items", std::move(items)},      {"stored_bytes", StoredBytes(manifest)},
+          {"homes", std::move(homes)}};
 }
 
 Status Show(const CheckpointFlags& flags) {

@@ -17,6 +17,10 @@ std::string ManifestName(const CheckpointId& id) {
   return absl::StrFormat("the manifest of step %d (epoch %d)", id.step, id.epoch);
 }
 
+std::string KeyOf(const ChunkPlace& place) {
+  return ChunkKey(place.home, place.rank, place.sequence);
+}
+
 }  // namespace
 
 Status CheckpointReader::CheckOpen() const {
@@ -122,13 +126,19 @@ StatusOr<std::string> CheckpointReader::ReadChunk(const CheckpointId& id,
   const std::string what =
       absl::StrFormat("item \"%s\" of step %d (epoch %d), bytes %d to %d", item.name(), id.step,
                       id.epoch, chunk.offset(), chunk.offset() + chunk.bytes());
-  RW_ASSIGN_OR_RETURN(std::string bytes, Row(ChunkKey(id, chunk.rank(), chunk.sequence()), what));
+  const ChunkPlace place = PlaceOf(id, chunk);
+  RW_ASSIGN_OR_RETURN(std::string bytes, Row(KeyOf(place), what));
   const bool same = by_sha256 ? Sha256(bytes) == chunk.sha256()
                               : Digest(std::as_bytes(std::span(bytes))) == chunk.digest();
   if (bytes.size() != chunk.bytes() || !same) {
     return Corrupt(what + ": damaged (its " + (by_sha256 ? "SHA-256" : "digest") + " differs)");
   }
   return bytes;
+}
+
+bool CheckpointReader::Holds(const ChunkPlace& place, const std::string& bytes) const {
+  const StatusOr<std::string> row = Row(KeyOf(place), "a chunk that did not change");
+  return row.ok() && *row == bytes;
 }
 
 Status CheckpointReader::CheckStripe(const CheckpointId& id, uint32_t rank,

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "ringwood/v1/store.pb.h"
 #include "server/store/record/checkpoint_key.h"
+#include "server/store/record/chunk_index.h"
 
 namespace rocksdb {
 class DB;
@@ -26,10 +27,13 @@ class CheckpointReader {
   // Without `db` every answer is Unavailable.
   CheckpointReader(rocksdb::DB* db, std::string name) : db_(db), name_(std::move(name)) {}
 
+  Status CheckOpen() const;  // Unavailable: there is no database
+
   // Ids that have a manifest row, newest first; Head tells whether it can be read.
   StatusOr<std::vector<CheckpointId>> Complete() const;
 
-  // Ids that have chunks, newest first: complete ones, and those that never became complete.
+  // Ids that have chunks, newest first: complete ones, those that never became complete, and those
+  // that are gone but for what others have from them.
   StatusOr<std::vector<CheckpointId>> WithChunks() const;
 
   // What a checkpoint is; its items only where there are few. One row is read.
@@ -52,6 +56,9 @@ class CheckpointReader {
   StatusOr<std::string> ChunkToLoad(const CheckpointId& id, const v1::StoredItem& item,
                                     const v1::StoredChunk& chunk) const;
 
+  // Whether just these bytes lie there. A chunk that cannot be read is another.
+  bool Holds(const ChunkPlace& place, const std::string& bytes) const;
+
   // Reads back the chunks of one rank in order, whose digests these are. Corrupt, with the first
   // that is not there or has another.
   Status CheckStripe(const CheckpointId& id, uint32_t rank,
@@ -62,7 +69,6 @@ class CheckpointReader {
 
  private:
   StatusOr<std::vector<CheckpointId>> Ids(char kind) const;
-  Status CheckOpen() const;
   StatusOr<std::string> ReadChunk(const CheckpointId& id, const v1::StoredItem& item,
                                   const v1::StoredChunk& chunk, bool by_sha256) const;
   StatusOr<std::string> Row(const std::string& key, const std::string& what) const;

@@ -84,25 +84,60 @@ Status CheckpointStore::Clean() {
   RW_RETURN_IF_ERROR(FromRocks(options_.env->CreateDirIfMissing(directory_ + "/pins"),
                                "cannot create " + directory_ + "/pins"));
   RW_ASSIGN_OR_RETURN(const auto complete, reader_->Complete());
-  RW_ASSIGN_OR_RETURN(const auto present, reader_->WithChunks());
-  const std::set<CheckpointId> real(complete.begin(), complete.end());
-  for (const CheckpointId& id : present) {
-    if (real.contains(id)) continue;
+  RW_ASSIGN_OR_RETURN(const auto unused, Unused());
+  for (const CheckpointId& id : unused) {
     const bool newer = complete.empty() || id > complete.front();
     Log(newer ? LogLevel::kWarning : LogLevel::kInfo,
-        "the checkpoint of " + Text(id) + " was never completed: removing its stripes");
-    Drop(id);
+        newer ? "the checkpoint of " + Text(id) + " was never completed: removing its stripes"
+              : "no checkpoint has the stripes of " + Text(id) + ": removing them");
   }
+  RemoveUnused();
   return OkStatus();
 }
 
+// What the next checkpoint of a job may have from earlier ones, or null.
+StatusOr<CheckpointStore::Index> CheckpointStore::IndexFor(uint64_t job) {
+  RW_ASSIGN_OR_RETURN(const auto complete, Complete());
+  const std::optional<CheckpointId> base = BaseOf(job, complete);
+  if (!base) return Index();
+  RW_ASSIGN_OR_RETURN(const auto manifest, reader_->Manifest(*base));
+  return std::make_shared<const ChunkIndex>(manifest);
+}
+
+// A checkpoint that could share and does not is as good as any other.
+CheckpointStore::Index CheckpointStore::BeingMade(const CheckpointId& id, uint64_t job) {
+  const auto [making, is_new] = making_.try_emplace(id);
+  if (!is_new) return making->second;
+  StatusOr<Index> index = IndexFor(job);
+  if (index.ok()) return making->second = *std::move(index);
+  Log(LogLevel::kWarning,
+      "all of " + Text(id) + " is written, also what did not change: " + Message(index.status()));
+  return nullptr;
+}
+
 StatusOr<std::unique_ptr<StripeWriter>> CheckpointStore::NewStripe(const CheckpointId& id,
-                                                                   uint32_t rank) {
+                                                                   uint32_t rank, uint64_t job) {
   RW_RETURN_IF_ERROR(Usable());
+  StripeWriter::FindHome find_home;
+  if (const Index index = BeingMade(id, job); index != nullptr) {
+    find_home = [this, index](const std::string& sha256,
+                              const std::string& bytes) -> std::optional<ChunkPlace> {
+      const ChunkPlace* const place = index->Find(sha256, bytes.size());
+      if (place == nullptr) return std::nullopt;
+      const absl::ReaderMutexLock lock(&opening_);
+      return reader_->Holds(*place, bytes) ? std::optional(*place) : std::nullopt;
+    };
+  }
   return StripeWriter::Create(id, rank,
                               absl::StrFormat("%s/incoming/%d-%d-%d-%d.sst", directory_, id.epoch,
                                               id.step, rank, next_file_++),
-                              options_.env);
+                              options_.env, std::move(find_home));
+}
+
+HomeSizes CheckpointStore::HomesFor(const CheckpointId& id) const {
+  const auto making = making_.find(id);
+  return making == making_.end() || making->second == nullptr ? HomeSizes()
+                                                              : making->second->homes();
 }
 
 Status CheckpointStore::Ingest(StripeWriter* stripe) {
@@ -140,6 +175,7 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,
   RW_RETURN_IF_ERROR(
       Recover(FromRocks(WriteDurably(db_.get(), &batch), "cannot write the manifest")));
   // It exists from here on: what fails below costs a safeguard and not the checkpoint.
+  making_.erase(id);
   Remember(id, OkStatus());
   // Out of the log and into a table of its own: a torn tail of the log cannot take it away.
   if (Status flushed =
@@ -159,7 +195,7 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,
 Status CheckpointStore::IngestPieces(const CheckpointId& id,
                                      const std::vector<std::string>& pieces) {
   if (pieces.empty()) return OkStatus();
-  RW_ASSIGN_OR_RETURN(const auto stripe, NewStripe(id, kManifestRank));
+  RW_ASSIGN_OR_RETURN(const auto stripe, NewStripe(id, kManifestRank, 0));
   for (const std::string& piece : pieces) RW_RETURN_IF_ERROR(stripe->Put(piece));
   RW_RETURN_IF_ERROR(stripe->Finish());
   return Ingest(stripe.get());
@@ -171,8 +207,11 @@ StatusOr<std::vector<Kept>> CheckpointStore::Complete() const {
   for (const CheckpointId& id : ids) {
     // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
     const auto manifest = reader_->Head(id);
-    complete.push_back({id, manifest.ok() ? manifest->job() : 0,
-                        !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok()});
+    if (manifest.status().code() == StatusCode::kUnavailable) return manifest.status();
+    Kept kept{id};
+    kept.bad = !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok();
+    if (manifest.ok()) kept.job = manifest->job(), kept.homes = HomesOf(*manifest);
+    complete.push_back(std::move(kept));
   }
   return complete;
 }
@@ -184,42 +223,73 @@ StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
   RW_ASSIGN_OR_RETURN(auto complete, Complete());
   for (Kept& kept : complete) kept.pinned = pins.contains(kept.id) || held_.contains(kept.id);
   std::vector<CheckpointId> superfluous = Superfluous(std::move(complete), retention_);
-  for (const CheckpointId& id : superfluous) Drop(id);
+  for (const CheckpointId& id : superfluous) (void)RemoveManifest(id);
+  RemoveUnused();
   return superfluous;
 }
 
 void CheckpointStore::Drop(const CheckpointId& id) {
-  if (db_ == nullptr) {
-    leftover_.insert(id);
-    return;
-  }
-  // The manifest, where there is one, goes first: chunks without it are no checkpoint. (A full disk
-  // takes no Delete, and the stripes that filled it have no manifest.)
+  making_.erase(id);
+  if (RemoveManifest(id).ok()) RemoveUnused();
+}
+
+// The manifest, where there is one, goes first: chunks without it are no checkpoint. (A full disk
+// takes no Delete, and the stripes that filled it have no manifest.)
+Status CheckpointStore::RemoveManifest(const CheckpointId& id) {
+  Status failed = reader_->CheckOpen();
   std::string manifest;
-  if (!db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &manifest).IsNotFound()) {
+  if (failed.ok() && !db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &manifest).IsNotFound()) {
     rocksdb::WriteBatch batch;
     batch.Delete(ManifestKey(id));
-    if (rocksdb::Status gone = WriteDurably(db_.get(), &batch); !gone.ok()) {
-      broken_ = true;
-      leftover_.insert(id);
-      Log(LogLevel::kWarning, "cannot remove the manifest of " + Text(id) + ": " + gone.ToString());
-      return;
-    }
+    failed =
+        FromRocks(WriteDurably(db_.get(), &batch), "cannot remove the manifest of " + Text(id));
+    broken_ |= !failed.ok();
+    if (!failed.ok()) Log(LogLevel::kWarning, Message(failed));
   }
-  // A stripe is one file with a key range of its own, so whole files go; the tombstone takes what
-  // may lie outside of them. It need not last: Open finds what has no manifest.
-  const std::string first = FirstChunkKey(id), end = EndChunkKey(id);
+  if (!failed.ok()) {
+    leftover_.insert(id);
+    return failed;
+  }
+  // Others may have its chunks; the pieces of its manifest are its own.
+  const std::string first = ChunkKey(id, kManifestRank, 0);
+  if (db_->Get(rocksdb::ReadOptions(), first, &manifest).ok()) RemoveRange(id, first);
+  return failed;
+}
+
+StatusOr<std::vector<CheckpointId>> CheckpointStore::Unused() const {
+  RW_ASSIGN_OR_RETURN(const auto present, reader_->WithChunks());
+  RW_ASSIGN_OR_RETURN(auto used, Complete());
+  for (const auto& [id, index] : making_) {
+    Kept making{id};
+    for (const auto& [home, bytes] : HomesFor(id)) making.homes.push_back(home);
+    used.push_back(std::move(making));
+  }
+  return Unneeded(present, used);
+}
+
+void CheckpointStore::RemoveUnused() {
+  const auto unused = Unused();
+  if (!unused.ok()) {
+    return Log(LogLevel::kWarning, "stripes that nobody has stay: " + Message(unused.status()));
+  }
+  for (const CheckpointId& id : *unused) RemoveRange(id, FirstChunkKey(id));
+}
+
+// A checkpoint's chunks from that one on. A stripe is one file with a key range of its own, so
+// whole files go; the tombstone takes what may lie outside of them. It need not last: Open finds
+// what belongs to nothing.
+void CheckpointStore::RemoveRange(const CheckpointId& id, const std::string& first) {
+  const std::string end = EndChunkKey(id);
   const rocksdb::Slice begin_slice(first), end_slice(end);
   rocksdb::Status removed =
       rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), &begin_slice, &end_slice);
   if (removed.ok()) {
     removed = db_->DeleteRange(Unlogged(), db_->DefaultColumnFamily(), begin_slice, end_slice);
   }
-  if (!removed.ok()) {
-    broken_ = true;
-    leftover_.insert(id);
-    Log(LogLevel::kWarning, "cannot remove the stripes of " + Text(id) + ": " + removed.ToString());
-  }
+  if (removed.ok()) return;
+  broken_ = true;
+  leftover_.insert(id);
+  Log(LogLevel::kWarning, "cannot remove the stripes of " + Text(id) + ": " + removed.ToString());
 }
 
 std::optional<Status> CheckpointStore::Verdict(const CheckpointId& id) const {

@@ -1,9 +1,9 @@
 // Checkpoints in RocksDB. A checkpoint is real from the moment its manifest is written, last:
 //
-//   stripes: StripeWriter → Ingest (durable, but not yet visible) → ReadBack
-//   all stripes there → the pieces of a long manifest, as one more stripe, read back
-//   → manifest + latest in one synced batch → flush
-//   → older ones removed, see retention.h and pins.h
+//   stripes: StripeWriter (what an earlier checkpoint has is compared with it and not written
+//   again, see homes.h) → Ingest (durable, but not yet visible) → ReadBack all stripes there → the
+//   pieces of a long manifest, as one more stripe, read back → manifest + latest in one synced
+//   batch → flush → older ones removed, see retention.h and pins.h
 //
 // Used on one thread, but for what says otherwise. A full or failing disk fails only
 // the checkpoint in hand: the database is opened again before the next one.
@@ -25,6 +25,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
+#include "server/store/record/chunk_index.h"
+#include "server/store/record/homes.h"
 #include "server/store/record/manifest.h"
 #include "server/store/record/retention.h"
 #include "server/store/stripe_writer.h"
@@ -46,13 +48,19 @@ class CheckpointStore {
   // These stay, too, until the next call.
   void Hold(std::set<CheckpointId> held) { held_ = std::move(held); }
 
-  // All that have a manifest, newest first, with what is known of them; but for pins.
+  // All that have a manifest, newest first, with what is known of them; but for pins. Unavailable
+  // where the disk does not tell now.
   StatusOr<std::vector<Kept>> Complete() const;
 
   // The state that is made from a checkpoint of a job and what was kept beside it.
   using Reach = std::function<CheckpointId(uint64_t job, const CheckpointId&)>;
 
-  StatusOr<std::unique_ptr<StripeWriter>> NewStripe(const CheckpointId& id, uint32_t rank);
+  // Of a checkpoint of `job` that is being made from here on, until it is published or dropped.
+  StatusOr<std::unique_ptr<StripeWriter>> NewStripe(const CheckpointId& id, uint32_t rank,
+                                                    uint64_t job);
+
+  // The checkpoints in whose stripes chunks of one that is being made may lie, for Assemble.
+  HomeSizes HomesFor(const CheckpointId& id) const;
 
   // Adds a finished stripe's file to the database; durable when it returns.
   Status Ingest(StripeWriter* stripe);
@@ -69,8 +77,8 @@ class CheckpointStore {
   uint64_t openings() const { return openings_; }
 
   // Makes the checkpoint real, see above. `manifest` is from Assemble, with its names filled in.
-  // All of it is read and verified first, unless all its stripes were taken in and read back since
-  // this opening.
+  // All of it is read and verified first, unless all its stripes were written, taken in and read
+  // back since this opening.
   Status Publish(const v1::CheckpointManifest& manifest,
                  std::optional<uint64_t> read_back_since = std::nullopt);
 
@@ -94,12 +102,21 @@ class CheckpointStore {
   // Removes what need not be kept, and answers what that was. After each new checkpoint it is done.
   StatusOr<std::vector<CheckpointId>> Prune();
 
-  // Removes a checkpoint, complete or not. Best effort: Open does it again.
+  // Removes a checkpoint, complete or not; chunks that others have from it stay. Best effort: Open
+  // does it again.
   void Drop(const CheckpointId& id);
 
  private:
   CheckpointStore(const rocksdb::Options& options, const std::string& directory);
 
+  using Index = std::shared_ptr<const ChunkIndex>;
+
+  StatusOr<Index> IndexFor(uint64_t job);
+  Index BeingMade(const CheckpointId& id, uint64_t job);
+  Status RemoveManifest(const CheckpointId& id);
+  StatusOr<std::vector<CheckpointId>> Unused() const;
+  void RemoveUnused();
+  void RemoveRange(const CheckpointId& id, const std::string& first);
   Status IngestPieces(const CheckpointId& id, const std::vector<std::string>& pieces);
   void SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const;
   Status OpenAgain(Duration patience);
@@ -122,6 +139,7 @@ class CheckpointStore {
   std::unique_ptr<CheckpointReader> reader_;
   Retention retention_;
   std::set<CheckpointId> held_;
+  std::map<CheckpointId, Index> making_;  // with the chunks that each may have, or null
   uint64_t next_file_ = 0;
   bool broken_ = false;              // a write failed: RocksDB refuses further ones
   std::set<CheckpointId> leftover_;  // what Drop could not remove

@@ -25,7 +25,9 @@ namespace fs = std::filesystem;
 // FORMAT and NEWEST: a line, a key with its digest.
 constexpr size_t kMaxSmallFile = 4096;
 
-std::string FormatLine() { return absl::StrFormat("ringwood-store %d\n", kStoreFormat); }
+std::string FormatLine(int format = kStoreFormat) {
+  return absl::StrFormat("ringwood-store %d\n", format);
+}
 
 // A full or failing disk may be fixed while the job continues or is restarted; what the path
 // itself forbids is configuration.
@@ -165,7 +167,10 @@ std::string ReadWitness(const std::string& directory) {
   return "";
 }
 
-Status CheckStore(const std::string& directory) {
+namespace {
+
+// The format of a store that this version reads.
+StatusOr<int> FormatOf(const std::string& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
     return NotFound("there is no store at " + directory + ": give the --store of the training run");
@@ -178,12 +183,18 @@ Status CheckStore(const std::string& directory) {
   }
   RW_RETURN_IF_ERROR(content.status());
   const std::string line = content->substr(0, content->find('\n'));
-  if (line + "\n" == FormatLine()) return OkStatus();
+  for (int format = kOldestStoreFormat; format <= kStoreFormat; ++format) {
+    if (line + "\n" == FormatLine(format)) return format;
+  }
   return Refused(absl::StrFormat(
-      "the store %s is of another version (\"%s\"; this Ringwood reads \"ringwood-store %d\"): use "
-      "the Ringwood that wrote it, or another --store directory",
-      directory, absl::CHexEscape(line.substr(0, 80)), kStoreFormat));
+      "the store %s is of another version (\"%s\"; this Ringwood reads \"ringwood-store %d\" to "
+      "%d): use the Ringwood that wrote it, or another --store directory",
+      directory, absl::CHexEscape(line.substr(0, 80)), kOldestStoreFormat, kStoreFormat));
 }
+
+}  // namespace
+
+Status CheckStore(const std::string& directory) { return FormatOf(directory).status(); }
 
 Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
   std::error_code error;
@@ -197,8 +208,15 @@ Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
     if (access(place.c_str(), W_OK) != 0) return Errno("cannot write to " + place);
     RW_RETURN_IF_ERROR(ReplaceFile(place + "/FORMAT", FormatLine(), env));
   }
-  RW_RETURN_IF_ERROR(CheckStore(place));
+  RW_ASSIGN_OR_RETURN(const int format, FormatOf(place));
   RW_RETURN_IF_ERROR(CheckOwner(place));
+  if (format != kStoreFormat) {
+    Log(LogLevel::kInfo,
+        absl::StrFormat(
+            "the store %s is of format %d from now on (it was %d): older versions refuse it",
+            directory, kStoreFormat, format));
+    RW_RETURN_IF_ERROR(ReplaceFile(place + "/FORMAT", FormatLine(), env));
+  }
   chmod(place.c_str(), 0700);
   for (const char* database : {"/coordinator", "/checkpoints"}) {
     RW_RETURN_IF_ERROR(MakeDirectory(place + database, 0700, env));

@@ -1,6 +1,6 @@
 // The directory of a server's store: its format is checked before anything is opened.
 //
-//   DIR/FORMAT        "ringwood-store 1"
+//   DIR/FORMAT        "ringwood-store 2"
 //   DIR/coordinator   the coordinator's RocksDB
 //   DIR/checkpoints   the store's RocksDB
 #pragma once
@@ -13,11 +13,14 @@
 
 namespace ringwood {
 
-inline constexpr int kStoreFormat = 1;
+// 1 is read and written as well: there no two checkpoints share a chunk (homes.h).
+inline constexpr int kStoreFormat = 2;
+inline constexpr int kOldestStoreFormat = 1;
 
 // Creates the directory if it is missing or empty, accessible to its owner only; else checks its
 // format: Refused for a store of another version, for a directory that is not a store, and for one
-// that another user owns or may write to.
+// that another user owns or may write to. A store of an older format becomes one of this format, as
+// versions that know only the older one would remove what checkpoints share.
 Status PrepareStore(const std::string& directory, rocksdb::Env* env = rocksdb::Env::Default());
 
 // The same check without creating anything; NotFound where there is no store.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "server/store/database.h"
 #include "server/store/pins.h"
+#include "server/store/record/manifest.h"
 #include "server/store/store_directory.h"
 
 namespace ringwood {
@@ -40,11 +41,13 @@ StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reade
   std::set<CheckpointId, std::greater<CheckpointId>> ids(complete.begin(), complete.end());
   if (present.ok()) ids.insert(present->begin(), present->end());
   std::vector<CheckpointSummary> summaries;
-  for (const CheckpointId& id : ids) {
+  std::set<CheckpointId> homes;
+  for (const CheckpointId& id : ids) {  // a home is older than those that have chunks from it
     CheckpointSummary summary;
     summary.step = id.step;
     summary.epoch = id.epoch;
     if (std::find(complete.begin(), complete.end(), id) == complete.end()) {
+      if (homes.contains(id)) continue;
       summary.problem = "incomplete: never finished, or being written";
     } else if (const auto manifest = reader.Head(id); !manifest.ok()) {
       summary.damaged = true;
@@ -53,6 +56,8 @@ StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reade
       summary.complete = true;
       summary.job = manifest->job();
       summary.bytes = manifest->bytes();
+      summary.stored_bytes = StoredBytes(*manifest);
+      for (const CheckpointId& home : HomesOf(*manifest)) homes.insert(home);
       summary.world = static_cast<int>(manifest->world());
       summary.unix_seconds = manifest->unix_seconds();
     }

@@ -33,6 +33,7 @@ struct CheckpointSummary {
   uint64_t epoch = 0;
   uint64_t job = 0;
   uint64_t bytes = 0;
+  uint64_t stored_bytes = 0;  // of them, in its own stripes; the others lie with older checkpoints
   int world = 0;
   int64_t unix_seconds = 0;
   bool complete = false;
@@ -42,7 +43,8 @@ struct CheckpointSummary {
   std::string problem;  // why it cannot be used; empty: none found (Verify checks the bytes)
 };
 
-// Newest first; incomplete ones too. Without pins, which are beside the database.
+// Newest first; incomplete ones too, but for those of which only what others have from them is
+// left. Without pins, which are beside the database.
 StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reader);
 
 // The same with pins.

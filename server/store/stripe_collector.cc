@@ -26,6 +26,12 @@ class Busy {
   StripeCollector::Life* const life_;
 };
 
+std::string Unchanged(const v1::CheckpointManifest& manifest) {
+  if (manifest.homes().empty()) return "";
+  return absl::StrFormat(", %s of it changed",
+                         FormatBytes(static_cast<double>(StoredBytes(manifest))));
+}
+
 }  // namespace
 
 StripeCollector::StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds)
@@ -67,12 +73,14 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
   }
   open_[id].life->heard = Now();
   std::unique_ptr<Incoming> incoming(new Incoming(this, id, first.rank(), open_[id].life));
-  StatusOr<std::unique_ptr<StripeWriter>> writer = store_->NewStripe(id, first.rank());
+  StatusOr<std::unique_ptr<StripeWriter>> writer =
+      store_->NewStripe(id, first.rank(), record_.job());
   if (!writer.ok()) {
     Fail(id, writer.status());
     return writer.status();
   }
   incoming->writer_ = *std::move(writer);
+  if (!open_[id].opening) open_[id].opening = store_->openings();
   return incoming;
 }
 
@@ -148,9 +156,7 @@ Status StripeCollector::Incoming::TakeIn() {
                         "million items, or 3.5 TiB): save less",
                         FormatBytes(static_cast<double>(kMaxManifestBytes)), rank_));
   }
-  RW_RETURN_IF_ERROR(collector_->store_->Ingest(writer_.get()));
-  if (!open.opening) open.opening = collector_->store_->openings();
-  return OkStatus();
+  return collector_->store_->Ingest(writer_.get());
 }
 
 Status StripeCollector::Incoming::ReadBack() const {
@@ -183,7 +189,7 @@ Status StripeCollector::Incoming::Fail(const Status& why) {
 }
 
 void StripeCollector::Complete(const CheckpointId& id) {
-  StatusOr<v1::CheckpointManifest> manifest = Assemble(open_[id].stripes);
+  StatusOr<v1::CheckpointManifest> manifest = Assemble(open_[id].stripes, store_->HomesFor(id));
   if (!manifest.ok()) return Fail(id, manifest.status());
   manifest->set_job(record_.job());
   manifest->set_epoch(id.epoch);
@@ -193,8 +199,9 @@ void StripeCollector::Complete(const CheckpointId& id) {
   if (Status published = store_->Publish(*manifest, open_[id].opening); !published.ok()) {
     return Fail(id, published);
   }
-  Log(LogLevel::kInfo, absl::StrFormat("checkpoint of step %d is complete: %s", id.step,
-                                       FormatBytes(static_cast<double>(manifest->bytes()))));
+  Log(LogLevel::kInfo,
+      absl::StrFormat("checkpoint of step %d is complete: %s%s", id.step,
+                      FormatBytes(static_cast<double>(manifest->bytes())), Unchanged(*manifest)));
   open_[id].life->over = true;
   open_.erase(id);
   outcomes_[id] = OkStatus();

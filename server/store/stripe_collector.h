@@ -96,7 +96,7 @@ class StripeCollector {
     std::map<uint32_t, bool> begun;
     uint64_t listed_bytes = 0;  // about: of the manifest so far
     std::shared_ptr<Life> life = std::make_shared<Life>();
-    std::optional<uint64_t> opening;  // of the store, when the first stripe was taken in
+    std::optional<uint64_t> opening;  // of the store, when the first stripe began
   };
   Status CheckStripe(const v1::SaveChunk& chunk) const;
   void Complete(const CheckpointId& id);

@@ -15,15 +15,15 @@
 namespace ringwood {
 namespace {
 
-constexpr uint64_t kListedChunkBytes = 72;  // in a manifest: mostly its SHA-256
+constexpr uint64_t kListedChunkBytes = 76;  // in a manifest: mostly its SHA-256
 // The kernel begins to write to the disk after so many, while the next ones are on their way.
 constexpr uint64_t kBytesPerSync = 8 << 20;
 
 }  // namespace
 
 StripeWriter::StripeWriter(const CheckpointId& id, uint32_t rank, std::string path,
-                           rocksdb::Env* env)
-    : id_(id), rank_(rank), path_(std::move(path)), env_(env) {
+                           rocksdb::Env* env, FindHome find_home)
+    : id_(id), rank_(rank), path_(std::move(path)), env_(env), find_home_(std::move(find_home)) {
   rocksdb::Options options = SafeOptions(env);
   options.compression = rocksdb::kNoCompression;  // floats: nothing to gain
   rocksdb::EnvOptions writing;
@@ -33,8 +33,9 @@ StripeWriter::StripeWriter(const CheckpointId& id, uint32_t rank, std::string pa
 
 StatusOr<std::unique_ptr<StripeWriter>> StripeWriter::Create(const CheckpointId& id, uint32_t rank,
                                                              const std::string& path,
-                                                             rocksdb::Env* env) {
-  std::unique_ptr<StripeWriter> writer(new StripeWriter(id, rank, path, env));
+                                                             rocksdb::Env* env,
+                                                             FindHome find_home) {
+  std::unique_ptr<StripeWriter> writer(new StripeWriter(id, rank, path, env, std::move(find_home)));
   RW_RETURN_IF_ERROR(FromRocks(writer->file_->Open(path), "cannot write " + path));
   return writer;
 }
@@ -75,19 +76,32 @@ Status StripeWriter::Add(const v1::SaveChunk& chunk) {
         rank_, items_.size(), FormatBytes(static_cast<double>(kMaxManifestBytes))));
   }
   if (chunk.data().empty()) return OkStatus();  // an item of no bytes, or the end mark with a name
-  const uint32_t sequence = sequence_;
-  RW_RETURN_IF_ERROR(Put(chunk.data()));
-  digests_.push_back(chunk.checksum());
+  std::string sha256 = Sha256(chunk.data());
+  RW_ASSIGN_OR_RETURN(const ChunkPlace place, Store(sha256, chunk));
   v1::StoredChunk* stored = item.add_chunks();
   stored->set_offset(chunk.offset());
   stored->set_bytes(static_cast<uint32_t>(chunk.data().size()));
-  stored->set_sha256(Sha256(chunk.data()));
-  stored->set_rank(rank_);
-  stored->set_sequence(sequence);
+  stored->set_sha256(std::move(sha256));
+  stored->set_rank(place.rank);
+  stored->set_sequence(place.sequence);
   stored->set_digest(chunk.checksum());
+  if (place.home != id_) {
+    stored->set_home_epoch(place.home.epoch);
+    stored->set_home_step(place.home.step);
+  }
   bytes_ += chunk.data().size();
   listed_bytes_ += kListedChunkBytes;
   return OkStatus();
+}
+
+StatusOr<ChunkPlace> StripeWriter::Store(const std::string& sha256, const v1::SaveChunk& chunk) {
+  if (find_home_) {
+    if (const auto home = find_home_(sha256, chunk.data())) return *home;
+  }
+  const ChunkPlace place{id_, rank_, sequence_};
+  RW_RETURN_IF_ERROR(Put(chunk.data()));
+  digests_.push_back(chunk.checksum());
+  return place;
 }
 
 Status StripeWriter::Put(const std::string& bytes) {

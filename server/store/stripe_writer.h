@@ -5,8 +5,10 @@
 
 #include <rocksdb/env.h>
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "base/status.h"
 #include "ringwood/v1/store.pb.h"
 #include "server/store/record/checkpoint_key.h"
+#include "server/store/record/chunk_index.h"
 #include "server/store/record/manifest.h"
 
 namespace rocksdb {
@@ -24,10 +27,16 @@ namespace ringwood {
 
 class StripeWriter {
  public:
-  // `path`: a new file on the database's file system, which `env` is.
-  static StatusOr<std::unique_ptr<StripeWriter>> Create(
-      const CheckpointId& id, uint32_t rank, const std::string& path,
-      rocksdb::Env* env = rocksdb::Env::Default());
+  // Where an earlier checkpoint has just these bytes; nothing: nowhere. Any thread.
+  using FindHome =
+      std::function<std::optional<ChunkPlace>(const std::string& sha256, const std::string& bytes)>;
+
+  // `path`: a new file on the database's file system, which `env` is. With `find_home` a chunk that
+  // has one is named and not written.
+  static StatusOr<std::unique_ptr<StripeWriter>> Create(const CheckpointId& id, uint32_t rank,
+                                                        const std::string& path,
+                                                        rocksdb::Env* env = rocksdb::Env::Default(),
+                                                        FindHome find_home = nullptr);
   ~StripeWriter();  // removes the file unless it was moved
 
   // Checks the chunk's numbers and checksum, hashes and writes it.
@@ -36,26 +45,29 @@ class StripeWriter {
   // A row as it is, at the next place of the stripe.
   Status Put(const std::string& bytes);
 
-  // Syncs the file. An empty stripe (a worker may own nothing) leaves none: see empty().
+  // Syncs the file. An empty stripe (a worker may own nothing new) leaves none: see empty().
   Status Finish();
 
   bool empty() const { return sequence_ == 0; }
   const CheckpointId& id() const { return id_; }
   uint32_t rank() const { return rank_; }
   uint64_t bytes() const { return bytes_; }
-  // Of each chunk, in order: Digest, as its worker sent it.
+  // Of each chunk that was written, in order: Digest, as its worker sent it.
   const std::vector<uint64_t>& digests() const { return digests_; }
   uint64_t listed_bytes() const { return listed_bytes_; }  // about: of its part of the manifest
   const std::string& path() const { return path_; }
   Stripe TakeItems();
 
  private:
-  StripeWriter(const CheckpointId& id, uint32_t rank, std::string path, rocksdb::Env* env);
+  StripeWriter(const CheckpointId& id, uint32_t rank, std::string path, rocksdb::Env* env,
+               FindHome find_home);
+  StatusOr<ChunkPlace> Store(const std::string& sha256, const v1::SaveChunk& chunk);
 
   const CheckpointId id_;
   const uint32_t rank_;
   const std::string path_;
   rocksdb::Env* const env_;
+  const FindHome find_home_;
   std::unique_ptr<rocksdb::SstFileWriter> file_;
   std::map<std::pair<int, std::string>, v1::StoredItem> items_;  // by (scope, name)
   std::vector<uint64_t> digests_;

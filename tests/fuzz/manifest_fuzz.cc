@@ -34,8 +34,15 @@ void PutTogether(const std::string& bytes) {
   if (!given.ParseFromString(bytes)) return;
   std::map<uint32_t, Stripe> stripes;
   for (const v1::StoredItem& item : given.items()) stripes[item.rank()].push_back(item);
-  const StatusOr<v1::CheckpointManifest> manifest = Assemble(stripes);
+  HomeSizes homes;
+  for (const v1::HomeCheckpoint& home : given.homes()) {
+    homes[{home.epoch(), home.step()}] = home.stored_bytes();
+  }
+  const StatusOr<v1::CheckpointManifest> manifest = Assemble(stripes, homes);
   if (!manifest.ok()) return;
+  RW_CHECK(CheckHomes(*manifest, "the manifest").ok());
+  for (const CheckpointId& home : HomesOf(*manifest)) RW_CHECK(homes.contains(home));
+  RW_CHECK(StoredBytes(*manifest) <= manifest->bytes());
   uint64_t total = 0;
   for (const v1::StoredItem& item : manifest->items()) {
     uint64_t end = 0;
@@ -60,6 +67,7 @@ void ReadCut(const std::string& bytes) {
   const auto manifest = WholeManifest(head, body, "the manifest");
   if (!manifest.ok()) return;
   RW_CHECK(manifest->format() == kManifestFormat);
+  RW_CHECK(HomesOf(*manifest) == HomesOf(head) && CheckHomes(*manifest, "the manifest").ok());
   RW_CHECK(RowsOf(*manifest)->head.cut_bytes() == 0);  // bytes of this size fit into a row
 }
 

@@ -40,7 +40,8 @@ Status CheckNames(const Safetensors& content) {
 // The one stripe of a checkpoint in the making. What was not published is dropped.
 class Import {
  public:
-  Import(CheckpointStore* store, const CheckpointId& id) : store_(store), id_(id) {}
+  Import(CheckpointStore* store, const CheckpointId& id, uint64_t job)
+      : store_(store), id_(id), job_(job) {}
   ~Import() {
     stripe_.reset();
     if (!published_) store_->Drop(id_);
@@ -48,7 +49,7 @@ class Import {
   Import(const Import&) = delete;
 
   Status Begin() {
-    RW_ASSIGN_OR_RETURN(stripe_, store_->NewStripe(id_, kOnlyRank));
+    RW_ASSIGN_OR_RETURN(stripe_, store_->NewStripe(id_, kOnlyRank, job_));
     return OkStatus();
   }
 
@@ -79,8 +80,9 @@ class Import {
   StatusOr<v1::CheckpointManifest> Publish(const ImportRequest& request) {
     RW_RETURN_IF_ERROR(stripe_->Finish());
     RW_RETURN_IF_ERROR(store_->Ingest(stripe_.get()));
-    RW_ASSIGN_OR_RETURN(auto manifest, Assemble({{kOnlyRank, stripe_->TakeItems()}}));
-    manifest.set_job(request.job);
+    RW_ASSIGN_OR_RETURN(auto manifest,
+                        Assemble({{kOnlyRank, stripe_->TakeItems()}}, store_->HomesFor(id_)));
+    manifest.set_job(job_);
     manifest.set_epoch(id_.epoch);
     manifest.set_step(id_.step);
     manifest.set_world(1);
@@ -93,6 +95,7 @@ class Import {
  private:
   CheckpointStore* const store_;
   const CheckpointId id_;
+  const uint64_t job_;
   std::unique_ptr<StripeWriter> stripe_;
   bool published_ = false;
 };
@@ -109,7 +112,7 @@ StatusOr<v1::CheckpointManifest> ImportCheckpoint(const ImportRequest& request,
   store->Keep({.newest = std::numeric_limits<size_t>::max()});  // the server's to decide
   RW_ASSIGN_OR_RETURN(const uint64_t epoch, NewEpoch(*store, request.store));
   const CheckpointId id{epoch, request.step};
-  Import import(store.get(), id);
+  Import import(store.get(), id, request.job);
   RW_RETURN_IF_ERROR(import.Begin());
   const std::string& header = file->header();
   size_t shown = 0;

@@ -1,6 +1,7 @@
 #include "server/store/record/manifest.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -49,6 +50,27 @@ Status SortAndCheckCover(v1::StoredItem* item) {
   return Invalid(absl::StrFormat("%s ends at byte %d of %d", ItemName(*item), end, item->bytes()));
 }
 
+bool IsElsewhere(const v1::StoredChunk& chunk) {
+  return chunk.home_epoch() != 0 || chunk.home_step() != 0;
+}
+
+std::set<CheckpointId> HomesOfChunks(const v1::CheckpointManifest& manifest) {
+  std::set<CheckpointId> homes;
+  for (const v1::StoredItem& item : manifest.items()) {
+    for (const v1::StoredChunk& chunk : item.chunks()) {
+      if (IsElsewhere(chunk)) homes.insert({chunk.home_epoch(), chunk.home_step()});
+    }
+  }
+  return homes;
+}
+
+uint64_t OwnBytes(const v1::StoredItem& item) {
+  uint64_t bytes = 0;
+  for (const v1::StoredChunk& chunk : item.chunks())
+    bytes += IsElsewhere(chunk) ? 0 : chunk.bytes();
+  return bytes;
+}
+
 // Of an item among all of a manifest.
 using Place = std::tuple<int, uint32_t, const std::string&>;
 
@@ -91,7 +113,30 @@ Status CheckChunk(const v1::SaveChunk& chunk) {
   return CheckType("item \"" + chunk.item() + "\"", TensorTypeOf(chunk), chunk.item_bytes());
 }
 
-StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes) {
+CheckpointId HomeOf(const CheckpointId& id, const v1::StoredChunk& chunk) {
+  return IsElsewhere(chunk) ? CheckpointId{chunk.home_epoch(), chunk.home_step()} : id;
+}
+
+uint64_t StoredBytes(const v1::CheckpointManifest& manifest) {
+  return manifest.homes().empty() ? manifest.bytes() : manifest.stored_bytes();
+}
+
+std::vector<CheckpointId> HomesOf(const v1::CheckpointManifest& manifest) {
+  std::vector<CheckpointId> homes;
+  for (const v1::HomeCheckpoint& home : manifest.homes()) {
+    homes.push_back({home.epoch(), home.step()});
+  }
+  return homes;
+}
+
+Status CheckHomes(const v1::CheckpointManifest& manifest, const std::string& what) {
+  const std::set<CheckpointId> homes = HomesOfChunks(manifest);
+  if (HomesOf(manifest) == std::vector(homes.begin(), homes.end())) return OkStatus();
+  return Corrupt(what + " lists other homes than its chunks have");
+}
+
+StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes,
+                                          const HomeSizes& homes) {
   // Own items are apart for each rank, shared ones join the chunks of all.
   std::map<std::tuple<int, uint32_t, std::string>, v1::StoredItem> items;
   for (const auto& [rank, stripe] : stripes) {
@@ -108,13 +153,26 @@ StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stri
   }
   v1::CheckpointManifest manifest;
   manifest.set_format(kManifestFormat);
-  uint64_t total = 0;
+  uint64_t total = 0, own = 0;
   for (auto& [key, item] : items) {
     RW_RETURN_IF_ERROR(SortAndCheckCover(&item));
     total += item.bytes();
+    own += OwnBytes(item);
     *manifest.add_items() = std::move(item);
   }
   manifest.set_bytes(total);
+  for (const CheckpointId& id : HomesOfChunks(manifest)) {
+    const auto home = homes.find(id);
+    if (home == homes.end()) {
+      return Invalid(absl::StrFormat("a chunk lies with step %d (epoch %d), which is no home",
+                                     id.step, id.epoch));
+    }
+    v1::HomeCheckpoint* const named = manifest.add_homes();
+    named->set_epoch(id.epoch);
+    named->set_step(id.step);
+    named->set_stored_bytes(home->second);
+  }
+  if (!manifest.homes().empty()) manifest.set_stored_bytes(own);
   return manifest;
 }
 
@@ -123,6 +181,10 @@ std::string ToString(const v1::CheckpointManifest& manifest) {
       absl::StrFormat("step %d of epoch %d, job %016x, world %d, %s in %d items\n", manifest.step(),
                       manifest.epoch(), manifest.job(), manifest.world(),
                       FormatBytes(static_cast<double>(manifest.bytes())), manifest.items_size());
+  for (const v1::HomeCheckpoint& home : manifest.homes()) {
+    text += absl::StrFormat("  some chunks did not change: they lie with step %d of epoch %d\n",
+                            home.step(), home.epoch());
+  }
   for (const v1::StoredItem& item : manifest.items()) {
     text += absl::StrFormat(
         "  %-6s %-44s %12s  %-20s %d chunks\n",

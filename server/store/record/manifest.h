@@ -9,6 +9,7 @@
 #include "base/tensor_type.h"
 #include "ringwood/v1/store.pb.h"
 #include "server/store/record/checkpoint_key.h"
+#include "server/store/record/homes.h"
 
 namespace ringwood {
 
@@ -27,10 +28,20 @@ TensorType TensorTypeOf(const v1::StoredItem& item);
 // Checks a chunk's numbers before it is used (not its checksum).
 Status CheckChunk(const v1::SaveChunk& chunk);
 
+// In whose stripes a chunk of checkpoint `id` lies.
+CheckpointId HomeOf(const CheckpointId& id, const v1::StoredChunk& chunk);
+// The bytes of the chunks in a checkpoint's own stripes.
+uint64_t StoredBytes(const v1::CheckpointManifest& manifest);
+std::vector<CheckpointId> HomesOf(const v1::CheckpointManifest& manifest);
+
 // The manifest of all stripes (by rank), or why they do not make a checkpoint: an item with a gap,
-// an overlap, or a size or type that two ranks give differently. The caller fills in job, epoch,
-// step, world and time.
-StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes);
+// an overlap, or a size or type that two ranks give differently, a chunk whose home is none of
+// `homes`. The caller fills in job, epoch, step, world and time.
+StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes,
+                                          const HomeSizes& homes = {});
+
+// Whether the manifest lists the homes of its chunks, and no others. `what` names it in errors.
+Status CheckHomes(const v1::CheckpointManifest& manifest, const std::string& what);
 
 std::string ToString(const v1::CheckpointManifest& manifest);  // for people
 

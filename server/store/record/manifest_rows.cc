@@ -16,7 +16,8 @@ size_t PiecesOf(uint64_t bytes) { return (bytes + kManifestPieceBytes - 1) / kMa
 
 auto NamesOf(const v1::CheckpointManifest& manifest) {
   return std::tuple(manifest.job(), manifest.epoch(), manifest.step(), manifest.world(),
-                    manifest.unix_seconds(), manifest.bytes());
+                    manifest.unix_seconds(), manifest.bytes(), HomesOf(manifest),
+                    manifest.stored_bytes());
 }
 
 }  // namespace
@@ -42,6 +43,8 @@ StatusOr<ManifestRows> RowsOf(const v1::CheckpointManifest& manifest, uint64_t m
   rows.head.set_world(manifest.world());
   rows.head.set_unix_seconds(manifest.unix_seconds());
   rows.head.set_bytes(manifest.bytes());
+  *rows.head.mutable_homes() = manifest.homes();
+  rows.head.set_stored_bytes(manifest.stored_bytes());
   rows.head.set_cut_bytes(bytes);
   const std::string body = manifest.SerializeAsString();
   for (size_t at = 0; at < body.size(); at += kManifestPieceBytes) {
@@ -79,12 +82,16 @@ Status AddPiece(const v1::CheckpointManifest& head, const std::string& piece,
 
 StatusOr<v1::CheckpointManifest> WholeManifest(v1::CheckpointManifest head, const std::string& body,
                                                const std::string& what) {
-  if (head.format() == kManifestFormat) return head;
+  if (head.format() == kManifestFormat) {
+    RW_RETURN_IF_ERROR(CheckHomes(head, what));
+    return head;
+  }
   v1::CheckpointManifest manifest;
   if (body.size() != head.cut_bytes() || !manifest.ParseFromString(body) ||
       manifest.format() != kManifestFormat || NamesOf(manifest) != NamesOf(head)) {
     return Corrupt(what + ": its pieces are another manifest's");
   }
+  RW_RETURN_IF_ERROR(CheckHomes(manifest, what));
   return manifest;
 }
 

@@ -19,8 +19,9 @@ struct Retention {
 struct Kept {
   CheckpointId id;
   uint64_t job = 0;
-  bool bad = false;     // known to be damaged
-  bool pinned = false;  // somebody asked for it to stay
+  bool bad = false;                      // known to be damaged
+  bool pinned = false;                   // somebody asked for it to stay
+  std::vector<CheckpointId> homes = {};  // in whose stripes other chunks of it lie, see homes.h
 };
 
 // Which of the complete checkpoints (in any order) may be removed. What stays, of each job:

@@ -1,5 +1,5 @@
-// Checkpoints of a few kilobytes, saved by two ranks and different in every byte, for tests of what
-// a store keeps.
+// Checkpoints of a few kilobytes, saved by two ranks, for tests of what a store keeps. The first
+// two chunks, one of each rank, never change; all others differ in every byte.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,6 +44,8 @@ inline std::string StateOf(const CheckpointId& id) {
   Random random(1000 * id.epoch + id.step);
   std::string state(BytesOf(id), '\0');
   for (char& byte : state) byte = static_cast<char>(random.Next());
+  Random unchanged(PieceOf(id));
+  for (size_t i = 0; i < 2 * PieceOf(id); ++i) state[i] = static_cast<char>(unchanged.Next());
   return state;
 }
 
