@@ -1,5 +1,5 @@
 // XXH3: the checksum of frames and the digest of results (fast, 64 bits, not cryptographic: it
-// finds accidents and divergence, not adversaries; stored chunks carry SHA-256 as well).
+// finds accidents and divergence, not adversaries).
 #pragma once
 
 #include <cstddef>

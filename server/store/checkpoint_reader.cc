@@ -21,6 +21,12 @@ std::string KeyOf(const ChunkPlace& place) {
   return ChunkKey(place.home, place.rank, place.sequence);
 }
 
+bool IsWhatWasSaved(const v1::StoredChunk& chunk, const std::string& bytes) {
+  const bool has_digest = chunk.digest() != 0 || chunk.sha256().empty();
+  return has_digest ? Digest(std::as_bytes(std::span(bytes))) == chunk.digest()
+                    : Sha256(bytes) == chunk.sha256();
+}
+
 }  // namespace
 
 Status CheckpointReader::CheckOpen() const {
@@ -110,28 +116,13 @@ StatusOr<std::string> CheckpointReader::Row(const std::string& key, const std::s
 
 StatusOr<std::string> CheckpointReader::Chunk(const CheckpointId& id, const v1::StoredItem& item,
                                               const v1::StoredChunk& chunk) const {
-  return ReadChunk(id, item, chunk, true);
-}
-
-StatusOr<std::string> CheckpointReader::ChunkToLoad(const CheckpointId& id,
-                                                    const v1::StoredItem& item,
-                                                    const v1::StoredChunk& chunk) const {
-  return ReadChunk(id, item, chunk, chunk.digest() == 0);
-}
-
-StatusOr<std::string> CheckpointReader::ReadChunk(const CheckpointId& id,
-                                                  const v1::StoredItem& item,
-                                                  const v1::StoredChunk& chunk,
-                                                  bool by_sha256) const {
   const std::string what =
       absl::StrFormat("item \"%s\" of step %d (epoch %d), bytes %d to %d", item.name(), id.step,
                       id.epoch, chunk.offset(), chunk.offset() + chunk.bytes());
   const ChunkPlace place = PlaceOf(id, chunk);
   RW_ASSIGN_OR_RETURN(std::string bytes, Row(KeyOf(place), what));
-  const bool same = by_sha256 ? Sha256(bytes) == chunk.sha256()
-                              : Digest(std::as_bytes(std::span(bytes))) == chunk.digest();
-  if (bytes.size() != chunk.bytes() || !same) {
-    return Corrupt(what + ": damaged (its " + (by_sha256 ? "SHA-256" : "digest") + " differs)");
+  if (bytes.size() != chunk.bytes() || !IsWhatWasSaved(chunk, bytes)) {
+    return Corrupt(what + ": damaged (its digest differs)");
   }
   return bytes;
 }

@@ -1,5 +1,6 @@
-// Reads checkpoints from an open RocksDB. Every byte is checked by its SHA-256 (RocksDB's own
-// checks do not cover its block cache).
+// Reads checkpoints from an open RocksDB. Every byte is checked by the digest that its worker sent
+// with it when it was saved (RocksDB's own checks do not cover its block cache), or, where an older
+// version saved it, by its SHA-256.
 #pragma once
 
 #include <cstdint>
@@ -48,13 +49,9 @@ class CheckpointReader {
   StatusOr<CheckpointId> Resolve(const CheckpointId& wanted) const;
   StatusOr<v1::CheckpointManifest> Find(const CheckpointId& wanted) const;
 
-  // One chunk's bytes, checked by their SHA-256.
+  // One chunk's bytes, checked.
   StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
                               const v1::StoredChunk& chunk) const;
-  // The same, checked by the digest that their worker sent, which takes a tenth of the time: for
-  // loads, whose receiver checks it as well.
-  StatusOr<std::string> ChunkToLoad(const CheckpointId& id, const v1::StoredItem& item,
-                                    const v1::StoredChunk& chunk) const;
 
   // Whether just these bytes lie there. A chunk that cannot be read is another.
   bool Holds(const ChunkPlace& place, const std::string& bytes) const;
@@ -69,8 +66,6 @@ class CheckpointReader {
 
  private:
   StatusOr<std::vector<CheckpointId>> Ids(char kind) const;
-  StatusOr<std::string> ReadChunk(const CheckpointId& id, const v1::StoredItem& item,
-                                  const v1::StoredChunk& chunk, bool by_sha256) const;
   StatusOr<std::string> Row(const std::string& key, const std::string& what) const;
 
   rocksdb::DB* const db_;

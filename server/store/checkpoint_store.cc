@@ -120,9 +120,9 @@ StatusOr<std::unique_ptr<StripeWriter>> CheckpointStore::NewStripe(const Checkpo
   RW_RETURN_IF_ERROR(Usable());
   StripeWriter::FindHome find_home;
   if (const Index index = BeingMade(id, job); index != nullptr) {
-    find_home = [this, index](const std::string& sha256,
+    find_home = [this, index](uint64_t digest,
                               const std::string& bytes) -> std::optional<ChunkPlace> {
-      const ChunkPlace* const place = index->Find(sha256, bytes.size());
+      const ChunkPlace* const place = index->Find(digest, bytes.size());
       if (place == nullptr) return std::nullopt;
       const absl::ReaderMutexLock lock(&opening_);
       return reader_->Holds(*place, bytes) ? std::optional(*place) : std::nullopt;
@@ -154,11 +154,10 @@ Status CheckpointStore::ReadBack(const StripeWriter& stripe) const {
   return reader_->CheckStripe(stripe.id(), stripe.rank(), stripe.digests());
 }
 
-StatusOr<std::string> CheckpointStore::ChunkToLoad(const CheckpointId& id,
-                                                   const v1::StoredItem& item,
-                                                   const v1::StoredChunk& chunk) const {
+StatusOr<std::string> CheckpointStore::Chunk(const CheckpointId& id, const v1::StoredItem& item,
+                                             const v1::StoredChunk& chunk) const {
   const absl::ReaderMutexLock lock(&opening_);
-  return reader_->ChunkToLoad(id, item, chunk);
+  return reader_->Chunk(id, item, chunk);
 }
 
 Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,

@@ -69,8 +69,8 @@ class CheckpointStore {
   Status ReadBack(const StripeWriter& stripe) const;
 
   // CheckpointReader's. Any thread.
-  StatusOr<std::string> ChunkToLoad(const CheckpointId& id, const v1::StoredItem& item,
-                                    const v1::StoredChunk& chunk) const;
+  StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
+                              const v1::StoredChunk& chunk) const;
 
   // How often the database was opened: what was read back before the last time may be elsewhere, as
   // a store that is deleted under way begins anew.

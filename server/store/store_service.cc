@@ -250,7 +250,7 @@ void StoreService::Service::Continue(LoadStream* stream, const std::shared_ptr<R
 void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading,
                                       const v1::StoredChunk& stored) {
   const CheckpointId id = reading.opened->id();
-  auto bytes = store_->ChunkToLoad(id, *reading.item, stored);
+  auto bytes = store_->Chunk(id, *reading.item, stored);
   if (!bytes.ok()) {
     const bool posted = loop_.PostReserved(
         [this, stream, id, failed = bytes.status()] { FailLoad(stream, id, failed); });
@@ -272,7 +272,7 @@ void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading
 // whoever asks for it is told why.
 void StoreService::Service::AddFollowing(const Reading& reading, v1::LoadChunk* chunk) const {
   for (const v1::StoredItem* item : reading.opened->SmallAfter(*reading.item, kListBytes)) {
-    auto data = store_->ChunkToLoad(reading.opened->id(), *item, item->chunks(0));
+    auto data = store_->Chunk(reading.opened->id(), *item, item->chunks(0));
     if (!data.ok()) return;
     v1::SmallItem* const small = chunk->add_following();
     small->set_name(item->name());

@@ -153,7 +153,7 @@ Status StripeCollector::Incoming::TakeIn() {
   if (open.listed_bytes > kMaxManifestBytes) {
     return Exhausted(
         absl::StrFormat("the manifest takes more than %s with the items of rank %d (about 1.5 "
-                        "million items, or 3.5 TiB): save less",
+                        "million items, or 7 TiB): save less",
                         FormatBytes(static_cast<double>(kMaxManifestBytes)), rank_));
   }
   return collector_->store_->Ingest(writer_.get());

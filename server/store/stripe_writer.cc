@@ -10,12 +10,11 @@
 #include "base/units.h"
 #include "server/store/database.h"
 #include "server/store/record/manifest_rows.h"
-#include "server/store/record/sealed.h"
 
 namespace ringwood {
 namespace {
 
-constexpr uint64_t kListedChunkBytes = 76;  // in a manifest: mostly its SHA-256
+constexpr uint64_t kListedChunkBytes = 36;  // in a manifest
 // The kernel begins to write to the disk after so many, while the next ones are on their way.
 constexpr uint64_t kBytesPerSync = 8 << 20;
 
@@ -72,16 +71,14 @@ Status StripeWriter::Add(const v1::SaveChunk& chunk) {
   if (listed_bytes_ > kMaxManifestBytes) {
     return Exhausted(absl::StrFormat(
         "rank %d's part of the manifest, with %d items, takes more than the %s of a whole one "
-        "(about 1.5 million items, or 3.5 TiB): save less",
+        "(about 1.5 million items, or 7 TiB): save less",
         rank_, items_.size(), FormatBytes(static_cast<double>(kMaxManifestBytes))));
   }
   if (chunk.data().empty()) return OkStatus();  // an item of no bytes, or the end mark with a name
-  std::string sha256 = Sha256(chunk.data());
-  RW_ASSIGN_OR_RETURN(const ChunkPlace place, Store(sha256, chunk));
+  RW_ASSIGN_OR_RETURN(const ChunkPlace place, Store(chunk));
   v1::StoredChunk* stored = item.add_chunks();
   stored->set_offset(chunk.offset());
   stored->set_bytes(static_cast<uint32_t>(chunk.data().size()));
-  stored->set_sha256(std::move(sha256));
   stored->set_rank(place.rank);
   stored->set_sequence(place.sequence);
   stored->set_digest(chunk.checksum());
@@ -94,9 +91,9 @@ Status StripeWriter::Add(const v1::SaveChunk& chunk) {
   return OkStatus();
 }
 
-StatusOr<ChunkPlace> StripeWriter::Store(const std::string& sha256, const v1::SaveChunk& chunk) {
+StatusOr<ChunkPlace> StripeWriter::Store(const v1::SaveChunk& chunk) {
   if (find_home_) {
-    if (const auto home = find_home_(sha256, chunk.data())) return *home;
+    if (const auto home = find_home_(chunk.checksum(), chunk.data())) return *home;
   }
   const ChunkPlace place{id_, rank_, sequence_};
   RW_RETURN_IF_ERROR(Put(chunk.data()));

@@ -29,7 +29,7 @@ class StripeWriter {
  public:
   // Where an earlier checkpoint has just these bytes; nothing: nowhere. Any thread.
   using FindHome =
-      std::function<std::optional<ChunkPlace>(const std::string& sha256, const std::string& bytes)>;
+      std::function<std::optional<ChunkPlace>(uint64_t digest, const std::string& bytes)>;
 
   // `path`: a new file on the database's file system, which `env` is. With `find_home` a chunk that
   // has one is named and not written.
@@ -39,7 +39,7 @@ class StripeWriter {
                                                         FindHome find_home = nullptr);
   ~StripeWriter();  // removes the file unless it was moved
 
-  // Checks the chunk's numbers and checksum, hashes and writes it.
+  // Checks the chunk's numbers and digest, and writes it.
   Status Add(const v1::SaveChunk& chunk);
 
   // A row as it is, at the next place of the stripe.
@@ -61,7 +61,7 @@ class StripeWriter {
  private:
   StripeWriter(const CheckpointId& id, uint32_t rank, std::string path, rocksdb::Env* env,
                FindHome find_home);
-  StatusOr<ChunkPlace> Store(const std::string& sha256, const v1::SaveChunk& chunk);
+  StatusOr<ChunkPlace> Store(const v1::SaveChunk& chunk);
 
   const CheckpointId id_;
   const uint32_t rank_;

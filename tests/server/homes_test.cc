@@ -17,6 +17,7 @@
 #include "server/store/portable/checkpoint_import.h"
 #include "server/store/prune.h"
 #include "server/store/record/manifest_rows.h"
+#include "server/store/record/sealed.h"
 #include "server/store/store_directory.h"
 #include "tests/server/checkpoints/saved.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
@@ -60,7 +61,7 @@ v1::CheckpointManifest ManifestOf(const CheckpointId& id,
     v1::StoredChunk* const chunk = stripe[0].add_chunks();
     chunk->set_offset(stripe[0].bytes());
     chunk->set_bytes(10);
-    chunk->set_sha256(std::string(32, content));
+    chunk->set_digest(static_cast<uint64_t>(content));
     chunk->set_sequence(static_cast<uint32_t>(content));
     stripe[0].set_bytes(stripe[0].bytes() + 10);
     if (home == id) continue;
@@ -102,11 +103,11 @@ TEST(Homes, OneThatIsHardlyUsedAnyMoreIsLeft) {
   const ChunkIndex index(ManifestOf(c, {{'p', a}, {'q', a}, {'r', b}, {'r', b}, {'s', c}}));
   EXPECT_EQ(index.base(), c);
   EXPECT_EQ(index.homes(), (HomeSizes{{a, 40}, {c, 10}}));
-  ASSERT_NE(index.Find(std::string(32, 'p'), 10), nullptr);
-  EXPECT_EQ(*index.Find(std::string(32, 'p'), 10), (ChunkPlace{a, 0, 'p'}));
-  EXPECT_EQ(index.Find(std::string(32, 's'), 10)->home, c);
-  EXPECT_EQ(index.Find(std::string(32, 'r'), 10), nullptr);
-  EXPECT_EQ(index.Find(std::string(32, 'p'), 9), nullptr) << "another length";
+  ASSERT_NE(index.Find('p', 10), nullptr);
+  EXPECT_EQ(*index.Find('p', 10), (ChunkPlace{a, 0, 'p'}));
+  EXPECT_EQ(index.Find('s', 10)->home, c);
+  EXPECT_EQ(index.Find('r', 10), nullptr);
+  EXPECT_EQ(index.Find('p', 9), nullptr) << "another length";
 }
 
 // A store as values: saves, prunes and crashes at random; what a complete checkpoint has is there.
@@ -126,10 +127,6 @@ class SharedHistory {
  private:
   using Contents = std::map<ChunkPlace, uint64_t>;
 
-  static std::string HashOf(uint64_t content) {
-    return std::string(reinterpret_cast<const char*>(&content), sizeof content);
-  }
-
   void Save() {
     const uint64_t job = random_.Below(10) == 0 ? kOther : kJob;
     const CheckpointId id{1, step_ += 1 + random_.Below(20)};
@@ -145,8 +142,8 @@ class SharedHistory {
       v1::StoredChunk* const chunk = stripe[0].add_chunks();
       chunk->set_offset(i);
       chunk->set_bytes(1);
-      chunk->set_sha256(HashOf(contents_[i]));
-      const ChunkPlace* const place = index ? index->Find(chunk->sha256(), 1) : nullptr;
+      chunk->set_digest(contents_[i]);
+      const ChunkPlace* const place = index ? index->Find(contents_[i], 1) : nullptr;
       chunk->set_sequence(place != nullptr ? place->sequence : static_cast<uint32_t>(i));
       if (place != nullptr) {
         chunk->set_home_epoch(place->home.epoch);
@@ -245,6 +242,13 @@ class SharedChunks : public testing::Test {
     return CheckpointStore::Open(store_ + "/checkpoints");
   }
 
+  std::unique_ptr<rocksdb::DB> OpenRaw() const {
+    rocksdb::DB* raw = nullptr;
+    const auto opened = rocksdb::DB::Open(rocksdb::Options(), store_ + "/checkpoints", &raw);
+    EXPECT_TRUE(opened.ok()) << opened.ToString();
+    return std::unique_ptr<rocksdb::DB>(raw);
+  }
+
   static std::string Bytes(uint64_t seed, size_t count) {
     Random random(seed);
     std::string bytes(count, '\0');
@@ -279,9 +283,9 @@ class SharedChunks : public testing::Test {
 
   std::map<uint64_t, uint64_t> StoredBySteps() const {
     std::map<uint64_t, uint64_t> stored;
-    for (const CheckpointSummary& each : *ListCheckpoints(store_)) {
-      stored[each.step] = each.stored_bytes;
-    }
+    const auto list = ListCheckpoints(store_);
+    EXPECT_TRUE(list.ok()) << list.status();
+    for (const CheckpointSummary& each : *list) stored[each.step] = each.stored_bytes;
     return stored;
   }
 
@@ -359,9 +363,7 @@ TEST_F(SharedChunks, ThatAreDamagedAreInOneOfTwoAndAreWrittenAgain) {
     for (const uint64_t step : {10, 20, 30, 40}) ASSERT_TRUE(Save(store->get(), step).ok());
   }
   {
-    rocksdb::DB* raw = nullptr;
-    ASSERT_TRUE(rocksdb::DB::Open(rocksdb::Options(), store_ + "/checkpoints", &raw).ok());
-    const std::unique_ptr<rocksdb::DB> db(raw);
+    const auto db = OpenRaw();
     std::string bytes;
     ASSERT_TRUE(db->Get(rocksdb::ReadOptions(), ChunkKey({1, 10}, 0, 0), &bytes).ok());
     bytes[5] ^= 1;
@@ -378,6 +380,42 @@ TEST_F(SharedChunks, ThatAreDamagedAreInOneOfTwoAndAreWrittenAgain) {
   EXPECT_THAT(HomesOf(*ShowCheckpoint(store_, {1, 50})), ElementsAre(CheckpointId{1, 10}));
 }
 
+// Their manifests have a SHA-256 of each chunk, the oldest nothing else.
+TEST_F(SharedChunks, OfOlderVersionsAreCheckedByWhatTheyHave) {
+  {
+    auto store = Open();
+    ASSERT_TRUE(store.ok()) << store.status();
+    for (const uint64_t step : {10, 20}) ASSERT_TRUE(Save(store->get(), step).ok());
+  }
+  const std::string damaged = ChunkKey({1, 20}, 1, 0);
+  {
+    const auto db = OpenRaw();
+    for (const uint64_t step : {10, 20}) {
+      v1::CheckpointManifest manifest = *CheckpointReader(db.get(), "it").Manifest({1, step});
+      for (v1::StoredItem& item : *manifest.mutable_items()) {
+        for (v1::StoredChunk& chunk : *item.mutable_chunks()) {
+          std::string bytes;
+          const std::string key = ChunkKey({1, step}, chunk.rank(), chunk.sequence());
+          ASSERT_TRUE(db->Get(rocksdb::ReadOptions(), key, &bytes).ok());
+          chunk.set_sha256(Sha256(bytes));
+          chunk.clear_digest();
+        }
+      }
+      ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), ManifestKey({1, step}), Seal(manifest)).ok());
+    }
+    std::string bytes;
+    ASSERT_TRUE(db->Get(rocksdb::ReadOptions(), damaged, &bytes).ok());
+    bytes.back() ^= 4;
+    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), damaged, bytes).ok());
+  }
+  EXPECT_TRUE(VerifyCheckpoint(store_, {1, 10}).ok()) << VerifyCheckpoint(store_, {1, 10});
+  EXPECT_EQ(VerifyCheckpoint(store_, {1, 20}).code(), StatusCode::kDataLoss);
+  auto store = Open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  ASSERT_TRUE(Save(store->get(), 30).ok());
+  EXPECT_EQ(StoredBySteps()[30], 670'000u) << "nothing of theirs is taken";
+}
+
 TEST_F(SharedChunks, AreExportedAndComeFromImportsToo) {
   {
     auto store = Open();
@@ -387,7 +425,7 @@ TEST_F(SharedChunks, AreExportedAndComeFromImportsToo) {
   const auto view = StoreView::Open(store_);
   ASSERT_TRUE(view.ok()) << view.status();
   const auto manifest = view->reader().Find({1, 30});
-  const auto plan = PlanExport(*manifest, {.patterns = {"frozen", "moving"}});
+  const auto plan = PlanExport(*manifest, {{"frozen", "moving"}, std::nullopt});
   ASSERT_TRUE(plan.ok()) << plan.status();
   const std::string file = folder_ + "/exported";
   ASSERT_TRUE(ExportCheckpoint(view->reader(), *manifest, *plan, file, {}).ok());

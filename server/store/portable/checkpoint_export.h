@@ -9,7 +9,7 @@
 
 namespace ringwood {
 
-// Every byte is checked by its SHA-256. On an error FILE is as it was. In memory is one chunk, and
+// Every byte is checked by its digest. On an error FILE is as it was. In memory is one chunk, and
 // the file's header. `file`: a path.
 Status ExportCheckpoint(const CheckpointReader& reader, const v1::CheckpointManifest& manifest,
                         const ExportPlan& plan, const std::string& file,

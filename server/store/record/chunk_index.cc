@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "server/store/record/manifest.h"
 
@@ -27,9 +28,9 @@ ChunkIndex::ChunkIndex(const v1::CheckpointManifest& base) : base_{base.epoch(),
   for (const v1::StoredItem& item : base.items()) {
     for (const v1::StoredChunk& chunk : item.chunks()) {
       const ChunkPlace place = PlaceOf(base_, chunk);
-      if (places.emplace(place, chunk.bytes()).second) {
-        rows_.push_back({chunk.sha256(), chunk.bytes(), place});
-      }
+      const bool is_new = places.emplace(place, chunk.bytes()).second;
+      // Without a digest it was saved by an older version.
+      if (is_new && chunk.digest() != 0) rows_.push_back({chunk.digest(), chunk.bytes(), place});
     }
   }
   const auto use = UseOf(std::move(places));
@@ -43,16 +44,15 @@ ChunkIndex::ChunkIndex(const v1::CheckpointManifest& base) : base_{base.epoch(),
   }
   std::erase_if(rows_, [&](const Row& row) { return !homes_.contains(row.place.home); });
   std::sort(rows_.begin(), rows_.end(), [](const Row& a, const Row& b) {
-    return std::tie(a.sha256, a.bytes, a.place) < std::tie(b.sha256, b.bytes, b.place);
+    return std::tie(a.digest, a.bytes, a.place) < std::tie(b.digest, b.bytes, b.place);
   });
 }
 
-const ChunkPlace* ChunkIndex::Find(const std::string& sha256, uint64_t bytes) const {
-  using Key = std::tuple<const std::string&, uint64_t>;
+const ChunkPlace* ChunkIndex::Find(uint64_t digest, uint64_t bytes) const {
   const auto row = std::lower_bound(
-      rows_.begin(), rows_.end(), Key(sha256, bytes),
-      [](const Row& row, const Key& wanted) { return Key(row.sha256, row.bytes) < wanted; });
-  const bool found = row != rows_.end() && row->sha256 == sha256 && row->bytes == bytes;
+      rows_.begin(), rows_.end(), std::pair(digest, bytes),
+      [](const Row& row, const auto& wanted) { return std::pair(row.digest, row.bytes) < wanted; });
+  const bool found = row != rows_.end() && row->digest == digest && row->bytes == bytes;
   return found ? &row->place : nullptr;
 }
 

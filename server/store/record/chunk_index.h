@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "ringwood/v1/store.pb.h"
@@ -31,22 +30,22 @@ class ChunkIndex {
 
   explicit ChunkIndex(const v1::CheckpointManifest& base);
 
-  // Null: no chunk of that SHA-256 and length.
-  const ChunkPlace* Find(const std::string& sha256, uint64_t bytes) const;
+  // Where a chunk of that digest and length lies, which is likely to be the same; null: nowhere.
+  const ChunkPlace* Find(uint64_t digest, uint64_t bytes) const;
 
   const CheckpointId& base() const { return base_; }
   const HomeSizes& homes() const { return homes_; }  // that Find can answer
 
  private:
   struct Row {
-    std::string sha256;
-    uint32_t bytes;
+    uint64_t digest;
+    uint64_t bytes;
     ChunkPlace place;
   };
 
   const CheckpointId base_;
   HomeSizes homes_;
-  std::vector<Row> rows_;  // by SHA-256 and length
+  std::vector<Row> rows_;  // by digest and length
 };
 
 }  // namespace ringwood

@@ -27,7 +27,7 @@ StatusOr<ManifestRows> RowsOf(const v1::CheckpointManifest& manifest, uint64_t m
   if (bytes > max_bytes) {
     return Exhausted(absl::StrFormat(
         "the manifest of step %d, with %d items, takes %s of at most %s (about 1.5 million items, "
-        "or 3.5 TiB): save less",
+        "or 7 TiB): save less",
         manifest.step(), manifest.items_size(), FormatBytes(static_cast<double>(bytes)),
         FormatBytes(static_cast<double>(max_bytes))));
   }

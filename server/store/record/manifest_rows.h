@@ -22,7 +22,7 @@ namespace ringwood {
 inline constexpr uint32_t kCutManifestFormat = 2;
 inline constexpr size_t kManifestPieceBytes = 1 << 20;
 
-// Of a manifest: 3.5 TiB of full chunks (70 bytes each), or 1.5 million small items with names of
+// Of a manifest: 7 TiB of full chunks (36 bytes each), or 1.5 million small items with names of
 // 60 bytes. Whoever reads one holds about four times as much while it does.
 inline constexpr uint64_t kMaxManifestBytes = 256 << 20;
 

@@ -1,5 +1,5 @@
 // Digests of what is stored. A message has its XXH3 digest before its bytes, so that damage is an
-// error and not another message; a chunk's SHA-256 stands in its manifest.
+// error and not another message.
 #pragma once
 
 #include <cstring>
