@@ -1,9 +1,13 @@
 #include "dense/cuda/device_bucket.h"
 
+#include <cstring>
+#include <utility>
+
 #include "base/check.h"
 #include "base/cuda/device.h"
 #include "base/cuda/runtime.h"
 #include "dense/cuda/launch.h"
+#include "dense/cuda/part_table.h"
 
 namespace ringwood {
 namespace {
@@ -24,6 +28,7 @@ class CudaBucket : public DeviceBucket {
     RW_RETURN_IF_ERROR(output_.Allocate(elements_, stream_.get()));
     RW_RETURN_IF_ERROR(largest_.Allocate(1, stream_.get()));
     RW_RETURN_IF_ERROR(host_largest_.Allocate(1, stream_.get()));
+    RW_RETURN_IF_ERROR(copied_.Create());
     return order_.Create();
   }
 
@@ -45,20 +50,19 @@ class CudaBucket : public DeviceBucket {
   Status Pack(std::span<const Part> parts, float weight) override {
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
+    cuda::PartTable table = cuda::TableOf(parts);
     const cudaStream_t stream = stream_.get();
+    for (const cuda::StreamParts& of : table.streams) {
+      RW_RETURN_IF_ERROR(order_.Order(static_cast<cudaStream_t>(of.stream), stream));
+    }
+    RW_RETURN_IF_ERROR(Upload(std::move(table)));
     RW_RETURN_IF_ERROR(
         FromCuda(cudaMemsetAsync(largest_.data(), 0, sizeof(uint32_t), stream), "begin to pack"));
-    uint64_t at = 0;
-    for (const Part& part : parts) {
-      RW_RETURN_IF_ERROR(order_.Order(static_cast<cudaStream_t>(part.stream), stream));
-      RW_CHECK(at + part.elements <= elements_);
-      const float* const owed = owes_ ? owed_.data() + at : nullptr;
-      RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchScale(part.data, weight, owed, input_.data() + at,
-                                                    part.elements, largest_.data(), stream),
-                                  "pack a gradient"));
-      at += part.elements;
+    for (const cuda::StreamParts& of : table_.streams) {
+      RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchPack(View(of), weight, owes_ ? owed_.data() : nullptr,
+                                                   input_.data(), largest_.data(), stream),
+                                  "pack gradients"));
     }
-    RW_CHECK(at == elements_);
     return FromCuda(cudaMemcpyAsync(host_largest_.data(), largest_.data(), sizeof(uint32_t),
                                     cudaMemcpyDeviceToHost, stream),
                     "end packing");
@@ -66,16 +70,16 @@ class CudaBucket : public DeviceBucket {
 
   uint32_t largest() const override { return *host_largest_.data(); }
 
+  // The table is where Pack has put it, unless the tensors moved since.
   Status Unpack(std::span<const Part> parts, double total) override {
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
-    uint64_t at = 0;
-    for (const Part& part : parts) {
-      RW_RETURN_IF_ERROR(
-          FromCuda(cuda::LaunchDivide(output_.data() + at, total, part.data, part.elements,
-                                      static_cast<cudaStream_t>(part.stream)),
-                   "give an average to the trainer"));
-      at += part.elements;
+    RW_RETURN_IF_ERROR(Upload(cuda::TableOf(parts)));
+    for (const cuda::StreamParts& of : table_.streams) {
+      const auto stream = static_cast<cudaStream_t>(of.stream);
+      RW_RETURN_IF_ERROR(order_.Order(stream_.get(), stream));
+      RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchUnpack(View(of), output_.data(), total, stream),
+                                  "give averages to the trainer"));
     }
     return OkStatus();
   }
@@ -86,6 +90,35 @@ class CudaBucket : public DeviceBucket {
   void* stream() const override { return stream_.get(); }
 
  private:
+  // The device's table becomes `table`, behind what is on stream_: kernels that read the one before
+  // are, or the trainer's streams that they are on are awaited there.
+  Status Upload(cuda::PartTable table) {
+    uint64_t elements = 0;
+    for (const cuda::StreamParts& of : table.streams) elements += of.elements;
+    RW_CHECK(elements == elements_);
+    const bool same = table.parts == table_.parts;
+    table_ = std::move(table);
+    if (same || table_.parts.empty()) return OkStatus();
+    if (parts_.size() < table_.parts.size()) {
+      RW_RETURN_IF_ERROR(FromCuda(cudaStreamSynchronize(stream_.get()), "grow a group's table"));
+      parts_ = {};
+      host_parts_ = {};
+      RW_RETURN_IF_ERROR(parts_.Allocate(table_.parts.size(), stream_.get()));
+      RW_RETURN_IF_ERROR(host_parts_.Allocate(table_.parts.size(), stream_.get()));
+    }
+    // The last copy has left pinned memory long ago, but for a step that was given up.
+    RW_RETURN_IF_ERROR(FromCuda(cudaEventSynchronize(copied_.get()), "await a group's table"));
+    const size_t bytes = table_.parts.size() * sizeof(cuda::PartView);
+    std::memcpy(host_parts_.data(), table_.parts.data(), bytes);
+    RW_RETURN_IF_ERROR(FromCuda(cudaMemcpyAsync(parts_.data(), host_parts_.data(), bytes,
+                                                cudaMemcpyHostToDevice, stream_.get()),
+                                "copy a group's table to the device"));
+    return copied_.Record(stream_.get());
+  }
+  cuda::PartsView View(const cuda::StreamParts& of) const {
+    return {parts_.data() + of.first, of.count, of.elements};
+  }
+
   const int device_;
   const uint64_t elements_;
   CudaStream stream_;
@@ -94,6 +127,10 @@ class CudaBucket : public DeviceBucket {
   bool owes_ = false;
   DeviceBuffer<uint32_t> largest_;
   PinnedBuffer<uint32_t> host_largest_;
+  cuda::PartTable table_;  // that parts_ holds
+  DeviceBuffer<cuda::PartView> parts_;
+  PinnedBuffer<cuda::PartView> host_parts_;
+  CudaEvent copied_;  // host_parts_ may be written again
   CudaEvent order_;
 };
 

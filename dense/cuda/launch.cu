@@ -1,10 +1,16 @@
+// Compiled with --fmad=false and without -ftz, so that products, sums and quotients are rounded one
+// by one as on every CPU.
 #include "dense/cuda/launch.h"
 #include "dense/cuda/word_digest.h"
+
+#define RW_DEVICE __device__
+
+#include "base/cuda/cuda_thread.h"
+#include "dense/cuda/parts_step.h"
 
 namespace ringwood::cuda {
 namespace {
 
-constexpr unsigned kThreads = 256;
 constexpr unsigned kMaxBlocks = 1024;  // enough to fill a device; each adds to one word of memory
 
 // The word at `place`: one load where the array allows it, else byte by byte.
@@ -32,56 +38,45 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    ScaleKernel(const float* in, float weight, const float* owed, float* out, uint64_t count,
-                uint32_t* largest) {
-  unsigned mine = 0;
-  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
-  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
-    float value = weight == 0 ? 0 : weight * in[i];
-    if (owed != nullptr) value += owed[i];
-    out[i] = value;
-    mine = max(mine, __float_as_uint(value) & 0x7fffffffu);
-  }
-  mine = __reduce_max_sync(0xffffffffu, mine);
-  if (threadIdx.x % 32 == 0) atomicMax(largest, mine);
+    PackKernel(PartsView parts, PackPass pass, uint32_t* largest) {
+  CudaThread thread;
+  PackParts(thread, pass, parts, largest);
 }
 
-// In double where the divisor is no float: the quotient is then rounded twice, as on the CPU.
 template <typename Wide>
-__global__ void __launch_bounds__(kThreads)
-    DivideKernel(const float* sum, Wide total, float* out, uint64_t count) {
-  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
-  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
-    out[i] = static_cast<float>(static_cast<Wide>(sum[i]) / total);
-  }
+__global__ void __launch_bounds__(kThreads) UnpackKernel(PartsView parts, UnpackPass<Wide> pass) {
+  CudaThread thread;
+  PassParts(thread, pass, parts);
 }
 
-unsigned GridFor(uint64_t items) {
-  const uint64_t blocks = (items + kThreads - 1) / kThreads;
+unsigned GridFor(uint64_t items, uint32_t of_a_block) {
+  const uint64_t blocks = (items + of_a_block - 1) / of_a_block;
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
+}
+
+template <typename Wide>
+cudaError_t Unpack(const PartsView& parts, const float* flat, Wide total, cudaStream_t stream) {
+  UnpackKernel<Wide><<<GridFor(parts.elements, kPartTile), kThreads, 0, stream>>>(
+      parts, UnpackPass<Wide>{flat, total, total == 0});
+  return cudaGetLastError();
 }
 
 }  // namespace
 
-cudaError_t LaunchScale(const float* in, float weight, const float* owed, float* out,
-                        uint64_t count, uint32_t* largest, cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
-  if (weight == 0 && owed == nullptr) return cudaMemsetAsync(out, 0, count * sizeof(float), stream);
-  ScaleKernel<<<GridFor(count), kThreads, 0, stream>>>(in, weight, owed, out, count, largest);
+cudaError_t LaunchPack(const PartsView& parts, float weight, const float* owed, float* flat,
+                       uint32_t* largest, cudaStream_t stream) {
+  if (parts.elements == 0) return cudaSuccess;
+  PackKernel<<<GridFor(parts.elements, kPartTile), kThreads, 0, stream>>>(
+      parts, PackPass{flat, weight, owed, 0}, largest);
   return cudaGetLastError();
 }
 
-cudaError_t LaunchDivide(const float* sum, double total, float* out, uint64_t count,
+cudaError_t LaunchUnpack(const PartsView& parts, const float* flat, double total,
                          cudaStream_t stream) {
-  if (count == 0) return cudaSuccess;
-  if (total == 0) return cudaMemsetAsync(out, 0, count * sizeof(float), stream);
+  if (parts.elements == 0) return cudaSuccess;
   const float narrow = static_cast<float>(total);
-  if (static_cast<double>(narrow) == total) {
-    DivideKernel<<<GridFor(count), kThreads, 0, stream>>>(sum, narrow, out, count);
-  } else {
-    DivideKernel<<<GridFor(count), kThreads, 0, stream>>>(sum, total, out, count);
-  }
-  return cudaGetLastError();
+  if (static_cast<double>(narrow) == total) return Unpack(parts, flat, narrow, stream);
+  return Unpack(parts, flat, total, stream);
 }
 
 cudaError_t LaunchWordDigest(const void* data, uint64_t bytes, uint64_t* digest,
@@ -89,10 +84,9 @@ cudaError_t LaunchWordDigest(const void* data, uint64_t bytes, uint64_t* digest,
   static_assert(sizeof(unsigned long long) == sizeof(uint64_t));
   const cudaError_t cleared = cudaMemsetAsync(digest, 0, sizeof(*digest), stream);
   if (cleared != cudaSuccess || bytes == 0) return cleared;
-  const uint64_t blocks = (bytes / 4 + kThreads) / kThreads;
-  const auto grid = static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
-  WordDigestKernel<<<grid, kThreads, 0, stream>>>(static_cast<const unsigned char*>(data), bytes,
-                                                  reinterpret_cast<unsigned long long*>(digest));
+  WordDigestKernel<<<GridFor((bytes + 3) / 4, kThreads), kThreads, 0, stream>>>(
+      static_cast<const unsigned char*>(data), bytes,
+      reinterpret_cast<unsigned long long*>(digest));
   return cudaGetLastError();
 }
 

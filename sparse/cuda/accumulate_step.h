@@ -1,12 +1,11 @@
 // The streaming kernel's body: one block, one tile. Residual and momentum are updated as
 // sparse/accumulate.h says, and values at or above the tensor's floor are appended to its list.
 //
-// Generic in the Thread that runs it (a CUDA thread in launch.cu, a fiber in the tests), so that
-// one text is compiled for both. The includer defines RW_DEVICE, what stands before a function that
-// runs there. Products and sums are rounded one by one: compile without contraction.
+// Generic in the Thread (base/cuda/threads.h). Products and sums are rounded one by one: compile
+// without contraction.
 #pragma once
 
-#include "sparse/cuda/scan.h"
+#include "base/cuda/scan.h"
 #include "sparse/cuda/view.h"
 
 namespace ringwood::cuda {
@@ -24,39 +23,74 @@ RW_DEVICE Four LoadGradient(const float* gradient, bool read) {
   return Four{{gradient[0], gradient[1], gradient[2], gradient[3]}};
 }
 
-// The new residual at `at` and the next three elements; zero beyond the end.
+// What a new residual is made of: one vector of a thread.
+struct Sources {
+  Four gradient, residual, momentum;
+};
+
+// The four elements from `at` on, which are all there.
 template <class Thread>
-RW_DEVICE Four Update(const GroupView& group, uint32_t t, const Scale& scale, uint64_t at) {
+RW_DEVICE Sources Load(const GroupView& group, uint32_t t, const Scale& scale, uint64_t at) {
+  const TensorView& tensor = group.tensors[t];
+  Sources from;
+  from.gradient = LoadGradient<Thread>(group.gradients[t] + at, scale.weight != 0);
+  from.residual = Thread::Load4(tensor.residual[group.present] + at);
+  if (tensor.momentum[0] != nullptr) {
+    from.momentum = Thread::Load4(tensor.momentum[group.present] + at);
+  }
+  return from;
+}
+
+template <class Thread>
+RW_DEVICE Four Update(const GroupView& group, uint32_t t, const Scale& scale, uint64_t at,
+                      const Sources& from) {
+  const TensorView& tensor = group.tensors[t];
+  Four x, value;
+  for (uint32_t c = 0; c < 4; ++c) x.at[c] = scale.weight * from.gradient.at[c];
+  if (tensor.momentum[0] != nullptr) {
+    for (uint32_t c = 0; c < 4; ++c) x.at[c] = tensor.factor * from.momentum.at[c] + x.at[c];
+    Thread::Store4(tensor.momentum[1 - group.present] + at, x);
+  }
+  for (uint32_t c = 0; c < 4; ++c) {
+    value.at[c] = scale.decay * from.residual.at[c] + x.at[c];
+  }
+  Thread::Store4(tensor.residual[1 - group.present] + at, value);
+  return value;
+}
+
+// Fewer than four elements, the tensor's last ones; zeros behind them.
+template <class Thread>
+RW_DEVICE Four UpdateEnd(const GroupView& group, uint32_t t, const Scale& scale, uint64_t at) {
   const TensorView& tensor = group.tensors[t];
   Four value = {{0, 0, 0, 0}};
-  if (at >= tensor.elements) return value;
-  const bool corrected = tensor.momentum[0] != nullptr;
-  const bool read = scale.weight != 0;
-  const float* gradient = group.gradients[t] + at;
-  const float* residual = tensor.residual[group.present] + at;
-  float* shadow = tensor.residual[1 - group.present] + at;
-  const float* momentum = corrected ? tensor.momentum[group.present] + at : nullptr;
-  float* momentum_shadow = corrected ? tensor.momentum[1 - group.present] + at : nullptr;
-  if (at + 4 > tensor.elements) {
-    for (uint32_t c = 0; c < 4 && at + c < tensor.elements; ++c) {
-      float x = scale.weight * (read ? gradient[c] : 0);
-      if (corrected) x = momentum_shadow[c] = tensor.factor * momentum[c] + x;
-      shadow[c] = value.at[c] = scale.decay * residual[c] + x;
+  for (uint32_t c = 0; c < 4 && at + c < tensor.elements; ++c) {
+    float x = scale.weight * (scale.weight != 0 ? group.gradients[t][at + c] : 0);
+    if (tensor.momentum[0] != nullptr) {
+      x = tensor.factor * tensor.momentum[group.present][at + c] + x;
+      tensor.momentum[1 - group.present][at + c] = x;
     }
-    return value;
+    value.at[c] = scale.decay * tensor.residual[group.present][at + c] + x;
+    tensor.residual[1 - group.present][at + c] = value.at[c];
   }
-  const Four g = LoadGradient<Thread>(gradient, read);
-  const Four e = Thread::Load4(residual);
-  Four x;
-  for (uint32_t c = 0; c < 4; ++c) x.at[c] = scale.weight * g.at[c];
-  if (corrected) {
-    const Four u = Thread::Load4(momentum);
-    for (uint32_t c = 0; c < 4; ++c) x.at[c] = tensor.factor * u.at[c] + x.at[c];
-    Thread::Store4(momentum_shadow, x);
-  }
-  for (uint32_t c = 0; c < 4; ++c) value.at[c] = scale.decay * e.at[c] + x.at[c];
-  Thread::Store4(shadow, value);
   return value;
+}
+
+// A thread's new residuals of a tile. All of its loads are on their way before the first store,
+// behind which the compiler could not move them: the memory might be the same.
+template <class Thread>
+RW_DEVICE void UpdateTile(const GroupView& group, uint32_t t, const Scale& scale, uint64_t base,
+                          Four (&values)[kVectors]) {
+  const uint64_t elements = group.tensors[t].elements;
+  Sources from[kVectors];
+  for (uint32_t v = 0; v < kVectors; ++v) {
+    const uint64_t at = base + v * kThreads * 4;
+    if (at + 4 <= elements) from[v] = Load<Thread>(group, t, scale, at);
+  }
+  for (uint32_t v = 0; v < kVectors; ++v) {
+    const uint64_t at = base + v * kThreads * 4;
+    values[v] = at + 4 <= elements ? Update<Thread>(group, t, scale, at, from[v])
+                                   : UpdateEnd<Thread>(group, t, scale, at);
+  }
 }
 
 RW_DEVICE inline bool IsCandidate(uint32_t key, uint32_t floor) {
@@ -73,10 +107,10 @@ RW_DEVICE void AccumulateTile(Thread& thread, AccumulateShared& shared, const Gr
   const uint32_t floor = state.floor;
   const uint64_t base = uint64_t{tile - tensor.first_tile} * kTileElements + thread.id() * 4;
   Four values[kVectors];
+  UpdateTile<Thread>(group, t, scale, base, values);
   uint32_t counts = 0;  // byte v: candidates of vector v; a warp has at most 128 of each
   uint32_t nonfinite = 0;
   for (uint32_t v = 0; v < kVectors; ++v) {
-    values[v] = Update<Thread>(group, t, scale, base + v * kThreads * 4);
     for (uint32_t c = 0; c < 4; ++c) {
       const uint32_t key = Thread::Key(values[v].at[c]);
       nonfinite += key >= kNonFinite;

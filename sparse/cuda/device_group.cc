@@ -86,6 +86,7 @@ class CudaGroup : public DeviceGroup {
   const DeviceGroupOptions options_;
   uint32_t refine_blocks_ = 0;
   uint32_t present_ = 0;
+  bool rounded_ = false;              // what was sent is in host_sent_; else it is the picks
   bool pending_ = false;              // accumulated, neither committed nor aborted
   std::atomic<bool> running_{false};  // Accumulate's work has not called `done`
   std::function<void()> done_;
@@ -97,12 +98,12 @@ class CudaGroup : public DeviceGroup {
   cuda::GroupMemory memory_;
   DeviceBuffer<float> sent_, result_value_;
   DeviceBuffer<uint8_t> accepted_;
-  DeviceBuffer<float*> result_place_;
+  DeviceBuffer<uint32_t> result_index_;
 
-  PinnedBuffer<float*> host_gradients_, host_place_;
+  PinnedBuffer<float*> host_gradients_;
   PinnedBuffer<TensorOutcome> host_outcomes_;
-  PinnedBuffer<uint32_t> host_index_;
-  PinnedBuffer<float> host_value_, host_sent_, host_result_;
+  PinnedBuffer<uint32_t> host_index_, host_result_index_;
+  PinnedBuffer<float> host_value_, host_sent_, host_result_value_;
   PinnedBuffer<uint8_t> host_accepted_;
 };
 
@@ -119,7 +120,7 @@ Status CudaGroup::Start() {
   const cuda::Layout& layout = memory_.layout();
   RW_RETURN_IF_ERROR(sent_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(accepted_.Allocate(layout.picks, stream));
-  RW_RETURN_IF_ERROR(result_place_.Allocate(options_.max_result, stream));
+  RW_RETURN_IF_ERROR(result_index_.Allocate(options_.max_result, stream));
   RW_RETURN_IF_ERROR(result_value_.Allocate(options_.max_result, stream));
   RW_RETURN_IF_ERROR(host_gradients_.Allocate(layout.tensors.size(), stream));
   RW_RETURN_IF_ERROR(host_outcomes_.Allocate(layout.tensors.size(), stream));
@@ -127,8 +128,8 @@ Status CudaGroup::Start() {
   RW_RETURN_IF_ERROR(host_value_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(host_sent_.Allocate(layout.picks, stream));
   RW_RETURN_IF_ERROR(host_accepted_.Allocate(layout.picks, stream));
-  RW_RETURN_IF_ERROR(host_place_.Allocate(options_.max_result, stream));
-  return host_result_.Allocate(options_.max_result, stream);
+  RW_RETURN_IF_ERROR(host_result_index_.Allocate(options_.max_result, stream));
+  return host_result_value_.Allocate(options_.max_result, stream);
 }
 
 Status CudaGroup::Accumulate(const std::vector<Gradient>& gradients, float weight,
@@ -141,6 +142,7 @@ Status CudaGroup::Accumulate(const std::vector<Gradient>& gradients, float weigh
   std::transform(gradients.begin(), gradients.end(), host_gradients_.data(),
                  [](const Gradient& gradient) { return gradient.data; });
   done_ = std::move(done);
+  rounded_ = false;
   running_ = true;
   const Status enqueued = Enqueue(weight);
   if (!enqueued.ok()) running_ = false;
@@ -187,8 +189,6 @@ Status CudaGroup::Enqueue(float weight) {
 
 void CUDART_CB CudaGroup::Notify(void* group) {
   auto* const self = static_cast<CudaGroup*>(group);
-  std::copy(self->host_value_.span().begin(), self->host_value_.span().end(),
-            self->host_sent_.data());
   const std::function<void()> done = std::exchange(self->done_, nullptr);
   self->running_ = false;
   done();
@@ -202,6 +202,9 @@ uint64_t CudaGroup::nonfinite() const {
 
 void CudaGroup::SetSent(size_t t, std::span<const float> values) {
   RW_CHECK(pending_ && !running_ && values.size() == Picked(t));
+  if (!std::exchange(rounded_, true)) {  // of the others, the picks
+    std::copy(host_value_.span().begin(), host_value_.span().end(), host_sent_.data());
+  }
   std::copy(values.begin(), values.end(),
             host_sent_.data() + memory_.layout().tensors[t].first_pick);
 }
@@ -210,20 +213,20 @@ Status CudaGroup::Commit(std::span<const uint8_t> accepted) {
   RW_CHECK(pending_ && !running_);
   size_t next = 0;
   for (size_t t = 0; t < memory_.layout().tensors.size(); ++t) {
-    const uint32_t first = memory_.layout().tensors[t].first_pick;
-    for (uint32_t j = 0; j < Picked(t); ++j) {
-      RW_CHECK(next < accepted.size());
-      host_accepted_.data()[first + j] = accepted[next++];
-    }
+    RW_CHECK(next + Picked(t) <= accepted.size());
+    std::copy_n(accepted.begin() + next, Picked(t),
+                host_accepted_.data() + memory_.layout().tensors[t].first_pick);
+    next += Picked(t);
   }
   RW_CHECK(next == accepted.size());
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
-  RW_RETURN_IF_ERROR(ToDevice(host_sent_, sent_, memory_.layout().picks));
+  if (rounded_) RW_RETURN_IF_ERROR(ToDevice(host_sent_, sent_, memory_.layout().picks));
+  const float* const sent = (rounded_ ? sent_ : memory_.pick_value()).data();
   RW_RETURN_IF_ERROR(ToDevice(host_accepted_, accepted_, memory_.layout().picks));
   RW_RETURN_IF_ERROR(
-      FromCuda(cuda::LaunchSettle(memory_.View(present_), sent_.data(), accepted_.data(),
-                                  options_.masking, memory_.layout().picks, stream_.get()),
+      FromCuda(cuda::LaunchSettle(memory_.View(present_), sent, accepted_.data(), options_.masking,
+                                  memory_.layout().picks, stream_.get()),
                "start the committing kernel"));
   present_ = 1 - present_;
   pending_ = false;
@@ -236,30 +239,20 @@ Status CudaGroup::Scatter(const Entries& sum, double total_weight) {
     return Exhausted(absl::StrFormat("a result of %d entries where %d were agreed", sum.size(),
                                      options_.max_result));
   }
+  const cuda::TensorView& last = memory_.layout().tensors.back();
+  RW_CHECK(sum.size() == 0 || sum.index.back() < last.first + last.elements);
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
   // `done` came behind the copies of the step before: the pinned arrays are free.
   RW_RETURN_IF_ERROR(OrderStreams(Order::kTheirsFirst));
-  size_t at = 0;
-  uint64_t first = 0;
-  for (size_t t = 0; t < memory_.layout().tensors.size(); ++t) {
-    const uint64_t elements = memory_.layout().tensors[t].elements;
-    float* const out = gradients_[t].data;
-    RW_RETURN_IF_ERROR(
-        FromCuda(cudaMemsetAsync(out, 0, elements * sizeof(float), stream_.get()), "zero"));
-    for (; at < sum.size() && sum.index[at] < first + elements; ++at) {
-      const double average = total_weight == 0 ? 0 : sum.value[at] / total_weight;
-      host_place_.data()[at] = out + (sum.index[at] - first);
-      host_result_.data()[at] = static_cast<float>(average);
-    }
-    first += elements;
-  }
-  RW_CHECK(at == sum.size());
-  RW_RETURN_IF_ERROR(ToDevice(host_place_, result_place_, at));
-  RW_RETURN_IF_ERROR(ToDevice(host_result_, result_value_, at));
-  RW_RETURN_IF_ERROR(
-      FromCuda(cuda::LaunchScatter(result_place_.data(), result_value_.data(), at, stream_.get()),
-               "start the scattering kernel"));
+  std::copy(sum.index.begin(), sum.index.end(), host_result_index_.data());
+  std::copy(sum.value.begin(), sum.value.end(), host_result_value_.data());
+  RW_RETURN_IF_ERROR(ToDevice(host_result_index_, result_index_, sum.size()));
+  RW_RETURN_IF_ERROR(ToDevice(host_result_value_, result_value_, sum.size()));
+  const cuda::ResultView result{result_index_.data(), result_value_.data(),
+                                static_cast<uint32_t>(sum.size()), total_weight};
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchScatter(memory_.View(present_), result, stream_.get()),
+                              "start the scattering kernel"));
   return OrderStreams(Order::kOursFirst);
 }
 

@@ -57,6 +57,9 @@ Status GroupMemory::AllocateWork(cudaStream_t stream) {
     RW_RETURN_IF_ERROR(array->Allocate(tiles, stream));
   }
   RW_RETURN_IF_ERROR(histogram_.Allocate(tensors * kBins, stream));
+  RW_RETURN_IF_ERROR(near_key_.Allocate(tensors * kNear, stream));
+  RW_RETURN_IF_ERROR(near_tile_.Allocate(tensors * kNear, stream));
+  RW_RETURN_IF_ERROR(open_.Allocate(kRounds, stream));
   RW_RETURN_IF_ERROR(candidate_index_.Allocate(layout_.candidates, stream));
   RW_RETURN_IF_ERROR(candidate_value_.Allocate(layout_.candidates, stream));
   RW_RETURN_IF_ERROR(pick_index_.Allocate(layout_.picks, stream));
@@ -78,6 +81,9 @@ GroupView GroupMemory::View(uint32_t present) const {
   view.tile_larger = tile_larger_.data();
   view.tile_ties = tile_ties_.data();
   view.histogram = histogram_.data();
+  view.near_key = near_key_.data();
+  view.near_tile = near_tile_.data();
+  view.open = open_.data();
   view.candidate_index = candidate_index_.data();
   view.candidate_value = candidate_value_.data();
   view.pick_index = pick_index_.data();

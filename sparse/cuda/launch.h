@@ -20,8 +20,7 @@ cudaError_t LaunchRefine(const GroupView& group, uint32_t blocks, cudaStream_t s
 cudaError_t LaunchSettle(const GroupView& group, const float* sent, const uint8_t* accepted,
                          bool masking, uint32_t places, cudaStream_t stream);
 
-// *places[i] = values[i].
-cudaError_t LaunchScatter(float* const* places, const float* values, uint64_t count,
-                          cudaStream_t stream);
+// The gradients of all tensors become the averages of `result`, whose arrays are device memory.
+cudaError_t LaunchScatter(const GroupView& group, const ResultView& result, cudaStream_t stream);
 
 }  // namespace ringwood::cuda

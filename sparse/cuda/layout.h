@@ -31,11 +31,12 @@ struct Layout {
 // Every number on the device has 32 bits; a group that needs more is refused.
 inline StatusOr<Layout> LayOut(const std::vector<TensorShape>& shapes) {
   Layout layout;
-  uint64_t candidates = 0, picks = 0, tiles = 0;
+  uint64_t elements = 0, candidates = 0, picks = 0, tiles = 0;
   for (const TensorShape& shape : shapes) {
     const uint64_t k = std::min(shape.k, shape.elements);
     TensorView view;
     view.elements = shape.elements;
+    view.first = elements;
     view.k = static_cast<uint32_t>(k);
     view.factor = shape.momentum;
     view.first_tile = static_cast<uint32_t>(tiles);
@@ -43,6 +44,7 @@ inline StatusOr<Layout> LayOut(const std::vector<TensorShape>& shapes) {
     view.first_candidate = static_cast<uint32_t>(candidates);
     view.room = static_cast<uint32_t>(std::min(shape.elements, 2 * k + kCandidateSlack));
     view.first_pick = static_cast<uint32_t>(picks);
+    elements += shape.elements;
     candidates += view.room;
     picks += k;
     tiles += view.tiles;

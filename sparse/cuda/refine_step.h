@@ -1,9 +1,14 @@
 // The refining kernel's body: exact selection of every tensor's picks, by all blocks together.
 //
-//   phase        reads                             the last block of a tensor then
-//   level 0..2   keys that agree with `cut` so far  finds the bin of the rank that is needed
-//   count        keys above and equal to `cut`      turns counts into places, decides the next
-//   floor emit         the same                           —
+//   phase      reads                               the last block of a tensor then
+//   histogram  keys of the range that is left       finds the bin of the rank that is needed
+//   count      keys above that bin; those in it     settles the threshold among those in it, turns
+//              go to a short list                   counts into places, decides the next floor
+//   emit       the same                                 —
+//
+// The histogram's range is relative: it begins at the floor of the candidates, near which the
+// threshold is. So one round leaves a bin of few keys, and only where it leaves more than kNear is
+// there another, of that bin alone; the whole residual takes two or three.
 //
 // A tensor is read from its list of candidates, or, when the list is too short or too long, from
 // the whole new residual; both give the same picks, those of SelectPlain (sparse/select.h): largest
@@ -11,18 +16,33 @@
 //
 // Every block takes an equal, consecutive share of the group's tiles in every phase; between two
 // phases all blocks meet (GridSync), so they must all run at once: a cooperative launch.
-// Generic in the Thread like accumulate_step.h.
+// Generic in the Thread (base/cuda/threads.h).
 #pragma once
 
-#include "sparse/cuda/scan.h"
+#include "base/cuda/scan.h"
 #include "sparse/cuda/view.h"
 
 namespace ringwood::cuda {
 
+constexpr uint32_t kBinsPerThread = kBins / kThreads;
+
+// Where a rank falls in a histogram.
+struct Found {
+  uint32_t bin = 0;
+  uint32_t count = 0;  // keys in it
+  uint32_t need = 0;   // of them
+};
+
 struct RefineShared {
   uint32_t bins[kBins];
   ScanShared scan;
+  Found found;
   uint32_t last;  // this block was the last one to finish its part of a tensor
+};
+
+// Keys from `low` to `end`, in bins of 2^shift of them.
+struct Range {
+  uint32_t low = 0, end = 0, shift = 0;
 };
 
 // What a tile offers, in index order.
@@ -50,11 +70,51 @@ RW_DEVICE inline Items ItemsOf(const GroupView& group, const TensorView& tensor,
           static_cast<uint32_t>(left < kTileElements ? left : kTileElements)};
 }
 
-// A key is read as 11, 10 and 10 bits; bits above a level's are known when it runs.
-RW_DEVICE inline uint32_t ShiftOf(uint32_t level) { return 20 - 10 * level; }
-RW_DEVICE inline uint32_t MaskOf(uint32_t level) { return level == 0 ? kBins - 1 : 1023; }
+// The smallest shift with which the range fits into the histogram.
+RW_DEVICE inline Range InBins(uint32_t low, uint32_t end) {
+  Range range{low, end, 0};
+  while ((end - low - 1) >> range.shift >= kBins) ++range.shift;
+  return range;
+}
+
+// Candidates lie just above their floor: bins of 2^13 keys cover a factor of four above it, and the
+// last bin has all that are larger.
+RW_DEVICE inline Range FirstRange(const TensorState& state, bool whole) {
+  constexpr uint32_t kShift = 13;
+  if (whole || state.floor <= 1) return InBins(1, kNonFinite);
+  const Range range = InBins(state.floor, kNonFinite);
+  return {range.low, range.end, range.shift < kShift ? range.shift : kShift};
+}
+
+RW_DEVICE inline uint32_t BinOf(const Range& range, uint32_t key) {
+  const uint32_t bin = (key - range.low) >> range.shift;
+  return bin < kBins ? bin : kBins - 1;
+}
 
 RW_DEVICE inline bool IsSelectable(uint32_t key) { return key != 0 && key < kNonFinite; }
+
+// act(key) for this lane's share of the items, in any order. A tile of the residual is aligned and
+// read four at a time, several reads under way.
+template <class Thread, class Act>
+RW_DEVICE void ForKeys(Thread& thread, const Items& items, Act act) {
+  constexpr uint32_t kReads = 4;
+  uint32_t i = thread.lane();
+  if (items.index == nullptr) {
+    const uint32_t fours = items.count / 4;
+    for (uint32_t first = thread.lane(); first < fours; first += kReads * kWarp) {
+      Four read[kReads] = {};  // zeros are never selected
+      for (uint32_t r = 0; r < kReads; ++r) {
+        const uint32_t at = first + r * kWarp;
+        if (at < fours) read[r] = Thread::Load4(items.value + 4 * at);
+      }
+      for (uint32_t r = 0; r < kReads; ++r) {
+        for (uint32_t c = 0; c < 4; ++c) act(Thread::Key(read[r].at[c]));
+      }
+    }
+    i += fours * 4;
+  }
+  for (; i < items.count; i += kWarp) act(Thread::Key(items.value[i]));
+}
 
 // This block's share of the tiles, cut at the borders of tensors: act(tensor, begin, end).
 template <class Thread, class Act>
@@ -88,60 +148,84 @@ RW_DEVICE bool ArriveLast(Thread& thread, RefineShared& shared, const TensorView
   return last;
 }
 
-// From the largest bin down: the bin in which the rank `need` falls joins `cut`.
+// Where the rank `need` falls, from the largest bin down, in a histogram of which this thread has
+// the counts of kBinsPerThread bins, from `top` down. Writes shared.found if it is in one of them;
+// all threads of the block call together. Returns the number of all keys.
 template <class Thread>
-RW_DEVICE void Resolve(Thread& thread, RefineShared& shared, const GroupView& group, uint32_t t,
-                       uint32_t level) {
-  constexpr uint32_t kPerThread = kBins / kThreads;
-  const TensorView& tensor = group.tensors[t];
-  TensorState& state = group.states[t];
-  uint32_t* const top = group.histogram + uint64_t{t} * kBins + (kBins - 1) -
-                        uint64_t{thread.id()} * kPerThread;  // this thread's largest bin
-  uint32_t counts[kPerThread];
+RW_DEVICE uint32_t FindRank(Thread& thread, RefineShared& shared, uint32_t need, uint32_t top,
+                            const uint32_t (&counts)[kBinsPerThread]) {
   uint32_t sum = 0;
-  for (uint32_t i = 0; i < kPerThread; ++i) {
-    sum += counts[i] = Thread::LoadFresh(top - i);
-    *(top - i) = 0;
-  }
+  for (uint32_t i = 0; i < kBinsPerThread; ++i) sum += counts[i];
   const Prefix prefix = BlockExclusive(thread, shared.scan, sum);
-  const bool all = level == 0 && prefix.total <= tensor.k;
-  const uint32_t need = level == 0 ? tensor.k : state.need;
-  thread.Sync();  // every thread has read `need`
-  if (thread.id() == 0 && level == 0) {
-    state.dense = NeedsWholeResidual(tensor, state);
-    state.settled = all;
-    state.picked = all ? prefix.total : tensor.k;
-    if (all) state.cut = state.need = 0;
-  }
-  if (all || prefix.before >= need || prefix.before + sum < need) return;
   uint32_t larger = prefix.before;
-  uint32_t i = 0;
-  while (larger + counts[i] < need) larger += counts[i++];
-  const uint32_t bin = kBins - 1 - (thread.id() * kPerThread + i);
-  state.cut = (level == 0 ? 0 : state.cut) | bin << ShiftOf(level);
-  state.need = need - larger;
+  for (uint32_t i = 0; i < kBinsPerThread; ++i) {
+    if (larger < need && larger + counts[i] >= need) {
+      shared.found = {top - i, counts[i], need - larger};
+    }
+    larger += counts[i];
+  }
+  thread.Sync();
+  return prefix.total;
 }
 
-// The keys that agree with `cut` in the bits above this level, by their bits of this level.
+// What is left of a range when the rank falls into a bin of it.
+RW_DEVICE inline Range Narrow(const Range& range, uint32_t bin) {
+  const uint32_t low = range.low + (bin << range.shift);
+  const uint32_t end = low + (1u << range.shift);
+  return InBins(low, bin == kBins - 1 || end > range.end ? range.end : end);
+}
+
+// The histogram of a tensor is complete: what is left of its range, and whether another round is
+// needed.
+template <class Thread>
+RW_DEVICE void Resolve(Thread& thread, RefineShared& shared, const GroupView& group, uint32_t t,
+                       const Range& range, uint32_t round) {
+  const TensorView& tensor = group.tensors[t];
+  TensorState& state = group.states[t];
+  const uint32_t need = round == 0 ? tensor.k : state.need;
+  const uint32_t top = kBins - 1 - thread.id() * kBinsPerThread;
+  uint32_t* const bins = group.histogram + uint64_t{t} * kBins;
+  uint32_t counts[kBinsPerThread];
+  for (uint32_t i = 0; i < kBinsPerThread; ++i) {
+    counts[i] = Thread::LoadFresh(bins + top - i);
+    bins[top - i] = 0;
+  }
+  const uint32_t total = FindRank(thread, shared, need, top, counts);
+  if (thread.id() != 0) return;
+  if (round == 0) {
+    state.dense = NeedsWholeResidual(tensor, state);
+    state.settled = total <= tensor.k;
+    state.picked = state.settled != 0 ? total : tensor.k;
+  }
+  if (state.settled != 0) {  // all that can be selected
+    state.cut = state.need = state.open = 0;
+    state.end = 1;
+    return;
+  }
+  const Range left = Narrow(range, shared.found.bin);
+  state.cut = left.low;
+  state.end = left.end;
+  state.need = shared.found.need;
+  state.open = left.end - left.low > 1 && shared.found.count > kNear;
+  if (state.open != 0) thread.AtomicAdd(group.open + round, 1);
+}
+
 template <class Thread>
 RW_DEVICE void CountBins(Thread& thread, RefineShared& shared, const GroupView& group,
-                         uint32_t level) {
+                         uint32_t round) {
   ForTensors(thread, group, [&](uint32_t t, uint32_t begin, uint32_t end) {
     const TensorView& tensor = group.tensors[t];
     TensorState& state = group.states[t];
-    if (level > 0 && state.settled != 0) return;
-    const bool dense = level == 0 ? NeedsWholeResidual(tensor, state) : state.dense != 0;
-    const uint32_t known = level == 0 ? 0 : state.cut >> ShiftOf(level - 1);
+    if (round > 0 && state.open == 0) return;
+    const bool dense = round == 0 ? NeedsWholeResidual(tensor, state) : state.dense != 0;
+    const Range range = round == 0 ? FirstRange(state, dense) : InBins(state.cut, state.end);
     for (uint32_t bin = thread.id(); bin < kBins; bin += kThreads) shared.bins[bin] = 0;
     thread.Sync();
     for (uint32_t tile = begin + thread.warp(); tile < end; tile += kWarps) {
-      const Items items = ItemsOf(group, tensor, dense, tile);
-      for (uint32_t i = thread.lane(); i < items.count; i += kWarp) {
-        const uint32_t key = Thread::Key(items.value[i]);
-        const bool agrees = level == 0 || key >> ShiftOf(level - 1) == known;
-        if (!IsSelectable(key) || !agrees) continue;
-        thread.AtomicAdd(&shared.bins[key >> ShiftOf(level) & MaskOf(level)], 1);
-      }
+      ForKeys(thread, ItemsOf(group, tensor, dense, tile), [&](uint32_t key) {
+        if (key < range.low || key >= range.end) return;
+        thread.AtomicAdd(&shared.bins[BinOf(range, key)], 1);
+      });
     }
     thread.Sync();
     uint32_t* const bins = group.histogram + uint64_t{t} * kBins;
@@ -149,7 +233,7 @@ RW_DEVICE void CountBins(Thread& thread, RefineShared& shared, const GroupView& 
       if (shared.bins[bin] != 0) thread.AtomicAdd(&bins[bin], shared.bins[bin]);
     }
     if (ArriveLast(thread, shared, tensor, state, end - begin)) {
-      Resolve(thread, shared, group, t, level);
+      Resolve(thread, shared, group, t, range, round);
     }
     thread.Sync();
   });
@@ -179,31 +263,82 @@ RW_DEVICE void Conclude(const TensorView& tensor, TensorState& state, TensorOutc
   state.nonfinite = 0;
 }
 
-// Turns each tile's counts into the place of its first pick and the ties in tiles before it.
+// The threshold among the keys of the list, which is short: one block narrows their range down to
+// one key, and adds them to the counts of their tiles.
 template <class Thread>
-RW_DEVICE void PlaceTiles(Thread& thread, RefineShared& shared, const GroupView& group,
+RW_DEVICE void SettleNear(Thread& thread, RefineShared& shared, const GroupView& group,
                           uint32_t t) {
-  const TensorView& tensor = group.tensors[t];
   TensorState& state = group.states[t];
-  const uint32_t need = state.need;
+  const uint32_t* const keys = group.near_key + uint64_t{t} * kNear;
+  const uint32_t* const tiles = group.near_tile + uint64_t{t} * kNear;
+  const uint32_t near = Thread::LoadFresh(&state.near);
+  const uint32_t top = kBins - 1 - thread.id() * kBinsPerThread;
+  Range range = InBins(state.cut, state.end);
+  uint32_t need = state.need;
+  while (range.end - range.low > 1) {
+    for (uint32_t bin = thread.id(); bin < kBins; bin += kThreads) shared.bins[bin] = 0;
+    thread.Sync();
+    for (uint32_t i = thread.id(); i < near; i += kThreads) {
+      const uint32_t key = Thread::LoadFresh(keys + i);
+      if (key < range.low || key >= range.end) continue;
+      thread.AtomicAdd(&shared.bins[BinOf(range, key)], 1);
+    }
+    thread.Sync();
+    uint32_t counts[kBinsPerThread];
+    for (uint32_t i = 0; i < kBinsPerThread; ++i) counts[i] = shared.bins[top - i];
+    FindRank(thread, shared, need, top, counts);
+    range = Narrow(range, shared.found.bin);
+    need = shared.found.need;
+    thread.Sync();  // all have read what was found
+  }
+  for (uint32_t i = thread.id(); i < near; i += kThreads) {
+    const uint32_t key = Thread::LoadFresh(keys + i), tile = Thread::LoadFresh(tiles + i);
+    if (key > range.low) thread.AtomicAdd(group.tile_larger + tile, 1);
+    if (key == range.low) thread.AtomicAdd(group.tile_ties + tile, 1);
+  }
+  if (thread.id() == 0) {
+    state.cut = range.low;
+    state.end = range.end;
+    state.need = need;
+    state.near = 0;
+  }
+  thread.Fence();
+  thread.Sync();
+}
+
+// Turns each tile's counts into the place of its first pick and the ties in tiles before it. A
+// thread has kRun tiles at once: one scan is enough for 16 M elements.
+template <class Thread>
+RW_DEVICE void PlaceTiles(Thread& thread, ScanShared& scan, const GroupView& group, uint32_t t) {
+  constexpr uint32_t kRun = 16;
+  const TensorView& tensor = group.tensors[t];
+  const uint32_t need = group.states[t].need;
   uint32_t larger_before = 0, ties_before = 0;
-  for (uint32_t start = 0; start < tensor.tiles; start += kThreads) {
-    const bool inside = start + thread.id() < tensor.tiles;
-    const uint32_t tile = tensor.first_tile + start + thread.id();
-    const uint32_t larger = inside ? Thread::LoadFresh(group.tile_larger + tile) : 0;
-    const uint32_t ties = inside ? Thread::LoadFresh(group.tile_ties + tile) : 0;
-    const Prefix of_larger = BlockExclusive(thread, shared.scan, larger);
-    const Prefix of_ties = BlockExclusive(thread, shared.scan, ties);
-    const uint32_t ties_here = ties_before + of_ties.before;
-    if (inside) {
-      group.tile_larger[tile] =
-          larger_before + of_larger.before + (ties_here < need ? ties_here : need);
+  for (uint32_t start = 0; start < tensor.tiles; start += kThreads * kRun) {
+    const uint32_t first = start + thread.id() * kRun;
+    uint32_t larger[kRun], ties[kRun];
+    uint32_t larger_sum = 0, ties_sum = 0;
+    for (uint32_t i = 0; i < kRun; ++i) {
+      const bool inside = first + i < tensor.tiles;
+      const uint32_t tile = tensor.first_tile + first + i;
+      larger_sum += larger[i] = inside ? Thread::LoadFresh(group.tile_larger + tile) : 0;
+      ties_sum += ties[i] = inside ? Thread::LoadFresh(group.tile_ties + tile) : 0;
+    }
+    const Prefix of_larger = BlockExclusive(thread, scan, larger_sum);
+    const Prefix of_ties = BlockExclusive(thread, scan, ties_sum);
+    uint32_t larger_here = larger_before + of_larger.before;
+    uint32_t ties_here = ties_before + of_ties.before;
+    for (uint32_t i = 0; i < kRun; ++i) {
+      if (first + i >= tensor.tiles) break;
+      const uint32_t tile = tensor.first_tile + first + i;
+      group.tile_larger[tile] = larger_here + (ties_here < need ? ties_here : need);
       group.tile_ties[tile] = ties_here;
+      larger_here += larger[i];
+      ties_here += ties[i];
     }
     larger_before += of_larger.total;
     ties_before += of_ties.total;
   }
-  if (thread.id() == 0) Conclude<Thread>(tensor, state, group.outcomes[t]);
 }
 
 template <class Thread>
@@ -211,15 +346,21 @@ RW_DEVICE void CountTiles(Thread& thread, RefineShared& shared, const GroupView&
   ForTensors(thread, group, [&](uint32_t t, uint32_t begin, uint32_t end) {
     const TensorView& tensor = group.tensors[t];
     TensorState& state = group.states[t];
-    const uint32_t cut = state.cut;
+    const uint32_t cut = state.cut, above = state.end;
     for (uint32_t tile = begin + thread.warp(); tile < end; tile += kWarps) {
-      const Items items = ItemsOf(group, tensor, state.dense != 0, tile);
       uint32_t larger = 0, ties = 0;
-      for (uint32_t i = thread.lane(); i < items.count; i += kWarp) {
-        const uint32_t key = Thread::Key(items.value[i]);
-        larger += IsSelectable(key) && key > cut;
-        ties += IsSelectable(key) && key == cut;
-      }
+      ForKeys(thread, ItemsOf(group, tensor, state.dense != 0, tile), [&](uint32_t key) {
+        if (!IsSelectable(key) || key < cut) return;
+        if (key >= above) {
+          ++larger;
+        } else if (above - cut == 1) {
+          ++ties;
+        } else {
+          const uint64_t place = uint64_t{t} * kNear + thread.AtomicAdd(&state.near, 1);
+          group.near_key[place] = key;
+          group.near_tile[place] = tile;
+        }
+      });
       larger = WarpInclusive(thread, larger);
       ties = WarpInclusive(thread, ties);
       if (thread.lane() == kWarp - 1) {
@@ -228,7 +369,9 @@ RW_DEVICE void CountTiles(Thread& thread, RefineShared& shared, const GroupView&
       }
     }
     if (ArriveLast(thread, shared, tensor, state, end - begin)) {
-      PlaceTiles(thread, shared, group, t);
+      if (above - cut > 1) SettleNear(thread, shared, group, t);
+      PlaceTiles(thread, shared.scan, group, t);
+      if (thread.id() == 0) Conclude<Thread>(tensor, state, group.outcomes[t]);
     }
     thread.Sync();
   });
@@ -265,9 +408,10 @@ RW_DEVICE void EmitTile(Thread& thread, const GroupView& group, uint32_t t, uint
 
 template <class Thread>
 RW_DEVICE void Refine(Thread& thread, RefineShared& shared, const GroupView& group) {
-  for (uint32_t level = 0; level < kLevels; ++level) {
-    CountBins(thread, shared, group, level);
+  for (uint32_t round = 0; round < kRounds; ++round) {
+    CountBins(thread, shared, group, round);
     thread.GridSync();
+    if (Thread::LoadFresh(group.open + round) == 0) break;
   }
   CountTiles(thread, shared, group);
   thread.GridSync();
@@ -276,6 +420,7 @@ RW_DEVICE void Refine(Thread& thread, RefineShared& shared, const GroupView& gro
       EmitTile(thread, group, t, tile);
     }
   });
+  if (thread.block() == 0 && thread.id() < kRounds) group.open[thread.id()] = 0;
 }
 
 }  // namespace ringwood::cuda

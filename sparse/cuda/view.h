@@ -1,33 +1,30 @@
 // What the kernels see of the tensors of one group: plain memory on the device, no ownership.
 //
 // A tensor is cut into tiles of kTileElements; tiles are numbered through the group. Arrays "a
-// tile" and "a tensor" have one element for each. Included by device and host code: nothing of ours
-// and nothing of CUDA in here.
+// tile" and "a tensor" have one element for each. Included by device and host code: nothing of CUDA
+// in here.
 #pragma once
 
 #include <cstdint>
 
+#include "base/cuda/threads.h"
+
 namespace ringwood::cuda {
 
-constexpr uint32_t kWarp = 32;
-constexpr uint32_t kThreads = 256;  // of a block
-constexpr uint32_t kWarps = kThreads / kWarp;
 constexpr uint32_t kVectors = 4;                             // of 4 floats, a thread and tile
 constexpr uint32_t kTileElements = kThreads * kVectors * 4;  // 4096
 constexpr uint32_t kBins = 2048;                             // of a tensor's histogram
-constexpr uint32_t kLevels = 3;                              // 11, 10 and 10 bits of the key
+constexpr uint32_t kRounds = 4;                              // of histograms, at most
+constexpr uint32_t kNear = 1024;  // keys of the threshold's bin that one block settles by itself
 
 constexpr uint32_t kNonFinite = 0x7f800000u;  // the key of Inf (sparse/key.h); NaNs are above
 
 static_assert(kVectors * kWarps <= kWarp);  // a warp scans the counts of all vectors of all warps
 
-struct alignas(16) Four {
-  float at[4];
-};
-
 // One tensor. The two residuals (and momenta) take turns: `present` of the view is the real one.
 struct TensorView {
   uint64_t elements = 0;
+  uint64_t first = 0;                       // among the elements of the group
   float* residual[2] = {nullptr, nullptr};  // aligned to 16 bytes
   float* momentum[2] = {nullptr, nullptr};  // null: off
   float factor = 0;                         // of the momentum
@@ -56,14 +53,17 @@ struct TensorState {
   uint32_t arrived = 0;  // tiles whose blocks have finished the phase
   uint32_t dense = 0;
   uint32_t settled = 0;  // 1: everything is picked, there is no threshold to find
-  uint32_t cut = 0;      // the key of the last pick, as far as its bits are known
-  uint32_t need = 0;     // picks among those that agree with `cut` in the known bits
+  uint32_t cut = 0;      // the key of the last pick is this at least
+  uint32_t end = 0;      // and below this: cut + 1 when it is known
+  uint32_t need = 0;     // picks among the keys from `cut` to `end`
+  uint32_t open = 0;     // 1: another histogram, of these keys
+  uint32_t near = 0;     // how many of them are in the list for one block
   uint32_t picked = 0;
 };
 
 struct GroupView {
   const TensorView* tensors = nullptr;
-  const float* const* gradients = nullptr;  // a tensor; aligned to 4 bytes
+  float* const* gradients = nullptr;  // a tensor; aligned to 4 bytes
   TensorState* states = nullptr;
   TensorOutcome* outcomes = nullptr;
   uint32_t tensor_count = 0;
@@ -75,10 +75,21 @@ struct GroupView {
   uint32_t* tile_larger = nullptr;        // a tile: keys above the cut; later where its picks go
   uint32_t* tile_ties = nullptr;          // a tile: keys equal to it; later those in tiles before
   uint32_t* histogram = nullptr;          // kBins a tensor, zero between the phases
+  uint32_t* near_key = nullptr;           // kNear a tensor
+  uint32_t* near_tile = nullptr;          // and where they are
+  uint32_t* open = nullptr;               // a round: tensors that need another; zero between steps
   uint32_t* candidate_index = nullptr;    // in the tensor; a tile's candidates in index order
   float* candidate_value = nullptr;
   uint32_t* pick_index = nullptr;  // in the tensor, rising
   float* pick_value = nullptr;
+};
+
+// The sum over all ranks, in the group's coordinates; rising indices.
+struct ResultView {
+  const uint32_t* index = nullptr;
+  const float* value = nullptr;
+  uint32_t count = 0;
+  double total = 1;  // weight; with 0 all averages are 0
 };
 
 // With weight 0 the gradient is not read and counts as zeros.

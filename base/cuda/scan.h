@@ -1,8 +1,8 @@
 // Prefix sums over the threads of a warp and of a block, generic in the Thread
-// (accumulate_step.h says what that is). All threads of the warp or block call together.
+// (threads.h says what that is). All threads of the warp or block call together.
 #pragma once
 
-#include "sparse/cuda/view.h"
+#include "base/cuda/threads.h"
 
 namespace ringwood::cuda {
 

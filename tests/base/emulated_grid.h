@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -17,13 +18,23 @@
 #include <vector>
 
 #include "base/check.h"
-#include "sparse/cuda/view.h"
+#include "base/cuda/threads.h"
 
 namespace ringwood {
 
 class EmulatedGrid;
 
-// The Thread of sparse/cuda/accumulate_step.h.
+// What all threads did since EmulatedThread::Forget: a test tells by it how a kernel works, which
+// its results do not show.
+struct EmulatedCounts {
+  uint64_t vector_loads = 0;
+  uint64_t vector_stores = 0;
+  uint64_t late_loads = 0;  // vector loads behind a vector store, without a barrier between them
+  uint64_t syncs = 0;       // of the first thread of each block
+  uint64_t grid_syncs = 0;  // of the grid's first thread
+};
+
+// The Thread of base/cuda/threads.h.
 class EmulatedThread {
  public:
   EmulatedThread(EmulatedGrid* grid, uint32_t block, uint32_t id)
@@ -52,6 +63,11 @@ class EmulatedThread {
   Value Shuffle(Value value, uint32_t from) {
     return std::bit_cast<Value>(Exchange(std::bit_cast<uint32_t>(value))[from]);
   }
+  uint32_t WarpMax(uint32_t value) {
+    const uint32_t* all = Exchange(value);
+    return *std::max_element(all, all + cuda::kWarp);
+  }
+  void AtomicMax(uint32_t* to, uint32_t value) { *to = std::max(*to, value); }
   uint32_t AtomicAdd(uint32_t* to, uint32_t value) {
     const uint32_t before = *to;
     *to += value;
@@ -64,16 +80,26 @@ class EmulatedThread {
   static uint32_t LoadFresh(const uint32_t* from) { return *from; }
   static cuda::Four Load4(const float* from) {
     RW_CHECK(reinterpret_cast<uintptr_t>(from) % 16 == 0);  // a fault on the device
+    ++counts_.vector_loads;
+    counts_.late_loads += stored_;
     cuda::Four loaded;
     std::memcpy(&loaded, from, sizeof loaded);
     return loaded;
   }
   static void Store4(float* to, const cuda::Four& value) {
     RW_CHECK(reinterpret_cast<uintptr_t>(to) % 16 == 0);
+    ++counts_.vector_stores;
+    stored_ = true;
     std::memcpy(to, &value, sizeof value);
   }
 
+  static const EmulatedCounts& counts() { return counts_; }
+  static void Forget() { counts_ = {}; }
+
  private:
+  friend class EmulatedGrid;
+  static inline EmulatedCounts counts_;
+  static inline bool stored_ = false;        // by the running thread since it last waited
   const uint32_t* Exchange(uint32_t value);  // the values of all lanes of this warp
 
   EmulatedGrid* const grid_;
@@ -168,6 +194,7 @@ class EmulatedGrid {
   // Returns when the fiber waits or has ended.
   void Resume(Fiber& fiber) {
     current_ = &fiber;
+    EmulatedThread::stored_ = false;
     if (_setjmp(scheduler_) != 0) return;
     if (std::exchange(fiber.born, true)) _longjmp(fiber.resume, 1);
     ucontext_t unused;
@@ -201,8 +228,14 @@ class EmulatedGrid {
 };
 
 inline uint32_t EmulatedThread::blocks() const { return grid_->blocks_; }
-inline void EmulatedThread::Sync() { grid_->Wait(grid_->block_[block_ - grid_->first_]); }
-inline void EmulatedThread::GridSync() { grid_->Wait(grid_->grid_); }
+inline void EmulatedThread::Sync() {
+  counts_.syncs += id_ == 0;
+  grid_->Wait(grid_->block_[block_ - grid_->first_]);
+}
+inline void EmulatedThread::GridSync() {
+  counts_.grid_syncs += block_ == 0 && id_ == 0;
+  grid_->Wait(grid_->grid_);
+}
 inline const uint32_t* EmulatedThread::Exchange(uint32_t value) {
   EmulatedGrid::Warp& warp = grid_->warps_[(block_ - grid_->first_) * cuda::kWarps + this->warp()];
   uint32_t* const row = warp.values[turn_++ % 2];
