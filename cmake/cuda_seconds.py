@@ -26,7 +26,7 @@ def compiled(log):
 
 def twice(objects):
     """Sources that more than one target compiles."""
-    sources = [re.sub(r".*\.dir/", "", path) for path in objects]
+    sources = [re.sub(r".*\.dir/|\.o$", "", path) for path in objects]
     return sorted({source for source in sources if sources.count(source) > 1})
 
 

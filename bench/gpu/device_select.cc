@@ -1,47 +1,41 @@
-// Selection on a device: first that its picks are the CPU's, then how long a step takes beside a
-// plain copy of as many bytes. One line of JSON a case; times are medians of events.
+// Sparse exchange on a device, in steady state: first that its picks are the CPU's, then what a
+// step takes beside a plain copy of as many bytes. One line of JSON a case; times are medians of
+// events.
+//
+//     device_select [--steps N] [elements…]        10 and 100 million elements without any
+//
+// Residuals have piled up: before the clock counts, the threshold has stopped rising. Of a step all
+// is inside the clock that a device does in a job of one rank: the table of gradients, both kernels
+// of the selection, picks to the host, the accepted ones out of the residual, the result to the
+// device and over the gradients, zeros included. What a step needs new, its gradient, is copied
+// before.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include "base/cuda/device.h"
 #include "base/median.h"
 #include "base/random.h"
 #include "sparse/cuda/group_memory.h"
 #include "sparse/cuda/launch.h"
+#include "sparse/key.h"
 #include "sparse/select.h"
 
 namespace ringwood {
 namespace {
 
-constexpr uint64_t kElements = 16 << 20;  // 64 MiB an array: beyond the L2 cache of any device
-constexpr int kWarmUps = 10;              // the guess of the threshold settles
-constexpr int kRuns = 50;
 constexpr int kGradients = 4;  // taken in turn
-
-class Timer {
- public:
-  Status Create() {
-    RW_RETURN_IF_ERROR(FromCuda(cudaEventCreate(&begin_), "create an event"));
-    return FromCuda(cudaEventCreate(&end_), "create an event");
-  }
-  void Begin(cudaStream_t stream) { cudaEventRecord(begin_, stream); }
-  StatusOr<double> End(cudaStream_t stream) {  // seconds; waits
-    float milliseconds = 0;
-    cudaEventRecord(end_, stream);
-    RW_RETURN_IF_ERROR(FromCuda(cudaEventSynchronize(end_), "run"));
-    RW_RETURN_IF_ERROR(FromCuda(cudaEventElapsedTime(&milliseconds, begin_, end_), "time"));
-    return milliseconds * 1e-3;
-  }
-
- private:
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
-};
+constexpr int kRuns = 50;      // timed steps
+constexpr int kMaxWarmUps = 2000;
+constexpr int kLevelSteps = 50;  // so many steps later the threshold is within kLevel: steady
+constexpr double kLevel = 0.02;
 
 // Heavy-tailed, as gradients are: a cubed uniform.
-std::vector<float> MakeGradient(uint64_t seed) {
+std::vector<float> MakeGradient(uint64_t seed, uint64_t elements) {
   Random random(seed);
-  std::vector<float> gradient(kElements);
+  std::vector<float> gradient(elements);
   for (float& value : gradient) {
     const double unit = 2 * random.Unit() - 1;
     value = static_cast<float>(unit * unit * unit * 0.01);
@@ -49,116 +43,226 @@ std::vector<float> MakeGradient(uint64_t seed) {
   return gradient;
 }
 
-struct Bench {
-  cudaStream_t stream = nullptr;
-  Timer timer;
-  uint32_t blocks = 0;
-  std::vector<std::vector<float>> host;
-  std::vector<DeviceBuffer<float>> gradients;
+// Where the clock is read.
+struct Events {
+  CudaEvent begin, accumulated, refined, picked, end;
+
+  Status Create() {
+    for (CudaEvent* event : {&begin, &accumulated, &refined, &picked, &end}) {
+      RW_RETURN_IF_ERROR(event->CreateTimed());
+    }
+    return OkStatus();
+  }
 };
 
-Status Prepare(Bench* bench) {
-  RW_RETURN_IF_ERROR(FromCuda(cudaStreamCreate(&bench->stream), "create a stream"));
-  RW_RETURN_IF_ERROR(bench->timer.Create());
-  RW_RETURN_IF_ERROR(FromCuda(cuda::RefineBlocks(&bench->blocks), "size the refining kernel"));
+struct Case {
+  uint64_t elements = 0;
+  uint64_t k = 0;
+  bool momentum = false;
+};
+
+// Medians of the timed steps, in seconds.
+struct Times {
+  std::vector<double> accumulate, refine, select, step;
+
+  void Add(const Events& events) {
+    accumulate.push_back(events.accumulated.SecondsSince(events.begin));
+    refine.push_back(events.refined.SecondsSince(events.accumulated));
+    select.push_back(events.refined.SecondsSince(events.begin));
+    step.push_back(events.end.SecondsSince(events.begin));
+  }
+};
+
+class Bench {
+ public:
+  explicit Bench(const Case& what) : case_(what) {}
+
+  Status Prepare();
+  StatusOr<double> CopyRate();  // bytes read and written a second, by a copy within the device
+  Status Step(int step);
+  Status CheckPicks();  // of the last step, against the CPU's selection from the same residual
+  // Steps until the threshold has stopped rising; returns how many.
+  StatusOr<int> WarmUp(int most);
+  Status Measure(int warm_ups, int runs, double copy_rate);
+
+ private:
+  Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return FromCuda(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()), "copy");
+  }
+  Status Wait() { return FromCuda(cudaStreamSynchronize(stream_.get()), "run"); }
+
+  const Case case_;
+  CudaStream stream_;
+  Events events_;
+  uint32_t blocks_ = 0;
+  std::unique_ptr<cuda::GroupMemory> memory_;
+  DeviceBuffer<float> sources_[kGradients], gradient_, copy_, result_value_;
+  DeviceBuffer<uint32_t> result_index_;
+  DeviceBuffer<uint8_t> accepted_;
+  PinnedBuffer<float*> table_;
+  PinnedBuffer<uint32_t> host_index_;
+  PinnedBuffer<float> host_value_;
+  PinnedBuffer<uint8_t> host_accepted_;
+  PinnedBuffer<cuda::TensorOutcome> outcome_;
+  uint32_t present_ = 0;
+};
+
+Status Bench::Prepare() {
+  RW_RETURN_IF_ERROR(stream_.Create());
+  RW_RETURN_IF_ERROR(events_.Create());
+  const cudaStream_t stream = stream_.get();
+  RW_RETURN_IF_ERROR(FromCuda(cuda::RefineBlocks(&blocks_), "size the refining kernel"));
+  RW_ASSIGN_OR_RETURN(cuda::Layout layout,
+                      cuda::LayOut({{case_.elements, case_.k, case_.momentum ? 0.9f : 0.0f}}));
+  memory_ = std::make_unique<cuda::GroupMemory>(std::move(layout));
+  RW_RETURN_IF_ERROR(memory_->Allocate(stream));
   for (int g = 0; g < kGradients; ++g) {
-    bench->host.push_back(MakeGradient(g + 1));
-    bench->gradients.emplace_back();
-    RW_RETURN_IF_ERROR(bench->gradients[g].Allocate(kElements, bench->stream));
+    const std::vector<float> host = MakeGradient(g + 1, case_.elements);
+    RW_RETURN_IF_ERROR(sources_[g].Allocate(case_.elements, stream));
     RW_RETURN_IF_ERROR(
-        FromCuda(cudaMemcpyAsync(bench->gradients[g].data(), bench->host[g].data(),
-                                 kElements * sizeof(float), cudaMemcpyHostToDevice, bench->stream),
-                 "copy a gradient"));
+        Copy(sources_[g].data(), host.data(), host.size() * sizeof(float), cudaMemcpyHostToDevice));
+    RW_RETURN_IF_ERROR(Wait());
   }
-  return FromCuda(cudaStreamSynchronize(bench->stream), "copy gradients");
+  RW_RETURN_IF_ERROR(gradient_.Allocate(case_.elements, stream));
+  RW_RETURN_IF_ERROR(copy_.Allocate(case_.elements, stream));
+  RW_RETURN_IF_ERROR(result_value_.Allocate(case_.k, stream));
+  RW_RETURN_IF_ERROR(result_index_.Allocate(case_.k, stream));
+  RW_RETURN_IF_ERROR(accepted_.Allocate(case_.k, stream));
+  RW_RETURN_IF_ERROR(table_.Allocate(1, stream));
+  RW_RETURN_IF_ERROR(host_index_.Allocate(case_.k, stream));
+  RW_RETURN_IF_ERROR(host_value_.Allocate(case_.k, stream));
+  RW_RETURN_IF_ERROR(host_accepted_.Allocate(case_.k, stream));
+  RW_RETURN_IF_ERROR(outcome_.Allocate(1, stream));
+  *table_.data() = gradient_.data();
+  std::memset(host_accepted_.data(), 1, case_.k);
+  return Wait();
 }
 
-// Bytes read and written a second by a copy within the device.
-StatusOr<double> CopyRate(Bench* bench) {
+StatusOr<double> Bench::CopyRate() {
   std::vector<double> seconds;
-  DeviceBuffer<float> into[2];
-  for (auto& buffer : into) RW_RETURN_IF_ERROR(buffer.Allocate(kElements, bench->stream));
-  for (int run = 0; run < kWarmUps + kRuns; ++run) {
-    bench->timer.Begin(bench->stream);
-    RW_RETURN_IF_ERROR(FromCuda(
-        cudaMemcpyAsync(into[run % 2].data(), bench->gradients[run % kGradients].data(),
-                        kElements * sizeof(float), cudaMemcpyDeviceToDevice, bench->stream),
-        "copy"));
-    RW_ASSIGN_OR_RETURN(const double took, bench->timer.End(bench->stream));
-    if (run >= kWarmUps) seconds.push_back(took);
+  for (int run = 0; run < 10 + kRuns; ++run) {
+    RW_RETURN_IF_ERROR(events_.begin.Record(stream_.get()));
+    RW_RETURN_IF_ERROR(Copy(copy_.data(), sources_[run % kGradients].data(),
+                            case_.elements * sizeof(float), cudaMemcpyDeviceToDevice));
+    RW_RETURN_IF_ERROR(events_.end.Record(stream_.get()));
+    RW_RETURN_IF_ERROR(Wait());
+    if (run >= 10) seconds.push_back(events_.end.SecondsSince(events_.begin));
   }
-  return 2 * kElements * sizeof(float) / Median(seconds);
+  return 2 * case_.elements * sizeof(float) / Median(seconds);
 }
 
-Status Step(Bench* bench, const cuda::GroupMemory& memory, int step) {
-  float* const gradient = bench->gradients[step % kGradients].data();
-  RW_RETURN_IF_ERROR(FromCuda(cudaMemcpyAsync(memory.gradients().data(), &gradient, sizeof gradient,
-                                              cudaMemcpyHostToDevice, bench->stream),
-                              "set the gradient"));
-  const cuda::GroupView view = memory.View(step % 2);
-  bench->timer.Begin(bench->stream);
-  RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchAccumulate(view, {1, 1}, bench->stream), "accumulate"));
-  return FromCuda(cuda::LaunchRefine(view, bench->blocks, bench->stream), "refine");
+Status Bench::Step(int step) {
+  const cudaStream_t stream = stream_.get();
+  RW_RETURN_IF_ERROR(Copy(gradient_.data(), sources_[step % kGradients].data(),
+                          case_.elements * sizeof(float), cudaMemcpyDeviceToDevice));
+  const cuda::GroupView view = memory_->View(present_);
+  RW_RETURN_IF_ERROR(events_.begin.Record(stream));
+  RW_RETURN_IF_ERROR(
+      Copy(memory_->gradients().data(), table_.data(), sizeof(float*), cudaMemcpyHostToDevice));
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchAccumulate(view, {1, 1}, stream), "accumulate"));
+  RW_RETURN_IF_ERROR(events_.accumulated.Record(stream));
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchRefine(view, blocks_, stream), "refine"));
+  RW_RETURN_IF_ERROR(events_.refined.Record(stream));
+  RW_RETURN_IF_ERROR(Copy(outcome_.data(), memory_->outcomes().data(), sizeof(*outcome_.data()),
+                          cudaMemcpyDeviceToHost));
+  const size_t bytes = case_.k * sizeof(float);
+  RW_RETURN_IF_ERROR(
+      Copy(host_index_.data(), memory_->pick_index().data(), bytes, cudaMemcpyDeviceToHost));
+  RW_RETURN_IF_ERROR(
+      Copy(host_value_.data(), memory_->pick_value().data(), bytes, cudaMemcpyDeviceToHost));
+  RW_RETURN_IF_ERROR(events_.picked.Record(stream));
+  // The exchange would be here. Of one rank all picks are accepted, and they are the result.
+  RW_RETURN_IF_ERROR(
+      Copy(accepted_.data(), host_accepted_.data(), case_.k, cudaMemcpyHostToDevice));
+  RW_RETURN_IF_ERROR(
+      FromCuda(cuda::LaunchSettle(view, memory_->pick_value().data(), accepted_.data(), true,
+                                  static_cast<uint32_t>(case_.k), stream),
+               "settle"));
+  RW_RETURN_IF_ERROR(Copy(result_index_.data(), host_index_.data(), bytes, cudaMemcpyHostToDevice));
+  RW_RETURN_IF_ERROR(Copy(result_value_.data(), host_value_.data(), bytes, cudaMemcpyHostToDevice));
+  const cuda::ResultView result{result_index_.data(), result_value_.data(),
+                                static_cast<uint32_t>(case_.k), 1};
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchScatter(view, result, stream), "scatter"));
+  RW_RETURN_IF_ERROR(events_.end.Record(stream));
+  present_ = 1 - present_;
+  return Wait();
 }
 
-Status CheckFirstStep(Bench* bench, const cuda::GroupMemory& memory, uint64_t k) {
+// What was accepted has left the residual; put back, it is what was selected from.
+Status Bench::CheckPicks() {
+  std::vector<float> residual(case_.elements), gradient(case_.elements);
+  const float* const from = memory_->layout().tensors[0].residual[present_];
+  const size_t bytes = case_.elements * sizeof(float);
+  RW_RETURN_IF_ERROR(Copy(residual.data(), from, bytes, cudaMemcpyDeviceToHost));
+  RW_RETURN_IF_ERROR(Copy(gradient.data(), gradient_.data(), bytes, cudaMemcpyDeviceToHost));
+  RW_RETURN_IF_ERROR(Wait());
   Entries picks;
-  picks.index.resize(k);
-  picks.value.resize(k);
-  RW_RETURN_IF_ERROR(FromCuda(
-      cudaMemcpy(picks.index.data(), memory.pick_index().data(), k * 4, cudaMemcpyDeviceToHost),
-      "read picks"));
-  RW_RETURN_IF_ERROR(FromCuda(
-      cudaMemcpy(picks.value.data(), memory.pick_value().data(), k * 4, cudaMemcpyDeviceToHost),
-      "read picks"));
-  if (picks == SelectPlain(bench->host[0], k)) return OkStatus();
-  return Internal("the device's picks are not the CPU's");
-}
-
-Status Measure(Bench* bench, double copy_rate, uint64_t k, bool momentum) {
-  RW_ASSIGN_OR_RETURN(cuda::Layout layout, cuda::LayOut({{kElements, k, momentum ? 0.9f : 0.0f}}));
-  cuda::GroupMemory memory(std::move(layout));
-  RW_RETURN_IF_ERROR(memory.Allocate(bench->stream));
-  std::vector<double> seconds;
-  int whole = 0;  // steps whose guess was bad
-  for (int step = 0; step < kWarmUps + kRuns; ++step) {
-    RW_RETURN_IF_ERROR(Step(bench, memory, step));
-    RW_ASSIGN_OR_RETURN(const double took, bench->timer.End(bench->stream));
-    if (step == 0) RW_RETURN_IF_ERROR(CheckFirstStep(bench, memory, k));
-    // What was picked leaves, as if all of it had been accepted.
-    DeviceBuffer<uint8_t> accepted;
-    RW_RETURN_IF_ERROR(accepted.Allocate(k, bench->stream));
-    cudaMemsetAsync(accepted.data(), 1, k, bench->stream);
-    RW_RETURN_IF_ERROR(
-        FromCuda(cuda::LaunchSettle(memory.View(step % 2), memory.pick_value().data(),
-                                    accepted.data(), true, static_cast<uint32_t>(k), bench->stream),
-                 "settle"));
-    cuda::TensorOutcome outcome;
-    RW_RETURN_IF_ERROR(FromCuda(
-        cudaMemcpy(&outcome, memory.outcomes().data(), sizeof outcome, cudaMemcpyDeviceToHost),
-        "read the outcome"));
-    if (step < kWarmUps) continue;
-    whole += static_cast<int>(outcome.dense);
-    seconds.push_back(took);
+  std::vector<float> expected(case_.elements);
+  for (uint64_t j = 0; j < case_.k; ++j) {
+    picks.push_back(host_index_.data()[j], host_value_.data()[j]);
+    if (residual[picks.index[j]] != 0) return Internal("an accepted pick stayed in the residual");
+    residual[picks.index[j]] = expected[picks.index[j]] = picks.value[j];
   }
-  const double floor = (momentum ? 20.0 : 12.0) * kElements / copy_rate;
-  const double median = Median(seconds);
-  std::printf(
-      "{\"elements\": %llu, \"k\": %llu, \"momentum\": %s, \"p50_s\": %.4g, \"copy_floor_s\": "
-      "%.4g, \"over_floor\": %.3f, \"whole_residual_steps\": %d, \"runs\": %d}\n",
-      static_cast<unsigned long long>(kElements), static_cast<unsigned long long>(k),
-      momentum ? "true" : "false", median, floor, median / floor, whole, kRuns);
+  if (!(picks == SelectPlain(residual, case_.k))) {
+    return Internal("the device's picks are not the CPU's");
+  }
+  if (gradient != expected) return Internal("the gradients are not the result");
   return OkStatus();
 }
 
-Status Run() {
+StatusOr<int> Bench::WarmUp(int most) {
+  double before = 0;
+  for (int step = 0; step < most; ++step) {
+    RW_RETURN_IF_ERROR(Step(step));
+    if (outcome_.data()->picked != case_.k) return Internal("fewer picks than k");
+    if (step == 0) RW_RETURN_IF_ERROR(CheckPicks());
+    if (step % kLevelSteps != kLevelSteps - 1) continue;
+    uint32_t least = kFirstNonFiniteKey;
+    for (float value : host_value_.span()) least = std::min(least, KeyOf(value));
+    const double threshold = FromKey(least);
+    if (std::abs(threshold - before) < kLevel * threshold) return step + 1;
+    before = threshold;
+  }
+  return most;
+}
+
+Status Bench::Measure(int warm_ups, int runs, double copy_rate) {
+  Times times;
+  int whole = 0;  // steps whose guess was bad
+  std::vector<double> candidates;
+  for (int step = 0; step < runs; ++step) {
+    RW_RETURN_IF_ERROR(Step(warm_ups + step));
+    times.Add(events_);
+    whole += static_cast<int>(outcome_.data()->dense);
+    candidates.push_back(static_cast<double>(outcome_.data()->candidates) / case_.k);
+  }
+  RW_RETURN_IF_ERROR(CheckPicks());
+  const double bytes = (case_.momentum ? 20.0 : 12.0) * case_.elements;
+  const double floor = bytes / copy_rate, select = Median(times.select), step = Median(times.step);
+  std::printf(
+      "{\"elements\": %llu, \"k\": %llu, \"momentum\": %s, \"warm_ups\": %d, \"runs\": %d, "
+      "\"accumulate_s\": %.4g, \"refine_s\": %.4g, \"select_s\": %.4g, \"copy_floor_s\": %.4g, "
+      "\"over_floor\": %.3f, \"step_s\": %.4g, \"step_over_floor\": %.3f, "
+      "\"copy_bytes_per_s\": %.4g, \"candidates_over_k\": %.3f, \"whole_residual_steps\": %d}\n",
+      static_cast<unsigned long long>(case_.elements), static_cast<unsigned long long>(case_.k),
+      case_.momentum ? "true" : "false", warm_ups, runs, Median(times.accumulate),
+      Median(times.refine), select, floor, select / floor, step,
+      step / ((bytes + 4.0 * case_.elements) / copy_rate), copy_rate, Median(candidates), whole);
+  std::fflush(stdout);
+  return OkStatus();
+}
+
+Status Run(const std::vector<uint64_t>& sizes, int steps) {
   RW_RETURN_IF_ERROR(CountDevices().status());
-  Bench bench;
-  RW_RETURN_IF_ERROR(Prepare(&bench));
-  for (const bool momentum : {false, true}) {
-    for (const uint64_t k : {kElements / 1000, kElements / 100}) {
-      RW_ASSIGN_OR_RETURN(const double copy_rate, CopyRate(&bench));
-      RW_RETURN_IF_ERROR(Measure(&bench, copy_rate, k, momentum));
+  for (const uint64_t elements : sizes) {
+    for (const bool momentum : {false, true}) {
+      for (const uint64_t share : {1000, 100}) {
+        Bench bench({elements, elements / share, momentum});
+        RW_RETURN_IF_ERROR(bench.Prepare());
+        RW_ASSIGN_OR_RETURN(const double copy_rate, bench.CopyRate());
+        RW_ASSIGN_OR_RETURN(const int warm_ups, bench.WarmUp(steps > 0 ? steps : kMaxWarmUps));
+        RW_RETURN_IF_ERROR(bench.Measure(warm_ups, steps > 0 ? steps : kRuns, copy_rate));
+      }
     }
   }
   return OkStatus();
@@ -167,8 +271,21 @@ Status Run() {
 }  // namespace
 }  // namespace ringwood
 
-int main() {
-  const ringwood::Status status = ringwood::Run();
+int main(int count, char** words) {
+  std::vector<uint64_t> sizes;
+  int steps = 0;
+  for (int i = 1; i < count; ++i) {
+    if (std::strcmp(words[i], "--steps") == 0 && i + 1 < count) {
+      steps = std::atoi(words[++i]);
+    } else if (std::atoll(words[i]) >= 1000) {
+      sizes.push_back(static_cast<uint64_t>(std::atoll(words[i])));
+    } else {
+      std::fprintf(stderr, "device_select: %s? [--steps N] and numbers from 1000 on\n", words[i]);
+      return 64;
+    }
+  }
+  if (sizes.empty()) sizes = {10'000'000, 100'000'000};
+  const ringwood::Status status = ringwood::Run(sizes, steps);
   if (status.code() == ringwood::StatusCode::kUnavailable) {
     std::printf("skipped: %s\n", ringwood::Message(status).c_str());
     return 0;

@@ -1,0 +1,115 @@
+"""The kit for hosts with a device: what becomes of a step, what is skipped and why, the table and the exit code.
+
+Programs are stand-ins here; `bench/gpu/run --device cpu` runs the real ones."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "bench/gpu"))
+import kernels  # noqa: E402
+import kit  # noqa: E402
+
+GTEST = {"testsuites": [{"testsuite": [
+    {"name": "A", "classname": "Ring", "status": "RUN", "result": "COMPLETED"},
+    {"name": "B", "classname": "Ring", "status": "RUN", "result": "SKIPPED"},
+    {"name": "C", "classname": "Ring", "status": "NOTRUN", "result": "SUPPRESSED"}]}]}
+PTXAS = """ptxas info    : Compiling entry function '_ZN8ringwood4cuda12_GLOBAL__N_112RefineKernelENS0_9GroupViewE' for 'sm_90'
+    32 bytes stack frame, 8 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 64 registers, used 1 barriers, 8240 bytes smem
+ptxas info    : Compiling entry function '_ZN8ringwood4cuda12_GLOBAL__N_112UnpackKernelIdEEvNS0_9PartsViewE' for 'sm_80'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 29 registers
+"""
+
+
+def lines(folder):
+    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+
+
+def step(script, **changes):
+    return kit.Step("bench", "one", ["sh", "-c", script], **changes)
+
+
+@pytest.mark.parametrize("made, status, reason", [
+    (step("exit 0"), "ok", ""),
+    (step("exit 3"), "failed", "exit code 3"),
+    (step("echo skipped: no NCCL"), "skipped", "no NCCL"),
+    (step("sleep 60", seconds=0.2), "failed", "stopped after 0 s"),
+    (step("exit 0", missing="no PyTorch"), "skipped", "no PyTorch"),
+    (kit.Step("bench", "one", ["/nonexistent/program"]), "failed", "exit code 127"),
+    (kit.Step("sanitizers", "one", ["sh", "-c", "exit 99"]), "failed", "the sanitizer found something")])
+def test_a_step_succeeds_fails_or_is_skipped_with_the_reason(tmp_path, made, status, reason):
+    runner = kit.Kit(tmp_path, seconds=0)
+    runner.run(made)
+    (line,) = lines(tmp_path)
+    assert (line["status"], line.get("reason", "")) == (status, reason)
+    assert runner.failed == ([f"{made.part} one"] if status == "failed" else [])
+
+
+def test_figures_are_lines_of_their_own_beside_the_steps(tmp_path):
+    runner = kit.Kit(tmp_path, seconds=0)
+    runner.run(step("""echo '{"k": 3, "over_floor": 1.1}'; echo words; echo '{broken'"""))
+    assert lines(tmp_path)[1:] == [{"part": "bench", "step": "one", "k": 3, "over_floor": 1.1}]
+    assert "words" in (tmp_path / "kit.log").read_text()
+
+
+def test_a_test_program_tells_what_it_ran_and_what_it_skipped(tmp_path):
+    report = tmp_path / "report.json"
+
+    def counted(change):
+        found = json.loads(json.dumps(GTEST))
+        change(found["testsuites"][0]["testsuite"])
+        report.write_text(json.dumps(found))
+        runner = kit.Kit(tmp_path / "out", seconds=0)
+        runner.run(kit.Step("tests", "one", ["true"], report=str(report)))
+        return runner.results[0]
+
+    some = counted(lambda cases: None)
+    assert (some["status"], some["passed"], some["skipped"]) == ("ok", 1, 1)
+    none = counted(lambda cases: cases[0].update(result="SKIPPED"))
+    assert (none["status"], none["reason"]) == ("skipped", "all 2 tests were")
+    counted(lambda cases: cases[0].update(failures=[{}]))
+    assert kit.outcome(kit.Step("tests", "one", report=str(report)), 1, "")[1] == "Ring.A"
+
+
+def test_steps_that_find_no_time_left_are_skipped(tmp_path):
+    now = iter(range(0, 1000, 10))
+    runner = kit.Kit(tmp_path, seconds=15, clock=lambda: next(now))
+    runner.run(step("exit 0"))
+    runner.run(step("exit 0"))
+    assert [(line["status"], line.get("reason")) for line in lines(tmp_path)] == [
+        ("ok", None), ("skipped", "no time left")]
+    assert "bench" in runner.table() and "nothing" not in runner.table()
+
+
+def test_what_the_compiler_says_of_kernels_is_read():
+    assert list(kernels.kernels(PTXAS)) == [
+        {"kernel": "RefineKernel", "device": "sm_90", "registers": 64, "shared_bytes": 8240, "stack_bytes": 32,
+         "spilled_bytes": 8},
+        {"kernel": "UnpackKernel<d>", "device": "sm_80", "registers": 29, "shared_bytes": 0, "stack_bytes": 0,
+         "spilled_bytes": 0}]
+
+
+@pytest.mark.parametrize("words, code", [(["--device", "cpu", "sanitizers"], 0), (["nonsense"], 2), (["--help"], 0)])
+def test_the_command_ends_with_its_table_and_says_what_it_does_not_know(tmp_path, words, code):
+    ended = subprocess.run([ROOT / "bench/gpu/run", *words], text=True, capture_output=True, timeout=170, check=False,
+                           env={**os.environ, "OUT": str(tmp_path), "PYTHON": sys.executable})
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    if "cpu" in words:
+        assert "needs a device" in ended.stdout and ended.stdout.endswith("nothing failed\n")
+        assert {line["status"] for line in lines(tmp_path)} == {"skipped"}
+
+
+def test_a_source_that_two_programs_compile_is_found(tmp_path):
+    sys.path.insert(0, str(ROOT / "cmake"))
+    import cuda_seconds
+    log = "".join(f"{begin}\t{end}\t1\t{path}\thash\n" for begin, end, path in (
+        (0, 1500, "CMakeFiles/a.dir/x/launch.cu.o"), (100, 2100, "CMakeFiles/b.dir/x/launch.cu.o"),
+        (0, 9000, "CMakeFiles/a.dir/x/other.cc.o")))
+    found = cuda_seconds.compiled(log)
+    assert sum(found.values()) == 3.5 and cuda_seconds.twice(found) == ["x/launch.cu"]
