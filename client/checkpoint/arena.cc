@@ -45,7 +45,10 @@ Status Arena::Fill(const std::vector<Item>& items, int rank, int world) {
                         rank, FormatBytes(static_cast<double>(bytes)),
                         FormatBytes(static_cast<double>(limit_bytes_))));
   }
-  if (buffer_.size() < bytes) buffer_ = Buffer<std::byte>(bytes);
+  if (buffer_->size() < bytes) {
+    buffer_ = std::make_shared<Buffer<std::byte>>();  // the smaller one goes first
+    buffer_ = std::make_shared<Buffer<std::byte>>(bytes);
+  }
   items_ = items;
   pieces_ = std::move(pieces);
   bytes_ = bytes;
@@ -54,7 +57,7 @@ Status Arena::Fill(const std::vector<Item>& items, int rank, int world) {
   for (const Piece& piece : pieces_) {
     at_.push_back(at);
     std::copy_n(items[piece.item].data.begin() + piece.offset, piece.bytes,
-                buffer_.span().begin() + at);
+                buffer_->span().begin() + at);
     at += piece.bytes;
   }
   return OkStatus();
@@ -67,7 +70,7 @@ Arena::Entry Arena::entry(size_t i) const {
           item.shared,
           item.data.size(),
           piece.offset,
-          std::span<const std::byte>(buffer_.data() + at_[i], piece.bytes),
+          std::span<const std::byte>(buffer_->data() + at_[i], piece.bytes),
           &item.type};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,14 +56,16 @@ class Arena {
   size_t size() const { return pieces_.size(); }
   Entry entry(size_t i) const;
   uint64_t bytes() const { return bytes_; }
-  uint64_t capacity() const { return buffer_.size(); }  // the most that it has held
+  uint64_t capacity() const { return buffer_->size(); }  // the most that it has held
+  // Keeps the memory of the entries' data, also when the arena is gone.
+  std::shared_ptr<const void> memory() const { return buffer_; }
 
  private:
   const uint64_t limit_bytes_;
   std::vector<Item> items_;  // after Fill only the size of their data is used
   std::vector<Piece> pieces_;
   std::vector<uint64_t> at_;  // where in the buffer
-  Buffer<std::byte> buffer_;
+  std::shared_ptr<Buffer<std::byte>> buffer_ = std::make_shared<Buffer<std::byte>>();
   uint64_t bytes_ = 0;
 };
 

@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "client/grpc/calls.h"
 #include "client/grpc/channel.h"
+#include "client/grpc/chunk_message.h"
 #include "client/grpc/load_item.h"
 #include "ringwood/v1/store.grpc.pb.h"
 
@@ -50,16 +51,19 @@ class GrpcStoreClient : public StoreClient {
   GrpcStoreClient(const std::string& address, const std::string& token)
       : address_(address),
         // It is in the coordinator's process, which may be killed and come back.
-        stub_(
-            v1::Store::NewStub(MakeChannel(address, token, {.reconnection = kEagerReconnection}))) {
-  }
+        channel_(MakeChannel(address, token, {.reconnection = kEagerReconnection})),
+        stub_(v1::Store::NewStub(channel_)),
+        save_("/ringwood.v1.Store/Save", grpc::internal::RpcMethod::CLIENT_STREAMING, channel_) {}
 
   Status Save(const StripeName& stripe, const Arena& arena, Duration timeout,
               const Sent& sent) override {
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, timeout);
     v1::SaveReceipt receipt;
-    const auto writer = stub_->Save(&context, &receipt);
+    // As the stub does it, but with messages that are serialised already.
+    const std::unique_ptr<grpc::ClientWriter<grpc::ByteBuffer>> writer(
+        grpc::internal::ClientWriterFactory<grpc::ByteBuffer>::Create(channel_.get(), save_,
+                                                                      &context, &receipt));
     v1::SaveChunk chunk;
     chunk.set_epoch(stripe.epoch);
     chunk.set_step(stripe.step);
@@ -74,11 +78,10 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_scope(ScopeOf(entry.shared));
       chunk.set_item_bytes(entry.item_bytes);
       chunk.set_offset(entry.offset);
-      chunk.set_data(entry.data.data(), entry.data.size());
       chunk.set_checksum(Digest(entry.data));
       chunk.set_dtype(entry.type->dtype);
       chunk.mutable_shape()->Assign(entry.type->shape.begin(), entry.type->shape.end());
-      open = writer->Write(chunk);
+      open = writer->Write(ChunkMessage(chunk, entry.data, arena.memory()));
       bytes += entry.data.size();
       if (open) sent(bytes);
     }
@@ -87,12 +90,11 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_scope(v1::SCOPE_UNSPECIFIED);
       chunk.set_item_bytes(0);
       chunk.set_offset(0);
-      chunk.set_data("");
       chunk.set_checksum(Digest({}));
       chunk.clear_dtype();
       chunk.clear_shape();
       chunk.set_last(true);
-      writer->WriteLast(chunk, grpc::WriteOptions());
+      writer->WriteLast(ChunkMessage(chunk, {}, nullptr), grpc::WriteOptions());
     }
     return calls_.Translate(writer->Finish(), What("save"));
   }
@@ -180,7 +182,9 @@ class GrpcStoreClient : public StoreClient {
   std::string What(const std::string& call) const { return call + " at the store " + address_; }
 
   const std::string address_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Store::Stub> stub_;
+  const grpc::internal::RpcMethod save_;
   Calls calls_;
   // Touched by Load, of which one runs at a time.
   std::optional<Where> ahead_of_;

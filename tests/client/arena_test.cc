@@ -1,11 +1,16 @@
+// What a rank saves, and how it travels.
 #include "client/checkpoint/arena.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
+#include <memory>
+#include <string>
 
+#include "base/digest.h"
 #include "base/random.h"
+#include "client/grpc/chunk_message.h"
 
 namespace ringwood {
 namespace {
@@ -94,6 +99,55 @@ TEST(Arena, AnItemsTypeFitsItsBytes) {
             "the checkpoint item 'w' has 24 bytes, F32 [5] has 20");
   ASSERT_TRUE(arena.Fill({{"w", true, memory, {"F32", {2, 3}}}}, 0, 1).ok());
   EXPECT_EQ(*arena.entry(0).type, (TensorType{"F32", {2, 3}}));
+}
+
+v1::SaveChunk FieldsOf(const std::string& data) {
+  v1::SaveChunk chunk;
+  chunk.set_epoch(3);
+  chunk.set_step(40);
+  chunk.set_rank(1);
+  chunk.set_incarnation(99);
+  chunk.set_item("model/weight");
+  chunk.set_scope(v1::SCOPE_SHARED);
+  chunk.set_item_bytes(data.size());
+  chunk.set_checksum(Digest(std::as_bytes(std::span(data))));
+  chunk.set_dtype("F32");
+  chunk.add_shape(data.size() / 4);
+  return chunk;
+}
+
+std::string BytesOf(const grpc::ByteBuffer& message) {
+  std::vector<grpc::Slice> slices;
+  EXPECT_TRUE(message.Dump(&slices).ok());
+  std::string bytes;
+  for (const grpc::Slice& slice : slices) {
+    bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return bytes;
+}
+
+TEST(ChunkMessage, IsTheSameMessage) {
+  for (const size_t size : {0u, 1u, 127u, 128u, 20'000u, 1u << 20}) {
+    const std::string data(size, 'x');
+    v1::SaveChunk expected = FieldsOf(data), read;
+    const auto message =
+        ChunkMessage(expected, std::as_bytes(std::span(data)), std::make_shared<int>());
+    expected.set_data(data);
+    ASSERT_TRUE(read.ParseFromString(BytesOf(message))) << size;
+    EXPECT_EQ(read.SerializeAsString(), expected.SerializeAsString()) << size;
+  }
+}
+
+TEST(ChunkMessage, KeepsTheMemoryOfItsBytesAsLongAsItIsThere) {
+  auto memory = std::make_shared<std::string>(20'000, 'y');
+  const std::weak_ptr<std::string> kept = memory;
+  {
+    const auto message = ChunkMessage(FieldsOf(*memory), std::as_bytes(std::span(*memory)), memory);
+    memory.reset();
+    EXPECT_FALSE(kept.expired());
+    EXPECT_EQ(BytesOf(message).substr(message.Length() - 20'000), std::string(20'000, 'y'));
+  }
+  EXPECT_TRUE(kept.expired());
 }
 
 }  // namespace
