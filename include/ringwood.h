@@ -478,6 +478,10 @@ RINGWOOD_EXPORT const char* ringwood_last_error(void);
 /* Of the library, "MAJOR.MINOR.PATCH": what is promised between versions, docs/compatibility.md
  * says. */
 RINGWOOD_EXPORT const char* ringwood_version(void);
+/* A digest at memory speed, to find out whether ranks have the same bytes: XXH3, 64 bits. It is
+ * the same for all processes of one version, and no secret: nothing to keep or to trust. `data` may
+ * be NULL where there are no bytes. */
+RINGWOOD_EXPORT uint64_t ringwood_digest(const void* data, uint64_t bytes);
 
 #ifdef __cplusplus
 }

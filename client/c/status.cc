@@ -1,3 +1,4 @@
+#include "base/digest.h"
 #include "base/version.h"
 #include "client/c/handle.h"
 
@@ -162,5 +163,9 @@ int ringwood_exit_code(int code) {
 const char* ringwood_last_error(void) { return ringwood::c::last_error.c_str(); }
 
 const char* ringwood_version(void) { return ringwood::Version(); }
+
+uint64_t ringwood_digest(const void* data, uint64_t bytes) {
+  return ringwood::Digest({static_cast<const std::byte*>(data), bytes});
+}
 
 }  // extern "C"
