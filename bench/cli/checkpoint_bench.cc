@@ -4,8 +4,9 @@
 //
 //   checkpoint_bench [DIRECTORY [BYTES [TURNS [RANKS]]]]       else ., 512M, 5, 4
 //
-// Prints the rates of each turn, then how memory goes over 100 checkpoints, then a checkpoint of
-// 76,800 small items of 64 ranks.
+// Prints the rates of each turn, where the server reads what is saved in the ranks' memory and
+// where it is sent, then how memory goes over 100 checkpoints, then a checkpoint of 76,800 small
+// items of 64 ranks.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -184,7 +185,7 @@ class ServerProcess {
 // A job whose ranks have joined its first epoch.
 class Ranks {
  public:
-  Ranks(const std::string& address, uint32_t world) : ranks_(world) {
+  Ranks(const std::string& address, uint32_t world, bool by_memory = true) : ranks_(world) {
     const auto stub =
         v1::Coordinator::NewStub(OpenChannel(address, OwnConnection().Arguments(), ""));
     OnEach([&](uint32_t rank) {
@@ -202,7 +203,7 @@ class Ranks {
       v1::JoinResponse joined;
       RW_CHECK(stub->Join(&context, join, &joined).ok());
       me.name.epoch = joined.epoch();
-      me.store = MakeGrpcStoreClient(address, "");
+      me.store = MakeGrpcStoreClient(address, "", by_memory);
       me.checkpointer = std::make_unique<Checkpointer>(me.store.get());
     });
   }
@@ -273,17 +274,18 @@ void PrintRatio(const char* what, std::vector<double> ratios) {
   std::printf("%-36s %.2f (median; %.2f to %.2f)\n", what, Median(ratios), *least, *most);
 }
 
-void Rates(const std::string& folder, uint64_t bytes, int turns, uint32_t world) {
+void Rates(const std::string& folder, uint64_t bytes, int turns, uint32_t world, bool by_memory) {
   const std::string plain = folder + "/plain", store = folder + "/store";
   ServerProcess server(store);
-  Ranks ranks(server.address(), world);
+  Ranks ranks(server.address(), world, by_memory);
   Buffer<std::byte> state(bytes), loaded(bytes);
   const double megabytes = static_cast<double>(bytes) / 1e6;
   std::vector<double> saved_to_written, restored_to_read, all_to_read;
   Cost saving, restoring, restoring_all;
-  std::printf("%s, %d ranks; MB/s\n%6s %14s %8s %12s %8s %14s\n",
-              FormatBytes(static_cast<double>(bytes)).c_str(), world, "turn", "write + fsync",
-              "save", "cold read", "restore", "restore by all");
+  std::printf("\n%s, %d ranks%s; MB/s\n%6s %14s %8s %12s %8s %14s\n",
+              FormatBytes(static_cast<double>(bytes)).c_str(), world,
+              by_memory ? "" : ", which send what they save, as from another host", "turn",
+              "write + fsync", "save", "cold read", "restore", "restore by all");
   for (int turn = 1; turn <= turns; ++turn) {
     Change(state.span(), static_cast<uint64_t>(turn));
     const auto step = static_cast<uint64_t>(turn);
@@ -400,7 +402,8 @@ int Main(int count, char** words) {
     act(place);
     fs::remove_all(place);
   };
-  in_new("rates", [&](const std::string& place) { Rates(place, *bytes, turns, world); });
+  in_new("rates", [&](const std::string& place) { Rates(place, *bytes, turns, world, true); });
+  in_new("sent", [&](const std::string& place) { Rates(place, *bytes, turns, world, false); });
   in_new("memory", [&](const std::string& place) { Memory(place, *bytes / 16, world); });
   in_new("items", [&](const std::string& place) { ManyItems(place); });
   fs::remove_all(folder);

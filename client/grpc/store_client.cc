@@ -1,5 +1,7 @@
 #include "client/grpc/store_client.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,6 +10,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
+#include "base/random.h"
 #include "client/grpc/calls.h"
 #include "client/grpc/channel.h"
 #include "client/grpc/chunk_message.h"
@@ -17,6 +20,7 @@
 namespace ringwood {
 namespace {
 
+constexpr double kMeetSeconds = 5;    // a store that does not say it by then is sent the bytes
 constexpr double kListSeconds = 300;  // the store may be busy with a chunk of every other rank
 constexpr uint64_t kMaxAheadBytes = 4 << 20;  // small items that were not asked for yet
 constexpr size_t kMaxListedItems = 1 << 22;   // far more than a manifest holds
@@ -38,6 +42,14 @@ Status TakeList(const v1::ItemsPart& part, std::vector<CheckpointItem>* items) {
   return OkStatus();
 }
 
+v1::Memory MemoryAt(std::span<const std::byte> bytes) {
+  v1::Memory memory;
+  memory.set_process(static_cast<uint32_t>(getpid()));
+  memory.set_address(reinterpret_cast<uint64_t>(bytes.data()));
+  memory.set_bytes(static_cast<uint32_t>(bytes.size()));
+  return memory;
+}
+
 v1::Scope ScopeOf(bool shared) { return shared ? v1::SCOPE_SHARED : v1::SCOPE_OWN; }
 
 // Whose items they are: epoch, step, scope, rank.
@@ -48,8 +60,9 @@ Where WhereIs(const v1::LoadRequest& request) {
 
 class GrpcStoreClient : public StoreClient {
  public:
-  GrpcStoreClient(const std::string& address, const std::string& token)
+  GrpcStoreClient(const std::string& address, const std::string& token, bool by_memory)
       : address_(address),
+        by_memory_(by_memory),
         // It is in the coordinator's process, which may be killed and come back.
         channel_(MakeChannel(address, token, {.reconnection = kEagerReconnection})),
         stub_(v1::Store::NewStub(channel_)),
@@ -57,6 +70,7 @@ class GrpcStoreClient : public StoreClient {
 
   Status Save(const StripeName& stripe, const Arena& arena, Duration timeout,
               const Sent& sent) override {
+    const bool reads = by_memory_ && StoreReadsUs();
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, timeout);
     v1::SaveReceipt receipt;
@@ -81,7 +95,10 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_checksum(Digest(entry.data));
       chunk.set_dtype(entry.type->dtype);
       chunk.mutable_shape()->Assign(entry.type->shape.begin(), entry.type->shape.end());
-      open = writer->Write(ChunkMessage(chunk, entry.data, arena.memory()));
+      chunk.clear_memory();
+      if (reads && !entry.data.empty()) *chunk.mutable_memory() = MemoryAt(entry.data);
+      open = writer->Write(
+          ChunkMessage(chunk, reads ? entry.data.first(0) : entry.data, arena.memory()));
       bytes += entry.data.size();
       if (open) sent(bytes);
     }
@@ -93,6 +110,7 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_checksum(Digest({}));
       chunk.clear_dtype();
       chunk.clear_shape();
+      chunk.clear_memory();
       chunk.set_last(true);
       writer->WriteLast(ChunkMessage(chunk, {}, nullptr), grpc::WriteOptions());
     }
@@ -155,6 +173,19 @@ class GrpcStoreClient : public StoreClient {
   void Cancel() override { calls_.Cancel(Aborted("the session is closed")); }
 
  private:
+  bool StoreReadsUs() {
+    const volatile uint64_t cookie = Unpredictable();  // it looks here for it
+    grpc::ClientContext context;
+    const Calls::Scope scope(&calls_, &context, Seconds(kMeetSeconds));
+    v1::MeetRequest request;
+    request.set_cookie(cookie);
+    *request.mutable_at() = MemoryAt(std::span(
+        const_cast<const std::byte*>(reinterpret_cast<const volatile std::byte*>(&cookie)),
+        sizeof cookie));
+    v1::MeetResponse response;
+    return stub_->Meet(&context, request, &response).ok() && response.reads();
+  }
+
   // Items that came with others: of the scope and rank of the last load.
   bool TakeAhead(const v1::LoadRequest& request, std::span<std::byte> out) {
     if (WhereIs(request) != ahead_of_) return false;
@@ -182,6 +213,7 @@ class GrpcStoreClient : public StoreClient {
   std::string What(const std::string& call) const { return call + " at the store " + address_; }
 
   const std::string address_;
+  const bool by_memory_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Store::Stub> stub_;
   const grpc::internal::RpcMethod save_;
@@ -195,8 +227,8 @@ class GrpcStoreClient : public StoreClient {
 }  // namespace
 
 std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address,
-                                                 const std::string& token) {
-  return std::make_unique<GrpcStoreClient>(address, token);
+                                                 const std::string& token, bool by_memory) {
+  return std::make_unique<GrpcStoreClient>(address, token, by_memory);
 }
 
 }  // namespace ringwood

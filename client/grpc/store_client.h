@@ -9,8 +9,9 @@
 
 namespace ringwood {
 
-// Every call carries `token`.
+// Every call carries `token`. `by_memory`: what is saved is read by the store where it lies, where
+// the store is on this host and may; else it is sent.
 std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address,
-                                                 const std::string& token);
+                                                 const std::string& token, bool by_memory = true);
 
 }  // namespace ringwood

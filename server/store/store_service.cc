@@ -18,6 +18,7 @@
 #include "server/store/record/manifest.h"
 #include "server/store/stripe_collector.h"
 #include "server/store/stripe_intake.h"
+#include "server/store/worker_memory.h"
 
 namespace ringwood {
 namespace {
@@ -71,6 +72,15 @@ class StoreService::Service : public v1::Store::CallbackService {
   grpc::ServerReadReactor<v1::SaveChunk>* Save(grpc::CallbackServerContext*,
                                                v1::SaveReceipt* receipt) override {
     return intake_ == nullptr ? StripeIntake::Refuse(NoStore()) : intake_->Open(receipt);
+  }
+
+  grpc::ServerUnaryReactor* Meet(grpc::CallbackServerContext* context,
+                                 const v1::MeetRequest* request,
+                                 v1::MeetResponse* response) override {
+    response->set_reads(ReadsMemoryOf(*request));
+    grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
   }
 
   grpc::ServerWriteReactor<v1::LoadChunk>* Load(grpc::CallbackServerContext*,

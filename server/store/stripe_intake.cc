@@ -46,7 +46,9 @@ void StripeIntake::Begin(const Stripe& stripe, const Chunk& first) {
 
 void StripeIntake::Write(const Stripe& stripe, const Chunk& chunk) {
   const bool posted = stripe->disk->Post([this, stripe, chunk] {
-    Status written = stripe->incoming->Write(*chunk);
+    Status written = stripe->memory.Fetch(chunk.get());
+    if (written.ok()) written = stripe->incoming->Write(*chunk);
+    stripe->memory.Release(chunk.get());
     if (written.ok() && !chunk->last()) return stripe->stream->Next();
     if (written.ok()) written = stripe->incoming->Sync();
     loop_->PostReserved([this, stripe, written] { TakeIn(stripe, written); });

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "server/calls/streams.h"
 #include "server/store/stripe_collector.h"
+#include "server/store/worker_memory.h"
 
 namespace ringwood {
 
@@ -60,9 +61,10 @@ class StripeIntake {
     v1::SaveReceipt* receipt = nullptr;
     std::unique_ptr<StripeCollector::Incoming> incoming;  // null before it begins and when it ended
     Loop* disk = nullptr;
+    WorkerMemory memory;
   };
   using Stripe = std::shared_ptr<Saving>;
-  using Chunk = std::shared_ptr<const v1::SaveChunk>;
+  using Chunk = std::shared_ptr<v1::SaveChunk>;
 
   void Begin(const Stripe& stripe, const Chunk& first);
   void Write(const Stripe& stripe, const Chunk& chunk);

@@ -29,7 +29,8 @@ std::string ItemBytes(int i, bool shared) {
   return data;
 }
 
-class ManyItems : public testing::Test {
+// Read where they lie, or sent.
+class ManyItems : public testing::TestWithParam<bool> {
  protected:
   ManyItems() {
     std::string pattern = testing::TempDir() + "/ringwood-many-XXXXXX";
@@ -52,7 +53,7 @@ class ManyItems : public testing::Test {
     const auto joined = MakeGrpcControl(address, "")->Join(request, Seconds(60));
     EXPECT_TRUE(joined.ok()) << joined.status();
     epoch_ = joined->epoch();
-    client_ = MakeGrpcStoreClient(address, "");
+    client_ = MakeGrpcStoreClient(address, "", GetParam());
     Save();
   }
   ~ManyItems() override {
@@ -95,20 +96,22 @@ class ManyItems : public testing::Test {
   uint64_t epoch_ = 0;
 };
 
-TEST_F(ManyItems, ComeWholeInTheOrderOfNames) {
+TEST_P(ManyItems, ComeWholeInTheOrderOfNames) {
   Restore from(client_.get(), {epoch_, 7}, 0);
   for (const bool shared : {true, false}) {
     for (int i = 0; i < kItems && !HasFatalFailure(); ++i) CheckItem(&from, i, shared);
   }
 }
 
-TEST_F(ManyItems, ComeWholeInAnyOrderAndAgain) {
+TEST_P(ManyItems, ComeWholeInAnyOrderAndAgain) {
   Restore from(client_.get(), {epoch_, 7}, 0);
   Random random(5);
   for (int i = 0; i < kItems && !HasFatalFailure(); ++i) {
     CheckItem(&from, static_cast<int>(random.Below(kItems)), random.Below(2) == 1);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(ByMemory, ManyItems, testing::Bool());
 
 }  // namespace
 }  // namespace ringwood

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <list>
@@ -88,12 +89,12 @@ class StoreServiceTest : public testing::Test {
   }
 
   // As the one rank of epoch 1 does: a checkpoint of one piece.
-  grpc::Status Save(uint64_t step) {
+  grpc::Status Save(uint64_t step) { return Save(Piece(step, 1)); }
+  grpc::Status Save(v1::SaveChunk chunk) {
     grpc::ClientContext context;
     Limit(&context);
     v1::SaveReceipt receipt;
     const auto writer = stub_->Save(&context, &receipt);
-    v1::SaveChunk chunk = Piece(step, 1);
     chunk.set_last(true);
     writer->WriteLast(chunk, grpc::WriteOptions());
     return writer->Finish();
@@ -339,6 +340,65 @@ TEST_F(StoreServiceOfRanks, StripesOfManyRanksAreTakenAtOnce) {
     EXPECT_TRUE(reader->Finish().ok());
     EXPECT_EQ(chunks, 3) << rank;
   }
+}
+
+v1::Memory MemoryAt(const void* place, size_t bytes) {
+  v1::Memory memory;
+  memory.set_process(static_cast<uint32_t>(getpid()));
+  memory.set_address(reinterpret_cast<uint64_t>(place));
+  memory.set_bytes(static_cast<uint32_t>(bytes));
+  return memory;
+}
+
+TEST_F(StoreServiceTest, MeetsWhoseMemoryItReads) {
+  const volatile uint64_t cookie = 77;
+  const auto reads = [&](uint64_t told, uint32_t process) {
+    grpc::ClientContext context;
+    Limit(&context);
+    v1::MeetRequest request;
+    request.set_cookie(told);
+    *request.mutable_at() = MemoryAt(const_cast<const uint64_t*>(&cookie), sizeof cookie);
+    request.mutable_at()->set_process(process);
+    v1::MeetResponse response;
+    EXPECT_TRUE(stub_->Meet(&context, request, &response).ok());
+    return response.reads();
+  };
+  const auto self = static_cast<uint32_t>(getpid());
+  EXPECT_TRUE(reads(77, self));
+  EXPECT_FALSE(reads(78, self)) << "another process";
+  EXPECT_FALSE(reads(77, 0));
+  EXPECT_FALSE(reads(77, 0xffffffff));
+}
+
+TEST_F(StoreServiceTest, TakesBytesThatAChunkNamesInMemory) {
+  service_->SetEpoch(Alone());
+  const std::string state(kPiece, 'm');
+  const auto named = [&](uint64_t step) {
+    v1::SaveChunk chunk = Piece(step, 1);
+    chunk.set_checksum(Digest(std::as_bytes(std::span(state))));
+    chunk.clear_data();
+    *chunk.mutable_memory() = MemoryAt(state.data(), state.size());
+    return chunk;
+  };
+  const grpc::Status saved = Save(named(20));
+  EXPECT_TRUE(saved.ok()) << saved.error_message();
+  Loading loading(stub_.get(), 20);
+  ASSERT_TRUE(loading.reader->Read(&loading.chunk));
+  EXPECT_EQ(loading.chunk.data(), state);
+
+  v1::SaveChunk changed = named(21);
+  changed.set_checksum(1);
+  EXPECT_EQ(Save(changed).error_code(), grpc::StatusCode::DATA_LOSS)
+      << "it is checked as any other";
+  v1::SaveChunk nowhere = named(22);
+  nowhere.mutable_memory()->set_address(8);
+  EXPECT_EQ(Save(nowhere).error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::SaveChunk both = named(23);
+  both.set_data("bytes");
+  EXPECT_EQ(Save(both).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  v1::SaveChunk large = named(24);
+  large.mutable_memory()->set_bytes(kPiece + 1);
+  EXPECT_EQ(Save(large).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 }  // namespace

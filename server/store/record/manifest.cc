@@ -98,6 +98,9 @@ Status CheckChunk(const v1::SaveChunk& chunk) {
     return Invalid(
         absl::StrFormat("a chunk of %d bytes is over the limit of %d", bytes, kMaxChunkBytes));
   }
+  if (chunk.has_memory() && chunk.memory().bytes() != bytes) {
+    return Invalid("a chunk whose bytes were not read");
+  }
   if (chunk.item().empty()) {
     return chunk.last() && bytes == 0 ? OkStatus() : Invalid("a chunk without an item's name");
   }

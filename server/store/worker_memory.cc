@@ -1,0 +1,48 @@
+#include "server/store/worker_memory.h"
+
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "server/store/record/manifest.h"
+#include "transport/ucx/neighbour.h"
+
+namespace ringwood {
+namespace {
+
+// Empty: there is no such process, or it is not ours to look at.
+std::string NetworkOf(const std::string& process) {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/" + process + "/ns/net", error).string();
+}
+
+}  // namespace
+
+bool ReadsMemoryOf(const v1::MeetRequest& request) {
+  const v1::Memory& at = request.at();
+  const std::string network = NetworkOf(std::to_string(at.process()));
+  return !network.empty() && network == NetworkOf("self") &&
+         HasCookie(static_cast<int>(at.process()), at.address(), request.cookie());
+}
+
+Status WorkerMemory::Fetch(v1::SaveChunk* chunk) {
+  if (!chunk->has_memory()) return OkStatus();
+  const v1::Memory& memory = chunk->memory();
+  if (!chunk->data().empty() || memory.bytes() > kMaxChunkBytes) {
+    return Invalid(absl::StrFormat("a chunk of rank %d names %d bytes of its memory beside %d",
+                                   chunk->rank(), memory.bytes(), chunk->data().size()));
+  }
+  buffer_.resize(memory.bytes());
+  RW_RETURN_IF_ERROR(Annotate(ReadMemory(static_cast<int>(memory.process()), memory.address(),
+                                         std::as_writable_bytes(std::span(buffer_))),
+                              absl::StrFormat("the checkpoint of rank %d", chunk->rank())));
+  chunk->set_data(std::move(buffer_));
+  return OkStatus();
+}
+
+void WorkerMemory::Release(v1::SaveChunk* chunk) {
+  if (chunk->has_memory()) buffer_ = std::move(*chunk->mutable_data());
+}
+
+}  // namespace ringwood
