@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/command.h"
@@ -149,6 +150,7 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
     Log(LogLevel::kError, Message(why));
     std::_Exit(kExitRestart);  // nothing that takes time: its members must not be told anything
   };
+  KeepFreedMemory();
   RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
   for (;;) {
     pollfd wait = {signals.descriptor(), POLLIN, 0};

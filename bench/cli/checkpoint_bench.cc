@@ -27,6 +27,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "base/units.h"
@@ -137,6 +138,7 @@ int Serve(const std::string& store) {
   options.failure_timeout_seconds = 3600;  // the ranks here neither beat nor vote
   options.join_timeout_seconds = 3600;
   options.store = store;
+  KeepFreedMemory();  // as `ringwood server` does
   auto server = Server::Start(options);
   if (!server.ok()) {
     std::fprintf(stderr, "%s\n", Message(server.status()).c_str());
