@@ -60,7 +60,7 @@ class StoreService::Service : public v1::Store::CallbackService {
         intake_(store_ == nullptr
                     ? nullptr
                     : std::make_unique<StripeIntake>(
-                          collector_.get(), &loop_, &disks_, [this] { AnswerAwaits(); },
+                          collector_.get(), &loop_, &disks_, &met_, [this] { AnswerAwaits(); },
                           [this](const CheckpointId& id) { TellKept(id.epoch, id.step); })),
         options_(options),
         loads_(options.max_loads, options.max_waiting_loads),
@@ -77,7 +77,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   grpc::ServerUnaryReactor* Meet(grpc::CallbackServerContext* context,
                                  const v1::MeetRequest* request,
                                  v1::MeetResponse* response) override {
-    response->set_reads(ReadsMemoryOf(*request));
+    response->set_reads(store_ != nullptr && met_.Meet(*request));
     grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
     reactor->Finish(grpc::Status::OK);
     return reactor;
@@ -183,6 +183,7 @@ class StoreService::Service : public v1::Store::CallbackService {
       store_;  // null: keeps nothing. Touched on loop_; see its own words
   std::unique_ptr<StripeCollector> collector_;  // touched only on loop_
   std::unique_ptr<ReadingRoom> room_;
+  MetProcesses met_;
   std::unique_ptr<StripeIntake> intake_;
   const Options options_;
   std::map<uint64_t, Waiter> waiters_;  // touched only on loop_

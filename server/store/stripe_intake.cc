@@ -14,7 +14,7 @@ StripeIntake::Stream* StripeIntake::Refuse(const Status& why) {
 }
 
 StripeIntake::Stream* StripeIntake::Open(v1::SaveReceipt* receipt) {
-  const auto stripe = std::make_shared<Saving>();
+  const auto stripe = std::make_shared<Saving>(met_);
   stripe->receipt = receipt;
   return new Stream([this, stripe](Stream* stream, std::unique_ptr<v1::SaveChunk> brought) {
     stripe->stream = stream;

@@ -42,11 +42,12 @@ class StripeIntake {
   // All are borrowed. The threads end before this does, those of the disk first: their tasks end on
   // the loop. `changed` is called there after what may complete or end a checkpoint, `kept` after
   // each stripe that was kept.
-  StripeIntake(StripeCollector* collector, Loop* loop, DiskThreads* disks,
+  StripeIntake(StripeCollector* collector, Loop* loop, DiskThreads* disks, const MetProcesses* met,
                std::function<void()> changed, std::function<void(const CheckpointId&)> kept)
       : collector_(collector),
         loop_(loop),
         disks_(disks),
+        met_(met),
         changed_(std::move(changed)),
         kept_(std::move(kept)) {}
 
@@ -57,6 +58,7 @@ class StripeIntake {
  private:
   // A stream brings one chunk at a time, so one thread at a time has it.
   struct Saving {
+    explicit Saving(const MetProcesses* met) : memory(met) {}
     Stream* stream = nullptr;
     v1::SaveReceipt* receipt = nullptr;
     std::unique_ptr<StripeCollector::Incoming> incoming;  // null before it begins and when it ended
@@ -74,6 +76,7 @@ class StripeIntake {
   StripeCollector* const collector_;  // touched only on loop_, as it says
   Loop* const loop_;
   DiskThreads* const disks_;
+  const MetProcesses* const met_;
   const std::function<void()> changed_;
   const std::function<void(const CheckpointId&)> kept_;
 };

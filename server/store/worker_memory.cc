@@ -19,11 +19,22 @@ std::string NetworkOf(const std::string& process) {
 
 }  // namespace
 
-bool ReadsMemoryOf(const v1::MeetRequest& request) {
+bool MetProcesses::Meet(const v1::MeetRequest& request) {
   const v1::Memory& at = request.at();
   const std::string network = NetworkOf(std::to_string(at.process()));
-  return !network.empty() && network == NetworkOf("self") &&
-         HasCookie(static_cast<int>(at.process()), at.address(), request.cookie());
+  if (network.empty() || network != NetworkOf("self") ||
+      !HasCookie(static_cast<int>(at.process()), at.address(), request.cookie())) {
+    return false;
+  }
+  const absl::MutexLock lock(&mutex_);
+  if (met_.size() >= kMost) met_.erase(met_.begin());
+  met_.insert(at.process());
+  return true;
+}
+
+bool MetProcesses::Knows(uint32_t process) const {
+  const absl::MutexLock lock(&mutex_);
+  return met_.contains(process);
 }
 
 Status WorkerMemory::Fetch(v1::SaveChunk* chunk) {
@@ -32,6 +43,10 @@ Status WorkerMemory::Fetch(v1::SaveChunk* chunk) {
   if (!chunk->data().empty() || memory.bytes() > kMaxChunkBytes) {
     return Invalid(absl::StrFormat("a chunk of rank %d names %d bytes of its memory beside %d",
                                    chunk->rank(), memory.bytes(), chunk->data().size()));
+  }
+  if (!met_->Knows(memory.process())) {
+    return Refused(absl::StrFormat("process %d of rank %d has not asked whether it is read",
+                                   memory.process(), chunk->rank()));
   }
   buffer_.resize(memory.bytes());
   RW_RETURN_IF_ERROR(Annotate(ReadMemory(static_cast<int>(memory.process()), memory.address(),

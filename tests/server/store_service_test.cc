@@ -350,24 +350,26 @@ v1::Memory MemoryAt(const void* place, size_t bytes) {
   return memory;
 }
 
-TEST_F(StoreServiceTest, MeetsWhoseMemoryItReads) {
+// Whether the store says that it reads the process that has 77 here.
+bool Reads(v1::Store::Stub* stub, uint64_t told, uint32_t process) {
   const volatile uint64_t cookie = 77;
-  const auto reads = [&](uint64_t told, uint32_t process) {
-    grpc::ClientContext context;
-    Limit(&context);
-    v1::MeetRequest request;
-    request.set_cookie(told);
-    *request.mutable_at() = MemoryAt(const_cast<const uint64_t*>(&cookie), sizeof cookie);
-    request.mutable_at()->set_process(process);
-    v1::MeetResponse response;
-    EXPECT_TRUE(stub_->Meet(&context, request, &response).ok());
-    return response.reads();
-  };
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(Seconds(60)));
+  v1::MeetRequest request;
+  request.set_cookie(told);
+  *request.mutable_at() = MemoryAt(const_cast<const uint64_t*>(&cookie), sizeof cookie);
+  request.mutable_at()->set_process(process);
+  v1::MeetResponse response;
+  EXPECT_TRUE(stub->Meet(&context, request, &response).ok());
+  return response.reads();
+}
+
+TEST_F(StoreServiceTest, MeetsWhoseMemoryItReads) {
   const auto self = static_cast<uint32_t>(getpid());
-  EXPECT_TRUE(reads(77, self));
-  EXPECT_FALSE(reads(78, self)) << "another process";
-  EXPECT_FALSE(reads(77, 0));
-  EXPECT_FALSE(reads(77, 0xffffffff));
+  EXPECT_FALSE(Reads(stub_.get(), 78, self)) << "another process";
+  EXPECT_FALSE(Reads(stub_.get(), 77, 0));
+  EXPECT_FALSE(Reads(stub_.get(), 77, 0xffffffff));
+  EXPECT_TRUE(Reads(stub_.get(), 77, self));
 }
 
 TEST_F(StoreServiceTest, TakesBytesThatAChunkNamesInMemory) {
@@ -380,6 +382,10 @@ TEST_F(StoreServiceTest, TakesBytesThatAChunkNamesInMemory) {
     *chunk.mutable_memory() = MemoryAt(state.data(), state.size());
     return chunk;
   };
+  const grpc::Status stranger = Save(named(19));
+  EXPECT_NE(stranger.error_message().find("has not asked"), std::string::npos)
+      << stranger.error_message();
+  ASSERT_TRUE(Reads(stub_.get(), 77, static_cast<uint32_t>(getpid())));
   const grpc::Status saved = Save(named(20));
   EXPECT_TRUE(saved.ok()) << saved.error_message();
   Loading loading(stub_.get(), 20);
