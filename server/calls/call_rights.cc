@@ -21,6 +21,7 @@ constexpr CallRight kRights[] = {
     {"/ringwood.v1.Coordinator/Pull", kReaders},
     {"/ringwood.v1.Coordinator/Status", kEveryRole},
     {"/ringwood.v1.Store/Save", kRankRole},
+    {"/ringwood.v1.Store/Meet", kRankRole},
     {"/ringwood.v1.Store/Await", kRankRole},
     {"/ringwood.v1.Store/Load", kReaders},
     {"/ringwood.v1.Store/Items", kReaders},
