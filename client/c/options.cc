@@ -1,7 +1,10 @@
 // The C interface: the options of a session, before there is one.
 #include "client/options/options.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <list>
 
@@ -29,6 +32,21 @@ const ringwood::SessionOptions* Keep(const ringwood::SessionOptions& found) {
   return equal != kept->options.end() ? &*equal : &kept->options.emplace_back(found);
 }
 
+// Of ranks that nobody has told where they are: hosts of one name would share memory.
+std::string MachineName() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return ringwood::SessionOptions().host;
+  return name.data();
+}
+
+bool HostIsNamed() {
+  for (const char* variable : ringwood::OptionNamed("host").variables) {
+    const char* value = variable == nullptr ? nullptr : std::getenv(variable);
+    if (value != nullptr && *value != '\0') return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 extern "C" {
@@ -37,8 +55,9 @@ int ringwood_options_from_environment(ringwood_options* options, size_t size) {
   return Run([&]() -> Status {
     if (options == nullptr) return Invalid("ringwood_options is NULL");
     RW_ASSIGN_OR_RETURN(
-        const ringwood::SessionOptions found,
+        ringwood::SessionOptions found,
         ringwood::OptionsFromEnvironment([](const char* name) { return std::getenv(name); }));
+    if (!HostIsNamed()) found.host = MachineName();
     const ringwood_options value = ringwood::ToC(*Keep(found));
     options->size = size;
     return Write(value, options, "ringwood_options");

@@ -96,7 +96,7 @@ rank, size, local_rank = _rw.rank, _rw.size, _rw.local_rank
 def local_size():
     """The ranks on this host."""
     _job.current()
-    return int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") or 1)
 
 
 def cross_rank():

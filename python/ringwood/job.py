@@ -84,8 +84,8 @@ class Job:
 
 
 def local_rank():
-    """The rank among the processes of this host, as torchrun, Slurm and Open MPI name it."""
-    for name in ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"):
+    """The rank among the processes of this host, as torchrun, Open MPI and Slurm name it; mpirun may run within a job of Slurm."""
+    for name in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"):
         if name in os.environ:
             return int(os.environ[name])
     return 0

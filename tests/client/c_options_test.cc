@@ -1,5 +1,6 @@
 // Options through the C interface.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdlib>
@@ -39,6 +40,17 @@ TEST_F(COptions, StringsStayWhatTheyAreWhenTheEnvironmentIsReadAgain) {
   const ringwood_options second = FromEnvironment();
   EXPECT_STREQ(first.coordinator, "a.host.with.a.name.that.is.not.short:7000");
   EXPECT_STREQ(second.coordinator, "another.host.with.a.name.that.is.not.short:7001");
+}
+
+TEST_F(COptions, TheHostIsTheMachineWhereNobodyNamesIt) {
+  char machine[256] = {};
+  ASSERT_EQ(::gethostname(machine, sizeof machine - 1), 0);
+  unsetenv("RINGWOOD_HOST");
+  unsetenv("SLURMD_NODENAME");
+  EXPECT_STREQ(FromEnvironment().host, machine);
+  setenv("SLURMD_NODENAME", "n7", 1);
+  EXPECT_STREQ(FromEnvironment().host, "n7");
+  unsetenv("SLURMD_NODENAME");
 }
 
 TEST_F(COptions, AskingAgainTakesNoMemory) {

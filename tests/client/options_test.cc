@@ -68,6 +68,16 @@ TEST(Options, FallBackToSlurmAndOpenMpi) {
   EXPECT_EQ(mpi->world, 3);
 }
 
+TEST(Options, OfMpirunWithinAJobOfSlurmAreMpiruns) {
+  const auto options = OptionsFromEnvironment(Given({{"SLURM_PROCID", "0"},
+                                                     {"SLURM_NTASKS", "2"},
+                                                     {"OMPI_COMM_WORLD_RANK", "5"},
+                                                     {"OMPI_COMM_WORLD_SIZE", "8"}}));
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->rank, 5);
+  EXPECT_EQ(options->world, 8);
+}
+
 TEST(Options, NameTheVariableThatIsMissingOrWrong) {
   EXPECT_THAT(Message(OptionsFromEnvironment(Given({})).status()), HasSubstr("RANK is not set"));
   EXPECT_THAT(Message(OptionsFromEnvironment(Given({{"RANK", "0"}})).status()),
