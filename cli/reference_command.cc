@@ -48,7 +48,7 @@ struct VariableText {
   const char *names, *reader, *help;
 };
 constexpr VariableText kVariables[] = {
-    {"LOCAL_RANK, SLURM_LOCALID, OMPI_COMM_WORLD_LOCAL_RANK", "trainers, `ringwood.torch`",
+    {"LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID", "trainers, `ringwood.torch`",
      "This rank's number on its host, from 0"},
     {"LOCAL_WORLD_SIZE", "trainers", "The number of ranks on this host"},
     {"GROUP_RANK", "trainers", "The host's number, from 0"},

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/session_flags.h"
 #include "launch/network.h"
+#include "launch/served_command.h"
 #include "launch/server_line.h"
 #include "launch/signals.h"
 #include "launch/supervision/ending.h"
@@ -111,12 +112,68 @@ void PrintEpoch(const v1::EpochRecord& epoch) {
   std::fflush(stdout);
 }
 
+// Before the server starts: completes what the job of one command needs and nobody has given.
+// Without a network interface all is on loopback, which needs no encryption; with one the server
+// listens there. The secret is new.
+Status PrepareToServe(ServerOptions* server) {
+  if (!server->coordinator.empty() || !server->coord_store.empty()) {
+    return Invalid(absl::StrFormat(
+        "a command after -- belongs to the one server that coordinates its job, without %s",
+        server->coordinator.empty() ? "--coord-store" : "--coordinator"));
+  }
+  if (server->network_interface.empty()) {
+    server->insecure = true;
+  } else if (server->listen == ServerOptions().listen) {
+    server->listen = ":0";
+  }
+  if (server->token.empty()) server->token = NewSecret();
+  return OkStatus();
+}
+
+RankContext ContextOf(const ServerFlags& flags, const std::string& address) {
+  RankContext context;
+  context.coordinator = address;
+  context.token = flags.server.token;
+  context.network_interface = flags.server.network_interface;
+  context.trusted_fabric = flags.server.trusted_fabric;
+  context.transport = flags.server.transport;
+  context.port_range = flags.port_range;
+  context.join_timeout_seconds = flags.server.join_timeout_seconds;
+  return context;
+}
+
+// Until a signal asks for the end, or the command that is served has ended: its code is ours then,
+// and signals are for it.
+Status ServeOn(CommandContext* context, Server* server, Process* command,
+               SignalDescriptor* signals) {
+  for (;;) {
+    pollfd wait = {signals->descriptor(), POLLIN, 0};
+    ::poll(&wait, 1, kLookMilliseconds);
+    for (int signal = signals->Next(); signal != 0; signal = signals->Next()) {
+      if (signal == SIGPIPE || signal == SIGCHLD) continue;
+      if (command == nullptr) return OkStatus();
+      command->Signal(signal);
+    }
+    if (command != nullptr && command->Ended()) {
+      context->exit_code = command->ending().code;
+      return OkStatus();
+    }
+    const Status status = server->Wait(Duration::zero());  // a timeout: it serves
+    if (status.code() == StatusCode::kDeadlineExceeded) continue;
+    // The stores were read at the start: damage in a running job came over the network.
+    return status.code() == StatusCode::kDataLoss ? Unavailable(Message(status)) : status;
+  }
+}
+
 Status Serve(CommandContext* context, ServerFlags* flags) {
-  ::umask(077);  // the store's files hold what a stranger could pose as a rank with
-  SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};  // before the server's threads exist
+  const mode_t file_mask =
+      ::umask(077);  // the store's files hold what a stranger could pose as a rank with
+  SignalDescriptor signals{SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGPIPE};  // before there are threads
   RW_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags->log_level));
   RW_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags->log_format));
   SetLog(level, absl::StrFormat("server %d", flags->server.reducer_index), format);
+  RW_ASSIGN_OR_RETURN(flags->server.token, FindServersToken(*context, *flags));
+  if (context->dashes) RW_RETURN_IF_ERROR(PrepareToServe(&flags->server));
   RW_RETURN_IF_ERROR(CompleteAddress(flags->server, &flags->server.listen));
   if (!flags->server.http.empty()) {
     RW_RETURN_IF_ERROR(CompleteAddress(flags->server, &flags->server.http));
@@ -132,14 +189,15 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
     }
     flags->server.reducer_index = flags->server.servers;  // behind the last
   }
-  RW_ASSIGN_OR_RETURN(flags->server.token, FindServersToken(*context, *flags));
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTimeline> recorder,
                       Watch(flags->timeline, &flags->server));
   flags->server.failed = PrintVerdict;
   flags->server.began = PrintEpoch;
+  std::string address;  // where it serves
   flags->server.serves =
-      [host = flags->server.listen.substr(0, flags->server.listen.rfind(':'))](int port) {
-        std::printf("%s%s:%d\n", kListening, host.c_str(), port);
+      [&address, host = flags->server.listen.substr(0, flags->server.listen.rfind(':'))](int port) {
+        address = absl::StrFormat("%s:%d", host, port);
+        std::printf("%s%s\n", kListening, address.c_str());
         std::fflush(stdout);
       };
   flags->server.shows = [](const std::string& address) {
@@ -152,19 +210,15 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   };
   KeepFreedMemory();
   RW_ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Start(flags->server));
-  for (;;) {
-    pollfd wait = {signals.descriptor(), POLLIN, 0};
-    ::poll(&wait, 1, kLookMilliseconds);
-    for (int signal = signals.Next(); signal != 0; signal = signals.Next()) {
-      if (signal == SIGPIPE) continue;
-      server->Stop();
-      return OkStatus();
-    }
-    const Status status = server->Wait(Duration::zero());  // a timeout: it serves
-    if (status.code() == StatusCode::kDeadlineExceeded) continue;
-    // The stores were read at the start: damage in a running job came over the network.
-    return status.code() == StatusCode::kDataLoss ? Unavailable(Message(status)) : status;
+  std::unique_ptr<Process> command;
+  if (context->dashes) {
+    const Environment environment =
+        ServedEnvironment(context->environment, ContextOf(*flags, address));
+    RW_ASSIGN_OR_RETURN(command, StartServed(context->trailing, environment, file_mask));
   }
+  const Status status = ServeOn(context, server.get(), command.get(), &signals);
+  if (status.ok()) server->Stop();
+  return status;
 }
 
 void AddTimeoutFlags(Command command, ServerOptions* server) {
@@ -298,9 +352,14 @@ void AddServerFlags(Command command, ServerFlags* flags) {
 }  // namespace
 
 void AddServerCommand(Command app, CommandContext* context) {
-  Command command =
-      app.Subcommand("server", "Run a server: coordinator, reducer and checkpoint store of a job");
-  command.Footer("Example: ringwood server --listen 127.0.0.1:7070 --store ./store --insecure");
+  Command command = app.Subcommand("server",
+                                   "Run a server: coordinator, reducer and checkpoint store of a "
+                                   "job. With a command after -- it "
+                                   "serves the job of that command and ends with it");
+  command.Footer(
+      "Examples: ringwood server --listen 127.0.0.1:7070 --store ./store --insecure\n"
+      "          ringwood server --network-interface eth0 --trusted-fabric -- srun python "
+      "train.py");
   auto flags = std::make_shared<ServerFlags>();
   AddServerFlags(command, flags.get());
   command.Run(context, [context, flags] { return Serve(context, flags.get()); });

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,7 +48,8 @@ struct ChildPlan {
   std::string directory;
   pid_t parent = -1;
   bool die_with_parent = false;
-  int input = -1, output = -1, error = -1;  // error -1: ours
+  int file_mask = -1;
+  int input = -1, output = -1, error = -1;  // output, error -1: ours
 };
 
 // What went wrong in the child, through the pipe that exec closes.
@@ -66,8 +68,9 @@ struct Failure {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
+  if (plan.file_mask >= 0) ::umask(static_cast<mode_t>(plan.file_mask));
   ::dup2(plan.input, STDIN_FILENO);
-  ::dup2(plan.output, STDOUT_FILENO);
+  if (plan.output >= 0) ::dup2(plan.output, STDOUT_FILENO);
   if (plan.error >= 0) ::dup2(plan.error, STDERR_FILENO);
   Failure failure;
   if (!plan.directory.empty() && ::chdir(plan.directory.c_str()) != 0) {
@@ -93,6 +96,7 @@ ChildPlan MakeChildPlan(const ProcessOptions& options) {
   plan.argv.push_back(nullptr);
   plan.directory = options.directory;
   plan.die_with_parent = options.die_with_parent;
+  plan.file_mask = options.file_mask;
   plan.parent = ::getpid();
   return plan;
 }
@@ -113,12 +117,14 @@ StatusOr<std::unique_ptr<Process>> Process::Spawn(const ProcessOptions& options)
   std::unique_ptr<Process> process(new Process);
   ChildPlan plan = MakeChildPlan(options);
   RW_ASSIGN_OR_RETURN(Pipe failure_pipe, MakePipe());
-  RW_ASSIGN_OR_RETURN(Pipe output, MakePipe());
-  Pipe input, error;
+  Pipe input, output, error;
   if (options.feed) {
     RW_ASSIGN_OR_RETURN(input, MakePipe());
   } else {
     input.read = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  }
+  if (!options.inherit_output) {
+    RW_ASSIGN_OR_RETURN(output, MakePipe());
   }
   if (!options.inherit_error) {
     RW_ASSIGN_OR_RETURN(error, MakePipe());

@@ -18,7 +18,9 @@ struct ProcessOptions {
   Environment environment;           // complete
   std::string directory;             // empty: this process's
   bool feed = false;                 // standard input is a pipe; else /dev/null
-  bool inherit_error = false;        // standard error is ours; else a pipe
+  bool inherit_output = false;       // standard output is ours; else a pipe
+  bool inherit_error = false;        // the same of standard error
+  int file_mask = -1;                // its umask; -1: ours
   bool leave_group = false;      // what it started may outlive it (behind a remote shell: a worker)
   bool die_with_parent = false;  // the kernel kills it when the thread that spawned it ends
 };
