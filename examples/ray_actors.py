@@ -1,0 +1,47 @@
+"""Runs a training script in actors of Ray, one a rank, as `ringwood run` would in processes.
+
+    ringwood server -- python -m ringwood.examples.ray_actors 4 train.py --epochs 2
+
+On a cluster of several hosts: `ringwood server --network-interface eth0 --trusted-fabric -- …`, where the driver runs.
+"""
+
+import os
+import runpy
+import sys
+import traceback
+
+import ray
+
+import ringwood
+
+
+@ray.remote(num_cpus=1)
+class Rank:
+    def __init__(self, rank, world):
+        os.environ.update(RANK=str(rank), WORLD_SIZE=str(world))
+
+    def run(self, script, arguments):
+        """The exit code that the script would have as a process."""
+        sys.argv = [script, *arguments]
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as ending:
+            if not isinstance(ending.code, (int, type(None))):
+                print(ending.code, file=sys.stderr)
+                return 1
+            return ending.code or 0
+        except ringwood.RingwoodError as error:
+            traceback.print_exc()
+            return error.exit_code
+        return 0
+
+
+def main(world, script, *arguments):
+    given = {name: value for name, value in os.environ.items() if name.startswith("RINGWOOD_")}
+    ray.init(runtime_env={"env_vars": given})  # of the actors, wherever they are
+    ranks = [Rank.remote(rank, world) for rank in range(int(world))]
+    return max(ray.get([rank.run.remote(os.path.abspath(script), arguments) for rank in ranks]))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

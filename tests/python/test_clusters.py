@@ -1,0 +1,87 @@
+"""One training under every launcher that a cluster may have, started as docs/clusters.md says: the same bits."""
+
+import contextlib
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+
+import pytest
+
+import clusters
+from conftest import JOBS, PROGRAM, run
+
+DIGEST = JOBS / "clusters" / "digest.py"
+RAY_PYTHON = os.environ.get("RINGWOOD_RAY_PYTHON", sys.executable)  # may have an environment of its own
+
+
+def server(*command, flags=()):
+    """The server of one job, and what starts its ranks."""
+    return [PROGRAM, "server", *flags, "--", *command]
+
+
+def needs(*programs):
+    if (lacking := clusters.lacks(*programs)) is not None:
+        pytest.skip(lacking)
+
+
+@contextlib.contextmanager
+def local(folder):
+    yield [PROGRAM, "run", "-np", 2, "--", sys.executable, DIGEST], {}
+
+
+@contextlib.contextmanager
+def ssh(folder):
+    needs("sshd", "ssh", "ssh-keygen")
+    with clusters.sshd(folder) as remote_shell:
+        yield [PROGRAM, "run", "-H", "127.0.0.1:1,127.0.0.2:1", "--rsh", remote_shell, "--network-interface", "lo",
+               "--trusted-fabric", "-x", "PYTHONPATH", "-x", "RINGWOOD_LIBRARY", "--", sys.executable, DIGEST], {}
+
+
+@contextlib.contextmanager
+def slurm(folder):
+    needs("slurmctld", "slurmd", "munged", "srun")
+    with clusters.slurm(folder) as variables:
+        yield server("srun", "--nodes", 2, "--ntasks", 2, sys.executable, DIGEST), variables
+
+
+@contextlib.contextmanager
+def torchrun(folder):
+    yield server(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--rdzv-backend", "c10d",
+                 "--rdzv-endpoint", "127.0.0.1:0", DIGEST), {}
+
+
+@contextlib.contextmanager
+def mpirun(folder):
+    if clusters.which("mpirun") is None:
+        pytest.skip("mpirun not installed")
+    root = {f"OMPI_ALLOW_RUN_AS_ROOT{confirmed}": "1" for confirmed in ("", "_CONFIRM")}
+    yield server("mpirun", "--oversubscribe", "-np", 2, sys.executable, DIGEST), root
+
+
+@contextlib.contextmanager
+def ray(folder):
+    if RAY_PYTHON == sys.executable and importlib.util.find_spec("ray") is None:
+        pytest.skip("ray not installed; RINGWOOD_RAY_PYTHON names an interpreter that has it")
+    with tempfile.TemporaryDirectory() as short:  # for the names of its sockets
+        yield (server(RAY_PYTHON, "-m", "ringwood.examples.ray_actors", 2, DIGEST),
+               {"RAY_TMPDIR": short, "HOME": str(folder)})
+
+
+def digest_of(launcher, folder):
+    with launcher(folder) as (command, variables):
+        ended = run(command, **variables)
+    found = re.findall(r"digest of 2 ranks: (\w{64})", ended.output)
+    assert ended.code == 0 and len(found) == 1, f"exit code {ended.code}:\n{ended.output}"
+    return found[0]
+
+
+@pytest.fixture(scope="module")
+def local_digest(tmp_path_factory):
+    return digest_of(local, tmp_path_factory.mktemp("local"))
+
+
+@pytest.mark.parametrize("launcher", [ssh, slurm, torchrun, mpirun, ray], ids=lambda launcher: launcher.__name__)
+def test_has_the_bits_of_a_local_run(launcher, local_digest, tmp_path):
+    assert digest_of(launcher, tmp_path) == local_digest
