@@ -97,14 +97,22 @@ StatusOr<double> AllReduceBench::RunOnce(uint64_t round) {
   return took;
 }
 
+namespace {
+
+// How far from `sum` an element may be. Each rank may round once, each time by half of a unit in
+// bf16's 8 bits, or by half of a scale twice, now and in its error: scales reach a quarter beyond
+// the largest value, which is `world`.
+double AllowedError(const BenchOptions& options, double sum) {
+  if (options.wire == "bf16") return sum * options.world / 256;
+  const int bits = CodeBits(options.wire);
+  return bits == 0 ? 0 : 1.25 * options.world / LatticeLevels(bits) * options.world;
+}
+
+}  // namespace
+
 Status AllReduceBench::CheckSum() const {
   const double sum = options_.world * (options_.world + 1) / 2.0;
-  // Each rank may round once, each time by half of a unit in bf16's 8 bits, or by half of a scale
-  // twice, now and in its error: scales reach a quarter beyond the largest value, which is `world`.
-  const double scale = 1.25 * options_.world / LatticeLevels(CodeBits(options_.wire));
-  const double allowed = options_.wire == "fp32"   ? 0
-                         : options_.wire == "bf16" ? sum * options_.world / 256
-                                                   : scale * options_.world;
+  const double allowed = AllowedError(options_, sum);
   for (const float value : buffers_->output.span()) {
     if (!(std::fabs(value - sum) <= allowed)) {
       return Internal(absl::StrFormat("rank %d: the sum of %d bytes is wrong: %g instead of %g",
