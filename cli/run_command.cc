@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/session_flags.h"
+#include "launch/host_list.h"
 #include "launch/run.h"
 #include "launch/run_check.h"
 #include "proto/job_token.h"
@@ -22,8 +23,6 @@ namespace ringwood {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr size_t kMaxHostFile = 4 << 20;  // beyond it, it is not a hostfile
 
 struct RunFlags {
   int ranks = 0;
@@ -39,22 +38,6 @@ struct RunFlags {
   Environment session;  // AddSessionFlags
   RunOptions run;
 };
-
-StatusOr<std::vector<Host>> ReadHosts(const RunFlags& flags) {
-  if (!flags.hosts.empty() && !flags.host_file.empty()) {
-    return Invalid("both -H and --hostfile name the hosts; give one of them");
-  }
-  if (!flags.hosts.empty()) return ParseHosts(flags.hosts);
-  if (flags.host_file.empty()) return std::vector<Host>{{"localhost", 0}};
-  std::ifstream file(flags.host_file);
-  std::string text(kMaxHostFile, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.gcount() == 0) {
-    return NotFound(absl::StrFormat("--hostfile: cannot read %s, or it is empty", flags.host_file));
-  }
-  text.resize(file.gcount());
-  return ParseHostFile(text, flags.host_file);
-}
 
 Status CheckNumbers(const RunFlags& flags) {
   const RunOptions& run = flags.run;
@@ -130,7 +113,7 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   run.command = context.trailing;
   run.directory = context.directory;
   RW_RETURN_IF_ERROR(TakeSessionFlags(flags));
-  RW_ASSIGN_OR_RETURN(const std::vector<Host> hosts, ReadHosts(*flags));
+  RW_ASSIGN_OR_RETURN(const std::vector<Host> hosts, HostsGiven(flags->hosts, flags->host_file));
   if (flags->ranks == 0 && flags->hosts.empty() && flags->host_file.empty()) {
     return Invalid("how many ranks? Give -np N, or hosts with their slots (-H h1:4,h2:4)");
   }
