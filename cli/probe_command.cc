@@ -20,14 +20,14 @@ struct ProbeFlags {
   bool json = false;
 };
 
-struct Finding {
+struct Probed {
   int rank = 0;
   int world = 1;
   Hosts hosts;
   ProbeResult probe;
 };
 
-StatusOr<Finding> ProbeJob(const Environment& environment) {
+StatusOr<Probed> ProbeJob(const Environment& environment) {
   RW_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(environment));
   RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(options));
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
@@ -40,7 +40,7 @@ StatusOr<Finding> ProbeJob(const Environment& environment) {
   StatusOr<ProbeResult> probe = ProbeRing(session.get());
   RW_RETURN_IF_ERROR(session->Close(Message(probe.status())));
   RW_RETURN_IF_ERROR(probe.status());
-  return Finding{session->rank(), session->world(), session->hosts(), *std::move(probe)};
+  return Probed{session->rank(), session->world(), session->hosts(), *std::move(probe)};
 }
 
 // The columns that `--cost ring:table=FILE` reads.
@@ -52,25 +52,25 @@ std::string ToCsv(const ProbeResult& probe) {
   return text;
 }
 
-std::string ToJson(const Finding& finding, const Network& network) {
-  const AffineFit& fit = finding.probe.fit;
-  nlohmann::ordered_json json = {{"workers", finding.world},
+std::string ToJson(const Probed& probed, const Network& network) {
+  const AffineFit& fit = probed.probe.fit;
+  nlohmann::ordered_json json = {{"workers", probed.world},
                                  {"startup_seconds", fit.startup_seconds},
                                  {"seconds_per_byte", fit.seconds_per_byte},
                                  {"median_error_seconds", fit.median_error_seconds},
                                  {"alpha", network.alpha},
                                  {"beta", network.beta},
                                  {"medians", nlohmann::ordered_json::array()}};
-  for (const auto& [bytes, seconds] : finding.probe.medians) {
+  for (const auto& [bytes, seconds] : probed.probe.medians) {
     json["medians"].push_back({{"bytes", bytes}, {"seconds", seconds}});
   }
   return json.dump() + "\n";
 }
 
-std::string ToText(const Finding& finding, const Network& network) {
-  const AffineFit& fit = finding.probe.fit;
+std::string ToText(const Probed& probed, const Network& network) {
+  const AffineFit& fit = probed.probe.fit;
   std::vector<std::vector<std::string>> rows = {{"SIZE", "MEDIAN", "BY THE FIT"}};
-  for (const auto& [bytes, seconds] : finding.probe.medians) {
+  for (const auto& [bytes, seconds] : probed.probe.medians) {
     rows.push_back(
         {FormatBytes(bytes), FormatSeconds(seconds), FormatSeconds(fit.cost().Seconds(bytes))});
   }
@@ -78,19 +78,18 @@ std::string ToText(const Finding& finding, const Network& network) {
       "all-reduce of float32, %d ranks: %s + %.3g ns a byte\n%s"
       "for ringwood plan:  --cost ring:a=%.4g,b=%.4g\n"
       "              or :  --network alpha=%.4g,beta=%.4g --workers %d\n",
-      finding.world, FormatSeconds(fit.startup_seconds), fit.seconds_per_byte * 1e9,
+      probed.world, FormatSeconds(fit.startup_seconds), fit.seconds_per_byte * 1e9,
       FormatTable(rows), fit.startup_seconds, fit.seconds_per_byte, network.alpha, network.beta,
-      finding.world);
+      probed.world);
 }
 
 Status RunProbe(const Environment& environment, const ProbeFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const Finding finding, ProbeJob(environment));
-  if (finding.rank != 0) return OkStatus();
-  const AffineFit& fit = finding.probe.fit;
-  const Network network =
-      NetworkBehind(fit.startup_seconds, fit.seconds_per_byte, finding.hosts, 0);
-  if (!flags.table.empty()) RW_RETURN_IF_ERROR(WriteText(flags.table, ToCsv(finding.probe)));
-  const std::string text = flags.json ? ToJson(finding, network) : ToText(finding, network);
+  RW_ASSIGN_OR_RETURN(const Probed probed, ProbeJob(environment));
+  if (probed.rank != 0) return OkStatus();
+  const AffineFit& fit = probed.probe.fit;
+  const Network network = NetworkBehind(fit.startup_seconds, fit.seconds_per_byte, probed.hosts, 0);
+  if (!flags.table.empty()) RW_RETURN_IF_ERROR(WriteText(flags.table, ToCsv(probed.probe)));
+  const std::string text = flags.json ? ToJson(probed, network) : ToText(probed, network);
   std::printf("%s", text.c_str());
   return OkStatus();
 }

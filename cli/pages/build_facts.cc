@@ -24,21 +24,25 @@ std::string ProtobufVersion() {
 
 }  // namespace
 
-std::string BuildText(const Build& build) {
+std::vector<std::pair<std::string, std::string>> BuildFacts(const Build& build) {
   const bool cuda = !build.cuda.empty();
-  std::string text = absl::StrFormat("ringwood %s", Version());
-  const auto add = [&text](const char* name, const std::string& value) {
-    text += absl::StrFormat("\n%-9s %s", name, value);
-  };
-  add("commit", build.commit.empty() ? "not known" : build.commit);
-  add("build", build.type);
-  add("compiler", build.compiler);
-  add("gRPC", GRPC_CPP_VERSION_STRING);
-  add("protobuf", ProtobufVersion());
-  add("RocksDB", absl::StrFormat("%d.%d.%d", ROCKSDB_MAJOR, ROCKSDB_MINOR, ROCKSDB_PATCH));
-  add("UCX", UcxVersion());
-  add("CUDA", cuda ? build.cuda : "none");
-  add("NCCL", cuda ? "loaded when a job needs it" : "none");
+  return {{"ringwood", Version()},
+          {"commit", build.commit.empty() ? "not known" : build.commit},
+          {"build", build.type},
+          {"compiler", build.compiler},
+          {"gRPC", GRPC_CPP_VERSION_STRING},
+          {"protobuf", ProtobufVersion()},
+          {"RocksDB", absl::StrFormat("%d.%d.%d", ROCKSDB_MAJOR, ROCKSDB_MINOR, ROCKSDB_PATCH)},
+          {"UCX", UcxVersion()},
+          {"CUDA", cuda ? build.cuda : "none"},
+          {"NCCL", cuda ? "loaded when a job needs it" : "none"}};
+}
+
+std::string BuildText(const Build& build) {
+  std::string text;
+  for (const auto& [name, value] : BuildFacts(build)) {
+    text += text.empty() ? name + " " + value : absl::StrFormat("\n%-9s %s", name, value);
+  }
   return text;
 }
 

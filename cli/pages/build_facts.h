@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ringwood {
 
@@ -12,6 +14,9 @@ struct Build {
   std::string compiler;  // "GNU 12.2.0"
   std::string cuda;      // "13.0.88 for sm_90"; empty: built without
 };
+
+// Names and values, in the order to show them: "ringwood" and its version, "commit", …
+std::vector<std::pair<std::string, std::string>> BuildFacts(const Build& build);
 
 // "ringwood VERSION", then a line for each fact: its name, blanks, its value. No newline at the
 // end.

@@ -1,0 +1,30 @@
+// Rules of the kernel's packet filter (nftables) that let only a job's hosts reach its ports.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "doctor/facts.h"
+#include "transport/port_range.h"
+
+namespace ringwood {
+
+struct FirewallRequest {
+  struct Member {
+    std::string host;     // for the comment
+    std::string address;  // IPv4
+  };
+  std::vector<Member> members;
+  std::string interface_name;  // of the data plane, the same on all hosts
+  PortRange ports;             // all that the job listens on
+};
+
+// Of hosts that were all reached. Invalid: no range, a host without an address, or interfaces that
+// differ by name.
+StatusOr<FirewallRequest> FirewallOf(const ClusterFacts& facts, const PortRange& ports);
+
+// A file for `nft -f`, the same for every host: it replaces its own table and touches no other.
+std::string NftRules(const FirewallRequest& request);
+
+}  // namespace ringwood

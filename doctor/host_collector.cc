@@ -1,0 +1,178 @@
+#include "doctor/host_collector.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "base/cuda/device.h"
+#include "base/loop.h"
+#include "dense/cuda/device_support.h"
+#include "doctor/disk_meter.h"
+#include "doctor/kernel_text.h"
+#include "transport/interface.h"
+#include "transport/open_fabric.h"
+
+namespace ringwood {
+namespace {
+
+constexpr size_t kMostListed = 64;  // interfaces, routes: a host of containers has hundreds
+constexpr double kClosingSeconds = 10;
+
+std::string TextOf(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+double NumberOf(const std::string& path) {
+  double number = 0;
+  std::ifstream(path) >> number;
+  return number;
+}
+
+InterfaceFacts FactsOf(const ifaddrs& card) {
+  InterfaceFacts facts;
+  facts.name = card.ifa_name;
+  facts.up = (card.ifa_flags & IFF_UP) != 0;
+  facts.loopback = (card.ifa_flags & IFF_LOOPBACK) != 0;
+  const std::string folder = "/sys/class/net/" + facts.name;
+  facts.mtu = static_cast<int>(NumberOf(folder + "/mtu"));
+  std::error_code error;
+  if (std::filesystem::exists(folder + "/device", error)) {
+    facts.bits_per_second = std::max(0.0, NumberOf(folder + "/speed")) * 1e6;
+  }
+  char text[INET_ADDRSTRLEN];
+  const auto address = [](const sockaddr* name) {
+    return reinterpret_cast<const sockaddr_in*>(name)->sin_addr;
+  };
+  const in_addr mine = address(card.ifa_addr);
+  facts.address = ::inet_ntop(AF_INET, &mine, text, sizeof text);
+  if (card.ifa_netmask != nullptr) facts.prefix = std::popcount(address(card.ifa_netmask).s_addr);
+  return facts;
+}
+
+void CollectInterfaces(HostFacts* facts) {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return;
+  for (const ifaddrs* card = list; card != nullptr; card = card->ifa_next) {
+    if (card->ifa_addr == nullptr || card->ifa_addr->sa_family != AF_INET) continue;
+    if (facts->interfaces.size() < kMostListed) facts->interfaces.push_back(FactsOf(*card));
+  }
+  ::freeifaddrs(list);
+  facts->routes = ParseRoutes(TextOf("/proc/net/route"));
+  if (facts->routes.size() > kMostListed) facts->routes.resize(kMostListed);
+}
+
+void CollectPlace(const CollectRequest& request, HostFacts* facts) {
+  StatusOr<std::string> name = std::string("lo");
+  if (!request.network_interface.empty()) name = ChooseInterface(request.network_interface);
+  StatusOr<std::string> address = name.status();
+  if (name.ok()) address = InterfaceAddress(*name);
+  facts->interface_error = Message(address.status());
+  if (!address.ok()) return;
+  facts->interface_name = *name;
+  facts->address = *address;
+}
+
+// UCX is tried on the interface, as a rank would open it. gRPC needs nothing that is not tried
+// otherwise.
+void CollectTransport(const CollectRequest& request, HostFacts* facts) {
+  if (facts->address.empty()) return;
+  const auto loopback = IsLoopback(facts->interface_name);
+  const bool ucx = request.transport == "auto"
+                       ? request.trusted_fabric || (loopback.ok() && *loopback)
+                       : request.transport == "ucx";
+  facts->transport = ucx ? "ucx" : "grpc";
+  if (!ucx) return;
+  const auto ports = ParsePortRange(request.port_range);
+  if (!ports.ok()) return;  // said of the ports
+  FabricOptions options;
+  options.transport = "ucx";
+  options.network_interface = facts->interface_name;
+  options.trusted_fabric = true;  // nobody is told the address
+  options.ports = *ports;
+  Loop loop("rw-doctor");
+  StatusOr<std::unique_ptr<Fabric>> fabric = OpenFabric(&loop, options);
+  facts->transport_error = Message(fabric.status());
+  if (!fabric.ok()) return;
+  auto last = std::make_shared<std::unique_ptr<Fabric>>(*std::move(fabric));
+  (void)loop.Call(
+      [last] {
+        last->reset();
+        return OkStatus();
+      },
+      Seconds(kClosingSeconds));
+}
+
+void CollectPorts(const CollectRequest& request, HostFacts* facts) {
+  const auto range = ParsePortRange(request.port_range);
+  if (!range.ok()) {
+    facts->ports.range = request.port_range;
+    facts->ports.error = Message(range.status());
+    return;
+  }
+  if (range->any()) return;
+  facts->ports = OutgoingPorts(*range, TextOf("/proc/sys/net/ipv4/ip_local_port_range"),
+                               TextOf("/proc/sys/net/ipv4/ip_local_reserved_ports"));
+  const std::string address = facts->address.empty() ? "0.0.0.0" : facts->address;
+  for (int port = range->first; port <= range->last; ++port) {
+    facts->ports.free += IsFree(address, static_cast<uint16_t>(port)) ? 1 : 0;
+  }
+}
+
+void CollectMachine(HostFacts* facts) {
+  utsname system{};
+  if (::uname(&system) == 0) facts->kernel = std::string(system.sysname) + " " + system.release;
+  facts->cores = static_cast<int>(std::thread::hardware_concurrency());
+  facts->memory_bytes =
+      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  facts->ptrace_scope = static_cast<int>(NumberOf("/proc/sys/kernel/yama/ptrace_scope"));
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    facts->descriptors_soft = limit.rlim_cur;
+    facts->descriptors_hard = limit.rlim_max;
+  }
+  std::istringstream sizes(TextOf("/proc/sys/net/ipv4/tcp_rmem"));  // least, default, most
+  for (int i = 0; i < 3; ++i) sizes >> facts->socket_receive_bytes;
+}
+
+void CollectDevices(DeviceFacts* facts) {
+  const StatusOr<int> devices = CountDevices();
+  facts->error = Message(devices.status());
+  if (!devices.ok()) return;
+  facts->devices = *devices;
+  const Status nccl = FindDeviceSupport("");
+  facts->nccl = nccl.ok();
+  facts->nccl_error = Message(nccl);
+}
+
+}  // namespace
+
+HostFacts CollectHost(const CollectRequest& request) {
+  HostFacts facts;
+  facts.host = request.host;
+  facts.slots = request.slots;
+  facts.build = request.build;
+  CollectMachine(&facts);
+  CollectInterfaces(&facts);
+  CollectPlace(request, &facts);
+  CollectPorts(request, &facts);
+  CollectTransport(request, &facts);
+  CollectDevices(&facts.gpu);
+  if (!request.store.empty()) facts.disk = MeasureDisk(request.store);
+  return facts;
+}
+
+}  // namespace ringwood

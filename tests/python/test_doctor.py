@@ -1,0 +1,68 @@
+"""`ringwood doctor` between hosts: network namespaces, of which one sends slowly and one drops connections."""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import PROGRAM, ROOT, environment
+
+NETNS = ROOT / "bench" / "netns.sh"
+HOSTS = 4
+
+
+@pytest.fixture(scope="module")
+def hosts():
+    prefix = f"rwx{os.getpid() % 10000}"
+    if os.geteuid() != 0 or not shutil.which("tc"):
+        pytest.skip("network namespaces need root and iproute2")
+    names = [f"{prefix}{i}" for i in range(HOSTS)]
+    try:
+        if subprocess.run([NETNS, "up", str(HOSTS), "1gbit", prefix], capture_output=True).returncode != 0:
+            pytest.skip("no network namespaces with the htb queue here")
+        yield names
+    finally:
+        subprocess.run([NETNS, "down", str(HOSTS), prefix], capture_output=True)
+
+
+def doctor(names, *flags):
+    command = [PROGRAM, "doctor", "-H", ",".join(names), "--rsh", "ip netns exec", "--network-interface", "eth0",
+               "--trusted-fabric", *flags]
+    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=240)
+
+
+@contextlib.contextmanager
+def slowed(name):
+    change = ["ip", "netns", "exec", name, "tc", "class", "change", "dev", "eth0", "parent", "1:", "classid", "1:1", "htb"]
+    subprocess.run([*change, "rate", "20mbit", "ceil", "20mbit", "burst", "16kb", "cburst", "16kb"], check=True)
+    yield
+    subprocess.run([*change, "rate", "1gbit", "ceil", "1gbit", "burst", "64kb", "cburst", "64kb"], check=True)
+
+
+def test_a_slow_host_is_named(hosts):
+    with slowed(hosts[2]):
+        ended = doctor(hosts, "--json")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    report = json.loads(ended.stdout)
+    assert len(report["links"]) == HOSTS * (HOSTS - 1) // 2 and not any(link["error"] for link in report["links"])
+    assert {link["interface"] for link in report["links"]} == {"eth0"}
+    slow = [finding["where"] for finding in report["findings"] if finding["what"].startswith("it sends at")]
+    assert hosts[2] in slow, ended.stdout
+
+
+@pytest.mark.skipif(not shutil.which("nft"), reason="nftables is not installed")
+def test_the_rules_keep_others_out_and_members_in(hosts):
+    member, guarded, stranger = hosts[:3]
+    rules = doctor([member, guarded], "--firewall", "--port-range", "20000-20019")
+    assert rules.returncode == 0, rules.stderr
+    subprocess.run(["ip", "netns", "exec", guarded, "nft", "-f", "-"], input=rules.stdout, text=True, check=True)
+    try:
+        ended = doctor([stranger, member, guarded], "--json", "--port-range", "20000-20019")
+        links = {(link["from"], link["to"]): link["error"] for link in json.loads(ended.stdout)["links"]}
+        assert ended.returncode == 78, ended.stdout
+        assert "cannot connect" in links[stranger, guarded] and not links[member, guarded] and not links[stranger, member]
+    finally:
+        subprocess.run(["ip", "netns", "exec", guarded, "nft", "delete", "table", "inet", "ringwood"], check=True)
