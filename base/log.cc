@@ -16,6 +16,8 @@ namespace {
 // A log is the process's, as standard error is: the one place where a static is the honest form.
 std::atomic<int> g_level{static_cast<int>(LogLevel::kInfo)};
 std::atomic<uint64_t> g_epoch{0}, g_step{0};
+thread_local char t_label[72] = "";  // no destructor: threads may log until the very end
+thread_local uint64_t t_epoch = 0, t_step = 0;
 struct Name {
   absl::Mutex mutex;
   std::string who ABSL_GUARDED_BY(mutex) = "ringwood";
@@ -29,8 +31,8 @@ Name& TheName() {
 
 void Write(LogLine line, bool limited) {
   if (static_cast<int>(line.level) < g_level) return;
-  line.epoch = g_epoch;
-  line.step = g_step;
+  line.epoch = *t_label == 0 ? g_epoch.load() : t_epoch;
+  line.step = *t_label == 0 ? g_step.load() : t_step;
   line.unix_seconds =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   Name& name = TheName();
@@ -38,11 +40,12 @@ void Write(LogLine line, bool limited) {
   {
     absl::MutexLock lock(&name.mutex);
     if (limited) {
-      const auto left_out = name.limit.Admit(line.event, Now());
+      const auto left_out = name.limit.Admit(line.event + std::string(t_label), Now());
       if (!left_out) return;
       line.left_out = *left_out;
     }
     line.who = name.who;
+    if (*t_label != 0) line.text = t_label + (": " + line.text);
     text = FormatLogLine(line, name.format);
   }
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -59,9 +62,17 @@ void SetLog(LogLevel level, const std::string& who, LogFormat format) {
 }
 
 void SetLogPlace(uint64_t epoch, uint64_t step) {
-  g_epoch = epoch;
-  g_step = step;
+  if (*t_label == 0) {
+    g_epoch = epoch;
+    g_step = step;
+  } else {
+    t_epoch = epoch;
+    t_step = step;
+  }
 }
+
+void SetLogLabel(const std::string& label) { t_label[label.copy(t_label, sizeof t_label - 1)] = 0; }
+std::string LogLabel() { return t_label; }
 
 StatusOr<LogLevel> ParseLogLevel(const std::string& name) {
   if (name == "debug") return LogLevel::kDebug;

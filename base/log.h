@@ -17,8 +17,14 @@ enum class LogFormat { kText, kJson };  // --log-format
 // before other threads log.
 void SetLog(LogLevel level, const std::string& who, LogFormat format = LogFormat::kText);
 
-// Where the process is: lines of JSON say it. Any thread.
+// Where the process is: lines of JSON say it. Any thread. A thread with a label of its own has a
+// place of its own.
 void SetLogPlace(uint64_t epoch, uint64_t step);
+
+// Of this thread, and of the loops that it makes: stands before the text of its lines, where a
+// process has several jobs ("job a"). "": none; at most 71 bytes.
+void SetLogLabel(const std::string& label);
+std::string LogLabel();
 
 // "debug" | "info" | "warning" | "error".
 StatusOr<LogLevel> ParseLogLevel(const std::string& name);

@@ -10,6 +10,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/check.h"
+#include "base/log.h"
 
 namespace ringwood {
 namespace {
@@ -23,7 +24,8 @@ constexpr int kSpins = 2;
 Loop::Loop(std::string name)
     : name_(std::move(name)), wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   RW_CHECK(wake_ >= 0);
-  thread_ = std::thread([this] {
+  thread_ = std::thread([this, label = LogLabel()] {
+    SetLogLabel(label);
     pthread_setname_np(pthread_self(), name_.substr(0, 15).c_str());
     Run();
   });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
+#include "base/log.h"
 
 namespace ringwood {
 namespace {
@@ -170,6 +171,15 @@ TEST(Loop, AFullMailboxHasAPlaceForWhatMustArrive) {
   EXPECT_EQ(more, Loop::kReservedTasks - 1);
   go.Notify();
   EXPECT_TRUE(arrived.WaitForNotificationWithTimeout(absl::Seconds(60)));
+}
+
+TEST(Loop, HasTheLabelOfWhoMadeIt) {
+  SetLogLabel("job a");
+  Loop loop("a loop");
+  SetLogLabel("");
+  std::string seen;
+  EXPECT_TRUE(loop.Call([&] { return seen = LogLabel(), OkStatus(); }, Seconds(30)).ok());
+  EXPECT_EQ(seen, "job a");
 }
 
 }  // namespace
