@@ -20,6 +20,11 @@ Pipeline::Pipeline(const Shell& shell, const Plan& plan, uint32_t generation, si
       totals_(std::move(totals)),
       scheduler_(plan, tensors) {
   RW_CHECK(exchanges_.size() == plan_.groups.size());
+  places_.resize(tensors);
+  for (size_t g = 0; g < plan_.groups.size(); ++g) {
+    const std::vector<uint32_t>& of_group = plan_.groups[g].tensors;
+    for (size_t i = 0; i < of_group.size(); ++i) places_[of_group[i]] = {g, i};
+  }
 }
 
 void Pipeline::Begin(uint64_t round) {
@@ -51,6 +56,8 @@ Status Pipeline::Ready(TableIndex tensor) {
   // the gradient is exchanged in the next epoch.
   if (!status_.ok()) return OkStatus();
   RW_ASSIGN_OR_RETURN(const int group, complete);
+  const auto [owner, place] = places_[tensor.value];
+  RW_RETURN_IF_ERROR(exchanges_[owner]->Arrive(place));
   shell_.observer->GradientReady(round_, tensor.value, Now());
   if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {
     return Internal("compute queue full");

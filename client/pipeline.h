@@ -83,7 +83,8 @@ class Pipeline {
   const Plan plan_;
   const uint32_t generation_;
   const std::vector<std::unique_ptr<Exchange>> exchanges_;
-  const std::unique_ptr<RoundTotals> totals_;  // null: the commit alone says them
+  std::vector<std::pair<size_t, size_t>> places_;  // by tensor: its group, its place in that
+  const std::unique_ptr<RoundTotals> totals_;      // null: the commit alone says them
 
   absl::Mutex mutex_;
   Scheduler scheduler_ ABSL_GUARDED_BY(mutex_);

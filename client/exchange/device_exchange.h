@@ -23,6 +23,7 @@ class DeviceExchange : public Exchange {
   DeviceExchange(const Place& place, uint32_t group, std::vector<const Tensor*> tensors,
                  std::unique_ptr<DeviceBucket> bucket, DeviceRing* ring);
 
+  Status Arrive(size_t tensor) override { return bucket_->Mark(tensors_[tensor]->device->stream); }
   void Pack(float weight, std::function<void(Status)> packed) override {
     packed(bucket_->Pack(Parts(), weight));
   }

@@ -29,6 +29,7 @@ class DeviceSparseExchange : public Exchange {
                        std::unique_ptr<DeviceGroup> group, Loop* compute);
   ~DeviceSparseExchange() override;  // waits for the device; not on the compute loop
 
+  Status Arrive(size_t tensor) override { return group_->Mark(tensors_[tensor]->device->stream); }
   void Pack(float weight, std::function<void(Status)> packed) override;
   std::optional<Duration> packing() const override { return Seconds(group_->seconds()); }
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {

@@ -34,6 +34,10 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
+  // The gradient of a tensor, in the group's order, is ready: on a device Pack waits for what its
+  // stream holds now, and for nothing behind that. Before Pack, in the call of ready.
+  virtual Status Arrive(size_t tensor) { return OkStatus(); }
+
   // Reads the gradients, multiplied by `weight` (0: they are not read). Runs on the compute loop,
   // and so does `packed`: within the call, or later if a device selects. Then Start may come.
   virtual void Pack(float weight, std::function<void(Status)> packed) = 0;

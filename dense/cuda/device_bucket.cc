@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/cuda/device.h"
 #include "base/cuda/runtime.h"
+#include "base/cuda/stream_marks.h"
 #include "dense/cuda/launch.h"
 #include "dense/cuda/part_table.h"
 
@@ -47,13 +48,19 @@ class CudaBucket : public DeviceBucket {
   // The memory stays until the plan goes: giving it back would make the trainer wait.
   void Forgive() override { owes_ = false; }
 
+  Status Mark(void* stream) override {
+    const DeviceScope scope(device_);
+    RW_RETURN_IF_ERROR(scope.status());
+    return marks_.Record(static_cast<cudaStream_t>(stream));
+  }
+
   Status Pack(std::span<const Part> parts, float weight) override {
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
     cuda::PartTable table = cuda::TableOf(parts);
     const cudaStream_t stream = stream_.get();
     for (const cuda::StreamParts& of : table.streams) {
-      RW_RETURN_IF_ERROR(order_.Order(static_cast<cudaStream_t>(of.stream), stream));
+      RW_RETURN_IF_ERROR(marks_.Await(stream, static_cast<cudaStream_t>(of.stream)));
     }
     RW_RETURN_IF_ERROR(Upload(std::move(table)));
     RW_RETURN_IF_ERROR(
@@ -132,6 +139,7 @@ class CudaBucket : public DeviceBucket {
   PinnedBuffer<cuda::PartView> host_parts_;
   CudaEvent copied_;  // host_parts_ may be written again
   CudaEvent order_;
+  StreamMarks marks_;
 };
 
 }  // namespace

@@ -30,7 +30,11 @@ class DeviceBucket {
   virtual Status Owe(uint64_t first, std::span<const float> values) = 0;
   virtual void Forgive() = 0;  // after a sum that held it
 
-  // input = weight * parts (+ owed), one after the other, after what the parts' streams hold now;
+  // The next Pack waits for what `stream` holds now and for nothing behind it.
+  virtual Status Mark(void* stream) = 0;
+
+  // input = weight * parts (+ owed), one after the other, after the marks of the parts' streams, or
+  // where there are none since the last Pack, after what they hold now;
   // with weight 0 zeros (+ owed), and the parts are not read. The parts fill the bucket.
   virtual Status Pack(std::span<const Part> parts, float weight) = 0;
   // Largest |input| of the last Pack as the bits of a float, Inf and NaN above all numbers. Valid

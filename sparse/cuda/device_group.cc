@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/cuda/device.h"
 #include "base/cuda/runtime.h"
+#include "base/cuda/stream_marks.h"
 #include "sparse/cuda/group_memory.h"
 #include "sparse/cuda/launch.h"
 
@@ -30,6 +31,11 @@ class CudaGroup : public DeviceGroup {
 
   Status Start();
 
+  Status Mark(void* stream) override {
+    const DeviceScope scope(options_.device);
+    RW_RETURN_IF_ERROR(scope.status());
+    return marks_.Record(static_cast<cudaStream_t>(stream));
+  }
   Status Accumulate(const std::vector<Gradient>& gradients, float weight,
                     std::function<void()> done) override;
   Status Health() override;
@@ -63,8 +69,9 @@ class CudaGroup : public DeviceGroup {
 
  private:
   Status Enqueue(float weight);
-  // Each stream of the trainer's once: `ours` goes on after what they hold, or they after `ours`.
-  enum class Order { kTheirsFirst, kOursFirst };
+  // Each stream of the trainer's once: `ours` goes on after their marks or after what they hold, or
+  // they after `ours`.
+  enum class Order { kMarksFirst, kTheirsFirst, kOursFirst };
   Status OrderStreams(Order order);
   uint32_t Picked(size_t t) const { return host_outcomes_.data()[t].picked; }
   template <typename T>
@@ -94,6 +101,7 @@ class CudaGroup : public DeviceGroup {
 
   CudaStream stream_;
   CudaEvent order_;
+  StreamMarks marks_;
   CudaEvent begin_, end_;  // of the last selection
   cuda::GroupMemory memory_;
   DeviceBuffer<float> sent_, result_value_;
@@ -155,6 +163,10 @@ Status CudaGroup::OrderStreams(Order order) {
     const auto same = [&](const Gradient& other) { return other.stream == gradients_[t].stream; };
     if (std::any_of(gradients_.begin(), gradients_.begin() + t, same)) continue;
     cudaStream_t earlier = static_cast<cudaStream_t>(gradients_[t].stream), later = stream_.get();
+    if (order == Order::kMarksFirst) {
+      RW_RETURN_IF_ERROR(marks_.Await(later, earlier));
+      continue;
+    }
     if (order == Order::kOursFirst) std::swap(earlier, later);
     RW_RETURN_IF_ERROR(order_.Order(earlier, later));
   }
@@ -171,7 +183,7 @@ Status CudaGroup::Health() {
 }
 
 Status CudaGroup::Enqueue(float weight) {
-  RW_RETURN_IF_ERROR(OrderStreams(Order::kTheirsFirst));
+  RW_RETURN_IF_ERROR(OrderStreams(Order::kMarksFirst));
   RW_RETURN_IF_ERROR(begin_.Record(stream_.get()));
   RW_RETURN_IF_ERROR(ToDevice(host_gradients_, memory_.gradients(), host_gradients_.size()));
   const GroupView view = memory_.View(present_);

@@ -40,8 +40,12 @@ class DeviceGroup {
     void* stream = nullptr;  // cudaStream_t that makes and uses it; null: the default stream
   };
 
+  // The next Accumulate waits for what `stream` holds now and for nothing behind it.
+  virtual Status Mark(void* stream) = 0;
+
   // `gradients`: one a tensor, multiplied by `weight` (0: they are not read and count as zeros).
-  // What is on their streams now runs before. `done` runs on a thread of CUDA's and may only hand
+  // The marks of their streams come before, or where there are none since the last Accumulate, what
+  // they hold now. `done` runs on a thread of CUDA's and may only hand
   // over (Loop::Post); where the device fails it may never run, so its waiters have a deadline and
   // ask Health. Refused while an earlier one has not been done.
   virtual Status Accumulate(const std::vector<Gradient>& gradients, float weight,

@@ -23,10 +23,11 @@ Job DeviceJob(FakeRings* rings) {
 
 // A gradient on the device, used by one stream.
 struct DeviceGradient {
-  DeviceGradient(Session& session, const std::string& name, FakeStream* on)
+  DeviceGradient(Session& session, const std::string& name, FakeStream* on,
+                 const std::string& route = "auto")
       : data(kElements), stream(on) {
     Tensor tensor;
-    tensor.spec = {name, kElements, "auto", 0.01};
+    tensor.spec = {name, kElements, route, 0.01};
     tensor.data = data.data();
     tensor.device = OnDevice{0, stream};
     const StatusOr<int> registered = session.Register(tensor);
@@ -75,6 +76,33 @@ TEST(DeviceTensors, AverageFollowsTheTrainersStreams) {
     one.Wait();
     other.Wait();
   });
+}
+
+// As the rest of backward does, which the exchange is meant to overlap.
+TEST(DeviceTensors, WhatStandsBehindAReadyGradientIsNotWaitedFor) {
+  for (const std::string route : {"dense", "sparse"}) {
+    FakeRings rings(kWorld);
+    RunJob(DeviceJob(&rings), [&](Session& session, GatheringCoordinator&) {
+      FakeStream one, other;
+      DeviceGradient a(session, "a", &one, route), b(session, "b", &other, route);
+      ASSERT_TRUE(session.Agree().ok());  // before the first plan, ready is only noted
+      absl::Notification finished;
+      bool in_time = false;
+      a.Make(session, 7);
+      one.Put([&] { in_time = finished.WaitForNotificationWithTimeout(absl::Seconds(60)); });
+      b.Make(session, 7);
+      const auto result = session.FinishStep();
+      finished.Notify();
+      ASSERT_TRUE(result.ok()) << result.status();
+      one.Wait();
+      other.Wait();
+      EXPECT_TRUE(in_time) << route;
+      if (route == "dense") {
+        EXPECT_THAT(a.data, testing::Each(7.0f));
+      }
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  }
 }
 
 TEST(DeviceTensors, ANaNOnOneRankSkipsTheStepAndLeavesTheGradients) {

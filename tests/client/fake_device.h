@@ -68,6 +68,32 @@ class FakeStream {
   std::thread thread_;
 };
 
+// What streams held when a gradient was ready.
+class FakeMarks {
+ public:
+  void Record(FakeStream* stream) {
+    auto reached = std::make_shared<absl::Notification>();
+    stream->Put([reached] { reached->Notify(); });
+    marks_[stream] = std::move(reached);
+  }
+  void Await(FakeStream* later, FakeStream* stream) {
+    const auto mark = std::exchange(marks_[stream], nullptr);
+    if (mark == nullptr) return later->Await(stream);
+    later->Put([mark] { mark->WaitForNotification(); });
+  }
+  // Of a stream once, by the tensors that use it.
+  template <typename Tensors>
+  void AwaitAll(FakeStream* later, const Tensors& tensors) {
+    std::set<void*> seen;
+    for (const auto& tensor : tensors) {
+      if (seen.insert(tensor.stream).second) Await(later, static_cast<FakeStream*>(tensor.stream));
+    }
+  }
+
+ private:
+  std::map<FakeStream*, std::shared_ptr<absl::Notification>> marks_;
+};
+
 // Where the rings of a job meet.
 class FakeRings {
  public:
@@ -171,11 +197,15 @@ class FakeBucket : public DeviceBucket {
       : input_(elements), output_(std::make_shared<std::vector<float>>(elements)) {}
   ~FakeBucket() override { stream_.Wait(); }
 
+  Status Mark(void* stream) override {
+    marks_.Record(static_cast<FakeStream*>(stream));
+    return OkStatus();
+  }
   Status Pack(std::span<const Part> parts, float weight) override {
     stream_.Put([this] { largest_ = 0; });
+    marks_.AwaitAll(&stream_, parts);
     uint64_t at = 0;
     for (const Part& part : parts) {
-      stream_.Await(static_cast<FakeStream*>(part.stream));
       stream_.Put([this, part, weight, at] {
         const std::span<float> place = std::span(input_).subspan(at, part.elements);
         ScaleInto({part.data, part.elements}, weight, 1, place);
@@ -217,6 +247,7 @@ class FakeBucket : public DeviceBucket {
   const std::shared_ptr<std::vector<float>> output_;
   std::vector<float> owed_;  // empty: nothing
   uint32_t largest_ = 0;
+  FakeMarks marks_;
   mutable FakeStream stream_;
 };
 
@@ -238,12 +269,14 @@ class FakeGroup : public DeviceGroup {
   }
   ~FakeGroup() override { stream_.Wait(); }
 
+  Status Mark(void* stream) override {
+    marks_.Record(static_cast<FakeStream*>(stream));
+    return OkStatus();
+  }
   Status Accumulate(const std::vector<Gradient>& gradients, float weight,
                     std::function<void()> done) override {
     gradients_ = gradients;
-    for (const Gradient& gradient : gradients) {
-      stream_.Await(static_cast<FakeStream*>(gradient.stream));
-    }
+    marks_.AwaitAll(&stream_, gradients);
     stream_.Put([this, gradients, weight, done = std::move(done)] {
       nonfinite_ = 0;
       const TimePoint begin = Now();
@@ -334,6 +367,7 @@ class FakeGroup : public DeviceGroup {
   std::vector<Gradient> gradients_;
   double seconds_ = 0;
   uint64_t nonfinite_ = 0;
+  FakeMarks marks_;
   mutable FakeStream stream_;
 };
 
