@@ -15,6 +15,7 @@
 #include "dense/cuda/device_support.h"
 #include "dense/cuda/launch.h"
 #include "dense/cuda/nccl_library.h"
+#include "dense/cuda/ring_thread.h"
 
 namespace ringwood {
 namespace {
@@ -119,7 +120,10 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
   const DeviceRingOptions options_;
   nccl::Communicator* communicator_ = nullptr;
   std::unique_ptr<Loop> aborter_;  // ncclCommAbort may hang: it gets a thread of its own
-  CudaStream stream_;
+  CudaStream stream_;              // collectives
+  // Digests and notices: a callback of CUDA's holds up what stands behind it on its stream, and
+  // that is no collective.
+  CudaStream notices_;
   DeviceBuffer<uint64_t> digests_;  // a call under way has the slot sequence % kMaxInFlight
   PinnedBuffer<uint64_t> host_digests_;
   std::deque<Call> waiting_;
@@ -138,6 +142,7 @@ Status NcclRing::Start() {
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
   RW_RETURN_IF_ERROR(stream_.Create());
+  RW_RETURN_IF_ERROR(notices_.Create());
   RW_RETURN_IF_ERROR(digests_.Allocate(kMaxInFlight, stream_.get()));
   RW_RETURN_IF_ERROR(host_digests_.Allocate(kMaxInFlight, stream_.get()));
   start_deadline_ = Now() + Seconds(options_.timeout_seconds);
@@ -256,13 +261,14 @@ Status NcclRing::Issue(Call& call) {
 
 Status NcclRing::Finish(const Call& call, uint64_t sequence) {
   const size_t slot = sequence % kMaxInFlight;
+  RW_RETURN_IF_ERROR(call.produced->Order(stream_.get(), notices_.get()));
   if (call.reduce) {
     RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchWordDigest(call.reduction.output, call.bytes(),
-                                                       digests_.data() + slot, stream_.get()),
+                                                       digests_.data() + slot, notices_.get()),
                                 call.Name()));
     RW_RETURN_IF_ERROR(
         FromCuda(cudaMemcpyAsync(host_digests_.data() + slot, digests_.data() + slot,
-                                 sizeof(uint64_t), cudaMemcpyDeviceToHost, stream_.get()),
+                                 sizeof(uint64_t), cudaMemcpyDeviceToHost, notices_.get()),
                  call.Name()));
   }
   auto notice = std::make_unique<Notice>(Notice{loop_, weak_from_this(), sequence});
@@ -274,7 +280,7 @@ Status NcclRing::Finish(const Call& call, uint64_t sequence) {
     });
   };
   RW_RETURN_IF_ERROR(
-      FromCuda(cudaLaunchHostFunc(stream_.get(), hand_over, notice.get()), call.Name()));
+      FromCuda(cudaLaunchHostFunc(notices_.get(), hand_over, notice.get()), call.Name()));
   notice.release();  // the callback owns it
   return OkStatus();
 }
@@ -326,7 +332,7 @@ void NcclRing::AnswerAll(const Status& reason) {
 // Lets go of the communicator and of all that is on the stream. Where everything has ended, NCCL
 // first delivers what peers still wait for; whatever takes too long is aborted. May hang.
 void Release(const nccl::Library& library, nccl::Communicator* communicator, bool orderly,
-             cudaStream_t stream) {
+             cudaStream_t stream, cudaStream_t notices) {
   int state = nccl::kSuccess;
   if (orderly && library.comm_finalize(communicator) != nccl::kSuccess) state = nccl::kInProgress;
   const TimePoint until = Now() + Seconds(DeviceRing::kAbortSeconds / 2);
@@ -338,6 +344,7 @@ void Release(const nccl::Library& library, nccl::Communicator* communicator, boo
   const bool delivered = orderly && state == nccl::kSuccess;
   (delivered ? library.comm_destroy : library.comm_abort)(communicator);
   cudaStreamSynchronize(stream);
+  cudaStreamSynchronize(notices);
 }
 
 Status NcclRing::Close(const Status& reason) {
@@ -347,14 +354,17 @@ Status NcclRing::Close(const Status& reason) {
   Fail(reason.ok() ? Aborted("the ring was closed") : reason);
   if (communicator_ == nullptr) {
     const DeviceScope scope(options_.device);
-    if (stream_.get() != nullptr) cudaStreamSynchronize(stream_.get());
+    for (cudaStream_t stream : {stream_.get(), notices_.get()}) {
+      if (stream != nullptr) cudaStreamSynchronize(stream);
+    }
     return OkStatus();
   }
   // What the helper needs lives until it ends, however late.
   auto released = std::make_shared<absl::Notification>();
   const bool posted = aborter_->Post([=, self = shared_from_this()] {
     const DeviceScope scope(self->options_.device);
-    Release(self->library_, self->communicator_, orderly, self->stream_.get());
+    Release(self->library_, self->communicator_, orderly, self->stream_.get(),
+            self->notices_.get());
     released->Notify();
   });
   if (posted && released->WaitForNotificationWithTimeout(absl::Seconds(kAbortSeconds))) {
@@ -367,6 +377,17 @@ Status NcclRing::Close(const Status& reason) {
                       options_.rank, kAbortSeconds));
   Log(LogLevel::kError, Message(hung));
   return hung;
+}
+
+StatusOr<std::unique_ptr<DeviceRing>> MakeNcclRing(Loop* loop, const DeviceRingOptions& options) {
+  nccl::Library library;
+  if (options.world > 1) {
+    RW_ASSIGN_OR_RETURN(library, nccl::Load(options.library));
+  }
+  auto ring = std::make_shared<NcclRing>(loop, std::move(library), options);
+  auto handle = std::make_unique<DeviceRingHandle>(ring);  // closes it if the start fails
+  RW_RETURN_IF_ERROR(ring->Start());
+  return std::unique_ptr<DeviceRing>(std::move(handle));
 }
 
 }  // namespace
@@ -395,14 +416,7 @@ StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop* loop, const DeviceRin
                                    nccl::kIdBytes));
   }
   RW_RETURN_IF_ERROR(CountDevices().status());
-  nccl::Library library;
-  if (options.world > 1) {
-    RW_ASSIGN_OR_RETURN(library, nccl::Load(options.library));
-  }
-  auto ring = std::make_shared<NcclRing>(loop, std::move(library), options);
-  auto handle = std::make_unique<DeviceRingHandle>(ring);  // closes it if the start fails
-  RW_RETURN_IF_ERROR(ring->Start());
-  return std::unique_ptr<DeviceRing>(std::move(handle));
+  return MakeRingThread(loop, [options](Loop* own) { return MakeNcclRing(own, options); });
 }
 
 }  // namespace ringwood

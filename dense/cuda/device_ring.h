@@ -1,10 +1,10 @@
 // All-reduce and broadcast of device memory between the ranks of one epoch, over NCCL. What
 // dense/all_reduce.h is for host memory: same rules for buffers, errors and the digest.
 //
-// Every method and callback is on the loop's thread. Nothing waits: NCCL's calls do not block, what
-// they start runs on a stream of its own, after what the caller's stream held, and a callback of
-// CUDA's posts the answer. The ring lives for one epoch; a new epoch makes a new one, from a new
-// id.
+// Every method and callback is on the loop's thread. Nothing waits there: NCCL's calls do not block
+// and are polled on a thread of the ring's (dense/cuda/ring_thread.h), what they start runs on a
+// stream of its own, after what the caller's stream held, and a callback of CUDA's posts the
+// answer. The ring lives for one epoch; a new epoch makes a new one, from a new id.
 //
 // The order of NCCL's additions depends on its algorithm, so results equal those of a host ring to
 // rounding only; all ranks have the same bits, which the digest proves.

@@ -1,0 +1,153 @@
+// A device's ring on a thread of its own: over a stand-in that blocks its thread as a poll of NCCL
+// would.
+#include "dense/cuda/ring_thread.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+
+namespace ringwood {
+namespace {
+
+constexpr absl::Duration kLong = absl::Seconds(60);
+
+// What happened to the ring on the other thread.
+struct Story {
+  absl::Notification busy;     // AllReduce is running
+  absl::Notification go_on;    // lets it
+  absl::Notification gone;     // the ring was destroyed
+  Loop* loop = nullptr;        // its own
+  bool on_its_thread = false;  // all calls were, and the end
+};
+
+class SlowRing : public DeviceRing {
+ public:
+  explicit SlowRing(Story* story) : story_(story) { story_->on_its_thread = true; }
+  ~SlowRing() override {
+    Note();
+    story_->gone.Notify();
+  }
+  void AllReduce(const DeviceReduction& reduction,
+                 std::function<void(StatusOr<AllReduceResult>)> done) override {
+    Note();
+    if (!story_->busy.HasBeenNotified()) story_->busy.Notify();
+    story_->go_on.WaitForNotificationWithTimeout(kLong);
+    if (reduction.round == 1) return done(AllReduceResult{7, 8});
+    pending_.push_back(std::move(done));
+  }
+  void Broadcast(const DeviceBroadcast&, std::function<void(Status)> done) override {
+    Note();
+    done(Invalid("no broadcast"));
+  }
+  Status Close(const Status& reason) override {
+    Note();
+    for (auto& done : pending_) done(reason);
+    pending_.clear();
+    return OkStatus();
+  }
+
+ private:
+  void Note() { story_->on_its_thread &= story_->loop->OnThread(); }
+  Story* const story_;
+  std::vector<std::function<void(StatusOr<AllReduceResult>)>> pending_;
+};
+
+std::unique_ptr<DeviceRing> Make(Loop* net, Story* story) {
+  std::unique_ptr<DeviceRing> ring;
+  EXPECT_TRUE(net->Call(
+                     [&]() -> Status {
+                       RW_ASSIGN_OR_RETURN(ring, MakeRingThread(net, [story](Loop* own) {
+                                             story->loop = own;
+                                             return StatusOr<std::unique_ptr<DeviceRing>>(
+                                                 std::make_unique<SlowRing>(story));
+                                           }));
+                       return OkStatus();
+                     },
+                     Seconds(60))
+                  .ok());
+  return ring;
+}
+
+void On(Loop* net, std::function<void()> act) {
+  EXPECT_TRUE(net->Call(
+                     [&] {
+                       act();
+                       return OkStatus();
+                     },
+                     Seconds(60))
+                  .ok());
+}
+
+TEST(RingThread, AnAllReduceThatPollsHoldsUpNobodyElse) {
+  Story story;
+  Loop net("net");
+  auto ring = Make(&net, &story);
+  absl::Notification answered;
+  bool on_net = false;
+  uint64_t digest = 0;
+  On(&net, [&] {
+    DeviceReduction reduction;
+    reduction.round = 1;
+    ring->AllReduce(reduction, [&](StatusOr<AllReduceResult> result) {
+      on_net = net.OnThread();
+      digest = result.ok() ? result->digest : 0;
+      answered.Notify();
+    });
+  });
+  ASSERT_TRUE(story.busy.WaitForNotificationWithTimeout(kLong));
+  On(&net, [] {});  // the net loop does other things meanwhile
+  EXPECT_FALSE(answered.HasBeenNotified());
+  story.go_on.Notify();
+  ASSERT_TRUE(answered.WaitForNotificationWithTimeout(kLong));
+  EXPECT_TRUE(on_net);
+  EXPECT_EQ(digest, 7u);
+  Status refused;
+  absl::Notification heard;
+  On(&net, [&] {
+    ring->Broadcast({}, [&](Status status) {
+      refused = status;
+      heard.Notify();
+    });
+  });
+  ASSERT_TRUE(heard.WaitForNotificationWithTimeout(kLong));
+  EXPECT_EQ(Message(refused), "no broadcast");
+  On(&net, [&] { ring.reset(); });
+  EXPECT_TRUE(story.gone.HasBeenNotified());
+  EXPECT_TRUE(story.on_its_thread);
+}
+
+TEST(RingThread, CloseAnswersWhatIsUnderWayAndWhatComesLater) {
+  Story story;
+  story.go_on.Notify();
+  Loop net("net");
+  auto ring = Make(&net, &story);
+  std::vector<Status> answers;
+  On(&net, [&] {
+    const auto note = [&](StatusOr<AllReduceResult> result) { answers.push_back(result.status()); };
+    ring->AllReduce({}, note);
+    EXPECT_TRUE(ring->Close(Unavailable("rank 2 fell silent")).ok());
+    ring->AllReduce({}, note);
+    EXPECT_TRUE(ring->Close(Internal("again")).ok());
+  });
+  On(&net, [] {});  // the answers were posted before
+  ASSERT_EQ(answers.size(), 2u);
+  for (const Status& answer : answers) EXPECT_EQ(Message(answer), "rank 2 fell silent");
+  EXPECT_TRUE(story.on_its_thread);
+}
+
+TEST(RingThread, ARingThatCannotBeMadeSaysWhy) {
+  Loop net("net");
+  On(&net, [&] {
+    const auto ring = MakeRingThread(&net, [](Loop*) -> StatusOr<std::unique_ptr<DeviceRing>> {
+      return Unavailable("no NCCL");
+    });
+    EXPECT_EQ(Message(ring.status()), "no NCCL");
+  });
+}
+
+}  // namespace
+}  // namespace ringwood
