@@ -118,6 +118,7 @@ CheckpointStore::Index CheckpointStore::BeingMade(const CheckpointId& id, uint64
 StatusOr<std::unique_ptr<StripeWriter>> CheckpointStore::NewStripe(const CheckpointId& id,
                                                                    uint32_t rank, uint64_t job) {
   RW_RETURN_IF_ERROR(Usable());
+  if (std::exchange(look_again_, false)) RemoveUnused();
   StripeWriter::FindHome find_home;
   if (const Index index = BeingMade(id, job); index != nullptr) {
     find_home = [this, index](uint64_t digest,
@@ -269,6 +270,7 @@ StatusOr<std::vector<CheckpointId>> CheckpointStore::Unused() const {
 void CheckpointStore::RemoveUnused() {
   const auto unused = Unused();
   if (!unused.ok()) {
+    look_again_ = true;
     return Log(LogLevel::kWarning, "stripes that nobody has stay: " + Message(unused.status()));
   }
   for (const CheckpointId& id : *unused) RemoveRange(id, FirstChunkKey(id));

@@ -143,6 +143,7 @@ class CheckpointStore {
   uint64_t next_file_ = 0;
   bool broken_ = false;              // a write failed: RocksDB refuses further ones
   std::set<CheckpointId> leftover_;  // what Drop could not remove
+  bool look_again_ = false;          // for what nobody has
   mutable absl::Mutex mutex_;
   // Results for checkpoints that this process has read to the end or found damaged.
   mutable std::map<CheckpointId, Status> verdicts_ ABSL_GUARDED_BY(mutex_);
