@@ -103,7 +103,7 @@ TEST(ManifestRows, OneThatIsTooLongIsRefusedWithTheNumbers) {
   EXPECT_THAT(Message(status), HasSubstr("1.5 million items"));
 }
 
-constexpr int kSharedItems = 20'000;  // and so many of each rank
+constexpr int kSharedItems = 24'000;  // and so many of each rank
 std::string ItemName(int i) { return absl::StrFormat("model/layers.%06d.attention.weight", i); }
 
 // Two ranks with their own items, and shared ones by turns.
