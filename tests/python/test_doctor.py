@@ -1,4 +1,4 @@
-"""`ringwood doctor` between hosts: network namespaces, of which one sends slowly and one drops connections."""
+"""`ringwood doctor` between hosts: network namespaces, of which one sends slowly and one drops connections; Slurm; ssh."""
 
 import contextlib
 import json
@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 
-from conftest import PROGRAM, ROOT, environment
+import clusters
+from conftest import PROGRAM, ROOT, environment, run
 
 NETNS = ROOT / "bench" / "netns.sh"
 HOSTS = 4
@@ -66,3 +67,31 @@ def test_the_rules_keep_others_out_and_members_in(hosts):
         assert "cannot connect" in links[stranger, guarded] and not links[member, guarded] and not links[stranger, member]
     finally:
         subprocess.run(["ip", "netns", "exec", guarded, "nft", "delete", "table", "inet", "ringwood"], check=True)
+
+
+def seen_on_one_address(ended):
+    """The report of two hosts that are this machine: one measured pair, and an error that names both."""
+    assert ended.code == 78, ended.output
+    report = json.loads(ended.output[ended.output.index("{"):])
+    assert len(report["links"]) == 1 and report["links"][0]["error"] == "", ended.output
+    return [host["host"] for host in report["hosts"]], [finding["where"] for finding in report["findings"]]
+
+
+def test_the_hosts_of_a_slurm_allocation_are_asked_through_srun(tmp_path):
+    if lacking := clusters.lacks("slurmctld", "slurmd", "munged", "salloc", "srun"):
+        pytest.skip(lacking)
+    with clusters.slurm(tmp_path) as variables:
+        ended = run(["salloc", "--quiet", "--nodes", 2, PROGRAM, "doctor", "--json", "--network-interface", "lo"],
+                    **variables)
+    hosts, where = seen_on_one_address(ended)
+    assert hosts == ["n0", "n1"] and "n0, n1" in where, ended.output
+
+
+def test_hosts_are_asked_through_ssh(tmp_path):
+    if lacking := clusters.lacks("sshd", "ssh", "ssh-keygen"):
+        pytest.skip(lacking)
+    with clusters.sshd(tmp_path) as remote_shell:
+        ended = run([PROGRAM, "doctor", "--json", "-H", "127.0.0.1,127.0.0.2", "--rsh", remote_shell,
+                     "--network-interface", "lo"])
+    hosts, where = seen_on_one_address(ended)
+    assert hosts == ["127.0.0.1", "127.0.0.2"] and "127.0.0.1, 127.0.0.2" in where, ended.output
