@@ -97,6 +97,7 @@ void Pipeline::Pack(int group) {
   }
   shell_.observer->SelectionBegun(round, group, Now());
   const Status begun = CatchOutOfMemory([&] {
+    exchanges_[group]->BeginRound(round);
     exchanges_[group]->Pack(
         weight, [this, group, round](const Status& status) { Packed(group, round, status); });
     return OkStatus();

@@ -25,6 +25,11 @@ Status PlanAgreement::Agree(uint64_t committed, double weight, Restore* restore,
   v1::Setting* const memory = request.add_settings();
   memory->set_name("memory of the tensors");
   memory->set_value(table_.IsOnDevice() ? "device" : "host");
+  if (const std::string turns = table_.DescribeTurns(); !turns.empty()) {
+    v1::Setting* const taken = request.add_settings();
+    taken->set_name("turns and decays of the tensors");
+    taken->set_value(turns);
+  }
   if (rank == 0) {
     RW_ASSIGN_OR_RETURN(const Plan plan,
                         ProposePlan(options_, link->place(), table_, restore, committed));

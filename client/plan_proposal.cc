@@ -8,6 +8,7 @@
 #include "client/checkpoint/state_names.h"
 #include "client/replan/plan_file.h"
 #include "client/replan/wire_speed.h"
+#include "plan/turns.h"
 #include "plan/warm_up.h"
 #include "sparse/codec.h"
 
@@ -96,7 +97,10 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on
 
 StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
                            const TensorTable& table, Restore* restore, uint64_t committed) {
-  if (!table.empty() && !options.freeze_plan.empty()) return FrozenPlan(options, place, table);
+  if (!table.empty() && !options.freeze_plan.empty()) {
+    RW_ASSIGN_OR_RETURN(Plan frozen, FrozenPlan(options, place, table));
+    return SplitByTurns(std::move(frozen), table.Specs(), table.Turns());
+  }
   Plan plan;
   plan.planner = options.planner;
   if (!table.empty()) {  // without tensors steps only vote: a plan without groups
@@ -109,6 +113,7 @@ StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
                                    PlanInputOf(options, place, table.IsOnDevice(), table.Specs())));
     }
   }
+  plan = SplitByTurns(std::move(plan), table.Specs(), table.Turns());
   if (!options.freeze_plan.empty()) return plan;
   return AtStage(std::move(plan), table.Specs(), WarmUpStageAfter(committed, options));
 }

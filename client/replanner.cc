@@ -12,6 +12,7 @@
 #include "client/replan/live_profile.h"
 #include "client/replan/plan_file.h"
 #include "dense/hop_cost.h"
+#include "plan/turns.h"
 #include "plan/warm_up.h"
 #include "plan/wire.h"
 
@@ -78,7 +79,7 @@ void Replanner::Ask(uint64_t round, const Place& place, v1::VoteRequest* vote) {
   vote->set_review(request.review);
   vote->set_probe(request.probe);
   if (!request.plan) return;
-  *vote->mutable_plan() = ToProto(*request.plan);
+  *vote->mutable_plan() = ToProto(SplitByTurns(*request.plan, table_.Specs(), table_.Turns()));
   vote->set_plan_reason(request.reason);
 }
 

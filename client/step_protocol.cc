@@ -171,7 +171,7 @@ Status StepProtocol::Apply(const Totals& totals, EpochLink* link) {
         pipeline->Abort();
       } else {
         pipeline->Apply(totals.weight);
-        states_->Committed();
+        states_->Committed(round());
       }
       observer_->Applied(round(), Now());
       return OkStatus();

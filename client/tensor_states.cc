@@ -31,6 +31,7 @@ std::unique_ptr<SparseTensor> TensorStates::Make(size_t id, uint64_t k) const {
   options.method = *ParseMethod(options_.sparse_method);  // Check has read it before
   options.chunk_elements = static_cast<uint64_t>(options_.sparse_chunk);
   options.momentum = static_cast<float>(table_.momentum(id));
+  options.decay = static_cast<float>(table_[id].decay);
   return std::make_unique<SparseTensor>(table_[id].spec.elements, options);
 }
 
@@ -165,9 +166,12 @@ void TensorStates::Hand(std::vector<Holder> holders) {
   }
 }
 
-void TensorStates::Committed() {
-  for (const size_t id : carried_) states_[id].reset();
-  carried_.clear();
+void TensorStates::Committed(uint64_t round) {
+  std::erase_if(carried_, [&](size_t id) {
+    if (!table_[id].HasTurn(round)) return false;
+    states_[id].reset();
+    return true;
+  });
 }
 
 std::span<const float> TensorStates::WireError(size_t id) const {

@@ -83,7 +83,8 @@ class TensorStates {
     return holders_[id].exchange->sum(holders_[id].index);
   }
 
-  void Committed();  // a round was applied, with the residuals of dense tensors
+  // A round was applied, with the residuals of the dense tensors whose turn it was.
+  void Committed(uint64_t round);
 
   // The error-feedback residual in units of weight * gradient; `out` has the tensor's elements.
   Status ReadResidual(size_t id, std::span<float> out) const;
@@ -111,7 +112,7 @@ class TensorStates {
   std::vector<std::unique_ptr<SparseTensor>> states_;  // by id; empty before Begin
   std::vector<Holder> holders_;                        // by id; empty while there is no plan
   std::map<size_t, std::vector<BlockReach>> reaches_;  // by id, as they were before this plan
-  std::vector<size_t> carried_;  // ids of dense tensors with a residual until the next commit
+  std::vector<size_t> carried_;  // ids of dense tensors with a residual until a commit sends it
 };
 
 }  // namespace ringwood

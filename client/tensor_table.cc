@@ -9,6 +9,11 @@
 #include "plan/wire.h"
 
 namespace ringwood {
+namespace {
+
+constexpr uint32_t kMaxTurns = 4096;  // more than a model has layers
+
+}  // namespace
 
 Status TensorTable::Check(const Tensor& tensor) const {
   const TensorSpec& spec = tensor.spec;
@@ -32,6 +37,7 @@ Status TensorTable::Check(const Tensor& tensor) const {
     RW_RETURN_IF_ERROR(Annotate(CheckRange(name, value), "tensor '" + spec.name + "'"));
   }
   RW_RETURN_IF_ERROR(CheckPlace(tensor));
+  RW_RETURN_IF_ERROR(CheckTurns(tensor));
   if (names_.count(spec.name) != 0) {
     return AlreadyExists(absl::StrFormat("tensor '%s' is registered twice", spec.name));
   }
@@ -102,6 +108,46 @@ void TensorTable::Describe(v1::AgreeRequest* request) const {
     added->set_momentum(momentum(id));
     added->set_clip_norm(ClipNorm(*tensors_[id]));
   }
+}
+
+Status TensorTable::CheckTurns(const Tensor& tensor) const {
+  const auto bad = [&tensor](const std::string& what) {
+    return Invalid("tensor '" + tensor.spec.name + "' " + what);
+  };
+  if (!(tensor.decay > 0 && tensor.decay <= 1)) {
+    return bad(absl::StrFormat("has residual_decay = %g: above 0, at most 1", tensor.decay));
+  }
+  if (tensor.turns < 1 || tensor.turns > kMaxTurns || tensor.turn >= tensor.turns) {
+    return bad(absl::StrFormat("has turn %d of %d: turns are 1 to %d, and its turn is below them",
+                               tensor.turn, tensor.turns, kMaxTurns));
+  }
+  if (tensor.turns > 1 && tensor.spec.route == "auto") {
+    return bad("takes turns: say whether it is dense or sparse, the planner does not weigh turns");
+  }
+  if (tensor.device && (tensor.turns > 1 || tensor.decay != 1)) {
+    return bad(
+        "is on a device, where there are neither turns nor a residual_decay: copy it to the "
+        "host");
+  }
+  return OkStatus();
+}
+
+std::vector<uint32_t> TensorTable::Turns() const {
+  std::vector<uint32_t> turns;
+  for (auto tensor = tensors_.rbegin(); tensor != tensors_.rend(); ++tensor) {
+    turns.push_back((*tensor)->turns * kMaxTurns + (*tensor)->turn);
+  }
+  return turns;
+}
+
+std::string TensorTable::DescribeTurns() const {
+  std::string text;
+  for (const auto& tensor : tensors_) {
+    if (tensor->turns == 1 && tensor->decay == 1) continue;
+    absl::StrAppendFormat(&text, "%s%s %d/%d *%g", text.empty() ? "" : ", ", tensor->spec.name,
+                          tensor->turn, tensor->turns, tensor->decay);
+  }
+  return text;
 }
 
 // All tensors of a session are on the host or all on one device, on every rank: groups are then of

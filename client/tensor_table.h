@@ -45,7 +45,11 @@ class TensorTable {
   void Describe(v1::AgreeRequest* request) const;       // the same, with what must be equal
 
   double momentum(size_t id) const { return tensors_[id]->momentum.value_or(options_.momentum); }
-  bool IsOnDevice() const;  // the tensors are; all or none
+  bool IsOnDevice() const;              // the tensors are; all or none
+  std::vector<uint32_t> Turns() const;  // in the table's order; plan/turns.h
+  // Turns and decays, alike on all ranks: "" where all tensors take part in every round and keep
+  // what they owe.
+  std::string DescribeTurns() const;
   // Checks whether a device can select from it; Invalid names the option that is not supported.
   Status CheckSelection(const Tensor& tensor) const;
 
@@ -55,6 +59,7 @@ class TensorTable {
   }
   double NormLimit(const Tensor& tensor) const;
   Status CheckPlace(const Tensor& tensor) const;  // among those there are
+  Status CheckTurns(const Tensor& tensor) const;
 
   const SessionOptions& options_;
   int world_ = options_.world;

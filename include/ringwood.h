@@ -207,6 +207,12 @@ typedef struct {
                         called as soon as its kernels are on it, and what is put on it after
                         ringwood_finish_step sees the average. NULL: the default stream */
   double clip_norm;  /* while sparse; 0: the session's, negative: none */
+  double residual_decay; /* while sparse, above 0 and at most 1: the residual becomes
+                            residual_decay * residual + weight * gradient; 0: 1, nothing is lost */
+  int turn, turns; /* 0, 0: it is exchanged in every step. Else from 0 on, below `turns`: only in
+                      those whose number (ringwood_step after them) is turn modulo turns. In the
+                      others it is announced as ever, is not read, becomes 0, and keeps its
+                      residual. For dense or sparse tensors in host memory, not "auto" */
 } ringwood_tensor;
 
 /* Whether this process can exchange tensors with `memory` = RINGWOOD_CUDA: the library was built

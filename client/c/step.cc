@@ -38,6 +38,11 @@ int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor, 
                                      value.spec.name, given.memory));
     }
     if (given.clip_norm != 0) value.clip_norm = given.clip_norm < 0 ? 0 : given.clip_norm;
+    if (given.residual_decay != 0) value.decay = given.residual_decay;
+    if (given.turns != 0) {
+      value.turn = static_cast<uint32_t>(given.turn);  // a negative one is refused as too large
+      value.turns = static_cast<uint32_t>(given.turns);
+    }
     RW_ASSIGN_OR_RETURN(const int number, open.Register(value));
     if (id != nullptr) *id = number;
     return ringwood::OkStatus();

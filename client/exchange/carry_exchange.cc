@@ -32,7 +32,7 @@ CarryExchange::CarryExchange(const Place& place, uint32_t group, const Group& sp
 // the commit. So an aborted round loses nothing, a round that is packed again sends the same, and
 // after the commit Σ(residual + weight * gradient) over the ranks is what was applied.
 void CarryExchange::Pack(float weight, std::function<void(Status)> packed) {
-  if (!carries()) return exchange_->Pack(weight, std::move(packed));
+  if (!carries() || rests_) return exchange_->Pack(weight, std::move(packed));
   for (size_t t = 0; t < tensors_.size(); ++t) {
     const std::span<const float> gradient = tensors_[t]->gradient();
     const std::span<float> out = owed_[t].gradient();
@@ -51,6 +51,10 @@ void CarryExchange::Pack(float weight, std::function<void(Status)> packed) {
 void CarryExchange::Apply(double total_weight) {
   exchange_->Apply(total_weight);
   if (!carries()) return;
+  if (rests_) {  // the exchange has written zeros to its own memory
+    for (const Tensor* tensor : tensors_) std::ranges::fill(tensor->gradient(), 0.0f);
+    return;
+  }
   for (size_t t = 0; t < tensors_.size(); ++t) {
     std::copy_n(owed_[t].data, owed_[t].spec.elements, tensors_[t]->data);
   }

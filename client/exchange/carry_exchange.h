@@ -15,11 +15,16 @@ namespace ringwood {
 class CarryExchange : public Exchange {
  public:
   // `tensors` and `states` in the group's order; a state is null if there is no residual. States
-  // are read until the first Apply, after which the owner drops them. Velocities are not carried.
+  // are read until the first Apply of a round in which the group does not rest, after which the
+  // owner drops them. Velocities are not carried.
   CarryExchange(const Place& place, uint32_t group, const Group& spec,
                 std::vector<const Tensor*> tensors, std::vector<const SparseTensor*> states,
                 const DenseExchange::Reaches& reaches = {});
 
+  void BeginRound(uint64_t round) override {
+    rests_ = !tensors_.front()->HasTurn(round);
+    exchange_->BeginRound(round);
+  }
   void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
     exchange_->Start(transport, round, std::move(done));
@@ -46,6 +51,7 @@ class CarryExchange : public Exchange {
   Buffer<float> memory_;      // weight * gradient + residual, while this carries
   std::vector<Tensor> owed_;  // the tensors over memory_
   std::unique_ptr<DenseExchange> exchange_;
+  bool rests_ = false;  // this round: what is owed stays
 };
 
 }  // namespace ringwood

@@ -58,6 +58,7 @@ void DenseExchange::TakeReaches(const Reaches& reaches) {
 
 void DenseExchange::Pack(float weight, std::function<void(Status)> packed) {
   non_finite_ = false;
+  if (rests_) return packed(OkStatus());
   const int parts = place_.world * (coded() ? kCodedShare : 1);
   for (size_t t = 0; t < tensors_.size(); ++t) {
     non_finite_ |= ScaleInto(tensors_[t]->gradient(), weight, parts,
@@ -67,6 +68,10 @@ void DenseExchange::Pack(float weight, std::function<void(Status)> packed) {
 }
 
 void DenseExchange::Start(Transport* transport, uint64_t round, std::function<void(Status)> done) {
+  if (rests_) {
+    digest_ = sent_bytes_ = 0;
+    return done(OkStatus());
+  }
   AllReduceRequest request{};
   request.place = place_;
   request.name = {Lane::kDense, round, group_};
@@ -92,6 +97,10 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
 }
 
 void DenseExchange::Apply(double total_weight) {
+  if (rests_) {
+    for (const Tensor* tensor : tensors_) std::ranges::fill(tensor->gradient(), 0.0f);
+    return;
+  }
   for (size_t t = 0; t < tensors_.size(); ++t) {
     DivideInto(output_.span().subspan(first_[t], tensors_[t]->spec.elements), total_weight,
                tensors_[t]->gradient());
@@ -100,6 +109,7 @@ void DenseExchange::Apply(double total_weight) {
 }
 
 std::optional<TensorSum> DenseExchange::sum(size_t tensor) const {
+  if (rests_) return TensorSum{.dense = {}, .sparse = Entries()};
   return TensorSum{output_.span().subspan(first_[tensor], tensors_[tensor]->spec.elements)};
 }
 

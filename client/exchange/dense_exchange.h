@@ -26,6 +26,7 @@ class DenseExchange : public Exchange {
   DenseExchange(const Place& place, uint32_t group, const Group& spec,
                 std::vector<const Tensor*> tensors, const Reaches& reaches = {});
 
+  void BeginRound(uint64_t round) override { rests_ = !tensors_.front()->HasTurn(round); }
   void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override;
   void Apply(double total_weight) override;
@@ -52,6 +53,7 @@ class DenseExchange : public Exchange {
   Buffer<float> error_[2];  // rounded away; [present_] is committed, the other this round's
   Buffer<BlockReach> reach_[2];  // likewise, of the blocks
   int present_ = 0;
+  bool rests_ = false;  // this round: nothing is sent
   uint64_t digest_ = 0;
   uint64_t sent_bytes_ = 0;
   bool non_finite_ = false;

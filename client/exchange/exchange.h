@@ -38,6 +38,10 @@ class Exchange {
   // stream holds now, and for nothing behind that. Before Pack, in the call of ready.
   virtual Status Arrive(size_t tensor) { return OkStatus(); }
 
+  // Before Pack, on its thread. In a round in which it is not its tensors' turn a group rests: no
+  // gradient is read, what is owed stays, no other rank sends anything either, and Apply writes 0.
+  virtual void BeginRound(uint64_t round) {}
+
   // Reads the gradients, multiplied by `weight` (0: they are not read). Runs on the compute loop,
   // and so does `packed`: within the call, or later if a device selects. Then Start may come.
   virtual void Pack(float weight, std::function<void(Status)> packed) = 0;

@@ -15,6 +15,10 @@ void SparseExchange::Pack(float weight, std::function<void(Status)> packed) {
   all_reduce_.Clear();
   for (size_t t = 0; t < tensors_.size(); ++t) {
     std::span<const float> gradient = tensors_[t]->gradient();
+    if (rests_) {
+      all_reduce_.Add(gradient.size(), {}, {});
+      continue;
+    }
     if (weight == 0) {  // what the array holds has no meaning then: it may be NaN
       if (zeros_.size() < gradient.size()) zeros_ = Buffer<float>(gradient.size());
       gradient = zeros_.span().first(gradient.size());
@@ -24,7 +28,9 @@ void SparseExchange::Pack(float weight, std::function<void(Status)> packed) {
     const Entries& top_k = states_[t]->picks();
     all_reduce_.Add(gradient.size(), top_k.index, top_k.value);
   }
-  all_reduce_.Round([this](size_t t, std::span<const float> sent) { states_[t]->SetSent(sent); });
+  all_reduce_.Round([this](size_t t, std::span<const float> sent) {
+    if (!rests_) states_[t]->SetSent(sent);
+  });
   packed_ = true;
   packed(OkStatus());
 }
@@ -58,7 +64,7 @@ void SparseExchange::Apply(double total_weight) {
   size_t at = 0;  // in the result
   for (size_t t = 0; t < tensors_.size(); ++t) {
     Scatter(t, first, &at, total_weight);
-    states_[t]->Commit(all_reduce_.accepted(t));
+    if (!rests_) states_[t]->Commit(all_reduce_.accepted(t));
     first += tensors_[t]->spec.elements;
   }
   packed_ = false;

@@ -18,6 +18,8 @@ class SparseExchange : public Exchange {
   SparseExchange(Climb climb, std::vector<const Tensor*> tensors,
                  std::vector<SparseTensor*> states);
 
+  // A group that rests sends messages without entries: reducers wait for every group.
+  void BeginRound(uint64_t round) override { rests_ = !tensors_.front()->HasTurn(round); }
   void Pack(float weight, std::function<void(Status)> packed) override;
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
     all_reduce_.Start(transport, round, std::move(done));
@@ -37,6 +39,7 @@ class SparseExchange : public Exchange {
   const std::vector<SparseTensor*> states_;
   Buffer<float> zeros_;  // the gradient's stand-in when the weight is 0
   bool packed_ = false;
+  bool rests_ = false;       // this round
   bool non_finite_ = false;  // here
 };
 

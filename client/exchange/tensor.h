@@ -30,6 +30,11 @@ struct Tensor {
   // Of the session and of all ranks together; nothing: the session's. docs/sparse.md
   std::optional<double> clip_norm = std::nullopt;
   double norm_limit = 0;  // what it is for this rank's gradient; 0: none. Set by Register
+  double decay = 1;       // of its residual while sparse: e <- decay * e + weight * gradient
+  // It is exchanged in the rounds of its turn, and rests in the others: docs/client.md, "Turns".
+  uint32_t turn = 0, turns = 1;
+
+  bool HasTurn(uint64_t round) const { return round % turns == turn; }
 
   std::span<float> gradient() const { return {data, spec.elements}; }
 };

@@ -172,7 +172,7 @@ TEST_F(Epochs, APlanGoesOnOverAnotherLinkAndLosesNothing) {
       ASSERT_TRUE(done.ok()) << done;
       given[options.rank] += std::accumulate(sparse.begin(), sparse.end(), 0.0);
       plan.pipeline()->Apply(kWorld);
-      states.Committed();
+      states.Committed(2 * epoch + 1);
       applied[options.rank] += std::accumulate(sparse.begin(), sparse.end(), 0.0);
       EXPECT_THAT(dense, ::testing::Each(1.0f));
       plan.pipeline()->Begin(2 * epoch + 2);

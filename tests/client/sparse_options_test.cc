@@ -1,16 +1,20 @@
-// What users choose for sparse tensors, in sessions: clipping, momentum masking, how much comes
-// down.
+// What users choose for tensors, in sessions: clipping, momentum masking, how much comes down;
+// turns, and residuals that decay.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/random.h"
 #include "tests/client/job.h"
 
 namespace ringwood {
 namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
 
 constexpr size_t kElements = 64;
 
@@ -139,6 +143,179 @@ TEST(SparseOptions, AResultOfMoreOrFewerEntriesLosesNothing) {
       }
     }
   }
+}
+
+constexpr int kTurns = 3;
+constexpr size_t kFragment = 3000;
+constexpr uint64_t kRounds = 9;
+
+struct Fragment {
+  Fragment(Session& session, const std::string& name, const std::string& route, uint32_t turn,
+           uint32_t turns = kTurns, double decay = 1)
+      : turn(turn), data(kFragment, 0.0f) {
+    Tensor tensor;
+    tensor.spec = {name, kFragment, route, 0.02};
+    tensor.data = data.data();
+    tensor.turn = turn;
+    tensor.turns = turns;
+    tensor.decay = decay;
+    const StatusOr<int> registered = session.Register(tensor);
+    status = registered.status();
+    id = registered.value_or(-1);
+  }
+  std::vector<float> Residual(Session& session) const {
+    std::vector<float> residual(kFragment);
+    EXPECT_TRUE(session.Residual(id, residual).ok());
+    return residual;
+  }
+  void Fill(Random* random) {  // integers: sums are exact
+    for (float& value : data) value = static_cast<float>(random->Below(41)) - 20;
+  }
+  const uint32_t turn;
+  std::vector<float> data;
+  int id = -1;
+  Status status;
+};
+
+std::vector<Fragment> FragmentsOf(Session& session, const std::string& route) {
+  std::vector<Fragment> fragments;
+  fragments.reserve(kTurns);  // registered memory stays where it is
+  for (uint32_t turn = 0; turn < kTurns; ++turn) {
+    fragments.emplace_back(session, "t" + std::to_string(turn), route, turn);
+  }
+  return fragments;
+}
+
+// What each tensor was given in its turns, what was applied and what is owed at the end.
+struct Ledger {
+  std::vector<double> given, applied, owed;
+  Ledger() : given(kFragment), applied(kFragment), owed(kFragment) {}
+};
+
+// A rank's rounds: those that rest hold what must not be read, become 0 and keep their residuals.
+void Rounds(Session& session, GatheringCoordinator& coordinator, int world,
+            const std::string& route, std::vector<Ledger>* ledgers) {
+  std::vector<Fragment> fragments = FragmentsOf(session, route);
+  Random random(session.rank());
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    std::vector<std::vector<float>> before;
+    for (Fragment& fragment : fragments) {
+      before.push_back(round > 1 ? fragment.Residual(session) : std::vector<float>(kFragment));
+      fragment.Fill(&random);
+      if (round % kTurns != fragment.turn) {
+        fragment.data[5] = std::numeric_limits<float>::quiet_NaN();
+      } else {
+        coordinator.Alone([&] {
+          Ledger& ledger = (*ledgers)[fragment.turn];
+          for (size_t i = 0; i < kFragment; ++i) ledger.given[i] += fragment.data[i];
+        });
+      }
+      ASSERT_TRUE(session.Ready(fragment.id).ok());
+    }
+    const auto result = session.FinishStep();
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_FALSE(result->skipped);
+    for (Fragment& fragment : fragments) {
+      if (round % kTurns != fragment.turn) {
+        EXPECT_THAT(fragment.data, Each(0.0f));
+        EXPECT_EQ(fragment.Residual(session), before[fragment.turn]) << round;
+      } else if (session.rank() == 0) {
+        coordinator.Alone([&] {
+          Ledger& ledger = (*ledgers)[fragment.turn];
+          for (size_t i = 0; i < kFragment; ++i) {
+            ledger.applied[i] += std::rint(fragment.data[i] * world);
+          }
+        });
+      }
+    }
+  }
+  for (const Fragment& fragment : fragments) {
+    const std::vector<float> residual = fragment.Residual(session);
+    coordinator.Alone([&] {
+      for (size_t i = 0; i < kFragment; ++i) (*ledgers)[fragment.turn].owed[i] += residual[i];
+    });
+  }
+  EXPECT_TRUE(session.Close("").ok());
+}
+
+class SessionTurns
+    : public testing::TestWithParam<std::tuple<int, std::string, std::string, bool>> {};
+INSTANTIATE_TEST_SUITE_P(
+    Routes, SessionTurns,
+    testing::Values(std::tuple(1, "dense", "fp32", false), std::tuple(3, "dense", "fp32", false),
+                    std::tuple(3, "dense", "bf16", false), std::tuple(1, "sparse", "fp32", false),
+                    std::tuple(3, "sparse", "fp32", false), std::tuple(3, "sparse", "fp32", true)));
+
+TEST_P(SessionTurns, ATensorIsExchangedInItsRoundsAndRestsInTheOthers) {
+  const auto& [world, route, wire, reducer] = GetParam();
+  std::vector<Ledger> ledgers(kTurns);
+  RunJob({.world = world, .wire = wire, .reducer = reducer},
+         [&, world = world, route = route](Session& session, GatheringCoordinator& coordinator) {
+           Rounds(session, coordinator, world, route, &ledgers);
+         });
+  for (const Ledger& ledger : ledgers) {
+    for (size_t i = 0; i < kFragment; ++i) {
+      ASSERT_EQ(ledger.given[i], ledger.applied[i] + ledger.owed[i]) << i;
+    }
+  }
+}
+
+TEST(Turns, OnlyThoseWhoseTurnItIsCostBytes) {
+  RunJob({.world = 2}, [](Session& session, GatheringCoordinator&) {
+    Fragment first(session, "first", "dense", 1, 2), second(session, "second", "dense", 0, 2);
+    for (int round = 1; round <= 2; ++round) {
+      ASSERT_TRUE(session.Ready(first.id).ok());
+      ASSERT_TRUE(session.Ready(second.id).ok());
+      const auto result = session.FinishStep();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_GT(result->dense_bytes, 0u);
+      EXPECT_LT(result->dense_bytes, result->dense_equivalent_bytes * 3 / 4) << round;
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
+TEST(Turns, AResidualDecays) {
+  constexpr double kDecay = 0.5;
+  constexpr int kWorld = 2;
+  std::vector<double> expected(kFragment), owed(kFragment);
+  RunJob({.world = kWorld}, [&](Session& session, GatheringCoordinator& coordinator) {
+    Fragment sparse(session, "sparse", "sparse", 0, 1, kDecay);
+    Random random(session.rank());
+    for (int round = 0; round < 4; ++round) {
+      const std::vector<float> before =
+          round > 0 ? sparse.Residual(session) : std::vector<float>(kFragment);
+      sparse.Fill(&random);
+      coordinator.Alone([&] {
+        for (size_t i = 0; i < kFragment; ++i) {
+          expected[i] += kDecay * before[i] + sparse.data[i];
+        }
+      });
+      ASSERT_TRUE(session.Ready(sparse.id).ok());
+      ASSERT_TRUE(session.FinishStep().ok());
+      const std::vector<float> after = sparse.Residual(session);
+      coordinator.Alone([&] {
+        for (size_t i = 0; i < kFragment; ++i) {
+          owed[i] += after[i];
+          if (session.rank() == 0) owed[i] += kWorld * static_cast<double>(sparse.data[i]);
+        }
+      });
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
+  for (size_t i = 0; i < kFragment; ++i) ASSERT_EQ(expected[i], owed[i]) << i;
+}
+
+TEST(Turns, WhatMakesNoSenseIsRefused) {
+  RunJob({.world = 1}, [](Session& session, GatheringCoordinator&) {
+    EXPECT_THAT(Message(Fragment(session, "a", "dense", 3, 3).status), HasSubstr("turn 3 of 3"));
+    EXPECT_THAT(Message(Fragment(session, "a", "auto", 0, 3).status), HasSubstr("takes turns"));
+    for (const double decay : {0.0, -1.0, 1.5, std::numeric_limits<double>::quiet_NaN()}) {
+      EXPECT_THAT(Message(Fragment(session, "a", "sparse", 0, 1, decay).status),
+                  HasSubstr("residual_decay"));
+    }
+    EXPECT_TRUE(session.Close("").ok());
+  });
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ TEST_F(States, WhatADenseExchangeRoundedAwayGoesOnWithTheNextPlan) {
     if (SparseTensor* const state = states_.of(0); route == "tree") {
       std::ranges::fill(state->mutable_residual(), 0.0f);  // as its exchange does
     }
-    states_.Committed();  // a dense round has sent all of it
+    states_.Committed(1);  // a dense round has sent all of it
     EXPECT_EQ(states_.of(0) == nullptr, route == "ring");
     EXPECT_THAT(Residual(), Each(0.0f)) << route;
   }
