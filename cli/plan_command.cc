@@ -9,11 +9,14 @@
 #include "plan/model/cost_option.h"
 #include "plan/predict/show.h"
 #include "plan/strategy/profile_input.h"
+#include "plan/strategy/rounds.h"
 
 namespace ringwood {
 namespace {
 
 constexpr double kLeastDensity = 1e-9;
+constexpr int kMostFragments = 4096;  // as many turns as tensors may take (client/tensor_table.cc)
+constexpr int kMostSteps = 1000000;   // between exchanges: far above what learns
 
 struct PlanFlags {
   std::string profile;
@@ -34,6 +37,11 @@ struct PlanFlags {
   bool json = false;
   std::string chart;
   std::string timeline;
+  bool rounds = false;
+  double utilisation = 0.95;
+  int fragments = 1;
+  int delay = 0;
+  int most_every = 500;
 };
 
 bool IsSparse(const std::string& planner) {
@@ -135,9 +143,27 @@ void PrintText(const PlanFlags& flags, const ModelProfile& profile, const PlanIn
   }
 }
 
+Status RunRounds(const PlanFlags& flags, const PlanInput& plan) {
+  RoundsInput input;
+  input.plan = plan;
+  input.utilisation = flags.utilisation;
+  input.fragments = flags.fragments;
+  input.delay = flags.delay;
+  input.most_every = flags.most_every;
+  RW_ASSIGN_OR_RETURN(const std::vector<RoundsChoice> choices, PlanRounds(input));
+  std::fputs((flags.json ? ToJson(choices, input) : ToTable(choices, input)).c_str(), stdout);
+  return OkStatus();
+}
+
 Status RunPlan(const PlanFlags& flags) {
   RW_ASSIGN_OR_RETURN(const ModelProfile profile, ReadModelProfile(flags.profile));
   RW_ASSIGN_OR_RETURN(const PlanInput input, Input(flags, profile));
+  if (flags.rounds) {
+    if (!HasTree(flags, input)) {
+      return Invalid("--rounds weighs dense and sparse exchanges: give --network and --workers");
+    }
+    return RunRounds(flags, input);
+  }
   RW_ASSIGN_OR_RETURN(const std::vector<PlannedStep> steps, PlanAll(flags, input));
   if (flags.json) {
     PrintPlansJson(steps, input, flags.planner == "all");
@@ -205,6 +231,30 @@ void AddPlannerFlags(Command command, PlanFlags* flags) {
   command.Switch("--bf16", &flags->bf16, "Choose between fp32 and bf16 for each dense group");
 }
 
+void AddRoundsFlags(Command command, PlanFlags* flags) {
+  command.Switch("--rounds", &flags->rounds,
+                 "Choose for local steps: how many between exchanges, and how these travel");
+  const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
+    return command.Value(name, value, help).Takes(takes);
+  };
+  add("--utilisation", &flags->utilisation, "SHARE",
+      "With --rounds: let this share of the time be training")
+      .ShowDefault()
+      .Within(0.01, 0.9999);
+  add("--fragments", &flags->fragments, "NUMBER",
+      "With --rounds: exchange the model in this many parts, in turn")
+      .ShowDefault()
+      .Within(1, kMostFragments);
+  add("--delay", &flags->delay, "STEPS",
+      "With --rounds: let an exchange take this many steps beside training")
+      .ShowDefault()
+      .Within(0, kMostSteps);
+  add("--most-every", &flags->most_every, "STEPS",
+      "With --rounds: exchange each parameter once in this many steps at least")
+      .ShowDefault()
+      .Within(1, kMostSteps);
+}
+
 }  // namespace
 
 void AddPlanCommand(Command app, CommandContext* context) {
@@ -216,6 +266,7 @@ void AddPlanCommand(Command app, CommandContext* context) {
   add("--trace", &flags->profile, "Read the model's profile from this CSV file").Required();
   AddNetworkFlags(command, flags.get());
   AddPlannerFlags(command, flags.get());
+  AddRoundsFlags(command, flags.get());
   command.Switch("--json", &flags->json, "Print JSON, numbers with 17 digits");
   add("--chart", &flags->chart, "Write a Gantt chart to FILE.svg or FILE.png");
   add("--timeline", &flags->timeline,
