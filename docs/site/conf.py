@@ -31,6 +31,8 @@ include_patterns = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELO
 exclude_patterns = ["build", ".venv", ".git"]
 html_theme = "furo"
 html_title = f"Ringwood {release}"
+html_static_path = ["static"]
+html_css_files = ["tables.css"]
 html_copy_source = False
 html_show_sphinx = False
 
