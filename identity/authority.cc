@@ -31,7 +31,7 @@ std::vector<Extension> OfLeaf(const IdentityName& name) {
       {NID_basic_constraints, "critical,CA:FALSE"},
       {NID_key_usage, "critical,digitalSignature"},
       {NID_ext_key_usage, "serverAuth,clientAuth"},
-      {NID_subject_alt_name, "critical,URI:" + ToUri(name)},
+      {NID_subject_alt_name, "URI:" + ToUri(name) + ",DNS:" + kTlsHostName},
       {NID_authority_key_identifier, "keyid:always"},
   };
 }

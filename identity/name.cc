@@ -118,6 +118,16 @@ Status MayClaim(const IdentityName& name, IdentityRole role, int slot) {
       ToUri(name), ToString(role), SlotText(slot)));
 }
 
+Status IsMeant(const IdentityName& peer, IdentityRole role, int slot) {
+  if (peer.role == role && (slot == kAnySlot || peer.slot == slot || peer.slot == kAnySlot)) {
+    return OkStatus();
+  }
+  return Denied(absl::StrFormat(
+      "%s %s was to answer, but the certificate is %s: is the address right, and has each process "
+      "its own certificate?",
+      ToString(role), SlotText(slot), ToUri(peer)));
+}
+
 Status CheckValidity(const std::string& what, const Validity& validity, int64_t now) {
   if (now < validity.from) {
     return Denied(absl::StrFormat(

@@ -23,6 +23,10 @@ StatusOr<IdentityRole> ParseIdentityRole(const std::string& text);
 inline constexpr char kAnyJob[] = "any";
 inline constexpr int kAnySlot = -1;
 
+// The one DNS name in all certificates, which tells nothing: TLS libraries ask for a name of a
+// host.
+inline constexpr char kTlsHostName[] = "ringwood";
+
 struct IdentityName {
   std::string job;  // 1 to 64 letters, digits and . _ -, or kAnyJob
   IdentityRole role = IdentityRole::kRank;
@@ -46,6 +50,9 @@ Status MayMeet(const IdentityName& self, const IdentityName& peer);
 // Whether a caller with this certificate may say that it is `role`, `slot`. Denied names both, and
 // the remedy.
 Status MayClaim(const IdentityName& name, IdentityRole role, int slot);
+
+// Whether the other side is whom one meant to speak with; kAnySlot: anyone of that role.
+Status IsMeant(const IdentityName& peer, IdentityRole role, int slot);
 
 // A certificate's first and last second, in Unix time.
 struct Validity {

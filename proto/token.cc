@@ -46,16 +46,23 @@ class BringTokenFactory : public hooks::ClientInterceptorFactoryInterface {
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
                                            const grpc::ChannelArguments& arguments,
-                                           const std::string& token) {
+                                           const Access& access) {
   std::vector<std::unique_ptr<hooks::ClientInterceptorFactoryInterface>> factories;
-  if (!token.empty()) factories.push_back(std::make_unique<BringTokenFactory>(token));
+  if (!access.token.empty()) {
+    factories.push_back(std::make_unique<BringTokenFactory>(access.token));
+  }
   grpc::ChannelArguments complete = arguments;
   if (!IsOneAddress(address)) {
     complete.SetString(GRPC_ARG_DEFAULT_AUTHORITY, "ringwood");
     complete.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kAttemptMilliseconds);
   }
+  if (access.credentials != nullptr) SetTlsArguments(&complete);
   return hooks::CreateCustomChannelWithInterceptors(
-      ChannelTarget(address), grpc::InsecureChannelCredentials(), complete, std::move(factories));
+      ChannelTarget(address),
+      access.credentials == nullptr
+          ? grpc::InsecureChannelCredentials()
+          : access.credentials->ForCalling(IdentityRole::kServer, kAnySlot),
+      complete, std::move(factories));
 }
 
 }  // namespace ringwood

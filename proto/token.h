@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "proto/access.h"
+
 namespace ringwood {
 
 // "-bin": any bytes may stand in a token.
@@ -17,10 +19,10 @@ inline std::string TokenFile(const std::string& store) { return store + "/token"
 // And beside it the HOST:PORT at which it listens.
 inline std::string AddressFile(const std::string& store) { return store + "/address"; }
 
-// A plaintext channel to one of these addresses (addresses.h), whose calls all carry `token`; with
-// an empty one they carry none.
+// A channel to a server of the job at one of these addresses (addresses.h). Its calls all carry the
+// token, where there is one; with credentials it is encrypted, else plaintext.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
                                            const grpc::ChannelArguments& arguments,
-                                           const std::string& token);
+                                           const Access& access);
 
 }  // namespace ringwood

@@ -279,8 +279,8 @@ Status Server::Parts::StartServing() {
   });
   grpc::ServerBuilder builder;
   using Kind = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-  acceptor = builder.experimental().AddExternalConnectionAcceptor(Kind::FROM_FD,
-                                                                  TokenCredentials(options.token));
+  acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      Kind::FROM_FD, GuardedCredentials(options.token, options.credentials));
   builder.RegisterService(coordinator->service());
   builder.RegisterService(store->service());
   builder.RegisterService(updates->service());
@@ -315,14 +315,14 @@ void Server::Parts::StartReducer() {
   node.index = options.reducer_index;
   node.incarnation = reducer_incarnation;
   node.host = options.host;
-  node.token = options.token;
+  node.access = {options.token, options.credentials};
   node.failure_timeout_seconds = options.failure_timeout_seconds;
   node.coordinator_grace_seconds = options.coordinator_grace_seconds;
   node.max_memory_bytes = options.max_memory_bytes;
   node.make_fabric = [this](Loop* loop) -> StatusOr<std::unique_ptr<Fabric>> {
-    RW_ASSIGN_OR_RETURN(auto fabric,
-                        OpenFabric(loop, {options.transport, options.network_interface,
-                                          options.trusted_fabric, options.ports, options.token}));
+    RW_ASSIGN_OR_RETURN(auto fabric, OpenFabric(loop, {options.transport, options.network_interface,
+                                                       options.trusted_fabric, options.ports,
+                                                       options.token, options.credentials}));
     return options.watched ? options.watched(std::move(fabric)) : std::move(fabric);
   };
   node.joined = options.joined;

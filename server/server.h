@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "identity/credentials.h"
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/store/record/retention.h"
@@ -51,6 +52,8 @@ struct ServerOptions {
   double reattach_grace_seconds = -1;
   std::string host = "localhost";  // the launcher's name for it
   std::string token;               // required of every call; empty: none
+  // Mutual TLS on the control plane and on gRPC's data plane; null: plaintext.
+  std::shared_ptr<const Credentials> credentials;
   // "HOST:PORT": metrics and the status page, while it coordinates; empty: none.
   std::string http;
   // Called with the address when it serves them; as `serves`.

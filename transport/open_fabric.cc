@@ -15,9 +15,10 @@ StatusOr<std::unique_ptr<Fabric>> OpenFabric(Loop* loop, const FabricOptions& op
   RW_RETURN_IF_ERROR(CheckTransport(options.transport));
   bool ucx = options.transport == "ucx";
   if (options.transport == "auto") {
-    ucx = options.trusted_fabric || options.network_interface.empty();
-    if (!ucx) {
-      RW_ASSIGN_OR_RETURN(ucx, IsLoopback(options.network_interface));
+    ucx = options.trusted_fabric;
+    if (!ucx && options.credentials == nullptr) {
+      RW_ASSIGN_OR_RETURN(
+          ucx, IsLoopback(options.network_interface.empty() ? "lo" : options.network_interface));
     }
   }
   if (ucx) {
@@ -28,6 +29,7 @@ StatusOr<std::unique_ptr<Fabric>> OpenFabric(Loop* loop, const FabricOptions& op
   grpc.trusted_fabric = options.trusted_fabric;
   grpc.ports = options.ports;
   grpc.token = options.token;
+  grpc.credentials = options.credentials;
   return MakeGrpcFabric(loop, grpc);
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "identity/name.h"
 #include "transport/frame.h"
 
 namespace ringwood {
@@ -23,6 +24,9 @@ struct Peer {
   std::string label;      // for errors: "rank 2 (host h1)" or "server 0 (host h0)"
   std::string address;    // opaque bytes from that node's Fabric::Address()
   std::string host = "";  // the launcher's name for it; empty: not known
+  // Whom its certificate names, where connections have any; kAnySlot: anyone of that role.
+  IdentityRole role = IdentityRole::kRank;
+  int slot = kAnySlot;
 };
 
 struct TransportCounters {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "dense/collective.h"
+#include "proto/access.h"
 #include "proto/attachment.h"
 
 namespace ringwood {
@@ -126,8 +127,9 @@ bool EpochLink::Holds(int rank) const {
 Status EpochLink::Connect(Duration timeout) {
   std::vector<Peer> peers;
   for (const v1::Member& member : joined_.members()) {
-    peers.push_back(
-        {static_cast<int>(member.node()), LabelOf(member), member.fabric_address(), member.host()});
+    peers.push_back({static_cast<int>(member.node()), LabelOf(member), member.fabric_address(),
+                     member.host(), IdentityRoleOf(member.role()),
+                     static_cast<int>(member.rank())});
   }
   const EpochName name{joined_.job(), joined_.epoch(), static_cast<int>(joined_.node()),
                        joined_.fabric_key()};

@@ -11,11 +11,11 @@ constexpr int kMaxAnswerBytes = 64 << 20;
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Access& access,
                                            const OwnConnection& connection) {
   grpc::ChannelArguments arguments = connection.Arguments();
   arguments.SetMaxReceiveMessageSize(kMaxAnswerBytes);
-  return OpenChannel(address, arguments, token);
+  return OpenChannel(address, arguments, access);
 }
 
 }  // namespace ringwood

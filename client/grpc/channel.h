@@ -6,12 +6,13 @@
 #include <memory>
 #include <string>
 
+#include "proto/access.h"
 #include "proto/own_connection.h"
 
 namespace ringwood {
 
-// Plaintext; every call carries `token`, and an answer may be larger than gRPC's 4 MiB.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const std::string& token,
+// Every call carries the token, and an answer may be larger than gRPC's 4 MiB.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Access& access,
                                            const OwnConnection& connection);
 
 }  // namespace ringwood

@@ -21,8 +21,8 @@ constexpr double kBreakSeconds = 0.2;  // until a channel knows that the connect
 
 class GrpcControl : public Control {
  public:
-  GrpcControl(const std::string& address, const std::string& token)
-      : address_(address), token_(token) {
+  GrpcControl(const std::string& address, const Access& access)
+      : address_(address), access_(access) {
     Connect({});
   }
 
@@ -38,7 +38,7 @@ class GrpcControl : public Control {
   Status Attend(const Attendance& attendance, Duration timeout, EpochFailed failed) override {
     EpochAttendance::Options options;
     options.address = address_;
-    options.token = token_;
+    options.access = access_;
     options.attendance = attendance;
     options.known = [this] { return known_.request(); };
     options.failed = std::move(failed);
@@ -83,7 +83,7 @@ class GrpcControl : public Control {
   }
 
   void Connect(const OwnConnection& connection) {
-    line_ = std::make_unique<CoordinatorLine>(address_, token_, connection);
+    line_ = std::make_unique<CoordinatorLine>(address_, access_, connection);
   }
 
   // Over the connection that this member attends by.
@@ -137,6 +137,7 @@ class GrpcControl : public Control {
             "rank %d found no coordinator in %.0f s at %s: is `ringwood server` up there?", rank,
             ToSeconds(timeout), address_));
       }
+      RW_RETURN_IF_ERROR(WhyRefused(address_, access_));
       SayProgress(rank);
       patience *= 3;
     }
@@ -177,7 +178,7 @@ class GrpcControl : public Control {
   }
 
   const std::string address_;
-  const std::string token_;
+  const Access access_;
   // To join, and for what is called while no epoch is attended.
   std::unique_ptr<CoordinatorLine> line_;
   KnownEpoch known_;
@@ -186,8 +187,8 @@ class GrpcControl : public Control {
 
 }  // namespace
 
-std::unique_ptr<Control> MakeGrpcControl(const std::string& address, const std::string& token) {
-  return std::make_unique<GrpcControl>(address, token);
+std::unique_ptr<Control> MakeGrpcControl(const std::string& address, const Access& access) {
+  return std::make_unique<GrpcControl>(address, access);
 }
 
 }  // namespace ringwood

@@ -5,10 +5,11 @@
 #include <string>
 
 #include "client/connection/control.h"
+#include "proto/access.h"
 
 namespace ringwood {
 
-// `address` is "host:port". Connects with the first call; every call carries `token`.
-std::unique_ptr<Control> MakeGrpcControl(const std::string& address, const std::string& token);
+// `address` is "host:port". Connects with the first call; every call carries the token.
+std::unique_ptr<Control> MakeGrpcControl(const std::string& address, const Access& access);
 
 }  // namespace ringwood

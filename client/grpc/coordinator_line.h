@@ -10,9 +10,9 @@
 namespace ringwood {
 
 struct CoordinatorLine {
-  CoordinatorLine(const std::string& address, const std::string& token,
-                  const OwnConnection& connection)
-      : channel(MakeChannel(address, token, connection)), stub(v1::Coordinator::NewStub(channel)) {}
+  CoordinatorLine(const std::string& address, const Access& access, const OwnConnection& connection)
+      : channel(MakeChannel(address, access, connection)),
+        stub(v1::Coordinator::NewStub(channel)) {}
 
   bool connected() const { return channel->GetState(false) == GRPC_CHANNEL_READY; }
 

@@ -38,7 +38,7 @@ EpochAttendance::EpochAttendance(Options options)
       tie_(Coordinator(), options_.attendance.grace),
       loop_("rw-beat") {
   // How long silence may last is known from here on only.
-  auto line = std::make_shared<Line>(options_.address, options_.token,
+  auto line = std::make_shared<Line>(options_.address, options_.access,
                                      OwnConnection{.silence = options_.attendance.failure_timeout});
   {
     absl::MutexLock lock(&mutex_);
@@ -150,7 +150,7 @@ grpc::Status EpochAttendance::Leave(Duration timeout, const Call& call) {
 }
 
 std::shared_ptr<EpochAttendance::Line> EpochAttendance::EagerLine() const {
-  return std::make_shared<Line>(options_.address, options_.token,
+  return std::make_shared<Line>(options_.address, options_.access,
                                 OwnConnection{.silence = options_.attendance.failure_timeout,
                                               .reconnection = kEagerReconnection});
 }

@@ -30,7 +30,7 @@ class EpochAttendance {
  public:
   struct Options {
     std::string address;  // of the coordinator
-    std::string token;
+    Access access;
     Attendance attendance;
     std::function<v1::ReattachRequest()> known;  // while no call is being made
     EpochFailed failed;                          // once, when the epoch is over; any thread

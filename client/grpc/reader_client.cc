@@ -99,10 +99,11 @@ class Holding {
 
 class GrpcReaderClient : public ReaderClient {
  public:
-  GrpcReaderClient(const std::string& address, const std::string& token)
+  GrpcReaderClient(const std::string& address, const Access& access)
       : address_(address),
+        access_(access),
         channel_(MakeChannel(
-            address, token,
+            address, access,
             {.silence = Seconds(kReaderSilenceSeconds), .reconnection = kEagerReconnection})),
         coordinator_(v1::Coordinator::NewStub(channel_)),
         store_(v1::Store::NewStub(channel_)) {}
@@ -151,6 +152,7 @@ class GrpcReaderClient : public ReaderClient {
         return Refused("the server " + address_ +
                        " knows no pull: it is of an older version, start one of this version");
       case grpc::StatusCode::UNAVAILABLE:
+        RW_RETURN_IF_ERROR(WhyRefused(address_, access_));
         return Unavailable("the server " + address_ + ": " + status.error_message() +
                            " (its address is what `ringwood run` and `ringwood server` print, and "
                            "RINGWOOD_COORDINATOR in the job's ranks)");
@@ -164,6 +166,7 @@ class GrpcReaderClient : public ReaderClient {
   }
 
   const std::string address_;
+  const Access access_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Coordinator::Stub> coordinator_;
   const std::unique_ptr<v1::Store::Stub> store_;
@@ -174,8 +177,8 @@ class GrpcReaderClient : public ReaderClient {
 }  // namespace
 
 std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const std::string& address,
-                                                   const std::string& token) {
-  return std::make_unique<GrpcReaderClient>(address, token);
+                                                   const Access& access) {
+  return std::make_unique<GrpcReaderClient>(address, access);
 }
 
 }  // namespace ringwood

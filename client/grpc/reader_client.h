@@ -5,12 +5,13 @@
 #include <string>
 
 #include "client/pull/reader_client.h"
+#include "proto/access.h"
 
 namespace ringwood {
 
-// Connects with the first call; every call carries `token`. A server that is dead or cut off ends
+// Connects with the first call; every call carries the token. A server that is dead or cut off ends
 // calls within seconds.
 std::unique_ptr<ReaderClient> MakeGrpcReaderClient(const std::string& address,
-                                                   const std::string& token);
+                                                   const Access& access);
 
 }  // namespace ringwood

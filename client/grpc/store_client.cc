@@ -60,11 +60,11 @@ Where WhereIs(const v1::LoadRequest& request) {
 
 class GrpcStoreClient : public StoreClient {
  public:
-  GrpcStoreClient(const std::string& address, const std::string& token, bool by_memory)
+  GrpcStoreClient(const std::string& address, const Access& access, bool by_memory)
       : address_(address),
         by_memory_(by_memory),
         // It is in the coordinator's process, which may be killed and come back.
-        channel_(MakeChannel(address, token, {.reconnection = kEagerReconnection})),
+        channel_(MakeChannel(address, access, {.reconnection = kEagerReconnection})),
         stub_(v1::Store::NewStub(channel_)),
         save_("/ringwood.v1.Store/Save", grpc::internal::RpcMethod::CLIENT_STREAMING, channel_) {}
 
@@ -226,9 +226,9 @@ class GrpcStoreClient : public StoreClient {
 
 }  // namespace
 
-std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address,
-                                                 const std::string& token, bool by_memory) {
-  return std::make_unique<GrpcStoreClient>(address, token, by_memory);
+std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address, const Access& access,
+                                                 bool by_memory) {
+  return std::make_unique<GrpcStoreClient>(address, access, by_memory);
 }
 
 }  // namespace ringwood

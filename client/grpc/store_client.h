@@ -6,12 +6,13 @@
 #include <string>
 
 #include "client/checkpoint/store_client.h"
+#include "proto/access.h"
 
 namespace ringwood {
 
-// Every call carries `token`. `by_memory`: what is saved is read by the store where it lies, where
-// the store is on this host and may; else it is sent.
-std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address,
-                                                 const std::string& token, bool by_memory = true);
+// Every call carries the token. `by_memory`: what is saved is read by the store where it lies,
+// where the store is on this host and may; else it is sent.
+std::unique_ptr<StoreClient> MakeGrpcStoreClient(const std::string& address, const Access& access,
+                                                 bool by_memory = true);
 
 }  // namespace ringwood

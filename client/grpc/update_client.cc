@@ -76,10 +76,10 @@ class GrpcRound : public UpdateClient::Round {
 
 class GrpcUpdateClient : public UpdateClient {
  public:
-  GrpcUpdateClient(const std::string& address, const std::string& token)
+  GrpcUpdateClient(const std::string& address, const Access& access)
       : address_(address),
         stub_(v1::Updates::NewStub(
-            MakeChannel(address, token, {.reconnection = kEagerReconnection}))) {}
+            MakeChannel(address, access, {.reconnection = kEagerReconnection}))) {}
 
   std::unique_ptr<Round> Begin(const RoundName& name, bool restart, Duration timeout) override {
     return std::make_unique<GrpcRound>(stub_.get(), &calls_, name, restart, timeout,
@@ -132,8 +132,8 @@ class GrpcUpdateClient : public UpdateClient {
 }  // namespace
 
 std::unique_ptr<UpdateClient> MakeGrpcUpdateClient(const std::string& address,
-                                                   const std::string& token) {
-  return std::make_unique<GrpcUpdateClient>(address, token);
+                                                   const Access& access) {
+  return std::make_unique<GrpcUpdateClient>(address, access);
 }
 
 }  // namespace ringwood

@@ -5,11 +5,12 @@
 #include <string>
 
 #include "client/updates/update_client.h"
+#include "proto/access.h"
 
 namespace ringwood {
 
-// Every call carries `token`.
+// Every call carries the token.
 std::unique_ptr<UpdateClient> MakeGrpcUpdateClient(const std::string& address,
-                                                   const std::string& token);
+                                                   const Access& access);
 
 }  // namespace ringwood

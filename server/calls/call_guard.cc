@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "proto/access.h"
 #include "proto/job_token.h"
 #include "proto/token.h"
 #include "server/calls/call_rights.h"
@@ -33,9 +34,24 @@ StatusOr<TokenRights> CheckOne(const std::string& secret, std::string_view token
   return Denied(absl::StrFormat("%s has %s: %s", call, why, expired ? kGiveNewer : kGiveIt));
 }
 
-void ProcessCall(void* state, grpc_auth_context*, const grpc_metadata* metadata, size_t count,
-                 grpc_process_auth_metadata_done_cb done, void* user_data) {
-  const auto& secret = *static_cast<const std::string*>(state);
+// What a server asks of a call.
+struct Door {
+  std::string secret;                              // empty: no token
+  std::shared_ptr<const Credentials> credentials;  // null: no certificate
+};
+
+Status AdmitBoth(const Door& door, const grpc_auth_context* caller, std::string_view method,
+                 std::span<const std::string_view> tokens) {
+  if (door.credentials != nullptr) {
+    RW_ASSIGN_OR_RETURN(const IdentityName name, door.credentials->PeerName(caller));
+    RW_RETURN_IF_ERROR(AdmitName(name, method));
+  }
+  return door.secret.empty() ? OkStatus()
+                             : AdmitCall(door.secret, method, tokens, std::time(nullptr));
+}
+
+void ProcessCall(void* state, grpc_auth_context* caller, const grpc_metadata* metadata,
+                 size_t count, grpc_process_auth_metadata_done_cb done, void* user_data) {
   std::string_view method;
   std::vector<std::string_view> tokens;
   for (size_t i = 0; i < count; ++i) {
@@ -44,21 +60,22 @@ void ProcessCall(void* state, grpc_auth_context*, const grpc_metadata* metadata,
       tokens.push_back(TextOf(metadata[i].value));
     }
   }
-  const Status admitted = AdmitCall(secret, method, tokens, std::time(nullptr));
+  const Status admitted = AdmitBoth(*static_cast<const Door*>(state), caller, method, tokens);
   if (admitted.ok()) return done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_OK, nullptr);
   done(user_data, nullptr, 0, nullptr, 0, GRPC_STATUS_PERMISSION_DENIED, Message(admitted).c_str());
 }
 
 // gRPC's C++ wrapper of plaintext credentials takes no processor, what it wraps does.
-class GuardedCredentials : public grpc::ServerCredentials {
+class DoorCredentials : public grpc::ServerCredentials {
  public:
-  explicit GuardedCredentials(const std::string& secret)
-      : credentials_(grpc_insecure_server_credentials_create()) {
-    const auto destroy = [](void* state) { delete static_cast<std::string*>(state); };
+  explicit DoorCredentials(Door door)
+      : credentials_(door.credentials == nullptr ? grpc_insecure_server_credentials_create()
+                                                 : door.credentials->NewForListening()) {
+    const auto destroy = [](void* state) { delete static_cast<Door*>(state); };
     grpc_server_credentials_set_auth_metadata_processor(
-        credentials_, {ProcessCall, destroy, new std::string(secret)});
+        credentials_, {ProcessCall, destroy, new Door(std::move(door))});
   }
-  ~GuardedCredentials() override { grpc_server_credentials_release(credentials_); }
+  ~DoorCredentials() override { grpc_server_credentials_release(credentials_); }
 
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {
     RW_CHECK(false);  // there is one already
@@ -71,6 +88,24 @@ class GuardedCredentials : public grpc::ServerCredentials {
 
   grpc_server_credentials* const credentials_;
 };
+
+unsigned RoleOf(const IdentityName& caller) {
+  if (caller.role == IdentityRole::kRank) return kRankRole;
+  return caller.role == IdentityRole::kServer ? kServerRole | kObserverRole : kObserverRole;
+}
+
+Status AdmitRole(const grpc::ServerContextBase& context, v1::Role role) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kTokenKey);
+  if (found == metadata.end()) return OkStatus();  // the server has no secret
+  const unsigned roles = ClaimedRoles({found->second.data(), found->second.size()});
+  const CallerRole needed = role == v1::ROLE_REDUCER ? kServerRole : kRankRole;
+  if ((roles & needed) != 0) return OkStatus();
+  return Denied(absl::StrFormat(
+      "the call Coordinator.Join as a %s needs a token of that role, this one is of the role %s: "
+      "have one made with `ringwood token issue --role %s` and give it with RINGWOOD_TOKEN_FILE",
+      RoleNames(needed), RoleNames(roles), RoleNames(needed)));
+}
 
 }  // namespace
 
@@ -97,22 +132,28 @@ Status AdmitReader(const std::string& secret, std::string_view token, int64_t no
   return CheckOne(secret, token, "this request", now).status();
 }
 
-Status AdmitRole(const grpc::ServerContextBase& context, v1::Role role) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find(kTokenKey);
-  if (found == metadata.end()) return OkStatus();  // the server has no secret
-  const unsigned roles = ClaimedRoles({found->second.data(), found->second.size()});
-  const CallerRole needed = role == v1::ROLE_REDUCER ? kServerRole : kRankRole;
-  if ((roles & needed) != 0) return OkStatus();
+Status AdmitName(const IdentityName& caller, std::string_view method) {
+  const CallRight* const right = RightOf(method);
+  if (right == nullptr || (RoleOf(caller) & right->roles) != 0) return OkStatus();
   return Denied(absl::StrFormat(
-      "the call Coordinator.Join as a %s needs a token of that role, this one is of the role %s: "
-      "have one made with `ringwood token issue --role %s` and give it with RINGWOOD_TOKEN_FILE",
-      RoleNames(needed), RoleNames(roles), RoleNames(needed)));
+      "the call %s needs a certificate of the role %s, this one is %s: give the process its own "
+      "(--identity, RINGWOOD_IDENTITY)",
+      CallName(right->method), RoleNames(right->roles), ToUri(caller)));
 }
 
-std::shared_ptr<grpc::ServerCredentials> TokenCredentials(const std::string& secret) {
-  if (secret.empty()) return grpc::InsecureServerCredentials();
-  return std::make_shared<GuardedCredentials>(secret);
+Status AdmitMember(const grpc::ServerContextBase& context, v1::Role role, uint32_t rank) {
+  RW_RETURN_IF_ERROR(AdmitRole(context, role));
+  const auto uris = context.auth_context()->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME);
+  if (uris.empty()) return OkStatus();  // plaintext: TLS connections have one
+  RW_ASSIGN_OR_RETURN(const IdentityName name,
+                      ParseIdentityName(std::string(uris[0].data(), uris[0].size())));
+  return MayClaim(name, IdentityRoleOf(role), static_cast<int>(rank));
+}
+
+std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(
+    const std::string& secret, const std::shared_ptr<const Credentials>& credentials) {
+  if (secret.empty() && credentials == nullptr) return grpc::InsecureServerCredentials();
+  return std::make_shared<DoorCredentials>(Door{secret, credentials});
 }
 
 }  // namespace ringwood

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "identity/credentials.h"
 #include "ringwood/v1/control.pb.h"
 
 namespace ringwood {
@@ -23,11 +24,16 @@ Status AdmitCall(const std::string& secret, std::string_view method,
 // The same for one token, as who reads on another way than gRPC brings it; any role may read.
 Status AdmitReader(const std::string& secret, std::string_view token, int64_t now_unix_seconds);
 
-// Whether the call's token, which was admitted, is of the role in which its bearer wants to join.
-Status AdmitRole(const grpc::ServerContextBase& context, v1::Role role);
+// The same for the caller's certificate. Denied names its URI.
+Status AdmitName(const IdentityName& caller, std::string_view method);
 
-// Plaintext; a call that is not admitted ends with PERMISSION_DENIED. No secret: everybody may
-// call.
-std::shared_ptr<grpc::ServerCredentials> TokenCredentials(const std::string& secret);
+// Whether a call that was admitted may say that it comes from this member: the token is of that
+// role, and the certificate, where the connection has one, is that member's.
+Status AdmitMember(const grpc::ServerContextBase& context, v1::Role role, uint32_t rank);
+
+// A call that is not admitted ends with PERMISSION_DENIED. No secret: no token is asked for. No
+// credentials: plaintext.
+std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(
+    const std::string& secret, const std::shared_ptr<const Credentials>& credentials);
 
 }  // namespace ringwood

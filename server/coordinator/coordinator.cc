@@ -49,19 +49,21 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
                                  const v1::JoinRequest* request,
                                  v1::JoinResponse* response) override {
-    if (const ringwood::Status admitted = AdmitRole(*context, request->role()); !admitted.ok()) {
-      auto* call = new HeldCall<v1::JoinResponse>(response, [] {});
-      call->Answer(admitted);
-      return call;
-    }
+    const ringwood::Status admitted = AdmitMember(*context, request->role(), request->rank());
+    if (!admitted.ok()) return Refuse(response, admitted);
     return Hold<event::Join>(response, *request, Unpredictable() | 1);
   }
-  grpc::ServerUnaryReactor* Agree(grpc::CallbackServerContext*, const v1::AgreeRequest* request,
+  grpc::ServerUnaryReactor* Agree(grpc::CallbackServerContext* context,
+                                  const v1::AgreeRequest* request,
                                   v1::AgreeResponse* response) override {
+    const ringwood::Status admitted = AdmitMember(*context, v1::ROLE_WORKER, request->rank());
+    if (!admitted.ok()) return Refuse(response, admitted);
     return Hold<event::Agree>(response, *request);
   }
-  grpc::ServerUnaryReactor* Vote(grpc::CallbackServerContext*, const v1::VoteRequest* request,
-                                 v1::Commit* response) override {
+  grpc::ServerUnaryReactor* Vote(grpc::CallbackServerContext* context,
+                                 const v1::VoteRequest* request, v1::Commit* response) override {
+    const ringwood::Status admitted = AdmitMember(*context, v1::ROLE_WORKER, request->rank());
+    if (!admitted.ok()) return Refuse(response, admitted);
     return Hold<event::Vote>(response, *request);
   }
   grpc::ServerUnaryReactor* Reattach(grpc::CallbackServerContext*,
@@ -113,6 +115,13 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
  private:
   // Answers a held call; the second argument is one of the alternatives of action::Reply.
   using Answer = std::function<void(decltype(action::Reply::answer)&)>;
+
+  template <typename Response>
+  static grpc::ServerUnaryReactor* Refuse(Response* response, const ringwood::Status& why) {
+    auto* call = new HeldCall<Response>(response, [] {});
+    call->Answer(why);
+    return call;
+  }
 
   // Event{call, request, more…} goes to the membership; the reactor stays until its Reply.
   template <typename Event, typename Response, typename Request, typename... More>

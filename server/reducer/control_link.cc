@@ -86,11 +86,11 @@ struct Call {
 
 class ControlLink::Connection {
  public:
-  Connection(const std::string& address, const std::string& token, Duration silence)
+  Connection(const std::string& address, const Access& access, Duration silence)
       : channel_(OpenChannel(
             address,
             OwnConnection{.silence = silence, .reconnection = kEagerReconnection}.Arguments(),
-            token)),
+            access)),
         stub_(v1::Coordinator::NewStub(channel_)) {}
 
   // Then the channel goes, on this thread, and waits for gRPC's threads to be out of the callbacks.
@@ -238,8 +238,8 @@ void ControlLink::Connection::EndAttendance() {
   if (stream != nullptr) stream->Stop();
 }
 
-ControlLink::ControlLink(const std::string& address, const std::string& token, Duration silence)
-    : connection_(std::make_unique<Connection>(address, token, silence)) {}
+ControlLink::ControlLink(const std::string& address, const Access& access, Duration silence)
+    : connection_(std::make_unique<Connection>(address, access, silence)) {}
 ControlLink::~ControlLink() = default;
 void ControlLink::Join(const v1::JoinRequest& request, Duration deadline,
                        std::function<void(StatusOr<v1::JoinResponse>)> done) {

@@ -8,15 +8,16 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "proto/access.h"
 #include "ringwood/v1/control.pb.h"
 
 namespace ringwood {
 
 class ControlLink {
  public:
-  // `address` "host:port"; connects when first used. Its calls carry `token`. A connection that is
-  // silent for `silence` (the failure timeout) is broken.
-  ControlLink(const std::string& address, const std::string& token, Duration silence);
+  // `address` "host:port"; connects when first used. Its calls carry the token. A connection that
+  // is silent for `silence` (the failure timeout) is broken.
+  ControlLink(const std::string& address, const Access& access, Duration silence);
   // Cancels calls in flight. No callback runs afterwards, and nothing of this link remains on
   // gRPC's threads. Not from a callback.
   ~ControlLink();

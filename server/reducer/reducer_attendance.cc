@@ -19,7 +19,8 @@ ReducerAttendance::ReducerAttendance(Loop* loop, Options options, Callbacks call
       options_(std::move(options)),
       callbacks_(std::move(callbacks)),
       tie_("the coordinator at " + options_.coordinator, options_.grace),
-      link_(std::make_unique<ControlLink>(options_.coordinator, options_.token, options_.silence)) {
+      link_(
+          std::make_unique<ControlLink>(options_.coordinator, options_.access, options_.silence)) {
   Open();
   BeatOn();
 }
@@ -120,7 +121,7 @@ void ReducerAttendance::Reattach() {
 
 void ReducerAttendance::Ask() {
   if (quiet_ || !tie_.lost()) return;
-  link_ = std::make_unique<ControlLink>(options_.coordinator, options_.token, options_.silence);
+  link_ = std::make_unique<ControlLink>(options_.coordinator, options_.access, options_.silence);
   v1::ReattachRequest request;
   request.set_epoch(options_.welcome.epoch());
   request.set_node(options_.welcome.node());

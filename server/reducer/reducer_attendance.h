@@ -20,7 +20,7 @@ class ReducerAttendance {
  public:
   struct Options {
     std::string coordinator;  // host:port
-    std::string token;
+    Access access;
     Duration silence;  // after which a connection is broken
     Duration grace;
     v1::JoinRequest joined;  // as it joined the epoch

@@ -145,7 +145,7 @@ void ReducerNode::Life::Join() {
   request_.clear_held();
   if (unheard_) *request_.mutable_held() = *unheard_;
   if (link_ == nullptr) {
-    link_ = std::make_unique<ControlLink>(options_.coordinator, options_.token,
+    link_ = std::make_unique<ControlLink>(options_.coordinator, options_.access,
                                           Seconds(options_.failure_timeout_seconds));
   }
   // No deadline: it is answered when the world is there, however long a checkpoint is checked
@@ -160,6 +160,8 @@ void ReducerNode::Life::Joined(StatusOr<v1::JoinResponse> answer) {
     if (IsFinal(answer.status())) return options_.refused(answer.status());
     // The world is not complete yet, or the coordinator is not there yet: the fabric stays.
     if (answer.status().code() == StatusCode::kDeadlineExceeded) return Join();
+    const Status refused = WhyRefused(options_.coordinator, options_.access);
+    if (!refused.ok()) return options_.refused(refused);
     Log(LogLevel::kDebug, "cannot join yet: " + Message(answer.status()));
     return Pause([this] { Join(); });
   }
@@ -176,7 +178,7 @@ void ReducerNode::Life::Joined(StatusOr<v1::JoinResponse> answer) {
 void ReducerNode::Life::Attend() {
   ReducerAttendance::Options options{
       options_.coordinator,
-      options_.token,
+      options_.access,
       Seconds(options_.failure_timeout_seconds),
       CoordinatorGrace(options_.coordinator_grace_seconds, welcome_->elastic()),
       request_,
@@ -202,7 +204,8 @@ Status ReducerNode::Life::ConnectOn() {
   for (const v1::Member& member : welcome_->members()) {
     peers.push_back({static_cast<int>(member.node()),
                      MemberLabel(member.role(), member.rank(), member.host()),
-                     member.fabric_address(), member.host()});
+                     member.fabric_address(), member.host(), IdentityRoleOf(member.role()),
+                     static_cast<int>(member.rank())});
   }
   const EpochName name{welcome_->job(), welcome_->epoch(), static_cast<int>(welcome_->node()),
                        welcome_->fabric_key()};

@@ -14,6 +14,7 @@
 
 #include "base/loop.h"
 #include "base/status.h"
+#include "proto/access.h"
 #include "ringwood/v1/control.pb.h"
 #include "transport/fabric.h"
 
@@ -24,7 +25,7 @@ struct ReducerNodeOptions {
   int index = 0;             // of this job's servers
   uint64_t incarnation = 0;  // of this process, not 0; a secret that identifies this node
   std::string host;
-  std::string token;
+  Access access;
   double failure_timeout_seconds = 5;  // silence of the coordinator after which it is lost
   // How long it is looked for then, while the reducer serves on; negative: CoordinatorGrace's.
   double coordinator_grace_seconds = -1;

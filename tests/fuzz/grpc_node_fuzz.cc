@@ -5,6 +5,7 @@
 // sources: transport/grpc/hello.cc
 // sources: transport/inbox.cc transport/frame.cc transport/watch.cc transport/descriptors.cc
 // sources: base/status.cc base/check.cc base/loop.cc base/log.cc base/random.cc
+// sources: identity/name.cc base/text.cc
 // sources: base/log_line.cc base/log_limit.cc base/quoted.cc
 // libraries: libcrypto absl_synchronization grpc++
 #include <cstdlib>
@@ -69,7 +70,7 @@ class PlayedListener : public GrpcListener {
  public:
   int port() const override { return 1; }
   GrpcStream* Claim(uint64_t) override { return &stage->stream; }
-  GrpcStream* Call(const std::string&) override { return &stage->stream; }
+  GrpcStream* Call(const std::string&, const Peer&) override { return &stage->stream; }
   void Close(double) override {}
 };
 

@@ -27,7 +27,7 @@
 #include "base/check.h"
 #include "base/digest.cc"
 #include "server/coordinator/membership.h"
-#include "tests/server/plans.h"
+#include "tests/plan/small_plans.h"
 
 namespace ringwood {
 namespace {

@@ -13,7 +13,7 @@ NAMED = [r'\bSay\(\s*"([a-z_]+)",', r'\bLog\(\s*LogLevel::k\w+,\s*"([a-z_]+)",',
 
 def test_the_documentation_lists_the_events_of_the_code():
     code = set()
-    for folder in ("base", "server", "client", "launch", "cli"):
+    for folder in ("base", "identity", "server", "client", "launch", "cli"):
         for path in (ROOT / folder).rglob("*.cc"):
             for pattern in NAMED:
                 code |= set(re.findall(pattern, path.read_text()))

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/coordinator/gathering.h"
-#include "tests/server/plans.h"
+#include "tests/plan/small_plans.h"
 
 namespace ringwood {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "paths.h"
 #include "server/coordinator/membership.h"
-#include "tests/server/plans.h"
+#include "tests/plan/small_plans.h"
 
 namespace ringwood {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "server/coordinator/membership.h"
-#include "tests/server/plans.h"
+#include "tests/plan/small_plans.h"
 
 namespace ringwood {
 namespace {

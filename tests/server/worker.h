@@ -18,7 +18,7 @@
 #include "ringwood/v1/control.grpc.pb.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/server.h"
-#include "tests/server/plans.h"
+#include "tests/plan/small_plans.h"
 #include "transport/ucx/fabric.h"
 
 namespace ringwood {
@@ -39,10 +39,9 @@ class Directory {
 // One worker process, as far as the server can tell.
 class Worker {
  public:
-  Worker(int port, uint32_t rank, uint32_t world, bool resume = false,
-         const std::string& token = "") {
+  Worker(int port, uint32_t rank, uint32_t world, bool resume = false, const Access& access = {}) {
     auto channel =
-        OpenChannel("127.0.0.1:" + std::to_string(port), grpc::ChannelArguments(), token);
+        OpenChannel("127.0.0.1:" + std::to_string(port), grpc::ChannelArguments(), access);
     control_ = v1::Coordinator::NewStub(channel);
     store_ = v1::Store::NewStub(channel);
     join_.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);

@@ -230,7 +230,7 @@ TEST_P(Contract, AMessageOfAnotherEpochIsDroppedAndCounted) {
   EXPECT_EQ(received[0].Wait(0.2).code(), StatusCode::kDeadlineExceeded);
   EXPECT_EQ(received[1].Wait(0.2).code(), StatusCode::kDeadlineExceeded);
   // gRPC's connections prove their epoch: the whole one is refused.
-  const uint64_t dropped = GetParam() == Kind::kGrpc ? 0 : 2;
+  const uint64_t dropped = GetParam() == Kind::kGrpc || GetParam() == Kind::kGrpcTls ? 0 : 2;
   world.Run(1, [&] { EXPECT_EQ(world.transport(1)->Counters().stale_frames, dropped); });
   world.Close(1, Aborted("over"));
   EXPECT_EQ(received[0].Wait().code(), StatusCode::kAborted);
@@ -447,7 +447,7 @@ TEST_P(Contract, CountersCountPayloadAndFrames) {
 
 INSTANTIATE_TEST_SUITE_P(Transports, Contract,
                          testing::Values(Kind::kInProcess, Kind::kUcx, Kind::kUcxOneHost,
-                                         Kind::kGrpc),
+                                         Kind::kGrpc, Kind::kGrpcTls),
                          [](const auto& info) { return NameOfKind(info.param); });
 
 }  // namespace

@@ -1,8 +1,6 @@
 // What is gRPC's own on the data plane: credentials, strangers, pieces that lie. The contract that
 // it shares with the other transports is in contract_test.cc.
 #include <arpa/inet.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -46,21 +44,27 @@ Frame FrameOf(uint32_t sender, uint64_t bytes) {
 // Node 1 is real; node 0 is the test, which says on the stream what it wants.
 class Impostor {
  public:
-  explicit Impostor(const FabricLimits& limits = {}) {
-    auto made = MakeGrpcFabric(&loop_, {});
+  explicit Impostor(const FabricLimits& limits = {},
+                    std::shared_ptr<const Credentials> nodes = nullptr,
+                    std::shared_ptr<const Credentials> own = nullptr) {
+    GrpcOptions real, played;
+    real.credentials = std::move(nodes);
+    played.credentials = std::move(own);
+    auto made = MakeGrpcFabric(&loop_, real);
     EXPECT_TRUE(made.ok()) << Message(made.status());
     fabric_ = std::move(*made);
     const std::vector<Peer> peers = {
-        {0, "rank 0 (host evil)", absl::StrFormat("grpc 127.0.0.1:1 %016x", kImpostor)},
-        {1, "rank 1 (host h1)", fabric_->Address()}};
+        {0, "rank 0 (host evil)", absl::StrFormat("grpc 127.0.0.1:1 %016x", kImpostor), "",
+         IdentityRole::kRank, 0},
+        {1, "rank 1 (host h1)", fabric_->Address(), "", IdentityRole::kRank, 1}};
     OnLoop([&] { transport_ = *fabric_->Connect({World::kJob, World::kEpoch, 1}, peers, limits); });
     const std::string address = fabric_->Address();
     hello_ = {{World::kJob, World::kEpoch, 0},
               1,
               kImpostor,
               std::stoull(address.substr(address.rfind(' ') + 1), nullptr, 16)};
-    listener_ = *OpenGrpcListener("127.0.0.1", {}, [](uint64_t) {});
-    stream_ = listener_->Call(address.substr(5, address.rfind(' ') - 5));
+    listener_ = *OpenGrpcListener("127.0.0.1", played, [](uint64_t) {});
+    stream_ = listener_->Call(address.substr(5, address.rfind(' ') - 5), peers[1]);
     stream_->Start({[this](std::vector<std::byte> piece) {
                       heard_ = std::move(piece);
                       came_->Notify();
@@ -92,6 +96,10 @@ class Impostor {
     came_ = std::make_unique<absl::Notification>();
     stream_->Read();
     ask();
+    return Heard();
+  }
+  // What Read waits for.
+  std::vector<std::byte> Heard() {
     EXPECT_TRUE(came_->WaitForNotificationWithTimeout(absl::Seconds(20)));
     return heard_;
   }
@@ -328,7 +336,7 @@ TEST(GrpcTransport, AStreamIsReleasedWhileItsLastWriteFails) {
   ASSERT_TRUE(listener.ok()) << Message(listener.status());
   for (int i = 0; i < kStreams; ++i) {
     std::atomic<bool> over = false;
-    GrpcStream* const stream = (*listener)->Call(absl::StrFormat("127.0.0.1:%d", far->port()));
+    GrpcStream* const stream = (*listener)->Call(absl::StrFormat("127.0.0.1:%d", far->port()), {});
     stream->Start({[](std::vector<std::byte>) {}, [](bool) {}, [&](std::string) { over = true; }});
     stream->Read();
     stream->Write(Bytes({1, 2, 3}), {});
@@ -339,22 +347,58 @@ TEST(GrpcTransport, AStreamIsReleasedWhileItsLastWriteFails) {
   }
 }
 
-TEST(GrpcTransport, CredentialsProtectBothSides) {
-  GrpcOptions local;
-  local.server_credentials = grpc::experimental::LocalServerCredentials(LOCAL_TCP);
-  local.channel_credentials = grpc::experimental::LocalCredentials(LOCAL_TCP);
-  EXPECT_TRUE(Exchange(local, local).ok());
-  GrpcOptions tls = local;
-  tls.channel_credentials = grpc::SslCredentials({});
+GrpcOptions With(std::shared_ptr<const Credentials> credentials) {
+  GrpcOptions options;
+  options.credentials = std::move(credentials);
+  return options;
+}
+
+TEST(GrpcTransport, CertificatesOfOneAuthorityMeet) {
+  Issuer issuer;
+  EXPECT_TRUE(
+      Exchange(With(issuer.For(IdentityRole::kRank, 0)), With(issuer.For(IdentityRole::kRank, 1)))
+          .ok());
+}
+
+TEST(GrpcTransport, WithoutTheRightCertificateNobodyIsHeard) {
+  Issuer issuer, other;
+  const GrpcOptions good = With(issuer.For(IdentityRole::kRank, 1));
   FabricLimits soon;
-  soon.silence_seconds = soon.start_seconds = 1;
-  const Status refused = Exchange(tls, local, soon);  // the other end has no TLS
-  EXPECT_EQ(refused.code(), StatusCode::kDeadlineExceeded);
-  EXPECT_NE(Message(refused).find("rank 1 was not heard"), std::string::npos) << Message(refused);
-  GrpcOptions half;
-  half.server_credentials = local.server_credentials;
-  Loop loop("node");
-  EXPECT_EQ(MakeGrpcFabric(&loop, half).status().code(), StatusCode::kInvalidArgument);
+  soon.silence_seconds = soon.start_seconds = 0.5;
+  const struct {
+    const char* what;
+    GrpcOptions options;
+    bool called_too;
+  } strangers[] = {
+      {"plaintext", {}, true},
+      {"another authority", With(other.For(IdentityRole::kRank, 0)), true},
+      {"an observer", With(issuer.For(IdentityRole::kObserver, 0)), false},
+      {"another job", With(issuer.For(IdentityName{"next", IdentityRole::kRank, 0})), false},
+      {"expired", With(issuer.ExpiredFor(IdentityRole::kRank, 0)), false}};
+  for (const auto& [what, options, called_too] : strangers) {
+    for (const bool called : {false, true}) {
+      if (called && !called_too) continue;
+      const Status refused = called ? Exchange(good, options, soon) : Exchange(options, good, soon);
+      EXPECT_EQ(refused.code(), StatusCode::kDeadlineExceeded) << what;
+      EXPECT_NE(Message(refused).find("rank 1 was not heard"), std::string::npos)
+          << what << ": " << Message(refused);
+    }
+  }
+}
+
+TEST(GrpcTransport, AMemberWithAnothersCertificateIsRefused) {
+  Issuer issuer;
+  const auto own = issuer.For(IdentityRole::kRank, 1);
+  {
+    Impostor right({}, own, issuer.For(IdentityRole::kRank, 0));
+    right.Read();
+    right.SayHello();
+    EXPECT_FALSE(right.Heard().empty());
+  }
+  Impostor wrong({}, own, issuer.For(IdentityRole::kRank, 2));
+  wrong.Read();
+  wrong.SayHello();  // which only rank 0 can know
+  EXPECT_TRUE(wrong.IsEnded());
 }
 
 }  // namespace

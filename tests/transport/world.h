@@ -12,6 +12,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/check.h"
 #include "base/loop.h"
+#include "tests/identity/issued.h"
 #include "transport/fabric.h"
 #include "transport/grpc/fabric.h"
 #include "transport/in_process.h"
@@ -19,7 +20,7 @@
 
 namespace ringwood {
 
-enum class Kind { kInProcess, kUcx, kUcxOneHost, kGrpc };
+enum class Kind { kInProcess, kUcx, kUcxOneHost, kGrpc, kGrpcTls };
 
 inline std::string NameOfKind(Kind kind) {
   switch (kind) {
@@ -31,6 +32,8 @@ inline std::string NameOfKind(Kind kind) {
       return "UcxOneHost";
     case Kind::kGrpc:
       return "Grpc";
+    case Kind::kGrpcTls:
+      return "GrpcTls";
   }
   return "";
 }
@@ -45,9 +48,9 @@ class World {
     fabrics_.resize(size);
     transports_.resize(size);
     for (int i = 0; i < size; ++i) {
-      fabrics_[i] = MakeFabric(kind, loops_[i].get());
+      fabrics_[i] = MakeFabric(kind, i, loops_[i].get());
       peers_.push_back({i, absl::StrFormat("rank %d (host h%d)", i, i), fabrics_[i]->Address(),
-                        kind == Kind::kUcxOneHost ? "h" : ""});
+                        kind == Kind::kUcxOneHost ? "h" : "", IdentityRole::kRank, i});
     }
     for (int i = 0; connect && i < size; ++i) Connect(i);
   }
@@ -109,14 +112,21 @@ class World {
   }
 
  private:
-  std::unique_ptr<Fabric> MakeFabric(Kind kind, Loop* loop) {
+  std::unique_ptr<Fabric> MakeFabric(Kind kind, int node, Loop* loop) {
     if (kind == Kind::kInProcess) return network_.MakeFabric(loop);
-    auto made = kind == Kind::kGrpc ? MakeGrpcFabric(loop, {}) : MakeUcxFabric(loop, {});
+    GrpcOptions grpc;
+    if (kind == Kind::kGrpcTls) {
+      if (issuer_ == nullptr) issuer_ = std::make_unique<Issuer>();
+      grpc.credentials = issuer_->For(IdentityRole::kRank, node);
+    }
+    const bool ucx = kind == Kind::kUcx || kind == Kind::kUcxOneHost;
+    auto made = ucx ? MakeUcxFabric(loop, {}) : MakeGrpcFabric(loop, grpc);
     EXPECT_TRUE(made.ok()) << Message(made.status());
     return made.ok() ? std::move(*made) : nullptr;
   }
 
   InProcessNetwork network_;
+  std::unique_ptr<Issuer> issuer_;  // with TLS
   std::vector<std::unique_ptr<Loop>> loops_;
   std::vector<std::unique_ptr<Fabric>> fabrics_;
   std::vector<std::unique_ptr<Transport>> transports_;

@@ -19,14 +19,12 @@ StatusOr<std::unique_ptr<Fabric>> MakeGrpcFabric(Loop* loop, const GrpcOptions& 
       options.network_interface.empty() ? "lo" : options.network_interface;
   RW_ASSIGN_OR_RETURN(const std::string address, InterfaceAddress(interface));
   RW_ASSIGN_OR_RETURN(const bool loopback, IsLoopback(interface));
-  const bool secured = options.server_credentials != nullptr;
-  if (secured != (options.channel_credentials != nullptr)) {
-    return Invalid("gRPC's data plane needs credentials for both sides of a connection, or none");
-  }
+  const bool secured = options.credentials != nullptr;
   if (!loopback && !secured && !options.trusted_fabric) {
     return Denied(absl::StrFormat(
-        "the data plane on %s (%s) would be plaintext: give it certificates, or declare the "
-        "network private with --trusted-fabric",
+        "the data plane on %s (%s) would be plaintext: give each process a certificate "
+        "(RINGWOOD_IDENTITY; `ringwood run` does), or declare the network private with "
+        "--trusted-fabric",
         interface, address));
   }
   auto node = std::make_shared<GrpcNode>(loop, options);

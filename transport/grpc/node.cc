@@ -44,6 +44,7 @@ Status GrpcNode::Connect(const EpochName& name, const std::vector<Peer>& peers,
       return Invalid(peer.label + ": this is no address of a gRPC data plane: \"" +
                      peer.address.substr(0, 60) + "\"; do all processes use the same transport?");
     }
+    way.peer = peer;
     way.endpoint = endpoint;
   }
   StartWatch(limits);
@@ -63,7 +64,7 @@ Status GrpcNode::Call(int peer, Way* way) {
     return full;
   }
   const Hello hello{{name_.job, name_.epoch, name_.self}, peer, number_, way->number};
-  GrpcStream* const stream = listener_->Call(way->endpoint);
+  GrpcStream* const stream = listener_->Call(way->endpoint, way->peer);
   const uint64_t id = next_id_++;
   Begin(stream, id);
   NewLink(peer, way, id, stream)->SayHello(MakePiece(PieceKind::kHello, SignHello(hello, Key())));
@@ -155,6 +156,14 @@ void GrpcNode::Greeted(uint64_t id, std::vector<std::byte> hello) {
   strangers_.erase(id);
   const int peer = ClaimedNode(hello);
   const auto found = ways_.find(peer);
+  if (found != ways_.end() && stream->Caller()) {
+    const Peer& claimed = found->second.peer;
+    const Status other = IsMeant(*stream->Caller(), claimed.role, claimed.slot);
+    if (!other.ok()) {
+      refusals_.Say("a data connection was refused: " + Message(other), Now());
+      return stream->Release();
+    }
+  }
   if (found != ways_.end() && !found->second.came && inbox_->reason(peer).ok() &&
       IsHello(hello, {{name_.job, name_.epoch, peer}, name_.self, found->second.number, number_},
               Key())) {

@@ -47,7 +47,8 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   Loop* loop() const { return loop_; }
 
  private:
-  struct Way {                 // to a peer
+  struct Way {  // to a peer
+    Peer peer;
     std::string endpoint;      // where it listens
     uint64_t number = 0;       // it drew for this fabric
     GrpcLink* link = nullptr;  // what is sent to it goes there; null: no connection yet, or gone

@@ -125,11 +125,22 @@ class ReactorStream : public Reactor, public GrpcStream {
 
 class ServerStream : public ReactorStream<grpc::ServerGenericBidiReactor> {
  public:
-  ServerStream() : ReactorStream(false) {}
+  explicit ServerStream(std::optional<IdentityName> caller)
+      : ReactorStream(false), caller_(std::move(caller)) {}
+  std::optional<IdentityName> Caller() const override { return caller_; }
   void OnDone() override { delete this; }
 
  private:
   void End() override { Finish(grpc::Status::OK); }
+
+  const std::optional<IdentityName> caller_;
+};
+
+// Ends a call at once.
+class RefusedStream : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit RefusedStream(const grpc::Status& why) { Finish(why); }
+  void OnDone() override { delete this; }
 };
 
 // Calls that have not ended. gRPC 1.51 must not lose its last channel on a thread of its own (that
@@ -158,7 +169,7 @@ class Calls {
 class ClientStream
     : public ReactorStream<grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
  public:
-  ClientStream(const std::string& endpoint, const GrpcOptions& options,
+  ClientStream(const std::string& endpoint, const Peer& peer, const GrpcOptions& options,
                std::shared_ptr<Calls> calls)
       : ReactorStream(true), calls_(std::move(calls)) {
     calls_->Add();
@@ -166,8 +177,9 @@ class ClientStream
         OwnConnection{.reconnection = kPeerReconnection}.Arguments();  // one a pair and epoch
     arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
     arguments.SetMaxReceiveMessageSize(kPieceBytes);
-    const auto credentials = options.channel_credentials != nullptr
-                                 ? options.channel_credentials
+    if (options.credentials != nullptr) SetTlsArguments(&arguments);
+    const auto credentials = options.credentials != nullptr
+                                 ? options.credentials->ForCalling(peer.role, peer.slot)
                                  : grpc::InsecureChannelCredentials();
     stub_ = std::make_unique<grpc::GenericStub>(
         grpc::CreateCustomChannel(endpoint, credentials, arguments));
@@ -224,9 +236,8 @@ class GenericListener : public GrpcListener, public grpc::CallbackGenericService
 
   bool Listen(const std::string& address) {
     grpc::ServerBuilder builder;
-    const auto credentials = options_.server_credentials != nullptr
-                                 ? options_.server_credentials
-                                 : grpc::InsecureServerCredentials();
+    const auto credentials = options_.credentials != nullptr ? options_.credentials->ForListening()
+                                                             : grpc::InsecureServerCredentials();
     builder.AddListeningPort(address, credentials, &port_);
     builder.RegisterCallbackGenericService(this);
     builder.SetMaxReceiveMessageSize(kPieceBytes);
@@ -238,8 +249,17 @@ class GenericListener : public GrpcListener, public grpc::CallbackGenericService
     return server_ != nullptr && port_ != 0;
   }
 
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
-    auto* const stream = new ServerStream;
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    std::optional<IdentityName> caller;
+    if (options_.credentials != nullptr) {
+      const auto name = options_.credentials->PeerName(*context->auth_context());
+      if (!name.ok()) {
+        return new RefusedStream({grpc::StatusCode::PERMISSION_DENIED, Message(name.status())});
+      }
+      caller = *name;
+    }
+    auto* const stream = new ServerStream(std::move(caller));
     {
       absl::MutexLock lock(&mutex_);
       if (!closed_ && unclaimed_.size() < kMaxUnclaimed) {
@@ -254,8 +274,8 @@ class GenericListener : public GrpcListener, public grpc::CallbackGenericService
 
   int port() const override { return port_; }
 
-  GrpcStream* Call(const std::string& endpoint) override {
-    return new ClientStream(endpoint, options_, calls_);
+  GrpcStream* Call(const std::string& endpoint, const Peer& peer) override {
+    return new ClientStream(endpoint, peer, options_, calls_);
   }
 
   GrpcStream* Claim(uint64_t number) override {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct StreamEvents {
 class GrpcStream {
  public:
   virtual ~GrpcStream() = default;
+  // Of a stream that came in under TLS, from the certificate: who calls.
+  virtual std::optional<IdentityName> Caller() const { return std::nullopt; }
   virtual void Start(StreamEvents events) = 0;  // first, once
   virtual void Read() = 0;                      // not before the piece asked for has arrived
   // Copies. Not before the piece before it is written.
@@ -51,8 +54,9 @@ class GrpcListener {
   // Takes a stream over that `incoming` named; null if the listener has closed or the number is
   // unknown.
   virtual GrpcStream* Claim(uint64_t number) = 0;
-  // Calls the listener at `endpoint` ("10.0.0.1:4000"). Never null; failures come as `gone`.
-  virtual GrpcStream* Call(const std::string& endpoint) = 0;
+  // Calls the listener of `peer` at `endpoint` ("10.0.0.1:4000"); under TLS nobody else is spoken
+  // to. Never null; failures come as `gone`.
+  virtual GrpcStream* Call(const std::string& endpoint, const Peer& peer) = 0;
   // No further streams; waits at most `seconds`, and GrpcStream::kLingerSeconds for calls, until
   // those that were released have ended.
   virtual void Close(double seconds) = 0;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/server/plans.h"
+#include "tests/plan/small_plans.h"
 #include "tests/server/simulation/process.h"
 
 namespace ringwood::simulation {
