@@ -12,6 +12,7 @@
 #include "client/options/options.h"
 #include "client/pull/pull.h"
 #include "launch/network.h"
+#include "proto/access.h"
 #include "proto/addresses.h"
 #include "proto/token.h"
 #include "proto/token_file.h"
@@ -26,6 +27,7 @@ struct PullFlags {
   std::string job;
   std::string store;  // where the server has left its address and token
   std::string token_file;
+  std::string identity;
   std::string file;
   std::vector<std::string> items;
   int rank = -1;  // none
@@ -87,7 +89,12 @@ StatusOr<std::unique_ptr<Pulled>> OpenPull(const CommandContext& context, PullFl
   if (IsOneAddress(flags->options.server)) {
     RW_RETURN_IF_ERROR(ParseEndpoint(flags->options.server).status());
   }
-  auto pulled = Pulled::Open(flags->options, MakeGrpcReaderClient(flags->options.server, token));
+  if (flags->identity.empty() && !flags->store.empty()) {
+    flags->identity = KeptIdentity(flags->store);
+  }
+  RW_ASSIGN_OR_RETURN(const auto credentials, OpenCredentials(flags->identity));
+  auto pulled = Pulled::Open(
+      flags->options, MakeGrpcReaderClient(flags->options.server, Access(token, credentials)));
   if (pulled.status().code() != StatusCode::kPermissionDenied) return pulled;
   return Denied(Message(pulled.status()) +
                 ", or name the server's directory of checkpoints with --store");
@@ -145,6 +152,12 @@ void AddPullCommand(Command app, CommandContext* context) {
              "Read a token of the job from this file, which others cannot read; without it "
              "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
       .Takes("FILE");
+  command
+      .Value("--identity", &flags->identity,
+             "Speak mutual TLS, with the certificate in this folder (ca.pem, cert.pem, key.pem); "
+             "with --store that of the server by default")
+      .Takes("FOLDER")
+      .From("RINGWOOD_IDENTITY");
   command.Value("--out", &flags->file, "Write this file, in the safetensors format")
       .Takes("FILE")
       .Required();

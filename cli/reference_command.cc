@@ -60,6 +60,8 @@ constexpr VariableText kVariables[] = {
     {"RINGWOOD_CHECKPOINT_EVERY", "trainers", "The steps of `ringwood run --checkpoint-every`"},
     {"SLURM_JOB_NODELIST", "`ringwood doctor`", "The hosts of the Slurm allocation it runs in"},
     {"TMPDIR", "`ringwood run`", "The directory in which a temporary store is made on this host"},
+    {"XDG_RUNTIME_DIR", "`ringwood run`",
+     "The directory in which the processes' keys lie while they run; without it /dev/shm"},
     {"RINGWOOD_LIBRARY", "the Python package", "Load this libringwood.so"},
     {"RINGWOOD_DEVICE_TENSORS", "`ringwood.torch`",
      "Exchange CUDA tensors `in_place`, or `stage` them through host memory, where "

@@ -31,6 +31,7 @@ struct RunFlags {
   std::string remote_program;
   std::vector<std::string> exports;
   bool no_server = false, dry_run = false;
+  bool tls = false;
   std::string resume_job;
   int max_restarts = -1;  // not given
   bool elastic = false;
@@ -121,6 +122,7 @@ Status Complete(const CommandContext& context, RunFlags* flags) {
   const int spares = flags->ranks > 0 ? flags->elastic_run.spares : 0;
   RW_ASSIGN_OR_RETURN(run.places, PlaceRanks(hosts, flags->ranks + spares));
   RW_RETURN_IF_ERROR(CheckNetwork(run));
+  run.tls = !flags->no_server && (flags->tls || !OnLoopback(run));
   std::istringstream words(flags->rsh);
   for (std::string word; words >> word;) run.reach.remote_shell.push_back(word);
   if (run.reach.remote_shell.empty()) return Invalid("--rsh is empty; give a command such as ssh");
@@ -244,6 +246,12 @@ void AddPlaceFlags(Command command, RunFlags* flags) {
       "Refuse a job whose reducers may need more memory than this in a server, e.g. 4G; without "
       "it there is no limit")
       .Check([](const std::string& text) { return Message(ParseBytes(text).status()); });
+  command
+      .Switch(
+          "--tls", &flags->tls,
+          "Give each process a certificate, and connect them under mutual TLS; off loopback they "
+          "are without this flag")
+      .Group("Hosts and processes");
   command
       .Switch("--no-server", &flags->no_server,
               "Start no server: you set RINGWOOD_COORDINATOR to one that runs")

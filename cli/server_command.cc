@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "launch/server_line.h"
 #include "launch/signals.h"
 #include "launch/supervision/ending.h"
+#include "proto/access.h"
 #include "proto/job_token.h"
 #include "proto/token_file.h"
 #include "server/server.h"
@@ -32,6 +34,7 @@ constexpr int kLookMilliseconds = 1000;   // between two checks that the server 
 struct ServerFlags {
   ServerOptions server;
   std::string token_file;
+  std::string identity;
   std::string max_memory;
   std::string port_range;
   std::string timeline;
@@ -49,6 +52,18 @@ StatusOr<std::string> FindServersToken(const CommandContext& context, const Serv
       "this server coordinates and was given a token of the role %s: give it the job's secret, "
       "from which tokens are made (`ringwood token new`)",
       RoleNames(ClaimedRoles(token))));
+}
+
+// A standby and a coordinator without a reducer have the number behind the last.
+StatusOr<std::shared_ptr<const Credentials>> OpenServersCredentials(const ServerFlags& flags) {
+  const std::string folder =
+      flags.identity.empty() ? "" : std::filesystem::absolute(flags.identity).string();
+  RW_ASSIGN_OR_RETURN(auto credentials, OpenCredentials(folder));
+  if (credentials != nullptr) {
+    RW_RETURN_IF_ERROR(
+        MayClaim(credentials->name(), IdentityRole::kServer, flags.server.reducer_index));
+  }
+  return credentials;
 }
 
 // ":0" listens at the network interface's address.
@@ -189,6 +204,7 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
     }
     flags->server.reducer_index = flags->server.servers;  // behind the last
   }
+  RW_ASSIGN_OR_RETURN(flags->server.credentials, OpenServersCredentials(*flags));
   RW_ASSIGN_OR_RETURN(const std::unique_ptr<ReducerTimeline> recorder,
                       Watch(flags->timeline, &flags->server));
   flags->server.failed = PrintVerdict;
@@ -291,6 +307,19 @@ void AddSeenFlags(Command command, ServerFlags* flags) {
   AddSessionFlag(command, "log_format", &flags->log_format);
 }
 
+void AddSecretFlags(Command command, ServerFlags* flags) {
+  command
+      .Value("--token-file", &flags->token_file,
+             "Read the job's secret from this file, which others cannot read; without it "
+             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
+      .Takes("FILE");
+  command
+      .Value("--identity", &flags->identity,
+             "Speak mutual TLS, with the certificate in this folder (ca.pem, cert.pem, key.pem)")
+      .Takes("FOLDER")
+      .From("RINGWOOD_IDENTITY");
+}
+
 void AddServerFlags(Command command, ServerFlags* flags) {
   ServerOptions& server = flags->server;
   const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
@@ -319,10 +348,11 @@ void AddServerFlags(Command command, ServerFlags* flags) {
       "servers "
       "with the same URL one leads and the others stand by");
   command.Switch("--insecure", &server.insecure,
-                 "Run without encryption, which is allowed on a loopback address only");
+                 "Run without certificates, which is allowed on a loopback address only");
   command.Switch(
       "--trusted-fabric", &server.trusted_fabric,
-      "Run without encryption: declare that only this job's hosts can reach the network");
+      "Declare that only this job's hosts can reach the network: data are exchanged over UCX, and "
+      "without certificates calls are not encrypted either");
   AddSessionFlag(command, "transport", &server.transport);
   AddSessionFlag(command, "interface_name", &server.network_interface);
   AddSessionFlag(command, "port_range", &flags->port_range);
@@ -343,9 +373,7 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   add("--max-memory", &flags->max_memory, "BYTES",
       "Refuse a job whose reducer may need more memory than this, e.g. 4G; without it there is no "
       "limit");
-  add("--token-file", &flags->token_file, "FILE",
-      "Read the job's secret from this file, which others cannot read; without it RINGWOOD_TOKEN "
-      "or the file of RINGWOOD_TOKEN_FILE");
+  AddSecretFlags(command, flags);
   AddSeenFlags(command, flags);
 }
 

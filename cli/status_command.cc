@@ -34,6 +34,12 @@ void AddQuestionFlags(Command command, StatusQuestion* question) {
              "Read a token of the job from this file, which others cannot read; without it "
              "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
       .Takes("FILE");
+  command
+      .Value("--identity", &question->identity,
+             "Speak mutual TLS, with the certificate in this folder (ca.pem, cert.pem, key.pem); "
+             "with --store that of the server by default")
+      .Takes("FOLDER")
+      .From("RINGWOOD_IDENTITY");
   command.Value("--timeout", &question->timeout_seconds, "Wait this long for the answer")
       .Takes("SECONDS")
       .ShowDefault()

@@ -137,6 +137,8 @@ typedef struct {
   const char* log_format;     /* "text" (default) or "json": one object a line */
   const char* token_file;     /* where `token` is NULL: the file that has it, which nobody else can
                                  read; NULL: none */
+  const char* identity; /* folder with ca.pem, cert.pem and key.pem: connections are under mutual
+                           TLS; NULL: plaintext */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

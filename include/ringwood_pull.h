@@ -41,6 +41,7 @@ typedef struct {
   size_t item_count;
   const int* rank;        /* takes what this rank has of its own, too; NULL: what all ranks share */
   const char* token_file; /* as ringwood_options.token_file */
+  const char* identity;   /* as ringwood_options.identity */
 } ringwood_pull_options;
 
 /* Waits for the checkpoint and holds it; errors as above. */

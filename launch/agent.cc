@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
 
@@ -106,6 +107,11 @@ Status Agent::Start(const Job& job) {
   for (int descriptor : {options_.input, options_.output}) {
     ::fcntl(descriptor, F_SETFL, ::fcntl(descriptor, F_GETFL) | O_NONBLOCK);
   }
+  if (!job.authority.empty()) {
+    auto made = KeyFolder::Make(options_.environment);
+    if (!made.ok()) return Annotate(made.status(), "host " + job.host);
+    keys_.emplace(*std::move(made));
+  }
   slots_.resize(job.slots.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
     ProcessOptions options;
@@ -115,6 +121,10 @@ Status Agent::Start(const Job& job) {
     options.environment = options_.environment;
     for (const auto* more : {&job.environment, &job.slots[i].environment}) {
       for (const auto& [name, value] : *more) options.environment[name] = value;
+    }
+    if (keys_) {
+      RW_ASSIGN_OR_RETURN(options.environment["RINGWOOD_IDENTITY"],
+                          keys_->Write(i, job.authority, job.slots[i].leaf));
     }
     auto process = Process::Spawn(options);
     if (!process.ok()) {  // the same command fails for all of them, and no restart will help
@@ -182,6 +192,7 @@ void Agent::ObeyWords() {
 void Agent::Obey(const std::string& word) {
   if (word == "kill") KillAll();
   if (word.rfind("kill ", 0) == 0) KillSlot(word.substr(5));
+  if (word.rfind("renew ", 0) == 0) Renew(word.substr(6));
   if (word == "end-stopped") EndStopped();
   if (word == "ping" && pending_.size() < kMaxPending) Tell(ReportKind::kAlive, 0, "");
   if (word != "stop") return;
@@ -198,6 +209,14 @@ void Agent::KillSlot(const std::string& number) {
   if (slot >= slots_.size() || slots_[slot].process == nullptr) return;
   slots_[slot].stopped = slots_[slot].process->Stopped();
   slots_[slot].process->Signal(SIGKILL);
+}
+
+// What cannot be written is tried again with the next renewal, long before the old one expires.
+void Agent::Renew(const std::string& slot_and_certificate) {
+  const size_t blank = slot_and_certificate.find(' ');
+  const size_t slot = std::strtoul(slot_and_certificate.c_str(), nullptr, 10);
+  if (!keys_ || blank == std::string::npos || slot >= slots_.size()) return;
+  (void)keys_->Replace(slot, absl::HexStringToBytes(slot_and_certificate.substr(blank + 1)));
 }
 
 void Agent::EndStopped() {

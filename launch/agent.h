@@ -3,9 +3,9 @@
 //
 // Standard input carries the job (one line of JSON), then words, one a line: "stop" (SIGTERM to
 // all), "kill" (SIGKILL), "kill N" (to slot N alone), "end-stopped" (SIGKILL to those in a stop),
-// "ping" (answered). Its end, or silence for longer than the job says, means that the launcher
-// cannot be reached any more: everything is killed at once. Standard output carries reports
-// (report.h).
+// "ping" (answered), "renew N HEX" (slot N's new certificate, PEM in hexadecimal digits). Its end,
+// or silence for longer than the job says, means that the launcher cannot be reached any more:
+// everything is killed at once. Standard output carries reports (report.h).
 #pragma once
 
 #include <memory>
@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "launch/job.h"
+#include "launch/keys/key_folder.h"
 #include "launch/network.h"
 #include "launch/orphans.h"
 #include "launch/process.h"
@@ -56,6 +57,7 @@ class Agent {
   void Obey(const std::string& word);
   void EndStopped();
   void KillSlot(const std::string& number);
+  void Renew(const std::string& slot_and_certificate);
   void Forward(size_t slot, bool error, size_t limit);
   void Reap();
   void Tell(ReportKind kind, size_t slot, const std::string& payload);
@@ -66,6 +68,7 @@ class Agent {
   const AgentOptions options_;
   SignalDescriptor signals_;
   Orphans orphans_;
+  std::optional<KeyFolder> keys_;  // of a job with certificates
   std::vector<Running> slots_;
   std::string words_;                    // read, not yet a line
   std::string pending_;                  // reports not yet written

@@ -3,8 +3,10 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <ctime>
 #include <sstream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "launch/network.h"
@@ -40,6 +42,9 @@ Attempt::Attempt(const RunOptions& options, SignalDescriptor* signals, Output* o
       members_(options),
       supervisor_(ForSupervisor(options, members_)),
       lines_(options.servers),
+      certificates_(options.authority, options.context.job == 0
+                                           ? "run"
+                                           : absl::StrFormat("%016x", options.context.job)),
       remotes_(members_.count()) {}
 
 Verdict Attempt::Run() {
@@ -75,6 +80,7 @@ void Attempt::Turn() {
       [this](Remote* remote, const Status& status) { Lose(remote, status); });
   if (options_.elastic) remotes_.Sweep();
   SaySetbacks();
+  RenewCertificates();
   output_->Flush();
   Carry(supervisor_.Tick(Now()));
 }
@@ -158,8 +164,27 @@ Status Attempt::StartRanks() {
   return OkStatus();
 }
 
-Status Attempt::StartRemote(const Job& job, int first_member) {
+Status Attempt::StartRemote(Job job, int first_member) {
+  if (certificates_.on()) job.authority = certificates_.authority();
+  for (size_t slot = 0; certificates_.on() && slot < job.slots.size(); ++slot) {
+    const int member = first_member + static_cast<int>(slot);
+    const bool server = members_.IsServer(member);
+    RW_ASSIGN_OR_RETURN(
+        job.slots[slot].leaf,
+        certificates_.Issue(member, server ? IdentityRole::kServer : IdentityRole::kRank,
+                            server ? NumberOfServer(options_, member) : members_.RankOf(member),
+                            std::time(nullptr)));
+  }
   return remotes_.Start(options_.reach, job, first_member);
+}
+
+void Attempt::RenewCertificates() {
+  certificates_.Renew(std::time(nullptr), [this](int member, const std::string& certificate) {
+    Remote* const remote = remotes_.Of(member);
+    if (remote == nullptr) return;
+    remote->Say(absl::StrFormat("renew %d %s", member - remote->first_member(),
+                                absl::BytesToHexString(certificate)));
+  });
 }
 
 void Attempt::EndStuck(int member) {

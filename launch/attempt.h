@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/keys/certificates.h"
 #include "launch/members.h"
 #include "launch/network.h"
 #include "launch/output.h"
@@ -38,7 +39,8 @@ class Attempt {
   Status Do(Action action);
   void Forget(Action action);
   Status StartRanks();
-  Status StartRemote(const Job& job, int first_member);
+  Status StartRemote(Job job, int first_member);
+  void RenewCertificates();
   void StartAgain(int member);
   void EndStuck(int member);
   void TellRanks(const std::string& word) {
@@ -64,7 +66,8 @@ class Attempt {
   std::map<int, std::vector<std::string>> tails_;  // of members that failed and are not back
   std::vector<LineCutter> lines_;                  // by server: its standard output
   std::optional<HeldPort> master_port_;            // where no server's worker holds it
-  Remotes remotes_;                                // last: they end first
+  Certificates certificates_;
+  Remotes remotes_;  // last: they end first
 };
 
 }  // namespace ringwood

@@ -30,8 +30,11 @@ StatusOr<Job> Read(const Json& json) {
   job.environment = json.at("environment").get<Environment>();
   for (const Json& slot : json.at("slots")) {
     job.slots.push_back(
-        {slot.at("name").get<std::string>(), slot.at("environment").get<Environment>()});
+        {slot.at("name").get<std::string>(),
+         slot.at("environment").get<Environment>(),
+         {slot.at("certificate").get<std::string>(), slot.at("key").get<std::string>()}});
   }
+  job.authority = json.at("authority").get<std::string>();
   if (job.command.empty() || job.slots.empty()) return Invalid("the job has nothing to run");
   return job;
 }
@@ -67,7 +70,10 @@ Status CheckText(const Job& job) {
 std::string ToJson(const Job& job) {
   Json slots = Json::array();
   for (const Slot& slot : job.slots) {
-    slots.push_back({{"name", slot.name}, {"environment", slot.environment}});
+    slots.push_back({{"name", slot.name},
+                     {"environment", slot.environment},
+                     {"certificate", slot.leaf.certificate},
+                     {"key", slot.leaf.key}});
   }
   const Json json = {{"version", Job::kVersion},
                      {"host", job.host},
@@ -79,7 +85,8 @@ std::string ToJson(const Job& job) {
                      {"directory", job.directory},
                      {"command", job.command},
                      {"environment", job.environment},
-                     {"slots", slots}};
+                     {"slots", slots},
+                     {"authority", job.authority}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);  // CheckText left nothing to
 }
 

@@ -1,11 +1,13 @@
 // What one host has to run: a value that is sent as one line of JSON to the standard input of
-// `ringwood worker -`. The token is in its environment, so it is in no command line.
+// `ringwood worker -`. The token is in its environment and keys are in it, so they are in no
+// command line.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "identity/authority.h"
 #include "launch/hosts.h"
 
 namespace ringwood {
@@ -14,11 +16,12 @@ namespace ringwood {
 struct Slot {
   std::string name;  // "rank 2", "server 0"
   Environment environment;
+  Leaf leaf = {};  // its certificate and key; empty: none
 };
 
 struct Job {
   // A launcher and a worker of different versions refuse each other by this number.
-  static constexpr int kVersion = 2;
+  static constexpr int kVersion = 3;
   // Longest line of a job: thousands of ranks on one host and a long environment fit.
   static constexpr size_t kMaxBytes = 16 << 20;
 
@@ -32,6 +35,7 @@ struct Job {
   std::vector<std::string> command;
   Environment environment;  // of all slots, on top of the worker's own
   std::vector<Slot> slots;
+  std::string authority = "";  // whose certificates the slots have; empty: they have none
 };
 
 // One line, without the newline, of a job that CheckText accepts.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 
 #include "absl/strings/str_format.h"
@@ -18,6 +19,17 @@ namespace {
 
 constexpr double kLongestPauseSeconds = 16;
 constexpr double kCleaningSeconds = 10;
+
+constexpr int64_t kAuthoritySeconds = int64_t{10} * 365 * 86'400;  // longer than any run
+
+// In memory only: nobody else can issue certificates for this run.
+StatusOr<std::shared_ptr<const Authority>> MakeAuthority() {
+  const int64_t now = std::time(nullptr);
+  RW_ASSIGN_OR_RETURN(Authority made,
+                      Authority::Make("ringwood run", {now - Certificates::kClockSeconds,
+                                                       now + kAuthoritySeconds}));
+  return std::make_shared<const Authority>(std::move(made));
+}
 
 // Where the last events are that survive a death: of the rank that failed, or of rank 0 where a
 // server did. A file on another host cannot be looked for from here.
@@ -106,6 +118,14 @@ int RunJob(const RunOptions& options) {
   Output output({1, 2, options.output_prefix, options.json_log});
   const TimePoint start = Now();
   RunOptions now = options;
+  if (options.tls) {
+    auto made = MakeAuthority();
+    if (!made.ok()) {
+      output.Say("ringwood: " + Message(made.status()));
+      return kExitConfiguration;
+    }
+    now.authority = *std::move(made);
+  }
   int unreachable = 0;  // attempts in a row
   int again = 0;        // processes of elastic attempts that were started again
   for (int restart = 0;; ++restart) {

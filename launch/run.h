@@ -52,6 +52,10 @@ struct RunOptions {
   std::string output_prefix;
   Environment environment;  // of every rank, on top of what it inherits
   RankContext context;      // coordinator and master are filled in as they become known
+  // All connections are under mutual TLS, by an authority of this run; `authority` is made by
+  // RunJob.
+  bool tls = false;
+  std::shared_ptr<const Authority> authority = nullptr;
   std::optional<ElasticRun> elastic = std::nullopt;  // without: a failure ends the attempt
 
   // With the spares.

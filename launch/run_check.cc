@@ -47,18 +47,23 @@ Status CheckReadable(const std::string& flag, const std::string& file) {
 
 }  // namespace
 
+bool OnLoopback(const RunOptions& run) {
+  const std::string& card = run.context.network_interface;
+  return card.empty() || card == "lo" || card == "=lo";
+}
+
 Status CheckNetwork(const RunOptions& run) {
   const std::string& card = run.context.network_interface;
-  const bool loopback = card.empty() || card == "lo" || card == "=lo";
   if (run.places.size() > 1 && card.empty()) {
     return Invalid(
-        "more than one host needs --network-interface IF, the interface that joins them, and "
-        "--trusted-fabric");
+        "more than one host needs --network-interface IF, the interface that joins them");
   }
-  if (!loopback && !run.context.trusted_fabric) {
+  if (OnLoopback(run) || run.context.trusted_fabric) return OkStatus();
+  if (run.context.transport == "ucx") {
     return Denied(absl::StrFormat(
-        "--network-interface %s is not loopback: the data plane has no encryption. Say "
-        "--trusted-fabric if only this job's hosts can reach that network",
+        "--network-interface %s is not loopback, and --transport ucx has no encryption. Say "
+        "--trusted-fabric if only this job's hosts can reach that network, or leave the transport "
+        "to gRPC under TLS",
         card));
   }
   return OkStatus();

@@ -41,7 +41,7 @@ std::vector<std::string> ServerCommand(const RunOptions& options, int index,
   const std::string& host = HostOfServer(options, index);
   const bool lone = index == 0 && options.lone_coordinator;
   const bool again = index == 0 && !coordinator.empty();
-  const int reducer = index - options.servers + options.reducers();
+  const int reducer = NumberOfServer(options, index);
   std::vector<std::string> command = {
       host == "localhost" ? options.reach.program : options.reach.remote_program,
       "server",
@@ -68,7 +68,8 @@ std::vector<std::string> ServerCommand(const RunOptions& options, int index,
   }
   add("--port-range", WithoutHeldPort(context.port_range));
   add("--transport", context.transport);
-  command.push_back(context.trusted_fabric ? "--trusted-fabric" : "--insecure");
+  if (context.trusted_fabric) command.push_back("--trusted-fabric");
+  if (!context.trusted_fabric && !options.tls) command.push_back("--insecure");
   return command;
 }
 
@@ -76,6 +77,11 @@ std::vector<std::string> ServerCommand(const RunOptions& options, int index,
 
 double SilenceSeconds(const RunOptions& options) {
   return std::max(kLeastSilenceSeconds, 3 * options.failure_timeout_seconds);
+}
+
+int NumberOfServer(const RunOptions& options, int index) {
+  const bool lone = index == 0 && options.lone_coordinator;
+  return lone ? options.reducers() : index - options.servers + options.reducers();
 }
 
 std::string NameOfServer(const RunOptions& options, int index) {

@@ -11,6 +11,9 @@ namespace ringwood {
 // Silence after which the launcher and a worker on another host give each other up.
 double SilenceSeconds(const RunOptions& options);
 
+// Which reducer it is; the number behind the last: none, a coordinator alone.
+int NumberOfServer(const RunOptions& options, int index);
+
 // Servers are numbered as reducers, for the user too; one that is none is the "coordinator".
 std::string NameOfServer(const RunOptions& options, int index);  // "server 0"
 const std::string& HostOfServer(const RunOptions& options, int index);

@@ -23,12 +23,15 @@ struct Access {
   std::shared_ptr<const Credentials> credentials;  // null: the connection is plaintext
 };
 
+// Of the folder that --identity or RINGWOOD_IDENTITY names; null where none does.
+StatusOr<std::shared_ptr<const Credentials>> OpenCredentials(const std::string& folder);
+
+// The folder that a server has left in its store (IdentityFile); empty: it has none.
+std::string KeptIdentity(const std::string& store);
+
 // Why a connection to this address fails, where the reason is a certificate; else OK. Blocks for a
 // second at most.
-inline Status WhyRefused(const std::string& address, const Access& access) {
-  const Credentials* const own = access.credentials.get();
-  return ExplainConnection(address, own == nullptr ? nullptr : &own->identity(), Seconds(1));
-}
+Status WhyRefused(const std::string& address, const Access& access);
 
 // Whom a member's certificate names.
 inline IdentityRole IdentityRoleOf(v1::Role role) {

@@ -16,7 +16,9 @@ inline constexpr char kTokenKey[] = "ringwood-token-bin";
 
 // Where a server leaves it for this user, in its store.
 inline std::string TokenFile(const std::string& store) { return store + "/token"; }
-// And beside it the HOST:PORT at which it listens.
+// And beside it the folder of its certificate, where it has one,
+inline std::string IdentityFile(const std::string& store) { return store + "/identity"; }
+// and the HOST:PORT at which it listens.
 inline std::string AddressFile(const std::string& store) { return store + "/address"; }
 
 // A channel to a server of the job at one of these addresses (addresses.h). Its calls all carry the

@@ -96,8 +96,10 @@ Status CheckOptions(const ServerOptions& options) {
 // Off loopback as the control plane itself, and never without a token.
 StatusOr<std::string> ChooseHttp(const ServerOptions& options) {
   RW_ASSIGN_OR_RETURN(const std::string address,
-                      ChooseListen({options.http, options.insecure, options.trusted_fabric,
-                                    options.network_interface}));
+                      ChooseListen({.listen = options.http,
+                                    .insecure = options.insecure || options.credentials != nullptr,
+                                    .trusted_fabric = options.trusted_fabric,
+                                    .network_interface = options.network_interface}));
   if (address.rfind("127.", 0) == 0 || !options.token.empty()) return address;
   return Denied("--http " + options.http +
                 " can be reached from other hosts and the job has no token: give one with "
@@ -184,6 +186,9 @@ void Server::Parts::KeepAddress() {
   Status kept = KeepToken(AddressFile(options.store), absl::StrFormat("%s:%d", host(), port));
   if (kept.ok() && !options.token.empty()) {
     kept = KeepToken(TokenFile(options.store), options.token);
+  }
+  if (kept.ok() && options.credentials != nullptr) {
+    kept = KeepToken(IdentityFile(options.store), options.credentials->identity().folder);
   }
   if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
 }
@@ -386,9 +391,10 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   auto parts = std::make_unique<Parts>();
   parts->options = options;
   if (options.coordinator.empty()) {
-    RW_ASSIGN_OR_RETURN(std::string address,
-                        ChooseListen({options.listen, options.insecure, options.trusted_fabric,
-                                      options.network_interface}));
+    RW_ASSIGN_OR_RETURN(
+        std::string address,
+        ChooseListen({options.listen, options.insecure, options.credentials != nullptr,
+                      options.trusted_fabric, options.network_interface}));
     RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
     RW_RETURN_IF_ERROR(parts->OpenDoor(address));
     if (!options.http.empty()) {
@@ -438,6 +444,7 @@ void Server::Stop() {
   if (parts_->keeps_address) {
     unlink(AddressFile(parts_->options.store).c_str());
     unlink(TokenFile(parts_->options.store).c_str());
+    unlink(IdentityFile(parts_->options.store).c_str());
   }
   parts_->leadership.reset();  // resigns
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "launch/network.h"
+#include "proto/access.h"
 #include "proto/call.h"
 #include "proto/own_connection.h"
 #include "proto/token.h"
@@ -44,6 +45,7 @@ StatusOr<std::string> TokenOf(const Environment& environment, const StatusQuesti
 }  // namespace
 
 struct StatusAsker::Line {
+  Access access;
   std::unique_ptr<v1::Coordinator::Stub> stub;
 };
 
@@ -57,9 +59,14 @@ StatusOr<std::unique_ptr<StatusAsker>> StatusAsker::Open(const Environment& envi
   RW_ASSIGN_OR_RETURN(complete.coordinator, CoordinatorOf(question));
   RW_RETURN_IF_ERROR(ParseEndpoint(complete.coordinator).status());
   RW_ASSIGN_OR_RETURN(const std::string token, TokenOf(environment, question));
+  if (complete.identity.empty() && !question.store.empty()) {
+    complete.identity = KeptIdentity(question.store);
+  }
+  RW_ASSIGN_OR_RETURN(const auto credentials, OpenCredentials(complete.identity));
   auto line = std::make_unique<Line>();
+  line->access = Access(token, credentials);
   line->stub = v1::Coordinator::NewStub(
-      OpenChannel(complete.coordinator, OwnConnection().Arguments(), token));
+      OpenChannel(complete.coordinator, OwnConnection().Arguments(), line->access));
   return std::unique_ptr<StatusAsker>(new StatusAsker(std::move(complete), std::move(line)));
 }
 
@@ -73,6 +80,7 @@ StatusOr<v1::StatusResponse> StatusAsker::Ask() {
     return Denied(question_.coordinator + ": " + status.error_message() +
                   ", or name its directory of checkpoints with --store");
   }
+  RW_RETURN_IF_ERROR(WhyRefused(question_.coordinator, line_->access));
   return Unavailable(absl::StrFormat(
       "no coordinator answers at %s: %s; it is printed by `ringwood server` when it starts",
       question_.coordinator, status.error_message()));

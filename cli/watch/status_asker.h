@@ -14,6 +14,7 @@ struct StatusQuestion {
   std::string coordinator;  // HOST:PORT; empty: the store says it
   std::string store;        // a directory in which the server left its address and token
   std::string token_file;   // without a store; empty: as FindToken finds it
+  std::string identity;     // folder of a certificate; empty: that which the store names, or none
   double timeout_seconds = 5;
 };
 

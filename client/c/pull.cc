@@ -8,6 +8,7 @@
 #include "client/c/handle.h"
 #include "client/grpc/reader_client.h"
 #include "include/ringwood_pull.h"
+#include "proto/access.h"
 #include "proto/item_choice.h"
 #include "proto/token_file.h"
 
@@ -82,7 +83,7 @@ extern "C" {
 int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled) {
   ringwood::PullOptions wanted;
   ringwood::ItemChoice choice;
-  std::string token;
+  std::string token, identity;
   const int code = Run([&]() -> Status {
     if (pulled == nullptr) return Invalid("the place for what is pulled is NULL");
     *pulled = nullptr;
@@ -93,6 +94,7 @@ int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled
     if (const std::string file = Text(given.token_file); token.empty() && !file.empty()) {
       RW_ASSIGN_OR_RETURN(token, ringwood::ReadTokenFile("RINGWOOD_TOKEN_FILE", file));
     }
+    identity = Text(given.identity);
     return OkStatus();
   });
   if (code != RINGWOOD_OK) return code;
@@ -101,9 +103,12 @@ int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled
   (void)started;
   // Sockets are left to forked children: the store lets go of what a dead reader held.
   return Run([&]() -> Status {
+    RW_ASSIGN_OR_RETURN(auto credentials, ringwood::OpenCredentials(identity));
     auto made = std::make_unique<ringwood_pulled>();
-    RW_ASSIGN_OR_RETURN(made->pulled, ringwood::Pulled::Open(wanted, ringwood::MakeGrpcReaderClient(
-                                                                         wanted.server, token)));
+    RW_ASSIGN_OR_RETURN(
+        made->pulled,
+        ringwood::Pulled::Open(wanted, ringwood::MakeGrpcReaderClient(
+                                           wanted.server, ringwood::Access(token, credentials))));
     RW_ASSIGN_OR_RETURN(made->chosen, ringwood::ChooseItems(made->pulled->manifest(), choice));
     *pulled = made.release();
     return OkStatus();

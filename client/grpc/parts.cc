@@ -3,6 +3,7 @@
 #include "client/grpc/control.h"
 #include "client/grpc/store_client.h"
 #include "client/grpc/update_client.h"
+#include "proto/access.h"
 #include "proto/token_file.h"
 #include "timeline/flight_recorder.h"
 #include "timeline/writer.h"
@@ -13,7 +14,9 @@ namespace ringwood {
 
 namespace {
 
-StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options, Loop* net) {
+StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options,
+                                             const std::shared_ptr<const Credentials>& credentials,
+                                             Loop* net) {
   FabricOptions fabric;
   fabric.transport = options.transport;
   if (!options.network_interface.empty()) {
@@ -22,6 +25,7 @@ StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options, Loop
   fabric.trusted_fabric = options.trusted_fabric;
   RW_ASSIGN_OR_RETURN(fabric.ports, ParsePortRange(options.port_range));
   fabric.token = options.token;
+  fabric.credentials = credentials;
   return OpenFabric(net, fabric);
 }
 
@@ -32,6 +36,12 @@ StatusOr<Parts> MakeParts(const SessionOptions& given) {
   if (options.token.empty() && !options.token_file.empty()) {
     RW_ASSIGN_OR_RETURN(options.token, ReadTokenFile("RINGWOOD_TOKEN_FILE", options.token_file));
   }
+  RW_ASSIGN_OR_RETURN(const std::shared_ptr<const Credentials> credentials,
+                      OpenCredentials(options.identity));
+  if (credentials != nullptr) {
+    RW_RETURN_IF_ERROR(MayClaim(credentials->name(), IdentityRole::kRank, options.rank));
+  }
+  const Access access{options.token, credentials};
   Parts parts;
   ChunkSink* sink = nullptr;  // owned by the observers, which the session keeps to its end
   if (!options.timeline.empty()) {
@@ -43,13 +53,13 @@ StatusOr<Parts> MakeParts(const SessionOptions& given) {
     RW_ASSIGN_OR_RETURN(FlightRecord record, FlightRecord::Create(options.flight_record));
     parts.observers.push_back(std::make_unique<FlightRecorder>(std::move(record)));
   }
-  parts.make_fabric = [options, sink](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
-    RW_ASSIGN_OR_RETURN(auto fabric, MakeFabric(options, net));
+  parts.make_fabric = [options, sink, credentials](Loop* net) -> StatusOr<std::unique_ptr<Fabric>> {
+    RW_ASSIGN_OR_RETURN(auto fabric, MakeFabric(options, credentials, net));
     return sink == nullptr ? std::move(fabric) : ObserveFabric(std::move(fabric), sink);
   };
-  parts.control = MakeGrpcControl(options.coordinator, options.token);
-  parts.store = MakeGrpcStoreClient(options.coordinator, options.token);
-  parts.updates = MakeGrpcUpdateClient(options.coordinator, options.token);
+  parts.control = MakeGrpcControl(options.coordinator, access);
+  parts.store = MakeGrpcStoreClient(options.coordinator, access);
+  parts.updates = MakeGrpcUpdateClient(options.coordinator, access);
   return parts;
 }
 

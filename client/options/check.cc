@@ -105,10 +105,12 @@ Status Check(const SessionOptions& options) {
                                    options.rank, options.world));
   }
   RW_RETURN_IF_ERROR(CheckValues(options));
-  if (!options.trusted_fabric && !AreLoopbackAddresses(options.coordinator)) {
+  const bool open = !options.trusted_fabric && options.identity.empty();
+  if (open && !AreLoopbackAddresses(options.coordinator)) {
     return Denied(absl::StrFormat(
-        "the coordinator %s is not on loopback and the control plane is not encrypted: declare the "
-        "network private with --trusted-fabric (RINGWOOD_TRUSTED_FABRIC=1) or stay on loopback",
+        "the coordinator %s is not on loopback and this rank has no certificate to speak TLS with: "
+        "give it one (RINGWOOD_IDENTITY; `ringwood run` does), declare the network private with "
+        "--trusted-fabric (RINGWOOD_TRUSTED_FABRIC=1), or stay on loopback",
         options.coordinator));
   }
   return OkStatus();

@@ -54,6 +54,9 @@ constexpr Option kOptions[] = {
   {.name = "token_file", .place = OptionPlace{&S::token_file, &C::token_file},
    .variables = {"RINGWOOD_TOKEN_FILE"}, .value = "FILE", .section = "Job",
    .help = "Without a token send the one in this file, which others cannot read"},
+  {.name = "identity", .place = OptionPlace{&S::identity, &C::identity},
+   .variables = {"RINGWOOD_IDENTITY"}, .value = "FOLDER", .section = "Job",
+   .help = "Speak mutual TLS, with the certificate in this folder (ca.pem, cert.pem, key.pem)"},
   {.name = "resume", .place = OptionPlace{&S::resume, &C::resume},
    .variables = {"RINGWOOD_RESUME"}, .value = "1|auto", .keyword = "resume",
    .launcher_flag = "--resume", .section = "Job",
@@ -91,12 +94,13 @@ constexpr Option kOptions[] = {
            "the first host"},
   {.name = "trusted_fabric", .place = OptionPlace{&S::trusted_fabric, &C::trusted_fabric},
    .variables = {"RINGWOOD_TRUSTED_FABRIC"}, .flag = "--trusted-fabric", .section = "Network",
-   .help = "Declare that only this job's hosts can reach the network: the traffic is not "
-           "encrypted"},
+   .help = "Declare that only this job's hosts can reach the network: data are exchanged over "
+           "UCX, not encrypted"},
   {.name = "transport", .place = OptionPlace{&S::transport, &C::transport},
    .variables = {"RINGWOOD_TRANSPORT"}, .words = {"ucx", "grpc", "auto"},
    .check = CheckTransport, .keyword = "transport", .flag = "--transport", .section = "Network",
-   .help = "Exchange data over UCX or gRPC; with auto over UCX where the network is private"},
+   .help = "Exchange data over UCX or gRPC; with auto over gRPC under TLS, or UCX where the "
+           "network is private"},
 
   {.name = "planner", .place = OptionPlace{&S::planner, &C::planner},
    .variables = {"RINGWOOD_PLANNER"}, .value = "NAME", .check = CheckRunnable,

@@ -32,6 +32,7 @@ struct SessionOptions {
   std::string port_range;          // "20000-20099": where it listens; empty: any port
   std::string token;
   std::string token_file;  // where the token is, if it is not in `token`
+  std::string identity;    // folder of a certificate (identity/identity.h); empty: plaintext
   Resume resume = Resume::kNo;
   uint64_t job = 0;     // the job to continue, or the name of the new one; 0: not named
   double momentum = 0;  // momentum correction of sparse tensors

@@ -65,7 +65,8 @@ class PullOptions(Structure):
     """ringwood_pull_options."""
     _fields_ = [("size", c_size_t), ("server", c_char_p), ("token", c_char_p), ("job", c_uint64),
                 ("newest_stored", c_int), ("timeout_seconds", c_double), ("items", POINTER(c_char_p)),
-                ("item_count", c_size_t), ("rank", POINTER(c_int)), ("token_file", c_char_p)]
+                ("item_count", c_size_t), ("rank", POINTER(c_int)), ("token_file", c_char_p),
+                ("identity", c_char_p)]
 
 
 class PulledState(Structure):

@@ -56,6 +56,7 @@ def _options(server, items, job, timeout, newest_stored, rank, token):
     options.server = (server or os.environ.get("RINGWOOD_COORDINATOR", "")).encode()
     options.token = (os.environ.get("RINGWOOD_TOKEN", "") if token is None else token).encode()
     options.token_file = (os.environ.get("RINGWOOD_TOKEN_FILE", "") if token is None else "").encode()
+    options.identity = os.environ.get("RINGWOOD_IDENTITY", "").encode()
     options.job = int(job, 16) if isinstance(job, str) else job or 0
     options.newest_stored = bool(newest_stored)
     options.timeout_seconds = timeout

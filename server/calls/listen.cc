@@ -41,14 +41,23 @@ StatusOr<std::string> ChooseListen(const ListenRequest& request) {
   RW_ASSIGN_OR_RETURN(const Address address, Parse(request.listen));
   const std::string chosen = absl::StrFormat("%s:%d", address.host, address.port);
   if (IsLoopbackAddress(address.host)) {
-    if (request.insecure || request.trusted_fabric) return chosen;
-    return Denied("the control plane on " + chosen +
-                  " has no TLS yet: say --insecure to accept plaintext on loopback");
+    if (request.tls || request.insecure || request.trusted_fabric) return chosen;
+    return Denied(
+        "the control plane on " + chosen +
+        " has no certificate: give one with --identity (`ringwood ca issue` makes it), or "
+        "say --insecure to accept plaintext on loopback");
+  }
+  if (request.tls && address.host != "0.0.0.0") return chosen;
+  if (request.tls) {
+    return Denied("listening on all interfaces (" + chosen +
+                  ") is refused: name the address of the one that the job uses");
   }
   if (!request.trusted_fabric || request.network_interface.empty()) {
-    return Denied("listening on " + chosen +
-                  " without TLS: declare its network private with --trusted-fabric "
-                  "--network-interface IF, or listen on 127.0.0.1 with --insecure");
+    return Denied(
+        "listening on " + chosen +
+        " without TLS: give a certificate with --identity (`ringwood ca issue` makes it), declare "
+        "its network private with --trusted-fabric --network-interface IF, or listen on "
+        "127.0.0.1 with --insecure");
   }
   RW_ASSIGN_OR_RETURN(const std::string own, InterfaceAddress(request.network_interface));
   if (own == address.host) return chosen;

@@ -11,13 +11,14 @@ namespace ringwood {
 struct ListenRequest {
   std::string listen;  // HOST:PORT, an IPv4 address, "localhost", or [IPv6]
   bool insecure = false;
+  bool tls = false;
   bool trusted_fabric = false;
   std::string network_interface;
 };
 
-// "127.0.0.1:4000". Plaintext is allowed on loopback with `insecure`, and on the one interface
-// whose network the operator declared private (trusted_fabric). All interfaces at once are always
-// refused. Denied tells how to fix it.
+// "127.0.0.1:4000". TLS is allowed everywhere, plaintext on loopback with `insecure`, and on the
+// one interface whose network the operator declared private (trusted_fabric). All interfaces at
+// once are always refused. Denied tells how to fix it.
 StatusOr<std::string> ChooseListen(const ListenRequest& request);
 
 // The address with port 0 replaced by a port of `ports`.

@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"TooManyRanks", {"run", "-np", "9", "-H", "h1:4", "--", "true"}, "slots (4)"},
         {"HostsWithoutACard", {"run", "-H", "h1,h2", "--", "true"}, "--network-interface"},
         {"UntrustedCard",
-         {"run", "-np", "2", "--network-interface", "eth7", "--", "true"},
+         {"run", "-np", "2", "--network-interface", "eth7", "--transport", "ucx", "--", "true"},
          "--trusted-fabric"},
         {"NoPorts", {"run", "-np", "2", "--port-range", "9-8", "--", "true"}, "20000-20099"},
         {"NoSuchPlanner",

@@ -170,11 +170,14 @@ TEST(Options, WordsThatNobodyKnowsAreNamed) {
   EXPECT_THAT(Message(Check(options)), HasSubstr("there is no planner 'crystal ball'"));
 }
 
-TEST(Options, ACoordinatorOffLoopbackNeedsATrustedFabric) {
+TEST(Options, ACoordinatorOffLoopbackNeedsACertificateOrATrustedFabric) {
   SessionOptions options = Good();
   options.coordinator = "10.1.2.3:7000";
   EXPECT_EQ(Check(options).code(), StatusCode::kPermissionDenied);
   options.trusted_fabric = true;
+  EXPECT_TRUE(Check(options).ok());
+  options.trusted_fabric = false;
+  options.identity = "/etc/ringwood/rank-0";
   EXPECT_TRUE(Check(options).ok());
 }
 

@@ -134,6 +134,16 @@ TEST(PlaintextServer, IsNotSpokenToWithACertificate) {
               HasSubstr("speaks plaintext"));
 }
 
+TEST(Listening, TakesOneAddressWithACertificateAndNotAll) {
+  Issuer issuer;
+  ServerOptions options;
+  options.servers = 0;
+  options.credentials = issuer.For(kServer, 0);
+  EXPECT_TRUE(Server::Start(options).ok());  // loopback, without --insecure
+  options.listen = "0.0.0.0:0";
+  EXPECT_THAT(Message(Server::Start(options).status()), HasSubstr("all interfaces"));
+}
+
 // Half of it looks like a ClientHello.
 TEST_F(CertifiedServer, LivesThroughGarbageAndKeepsNoneOfIt) {
   Random random(1);
