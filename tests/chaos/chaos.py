@@ -3,7 +3,7 @@
 
     tests/chaos/chaos.py [KIND …] [COUNT] [--ranks P] [--seed S] [--failure-timeout S]
                          [--straggler-grace S] [--down S] [--minutes M] [--faults F] [--worlds P …] [--passes N]
-                         [--windows N] [--state MIB] [--seconds S] [--lives N] [--fixed] [--shrink] [--keep DIRECTORY]
+                         [--windows N] [--state MIB] [--connections N] [--seconds S] [--lives N] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
 transfer     kill, between hosts with 1 Gbit/s and a state of 100 MiB, which the newcomer takes from the others
@@ -20,6 +20,7 @@ resume       SIGKILL of all processes of a job with checkpoints: each step has t
 disk         a full disk, and a deleted store, under examples/fashion_mnist.py (disk.py)
 slow         a checkpoint whose check takes three times as long as any timeout is resumed from (slow.py)
 goodput      kills, stops and lost links over some minutes: the share of the work that gets done (goodput.py)
+flood        garbage on every port of a job under TLS: it trains on, and keeps none of it (flood.py)
 grow         a job of 2, 4, 8 and then 3 ranks: samples, residuals, and the loss of an LSTM (grow.py)
 
 With a server that has --elastic the survivors go on: the pause is the time from the fault to their next committed
@@ -40,6 +41,7 @@ import sys
 import tempfile
 
 import disk
+import flood
 import goodput
 import grow
 import resume
@@ -52,11 +54,12 @@ from job import TRAINER, netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "transfer": 10, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
-        "store": 50, "updates": 1, "resume": 1, "pytorch": 20, "disk": 1, "slow": 1, "goodput": 1, "grow": 1}  # without a COUNT
+        "store": 50, "updates": 1, "resume": 1, "pytorch": 20, "disk": 1, "slow": 1, "goodput": 1, "grow": 1,
+        "flood": 1}  # without a COUNT
 RANKS = {"store": 2, "updates": 2, "resume": 2, "pytorch": 4, "transfer": 4, "goodput": 32}  # without --ranks, others 8
 TIMEOUTS = {"goodput": 1.0}  # without --failure-timeout, others 5
 WHOLE = {"disk": disk.run, "slow": slow.run, "goodput": goodput.run, "grow": grow.run, "updates": updates.run,
-         "resume": resume.run}  # kinds that print what they measure
+         "resume": resume.run, "flood": flood.run}  # kinds that print what they measure
 ELASTIC = ("goodput", "grow")  # of these, jobs that are elastic
 HOSTS = ("partition", "transfer")  # kinds whose ranks have a host each
 OPTIONAL = (*HOSTS, "standby", "pytorch")  # kinds that ask for more than a build
@@ -101,6 +104,7 @@ def parse_arguments():
     parser.add_argument("--state", type=int, default=100, help="MiB that a newcomer takes in transfer")
     parser.add_argument("--lives", type=int, default=50, help="of the jobs of updates and resume, with each optimizer")
     parser.add_argument("--seconds", type=float, default=90, help="that the check of slow takes")
+    parser.add_argument("--connections", type=int, default=10000, help="of flood, to each port")
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--shrink", action="store_true", help="an elastic job goes on without those that were lost")
     parser.add_argument("--keep", type=pathlib.Path, help="histories and output stay here")
