@@ -313,6 +313,11 @@ void AddFailureFlags(Command command, RunFlags* flags) {
   add("--failure-timeout", &run->failure_timeout_seconds, "SECONDS",
       "Count a process as dead after this much silence")
       .Within(0.01, 3600);
+  add("--grace", &run->grace_seconds, "SECONDS",
+      "After a SIGTERM let the ranks run on for this long, in which they save a last checkpoint "
+      "and "
+      "end with 75")
+      .Within(3, 86'400);
   add("--stall-timeout", &run->stall_timeout_seconds, "SECONDS",
       "End the job when no rank makes progress for so long; 0: only warn")
       .Within(0, 1e6);

@@ -62,6 +62,9 @@ class Session {
   // Of an elastic job: the next FinishStep is the last of this worker, and the others go on without
   // it. Only Close follows.
   Status LeaveAfterStep();
+  // Some time soon this process has to end: the result of the next step says so on all ranks. Any
+  // thread.
+  void AskToEnd() { steps_.AskToEnd(); }
   StatusOr<StepResult> FinishStep();
   Status Residual(int id, std::span<float> out) const;
 

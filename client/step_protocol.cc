@@ -78,6 +78,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_weight(weight());
   vote.set_non_finite(summary.non_finite);
   vote.set_leaving(leaving_);
+  vote.set_ending(ending_);
   vote.set_checkpoint(link->place().rank == 0 && saves_->Due(Now(), checkpoint_wanted_));
   if (const auto since = link->connection()->tally()->SinceReady(Now())) {
     vote.set_since_ready_seconds(*since);
@@ -118,6 +119,7 @@ StatusOr<StepResult> StepProtocol::Finish(EpochLink* link) {
   RW_RETURN_IF_ERROR(Apply(totals, link));
   StepResult result = Ended(totals, summary, *link);
   result.checkpoint_due = commit->checkpoint();
+  result.ending = commit->ending();
   if (commit->checkpoint()) saves_->Told(Now());
   checkpoint_wanted_ = commit->checkpoint_wanted();
   regroup_ = commit->regroup();

@@ -46,7 +46,8 @@ struct StepResult {
   std::vector<int> contributors;
   int exchanged_again = 0;      // times that an epoch ended under the step and it began anew
   bool received = false;        // the state before the step came from other workers
-  bool checkpoint_due = false;  // by the measured cost of one, see SaveClock
+  bool checkpoint_due = false;  // by the measured cost of one, see SaveClock, or before an end
+  bool ending = false;          // some process of the epoch was asked to end
 };
 
 class StepProtocol {
@@ -103,6 +104,9 @@ class StepProtocol {
   void Leave() { leaving_ = true; }
   bool left() const { return left_; }  // it was committed, and the others go on
 
+  // This process was asked to end: the ranks hear it with the next commit. Any thread.
+  void AskToEnd() { ending_ = true; }
+
   // After the end of an epoch, while there is no plan.
   void TakeInheritance() { inheritance_.GiveTo(states_); }
 
@@ -149,6 +153,7 @@ class StepProtocol {
   bool in_doubt_ = false;
   bool leaving_ = false;
   bool left_ = false;
+  std::atomic<bool> ending_{false};
   Inheritance inheritance_;
   bool regroup_ = false;
   bool checkpoint_wanted_ = false;  // by a reader, as the last commit said

@@ -228,37 +228,37 @@ RINGWOOD_EXPORT int ringwood_device_support(void);
 RINGWOOD_EXPORT int ringwood_register(ringwood_session* session, const ringwood_tensor* tensor,
                                       int* id);
 
-/* Sets the new place of a gradient that was reallocated: same elements, used from the next ready
- * on. */
+/* Sets the new place of a gradient that was reallocated: same elements, from the next ready on. */
 RINGWOOD_EXPORT int ringwood_rebind(ringwood_session* session, int id, void* data);
 
 /* Fixes the table of tensors, agrees on the plan with all ranks, and allocates the memory that it
- * needs (docs/client.md, "Memory"). ringwood_begin_step and ringwood_finish_step do it if needed.
- */
+ * needs (docs/client.md, "Memory"). ringwood_begin_step and ringwood_finish_step do it, too. */
 RINGWOOD_EXPORT int ringwood_agree(ringwood_session* session);
 
 /* The plan as text, for people; valid until the next call. NULL before ringwood_agree. */
 RINGWOOD_EXPORT const char* ringwood_plan_text(ringwood_session* session);
 
 /* The route of a tensor in the present plan: "ring" (dense) or "tree" (sparse), constants. NULL
- * before ringwood_agree and for an unknown id. With `adapt` it may change in
- * ringwood_finish_step. */
+ * before ringwood_agree and for an unknown id. With `adapt` ringwood_finish_step may change it. */
 RINGWOOD_EXPORT const char* ringwood_route(const ringwood_session* session, int id);
 
 /* Opens the next step. `weight` = samples of this rank in it (0 is allowed): the result of the step
- * is sum(weight * gradient) / sum(weight). Optional before the first ready: the weight is then 1.
- */
+ * is sum(weight * gradient) / sum(weight). Optional before the first ready: 1 without it. */
 RINGWOOD_EXPORT int ringwood_begin_step(ringwood_session* session, double weight);
 
 /* The data of the next step is there: what follows is computation. Optional, and begin_step says it
- * too. Where this rank holds the others up, the log then knows for which of the two. Any thread;
- * never waits. */
+ * too. Where this rank holds the others up, the log tells the two apart. Any thread; no wait. */
 RINGWOOD_EXPORT int ringwood_loaded(ringwood_session* session);
 
 /* Of an elastic job: the next ringwood_finish_step is this rank's last. When it returns, the others
  * go on without this rank and have taken over what its tensors owe; only ringwood_close follows.
  * Where all ranks ask for it with the same step, that step is the end of the job. */
 RINGWOOD_EXPORT int ringwood_leave_after_step(ringwood_session* session);
+
+/* This process has to end soon: its cluster has sent SIGTERM. `ending` of the result of the next
+ * step is then 1 on all ranks, which save a checkpoint, wait for it, and exit with 75: what starts
+ * the job again continues from there. Any thread, but not within a signal handler; never waits. */
+RINGWOOD_EXPORT int ringwood_ask_to_end(ringwood_session* session);
 
 /* Gradient `id` is complete in memory. Any thread; enqueues only. Call it once per tensor and step;
  * fill a tensor without a gradient with zeros. A broken exchange is reported by
@@ -284,7 +284,9 @@ typedef struct {
   int received;        /* elastic: 1: the state before this step came from other ranks, see
                           ringwood_state_item */
   int checkpoint_due;  /* 1, on all ranks: by the measured cost of checkpoints it is time for one
-                          (docs/reliability.md); for trainers that do not count steps */
+                          (docs/reliability.md); for trainers that do not count steps. Also
+                          with `ending` */
+  int ending;          /* 1, on all ranks: some process was asked to end, see ringwood_ask_to_end */
 } ringwood_step_result;
 
 /* Waits for every group, votes, commits. The gradients then hold the average. An error means that

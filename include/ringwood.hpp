@@ -137,6 +137,7 @@ class Session {
   void BeginStep(double weight) { Check(ringwood_begin_step(handle_, weight)); }
   void Loaded() { Check(ringwood_loaded(handle_)); }  // any thread
   void LeaveAfterStep() { Check(ringwood_leave_after_step(handle_)); }
+  void AskToEnd() { Check(ringwood_ask_to_end(handle_)); }  // any thread
   void Ready(int id) { Check(ringwood_ready(handle_, id)); }
   ringwood_step_result FinishStep() {
     ringwood_step_result result{};

@@ -22,6 +22,7 @@ constexpr int kIdleMilliseconds = 1000;  // a look around even if nothing happen
 SupervisorOptions ForSupervisor(const RunOptions& options, const Members& members) {
   SupervisorOptions supervisor{options.servers, options.ranks(), options.failure_timeout_seconds,
                                options.join_timeout_seconds, options.restart_on_failure};
+  supervisor.grace_seconds = options.grace_seconds;
   if (!options.elastic) return supervisor;
   const ElasticRun& elastic = *options.elastic;
   supervisor.elastic = ElasticOptions{{options.servers, members.hosts(), elastic.restarts,
@@ -88,11 +89,16 @@ void Attempt::Turn() {
 void Attempt::ReadSignals() {
   for (int signal = signals_->Next(); signal != 0; signal = signals_->Next()) {
     if (signal != SIGINT && signal != SIGTERM && signal != SIGHUP) continue;
-    output_->Say("ringwood: ending all processes; Ctrl-C again kills them");
+    const bool grace = signal == SIGTERM;
+    output_->Say(grace
+                     ? absl::StrFormat("ringwood: ending all processes, which have %g s for a last "
+                                       "checkpoint (--grace)",
+                                       options_.grace_seconds)
+                     : "ringwood: ending all processes; Ctrl-C again kills them");
     output_->Flush();
     if (output_->Full())
       output_->Drop();  // the terminal does not read: the ends of processes must still be handled
-    Carry(supervisor_.Interrupt(Now()));
+    Carry(supervisor_.Interrupt(Now(), grace));
   }
 }
 

@@ -80,6 +80,15 @@ int ringwood_leave_after_step(ringwood_session* session) {
   return With(session, [](auto& open) { return open.LeaveAfterStep(); });
 }
 
+int ringwood_ask_to_end(ringwood_session* session) {
+  const int usable = CheckHandle(session);
+  if (usable != RINGWOOD_OK) return usable;
+  return Peek(session, RINGWOOD_OK, [](auto& open) {
+    open.AskToEnd();
+    return RINGWOOD_OK;
+  });
+}
+
 int ringwood_loaded(ringwood_session* session) {
   const int usable = CheckHandle(session);
   if (usable != RINGWOOD_OK) return usable;
@@ -122,6 +131,7 @@ int ringwood_finish_step(ringwood_session* session, ringwood_step_result* result
     value.exchanged_again = step.exchanged_again;
     value.received = step.received;
     value.checkpoint_due = step.checkpoint_due;
+    value.ending = step.ending;
     return Write(value, result, "ringwood_step_result");
   });
 }

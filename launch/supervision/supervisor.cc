@@ -1,5 +1,6 @@
 #include "launch/supervision/supervisor.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include "absl/strings/str_format.h"
@@ -21,6 +22,7 @@ void Append(std::vector<Action>* actions, const std::vector<Action>& more) {
 Supervisor::Supervisor(const SupervisorOptions& options)
     : options_(options),
       members_(options.servers + options.ranks, State::kAbsent),
+      stop_seconds_(kStopSeconds),
       inquest_({options.servers, options.elastic.has_value(), options.restart_on_failure}) {
   if (options.elastic) elastic_.emplace(*options.elastic);
 }
@@ -42,6 +44,7 @@ std::vector<Action> Supervisor::Ended(int member, const Ending& ending, TimePoin
   if (Trains()) return EndedInTraining(member, ending, now);
   const bool server = member < options_.servers;
   const bool ours = phase_ >= Phase::kStopping;  // the answer to a signal of ours
+  continues_ |= grace_ && !server && ending.code == kExitRestart;
   const bool failed = ending.stopped || (!ours && (server || ending.code != 0));
   if (failed && phase_ < Phase::kRanks) started_ = false;
   if (failed) inquest_.Failed(member, ending, Describe(ending));
@@ -118,9 +121,11 @@ std::vector<Action> Supervisor::Broke(const Status& status, TimePoint now) {
   return Fail(now);
 }
 
-std::vector<Action> Supervisor::Interrupt(TimePoint now) {
+std::vector<Action> Supervisor::Interrupt(TimePoint now, bool grace) {
   if (done()) return {};
   if (++interrupts_ == 1) {
+    grace_ = grace;
+    if (grace) stop_seconds_ = std::max(kStopSeconds, options_.grace_seconds);
     return phase_ < Phase::kStopping ? Enter(Phase::kStopping, now) : std::vector<Action>();
   }
   std::vector<Action> actions = {Action::kKillServers};
@@ -186,7 +191,7 @@ std::vector<Action> Supervisor::Enter(Phase phase, TimePoint now) {
       actions = {Action::kEndStoppedRanks};
       break;
     case Phase::kStopping:
-      within(kStopSeconds);
+      within(stop_seconds_);
       actions = {Action::kStopRanks};
       break;
     case Phase::kKilling:
@@ -268,8 +273,8 @@ std::vector<Action> Supervisor::Told(int member, const std::string& sentence, Ti
 Verdict Supervisor::Judge() const {
   Verdict verdict;
   if (interrupts_ > 0) {
-    verdict.exit_code = kExitInterrupted;
-    verdict.reason = "interrupted";
+    verdict.exit_code = continues_ ? kExitRestart : kExitInterrupted;
+    verdict.reason = continues_ ? "ended as asked, to be started again" : "interrupted";
     return verdict;
   }
   if (finished_) {

@@ -32,6 +32,7 @@ struct SupervisorOptions {
   double join_timeout_seconds = 120;
   bool restart_on_failure = false;  // also if a rank exited with a code of its own
   std::optional<ElasticOptions> elastic = std::nullopt;  // without: a fixed job
+  double grace_seconds = 3;  // that ranks have after a SIGTERM to the launcher
 };
 
 // Members are numbered: servers first, then ranks.
@@ -72,7 +73,9 @@ class Supervisor {
   std::vector<Action> Told(int member, const std::string& sentence, TimePoint now);
   // Elastic: the coordinator's newest epoch has these members and no other rank.
   void TookPart(const std::vector<int>& members);
-  std::vector<Action> Interrupt(TimePoint now);
+  // A signal asks for the end. With `grace` the ranks have its seconds for a last checkpoint, and
+  // the exit code is 75 where one says by 75 that it has one.
+  std::vector<Action> Interrupt(TimePoint now, bool grace = false);
   std::vector<Action> Tick(TimePoint now);  // call when deadline() has come
 
   // Elastic: the coordinator goes on without this member.
@@ -117,9 +120,12 @@ class Supervisor {
   Phase phase_ = Phase::kServer;
   TimePoint deadline_ = TimePoint::max();
   std::vector<State> members_;
+  double stop_seconds_;  // between SIGTERM and SIGKILL
   Inquest inquest_;
   bool started_ = true;  // no server failed before the ranks were started
   int interrupts_ = 0;
+  bool grace_ = false;      // of the first
+  bool continues_ = false;  // and a rank ended with 75
   std::optional<Elastic> elastic_;
   bool finished_ = false;  // elastic: those that took part are through
   std::vector<int> due_, stuck_;

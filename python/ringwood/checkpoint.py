@@ -20,7 +20,7 @@ import time
 
 import torch
 
-from . import job
+from . import ending, job
 from .agreement import broadcast_tree, differing, differing_digests, digest_of, digest_of_tree
 from .errors import ForkedError, InvalidError, NotFoundError, RefusedError, RingwoodError
 from .imported import imported_header, load_imported
@@ -71,7 +71,18 @@ class Checkpoint:
         """After each optimizer.step(), and after what else the loop does in a step: saves where a checkpoint is due.
         Returns whether this step's is on its way."""
         self._tell()
+        self.end_if_asked(self.save)
         return self.due and self.save()
+
+    def end_if_asked(self, save):
+        """After a step, as step() does: where a rank was asked to end by SIGTERM, all ranks save, wait for it, and leave
+        the program with 75. Not in an elastic job, where the others go on."""
+        optimizer = self._optimizers[0]
+        if optimizer.followed:
+            return
+        ending.listen(self._session)
+        if optimizer.last and optimizer.last.ending:
+            ending.end_as_asked(self._session, save, self.wait, job.stop)
 
     @property
     def due(self):

@@ -5,17 +5,25 @@ its sentence, so that the other ranks stop and name this one. The exit code is 1
 Ringwood's is it or lies below it: that decides (78 configuration, 75 restart me). Where another process
 failed there is one line and no traceback: the one that matters is the other's. Without an exception the
 sessions are closed in order.
+
+SIGTERM, by which clusters say that a process has to end soon: the ranks save a checkpoint after the step in hand, wait
+for it, and exit with 75. One asked rank is enough; the others hear it with the commit.
 """
 
 import atexit
 import os
+import signal
 import sys
+import threading
 import weakref
+
+import numpy as np
 
 from .errors import AbortedError, RingwoodError, UnavailableError, sentence_of
 
 _open = weakref.WeakSet()
 _installed = []  # the process in which the hooks were installed
+_asks = []       # the session that SIGTERM asks to end, and the process in which it does
 
 
 def watch(session):
@@ -66,3 +74,46 @@ def _ringwoods(error):
         seen.add(id(error))
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return None
+
+
+def listen(session):
+    """From now on SIGTERM asks `session` to end, unless the script has a handler of its own. Outside the main thread
+    Python has no signals."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, _asked):
+        _asks[:] = session, os.getpid()
+        signal.signal(signal.SIGTERM, _asked)
+
+
+def _asked(number, _frame):
+    session, process = _asks
+    if os.getpid() != process or getattr(session, "closed", True):  # a data loader's worker; nothing to be saved
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        return
+    sys.stderr.write(f"I rank {session.rank}: asked to end: a checkpoint follows the step in hand\n")
+    try:
+        session.ask_to_end()
+    except RingwoodError:  # the session is over, which its next call says
+        pass
+
+
+def end_as_asked(session, save, wait, stop):
+    """All ranks, after a step whose result is `ending`: saves and waits, stops the job, ends the program with 75."""
+    try:
+        if save():
+            wait()
+            said = f"the checkpoint of step {session.step} is complete"
+        else:
+            said = f"there is no checkpoint of step {session.step}"
+        session.allreduce(np.zeros(1, np.int32))  # no rank leaves while others wait for it
+    except RingwoodError as error:
+        said = f"there is no checkpoint of step {session.step}: {error}"
+    if session.rank == 0:
+        sys.stderr.write(f"I rank 0: ends as a rank was asked to: {said}\n")
+    try:
+        stop()
+    except RingwoodError:  # another rank was faster
+        pass
+    raise SystemExit(UnavailableError.exit_code)

@@ -40,7 +40,7 @@ class StepNumbers(Structure):
                 ("dense_equivalent_bytes", c_uint64), ("members", POINTER(c_int)),
                 ("member_count", c_size_t), ("contributors", POINTER(c_int)),
                 ("contributor_count", c_size_t), ("exchanged_again", c_int), ("received", c_int),
-                ("checkpoint_due", c_int)]
+                ("checkpoint_due", c_int), ("ending", c_int)]
 
 
 class CheckpointNumbers(Structure):
@@ -153,6 +153,7 @@ _QUICK = {
     "ringwood_ready": (c_int, [_SESSION, c_int]),
     "ringwood_rebind": (c_int, [_SESSION, c_int, c_void_p]),
     "ringwood_loaded": (c_int, [_SESSION]),
+    "ringwood_ask_to_end": (c_int, [_SESSION]),
     "ringwood_route": (c_char_p, [_SESSION, c_int]),
     "ringwood_rank": (c_int, [_SESSION]),
     "ringwood_world": (c_int, [_SESSION]),

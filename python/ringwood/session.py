@@ -38,6 +38,7 @@ class StepResult:
     exchanged_again: int = 0     # elastic: times that the members changed under the step
     received: bool = False       # elastic: the state before the step came from other ranks
     checkpoint_due: bool = False  # on all ranks: by the measured cost of checkpoints it is time for one
+    ending: bool = False         # on all ranks: some process was asked to end, see ask_to_end
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def _result(numbers):
                       numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes,
                       tuple(numbers.members[:numbers.member_count]),
                       tuple(numbers.contributors[:numbers.contributor_count]),
-                      numbers.exchanged_again, bool(numbers.received), bool(numbers.checkpoint_due))
+                      numbers.exchanged_again, bool(numbers.received), bool(numbers.checkpoint_due),
+                      bool(numbers.ending))
 
 
 class Session:
@@ -182,6 +184,12 @@ class Session:
         """Of an elastic job: the next finish_step is this rank's last. The others go on without it, and take over
         what its tensors owe; only `close` follows."""
         self._call("ringwood_leave_after_step")
+
+    def ask_to_end(self):
+        """This process has to end soon: `ending` of the next step's result is True on all ranks, which then save a
+        checkpoint, wait for it and exit with 75. rw.Checkpoint does all of it on SIGTERM. Any thread."""
+        self._check_open()
+        self._library.check(self._library.quick.ringwood_ask_to_end(self._handle))
 
     def ready(self, name):
         """The gradient is complete in memory. Any thread; enqueues only. `name`: or the id that register

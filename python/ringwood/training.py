@@ -11,6 +11,7 @@ def save(model, optimizer, cursor, every=1):
     on its way. A checkpoint that fails does not end the training: it is told on standard error, and
     `session.checkpoint_wait()` raises why."""
     checkpoint = Checkpoint(model, optimizer, every=every)
+    checkpoint.end_if_asked(lambda: checkpoint.save_with(cursor))
     return checkpoint.due and checkpoint.save_with(cursor)
 
 

@@ -64,6 +64,7 @@ StatusOr<v1::Commit> Ballot::Decide() const {
     non_finite |= cast.vote.non_finite();
     if (cast.vote.weight() > 0) commit.add_contributors(rank);
     if (cast.vote.leaving()) commit.add_leaving(rank);
+    if (cast.vote.ending()) commit.set_ending(true);
   }
   if (!non_finite) RW_RETURN_IF_ERROR(Divergence());
   commit.set_total_weight(weight);
@@ -72,7 +73,7 @@ StatusOr<v1::Commit> Ballot::Decide() const {
   if (first.has_plan()) *commit.mutable_plan() = first.plan();
   commit.set_review(first.review());
   commit.set_probe(first.probe());
-  commit.set_checkpoint(first.checkpoint());
+  commit.set_checkpoint(first.checkpoint() || commit.ending());
   return commit;
 }
 

@@ -239,6 +239,7 @@ class Shell {
           *vote.request.mutable_plan() = OneRing(1, "wfbp");
         }
         vote.request.set_checkpoint(vote.request.rank() == 0 && choices_.Byte() % 4 == 0);
+        vote.request.set_ending(choices_.Byte() % 16 == 0);
         vote.request.set_plan_reason(choices_.Text());
         vote.request.set_leaving(choices_.Byte() % 16 == 1);
         return vote;

@@ -258,6 +258,31 @@ TEST(Supervisor, CtrlCStopsRanksThenServers) {
   EXPECT_FALSE(verdict.restart_helps);
 }
 
+TEST(Supervisor, AfterASigtermTheRanksHaveTheGraceForACheckpointAndThen75IsTheCode) {
+  Supervisor supervisor({.servers = 1, .ranks = 2, .grace_seconds = 20});
+  supervisor.Begin(At(0));
+  supervisor.Ready(0, At(0.5));
+  EXPECT_THAT(supervisor.Interrupt(At(10), true), ElementsAre(Action::kStopRanks));
+  EXPECT_THAT(supervisor.Tick(At(29)), IsEmpty());
+  supervisor.Ended(1, {75, 0, false}, At(29));
+  EXPECT_THAT(supervisor.Tick(At(30)), ElementsAre(Action::kKillRanks));  // it took too long
+  EXPECT_THAT(supervisor.Ended(2, kKilled, At(30.1)), ElementsAre(Action::kStopServers));
+  supervisor.Ended(0, kTermed, At(30.2));
+  ASSERT_TRUE(supervisor.done());
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitRestart);
+  EXPECT_FALSE(supervisor.Judge().restart_helps);
+}
+
+TEST(Supervisor, AfterASigtermThatNoRankAnswersWithACheckpointTheCodeIsThatOfAnInterrupt) {
+  Supervisor supervisor({.servers = 1, .ranks = 1, .grace_seconds = 20});
+  supervisor.Begin(At(0));
+  supervisor.Ready(0, At(0.5));
+  supervisor.Interrupt(At(10), true);
+  supervisor.Ended(1, kTermed, At(10.1));
+  supervisor.Ended(0, kTermed, At(10.2));
+  EXPECT_EQ(supervisor.Judge().exit_code, kExitInterrupted);
+}
+
 TEST(Supervisor, TheSecondCtrlCKills) {
   Supervisor supervisor = Running();
   supervisor.Interrupt(At(10));

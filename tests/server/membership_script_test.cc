@@ -158,6 +158,7 @@ Event EventOf(const Line& line) {
     vote.request.set_review(line.has("review"));
     vote.request.set_leaving(line.has("leaving"));
     vote.request.set_checkpoint(line.has("checkpoint"));
+    vote.request.set_ending(line.has("ending"));
     if (line.has("plan")) *vote.request.mutable_plan() = PlanOf(line, line.text("plan", ""), 1);
     return vote;
   }
@@ -226,6 +227,7 @@ std::string Text(const v1::Commit& commit) {
                       commit.round(), commit.total_weight(), commit.contributors_size(),
                       commit.skipped() ? " skipped" : "", commit.review() ? " review" : "");
   if (commit.checkpoint()) text += " checkpoint";
+  if (commit.ending()) text += " ending";
   if (commit.checkpoint_wanted()) text += " wanted";
   if (commit.regroup()) text += " regroup";
   for (const uint32_t rank : commit.leaving()) text += absl::StrFormat(" without=%d", rank);

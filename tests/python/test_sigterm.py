@@ -1,0 +1,92 @@
+"""SIGTERM: a checkpoint after the step in hand, then 75; who starts the job again loses nothing."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import clusters
+from conftest import JOBS, PROGRAM, environment, run, run_job
+
+MANY = 10**6  # steps: more than are ever done
+
+
+def begun(folder, process):
+    """Waits until both ranks have trained for some steps; their process numbers."""
+    files = [folder / f"there.{rank}" for rank in range(2)]
+    deadline = time.monotonic() + 120
+    while not all(file.exists() and file.read_text() for file in files):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            pytest.fail(f"it does not train:\n{process.communicate()[0]}")
+        time.sleep(0.02)
+    return [int(file.read_text()) for file in files]
+
+
+def asked(command, folder, ask, **variables):
+    """Starts it, asks it to end while it trains, and returns the step that it saved."""
+    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, env=environment(**variables))
+    ask(process, begun(folder, process))
+    try:
+        output, _ = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        pytest.fail(f"it goes on:\n{process.communicate()[0]}")
+    assert process.returncode == 75, f"exit code {process.returncode}:\n{output}"
+    saved = re.findall(r"rank 0: ends as a rank was asked to: the checkpoint of step (\d+) is complete", output)
+    assert len(saved) == 1, output
+    return int(saved[0])
+
+
+def check_what_was_saved(store, step, folder):
+    """A resumed run goes on from that step, and ends with the bits of one that was not interrupted."""
+    resumed = run_job("clusters/asked.py", folder, step + 10, flags=("--store", store, "--resume"))
+    assert f"begins at step {step}\n" in resumed.output, resumed.output
+    whole = run_job("clusters/asked.py", folder, step + 10)
+    assert re.findall(r"digest \w+", resumed.output) == re.findall(r"digest \w+", whole.output) != []
+
+
+def the_launcher(process, ranks):
+    process.send_signal(signal.SIGTERM)
+
+
+def one_rank(process, ranks):
+    os.kill(ranks[1], signal.SIGTERM)
+
+
+@pytest.mark.parametrize("ask", [the_launcher, one_rank])
+def test_a_local_job_saves_and_ends_with_75(ask, tmp_path):
+    store = tmp_path / "store"
+    step = asked([PROGRAM, "run", "-np", 2, "--grace", 100, "--store", store, "--", sys.executable, JOBS / "clusters/asked.py",
+                  tmp_path, MANY], tmp_path, ask)
+    check_what_was_saved(store, step, tmp_path)
+
+
+def test_a_job_of_slurm_saves_and_ends_with_75(tmp_path):
+    if (lacking := clusters.lacks("slurmctld", "slurmd", "munged", "srun", "scancel")) is not None:
+        pytest.skip(lacking)
+    store = tmp_path / "store"
+    with clusters.slurm(tmp_path) as variables:
+
+        def cancel(process, ranks):
+            (job,) = subprocess.run(["squeue", "-h", "-o", "%i"], capture_output=True, text=True).stdout.split()
+            subprocess.run(["scancel", "--signal=TERM", job], check=True)
+
+        step = asked([PROGRAM, "server", "--store", store, "--", "srun", "--nodes", 2, "--ntasks", 2, sys.executable,
+                      JOBS / "clusters/asked.py", tmp_path, MANY], tmp_path, cancel, **variables)
+    check_what_was_saved(store, step, tmp_path)
+
+
+def test_a_handler_of_the_scripts_own_stays(tmp_path):
+    script = tmp_path / "own.py"
+    script.write_text("import signal\nhandler = lambda *_: None\nsignal.signal(signal.SIGTERM, handler)\n"
+                      f"import sys\nsys.argv = ['', {str(tmp_path)!r}, '8']\n"
+                      f"exec(open({str(JOBS / 'asked.py')!r}).read())\n"
+                      "assert signal.getsignal(signal.SIGTERM) is handler\n")
+    ended = run([PROGRAM, "run", "-np", 2, "--", sys.executable, script])
+    assert ended.code == 0, ended.output
