@@ -149,7 +149,8 @@ def read_report(path):
     with open(path, encoding="utf-8") as file:
         found = json.load(file)
     if "testsuites" not in found:
-        return {name: found[name] for name in ("accuracy", "seconds", "weights_digest") if name in found}
+        kept = {"accuracy": "accuracy", "seconds": "training_seconds", "weights_digest": "weights_digest"}
+        return {label: found[name] for name, label in kept.items() if name in found}
     cases = [case for suite in found["testsuites"] for case in suite["testsuite"] if case["status"] == "RUN"]
     failed = [f"{case['classname']}.{case['name']}" for case in cases if case.get("failures")]
     skipped = sum(case["result"] == "SKIPPED" for case in cases)
@@ -176,6 +177,8 @@ def outcome(step, code, output):
         return "failed", "the sanitizer found something", found
     if code != 0:
         return "failed", ", ".join(found.get("failures", [])) or f"exit code {code}", found
+    if len(set(found.get("weights_digest", []))) > 1:
+        return "failed", "the ranks end with different weights", found
     if found.get("passed") == 0:
         return "skipped", f"all {found['skipped']} tests were", found
     said = [line for line in output.splitlines() if line.startswith("skipped: ")]
@@ -227,9 +230,7 @@ class Kit:
                     code, output = 127, str(error)
             status, reason, found = outcome(step, code, output)
         line = {"part": step.part, "step": step.name, "status": status, "seconds": round(self._clock() - begin, 1),
-                **({"reason": reason} if reason else {}), **{**found, **({"training_seconds": found["seconds"]}
-                                                                         if "seconds" in found else {})}}
-        line["seconds"] = round(self._clock() - begin, 1)
+                **({"reason": reason} if reason else {}), **found}
         self.results.append(line)
         with open(self._out / "results.jsonl", "a", encoding="utf-8") as file:
             for each in [line, *({"part": step.part, "step": step.name, **figure} for figure in figures(output))]:

@@ -77,6 +77,15 @@ def test_a_test_program_tells_what_it_ran_and_what_it_skipped(tmp_path):
     assert kit.outcome(kit.Step("tests", "one", report=str(report)), 1, "")[1] == "Ring.A"
 
 
+def test_a_job_whose_ranks_differ_has_failed(tmp_path):
+    report = tmp_path / "report.json"
+    for digests, status in ((["a", "a"], "ok"), (["a", "b"], "failed")):
+        report.write_text(json.dumps({"accuracy": 0.8, "seconds": 3, "weights_digest": digests}))
+        runner = kit.Kit(tmp_path / "out", seconds=0)
+        runner.run(kit.Step("jobs", "one", ["true"], report=str(report)))
+        assert runner.results[0]["status"] == status and runner.results[0]["training_seconds"] == 3
+
+
 def test_steps_that_find_no_time_left_are_skipped(tmp_path):
     now = iter(range(0, 1000, 10))
     runner = kit.Kit(tmp_path, seconds=15, clock=lambda: next(now))
