@@ -115,7 +115,9 @@ class Host:
         if folder.is_dir():
             shutil.rmtree(folder)
         folder.mkdir()
-        known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False).stdout
+        # Not in every user's PATH; without it all packed libraries are used.
+        ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+        known = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=False).stdout if ldconfig else ""
         runtime = list(self.here.glob("base/libstdc++*")) + list(self.here.glob("base/libgcc_s*"))
         for library in [*(self.here / "lib").iterdir(), *runtime]:
             if f"{library.name} " not in known:
