@@ -14,7 +14,9 @@ from test_metrics import Job
 sys.path.insert(0, str(ROOT / "tests"))
 import browser  # noqa: E402
 
-GONE = "[...document.querySelectorAll('#members tr')].filter(row => row.cells[2].textContent === 'gone').map(row => row.cells[0].textContent).join()"
+# Names of the members that take no part.
+GONE = ("[...document.querySelectorAll('#members tr')].filter(row => ['gone', 'away'].includes(row.cells[2].textContent))"
+        ".map(row => row.cells[0].textContent).join()")
 
 
 def members(state):
