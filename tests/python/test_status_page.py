@@ -28,21 +28,24 @@ def test_an_open_page_shows_a_death_and_what_is_left_of_a_server(tmp_path):
     flags = ("--elastic", "--max-restarts", 0)
     with Job(tmp_path, ROOT / "examples" / "elastic.py", "--synthetic", "--limit", 1000, "--epochs", 100000, "--history",
              tmp_path / "history", ranks=3, flags=flags) as job, browser.Browser(tmp_path) as page:
+        def shown(expression):
+            job.wait(lambda: page.evaluate(expression))
+
         page.open(f"http://127.0.0.1:{job.port}/")
-        page.wait(f"document.getElementById('phase').textContent === 'running' && {members('good')} >= 3")
+        shown(f"document.getElementById('phase').textContent === 'running' && {members('good')} >= 3")
         assert page.evaluate("document.getElementById('failure').textContent") == ""
         victim = int(job.wait(lambda: next(tmp_path.glob("history.1.*"), None)).name.split(".")[2])
         os.kill(victim, signal.SIGKILL)
         killed = time.monotonic()
-        page.wait(f"{GONE}.includes('rank 1')")
+        shown(f"{GONE}.includes('rank 1')")
         print(f"shown {time.monotonic() - killed:.2f} s after the kill")
         page.screenshot(tmp_path / "page.png")
         assert (tmp_path / "page.png").read_bytes().startswith(b"\x89PNG")
-        page.wait("document.getElementById('failure').textContent.includes('rank 1')")
-        page.wait("document.getElementById('events').textContent.includes('epoch_failed')")
-        page.wait("document.getElementById('phase').textContent === 'running'")
+        shown("document.getElementById('failure').textContent.includes('rank 1')")
+        shown("document.getElementById('events').textContent.includes('epoch_failed')")
+        shown("document.getElementById('phase').textContent === 'running'")
         step = int(page.evaluate("document.getElementById('step').textContent"))
-        page.wait(f"Number(document.getElementById('step').textContent) > {step}")  # the others go on
+        shown(f"Number(document.getElementById('step').textContent) > {step}")  # the others go on
 
         # Without its server the page keeps what it knew, and says that nobody answers.
         os.killpg(job.process.pid, signal.SIGKILL)
