@@ -3,12 +3,13 @@
 
     bench/server/garbage.py build/release/bin/ringwood [--connections 10000] [--warm-up 2000]
 
-Each connection sends one of several kinds of garbage, or nothing, and is closed, some of them at once. Prints the
-server's resident memory after the warm-up and at the end, and asks for the status at both times. Exit code 1: it died,
-does not answer, or keeps more than --most-bytes beyond the warm-up.
+Each connection sends one of several kinds of garbage, or nothing; half of them are closed at once, the others wait
+for an answer. Prints the server's resident memory after the warm-up and at the end, and asks for the status at both
+times. Exit code 1: it died, does not answer, or keeps more than --most-bytes beyond the warm-up.
 """
 
 import argparse
+import contextlib
 import http.client
 import os
 import pathlib
@@ -39,21 +40,24 @@ def resident_bytes(pid):
 
 
 def throw(port, count, chance):
-    """`count` connections, BATCH of them at a time; the end of a batch is read to the end where there is one."""
+    """`count` connections, BATCH of them at a time. Half of them wait for an answer, once the others have gone."""
     for begin in range(0, count, BATCH):
-        batch = []
+        waiting = []
         for _ in range(min(BATCH, count - begin)):
             connection = socket.create_connection(("127.0.0.1", port), timeout=30)
-            batch.append(connection)
-            try:
+            with contextlib.suppress(OSError):  # it may refuse at any byte
                 connection.sendall(chance.choice(KINDS)(chance))
-                if chance.random() < 0.5:
-                    connection.shutdown(socket.SHUT_WR)
-                    while connection.recv(1 << 16):
-                        pass
-            except OSError:
-                pass  # it may refuse at any byte
-        for connection in batch:
+            if chance.random() < 0.5:
+                waiting.append(connection)
+            else:
+                connection.close()
+        for connection in waiting:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)
+        for connection in waiting:
+            with contextlib.suppress(OSError):
+                while connection.recv(1 << 16):
+                    pass
             connection.close()
 
 
