@@ -192,12 +192,14 @@ void AddCompletionCommand(Command app, CommandContext* context, const CommandLin
       "completion", "Print what a shell reads to complete commands, flags and their values");
   command.Footer(
       "Now, and in each new shell: source <(ringwood completion bash)\n"
-      "Packages install it where bash and fish find it.");
+      "Packages install it where bash, fish and zsh find it.");
   auto shell = std::make_shared<std::string>();
-  command.Value("shell", shell.get(), "The shell").OneOf({"bash", "fish"}).Required();
+  command.Value("shell", shell.get(), "The shell").OneOf({"bash", "fish", "zsh"}).Required();
   command.Run(context, [line, shell] {
     const auto commands = line->Describe();
-    const std::string text = *shell == "bash" ? BashCompletion(commands) : FishCompletion(commands);
+    const std::string text = *shell == "bash"   ? BashCompletion(commands)
+                             : *shell == "fish" ? FishCompletion(commands)
+                                                : ZshCompletion(commands);
     std::printf("%s", text.c_str());
     return OkStatus();
   });

@@ -79,6 +79,34 @@ end
 complete -c ringwood -f
 )";
 
+constexpr char kZshBegin[] = R"(#compdef ringwood
+# Completion of ringwood for zsh; `ringwood completion zsh` prints it.
+_ringwood() {
+  local command=
+  integer i named=1
+  for ((i = 2; i < CURRENT; ++i)); do
+    if [[ $words[i] == -- ]]; then  # the ranks' program
+      shift $i words
+      ((CURRENT -= i))
+      _normal
+      return
+    fi
+    case "$command $words[i]" in
+)";
+
+constexpr char kZshMiddle[] = R"(        command=${command:+$command }$words[i] named=$i ;;
+    esac
+  done
+  shift $((named - 1)) words
+  ((CURRENT -= named - 1))
+  case "$command" in
+)";
+
+constexpr char kZshEnd[] = R"(  esac
+}
+if [[ $funcstack[1] == _ringwood ]]; then _ringwood "$@"; else compdef _ringwood ringwood; fi
+)";
+
 std::vector<std::string> NamesOf(const FlagText& flag) { return absl::StrSplit(flag.names, ", "); }
 
 bool IsFlag(const std::string& name) { return !name.empty() && name[0] == '-'; }
@@ -110,7 +138,7 @@ std::vector<std::string> SubcommandsOf(const std::vector<CommandText>& commands,
   return words;
 }
 
-// "checkpoint list" as the case that one word more makes of "checkpoint": pattern of both shells.
+// "checkpoint list" as the case that one word more makes of "checkpoint": pattern of all shells.
 std::string Patterns(const std::vector<CommandText>& commands, const char* separator) {
   std::vector<std::string> patterns;
   for (const CommandText& command : commands) {
@@ -196,6 +224,53 @@ std::string FishCommand(const std::vector<CommandText>& commands, const CommandT
   return text + condition + " -l help -s h -d 'Print the flags'\n";
 }
 
+// One word for the shell.
+std::string ZshQuoted(const std::string& text) {
+  return "'" + absl::StrReplaceAll(text, {{"'", "'\\''"}}) + "'";
+}
+
+// As _arguments takes it: "--wire=[Send dense gradients …]:value:(fp32 bf16)".
+std::string ZshFlag(const FlagText& flag) {
+  std::string what = "[" + absl::StrReplaceAll(flag.help, {{"[", "\\["}, {"]", "\\]"}}) + "]";
+  const char* const before = flag.alone ? "=-" : "=";
+  const std::string value = flag.alone ? "::value:" : ":value:";
+  switch (KindOf(flag)) {
+    case Kind::kNothing:
+      break;
+    case Kind::kWords:
+      what = before + what + value + "(" + ValuesOf(flag) + ")";
+      break;
+    case Kind::kFile:
+      what = before + what + value + "_files";
+      break;
+    case Kind::kDirectory:
+      what = before + what + value + "_files -/";
+      break;
+    case Kind::kText:
+      what = before + what + value + " ";
+      break;
+  }
+  std::string text;
+  for (const std::string& name : NamesOf(flag)) {
+    const bool one_dash = name[1] != '-' && what[0] == '=';  // its value is the next word
+    text += " \\\n        " + ZshQuoted(name + (one_dash ? what.substr(what.find('[')) : what));
+  }
+  return text;
+}
+
+std::string ZshCase(const std::vector<CommandText>& commands, const CommandText& command) {
+  std::string text = absl::StrFormat("    ('%s')\n      _arguments", command.name);
+  for (const FlagText& flag : command.flags) {
+    if (IsFlag(NamesOf(flag)[0])) text += ZshFlag(flag);
+  }
+  const auto subcommands = SubcommandsOf(commands, command.name);
+  text += " \\\n        '--help[Print the flags]' ";
+  return text +
+         (subcommands.empty() ? "'*:file:_files'"
+                              : "'1:command:(" + absl::StrJoin(subcommands, " ") + ")'") +
+         " ;;\n";
+}
+
 }  // namespace
 
 std::string BashCompletion(const std::vector<CommandText>& commands) {
@@ -211,6 +286,13 @@ std::string FishCompletion(const std::vector<CommandText>& commands) {
   text += FishCommand(commands, Root());
   for (const CommandText& command : commands) text += FishCommand(commands, command);
   return text;
+}
+
+std::string ZshCompletion(const std::vector<CommandText>& commands) {
+  std::string text = kZshBegin;
+  text += "      (" + Patterns(commands, " | ") + ")\n" + kZshMiddle + ZshCase(commands, Root());
+  for (const CommandText& command : commands) text += ZshCase(commands, command);
+  return text + kZshEnd;
 }
 
 }  // namespace ringwood

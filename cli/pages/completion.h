@@ -11,5 +11,6 @@ namespace ringwood {
 // Scripts that the shell reads. After "--" stands another program, whose own completion is asked.
 std::string BashCompletion(const std::vector<CommandText>& commands);
 std::string FishCompletion(const std::vector<CommandText>& commands);
+std::string ZshCompletion(const std::vector<CommandText>& commands);
 
 }  // namespace ringwood

@@ -96,6 +96,36 @@ def test_bash_completes_commands_and_leaves_the_ranks_program_alone(installed, t
     assert offered[3] == [f"{tmp_path}/train.py"]
 
 
+# Types each line in an interactive zsh, then Tab, and prints what stands there. Arguments: the folder, the lines.
+ZSH = r"""
+zmodload zsh/zpty
+zpty shell TERM=dumb zsh -f -i
+tell() { zpty -w shell "$1"; }
+tell "PS1=; unsetopt prompt_cr prompt_sp; fpath=($1 \$fpath); autoload -Uz compinit; compinit -D -u"
+tell "bindkey '^I' complete-word; dump() { print -r -- \"<\$BUFFER>\"; BUFFER=; }; zle -N dump; bindkey '^X' dump"
+tell "echo re''ady"
+zpty -r shell text "*ready*"
+for line in "${@[2,-1]}"; do
+  zpty -n -w shell "$line"$'\t\x18'
+  zpty -r shell text "*<*>*"
+  print -r -- "${${text##*<}%%>*}"
+done
+zpty -d shell
+"""
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_completes_commands_flags_and_their_words(installed, tmp_path):
+    script = tmp_path / "type.zsh"
+    script.write_text(ZSH)
+    typed = {"ringwood checkp": "ringwood checkpoint", "ringwood checkpoint exp": "ringwood checkpoint export",
+             "ringwood run --sparse-co": "ringwood run --sparse-codec=", "ringwood run --wire=b": "ringwood run --wire=bf16",
+             "ringwood run --resume=a": "ringwood run --resume=auto", "ringwood server -- printen": "ringwood server -- printenv"}
+    ended = subprocess.run(["zsh", "-f", script, installed / "share" / "zsh" / "vendor-completions", *typed],
+                           capture_output=True, text=True, timeout=120)
+    assert [line.strip() for line in ended.stdout.splitlines()] == list(typed.values()), ended.stdout + ended.stderr
+
+
 @pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
 def test_fish_reads_its_completion(installed):
     script = installed / "share" / "fish" / "vendor_completions.d" / "ringwood.fish"
