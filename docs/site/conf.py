@@ -11,7 +11,7 @@ import shutil
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 NAVIGATION = {
-    "Begin": ["docs/install", "docs/tutorial", "docs/python", "docs/distributed", "docs/horovod"],
+    "Begin": ["docs/install", "docs/tutorial", "docs/python", "docs/distributed", "docs/local_steps", "docs/horovod"],
     "Run": ["docs/launch", "docs/clusters", "docs/doctor", "docs/operations", "docs/troubleshooting", "docs/metrics", "docs/logs",
             "docs/timelines", "docs/failures"],
     "Look up": ["docs/reference", "docs/client", "docs/compatibility", "CHANGELOG"],

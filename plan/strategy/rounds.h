@@ -1,5 +1,5 @@
-// Local steps (docs/planner.md, Local steps): how many steps between two exchanges, and how these
-// travel, so that a wanted share of the time is training. Pure.
+// Local steps (docs/local_steps.md): how many steps between two exchanges, and how these travel, so
+// that a wanted share of the time is training. Pure.
 #pragma once
 
 #include <cstdint>

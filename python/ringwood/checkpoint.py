@@ -35,6 +35,7 @@ SKELETON, FORMER_TENSOR = "training/skeleton", "training/tensor/{}"
 OWN_SKELETON, FORMER_OWN_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
 OWN_PARTS = "training/own/parts"
 RANDOM = "training/random"
+LOCAL = "local_steps/{}"  # a part
 
 
 class Checkpoint:
@@ -60,6 +61,9 @@ class Checkpoint:
             if not isinstance(part, dict) and not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
                 raise InvalidError(f"{name}= is a {type(part).__name__}: a part of a checkpoint has state_dict() and "
                                    "load_state_dict(), or is a dict")
+        # What is one rank's own in an optimizer that trains between exchanges (LocalSteps).
+        self._local = [each for each in self._optimizers if hasattr(each, "local")]
+        parts.update((LOCAL.format(index), each.local) for index, each in enumerate(self._local))
         self._every, self._parts = every, parts
         self._session = self._optimizers[0].session
         self._snapshot, self._items = Snapshot(), None
@@ -88,6 +92,8 @@ class Checkpoint:
     def due(self):
         """Whether step() would save now; alike on all ranks."""
         optimizer = self._optimizers[0]
+        if optimizer.committed_before == self._session.step:
+            return False  # a step between two exchanges
         if self._every == "auto":
             return bool(optimizer.last and optimizer.last.checkpoint_due)
         return self._session.step // self._every != optimizer.committed_before // self._every
@@ -125,11 +131,13 @@ class Checkpoint:
 
     def _collect(self, cursor):
         """(shared items, per-rank items), whose copies may still be running."""
+        for each in self._local:
+            each.settle()
         state = dict(self._model.state_dict())
         parts = {name: dict(part) if isinstance(part, dict) else part.state_dict() for name, part in self._parts.items()}
         trained = {p.data_ptr() for each in self._optimizers for group in each.param_groups for p in group["params"]}
         steady = {f"model/{name}" for name, value in state.items() if torch.is_tensor(value) and value.data_ptr() in trained}
-        own, own_parts = self._take_own(state, parts, trained)
+        own, own_parts = self._take_own(state, parts, set() if self._local else trained)
         shared = state_items({"model": state, "optimizers": [each.state_dict() for each in self._optimizers],
                               "cursor": cursor, "parts": parts, "world": self._session.world}, SKELETON)
         steady.update(name for name in shared if name.startswith("optimizers/"))
@@ -137,10 +145,10 @@ class Checkpoint:
                     **state_items(own_parts, OWN_PARTS, "parts")}
         return self._snapshot.take(shared, steady), self._snapshot.take(per_rank, steady)
 
-    def _take_own(self, state, parts, trained):
-        """Removes what differs from rank to rank and returns it. Trained parameters are the same everywhere."""
+    def _take_own(self, state, parts, alike):
+        """Removes what differs from rank to rank and returns it. `alike`: pointers of what is the same everywhere."""
         names = [name for name, value in state.items()
-                 if torch.is_tensor(value) and value.numel() and value.data_ptr() not in trained]
+                 if torch.is_tensor(value) and value.numel() and value.data_ptr() not in alike]
         different = iter(differing_digests(self._session, [*(digest_of(state[name]) for name in names),
                                                            *(digest_of_tree({name: part})
                                                              for name, part in parts.items())]))

@@ -3,11 +3,13 @@ from typing import Any, Literal
 
 import torch
 
+from .local.local_steps import LocalSteps
 from .optimizer import DistributedOptimizer
 from .session import CheckpointProgress
 
 class Checkpoint:
-    def __init__(self, model: torch.nn.Module, optimizer: DistributedOptimizer | Sequence[DistributedOptimizer],
+    def __init__(self, model: torch.nn.Module,
+                 optimizer: DistributedOptimizer | LocalSteps | Sequence[DistributedOptimizer],
                  every: int | Literal["auto"] = "auto", progress: Callable[[CheckpointProgress], object] | None = None,
                  **parts: Any) -> None: ...
     def step(self) -> bool: ...

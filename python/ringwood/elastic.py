@@ -9,20 +9,23 @@ the state of the training is named here once: a rank that joins later gets it fr
 
 from .agreement import refuse_differences
 from .errors import InvalidError, RefusedError
+from .local.local_steps import LocalSteps
 from .optimizer import DistributedOptimizer
 from .sampler import Sampler
 from .state import state_items, state_of_items
 
 
 class Elastic:
-    """`model`: its parameters and buffers. `optimizer`: a DistributedOptimizer; its state. `sampler`: a Sampler; where
+    """`model`: its parameters and buffers. `optimizer`: a DistributedOptimizer, or LocalSteps, whose rounds are the
+    sampler's steps; its state. `sampler`: a Sampler; where
     in the data the job is. Random generators are each rank's own."""
 
     SKELETON = "elastic/skeleton"
 
     def __init__(self, model, optimizer, sampler):
-        if not isinstance(optimizer, DistributedOptimizer):
-            raise InvalidError(f"elastic needs a ringwood.torch.DistributedOptimizer, not {type(optimizer).__name__}")
+        if not isinstance(optimizer, (DistributedOptimizer, LocalSteps)):
+            raise InvalidError("elastic needs a ringwood.torch.DistributedOptimizer or LocalSteps, not "
+                               f"{type(optimizer).__name__}")
         if not isinstance(sampler, Sampler):
             raise InvalidError(f"elastic needs a ringwood.torch.Sampler, not {type(sampler).__name__}: what other "
                                "samplers hand out is lost with the rank that it was handed to")

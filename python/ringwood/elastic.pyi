@@ -2,13 +2,15 @@ from collections.abc import Callable
 
 import torch
 
+from .local.local_steps import LocalSteps
 from .optimizer import DistributedOptimizer
 from .sampler import Sampler
 from .session import StepResult
 
 class Elastic:
     SKELETON: str
-    def __init__(self, model: torch.nn.Module, optimizer: DistributedOptimizer, sampler: Sampler) -> None: ...
+    def __init__(self, model: torch.nn.Module, optimizer: DistributedOptimizer | LocalSteps,
+                 sampler: Sampler) -> None: ...
     @property
     def weight(self) -> int: ...
     def finish_step(self) -> StepResult: ...

@@ -39,6 +39,17 @@ class Job:
         """Whether the session was opened; until then options can be set."""
         return self._session is not None
 
+    def option(self, keyword):
+        """What was given for it to init or set_option; or None."""
+        return self._options.get(keyword)
+
+    def claim(self, owner):
+        """The session's tensors are `owner`'s, who registers them; before `register`."""
+        if self._owner is not None:
+            raise RefusedError(f"this process has a {self._owner} already, and {owner} needs the session's tensors for "
+                               "itself: one process trains with one of them")
+        self._owner = owner
+
     def set_option(self, keyword, value):
         self._options.setdefault(keyword, value)
 

@@ -20,6 +20,8 @@ from .checkpoint import Checkpoint
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
 from .errors import InvalidError
+from .local.local_steps import LocalSteps as _LocalSteps
+from .local.outer import Nesterov, OuterSGD
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
 from .sampler import Sampler as _Sampler
 from .scaler import GradScaler
@@ -33,7 +35,7 @@ if torch.distributed.is_available():
     _register_backend()
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
-           "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
+           "LocalSteps", "Nesterov", "OuterSGD", "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
            "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "Checkpoint", "save", "resume",
            "pull"]
 
@@ -74,6 +76,27 @@ def DistributedOptimizer(optimizer, named_parameters, density=None, momentum_cor
     return _DistributedOptimizer(_job.current(), optimizer, named_parameters, density,
                                  momentum_correction, route, backward_passes_per_step, missing, scaler,
                                  clip_norm, device_tensors)
+
+
+def LocalSteps(model, optimizer, every=None, outer=None, density=None, codec=None, delay=None, fragments=1, mix=None,
+               residual_decay=1.0, chunk=None, merge=None, *, sync_every=None, fragment_sync_delay=None,
+               fragment_update_alpha=None):
+    """Takes the place of `optimizer`: ranks train on their own and exchange every `every` steps how far they have come;
+    see ringwood.local.local_steps.LocalSteps. `sync_every`, `fragment_sync_delay` and `fragment_update_alpha` are torchft's
+    names of `every`, `delay` and `mix`."""
+    every = _either("every", every, "sync_every", sync_every)
+    if every is None:
+        raise InvalidError("LocalSteps needs every=, the steps between two exchanges")
+    return _LocalSteps(_job.current(), model, optimizer, every, outer, density, codec,
+                       _either("delay", delay, "fragment_sync_delay", fragment_sync_delay) or 0, fragments,
+                       _either("mix", mix, "fragment_update_alpha", fragment_update_alpha) or 0.0, residual_decay,
+                       chunk, merge)
+
+
+def _either(name, value, torchft, other):
+    if value is not None and other is not None:
+        raise InvalidError(f"{name}= and {torchft}= are two names of one thing: give one")
+    return other if value is None else value
 
 
 def HookState(named_parameters, density=None, momentum_correction=None, route=None, scaler=None,

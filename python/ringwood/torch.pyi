@@ -8,6 +8,8 @@ from . import ddp as _ddp, optimizer as _optimizer, sampler as _sampler
 from .checkpoint import Checkpoint as Checkpoint
 from .ddp import communication_hook as communication_hook
 from .elastic import Elastic as _Elastic
+from .local import local_steps as _local_steps
+from .local.outer import Nesterov as Nesterov, OuterSGD as OuterSGD
 from .scaler import GradScaler as GradScaler
 from .session import Session
 
@@ -25,13 +27,19 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: _op
                          missing: _optimizer.Missing = "error", scaler: torch.amp.GradScaler | None = None,
                          clip_norm: float | None = None, device_tensors: _optimizer.DeviceTensors = "auto",
                          ) -> _optimizer.DistributedOptimizer: ...
+def LocalSteps(model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int | None = None,
+               outer: _local_steps.Outer | None = None, density: float | None = None, codec: str | None = None,
+               delay: int | None = None, fragments: int | Sequence[torch.nn.Module] = 1, mix: float | None = None,
+               residual_decay: float = 1.0, chunk: int | None = None, merge: _local_steps.Merge | None = None, *,
+               sync_every: int | None = None, fragment_sync_delay: int | None = None,
+               fragment_update_alpha: float | None = None) -> _local_steps.LocalSteps: ...
 def HookState(named_parameters: _optimizer.Named, density: float | None = None,
               momentum_correction: float | None = None, route: _optimizer.Route | None = None,
               scaler: torch.amp.GradScaler | None = None, clip_norm: float | None = None,
               device_tensors: _optimizer.DeviceTensors = "auto") -> _ddp.HookState: ...
 def Sampler(dataset: Sized | int, batch_size: int, seed: int = 0, ahead: int = 0,
             shuffle: bool = True) -> _sampler.Sampler: ...
-def elastic(model: torch.nn.Module, optimizer: _optimizer.DistributedOptimizer,
+def elastic(model: torch.nn.Module, optimizer: _optimizer.DistributedOptimizer | _local_steps.LocalSteps,
             sampler: _sampler.Sampler) -> _Elastic: ...
 def broadcast_parameters(parameters: Mapping[str, Any] | Iterable[tuple[str, torch.Tensor]], root_rank: int = 0,
                          root: int | None = None) -> None: ...

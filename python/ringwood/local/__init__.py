@@ -1,0 +1,1 @@
+"""Training on one's own between exchanges: the schedule, fragments of a model, outer optimizers, LocalSteps."""

@@ -1,0 +1,111 @@
+"""A fragment of the parameters in local steps: what all ranks agree on, and how far this one has gone from it.
+
+Outer parameters, their optimizer's state and the differences lie in host memory as float32, flat, whatever device and
+type the model has: they are touched once in many steps.
+"""
+
+import torch
+
+from ..errors import InvalidError
+
+
+class Fragment:
+    def __init__(self, named, outer):
+        """`named`: [(name, parameter)]; `outer`: as in outer.py."""
+        self.named = list(named)
+        sizes = [parameter.numel() for _, parameter in self.named]
+        self.outer = torch.zeros(sum(sizes))       # the parameters that all ranks have
+        self.difference = torch.zeros(sum(sizes))  # outer - own; after an exchange its average
+        self._outer = self._views(self.outer, sizes)
+        self._differences = self._views(self.difference, sizes)
+        self.outer.grad = self.difference
+        self.optimizer = outer([self.outer])
+        self.weight = 0.0  # samples trained on since the last start
+        self.sent = 0.0    # samples of the round that is under way
+
+    def _views(self, flat, sizes):
+        return [part.view(parameter.shape) for part, (_, parameter) in zip(flat.split(sizes), self.named)]
+
+    @property
+    def gradients(self):
+        """[(name, view of the difference)], for the session."""
+        return [(name, view) for (name, _), view in zip(self.named, self._differences)]
+
+    @torch.no_grad()
+    def begin(self):
+        """The outer parameters are what the model has now."""
+        for view, (_, parameter) in zip(self._outer, self.named):
+            view.copy_(parameter)
+
+    @torch.no_grad()
+    def differ(self):
+        """Makes the difference; whether it is finite."""
+        for view, (_, parameter) in zip(self._differences, self.named):
+            view.copy_(parameter)
+        torch.sub(self.outer, self.difference, out=self.difference)
+        return bool(self.difference.isfinite().all())
+
+    @torch.no_grad()
+    def update(self):
+        """The outer optimizer takes the average that is in `difference` for a gradient."""
+        self.optimizer.step()
+
+    @torch.no_grad()
+    def give(self, mix=0.0):
+        """The model's parameters become outer + mix * (own - outer)."""
+        for view, (_, parameter) in zip(self._outer, self.named):
+            if mix:
+                own = parameter.to("cpu", torch.float32)
+                parameter.copy_(torch.lerp(view, own, mix))
+            else:
+                parameter.copy_(view)
+
+    def state_dict(self):
+        """Alike on all ranks."""
+        return {"outer": self.outer, "optimizer": self.optimizer.state_dict()}
+
+    @torch.no_grad()
+    def load_state_dict(self, state):
+        if state["outer"].shape != self.outer.shape:
+            raise InvalidError(f"the saved fragment has {state['outer'].numel()} elements, here are "
+                               f"{self.outer.numel()}: fragments= must be what it was")
+        self.outer.copy_(state["outer"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def cut(named, fragments):
+    """[[(name, parameter)]]: `fragments` of them of about equal size, in the model's order; or one a module, where
+    modules are listed."""
+    if isinstance(fragments, int):
+        return _evenly(named, fragments)
+    parts, of = [[] for _ in fragments], {}
+    for index, module in enumerate(fragments):
+        for parameter in module.parameters():
+            if of.setdefault(id(parameter), index) != index:
+                raise InvalidError(f"fragments: modules {of[id(parameter)]} and {index} share a parameter: a fragment is "
+                                   "exchanged as a whole, put them together")
+    strange = [name for name, parameter in named if id(parameter) not in of]
+    if strange:
+        raise InvalidError(f"fragments: {len(strange)} parameter(s) are in no module of the list: "
+                           f"{', '.join(strange[:6])}")
+    for name, parameter in named:
+        parts[of[id(parameter)]].append((name, parameter))
+    if not all(parts):
+        raise InvalidError(f"fragments: module {parts.index([])} has no parameter that is trained")
+    return parts
+
+
+def _evenly(named, count):
+    if not 1 <= count <= len(named):
+        raise InvalidError(f"fragments={count}: from 1 to the {len(named)} parameters that are trained")
+    total = sum(parameter.numel() for _, parameter in named)
+    parts, done = [[]], 0
+    for index, (name, parameter) in enumerate(named):
+        left, wanted = len(named) - index, count - len(parts)
+        # The next part begins where the middle of the parameter lies behind its share; each gets one at least.
+        behind = done + parameter.numel() / 2 > total * len(parts) / count
+        if parts[-1] and wanted and (behind or left <= wanted):
+            parts.append([])
+        parts[-1].append((name, parameter))
+        done += parameter.numel()
+    return parts

@@ -1,0 +1,404 @@
+"""LocalSteps: ranks train on their own and exchange only now and then how far they have come.
+
+Each rank steps its own optimizer. Every `every` steps the difference between the outer parameters, which all ranks
+have, and its own is a gradient for an outer optimizer: averaged over the ranks by the session, in the background, like
+any gradient of Ringwood's (dense or sparse, with error feedback, committed on all ranks or on none). When to exchange
+what is rounds.Schedule; what a fragment of the parameters is, fragment.Fragment.
+"""
+
+import contextlib
+import os
+import sys
+
+import torch
+
+from ..agreement import differing, refuse_differences
+from ..errors import InvalidError, RefusedError
+from .fragment import Fragment, cut
+from .outer import Nesterov
+from .rounds import Schedule, Start
+
+LEAST_SPARSE = 4096        # elements; a smaller tensor, or one of less than two dimensions, is dense
+LATER_LOOKS = (16, 256, 4096)  # rounds after which the ranks' outer parameters are compared, beside the start
+
+
+class LocalSteps(torch.optim.Optimizer):
+    """Takes the place of `optimizer`, whose learning rate schedulers may hold it: `step()` steps it and does what else is
+    due. Buffers of the model stay each rank's own.
+
+    `every`: steps from one exchange of a parameter to the next, the same on all ranks. `outer`: the optimizer of the
+    outer parameters (outer.py). `delay`: so many steps an exchange may take while training goes on. `fragments`: how
+    many parts of the model are exchanged in turn, or a list of modules. `mix`: the share that a rank keeps of its own
+    parameters when it takes the outer ones.
+
+    `density`: the share of entries of large tensors that is sent, all else is dense; a parameter group of the optimizer
+    may hold its own "density" and "route". `residual_decay`: what is kept of the rest from round to round. `codec`: how
+    it travels, "bf16", "int8" or "int4" of dense tensors, "rice/int2" and the like of sparse ones; `chunk`: entries are
+    selected in each so many elements; `merge`: "union", "gtopk" or "exact".
+
+    `weight`: samples or tokens of the next step on this rank; the average is weighted by their sums. `last`: the
+    StepResult of the last round."""
+
+    def __init__(self, job, model, optimizer, every, outer=None, density=None, codec=None, delay=0, fragments=1, mix=0.0,
+                 residual_decay=1.0, chunk=None, merge=None):
+        if not 0 <= mix < 1:
+            raise InvalidError(f"mix={mix} must lie in [0, 1)")
+        if density is None and residual_decay != 1:
+            raise InvalidError("residual_decay without density: dense tensors have no residual")
+        named = _trained(model, optimizer)
+        parts = cut(named, fragments)
+        self.schedule = Schedule(every, len(parts), delay)
+        self._outer_rule = outer or Nesterov()
+        self.fragments = [Fragment(part, self._outer_rule) for part in parts]
+        _set_options(job, codec, chunk, merge, density)
+        self.inner, self.mix = optimizer, mix
+        self.weight = 1.0
+        self.last = None             # the StepResult of the last round
+        self.scaler = None           # a checkpoint asks for these two
+        self.before_gradients = []   # each called once, before the parameters change
+        self.session = job.session
+        self.committed_before = self.session.step
+        self._training = None        # the Elastic that it belongs to, see follow
+        self._begun = False          # the outer parameters are there
+        self._steps = 0              # since self._rounds rounds were complete
+        self._rounds = self.session.step
+        self._running = None         # the number of the round that is under way
+        self._result = None          # of that round, where it was waited for before its time
+        self._came = 0               # how often the state came from the others
+        self._counts = [0.0, 0.0, 0.0, 0.0]
+        self._register(job, density, residual_decay)
+        job.leaving.append(self._leave)
+
+    def _register(self, job, density, decay):
+        own = {id(p): group for group in self.inner.param_groups for p in group["params"]}
+        settings, count = [], len(self.fragments)
+        job.claim("LocalSteps")
+        for index, fragment in enumerate(self.fragments):
+            for (name, view), (_, parameter) in zip(fragment.gradients, fragment.named):
+                group = own[id(parameter)]
+                route, share = _route(parameter, group.get("density", density), group.get("route"))
+                turns = {"turn": (index + 1) % count, "turns": count} if count > 1 else {}
+                decays = {"residual_decay": decay} if decay != 1 and route == "sparse" else {}
+                self.session.register(name, view, route=route, density=share, momentum=0.0, **turns, **decays)
+                settings.append((name, index))
+        self._ids = range(len(settings))
+        self.session.agree()
+        schedule = self.schedule
+        refuse_differences(self.session, {
+            "every": schedule.every, "delay": schedule.delay, "fragments": settings, "mix": self.mix,
+            "outer": str(self.fragments[0].optimizer.defaults)})
+
+    # ---- what a torch optimizer has ----
+
+    @property
+    def param_groups(self):
+        return self.inner.param_groups
+
+    @property
+    def state(self):
+        return self.inner.state
+
+    @property
+    def defaults(self):
+        return self.inner.defaults
+
+    def __getattr__(self, name):
+        """Other attributes, such as registered hooks, are the wrapped optimizer's."""
+        if name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def __repr__(self):
+        return f"LocalSteps({self.inner!r}, {self.schedule}, outer={self._outer_rule})"
+
+    def add_param_group(self, group):
+        raise RefusedError("parameters cannot be added after the ranks agreed on the plan; make LocalSteps when all "
+                           "parameter groups are there")
+
+    def zero_grad(self, set_to_none=True):
+        self.inner.zero_grad(set_to_none=set_to_none)
+
+    def step(self, closure=None):
+        """Steps the wrapped optimizer and does what is due after it. Where a round ends it waits for it; a rank that came
+        to a job that runs gets the outer parameters instead of a step."""
+        while self.before_gradients:
+            self.before_gradients.pop()()
+        self.committed_before = self.session.step
+        if self.session.receiving:
+            self._come()
+            return None
+        self._begin()
+        loss = self.inner.step(closure)
+        self._steps += 1
+        for fragment in self.fragments:
+            fragment.weight += self.weight
+        for action in self.schedule.after(self._steps, self._rounds):
+            self._do(action)
+        return loss
+
+    # ---- rounds ----
+
+    def _begin(self):
+        """Before the first step: all ranks have the same parameters."""
+        if self._begun:
+            return
+        if self.session.logged:
+            raise RefusedError("local steps keep no update log: start without --update-log, and checkpoint instead")
+        for fragment in self.fragments:
+            fragment.begin()
+        if not (self._training and self.session.step):
+            self._refuse_differing("before the first step. Call rw.broadcast_parameters(model.state_dict()) after making "
+                                   "the model")
+        self._begun = True
+
+    def _refuse_differing(self, when):
+        different = differing(self.session, [fragment.outer for fragment in self.fragments])
+        if any(different):
+            names = [name for fragment, differs in zip(self.fragments, different) if differs
+                     for name, _ in fragment.named]
+            raise RefusedError(f"parameters among {', '.join(names[:6])}{', …' if len(names) > 6 else ''} differ from rank "
+                               f"to rank {when}")
+
+    def _do(self, action):
+        if isinstance(action, Start):
+            self._start(action.round)
+        elif self._running is not None:  # else it was given up with the world that started it
+            self._finish(action.round)
+
+    def _start(self, number):
+        """The round's differences leave. Those of a rank whose training has come to NaN or Inf stay out of it."""
+        fragment = self.fragments[self.schedule.fragment(number)]
+        fragment.sent, fragment.weight = fragment.weight, 0.0
+        if not fragment.differ():
+            sys.stderr.write(f"W rank {self.session.rank}: parameters are NaN or Inf: this rank takes no part in round "
+                             f"{number}, and starts again from the outer parameters\n")
+            fragment.sent = 0.0
+            fragment.difference.zero_()
+            self._start_over()
+        self.session.begin_step(fragment.sent)
+        for identity in self._ids:
+            self.session.ready(identity)
+        self._running = number
+
+    def _finish(self, number, mix=None):
+        result, self._result = self._result or self._wait(), None
+        if result.received:
+            self._start_over()
+        self._running, self.last = None, result
+        fragment = self.fragments[self.schedule.fragment(number)]
+        for i, count in enumerate((1, result.dense_bytes, result.sparse_bytes, result.dense_equivalent_bytes)):
+            self._counts[i] += count
+        if result.skipped:
+            fragment.weight += fragment.sent  # still to be sent
+        else:
+            fragment.update()
+            fragment.give(0.0 if result.received else self.mix if mix is None else mix)
+        fragment.sent = 0.0
+        if result.step in LATER_LOOKS and self._training is None:
+            self._refuse_differing(f"after round {number}: the outer optimizer must do the same everywhere")
+
+    def _wait(self):
+        if self._training is None:
+            return self.session.finish_step()
+        return self._training.finish_step()
+
+    def settle(self):
+        """Waits for the round that is under way, if there is one; its average is applied when its time comes. Before a
+        checkpoint."""
+        if self._running is not None and self._result is None:
+            self._result = self._wait()
+
+    def _come(self):
+        """Of a rank that comes to a job that runs: with the round that the others are in come their outer parameters. It
+        goes on with all steps of the round that follows, for whose start the others wait."""
+        self.session.begin_step(0)
+        self._result = self._wait()
+        self._finish(self._result.step)
+        self._steps -= self.schedule.delay
+        self._came += 1
+
+    def _start_over(self):
+        """This rank's parameters are the outer ones; how far it had gone, and its optimizer's state, are given up."""
+        for fragment in self.fragments:
+            fragment.give()
+            fragment.weight = 0.0
+        self.inner.state.clear()
+
+    def batches(self, indices):
+        """Cuts this rank's samples of a round, as a sampler gives them whose steps are rounds, into the batches of its
+        steps, and sets their weights. Where a step brings the others' state instead, the rest is left out."""
+        steps, came = self.schedule.interval, self._came
+        for part in range(steps):
+            batch = indices[part::steps]
+            self.weight = float(len(batch))
+            yield batch or indices[:1]
+            if self._came != came:
+                return
+
+    def join(self):
+        """After the last step, on all ranks; they may have done different numbers of steps. Takes part without new samples
+        until all ranks have come here and all that was trained is exchanged. The ranks end with the same parameters,
+        the outer ones, from which further steps go on. Returns how many rounds that took."""
+        self._begin()
+        if self._running is not None:
+            self._finish(self._running)
+        quiet = count = 0
+        while quiet < len(self.fragments):
+            number = self.session.step + 1
+            self._start(number)
+            self._finish(number, mix=0.0)
+            quiet = quiet + 1 if self.last.total_weight == 0 else 0
+            count += 1
+        for fragment in self.fragments:
+            fragment.give()
+        self._steps, self._rounds = 0, self.session.step
+        self.committed_before = self.session.step
+        return count
+
+    @contextlib.contextmanager
+    def outer_parameters(self):
+        """Within it the model has the outer parameters, those that all ranks have: to evaluate or export them."""
+        self._begin()
+        with torch.no_grad():
+            parameters = [parameter for fragment in self.fragments for _, parameter in fragment.named]
+            own = [parameter.detach().clone() for parameter in parameters]
+            for fragment in self.fragments:
+                fragment.give()
+            try:
+                yield
+            finally:
+                torch._foreach_copy_(parameters, own)
+
+    def traffic(self):
+        """[rounds, dense bytes, sparse bytes, bytes if all rounds were dense and whole], sent by this rank so far."""
+        return list(self._counts)
+
+    # ---- state ----
+
+    def follow(self, training):
+        """From now on `training` (an Elastic) is told of each commit, and gives and takes the state."""
+        self._training = training
+
+    @property
+    def followed(self):
+        """Whether an Elastic is told of every round."""
+        return self._training is not None
+
+    def state_dict(self):
+        """What is alike on all ranks: the outer parameters and their optimizer, and where in the schedule the ranks are.
+        The wrapped optimizer's state is each rank's own: `local`."""
+        state = {"begun": self._begun, "steps": self._steps, "rounds": self._rounds,
+                 "fragments": [each.state_dict() for each in self.fragments],
+                 "running": self._running, "average": None}
+        if self._result is not None:
+            fragment = self.fragments[self.schedule.fragment(self._running)]
+            state["average"] = {"difference": fragment.difference, "skipped": self._result.skipped}
+        return {"ringwood": state}
+
+    def load_state_dict(self, state):
+        """The model keeps its parameters: `local` has them, or gives it the outer ones."""
+        state = state["ringwood"]
+        if len(state["fragments"]) != len(self.fragments):
+            raise InvalidError(f"the saved state has {len(state['fragments'])} fragments, here are {len(self.fragments)}: "
+                               "fragments= must be what it was")
+        for fragment, saved in zip(self.fragments, state["fragments"]):
+            fragment.load_state_dict(saved)
+        self._steps, self._rounds = state["steps"], state["rounds"]
+        self._running, self._result, self._begun = None, None, state["begun"]
+        if state["average"] is not None:
+            self._running = state["running"]
+            fragment = self.fragments[self.schedule.fragment(self._running)]
+            fragment.difference.copy_(state["average"]["difference"])
+            self._result = _Restored(self._running, state["average"]["skipped"])
+        self.committed_before = self.session.step
+
+    @property
+    def local(self):
+        """This rank's own part of a checkpoint."""
+        return Local(self)
+
+    def _leave(self):
+        """At shutdown: a round that nobody waits for is given up with the session."""
+        self._running = self._result = None
+
+
+class Local:
+    """What is one rank's own between two exchanges: its optimizer's state, how much it trained since. Its parameters are
+    the model's."""
+
+    def __init__(self, owner):
+        self._owner = owner
+
+    def state_dict(self):
+        owner = self._owner
+        return {"rank": owner.session.rank, "world": owner.session.world, "inner": owner.inner.state_dict(),
+                "weights": [[fragment.weight, fragment.sent] for fragment in owner.fragments],
+                "schedule": _numbers(owner.schedule)}
+
+    def load_state_dict(self, state):
+        """Of another rank or world, or with another schedule: training goes on from the outer parameters."""
+        owner = self._owner
+        owner.inner.load_state_dict(state["inner"])
+        mine = (owner.session.rank, owner.session.world, _numbers(owner.schedule))
+        if (state["rank"], state["world"], list(state["schedule"])) == mine:
+            for fragment, (weight, sent) in zip(owner.fragments, state["weights"]):
+                fragment.weight, fragment.sent = weight, sent
+            return
+        if list(state["schedule"]) != mine[2]:
+            owner._steps, owner._rounds = 0, owner.session.step
+            owner._running = owner._result = None
+        for fragment in owner.fragments:
+            fragment.weight = fragment.sent = 0.0
+            if owner._begun:
+                fragment.give()
+
+
+class _Restored:
+    """The result of a round that was complete when the checkpoint was made."""
+    received = False
+    dense_bytes = sparse_bytes = dense_equivalent_bytes = 0
+    checkpoint_due = False
+
+    def __init__(self, number, skipped):
+        self.step, self.skipped, self.total_weight = number, skipped, None
+
+
+def _numbers(schedule):
+    return [schedule.every, schedule.fragments, schedule.delay]
+
+
+def _trained(model, optimizer):
+    """[(name, parameter)] that the optimizer updates, in the model's order; each has a name."""
+    updated = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+    named = [(name, p) for name, p in model.named_parameters() if id(p) in updated and p.numel()]
+    if len(named) < len(updated):
+        raise InvalidError(f"{len(updated) - len(named)} parameter(s) of the optimizer are not the model's, or empty: "
+                           "LocalSteps takes the model that the optimizer trains, and one optimizer")
+    if not named:
+        raise InvalidError("the optimizer has no parameters of the model")
+    return named
+
+
+def _route(parameter, density, route):
+    """(route, density) of its differences."""
+    if route not in (None, "dense", "sparse"):
+        raise InvalidError(f'route="{route}" of a parameter group: "dense" or "sparse" with local steps')
+    large = parameter.ndim >= 2 and parameter.numel() >= LEAST_SPARSE
+    sparse = route == "sparse" or (route is None and density is not None and large)
+    return ("sparse" if sparse else "dense"), (0.01 if density is None else density)
+
+
+def _set_options(job, codec, chunk, merge, density):
+    """Options of the session that are given here."""
+    wanted = {"sparse_chunk": chunk, "sparse_merge": merge}
+    if codec is not None:
+        wanted["sparse_codec" if "/" in codec else "wire"] = codec
+    if density is not None and not job.opened and "RINGWOOD_SPARSE_MERGE" not in os.environ:
+        wanted["sparse_merge"] = merge or "union"  # what a rank picked of its own training is kept
+    for keyword, value in wanted.items():
+        if value is None:
+            continue
+        if job.opened and job.option(keyword) != value:
+            raise InvalidError(f"{keyword}={value!r} comes too late, the session is open: make LocalSteps before anything "
+                               f"else that needs the other ranks, or call rw.init({keyword}={value!r})")
+        job.set_option(keyword, value)

@@ -1,0 +1,42 @@
+"""Local steps while a rank dies and comes back: FOLDER DELAY. Rank 1 of the first start kills itself in a round."""
+
+import os
+import pathlib
+import signal
+import sys
+
+import torch
+
+import ringwood.torch as rw
+
+folder, delay = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+torch.set_num_threads(1)
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(80, 70), torch.nn.ReLU(), torch.nn.Linear(70, 80))
+inner = torch.optim.AdamW(model.parameters(), lr=0.01)
+rw.init()
+optimizer = rw.LocalSteps(model, inner, every=4, delay=delay, density=0.1)
+sampler = rw.Sampler(600, 4 * 24, seed=2, ahead=1 if delay else 0)  # a step of the sampler is a round
+rw.elastic(model, optimizer, sampler)
+rw.broadcast_parameters(model.state_dict())
+data = torch.randn(600, 80, generator=torch.Generator().manual_seed(3))
+session, killed = optimizer.session, folder / "killed"
+steps, came, rounds = 0, session.receiving, []
+while session.epoch == 1 or session.world < 3 or sampler.passes < 6:  # until it is back; alike on all ranks
+    for indices in sampler:
+        for batch in optimizer.batches(indices):
+            if rw.rank() == 1 and steps == 30 and not killed.exists():
+                killed.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            optimizer.zero_grad()
+            (model(data[batch]) - data[batch].flip(1)).square().mean().backward()
+            optimizer.step()
+            steps += 1
+            if optimizer.last and (not rounds or rounds[-1] != optimizer.last.step):
+                rounds.append(optimizer.last.step)
+    optimizer.settle()  # the last round of a pass may be under way
+optimizer.join()
+state = [p.tolist() for p in model.parameters()]
+assert len(set(rw.gather_texts(str(state)))) == 1, "ranks differ after join()"
+assert rounds == list(range(rounds[0], rounds[-1] + 1)), "every round was applied once"
+print(f"rank {rw.rank()}: {'came and ' if came else ''}did {steps} steps, rounds {rounds[0]} to {rounds[-1]}", flush=True)

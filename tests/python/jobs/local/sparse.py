@@ -1,0 +1,62 @@
+"""Sparse differences of local steps: CODEC DECAY FRAGMENTS. What was to be sent is applied or still owed."""
+
+import sys
+
+import numpy as np
+import torch
+
+import ringwood.torch as rw
+
+codec, decay, fragments = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+rw.init()
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(100, 90), torch.nn.ReLU(), torch.nn.Linear(90, 100))
+optimizer = rw.LocalSteps(model, torch.optim.AdamW(model.parameters(), lr=0.01), every=2 * fragments,
+                          outer=rw.OuterSGD(), density=64 / 4096, codec=codec, chunk=4096, residual_decay=decay,
+                          fragments=fragments)
+session = optimizer.session
+names = [name for fragment in optimizer.fragments for name, _ in fragment.named]
+assert [session.route(name) for name in names] == ["tree", "ring", "tree", "ring"], session.plan
+expected = {name: torch.zeros(parameter.numel(), dtype=torch.float64) for name, parameter in model.named_parameters()}
+applied = {name: values.clone() for name, values in expected.items()}
+begin, finish = session.begin_step, session.finish_step
+
+
+def begin_step(weight):
+    """What leaves: this rank's differences times its weight, with what it owes."""
+    begin(weight)
+    fragment = optimizer.fragments[optimizer.schedule.fragment(session.step + 1)]
+    for name, view in fragment.gradients:
+        sent = view.flatten().double() * weight
+        if session.route(name) == "tree":
+            sent -= (1 - decay) * torch.from_numpy(session.residual(name)).double()
+        expected[name] += sent
+
+
+def finish_step():
+    result = finish()
+    for fragment in optimizer.fragments:
+        for name, view in fragment.gradients:
+            applied[name] += view.flatten().double() * result.total_weight / session.world
+    return result
+
+
+session.begin_step, session.finish_step = begin_step, finish_step
+torch.manual_seed(10 + rw.rank())
+for step in range(12 * fragments):
+    optimizer.zero_grad()
+    optimizer.weight = 1 + rw.rank()
+    x = torch.randn(16, 100)
+    (model(x) - x.flip(1)).square().mean().backward()
+    optimizer.step()
+for name in expected:
+    owed = torch.from_numpy(session.residual(name)).double()
+    for values in (expected[name], applied[name], owed):
+        session.allreduce(values)
+    assert applied[name].abs().sum() > 0, name
+    torch.testing.assert_close(applied[name] + owed, expected[name], rtol=1e-5, atol=1e-5)
+    if session.route(name) == "tree":
+        assert (owed != 0).sum() > 100, name
+rounds, dense, sparse, whole = optimizer.traffic()
+print(f"rank {rw.rank()}: {rounds:.0f} rounds, {whole / (dense + sparse):.0f} times fewer bytes, all as it should be",
+      flush=True)

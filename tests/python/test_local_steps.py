@@ -1,0 +1,169 @@
+"""Local steps: the schedule for every choice of numbers, the mathematics of DiLoCo, streaming fragments and error
+feedback, checkpoints, ranks that die."""
+
+import itertools
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from conftest import JOBS, ROOT, run, run_job
+
+sys.path[:0] = [str(ROOT / "python"), str(JOBS / "local")]
+pytest.importorskip("torch")
+import reference  # noqa: E402
+from ringwood.errors import InvalidError  # noqa: E402
+from ringwood.local.rounds import Finish, Schedule, Start  # noqa: E402
+
+NESTEROV, MEAN = (0.7, 0.9, True), (1.0, 0.0, False)
+
+SCHEDULES = [(every, fragments, delay) for every in (1, 2, 3, 6, 12, 35) for fragments in (1, 2, 3, 5, 7)
+           if every % fragments == 0 for delay in range(every // fragments + 1)]
+
+
+def events(schedule, steps, rounds=0):
+    """[(inner step, action)] in order."""
+    return [(step, action) for step in range(1, steps + 1) for action in schedule.after(step, rounds)]
+
+
+@pytest.mark.parametrize("every, fragments, delay", SCHEDULES)
+def test_rounds_follow_each_other_one_at_a_time(every, fragments, delay):
+    schedule, under_way, next_round = Schedule(every, fragments, delay), None, 1
+    for _, action in events(schedule, 5 * every + delay):
+        if isinstance(action, Start):
+            assert under_way is None and action.round == next_round
+            under_way, next_round = action.round, next_round + 1
+        else:
+            assert action.round == under_way
+            under_way = None
+    assert under_way is None or delay
+
+
+@pytest.mark.parametrize("every, fragments, delay", SCHEDULES)
+def test_a_round_ends_its_delay_after_its_start(every, fragments, delay):
+    at = {action: step for step, action in events(Schedule(every, fragments, delay), 6 * every + delay)}
+    starts = [action.round for action in at if isinstance(action, Start)]
+    ended = [number for number in starts if Finish(number) in at]
+    assert ended == starts[:len(ended)] and len(starts) - len(ended) <= 1
+    assert all(at[Finish(number)] - at[Start(number)] == delay for number in ended)
+
+
+@pytest.mark.parametrize("every, fragments, delay", SCHEDULES)
+def test_each_fragment_leaves_once_in_every_steps(every, fragments, delay):
+    schedule = Schedule(every, fragments, delay)
+    starts = {step: schedule.fragment(action.round) for step, action in events(schedule, 4 * every)
+              if isinstance(action, Start)}
+    for begin in range(3 * every):
+        window = [starts[step] for step in range(begin + 1, begin + every + 1) if step in starts]
+        assert sorted(window) == list(range(fragments))
+
+
+@pytest.mark.parametrize("every, fragments, delay", SCHEDULES)
+def test_rounds_and_fragments_go_on_from_where_the_session_is(every, fragments, delay):
+    schedule = Schedule(every, fragments, delay)
+    for before in (1, 4, 17):
+        moved = [(step, type(action)(action.round - before)) for step, action in events(schedule, 3 * every, before)]
+        assert moved == events(schedule, 3 * every)
+    numbers = [action.round for _, action in events(schedule, 3 * every, 4) if isinstance(action, Start)]
+    assert [schedule.fragment(number) for number in numbers] == [
+        turn for _, turn in zip(numbers, itertools.islice(itertools.cycle(range(fragments)), 4 % fragments, None))]
+
+
+@pytest.mark.parametrize("numbers, named", [((0,), "every=0"), ((4, 3), "multiple"), ((4, 2, 3), "at most"),
+                                            ((4, 1, -1), "delay=-1"), ((2.5,), "every=2.5"), ((4, 0), "fragments=0")])
+def test_what_makes_no_schedule_is_refused(numbers, named):
+    with pytest.raises(InvalidError, match=named):
+        Schedule(*numbers)
+
+
+@pytest.mark.parametrize("ranks, steps, outer, fragments, uneven, names", [
+    (2, 6, MEAN, 1, False, {"every": 1}),
+    (2, 12, NESTEROV, 1, False, {"sync_every": 3}),
+    (3, 12, NESTEROV, 1, True, {"every": 4}),
+    (3, 25, NESTEROV, 2, True, {"every": 6, "delay": 2, "mix": 0.5}),
+    (2, 20, (0.5, 0.5, False), 3, True, {"sync_every": 6, "fragment_sync_delay": 2, "fragment_update_alpha": 0.25}),
+])
+def test_parameters_are_those_of_the_reference(ranks, steps, outer, fragments, uneven, names, tmp_path):
+    choices = {"outer": outer, "fragments": fragments, "uneven": uneven, "names": names, "steps": steps}
+    ended = run_job("local/quadratic.py", json.dumps(choices), tmp_path / "run", ranks=ranks)
+    runs = [np.load(tmp_path / f"run.{rank}.npz") for rank in range(ranks)]
+    every, delay, mix = (names.get(ours, names.get(torchft, 0)) for ours, torchft in (
+        ("every", "sync_every"), ("delay", "fragment_sync_delay"), ("mix", "fragment_update_alpha")))
+    parts = json.loads(str(runs[0]["fragments"]))
+    assert len(parts) == fragments
+    history, theta = reference.train(ranks, steps, parts, every, delay, mix, outer, uneven)
+    for rank, run in enumerate(runs):
+        np.testing.assert_allclose(run["own"], history[:, rank], rtol=2e-5, atol=2e-6)
+        np.testing.assert_allclose(run["outer"], theta, rtol=2e-5, atol=2e-6)
+        assert run["outer"].tobytes() == runs[0]["outer"].tobytes()
+    assert ended.output.count("in join()") == ranks
+
+
+def test_one_step_and_plain_averaging_is_data_parallel_sgd(tmp_path):
+    ranks, steps = 3, 8
+    choices = {"outer": MEAN, "fragments": 1, "uneven": False, "names": {"every": 1}, "steps": steps}
+    run_job("local/quadratic.py", json.dumps(choices), tmp_path / "run", ranks=ranks)
+    weights = reference.flat({name: value.astype(np.float64) for name, value in reference.start().items()})
+    for step in range(1, steps + 1):
+        mean = np.mean([reference.flat(reference.targets(rank, step)) for rank in range(ranks)], axis=0)
+        weights -= reference.RATE * (weights - mean)
+    for rank in range(ranks):
+        np.testing.assert_allclose(np.load(tmp_path / f"run.{rank}.npz")["own"][-1], weights, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("codec, decay, fragments", [("rice/fp32", 1, 1), ("rice/int2", 0.95, 1), ("rice/int2", 1, 2)])
+def test_what_is_not_sent_is_owed(codec, decay, fragments):
+    ended = run_job("local/sparse.py", codec, decay, fragments, ranks=3)
+    assert ended.output.count("all as it should be") == 3, ended.output
+
+
+def resumed(folder, steps, save, store, *flags, ranks=3):
+    folder.mkdir()
+    run_job("local/resumed.py", folder, steps, save, ranks=ranks, flags=["--store", store, *flags])
+    return [path.read_text() for path in sorted(folder.iterdir())]
+
+
+@pytest.mark.parametrize("save", [13, 15])  # a round is under way; none is
+def test_a_checkpoint_within_a_round_goes_on_with_the_same_bits(save, tmp_path):
+    whole = resumed(tmp_path / "whole", 22, 0, tmp_path / "other")
+    assert len(set(whole)) == 3, "ranks have parameters of their own between two exchanges"
+    resumed(tmp_path / "before", 22, save, tmp_path / "store")
+    assert resumed(tmp_path / "after", 22, 0, tmp_path / "store", "--resume") == whole
+
+
+def test_another_world_goes_on_from_the_outer_parameters(tmp_path):
+    resumed(tmp_path / "before", 22, 13, tmp_path / "store")
+    after = resumed(tmp_path / "after", 22, 0, tmp_path / "store", "--resume", ranks=2)
+    assert {text.split()[1] for text in after} == {"3"}
+
+
+@pytest.mark.parametrize("delay", [0, 2])
+def test_a_rank_that_dies_comes_back_and_the_others_lose_its_part_only(delay, tmp_path):
+    ended = run_job("local/elastic.py", tmp_path, delay, ranks=3, flags=["--elastic"], timeout=240)
+    told = [line for line in ended.output.splitlines() if " did " in line]
+    assert len(told) == 3 and sum("came and" in line for line in told) == 1, ended.output
+    assert sum("rounds 1 to" in line for line in told) == 2, ended.output
+
+
+EXAMPLE = ROOT / "examples" / "local_steps.py"
+
+
+@pytest.mark.parametrize("recipe, least", [("diloco", 6), ("streaming", 30), ("sparseloco", 100)])
+def test_the_example_learns_with_each_recipe(recipe, least, tmp_path):
+    report = tmp_path / "report"
+    run_job(EXAMPLE, "--recipe", recipe, "--every", 8, "--steps", 64, "--lr", 0.01, "--report", report)
+    result = json.loads(report.read_text())
+    assert result["validation_loss"] < 3.0 and result["times_fewer_bytes"] > least, result
+
+
+@pytest.mark.parametrize("arguments, named", [
+    ("every=2, sync_every=2", "two names"), ("delay=1", "needs every"), ("every=4, mix=1.0", "mix"),
+    ("every=4, fragments=3", "multiple"), ("every=4, residual_decay=0.5", "without density"),
+    ("every=4, outer=rw.Nesterov(momentum=1)", "momentum=1"), ("every=4, fragments=[model[0]]", "in no module")])
+def test_wrong_use_is_refused(arguments, named):
+    program = ("import torch, ringwood.torch as rw; rw.init(); "
+               "model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)); "
+               f"rw.LocalSteps(model, torch.optim.SGD(model.parameters(), lr=1.0), {arguments})")
+    ended = run([sys.executable, "-c", program], RANK="0", WORLD_SIZE="1", RINGWOOD_COORDINATOR="127.0.0.1:1")
+    assert ended.code == 78 and named in ended.output, ended.output
