@@ -19,7 +19,7 @@ from ringwood.local.rounds import Finish, Schedule, Start  # noqa: E402
 NESTEROV, MEAN = (0.7, 0.9, True), (1.0, 0.0, False)
 
 SCHEDULES = [(every, fragments, delay) for every in (1, 2, 3, 6, 12, 35) for fragments in (1, 2, 3, 5, 7)
-           if every % fragments == 0 for delay in range(every // fragments + 1)]
+             if every % fragments == 0 for delay in range(every // fragments + 1)]
 
 
 def events(schedule, steps, rounds=0):

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import torch
 
+import reference
 import ringwood.torch as rw
-
 
 choices = json.loads(sys.argv[1])
 rw.init()
