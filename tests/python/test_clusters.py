@@ -10,7 +10,7 @@ import tempfile
 import pytest
 
 import clusters
-from conftest import JOBS, PROGRAM, run
+from conftest import JOBS, PROGRAM, run, run_job
 
 DIGEST = JOBS / "clusters" / "digest.py"
 RAY_PYTHON = os.environ.get("RINGWOOD_RAY_PYTHON", sys.executable)  # may have an environment of its own
@@ -46,10 +46,13 @@ def slurm(folder):
         yield server("srun", "--nodes", 2, "--ntasks", 2, sys.executable, DIGEST), variables
 
 
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--rdzv-backend", "c10d",
+            "--rdzv-endpoint", "127.0.0.1:0")
+
+
 @contextlib.contextmanager
 def torchrun(folder):
-    yield server(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--rdzv-backend", "c10d",
-                 "--rdzv-endpoint", "127.0.0.1:0", DIGEST), {}
+    yield server(*TORCHRUN, DIGEST), {}
 
 
 @contextlib.contextmanager
@@ -85,3 +88,12 @@ def local_digest(tmp_path_factory):
 @pytest.mark.parametrize("launcher", [ssh, slurm, torchrun, mpirun, ray], ids=lambda launcher: launcher.__name__)
 def test_has_the_bits_of_a_local_run(launcher, local_digest, tmp_path):
     assert digest_of(launcher, tmp_path) == local_digest
+
+
+def test_torchruns_restart_continues_from_the_newest_checkpoint(tmp_path):
+    whole, restarted = tmp_path / "whole", tmp_path / "restarted"
+    run_job("train_torch.py", whole, 0)
+    ended = run(server(*TORCHRUN, "--max-restarts", 1, JOBS / "train_torch.py", restarted, 9,
+                       flags=("--store", tmp_path / "store")), RINGWOOD_RESUME="auto")
+    assert ended.code == 0 and "rank 1 resumed at step" in ended.output, ended.output
+    assert restarted.read_text() == whole.read_text()

@@ -86,7 +86,7 @@ def test_a_handler_of_the_scripts_own_stays(tmp_path):
     script = tmp_path / "own.py"
     script.write_text("import signal\nhandler = lambda *_: None\nsignal.signal(signal.SIGTERM, handler)\n"
                       f"import sys\nsys.argv = ['', {str(tmp_path)!r}, '8']\n"
-                      f"exec(open({str(JOBS / 'asked.py')!r}).read())\n"
+                      f"exec(open({str(JOBS / 'clusters' / 'asked.py')!r}).read())\n"
                       "assert signal.getsignal(signal.SIGTERM) is handler\n")
     ended = run([PROGRAM, "run", "-np", 2, "--", sys.executable, script])
     assert ended.code == 0, ended.output
