@@ -32,6 +32,7 @@ void AddCaCommand(Command app, CommandContext* context);
 void AddCheckpointCommand(Command app, CommandContext* context);
 void AddStatusCommand(Command app, CommandContext* context);
 void AddTopCommand(Command app, CommandContext* context);
+void AddJobsCommand(Command app, CommandContext* context);
 void AddTokenCommand(Command app, CommandContext* context);
 void AddPullCommand(Command app, CommandContext* context);
 void AddTraceCommand(Command app, CommandContext* context);

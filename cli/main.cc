@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   ringwood::AddPullCommand(app, &context);
   ringwood::AddStatusCommand(app, &context);
   ringwood::AddTopCommand(app, &context);
+  ringwood::AddJobsCommand(app, &context);
   ringwood::AddTokenCommand(app, &context);
   ringwood::AddPlanCommand(app, &context);
   ringwood::AddProbeCommand(app, &context);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/session_flags.h"
+#include "jobs/job_limits.h"
 #include "launch/network.h"
 #include "launch/served_command.h"
 #include "launch/server_line.h"
@@ -28,14 +30,17 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kMaxReasonBytes = 1000;  // of a verdict: a rank's error may be a whole traceback
-constexpr int kLookMilliseconds = 1000;   // between two checks that the server still runs
+constexpr size_t kMaxReasonBytes = 1000;    // of a verdict: a rank's error may be a whole traceback
+constexpr size_t kMaxLimitsFile = 1 << 20;  // of --job-limits
+constexpr int kLookMilliseconds = 1000;     // between two checks that the server still runs
 
 struct ServerFlags {
   ServerOptions server;
   std::string token_file;
   std::string identity;
   std::string max_memory;
+  std::string max_store;
+  std::string job_limits;
   std::string port_range;
   std::string timeline;
   std::string log_level = "info";
@@ -64,6 +69,24 @@ StatusOr<std::shared_ptr<const Credentials>> OpenServersCredentials(const Server
         MayClaim(credentials->name(), IdentityRole::kServer, flags.server.reducer_index));
   }
   return credentials;
+}
+
+Status ReadJobLimits(ServerFlags* flags) {
+  if (flags->job_limits.empty()) return OkStatus();
+  std::ifstream file(flags->job_limits);
+  std::string text(kMaxLimitsFile, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.empty()) {
+    return NotFound("--job-limits: cannot read " + flags->job_limits + ", or it is empty");
+  }
+  JobLimits limits;
+  limits.memory_bytes = flags->server.max_memory_bytes;
+  limits.store_bytes = flags->server.max_store_bytes;
+  limits.keep_checkpoints = flags->server.retention.newest;
+  limits.keep_every = flags->server.retention.every;
+  RW_ASSIGN_OR_RETURN(flags->server.job_limits, ParseJobLimits(text, flags->job_limits, limits));
+  return OkStatus();
 }
 
 // ":0" listens at the network interface's address.
@@ -136,6 +159,9 @@ Status PrepareToServe(ServerOptions* server) {
         "a command after -- belongs to the one server that coordinates its job, without %s",
         server->coordinator.empty() ? "--coord-store" : "--coordinator"));
   }
+  if (server->jobs > 0) {
+    return Invalid("a command after -- is one job: leave out --jobs, with which a server has many");
+  }
   if (server->network_interface.empty()) {
     server->insecure = true;
   } else if (server->listen == ServerOptions().listen) {
@@ -197,7 +223,11 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   if (!flags->max_memory.empty()) {
     RW_ASSIGN_OR_RETURN(flags->server.max_memory_bytes, ParseBytes(flags->max_memory));
   }
+  if (!flags->max_store.empty()) {
+    RW_ASSIGN_OR_RETURN(flags->server.max_store_bytes, ParseBytes(flags->max_store));
+  }
   flags->server.retention.newest = flags->keep_checkpoints;
+  RW_RETURN_IF_ERROR(ReadJobLimits(flags));
   if (flags->no_reducer) {
     if (!flags->server.coordinator.empty()) {
       return Invalid("--no-reducer and --coordinator: such a server would have nothing to do");
@@ -292,6 +322,40 @@ void AddElasticFlags(Command command, ServerOptions* server) {
       .ShowDefault();
 }
 
+// What a job may take, and of a server that has many.
+void AddLimitFlags(Command command, ServerFlags* flags) {
+  command
+      .Value("--max-memory", &flags->max_memory,
+             "Refuse a job whose reducer may need more memory than this, e.g. 4G; without it there "
+             "is no "
+             "limit")
+      .Takes("BYTES");
+  command
+      .Value("--max-store", &flags->max_store,
+             "Let a checkpoint fail, as on a full disk, that would make --store larger than this, "
+             "e.g. "
+             "500G; without it there is no limit")
+      .Takes("BYTES");
+  command
+      .Value("--jobs", &flags->server.jobs,
+             "Serve so many jobs at once, each by the name in its token (`ringwood token job`) and "
+             "with the limits above; without it one job")
+      .Takes("NUMBER")
+      .Within(1, 256);
+  command
+      .Value("--job-idle", &flags->server.job_idle_seconds,
+             "With --jobs: close a job without ranks and observers after this time; its next call "
+             "opens it again")
+      .Takes("SECONDS")
+      .Within(1, 1e6)
+      .ShowDefault();
+  command
+      .Value("--job-limits", &flags->job_limits,
+             "With --jobs: read the limits of single jobs from this file, a line a job: NAME "
+             "memory=4G store=200G keep=3 every=1000 calls=5000 open=16384")
+      .Takes("FILE");
+}
+
 // What is seen of the server.
 void AddSeenFlags(Command command, ServerFlags* flags) {
   command
@@ -370,9 +434,7 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   AddElasticFlags(command, &server);
   AddTimeoutFlags(command, &server);
   add("--host", &server.host, "NAME", "Name this host so in error messages").ShowDefault();
-  add("--max-memory", &flags->max_memory, "BYTES",
-      "Refuse a job whose reducer may need more memory than this, e.g. 4G; without it there is no "
-      "limit");
+  AddLimitFlags(command, flags);
   AddSecretFlags(command, flags);
   AddSeenFlags(command, flags);
 }

@@ -1,6 +1,13 @@
 #include <cstdio>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_format.h"
+#include "base/table.h"
+#include "base/units.h"
+#include "cli/checkpoint_flags.h"
 #include "cli/command.h"
 #include "cli/watch/status_asker.h"
 #include "cli/watch/top_screen.h"
@@ -62,7 +69,74 @@ Status ExecuteTop(const CommandContext& context, const StatusFlags& flags) {
   return RunTop(asker.get(), &signals, flags.every_seconds);
 }
 
+// "12 of 64 GiB", "12 GiB".
+std::string Share(uint64_t bytes, uint64_t most) {
+  const std::string used = FormatBytes(static_cast<double>(bytes));
+  return most == 0 ? used : used + " of " + FormatBytes(static_cast<double>(most));
+}
+
+std::string JobsText(const v1::JobsResponse& jobs) {
+  std::vector<std::vector<std::string>> rows = {
+      {"JOB", "STATE", "RANKS", "EPOCH", "STEP", "STEPS/S", "STORE", "CALLS", "REFUSED", "IDLE"}};
+  std::string notes;
+  for (const v1::DeployedJob& job : jobs.jobs()) {
+    const std::string state = job.phase() == "open" ? job.state() : job.phase();
+    rows.push_back({job.name(), state, std::to_string(job.ranks()), std::to_string(job.epoch()),
+                    std::to_string(job.step()), absl::StrFormat("%.2f", job.steps_per_second()),
+                    Share(job.store_bytes(), job.max_store_bytes()), std::to_string(job.calls()),
+                    std::to_string(job.refused_calls()), FormatSeconds(job.idle_seconds())});
+    for (const std::string& note : {job.why(), job.waiting_for(), job.last_failure()}) {
+      if (!note.empty()) notes += job.name() + ": " + note + "\n";
+    }
+  }
+  return FormatTable(rows) + notes +
+         absl::StrFormat("%d of at most %d jobs are open\n", jobs.jobs_size(), jobs.most_jobs());
+}
+
+void PrintJobsJson(const v1::JobsResponse& jobs) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const v1::DeployedJob& job : jobs.jobs()) {
+    all.push_back({{"name", job.name()},
+                   {"phase", job.phase()},
+                   {"why", job.why()},
+                   {"state", job.state()},
+                   {"epoch", job.epoch()},
+                   {"step", job.step()},
+                   {"ranks", job.ranks()},
+                   {"steps_per_second", job.steps_per_second()},
+                   {"waiting_for", job.waiting_for()},
+                   {"last_failure", job.last_failure()},
+                   {"calls", job.calls()},
+                   {"refused_calls", job.refused_calls()},
+                   {"open_calls", job.open_calls()},
+                   {"idle_seconds", job.idle_seconds()},
+                   {"store_bytes", job.store_bytes()},
+                   {"max_store_bytes", job.max_store_bytes()},
+                   {"max_memory_bytes", job.max_memory_bytes()}});
+  }
+  PrintJson({{"jobs", std::move(all)}, {"most_jobs", jobs.most_jobs()}});
+}
+
+Status ExecuteJobs(const CommandContext& context, const StatusFlags& flags) {
+  RW_ASSIGN_OR_RETURN(const auto asker, StatusAsker::Open(context.environment, flags.question));
+  RW_ASSIGN_OR_RETURN(const v1::JobsResponse jobs, asker->AskJobs());
+  if (flags.json) {
+    PrintJobsJson(jobs);
+  } else {
+    std::fputs(JobsText(jobs).c_str(), stdout);
+  }
+  return OkStatus();
+}
+
 }  // namespace
+
+void AddJobsCommand(Command app, CommandContext* context) {
+  Command command = app.Subcommand("jobs", "List the jobs of a deployment");
+  auto flags = std::make_shared<StatusFlags>();
+  AddQuestionFlags(command, &flags->question);
+  command.Switch("--json", &flags->json, "Print JSON");
+  command.Run(context, [context, flags] { return ExecuteJobs(*context, *flags); });
+}
 
 void AddStatusCommand(Command app, CommandContext* context) {
   Command command = app.Subcommand("status", "Show the state of a job");

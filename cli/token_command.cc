@@ -22,6 +22,7 @@ struct TokenFlags {
   std::string role = "observer";
   std::string lasts = "8h";
   std::string out;
+  std::string job;
 };
 
 // To a file for this user alone, or to standard output, which is the user's affair.
@@ -40,7 +41,7 @@ StatusOr<std::string> FindJobSecret(const CommandContext& context, const TokenFl
   }
   if (secret.empty()) {
     return Invalid(
-        "of which job? Give its secret with --token-file or RINGWOOD_TOKEN_FILE, or its directory "
+        "which secret? Give it with --token-file or RINGWOOD_TOKEN_FILE, or its directory "
         "of checkpoints with --store while its server runs");
   }
   if (ClaimedRoles(secret) == kEveryRole) return secret;
@@ -95,6 +96,36 @@ void AddIssue(Command parent, CommandContext* context) {
   command.Run(context, [context, flags] { return Issue(*context, *flags); });
 }
 
+Status MakeJobSecret(const CommandContext& context, const TokenFlags& flags) {
+  RW_RETURN_IF_ERROR(CheckJobName(flags.job));
+  RW_ASSIGN_OR_RETURN(const std::string secret, FindJobSecret(context, flags));
+  if (!JobOfToken(secret).empty()) {
+    return Invalid("the secret is that of the job " + std::string(JobOfToken(secret)) +
+                   ": give the deployment's, as its servers have it");
+  }
+  return HandOut(JobSecret(secret, flags.job), flags.out);
+}
+
+void AddJob(Command parent, CommandContext* context) {
+  Command command =
+      parent.Subcommand("job", "Make the secret of one job of a deployment from the deployment's");
+  auto flags = std::make_shared<TokenFlags>();
+  command.Value("name", &flags->job, "The job: letters, digits, '-' and '_'")
+      .Takes("NAME")
+      .Required();
+  command
+      .Value("--token-file", &flags->token_file,
+             "Read the deployment's secret from this file, which others cannot read; without it "
+             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
+      .Takes("FILE");
+  command
+      .Value("--store", &flags->store,
+             "Find the secret in this directory, where the deployment left it for this user")
+      .Takes("DIRECTORY");
+  AddOutFlag(command, flags.get());
+  command.Run(context, [context, flags] { return MakeJobSecret(*context, *flags); });
+}
+
 void AddNew(Command parent, CommandContext* context) {
   Command command = parent.Subcommand("new", "Make a job's secret, for --token-file of its server");
   auto flags = std::make_shared<TokenFlags>();
@@ -108,6 +139,7 @@ void AddTokenCommand(Command app, CommandContext* context) {
   Command parent = app.Subcommand("token", "Make the secret of a job, and tokens from it");
   parent.NeedsSubcommand();
   AddNew(parent, context);
+  AddJob(parent, context);
   AddIssue(parent, context);
 }
 

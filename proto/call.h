@@ -5,6 +5,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
+#include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -15,6 +17,14 @@ namespace ringwood {
 inline std::chrono::system_clock::time_point DeadlineIn(Duration duration) {
   return std::chrono::system_clock::now() +
          std::chrono::duration_cast<std::chrono::system_clock::duration>(duration);
+}
+
+// Whether a deployment is opening or closing the job, and wants to be asked again.
+inline bool AsksAgain(const grpc::Status& status) {
+  constexpr std::string_view kAgain = ": ask again";
+  const std::string& text = status.error_message();
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && text.size() >= kAgain.size() &&
+         text.compare(text.size() - kAgain.size(), kAgain.size(), kAgain) == 0;
 }
 
 // With the same code, as gRPC's are absl's, and the same message. OK stays OK.

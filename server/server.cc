@@ -6,8 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
@@ -22,17 +23,14 @@
 #include "server/calls/front_door.h"
 #include "server/calls/limits.h"
 #include "server/calls/listen.h"
-#include "server/coordinator/coordinator.h"
 #include "server/coordinator/etcd/coord_store.h"
 #include "server/coordinator/etcd/leadership.h"
-#include "server/coordinator/kept_record.h"
+#include "server/deployment.h"
+#include "server/deployment_doors.h"
+#include "server/job_follower.h"
+#include "server/job_host.h"
 #include "server/reducer/reducer_node.h"
-#include "server/status/board.h"
 #include "server/status/http_server.h"
-#include "server/store/store_directory.h"
-#include "server/store/store_service.h"
-#include "server/updates/update_service.h"
-#include "transport/open_fabric.h"
 
 namespace ringwood {
 namespace {
@@ -40,15 +38,41 @@ namespace {
 constexpr int kMaxMessageBytes = 4 << 20;  // control messages and chunks are far smaller
 constexpr int kMaxStreamsOfConnection = 256;
 constexpr double kStopSeconds = 3;
-constexpr double kReattachSeconds = 30;  // members find a coordinator that was started again
 constexpr int kLeastPingMilliseconds = 1000;
 constexpr int kHandshakeMilliseconds = 5'000;  // for a connection to speak HTTP/2
 constexpr int kIdleMilliseconds =
     60'000;  // without a call; a client connects again when it has one
 constexpr size_t kMaxQuotaBytes = 1u << 30;  // of gRPC's buffers; beyond it senders wait
+constexpr int kMaxJobs = 256;                // each has some 20 threads
 constexpr int kMaxReserve = 1024;            // descriptors for everything but connections
 
 constexpr double kLeastGraceSeconds = 0.1;  // a heartbeat every 20 ms
+
+Status CheckDeployment(const ServerOptions& options) {
+  if (options.jobs == 0) {
+    return options.job_limits.empty()
+               ? OkStatus()
+               : Invalid("--job-limits are of the jobs of a deployment: give --jobs too");
+  }
+  if (options.jobs < 0 || options.jobs > kMaxJobs) {
+    return Invalid(absl::StrFormat("--jobs %d: 1 to %d are possible", options.jobs, kMaxJobs));
+  }
+  if (options.token.empty() || !JobOfToken(options.token).empty() ||
+      ClaimedRoles(options.token) != kEveryRole) {
+    return Denied(
+        "--jobs: each job has a token of its own, made from a secret: make one with `ringwood "
+        "token "
+        "new` and give it with --token-file");
+  }
+  if (!options.update_log.empty() || !options.coord_store.empty() || options.watched) {
+    return Invalid(
+        "--jobs: the jobs of a deployment have no --update-log, --coord-store or --timeline");
+  }
+  for (const auto& [job, limits] : options.job_limits) {
+    RW_RETURN_IF_ERROR(Annotate(CheckJobName(job), "--job-limits: \"" + job + "\""));
+  }
+  return OkStatus();
+}
 
 Status CheckOptions(const ServerOptions& options) {
   if (options.servers < 0 || options.servers > static_cast<int>(kMaxServers)) {
@@ -78,6 +102,7 @@ Status CheckOptions(const ServerOptions& options) {
   if (grace > 0 && !options.elastic) {
     return Invalid("--straggler-grace: only an --elastic job goes on without a rank that is late");
   }
+  RW_RETURN_IF_ERROR(CheckDeployment(options));
   if (!options.http.empty() && !options.coordinator.empty()) {
     return Invalid("--http belongs to the server that coordinates, which knows all members");
   }
@@ -106,33 +131,21 @@ StatusOr<std::string> ChooseHttp(const ServerOptions& options) {
                 "--token-file, or listen on 127.0.0.1");
 }
 
-double UnixSeconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-// Heartbeats come five times within the failure timeout, at least one a second; where stragglers
-// are looked for, five times within their grace, since they tell who is ready.
-double HeartbeatSeconds(const ServerOptions& options) {
-  const double timeout = std::min(5.0, options.failure_timeout_seconds);
-  const double grace = options.straggler_grace_seconds;
-  return (grace > 0 ? std::min(timeout, grace) : timeout) / 5;
-}
-
 }  // namespace
 
 struct Server::Parts {
   ServerOptions options;
-  const uint64_t reducer_incarnation = Unpredictable() | 1;
   int port = 0;
-  std::string http;              // where it listens; empty: nowhere
-  std::unique_ptr<Board> board;  // outlives the coordinator and the store, which it watches
-  std::unique_ptr<Coordinator> coordinator;
-  std::unique_ptr<UpdateService> updates;
-  std::unique_ptr<StoreService> store;  // uses the updates
+  std::string http;  // where it listens; empty: nowhere
+  // One of these; of a process that is a reducer alone the last two.
+  std::unique_ptr<JobHost> job;
+  std::unique_ptr<Deployment> deployment;
+  std::unique_ptr<ReducerNode> reducer;
+  std::unique_ptr<JobFollower> follower;
+  std::unique_ptr<DeploymentDoors> doors;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> grpc;
   std::unique_ptr<FrontDoor> door;
-  std::unique_ptr<ReducerNode> reducer;
   std::unique_ptr<HttpServer> shown;       // the status
   bool keeps_address = false;              // and token in the store
   std::unique_ptr<Leadership> leadership;  // with coord_store; its thread starts what is above
@@ -142,43 +155,17 @@ struct Server::Parts {
   Status failed ABSL_GUARDED_BY(mutex);
 
   std::string host() const { return options.listen.substr(0, options.listen.rfind(':')); }
-  Status OpenStore();
   void KeepAddress();
-  MembershipOptions Membership() const;
-  Status StartCoordinator(std::unique_ptr<CoordStore> record);
   Status OpenDoor(const std::string& address);
   Status StartServing();
   void StartReducer();
+  StatusOr<std::vector<v1::StatusResponse>> StatusesOf(const std::string& token);
   Status ShowStatus();
   Status Serve(std::unique_ptr<CoordStore> record);
   void StandBy(const EtcdAddress& etcd);
   void Fail(const Status& status);
   bool Over() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) { return stopped || !failed.ok(); }
 };
-
-// Checkpoints, and the update log beside them.
-Status Server::Parts::OpenStore() {
-  const Duration patience = Seconds(options.store_patience_seconds);
-  const auto place = [this](const char* folder) {
-    return options.store.empty() ? "" : options.store + folder;
-  };
-  RW_ASSIGN_OR_RETURN(updates, UpdateService::Create({place("/updates"),
-                                                      {.on = !options.update_log.empty(),
-                                                       .fsync = options.update_log == "fsync"},
-                                                      patience}));
-  StoreService::Options storing;
-  storing.directory = place("/checkpoints");
-  storing.patience = patience;
-  storing.retention = options.retention;
-  storing.checked = options.checked;
-  storing.reach = [this](uint64_t job, const CheckpointId& id) { return updates->Reach(job, id); };
-  storing.kept = [this](uint64_t job, std::vector<CheckpointId> kept) {
-    board->Completed(job, kept, UnixSeconds());
-    updates->Keep(job, std::move(kept));
-  };
-  RW_ASSIGN_OR_RETURN(store, StoreService::Create(storing));
-  return OkStatus();
-}
 
 // Where this user finds it. Who cannot must name it, no more.
 void Server::Parts::KeepAddress() {
@@ -191,80 +178,6 @@ void Server::Parts::KeepAddress() {
     kept = KeepToken(IdentityFile(options.store), options.credentials->identity().folder);
   }
   if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
-}
-
-MembershipOptions Server::Parts::Membership() const {
-  MembershipOptions membership;
-  membership.servers = options.servers;
-  membership.failure_timeout_seconds = options.failure_timeout_seconds;
-  membership.join_timeout_seconds = options.join_timeout_seconds;
-  if (options.reducer_index < options.servers) {
-    membership.own_reducer = {static_cast<uint32_t>(options.reducer_index), reducer_incarnation};
-  }
-  membership.stall_timeout_seconds = options.stall_timeout_seconds;
-  membership.heartbeat_seconds = HeartbeatSeconds(options);
-  membership.elastic = options.elastic;
-  membership.min_world = options.min_world;
-  membership.max_world = options.max_world;
-  membership.straggler_grace_seconds = options.straggler_grace_seconds;
-  membership.update_log = updates->on();
-  membership.keeps_checkpoints = !options.store.empty();
-  membership.host = options.host;
-  const bool kept = !options.store.empty() || !options.coord_store.empty();
-  membership.reattach_grace_seconds = options.reattach_grace_seconds < 0
-                                          ? (kept ? kReattachSeconds : 0)
-                                          : options.reattach_grace_seconds;
-  membership.hash = [key = options.token](uint64_t incarnation) {
-    return IncarnationHash(incarnation, key);
-  };
-  if (!options.token.empty()) {
-    // Not the secret itself, which who came with a token made from it does not have.
-    membership.fabric_key = [secret = options.token](uint64_t job, uint64_t epoch) {
-      return DerivedKey(secret, absl::StrFormat("data of job %x, epoch %d", job, epoch));
-    };
-  }
-  return membership;
-}
-
-// Without `record` it is in the store, or in memory.
-Status Server::Parts::StartCoordinator(std::unique_ptr<CoordStore> record) {
-  if (!options.store.empty()) {
-    RW_RETURN_IF_ERROR(PrepareStore(options.store));
-    if (record == nullptr) {
-      RW_ASSIGN_OR_RETURN(record, OpenCoordStore(options.store + "/coordinator", options.token,
-                                                 Seconds(options.store_patience_seconds)));
-    }
-  }
-  if (record == nullptr) record = MakeMemoryCoordStore();
-  board = std::make_unique<Board>(HeartbeatSeconds(options));
-  RW_RETURN_IF_ERROR(OpenStore());
-  if (!options.store.empty()) KeepAddress();  // the store is ours from here on
-  Coordinator::Options coordination;
-  coordination.membership = Membership();
-  coordination.store = std::move(record);
-  coordination.epoch_floor = store->newest_epoch();
-  coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {
-    store->FindBase(job, [this, answer](StatusOr<std::optional<CheckpointBase>> base) {
-      if (!base.ok() || !*base) return answer(std::move(base));
-      StatusOr<CheckpointBase> extended = updates->Extend(**base);
-      if (!extended.ok()) return answer(extended.status());
-      answer(std::optional<CheckpointBase>(*extended));
-    });
-  };
-  coordination.on_failure = options.failed;
-  coordination.seen = [this](const Event& event, const Actions& actions, TimePoint now) {
-    board->Saw(event, actions, now, UnixSeconds());
-  };
-  coordination.complete = [this](v1::StatusResponse* status, TimePoint now) {
-    board->Complete(status, now, UnixSeconds());
-  };
-  coordination.on_epoch = [this](const v1::EpochRecord& epoch) {
-    store->SetEpoch(epoch);
-    updates->SetEpoch(epoch);
-    if (options.began) options.began(epoch);
-  };
-  RW_ASSIGN_OR_RETURN(coordinator, Coordinator::Create(std::move(coordination)));
-  return OkStatus();
 }
 
 Status Server::Parts::OpenDoor(const std::string& address) {
@@ -285,10 +198,15 @@ Status Server::Parts::StartServing() {
   grpc::ServerBuilder builder;
   using Kind = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   acceptor = builder.experimental().AddExternalConnectionAcceptor(
-      Kind::FROM_FD, GuardedCredentials(options.token, options.credentials));
-  builder.RegisterService(coordinator->service());
-  builder.RegisterService(store->service());
-  builder.RegisterService(updates->service());
+      Kind::FROM_FD, GuardedCredentials(options.token, options.credentials, options.jobs > 0));
+  if (deployment != nullptr) {
+    for (grpc::Service* service : doors->services()) builder.RegisterService(service);
+    builder.SetContextAllocator(DeploymentDoors::Contexts());
+  } else {
+    builder.RegisterService(job->coordinator().service());
+    builder.RegisterService(job->store().service());
+    builder.RegisterService(job->updates().service());
+  }
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
@@ -312,30 +230,21 @@ Status Server::Parts::StartServing() {
   return OkStatus();
 }
 
+// Of a process that is a reducer alone.
 void Server::Parts::StartReducer() {
-  ReducerNodeOptions node;
-  // The embedded reducer finds the coordinator where it listens.
-  node.coordinator =
-      options.coordinator.empty() ? absl::StrFormat("%s:%d", host(), port) : options.coordinator;
-  node.index = options.reducer_index;
-  node.incarnation = reducer_incarnation;
-  node.host = options.host;
-  node.access = {options.token, options.credentials};
-  node.failure_timeout_seconds = options.failure_timeout_seconds;
-  node.coordinator_grace_seconds = options.coordinator_grace_seconds;
-  node.max_memory_bytes = options.max_memory_bytes;
-  node.make_fabric = [this](Loop* loop) -> StatusOr<std::unique_ptr<Fabric>> {
-    RW_ASSIGN_OR_RETURN(auto fabric, OpenFabric(loop, {options.transport, options.network_interface,
-                                                       options.trusted_fabric, options.ports,
-                                                       options.token, options.credentials}));
-    return options.watched ? options.watched(std::move(fabric)) : std::move(fabric);
-  };
-  node.joined = options.joined;
-  node.refused = [this](const Status& status) {
-    Log(LogLevel::kError, "reducer_refused", "the reducer cannot continue: " + Message(status));
-    Fail(status);
-  };
-  reducer = std::make_unique<ReducerNode>(std::move(node));
+  if (options.jobs > 0) {
+    follower = std::make_unique<JobFollower>(options);
+    return;
+  }
+  reducer = MakeReducer(options, options.coordinator, Unpredictable() | 1,
+                        [this](const Status& status) { Fail(status); });
+}
+
+// Of the job of this token; with the deployment's of all.
+StatusOr<std::vector<v1::StatusResponse>> Server::Parts::StatusesOf(const std::string& token) {
+  if (JobOfToken(token).empty()) return deployment->Statuses();
+  RW_ASSIGN_OR_RETURN(v1::StatusResponse status, deployment->StatusOf(token));
+  return std::vector<v1::StatusResponse>{std::move(status)};
 }
 
 Status Server::Parts::ShowStatus() {
@@ -343,7 +252,12 @@ Status Server::Parts::ShowStatus() {
   StatusPages::Options showing;
   showing.guarded = http.rfind("127.", 0) != 0;
   showing.token = options.token;
-  showing.status = [this] { return coordinator->Describe(); };
+  if (deployment != nullptr) {
+    showing.guarded = true;  // a token says which job
+    showing.status_of = [this](const std::string& token) { return StatusesOf(token); };
+  } else {
+    showing.status = [this] { return job->coordinator().Describe(); };
+  }
   const auto pages = std::make_shared<StatusPages>(std::move(showing));
   RW_ASSIGN_OR_RETURN(shown, HttpServer::Open(http, [pages](const HttpRequest& request) {
                         return pages->Answer(request);
@@ -356,9 +270,19 @@ Status Server::Parts::ShowStatus() {
 
 Status Server::Parts::Serve(std::unique_ptr<CoordStore> record) {
   RW_RETURN_IF_ERROR(door->Listen());
-  RW_RETURN_IF_ERROR(StartCoordinator(std::move(record)));
+  const std::string address = absl::StrFormat("%s:%d", host(), port);
+  if (options.jobs > 0) {
+    RW_ASSIGN_OR_RETURN(deployment, Deployment::Create(options, address));
+    doors = std::make_unique<DeploymentDoors>(deployment.get());
+  } else {
+    RW_ASSIGN_OR_RETURN(job, JobHost::Open(options, std::move(record)));
+  }
+  if (!options.store.empty()) KeepAddress();
   RW_RETURN_IF_ERROR(StartServing());
-  if (options.reducer_index < options.servers) StartReducer();
+  // The embedded reducer finds the coordinator where it listens.
+  if (job != nullptr) {
+    job->StartReducer(address, options.token, [this](const Status& status) { Fail(status); });
+  }
   RW_RETURN_IF_ERROR(ShowStatus());
   if (options.serves) options.serves(port);
   return OkStatus();
@@ -428,19 +352,20 @@ void Server::Stop() {
   }
   if (parts_->leadership != nullptr) parts_->leadership->Close();
   parts_->shown.reset();
-  if (parts_->coordinator != nullptr) parts_->coordinator->Stop("the server is stopping");
+  if (parts_->job != nullptr) parts_->job->StopCoordinator("the server is stopping");
+  if (parts_->deployment != nullptr) parts_->deployment->Stop("the server is stopping");
   parts_->door.reset();
   parts_->reducer.reset();
-  if (parts_->store != nullptr) parts_->store->Stop();
-  if (parts_->updates != nullptr) parts_->updates->Stop();
+  parts_->follower.reset();
+  if (parts_->job != nullptr) parts_->job->Stop();
   if (parts_->grpc != nullptr) {
     parts_->grpc->Shutdown(DeadlineIn(Seconds(kStopSeconds)));
     parts_->grpc->Wait();
   }
   parts_->grpc.reset();
-  parts_->coordinator.reset();
-  parts_->store.reset();
-  parts_->updates.reset();
+  parts_->job.reset();
+  parts_->doors.reset();
+  parts_->deployment.reset();
   if (parts_->keeps_address) {
     unlink(AddressFile(parts_->options.store).c_str());
     unlink(TokenFile(parts_->options.store).c_str());

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "identity/credentials.h"
+#include "jobs/job_limits.h"
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/store/record/retention.h"
@@ -39,7 +41,14 @@ struct ServerOptions {
   int reducer_index = 0;
   int servers = 1;  // reducers of a job, this one included; counted by the coordinator
   uint64_t max_memory_bytes =
-      0;  // of the reducer; a job that may need more is refused; 0: no limit
+      0;                         // of the reducer; a job that may need more is refused; 0: no limit
+  uint64_t max_store_bytes = 0;  // of the store; a checkpoint beyond it fails; 0: no limit
+  // Above 0: a deployment. So many jobs at once, each by the name that its token has, each with a
+  // folder of its own in the store; `token` is the secret from which theirs are made, and limits
+  // are for each of them.
+  int jobs = 0;
+  double job_idle_seconds = 600;  // without a call of its ranks or observers; then it is closed
+  std::map<std::string, JobLimits> job_limits;  // of jobs with limits of their own
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;  // for all to join, and again for the first step
   double stall_timeout_seconds = 0;   // a job without progress ends after it; 0: only a warning

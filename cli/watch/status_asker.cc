@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "launch/network.h"
 #include "proto/access.h"
 #include "proto/call.h"
@@ -13,9 +15,12 @@
 #include "proto/token.h"
 #include "proto/token_file.h"
 #include "ringwood/v1/control.grpc.pb.h"
+#include "ringwood/v1/deployment.grpc.pb.h"
 
 namespace ringwood {
 namespace {
+
+constexpr double kAgainSeconds = 0.1;  // a deployment opens a job in about so long
 
 std::string FirstWordOf(const std::string& name) {
   std::ifstream file(name);
@@ -47,6 +52,7 @@ StatusOr<std::string> TokenOf(const Environment& environment, const StatusQuesti
 struct StatusAsker::Line {
   Access access;
   std::unique_ptr<v1::Coordinator::Stub> stub;
+  std::unique_ptr<v1::Deployment::Stub> deployment;
 };
 
 StatusAsker::StatusAsker(StatusQuestion question, std::unique_ptr<Line> line)
@@ -65,17 +71,40 @@ StatusOr<std::unique_ptr<StatusAsker>> StatusAsker::Open(const Environment& envi
   RW_ASSIGN_OR_RETURN(const auto credentials, OpenCredentials(complete.identity));
   auto line = std::make_unique<Line>();
   line->access = Access(token, credentials);
-  line->stub = v1::Coordinator::NewStub(
-      OpenChannel(complete.coordinator, OwnConnection().Arguments(), line->access));
+  const auto channel = OpenChannel(complete.coordinator, OwnConnection().Arguments(), line->access);
+  line->stub = v1::Coordinator::NewStub(channel);
+  line->deployment = v1::Deployment::NewStub(channel);
   return std::unique_ptr<StatusAsker>(new StatusAsker(std::move(complete), std::move(line)));
 }
 
 StatusOr<v1::StatusResponse> StatusAsker::Ask() {
+  const TimePoint end = Now() + Seconds(question_.timeout_seconds);
+  v1::StatusResponse response;
+  grpc::Status status;
+  do {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineIn(end - Now()));
+    status = line_->stub->Status(&context, v1::StatusRequest(), &response);
+    if (AsksAgain(status)) absl::SleepFor(absl::Seconds(kAgainSeconds));
+  } while (AsksAgain(status) && Now() < end);
+  if (status.ok()) return response;
+  return Explained(status);
+}
+
+StatusOr<v1::JobsResponse> StatusAsker::AskJobs() {
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(Seconds(question_.timeout_seconds)));
-  v1::StatusResponse response;
-  const grpc::Status status = line_->stub->Status(&context, v1::StatusRequest(), &response);
+  v1::JobsResponse response;
+  const grpc::Status status = line_->deployment->Jobs(&context, v1::JobsRequest(), &response);
   if (status.ok()) return response;
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return Refused("the server at " + question_.coordinator +
+                   " has one job, which `ringwood status` shows; one with --jobs has many");
+  }
+  return Explained(status);
+}
+
+Status StatusAsker::Explained(const grpc::Status& status) const {
   if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
     return Denied(question_.coordinator + ": " + status.error_message() +
                   ", or name its directory of checkpoints with --store");

@@ -7,6 +7,11 @@
 #include "base/status.h"
 #include "launch/hosts.h"
 #include "ringwood/v1/control.pb.h"
+#include "ringwood/v1/deployment.pb.h"
+
+namespace grpc {
+class Status;
+}
 
 namespace ringwood {
 
@@ -27,9 +32,12 @@ class StatusAsker {
 
   // Blocks, at most for the question's timeout.
   StatusOr<v1::StatusResponse> Ask();
+  // The jobs of a deployment.
+  StatusOr<v1::JobsResponse> AskJobs();
 
  private:
   struct Line;
+  Status Explained(const grpc::Status& status) const;
   StatusAsker(StatusQuestion question, std::unique_ptr<Line> line);
   const StatusQuestion question_;
   const std::unique_ptr<Line> line_;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "base/log.h"
 #include "client/grpc/coordinator_line.h"
 #include "client/grpc/epoch_attendance.h"
@@ -14,6 +15,7 @@
 namespace ringwood {
 namespace {
 
+constexpr double kAgainSeconds = 0.1;    // a deployment opens a job in about so long
 constexpr double kFirstWordSeconds = 3;  // of waiting for the others to join, until a line says so
 constexpr double kStatusSeconds = 1;     // the question whom one waits for
 constexpr double kLongestJoinSeconds = 86'400;  // far above the check of any checkpoint
@@ -113,6 +115,10 @@ class GrpcControl : public Control {
       const grpc::Status status = Await(&v1::Coordinator::Stub::async_interface::Join, &context,
                                         request, &response, kFirstWordSeconds);
       if (status.ok()) return response;
+      if (AsksAgain(status) && Now() < end) {
+        absl::SleepFor(absl::Seconds(kAgainSeconds));
+        continue;
+      }
       if (!request.has_held() || Now() >= end || !Broke(status)) {
         return Annotate(FromGrpc(status), What("join"));
       }

@@ -4,6 +4,7 @@
 #include <grpc/grpc_security.h>
 
 #include <ctime>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -20,6 +21,9 @@ namespace {
 constexpr char kGiveIt[] = "give the token of this job (RINGWOOD_TOKEN_FILE, or RINGWOOD_TOKEN)";
 constexpr char kGiveNewer[] =
     "have a newer one made with `ringwood token issue` and give it with RINGWOOD_TOKEN_FILE";
+
+constexpr char kOurs[] = "/ringwood.v1.";
+constexpr char kDeployments[] = "/ringwood.v1.Deployment/";
 
 std::string_view TextOf(const grpc_slice& slice) {
   return {reinterpret_cast<const char*>(GRPC_SLICE_START_PTR(slice)), GRPC_SLICE_LENGTH(slice)};
@@ -38,6 +42,7 @@ StatusOr<TokenRights> CheckOne(const std::string& secret, std::string_view token
 struct Door {
   std::string secret;                              // empty: no token
   std::shared_ptr<const Credentials> credentials;  // null: no certificate
+  bool deployment = false;                         // the secret is one
 };
 
 Status AdmitBoth(const Door& door, const grpc_auth_context* caller, std::string_view method,
@@ -46,8 +51,9 @@ Status AdmitBoth(const Door& door, const grpc_auth_context* caller, std::string_
     RW_ASSIGN_OR_RETURN(const IdentityName name, door.credentials->PeerName(caller));
     RW_RETURN_IF_ERROR(AdmitName(name, method));
   }
-  return door.secret.empty() ? OkStatus()
-                             : AdmitCall(door.secret, method, tokens, std::time(nullptr));
+  if (door.secret.empty()) return OkStatus();
+  const auto admit = door.deployment ? AdmitDeploymentCall : AdmitCall;
+  return admit(door.secret, method, tokens, std::time(nullptr));
 }
 
 void ProcessCall(void* state, grpc_auth_context* caller, const grpc_metadata* metadata,
@@ -128,6 +134,24 @@ Status AdmitCall(const std::string& secret, std::string_view method,
       RoleNames(right->roles & -right->roles)));
 }
 
+Status AdmitDeploymentCall(const std::string& secret, std::string_view method,
+                           std::span<const std::string_view> tokens, int64_t now) {
+  const bool of_a_job = tokens.size() == 1 && !JobOfToken(tokens[0]).empty();
+  const std::string& own = of_a_job ? SecretFor(secret, tokens[0]) : secret;
+  RW_RETURN_IF_ERROR(AdmitCall(own, method, tokens, now));
+  const bool jobs_own = method.rfind(kOurs, 0) == 0 && method.rfind(kDeployments, 0) != 0;
+  if (of_a_job || !jobs_own) return OkStatus();
+  return Denied(absl::StrFormat(
+      "the call %s is one of a job, and the deployment's secret names none: have the job's made "
+      "with `ringwood token job NAME` and give it with RINGWOOD_TOKEN_FILE",
+      CallName(method)));
+}
+
+std::string SecretFor(const std::string& deployment_secret, std::string_view token) {
+  const std::string job(JobOfToken(token));
+  return job.empty() ? deployment_secret : JobSecret(deployment_secret, job);
+}
+
 Status AdmitReader(const std::string& secret, std::string_view token, int64_t now) {
   return CheckOne(secret, token, "this request", now).status();
 }
@@ -151,9 +175,10 @@ Status AdmitMember(const grpc::ServerContextBase& context, v1::Role role, uint32
 }
 
 std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(
-    const std::string& secret, const std::shared_ptr<const Credentials>& credentials) {
+    const std::string& secret, const std::shared_ptr<const Credentials>& credentials,
+    bool deployment) {
   if (secret.empty() && credentials == nullptr) return grpc::InsecureServerCredentials();
-  return std::make_shared<DoorCredentials>(Door{secret, credentials});
+  return std::make_shared<DoorCredentials>(Door{secret, credentials, deployment});
 }
 
 }  // namespace ringwood

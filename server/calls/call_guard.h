@@ -21,7 +21,15 @@ namespace ringwood {
 Status AdmitCall(const std::string& secret, std::string_view method,
                  std::span<const std::string_view> tokens, int64_t now_unix_seconds);
 
-// The same for one token, as who reads on another way than gRPC brings it; any role may read.
+// The same where the secret is a deployment's. A call of one job needs a token of that job, which
+// names it; the deployment's own are for what concerns all jobs.
+Status AdmitDeploymentCall(const std::string& secret, std::string_view method,
+                           std::span<const std::string_view> tokens, int64_t now_unix_seconds);
+
+// The secret of the job that a token names, or the deployment's.
+std::string SecretFor(const std::string& deployment_secret, std::string_view token);
+
+// AdmitCall for one token, as who reads on another way than gRPC brings it; any role may read.
 Status AdmitReader(const std::string& secret, std::string_view token, int64_t now_unix_seconds);
 
 // The same for the caller's certificate. Denied names its URI.
@@ -32,8 +40,9 @@ Status AdmitName(const IdentityName& caller, std::string_view method);
 Status AdmitMember(const grpc::ServerContextBase& context, v1::Role role, uint32_t rank);
 
 // A call that is not admitted ends with PERMISSION_DENIED. No secret: no token is asked for. No
-// credentials: plaintext.
+// credentials: plaintext. `deployment`: the secret is one.
 std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(
-    const std::string& secret, const std::shared_ptr<const Credentials>& credentials);
+    const std::string& secret, const std::shared_ptr<const Credentials>& credentials,
+    bool deployment = false);
 
 }  // namespace ringwood

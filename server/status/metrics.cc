@@ -249,21 +249,25 @@ prometheus::ClientMetric OneOf(const Metric& metric, const MetricValue& value,
 
 std::span<const Metric> Metrics() { return kMetrics; }
 
-std::string MetricsText(const v1::StatusResponse& status) {
-  const std::string job = NameOfJob(status.job());
+std::string MetricsText(std::span<const v1::StatusResponse> jobs) {
   std::vector<prometheus::MetricFamily> families;
   for (const Metric& metric : kMetrics) {
     prometheus::MetricFamily family;
     family.name = metric.name;
     family.help = metric.help;
     family.type = metric.type;
-    for (const MetricValue& value : metric.values(status)) {
-      family.metric.push_back(OneOf(metric, value, job));
+    for (const v1::StatusResponse& status : jobs) {
+      const std::string job = status.name().empty() ? NameOfJob(status.job()) : status.name();
+      for (const MetricValue& value : metric.values(status)) {
+        family.metric.push_back(OneOf(metric, value, job));
+      }
     }
     if (!family.metric.empty()) families.push_back(std::move(family));
   }
   return prometheus::TextSerializer().Serialize(families);
 }
+
+std::string MetricsText(const v1::StatusResponse& status) { return MetricsText({&status, 1}); }
 
 std::string MetricsTable() {
   std::string table = "| metric | type | labels besides `job` | what it is |\n|---|---|---|---|\n";

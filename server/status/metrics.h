@@ -30,8 +30,9 @@ struct Metric {
 // All of them, in the order in which they are served.
 std::span<const Metric> Metrics();
 
-// The Prometheus text format 0.0.4.
+// The Prometheus text format 0.0.4; of one job, or of all jobs of a deployment, which have names.
 std::string MetricsText(const v1::StatusResponse& status);
+std::string MetricsText(std::span<const v1::StatusResponse> jobs);
 
 // The table of docs/metrics.md.
 std::string MetricsTable();

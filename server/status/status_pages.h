@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "ringwood/v1/control.pb.h"
@@ -34,13 +35,18 @@ class StatusPages {
     bool guarded = true;                                   // needs the token
     std::string token;                                     // the job's secret
     std::function<StatusOr<v1::StatusResponse>()> status;  // any thread; bounded in time
+    // Instead of it, of a deployment, whose secret `token` is: of the job that a token names, or of
+    // all jobs.
+    std::function<StatusOr<std::vector<v1::StatusResponse>>(const std::string& token)> status_of =
+        nullptr;
   };
   explicit StatusPages(Options options) : options_(std::move(options)) {}
 
   HttpAnswer Answer(const HttpRequest& request) const;  // any thread
 
  private:
-  Status Admit(const HttpRequest& request) const;
+  StatusOr<std::string> Admit(const HttpRequest& request) const;
+  HttpAnswer Show(const std::string& path, const std::string& token) const;
 
   const Options options_;
 };

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/units.h"
+#include "jobs/store_quota.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/calls/streams.h"
 #include "server/calls/turnstile.h"
@@ -48,10 +49,11 @@ class StoreService::Service : public v1::Store::CallbackService {
  public:
   Service(std::unique_ptr<CheckpointStore> store, const Options& options)
       : store_(std::move(store)),
+        quota_(options.directory, options.max_bytes),
         collector_(store_ == nullptr
                        ? nullptr
                        : std::make_unique<StripeCollector>(
-                             store_.get(), [] { return int64_t{std::time(nullptr)}; })),
+                             store_.get(), [] { return int64_t{std::time(nullptr)}; }, &quota_)),
         room_(store_ == nullptr
                   ? nullptr
                   : std::make_unique<ReadingRoom>(
@@ -181,6 +183,7 @@ class StoreService::Service : public v1::Store::CallbackService {
 
   std::unique_ptr<CheckpointStore>
       store_;  // null: keeps nothing. Touched on loop_; see its own words
+  StoreQuota quota_;
   std::unique_ptr<StripeCollector> collector_;  // touched only on loop_
   std::unique_ptr<ReadingRoom> room_;
   MetProcesses met_;

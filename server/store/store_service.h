@@ -28,6 +28,7 @@ class StoreService {
     std::string directory;  // DIR/checkpoints; empty: nothing is kept, and callers are told
     Duration patience = Duration::zero();  // with another process's lock, see OpenDatabase
     Retention retention;
+    uint64_t max_bytes = 0;  // of the directory; a checkpoint beyond it fails; 0: no limit
     // Called with the progress of reading a checkpoint before a job resumes from it; optional. On a
     // thread of the store's own.
     std::function<void(uint64_t done, uint64_t all)> checked;

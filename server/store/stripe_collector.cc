@@ -34,8 +34,9 @@ std::string Unchanged(const v1::CheckpointManifest& manifest) {
 
 }  // namespace
 
-StripeCollector::StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds)
-    : store_(store), unix_seconds_(std::move(unix_seconds)) {}
+StripeCollector::StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds,
+                                 StoreQuota* quota)
+    : store_(store), unix_seconds_(std::move(unix_seconds)), quota_(quota) {}
 
 void StripeCollector::Fence() {
   record_.set_epoch(0);
@@ -67,6 +68,7 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
     return Exhausted(
         absl::StrFormat("%d checkpoints are being written: wait for one to end", open_.size()));
   }
+  if (quota_ != nullptr && !open_.contains(id)) quota_->Measure();
   if (std::exchange(open_[id].begun[first.rank()], true)) {
     return AlreadyExists(
         absl::StrFormat("rank %d saves step %d already", first.rank(), first.step()));
@@ -134,7 +136,11 @@ Status StripeCollector::Incoming::Write(const v1::SaveChunk& chunk) {
     return Invalid(absl::StrFormat("rank %d mixed two stripes in one stream", rank_));
   }
   life_->heard = Now();
-  return writer_->Add(chunk);
+  const size_t before = writer_->digests().size();
+  RW_RETURN_IF_ERROR(writer_->Add(chunk));
+  const bool took = writer_->digests().size() > before;  // it was not there already
+  if (!took || collector_->quota_ == nullptr) return OkStatus();
+  return collector_->quota_->Take(chunk.data().size());
 }
 
 Status StripeCollector::Incoming::Sync() {

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "jobs/store_quota.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/store/checkpoint_store.h"
 
@@ -30,8 +31,9 @@ class StripeCollector {
   // of them may have an evaluation before it.
   static constexpr double kPatienceSeconds = 300;
 
-  // `unix_seconds` dates manifests; nothing depends on it.
-  StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds);
+  // `unix_seconds` dates manifests; nothing depends on it. `quota`: null: none.
+  StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds,
+                  StoreQuota* quota = nullptr);
 
   // Fails checkpoints that received nothing since `now` - kPatienceSeconds. True: some failed.
   bool GiveUp(TimePoint now);
@@ -104,6 +106,7 @@ class StripeCollector {
 
   CheckpointStore* const store_;
   const std::function<int64_t()> unix_seconds_;
+  StoreQuota* const quota_;
   v1::EpochRecord record_;  // epoch 0: no rank may save
   std::map<CheckpointId, Open> open_;
   std::map<CheckpointId, Status> outcomes_;

@@ -10,6 +10,7 @@
 #include <future>
 
 #include "base/digest.h"
+#include "jobs/store_quota.h"
 #include "server/calls/turnstile.h"
 #include "server/store/database.h"
 #include "server/store/store_directory.h"
@@ -108,6 +109,21 @@ TEST_F(StoreTest, ADamagedCheckpointDoesNotPushOutAGoodOne) {
   ASSERT_TRUE(SaveAlone(&collector, 2, 25, "twenty-five").ok());
   EXPECT_THAT(*(*store)->reader().Complete(),
               ElementsAre(CheckpointId{2, 25}, CheckpointId{2, 15}));
+}
+
+TEST_F(StoreTest, ACheckpointBeyondTheQuotaFailsAndTheOneBeforeStays) {
+  auto store = CheckpointStore::Open(store_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  StoreQuota quota(store_, BytesBelow(store_) + (256 << 10));
+  StripeCollector collector(
+      store->get(), [] { return int64_t{1}; }, &quota);
+  collector.SetEpoch(Alone(1, 7));
+  ASSERT_TRUE(SaveAlone(&collector, 1, 10, "ten").ok());
+  const Status refused = SaveAlone(&collector, 1, 20, std::string(257 << 10, 'x'));
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(refused), HasSubstr("may take"));
+  EXPECT_EQ(*LoadWeights(**store, {1, 10}), "ten");
+  ASSERT_TRUE(SaveAlone(&collector, 1, 30, "thirty").ok()) << "what failed takes no place";
 }
 
 TEST_F(StoreTest, ADroppedCheckpointIsNoCheckpoint) {

@@ -1,0 +1,349 @@
+#include "server/deployment.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "jobs/store_quota.h"
+#include "proto/job_token.h"
+#include "proto/token.h"
+#include "proto/token_file.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kOpenSeconds = 2;       // that a call waits for the job that it opens
+constexpr double kLookSeconds = 1;       // between two looks for idle jobs
+constexpr int kLooksPerMeasure = 60;     // between two of the stores' sizes
+constexpr double kLongOpenSeconds = 60;  // to open the jobs that were open
+constexpr double kDrainSeconds = 30;
+constexpr double kLastCallSeconds = 5;  // for the calls of a job that was stopped to end
+constexpr int64_t kYear = 365 * 86'400;
+
+int64_t UnixNow() { return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()); }
+
+JobRegister::Options RegisterOf(const ServerOptions& options) {
+  JobRegister::Options jobs;
+  jobs.most_jobs = static_cast<size_t>(options.jobs);
+  jobs.idle_seconds = options.job_idle_seconds;
+  jobs.limits.memory_bytes = options.max_memory_bytes;
+  jobs.limits.store_bytes = options.max_store_bytes;
+  jobs.limits.keep_checkpoints = options.retention.newest;
+  jobs.limits.keep_every = options.retention.every;
+  jobs.own_limits = options.job_limits;
+  return jobs;
+}
+
+uint32_t RanksOf(const v1::StatusResponse& status) {
+  uint32_t ranks = 0;
+  for (const v1::Member& member : status.members()) ranks += member.role() == v1::ROLE_WORKER;
+  return ranks;
+}
+
+// In the job's folder, for this user: where it is open, and what a caller brings.
+Status LeaveWord(const ServerOptions& job, const std::string& address) {
+  RW_RETURN_IF_ERROR(KeepToken(TokenFile(job.store), job.token));
+  if (job.credentials != nullptr) {
+    RW_RETURN_IF_ERROR(KeepToken(IdentityFile(job.store), job.credentials->identity().folder));
+  }
+  return KeepToken(AddressFile(job.store), address);
+}
+
+void TakeWordBack(const std::string& folder) {
+  for (const std::string& file : {AddressFile(folder), TokenFile(folder), IdentityFile(folder)}) {
+    unlink(file.c_str());
+  }
+}
+
+// While a job's threads are made, and its lines are written.
+class Labelled {
+ public:
+  explicit Labelled(const std::string& job) { SetLogLabel("job " + job); }
+  ~Labelled() { SetLogLabel(""); }
+};
+
+}  // namespace
+
+ServerOptions OptionsOfJob(const ServerOptions& deployment, const std::string& job,
+                           const JobLimits& limits) {
+  ServerOptions options = deployment;
+  options.token = JobSecret(deployment.token, job);
+  if (!deployment.store.empty()) options.store = deployment.store + "/jobs/" + job;
+  options.max_memory_bytes = limits.memory_bytes;
+  options.max_store_bytes = limits.store_bytes;
+  options.retention = {limits.keep_checkpoints, limits.keep_every};
+  options.http.clear();
+  options.failed = nullptr;  // for launchers, which have one job
+  options.began = nullptr;
+  return options;
+}
+
+std::string ServersTokenOf(const std::string& job_secret) {
+  return IssueToken(job_secret, kServerRole, UnixNow() + 10 * kYear, Unpredictable());
+}
+
+Deployment::Deployment(const ServerOptions& options, const std::string& address)
+    : options_(options), address_(address), register_(RegisterOf(options)), loop_("jobs") {}
+
+Deployment::~Deployment() {
+  (void)loop_.Call([] { return OkStatus(); }, Seconds(kDrainSeconds));
+}
+
+StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const ServerOptions& options,
+                                                         const std::string& address) {
+  std::unique_ptr<Deployment> deployment(new Deployment(options, address));
+  if (!options.store.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.store + "/jobs", error);
+    if (error) {
+      return Refused("cannot make the folder " + options.store + "/jobs: " + error.message());
+    }
+  }
+  Deployment* const raw = deployment.get();
+  raw->loop_.Post([raw] {
+    raw->OpenThoseThatWereOpen();
+    raw->LookOn();
+  });
+  // Before anybody is let in, where that does not take for ever.
+  (void)raw->loop_.Call([] { return OkStatus(); }, Seconds(kLongOpenSeconds));
+  return deployment;
+}
+
+std::string Deployment::FolderOf(const std::string& job) const {
+  return options_.store.empty() ? "" : options_.store + "/jobs/" + job;
+}
+
+ServerOptions Deployment::OptionsOf(const std::string& job) {
+  absl::MutexLock lock(&mutex_);
+  return OptionsOfJob(options_, job, register_.LimitsOf(job));
+}
+
+// A job leaves its address in its folder while it is open.
+void Deployment::OpenThoseThatWereOpen() {
+  if (options_.store.empty()) return;
+  std::error_code error;
+  std::filesystem::directory_iterator each(options_.store + "/jobs", error), end;
+  for (; !error && each != end; each.increment(error)) {
+    const std::string job = each->path().filename();
+    std::error_code missing;
+    if (!CheckJobName(job).ok() || !std::filesystem::exists(AddressFile(each->path()), missing)) {
+      continue;
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      const auto answer = register_.Call(job, false, Now());
+      if (answer.verdict != JobRegister::Verdict::kOpen) continue;
+    }
+    Open(job);
+  }
+}
+
+StatusOr<std::unique_ptr<JobHost>> Deployment::OpenHost(const std::string& job) {
+  const Labelled label(job);
+  const ServerOptions options = OptionsOf(job);
+  RW_ASSIGN_OR_RETURN(auto host, JobHost::Open(options, nullptr));
+  if (!options.store.empty()) {
+    const Status kept = LeaveWord(options, address_);
+    if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
+  }
+  // It begins no job and keeps none open, which a server's token says.
+  host->StartReducer(address_, ServersTokenOf(options.token), [](const Status&) {});
+  return host;
+}
+
+// On loop_.
+void Deployment::Open(const std::string& job) {
+  StatusOr<std::unique_ptr<JobHost>> host = OpenHost(job);
+  Log(host.ok() ? LogLevel::kInfo : LogLevel::kError,
+      host.ok() ? "the job " + job + " is open"
+                : "the job " + job + " cannot be opened: " + Message(host.status()));
+  absl::MutexLock lock(&mutex_);
+  register_.Opened(job, host.status(), Now());
+  if (host.ok()) hosts_[job] = *std::move(host);
+}
+
+StatusOr<std::unique_ptr<Deployment::Place>> Deployment::Enter(std::string_view token) {
+  const std::string job(JobOfToken(token));
+  if (job.empty()) return Denied("this token names no job");
+  const bool of_server = ClaimedRoles(token) == kServerRole;
+  absl::MutexLock lock(&mutex_);
+  for (;;) {
+    if (stopped_) return Unavailable("the server is stopping");
+    const JobRegister::Answer answer = register_.Call(job, of_server, Now());
+    switch (answer.verdict) {
+      case JobRegister::Verdict::kGo:
+        return std::make_unique<Place>(this, job, of_server, hosts_.at(job).get());
+      case JobRegister::Verdict::kRefuse:
+        return answer.why;
+      case JobRegister::Verdict::kWait:
+        loop_.Post([this] { Look(); });  // who made room is closed at once
+        return answer.why;
+      case JobRegister::Verdict::kOpen:
+        break;
+    }
+    if (!loop_.Post([this, job] { Open(job); })) return Unavailable("the server is stopping");
+    const auto settled = [this, &job]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return !register_.IsOpening(job);
+    };
+    // One call waits for each opening, so that no job can hold gRPC's threads.
+    mutex_.AwaitWithTimeout(absl::Condition(&settled), absl::Seconds(kOpenSeconds));
+  }
+}
+
+void Deployment::Leave(const std::string& job, bool of_server) {
+  absl::MutexLock lock(&mutex_);
+  register_.Left(job, of_server, Now());
+}
+
+void Deployment::LookOn() {
+  Look();
+  Refresh();
+  loop_.After(Seconds(kLookSeconds), [this] { LookOn(); });
+}
+
+// On loop_.
+void Deployment::Look() {
+  std::vector<std::string> close;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopped_) return;
+    close = register_.Close(Now());
+  }
+  for (const std::string& job : close) Close(job);
+  const std::vector<std::string> waiting = std::exchange(closing_, {});
+  for (const std::string& job : waiting) Forget(job);
+}
+
+// On loop_. Calls that come from now on are told to ask again.
+void Deployment::Close(const std::string& job) {
+  JobHost* host = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    host = hosts_.at(job).get();
+  }
+  const Labelled label(job);
+  host->StopCoordinator("the job is idle and being closed: ask again");
+  host->Stop();
+  if (!options_.store.empty()) TakeWordBack(FolderOf(job));
+  Forget(job);
+}
+
+// On loop_. When the last call has ended; else later.
+void Deployment::Forget(const std::string& job) {
+  std::unique_ptr<JobHost> host;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto none = [this, &job]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return register_.OpenCalls(job) == 0;
+    };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&none), absl::Seconds(kLastCallSeconds))) {
+      closing_.push_back(job);
+      return;
+    }
+    host = std::move(hosts_.at(job));
+    hosts_.erase(job);
+    known_.erase(job);
+  }
+  host.reset();  // before the job can be opened again, as it holds the stores
+  Log(LogLevel::kInfo, "the job " + job + " was idle and is closed");
+  absl::MutexLock lock(&mutex_);
+  register_.Closed(job);
+}
+
+// On loop_, which alone destroys hosts.
+void Deployment::Refresh() {
+  std::map<std::string, JobHost*> open;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopped_) return;
+    for (const auto& [job, host] : hosts_) {
+      if (register_.IsOpen(job)) open[job] = host.get();
+    }
+  }
+  const bool measures = looks_++ % kLooksPerMeasure == 0;
+  for (const auto& [job, host] : open) {
+    const StatusOr<v1::StatusResponse> status = host->coordinator().Describe();
+    const uint64_t bytes = measures ? BytesBelow(FolderOf(job)) : 0;
+    absl::MutexLock lock(&mutex_);
+    Known& known = known_[job];
+    if (measures) known.store_bytes = bytes;
+    if (!status.ok()) continue;
+    known.status = *status;
+    known.status.set_name(job);
+  }
+}
+
+v1::JobsResponse Deployment::Describe(std::string_view token) {
+  const std::string_view only = JobOfToken(token);
+  v1::JobsResponse response;
+  absl::MutexLock lock(&mutex_);
+  response.set_most_jobs(static_cast<uint32_t>(options_.jobs));
+  for (const JobRegister::Facts& facts : register_.Describe(Now())) {
+    if (!only.empty() && facts.name != only) continue;
+    v1::DeployedJob& job = *response.add_jobs();
+    if (const auto known = known_.find(facts.name); known != known_.end()) {
+      const v1::StatusResponse& status = known->second.status;
+      job.set_state(status.phase());
+      job.set_epoch(status.epoch());
+      job.set_step(status.step());
+      job.set_steps_per_second(status.steps_per_second());
+      job.set_waiting_for(status.waiting_for());
+      job.set_last_failure(status.last_failure());
+      job.set_ranks(RanksOf(status));
+      job.set_store_bytes(known->second.store_bytes);
+    }
+    job.set_name(facts.name);
+    job.set_phase(PhaseName(facts.phase));
+    job.set_why(Message(facts.why));
+    job.set_calls(facts.calls);
+    job.set_refused_calls(facts.refused);
+    job.set_open_calls(facts.open_calls);
+    job.set_idle_seconds(facts.idle_seconds);
+    job.set_max_store_bytes(register_.LimitsOf(facts.name).store_bytes);
+    job.set_max_memory_bytes(register_.LimitsOf(facts.name).memory_bytes);
+  }
+  return response;
+}
+
+StatusOr<v1::StatusResponse> Deployment::StatusOf(std::string_view token) {
+  RW_ASSIGN_OR_RETURN(const auto place, Enter(token));
+  RW_ASSIGN_OR_RETURN(v1::StatusResponse status, place->host().coordinator().Describe());
+  status.set_name(std::string(JobOfToken(token)));
+  return status;
+}
+
+std::vector<v1::StatusResponse> Deployment::Statuses() {
+  absl::MutexLock lock(&mutex_);
+  std::vector<v1::StatusResponse> all;
+  for (const auto& [job, known] : known_) {
+    if (register_.IsOpen(job)) all.push_back(known.status);
+  }
+  return all;
+}
+
+void Deployment::Stop(const std::string& reason) {
+  std::vector<JobHost*> hosts;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  // What the loop does now comes to its end; nothing is opened or closed afterwards.
+  (void)loop_.Call([] { return OkStatus(); }, Seconds(kLongOpenSeconds));
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [job, host] : hosts_) hosts.push_back(host.get());
+  }
+  for (JobHost* host : hosts) host->StopCoordinator(reason);
+  for (JobHost* host : hosts) host->Stop();
+  if (options_.store.empty()) return;
+  absl::MutexLock lock(&mutex_);
+  for (const auto& [job, host] : hosts_) TakeWordBack(FolderOf(job));
+}
+
+}  // namespace ringwood

@@ -1,0 +1,293 @@
+// Many jobs on one server, each by its token: they have nothing of each other, and what one of them
+// does to its limits the others do not notice.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "proto/call.h"
+#include "proto/job_token.h"
+#include "ringwood/v1/deployment.grpc.pb.h"
+#include "server/calls/call_rights.h"
+#include "server/server.h"
+#include "tests/server/worker.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kSecret = "the secret of a deployment";
+
+ServerOptions Many(const std::string& store = "") {
+  ServerOptions options = Embedded(store);
+  options.token = kSecret;
+  options.jobs = 4;
+  return options;
+}
+
+std::string TokenOf(const std::string& job) { return JobSecret(kSecret, job); }
+
+// A condition that comes true by itself.
+void Await(const std::function<bool()>& condition) {
+  const TimePoint end = Now() + Seconds(60);
+  while (!condition()) {
+    ASSERT_LT(Now(), end);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+class Jobs {
+ public:
+  explicit Jobs(int port) : port_(port) {}
+
+  v1::JobsResponse All(const std::string& token = kSecret) const {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineIn(Seconds(30)));
+    v1::JobsResponse response;
+    const grpc::Status status =
+        v1::Deployment::NewStub(Channel(token))->Jobs(&context, {}, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+  v1::DeployedJob Of(const std::string& job) const {
+    for (const v1::DeployedJob& each : All().jobs()) {
+      if (each.name() == job) return each;
+    }
+    return {};
+  }
+  // As ranks do it: asks again where the job is being opened or closed.
+  grpc::Status Open(const std::string& job) const {
+    const auto stub = v1::Coordinator::NewStub(Channel(TokenOf(job)));
+    for (;;) {
+      grpc::ClientContext context;
+      context.set_deadline(DeadlineIn(Seconds(30)));
+      v1::StatusResponse response;
+      const grpc::Status status = stub->Status(&context, {}, &response);
+      if (!AsksAgain(status)) return status;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+ private:
+  std::shared_ptr<grpc::Channel> Channel(const std::string& token) const {
+    return OpenChannel("127.0.0.1:" + std::to_string(port_), grpc::ChannelArguments(), token);
+  }
+  const int port_;
+};
+
+// Two ranks of a job that is open.
+struct Pair {
+  Pair(int port, const std::string& job, bool resume = false)
+      : a(port, 0, 2, resume, TokenOf(job)), b(port, 1, 2, resume, TokenOf(job)) {
+    EXPECT_TRUE(Jobs(port).Open(job).ok());
+    auto [first, second] = Both(a, b, [](Worker& worker) {
+      grpc::Status joined = worker.Join();
+      while (AsksAgain(joined)) joined = worker.Join();
+      return joined;
+    });
+    EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
+    a.Attend();
+    b.Attend();
+    AgreeBoth(a, b);
+  }
+  Worker a, b;
+};
+
+TEST(Deployment, TwoJobsGoOnBesideEachOther) {
+  auto server = Server::Start(Many());
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  Pair one(port, "one"), two(port, "two");
+  EXPECT_NE(one.a.joined.job(), two.a.joined.job());
+  EXPECT_NE(one.a.joined.fabric_key(), two.a.joined.fabric_key());
+  for (uint64_t round = 1; round <= 3; ++round) ExpectCommit(one.a, one.b, round);
+  ExpectCommit(two.a, two.b, 1);
+  EXPECT_EQ(one.a.Status().step(), 3u);
+  EXPECT_EQ(two.a.Status().step(), 1u);
+  // One's rank dies: the other job hears nothing of it.
+  one.b.StopAttending();
+  EXPECT_EQ(one.a.Failure().who(), "rank 1 (host test)");
+  for (uint64_t round = 2; round <= 5; ++round) ExpectCommit(two.a, two.b, round);
+  EXPECT_EQ(two.a.joined.epoch(), 1u);
+}
+
+TEST(Deployment, AJobsTokenOpensNoOtherAndTheDeploymentsNone) {
+  auto server = Server::Start(Many());
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  Pair one(port, "one");
+  EXPECT_TRUE(Jobs(port).Open("two").ok());
+  // With all that a member of "one" knows, and the token of "two".
+  Worker forger(port, 1, 2, false, TokenOf("two"));
+  forger.joined = one.b.joined;
+  forger.request() = one.b.request();
+  v1::Commit commit;
+  EXPECT_FALSE(forger.Vote(1, &commit).ok());
+  ExpectCommit(one.a, one.b, 1);
+
+  Worker nobody(port, 0, 1, false, kSecret);
+  const grpc::Status refused = nobody.Join();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("the call Coordinator.Join is one of a job"));
+  EXPECT_THAT(refused.error_message(), HasSubstr("ringwood token job NAME"));
+  Worker forged(port, 0, 1, false, "one" + TokenOf("two").substr(3));
+  EXPECT_THAT(forged.Join().error_message(), HasSubstr("wrong token"));
+
+  // Who asks for jobs with a job's token sees that one.
+  EXPECT_EQ(Jobs(port).All().jobs_size(), 2);
+  const v1::JobsResponse own = Jobs(port).All(TokenOf("one"));
+  ASSERT_EQ(own.jobs_size(), 1);
+  EXPECT_EQ(own.jobs(0).name(), "one");
+}
+
+TEST(Deployment, AJobThatMakesTooManyCallsIsRefusedByNameAndOthersGoOn) {
+  ServerOptions options = Many();
+  options.job_limits["flood"].calls_per_second = 5;
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  Pair calm(port, "calm");
+  ASSERT_TRUE(Jobs(port).Open("flood").ok());
+  grpc::Status refused;
+  Await([&] {
+    refused = Jobs(port).Open("flood");
+    return !refused.ok();
+  });
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("the job flood makes more than its 5 calls a"));
+  EXPECT_GT(Jobs(port).Of("flood").refused_calls(), 0u);
+  for (uint64_t round = 1; round <= 5; ++round) ExpectCommit(calm.a, calm.b, round);
+  EXPECT_EQ(Jobs(port).Of("calm").refused_calls(), 0u);
+}
+
+TEST(Deployment, AJobsStoreHasItsQuotaAndItsFolder) {
+  Directory directory;
+  ServerOptions options = Many(directory.path() + "/store");
+  options.job_limits["small"].store_bytes = 1;
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  Pair small(port, "small"), large(port, "large");
+  for (Pair* job : {&small, &large}) {
+    ExpectCommit(job->a, job->b, 1);
+    auto [first, second] =
+        Both(job->a, job->b, [](Worker& worker) { return worker.Save(1, "sixteen weights!"); });
+    const bool fits = job == &large;
+    EXPECT_EQ(first.ok() && second.ok(), fits);
+    if (fits) continue;
+    const grpc::Status& refused = first.ok() ? second : first;
+    EXPECT_THAT(first.error_message() + second.error_message(), HasSubstr("store"));
+    EXPECT_FALSE(refused.ok());
+  }
+  EXPECT_TRUE(large.a.Await(1, 30).complete());
+  EXPECT_FALSE(small.a.Await(1, 30).complete());
+  ExpectCommit(small.a, small.b, 2);  // as on a full disk, training goes on
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/store/jobs/large/checkpoints"));
+}
+
+TEST(Deployment, AnIdleJobIsClosedAndOpenedAgainWithWhatItHad) {
+  Directory directory;
+  ServerOptions options = Many(directory.path() + "/store");
+  options.job_idle_seconds = 2;
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  {
+    Pair job(port, "job");
+    ExpectCommit(job.a, job.b, 1);
+    auto [first, second] =
+        Both(job.a, job.b, [](Worker& worker) { return worker.Save(1, "sixteen weights!"); });
+    ASSERT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
+    ASSERT_TRUE(job.a.Await(1, 30).complete());
+  }
+  Await([&] { return Jobs(port).All().jobs_size() == 0; });
+  EXPECT_FALSE(std::filesystem::exists(directory.path() + "/store/jobs/job/address"));
+  Pair again(port, "job", true);
+  EXPECT_EQ(again.a.joined.base_step(), 1u);
+}
+
+TEST(Deployment, NoMoreJobsThanItTakesAreOpenAndIdleOnesMakeRoom) {
+  ServerOptions options = Many();
+  options.jobs = 2;
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  Pair one(port, "one");
+  auto two = std::make_unique<Pair>(port, "two");
+  const grpc::Status refused = Jobs(port).Open("three");
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("no place for the job three"));
+  two.reset();
+  Await([&] { return Jobs(port).Open("three").ok(); });
+  EXPECT_EQ(Jobs(port).Of("two").name(), "");
+  ExpectCommit(one.a, one.b, 1);
+}
+
+TEST(Deployment, AStoreThatIsNoneBreaksItsJobAlone) {
+  Directory directory;
+  std::filesystem::create_directories(directory.path() + "/store/jobs/broken");
+  std::ofstream(directory.path() + "/store/jobs/broken/something") << "else";
+  auto server = Server::Start(Many(directory.path() + "/store"));
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  const grpc::Status refused = Jobs(port).Open("broken");
+  EXPECT_FALSE(refused.ok());
+  EXPECT_THAT(refused.error_message(), HasSubstr("the job broken cannot be opened"));
+  EXPECT_EQ(Jobs(port).Of("broken").phase(), "broken");
+  Pair whole(port, "whole");
+  ExpectCommit(whole.a, whole.b, 1);
+}
+
+TEST(Deployment, EveryCallOfAJobIsAskedForAJobsToken) {
+  auto server = Server::Start(Many());
+  ASSERT_TRUE(server.ok()) << server.status();
+  for (const CallRight& right : CallRights()) {
+    if (right.method.rfind("/ringwood.v1.", 0) != 0) continue;
+    const bool of_all = CallName(right.method) == "Deployment.Jobs";
+    for (const std::string& token : {std::string(), std::string("x"), kSecret}) {
+      grpc::GenericStub stub(OpenChannel("127.0.0.1:" + std::to_string((*server)->port()),
+                                         grpc::ChannelArguments(), token));
+      grpc::ClientContext context;
+      context.set_deadline(DeadlineIn(Seconds(30)));
+      const grpc::Slice nothing("");
+      const grpc::ByteBuffer request(&nothing, 1);
+      grpc::ByteBuffer response;
+      std::promise<grpc::Status> ended;
+      stub.UnaryCall(&context, std::string(right.method), grpc::StubOptions(), &request, &response,
+                     [&](grpc::Status status) { ended.set_value(status); });
+      const grpc::Status status = ended.get_future().get();
+      const bool open = of_all && token == kSecret;
+      EXPECT_EQ(status.error_code(),
+                open ? grpc::StatusCode::OK : grpc::StatusCode::PERMISSION_DENIED)
+          << right.method << ": " << status.error_message();
+    }
+  }
+}
+
+TEST(Deployment, NeedsASecretAndNoLogOfItsOwn) {
+  ServerOptions options = Many();
+  options.token = "";
+  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kPermissionDenied);
+  options.token = TokenOf("one");
+  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kPermissionDenied);
+  options = Many();
+  options.update_log = "on";
+  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kInvalidArgument);
+  options = Many();
+  options.job_limits["a/b"] = {};
+  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace ringwood
