@@ -1,9 +1,9 @@
-"""A step's exchange with CUDA gradients in place and staged through host memory; a line of JSON a kind.
+"""A step with CUDA gradients exchanged in place, staged through host memory, and not at all; a line of JSON a kind.
 
-    ringwood run -np 1 -- python bench/gpu/in_place.py
+    ringwood run -np 1 -- python bench/gpu/in_place.py [--model gpt]
 
-One rank: what is compared is the way to the library and back, not the network. The kinds alternate; the time is
-that of backward until the gradients hold the averages, medians and quartiles over all rounds.
+With one rank what is compared is the way to the library and back, not the network. The kinds alternate; the time is
+that of forward, backward and the optimizer's step, medians and quartiles over all rounds.
 """
 
 import argparse
@@ -13,73 +13,59 @@ import sys
 import time
 
 import torch
+from models import MODELS
 
 import ringwood.torch as rw
 
-TENSORS, WARM_UPS, STEPS = 50, 5, 20
+WARM_UPS, STEPS = 3, 10
 
 
-def synchronize(device):
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def steps(kind, device, elements):
+def steps(kind, arguments):
     """Seconds of each step, in a session of its own."""
-    rw.init()
-    parameters = [(str(i), torch.nn.Parameter(torch.zeros(elements // TENSORS, device=device)))
-                  for i in range(TENSORS)]
-    inner = torch.optim.SGD([parameter for _, parameter in parameters], lr=0.1)
-    optimizer = rw.DistributedOptimizer(inner, parameters, momentum_correction=0, route="dense",
-                                        device_tensors=kind)
-    factors = [torch.rand_like(parameter) for _, parameter in parameters]
+    torch.manual_seed(1)
+    model = MODELS[arguments.model](arguments.small, arguments.device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    if kind != "none":
+        rw.init()
+        optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), momentum_correction=0,
+                                            route=arguments.route, device_tensors=kind)
     times = []
     for _ in range(WARM_UPS + STEPS):
+        if arguments.device == "cuda":
+            torch.cuda.synchronize()
+        begin = time.perf_counter()
         optimizer.zero_grad()
-        loss = sum((parameter * factor).sum() for (_, parameter), factor in zip(parameters, factors))
-        synchronize(device)
-        begin = time.perf_counter()
-        loss.backward()
-        optimizer.synchronize()
-        synchronize(device)
-        times.append(time.perf_counter() - begin)
+        model.loss().backward()
         optimizer.step()
-    rw.shutdown()
-    return times[WARM_UPS:]
-
-
-def backward_alone(device, elements):
-    """Without an exchange."""
-    parameters = [torch.nn.Parameter(torch.zeros(elements // TENSORS, device=device)) for _ in range(TENSORS)]
-    factors = [torch.rand_like(parameter) for parameter in parameters]
-    times = []
-    for _ in range(WARM_UPS + STEPS):
-        loss = sum((parameter * factor).sum() for parameter, factor in zip(parameters, factors))
-        synchronize(device)
-        begin = time.perf_counter()
-        loss.backward()
-        synchronize(device)
+        if arguments.device == "cuda":
+            torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
+    if kind != "none":
+        rw.shutdown()
     return times[WARM_UPS:]
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
-    parser.add_argument("--elements", type=int, default=25_000_000)
+    parser.add_argument("--model", default="flat", choices=MODELS)
+    parser.add_argument("--route", default="dense", choices=["dense", "sparse", "auto"])
+    parser.add_argument("--small", action="store_true", help="a model and a batch that a CPU computes in seconds")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         return print("skipped: no device")
-    times = {"backward alone": [], "in_place": [], "stage": []}
+    torch.set_float32_matmul_precision("high")
+    times = {"none": [], "in_place": [], "stage": []}
     for _ in range(arguments.rounds):
         for kind, found in times.items():
-            found += (backward_alone(arguments.device, arguments.elements) if kind == "backward alone"
-                      else steps(kind, arguments.device, arguments.elements))
+            found += steps(kind, arguments)
+    alone = statistics.median(times["none"])
     for kind, found in times.items():
         low, middle, high = statistics.quantiles(found, n=4)
-        print(json.dumps({"elements": arguments.elements, "kind": kind, "device": arguments.device,
-                          "p50_s": middle, "quartiles_s": [low, high]}), flush=True)
+        print(json.dumps({"model": arguments.model, "route": arguments.route, "kind": kind, "device": arguments.device,
+                          "small": arguments.small, "p50_s": middle, "quartiles_s": [low, high],
+                          "over_none": middle / alone}), flush=True)
 
 
 if __name__ == "__main__":

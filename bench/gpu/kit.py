@@ -80,10 +80,11 @@ def bench(host, _, work):
         yield Step("bench", name, command, environment, host.no_device)
     yield Step("bench", "eager", [host.python, host.here / "eager.py"], missing=host.no_device or host.no_torch_device)
     missing = host.no_torch_device or host.no_package
-    small = ["--elements", "1000000", "--rounds", "1"] if host.device == "cpu" else []
-    yield Step("bench", "in_place", [] if missing else
-               [host.built / "bin/ringwood", "run", "-np", "1", "--", host.python, host.here / "in_place.py",
-                "--device", host.device, *small], {} if missing else host.environment(), missing)
+    small = ["--small", "--rounds", "1"] if host.device == "cpu" else []
+    for model in ("flat", "gpt", "resnet50"):
+        yield Step("bench", f"in_place {model}", [] if missing else
+                   [host.built / "bin/ringwood", "run", "-np", "1", "--", host.python, host.here / "in_place.py",
+                    "--device", host.device, "--model", model, *small], {} if missing else host.environment(), missing)
     profiler = host.tool("ncu")
     missing = host.no_device or ("" if profiler else "no Nsight Compute") or (
         "packed programs need their own loader here" if host.native is None else "")
