@@ -223,13 +223,15 @@ class Kit:
         if step.missing or left <= 0:
             status, reason = "skipped", step.missing or "no time left"
         else:
-            step.seconds = min(step.seconds, left)
+            whole, step.seconds = step.seconds, min(step.seconds, left)
             with open(self._out / "kit.log", "a", encoding="utf-8") as log:
                 try:
                     code, output = execute(step, log)
                 except OSError as error:
                     code, output = 127, str(error)
             status, reason, found = outcome(step, code, output)
+            if code is None and step.seconds < whole:
+                status, reason = "skipped", f"no time left after {step.seconds:.0f} s of it"
         line = {"part": step.part, "step": step.name, "status": status, "seconds": round(self._clock() - begin, 1),
                 **({"reason": reason} if reason else {}), **found}
         self.results.append(line)

@@ -96,6 +96,13 @@ def test_steps_that_find_no_time_left_are_skipped(tmp_path):
     assert "bench" in runner.table() and "nothing" not in runner.table()
 
 
+def test_a_step_that_the_whole_time_cuts_short_has_not_failed(tmp_path):
+    runner = kit.Kit(tmp_path, seconds=0.5)
+    runner.run(step("sleep 60"))
+    (line,) = lines(tmp_path)
+    assert line["status"] == "skipped" and "no time left" in line["reason"] and not runner.failed
+
+
 def test_what_the_compiler_says_of_kernels_is_read():
     assert list(kernels.kernels(PTXAS)) == [
         {"kernel": "RefineKernel", "device": "sm_90", "registers": 64, "shared_bytes": 8240, "stack_bytes": 32,
