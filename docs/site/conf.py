@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAVIGATION = {
     "Begin": ["docs/install", "docs/tutorial", "docs/python", "docs/distributed", "docs/local_steps", "docs/horovod"],
     "Run": ["docs/launch", "docs/clusters", "docs/doctor", "docs/operations", "docs/troubleshooting", "docs/metrics", "docs/logs",
-            "docs/timelines", "docs/failures"],
+            "docs/timelines", "docs/failures", "docs/security"],
     "Look up": ["docs/reference", "docs/client", "docs/compatibility", "CHANGELOG"],
     "Understand": ["ARCHITECTURE", "docs/reliability", "docs/transport", "docs/planner", "docs/dense", "docs/sparse",
                    "docs/gpu"],
