@@ -76,10 +76,10 @@ void CollectInterfaces(HostFacts* facts) {
 }
 
 void CollectPlace(const CollectRequest& request, HostFacts* facts) {
-  StatusOr<std::string> name = std::string("lo");
-  if (!request.network_interface.empty()) name = ChooseInterface(request.network_interface);
-  StatusOr<std::string> address = name.status();
-  if (name.ok()) address = InterfaceAddress(*name);
+  const std::string& wanted = request.network_interface;
+  const auto name =
+      wanted.empty() ? StatusOr<std::string>(std::string("lo")) : ChooseInterface(wanted);
+  const auto address = name.ok() ? InterfaceAddress(*name) : name;
   facts->interface_error = Message(address.status());
   if (!address.ok()) return;
   facts->interface_name = *name;
