@@ -31,11 +31,11 @@ def twice(objects):
 
 
 def main(build):
-    log = os.path.join(build, ".ninja_log")
-    with open(log, encoding="utf-8") as file:
-        seconds = compiled(file.read())
-    # Ninja keeps lines of objects that are gone.
-    seconds = {path: took for path, took in seconds.items() if os.path.exists(os.path.join(build, path))}
+    with open(os.path.join(build, ".ninja_log"), encoding="utf-8") as log, \
+            open(os.path.join(build, "build.ninja"), encoding="utf-8") as rules:
+        seconds, text = compiled(log.read()), rules.read()
+    # The log keeps lines of objects that are none of the build's any more.
+    seconds = {path: took for path, took in seconds.items() if f"build {path}:" in text}
     print(f"CUDA: {len(seconds)} sources in {sum(seconds.values()):.0f} s, the budget is {BUDGET_SECONDS} s")
     for source in twice(seconds):
         print(f"{source} is compiled twice")
