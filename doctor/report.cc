@@ -148,8 +148,7 @@ std::vector<std::string> PlannedLines(const ClusterFacts& facts) {
   lines.push_back("all-reduces: " + DescribeSwitches(cost, places));
   const Choice choice =
       ChooseSchedule({.bytes = kExampleBytes, .world = world, .cost = cost, .hosts = &places});
-  lines.push_back(absl::StrFormat("102 MB (ResNet-50, fp32) on %s: %s", FormatCount(world, "rank"),
-                                  choice.reason));
+  lines.push_back("102 MB (ResNet-50, fp32): " + choice.reason);
   lines.push_back(absl::StrFormat(
       "for a model: ringwood plan --workers %d --network alpha=%.3g,beta=%.3g --trace FILE", world,
       cost.alpha, cost.beta));

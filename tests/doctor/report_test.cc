@@ -76,7 +76,7 @@ TEST(DoctorReport, ShowsHostsPairsPlanFindingsAndVerdict) {
                           HasSubstr("verdict: not ready: 1 error, 1 warning\n")));
   EXPECT_THAT(text, AllOf(HasSubstr("data plane: UCX over tcp on eth0"), HasSubstr("by NCCL"),
                           HasSubstr("--workers 4 --network alpha=0.0001,beta=1e-08"),
-                          HasSubstr("102 MB (ResNet-50, fp32) on 4 ranks: ")));
+                          HasSubstr("102 MB (ResNet-50, fp32): ")));
   EXPECT_THAT(ToJson(report),
               AllOf(HasSubstr("\"exit_code\": 78"), HasSubstr("\"remedy\": \"fetch water\""),
                     HasSubstr("\"sent_bytes_per_second\": 117000000.0")));
