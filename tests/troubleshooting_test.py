@@ -4,7 +4,7 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-FOLDERS = ("base", "transport", "proto", "dense", "sparse", "plan", "server", "client", "launch", "cli", "doctor", "python")
+FOLDERS = ("base", "identity", "transport", "proto", "dense", "sparse", "plan", "server", "client", "launch", "cli", "doctor", "python")
 PLACE = "\0"  # where a text has a name or a number
 
 

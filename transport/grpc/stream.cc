@@ -21,6 +21,10 @@ namespace {
 
 constexpr char kMethod[] = "/ringwood.v1.Data/Exchange";
 constexpr Reconnection kPeerReconnection{100, 1'000, 5'000};
+// A stranger's connection ends that does not get through TLS and HTTP/2's greeting in time (peers
+// on a loaded machine try again), or has no stream.
+constexpr int kHandshakeMilliseconds = 10'000;
+constexpr int kIdleConnectionMilliseconds = 60'000;
 constexpr int kLookaheadBytes = 4 << 20;  // HTTP/2's own window: a fast, distant link stays full
 
 std::vector<std::byte> BytesOf(const grpc::ByteBuffer& buffer) {
@@ -243,6 +247,8 @@ class GenericListener : public GrpcListener, public grpc::CallbackGenericService
     builder.SetMaxReceiveMessageSize(kPieceBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kLookaheadBytes);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMilliseconds);
     // The nodes ask each other (watch.h). gRPC's own pings would bring TCP_USER_TIMEOUT, 20 s.
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, INT_MAX);
     server_ = builder.BuildAndStart();
