@@ -45,11 +45,22 @@ struct Door {
   bool deployment = false;                         // the secret is one
 };
 
+// Where one deployment serves many jobs, tokens name theirs.
+Status AdmitJob(const IdentityName& caller, std::string_view token) {
+  const std::string job(JobOfToken(token));
+  if (job.empty() || caller.job == job || caller.job == kAnyJob) return OkStatus();
+  return Denied(absl::StrFormat(
+      "this call has a token of the job %s and the certificate %s: give the process both of its "
+      "own job",
+      job, ToUri(caller)));
+}
+
 Status AdmitBoth(const Door& door, const grpc_auth_context* caller, std::string_view method,
                  std::span<const std::string_view> tokens) {
   if (door.credentials != nullptr) {
     RW_ASSIGN_OR_RETURN(const IdentityName name, door.credentials->PeerName(caller));
     RW_RETURN_IF_ERROR(AdmitName(name, method));
+    if (!tokens.empty()) RW_RETURN_IF_ERROR(AdmitJob(name, tokens[0]));
   }
   if (door.secret.empty()) return OkStatus();
   const auto admit = door.deployment ? AdmitDeploymentCall : AdmitCall;

@@ -30,6 +30,19 @@ using ::testing::HasSubstr;
 constexpr IdentityRole kRank = IdentityRole::kRank, kServer = IdentityRole::kServer,
                        kObserver = IdentityRole::kObserver;
 
+grpc::Status CallAt(const std::string& address, const Access& access, const std::string& method) {
+  grpc::GenericStub stub(OpenChannel(address, OwnConnection().Arguments(), access));
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(Seconds(60)));
+  const grpc::Slice nothing("");
+  const grpc::ByteBuffer request(&nothing, 1);
+  grpc::ByteBuffer response;
+  std::promise<grpc::Status> ended;
+  stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
+                 [&](grpc::Status status) { ended.set_value(status); });
+  return ended.get_future().get();
+}
+
 class CertifiedServer : public testing::Test {
  protected:
   void SetUp() override {
@@ -49,16 +62,7 @@ class CertifiedServer : public testing::Test {
   }
 
   grpc::Status Call(const Access& access, const std::string& method) {
-    grpc::GenericStub stub(OpenChannel(address_, OwnConnection().Arguments(), access));
-    grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(Seconds(60)));
-    const grpc::Slice nothing("");
-    const grpc::ByteBuffer request(&nothing, 1);
-    grpc::ByteBuffer response;
-    std::promise<grpc::Status> ended;
-    stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
-                   [&](grpc::Status status) { ended.set_value(status); });
-    return ended.get_future().get();
+    return CallAt(address_, access, method);
   }
 
   Issuer issuer_;
@@ -121,6 +125,22 @@ TEST_F(CertifiedServer, ARankIsOnlyWhomItsCertificateNames) {
   const grpc::Status voted = forger.Vote(1, &commit);
   EXPECT_EQ(voted.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   ExpectCommit(a, b, 1);
+}
+
+TEST(DeploymentServer, ComparesTheJobsOfTokenAndCertificate) {
+  Issuer issuer;
+  ServerOptions options = Embedded();
+  options.servers = 0;
+  options.token = "mnist/secret";
+  options.credentials = issuer.For(IdentityName{kAnyJob, kServer, 0});
+  auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  for (const char* job : {"mnist", "cifar"}) {
+    const Access access{"mnist/secret", issuer.For(IdentityName{job, kRank, 0})};
+    const grpc::Status asked = CallAt("127.0.0.1:" + std::to_string((*server)->port()), access,
+                                      "/ringwood.v1.Coordinator/Status");
+    EXPECT_EQ(asked.ok(), std::string(job) == "mnist") << asked.error_message();
+  }
 }
 
 TEST(PlaintextServer, IsNotSpokenToWithACertificate) {
