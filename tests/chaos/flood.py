@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 
-from job import PROGRAM, ROOT, environment
+from job import PROGRAM, PYTHON, environment
 
 WARM_UP = 0.2  # of the connections come before memory is read
 GROWTH = 5 << 20  # bytes, at most
@@ -138,7 +138,7 @@ def run(options, folder):
     script.write_text(TRAINER)
     with (folder / "output").open("w") as output, subprocess.Popen(
             [PROGRAM, "run", "--tls", "-np", "2", "--http", "127.0.0.1:0", "--", sys.executable, script, said, stop],
-            env={**environment(), "PYTHONPATH": str(ROOT / "python")}, stdout=output, stderr=subprocess.STDOUT) as job:
+            env=environment(**PYTHON), stdout=output, stderr=subprocess.STDOUT) as job:
         try:
             return annoy_all(options, job, said, stop, folder / "output")
         finally:
@@ -151,6 +151,8 @@ def annoy_all(options, job, said, stop, output):
         return int(said.read_text()) if said.exists() else 0
 
     wait(lambda: job.poll() is not None or step() > 3, "the job does not begin")
+    if job.poll() is not None:
+        return [f"the job ended with {job.poll()} before it began:\n{output.read_text()[-2000:]}"]
     found, stranger = [], Stranger(options.seed)
     print("| process | port | RSS after the warm-up (MB) | at the end (MB) |\n|---|---:|---:|---:|")
     for pid in sorted(processes_below(job.pid)):

@@ -45,7 +45,7 @@ TEST(Job, ComesBackAsItWent) {
 
 TEST(Job, AnotherVersionIsRefusedByNumber) {
   std::string text = ToJson(SomeJob());
-  const size_t at = text.find("\"version\":2");
+  const size_t at = text.find("\"version\":3");
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 11, "\"version\":7");
   EXPECT_THAT(Message(JobFromJson(text).status()), HasSubstr("version 7"));
