@@ -45,10 +45,11 @@ TEST(Job, ComesBackAsItWent) {
 
 TEST(Job, AnotherVersionIsRefusedByNumber) {
   std::string text = ToJson(SomeJob());
-  const size_t at = text.find("\"version\":3");
+  const std::string version = "\"version\":" + std::to_string(Job::kVersion);
+  const size_t at = text.find(version);
   ASSERT_NE(at, std::string::npos);
-  text.replace(at, 11, "\"version\":7");
-  EXPECT_THAT(Message(JobFromJson(text).status()), HasSubstr("version 7"));
+  text.replace(at, version.size(), "\"version\":70");
+  EXPECT_THAT(Message(JobFromJson(text).status()), HasSubstr("version 70"));
 }
 
 TEST(Job, NoTruncationIsReadable) {

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("RINGWOOD_BUILD", ROOT / "build" / "release")).resolve()
 PROGRAM = BUILD / "bin" / "ringwood"
 LIBRARY = BUILD / "lib" / "libringwood.so"
+os.environ.setdefault("RINGWOOD_LIBRARY", str(LIBRARY))  # for what a test itself loads
 JOBS = pathlib.Path(__file__).resolve().parent / "jobs"
 EXAMPLE = ROOT / "examples" / "fashion_mnist.py"
 
