@@ -1,0 +1,38 @@
+"""Wrong use of local steps is refused by name, before anything asks for another rank."""
+
+import torch
+
+import ringwood.torch as rw
+from ringwood.errors import InvalidError
+
+rw.init()
+model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+others = torch.nn.Linear(2, 2)
+
+
+def refused(named, *, parameters=model.parameters, **arguments):
+    try:
+        rw.LocalSteps(model, torch.optim.SGD(parameters(), lr=1.0), **arguments)
+    except InvalidError as error:
+        assert named in str(error), error
+    else:
+        raise AssertionError(f"{arguments} was taken")
+
+
+refused("two names", every=2, sync_every=2)
+refused("two names", every=2, mix=0.5, fragment_update_alpha=0.5)
+refused("needs every", delay=1)
+refused("mix", every=4, mix=1.0)
+refused("multiple", every=4, fragments=3)
+refused("at most", every=4, fragments=2, delay=3)
+refused("without density", every=4, residual_decay=0.5)
+refused("in no module", every=4, fragments=[model[0]])
+refused("share a parameter", every=4, fragments=[model, model[0]])
+refused("are not the model's", every=4, parameters=others.parameters)
+for outer in (dict(momentum=1), dict(momentum=0), dict(lr=0)):
+    try:
+        rw.Nesterov(**outer)
+    except InvalidError:
+        continue
+    raise AssertionError(f"{outer} was taken")
+print("all as it should be", flush=True)
