@@ -13,12 +13,13 @@ import clusters
 from conftest import JOBS, PROGRAM, environment, run, run_job
 
 MANY = 10**6  # steps: more than are ever done
+SECONDS = 400   # on a machine that does much else
 
 
 def begun(folder, process):
     """Waits until both ranks have trained for some steps; their process numbers."""
     files = [folder / f"there.{rank}" for rank in range(2)]
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + SECONDS
     while not all(file.exists() and file.read_text() for file in files):
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
@@ -33,7 +34,7 @@ def asked(command, folder, ask, **variables):
                                stderr=subprocess.STDOUT, text=True, env=environment(**variables))
     ask(process, begun(folder, process))
     try:
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         pytest.fail(f"it goes on:\n{process.communicate()[0]}")
