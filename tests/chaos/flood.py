@@ -156,8 +156,11 @@ def annoy_all(options, job, said, stop, output):
     found, stranger = [], Stranger(options.seed)
     print("| process | port | RSS after the warm-up (MB) | at the end (MB) |\n|---|---:|---:|---:|")
     for pid in sorted(processes_below(job.pid)):
-        name = pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-        for port in listening(pid):
+        try:
+            name, ports = pathlib.Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "), listening(pid)
+        except OSError:
+            continue  # it has ended
+        for port in ports:
             before, after = flood(pid, port, options.connections, stranger)
             what = "server" if " server " in name else "rank"
             print(f"| {what} | {port} | {before / 1e6:.1f} | {after / 1e6:.1f} |", flush=True)
