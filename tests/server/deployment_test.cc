@@ -61,7 +61,8 @@ class Jobs {
     return response;
   }
   v1::DeployedJob Of(const std::string& job) const {
-    for (const v1::DeployedJob& each : All().jobs()) {
+    const v1::JobsResponse all = All();
+    for (const v1::DeployedJob& each : all.jobs()) {
       if (each.name() == job) return each;
     }
     return {};
