@@ -80,7 +80,8 @@ std::string JobsText(const v1::JobsResponse& jobs) {
       {"JOB", "STATE", "RANKS", "EPOCH", "STEP", "STEPS/S", "STORE", "CALLS", "REFUSED", "IDLE"}};
   std::string notes;
   for (const v1::DeployedJob& job : jobs.jobs()) {
-    const std::string state = job.phase() == "open" ? job.state() : job.phase();
+    const bool known = job.phase() == "open" && !job.state().empty();
+    const std::string state = known ? job.state() : job.phase();
     rows.push_back({job.name(), state, std::to_string(job.ranks()), std::to_string(job.epoch()),
                     std::to_string(job.step()), absl::StrFormat("%.2f", job.steps_per_second()),
                     Share(job.store_bytes(), job.max_store_bytes()), std::to_string(job.calls()),
