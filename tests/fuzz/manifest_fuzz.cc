@@ -2,8 +2,9 @@
 // that is accepted covers its items exactly, whatever the numbers in it.
 //
 // sources: server/store/record/manifest.cc server/store/record/manifest_rows.cc
-// server/store/record/sealed.cc sources: base/tensor_type.cc base/text.cc base/units.cc sources:
-// base/status.cc base/check.cc store.pb.cc libraries: protobuf libxxhash libcrypto
+// sources: server/store/record/sealed.cc base/tensor_type.cc base/text.cc base/units.cc
+// sources: base/status.cc base/check.cc store.pb.cc
+// libraries: protobuf libxxhash libcrypto
 #include <cstdint>
 #include <map>
 #include <span>
