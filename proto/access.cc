@@ -7,6 +7,12 @@
 
 namespace ringwood {
 
+namespace {
+
+constexpr double kExplainSeconds = 3;  // a handshake, on a loaded machine
+
+}  // namespace
+
 StatusOr<std::shared_ptr<const Credentials>> OpenCredentials(const std::string& folder) {
   if (folder.empty()) return std::shared_ptr<const Credentials>();
   return Credentials::Open(folder, std::time(nullptr));
@@ -21,7 +27,8 @@ std::string KeptIdentity(const std::string& store) {
 
 Status WhyRefused(const std::string& address, const Access& access) {
   const Credentials* const own = access.credentials.get();
-  return ExplainConnection(address, own == nullptr ? nullptr : &own->identity(), Seconds(1));
+  return ExplainConnection(address, own == nullptr ? nullptr : &own->identity(),
+                           Seconds(kExplainSeconds));
 }
 
 }  // namespace ringwood

@@ -29,8 +29,8 @@ StatusOr<std::shared_ptr<const Credentials>> OpenCredentials(const std::string& 
 // The folder that a server has left in its store (IdentityFile); empty: it has none.
 std::string KeptIdentity(const std::string& store);
 
-// Why a connection to this address fails, where the reason is a certificate; else OK. Blocks for a
-// second at most.
+// Why a connection to this address fails, where the reason is a certificate; else OK. Blocks for
+// three seconds at most.
 Status WhyRefused(const std::string& address, const Access& access);
 
 // Whom a member's certificate names.

@@ -9,6 +9,7 @@ interface, each way, the rate as a share of UCX's of the same turn (median, leas
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -20,25 +21,35 @@ NETNS = ROOT / "bench" / "netns.sh"
 KINDS = {"UCX, plaintext": "ucx", "gRPC, plaintext": "grpc", "gRPC, TLS": "tls"}
 
 
-def command(options, kind):
-    """TLS is what the launcher does by itself; it makes no plaintext gRPC off loopback, a server by hand may."""
-    hosts = ",".join(f"{options.prefix}{i}" for i in range(options.workers))
-    place = ["--hosts", hosts, "--rsh", "ip netns exec", "--network-interface", "eth0"]
-    bench = ["bench", "allreduce", f"--bytes={options.bytes}", f"--turns={options.inner}", "--json"]
-    if kind == "tls":
-        return [options.program, *bench, f"--workers={options.workers}", *place, "--transport", "grpc"]
-    if kind == "ucx":
-        return [options.program, *bench, f"--workers={options.workers}", *place, "--trusted-fabric", "--transport", "ucx"]
-    plaintext = ["--network-interface", "eth0", "--trusted-fabric", "--transport", "grpc"]
-    return ["ip", "netns", "exec", f"{options.prefix}0", options.program, "server", *plaintext, "--servers", "0", "--",
-            options.program, "run", "--no-server", "-np", str(options.workers), *place, "--trusted-fabric", "--transport", "grpc",
-            "-x", "RINGWOOD_COORDINATOR", "-x", "RINGWOOD_TOKEN", "--", options.program, *bench]
+def report(options, words):
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, check=True, text=True, timeout=options.timeout)
+    return json.loads(done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1])["results"][0]
+
+
+@contextlib.contextmanager
+def plaintext_server(options, flags):
+    """On the first host; where it listens."""
+    with subprocess.Popen(["ip", "netns", "exec", f"{options.prefix}0", options.program, "server", "--listen", ":0", *flags,
+                           "--servers", "0"], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield server.stdout.readline().split()[-1]
+        finally:
+            server.terminate()
 
 
 def measure(options, kind):
-    done = subprocess.run([str(word) for word in command(options, kind)], stdout=subprocess.PIPE, check=True, text=True,
-                          timeout=options.timeout)
-    return json.loads(done.stdout[done.stdout.index("{"):done.stdout.rindex("}") + 1])["results"][0]
+    """TLS is what the launcher does by itself; it makes no plaintext gRPC off loopback, a server by hand may."""
+    hosts = ",".join(f"{options.prefix}{i}:1" for i in range(options.workers))
+    place = ["--hosts", hosts, "--rsh", "ip netns exec", "--network-interface", "eth0"]
+    bench = ["bench", "allreduce", f"--bytes={options.bytes}", f"--turns={options.inner}", "--json"]
+    if kind == "tls":
+        return report(options, [options.program, *bench, f"--workers={options.workers}", *place, "--transport", "grpc"])
+    private = ["--trusted-fabric", "--transport", kind]
+    if kind == "ucx":
+        return report(options, [options.program, *bench, f"--workers={options.workers}", *place, *private])
+    with plaintext_server(options, ["--network-interface", "eth0", *private]) as address:
+        return report(options, [options.program, "run", "--no-server", *place, *private, "-x", f"RINGWOOD_COORDINATOR={address}",
+                                "--", options.program, *bench])
 
 
 def main():

@@ -73,7 +73,8 @@ def listening(pid):
             inodes |= set(re.findall(r"^socket:\[(\d+)\]$", os.readlink(link)))
         except OSError:
             continue
-    rows = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    rows = [line.split() for table in ("tcp", "tcp6")  # gRPC's sockets are of IPv6, with mapped addresses
+            for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]]
     return sorted(int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and row[9] in inodes)
 
 
