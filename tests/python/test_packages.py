@@ -19,6 +19,7 @@ import ringwood_deb as deb  # noqa: E402
 import ringwood_wheel as wheel  # noqa: E402
 
 PACKAGE = ROOT / "python" / "ringwood"
+EXAMPLES = ROOT / "examples"
 VERSION = re.search(r"project\(ringwood VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
@@ -136,8 +137,9 @@ def test_fish_reads_its_completion(installed):
 
 def test_the_wheel_has_the_whole_package(unpacked):
     files = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*") if path.is_file()}
-    modules = {f"ringwood/{path.name}" for path in PACKAGE.iterdir() if path.suffix in (".py", ".pyi", ".typed")}
-    examples = {f"ringwood/examples/{path.name}" for path in (ROOT / "examples").glob("*.py")}
+    modules = {f"ringwood/{path.relative_to(PACKAGE).as_posix()}" for path in PACKAGE.rglob("*")
+               if path.suffix in (".py", ".pyi", ".typed")}
+    examples = {f"ringwood/examples/{path.relative_to(EXAMPLES).as_posix()}" for path in EXAMPLES.rglob("*.py")}
     assert modules | examples <= files
     assert {name for name in files if name.startswith("ringwood/")} == modules | examples | {
         "ringwood/libringwood.so", "ringwood/bin/ringwood"}
