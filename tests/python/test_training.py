@@ -32,8 +32,8 @@ class Session:
 def make():
     model = torch.nn.Linear(2, 2)
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, SimpleNamespace(session=Session(), committed_before=0, param_groups=inner.param_groups,
-                                  state_dict=inner.state_dict)
+    return model, SimpleNamespace(session=Session(), committed_before=0, followed=False, last=None,
+                                  param_groups=inner.param_groups, state_dict=inner.state_dict)
 
 
 @pytest.mark.parametrize("failure", [ringwood.ExhaustedError("No space left on device"),
