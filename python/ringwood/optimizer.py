@@ -24,7 +24,34 @@ from .velocity import TakenOver, Velocity
 LATER_LOOKS = (16, 256, 4096)  # exchanges before which the ranks' parameters are compared, beside the first
 
 
-class DistributedOptimizer(torch.optim.Optimizer):
+class OptimizerWrapper(torch.optim.Optimizer):
+    """Stands in the place of the PyTorch optimizer `inner`, whose parameter groups, state and defaults are its own.
+    DistributedOptimizer and LocalSteps are ones."""
+
+    @property
+    def param_groups(self):
+        return self.inner.param_groups
+
+    @property
+    def state(self):
+        return self.inner.state
+
+    @property
+    def defaults(self):
+        return self.inner.defaults
+
+    def __getattr__(self, name):
+        """Other attributes, such as registered hooks, are the wrapped optimizer's."""
+        if name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def add_param_group(self, group):
+        raise RefusedError(f"parameters cannot be added after the ranks agreed on the plan; make the "
+                           f"{type(self).__name__} when all parameter groups are there")
+
+
+class DistributedOptimizer(OptimizerWrapper):
     """Looks and behaves like the optimizer it wraps; learning rate schedulers may hold it.
 
     `named_parameters`: as of the model, the same order on every rank. Gradients are exchanged densely unless
@@ -92,30 +119,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
 
     # ---- what a torch optimizer has ----
 
-    @property
-    def param_groups(self):
-        return self.inner.param_groups
-
-    @property
-    def state(self):
-        return self.inner.state
-
-    @property
-    def defaults(self):
-        return self.inner.defaults
-
-    def __getattr__(self, name):
-        """Other attributes, such as registered hooks, are the wrapped optimizer's."""
-        if name == "inner":
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
     def __repr__(self):
         return f"DistributedOptimizer({self.inner!r})"
-
-    def add_param_group(self, group):
-        raise RefusedError("parameters cannot be added after the ranks agreed on the plan; make the "
-                           "DistributedOptimizer when all parameter groups are there")
 
     def zero_grad(self, set_to_none=False):
         """Zeroes in place by default: gradients that stay where they are need no rebinding."""

@@ -14,6 +14,7 @@ import torch
 
 from ..agreement import differing, refuse_differences
 from ..errors import InvalidError, RefusedError
+from ..optimizer import OptimizerWrapper
 from .fragment import Fragment, cut
 from .outer import Nesterov
 from .rounds import Schedule, Start
@@ -22,7 +23,7 @@ LEAST_SPARSE = 4096        # elements; a smaller tensor, or one of less than two
 LATER_LOOKS = (16, 256, 4096)  # rounds after which the ranks' outer parameters are compared, beside the start
 
 
-class LocalSteps(torch.optim.Optimizer):
+class LocalSteps(OptimizerWrapper):
     """Takes the place of `optimizer`, whose learning rate schedulers may hold it: `step()` steps it and does what else is
     due. Buffers of the model stay each rank's own.
 
@@ -90,30 +91,8 @@ class LocalSteps(torch.optim.Optimizer):
 
     # ---- what a torch optimizer has ----
 
-    @property
-    def param_groups(self):
-        return self.inner.param_groups
-
-    @property
-    def state(self):
-        return self.inner.state
-
-    @property
-    def defaults(self):
-        return self.inner.defaults
-
-    def __getattr__(self, name):
-        """Other attributes, such as registered hooks, are the wrapped optimizer's."""
-        if name == "inner":
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
     def __repr__(self):
         return f"LocalSteps({self.inner!r}, {self.schedule}, outer={self._outer_rule})"
-
-    def add_param_group(self, group):
-        raise RefusedError("parameters cannot be added after the ranks agreed on the plan; make LocalSteps when all "
-                           "parameter groups are there")
 
     def zero_grad(self, set_to_none=True):
         self.inner.zero_grad(set_to_none=set_to_none)
