@@ -6,7 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/progress_bar.h"
 #include "cli/command.h"
-#include "cli/session_flags.h"
+#include "cli/flags/session_flags.h"
 #include "doctor/facts_json.h"
 #include "doctor/firewall.h"
 #include "doctor/host_collector.h"

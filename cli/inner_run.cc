@@ -1,6 +1,6 @@
 #include "cli/inner_run.h"
 
-#include "cli/session_flags.h"
+#include "cli/flags/session_flags.h"
 #include "client/options/option_table.h"
 
 namespace ringwood {

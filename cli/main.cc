@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "cli/bench_sparse_command.h"
 #include "cli/command.h"
 #include "cli/plan_command.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "cli/inner_run.h"
-#include "cli/session_flags.h"
+#include "cli/flags/session_flags.h"
 #include "measure/replay_trainer.h"
 #include "plan/model/model_profile.h"
 

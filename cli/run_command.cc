@@ -13,7 +13,7 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "cli/command.h"
-#include "cli/session_flags.h"
+#include "cli/flags/session_flags.h"
 #include "launch/host_list.h"
 #include "launch/run.h"
 #include "launch/run_check.h"

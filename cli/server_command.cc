@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/command.h"
-#include "cli/session_flags.h"
+#include "cli/flags/session_flags.h"
 #include "jobs/job_limits.h"
 #include "launch/network.h"
 #include "launch/served_command.h"

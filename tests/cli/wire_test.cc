@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/random.h"
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 #include "launch/job.h"
 #include "launch/network.h"
 #include "launch/report.h"

@@ -1,4 +1,4 @@
-#include "cli/arguments.h"
+#include "cli/flags/arguments.h"
 
 #include <algorithm>
 

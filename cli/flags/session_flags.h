@@ -2,7 +2,7 @@
 // options (client/options/option_table.h), which names, checks and explains them.
 #pragma once
 
-#include "cli/flags.h"
+#include "cli/flags/flags.h"
 #include "client/options/options.h"
 #include "launch/hosts.h"
 

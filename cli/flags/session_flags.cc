@@ -1,4 +1,4 @@
-#include "cli/session_flags.h"
+#include "cli/flags/session_flags.h"
 
 #include <string>
 #include <variant>

@@ -1,4 +1,4 @@
-#include "cli/flags.h"
+#include "cli/flags/flags.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "cli/command.h"
+#include "cli/flags/command_context.h"
 
 namespace ringwood {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/command.h"
+#include "cli/flags/command_context.h"
 
 #include <cstdio>
 
