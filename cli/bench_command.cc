@@ -7,8 +7,8 @@
 #include "base/units.h"
 #include "cli/bench_sparse_command.h"
 #include "cli/command.h"
-#include "cli/inner_run.h"
 #include "cli/flags/session_flags.h"
+#include "cli/inner_run.h"
 #include "measure/all_reduce_table.h"
 
 namespace ringwood {

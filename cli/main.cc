@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "cli/flags/arguments.h"
 #include "cli/bench_sparse_command.h"
 #include "cli/command.h"
+#include "cli/flags/arguments.h"
 #include "cli/plan_command.h"
 #include "cli/probe_command.h"
 #include "cli/reference_command.h"

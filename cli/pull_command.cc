@@ -2,20 +2,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
-#include <fstream>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_format.h"
 #include "cli/checkpoint_flags.h"
+#include "cli/flags/access_flags.h"
 #include "client/grpc/reader_client.h"
 #include "client/options/options.h"
 #include "client/pull/pull.h"
 #include "launch/network.h"
-#include "proto/access.h"
 #include "proto/addresses.h"
-#include "proto/token.h"
-#include "proto/token_file.h"
 #include "server/store/portable/export_plan.h"
 #include "server/store/portable/part_file.h"
 
@@ -25,9 +22,7 @@ namespace {
 struct PullFlags {
   PullOptions options;
   std::string job;
-  std::string store;  // where the server has left its address and token
-  std::string token_file;
-  std::string identity;
+  ServerAccess access;
   std::string file;
   std::vector<std::string> items;
   int rank = -1;  // none
@@ -55,46 +50,16 @@ Status WriteFile(const std::string& file, const ExportPlan& plan, Pulled* pulled
   return part->Publish();
 }
 
-// What a server left for this user in its store; "" where it is not there.
-std::string LeftIn(const std::string& file) {
-  std::ifstream left(file);
-  std::string word;
-  left >> word;
-  return word;
-}
-
-// Server and token: as given, else of the store.
-StatusOr<std::string> FindServer(const CommandContext& context, PullFlags* flags) {
-  std::string& server = flags->options.server;
-  if (flags->store.empty()) {
-    if (server.empty()) {
-      return Invalid(
-          "name the server with --server HOST:PORT, or its directory of checkpoints "
-          "with --store");
-    }
-    return FindToken(context.environment, flags->token_file);
-  }
-  if (server.empty()) server = LeftIn(AddressFile(flags->store));
-  if (!server.empty()) return LeftIn(TokenFile(flags->store));
-  return NotFound("--store: no server runs on " + flags->store + ", or it is another user's");
-}
-
 StatusOr<std::unique_ptr<Pulled>> OpenPull(const CommandContext& context, PullFlags* flags) {
   if (!flags->job.empty()) {
     const StatusOr<uint64_t> job = ParseJob(flags->job);
     if (!job.ok()) return Annotate(job.status(), "--job");
     flags->options.job = *job;
   }
-  RW_ASSIGN_OR_RETURN(const std::string token, FindServer(context, flags));
-  if (IsOneAddress(flags->options.server)) {
-    RW_RETURN_IF_ERROR(ParseEndpoint(flags->options.server).status());
-  }
-  if (flags->identity.empty() && !flags->store.empty()) {
-    flags->identity = KeptIdentity(flags->store);
-  }
-  RW_ASSIGN_OR_RETURN(const auto credentials, OpenCredentials(flags->identity));
-  auto pulled = Pulled::Open(
-      flags->options, MakeGrpcReaderClient(flags->options.server, Access(token, credentials)));
+  RW_ASSIGN_OR_RETURN(const FoundServer server, FindServer(context.environment, flags->access));
+  if (IsOneAddress(server.address)) RW_RETURN_IF_ERROR(ParseEndpoint(server.address).status());
+  flags->options.server = server.address;
+  auto pulled = Pulled::Open(flags->options, MakeGrpcReaderClient(server.address, server.access));
   if (pulled.status().code() != StatusCode::kPermissionDenied) return pulled;
   return Denied(Message(pulled.status()) +
                 ", or name the server's directory of checkpoints with --store");
@@ -139,25 +104,7 @@ void AddPullCommand(Command app, CommandContext* context) {
       "the file is of that step. What is below \"model/\" has the names of the model's "
       "state_dict.");
   auto flags = std::make_shared<PullFlags>();
-  command.Value("--server", &flags->options.server, "Ask the server at this HOST:PORT")
-      .Takes("ADDRESS")
-      .From("RINGWOOD_COORDINATOR");
-  command
-      .Value("--store", &flags->store,
-             "Find the server and its token in this checkpoint directory, where it left them for "
-             "this user")
-      .Takes("DIRECTORY");
-  command
-      .Value("--token-file", &flags->token_file,
-             "Read a token of the job from this file, which others cannot read; without it "
-             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
-      .Takes("FILE");
-  command
-      .Value("--identity", &flags->identity,
-             "Speak mutual TLS, with the certificate in this folder (ca.pem, cert.pem, key.pem); "
-             "with --store that of the server by default")
-      .Takes("FOLDER")
-      .From("RINGWOOD_IDENTITY");
+  AddServerAccessFlags(command, "--server", "server", &flags->access);
   command.Value("--out", &flags->file, "Write this file, in the safetensors format")
       .Takes("FILE")
       .Required();

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
-#include "cli/inner_run.h"
 #include "cli/flags/session_flags.h"
+#include "cli/inner_run.h"
 #include "measure/replay_trainer.h"
 #include "plan/model/model_profile.h"
 

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/flags/access_flags.h"
 #include "cli/flags/session_flags.h"
 #include "jobs/job_limits.h"
 #include "launch/network.h"
@@ -371,19 +372,6 @@ void AddSeenFlags(Command command, ServerFlags* flags) {
   AddSessionFlag(command, "log_format", &flags->log_format);
 }
 
-void AddSecretFlags(Command command, ServerFlags* flags) {
-  command
-      .Value("--token-file", &flags->token_file,
-             "Read the job's secret from this file, which others cannot read; without it "
-             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
-      .Takes("FILE");
-  command
-      .Value("--identity", &flags->identity,
-             "Speak mutual TLS, with the certificate in this folder (ca.pem, cert.pem, key.pem)")
-      .Takes("FOLDER")
-      .From("RINGWOOD_IDENTITY");
-}
-
 void AddServerFlags(Command command, ServerFlags* flags) {
   ServerOptions& server = flags->server;
   const auto add = [&](const char* name, auto* value, const char* takes, const char* help) {
@@ -435,7 +423,8 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   AddTimeoutFlags(command, &server);
   add("--host", &server.host, "NAME", "Name this host so in error messages").ShowDefault();
   AddLimitFlags(command, flags);
-  AddSecretFlags(command, flags);
+  AddTokenFileFlag(command, "the job's secret", &flags->token_file);
+  AddIdentityFlag(command, &flags->identity);
   AddSeenFlags(command, flags);
 }
 

@@ -26,27 +26,7 @@ struct StatusFlags {
 };
 
 void AddQuestionFlags(Command command, StatusQuestion* question) {
-  command
-      .Value("--coordinator,--server", &question->coordinator,
-             "Ask the coordinator at this HOST:PORT")
-      .Takes("ADDRESS")
-      .From("RINGWOOD_COORDINATOR");
-  command
-      .Value("--store", &question->store,
-             "Find the coordinator and its token in this checkpoint directory, where it left them "
-             "for this user")
-      .Takes("DIRECTORY");
-  command
-      .Value("--token-file", &question->token_file,
-             "Read a token of the job from this file, which others cannot read; without it "
-             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
-      .Takes("FILE");
-  command
-      .Value("--identity", &question->identity,
-             "Speak mutual TLS, with the certificate in this folder (ca.pem, cert.pem, key.pem); "
-             "with --store that of the server by default")
-      .Takes("FOLDER")
-      .From("RINGWOOD_IDENTITY");
+  AddServerAccessFlags(command, "--coordinator,--server", "coordinator", &question->access);
   command.Value("--timeout", &question->timeout_seconds, "Wait this long for the answer")
       .Takes("SECONDS")
       .ShowDefault()

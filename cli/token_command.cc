@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/flags/access_flags.h"
 #include "proto/job_token.h"
 #include "proto/token.h"
 #include "proto/token_file.h"
@@ -82,11 +83,7 @@ void AddIssue(Command parent, CommandContext* context) {
   command.Value("--for", &flags->lasts, "Let it expire after this time: 90s, 30m, 8h, 7d")
       .Takes("TIME")
       .ShowDefault();
-  command
-      .Value("--token-file", &flags->token_file,
-             "Read the job's secret from this file, which others cannot read; without it "
-             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
-      .Takes("FILE");
+  AddTokenFileFlag(command, "the job's secret", &flags->token_file);
   command
       .Value("--store", &flags->store,
              "Find the secret in this checkpoint directory, where the job's server left it for "
@@ -113,11 +110,7 @@ void AddJob(Command parent, CommandContext* context) {
   command.Value("name", &flags->job, "The job: letters, digits, '-' and '_'")
       .Takes("NAME")
       .Required();
-  command
-      .Value("--token-file", &flags->token_file,
-             "Read the deployment's secret from this file, which others cannot read; without it "
-             "RINGWOOD_TOKEN or the file of RINGWOOD_TOKEN_FILE")
-      .Takes("FILE");
+  AddTokenFileFlag(command, "the deployment's secret", &flags->token_file);
   command
       .Value("--store", &flags->store,
              "Find the secret in this directory, where the deployment left it for this user")

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "cli/flags/access_flags.h"
 #include "launch/hosts.h"
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/deployment.pb.h"
@@ -16,10 +17,7 @@ class Status;
 namespace ringwood {
 
 struct StatusQuestion {
-  std::string coordinator;  // HOST:PORT; empty: the store says it
-  std::string store;        // a directory in which the server left its address and token
-  std::string token_file;   // without a store; empty: as FindToken finds it
-  std::string identity;     // folder of a certificate; empty: that which the store names, or none
+  ServerAccess access;
   double timeout_seconds = 5;
 };
 
@@ -38,8 +36,8 @@ class StatusAsker {
  private:
   struct Line;
   Status Explained(const grpc::Status& status) const;
-  StatusAsker(StatusQuestion question, std::unique_ptr<Line> line);
-  const StatusQuestion question_;
+  StatusAsker(double timeout_seconds, std::unique_ptr<Line> line);
+  const double timeout_seconds_;
   const std::unique_ptr<Line> line_;
 };
 
