@@ -52,7 +52,7 @@ std::string ToCsv(const ProbeResult& probe) {
   return text;
 }
 
-std::string ToJson(const Probed& probed, const Network& network) {
+std::string ProbedJson(const Probed& probed, const Network& network) {
   const AffineFit& fit = probed.probe.fit;
   nlohmann::ordered_json json = {{"workers", probed.world},
                                  {"startup_seconds", fit.startup_seconds},
@@ -67,7 +67,7 @@ std::string ToJson(const Probed& probed, const Network& network) {
   return json.dump() + "\n";
 }
 
-std::string ToText(const Probed& probed, const Network& network) {
+std::string ProbedText(const Probed& probed, const Network& network) {
   const AffineFit& fit = probed.probe.fit;
   std::vector<std::vector<std::string>> rows = {{"SIZE", "MEDIAN", "BY THE FIT"}};
   for (const auto& [bytes, seconds] : probed.probe.medians) {
@@ -89,7 +89,7 @@ Status RunProbe(const Environment& environment, const ProbeFlags& flags) {
   const AffineFit& fit = probed.probe.fit;
   const Network network = NetworkBehind(fit.startup_seconds, fit.seconds_per_byte, probed.hosts, 0);
   if (!flags.table.empty()) RW_RETURN_IF_ERROR(WriteText(flags.table, ToCsv(probed.probe)));
-  const std::string text = flags.json ? ToJson(probed, network) : ToText(probed, network);
+  const std::string text = flags.json ? ProbedJson(probed, network) : ProbedText(probed, network);
   std::printf("%s", text.c_str());
   return OkStatus();
 }
