@@ -116,7 +116,8 @@ def run(lines, top):
     mine = {name: value for name, value in os.environ.items()
             if not name.startswith(("RINGWOOD_", "PYTHONPATH")) and name not in ("RANK", "WORLD_SIZE")}
     process = subprocess.Popen(["bash", "-eux"], cwd=top, text=True, start_new_session=True,
-                               env=mine | {"PATH": path, "OMP_NUM_THREADS": "1", "FASHION_MNIST": f"{top}/../data"},
+                               env=mine | {"PATH": path, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{top}/tests/startup",
+                                           "FASHION_MNIST": f"{top}/../data"},
                                stdin=subprocess.PIPE,
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:

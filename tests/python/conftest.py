@@ -16,6 +16,7 @@ LIBRARY = BUILD / "lib" / "libringwood.so"
 os.environ.setdefault("RINGWOOD_LIBRARY", str(LIBRARY))  # for what a test itself loads
 JOBS = pathlib.Path(__file__).resolve().parent / "jobs"
 EXAMPLE = ROOT / "examples" / "fashion_mnist.py"
+PYTHONPATH = os.pathsep.join([str(ROOT / "python"), str(ROOT / "tests" / "startup")])
 
 
 @dataclass
@@ -30,7 +31,7 @@ def environment(**changes):
     mine = {name: value for name, value in os.environ.items()
             if not name.startswith(("RINGWOOD_", "SLURM_", "OMPI_"))
             and name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    mine.update({"PYTHONPATH": str(ROOT / "python"), "RINGWOOD_LIBRARY": str(LIBRARY), "OMP_NUM_THREADS": "1",
+    mine.update({"PYTHONPATH": PYTHONPATH, "RINGWOOD_LIBRARY": str(LIBRARY), "OMP_NUM_THREADS": "1",
                  **changes})
     return mine
 
