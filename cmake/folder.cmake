@@ -29,12 +29,12 @@ function(ringwood_folder room)
   set_property(GLOBAL APPEND PROPERTY RINGWOOD_FOLDERS ${folder})
 endfunction()
 
-# A room's files are compiled ten at a time: most of a compiler's time goes into headers, and ten
-# files that include the same ones pay for them once. So names of one room differ even in anonymous
-# namespaces. Highway includes its files once for each instruction set, protoc's share names: they are
-# compiled alone. Unlike CMake's UNITY_BUILD the batches name files relative to the tree, so that clones
-# in other places hit the compiler cache.
-option(RINGWOOD_UNITY "Compile the product's files ten at a time" ON)
+# A room's files are compiled ten at a time, and so are a folder's tests: most of a compiler's time goes
+# into headers, and ten files that include the same ones pay for them once. So names of one room, and of
+# one folder's tests, differ even in anonymous namespaces. Highway includes its files once for each
+# instruction set, protoc's share names: they are compiled alone. Unlike CMake's UNITY_BUILD the batches
+# name files relative to the tree, so that clones in other places hit the compiler cache.
+option(RINGWOOD_UNITY "Compile files of the product and of its tests ten at a time" ON)
 function(ringwood_batches out label)
   set(batch)
   set(result)
@@ -73,12 +73,20 @@ macro(ringwood_batch list label number lines)
   list(APPEND ${list} ${file})
 endmacro()
 
-# "paths.h" for the tests that read the tree or run the programs; the others compile alike in every clone.
+# "paths.h" for the tests that read the tree or run the programs. It is the same in every clone, as what it
+# declares is defined in a file of its own: all tests compile alike everywhere.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/tests/paths.h CONTENT
 "#pragma once
-#define RINGWOOD_SOURCE_DIR \"${CMAKE_SOURCE_DIR}\"
-#define RINGWOOD_BINARY_DIR \"${CMAKE_BINARY_DIR}\"
+extern const char* const RINGWOOD_SOURCE_DIR;
+extern const char* const RINGWOOD_BINARY_DIR;
 ")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/tests/paths.cc CONTENT
+"#include \"paths.h\"
+const char* const RINGWOOD_SOURCE_DIR = \"${CMAKE_SOURCE_DIR}\";
+const char* const RINGWOOD_BINARY_DIR = \"${CMAKE_BINARY_DIR}\";
+")
+add_library(ringwood_test_paths STATIC ${CMAKE_BINARY_DIR}/tests/paths.cc)
+target_include_directories(ringwood_test_paths PUBLIC ${CMAKE_BINARY_DIR}/tests)
 
 # With all rooms of a top-level folder F: one test binary F_test from tests/F/*_test.cc, one program
 # from each bench/F/*_bench.cc. CTest sees every TEST by name. Suites named …Long carry the label
@@ -103,9 +111,9 @@ endfunction()
 
 function(ringwood_test_binary binary rooms tests)
   string(REPLACE "_test" "" folder ${binary})
+  ringwood_batches(tests ${binary} ${tests})
   add_executable(${binary} ${tests})
-  target_link_libraries(${binary} PRIVATE ${rooms} GTest::gmock GTest::gtest_main)
-  target_include_directories(${binary} PRIVATE ${CMAKE_BINARY_DIR}/tests)
+  target_link_libraries(${binary} PRIVATE ${rooms} ringwood_test_paths GTest::gmock GTest::gtest_main)
   # What tests compute is small; what they call was compiled with the preset's optimisation.
   target_compile_options(${binary} PRIVATE $<$<CONFIG:Release>:-O1>)
   include(GoogleTest)

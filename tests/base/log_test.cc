@@ -7,13 +7,12 @@
 
 #include "base/log_limit.h"
 #include "base/log_line.h"
+#include "tests/base/at.h"
 
 namespace ringwood {
 namespace {
 
 using ::testing::Optional;
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 
 LogLine ALine(const std::string& who) {
   return {.level = LogLevel::kWarning,

@@ -14,8 +14,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::string kProgram = std::string(RINGWOOD_BINARY_DIR) + "/bin/ringwood";
-
 TEST(Bench, AllReduceInAJobChecksItsSumsAndPrintsATable) {
   const Finished run = RunProgram(
       {"run", "-np", "3", "--", kProgram, "bench", "allreduce", "--sizes=4K,1M", "--repeat=3"});

@@ -15,8 +15,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::string kProgram = std::string(RINGWOOD_BINARY_DIR) + "/bin/ringwood";
-
 // A remote shell for hosts that are this machine.
 std::string HereShell(const TemporaryDirectory& directory) {
   return directory.Write("here", "#!/bin/sh\nshift\nexec \"$@\"\n", true);

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "launch/process.h"
+#include "paths.h"
 
 namespace ringwood {
+
+inline const std::string kProgram = std::string(RINGWOOD_BINARY_DIR) + "/bin/ringwood";
 
 // A word that stands in a command line of this test only: to find its processes. "sleep 100.NNN"
 // counts as a number for sleep.

@@ -10,7 +10,7 @@
 namespace ringwood {
 namespace {
 
-constexpr int kWorld = 3;
+constexpr int kRanks = 3;
 constexpr double kGrace = 60;
 
 double MedianOf(std::vector<double> values) {
@@ -22,7 +22,7 @@ double MedianOf(std::vector<double> values) {
 // beyond it. Returns the epochs that the ranks were in.
 std::set<uint64_t> KillAndRestart(RestartedCoordinator* coordinator, const char* what,
                                   const std::vector<double>& downtimes) {
-  TrainingThreads ranks(coordinator->address(), kWorld, kGrace);
+  TrainingThreads ranks(coordinator->address(), kRanks, kGrace);
   std::vector<double> beyond;
   for (const double down : downtimes) {
     if (!ranks.Advance(20)) break;

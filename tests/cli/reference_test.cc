@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string Page() {
-  std::ifstream file(RINGWOOD_SOURCE_DIR "/docs/reference.md");
+  std::ifstream file(std::string(RINGWOOD_SOURCE_DIR) + "/docs/reference.md");
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -17,8 +17,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kProgram = std::string(RINGWOOD_BINARY_DIR) + "/bin/ringwood";
-
 // Waits until it listens.
 std::string AddressOf(Program* server) {
   EXPECT_TRUE(server->WaitForOutput(kListening));

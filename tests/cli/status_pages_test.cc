@@ -28,7 +28,7 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 std::string ReadFile(const std::string& name) {
-  std::ifstream file(std::string(RINGWOOD_SOURCE_DIR "/") + name);
+  std::ifstream file(std::string(RINGWOOD_SOURCE_DIR) + "/" + name);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

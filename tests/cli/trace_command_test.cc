@@ -13,14 +13,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kProfile[] =
+constexpr char kTracedProfile[] =
     "tensor,numel,ready_time_us\n"
     "fc,1000,0\n"
     "conv,200000,20000\n";
 
 TEST(Trace, AJobsTimelinesAreMergedAndSummedUp) {
   const TemporaryDirectory directory;
-  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kProfile),
+  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kTracedProfile),
                                    "--workers=2", "--planner=wfbp", "--route=dense", "--steps=2",
                                    "--timeline", directory.path() + "/job.json"});
   ASSERT_EQ(run.code, 0) << run.err;
@@ -50,7 +50,7 @@ TEST(Trace, AJobsTimelinesAreMergedAndSummedUp) {
 
 TEST(Trace, ReducersHaveTheOtherEndsOfTheArrows) {
   const TemporaryDirectory directory;
-  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kProfile),
+  const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kTracedProfile),
                                    "--workers=2", "--servers=2", "--route=sparse", "--density=0.01",
                                    "--steps=3", "--timeline", directory.path() + "/job"});
   ASSERT_EQ(run.code, 0) << run.err;
@@ -77,16 +77,15 @@ TEST(Trace, ReducersHaveTheOtherEndsOfTheArrows) {
 
 TEST(Trace, TheFlightRecordOfAKilledRankIsThere) {
   const TemporaryDirectory directory;
-  const std::string profile = directory.Write("t.csv", kProfile);
-  const std::string self = RINGWOOD_BINARY_DIR "/bin/ringwood";
+  const std::string profile = directory.Write("t.csv", kTracedProfile);
   const std::string record = directory.path() + "/rank1.flight";
   // A watcher reads the living rank's record and kills it after its first commit.
-  const std::string watch = "(until " + self + " trace flight " + record +
+  const std::string watch = "(until " + kProgram + " trace flight " + record +
                             " 2>/dev/null | grep -q committed; do sleep 0.05; done; kill -9 $$) & ";
   const Finished run =
       RunProgram({"run", "-np", "2", "--flight-record", directory.path(), "--", "sh", "-c",
-                  "[ $RANK = 1 ] && { " + watch + "}; exec " + self + " replay-worker --trace " +
-                      profile + " --steps 100000 --route dense"});
+                  "[ $RANK = 1 ] && { " + watch + "}; exec " + kProgram +
+                      " replay-worker --trace " + profile + " --steps 100000 --route dense"});
   EXPECT_EQ(run.code, 75);
   EXPECT_THAT(run.err,
               HasSubstr("the last events of rank 1 (host localhost): ringwood trace flight " +

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 std::string ProjectVersion() {
-  std::ifstream file(RINGWOOD_SOURCE_DIR "/CMakeLists.txt");
+  std::ifstream file(std::string(RINGWOOD_SOURCE_DIR) + "/CMakeLists.txt");
   std::stringstream text;
   text << file.rdbuf();
   std::smatch found;

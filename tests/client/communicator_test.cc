@@ -19,7 +19,7 @@ namespace {
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-void RunC(int world, const std::function<void(ringwood_session*)>& rank) {
+void RunRanks(int world, const std::function<void(ringwood_session*)>& rank) {
   RunOwningJob({.world = world}, [&](std::unique_ptr<Session> session, GatheringCoordinator&) {
     auto* const handle = new ringwood_session(std::move(session));
     rank(handle);
@@ -80,18 +80,18 @@ class Members {
 };
 
 // Rank r's element i.
-int32_t At(int rank, size_t i) { return static_cast<int32_t>(i % 97) * (rank + 1) - rank; }
+int32_t ValueAt(int rank, size_t i) { return static_cast<int32_t>(i % 97) * (rank + 1) - rank; }
 
 std::vector<int32_t> InputOf(int rank, size_t elements) {
   std::vector<int32_t> values(elements);
-  for (size_t i = 0; i < elements; ++i) values[i] = At(rank, i);
+  for (size_t i = 0; i < elements; ++i) values[i] = ValueAt(rank, i);
   return values;
 }
 
 std::vector<int32_t> SumOf(int world, size_t elements) {
   std::vector<int32_t> sum(elements);
   for (int rank = 0; rank < world; ++rank) {
-    for (size_t i = 0; i < elements; ++i) sum[i] += At(rank, i);
+    for (size_t i = 0; i < elements; ++i) sum[i] += ValueAt(rank, i);
   }
   return sum;
 }
@@ -135,7 +135,7 @@ void CheckShares(Members& comm, int rank, int world, size_t elements, bool even)
 
 TEST(Communicators, GiveWhatTheirCollectivesSay) {
   for (int world = 1; world <= 9; ++world) {
-    RunC(world, [&](ringwood_session* session) {
+    RunRanks(world, [&](ringwood_session* session) {
       const int rank = ringwood_rank(session);
       Members comm(session, AllOf(session), 1);
       for (const size_t elements : {1u, 7u, 4096u, 100'003u}) {
@@ -153,7 +153,7 @@ TEST(Communicators, GiveWhatTheirCollectivesSay) {
 }
 
 TEST(Communicators, AveragesMaximaAndProductsAreOfTheGroup) {
-  RunC(3, [](ringwood_session* session) {
+  RunRanks(3, [](ringwood_session* session) {
     Members comm(session, AllOf(session), 1);
     const float value = static_cast<float>(ringwood_rank(session) + 2);
     const std::vector<float> in(5, value);
@@ -173,7 +173,7 @@ TEST(Communicators, AveragesMaximaAndProductsAreOfTheGroup) {
 // Rows and columns of a mesh of 2 x 3, and everybody: each rank starts them in an order of its own,
 // several calls of each, and waits from the last to the first.
 TEST(Communicators, DoNotWaitForEachOther) {
-  RunC(6, [](ringwood_session* session) {
+  RunRanks(6, [](ringwood_session* session) {
     const int rank = ringwood_rank(session), row = rank / 3, column = rank % 3;
     const std::vector<int> row_ranks = {row * 3, row * 3 + 1, row * 3 + 2};
     const std::vector<int> column_ranks = {column + 3, column};
@@ -203,7 +203,7 @@ TEST(Communicators, DoNotWaitForEachOther) {
 // More than a transport keeps of a peer: the root waits for the one that is late.
 TEST(Communicators, ARootDoesNotRunAheadOfAMemberThatIsLate) {
   absl::Notification began;
-  RunC(2, [&](ringwood_session* session) {
+  RunRanks(2, [&](ringwood_session* session) {
     Members comm(session, AllOf(session), 1);
     const bool root = ringwood_rank(session) == 0;
     std::vector<std::vector<int32_t>> data(6, std::vector<int32_t>(5 << 20, root ? 9 : 0));
@@ -234,7 +234,7 @@ TEST(Communicators, ARootDoesNotRunAheadOfAMemberThatIsLate) {
 
 TEST(Communicators, ACallThatDoesNotEndInTimeNamesWhomItAwaits) {
   absl::Notification over;
-  RunC(2, [&](ringwood_session* session) {
+  RunRanks(2, [&](ringwood_session* session) {
     if (ringwood_rank(session) == 1) return over.WaitForNotification();
     Members comm(session, AllOf(session), 1);
     const std::vector<float> in(10, 1.0f);
@@ -255,7 +255,7 @@ TEST(Communicators, ACallThatDoesNotEndInTimeNamesWhomItAwaits) {
 }
 
 TEST(Communicators, CallsThatDifferAreNamedOnASideThatCanKnow) {
-  RunC(2, [](ringwood_session* session) {
+  RunRanks(2, [](ringwood_session* session) {
     Members comm(session, AllOf(session), 1);
     const size_t elements = ringwood_rank(session) == 0 ? 17 : 23;
     const std::vector<float> in(elements, 1.0f);
@@ -269,7 +269,7 @@ TEST(Communicators, CallsThatDifferAreNamedOnASideThatCanKnow) {
 
 TEST(Communicators, EndWithTheSession) {
   absl::Notification over;
-  RunC(2, [&](ringwood_session* session) {
+  RunRanks(2, [&](ringwood_session* session) {
     if (ringwood_rank(session) == 1) return over.WaitForNotification();
     Members comm(session, AllOf(session), 1);
     const std::vector<float> in(10, 1.0f);
@@ -295,7 +295,7 @@ TEST(Communicators, EndWithTheSession) {
 }
 
 TEST(Communicators, WhatIsNoGroupAndNoCallIsRefused) {
-  RunC(2, [](ringwood_session* session) {
+  RunRanks(2, [](ringwood_session* session) {
     const int rank = ringwood_rank(session);
     ringwood_communicator* made = nullptr;
     const auto make = [&](std::vector<int> ranks, uint32_t number) {

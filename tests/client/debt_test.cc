@@ -16,24 +16,24 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kSlots = 3;
-constexpr int kDoomed = 1;
-constexpr uint64_t kSteps = 6;
-constexpr uint64_t kFatal = 3;  // the step in which a rank dies, or is late
+constexpr int kDebtSlots = 3;
+constexpr int kDebtDoomed = 1;
+constexpr uint64_t kDebtSteps = 6;
+constexpr uint64_t kDebtFatal = 3;  // the step in which a rank dies, or is late
 
 // What a tensor owes goes with it into the next epoch, whatever the wire. Integers: their sums are
 // exact, and the averages of three are not, so that they are rounded. Sums of codes need not be
 // whole.
 void ExpectNothingLost(const std::string& route, const std::string& wire) {
   const bool whole = route == "sparse";
-  std::vector<double> given(kSlots), owed(kSlots), applied(kSlots);
+  std::vector<double> given(kDebtSlots), owed(kDebtSlots), applied(kDebtSlots);
   InProcessNetwork network;
-  RunElasticJob({.world = kSlots, .wire = wire}, &network,
+  RunElasticJob({.world = kDebtSlots, .wire = wire}, &network,
                 [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
                   Gradient gradient(*session, "w", 400, route, 0.05);
-                  while (session->step() < kSteps) {
+                  while (session->step() < kDebtSteps) {
                     const uint64_t step = session->step() + 1;
-                    if (slot == kDoomed && step == kFatal) {
+                    if (slot == kDebtDoomed && step == kDebtFatal) {
                       std::vector<float> residual(400);
                       ASSERT_TRUE(session->Residual(gradient.id, residual).ok());
                       for (const float value : residual) owed[slot] += value;
@@ -59,7 +59,7 @@ void ExpectNothingLost(const std::string& route, const std::string& wire) {
                 });
   EXPECT_EQ(applied[0], applied[2]);
   EXPECT_NE(applied[0], 0);
-  if (wire != "auto") EXPECT_NE(owed[kDoomed], 0);  // auto may choose fp32, which owes nothing
+  if (wire != "auto") EXPECT_NE(owed[kDebtDoomed], 0);  // auto may choose fp32, which owes nothing
   EXPECT_NEAR(given[0] + given[1] + given[2], applied[0] + owed[0] + owed[1] + owed[2],
               whole ? 0 : 0.01);
 }
@@ -72,12 +72,12 @@ TEST(Debt, NothingThatCodesHeldBackIsLostButWhatTheDeadRankOwed) {
 
 // It has not voted, so nothing of its last round can be committed: what it owed stays owed.
 TEST(Debt, ALateRankComesBackWithWhatItOwes) {
-  std::vector<double> given(kSlots), owed(kSlots), applied(kSlots);
+  std::vector<double> given(kDebtSlots), owed(kDebtSlots), applied(kDebtSlots);
   double owed_when_late = 0;
   InProcessNetwork network;
-  const Script script{.regroup_after = {kFatal + 1}, .late = kDoomed};
+  const Script script{.regroup_after = {kDebtFatal + 1}, .late = kDebtDoomed};
   RunElasticJob(
-      {.world = kSlots, .script = script}, &network,
+      {.world = kDebtSlots, .script = script}, &network,
       [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator& coordinator) {
         Gradient gradient(*session, "w", 400, "sparse", 0.05);
         std::vector<float> residual(400);
@@ -89,9 +89,9 @@ TEST(Debt, ALateRankComesBackWithWhatItOwes) {
         ASSERT_TRUE(
             session->RegisterState("state", std::as_writable_bytes(std::span(&state, 1))).ok());
         int received = 0;
-        while (session->step() < kSteps) {
+        while (session->step() < kDebtSteps) {
           const uint64_t step = session->step() + 1;
-          if (slot == kDoomed && step == kFatal) {
+          if (slot == kDebtDoomed && step == kDebtFatal) {
             owed_when_late = owes();
             coordinator.SetAside();
           }
@@ -113,7 +113,7 @@ TEST(Debt, ALateRankComesBackWithWhatItOwes) {
             applied[slot] += std::round(value * result->total_weight);
           }
         }
-        EXPECT_EQ(received, slot == kDoomed ? 1 : 0);
+        EXPECT_EQ(received, slot == kDebtDoomed ? 1 : 0);
         owed[slot] = owes();
         EXPECT_TRUE(session->Close("").ok());
       });
@@ -124,10 +124,10 @@ TEST(Debt, ALateRankComesBackWithWhatItOwes) {
 
 TEST(Debt, ARankThatLeavesInOrderHandsItOver) {
   for (const std::string wire : {"fp32", "bf16"}) {
-    std::vector<double> given(kSlots), owed(kSlots), applied(kSlots);
+    std::vector<double> given(kDebtSlots), owed(kDebtSlots), applied(kDebtSlots);
     double handed = 0;
     InProcessNetwork network;
-    RunElasticJob({.world = kSlots, .wire = wire}, &network,
+    RunElasticJob({.world = kDebtSlots, .wire = wire}, &network,
                   [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
                     Gradient gradient(*session, "w", 400, "sparse", 0.05);
                     const auto owes = [&] {
@@ -135,9 +135,9 @@ TEST(Debt, ARankThatLeavesInOrderHandsItOver) {
                       EXPECT_TRUE(session->Residual(gradient.id, residual).ok());
                       return std::accumulate(residual.begin(), residual.end(), 0.0);
                     };
-                    while (session->step() < kSteps) {
+                    while (session->step() < kDebtSteps) {
                       const uint64_t step = session->step() + 1;
-                      const bool last = slot == kDoomed && step == kFatal;
+                      const bool last = slot == kDebtDoomed && step == kDebtFatal;
                       Random random(10 * step + slot);
                       for (float& value : gradient.data) {
                         value = static_cast<float>(random.Below(21)) - 10;
@@ -149,7 +149,7 @@ TEST(Debt, ARankThatLeavesInOrderHandsItOver) {
                       }
                       const auto result = session->FinishStep();
                       ASSERT_TRUE(result.ok()) << result.status();
-                      EXPECT_EQ(result->members.size(), step <= kFatal ? 3u : 2u);
+                      EXPECT_EQ(result->members.size(), step <= kDebtFatal ? 3u : 2u);
                       for (const float value : gradient.data) {
                         applied[slot] += std::round(value * result->total_weight);
                       }

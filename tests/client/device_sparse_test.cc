@@ -32,8 +32,8 @@ Plan PlanOf(const std::vector<TensorSpec>& table,
 
 // Several groups, tensors of one group with and without momentum, weights that differ, a rank
 // without samples, a step that is skipped, tensors that change their groups and densities.
-Script Mixture(int world, bool reducer) {
-  Script script;
+PlacedScript Mixture(int world, bool reducer) {
+  PlacedScript script;
   script.job.world = world;
   script.job.reducer = reducer;
   script.tensors = {TensorOf("a", 5000, "sparse", 0.02, 0.9), TensorOf("b", 130, "sparse", 0.1),
@@ -44,8 +44,8 @@ Script Mixture(int world, bool reducer) {
   return script;
 }
 
-Script Regrouped(int world, bool reducer) {
-  Script script = Mixture(world, reducer);
+PlacedScript Regrouped(int world, bool reducer) {
+  PlacedScript script = Mixture(world, reducer);
   script.prepare = [tensors = script.tensors](GatheringCoordinator& coordinator) {
     std::vector<TensorSpec> table;  // last first
     for (auto t = tensors.rbegin(); t != tensors.rend(); ++t) table.push_back(t->spec);
@@ -60,7 +60,7 @@ class DeviceSparse : public testing::TestWithParam<Where> {
   void SetUp() override {
     if (Missing(GetParam())) GTEST_SKIP() << "skipped: no device";
   }
-  void Same(const Script& script) {
+  void Same(const PlacedScript& script) {
     const Outcome expected = Play(script, Where::kHost);
     EXPECT_GT(expected.sparse_bytes, 0u);
     const Outcome outcome = Play(script, GetParam());
@@ -92,7 +92,7 @@ TEST_P(DeviceSparse, HasTheHostsBitsWithEveryCodecMergeAndPlanner) {
         Choice{"rice/int4", "exact", "lags", 2.5},
         Choice{"block16/fp32", "gtopk", "hybrid", 0.5}}) {
     SCOPED_TRACE(choice.codec);
-    Script script = Mixture(3, true);
+    PlacedScript script = Mixture(3, true);
     script.job.options = [choice](SessionOptions* options) {
       options->sparse_codec = choice.codec;
       options->sparse_merge = choice.merge;
@@ -107,7 +107,7 @@ TEST_P(DeviceSparse, HasTheHostsBitsWithEveryCodecMergeAndPlanner) {
 
 // A stage changes k between two steps; residuals and momenta go on.
 TEST_P(DeviceSparse, ADensityWarmUpHasTheHostsBits) {
-  Script script = Mixture(2, true);
+  PlacedScript script = Mixture(2, true);
   script.to = 12;
   script.job.momentum = 0.9;
   script.job.options = [](SessionOptions* options) { options->warmup_steps = 8; };
@@ -116,7 +116,7 @@ TEST_P(DeviceSparse, ADensityWarmUpHasTheHostsBits) {
 
 TEST_P(DeviceSparse, AResumedJobGoesOnBitForBitAndBetweenHostAndDevice) {
   constexpr uint64_t kResumed = 5;
-  Script script = Mixture(2, false);
+  PlacedScript script = Mixture(2, false);
   script.to = 12;
   script.job.momentum = 0.9;
   script.job.options = [](SessionOptions* options) { options->warmup_steps = 8; };
@@ -125,7 +125,7 @@ TEST_P(DeviceSparse, AResumedJobGoesOnBitForBitAndBetweenHostAndDevice) {
        {std::pair(GetParam(), GetParam()), std::pair(GetParam(), Where::kHost),
         std::pair(Where::kHost, GetParam())}) {
     MemoryStore store;
-    Script part = script;
+    PlacedScript part = script;
     part.job.store = &store;
     part.to = kResumed;
     Play(part, first);
@@ -141,7 +141,7 @@ TEST_P(DeviceSparse, AResumedJobGoesOnBitForBitAndBetweenHostAndDevice) {
 
 // On integers: what was applied and what remains is what came in.
 TEST_P(DeviceSparse, LosesNothing) {
-  Script script;
+  PlacedScript script;
   script.job.world = 2;
   script.tensors = {TensorOf("w", 4000, "sparse")};
   script.integers = true;
@@ -164,7 +164,7 @@ TEST_P(DeviceSparse, LosesNothing) {
 
 // Over a real device a ring of several ranks in one process is not NCCL's: one rank.
 TEST_P(DeviceSparse, DenseAndSparseGroupsGoTogether) {
-  Script script = Mixture(GetParam() == Where::kReal ? 1 : 3, false);
+  PlacedScript script = Mixture(GetParam() == Where::kReal ? 1 : 3, false);
   script.integers = true;  // no ring rounds
   script.job.options = nullptr;
   script.tensors.push_back(TensorOf("e", 3000, "dense"));
@@ -176,7 +176,7 @@ TEST_P(DeviceSparse, DenseAndSparseGroupsGoTogether) {
 
 // What sparse tensors owe goes with their first dense gradient, also when that step is skipped.
 TEST_P(DeviceSparse, ATensorThatChangesItsRouteHasTheHostsBits) {
-  Script script;
+  PlacedScript script;
   script.job.world = GetParam() == Where::kReal ? 1 : 3;
   script.integers = true;
   script.tensors = {TensorOf("first", 600, "auto", 0.05), TensorOf("second", 600, "auto", 0.05)};

@@ -12,11 +12,11 @@
 namespace ringwood {
 namespace {
 
-constexpr int kWorld = 3;
-constexpr size_t kElements = 5000;
+constexpr int kDeviceWorld = 3;
+constexpr size_t kDeviceElements = 5000;
 
 Job DeviceJob(FakeRings* rings) {
-  Job job{.world = kWorld};
+  Job job{.world = kDeviceWorld};
   job.accelerator = [rings](int) { return FakeAccelerator(rings); };
   return job;
 }
@@ -25,9 +25,9 @@ Job DeviceJob(FakeRings* rings) {
 struct DeviceGradient {
   DeviceGradient(Session& session, const std::string& name, FakeStream* on,
                  const std::string& route = "auto")
-      : data(kElements), stream(on) {
+      : data(kDeviceElements), stream(on) {
     Tensor tensor;
-    tensor.spec = {name, kElements, route, 0.01};
+    tensor.spec = {name, kDeviceElements, route, 0.01};
     tensor.data = data.data();
     tensor.device = OnDevice{0, stream};
     const StatusOr<int> registered = session.Register(tensor);
@@ -48,7 +48,7 @@ struct DeviceGradient {
 };
 
 TEST(DeviceTensors, AverageFollowsTheTrainersStreams) {
-  FakeRings rings(kWorld);
+  FakeRings rings(kDeviceWorld);
   RunJob(DeviceJob(&rings), [&](Session& session, GatheringCoordinator&) {
     FakeStream one, other;
     DeviceGradient a(session, "a", &one), b(session, "b", &other);
@@ -63,7 +63,7 @@ TEST(DeviceTensors, AverageFollowsTheTrainersStreams) {
       EXPECT_EQ(result->total_weight, 6);
       EXPECT_GT(result->dense_bytes, 0u);
       // The trainer's next kernel sees the average, without anybody having waited for it.
-      std::vector<float> seen(kElements);
+      std::vector<float> seen(kDeviceElements);
       one.Put([&] { seen = a.data; });
       one.Wait();
       other.Wait();
@@ -81,7 +81,7 @@ TEST(DeviceTensors, AverageFollowsTheTrainersStreams) {
 // As the rest of backward does, which the exchange is meant to overlap.
 TEST(DeviceTensors, WhatStandsBehindAReadyGradientIsNotWaitedFor) {
   for (const std::string route : {"dense", "sparse"}) {
-    FakeRings rings(kWorld);
+    FakeRings rings(kDeviceWorld);
     RunJob(DeviceJob(&rings), [&](Session& session, GatheringCoordinator&) {
       FakeStream one, other;
       DeviceGradient a(session, "a", &one, route), b(session, "b", &other, route);
@@ -106,7 +106,7 @@ TEST(DeviceTensors, WhatStandsBehindAReadyGradientIsNotWaitedFor) {
 }
 
 TEST(DeviceTensors, ANaNOnOneRankSkipsTheStepAndLeavesTheGradients) {
-  FakeRings rings(kWorld);
+  FakeRings rings(kDeviceWorld);
   RunJob(DeviceJob(&rings), [&](Session& session, GatheringCoordinator&) {
     FakeStream stream;
     DeviceGradient gradient(session, "w", &stream);
@@ -127,7 +127,7 @@ TEST(DeviceTensors, ANaNOnOneRankSkipsTheStepAndLeavesTheGradients) {
 }
 
 TEST(DeviceTensors, ADeadRankEndsTheRingWithItsNameAndLeavesTheGradients) {
-  FakeRings rings(kWorld);
+  FakeRings rings(kDeviceWorld);
   RunJob(DeviceJob(&rings), [&](Session& session, GatheringCoordinator& coordinator) {
     FakeStream stream;
     DeviceGradient gradient(session, "w", &stream);

@@ -110,11 +110,11 @@ std::map<int, uint64_t> Reference(const std::string& route, const std::string& w
   return digests;
 }
 
-enum class Place { kNowhere, kBeforeReady, kBetween, kAfterReady };
+enum class Instant { kNowhere, kBeforeReady, kBetween, kAfterReady };
 
 struct Death {
   std::string name;
-  Place place = Place::kNowhere;  // in the trainer, in step kFatal
+  Instant place = Instant::kNowhere;  // in the trainer, in step kFatal
   Moment moment = Moment::kNever;
   std::optional<uint64_t> last_of_all = std::nullopt;  // where only one is possible
 };
@@ -132,13 +132,13 @@ Outcome Train(const std::string& route, const std::string& wire, const Death& de
                     const uint64_t step = session->step() + 1;
                     const bool fatal = slot == kDoomed && step == kFatal;
                     trainer.Backward(slot, step);
-                    if (fatal && death.place == Place::kBeforeReady) return;
+                    if (fatal && death.place == Instant::kBeforeReady) return;
                     const Status begun = session->BeginStep(slot + 1);
                     ASSERT_TRUE(begun.ok()) << begun;
                     ASSERT_TRUE(session->Ready(trainer.second.id).ok());
-                    if (fatal && death.place == Place::kBetween) return;
+                    if (fatal && death.place == Instant::kBetween) return;
                     ASSERT_TRUE(session->Ready(trainer.first.id).ok());
-                    if (fatal && death.place == Place::kAfterReady) return;
+                    if (fatal && death.place == Instant::kAfterReady) return;
                     const auto result = session->FinishStep();
                     if (fatal && death.moment != Moment::kNever) {
                       EXPECT_THAT(Message(result.status()), HasSubstr("killed"));
@@ -188,15 +188,15 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Combine(
         ::testing::Values("dense", "sparse"), ::testing::Values("fp32"),
         ::testing::Values(
-            Death{"Nobody", Place::kNowhere, Moment::kNever, kSteps},
-            Death{"BeforeItsGradients", Place::kBeforeReady, Moment::kNever, kFatal - 1},
-            Death{"BetweenItsGradients", Place::kBetween, Moment::kNever, kFatal - 1},
+            Death{"Nobody", Instant::kNowhere, Moment::kNever, kSteps},
+            Death{"BeforeItsGradients", Instant::kBeforeReady, Moment::kNever, kFatal - 1},
+            Death{"BetweenItsGradients", Instant::kBetween, Moment::kNever, kFatal - 1},
             // Whether its last messages arrive decides which of two outcomes it is.
-            Death{"WhileItExchanges", Place::kAfterReady, Moment::kNever},
+            Death{"WhileItExchanges", Instant::kAfterReady, Moment::kNever},
             // All that are left have prepared the step, so it counts.
-            Death{"BeforeItsVote", Place::kNowhere, Moment::kPrepared, kFatal},
-            Death{"AfterItsVote", Place::kNowhere, Moment::kVoted, kFatal},
-            Death{"WithTheAnswersOfOthersLost", Place::kNowhere, Moment::kAnswerLost, kFatal})),
+            Death{"BeforeItsVote", Instant::kNowhere, Moment::kPrepared, kFatal},
+            Death{"AfterItsVote", Instant::kNowhere, Moment::kVoted, kFatal},
+            Death{"WithTheAnswersOfOthersLost", Instant::kNowhere, Moment::kAnswerLost, kFatal})),
     [](const auto& param) { return std::get<0>(param.param) + std::get<2>(param.param).name; });
 
 // The weights that all ranks end with, when the doomed one comes again after `moment`.

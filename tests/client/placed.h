@@ -76,7 +76,7 @@ class Placed {
   std::unique_ptr<DeviceArray> array_;
 };
 
-struct Script {
+struct PlacedScript {
   Job job;  // without an accelerator
   std::vector<Tensor> tensors;
   uint64_t from = 0, to = 8;  // steps
@@ -103,7 +103,7 @@ inline Outcome::Bits BitsOf(std::span<const float> values) {
 }
 
 // NaN where the weight is 0, which nobody may read, and in one place of step 3 on rank 1.
-inline std::vector<float> GradientOf(const Script& script, int rank, uint64_t step, size_t t,
+inline std::vector<float> GradientOf(const PlacedScript& script, int rank, uint64_t step, size_t t,
                                      double weight) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> values(script.tensors[t].spec.elements, kNaN);
@@ -117,7 +117,7 @@ inline std::vector<float> GradientOf(const Script& script, int rank, uint64_t st
   return values;
 }
 
-inline void PlayRank(const Script& script, Where where, Session& session,
+inline void PlayRank(const PlacedScript& script, Where where, Session& session,
                      GatheringCoordinator& coordinator, std::vector<FakeStream>& streams,
                      Outcome* outcome) {
   const int rank = session.rank(), world = session.world();
@@ -155,7 +155,7 @@ inline void PlayRank(const Script& script, Where where, Session& session,
   EXPECT_TRUE(session.Close("").ok());
 }
 
-inline Outcome Play(const Script& script, Where where) {
+inline Outcome Play(const PlacedScript& script, Where where) {
   Outcome outcome;
   const size_t count = script.tensors.size(), world = script.job.world;
   outcome.results.resize((script.to - script.from) * world * count);

@@ -14,13 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<TensorSpec> kTable = {{"a", 1000, "dense", 0.01}, {"b", 90000, "auto", 0.01}};
+const std::vector<TensorSpec> kPlanTable = {{"a", 1000, "dense", 0.01}, {"b", 90000, "auto", 0.01}};
 
 class PlanFile : public testing::Test {
  protected:
   PlanFile() : path_(testing::TempDir() + "plan_" + std::to_string(getpid()) + ".json") {
     PlanInput input;
-    input.tensors = kTable;
+    input.tensors = kPlanTable;
     input.world = 4;
     plan_ = *MakePlan("hybrid", input);
   }
@@ -32,24 +32,25 @@ class PlanFile : public testing::Test {
 };
 
 TEST_F(PlanFile, BringsThePlanBackAsItWas) {
-  ASSERT_TRUE(WritePlanFile(ToSave(plan_, kTable, 4, 1), path_).ok());
+  ASSERT_TRUE(WritePlanFile(ToSave(plan_, kPlanTable, 4, 1), path_).ok());
   const auto saved = ReadPlanFile(path_);
   ASSERT_TRUE(saved.ok()) << saved.status();
   EXPECT_EQ(saved->world(), 4u);
-  const auto read = PlanFor(kTable, *saved);
+  const auto read = PlanFor(kPlanTable, *saved);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, plan_);
 }
 
 TEST_F(PlanFile, AnotherModelsPlanIsRefusedWithTheFirstDifference) {
-  const v1::SavedPlan saved = ToSave(plan_, kTable, 4, 1);
-  std::vector<TensorSpec> other = kTable;
+  const v1::SavedPlan saved = ToSave(plan_, kPlanTable, 4, 1);
+  std::vector<TensorSpec> other = kPlanTable;
   other[1].elements = 7;
   EXPECT_THAT(Message(PlanFor(other, saved).status()), HasSubstr("tensor 1 is 'b' (90000"));
-  EXPECT_THAT(Message(PlanFor({kTable[0]}, saved).status()), HasSubstr("2 tensors, here are 1"));
+  EXPECT_THAT(Message(PlanFor({kPlanTable[0]}, saved).status()),
+              HasSubstr("2 tensors, here are 1"));
   v1::SavedPlan newer = saved;
   newer.set_format(9);
-  EXPECT_THAT(Message(PlanFor(kTable, newer).status()), HasSubstr("format 9"));
+  EXPECT_THAT(Message(PlanFor(kPlanTable, newer).status()), HasSubstr("format 9"));
 }
 
 TEST_F(PlanFile, WhatIsNoPlanIsAnErrorThatNamesTheFile) {
@@ -63,9 +64,9 @@ TEST_F(PlanFile, WhatIsNoPlanIsAnErrorThatNamesTheFile) {
 
 // A file that somebody edited: the hash in it is no longer that of its content.
 TEST_F(PlanFile, AnEditedPlanIsRefused) {
-  v1::SavedPlan saved = ToSave(plan_, kTable, 4, 1);
+  v1::SavedPlan saved = ToSave(plan_, kPlanTable, 4, 1);
   saved.mutable_plan()->set_fanout(saved.plan().fanout() + 1);
-  const Status edited = PlanFor(kTable, saved).status();
+  const Status edited = PlanFor(kPlanTable, saved).status();
   EXPECT_EQ(edited.code(), StatusCode::kInvalidArgument);  // no restart mends it
   EXPECT_THAT(Message(edited), HasSubstr("changed after it was saved"));
 }

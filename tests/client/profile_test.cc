@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "client/replan/live_profile.h"
+#include "tests/base/at.h"
 
 namespace ringwood {
 namespace {
@@ -11,11 +12,10 @@ namespace {
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 
-TimePoint At(double seconds) { return TimePoint() + Seconds(100 + seconds); }
+auto IsSeconds(double seconds) { return DoubleNear(seconds, 1e-9); }
 
-auto Is(double seconds) { return DoubleNear(seconds, 1e-9); }
-
-const std::vector<TensorSpec> kTable = {{"late", 30, "dense", 0.1}, {"early", 10, "sparse", 0.1}};
+const std::vector<TensorSpec> kProfileTable = {{"late", 30, "dense", 0.1},
+                                               {"early", 10, "sparse", 0.1}};
 
 Plan TwoGroups() {
   Plan plan;
@@ -46,18 +46,19 @@ void Play(Profile* profile, uint64_t round, double unit) {
 
 TEST(Profile, MediansForgetTheFirstRoundAndOneSlowOne) {
   Profile profile;
-  profile.PlanAdopted(TwoGroups(), kTable, 1);
+  profile.PlanAdopted(TwoGroups(), kProfileTable, 1);
   Play(&profile, 1, 10);
   EXPECT_EQ(profile.rounds(), 0u);
   for (int round = 2; round <= 4; ++round) Play(&profile, round, round == 3 ? 9 : 1);
   EXPECT_EQ(profile.rounds(), 3u);
   const Measured medians = profile.Medians();
-  EXPECT_THAT(medians.ready_seconds, ElementsAre(Is(3), Is(1)));
-  EXPECT_THAT(medians.pack_seconds, ElementsAre(Is(0), Is(1)));
-  EXPECT_THAT(medians.group_seconds, ElementsAre(Is(2.5), Is(2.5)));  // one second is shared
-  EXPECT_THAT(medians.tail_seconds, Is(1));
-  EXPECT_THAT(medians.round_seconds, Is(8));
-  profile.PlanAdopted(TwoGroups(), kTable, 5);
+  EXPECT_THAT(medians.ready_seconds, ElementsAre(IsSeconds(3), IsSeconds(1)));
+  EXPECT_THAT(medians.pack_seconds, ElementsAre(IsSeconds(0), IsSeconds(1)));
+  EXPECT_THAT(medians.group_seconds,
+              ElementsAre(IsSeconds(2.5), IsSeconds(2.5)));  // one second is shared
+  EXPECT_THAT(medians.tail_seconds, IsSeconds(1));
+  EXPECT_THAT(medians.round_seconds, IsSeconds(8));
+  profile.PlanAdopted(TwoGroups(), kProfileTable, 5);
   EXPECT_EQ(profile.rounds(), 0u);
 }
 
@@ -76,7 +77,7 @@ TEST(Profile, MaximaOverRanksAreTheLatestGradientsTheLongestTailAndTheShortestEx
 
 TEST(LiveProfile, IsReadLikeAnyOther) {
   const Measured measured{{0.5, 0.2}, {0.01, 0.02}, {0.1, 0.1}, 0.01, 1};
-  const ModelProfile profile = LiveProfile(kTable, TwoGroups(), measured);
+  const ModelProfile profile = LiveProfile(kProfileTable, TwoGroups(), measured);
   const StatusOr<ModelProfile> read = ParseModelProfile(FormatModelProfile(profile), "live.csv");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->forward_seconds, 0.2);

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
+#include "tests/base/at.h"
+
 namespace ringwood {
 namespace {
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(seconds); }
 
 double IntervalOf(const SaveClock& clock, double now) { return ToSeconds(clock.Interval(At(now))); }
 

@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr size_t kElements = 600;
+constexpr size_t kPlanElements = 600;
 
 Plan PlanOf(const std::vector<TensorSpec>& table, const std::string& planner) {
   PlanInput input;
@@ -30,7 +30,7 @@ Plan PlanOf(const std::vector<TensorSpec>& table, const std::string& planner) {
 
 // The table that a session of these two tensors has: last first.
 std::vector<TensorSpec> Table(const std::string& first, const std::string& second,
-                              uint64_t elements = kElements) {
+                              uint64_t elements = kPlanElements) {
   return {{"second", elements, second, 0.05}, {"first", elements, first, 0.05}};
 }
 
@@ -42,11 +42,11 @@ INSTANTIATE_TEST_SUITE_P(WithAReducer, SessionPlanRoutes, testing::Bool());
 
 TEST_P(SessionPlanRoutes, NothingIsLostWhenTensorsChangeThem) {
   constexpr int kWorld = 3;
-  std::vector<double> in(2 * kElements, 0.0), applied(2 * kElements, 0.0);
+  std::vector<double> in(2 * kPlanElements, 0.0), applied(2 * kPlanElements, 0.0);
   RunJob({.world = kWorld, .reducer = GetParam()},
          [&](Session& session, GatheringCoordinator& coordinator) {
-           Gradient first(session, "first", kElements, "auto", 0.05);
-           Gradient second(session, "second", kElements, "auto", 0.05);
+           Gradient first(session, "first", kPlanElements, "auto", 0.05);
+           Gradient second(session, "second", kPlanElements, "auto", 0.05);
            const char* routes[][2] = {{"dense", "sparse"},
                                       {"sparse", "sparse"},
                                       {"dense", "sparse"},
@@ -62,8 +62,8 @@ TEST_P(SessionPlanRoutes, NothingIsLostWhenTensorsChangeThem) {
                for (float& value : gradient->data)
                  value = static_cast<float>(random.Below(21)) - 10;
                coordinator.Alone([&] {
-                 for (size_t i = 0; i < kElements; ++i)
-                   in[gradient->id * kElements + i] += gradient->data[i];
+                 for (size_t i = 0; i < kPlanElements; ++i)
+                   in[gradient->id * kPlanElements + i] += gradient->data[i];
                });
                ASSERT_TRUE(session.Ready(gradient->id).ok());
              }
@@ -75,8 +75,8 @@ TEST_P(SessionPlanRoutes, NothingIsLostWhenTensorsChangeThem) {
              }
              if (session.rank() != 0) continue;
              for (Gradient* gradient : {&first, &second}) {
-               for (size_t i = 0; i < kElements; ++i) {
-                 applied[gradient->id * kElements + i] += std::rint(gradient->data[i] * kWorld);
+               for (size_t i = 0; i < kPlanElements; ++i) {
+                 applied[gradient->id * kPlanElements + i] += std::rint(gradient->data[i] * kWorld);
                }
              }
            }
@@ -120,14 +120,14 @@ TEST(SessionPlan, WhatTheWireRoundedAwayOutlivesAChange) {
 
 TEST(SessionPlan, ASkippedStepAndAChangeTogetherLoseNothing) {
   RunJob({.world = 2}, [&](Session& session, GatheringCoordinator& coordinator) {
-    Gradient first(session, "first", kElements, "auto", 0.05);
-    Gradient second(session, "second", kElements, "auto", 0.05);
+    Gradient first(session, "first", kPlanElements, "auto", 0.05);
+    Gradient second(session, "second", kPlanElements, "auto", 0.05);
     coordinator.ChangePlanAfter(1, PlanOf(Table("sparse", "sparse"), "hybrid"));
     coordinator.ChangePlanAfter(2, PlanOf(Table("dense", "dense"), "hybrid"));
-    std::vector<float> total(kElements, 0.0f);
+    std::vector<float> total(kPlanElements, 0.0f);
     for (int step = 1; step <= 4; ++step) {
       for (Gradient* gradient : {&second, &first}) {
-        for (size_t i = 0; i < kElements; ++i) gradient->data[i] = static_cast<float>(i + step);
+        for (size_t i = 0; i < kPlanElements; ++i) gradient->data[i] = static_cast<float>(i + step);
         if (step == 3 && session.rank() == 1) gradient->data[5] = NAN;
         ASSERT_TRUE(session.Ready(gradient->id).ok());
       }
@@ -135,16 +135,16 @@ TEST(SessionPlan, ASkippedStepAndAChangeTogetherLoseNothing) {
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_EQ(result->skipped, step == 3);
       if (step == 3) continue;
-      for (size_t i = 0; i < kElements; ++i) total[i] += first.data[i];
+      for (size_t i = 0; i < kPlanElements; ++i) total[i] += first.data[i];
     }
-    for (size_t i = 0; i < kElements; ++i) EXPECT_EQ(total[i], 3.0f * i + 1 + 2 + 4) << i;
+    for (size_t i = 0; i < kPlanElements; ++i) EXPECT_EQ(total[i], 3.0f * i + 1 + 2 + 4) << i;
     EXPECT_TRUE(session.Close("").ok());
   });
 }
 
 TEST(SessionPlan, APlanThatCannotRunEndsTheSessionAfterTheStep) {
   RunJob({.world = 2}, [&](Session& session, GatheringCoordinator& coordinator) {
-    Gradient first(session, "first", kElements, "dense");
+    Gradient first(session, "first", kPlanElements, "dense");
     coordinator.ChangePlanAfter(1, PlanOf(Table("dense", "dense"), "hybrid"));
     ASSERT_TRUE(session.Ready(first.id).ok());
     ASSERT_TRUE(session.FinishStep().ok());
@@ -164,8 +164,8 @@ TEST(SessionPlan, ASavedPlanIsFrozenByTheNextJob) {
       options->planner = freeze ? "single" : "wfbp";  // the file goes before
     };
     RunJob(job, [&](Session& session, GatheringCoordinator&) {
-      Gradient first(session, "first", kElements, "dense");
-      Gradient second(session, "second", kElements, "dense");
+      Gradient first(session, "first", kPlanElements, "dense");
+      Gradient second(session, "second", kPlanElements, "dense");
       ASSERT_TRUE(session.Agree().ok());
       if (session.rank() == 0 && !freeze) saved = session.plan_text();
       if (freeze) {
@@ -183,8 +183,8 @@ TEST(SessionPlan, AResumedJobGoesOnWithTheCheckpointsPlan) {
   for (const uint64_t base : {0, 2}) {
     const Job job{.world = 2, .base_step = base, .has_checkpoint = base > 0, .store = &store};
     RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
-      Gradient first(session, "first", kElements, "auto", 0.05);
-      Gradient second(session, "second", kElements, "auto", 0.05);
+      Gradient first(session, "first", kPlanElements, "auto", 0.05);
+      Gradient second(session, "second", kPlanElements, "auto", 0.05);
       coordinator.ChangePlanAfter(1, PlanOf(Table("sparse", "dense"), "hybrid"));
       if (base > 0) {
         ASSERT_TRUE(session.Agree().ok());
@@ -246,7 +246,7 @@ TEST(SessionPlan, APlanFrozenForAnotherWorldIsSaid) {
       (world == 2 ? options->save_plan : options->freeze_plan) = path;
     };
     RunJob(job, [](Session& session, GatheringCoordinator&) {
-      Gradient first(session, "first", kElements, "dense");
+      Gradient first(session, "first", kPlanElements, "dense");
       EXPECT_TRUE(session.Agree().ok());
     });
   }
@@ -303,7 +303,7 @@ TEST(SessionPlan, AMissingFrozenPlanIsNamed) {
   Job job{.world = 1};
   job.options = [](SessionOptions* options) { options->freeze_plan = "/no/such/plan.json"; };
   RunJob(job, [](Session& session, GatheringCoordinator&) {
-    Gradient first(session, "first", kElements, "dense");
+    Gradient first(session, "first", kPlanElements, "dense");
     EXPECT_THAT(Message(session.Agree()), HasSubstr("/no/such/plan.json"));
   });
 }

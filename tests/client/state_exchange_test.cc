@@ -14,8 +14,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kDoomed = 1;
-constexpr uint64_t kFatal = 2;
+constexpr int kNewcomer = 1;
+constexpr uint64_t kStepOfDeath = 2;
 constexpr uint64_t kLast = 6;
 
 using Bytes = std::vector<std::byte>;
@@ -28,18 +28,18 @@ Bytes Pattern(size_t size, int seed) {
 
 // Slot 1 dies in step 2 and comes again; `prepare` is called on every session, `survive` for each
 // step of a rank that has the state, `come` for the first one of the rank that has not.
-struct Trainer {
+struct NewcomerTrainer {
   std::function<void(Session&)> prepare = [](Session&) {};
   std::function<StatusOr<StepResult>(Session&)> survive = [](Session& s) { return s.FinishStep(); };
   std::function<bool(Session&)> come;  // false: it gives up
 };
 
-void RunWithNewcomer(const Trainer& trainer) {
+void RunWithNewcomer(const NewcomerTrainer& trainer) {
   InProcessNetwork network;
-  const Script script{.doomed = kDoomed,
-                      .round = kFatal,
+  const Script script{.doomed = kNewcomer,
+                      .round = kStepOfDeath,
                       .moment = Moment::kPrepared,
-                      .regroup_after = {kFatal + 1},
+                      .regroup_after = {kStepOfDeath + 1},
                       .restart = true};
   RunElasticJob({.world = 3, .script = script}, &network,
                 [&](std::unique_ptr<Session> session, int slot, ElasticCoordinator&) {
@@ -50,7 +50,7 @@ void RunWithNewcomer(const Trainer& trainer) {
                     ASSERT_TRUE(session->Ready(gradient.id).ok());
                     const auto result = trainer.survive(*session);
                     if (!result.ok()) {
-                      EXPECT_EQ(slot, kDoomed) << result.status();
+                      EXPECT_EQ(slot, kNewcomer) << result.status();
                       return;
                     }
                   }
@@ -61,7 +61,7 @@ void RunWithNewcomer(const Trainer& trainer) {
 TEST(StateExchange, ItemsOfEverySizeArriveWhole) {
   // Nothing, one byte, a whole piece, several pieces and a part.
   const std::vector<size_t> sizes = {0, 1, kStatePieceBytes, 5 * kStatePieceBytes + 12345, 7};
-  Trainer trainer;
+  NewcomerTrainer trainer;
   std::vector<std::vector<Bytes>> memory;  // stays to the end
   absl::Mutex mutex;
   trainer.prepare = [&](Session& session) {
@@ -98,7 +98,7 @@ TEST(StateExchange, AListOfSeveralPiecesArrivesToo) {
   std::vector<int> values(kItems);
   std::iota(values.begin(), values.end(), 0);
   const auto own = std::as_writable_bytes(std::span(values));
-  Trainer trainer;
+  NewcomerTrainer trainer;
   std::vector<Bytes> memory(4);  // of those that come; stays to the end
   std::atomic<size_t> sessions{0};
   trainer.prepare = [&](Session& session) {
@@ -124,7 +124,7 @@ TEST(StateExchange, AListOfSeveralPiecesArrivesToo) {
 }
 
 TEST(StateExchange, ItemsAreGivenWhenTheyAreWantedAndForgottenAfterwards) {
-  Trainer trainer;
+  NewcomerTrainer trainer;
   trainer.prepare = [](Session& session) { session.GiveStateOnRequest(true); };
   std::atomic<int> given{0};
   trainer.survive = [&](Session& session) -> StatusOr<StepResult> {
@@ -152,7 +152,7 @@ TEST(StateExchange, ItemsAreGivenWhenTheyAreWantedAndForgottenAfterwards) {
 }
 
 TEST(StateExchange, WithoutItemsTheOthersGoOnAndTheNewcomerIsToldWhy) {
-  Trainer trainer;
+  NewcomerTrainer trainer;
   trainer.come = [](Session& session) {
     const auto result = session.FinishStep();
     EXPECT_EQ(result.status().code(), StatusCode::kFailedPrecondition);
@@ -163,7 +163,7 @@ TEST(StateExchange, WithoutItemsTheOthersGoOnAndTheNewcomerIsToldWhy) {
 }
 
 TEST(StateExchange, AnItemOfAnotherSizeIsNamed) {
-  Trainer trainer;
+  NewcomerTrainer trainer;
   static Bytes own(10), other(11);
   trainer.prepare = [](Session& session) {
     EXPECT_TRUE(session.RegisterState("weights", session.receiving() ? other : own).ok());

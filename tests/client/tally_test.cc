@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "tests/base/at.h"
 #include "tests/client/job.h"
 
 namespace ringwood {
@@ -16,7 +17,6 @@ using ::testing::Each;
 using ::testing::Ge;
 using ::testing::SizeIs;
 
-TimePoint At(double seconds) { return TimePoint() + Seconds(100 + seconds); }
 auto Is(double seconds) { return DoubleNear(seconds, 1e-9); }
 
 const std::vector<TensorSpec> kTable = {{"small", 30, "dense", 1}, {"large", 1000, "sparse", 0.01}};

@@ -19,9 +19,9 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr uint64_t kSteps = 6;
+constexpr uint64_t kLoggedSteps = 6;
 constexpr uint64_t kSkipped = 4;  // a step in which one rank meets a NaN
-constexpr size_t kElements = 300;
+constexpr size_t kLoggedElements = 300;
 
 // The log, in memory.
 struct MemoryUpdates {
@@ -86,8 +86,8 @@ class MemoryUpdateClient : public UpdateClient {
 // Three tensors of every kind that the host has.
 struct Model {
   explicit Model(Session& session)
-      : sparse(session, "sparse", kElements, "sparse", 0.05, 0.9),
-        dense(session, "dense", kElements, "dense"),
+      : sparse(session, "sparse", kLoggedElements, "sparse", 0.05, 0.9),
+        dense(session, "dense", kLoggedElements, "dense"),
         large(session, "large", 700'000, "dense") {}  // more than a piece
 
   void Fill(int rank, uint64_t step) {
@@ -118,7 +118,7 @@ Steps Train(const Job& job, MemoryUpdates* updates) {
   Steps steps;
   RunJob(job, [&](Session& session, GatheringCoordinator&) {
     Model model(session);
-    for (uint64_t step = 1; step <= kSteps; ++step) {
+    for (uint64_t step = 1; step <= kLoggedSteps; ++step) {
       model.Fill(session.rank(), step);
       if (step == 3) {
         absl::MutexLock lock(&updates->mutex);
@@ -148,11 +148,11 @@ TEST(Updates, AReplayHasTheAveragesToTheBit) {
     Job job = LoggedJob(&updates, world);
     job.wire = wire;
     const Steps lived = Train(job, &updates);
-    ASSERT_EQ(updates.rounds.size(), kSteps);
+    ASSERT_EQ(updates.rounds.size(), kLoggedSteps);
     constexpr uint64_t kCheckpoint = 2;
     updates.committed = 0;
-    job.base_step = kSteps;
-    job.logged_steps = kSteps - kCheckpoint;
+    job.base_step = kLoggedSteps;
+    job.logged_steps = kLoggedSteps - kCheckpoint;
     job.has_checkpoint = true;
     RunJob(job, [&](Session& session, GatheringCoordinator&) {
       Model model(session);
@@ -173,12 +173,12 @@ TEST(Updates, AReplayHasTheAveragesToTheBit) {
           EXPECT_EQ(model.Values(), lived.at(round->step));
         }
       }
-      EXPECT_EQ(session.step(), kSteps);
+      EXPECT_EQ(session.step(), kLoggedSteps);
       EXPECT_EQ(session.Replay().status().code(), StatusCode::kNotFound);
       for (Gradient* gradient : model.all()) ASSERT_TRUE(session.Ready(gradient->id).ok());
       const auto next = session.FinishStep();
       ASSERT_TRUE(next.ok()) << next.status();
-      EXPECT_EQ(next->step, kSteps + 1);
+      EXPECT_EQ(next->step, kLoggedSteps + 1);
       EXPECT_TRUE(session.Close("").ok());
     });
   }
@@ -187,8 +187,8 @@ TEST(Updates, AReplayHasTheAveragesToTheBit) {
 TEST(Updates, ALogThatFailsBeginsAgainWithACheckpoint) {
   MemoryUpdates updates;
   RunJob(LoggedJob(&updates, 2), [&](Session& session, GatheringCoordinator& coordinator) {
-    Gradient gradient(session, "w", kElements, "dense");
-    for (uint64_t step = 1; step <= kSteps; ++step) {
+    Gradient gradient(session, "w", kLoggedElements, "dense");
+    for (uint64_t step = 1; step <= kLoggedSteps; ++step) {
       coordinator.Alone([&] {
         absl::MutexLock lock(&updates.mutex);
         if (step == 2) updates.failure = Exhausted("the disk is full");
@@ -244,9 +244,9 @@ class StuckUpdateClient : public UpdateClient {
 };
 
 TEST(UpdateWriter, AnEpochEndsWhileSumsWaitForAStoreThatHangs) {
-  std::vector<float> data(kElements, 1);
+  std::vector<float> data(kLoggedElements, 1);
   Tensor tensor;
-  tensor.spec = {"w", kElements, "dense", 1};
+  tensor.spec = {"w", kLoggedElements, "dense", 1};
   tensor.data = data.data();
   StuckUpdateClient client;
   UpdateWriter writer;
@@ -264,11 +264,11 @@ TEST(UpdateWriter, AnEpochEndsWhileSumsWaitForAStoreThatHangs) {
 // The bytes come from a disk: whatever they are, the answer is an error and untouched gradients, or
 // a round that fits.
 TEST(RoundBody, ThatDoesNotFitChangesNothing) {
-  std::vector<float> dense(kElements, 1), sparse(kElements, 2);
+  std::vector<float> dense(kLoggedElements, 1), sparse(kLoggedElements, 2);
   Tensor first, second;
-  first.spec = {"dense", kElements, "dense", 1};
+  first.spec = {"dense", kLoggedElements, "dense", 1};
   first.data = dense.data();
-  second.spec = {"sparse", kElements, "sparse", 0.1};
+  second.spec = {"sparse", kLoggedElements, "sparse", 0.1};
   second.data = sparse.data();
   Entries entries;
   for (uint32_t i = 0; i < 30; ++i) entries.push_back(10 * i, static_cast<float>(i));
@@ -276,7 +276,7 @@ TEST(RoundBody, ThatDoesNotFitChangesNothing) {
   Buffer<std::byte> memory;
   std::string whole;
   const auto add = [&](size_t id, const TensorSum& sum) {
-    const std::span<const std::byte> bytes = body.Add(id, kElements, sum, &memory);
+    const std::span<const std::byte> bytes = body.Add(id, kLoggedElements, sum, &memory);
     whole.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     EXPECT_TRUE(body.has(id));
   };
@@ -301,9 +301,9 @@ TEST(RoundBody, ThatDoesNotFitChangesNothing) {
     flipped[random.Below(whole.size())] ^= static_cast<char>(1 << random.Below(8));
     (void)read(flipped);  // no crash; the store's checksums find what fits
   }
-  second.spec.elements = kElements - 1;
+  second.spec.elements = kLoggedElements - 1;
   EXPECT_THAT(Message(read(whole)), HasSubstr("tensor 'sparse' had 300 elements and has 299"));
-  second.spec.elements = kElements;
+  second.spec.elements = kLoggedElements;
   dense = dense_before;
   ASSERT_TRUE(read(whole).ok());
   EXPECT_EQ(dense[0], 0.5f);

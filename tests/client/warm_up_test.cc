@@ -10,11 +10,11 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kElements = 4000;
+constexpr size_t kWarmUpElements = 4000;
 constexpr double kDensity = 0.001;
-constexpr int kSteps = 12;   // of a job
-constexpr int kWarmUp = 8;   // of them
-constexpr int kResumed = 3;  // in the middle of the second stage
+constexpr int kWarmUpSteps = 12;  // of a job
+constexpr int kWarmUp = 8;        // of them
+constexpr int kResumed = 3;       // in the middle of the second stage
 
 struct Trained {
   std::vector<std::vector<float>> averages;  // of each step, as rank 0 had them
@@ -30,7 +30,8 @@ double DensityOf(const Session& session) {
 }
 
 // Steps `from` to `to` of a job of three ranks with momentum; what it keeps goes to `store`.
-Trained Train(int from, int to, MemoryStore* store, bool reducer = false, int warm_up = kWarmUp) {
+Trained TrainWarmUp(int from, int to, MemoryStore* store, bool reducer = false,
+                    int warm_up = kWarmUp) {
   Trained trained;
   Job job{.world = 3,
           .momentum = 0.9,
@@ -40,7 +41,7 @@ Trained Train(int from, int to, MemoryStore* store, bool reducer = false, int wa
           .reducer = reducer};
   job.options = [warm_up](SessionOptions* options) { options->warmup_steps = warm_up; };
   RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
-    Gradient sparse(session, "sparse", kElements, "sparse", kDensity);
+    Gradient sparse(session, "sparse", kWarmUpElements, "sparse", kDensity);
     Gradient dense(session, "dense", 50, "dense");
     ASSERT_TRUE(session.Agree().ok());
     for (int step = from; step < to; ++step) {
@@ -62,7 +63,7 @@ Trained Train(int from, int to, MemoryStore* store, bool reducer = false, int wa
       });
     }
     if (session.rank() == 1) {
-      trained.residual.resize(kElements);
+      trained.residual.resize(kWarmUpElements);
       ASSERT_TRUE(session.Residual(sparse.id, trained.residual).ok());
     }
     ASSERT_TRUE(session.Checkpoint({}).ok());
@@ -75,20 +76,20 @@ class SessionWarmUp : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(WithAReducer, SessionWarmUp, testing::Bool());
 
 TEST_P(SessionWarmUp, DensitiesFallAtTheirStepsOnAllRanksAndRunsRepeat) {
-  const Trained once = Train(0, kSteps, nullptr, GetParam());
-  ASSERT_EQ(once.densities.size(), kSteps);
+  const Trained once = TrainWarmUp(0, kWarmUpSteps, nullptr, GetParam());
+  ASSERT_EQ(once.densities.size(), kWarmUpSteps);
   EXPECT_EQ(once.densities.front(), kWarmUpDensity);
   EXPECT_EQ(once.densities.back(), kDensity);
-  const Trained again = Train(0, kSteps, nullptr, GetParam());
+  const Trained again = TrainWarmUp(0, kWarmUpSteps, nullptr, GetParam());
   EXPECT_EQ(once.averages, again.averages);
   EXPECT_EQ(once.residual, again.residual);
 }
 
 TEST(SessionWarmUp, AResumedJobGoesOnInItsStageBitForBit) {
-  const Trained whole = Train(0, kSteps, nullptr);
+  const Trained whole = TrainWarmUp(0, kWarmUpSteps, nullptr);
   MemoryStore store;
-  const Trained before = Train(0, kResumed, &store);
-  const Trained after = Train(kResumed, kSteps, &store);
+  const Trained before = TrainWarmUp(0, kResumed, &store);
+  const Trained after = TrainWarmUp(kResumed, kWarmUpSteps, &store);
   EXPECT_EQ(after.densities.front(), before.densities.back());
   EXPECT_EQ(after.averages, std::vector(whole.averages.begin() + kResumed, whole.averages.end()));
   EXPECT_EQ(after.residual, whole.residual);
@@ -96,8 +97,9 @@ TEST(SessionWarmUp, AResumedJobGoesOnInItsStageBitForBit) {
 
 TEST(SessionWarmUp, ACheckpointOfTheWarmUpResumedWithoutItHasTheFinalDensity) {
   MemoryStore store;
-  Train(0, kResumed, &store);
-  EXPECT_THAT(Train(kResumed, kResumed + 2, &store, false, 0).densities, testing::Each(kDensity));
+  TrainWarmUp(0, kResumed, &store);
+  EXPECT_THAT(TrainWarmUp(kResumed, kResumed + 2, &store, false, 0).densities,
+              testing::Each(kDensity));
 }
 
 TEST(SessionWarmUp, AnAdaptiveJobFallsAllTheSame) {
@@ -108,7 +110,7 @@ TEST(SessionWarmUp, AnAdaptiveJobFallsAllTheSame) {
   };
   uint64_t reviews = 0;
   RunJob(job, [&](Session& session, GatheringCoordinator& coordinator) {
-    Gradient sparse(session, "sparse", kElements, "sparse", kDensity);
+    Gradient sparse(session, "sparse", kWarmUpElements, "sparse", kDensity);
     ASSERT_TRUE(session.Agree().ok());
     for (int step = 0; step < 60; ++step) {
       // The planner may raise what hides; it never falls below the stage's.

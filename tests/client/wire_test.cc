@@ -18,7 +18,7 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kElements = 100'000;  // long enough for a ring
+constexpr size_t kWireElements = 100'000;  // long enough for a ring
 
 // Multiples of 1/16 below 2^11: with bf16's errors, sums of a few are exact in fp32.
 void Fill(Random& random, std::vector<float>* gradient) {
@@ -41,24 +41,24 @@ INSTANTIATE_TEST_SUITE_P(Formats, WireOf, testing::Values("bf16", "int8", "int4"
 
 TEST_P(WireOf, WhatWasAppliedAndTheErrorsMakeWhatCameInExactly) {
   for (int world : {1, 2, 4, 8}) {  // averages that divide without rounding
-    std::vector<std::vector<double>> in(world, std::vector<double>(kElements, 0.0));
+    std::vector<std::vector<double>> in(world, std::vector<double>(kWireElements, 0.0));
     std::vector<std::vector<float>> left(world);
-    std::vector<double> applied(kElements, 0.0);
+    std::vector<double> applied(kWireElements, 0.0);
     RunJob({.world = world, .wire = GetParam()}, [&](Session& session, GatheringCoordinator&) {
       const int rank = session.rank();
-      Gradient gradient(session, "w", kElements, "dense");
+      Gradient gradient(session, "w", kWireElements, "dense");
       Random random(rank);
       for (int step = 0; step < 3; ++step) {
         Fill(random, &gradient.data);
-        for (size_t i = 0; i < kElements; ++i) in[rank][i] += gradient.data[i];
+        for (size_t i = 0; i < kWireElements; ++i) in[rank][i] += gradient.data[i];
         ASSERT_TRUE(Step(session, gradient));
         if (rank != 0) continue;
-        for (size_t i = 0; i < kElements; ++i) applied[i] += double{gradient.data[i]} * world;
+        for (size_t i = 0; i < kWireElements; ++i) applied[i] += double{gradient.data[i]} * world;
       }
       left[rank] = ResidualOf(session, gradient);
       EXPECT_TRUE(session.Close("").ok());
     });
-    for (size_t i = 0; i < kElements; ++i) {
+    for (size_t i = 0; i < kWireElements; ++i) {
       double came = 0, kept = 0;
       for (int r = 0; r < world; ++r) {
         came += in[r][i];
@@ -74,7 +74,7 @@ TEST_P(WireOf, WhatWasAppliedAndTheErrorsMakeWhatCameInExactly) {
 
 TEST(Wire, HalfOfTheBytesTravel) {
   RunJob({.world = 2, .wire = "bf16"}, [](Session& session, GatheringCoordinator&) {
-    Gradient gradient(session, "w", kElements, "dense");
+    Gradient gradient(session, "w", kWireElements, "dense");
     ASSERT_TRUE(session.Ready(gradient.id).ok());
     const auto result = session.FinishStep();
     ASSERT_TRUE(result.ok()) << result.status();
@@ -85,7 +85,7 @@ TEST(Wire, HalfOfTheBytesTravel) {
 
 TEST_P(WireOf, ASkippedStepLeavesTheErrorsAsTheyWere) {
   RunJob({.world = 2, .wire = GetParam()}, [](Session& session, GatheringCoordinator&) {
-    Gradient gradient(session, "w", kElements, "dense");
+    Gradient gradient(session, "w", kWireElements, "dense");
     Random random(session.rank());
     Fill(random, &gradient.data);
     ASSERT_TRUE(Step(session, gradient));
@@ -103,7 +103,7 @@ TEST_P(WireOf, ASkippedStepLeavesTheErrorsAsTheyWere) {
 
 TEST_P(WireOf, AFailedStepLeavesTheErrorsAsTheyWere) {
   RunJob({.world = 2, .wire = GetParam()}, [](Session& session, GatheringCoordinator& coordinator) {
-    Gradient gradient(session, "w", kElements, "dense");
+    Gradient gradient(session, "w", kWireElements, "dense");
     Random random(session.rank());
     Fill(random, &gradient.data);
     ASSERT_TRUE(Step(session, gradient));
@@ -126,7 +126,7 @@ std::vector<uint64_t> Train(const char* wire, uint64_t base, uint64_t steps, Mem
   std::vector<uint64_t> digests(2);
   const Job job{.base_step = base, .has_checkpoint = base > 0, .store = store, .wire = wire};
   RunJob(job, [&](Session& session, GatheringCoordinator&) {
-    Gradient gradient(session, "w", kElements, "dense");
+    Gradient gradient(session, "w", kWireElements, "dense");
     for (uint64_t step = base; step < base + steps; ++step) {
       Random random(step * 10 + session.rank());
       Fill(random, &gradient.data);
@@ -216,7 +216,7 @@ TEST(Wire, WithCodesNoBitDependsOnThePlanOrItsChanges) {
 TEST(Wire, WithCodesAQuarterAndAnEighthOfTheBytesTravel) {
   for (const auto& [wire, bits] : {std::pair{"int8", 8.0}, std::pair{"int4", 4.0}}) {
     RunJob({.world = 2, .wire = wire}, [bits = bits](Session& session, GatheringCoordinator&) {
-      Gradient gradient(session, "w", kElements, "dense");
+      Gradient gradient(session, "w", kWireElements, "dense");
       ASSERT_TRUE(session.Ready(gradient.id).ok());
       const auto result = session.FinishStep();
       ASSERT_TRUE(result.ok()) << result.status();

@@ -27,8 +27,8 @@ std::vector<float> Gradient(size_t count, uint64_t seed) {
   return values;
 }
 
-struct Rank {
-  explicit Rank(size_t count)
+struct CodedRank {
+  explicit CodedRank(size_t count)
       : input(count),
         output(count, -1),
         error(count),
@@ -47,9 +47,9 @@ struct Way {
   std::optional<Strategy> strategy = std::nullopt;
 };
 
-void AllReduce(World& world, uint64_t round, const Way& way, std::vector<Rank>& ranks) {
+void AllReduce(World& world, uint64_t round, const Way& way, std::vector<CodedRank>& ranks) {
   world.RunAll([&](int rank, std::function<void()> finished) {
-    Rank& mine = ranks[rank];
+    CodedRank& mine = ranks[rank];
     AllReduceRequest request;
     request.place = {rank, world.size(), way.hosts};
     request.name.round = round;
@@ -71,8 +71,8 @@ void AllReduce(World& world, uint64_t round, const Way& way, std::vector<Rank>& 
   });
 }
 
-void ExpectTheSameBits(const std::vector<Rank>& ranks) {
-  for (const Rank& rank : ranks) {
+void ExpectTheSameBits(const std::vector<CodedRank>& ranks) {
+  for (const CodedRank& rank : ranks) {
     ASSERT_EQ(Digest(std::as_bytes(std::span(rank.output))),
               Digest(std::as_bytes(std::span(ranks[0].output))));
     ASSERT_EQ(rank.next_reach, ranks[0].next_reach);
@@ -81,10 +81,10 @@ void ExpectTheSameBits(const std::vector<Rank>& ranks) {
   }
 }
 
-void ExpectNothingLost(const std::vector<Rank>& ranks) {
+void ExpectNothingLost(const std::vector<CodedRank>& ranks) {
   for (size_t i = 0; i < ranks[0].output.size(); ++i) {
     double before = 0, after = ranks[0].output[i];
-    for (const Rank& rank : ranks) {
+    for (const CodedRank& rank : ranks) {
       before += rank.input[i] + rank.error[i];  // in fp32
       after += rank.next_error[i];
     }
@@ -92,8 +92,8 @@ void ExpectNothingLost(const std::vector<Rank>& ranks) {
   }
 }
 
-void Commit(std::vector<Rank>& ranks) {
-  for (Rank& rank : ranks) {
+void Commit(std::vector<CodedRank>& ranks) {
+  for (CodedRank& rank : ranks) {
     rank.error.swap(rank.next_error);
     rank.reach.swap(rank.next_reach);
   }
@@ -101,14 +101,14 @@ void Commit(std::vector<Rank>& ranks) {
 
 // Three rounds; of all that came out of them, the errors of every rank included.
 uint64_t DigestOf(World& world, uint64_t* round, const Way& way, size_t count) {
-  std::vector<Rank> ranks(world.size(), Rank(count));
+  std::vector<CodedRank> ranks(world.size(), CodedRank(count));
   uint64_t digest = 0;
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     for (int r = 0; r < world.size(); ++r) ranks[r].input = Gradient(count, 100 * seed + r);
     AllReduce(world, ++*round, way, ranks);
     ExpectTheSameBits(ranks);
     ExpectNothingLost(ranks);
-    for (const Rank& rank : ranks) {
+    for (const CodedRank& rank : ranks) {
       digest = Combine(digest, Digest(std::as_bytes(std::span(rank.output))));
       digest = Combine(digest, Digest(std::as_bytes(std::span(rank.next_error))));
       digest = Combine(digest, Digest(std::as_bytes(std::span(rank.next_reach))));
@@ -159,7 +159,7 @@ TEST_P(CodedOver, ShortTensorsAndEmptyOnesGoToo) {
     uint64_t round = 0;
     for (const size_t count : {size_t{0}, size_t{1}, size_t{255}, size_t{257}}) {
       for (const char* wire : {"int8", "int4"}) {
-        std::vector<Rank> ranks(size, Rank(count));
+        std::vector<CodedRank> ranks(size, CodedRank(count));
         for (int again = 0; again < 2; ++again) {
           for (int r = 0; r < size; ++r) ranks[r].input = Gradient(count, 10 + r);
           AllReduce(world, ++round, {wire}, ranks);
@@ -176,7 +176,7 @@ TEST_P(CodedOver, ShortTensorsAndEmptyOnesGoToo) {
 TEST_P(CodedOver, WhatIsAppliedFollowsTheSumsOfManyRounds) {
   World world(GetParam(), 4);
   for (const char* wire : {"int8", "int4"}) {
-    std::vector<Rank> ranks(4, Rank(kCount));
+    std::vector<CodedRank> ranks(4, CodedRank(kCount));
     std::vector<double> applied(kCount), brought(kCount);
     for (uint64_t round = 1; round <= 12; ++round) {
       for (int r = 0; r < 4; ++r) {
@@ -194,7 +194,7 @@ TEST_P(CodedOver, WhatIsAppliedFollowsTheSumsOfManyRounds) {
 TEST_P(CodedOver, SendsWhatTheWidthsOfItsSumsSay) {
   World world(GetParam(), 4);
   constexpr size_t kBlocks = 64;
-  std::vector<Rank> ranks(4, Rank(kBlocks * kLatticeBlock));
+  std::vector<CodedRank> ranks(4, CodedRank(kBlocks * kLatticeBlock));
   AllReduce(world, 1, {.wire = "int4", .strategy = Strategy::kRing}, ranks);
   // 4, 5, 6 bits on the way to the sum, thrice 6 with it; a reach of 16 bits a block each.
   const uint64_t of_block = 32 * (4 + 5 + 6 + 3 * 6) + 6 * 2;
@@ -207,13 +207,13 @@ TEST_P(CodedOver, NotANumberIsSeenByAllAndNothingOfItIsApplied) {
   World world(GetParam(), 3);
   uint64_t round = 0;
   for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
-    std::vector<Rank> ranks(3, Rank(kCount));
+    std::vector<CodedRank> ranks(3, CodedRank(kCount));
     for (int r = 0; r < 3; ++r) ranks[r].input = Gradient(kCount, r);
     AllReduce(world, ++round, {}, ranks);
     Commit(ranks);
     ranks[1].input[300] = bad;
     AllReduce(world, ++round, {}, ranks);
-    for (const Rank& rank : ranks) {
+    for (const CodedRank& rank : ranks) {
       EXPECT_TRUE(rank.result.non_finite);
       EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
       for (const float value : rank.output) ASSERT_TRUE(std::isfinite(value));
@@ -224,8 +224,8 @@ TEST_P(CodedOver, NotANumberIsSeenByAllAndNothingOfItIsApplied) {
 // Scales that differ between ranks are a defect: the digest shows it.
 TEST_P(CodedOver, ADifferenceOfScalesShowsInTheDigest) {
   World world(GetParam(), 2);
-  std::vector<Rank> ranks(2, Rank(kCount));
-  for (Rank& rank : ranks) std::fill(rank.reach.begin(), rank.reach.end(), BlockReach{0x3f80});
+  std::vector<CodedRank> ranks(2, CodedRank(kCount));
+  for (CodedRank& rank : ranks) std::fill(rank.reach.begin(), rank.reach.end(), BlockReach{0x3f80});
   ranks[1].reach[3] = 0x4000;
   AllReduce(world, 1, {}, ranks);
   EXPECT_NE(ranks[0].result.digest, ranks[1].result.digest);
@@ -234,7 +234,7 @@ TEST_P(CodedOver, ADifferenceOfScalesShowsInTheDigest) {
 TEST(Coded, ARequestThatDoesNotFitIsRefused) {
   World world(Kind::kInProcess, 1);
   const auto refused = [&](const std::function<void(AllReduceRequest*)>& change) {
-    Rank mine(kCount);
+    CodedRank mine(kCount);
     AllReduceRequest request;
     request.place = {0, 1};
     request.wire = "int4";

@@ -52,9 +52,9 @@ TEST(DeviceRing, EveryEpochHasAnIdOfItsOwn) {
 }
 
 // One rank's end of the contract. Every method waits for the answer.
-class Rank {
+class DeviceRank {
  public:
-  Rank(int rank, int world, const std::string& id) : rank_(rank), world_(world) {
+  DeviceRank(int rank, int world, const std::string& id) : rank_(rank), world_(world) {
     status_ = loop_.Call(
         [&]() -> Status {
           DeviceRingOptions options;
@@ -67,7 +67,7 @@ class Rank {
         },
         Seconds(30));
   }
-  ~Rank() {
+  ~DeviceRank() {
     const Status closed = loop_.Call(
         [&] {
           ring_.reset();
@@ -172,7 +172,7 @@ TEST(DeviceRingRank, KeepsTheContract) {
   if (rank_text == nullptr) GTEST_SKIP() << "one rank of DeviceRing's tests";
   const int rank = std::atoi(rank_text);
   const int world = std::atoi(std::getenv("RINGWOOD_TEST_RING_WORLD"));
-  Rank end(rank, world, absl::HexStringToBytes(std::getenv("RINGWOOD_TEST_RING_ID")));
+  DeviceRank end(rank, world, absl::HexStringToBytes(std::getenv("RINGWOOD_TEST_RING_ID")));
   ASSERT_TRUE(end.status().ok()) << Message(end.status());
   for (const uint64_t count : {0, 1, 3, 4096, (1 << 20) + 1}) end.SumSeveral(count);
   for (const uint64_t bytes : {1, 1000003}) end.BroadcastFrom(world - 1, bytes);

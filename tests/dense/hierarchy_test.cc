@@ -170,14 +170,14 @@ TEST(ChooseSchedule, TakesTheHierarchyWhereHostsAreShared) {
 
 // ---- over transports ----
 
-struct Rank {
+struct HostRank {
   std::vector<float> input, output, error, next_error;
   AllReduceResult result;
 };
 
 // Multiples of 2^-4 below 2^15, with errors: sums are exact in fp32, so nothing may be lost.
-std::vector<Rank> Ranks(int world, size_t count, bool coarse) {
-  std::vector<Rank> ranks(world);
+std::vector<HostRank> Ranks(int world, size_t count, bool coarse) {
+  std::vector<HostRank> ranks(world);
   for (int r = 0; r < world; ++r) {
     Random random(r + 1);
     ranks[r].input.resize(count);
@@ -193,9 +193,9 @@ std::vector<Rank> Ranks(int world, size_t count, bool coarse) {
   return ranks;
 }
 
-void AllReduce(World& world, const AllReduceRequest& prototype, std::vector<Rank>& ranks) {
+void AllReduce(World& world, const AllReduceRequest& prototype, std::vector<HostRank>& ranks) {
   world.RunAll([&](int rank, std::function<void()> finished) {
-    Rank& mine = ranks[rank];
+    HostRank& mine = ranks[rank];
     AllReduceRequest request = prototype;
     request.place.rank = rank;
     request.place.world = world.size();
@@ -216,7 +216,7 @@ void AllReduce(World& world, const AllReduceRequest& prototype, std::vector<Rank
 }
 
 // Sequential, in the order that dense/hierarchy.h documents; rounded between hosts if `bf16`.
-std::vector<float> Reference(const std::vector<Rank>& ranks, const Hosts& hosts, bool bf16) {
+std::vector<float> Reference(const std::vector<HostRank>& ranks, const Hosts& hosts, bool bf16) {
   const int count = static_cast<int>(hosts.size());
   const auto slots = CutEvenly(ranks[0].input.size(), HierarchySlots(hosts));
   const auto travels = [&](float value) { return bf16 ? FromBFloat16(ToBFloat16(value)) : value; };
@@ -232,7 +232,7 @@ std::vector<float> Reference(const std::vector<Rank>& ranks, const Hosts& hosts,
         float of_host = ranks[agent].input[i];
         float owed = ranks[agent].error[i];
         for (size_t j = 1; j < here.size(); ++j) {
-          const Rank& other = ranks[here[(first + j) % here.size()]];
+          const HostRank& other = ranks[here[(first + j) % here.size()]];
           if (bf16) {
             owed += other.input[i] + other.error[i];
           } else {
@@ -292,13 +292,13 @@ TEST_P(HierarchyOver, RoundedBetweenHostsItLosesNothing) {
       }
       for (size_t i = 0; i < count; ++i) {
         double before = 0, after = ranks[0].output[i];
-        for (const Rank& rank : ranks) {
+        for (const HostRank& rank : ranks) {
           before += static_cast<double>(rank.input[i]) + rank.error[i];
           after += rank.next_error[i];
         }
         ASSERT_EQ(before, after) << i;
       }
-      for (const Rank& rank : ranks) {
+      for (const HostRank& rank : ranks) {
         ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(rank.output)),
                                        std::as_bytes(std::span(ranks[0].output))));
         EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
@@ -316,7 +316,7 @@ TEST_P(HierarchyOver, LongTensorsAreCutIntoChunksWithTheSameBitsOnAllRanks) {
     request.wire = wire;
     auto ranks = Ranks(3, (1 << 20) + 1, true);
     AllReduce(world, request, ranks);
-    for (const Rank& rank : ranks) {
+    for (const HostRank& rank : ranks) {
       EXPECT_EQ(rank.output, ranks[0].output);
       EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
     }

@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kChunk = 4096;  // elements
 
 // Multiples of 2^-4 below 2^15: sums of nine of them and of the errors are exact in fp32.
-std::vector<float> Coarse(size_t count, uint64_t seed) {
+std::vector<float> CoarseValues(size_t count, uint64_t seed) {
   Random random(seed);
   std::vector<float> values(count);
   for (float& value : values) {
@@ -26,16 +26,16 @@ std::vector<float> Coarse(size_t count, uint64_t seed) {
   return values;
 }
 
-struct Rank {
+struct RoundedRank {
   std::vector<float> input, output, error, next_error;
   AllReduceResult result;
 };
 
-std::vector<Rank> Ranks(int world, size_t count) {
-  std::vector<Rank> ranks(world);
+std::vector<RoundedRank> Ranks(int world, size_t count) {
+  std::vector<RoundedRank> ranks(world);
   for (int r = 0; r < world; ++r) {
-    ranks[r].input = Coarse(count, r + 1);
-    ranks[r].error = Coarse(count, 100 + r);
+    ranks[r].input = CoarseValues(count, r + 1);
+    ranks[r].error = CoarseValues(count, 100 + r);
     for (float& error : ranks[r].error) error /= 256;
     for (float& error : ranks[r].error) error = std::round(error * 16) / 16;
     ranks[r].output.resize(count);
@@ -44,9 +44,9 @@ std::vector<Rank> Ranks(int world, size_t count) {
   return ranks;
 }
 
-void AllReduce(World& world, uint64_t round, size_t chunk_bytes, std::vector<Rank>& ranks) {
+void AllReduce(World& world, uint64_t round, size_t chunk_bytes, std::vector<RoundedRank>& ranks) {
   world.RunAll([&](int rank, std::function<void()> finished) {
-    Rank& mine = ranks[rank];
+    RoundedRank& mine = ranks[rank];
     AllReduceRequest request;
     request.place.rank = rank;
     request.place.world = world.size();
@@ -67,7 +67,7 @@ void AllReduce(World& world, uint64_t round, size_t chunk_bytes, std::vector<Ran
 }
 
 // Sequential, in the order that dense/ring.h documents, rounding at every hop.
-std::vector<float> Reference(const std::vector<Rank>& ranks) {
+std::vector<float> Reference(const std::vector<RoundedRank>& ranks) {
   const int world = static_cast<int>(ranks.size());
   const size_t count = ranks[0].input.size();
   std::vector<float> sum(count);
@@ -77,7 +77,7 @@ std::vector<float> Reference(const std::vector<Rank>& ranks) {
       for (size_t i = begin + slots[s].begin; i < begin + slots[s].begin + slots[s].count; ++i) {
         sum[i] = FromBFloat16(ToBFloat16(ranks[s].input[i] + ranks[s].error[i]));
         for (int k = 1; k < world; ++k) {
-          const Rank& next = ranks[(s + k) % world];
+          const RoundedRank& next = ranks[(s + k) % world];
           sum[i] = FromBFloat16(ToBFloat16(sum[i] + (next.input[i] + next.error[i])));
         }
       }
@@ -86,10 +86,10 @@ std::vector<float> Reference(const std::vector<Rank>& ranks) {
   return sum;
 }
 
-void ExpectNothingLost(const std::vector<Rank>& ranks) {
+void ExpectNothingLost(const std::vector<RoundedRank>& ranks) {
   for (size_t i = 0; i < ranks[0].output.size(); ++i) {
     double before = 0, after = ranks[0].output[i];
-    for (const Rank& rank : ranks) {
+    for (const RoundedRank& rank : ranks) {
       before += static_cast<double>(rank.input[i]) + rank.error[i];
       after += rank.next_error[i];
     }
@@ -97,8 +97,8 @@ void ExpectNothingLost(const std::vector<Rank>& ranks) {
   }
 }
 
-void ExpectTheSameBits(const std::vector<Rank>& ranks) {
-  for (const Rank& rank : ranks) {
+void ExpectTheSameBits(const std::vector<RoundedRank>& ranks) {
+  for (const RoundedRank& rank : ranks) {
     ASSERT_TRUE(std::ranges::equal(std::as_bytes(std::span(rank.output)),
                                    std::as_bytes(std::span(ranks[0].output))));
     EXPECT_EQ(rank.result.digest, ranks[0].result.digest);
@@ -138,23 +138,23 @@ TEST_P(RoundedRingOver, ShortTensorsGoUnroundedAndTakeTheErrorAlong) {
     AllReduce(world, 1, 0, ranks);
     ExpectTheSameBits(ranks);
     ExpectNothingLost(ranks);
-    for (const Rank& rank : ranks) EXPECT_EQ(rank.next_error, std::vector<float>(1000));
+    for (const RoundedRank& rank : ranks) EXPECT_EQ(rank.next_error, std::vector<float>(1000));
   }
 }
 
 TEST_P(RoundedRingOver, ManyRoundsStayWithinOneRoundingOfTheTrueSum) {
   World world(GetParam(), 4);
   auto ranks = Ranks(4, 5000);
-  for (Rank& rank : ranks) rank.error.assign(5000, 0);
+  for (RoundedRank& rank : ranks) rank.error.assign(5000, 0);
   constexpr int kRounds = 20;
   std::vector<double> applied(5000), truth(5000), largest(5000);
   for (int round = 1; round <= kRounds; ++round) {
     AllReduce(world, round, kChunk * sizeof(float), ranks);
-    for (Rank& rank : ranks) rank.error.swap(rank.next_error);
+    for (RoundedRank& rank : ranks) rank.error.swap(rank.next_error);
     for (size_t i = 0; i < applied.size(); ++i) {
       applied[i] += ranks[0].output[i];
       double partial = 0;
-      for (const Rank& rank : ranks) {
+      for (const RoundedRank& rank : ranks) {
         truth[i] += rank.input[i];
         partial += std::fabs(rank.input[i]) * 1.1;
       }

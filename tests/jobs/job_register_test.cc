@@ -13,13 +13,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "paths.h"
+#include "tests/base/at.h"
 
 namespace ringwood {
 namespace {
 
 using ::testing::HasSubstr;
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 
 std::string TextOf(const JobRegister::Answer& answer) {
   switch (answer.verdict) {

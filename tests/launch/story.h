@@ -3,13 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "base/clock.h"
 #include "launch/supervision/supervisor.h"
+#include "tests/base/at.h"
 
 namespace ringwood {
-
-// Long after TimePoint(), which stands for what never was.
-inline TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 
 inline constexpr Ending kGood{0, 0, false};
 inline constexpr Ending kBug{1, 0, false};

@@ -29,7 +29,7 @@ Plan TwoGroups() {
   return plan;
 }
 
-ModelProfile ThreeTensors() {
+ModelProfile ProfileOfThree() {
   ModelProfile profile;
   profile.tensors.resize(3);
   profile.tensors[0].elements = 400;
@@ -45,7 +45,7 @@ TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {
   Play(3, 1000, 200, 40, &profile);
   Play(4, 3000, 400, 60, &profile);
   const ReplayCosts costs =
-      CostsOf(TwoGroups(), ThreeTensors(), RoundsOf(TwoGroups(), profile.Events()));
+      CostsOf(TwoGroups(), ProfileOfThree(), RoundsOf(TwoGroups(), profile.Events()));
   EXPECT_NEAR(costs.pack_seconds_per_element, 2e-9, 1e-15);
   EXPECT_NEAR(costs.select_seconds_per_element, 3e-9, 1e-15);
   EXPECT_NEAR(costs.ring_seconds, 3000e-9, 1e-15);
@@ -56,7 +56,7 @@ TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {
 TEST(ReplayProfile, RoundsThatWereNotAppliedDoNotCount) {
   ReplayProfile profile;
   profile.Take({1, 1, 0, 0, TimelineKind::kSelect});
-  EXPECT_EQ(CostsOf(TwoGroups(), ThreeTensors(), RoundsOf(TwoGroups(), profile.Events())),
+  EXPECT_EQ(CostsOf(TwoGroups(), ProfileOfThree(), RoundsOf(TwoGroups(), profile.Events())),
             ReplayCosts());
   Play(2, 1000, 100, 10, &profile);
   const std::vector<ReplayRound> rounds = RoundsOf(TwoGroups(), profile.Events());

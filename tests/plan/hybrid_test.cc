@@ -29,15 +29,15 @@ PlanInput RandomInput(Random& random, size_t n) {
 }
 
 // One message of tensors [first, last) of a lane's list.
-struct Message {
+struct Sent {
   double ready = 0;
   double startup = 0;
   double seconds = 0;
 };
 
-Message MessageOf(const Problem& problem, const std::vector<uint32_t>& lane, size_t first,
-                  size_t last, bool tree) {
-  Message message;
+Sent MessageOf(const Problem& problem, const std::vector<uint32_t>& lane, size_t first, size_t last,
+               bool tree) {
+  Sent message;
   double bytes = 0;
   uint64_t k = 0;
   for (size_t i = first; i < last; ++i) {
@@ -58,12 +58,12 @@ double Enumerate(const Problem& problem, const std::vector<uint32_t>& ring,
   if (i == ring.size() && j == tree.size()) return free;
   double least = 1e300;
   for (size_t e = i + 1; e <= ring.size(); ++e) {
-    const Message m = MessageOf(problem, ring, i, e, false);
+    const Sent m = MessageOf(problem, ring, i, e, false);
     least =
         std::min(least, Enumerate(problem, ring, tree, e, j, std::max(free, m.ready) + m.seconds));
   }
   for (size_t e = j + 1; e <= tree.size(); ++e) {
-    const Message m = MessageOf(problem, tree, j, e, true);
+    const Sent m = MessageOf(problem, tree, j, e, true);
     least =
         std::min(least, Enumerate(problem, ring, tree, i, e, std::max(free, m.ready) + m.seconds));
   }
@@ -155,12 +155,12 @@ TEST(Hybrid, NoDensitiesOnAGridCarryMoreWithinTheDeadline) {
 }
 
 // All groupings of a lane's list as lists of messages.
-std::vector<std::vector<Message>> Groupings(const Problem& problem,
-                                            const std::vector<uint32_t>& lane, bool tree) {
-  std::vector<std::vector<Message>> all;
+std::vector<std::vector<Sent>> Groupings(const Problem& problem, const std::vector<uint32_t>& lane,
+                                         bool tree) {
+  std::vector<std::vector<Sent>> all;
   if (lane.empty()) return {{}};
   for (unsigned mask = 0; mask < 1u << (lane.size() - 1); ++mask) {
-    std::vector<Message> messages;
+    std::vector<Sent> messages;
     size_t first = 0;
     for (size_t i = 0; i < lane.size(); ++i) {
       if (i + 1 < lane.size() && (mask >> i & 1) == 0) continue;
@@ -172,10 +172,10 @@ std::vector<std::vector<Message>> Groupings(const Problem& problem,
   return all;
 }
 
-double SharedEnd(const std::vector<Message>& ring, const std::vector<Message>& tree) {
+double SharedEnd(const std::vector<Sent>& ring, const std::vector<Sent>& tree) {
   std::vector<CardMessage> messages;
-  for (const Message& m : ring) messages.push_back({0, m.ready, m.startup, m.seconds - m.startup});
-  for (const Message& m : tree) messages.push_back({1, m.ready, m.startup, m.seconds - m.startup});
+  for (const Sent& m : ring) messages.push_back({0, m.ready, m.startup, m.seconds - m.startup});
+  for (const Sent& m : tree) messages.push_back({1, m.ready, m.startup, m.seconds - m.startup});
   double end = 0;
   for (const double e : PlaySharedCard(messages, 1)) end = std::max(end, e);
   return end;
@@ -204,7 +204,7 @@ TEST(Hybrid, GapToTheBestOnASharedCardIsReported) {
         }
       }
     }
-    std::vector<Message> ring, tree;
+    std::vector<Sent> ring, tree;
     const Plan plan = *MakePlan("hybrid", input);
     for (const Group& group : plan.groups) {
       const bool sparse = group.route == "tree";

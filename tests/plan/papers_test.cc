@@ -15,17 +15,17 @@
 namespace ringwood {
 namespace {
 
-std::string Data(const std::string& file) {
+std::string PaperData(const std::string& file) {
   return std::string(RINGWOOD_SOURCE_DIR) + "/data/" + file;
 }
 
 nlohmann::json Json(const std::string& file) {
-  std::ifstream in(Data(file));
+  std::ifstream in(PaperData(file));
   return nlohmann::json::parse(in);
 }
 
 ModelProfile GoogLeNet(const std::string& run) {
-  return *ReadModelProfile(Data(absl::StrCat("bcaffe_googlenet/", run, ".csv")));
+  return *ReadModelProfile(PaperData(absl::StrCat("bcaffe_googlenet/", run, ".csv")));
 }
 
 std::vector<std::pair<double, double>> SamplesOf(const ModelProfile& profile, int parity) {
@@ -52,8 +52,8 @@ TEST(Papers, GoogLeNetsMeasuredCommunicationIsPredictedWithinATenth) {
         measured += seconds;
       }
     }
-    const auto table =
-        ReadCostTable(Data(absl::StrCat("bcaffe_googlenet/osu_allreduce_", nodes, "nodes.csv")));
+    const auto table = ReadCostTable(
+        PaperData(absl::StrCat("bcaffe_googlenet/osu_allreduce_", nodes, "nodes.csv")));
     const Cost idle = FitRobust(*table)->cost();
     double benchmark = 0;
     for (const auto& [bytes, seconds] : SamplesOf(profile, -1)) benchmark += idle.Seconds(bytes);
@@ -112,7 +112,8 @@ TEST(Papers, ExactIsNeverWorseOnAnyTraceAndNetwork) {
   const auto networks = Json("alpha_beta.json")["mgwfbp_dense_allreduce"];
   for (const char* model :
        {"vgg16", "resnet50", "resnet101", "gpt2", "bert", "bert_large", "LSTM", "ugatit", "ncf"}) {
-    PlanInput input = InputOf(*ReadModelProfile(Data(absl::StrCat("espresso/", model, ".csv"))), 1);
+    PlanInput input =
+        InputOf(*ReadModelProfile(PaperData(absl::StrCat("espresso/", model, ".csv"))), 1);
     for (const char* network : {"56GbIB", "10GbE"}) {
       for (const auto& [workers, ab] : networks[network].items()) {
         input.world = std::stoi(workers);

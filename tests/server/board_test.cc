@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/status/stragglers.h"
+#include "tests/base/at.h"
 
 namespace ringwood {
 namespace {
@@ -19,7 +20,6 @@ using ::testing::SizeIs;
 
 constexpr double kHeartbeat = 1;
 
-TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 auto Is(double value) { return DoubleNear(value, 1e-9); }
 
 // A board that is told what happens to a job of ranks and one reducer.

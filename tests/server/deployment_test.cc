@@ -88,8 +88,8 @@ class Jobs {
 };
 
 // Two ranks of a job that is open.
-struct Pair {
-  Pair(int port, const std::string& job, bool resume = false)
+struct TwoRanks {
+  TwoRanks(int port, const std::string& job, bool resume = false)
       : a(port, 0, 2, resume, TokenOf(job)), b(port, 1, 2, resume, TokenOf(job)) {
     EXPECT_TRUE(Jobs(port).Open(job).ok());
     auto [first, second] = Both(a, b, [](Worker& worker) {
@@ -109,7 +109,7 @@ TEST(Deployment, TwoJobsGoOnBesideEachOther) {
   auto server = Server::Start(Many());
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
-  Pair one(port, "one"), two(port, "two");
+  TwoRanks one(port, "one"), two(port, "two");
   EXPECT_NE(one.a.joined.job(), two.a.joined.job());
   EXPECT_NE(one.a.joined.fabric_key(), two.a.joined.fabric_key());
   for (uint64_t round = 1; round <= 3; ++round) ExpectCommit(one.a, one.b, round);
@@ -127,7 +127,7 @@ TEST(Deployment, AJobsTokenOpensNoOtherAndTheDeploymentsNone) {
   auto server = Server::Start(Many());
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
-  Pair one(port, "one");
+  TwoRanks one(port, "one");
   EXPECT_TRUE(Jobs(port).Open("two").ok());
   // With all that a member of "one" knows, and the token of "two".
   Worker forger(port, 1, 2, false, TokenOf("two"));
@@ -158,7 +158,7 @@ TEST(Deployment, AJobThatMakesTooManyCallsIsRefusedByNameAndOthersGoOn) {
   auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
-  Pair calm(port, "calm");
+  TwoRanks calm(port, "calm");
   ASSERT_TRUE(Jobs(port).Open("flood").ok());
   grpc::Status refused;
   Await([&] {
@@ -179,8 +179,8 @@ TEST(Deployment, AJobsStoreHasItsQuotaAndItsFolder) {
   auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
-  Pair small(port, "small"), large(port, "large");
-  for (Pair* job : {&small, &large}) {
+  TwoRanks small(port, "small"), large(port, "large");
+  for (TwoRanks* job : {&small, &large}) {
     ExpectCommit(job->a, job->b, 1);
     auto [first, second] =
         Both(job->a, job->b, [](Worker& worker) { return worker.Save(1, "sixteen weights!"); });
@@ -205,7 +205,7 @@ TEST(Deployment, AnIdleJobIsClosedAndOpenedAgainWithWhatItHad) {
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
   {
-    Pair job(port, "job");
+    TwoRanks job(port, "job");
     ExpectCommit(job.a, job.b, 1);
     auto [first, second] =
         Both(job.a, job.b, [](Worker& worker) { return worker.Save(1, "sixteen weights!"); });
@@ -214,7 +214,7 @@ TEST(Deployment, AnIdleJobIsClosedAndOpenedAgainWithWhatItHad) {
   }
   Await([&] { return Jobs(port).All().jobs_size() == 0; });
   EXPECT_FALSE(std::filesystem::exists(directory.path() + "/store/jobs/job/address"));
-  Pair again(port, "job", true);
+  TwoRanks again(port, "job", true);
   EXPECT_EQ(again.a.joined.base_step(), 1u);
 }
 
@@ -224,8 +224,8 @@ TEST(Deployment, NoMoreJobsThanItTakesAreOpenAndIdleOnesMakeRoom) {
   auto server = Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const int port = (*server)->port();
-  Pair one(port, "one");
-  auto two = std::make_unique<Pair>(port, "two");
+  TwoRanks one(port, "one");
+  auto two = std::make_unique<TwoRanks>(port, "two");
   const grpc::Status refused = Jobs(port).Open("three");
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_THAT(refused.error_message(), HasSubstr("no place for the job three"));
@@ -246,7 +246,7 @@ TEST(Deployment, AStoreThatIsNoneBreaksItsJobAlone) {
   EXPECT_FALSE(refused.ok());
   EXPECT_THAT(refused.error_message(), HasSubstr("the job broken cannot be opened"));
   EXPECT_EQ(Jobs(port).Of("broken").phase(), "broken");
-  Pair whole(port, "whole");
+  TwoRanks whole(port, "whole");
   ExpectCommit(whole.a, whole.b, 1);
 }
 

@@ -12,13 +12,12 @@
 #include "absl/strings/str_format.h"
 #include "paths.h"
 #include "server/coordinator/etcd/election.h"
+#include "tests/base/at.h"
 
 namespace ringwood {
 namespace {
 
 constexpr int64_t kLeaseSeconds = 3;
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(seconds); }
 
 std::string TextOf(const Ask& ask) {
   if (const auto* grant = std::get_if<ask::Grant>(&ask)) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kSeeds = 200;
 constexpr int kServers = 3;
-constexpr int64_t kLeaseSeconds = 3;
+constexpr int64_t kSimulatedLeaseSeconds = 3;
 constexpr double kTick = 0.01;            // of the model, seconds
 constexpr double kFaultySeconds = 60;     // messages are lost, servers stop
 constexpr double kHealthySeconds = 15;    // and none of it
@@ -45,8 +45,8 @@ class ModelEtcd {
     }
     if (const auto* keep = std::get_if<ask::KeepAlive>(&question)) {
       if (ends_.count(keep->lease) == 0) return answer::Kept{0};
-      ends_[keep->lease] = End(kLeaseSeconds, now);
-      return answer::Kept{kLeaseSeconds};
+      ends_[keep->lease] = End(kSimulatedLeaseSeconds, now);
+      return answer::Kept{kSimulatedLeaseSeconds};
     }
     if (const auto* create = std::get_if<ask::Create>(&question)) {
       if (ends_.count(create->lease) == 0) return answer::None{"no such lease"};
@@ -70,7 +70,7 @@ class ModelEtcd {
 };
 
 struct ModelServer {
-  std::unique_ptr<Election> election = std::make_unique<Election>(kLeaseSeconds);
+  std::unique_ptr<Election> election = std::make_unique<Election>(kSimulatedLeaseSeconds);
   double rate = 1;            // of its clock
   double stands_until = 0;    // it does nothing
   double deposed_until = -1;  // then it is started again
@@ -82,7 +82,7 @@ struct ModelServer {
   bool Leads(double now) const { return election->Leads(Clock(now)); }
 };
 
-struct Message {
+struct Packet {
   uint64_t number = 0;
   int server = 0;
   Ask ask;
@@ -124,7 +124,7 @@ class Model {
 
  private:
   // A message that is to arrive some time, or never. It may be overtaken.
-  void Send(Message message, bool faults) {
+  void Send(Packet message, bool faults) {
     if (faults && random_.Below(20) == 0) return;
     const bool slow = faults && random_.Below(10) == 0;
     network_.emplace(now_ + random_.Unit() * (slow ? 6 : 0.05), std::move(message));
@@ -132,7 +132,7 @@ class Model {
 
   void Deliver(bool faults) {
     while (!network_.empty() && network_.begin()->first <= now_) {
-      Message message = network_.extract(network_.begin()).mapped();
+      Packet message = network_.extract(network_.begin()).mapped();
       ModelServer& server = servers_[message.server];
       if (!message.answer) {
         message.answer = etcd_.Put(message.ask, message.server, now_);
@@ -155,7 +155,7 @@ class Model {
     if (server.election->phase() == Election::Phase::kDeposed) {
       if (server.deposed_until < 0) server.deposed_until = now_ + random_.Unit();
       if (now_ < server.deposed_until) return;
-      server.election = std::make_unique<Election>(kLeaseSeconds);
+      server.election = std::make_unique<Election>(kSimulatedLeaseSeconds);
       server.deposed_until = -1;
       server.asked = 0;
     }
@@ -175,7 +175,7 @@ class Model {
   double now_ = 0;
   ModelEtcd etcd_;
   std::vector<ModelServer> servers_;
-  std::multimap<double, Message> network_;  // by the time of arrival
+  std::multimap<double, Packet> network_;  // by the time of arrival
   uint64_t numbers_ = 0;
   int64_t led_ = 0;
 };

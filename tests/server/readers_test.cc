@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "server/coordinator/pulls.h"
+#include "tests/base/at.h"
 
 namespace ringwood {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(seconds); }
 
 v1::HoldRequest Wish(uint64_t epoch, uint64_t step, uint64_t job = 0, double seconds = 10) {
   v1::HoldRequest wish;

@@ -11,7 +11,7 @@
 namespace ringwood {
 namespace {
 
-v1::EpochRecord Record(uint64_t epoch, uint64_t base_epoch, uint64_t base_step) {
+v1::EpochRecord RecordAfter(uint64_t epoch, uint64_t base_epoch, uint64_t base_step) {
   v1::EpochRecord record;
   record.set_epoch(epoch);
   record.set_base_epoch(base_epoch);
@@ -40,7 +40,7 @@ void Expect(const Recovery& recovery, uint64_t epoch, uint64_t step,
   EXPECT_EQ(recovery.holders, holders) << recovery.why;
 }
 
-const v1::EpochRecord kLast = Record(5, 4, 10);
+const v1::EpochRecord kLast = RecordAfter(5, 4, 10);
 
 TEST(Recovery, WhatAllPreparedIsRolledForward) {
   Expect(Recover(kLast, {Survivor(Has(5, 12, true)), Survivor(Has(5, 12, true))}), 5, 13, {0, 1});
@@ -81,7 +81,7 @@ TEST(Recovery, NobodyWasToldOfTheLastEpoch) {
   Expect(Recover(kLast, {Survivor(Has(4, 9, true)), Survivor(Has(4, 10)), Survivor(Has(4, 8))}), 4,
          10, {0, 1});
   // Twice in a row: epoch 5 began from the base that epoch 6 begins from.
-  const v1::EpochRecord next = Record(6, 4, 10);
+  const v1::EpochRecord next = RecordAfter(6, 4, 10);
   Expect(Recover(next, {Survivor(Has(4, 10)), Survivor(Has(5, 10)), Survivor(Has(5, 9))}), 4, 10,
          {0, 1});
 }
@@ -93,7 +93,7 @@ TEST(Recovery, WhoWasOutOfTheLastEpochCannotSayThatItDidNotBegin) {
 }
 
 TEST(Recovery, AHistoryThatWasGivenUpIsNoBase) {
-  v1::EpochRecord last = Record(7, 3, 40);  // epoch 6 began from the checkpoint of (3, 40)
+  v1::EpochRecord last = RecordAfter(7, 3, 40);  // epoch 6 began from the checkpoint of (3, 40)
   last.set_origin(6);
   Expect(Recover(last, {Survivor(Has(7, 40)), Stranger(Has(5, 40)), Survivor(Has(6, 40))}), 3, 40,
          {0, 2});
@@ -109,14 +109,15 @@ TEST(Recovery, WhoReceivesTheStateVotesButHoldsNothing) {
 
 TEST(Recovery, NobodyHasAnything) {
   EXPECT_FALSE(Recover(kLast, {kNew, kNew}).from_members);
-  EXPECT_FALSE(Recover(Record(0, 0, 0), {kNew}).from_members);
+  EXPECT_FALSE(Recover(RecordAfter(0, 0, 0), {kNew}).from_members);
   EXPECT_FALSE(Recover(kLast, {{true, std::nullopt}}).from_members);
   // A disk that has forgotten: whoever knows more may be of it or not.
   EXPECT_FALSE(Recover(kLast, {Survivor(Has(5, 10)), Stranger(Has(6, 11))}).from_members);
 }
 
 TEST(Recovery, TheBeginningOfAJobIsABaseToo) {
-  Expect(Recover(Record(1, 0, 0), {Survivor(Has(1, 0)), Survivor(Has(1, 0, true))}), 0, 0, {0, 1});
+  Expect(Recover(RecordAfter(1, 0, 0), {Survivor(Has(1, 0)), Survivor(Has(1, 0, true))}), 0, 0,
+         {0, 1});
 }
 
 // All worlds. A process prepares a round at any time (more than is possible); a round may commit
@@ -131,14 +132,14 @@ struct Size {
   uint8_t members;  // of the first epoch, as bits
 };
 
-struct Process {
+struct ModelProcess {
   bool alive = true, joined = false, prepared = false, receiving = false;
   uint8_t epoch = 0, round = 0;               // active in, applied
   std::array<uint8_t, kRounds> updates = {};  // by round - 1: of which epoch the one applied is
 };
 
-struct World {
-  std::array<Process, kMostProcesses> processes;
+struct ModelWorld {
+  std::array<ModelProcess, kMostProcesses> processes;
   uint8_t epoch = 1, members = 0, base_epoch = 0, base = 0, holders = 0;  // on disk; as bits
   std::array<uint8_t, kRounds> history = {};          // the updates up to the base
   std::array<uint8_t, kMostEpochs + 1> commits = {};  // by epoch: the newest round
@@ -152,7 +153,7 @@ struct World {
 // Every move of `world`, as the worlds after it.
 class Moves {
  public:
-  Moves(const World& world, const Size& size) : world_(world), size_(size) {
+  Moves(const ModelWorld& world, const Size& size) : world_(world), size_(size) {
     for (int p = 0; p < size_.processes; ++p) {
       if (world.processes[p].alive) Move(p);
     }
@@ -162,7 +163,7 @@ class Moves {
       Gather(chosen);
     }
   }
-  std::vector<World> next;
+  std::vector<ModelWorld> next;
 
  private:
   template <typename Change>
@@ -171,8 +172,8 @@ class Moves {
     change(next.back());
   }
 
-  static void Apply(World& world, int p, uint8_t epoch) {
-    Process& process = world.processes[p];
+  static void Apply(ModelWorld& world, int p, uint8_t epoch) {
+    ModelProcess& process = world.processes[p];
     process.prepared = false;
     const uint8_t round = process.round++;
     process.updates[round] = epoch;
@@ -181,26 +182,26 @@ class Moves {
   }
 
   void Move(int p) {
-    const Process& process = world_.processes[p];
-    Add([p](World& world) { world.processes[p].alive = false; });
+    const ModelProcess& process = world_.processes[p];
+    Add([p](ModelWorld& world) { world.processes[p].alive = false; });
     if (process.joined) {
       if (world_.IsMember(p) && process.epoch < world_.epoch) Begin(p);
       return;
     }
     if (process.epoch == 0) return;
-    if (process.receiving) Add([p](World& world) { world.processes[p].receiving = false; });
+    if (process.receiving) Add([p](ModelWorld& world) { world.processes[p].receiving = false; });
     if (!process.prepared && process.round < kRounds) {
-      Add([p](World& world) { world.processes[p].prepared = true; });
+      Add([p](ModelWorld& world) { world.processes[p].prepared = true; });
     }
     if (process.prepared && world_.commits[process.epoch] > process.round) {
-      Add([p](World& world) { Apply(world, p, world.processes[p].epoch); });
+      Add([p](ModelWorld& world) { Apply(world, p, world.processes[p].epoch); });
     }
   }
 
   // It is told of the epoch that is on disk.
   void Begin(int p) {
-    Add([p](World& world) {
-      Process& process = world.processes[p];
+    Add([p](ModelWorld& world) {
+      ModelProcess& process = world.processes[p];
       if (!(world.holders >> p & 1)) {
         process.receiving = true;
         process.round = world.base;
@@ -218,11 +219,11 @@ class Moves {
   void CommitNext() {
     const uint8_t last = std::max(world_.base, world_.commits[world_.epoch]);
     for (int p = 0; p < size_.processes; ++p) {
-      const Process& process = world_.processes[p];
+      const ModelProcess& process = world_.processes[p];
       const bool voted = process.epoch == world_.epoch && process.round == last && process.prepared;
       if (world_.IsMember(p) && !voted) return;
     }
-    Add([last](World& world) { world.commits[world.epoch] = last + 1; });
+    Add([last](ModelWorld& world) { world.commits[world.epoch] = last + 1; });
   }
 
   void Gather(uint8_t chosen) {
@@ -230,7 +231,7 @@ class Moves {
     std::vector<int> slots;
     for (int p = 0; p < size_.processes; ++p) {
       if (!(chosen >> p & 1)) continue;
-      const Process& process = world_.processes[p];
+      const ModelProcess& process = world_.processes[p];
       if (!process.alive) return;
       Returned worker{world_.IsMember(p), std::nullopt};
       if (process.epoch != 0) {
@@ -241,9 +242,9 @@ class Moves {
       slots.push_back(p);
     }
     const Recovery recovery =
-        Recover(Record(world_.epoch, world_.base_epoch, world_.base), workers);
+        Recover(RecordAfter(world_.epoch, world_.base_epoch, world_.base), workers);
     if (!recovery.from_members) return;  // a declared rollback
-    Add([&](World& world) {
+    Add([&](ModelWorld& world) {
       for (uint64_t step = world.base; step < recovery.base_step; ++step) {
         world.history[step] = world.epoch;
       }
@@ -263,24 +264,24 @@ class Moves {
     });
   }
 
-  const World& world_;
+  const ModelWorld& world_;
   const Size& size_;
 };
 
 TEST(Recovery, NoTwoUpdatesOfARoundInAnyWorld) {
   for (const Size& size : {Size{3, 3, 0b011}, Size{3, 3, 0b111}, Size{2, 4, 0b11}}) {
-    World begin;
+    ModelWorld begin;
     begin.members = size.members;
     for (int p = 0; p < size.processes; ++p) begin.processes[p].epoch = begin.IsMember(p) ? 1 : 0;
-    std::vector<World> open = {begin};
+    std::vector<ModelWorld> open = {begin};
     std::unordered_set<std::string> seen = {begin.Key()};
     bool again = false, rolled = false;
     while (!open.empty() && !testing::Test::HasFailure()) {
-      const World world = open.back();
+      const ModelWorld world = open.back();
       open.pop_back();
       again |= world.applied[0] > 1;
       rolled |= world.base_epoch == 2;
-      for (const World& next : Moves(world, size).next) {
+      for (const ModelWorld& next : Moves(world, size).next) {
         if (seen.insert(next.Key()).second) open.push_back(next);
       }
     }

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr double kSeconds = 60;
+constexpr double kStandbySeconds = 60;
 
 // errno of a connection, 0: there is one.
 int TryConnection(int port) {
@@ -38,7 +38,7 @@ class Standby : public testing::Test {
     std::unique_ptr<Server> server;  // last: it calls back
 
     bool Serves() {
-      return serves.get_future().wait_for(std::chrono::duration<double>(kSeconds)) ==
+      return serves.get_future().wait_for(std::chrono::duration<double>(kStandbySeconds)) ==
              std::future_status::ready;
     }
   };
@@ -98,9 +98,10 @@ TEST_F(Standby, ALeaderWithoutEtcdSaysThatItMustEnd) {
   ASSERT_TRUE(server->Serves());
   for (int member = 0; member < EtcdCluster::kMembers; ++member) etcd_->Kill(member);
   auto deposed = server->deposed.get_future();
-  ASSERT_EQ(deposed.wait_for(std::chrono::duration<double>(kSeconds)), std::future_status::ready);
+  ASSERT_EQ(deposed.wait_for(std::chrono::duration<double>(kStandbySeconds)),
+            std::future_status::ready);
   EXPECT_THAT(Message(deposed.get()), HasSubstr("no longer leads job"));
-  const Status over = server->server->Wait(Seconds(kSeconds));
+  const Status over = server->server->Wait(Seconds(kStandbySeconds));
   EXPECT_EQ(over.code(), StatusCode::kUnavailable) << over;
 }
 

@@ -4,6 +4,7 @@
 
 #include "server/coordinator/patience/apart.h"
 #include "server/coordinator/patience/cut_off.h"
+#include "tests/base/at.h"
 
 namespace ringwood {
 namespace {
@@ -108,8 +109,6 @@ TEST_F(CutOffsTest, WhatIsLongPastIsForgotten) {
   EXPECT_THAT(Judge(500), ElementsAre(2));
   EXPECT_EQ(length_, 10);  // as if it were the first
 }
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 
 TEST(Apart, EachSentenceIsTwiceAsLongUpToALimit) {
   Apart apart(Seconds(1));

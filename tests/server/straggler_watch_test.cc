@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/base/at.h"
+
 namespace ringwood {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-TimePoint At(double seconds) { return TimePoint() + Seconds(1000 + seconds); }
 
 // "rr.e": rank 0 and 1 are ready, 2 is not, 3 is exempt.
 std::vector<StragglerWatch::Worker> Workers(const std::string& text) {

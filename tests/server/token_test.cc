@@ -201,7 +201,7 @@ TEST(Token, IncarnationsAreNotOnTheDisk) {
 }
 
 constexpr int64_t kNow = 1'790'000'000;
-const std::string kSecret = "5ec4e7";
+const std::string kTokenSecret = "5ec4e7";
 
 // Of all services that are linked into this program, which has all of the server's.
 std::vector<std::string> MethodsOfOurs() {
@@ -222,7 +222,7 @@ std::vector<std::string> MethodsOfOurs() {
 }
 
 Status Admit(const std::string& method, std::vector<std::string_view> tokens) {
-  return AdmitCall(kSecret, method, tokens, kNow);
+  return AdmitCall(kTokenSecret, method, tokens, kNow);
 }
 
 TEST(CallRights, EveryCallOfEveryServiceHasARow) {
@@ -245,9 +245,9 @@ TEST(CallRights, EveryCallOfEveryServiceHasARow) {
 TEST(CallGuard, EveryCallIsOpenToItsRolesAloneAndTheSentenceSaysWhichItNeeds) {
   for (const CallRight& right : CallRights()) {
     const std::string method(right.method);
-    EXPECT_TRUE(Admit(method, {kSecret}).ok()) << method;
+    EXPECT_TRUE(Admit(method, {kTokenSecret}).ok()) << method;
     for (const CallerRole role : {kRankRole, kServerRole, kObserverRole}) {
-      const std::string token = IssueToken(kSecret, role, kNow + 60, 1);
+      const std::string token = IssueToken(kTokenSecret, role, kNow + 60, 1);
       const Status admitted = Admit(method, {token});
       EXPECT_EQ(admitted.ok(), (right.roles & role) != 0) << method << " as " << RoleNames(role);
       if (admitted.ok()) continue;
@@ -262,7 +262,7 @@ TEST(CallGuard, EveryCallIsOpenToItsRolesAloneAndTheSentenceSaysWhichItNeeds) {
 }
 
 TEST(CallGuard, AnObserverReadsAndNoMore) {
-  const std::string token = IssueToken(kSecret, kObserverRole, kNow + 60, 1);
+  const std::string token = IssueToken(kTokenSecret, kObserverRole, kNow + 60, 1);
   std::set<std::string> open;
   for (const CallRight& right : CallRights()) {
     const std::string name = CallName(right.method);
@@ -278,7 +278,7 @@ TEST(CallGuard, AnObserverReadsAndNoMore) {
 }
 
 TEST(CallGuard, AnExpiredTokenIsRefusedOnEveryCallWithTheTime) {
-  const std::string token = IssueToken(kSecret, kRankRole, kNow - 1, 1);
+  const std::string token = IssueToken(kTokenSecret, kRankRole, kNow - 1, 1);
   for (const CallRight& right : CallRights()) {
     const Status admitted = Admit(std::string(right.method), {token});
     EXPECT_THAT(Message(admitted), HasSubstr("the call " + CallName(right.method) +
@@ -292,22 +292,23 @@ TEST(CallGuard, OneTokenIsNeededAndNotMore) {
   const std::string vote = "/ringwood.v1.Coordinator/Vote";
   EXPECT_THAT(Message(Admit(vote, {})), HasSubstr("the call Coordinator.Vote has no token"));
   EXPECT_THAT(Message(Admit(vote, {"x"})), HasSubstr("has a wrong token: give the token of this"));
-  EXPECT_THAT(Message(Admit(vote, {kSecret, kSecret})), HasSubstr("has 2 tokens"));
-  EXPECT_THAT(Message(Admit(vote, {"x"})), Not(HasSubstr(kSecret)));
+  EXPECT_THAT(Message(Admit(vote, {kTokenSecret, kTokenSecret})), HasSubstr("has 2 tokens"));
+  EXPECT_THAT(Message(Admit(vote, {"x"})), Not(HasSubstr(kTokenSecret)));
 }
 
 TEST(CallGuard, CallsThatDoNotExistAreAskedForATokenToo) {
   EXPECT_THAT(Message(Admit("/ringwood.v1.Coordinator/NoSuchMethod", {})),
               HasSubstr("this call has no token"));
-  EXPECT_TRUE(Admit("/ringwood.v1.Coordinator/NoSuchMethod", {kSecret}).ok());
+  EXPECT_TRUE(Admit("/ringwood.v1.Coordinator/NoSuchMethod", {kTokenSecret}).ok());
 }
 
 TEST(CallGuard, AnyRoleMayRead) {
   for (const CallerRole role : {kRankRole, kServerRole, kObserverRole}) {
-    EXPECT_TRUE(AdmitReader(kSecret, IssueToken(kSecret, role, kNow + 1, 1), kNow).ok());
+    EXPECT_TRUE(AdmitReader(kTokenSecret, IssueToken(kTokenSecret, role, kNow + 1, 1), kNow).ok());
   }
-  EXPECT_THAT(Message(AdmitReader(kSecret, IssueToken(kSecret, kObserverRole, kNow, 1), kNow)),
-              HasSubstr("this request has a token of the role observer that expired"));
+  EXPECT_THAT(
+      Message(AdmitReader(kTokenSecret, IssueToken(kTokenSecret, kObserverRole, kNow, 1), kNow)),
+      HasSubstr("this request has a token of the role observer that expired"));
 }
 
 }  // namespace

@@ -25,14 +25,15 @@ std::vector<TreeShape> Shapes() {
 
 // Runs all nodes' schedules; a slot's content is the multiset of the workers in it. The root has
 // the result's chunks from what it reduced; accepted bits are told by nobody's content.
-using Content = std::multiset<int>;
+using Contributions = std::multiset<int>;
 struct Played {
-  std::vector<std::map<int, Content>> slots;
+  std::vector<std::map<int, Contributions>> slots;
   bool deadlock = false;
   size_t unread = 0;
 };
 
-Content ToSend(const TreeShape& shape, int chunks, const std::map<int, Content>& slots, int slot) {
+Contributions ToSend(const TreeShape& shape, int chunks, const std::map<int, Contributions>& slots,
+                     int slot) {
   const auto known = slots.find(slot);
   if (known != slots.end()) return known->second;
   EXPECT_GT(shape.reducers, 0);
@@ -45,7 +46,7 @@ Content ToSend(const TreeShape& shape, int chunks, const std::map<int, Content>&
 
 Played Interpret(const TreeShape& shape, int chunks) {
   const int nodes = shape.workers + shape.reducers;
-  Played run{std::vector<std::map<int, Content>>(nodes), false, 0};
+  Played run{std::vector<std::map<int, Contributions>>(nodes), false, 0};
   const std::vector<Schedule> schedules = TreeSchedules(shape, chunks);
   for (int node = 0; node < shape.workers; ++node) {
     if (shape.reducers == 0) run.slots[node][node] = {node};
@@ -55,7 +56,7 @@ Played Interpret(const TreeShape& shape, int chunks) {
       }
     }
   }
-  std::map<std::tuple<int, int, int>, std::deque<Content>> wires;
+  std::map<std::tuple<int, int, int>, std::deque<Contributions>> wires;
   std::vector<size_t> at(nodes, 0);
   for (bool moved = true; moved;) {
     moved = false;
@@ -69,7 +70,7 @@ Played Interpret(const TreeShape& shape, int chunks) {
         }
         auto& wire = wires[{step.peer, node, step.slot}];
         if (wire.empty()) break;
-        Content& slot = run.slots[node][step.slot];
+        Contributions& slot = run.slots[node][step.slot];
         if (step.op == Op::kReceive) slot.clear();
         slot.insert(wire.front().begin(), wire.front().end());
         wire.pop_front();
@@ -90,7 +91,7 @@ TEST(TreeSchedule, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
     const Played run = Interpret(shape, chunks);
     ASSERT_FALSE(run.deadlock) << shape.workers << " " << shape.reducers << " " << shape.fanout;
     ASSERT_EQ(run.unread, 0u);
-    Content everyone;
+    Contributions everyone;
     for (int worker = 0; worker < shape.workers; ++worker) everyone.insert(worker);
     for (int worker = 0; worker < shape.workers && shape.workers > 1; ++worker) {
       for (int s = 0; s < shape.shards && shape.reducers > 0; ++s) {
@@ -102,7 +103,7 @@ TEST(TreeSchedule, EveryContributionReachesEveryWorkerOnceAndNothingDeadlocks) {
       }
       if (shape.reducers > 0) continue;
       for (int from = 0; from < shape.workers; ++from) {
-        ASSERT_EQ(run.slots[worker].at(from), Content{from});
+        ASSERT_EQ(run.slots[worker].at(from), Contributions{from});
       }
     }
   }

@@ -17,18 +17,19 @@ namespace ringwood {
 namespace {
 
 constexpr TreeShape kShape{4, 2, 8};
-constexpr uint64_t kElements = 4 * kBlockElements + 777;
-constexpr uint64_t kEntries = 5 * kChunkEntries;  // two chunks a range
+constexpr uint64_t kClusterElements = 4 * kBlockElements + 777;
+constexpr uint64_t kClusterEntries = 5 * kChunkEntries;  // two chunks a range
 
 class UcxCluster {
  public:
   UcxCluster(const std::string& merge, const std::string& codec)
       : world_(Kind::kUcx, kShape.workers + kShape.reducers), reducers_(kShape.reducers) {
-    std::vector<SparseGroup> groups = {{0, kElements, kEntries, codec, merge}};
+    std::vector<SparseGroup> groups = {{0, kClusterElements, kClusterEntries, codec, merge}};
     Assign(kShape, &groups);
     group_ = groups[0];
     for (int w = 0; w < kShape.workers; ++w) {
-      tensors_.push_back(std::make_unique<SparseTensor>(kElements, SparseOptions{kEntries}));
+      tensors_.push_back(
+          std::make_unique<SparseTensor>(kClusterElements, SparseOptions{kClusterEntries}));
       climbs_.push_back(*Climb::Of(kShape, w, group_));
     }
     for (int r = 0; r < kShape.reducers; ++r) {
@@ -55,8 +56,8 @@ class UcxCluster {
     std::vector<double> before = Mass();
     std::vector<Entries> ups;
     for (int w = 0; w < kShape.workers; ++w) {
-      const auto gradient = MakeGradient(Pattern::kRandom, kElements, w, round);
-      for (uint64_t i = 0; i < kElements; ++i) before[i] += gradient[i];
+      const auto gradient = MakeGradient(Pattern::kRandom, kClusterElements, w, round);
+      for (uint64_t i = 0; i < kClusterElements; ++i) before[i] += gradient[i];
       tensors_[w]->Accumulate(gradient, 1);
       ups.push_back(tensors_[w]->picks());
       climbs_[w].Round(&ups[w]);
@@ -85,9 +86,9 @@ class UcxCluster {
 
  private:
   std::vector<double> Mass() const {
-    std::vector<double> mass(kElements, 0);
+    std::vector<double> mass(kClusterElements, 0);
     for (const auto& tensor : tensors_) {
-      for (uint64_t i = 0; i < kElements; ++i) mass[i] += tensor->residual()[i];
+      for (uint64_t i = 0; i < kClusterElements; ++i) mass[i] += tensor->residual()[i];
     }
     return mass;
   }
@@ -113,9 +114,9 @@ TEST(UcxCluster, NothingIsLostForEachMergeAndCodec) {
     for (uint64_t round = 1; round <= 3; ++round) {
       const Entries result = cluster.Step(round);
       if (c.cut) {
-        EXPECT_EQ(result.size(), kEntries);
+        EXPECT_EQ(result.size(), kClusterEntries);
       } else {
-        EXPECT_GT(result.size(), kEntries);
+        EXPECT_GT(result.size(), kClusterEntries);
       }
       if (testing::Test::HasFailure()) return;
     }
