@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-FlagText Flag(const std::string& names, const std::string& value, const std::string& help) {
+FlagText FlagOf(const std::string& names, const std::string& value, const std::string& help) {
   FlagText flag;
   flag.names = names;
   flag.value = value;
@@ -22,15 +22,15 @@ FlagText Flag(const std::string& names, const std::string& value, const std::str
 }
 
 std::vector<CommandText> Commands() {
-  FlagText resume = Flag("--resume", "1|auto", "Continue");
+  FlagText resume = FlagOf("--resume", "1|auto", "Continue");
   resume.alone = true;
-  FlagText wire = Flag("-w, --wire", "fp32|bf16", "Send dense gradients as 'fp32'");
+  FlagText wire = FlagOf("-w, --wire", "fp32|bf16", "Send dense gradients as 'fp32'");
   wire.otherwise = "fp32";
   wire.variable = "RINGWOOD_WIRE";
   return {
-      {"run", "Run a command", ".Example: a\\b", {wire, resume, Flag("--elastic", "", "Go on")}},
+      {"run", "Run a command", ".Example: a\\b", {wire, resume, FlagOf("--elastic", "", "Go on")}},
       {"checkpoint", "Look", "", {}},
-      {"checkpoint list", "List", "", {Flag("--store", "DIRECTORY", "The store")}}};
+      {"checkpoint list", "List", "", {FlagOf("--store", "DIRECTORY", "The store")}}};
 }
 
 TEST(ManualPage, HasEveryFlagWithItsFacts) {

@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 bool Missing(Where where) { return where == Where::kReal && !CountDevices().ok(); }
 
 // The tensors `groups` of each group, at the density of its first.
-Plan PlanOf(const std::vector<TensorSpec>& table,
-            const std::vector<std::vector<uint32_t>>& groups) {
+Plan PlacedPlan(const std::vector<TensorSpec>& table,
+                const std::vector<std::vector<uint32_t>>& groups) {
   Plan plan;
   plan.planner = "hybrid";
   for (const std::vector<uint32_t>& tensors : groups) {
@@ -49,8 +49,8 @@ PlacedScript Regrouped(int world, bool reducer) {
   script.prepare = [tensors = script.tensors](GatheringCoordinator& coordinator) {
     std::vector<TensorSpec> table;  // last first
     for (auto t = tensors.rbegin(); t != tensors.rend(); ++t) table.push_back(t->spec);
-    coordinator.ChangePlanAfter(2, PlanOf(table, {{0}, {1}, {2}, {3}}));
-    coordinator.ChangePlanAfter(6, PlanOf(table, {{2, 3}, {0, 1}}));
+    coordinator.ChangePlanAfter(2, PlacedPlan(table, {{0}, {1}, {2}, {3}}));
+    coordinator.ChangePlanAfter(6, PlacedPlan(table, {{2, 3}, {0, 1}}));
   };
   return script;
 }

@@ -59,7 +59,7 @@ struct Trainer {
   std::vector<float> weights;
 };
 
-struct Outcome {
+struct ElasticOutcome {
   std::map<int, uint64_t> digests;  // of the slots at the end
   uint64_t last_of_all = 0;         // the last step with the gradients of all slots
   int exchanged_again = 0;          // on slot 0
@@ -119,8 +119,8 @@ struct Death {
   std::optional<uint64_t> last_of_all = std::nullopt;  // where only one is possible
 };
 
-Outcome Train(const std::string& route, const std::string& wire, const Death& death) {
-  Outcome outcome;
+ElasticOutcome Train(const std::string& route, const std::string& wire, const Death& death) {
+  ElasticOutcome outcome;
   absl::Mutex mutex;
   InProcessNetwork network;
   Script script{.round = kFatal, .moment = death.moment};
@@ -174,7 +174,7 @@ class ElasticDeath : public ::testing::TestWithParam<std::tuple<std::string, std
 
 TEST_P(ElasticDeath, TheOthersGoOnWithTheBitsOfTheUndisturbedJob) {
   const auto& [route, wire, death] = GetParam();
-  const Outcome outcome = Train(route, wire, death);
+  const ElasticOutcome outcome = Train(route, wire, death);
   EXPECT_EQ(outcome.digests, Reference(route, wire, outcome.last_of_all));
   EXPECT_EQ(outcome.epoch, death.name == "Nobody" ? 1u : 2u);
   if (death.last_of_all) {

@@ -19,7 +19,7 @@ struct Vote {
 };
 
 // What each rank knows after round 1, given what it brought.
-std::vector<Totals> Exchange(const std::vector<Vote>& votes) {
+std::vector<Totals> ExchangeTotals(const std::vector<Vote>& votes) {
   const int world = static_cast<int>(votes.size());
   InProcessNetwork network;
   std::vector<std::unique_ptr<Loop>> loops;
@@ -78,23 +78,23 @@ TEST(RoundTotals, EveryRankKnowsTheWeightThatTheCoordinatorAddsUp) {
       votes.push_back({0.1 * r + 1e-17});
       sum += votes.back().weight;
     }
-    for (const Totals& totals : Exchange(votes)) {
+    for (const Totals& totals : ExchangeTotals(votes)) {
       EXPECT_EQ(totals, (Totals{.weight = sum, .skipped = false, .contributors = everyone}));
     }
   }
 }
 
 TEST(RoundTotals, WhoHasNoSampleIsNoContributor) {
-  for (const Totals& totals : Exchange({{0}, {2}, {0}, {1}})) {
+  for (const Totals& totals : ExchangeTotals({{0}, {2}, {0}, {1}})) {
     EXPECT_EQ(totals.contributors, (std::vector<int>{1, 3}));
   }
 }
 
 TEST(RoundTotals, ANaNOnOneRankOrNoSampleAnywhereSkipsTheRoundOnAll) {
-  for (const Totals& totals : Exchange({{2}, {0.5, true}, {1}})) {
+  for (const Totals& totals : ExchangeTotals({{2}, {0.5, true}, {1}})) {
     EXPECT_EQ(totals, (Totals{.weight = 3.5, .skipped = true, .contributors = {0, 1, 2}}));
   }
-  for (const Totals& totals : Exchange({{0}, {0}})) {
+  for (const Totals& totals : ExchangeTotals({{0}, {0}})) {
     EXPECT_EQ(totals, (Totals{.weight = 0, .skipped = true, .contributors = {}}));
   }
 }

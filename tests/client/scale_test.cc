@@ -56,7 +56,7 @@ TEST(Scale, DividesWithCorrectRounding) {
   for (float value : out) EXPECT_EQ(value, 0.0f);
 }
 
-std::vector<float> Values(size_t count) {
+std::vector<float> ScaleValues(size_t count) {
   Random random(count + 1);
   std::vector<float> values(count);
   for (float& value : values) value = static_cast<float>(random.Unit()) - 0.5f;
@@ -65,7 +65,7 @@ std::vector<float> Values(size_t count) {
 
 TEST(Clip, TheNormIsThatOfThePlainSum) {
   for (const size_t count : {0u, 1u, 7u, 8u, 9u, 1000u, 100'003u}) {
-    const std::vector<float> values = Values(count);
+    const std::vector<float> values = ScaleValues(count);
     double plain = 0;
     for (const float value : values) plain += static_cast<double>(value) * value;
     EXPECT_NEAR(SquaredNorm(values), plain, 1e-12 * plain) << count;
@@ -79,7 +79,7 @@ TEST(Clip, AGradientWithinTheLimitKeepsItsWeightToTheBit) {
 }
 
 TEST(Clip, ALongerOneCountsAsLongAsTheLimit) {
-  const std::vector<float> values = Values(4096);
+  const std::vector<float> values = ScaleValues(4096);
   const float weight = ClippedWeight(values, 8, 0.5);
   EXPECT_NEAR(std::sqrt(SquaredNorm(values)) * weight, 8 * 0.5, 1e-5);
 }

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-Plan PlanOf(std::vector<std::pair<std::string, std::vector<uint32_t>>> groups) {
+Plan PlanOfRoutes(std::vector<std::pair<std::string, std::vector<uint32_t>>> groups) {
   Plan plan;
   for (auto& [route, tensors] : groups) {
     Group group;
@@ -28,7 +28,7 @@ Plan PlanOf(std::vector<std::pair<std::string, std::vector<uint32_t>>> groups) {
 }
 
 TEST(Scheduler, AGroupIsCompleteWithItsLastGradient) {
-  Scheduler scheduler(PlanOf({{"ring", {0, 2}}, {"tree", {1}}}), 3);
+  Scheduler scheduler(PlanOfRoutes({{"ring", {0, 2}}, {"tree", {1}}}), 3);
   scheduler.Begin();
   EXPECT_EQ(*scheduler.Ready(2), -1);
   EXPECT_EQ(*scheduler.Ready(1), 1);
@@ -36,7 +36,7 @@ TEST(Scheduler, AGroupIsCompleteWithItsLastGradient) {
 }
 
 TEST(Scheduler, AGradientThatIsReadyTwiceIsAnError) {
-  Scheduler scheduler(PlanOf({{"ring", {0, 1}}}), 2);
+  Scheduler scheduler(PlanOfRoutes({{"ring", {0, 1}}}), 2);
   scheduler.Begin();
   ASSERT_TRUE(scheduler.Ready(0).ok());
   EXPECT_EQ(scheduler.Ready(0).status().code(), StatusCode::kAlreadyExists);
@@ -47,7 +47,7 @@ TEST(Scheduler, AGradientThatIsReadyTwiceIsAnError) {
 }
 
 TEST(Scheduler, ALaneKeepsThePlansOrderWhateverIsPackedFirst) {
-  Scheduler scheduler(PlanOf({{"ring", {0}}, {"ring", {1}}, {"tree", {2}}}), 3);
+  Scheduler scheduler(PlanOfRoutes({{"ring", {0}}, {"ring", {1}}, {"tree", {2}}}), 3);
   scheduler.Begin();
   EXPECT_THAT(scheduler.Packed(1), IsEmpty());       // group 0 comes first on its lane
   EXPECT_THAT(scheduler.Packed(2), ElementsAre(2));  // another lane does not wait
@@ -60,7 +60,7 @@ TEST(Scheduler, ALaneKeepsThePlansOrderWhateverIsPackedFirst) {
 }
 
 TEST(Scheduler, AWindowLetsThatManyGroupsRun) {
-  Scheduler scheduler(PlanOf({{"tree", {0}}, {"tree", {1}}, {"tree", {2}}}), 3, 2);
+  Scheduler scheduler(PlanOfRoutes({{"tree", {0}}, {"tree", {1}}, {"tree", {2}}}), 3, 2);
   scheduler.Begin();
   scheduler.Packed(1);
   EXPECT_THAT(scheduler.Packed(0), ElementsAre(0, 1));
@@ -79,7 +79,7 @@ TEST(Scheduler, EveryOrderOfEventsEndsWithEveryGroupOnceInPlanOrder) {
         groups.push_back({random.Below(2) ? "ring" : "tree", {}});
       groups.back().second.push_back(t);
     }
-    const Plan plan = PlanOf(groups);
+    const Plan plan = PlanOfRoutes(groups);
     Scheduler scheduler(plan, tensors, 1 + random.Below(3));
     scheduler.Begin();
     std::vector<uint32_t> order(tensors);
@@ -122,12 +122,15 @@ TEST(Scheduler, EveryOrderOfEventsEndsWithEveryGroupOnceInPlanOrder) {
 }
 
 TEST(Scheduler, APlanThatDoesNotFitTheTableIsRefused) {
-  EXPECT_THAT(Message(Scheduler::Check(PlanOf({{"ring", {0}}}), 2)),
+  EXPECT_THAT(Message(Scheduler::Check(PlanOfRoutes({{"ring", {0}}}), 2)),
               HasSubstr("leaves out tensor 1"));
-  EXPECT_THAT(Message(Scheduler::Check(PlanOf({{"ring", {0, 0}}}), 1)), HasSubstr("in two groups"));
-  EXPECT_THAT(Message(Scheduler::Check(PlanOf({{"ring", {5}}}), 1)), HasSubstr("not registered"));
-  EXPECT_THAT(Message(Scheduler::Check(PlanOf({{"star", {0}}}), 1)), HasSubstr("unknown route"));
-  EXPECT_THAT(Message(Scheduler::Check(PlanOf({{"ring", {}}}), 0)), HasSubstr("empty"));
+  EXPECT_THAT(Message(Scheduler::Check(PlanOfRoutes({{"ring", {0, 0}}}), 1)),
+              HasSubstr("in two groups"));
+  EXPECT_THAT(Message(Scheduler::Check(PlanOfRoutes({{"ring", {5}}}), 1)),
+              HasSubstr("not registered"));
+  EXPECT_THAT(Message(Scheduler::Check(PlanOfRoutes({{"star", {0}}}), 1)),
+              HasSubstr("unknown route"));
+  EXPECT_THAT(Message(Scheduler::Check(PlanOfRoutes({{"ring", {}}}), 0)), HasSubstr("empty"));
 }
 
 }  // namespace

@@ -18,10 +18,10 @@ constexpr int kNewcomer = 1;
 constexpr uint64_t kStepOfDeath = 2;
 constexpr uint64_t kLast = 6;
 
-using Bytes = std::vector<std::byte>;
+using StateBytes = std::vector<std::byte>;
 
-Bytes Pattern(size_t size, int seed) {
-  Bytes bytes(size);
+StateBytes Pattern(size_t size, int seed) {
+  StateBytes bytes(size);
   for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>((i * 31 + i / 999 + seed));
   return bytes;
 }
@@ -62,13 +62,13 @@ TEST(StateExchange, ItemsOfEverySizeArriveWhole) {
   // Nothing, one byte, a whole piece, several pieces and a part.
   const std::vector<size_t> sizes = {0, 1, kStatePieceBytes, 5 * kStatePieceBytes + 12345, 7};
   NewcomerTrainer trainer;
-  std::vector<std::vector<Bytes>> memory;  // stays to the end
+  std::vector<std::vector<StateBytes>> memory;  // stays to the end
   absl::Mutex mutex;
   trainer.prepare = [&](Session& session) {
     absl::MutexLock lock(&mutex);
-    std::vector<Bytes>& items = memory.emplace_back();
+    std::vector<StateBytes>& items = memory.emplace_back();
     for (size_t i = 0; i < sizes.size(); ++i) {
-      items.push_back(session.receiving() ? Bytes(sizes[i]) : Pattern(sizes[i], i));
+      items.push_back(session.receiving() ? StateBytes(sizes[i]) : Pattern(sizes[i], i));
       ASSERT_TRUE(session.RegisterState("item " + std::to_string(i), items[i]).ok());
     }
   };
@@ -87,7 +87,7 @@ TEST(StateExchange, ItemsOfEverySizeArriveWhole) {
   memory.reserve(4);
   RunWithNewcomer(trainer);
   EXPECT_EQ(came, 1);
-  for (const std::vector<Bytes>& items : memory) {
+  for (const std::vector<StateBytes>& items : memory) {
     for (size_t i = 0; i < sizes.size(); ++i) EXPECT_EQ(items[i], Pattern(sizes[i], i)) << i;
   }
 }
@@ -99,10 +99,10 @@ TEST(StateExchange, AListOfSeveralPiecesArrivesToo) {
   std::iota(values.begin(), values.end(), 0);
   const auto own = std::as_writable_bytes(std::span(values));
   NewcomerTrainer trainer;
-  std::vector<Bytes> memory(4);  // of those that come; stays to the end
+  std::vector<StateBytes> memory(4);  // of those that come; stays to the end
   std::atomic<size_t> sessions{0};
   trainer.prepare = [&](Session& session) {
-    Bytes& here = memory[sessions++];
+    StateBytes& here = memory[sessions++];
     here.resize(own.size());
     for (int i = 0; i < kItems; ++i) {
       const auto all = session.receiving() ? std::span(here) : own;
@@ -131,7 +131,7 @@ TEST(StateExchange, ItemsAreGivenWhenTheyAreWantedAndForgottenAfterwards) {
     StatusOr<StepResult> result = session.FinishStep();
     if (!session.state_wanted()) return result;
     EXPECT_EQ(result.status().code(), StatusCode::kFailedPrecondition);
-    Bytes text = Pattern(100, static_cast<int>(session.step()));
+    StateBytes text = Pattern(100, static_cast<int>(session.step()));
     EXPECT_TRUE(session.RegisterState("now", text).ok());
     ++given;
     result = session.FinishStep();
@@ -164,7 +164,7 @@ TEST(StateExchange, WithoutItemsTheOthersGoOnAndTheNewcomerIsToldWhy) {
 
 TEST(StateExchange, AnItemOfAnotherSizeIsNamed) {
   NewcomerTrainer trainer;
-  static Bytes own(10), other(11);
+  static StateBytes own(10), other(11);
   trainer.prepare = [](Session& session) {
     EXPECT_TRUE(session.RegisterState("weights", session.receiving() ? other : own).ok());
   };

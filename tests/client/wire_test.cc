@@ -31,7 +31,7 @@ std::vector<float> ResidualOf(const Session& session, const Gradient& gradient) 
   return residual;
 }
 
-bool Step(Session& session, const Gradient& gradient) {
+bool StepOnce(Session& session, const Gradient& gradient) {
   return session.Ready(gradient.id).ok() && session.FinishStep().ok();
 }
 
@@ -51,7 +51,7 @@ TEST_P(WireOf, WhatWasAppliedAndTheErrorsMakeWhatCameInExactly) {
       for (int step = 0; step < 3; ++step) {
         Fill(random, &gradient.data);
         for (size_t i = 0; i < kWireElements; ++i) in[rank][i] += gradient.data[i];
-        ASSERT_TRUE(Step(session, gradient));
+        ASSERT_TRUE(StepOnce(session, gradient));
         if (rank != 0) continue;
         for (size_t i = 0; i < kWireElements; ++i) applied[i] += double{gradient.data[i]} * world;
       }
@@ -88,7 +88,7 @@ TEST_P(WireOf, ASkippedStepLeavesTheErrorsAsTheyWere) {
     Gradient gradient(session, "w", kWireElements, "dense");
     Random random(session.rank());
     Fill(random, &gradient.data);
-    ASSERT_TRUE(Step(session, gradient));
+    ASSERT_TRUE(StepOnce(session, gradient));
     const auto before = ResidualOf(session, gradient);
     // Finite everywhere, but the rounded sum is not.
     std::fill(gradient.data.begin(), gradient.data.end(), std::numeric_limits<float>::max() / 2);
@@ -106,7 +106,7 @@ TEST_P(WireOf, AFailedStepLeavesTheErrorsAsTheyWere) {
     Gradient gradient(session, "w", kWireElements, "dense");
     Random random(session.rank());
     Fill(random, &gradient.data);
-    ASSERT_TRUE(Step(session, gradient));
+    ASSERT_TRUE(StepOnce(session, gradient));
     const auto before = ResidualOf(session, gradient);
     const auto average = gradient.data;
     // Exchanged on both, perhaps; never committed.
@@ -130,7 +130,7 @@ std::vector<uint64_t> Train(const char* wire, uint64_t base, uint64_t steps, Mem
     for (uint64_t step = base; step < base + steps; ++step) {
       Random random(step * 10 + session.rank());
       Fill(random, &gradient.data);
-      ASSERT_TRUE(Step(session, gradient));
+      ASSERT_TRUE(StepOnce(session, gradient));
     }
     ASSERT_TRUE(session.Checkpoint({}).ok());
     ASSERT_TRUE(session.CheckpointWait().ok());

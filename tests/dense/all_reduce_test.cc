@@ -13,7 +13,7 @@ namespace ringwood {
 namespace {
 
 // Values whose sum depends on the order of additions.
-std::vector<float> Values(size_t count, int rank) {
+std::vector<float> SumValues(size_t count, int rank) {
   Random random(rank + 1);
   std::vector<float> values(count);
   for (float& v : values) {
@@ -31,7 +31,7 @@ std::vector<std::byte> Bytes(const std::vector<float>& values) {
 // Sequential, in the order that dense/ring.h documents.
 std::vector<float> Reference(size_t count, int world, size_t chunk_elements) {
   std::vector<std::vector<float>> inputs;
-  for (int r = 0; r < world; ++r) inputs.push_back(Values(count, r));
+  for (int r = 0; r < world; ++r) inputs.push_back(SumValues(count, r));
   std::vector<float> sum(count);
   for (size_t begin = 0; begin < count; begin += chunk_elements) {
     const auto slots = CutEvenly(std::min(chunk_elements, count - begin), world);
@@ -83,7 +83,7 @@ TEST_P(AllReduceOver, EveryRankEndsWithTheSumInTheDocumentedOrder) {
       request.name.round = ++round;
       request.chunk_bytes = kChunk * sizeof(float);
       std::vector<std::vector<std::byte>> inputs;
-      for (int r = 0; r < size; ++r) inputs.push_back(Bytes(Values(count, r)));
+      for (int r = 0; r < size; ++r) inputs.push_back(Bytes(SumValues(count, r)));
       const auto before = inputs;
       const auto outcomes = AllReduce(world, request, inputs);
       const auto expected = Bytes(Reference(count, size, kChunk));
@@ -103,7 +103,7 @@ TEST_P(AllReduceOver, EveryRankEndsWithTheSumInTheDocumentedOrder) {
 TEST_P(AllReduceOver, TheChosenChunksGiveTheSameBitsOnAllRanks) {
   World world(GetParam(), 3);
   std::vector<std::vector<std::byte>> inputs;
-  for (int r = 0; r < 3; ++r) inputs.push_back(Bytes(Values((1 << 20) + 1, r)));
+  for (int r = 0; r < 3; ++r) inputs.push_back(Bytes(SumValues((1 << 20) + 1, r)));
   const auto outcomes = AllReduce(world, {}, inputs);
   for (int r = 0; r < 3; ++r) {
     ASSERT_TRUE(outcomes[r].status.ok()) << Message(outcomes[r].status);
@@ -118,7 +118,7 @@ TEST_P(AllReduceOver, ShortTensorsGiveTheSameBitsOnAllRanksEvenWithNaNs) {
     std::vector<std::vector<std::byte>> inputs;
     std::vector<double> exact(1000);
     for (int r = 0; r < size; ++r) {
-      auto values = Values(1000, r);
+      auto values = SumValues(1000, r);
       for (size_t i = 0; i < values.size(); ++i) exact[i] += values[i];
       values[7] = std::bit_cast<float>(0x7fc00000u + r);  // a NaN that tells who it came from
       inputs.push_back(Bytes(values));
@@ -144,7 +144,7 @@ TEST_P(AllReduceOver, InPlaceGivesTheSameBits) {
   World world(GetParam(), 4);
   constexpr size_t kCount = 10007;
   std::vector<std::vector<std::byte>> data;
-  for (int r = 0; r < 4; ++r) data.push_back(Bytes(Values(kCount, r)));
+  for (int r = 0; r < 4; ++r) data.push_back(Bytes(SumValues(kCount, r)));
   world.RunAll([&](int rank, std::function<void()> finished) {
     AllReduceRequest request;
     request.name.lane = Lane::kImmediate;
@@ -188,7 +188,7 @@ TEST_P(AllReduceOver, BroadcastReachesEveryRankFromEveryRoot) {
 
 TEST_P(AllReduceOver, ARankThatLeavesIsNamedToItsNeighbours) {
   World world(GetParam(), 3);
-  const auto input = Bytes(Values(1 << 20, 0));
+  const auto input = Bytes(SumValues(1 << 20, 0));
   std::vector<std::byte> output(input.size());
   Answer answer;
   world.Run(0, [&] {
@@ -211,7 +211,7 @@ TEST_P(AllReduceOver, ARankThatLeavesIsNamedToItsNeighbours) {
 // Silence is found by heartbeats, which close the transport; the answer says what was waited for.
 TEST_P(AllReduceOver, ASilentRankEndsTheCallWithWhatWasAwaited) {
   World world(GetParam(), 3);
-  const auto input = Bytes(Values(1 << 20, 0));
+  const auto input = Bytes(SumValues(1 << 20, 0));
   std::vector<std::byte> output(input.size());
   Answer answer;
   world.Run(0, [&] {  // ranks 1 and 2 never come

@@ -11,7 +11,7 @@ namespace {
 
 // Small integers, so that every order of additions gives the same sum.
 template <typename T>
-std::vector<T> Values(size_t count, int rank) {
+std::vector<T> ShareValues(size_t count, int rank) {
   std::vector<T> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = static_cast<T>(i % 13 + rank);
   return values;
@@ -50,12 +50,12 @@ template <typename T>
 void Check(World& world, uint64_t* round, DataType type, size_t count, size_t message_bytes) {
   const int size = world.size();
   std::vector<std::vector<T>> data;
-  for (int r = 0; r < size; ++r) data.push_back(Values<T>(count, r));
+  for (int r = 0; r < size; ++r) data.push_back(ShareValues<T>(count, r));
   RunAll(world, StartReduceScatter, ++*round, type, ReduceOp::kSum, message_bytes, &data);
   const std::vector<Range> shares = CutEvenly(count, size);
   std::vector<T> sum(count);
   for (int r = 0; r < size; ++r) {
-    const std::vector<T> values = Values<T>(count, r);
+    const std::vector<T> values = ShareValues<T>(count, r);
     for (size_t i = 0; i < count; ++i) sum[i] = static_cast<T>(sum[i] + values[i]);
   }
   for (int r = 0; r < size; ++r) {

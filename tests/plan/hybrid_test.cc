@@ -100,13 +100,13 @@ TEST(Hybrid, EqualsEnumerationWithinItsClass) {
 }
 
 // The plan's groups in their order on one card, at given densities: end and entries.
-struct Played {
+struct PlayedLanes {
   double end = 0;
   double entries = 0;
 };
 
-Played PlayAt(const Problem& problem, const Plan& plan, const std::vector<double>& densities) {
-  Played played;
+PlayedLanes PlayAt(const Problem& problem, const Plan& plan, const std::vector<double>& densities) {
+  PlayedLanes played;
   for (size_t g = 0; g < plan.groups.size(); ++g) {
     const Group& group = plan.groups[g];
     const bool tree = group.route == "tree";
@@ -135,7 +135,7 @@ TEST(Hybrid, NoDensitiesOnAGridCarryMoreWithinTheDeadline) {
     const Plan plan = *MakePlan("hybrid", input);
     std::vector<double> chosen;
     for (const Group& group : plan.groups) chosen.push_back(group.density);
-    const Played ours = PlayAt(problem, plan, chosen);
+    const PlayedLanes ours = PlayAt(problem, plan, chosen);
     for (const double density : chosen) raised += density > 0.01 && density < 1;
     double most = 0;
     size_t combinations = 1;
@@ -145,7 +145,7 @@ TEST(Hybrid, NoDensitiesOnAGridCarryMoreWithinTheDeadline) {
       for (size_t g = 0, rest = c; g < plan.groups.size(); ++g, rest /= grid.size()) {
         densities.push_back(grid[rest % grid.size()]);
       }
-      const Played other = PlayAt(problem, plan, densities);
+      const PlayedLanes other = PlayAt(problem, plan, densities);
       if (other.end <= ours.end) most = std::max(most, other.entries);
     }
     // Entries are whole numbers in every tensor: one a tensor may be lost to rounding.

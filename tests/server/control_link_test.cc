@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-v1::JoinRequest Reducer() {
+v1::JoinRequest ReducerLink() {
   v1::JoinRequest request;
   request.set_protocol_version(v1::PROTOCOL_VERSION_CURRENT);
   request.set_role(v1::ROLE_REDUCER);
@@ -27,7 +27,7 @@ void EndInFlight(const std::string& address, uint64_t microseconds) {
   std::atomic<int> joined{0}, over{0};
   {
     ControlLink link(address, "", Seconds(5));
-    link.Join(Reducer(), Seconds(60), [&](StatusOr<v1::JoinResponse>) { ++joined; });
+    link.Join(ReducerLink(), Seconds(60), [&](StatusOr<v1::JoinResponse>) { ++joined; });
     link.Attend({[] {}, [](const v1::Notice&) {}, [&](const Status&) { ++over; }});
     link.Beat(v1::Beat());
     link.Leave(v1::LeaveRequest(), Seconds(60));
@@ -65,7 +65,7 @@ TEST(ControlLink, OutlivesItsCoordinator) {
     std::atomic<int> answers{0};
     {
       ControlLink link(address, "", Seconds(5));
-      link.Join(Reducer(), Seconds(60), [&](StatusOr<v1::JoinResponse>) { ++answers; });
+      link.Join(ReducerLink(), Seconds(60), [&](StatusOr<v1::JoinResponse>) { ++answers; });
       link.Attend({[] {}, [](const v1::Notice&) {}, [&](const Status&) { ++answers; }});
       std::this_thread::sleep_for(std::chrono::microseconds(random.Below(3000)));
       server->reset();

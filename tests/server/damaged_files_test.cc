@@ -33,7 +33,7 @@ std::vector<fs::path> FilesOf(const fs::path& store) {
   return files;
 }
 
-void Cut(const fs::path& file, uint64_t at) { fs::resize_file(file, at); }
+void CutFile(const fs::path& file, uint64_t at) { fs::resize_file(file, at); }
 
 void Flip(const fs::path& file, uint64_t at, int bit) {
   std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
@@ -108,7 +108,7 @@ class DamagedFiles : public testing::Test {
       const fs::path victim = files[static_cast<size_t>(i / 2) % files.size()];
       const uint64_t at = random.Below(fs::file_size(victim));
       const int bit = static_cast<int>(random.Below(8));
-      i % 2 == 0 ? Cut(victim, at) : Flip(victim, at, bit);
+      i % 2 == 0 ? CutFile(victim, at) : Flip(victim, at, bit);
       const Found result = Start(copy);
       ASSERT_NE(result, Found::kSilent)
           << victim.lexically_relative(copy)

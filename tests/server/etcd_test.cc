@@ -19,7 +19,7 @@ constexpr double kPatienceSeconds = 20;    // a loaded machine; no test passes b
 constexpr int64_t kLongLeaseSeconds = 30;  // where leadership must last
 constexpr int64_t kShortLeaseSeconds = 5;  // where its end is waited for
 
-v1::EpochRecord Epoch(uint64_t number, uint64_t incarnation = 4711) {
+v1::EpochRecord EpochRecordOf(uint64_t number, uint64_t incarnation = 4711) {
   v1::EpochRecord record;
   record.set_job(9);
   record.set_epoch(number);
@@ -87,8 +87,8 @@ TEST_F(EtcdStore, KeepsTheNewestRecordWithoutIncarnations) {
   const auto empty = store->Load();
   ASSERT_TRUE(empty.ok()) << empty.status();
   EXPECT_EQ(empty->epoch(), 0u);
-  for (uint64_t epoch : {1, 2, 7}) ASSERT_TRUE(store->Save(Epoch(epoch)).ok());
-  const Status old = store->Save(Epoch(7));
+  for (uint64_t epoch : {1, 2, 7}) ASSERT_TRUE(store->Save(EpochRecordOf(epoch)).ok());
+  const Status old = store->Save(EpochRecordOf(7));
   EXPECT_EQ(old.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(old), HasSubstr("epoch 7 is recorded already"));
 
@@ -99,8 +99,8 @@ TEST_F(EtcdStore, KeepsTheNewestRecordWithoutIncarnations) {
   EXPECT_EQ(loaded->members(0).host(), "h1");
   EXPECT_EQ(loaded->members(0).incarnation(), 0u);
   EXPECT_EQ(loaded->members(0).incarnation_hash().size(), 32u);
-  EXPECT_FALSE(again->Save(Epoch(6)).ok());
-  EXPECT_TRUE(again->Save(Epoch(8)).ok());
+  EXPECT_FALSE(again->Save(EpochRecordOf(6)).ok());
+  EXPECT_TRUE(again->Save(EpochRecordOf(8)).ok());
 }
 
 TEST_F(EtcdStore, AnEarlierSaveThatArrivesLateIsNotTakenBack) {
@@ -110,33 +110,33 @@ TEST_F(EtcdStore, AnEarlierSaveThatArrivesLateIsNotTakenBack) {
   ASSERT_TRUE(store->Load().ok());
   auto lost = server.Store(revision);  // the same leader's, whose answers never came
   ASSERT_TRUE(lost->Load().ok());
-  ASSERT_TRUE(lost->Save(Epoch(1)).ok());
-  EXPECT_TRUE(store->Save(Epoch(1)).ok()) << "the same record, written already";
-  ASSERT_TRUE(lost->Save(Epoch(2, 1)).ok());
-  EXPECT_TRUE(store->Save(Epoch(2, 2)).ok()) << "nobody was told of the other one";
-  EXPECT_TRUE(store->Save(Epoch(3)).ok());
-  ASSERT_TRUE(lost->Save(Epoch(9)).ok());
-  EXPECT_FALSE(store->Save(Epoch(4)).ok()) << "epochs never decrease";
-  EXPECT_TRUE(store->Save(Epoch(10)).ok());
+  ASSERT_TRUE(lost->Save(EpochRecordOf(1)).ok());
+  EXPECT_TRUE(store->Save(EpochRecordOf(1)).ok()) << "the same record, written already";
+  ASSERT_TRUE(lost->Save(EpochRecordOf(2, 1)).ok());
+  EXPECT_TRUE(store->Save(EpochRecordOf(2, 2)).ok()) << "nobody was told of the other one";
+  EXPECT_TRUE(store->Save(EpochRecordOf(3)).ok());
+  ASSERT_TRUE(lost->Save(EpochRecordOf(9)).ok());
+  EXPECT_FALSE(store->Save(EpochRecordOf(4)).ok()) << "epochs never decrease";
+  EXPECT_TRUE(store->Save(EpochRecordOf(10)).ok());
 }
 
 TEST_F(EtcdStore, ADeposedLeaderWritesAndReadsNothing) {
   Candidate first(*etcd_, "h1:70", kShortLeaseSeconds);
   const int64_t revision = first.AwaitLeads();
   auto store = first.Store(revision);
-  ASSERT_TRUE(store->Save(Epoch(1)).ok());
+  ASSERT_TRUE(store->Save(EpochRecordOf(1)).ok());
   Candidate second(*etcd_, "h2:70");
   first.FallSilent();
   const int64_t next = second.AwaitLeads();
   ASSERT_GT(next, revision);
-  const Status refused = store->Save(Epoch(2));
+  const Status refused = store->Save(EpochRecordOf(2));
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(Message(refused), AllOf(HasSubstr("h2:70 does"), HasSubstr("no longer leads")));
   EXPECT_EQ(store->Load().status().code(), StatusCode::kFailedPrecondition);
   auto seconds = second.Store(next);
   ASSERT_TRUE(seconds->Load().ok());
   EXPECT_EQ(seconds->Load()->epoch(), 1u);
-  EXPECT_TRUE(seconds->Save(Epoch(2)).ok());
+  EXPECT_TRUE(seconds->Save(EpochRecordOf(2)).ok());
 }
 
 TEST_F(EtcdStore, WhoResignsIsFollowedAtOnce) {
@@ -153,7 +153,7 @@ TEST_F(EtcdStore, GoesOnWhicheverMemberIsKilled) {
   auto store = server.Store(revision);
   for (int member = 0; member < EtcdCluster::kMembers; ++member) {  // one of them leads
     etcd_->Kill(member);
-    const Status saved = store->Save(Epoch(member + 1));
+    const Status saved = store->Save(EpochRecordOf(member + 1));
     EXPECT_TRUE(saved.ok()) << saved;
     etcd_->Start(member);
     // Until it is there again: of the others one more must not be missing.
@@ -170,9 +170,9 @@ TEST_F(EtcdStore, AMinorityRefusesInTimeAndLeavesARecordWhole) {
   Candidate first(*etcd_, "h1:70", kShortLeaseSeconds);
   const int64_t revision = first.AwaitLeads();
   auto store = first.Store(revision, 1);
-  ASSERT_TRUE(store->Save(Epoch(1)).ok());
+  ASSERT_TRUE(store->Save(EpochRecordOf(1)).ok());
   for (int member : {0, 1}) etcd_->Signal(member, SIGSTOP);
-  const Status failed = store->Save(Epoch(2));
+  const Status failed = store->Save(EpochRecordOf(2));
   EXPECT_EQ(failed.code(), StatusCode::kUnavailable);
   EXPECT_THAT(Message(failed),
               AllOf(HasSubstr(etcd_->address().endpoints[2]), HasSubstr("most of its members"),
@@ -188,8 +188,8 @@ TEST_F(EtcdStore, AMinorityRefusesInTimeAndLeavesARecordWhole) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_TRUE(loaded->epoch() == 1 || loaded->epoch() == 2) << loaded->epoch();
   EXPECT_EQ(loaded->members_size(), 1);
-  EXPECT_FALSE(store->Save(Epoch(3)).ok());
-  EXPECT_TRUE(next->Save(Epoch(3)).ok());
+  EXPECT_FALSE(store->Save(EpochRecordOf(3)).ok());
+  EXPECT_TRUE(next->Save(EpochRecordOf(3)).ok());
 }
 
 TEST(EtcdAddress, IsReadOrRefusedWithAnExample) {

@@ -18,7 +18,7 @@
 namespace ringwood {
 namespace {
 
-struct Process {
+struct Simulated {
   bool alive = false;
   bool frozen = false;  // stopped: does nothing, its stream stays
   uint64_t incarnation = 0;
@@ -31,9 +31,9 @@ struct Process {
   bool over = false;  // it heard of a failure: joins again
 };
 
-class World {
+class SimulatedWorld {
  public:
-  World(uint64_t seed, int workers, int servers, bool slow_disk)
+  SimulatedWorld(uint64_t seed, int workers, int servers, bool slow_disk)
       : random_(seed), workers_(workers), slow_disk_(slow_disk) {
     processes_.resize(workers + servers);
     options_.servers = servers;
@@ -61,22 +61,22 @@ class World {
   uint64_t epochs() const { return disk_.epoch(); }
 
  private:
-  Process& Any() { return processes_[random_.Below(processes_.size())]; }
-  bool IsWorker(const Process& process) const { return &process - &processes_[0] < workers_; }
-  uint32_t RankOf(const Process& process) const {
+  Simulated& Any() { return processes_[random_.Below(processes_.size())]; }
+  bool IsWorker(const Simulated& process) const { return &process - &processes_[0] < workers_; }
+  uint32_t RankOf(const Simulated& process) const {
     const auto index = &process - &processes_[0];
     return static_cast<uint32_t>(index < workers_ ? index : index - workers_);
   }
-  CallId Open(Process& process) {
+  CallId Open(Simulated& process) {
     process.waiting = ++last_id_;
     open_calls_[process.waiting] = &process;
     return process.waiting;
   }
 
-  void Crash(Process& process) {
+  void Crash(Simulated& process) {
     if (!process.alive) return;
-    const Process dead = process;
-    process = Process();
+    const Simulated dead = process;
+    process = Simulated();
     if (dead.waiting != 0) {
       open_calls_[dead.waiting] = nullptr;
       Send(event::CallGone{dead.waiting});
@@ -84,10 +84,10 @@ class World {
     if (dead.stream != 0) Send(event::StreamBroken{dead.stream});
   }
 
-  void Freeze(Process& process) { process.frozen = !process.frozen; }
+  void Freeze(Simulated& process) { process.frozen = !process.frozen; }
 
   // The caller gives up and will ask again.
-  void LoseCall(Process& process) {
+  void LoseCall(Simulated& process) {
     if (process.waiting == 0) return;
     const CallId call = process.waiting;
     process.waiting = 0;
@@ -102,14 +102,14 @@ class World {
     membership_ = std::make_unique<Membership>(options_, disk_);
     votes_.clear();
     told_ = 0;
-    for (Process& process : processes_) {
+    for (Simulated& process : processes_) {
       process.waiting = 0;
       process.stream = 0;
       process.over = true;
     }
   }
 
-  void Act(Process& process) {
+  void Act(Simulated& process) {
     if (process.frozen) return;
     if (!process.alive) {
       process.alive = true;
@@ -129,7 +129,7 @@ class World {
     process.agreed ? Vote(process) : Agree(process);
   }
 
-  void Join(Process& process) {
+  void Join(Simulated& process) {
     const StreamId stream = process.stream;
     process.epoch = 0;
     process.over = process.agreed = false;
@@ -147,7 +147,7 @@ class World {
     Send(join);
   }
 
-  void Beat(Process& process) {
+  void Beat(Simulated& process) {
     event::Heartbeat beat{process.stream, {}};
     beat.beat.set_epoch(process.epoch);
     beat.beat.set_node(process.node);
@@ -155,7 +155,7 @@ class World {
     Send(beat);
   }
 
-  void Agree(Process& process) {
+  void Agree(Simulated& process) {
     event::Agree agree{Open(process), {}};
     agree.request.set_epoch(process.epoch);
     agree.request.set_rank(process.node);
@@ -164,7 +164,7 @@ class World {
     Send(agree);
   }
 
-  void Vote(Process& process) {
+  void Vote(Simulated& process) {
     event::Vote vote{Open(process), {}};
     vote.request.set_epoch(process.epoch);
     vote.request.set_rank(process.node);
@@ -197,7 +197,7 @@ class World {
   void Do(const action::Reply& reply) {
     auto call = open_calls_.find(reply.call);
     ASSERT_NE(call, open_calls_.end()) << "a second reply to call " << reply.call;
-    Process* process = call->second;
+    Simulated* process = call->second;
     open_calls_.erase(call);
     if (process == nullptr) return;  // nobody waits for it any more
     process->waiting = 0;
@@ -215,12 +215,12 @@ class World {
   }
   void Do(const action::Activate& activate) { EXPECT_EQ(activate.record.epoch(), disk_.epoch()); }
   void Do(const action::Notify& notify) {
-    for (Process& process : processes_) {
+    for (Simulated& process : processes_) {
       if (process.stream == notify.stream && notify.notice.has_failure()) process.over = true;
     }
   }
   void Do(const action::CloseStream& close) {
-    for (Process& process : processes_) {
+    for (Simulated& process : processes_) {
       if (process.stream != close.stream) continue;
       process.stream = 0;
       process.over = true;
@@ -229,11 +229,11 @@ class World {
   void Do(const action::Verdict&) {}
   void Do(const action::Report&) {}
 
-  void Take(Process& process, const Status& status) {
+  void Take(Simulated& process, const Status& status) {
     ASSERT_FALSE(status.ok());
     process.over = true;
   }
-  void Take(Process& process, const v1::JoinResponse& joined) {
+  void Take(Simulated& process, const v1::JoinResponse& joined) {
     EXPECT_EQ(joined.epoch(), disk_.epoch()) << "told of an epoch that is not on disk";
     EXPECT_GE(joined.epoch(), told_);
     told_ = joined.epoch();
@@ -242,11 +242,11 @@ class World {
     process.round = joined.base_step();
     process.agreed = process.over = false;
   }
-  void Take(Process& process, const v1::AgreeResponse& agreed) {
+  void Take(Simulated& process, const v1::AgreeResponse& agreed) {
     EXPECT_EQ(agreed.from_round(), process.round + 1);
     process.agreed = true;
   }
-  void Take(Process& process, const v1::Commit& commit) {
+  void Take(Simulated& process, const v1::Commit& commit) {
     EXPECT_EQ(commit.epoch(), process.epoch);
     EXPECT_EQ(commit.round(), process.round + 1);
     EXPECT_EQ(votes_[std::pair(commit.epoch(), commit.round())].size(),
@@ -258,9 +258,9 @@ class World {
     process.round = commit.round();
     if (commit.round() % 4 == 0) checkpoint_ = {1, commit.epoch(), commit.round(), 0};
   }
-  void Take(Process&, const v1::LeaveResponse&) {}
-  void Take(Process&, const v1::ReattachResponse&) {}
-  void Take(Process&, const v1::PullResponse&) {}
+  void Take(Simulated&, const v1::LeaveResponse&) {}
+  void Take(Simulated&, const v1::ReattachResponse&) {}
+  void Take(Simulated&, const v1::PullResponse&) {}
 
   std::optional<CheckpointBase> Newest() const {
     if (!checkpoint_) return std::nullopt;
@@ -276,8 +276,8 @@ class World {
   TimePoint now_{};
   v1::EpochRecord disk_;
   std::unique_ptr<Membership> membership_;
-  std::vector<Process> processes_;
-  std::map<CallId, Process*> open_calls_;  // null: its caller is gone
+  std::vector<Simulated> processes_;
+  std::map<CallId, Simulated*> open_calls_;  // null: its caller is gone
   std::deque<Event> answers_;
   std::map<std::pair<uint64_t, uint64_t>, std::set<uint32_t>> votes_;
   std::map<std::pair<uint64_t, uint64_t>, v1::Commit> committed_;
@@ -290,7 +290,8 @@ class World {
 void Simulate(bool slow_disk) {
   uint64_t commits = 0, epochs = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    World world(seed, 1 + static_cast<int>(seed % 5), static_cast<int>(seed % 3), slow_disk);
+    SimulatedWorld world(seed, 1 + static_cast<int>(seed % 5), static_cast<int>(seed % 3),
+                         slow_disk);
     for (int i = 0; i < 4000 && !testing::Test::HasFailure(); ++i) world.Step();
     world.ExpectNothingForgotten();
     ASSERT_FALSE(testing::Test::HasFailure()) << "seed " << seed;

@@ -109,68 +109,69 @@ TEST(Safetensors, ACutOrFlippedHeaderIsRefusedOrConsistent) {
   EXPECT_GT(refused, accepted);
 }
 
-std::string Problem(const std::string& header, uint64_t data_bytes) {
+std::string WhatIsWrong(const std::string& header, uint64_t data_bytes) {
   return Message(ParseSafetensors(header, data_bytes).status());
 }
 
 TEST(Safetensors, HostileHeadersAreRefusedWithASentence) {
   const std::string a = R"("a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]})";
   const auto second = [&](const std::string& rest) { return "{" + a + "," + rest + "}"; };
-  EXPECT_EQ(Problem("{" + a + "}", 4), "");
-  EXPECT_EQ(Problem("{" + a + "}  ", 4), "") << "padding";
-  EXPECT_EQ(Problem("{}", 0), "") << "no tensor at all";
-  EXPECT_THAT(Problem(second(a), 4), HasSubstr("'a' is there twice"));
-  EXPECT_THAT(Problem(second(R"("a":{"dtype":"U8","shape":[1],"data_offsets":[4,5]})"), 5),
+  EXPECT_EQ(WhatIsWrong("{" + a + "}", 4), "");
+  EXPECT_EQ(WhatIsWrong("{" + a + "}  ", 4), "") << "padding";
+  EXPECT_EQ(WhatIsWrong("{}", 0), "") << "no tensor at all";
+  EXPECT_THAT(WhatIsWrong(second(a), 4), HasSubstr("'a' is there twice"));
+  EXPECT_THAT(WhatIsWrong(second(R"("a":{"dtype":"U8","shape":[1],"data_offsets":[4,5]})"), 5),
               HasSubstr("'a' is there twice"));
-  EXPECT_THAT(Problem(second(R"("b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]})"), 5),
+  EXPECT_THAT(WhatIsWrong(second(R"("b":{"dtype":"U8","shape":[2],"data_offsets":[3,5]})"), 5),
               HasSubstr("'b' begins at byte 3 of the data, the one before it ends at 4"));
-  EXPECT_THAT(Problem(second(R"("b":{"dtype":"U8","shape":[2],"data_offsets":[5,7]})"), 7),
+  EXPECT_THAT(WhatIsWrong(second(R"("b":{"dtype":"U8","shape":[2],"data_offsets":[5,7]})"), 7),
               HasSubstr("'b' begins at byte 5"));
-  EXPECT_THAT(Problem(second(R"("b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]})"), 5),
+  EXPECT_THAT(WhatIsWrong(second(R"("b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]})"), 5),
               HasSubstr("'b' ends behind the file"));
-  EXPECT_THAT(Problem("{" + a + "}", 5), HasSubstr("the tensors have 4 bytes, the file has 5"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,4]}})", 4),
+  EXPECT_THAT(WhatIsWrong("{" + a + "}", 5), HasSubstr("the tensors have 4 bytes, the file has 5"));
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,4]}})", 4),
               HasSubstr("'a' has 4 bytes, U8 [5] has 5"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"X8","shape":[4],"data_offsets":[0,4]}})", 4),
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"X8","shape":[4],"data_offsets":[0,4]}})", 4),
               HasSubstr("there is no element type 'X8'"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"","shape":[],"data_offsets":[0,0]}})", 0),
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"","shape":[],"data_offsets":[0,0]}})", 0),
               HasSubstr("no element type"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[4,0]}})", 4),
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[4,0]}})", 4),
               HasSubstr("not a beginning and an end"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0]}})", 4),
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0]}})", 4),
               HasSubstr("not a beginning and an end"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"U8","shape":[-4],"data_offsets":[0,4]}})", 4),
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"U8","shape":[-4],"data_offsets":[0,4]}})", 4),
               HasSubstr("unexpected -4"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"U8","shape":[4e0],"data_offsets":[0,4]}})", 4),
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"U8","shape":[4e0],"data_offsets":[0,4]}})", 4),
               HasSubstr("unexpected 4e0"));
   EXPECT_THAT(
-      Problem(R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,4]}})", 4),
+      WhatIsWrong(R"({"a":{"dtype":"U8","shape":[99999999999999999999],"data_offsets":[0,4]}})", 4),
       HasSubstr("unexpected 99999999999999999999"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"U8","shape":[4]}})", 4), HasSubstr("lacks"));
-  EXPECT_THAT(Problem(R"({"a":{"dtype":"U8","dtype":"U8"}})", 4),
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"U8","shape":[4]}})", 4), HasSubstr("lacks"));
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"dtype":"U8","dtype":"U8"}})", 4),
               HasSubstr("'dtype' is there twice"));
-  EXPECT_THAT(Problem(R"({"a":{"color":"red"}})", 4), HasSubstr("unexpected 'color'"));
-  EXPECT_THAT(Problem(R"({"__metadata__":{"a":{}}})", 0), HasSubstr("unexpected {"));
-  EXPECT_THAT(Problem(R"({"__metadata__":{"a":"1","a":"2"}})", 0), HasSubstr("'a' is there twice"));
-  EXPECT_THAT(Problem(R"({"__metadata__":{},"__metadata__":{}})", 0), HasSubstr("twice"));
-  EXPECT_THAT(Problem(R"({"\u0007":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", 1),
+  EXPECT_THAT(WhatIsWrong(R"({"a":{"color":"red"}})", 4), HasSubstr("unexpected 'color'"));
+  EXPECT_THAT(WhatIsWrong(R"({"__metadata__":{"a":{}}})", 0), HasSubstr("unexpected {"));
+  EXPECT_THAT(WhatIsWrong(R"({"__metadata__":{"a":"1","a":"2"}})", 0),
+              HasSubstr("'a' is there twice"));
+  EXPECT_THAT(WhatIsWrong(R"({"__metadata__":{},"__metadata__":{}})", 0), HasSubstr("twice"));
+  EXPECT_THAT(WhatIsWrong(R"({"\u0007":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", 1),
               HasSubstr("not printable: '\\x07'"));
-  EXPECT_THAT(Problem("{\"\xff\":1}", 1), HasSubstr("no JSON at byte"));
-  EXPECT_THAT(Problem(" {}", 0), HasSubstr("does not begin with '{'"));
-  EXPECT_THAT(Problem("{} {}", 0), HasSubstr("no JSON at byte"));
-  EXPECT_THAT(Problem("{" + a, 4), HasSubstr("no JSON at byte"));
+  EXPECT_THAT(WhatIsWrong("{\"\xff\":1}", 1), HasSubstr("no JSON at byte"));
+  EXPECT_THAT(WhatIsWrong(" {}", 0), HasSubstr("does not begin with '{'"));
+  EXPECT_THAT(WhatIsWrong("{} {}", 0), HasSubstr("no JSON at byte"));
+  EXPECT_THAT(WhatIsWrong("{" + a, 4), HasSubstr("no JSON at byte"));
 }
 
 TEST(Safetensors, NestingAndLengthsBeyondAllReasonCostNothing) {
   std::string deep = "{\"a\":";
   deep.resize(1'000'000, '[');
-  EXPECT_THAT(Problem(deep, 0), HasSubstr("unexpected ["));
+  EXPECT_THAT(WhatIsWrong(deep, 0), HasSubstr("unexpected ["));
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  EXPECT_THAT(Problem(objects, 0), HasSubstr("unexpected 'a'"));
+  EXPECT_THAT(WhatIsWrong(objects, 0), HasSubstr("unexpected 'a'"));
   std::string dimensions = R"({"a":{"dtype":"U8","shape":[1)";
   for (int i = 0; i < 100'000; ++i) dimensions += ",1";
-  EXPECT_THAT(Problem(dimensions, 0), HasSubstr("unexpected 1"));
+  EXPECT_THAT(WhatIsWrong(dimensions, 0), HasSubstr("unexpected 1"));
   const std::string huge(8, '\xff');
   EXPECT_THAT(Message(SafetensorsHeaderBytes(huge, ~0ull).status()), HasSubstr("at most"));
   const std::string beyond = std::string("\x10", 1) + std::string(7, '\0');

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr uint64_t kJob = 7;
+constexpr uint64_t kLoggedJob = 7;
 
 class UpdateLogTest : public testing::Test {
  protected:
@@ -41,7 +41,7 @@ class UpdateLogTest : public testing::Test {
   void Begin(uint64_t epoch, const CheckpointId& from = {}, uint64_t step = 0,
              uint64_t origin = 0) {
     v1::EpochRecord record;
-    record.set_job(kJob);
+    record.set_job(kLoggedJob);
     record.set_epoch(epoch);
     record.set_origin(origin == 0 ? epoch : origin);
     record.set_base_epoch(from.epoch);
@@ -79,7 +79,7 @@ class UpdateLogTest : public testing::Test {
 
   // Steps that lead on from the checkpoint; each body is compared.
   std::vector<uint64_t> StepsAfter(const CheckpointId& id) {
-    const UpdateLog::Rounds found = *log_->After(kJob, id);
+    const UpdateLog::Rounds found = *log_->After(kLoggedJob, id);
     Status problem;
     EXPECT_EQ(log_->CountGood(found, &problem), found.rounds.size()) << problem;
     std::vector<uint64_t> steps;
@@ -154,7 +154,7 @@ TEST_F(UpdateLogTest, AnEpochOfTheSameHistoryGoesOn) {
   ASSERT_TRUE(Log(2, 3).ok());
   Open();
   EXPECT_THAT(StepsAfter({1, 1}), ElementsAre(2, 3));
-  EXPECT_EQ(log_->After(kJob, {1, 1})->rounds.back().epoch, 2u);
+  EXPECT_EQ(log_->After(kLoggedJob, {1, 1})->rounds.back().epoch, 2u);
 }
 
 TEST_F(UpdateLogTest, WithoutTheLogAHistoryStillGivesUpWhatFollowedItsStart) {
@@ -198,7 +198,7 @@ TEST_F(UpdateLogTest, DamageEndsWhatCanBeUsed) {
   for (uint64_t step = 1; step <= 5; ++step) ASSERT_TRUE(Log(1, step).ok());
   log_.reset();
   Open();  // the rows are in table files now
-  const UpdateLog::Rounds found = *log_->After(kJob, {});
+  const UpdateLog::Rounds found = *log_->After(kLoggedJob, {});
   log_.reset();
   const std::string body = BodyOf(1, 3);
   bool flipped = false;
@@ -245,7 +245,7 @@ class UpdateLogOnADisk : public UpdateLogTest {
     RW_RETURN_IF_ERROR(opened.status());
     log_ = *std::move(opened);
     v1::EpochRecord record;
-    record.set_job(kJob);
+    record.set_job(kLoggedJob);
     record.set_epoch(1);
     record.set_origin(1);
     return log_->SetEpoch(record);
@@ -313,11 +313,11 @@ TEST_F(UpdateLogOnADisk, AfterAFailureItBeginsAgain) {
 TEST_F(UpdateLogOnADisk, WhatCannotBeReadNowIsNeitherNothingNorDamage) {
   ASSERT_TRUE(Start(false).ok());
   ASSERT_EQ(Fill().size(), kRounds);
-  const UpdateLog::Rounds rounds = *log_->After(kJob, {});
+  const UpdateLog::Rounds rounds = *log_->After(kLoggedJob, {});
   disk_->Plan({{DiskFault::kCrash, disk_->operations() + 1}});
   EXPECT_FALSE(Log(1, kRounds + 1).ok());
   EXPECT_FALSE(Log(1, kRounds + 1, true).ok());  // it cannot be opened again either
-  EXPECT_FALSE(log_->After(kJob + 1, {}).ok());
+  EXPECT_FALSE(log_->After(kLoggedJob + 1, {}).ok());
   Status problem;
   EXPECT_EQ(log_->CountGood(rounds, &problem), 0u);
   EXPECT_FALSE(problem.ok());

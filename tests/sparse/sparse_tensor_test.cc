@@ -15,7 +15,7 @@ namespace {
 
 std::vector<float> Copy(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-bool SameBits(const std::vector<float>& a, std::span<const float> b) {
+bool EqualBits(const std::vector<float>& a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * 4) == 0;
 }
 
@@ -58,9 +58,9 @@ TEST(SparseTensor, EqualsThePlainRulesToTheBitOverManySteps) {
           plain.Step(gradient, 1.5f, options);
           ASSERT_EQ(tensor.picks(), plain.picks) << elements << " step " << step;
           tensor.Commit(EveryOther(tensor.picks().size()));
-          ASSERT_TRUE(SameBits(plain.e, tensor.residual()));
+          ASSERT_TRUE(EqualBits(plain.e, tensor.residual()));
           if (momentum != 0) {
-            ASSERT_TRUE(SameBits(plain.u, tensor.mutable_momentum()));
+            ASSERT_TRUE(EqualBits(plain.u, tensor.mutable_momentum()));
           }
         }
       }
@@ -112,8 +112,8 @@ TEST(SparseTensor, AbortRestoresResidualAndMomentumToTheBit) {
   for (int attempt = 0; attempt < 3; ++attempt) {
     tensor.Accumulate(gradient, 0.3f);
     tensor.Abort();
-    EXPECT_TRUE(SameBits(residual, tensor.residual()));
-    EXPECT_TRUE(SameBits(momentum, tensor.mutable_momentum()));
+    EXPECT_TRUE(EqualBits(residual, tensor.residual()));
+    EXPECT_TRUE(EqualBits(momentum, tensor.mutable_momentum()));
   }
   tensor.Accumulate(gradient, 0.3f);
   const Entries first = tensor.picks();
