@@ -128,8 +128,8 @@ void Save(Stages* stages, CheckpointStore* store, uint64_t step, const std::vect
                 [&] { RW_CHECK(stripe->Add(arrived).ok()); });
   }
   stages->Run("table synced", [&] { RW_CHECK(stripe->Finish().ok()); });
+  stages->Run("read back, digest compared", [&] { RW_CHECK(stripe->ReadBack().ok()); });
   stages->Run("table taken in", [&] { RW_CHECK(store->Ingest(stripe.get()).ok()); });
-  stages->Run("read back, digest compared", [&] { RW_CHECK(store->ReadBack(*stripe).ok()); });
   stages->Run("manifest", [&] {
     auto manifest = Assemble({{0, stripe->TakeItems()}}, store->HomesFor(id));
     RW_CHECK(manifest.ok());

@@ -132,28 +132,6 @@ bool CheckpointReader::Holds(const ChunkPlace& place, const std::string& bytes) 
   return row.ok() && *row == bytes;
 }
 
-Status CheckpointReader::CheckStripe(const CheckpointId& id, uint32_t rank,
-                                     const std::vector<uint64_t>& digests) const {
-  RW_RETURN_IF_ERROR(CheckOpen());
-  rocksdb::ReadOptions once;
-  once.fill_cache = false;
-  const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(once));
-  row->Seek(ChunkKey(id, rank, 0));
-  for (uint32_t sequence = 0; sequence < digests.size(); ++sequence) {
-    if (sequence > 0) row->Next();
-    RW_RETURN_IF_ERROR(FromRocks(row->status(), name_));
-    const bool there = row->Valid() && row->key() == ChunkKey(id, rank, sequence);
-    const rocksdb::Slice value = there ? row->value() : rocksdb::Slice();
-    if (there && Digest(std::as_bytes(std::span(value.data(), value.size()))) == digests[sequence])
-      continue;
-    return Corrupt(
-        absl::StrFormat("chunk %d of rank %d, step %d (epoch %d), was %s when it was read "
-                        "back from %s",
-                        sequence, rank, id.step, id.epoch, there ? "damaged" : "missing", name_));
-  }
-  return FromRocks(row->status(), name_);
-}
-
 Status CheckpointReader::Verify(const v1::CheckpointManifest& manifest,
                                 const ReadProgress& progress) const {
   const CheckpointId id{manifest.epoch(), manifest.step()};

@@ -56,11 +56,6 @@ class CheckpointReader {
   // Whether just these bytes lie there. A chunk that cannot be read is another.
   bool Holds(const ChunkPlace& place, const std::string& bytes) const;
 
-  // Reads back the chunks of one rank in order, whose digests these are. Corrupt, with the first
-  // that is not there or has another.
-  Status CheckStripe(const CheckpointId& id, uint32_t rank,
-                     const std::vector<uint64_t>& digests) const;
-
   // Reads all of it. Corrupt names the first item that is damaged.
   Status Verify(const v1::CheckpointManifest& manifest, const ReadProgress& progress = {}) const;
 

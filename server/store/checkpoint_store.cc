@@ -150,11 +150,6 @@ Status CheckpointStore::Ingest(StripeWriter* stripe) {
       FromRocks(db_->IngestExternalFile({stripe->path()}, options), "cannot take in a stripe"));
 }
 
-Status CheckpointStore::ReadBack(const StripeWriter& stripe) const {
-  const absl::ReaderMutexLock lock(&opening_);
-  return reader_->CheckStripe(stripe.id(), stripe.rank(), stripe.digests());
-}
-
 StatusOr<std::string> CheckpointStore::Chunk(const CheckpointId& id, const v1::StoredItem& item,
                                              const v1::StoredChunk& chunk) const {
   const absl::ReaderMutexLock lock(&opening_);

@@ -65,9 +65,6 @@ class CheckpointStore {
   // Adds a finished stripe's file to the database; durable when it returns.
   Status Ingest(StripeWriter* stripe);
 
-  // Compares what the database has of a stripe with what its worker sent. Any thread.
-  Status ReadBack(const StripeWriter& stripe) const;
-
   // CheckpointReader's. Any thread.
   StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
                               const v1::StoredChunk& chunk) const;
@@ -77,8 +74,8 @@ class CheckpointStore {
   uint64_t openings() const { return openings_; }
 
   // Makes the checkpoint real, see above. `manifest` is from Assemble, with its names filled in.
-  // All of it is read and verified first, unless all its stripes were written, taken in and read
-  // back since this opening.
+  // All of it is read and verified first, unless all its stripes were written, read back and
+  // taken in since this opening.
   Status Publish(const v1::CheckpointManifest& manifest,
                  std::optional<uint64_t> read_back_since = std::nullopt);
 
@@ -130,8 +127,8 @@ class CheckpointStore {
   const std::string directory_;
   // Held by NewestGood while it reads on its thread, and to change db_ and reader_ on the other.
   mutable absl::Mutex reading_;
-  // Held by ReadBack and Chunk on other threads, for as long as a read takes, and to change db_ and
-  // reader_.
+  // Held by Chunk and by stripes in the making on other threads, for as long as a read takes, and
+  // to change db_ and reader_.
   mutable absl::Mutex opening_;
   uint64_t openings_ = 0;
   std::unique_ptr<rocksdb::Env> guarded_;  // of db_

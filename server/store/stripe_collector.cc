@@ -123,12 +123,7 @@ Status StripeCollector::Incoming::Add(const v1::SaveChunk& chunk) {
   return written.ok() ? written : Fail(written);
 }
 
-StatusOr<uint64_t> StripeCollector::Incoming::Finish() {
-  Status done = Sync();
-  if (done.ok()) done = TakeIn();
-  if (done.ok()) done = ReadBack();
-  return Keep(done);
-}
+StatusOr<uint64_t> StripeCollector::Incoming::Finish() { return Keep(Sync()); }
 
 Status StripeCollector::Incoming::Write(const v1::SaveChunk& chunk) {
   if (writer_ == nullptr || life_->over) return Aborted("this checkpoint is over");
@@ -136,17 +131,18 @@ Status StripeCollector::Incoming::Write(const v1::SaveChunk& chunk) {
     return Invalid(absl::StrFormat("rank %d mixed two stripes in one stream", rank_));
   }
   life_->heard = Now();
-  const size_t before = writer_->digests().size();
+  const uint64_t before = writer_->written_bytes();
   RW_RETURN_IF_ERROR(writer_->Add(chunk));
-  const bool took = writer_->digests().size() > before;  // it was not there already
-  if (!took || collector_->quota_ == nullptr) return OkStatus();
-  return collector_->quota_->Take(chunk.data().size());
+  const uint64_t taken = writer_->written_bytes() - before;  // none: it was there already
+  if (taken == 0 || collector_->quota_ == nullptr) return OkStatus();
+  return collector_->quota_->Take(taken);
 }
 
 Status StripeCollector::Incoming::Sync() {
   if (writer_ == nullptr || life_->over) return Aborted("this checkpoint is over");
   const Busy busy(life_.get());
-  return writer_->Finish();
+  RW_RETURN_IF_ERROR(writer_->Finish());
+  return writer_->ReadBack();
 }
 
 Status StripeCollector::Incoming::TakeIn() {
@@ -165,15 +161,10 @@ Status StripeCollector::Incoming::TakeIn() {
   return collector_->store_->Ingest(writer_.get());
 }
 
-Status StripeCollector::Incoming::ReadBack() const {
-  const Busy busy(life_.get());
-  return collector_->store_->ReadBack(*writer_);
-}
-
 StatusOr<uint64_t> StripeCollector::Incoming::Keep(const Status& so_far) {
   if (!so_far.ok()) return Fail(so_far);
+  if (const Status taken = TakeIn(); !taken.ok()) return Fail(taken);
   const auto found = collector_->open_.find(id_);
-  if (writer_ == nullptr || found == collector_->open_.end()) return Fail(so_far);
   const uint64_t bytes = writer_->bytes();
   found->second.stripes[rank_] = writer_->TakeItems();
   writer_.reset();

@@ -49,7 +49,7 @@ class StripeCollector {
   struct Life {
     std::atomic<bool> over{false};
     std::atomic<TimePoint> heard{TimePoint()};
-    std::atomic<int> busy{0};  // so many stripes are being synced or read back
+    std::atomic<int> busy{0};  // so many stripes are being synced and read back
   };
 
   // One rank's stripe, from its first chunk on. The caller adds every chunk (the first too), then
@@ -63,9 +63,7 @@ class StripeCollector {
     // The same in steps, for a caller that has threads for the disk: each after the one before.
     // An error is given to Keep, at once.
     Status Write(const v1::SaveChunk& chunk);  // any thread
-    Status Sync();                             // any thread
-    Status TakeIn();
-    Status ReadBack() const;  // any thread
+    Status Sync();                             // and reads back; any thread
     StatusOr<uint64_t> Keep(const Status& so_far);
 
     const CheckpointId& id() const { return id_; }
@@ -74,6 +72,7 @@ class StripeCollector {
     friend class StripeCollector;
     Incoming(StripeCollector* collector, CheckpointId id, uint32_t rank, std::shared_ptr<Life> life)
         : collector_(collector), id_(id), rank_(rank), life_(std::move(life)) {}
+    Status TakeIn();
     Status Fail(const Status& why);
     StripeCollector* const collector_;
     const CheckpointId id_;

@@ -51,20 +51,10 @@ void StripeIntake::Write(const Stripe& stripe, const Chunk& chunk) {
     stripe->memory.Release(chunk.get());
     if (written.ok() && !chunk->last()) return stripe->stream->Next();
     if (written.ok()) written = stripe->incoming->Sync();
-    loop_->PostReserved([this, stripe, written] { TakeIn(stripe, written); });
+    loop_->PostReserved([this, stripe, written] { End(stripe, written); });
   });
   if (posted) return;
   loop_->PostReserved([this, stripe] { End(stripe, Exhausted("too many chunks at once")); });
-}
-
-void StripeIntake::TakeIn(const Stripe& stripe, const Status& written) {
-  const Status taken = written.ok() ? stripe->incoming->TakeIn() : written;
-  if (!taken.ok()) return End(stripe, taken);
-  const bool posted = stripe->disk->PostReserved([this, stripe] {
-    const Status read = stripe->incoming->ReadBack();
-    loop_->PostReserved([this, stripe, read] { End(stripe, read); });
-  });
-  if (!posted) End(stripe, StoreStops());
 }
 
 void StripeIntake::End(const Stripe& stripe, const Status& so_far) {

@@ -1,5 +1,5 @@
 // The streams that bring stripes. Each begins and ends on the store's loop; between, one thread of
-// the disk hashes and writes what it brings, syncs it, and reads it back.
+// the disk compares and writes what it brings, syncs it, and reads it back.
 #pragma once
 
 #include <atomic>
@@ -70,7 +70,6 @@ class StripeIntake {
 
   void Begin(const Stripe& stripe, const Chunk& first);
   void Write(const Stripe& stripe, const Chunk& chunk);
-  void TakeIn(const Stripe& stripe, const Status& written);
   void End(const Stripe& stripe, const Status& so_far);
 
   StripeCollector* const collector_;  // touched only on loop_, as it says

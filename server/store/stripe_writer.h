@@ -48,13 +48,16 @@ class StripeWriter {
   // Syncs the file. An empty stripe (a worker may own nothing new) leaves none: see empty().
   Status Finish();
 
+  // Compares what the disk has of a finished stripe with what its worker sent: past the page cache
+  // where the file system can. Corrupt, with the first chunk that is missing or another.
+  Status ReadBack() const;
+
   bool empty() const { return sequence_ == 0; }
   const CheckpointId& id() const { return id_; }
   uint32_t rank() const { return rank_; }
   uint64_t bytes() const { return bytes_; }
-  // Of each chunk that was written, in order: Digest, as its worker sent it.
-  const std::vector<uint64_t>& digests() const { return digests_; }
-  uint64_t listed_bytes() const { return listed_bytes_; }  // about: of its part of the manifest
+  uint64_t written_bytes() const { return written_bytes_; }  // of them, that have no home elsewhere
+  uint64_t listed_bytes() const { return listed_bytes_; }    // about: of its part of the manifest
   const std::string& path() const { return path_; }
   Stripe TakeItems();
 
@@ -70,9 +73,10 @@ class StripeWriter {
   const FindHome find_home_;
   std::unique_ptr<rocksdb::SstFileWriter> file_;
   std::map<std::pair<int, std::string>, v1::StoredItem> items_;  // by (scope, name)
-  std::vector<uint64_t> digests_;
+  std::vector<uint64_t> digests_;  // of each chunk that was written, as its worker sent it
   uint32_t sequence_ = 0;
   uint64_t bytes_ = 0;
+  uint64_t written_bytes_ = 0;
   uint64_t listed_bytes_ = 0;
 };
 
