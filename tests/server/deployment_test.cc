@@ -1,7 +1,6 @@
 // Many jobs on one server, each by its token: they have nothing of each other, and what one of them
 // does to its limits the others do not notice.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -20,6 +18,7 @@
 #include "ringwood/v1/deployment.grpc.pb.h"
 #include "server/calls/call_rights.h"
 #include "server/server.h"
+#include "tests/server/bare_call.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {
@@ -257,17 +256,7 @@ TEST(Deployment, EveryCallOfAJobIsAskedForAJobsToken) {
     if (right.method.rfind("/ringwood.v1.", 0) != 0) continue;
     const bool of_all = CallName(right.method) == "Deployment.Jobs";
     for (const std::string& token : {std::string(), std::string("x"), kSecret}) {
-      grpc::GenericStub stub(OpenChannel("127.0.0.1:" + std::to_string((*server)->port()),
-                                         grpc::ChannelArguments(), token));
-      grpc::ClientContext context;
-      context.set_deadline(DeadlineIn(Seconds(30)));
-      const grpc::Slice nothing("");
-      const grpc::ByteBuffer request(&nothing, 1);
-      grpc::ByteBuffer response;
-      std::promise<grpc::Status> ended;
-      stub.UnaryCall(&context, std::string(right.method), grpc::StubOptions(), &request, &response,
-                     [&](grpc::Status status) { ended.set_value(status); });
-      const grpc::Status status = ended.get_future().get();
+      const grpc::Status status = CallAt((*server)->port(), token, std::string(right.method));
       const bool open = of_all && token == kSecret;
       EXPECT_EQ(status.error_code(),
                 open ? grpc::StatusCode::OK : grpc::StatusCode::PERMISSION_DENIED)

@@ -1,25 +1,23 @@
 // A server with a certificate, and callers with another one, of another member, or with none: every
 // call of every service is refused before it does anything.
 #include <gmock/gmock.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <future>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
 #include "proto/call.h"
 #include "proto/job_token.h"
-#include "proto/own_connection.h"
 #include "proto/token.h"
 #include "server/calls/call_rights.h"
 #include "server/server.h"
 #include "tests/identity/issued.h"
+#include "tests/server/bare_call.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {
@@ -29,19 +27,6 @@ using ::testing::HasSubstr;
 
 constexpr IdentityRole kRank = IdentityRole::kRank, kServer = IdentityRole::kServer,
                        kObserver = IdentityRole::kObserver;
-
-grpc::Status CallAt(const std::string& address, const Access& access, const std::string& method) {
-  grpc::GenericStub stub(OpenChannel(address, OwnConnection().Arguments(), access));
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineIn(Seconds(60)));
-  const grpc::Slice nothing("");
-  const grpc::ByteBuffer request(&nothing, 1);
-  grpc::ByteBuffer response;
-  std::promise<grpc::Status> ended;
-  stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
-                 [&](grpc::Status status) { ended.set_value(status); });
-  return ended.get_future().get();
-}
 
 class CertifiedServer : public testing::Test {
  protected:
@@ -137,8 +122,7 @@ TEST(DeploymentServer, ComparesTheJobsOfTokenAndCertificate) {
   ASSERT_TRUE(server.ok()) << server.status();
   for (const char* job : {"mnist", "cifar"}) {
     const Access access{"mnist/secret", issuer.For(IdentityName{job, kRank, 0})};
-    const grpc::Status asked = CallAt("127.0.0.1:" + std::to_string((*server)->port()), access,
-                                      "/ringwood.v1.Coordinator/Status");
+    const grpc::Status asked = CallAt((*server)->port(), access, "/ringwood.v1.Coordinator/Status");
     EXPECT_EQ(asked.ok(), std::string(job) == "mnist") << asked.error_message();
   }
 }

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor_database.h>
-#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +10,6 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
 #include <set>
 #include <string>
@@ -24,6 +22,7 @@
 #include "server/calls/call_rights.h"
 #include "server/coordinator/coord_store.h"
 #include "server/server.h"
+#include "tests/server/bare_call.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {
@@ -47,20 +46,6 @@ std::vector<std::string> AllMethods() {
   return methods;
 }
 
-grpc::Status CallWith(int port, const std::string& token, const std::string& method) {
-  grpc::GenericStub stub(
-      OpenChannel("127.0.0.1:" + std::to_string(port), grpc::ChannelArguments(), token));
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineIn(Seconds(60)));
-  const grpc::Slice nothing("");
-  const grpc::ByteBuffer request(&nothing, 1);
-  grpc::ByteBuffer response;
-  std::promise<grpc::Status> ended;
-  stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
-                 [&](grpc::Status status) { ended.set_value(status); });
-  return ended.get_future().get();
-}
-
 TEST(Token, IsAskedForByEveryMethodOfEveryService) {
   auto server = Server::Start(Guarded());
   ASSERT_TRUE(server.ok()) << server.status();
@@ -68,15 +53,15 @@ TEST(Token, IsAskedForByEveryMethodOfEveryService) {
   EXPECT_GE(methods.size(), 19u);
   for (const std::string& method : methods) {
     for (const std::string token : {"", "another", "the token of this jo"}) {
-      const grpc::Status status = CallWith((*server)->port(), token, method);
+      const grpc::Status status = CallAt((*server)->port(), token, method);
       EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << method;
       EXPECT_NE(status.error_message().find("RINGWOOD_TOKEN"), std::string::npos)
           << method << ": " << status.error_message();
     }
   }
   // With the token the calls arrive, and are answered as what they are.
-  EXPECT_TRUE(CallWith((*server)->port(), kToken, "/ringwood.v1.Coordinator/Status").ok());
-  EXPECT_EQ(CallWith((*server)->port(), kToken, methods[0]).error_code(),
+  EXPECT_TRUE(CallAt((*server)->port(), kToken, "/ringwood.v1.Coordinator/Status").ok());
+  EXPECT_EQ(CallAt((*server)->port(), kToken, methods[0]).error_code(),
             grpc::StatusCode::UNIMPLEMENTED);
 }
 
@@ -91,20 +76,20 @@ TEST(Token, OfARoleReachesTheCallsOfThatRoleAlone) {
   for (const CallRight& right : CallRights()) {
     const std::string method(right.method);
     for (const CallerRole role : {kRankRole, kServerRole, kObserverRole}) {
-      const grpc::Status expired = CallWith(port, Issued(role, -1), method);
+      const grpc::Status expired = CallAt(port, Issued(role, -1), method);
       EXPECT_EQ(expired.error_code(), grpc::StatusCode::PERMISSION_DENIED) << method;
       EXPECT_NE(expired.error_message().find(CallName(method) + " has a token of the role " +
                                              RoleNames(role) + " that expired at "),
                 std::string::npos)
           << expired.error_message();
       if ((right.roles & role) != 0) continue;
-      const grpc::Status other = CallWith(port, Issued(role, 600), method);
+      const grpc::Status other = CallAt(port, Issued(role, 600), method);
       EXPECT_EQ(other.error_code(), grpc::StatusCode::PERMISSION_DENIED) << method;
       EXPECT_NE(other.error_message().find("needs a token of the role"), std::string::npos)
           << method << ": " << other.error_message();
     }
   }
-  EXPECT_TRUE(CallWith(port, Issued(kObserverRole, 600), "/ringwood.v1.Coordinator/Status").ok());
+  EXPECT_TRUE(CallAt(port, Issued(kObserverRole, 600), "/ringwood.v1.Coordinator/Status").ok());
 }
 
 TEST(Token, OfARankJoinsAsARankAndGetsTheKeyOfTheEpoch) {
