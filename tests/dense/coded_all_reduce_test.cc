@@ -153,6 +153,23 @@ TEST_P(CodedOver, EveryScheduleAndEveryCutGivesOneDigestAndLosesNothing) {
   }
 }
 
+// The larger worlds, by every strategy, in memory.
+TEST(Coded, OneDigestAndNothingLostInAllWorldsUpTo33) {
+  constexpr size_t kFew = 34 * kLatticeBlock + 5;  // a block a slot, and one that is not whole
+  for (int size = 10; size <= 33; ++size) {
+    World world(Kind::kInProcess, size);
+    uint64_t round = 0;
+    for (const char* wire : {"int8", "int4"}) {
+      const uint64_t digest = DigestOf(world, &round, {wire, {}, 0, Strategy::kRing}, kFew);
+      for (const Way& way :
+           {Way{wire, {}, 0, Strategy::kRecursiveDoubling}, Way{wire, {}, 0, Strategy::kDirect},
+            Way{wire, EvenHosts(size, 1 + size % 7), 0, Strategy::kHierarchy}}) {
+        ASSERT_EQ(DigestOf(world, &round, way, kFew), digest) << wire << ", " << size << " ranks";
+      }
+    }
+  }
+}
+
 TEST_P(CodedOver, ShortTensorsAndEmptyOnesGoToo) {
   for (const int size : {1, 2, 3, 8}) {
     World world(GetParam(), size);
