@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "sparse/bits/varint.h"
 #include "sparse/index_code.h"
 #include "sparse/value_code.h"
-#include "sparse/varint.h"
 
 namespace ringwood {
 namespace {
@@ -55,22 +55,25 @@ StatusOr<Codec> ParseCodec(const std::string& name) {
 
 double Codec::EntryBytes() const {
   constexpr uint64_t kMany = 65536;  // so that scales are shared out
+  // What sums of four to eight workers take more than one worker's values.
+  constexpr double kMoreOfSums = 0.4;
   const double index_bytes = index == IndexCode::kBlock16 ? 2.1 : 1.2;  // rice: 1 % to 0.1 %
-  const double value_bytes = static_cast<double>(ValueBytes(value, kMany)) / kMany;
-  return index_bytes + (value_bytes + sizeof(float)) / 2;
+  const double up = static_cast<double>(MaxValueBytes(value, kMany)) / kMany;
+  const double down = Exact().value == ValueCode::kSums ? up + kMoreOfSums : sizeof(float);
+  return index_bytes + (up + down) / 2;
 }
 
 uint64_t MaxWireBytes(const Codec& codec, uint64_t elements, uint64_t k) {
   const uint64_t blocks = BlocksOf(elements), count = std::min(k, elements);
   return (2 + blocks) * kVarintBytes + MaxIndexBytes(codec.index, blocks, count) +
-         ValueBytes(codec.value, count);
+         MaxValueBytes(codec.value, count);
 }
 
 void RoundValues(const Codec& codec, std::span<float> values) {
-  if (codec.value == ValueCode::kFloat32) return;
-  std::vector<std::byte> wire(ValueBytes(codec.value, values.size()));
+  if (codec == codec.Exact()) return;  // rounds nothing
+  std::vector<std::byte> wire(MaxValueBytes(codec.value, values.size()));
   EncodeValues(codec.value, values, wire.data());
-  DecodeValues(codec.value, wire.data(), values);
+  RW_CHECK(DecodeValues(codec.value, wire, values));
 }
 
 uint64_t Encode(const Codec& codec, const IndexRange& range, const EntriesView& entries,
@@ -94,8 +97,7 @@ uint64_t Encode(const Codec& codec, const IndexRange& range, const EntriesView& 
     at = next;
   }
   to = EncodeIndices(codec.index, in_block, entries.index, to);
-  EncodeValues(codec.value, entries.value, to);
-  return static_cast<uint64_t>(to - wire.data()) + ValueBytes(codec.value, count);
+  return static_cast<uint64_t>(EncodeValues(codec.value, entries.value, to) - wire.data());
 }
 
 namespace {
@@ -137,7 +139,9 @@ Status Decode(const Codec& codec, const IndexRange& range, uint64_t max_entries,
   const IndexRange part{range.begin + head.first * kBlockElements, range.end};
   const StatusOr<uint64_t> used = DecodeIndices(codec.index, part, head.in_block, wire, index);
   Status status = used.status();
-  if (status.ok() && wire.size() - *used != ValueBytes(codec.value, head.count)) {
+  entries->value.resize(old + head.count);
+  if (status.ok() &&
+      !DecodeValues(codec.value, wire.subspan(*used), std::span(entries->value).subspan(old))) {
     status = Bad("length and count differ", head.first);
   }
   if (status.ok() && old > 0 && !index.empty() && index.front() <= entries->index[old - 1]) {
@@ -145,11 +149,9 @@ Status Decode(const Codec& codec, const IndexRange& range, uint64_t max_entries,
   }
   if (!status.ok()) {
     entries->index.resize(old);
-    return status;
+    entries->value.resize(old);
   }
-  entries->value.resize(old + head.count);
-  DecodeValues(codec.value, wire.data() + *used, std::span(entries->value).subspan(old));
-  return OkStatus();
+  return status;
 }
 
 }  // namespace ringwood

@@ -21,7 +21,8 @@ enum class ValueCode : uint8_t {
   kBFloat16 = 2,
   kInt8 = 3,
   kInt4 = 4,
-  kInt2 = 5
+  kInt2 = 5,
+  kSums = 6
 };  // value_code.h
 
 struct Codec {
@@ -31,9 +32,13 @@ struct Codec {
   uint8_t id() const {
     return static_cast<uint8_t>(static_cast<unsigned>(index) << 4 | static_cast<unsigned>(value));
   }
-  // The same index code with fp32 values: what reducers send (partial sums are never rounded).
-  Codec Exact() const { return {index, ValueCode::kFloat32}; }
-  // Approximate bytes of an entry on the way up and on the way down (which is exact): for planners.
+  // What reducers send, up and down, where workers send this: the same index code, and values that
+  // are never rounded.
+  Codec Exact() const {
+    const bool floats = value == ValueCode::kFloat32 || value == ValueCode::kBFloat16;
+    return {index, floats ? ValueCode::kFloat32 : ValueCode::kSums};
+  }
+  // Approximate bytes of an entry, the mean of the way up and the way down: for planners.
   double EntryBytes() const;
   bool operator==(const Codec&) const = default;
 };

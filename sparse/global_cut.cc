@@ -4,9 +4,9 @@
 #include <array>
 
 #include "base/check.h"
+#include "sparse/bits/varint.h"
 #include "sparse/cut.h"
 #include "sparse/key.h"
-#include "sparse/varint.h"
 
 namespace ringwood {
 namespace {

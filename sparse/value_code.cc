@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "sparse/bits/sum_code.h"
 #include "sparse/key.h"
 
 namespace ringwood {
@@ -144,7 +145,8 @@ void DecodeTableRun(const std::byte* wire, std::span<float> values) {
 
 }  // namespace
 
-uint64_t ValueBytes(ValueCode code, uint64_t count) {
+uint64_t MaxValueBytes(ValueCode code, uint64_t count) {
+  if (code == ValueCode::kSums) return MaxSumBytes(count);
   if (code == ValueCode::kFloat32) return 4 * count;
   if (code == ValueCode::kBFloat16) return 2 * count;
   if (code == ValueCode::kInt2) {
@@ -157,8 +159,10 @@ uint64_t ValueBytes(ValueCode code, uint64_t count) {
          (rest > 0 ? integer.RunBytes(rest) : 0);
 }
 
-void EncodeValues(ValueCode code, std::span<const float> values, std::byte* wire) {
-  if (values.empty()) return;
+std::byte* EncodeValues(ValueCode code, std::span<const float> values, std::byte* wire) {
+  if (values.empty()) return wire;
+  if (code == ValueCode::kSums) return EncodeSums(values, wire);
+  std::byte* const end = wire + MaxValueBytes(code, values.size());
   if (code == ValueCode::kFloat32) {
     std::memcpy(wire, values.data(), values.size_bytes());
   } else if (code == ValueCode::kBFloat16) {
@@ -178,10 +182,14 @@ void EncodeValues(ValueCode code, std::span<const float> values, std::byte* wire
       wire += integer.RunBytes(integer.run);
     }
   }
+  return end;
 }
 
-void DecodeValues(ValueCode code, const std::byte* wire, std::span<float> values) {
-  if (values.empty()) return;
+bool DecodeValues(ValueCode code, std::span<const std::byte> bytes, std::span<float> values) {
+  if (code == ValueCode::kSums) return DecodeSums(bytes, values) == bytes.size();
+  if (bytes.size() != MaxValueBytes(code, values.size())) return false;
+  if (values.empty()) return true;
+  const std::byte* wire = bytes.data();
   if (code == ValueCode::kFloat32) {
     std::memcpy(values.data(), wire, values.size_bytes());
   } else if (code == ValueCode::kBFloat16) {
@@ -202,6 +210,7 @@ void DecodeValues(ValueCode code, const std::byte* wire, std::span<float> values
       wire += integer.RunBytes(integer.run);
     }
   }
+  return true;
 }
 
 }  // namespace ringwood

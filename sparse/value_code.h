@@ -1,5 +1,6 @@
-// How values stand on the wire. Coarser codes than fp32 are used only from a worker to its first
-// reducer, and the worker keeps the rounding error in its residual.
+// How values stand on the wire. Codes that round are used only from a worker to its first reducer,
+// and the worker keeps the rounding error in its residual. Reducers send sums of such values as
+// they are: `sums` where the codes are integers, else fp32.
 //
 //   fp32   4 bytes
 //   bf16   2 bytes, round to nearest even
@@ -7,6 +8,7 @@
 //   int4   runs of 64 entries: an exponent byte, then half a byte an entry, low half first
 //   int2   runs of 64 entries: the bytes of two magnitudes, then a quarter of a byte an entry, low
 //          quarter first: which of the two, and the sign above it
+//   sums   sum_code.h; any float, exactly
 //
 // Of int2 byte b means 2^(b − 128), 0 means 0: the largest power of two that is not above the run's
 // smallest value (0 if it is below 2^-127, or 2^-20 of the other), and the one nearest to its
@@ -26,11 +28,13 @@
 
 namespace ringwood {
 
-uint64_t ValueBytes(ValueCode code, uint64_t count);  // exactly
+// No encoding of `count` values is longer; all but those of kSums are as long.
+uint64_t MaxValueBytes(ValueCode code, uint64_t count);
 
-// `wire` has ValueBytes(code, values.size()) bytes.
-void EncodeValues(ValueCode code, std::span<const float> values, std::byte* wire);
-// Any bytes are allowed: each bit pattern means some float.
-void DecodeValues(ValueCode code, const std::byte* wire, std::span<float> values);
+// `wire` has room for MaxValueBytes(code, values.size()). Returns where they end.
+std::byte* EncodeValues(ValueCode code, std::span<const float> values, std::byte* wire);
+
+// Values may be any float; false when `wire` is not as long as the code says.
+bool DecodeValues(ValueCode code, std::span<const std::byte> wire, std::span<float> values);
 
 }  // namespace ringwood

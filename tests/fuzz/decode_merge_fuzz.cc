@@ -2,8 +2,8 @@
 // plain reference. decode_merge_test.cc runs it over the corpus and its mutations in every test
 // run.
 //
-// sources: sparse/codec.cc sparse/index_code.cc sparse/value_code.cc sparse/merge.cc
-// sources: sparse/select.cc sparse/cut.cc base/status.cc base/check.cc
+// sources: sparse/codec.cc sparse/index_code.cc sparse/value_code.cc sparse/bits/sum_code.cc
+// sources: sparse/merge.cc sparse/select.cc sparse/cut.cc base/status.cc base/check.cc
 // libraries: libhwy
 #include <algorithm>
 #include <bit>
@@ -34,7 +34,7 @@ bool SameBits(const Entries& a, const Entries& b) {
 void DecodeAndMerge(std::span<const std::byte> input) {
   if (input.size() < 3) return;
   const Codec codec{input[0] < std::byte{128} ? IndexCode::kBlock16 : IndexCode::kRice,
-                    static_cast<ValueCode>(1 + static_cast<int>(input[0]) % 4)};
+                    static_cast<ValueCode>(1 + static_cast<int>(input[0]) % 6)};
   const uint64_t elements = 1 + static_cast<uint64_t>(input[1]) * 700;  // up to three blocks
   const uint64_t most = std::min<uint64_t>(elements, 200);
   const std::span<const std::byte> wire = input.subspan(3);

@@ -4,8 +4,8 @@
 // sources: client/replan/plan_file.cc plan/wire.cc plan/plan.cc plan/strategy/validate.cc
 // sources: plan/sparse_groups.cc sparse/assign.cc sparse/group.cc sparse/tree.cc sparse/shard.cc
 // sources: sparse/reducer_part.cc sparse/chunks.cc sparse/codec.cc sparse/index_code.cc
-// sources: sparse/value_code.cc base/status.cc base/check.cc base/units.cc control.pb.cc
-// libraries: protobuf
+// sources: sparse/value_code.cc sparse/bits/sum_code.cc base/status.cc base/check.cc base/units.cc
+// control.pb.cc libraries: protobuf
 #include <span>
 #include <string>
 

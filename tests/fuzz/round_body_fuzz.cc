@@ -2,7 +2,8 @@
 // none was touched.
 //
 // sources: client/updates/round_body.cc client/exchange/scale.cc updates.pb.cc
-// sources: sparse/codec.cc sparse/index_code.cc sparse/value_code.cc base/status.cc base/check.cc
+// sources: sparse/codec.cc sparse/index_code.cc sparse/value_code.cc sparse/bits/sum_code.cc
+// sources: base/status.cc base/check.cc
 // libraries: protobuf libhwy
 #include <algorithm>
 #include <bit>

@@ -16,11 +16,18 @@ namespace {
 std::vector<std::string> Codecs() {
   std::vector<std::string> names;
   for (const char* index : {"block16", "rice"}) {
-    for (const char* value : {"fp32", "bf16", "int8", "int4", "int2"}) {
+    for (const char* value : {"fp32", "bf16", "int8", "int4", "int2", "sums"}) {
       names.push_back(std::string(index) + "/" + value);
     }
   }
   return names;
+}
+
+// Of the names above; sums are no choice of a job's, but what int2 has on its way down.
+Codec Named(const std::string& name) {
+  const size_t slash = name.find('/');
+  return name.substr(slash) == "/sums" ? ParseCodec(name.substr(0, slash) + "/int2")->Exact()
+                                       : *ParseCodec(name);
 }
 
 void ExpectValid(const Entries& entries, uint64_t elements, uint64_t most) {
@@ -34,7 +41,7 @@ void ExpectValid(const Entries& entries, uint64_t elements, uint64_t most) {
 
 TEST(Codec, RoundTripsEveryShapeWithinItsBound) {
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     for (uint64_t elements : {1, 2, 63, 64, 65535, 65536, 65537, 131072, 200001}) {
       for (uint64_t k :
            {uint64_t{0}, uint64_t{1}, elements / 1000, elements / 100, elements / 2, elements}) {
@@ -55,7 +62,7 @@ TEST(Codec, RoundTripsEveryShapeWithinItsBound) {
 TEST(Codec, StaysInItsBoundWhenEntriesCrowdIntoFewBlocks) {
   const uint64_t elements = 40 * kBlockElements;
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     for (uint64_t crowd : {1u, 100u, 32768u, 40000u, 65536u}) {
       for (uint64_t others : {0u, 1u, 39u, 5000u}) {
         Entries entries = RandomEntries(kBlockElements, crowd, crowd);
@@ -83,7 +90,7 @@ TEST(Codec, StaysInItsBoundWhenEntriesCrowdIntoFewBlocks) {
 // is the shortest.
 TEST(Codec, RoomForMoreEntriesIsNeverLess) {
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     for (uint64_t blocks : {1, 2, 3}) {
       const uint64_t elements = blocks * kBlockElements - 7;
       uint64_t before = 0;
@@ -112,7 +119,7 @@ TEST(Codec, RoomForMoreEntriesIsNeverLess) {
 TEST(Codec, EveryChunkFitsTheRoomOfItsMessage) {
   const uint64_t elements = 64 * kBlockElements;
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     for (uint64_t size : {8191, 8193, 16383, 16384, 16748, 32768, 33000, 70000}) {
       Entries entries = RandomEntries(elements, size, size);
       RoundValues(codec, entries.value);
@@ -135,7 +142,7 @@ TEST(Codec, EveryChunkFitsTheRoomOfItsMessage) {
 
 TEST(RoundValues, LeavesAnExactErrorAndRoundingTwiceIsRoundingOnce) {
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     for (uint64_t seed = 0; seed < 200; ++seed) {
       Random random(seed);
       std::vector<float> values(1 + random.Below(700));
@@ -161,7 +168,7 @@ TEST(RoundValues, LeavesAnExactErrorAndRoundingTwiceIsRoundingOnce) {
 TEST(RoundValues, OfTheLargestFloatIsFinite) {
   for (const std::string& name : Codecs()) {
     std::vector<float> values = {std::numeric_limits<float>::max(), -1, 0, -0.0f};
-    RoundValues(*ParseCodec(name), values);
+    RoundValues(Named(name), values);
     EXPECT_TRUE(std::isfinite(values[0])) << name;
     EXPECT_GT(values[0], 1e38f) << name;
   }
@@ -182,7 +189,7 @@ TEST(Codec, RiceIndicesStayWithinFivePerCentOfTheEntropyBound) {
 TEST(Codec, HostileBytesGiveAnErrorOrValidEntries) {
   const uint64_t elements = 150000, most = 300;
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     Random random(7);
     std::vector<std::byte> wire = WireOf(codec, elements, RandomEntries(elements, most, 5));
     Entries back;
@@ -208,7 +215,7 @@ TEST(Codec, HostileBytesGiveAnErrorOrValidEntries) {
 
 TEST(Codec, EveryTruncationAndEveryExtensionIsAnError) {
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     std::vector<std::byte> wire = WireOf(codec, 70000, RandomEntries(70000, 90, 1));
     Entries back;
     for (size_t bytes = 0; bytes < wire.size(); ++bytes) {
@@ -223,7 +230,7 @@ TEST(Codec, EveryTruncationAndEveryExtensionIsAnError) {
 TEST(Codec, ChunksOfAMessageInARangeGiveTheWholeWhenDecodedInOrder) {
   const IndexRange range{2 * kBlockElements, 7 * kBlockElements - 100};
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     Entries entries = RandomEntries(range.elements(), 3000, 9);
     for (uint32_t& index : entries.index) index += static_cast<uint32_t>(range.begin);
     RoundValues(codec, entries.value);
@@ -247,7 +254,7 @@ TEST(Codec, ChunksOfAMessageInARangeGiveTheWholeWhenDecodedInOrder) {
 
 TEST(Codec, AChunkThatDoesNotFollowTheOneBeforeIsRefused) {
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     const Entries entries = RandomEntries(1000, 50, 1);
     const std::vector<std::byte> wire = WireOf(codec, 1000, entries);
     Entries back;
@@ -268,7 +275,7 @@ TEST(ChunkCount, CutsWhatIsSentAtOnceInSmallPiecesAndLongMessagesInMebibytes) {
 
 TEST(Codec, MoreEntriesThanThePlanAllowsAreRefused) {
   for (const std::string& name : Codecs()) {
-    const Codec codec = *ParseCodec(name);
+    const Codec codec = Named(name);
     std::vector<std::byte> wire = WireOf(codec, 1000, RandomEntries(1000, 51, 1));
     Entries back;
     EXPECT_FALSE(Decode(codec, {0, 1000}, 50, wire, &back).ok());
