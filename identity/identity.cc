@@ -3,6 +3,7 @@
 #include <openssl/x509v3.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -10,6 +11,8 @@
 
 namespace ringwood {
 namespace {
+
+constexpr size_t kMaxPemFileBytes = 256 << 10;  // a certificate has about 1 KiB
 
 using Names = std::unique_ptr<GENERAL_NAMES, OpensslFree<GENERAL_NAMES_free>>;
 
@@ -84,6 +87,35 @@ Status CheckIssued(const std::string& what, const std::string& certificate, cons
   RW_ASSIGN_OR_RETURN(const OpensslCertificate leaf, CertificateFromPem(what, certificate));
   RW_ASSIGN_OR_RETURN(const OpensslCertificate issuer, CertificateFromPem(by, authority));
   return CheckWithAuthority(what, leaf.get(), by, issuer.get(), now);
+}
+
+StatusOr<std::string> ReadPemFile(const std::string& path, bool secret) {
+  auto file = ReadSmallFile(path, kMaxPemFileBytes + 1);
+  if (file.status().code() == StatusCode::kNotFound) {
+    return NotFound(Message(file.status()) + "; `ringwood ca issue` makes it");
+  }
+  RW_RETURN_IF_ERROR(file.status());
+  if (file->content.size() > kMaxPemFileBytes) return Invalid(path + " is no small file");
+  if (secret && !IsPrivate(*file)) {
+    return Denied(absl::StrFormat(
+        "the key %s can be read by others (owner %d, mode %04o): chmod 600 it, and issue a new one "
+        "if others have been on this machine",
+        path, file->owner, file->mode));
+  }
+  return std::move(file->content);
+}
+
+Status WriteIdentity(const std::string& folder, const std::string& authority, const Leaf& leaf) {
+  RW_RETURN_IF_ERROR(MakePrivateFolder(folder));
+  const Identity files{folder, {}, {}};
+  RW_RETURN_IF_ERROR(WriteWhole(files.authority_file(), authority, 0600));
+  RW_RETURN_IF_ERROR(WriteWhole(files.key_file(), leaf.key, 0600));
+  return ReplaceCertificate(folder, leaf.certificate);
+}
+
+Status ReplaceCertificate(const std::string& folder, const std::string& certificate) {
+  const Identity files{folder, {}, {}};
+  return WriteWhole(files.certificate_file(), certificate, 0600);
 }
 
 StatusOr<Identity> ReadIdentity(const std::string& folder, int64_t now) {

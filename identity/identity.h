@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "identity/authority.h"
 #include "identity/name.h"
+#include "identity/private_file.h"
 
 namespace ringwood {
 
@@ -34,14 +35,6 @@ StatusOr<Identity> ReadIdentity(const std::string& folder, int64_t now);
 Status WriteIdentity(const std::string& folder, const std::string& authority, const Leaf& leaf);
 // The certificate alone, where its key stays.
 Status ReplaceCertificate(const std::string& folder, const std::string& certificate);
-
-// Makes a folder that only this user can open; one that is so already is good as well. Refused:
-// otherwise.
-Status MakePrivateFolder(const std::string& folder);
-
-// Writes a new file; a reader of `path` sees the old or the new content, whole. `mode` 0600 or
-// 0644. A link is not followed.
-Status WriteWhole(const std::string& path, const std::string& content, int mode);
 
 // The whole of a small regular file; with `secret` one that only its owner can read.
 StatusOr<std::string> ReadPemFile(const std::string& path, bool secret);

@@ -1,14 +1,9 @@
 #include "proto/token_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "identity/private_file.h"
 
 namespace ringwood {
 namespace {
@@ -16,42 +11,18 @@ namespace {
 constexpr size_t kMaxTokenFileBytes = 4096;
 constexpr char kSpaces[] = " \t\r\n";
 
-class OpenedFile {
- public:
-  // Does not wait for the other end of a FIFO.
-  explicit OpenedFile(const std::string& file)
-      : descriptor_(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~OpenedFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  OpenedFile(const OpenedFile&) = delete;
-  OpenedFile& operator=(const OpenedFile&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  const int descriptor_;
-};
-
 }  // namespace
 
 StatusOr<std::string> ReadTokenFile(const std::string& source, const std::string& file) {
-  const OpenedFile opened(file);
-  struct stat facts {};
-  if (opened.get() < 0 || fstat(opened.get(), &facts) != 0) {
-    return NotFound(absl::StrFormat("%s: cannot read %s: %s", source, file, std::strerror(errno)));
-  }
-  if (!S_ISREG(facts.st_mode)) {
-    return Invalid(absl::StrFormat("%s: %s is not a file", source, file));
-  }
-  // Another owner's file, a mounted secret for example, is that owner's affair, as with ssh.
-  if (facts.st_uid == geteuid() && (facts.st_mode & 077) != 0) {
+  const auto read = ReadSmallFile(file, kMaxTokenFileBytes);
+  if (read.status().code() == StatusCode::kInvalidArgument) return Annotate(read.status(), source);
+  if (!read.ok()) return NotFound(source + ": " + Message(read.status()));
+  if (!IsPrivateOrAnothers(*read)) {
     return Denied(
         absl::StrFormat("%s: others can read %s (mode %04o), which holds a token: chmod 600 %s",
-                        source, file, static_cast<unsigned>(facts.st_mode & 07777), file));
+                        source, file, read->mode, file));
   }
-  std::string text(kMaxTokenFileBytes, '\0');
-  const ssize_t length = read(opened.get(), text.data(), text.size());
-  text.resize(length > 0 ? static_cast<size_t>(length) : 0);
+  const std::string& text = read->content;
   const size_t begin = text.find_first_not_of(kSpaces);
   if (begin == std::string::npos) {
     return NotFound(absl::StrFormat("%s: no token in %s", source, file));
@@ -70,13 +41,8 @@ StatusOr<std::string> FindToken(const std::map<std::string, std::string>& enviro
 }
 
 Status KeepToken(const std::string& file, const std::string& text) {
-  unlink(file.c_str());
-  const int out = open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  const bool written =
-      out >= 0 && write(out, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const int error = errno;
-  if (out >= 0) close(out);
-  return written ? OkStatus() : Unavailable("cannot write " + file + ": " + std::strerror(error));
+  const Status written = WriteWhole(file, text, 0600);
+  return written.ok() ? written : Unavailable(Message(written));
 }
 
 }  // namespace ringwood

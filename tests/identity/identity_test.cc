@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "identity/authority.h"
+#include "identity/private_file.h"
 
 namespace ringwood {
 namespace {
@@ -168,7 +169,7 @@ TEST_F(IdentityFolder, MissingAndForeignFilesAreNamed) {
     EXPECT_THAT(Why(folder), AllOf(HasSubstr(path), HasSubstr("PEM")));
     std::filesystem::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-    EXPECT_THAT(Why(folder), HasSubstr("no small regular file"));
+    EXPECT_THAT(Why(folder), HasSubstr("is not a file"));
     std::filesystem::remove(path);
   }
 }
@@ -181,6 +182,22 @@ TEST_F(IdentityFolder, WritesFollowNoLink) {
   std::filesystem::create_symlink(target, folder + "/cert.pem.new");
   ASSERT_TRUE(ReplaceCertificate(folder, leaf.certificate).ok());
   EXPECT_EQ(*ReadPemFile(target, true), "mine");
+}
+
+TEST_F(IdentityFolder, ALongFileIsNoCertificate) {
+  const std::string path = root_ + "/long";
+  ASSERT_TRUE(WriteWhole(path, std::string((256 << 10) + 1, '-'), 0600).ok());
+  EXPECT_THAT(Message(ReadPemFile(path, false).status()), HasSubstr("is no small file"));
+}
+
+TEST(PrivateFile, IsOneThatOnlyItsOwnerCanRead) {
+  const uid_t user = geteuid(), another = user + 1;
+  EXPECT_TRUE(IsPrivate({"", user, 0600}));
+  EXPECT_FALSE(IsPrivate({"", user, 0604}));
+  EXPECT_FALSE(IsPrivate({"", another, 0600}));
+  EXPECT_EQ(IsPrivate({"", 0, 0640}), user != 0);
+  EXPECT_TRUE(IsPrivateOrAnothers({"", another, 0644}));
+  EXPECT_FALSE(IsPrivateOrAnothers({"", user, 0640}));
 }
 
 }  // namespace

@@ -1,0 +1,87 @@
+#include "identity/private_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_format.h"
+
+namespace ringwood {
+namespace {
+
+class OpenFile {
+ public:
+  explicit OpenFile(int descriptor) : descriptor_(descriptor) {}
+  ~OpenFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  const int descriptor_;
+};
+
+}  // namespace
+
+Status MakePrivateFolder(const std::string& folder) {
+  if (mkdir(folder.c_str(), 0700) == 0) return OkStatus();
+  const int error = errno;
+  struct stat about {};
+  if (error != EEXIST || lstat(folder.c_str(), &about) != 0) {
+    return Refused(absl::StrFormat("cannot make the folder %s: %s", folder, std::strerror(error)));
+  }
+  if (S_ISDIR(about.st_mode) && about.st_uid == geteuid() && (about.st_mode & 0077) == 0) {
+    return OkStatus();
+  }
+  return Refused(absl::StrFormat(
+      "%s is not a folder of this user alone (mode 0700): name one that does not exist yet, or "
+      "chmod 700 it",
+      folder));
+}
+
+StatusOr<SmallFile> ReadSmallFile(const std::string& path, size_t most) {
+  const OpenFile file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const auto why = [&path] {
+    return absl::StrFormat("cannot read %s: %s", path, std::strerror(errno));
+  };
+  if (file.get() < 0) return errno == ENOENT ? NotFound(why()) : Refused(why());
+  struct stat about {};
+  if (fstat(file.get(), &about) != 0) return Refused(why());
+  if (!S_ISREG(about.st_mode)) return Invalid(path + " is not a file");
+  std::string content(most, '\0');
+  const ssize_t bytes = read(file.get(), content.data(), content.size());
+  if (bytes < 0) return Refused(why());
+  content.resize(static_cast<size_t>(bytes));
+  return SmallFile{std::move(content), about.st_uid, about.st_mode & 07777};
+}
+
+bool IsPrivate(const SmallFile& file) {
+  const mode_t forbidden = file.owner == 0 && geteuid() != 0 ? 0037 : 0077;
+  return (file.owner == geteuid() || file.owner == 0) && (file.mode & forbidden) == 0;
+}
+
+bool IsPrivateOrAnothers(const SmallFile& file) {
+  return file.owner != geteuid() || (file.mode & 0077) == 0;
+}
+
+Status WriteWhole(const std::string& path, const std::string& content, int mode) {
+  const std::string fresh = path + ".new";
+  unlink(fresh.c_str());
+  const OpenFile file(
+      open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  const bool written =
+      file.get() >= 0 &&
+      write(file.get(), content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
+      rename(fresh.c_str(), path.c_str()) == 0;
+  if (written) return OkStatus();
+  const int error = errno;
+  unlink(fresh.c_str());
+  return Refused(absl::StrFormat("cannot write %s: %s", path, std::strerror(error)));
+}
+
+}  // namespace ringwood
