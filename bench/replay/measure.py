@@ -5,9 +5,13 @@
     bench/replay/measure.py --trace resnet50 --hosts 4 --variants ddp,fp32,bf16,hybrid --rounds 5
 
 One line of JSON a run in --output, so that a grid can be measured in many calls. Variants of a round run one
-after the other: A B C A B C. A call that passes --limit seconds starts no further run.
+after the other: A B C A B C. A call that passes --limit seconds starts no further run. Few bits against DDP,
+in some minutes:
+
+    bench/replay/measure.py --trace resnet50,vgg16,bert --hosts 4 --variants ddp,int4,int8 --steps 2 --limit 420
 """
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -31,7 +35,7 @@ VARIANTS = {  # flags of `ringwood replay`
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trace", required=True, help="name of a file in data/espresso, without .csv")
+    parser.add_argument("--trace", required=True, help="names of files in data/espresso, without .csv")
     parser.add_argument("--hosts", type=int, required=True)
     parser.add_argument("--variants", default="ddp,fp32,bf16,hybrid")
     parser.add_argument("--rounds", type=int, default=1)
@@ -46,8 +50,8 @@ def arguments():
     return parser.parse_args()
 
 
-def replay_flags(given):
-    return ["--trace", str(ROOT / f"data/espresso/{given.trace}.csv"), "--forward-ms", str(given.forward_ms),
+def replay_flags(given, trace):
+    return ["--trace", str(ROOT / f"data/espresso/{trace}.csv"), "--forward-ms", str(given.forward_ms),
             "--steps", str(given.steps), "--warmup", str(given.warmup)]
 
 
@@ -58,39 +62,40 @@ def json_line(text, what):
     return json.loads(lines[-1])
 
 
-def run_ddp(given):
+def run_ddp(given, trace):
     ranks = []
     for rank in range(given.hosts):
         environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(given.hosts), MASTER_ADDR="10.79.0.1",
                            MASTER_PORT="29517", GLOO_SOCKET_IFNAME="eth0", OMP_NUM_THREADS="1")
         command = ["ip", "netns", "exec", f"{given.prefix}{rank}", sys.executable, str(HERE / "ddp.py")]
-        ranks.append(subprocess.Popen(command + replay_flags(given), env=environment, text=True,
+        ranks.append(subprocess.Popen(command + replay_flags(given, trace), env=environment, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL))
     texts = [rank.communicate()[0] for rank in ranks]
     return json_line(texts[0], "ddp")
 
 
-def run_ringwood(given, flags):
+def run_ringwood(given, trace, flags):
     hosts = ",".join(f"{given.prefix}{host}:1" for host in range(given.hosts))
     command = [given.ringwood, "replay", "--workers", str(given.hosts), "--hosts", hosts, "--rsh", "ip netns exec",
                "--network-interface", "eth0", "--trusted-fabric", "--servers", str(given.hosts), "--json"]
-    done = subprocess.run(command + replay_flags(given) + flags, text=True, capture_output=True, check=False)
+    done = subprocess.run(command + replay_flags(given, trace) + flags, text=True, capture_output=True, check=False)
     return json_line(done.stdout + done.stderr, " ".join(flags))
 
 
 def main():
     given = arguments()
     begin = time.monotonic()
-    for number in range(given.rounds):
-        for variant in given.variants.split(","):
-            if time.monotonic() - begin > given.limit:
-                return
-            result = run_ddp(given) if variant == "ddp" else run_ringwood(given, VARIANTS[variant])
-            row = {"variant": variant, "hosts": given.hosts, "rate": given.rate, "at": round(time.time()), **result}
-            with given.output.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(f"{given.trace} {given.hosts} hosts {variant}: {row['median_s']:.3f} s, predicted "
-                  f"{row.get('predicted_s', 0):.3f}, busy cores {row['busy_cores']:.2f}", flush=True)
+    grid = itertools.product(range(given.rounds), given.trace.split(","), given.variants.split(","))
+    for _, trace, variant in grid:
+        if time.monotonic() - begin > given.limit:
+            return
+        ddp = variant == "ddp"
+        result = run_ddp(given, trace) if ddp else run_ringwood(given, trace, VARIANTS[variant])
+        row = {"variant": variant, "hosts": given.hosts, "rate": given.rate, "at": round(time.time()), **result}
+        with given.output.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(f"{trace} {given.hosts} hosts {variant}: {row['median_s']:.3f} s, predicted "
+              f"{row.get('predicted_s', 0):.3f}, busy cores {row['busy_cores']:.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,11 +23,12 @@ ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent))
 from svg import Canvas  # noqa: E402 (found beside this folder)
 
-AGAINST_DDP = {"fp32": "fp32", "bf16": "bf16", "hybrid": "hybrid, density 0.001"}
+AGAINST_DDP = {**{wire: wire for wire in ("fp32", "bf16", "int8", "int4")}, "hybrid": "hybrid, density 0.001"}
 NAMES = {"bert": "BERT", "resnet50": "ResNet-50", "vgg16": "VGG-16"}
-PLAN_FLAGS = {"ddp": ["--planner", "fixed"], "fp32": ["--planner", "exact"], "bf16": ["--planner", "exact", "--bf16"],
+PLAN_FLAGS = {"ddp": ["--planner", "fixed"],
+              **{wire: ["--planner", "exact", "--wire", wire] for wire in ("fp32", "bf16", "int8", "int4")},
               "hybrid": ["--planner", "hybrid", "--density", "0.001"]}
-STYLES = {"fp32": "orange", "bf16": "blue", "hybrid": "green"}
+STYLES = {"fp32": "orange", "bf16": "blue", "int8": "blue", "int4": "blue", "hybrid": "green"}
 
 
 @functools.lru_cache
