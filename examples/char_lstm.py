@@ -10,13 +10,12 @@ Each step takes --batch windows of the text at places drawn from the seed; rank 
 import argparse
 import json
 import os
-import sys
 import time
 
 import torch
 from torch import nn
 
-CONFIGURATION_ERROR = 78  # sysexits.h EX_CONFIG: a restart will not help
+from ringwood.examples.letters import read
 
 
 def parse_arguments():
@@ -46,19 +45,6 @@ class Characters(nn.Module):
 
     def forward(self, windows):
         return self.out(self.lstm(self.embedding(windows))[0])
-
-
-def read(path):
-    """(the text as numbers, how many different letters it has)."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except OSError as failure:
-        print(f"char_lstm: {failure}; name another text with --text", file=sys.stderr)
-        sys.exit(CONFIGURATION_ERROR)
-    letters = sorted(set(text))
-    place = {letter: i for i, letter in enumerate(letters)}
-    return torch.tensor([place[letter] for letter in text]), len(letters)
 
 
 def learning_rate(highest, step, total):

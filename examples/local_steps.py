@@ -11,7 +11,6 @@ Each rank draws windows of its own from the text, whose last tenth validates the
 import argparse
 import json
 import os
-import sys
 import time
 
 import torch
@@ -19,8 +18,7 @@ from torch import nn
 from torch.nn import functional
 
 import ringwood.torch as rw
-
-CONFIGURATION_ERROR = 78  # sysexits.h EX_CONFIG: a restart will not help
+from ringwood.examples.letters import read
 
 # DiLoCo: Douillard et al. 2023; streaming: Douillard et al. 2025; SparseLoCo: Sarfi et al. 2025.
 RECIPES = {
@@ -86,19 +84,10 @@ class GPT(nn.Module):
         return functional.cross_entropy(self.head(self.after(self.blocks(x))).flatten(0, 1), y.flatten())
 
 
-def read(path):
-    """(training text, validation text, how many letters): as numbers; the last tenth validates."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except OSError as failure:
-        print(f"local_steps: {failure}; name another text with --text", file=sys.stderr)
-        sys.exit(CONFIGURATION_ERROR)
-    letters = sorted(set(text))
-    place = {letter: i for i, letter in enumerate(letters)}
-    numbers = torch.tensor([place[letter] for letter in text])
-    cut = len(numbers) * 9 // 10
-    return numbers[:cut], numbers[cut:], len(letters)
+def split(text):
+    """(for training, for validation): the last tenth validates."""
+    cut = len(text) * 9 // 10
+    return text[:cut], text[cut:]
 
 
 def windows_of(text, starts, window):
@@ -165,7 +154,8 @@ def report(arguments, model, optimizer, loss, seconds):
 def main():
     arguments = parse_arguments()
     torch.set_num_threads(1)
-    training, validation, letters = read(arguments.text)
+    text, letters = read(arguments.text)
+    training, validation = split(text)
     rw.init()
     torch.manual_seed(arguments.seed)
     model = GPT(letters, arguments.window, arguments.layers, arguments.width, arguments.heads)
