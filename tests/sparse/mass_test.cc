@@ -304,6 +304,23 @@ TEST(Mass, HoldsToTheBitWithValuesThatRoundBecauseTheWorkerKeepsTheError) {
   }
 }
 
+TEST(Mass, HoldsToTheBitWithCoarseValuesInAllWorldsUpTo33) {
+  for (int workers = 1; workers <= 33; ++workers) {
+    for (const char* value : {"int8", "int4", "int2"}) {
+      Job job{{workers, 1 + workers % 4, 2 + workers % 5},
+              workers % 2 == 0 ? "gtopk" : "union",
+              std::string("rice/") + value};
+      job.elements = 500;
+      job.options.k = 70;
+      job.seed = static_cast<uint64_t>(workers);
+      SCOPED_TRACE(testing::Message() << value << " " << workers << " workers");
+      Cluster cluster(job);
+      for (uint64_t round = 1; round <= 3; ++round) cluster.Step(round);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
 TEST(Mass, HoldsWhenEachChunkIsSelectedByItself) {
   Job job{{6, 3, 2}};
   job.elements = 1000;
