@@ -50,14 +50,19 @@ struct ServerFlags {
   uint64_t keep_checkpoints = kKeptCheckpoints;
 };
 
-// Who coordinates checks tokens, and needs the secret from which they are made.
-StatusOr<std::string> FindServersToken(const CommandContext& context, const ServerFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const std::string token, FindToken(context.environment, flags.token_file));
-  if (!flags.server.coordinator.empty() || ClaimedRoles(token) == kEveryRole) return token;
+// Who coordinates checks tokens, and needs the secret from which they are made. Who is a reducer of
+// one job calls with it only, so it may be renewed.
+Status FindServersToken(const CommandContext& context, ServerFlags* flags) {
+  ServerOptions& server = flags->server;
+  RW_ASSIGN_OR_RETURN(server.token, FindToken(context.environment, flags->token_file));
+  if (!server.coordinator.empty() && server.jobs == 0) {
+    server.token_file = TokenFileOf(context.environment, flags->token_file);
+  }
+  if (!server.coordinator.empty() || ClaimedRoles(server.token) == kEveryRole) return OkStatus();
   return Invalid(absl::StrFormat(
       "this server coordinates and was given a token of the role %s: give it the job's secret, "
       "from which tokens are made (`ringwood token new`)",
-      RoleNames(ClaimedRoles(token))));
+      RoleNames(ClaimedRoles(server.token))));
 }
 
 // A standby and a coordinator without a reducer have the number behind the last.
@@ -214,7 +219,7 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   RW_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(flags->log_level));
   RW_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(flags->log_format));
   SetLog(level, absl::StrFormat("server %d", flags->server.reducer_index), format);
-  RW_ASSIGN_OR_RETURN(flags->server.token, FindServersToken(*context, *flags));
+  RW_RETURN_IF_ERROR(FindServersToken(*context, flags));
   if (context->dashes) RW_RETURN_IF_ERROR(PrepareToServe(&flags->server));
   RW_RETURN_IF_ERROR(CompleteAddress(flags->server, &flags->server.listen));
   if (!flags->server.http.empty()) {

@@ -8,18 +8,22 @@
 
 #include "identity/credentials.h"
 #include "identity/explain.h"
+#include "proto/held_token.h"
 #include "ringwood/v1/control.pb.h"
 
 namespace ringwood {
 
 struct Access {
   Access() = default;
-  Access(std::string own_token,  // NOLINT: a token alone is one
-         std::shared_ptr<const Credentials> own_credentials = nullptr)
-      : token(std::move(own_token)), credentials(std::move(own_credentials)) {}
-  Access(const char* own_token) : token(own_token) {}  // NOLINT
+  // `token_file`: where the token was read, and is again when it is renewed; or empty.
+  Access(const std::string& own_token,  // NOLINT: a token alone is one
+         std::shared_ptr<const Credentials> own_credentials = nullptr,
+         const std::string& token_file = "")
+      : token(own_token.empty() ? nullptr : std::make_shared<HeldToken>(own_token, token_file)),
+        credentials(std::move(own_credentials)) {}
+  Access(const char* own_token) : Access(std::string(own_token)) {}  // NOLINT
 
-  std::string token;                               // empty: none
+  std::shared_ptr<HeldToken> token;  // null: none; of all channels that are opened with it
   std::shared_ptr<const Credentials> credentials;  // null: the connection is plaintext
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proto/addresses.h"
+#include "proto/held_token.h"
 
 namespace ringwood {
 namespace {
@@ -17,29 +18,29 @@ constexpr int kAttemptMilliseconds = 2000;  // for one address of several, until
 
 class BringToken : public hooks::Interceptor {
  public:
-  explicit BringToken(const std::string* token) : token_(token) {}
+  explicit BringToken(HeldToken* token) : token_(token) {}
 
   void Intercept(hooks::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(
             hooks::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
-      methods->GetSendInitialMetadata()->emplace(kTokenKey, *token_);
+      methods->GetSendInitialMetadata()->emplace(kTokenKey, token_->At(Now()));
     }
     methods->Proceed();
   }
 
  private:
-  const std::string* const token_;  // the factory's, which the channel owns
+  HeldToken* const token_;  // the factory's, which the channel owns
 };
 
 class BringTokenFactory : public hooks::ClientInterceptorFactoryInterface {
  public:
-  explicit BringTokenFactory(std::string token) : token_(std::move(token)) {}
+  explicit BringTokenFactory(std::shared_ptr<HeldToken> token) : token_(std::move(token)) {}
   hooks::Interceptor* CreateClientInterceptor(hooks::ClientRpcInfo*) override {
-    return new BringToken(&token_);  // gRPC deletes it with the call
+    return new BringToken(token_.get());  // gRPC deletes it with the call
   }
 
  private:
-  const std::string token_;
+  const std::shared_ptr<HeldToken> token_;
 };
 
 }  // namespace
@@ -48,7 +49,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
                                            const grpc::ChannelArguments& arguments,
                                            const Access& access) {
   std::vector<std::unique_ptr<hooks::ClientInterceptorFactoryInterface>> factories;
-  if (!access.token.empty()) {
+  if (access.token != nullptr) {
     factories.push_back(std::make_unique<BringTokenFactory>(access.token));
   }
   grpc::ChannelArguments complete = arguments;

@@ -22,7 +22,8 @@ inline std::string IdentityFile(const std::string& store) { return store + "/ide
 inline std::string AddressFile(const std::string& store) { return store + "/address"; }
 
 // A channel to a server of the job at one of these addresses (addresses.h). Its calls all carry the
-// token, where there is one; with credentials it is encrypted, else plaintext.
+// token, where there is one, as it is when they begin (held_token.h); with credentials it is
+// encrypted, else plaintext.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address,
                                            const grpc::ChannelArguments& arguments,
                                            const Access& access);

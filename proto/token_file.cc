@@ -32,12 +32,21 @@ StatusOr<std::string> ReadTokenFile(const std::string& source, const std::string
 
 StatusOr<std::string> FindToken(const std::map<std::string, std::string>& environment,
                                 const std::string& token_file) {
-  if (!token_file.empty()) return ReadTokenFile("--token-file", token_file);
+  const std::string file = TokenFileOf(environment, token_file);
+  if (!file.empty()) {
+    return ReadTokenFile(token_file.empty() ? "RINGWOOD_TOKEN_FILE" : "--token-file", file);
+  }
   const auto token = environment.find("RINGWOOD_TOKEN");
-  if (token != environment.end() && !token->second.empty()) return token->second;
+  return token == environment.end() ? std::string() : token->second;
+}
+
+std::string TokenFileOf(const std::map<std::string, std::string>& environment,
+                        const std::string& token_file) {
+  if (!token_file.empty()) return token_file;
+  const auto token = environment.find("RINGWOOD_TOKEN");
+  if (token != environment.end() && !token->second.empty()) return "";
   const auto file = environment.find("RINGWOOD_TOKEN_FILE");
-  if (file == environment.end() || file->second.empty()) return std::string();
-  return ReadTokenFile("RINGWOOD_TOKEN_FILE", file->second);
+  return file == environment.end() ? std::string() : file->second;
 }
 
 Status KeepToken(const std::string& file, const std::string& text) {

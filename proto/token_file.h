@@ -19,6 +19,10 @@ StatusOr<std::string> ReadTokenFile(const std::string& source, const std::string
 StatusOr<std::string> FindToken(const std::map<std::string, std::string>& environment,
                                 const std::string& token_file);
 
+// The file from which FindToken takes it; "" where that is none.
+std::string TokenFileOf(const std::map<std::string, std::string>& environment,
+                        const std::string& token_file);
+
 // Writes the text, or where the server is, to a file that only this user can read (0600); replaces
 // an older file. A link there is not followed.
 Status KeepToken(const std::string& file, const std::string& text);

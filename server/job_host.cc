@@ -41,7 +41,7 @@ std::unique_ptr<ReducerNode> MakeReducer(const ServerOptions& options,
   node.index = options.reducer_index;
   node.incarnation = incarnation;
   node.host = options.host;
-  node.access = {options.token, options.credentials};
+  node.access = {options.token, options.credentials, options.token_file};
   node.failure_timeout_seconds = options.failure_timeout_seconds;
   node.coordinator_grace_seconds = options.coordinator_grace_seconds;
   node.max_memory_bytes = options.max_memory_bytes;

@@ -61,6 +61,8 @@ struct ServerOptions {
   double reattach_grace_seconds = -1;
   std::string host = "localhost";  // the launcher's name for it
   std::string token;               // required of every call; empty: none
+  // Of a process that is a reducer alone: where its token was read, and is again; or empty.
+  std::string token_file;
   // Mutual TLS on the control plane and on gRPC's data plane; null: plaintext.
   std::shared_ptr<const Credentials> credentials;
   // "HOST:PORT": metrics and the status page, while it coordinates; empty: none.

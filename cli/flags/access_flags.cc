@@ -75,10 +75,13 @@ void AddServerAccessFlags(Command command, const std::string& names, const std::
 StatusOr<FoundServer> FindServer(const Environment& environment, const ServerAccess& access) {
   FoundServer found;
   RW_ASSIGN_OR_RETURN(found.address, AddressOf(access));
-  RW_ASSIGN_OR_RETURN(found.access.token, TokenOf(environment, access));
+  RW_ASSIGN_OR_RETURN(const std::string token, TokenOf(environment, access));
+  const std::string token_file =
+      access.store.empty() ? TokenFileOf(environment, access.token_file) : "";
   const bool kept = access.identity.empty() && !access.store.empty();
-  RW_ASSIGN_OR_RETURN(found.access.credentials,
+  RW_ASSIGN_OR_RETURN(const auto credentials,
                       OpenCredentials(kept ? KeptIdentity(access.store) : access.identity));
+  found.access = Access(token, credentials, token_file);
   return found;
 }
 

@@ -83,7 +83,7 @@ extern "C" {
 int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled) {
   ringwood::PullOptions wanted;
   ringwood::ItemChoice choice;
-  std::string token, identity;
+  std::string token, token_file, identity;
   const int code = Run([&]() -> Status {
     if (pulled == nullptr) return Invalid("the place for what is pulled is NULL");
     *pulled = nullptr;
@@ -91,8 +91,9 @@ int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled
     RW_ASSIGN_OR_RETURN(wanted, ringwood::c::PullOptionsOf(given));
     RW_ASSIGN_OR_RETURN(choice, ringwood::c::ChoiceOf(given));
     token = Text(given.token);
-    if (const std::string file = Text(given.token_file); token.empty() && !file.empty()) {
-      RW_ASSIGN_OR_RETURN(token, ringwood::ReadTokenFile("RINGWOOD_TOKEN_FILE", file));
+    if (token.empty()) token_file = Text(given.token_file);
+    if (!token_file.empty()) {
+      RW_ASSIGN_OR_RETURN(token, ringwood::ReadTokenFile("RINGWOOD_TOKEN_FILE", token_file));
     }
     identity = Text(given.identity);
     return OkStatus();
@@ -107,8 +108,9 @@ int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled
     auto made = std::make_unique<ringwood_pulled>();
     RW_ASSIGN_OR_RETURN(
         made->pulled,
-        ringwood::Pulled::Open(wanted, ringwood::MakeGrpcReaderClient(
-                                           wanted.server, ringwood::Access(token, credentials))));
+        ringwood::Pulled::Open(
+            wanted, ringwood::MakeGrpcReaderClient(
+                        wanted.server, ringwood::Access(token, credentials, token_file))));
     RW_ASSIGN_OR_RETURN(made->chosen, ringwood::ChooseItems(made->pulled->manifest(), choice));
     *pulled = made.release();
     return OkStatus();

@@ -33,7 +33,8 @@ StatusOr<std::unique_ptr<Fabric>> MakeFabric(const SessionOptions& options,
 
 StatusOr<Parts> MakeParts(const SessionOptions& given) {
   SessionOptions options = given;
-  if (options.token.empty() && !options.token_file.empty()) {
+  if (!options.token.empty()) options.token_file.clear();
+  if (!options.token_file.empty()) {
     RW_ASSIGN_OR_RETURN(options.token, ReadTokenFile("RINGWOOD_TOKEN_FILE", options.token_file));
   }
   RW_ASSIGN_OR_RETURN(const std::shared_ptr<const Credentials> credentials,
@@ -41,7 +42,7 @@ StatusOr<Parts> MakeParts(const SessionOptions& given) {
   if (credentials != nullptr) {
     RW_RETURN_IF_ERROR(MayClaim(credentials->name(), IdentityRole::kRank, options.rank));
   }
-  const Access access{options.token, credentials};
+  const Access access{options.token, credentials, options.token_file};
   Parts parts;
   ChunkSink* sink = nullptr;  // owned by the observers, which the session keeps to its end
   if (!options.timeline.empty()) {

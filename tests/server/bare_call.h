@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <future>
+#include <memory>
 #include <string>
 
 #include "proto/call.h"
@@ -14,10 +15,10 @@
 
 namespace ringwood {
 
-// "/ringwood.v1.Coordinator/Status" at HOST:PORT, over a connection of its own.
-inline grpc::Status CallAt(const std::string& address, const Access& access,
+// "/ringwood.v1.Coordinator/Status" over a channel that stands.
+inline grpc::Status CallOn(const std::shared_ptr<grpc::Channel>& channel,
                            const std::string& method) {
-  grpc::GenericStub stub(OpenChannel(address, OwnConnection().Arguments(), access));
+  grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(Seconds(60)));
   const grpc::Slice nothing("");
@@ -27,6 +28,12 @@ inline grpc::Status CallAt(const std::string& address, const Access& access,
   stub.UnaryCall(&context, method, grpc::StubOptions(), &request, &response,
                  [&](grpc::Status status) { ended.set_value(status); });
   return ended.get_future().get();
+}
+
+// The same at HOST:PORT, over a connection of its own.
+inline grpc::Status CallAt(const std::string& address, const Access& access,
+                           const std::string& method) {
+  return CallOn(OpenChannel(address, OwnConnection().Arguments(), access), method);
 }
 
 inline grpc::Status CallAt(int port, const Access& access, const std::string& method) {

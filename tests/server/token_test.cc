@@ -18,6 +18,7 @@
 #include "base/random.h"
 #include "proto/call.h"
 #include "proto/job_token.h"
+#include "proto/token_file.h"
 #include "server/calls/call_guard.h"
 #include "server/calls/call_rights.h"
 #include "server/coordinator/coord_store.h"
@@ -90,6 +91,24 @@ TEST(Token, OfARoleReachesTheCallsOfThatRoleAlone) {
     }
   }
   EXPECT_TRUE(CallAt(port, Issued(kObserverRole, 600), "/ringwood.v1.Coordinator/Status").ok());
+}
+
+TEST(Token, ThatHasExpiredIsRenewedInItsFileForAChannelThatStands) {
+  constexpr char kStatus[] = "/ringwood.v1.Coordinator/Status";
+  auto server = Server::Start(Guarded());
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string file = ::testing::TempDir() + "/renewed-token";
+  const std::string expired = Issued(kObserverRole, -1);
+  ASSERT_TRUE(KeepToken(file, expired).ok());
+  const auto channel = OpenChannel("127.0.0.1:" + std::to_string((*server)->port()),
+                                   OwnConnection().Arguments(), {expired, nullptr, file});
+  EXPECT_THAT(CallOn(channel, kStatus).error_message(), HasSubstr("that expired at "));
+  ASSERT_TRUE(KeepToken(file, Issued(kObserverRole, 3600)).ok());
+  for (const TimePoint end = Now() + Seconds(60); !CallOn(channel, kStatus).ok();) {
+    ASSERT_LT(Now(), end) << CallOn(channel, kStatus).error_message();
+  }
+  std::filesystem::remove(file);  // as for a moment, while it is replaced
+  EXPECT_TRUE(CallOn(channel, kStatus).ok());
 }
 
 TEST(Token, OfARankJoinsAsARankAndGetsTheKeyOfTheEpoch) {
