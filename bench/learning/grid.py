@@ -1,4 +1,4 @@
-"""What sparse exchange and local steps cost a small GPT with AdamW: validation loss against the dense exchange.
+"""What sparse exchange, few bits and local steps cost a small GPT with AdamW: validation loss against the dense exchange.
 
     python bench/learning/grid.py                      # all: 2 and 4 workers, 3 seeds, 2,000 steps
     python bench/learning/grid.py --only 'dense|below' --seeds 1 --steps 500
@@ -24,9 +24,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LONGEST_SECONDS = 3600  # of one run
 SECONDS = 90            # of one run of 2,000 steps on two cores, about
-SPARSE = ("sparse", "matrices", "matrices, union", "below the moments", "below the moments, decay", "every 4", "every 16",
-          "sparseloco 32")
-DENSE = ("dense", "diloco 16", "diloco 64")
+SPARSE = ("sparse", "matrices", "matrices, union", "below the moments", "below the moments, decay",
+          "below, of the average", "every 4", "every 16", "sparseloco 32")
+DENSE = ("dense", "int8", "int4", "bf16", "diloco 16", "diloco 64")
 
 
 def runs(arguments):

@@ -13,6 +13,7 @@ import time
 import torch
 
 import ringwood.torch as rw
+from average_adamw import AverageAdamW  # beside this file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -29,6 +30,10 @@ CASES = {
     "matrices, union": dict(route="sparse", keep_dense=True, warm_up=0.25, merge="union"),
     "below the moments": dict(every=1),                                   # error feedback of Adam's updates
     "below the moments, decay": dict(every=1, residual_decay=0.95),
+    "below, of the average": dict(every=1, average=True),                 # moments of the average, average_adamw.py
+    "bf16": dict(wire="bf16"),                                            # dense gradients of few bits
+    "int8": dict(wire="int8"),
+    "int4": dict(wire="int4"),
     "every 4": dict(every=4),
     "every 16": dict(every=16),
     "sparseloco 32": dict(every=32, chunk=4096, codec="rice/int2", residual_decay=0.95),
@@ -67,6 +72,8 @@ def options_of(case, arguments):
     options = {"warmup_steps": int(case.get("warm_up", 0) * arguments.steps)}
     if "merge" in case:
         options["sparse_merge"] = case["merge"]
+    if "wire" in case:
+        options["wire"] = case["wire"]
     return options
 
 
@@ -80,7 +87,11 @@ def groups_of(model, case):
 
 
 def wrap(model, case, arguments):
-    inner = torch.optim.AdamW(groups_of(model, case), arguments.lr, betas=(0.9, 0.95))
+    groups = groups_of(model, case)
+    if case.get("average"):
+        inner = AverageAdamW(groups, arguments.lr, rw.size(), betas=(0.9, 0.95))
+    else:
+        inner = torch.optim.AdamW(groups, arguments.lr, betas=(0.9, 0.95))
     if "every" in case:
         passed = {name: case[name] for name in ("chunk", "codec", "residual_decay") if name in case}
         return rw.LocalSteps(model, inner, case["every"], case.get("outer", rw.OuterSGD()),
