@@ -384,7 +384,9 @@ Status CheckpointStore::Recover(Status failed) {
 // after it RocksDB 7.8 gives the next table that it takes in the number 0; so the database is
 // opened again, from what is on the disk. What was promised is there.
 Status CheckpointStore::Usable() {
-  broken_ |= !HasDatabase(directory_);
+  uint64_t failed_beside = 0;  // flushes of RocksDB's own, which no call of ours has seen fail
+  if (db_) db_->GetIntProperty(rocksdb::DB::Properties::kBackgroundErrors, &failed_beside);
+  broken_ |= failed_beside > 0 || !HasDatabase(directory_);
   if (!broken_) return OkStatus();
   if (!reading_.TryLock()) return Unavailable("a failed write waits for a check to end");
   const Status opened = OpenAgain(Duration::zero());

@@ -205,6 +205,20 @@ class StoreFaults : public testing::Test {
 
 TEST_F(StoreFaults, NoOperationThatFailsCostsACompleteCheckpoint) { Sweep(1, 61); }
 
+// RocksDB then flushes by itself, and tells nobody that it failed.
+TEST_F(StoreFaults, ADiskThatFailsWhileAServerStartsCostsNoLaterCheckpoint) {
+  constexpr uint64_t kStart = 24;  // operations, about
+  uint64_t before = 0;
+  {
+    Life life(folder_ + "/life");
+    life.Serve(1, {1, 2, -3, 4});
+    before = life.disk()->operations();
+  }
+  for (uint64_t at = before + 1; at <= before + kStart && !HasFatalFailure(); ++at) {
+    Fail({DiskFault::kError, at, 40});
+  }
+}
+
 // A line of RocksDB's own log that finds no room ends the process with the next one.
 TEST_F(StoreFaults, NothingButTheStoreIsWrittenToItsDisk) {
   Life life(folder_ + "/life");
