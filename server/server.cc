@@ -64,9 +64,20 @@ Status CheckDeployment(const ServerOptions& options) {
         "token "
         "new` and give it with --token-file");
   }
-  if (!options.update_log.empty() || !options.coord_store.empty() || options.watched) {
+  if (!options.update_log.empty()) {
     return Invalid(
-        "--jobs: the jobs of a deployment have no --update-log, --coord-store or --timeline");
+        "--jobs: the jobs of a deployment have no --update-log: let them save more often, or give "
+        "the job that needs it a server of its own");
+  }
+  if (!options.coord_store.empty()) {
+    return Invalid(
+        "--jobs: a deployment has no standby (--coord-store): have it started again when it ends, "
+        "as systemd and Kubernetes do, and its jobs go on; or give the job a server of its own");
+  }
+  if (options.watched) {
+    return Invalid(
+        "--jobs: the reducers of a deployment record no --timeline: its ranks do, with "
+        "RINGWOOD_TIMELINE; or give the job a server of its own");
   }
   for (const auto& [job, limits] : options.job_limits) {
     RW_RETURN_IF_ERROR(Annotate(CheckJobName(job), "--job-limits: \"" + job + "\""));
