@@ -10,11 +10,14 @@ import pathlib
 import sys
 import tempfile
 
-from ringwood_wheel import ROOT, call, install, version_of
+from ringwood_wheel import LICENCE, ROOT, call, install, version_of
 
 ABOUT = """\
 Ringwood {version}
 docs/ of the source tree has the documentation; `man ringwood` every flag.
+"""
+COPYRIGHT = """\
+The licence of Ringwood: {licence}.
 """
 
 
@@ -33,6 +36,7 @@ def complete(top, version):
     about = usr / "share" / "doc" / "ringwood"
     about.mkdir(parents=True)
     (about / "README").write_text(ABOUT.format(version=version))
+    (about / "copyright").write_text(COPYRIGHT.format(licence=LICENCE))
     (about / "changelog").write_bytes((ROOT / "CHANGELOG.md").read_bytes())
 
 

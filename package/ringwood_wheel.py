@@ -23,11 +23,15 @@ PLATFORM = "manylinux_2_36_x86_64"  # of Debian 12; auditwheel finds the oldest 
 # Drivers of the host's own network cards: another version of them would not fit the kernel's.
 HOSTS_OWN = ("libibverbs.so.1", "libmlx5.so.1", "librdmacm.so.1")
 
+# Both packages say it.
+LICENCE = "none has been chosen yet"
+
 METADATA = """\
 Metadata-Version: 2.1
 Name: ringwood
 Version: {version}
 Summary: Gradient exchange for clusters whose network is slower than their GPUs
+License: {licence}
 Requires-Python: >=3.11
 Requires-Dist: numpy
 Provides-Extra: torch
@@ -68,7 +72,8 @@ def fill(place, installed, version):
         shutil.copytree(installed / "share", place / f"ringwood-{version}.data" / "data" / "share")
     facts = place / f"ringwood-{version}.dist-info"
     facts.mkdir()
-    (facts / "METADATA").write_text(METADATA.format(version=version, readme=(ROOT / "README.md").read_text()))
+    readme = (ROOT / "README.md").read_text()
+    (facts / "METADATA").write_text(METADATA.format(version=version, licence=LICENCE, readme=readme))
     (facts / "WHEEL").write_text(WHEEL)
     (facts / "entry_points.txt").write_text(ENTRY_POINTS)
     record(facts)

@@ -146,7 +146,8 @@ def test_the_wheel_has_the_whole_package(unpacked):
     facts = f"ringwood-{VERSION}.dist-info"
     assert {f"{facts}/{name}" for name in ("METADATA", "WHEEL", "RECORD", "entry_points.txt")} <= files
     assert f"ringwood-{VERSION}.data/data/share/man/man1/ringwood.1" in files
-    assert f"\nVersion: {VERSION}\n" in (unpacked / facts / "METADATA").read_text()
+    metadata = (unpacked / facts / "METADATA").read_text()
+    assert f"\nVersion: {VERSION}\n" in metadata and f"\nLicense: {wheel.LICENCE}\n" in metadata
 
 
 def test_the_wheels_record_is_true(unpacked):
