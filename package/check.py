@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -174,6 +175,8 @@ def check(release, wheel, deb, work):
 
 
 def main(directory, releases):
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: commands are killed, folders removed
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     place = pathlib.Path(directory)
     packages = [max(place.glob(pattern), key=os.path.getmtime, default=None) for pattern in ("*.whl", "*.deb")]
     if None in packages:
