@@ -52,8 +52,10 @@ def kill_all(root):
 
 
 def lives(process):
+    place = pathlib.Path(f"/proc/{process}")
     try:
-        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+        # A process whose first thread is a zombie holds its files until its other threads have ended, too.
+        return (place / "stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX" or len(list((place / "task").iterdir())) > 1
     except OSError:
         return False
 
