@@ -31,6 +31,7 @@ CASES = {
     "below the moments": dict(every=1),                                   # error feedback of Adam's updates
     "below the moments, decay": dict(every=1, residual_decay=0.95),
     "below, of the average": dict(every=1, average=True),                 # moments of the average, average_adamw.py
+    "ahead, of the average": dict(every=1, average=True, ahead=True),      # and by what it owes a rank is ahead
     "bf16": dict(wire="bf16"),                                            # dense gradients of few bits
     "int8": dict(wire="int8"),
     "int4": dict(wire="int4"),
@@ -93,7 +94,7 @@ def wrap(model, case, arguments):
     else:
         inner = torch.optim.AdamW(groups, arguments.lr, betas=(0.9, 0.95))
     if "every" in case:
-        passed = {name: case[name] for name in ("chunk", "codec", "residual_decay") if name in case}
+        passed = {name: case[name] for name in ("chunk", "codec", "residual_decay", "ahead") if name in case}
         return rw.LocalSteps(model, inner, case["every"], case.get("outer", rw.OuterSGD()),
                              None if case.get("dense") else arguments.density, **passed)
     if "route" in case:

@@ -79,8 +79,8 @@ def DistributedOptimizer(optimizer, named_parameters, density=None, momentum_cor
 
 
 def LocalSteps(model, optimizer, every=None, outer=None, density=None, codec=None, delay=None, fragments=1, mix=None,
-               residual_decay=1.0, chunk=None, merge=None, *, sync_every=None, fragment_sync_delay=None,
-               fragment_update_alpha=None):
+               residual_decay=1.0, chunk=None, merge=None, ahead=False, *, sync_every=None,
+               fragment_sync_delay=None, fragment_update_alpha=None):
     """Takes the place of `optimizer`: ranks train on their own and exchange every `every` steps how far they have come;
     see ringwood.local.local_steps.LocalSteps. `sync_every`, `fragment_sync_delay` and `fragment_update_alpha` are torchft's
     names of `every`, `delay` and `mix`."""
@@ -90,7 +90,7 @@ def LocalSteps(model, optimizer, every=None, outer=None, density=None, codec=Non
     return _LocalSteps(_job.current(), model, optimizer, every, outer, density, codec,
                        _either("delay", delay, "fragment_sync_delay", fragment_sync_delay) or 0, fragments,
                        _either("mix", mix, "fragment_update_alpha", fragment_update_alpha) or 0.0, residual_decay,
-                       chunk, merge)
+                       chunk, merge, ahead)
 
 
 def _either(name, value, torchft, other):

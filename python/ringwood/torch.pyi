@@ -30,8 +30,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: _op
 def LocalSteps(model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: int | None = None,
                outer: _local_steps.Outer | None = None, density: float | None = None, codec: str | None = None,
                delay: int | None = None, fragments: int | Sequence[torch.nn.Module] = 1, mix: float | None = None,
-               residual_decay: float = 1.0, chunk: int | None = None, merge: _local_steps.Merge | None = None, *,
-               sync_every: int | None = None, fragment_sync_delay: int | None = None,
+               residual_decay: float = 1.0, chunk: int | None = None, merge: _local_steps.Merge | None = None,
+               ahead: bool = False, *, sync_every: int | None = None, fragment_sync_delay: int | None = None,
                fragment_update_alpha: float | None = None) -> _local_steps.LocalSteps: ...
 def HookState(named_parameters: _optimizer.Named, density: float | None = None,
               momentum_correction: float | None = None, route: _optimizer.Route | None = None,

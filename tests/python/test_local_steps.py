@@ -112,29 +112,30 @@ def test_one_step_and_plain_averaging_is_data_parallel_sgd(tmp_path):
         np.testing.assert_allclose(np.load(tmp_path / f"run.{rank}.npz")["own"][-1], weights, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("codec, decay, fragments", [("rice/fp32", 1, 1), ("rice/int2", 0.95, 1), ("rice/int2", 1, 2)])
-def test_what_is_not_sent_is_owed(codec, decay, fragments):
-    ended = run_job("local/sparse.py", codec, decay, fragments, ranks=3)
+@pytest.mark.parametrize("codec, decay, fragments, ahead", [
+    ("rice/fp32", 1, 1, True), ("rice/int2", 0.95, 1, False), ("rice/int2", 1, 2, True)])
+def test_what_is_not_sent_is_owed(codec, decay, fragments, ahead):
+    ended = run_job("local/sparse.py", codec, decay, fragments, ahead, ranks=3)
     assert ended.output.count("all as it should be") == 3, ended.output
 
 
-def resumed(folder, steps, save, store, *flags, ranks=3):
+def resumed(folder, steps, save, ahead, store, *flags, ranks=3):
     folder.mkdir()
-    run_job("local/resumed.py", folder, steps, save, ranks=ranks, flags=["--store", store, *flags])
+    run_job("local/resumed.py", folder, steps, save, ahead, ranks=ranks, flags=["--store", store, *flags])
     return [path.read_text() for path in sorted(folder.iterdir())]
 
 
-@pytest.mark.parametrize("save", [13, 15])  # a round is under way; none is
-def test_a_checkpoint_within_a_round_goes_on_with_the_same_bits(save, tmp_path):
-    whole = resumed(tmp_path / "whole", 22, 0, tmp_path / "other")
+@pytest.mark.parametrize("save, ahead", [(13, True), (15, False)])  # a round is under way; none is
+def test_a_checkpoint_within_a_round_goes_on_with_the_same_bits(save, ahead, tmp_path):
+    whole = resumed(tmp_path / "whole", 22, 0, ahead, tmp_path / "other")
     assert len(set(whole)) == 3, "ranks have parameters of their own between two exchanges"
-    resumed(tmp_path / "before", 22, save, tmp_path / "store")
-    assert resumed(tmp_path / "after", 22, 0, tmp_path / "store", "--resume") == whole
+    resumed(tmp_path / "before", 22, save, ahead, tmp_path / "store")
+    assert resumed(tmp_path / "after", 22, 0, ahead, tmp_path / "store", "--resume") == whole
 
 
 def test_another_world_goes_on_from_the_outer_parameters(tmp_path):
-    resumed(tmp_path / "before", 22, 13, tmp_path / "store")
-    after = resumed(tmp_path / "after", 22, 0, tmp_path / "store", "--resume", ranks=2)
+    resumed(tmp_path / "before", 22, 13, True, tmp_path / "store")
+    after = resumed(tmp_path / "after", 22, 0, True, tmp_path / "store", "--resume", ranks=2)
     assert {text.split()[1] for text in after} == {"3"}
 
 

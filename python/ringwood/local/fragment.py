@@ -10,18 +10,22 @@ from ..errors import InvalidError
 
 
 class Fragment:
-    def __init__(self, named, outer):
-        """`named`: [(name, parameter)]; `outer`: as in outer.py."""
+    def __init__(self, named, outer, ahead=False):
+        """`named`: [(name, parameter)]; `outer`: as in outer.py. `ahead`: whether this rank's parameters start from the
+        outer ones less what it owes."""
         self.named = list(named)
         sizes = [parameter.numel() for _, parameter in self.named]
         self.outer = torch.zeros(sum(sizes))       # the parameters that all ranks have
         self.difference = torch.zeros(sum(sizes))  # outer - own; after an exchange its average
         self._outer = self._views(self.outer, sizes)
         self._differences = self._views(self.difference, sizes)
+        self._ahead = torch.zeros(sum(sizes)) if ahead else None  # how far this rank is ahead of the outer parameters
+        self._owed = self._views(self._ahead, sizes) if ahead else []
         self.outer.grad = self.difference
         self.optimizer = outer([self.outer])
         self.weight = 0.0  # samples trained on since the last start
         self.sent = 0.0    # samples of the round that is under way
+        self.unit = 0.0    # samples of the newest round to which this rank brought any
 
     def _views(self, flat, sizes):
         return [part.view(parameter.shape) for part, (_, parameter) in zip(flat.split(sizes), self.named)]
@@ -43,6 +47,8 @@ class Fragment:
         for view, (_, parameter) in zip(self._differences, self.named):
             view.copy_(parameter)
         torch.sub(self.outer, self.difference, out=self.difference)
+        if self._ahead is not None:
+            self.difference.sub_(self._ahead)
         return bool(self.difference.isfinite().all())
 
     @torch.no_grad()
@@ -51,14 +57,37 @@ class Fragment:
         self.optimizer.step()
 
     @torch.no_grad()
+    def owe(self, residual):
+        """Takes what this rank owes of each tensor, `residual(name)` in samples times difference, for how far it is ahead.
+        Nothing without `ahead`, or before it brought samples."""
+        if self._ahead is None or not self.unit:
+            return
+        for view, (name, _) in zip(self._owed, self.named):
+            view.copy_(torch.from_numpy(residual(name)).view(view.shape)).div_(self.unit)
+
+    @torch.no_grad()
     def give(self, mix=0.0):
-        """The model's parameters become outer + mix * (own - outer)."""
-        for view, (_, parameter) in zip(self._outer, self.named):
+        """The model's parameters become start + mix * (own - start), where start is outer, less what this rank owes if it
+        is to be ahead by that."""
+        for index, (view, (_, parameter)) in enumerate(zip(self._outer, self.named)):
+            start = view if self._ahead is None else view - self._owed[index]
             if mix:
                 own = parameter.to("cpu", torch.float32)
-                parameter.copy_(torch.lerp(view, own, mix))
+                parameter.copy_(torch.lerp(start, own, mix))
             else:
-                parameter.copy_(view)
+                parameter.copy_(start)
+
+    @torch.no_grad()
+    def show_outer(self):
+        """The model gets the outer parameters; what it had is the caller's to restore."""
+        for view, (_, parameter) in zip(self._outer, self.named):
+            parameter.copy_(view)
+
+    def meet(self):
+        """The model goes on from the outer parameters, like that of all other ranks. What this rank owes stays owed."""
+        if self._ahead is not None:
+            self._ahead.zero_()
+        self.give()
 
     def state_dict(self):
         """Alike on all ranks."""

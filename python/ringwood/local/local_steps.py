@@ -16,7 +16,7 @@ from ..agreement import differing, refuse_differences
 from ..errors import InvalidError, RefusedError
 from ..optimizer import OptimizerWrapper
 from .fragment import Fragment, cut
-from .outer import Nesterov
+from .outer import Nesterov, OuterSGD
 from .rounds import Schedule, Start
 
 LEAST_SPARSE = 4096        # elements; a smaller tensor, or one of less than two dimensions, is dense
@@ -37,20 +37,27 @@ class LocalSteps(OptimizerWrapper):
     it travels, "bf16", "int8" or "int4" of dense tensors, "rice/int2" and the like of sparse ones; `chunk`: entries are
     selected in each so many elements; `merge`: "union", "gtopk" or "exact".
 
+    `ahead`: this rank's parameters are not the outer ones after an exchange, but those less what it owes: nothing that it
+    learned waits for it to be sent. For sparse differences, with OuterSGD(lr=1), which is then the default.
+
     `weight`: samples or tokens of the next step on this rank; the average is weighted by their sums. `last`: the
     StepResult of the last round."""
 
     def __init__(self, job, model, optimizer, every, outer=None, density=None, codec=None, delay=0, fragments=1, mix=0.0,
-                 residual_decay=1.0, chunk=None, merge=None):
+                 residual_decay=1.0, chunk=None, merge=None, ahead=False):
         if not 0 <= mix < 1:
             raise InvalidError(f"mix={mix} must lie in [0, 1)")
         if density is None and residual_decay != 1:
             raise InvalidError("residual_decay without density: dense tensors have no residual")
+        if ahead and density is None:
+            raise InvalidError("ahead without density: dense tensors owe nothing")
+        if ahead and outer not in (None, OuterSGD()):
+            raise InvalidError(f"ahead with outer={outer}: what a rank owes is applied as it is, with rw.OuterSGD(lr=1.0)")
         named = _trained(model, optimizer)
         parts = cut(named, fragments)
         self.schedule = Schedule(every, len(parts), delay)
-        self._outer_rule = outer or Nesterov()
-        self.fragments = [Fragment(part, self._outer_rule) for part in parts]
+        self._outer_rule = outer or (OuterSGD() if ahead else Nesterov())
+        self.fragments = [Fragment(part, self._outer_rule, ahead) for part in parts]
         _set_options(job, codec, chunk, merge, density)
         self.inner, self.mix = optimizer, mix
         self.weight = 1.0
@@ -61,6 +68,8 @@ class LocalSteps(OptimizerWrapper):
         self.committed_before = self.session.step
         self._training = None        # the Elastic that it belongs to, see follow
         self._begun = False          # the outer parameters are there
+        self._ahead = ahead
+        self._resumed = False        # what is owed is to be read again
         self._steps = 0              # since self._rounds rounds were complete
         self._rounds = self.session.step
         self._running = None         # the number of the round that is under way
@@ -86,7 +95,7 @@ class LocalSteps(OptimizerWrapper):
         self.session.agree()
         schedule = self.schedule
         refuse_differences(self.session, {
-            "every": schedule.every, "delay": schedule.delay, "fragments": settings, "mix": self.mix,
+            "every": schedule.every, "delay": schedule.delay, "fragments": settings, "mix": self.mix, "ahead": self._ahead,
             "outer": str(self.fragments[0].optimizer.defaults)})
 
     # ---- what a torch optimizer has ----
@@ -119,6 +128,9 @@ class LocalSteps(OptimizerWrapper):
 
     def _begin(self):
         """Before the first step: all ranks have the same parameters."""
+        if self._resumed:
+            self._resumed = False
+            self._owe()
         if self._begun:
             return
         if self.session.logged:
@@ -159,9 +171,14 @@ class LocalSteps(OptimizerWrapper):
             self.session.ready(identity)
         self._running = number
 
+    def _owe(self):
+        for fragment in self.fragments:
+            fragment.owe(self.session.residual)
+
     def _finish(self, number, mix=None):
         result, self._result = self._result or self._wait(), None
         if result.received:
+            self._owe()
             self._start_over()
         self._running, self.last = None, result
         fragment = self.fragments[self.schedule.fragment(number)]
@@ -170,7 +187,9 @@ class LocalSteps(OptimizerWrapper):
         if result.skipped:
             fragment.weight += fragment.sent  # still to be sent
         else:
+            fragment.unit = fragment.sent or fragment.unit
             fragment.update()
+            fragment.owe(self.session.residual)
             fragment.give(0.0 if result.received else self.mix if mix is None else mix)
         fragment.sent = 0.0
         if result.step in LATER_LOOKS and self._training is None:
@@ -229,7 +248,7 @@ class LocalSteps(OptimizerWrapper):
             quiet = quiet + 1 if self.last.total_weight == 0 else 0
             count += 1
         for fragment in self.fragments:
-            fragment.give()
+            fragment.meet()
         self._steps, self._rounds = 0, self.session.step
         self.committed_before = self.session.step
         return count
@@ -242,7 +261,7 @@ class LocalSteps(OptimizerWrapper):
             parameters = [parameter for fragment in self.fragments for _, parameter in fragment.named]
             own = [parameter.detach().clone() for parameter in parameters]
             for fragment in self.fragments:
-                fragment.give()
+                fragment.show_outer()
             try:
                 yield
             finally:
@@ -311,7 +330,7 @@ class Local:
     def state_dict(self):
         owner = self._owner
         return {"rank": owner.session.rank, "world": owner.session.world, "inner": owner.inner.state_dict(),
-                "weights": [[fragment.weight, fragment.sent] for fragment in owner.fragments],
+                "weights": [[fragment.weight, fragment.sent, fragment.unit] for fragment in owner.fragments],
                 "schedule": _numbers(owner.schedule)}
 
     def load_state_dict(self, state):
@@ -320,16 +339,17 @@ class Local:
         owner.inner.load_state_dict(state["inner"])
         mine = (owner.session.rank, owner.session.world, _numbers(owner.schedule))
         if (state["rank"], state["world"], list(state["schedule"])) == mine:
-            for fragment, (weight, sent) in zip(owner.fragments, state["weights"]):
-                fragment.weight, fragment.sent = weight, sent
+            for fragment, (weight, sent, *unit) in zip(owner.fragments, state["weights"]):
+                fragment.weight, fragment.sent, fragment.unit = weight, sent, *(unit or [0.0])
+            owner._resumed = True
             return
         if list(state["schedule"]) != mine[2]:
             owner._steps, owner._rounds = 0, owner.session.step
             owner._running = owner._result = None
         for fragment in owner.fragments:
-            fragment.weight = fragment.sent = 0.0
+            fragment.weight = fragment.sent = fragment.unit = 0.0
             if owner._begun:
-                fragment.give()
+                fragment.meet()
 
 
 class _Restored:

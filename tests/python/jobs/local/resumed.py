@@ -1,5 +1,5 @@
-"""Local steps with AdamW and a checkpoint in the middle of a round: FOLDER STEPS SAVE. Saves after step SAVE (0: never)
-and stops there; without it goes on from the checkpoint, if there is one, to STEPS. Tells what each rank has."""
+"""Local steps with AdamW and a checkpoint in the middle of a round: FOLDER STEPS SAVE AHEAD. Saves after step SAVE (0:
+never) and stops there; without it goes on from the checkpoint, if there is one, to STEPS. Tells what each rank has."""
 
 import hashlib
 import sys
@@ -8,13 +8,13 @@ import torch
 
 import ringwood.torch as rw
 
-folder, steps, save = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+folder, steps, save, ahead = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "True"
 torch.set_num_threads(1)
 rw.init()
 torch.manual_seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(80, 70), torch.nn.BatchNorm1d(70), torch.nn.ReLU(), torch.nn.Linear(70, 80))
 optimizer = rw.LocalSteps(model, torch.optim.AdamW(model.parameters(), lr=0.01), every=6, delay=2, mix=0.25,
-                          density=0.05, residual_decay=1.0)
+                          density=0.05, residual_decay=1.0, ahead=ahead, outer=rw.OuterSGD() if ahead else rw.Nesterov())
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, gamma=0.7)
 place = {"step": 0}
 checkpoint = rw.Checkpoint(model, optimizer, every=10 ** 6, scheduler=scheduler, place=place)

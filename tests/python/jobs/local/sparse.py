@@ -1,4 +1,5 @@
-"""Sparse differences of local steps: CODEC DECAY FRAGMENTS. What was to be sent is applied or still owed."""
+"""Sparse differences of local steps: CODEC DECAY FRAGMENTS AHEAD. What was to be sent is applied or still owed; ahead of
+the others by what it owes is a rank with AHEAD."""
 
 import sys
 
@@ -7,13 +8,13 @@ import torch
 
 import ringwood.torch as rw
 
-codec, decay, fragments = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+codec, decay, fragments, ahead = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), sys.argv[4] == "True"
 rw.init()
 torch.manual_seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(100, 90), torch.nn.ReLU(), torch.nn.Linear(90, 100))
 optimizer = rw.LocalSteps(model, torch.optim.AdamW(model.parameters(), lr=0.01), every=2 * fragments,
                           outer=rw.OuterSGD(), density=64 / 4096, codec=codec, chunk=4096, residual_decay=decay,
-                          fragments=fragments)
+                          fragments=fragments, ahead=ahead)
 session = optimizer.session
 names = [name for fragment in optimizer.fragments for name, _ in fragment.named]
 assert [session.route(name) for name in names] == ["tree", "ring", "tree", "ring"], session.plan
@@ -41,6 +42,17 @@ def finish_step():
     return result
 
 
+def check_parameters(fragment):
+    """After its round: outer parameters, less what this rank owes where it is ahead."""
+    begin = 0
+    for name, parameter in fragment.named:
+        start = fragment.outer[begin:begin + parameter.numel()].view(parameter.shape)
+        begin += parameter.numel()
+        if ahead:
+            start = start - torch.from_numpy(session.residual(name)).view(parameter.shape) / (2 * fragments * (1 + rw.rank()))
+        torch.testing.assert_close(parameter.detach(), start, rtol=1e-6, atol=1e-6)
+
+
 session.begin_step, session.finish_step = begin_step, finish_step
 torch.manual_seed(10 + rw.rank())
 for step in range(12 * fragments):
@@ -49,6 +61,8 @@ for step in range(12 * fragments):
     x = torch.randn(16, 100)
     (model(x) - x.flip(1)).square().mean().backward()
     optimizer.step()
+    if step % (2 * fragments) == 2 * fragments - 1:  # all fragments have the same number of rounds; the last one just ended
+        check_parameters(optimizer.fragments[-1])
 for name in expected:
     owed = torch.from_numpy(session.residual(name)).double()
     for values in (expected[name], applied[name], owed):
