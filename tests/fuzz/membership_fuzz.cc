@@ -11,12 +11,12 @@
 // sources: server/coordinator/ballot.cc server/coordinator/admission.cc plan/wire.cc
 // sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/reducer_part.cc sparse/codec.cc
 // sources: sparse/index_code.cc sparse/value_code.cc sparse/bits/sum_code.cc base/status.cc
-// base/check.cc base/text.cc sources: base/units.cc plan/plan.cc sparse/tree.cc sparse/group.cc
-// sparse/assign.cc sources: sparse/chunks.cc sparse/shard.cc control.pb.cc state.pb.cc sources:
-// server/coordinator/patience/cut_off.cc server/coordinator/reattachment.cc sources:
-// server/coordinator/recovery.cc server/coordinator/patience/apart.cc sources:
-// server/coordinator/patience/straggler_watch.cc server/coordinator/pulls.cc libraries: protobuf
-// libhwy libxxhash
+// sources: base/check.cc base/text.cc base/units.cc plan/plan.cc sparse/tree.cc sparse/group.cc
+// sources: sparse/assign.cc sparse/chunks.cc sparse/shard.cc control.pb.cc state.pb.cc
+// sources: server/coordinator/patience/cut_off.cc server/coordinator/reattachment.cc
+// sources: server/coordinator/recovery.cc server/coordinator/patience/apart.cc
+// sources: server/coordinator/patience/straggler_watch.cc server/coordinator/pulls.cc
+// libraries: protobuf libhwy libxxhash
 #define RINGWOOD_XXHASH <xxhash.h>  // as cmake/packages.cmake says it
 #include <cmath>
 #include <deque>

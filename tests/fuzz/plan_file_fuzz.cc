@@ -5,7 +5,8 @@
 // sources: plan/sparse_groups.cc sparse/assign.cc sparse/group.cc sparse/tree.cc sparse/shard.cc
 // sources: sparse/reducer_part.cc sparse/chunks.cc sparse/codec.cc sparse/index_code.cc
 // sources: sparse/value_code.cc sparse/bits/sum_code.cc base/status.cc base/check.cc base/units.cc
-// control.pb.cc libraries: protobuf
+// sources: control.pb.cc
+// libraries: protobuf
 #include <span>
 #include <string>
 
