@@ -29,6 +29,8 @@ def pytest_runtestloop(session):
             continue
         for item, following in itertools.pairwise([*items, None]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:  # --exitfirst, --maxfail
+                raise session.Failed(session.shouldfail)
             if session.shouldstop:
                 raise session.Interrupted(session.shouldstop)
     return True

@@ -10,8 +10,8 @@
 #include <functional>
 
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "base/random.h"
+#include "bench/best.h"
 #include "dense/lattice/codes.h"
 
 namespace ringwood {
@@ -22,16 +22,6 @@ constexpr int kRanks = 4;
 
 // As long as the messages of a chunk: what is worked on at once.
 constexpr size_t kPiece = 1024 * kLatticeBlock;
-
-double Best(const std::function<void()>& pass) {
-  double best = 1e9;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    const TimePoint start = Now();
-    pass();
-    best = std::min(best, ToSeconds(Now() - start));
-  }
-  return best;
-}
 
 void Measure(size_t elements, int bits) {
   const int levels = LatticeLevels(bits);
@@ -49,10 +39,10 @@ void Measure(size_t elements, int bits) {
                at);
     }
   };
-  const double encode = Best([&] {
+  const double encode = Best(kRepeats, [&] {
     pieces([&](const LatticeSource& from, size_t) { AddSource(from, nullptr, 0, one.data()); });
   });
-  const double add = Best([&] {
+  const double add = Best(kRepeats, [&] {
     pieces([&](const LatticeSource& from, size_t) { AddSource(from, one.data(), 1, sum.data()); });
   });
   AddSource({x.data(), error.data(), next.data(), reach.data(), std::min(kPiece, elements), levels},
@@ -61,7 +51,7 @@ void Measure(size_t elements, int bits) {
     AddPacked({sum.data(), terms}, one.data(), 1, LatticeBlocks(std::min(kPiece, elements)),
               levels);
   }
-  const double decode = Best([&] {
+  const double decode = Best(kRepeats, [&] {
     pieces([&](const LatticeSource& from, size_t at) {
       DecodeSum(sum.data(), kRanks,
                 {output.data() + at, from.reach, next_reach.data() + at / kLatticeBlock, from.count,

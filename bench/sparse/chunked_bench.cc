@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/random.h"
+#include "bench/best.h"
 #include "sparse/codec.h"
 #include "sparse/merge.h"
 #include "sparse/select.h"
@@ -33,17 +33,6 @@ std::vector<float> RandomValues(uint64_t elements, uint64_t seed) {
   return values;
 }
 
-template <typename Pass>
-double Best(const Pass& pass) {
-  double best = 1e9;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    const TimePoint start = Now();
-    pass();
-    best = std::min(best, ToSeconds(Now() - start));
-  }
-  return best;
-}
-
 std::vector<Entries> PicksOf(uint64_t elements, int workers, double* select) {
   const std::vector<float> common = RandomValues(elements, 99);
   std::vector<Entries> picks;
@@ -52,7 +41,7 @@ std::vector<Entries> PicksOf(uint64_t elements, int workers, double* select) {
     std::vector<float> gradient = RandomValues(elements, static_cast<uint64_t>(w));
     for (uint64_t i = 0; i < elements; ++i) gradient[i] += common[i];
     tensor.Accumulate(gradient, 1);
-    if (w == 0) *select = Best([&] { tensor.Accumulate(gradient, 1); });
+    if (w == 0) *select = Best(kRepeats, [&] { tensor.Accumulate(gradient, 1); });
     picks.push_back(tensor.picks());
   }
   return picks;
@@ -69,14 +58,14 @@ Coded Code(const Codec& codec, uint64_t elements, const Entries& entries) {
   coded.wire.resize(MaxWireBytes(codec, elements, entries.size()));
   uint64_t bytes = 0;
   Entries rounded = entries;
-  coded.encode = Best([&] {
+  coded.encode = Best(kRepeats, [&] {
     rounded.value = entries.value;
     RoundValues(codec, rounded.value);
     bytes = Encode(codec, {0, elements}, rounded, coded.wire);
   });
   coded.wire.resize(bytes);
   Entries back;
-  coded.decode = Best([&] {
+  coded.decode = Best(kRepeats, [&] {
     back.clear();
     if (!Decode(codec, {0, elements}, entries.size(), coded.wire, &back).ok()) std::abort();
   });

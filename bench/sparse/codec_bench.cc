@@ -12,8 +12,8 @@
 #include <fstream>
 #include <string>
 
-#include "base/clock.h"
 #include "base/random.h"
+#include "bench/best.h"
 #include "sparse/codec.h"
 #include "sparse/select.h"
 
@@ -46,16 +46,13 @@ void Measure(const std::string& name, uint64_t elements, const Entries& entries)
   std::vector<std::byte> wire(MaxWireBytes(codec, elements, entries.size()));
   uint64_t length = 0;
   Entries back;
-  double best = 1e9;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    const TimePoint start = Now();
+  const double best = Best(kRepeats, [&] {
     back.clear();
     length = Encode(codec, {0, elements}, entries, wire);
     const bool ok =
         Decode(codec, {0, elements}, entries.size(), std::span(wire).first(length), &back).ok();
     if (!ok) std::abort();
-    best = std::min(best, ToSeconds(Now() - start));
-  }
+  });
   const double density = static_cast<double>(entries.size()) / static_cast<double>(elements);
   const double bound = -std::log2(density) - (1 - density) / density * std::log2(1 - density);
   const double bytes = static_cast<double>(length);

@@ -2,14 +2,13 @@
 // entry that comes in, beside the plain reference where there is one.
 //
 //   reduce_bench [ELEMENTS [K [CHILDREN]]]     of one index range: 4000000 62500 4
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "bench/best.h"
 #include "sparse/codec.h"
 #include "sparse/cut.h"
 #include "sparse/merge.h"
@@ -24,13 +23,7 @@ constexpr int kRepeats = 15;
 // The best of some; `prepare` is not timed.
 void Time(const std::string& stage, uint64_t entries, const std::function<void()>& prepare,
           const std::function<void()>& work) {
-  double best = 1e9;
-  for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    prepare();
-    const TimePoint start = Now();
-    work();
-    best = std::min(best, ToSeconds(Now() - start));
-  }
+  const double best = Best(kRepeats, work, prepare);
   std::printf("%-28s %7.2f ns an entry\n", stage.c_str(),
               1e9 * best / static_cast<double>(entries));
 }

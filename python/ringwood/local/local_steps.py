@@ -75,6 +75,7 @@ class LocalSteps(OptimizerWrapper):
         self._running = None         # the number of the round that is under way
         self._result = None          # of that round, where it was waited for before its time
         self._came = 0               # how often the state came from the others
+        self._quiet = 0              # rounds of join() in a row to which no rank brought samples
         self._counts = [0.0, 0.0, 0.0, 0.0]
         self._register(job, density, residual_decay)
         job.leaving.append(self._leave)
@@ -116,6 +117,7 @@ class LocalSteps(OptimizerWrapper):
             self._come()
             return None
         self._begin()
+        self._quiet = 0
         loss = self.inner.step(closure)
         self._steps += 1
         for fragment in self.fragments:
@@ -212,8 +214,12 @@ class LocalSteps(OptimizerWrapper):
         self.session.begin_step(0)
         self._result = self._wait()
         self._finish(self._result.step)
+        self._count_quiet()
         self._steps -= self.schedule.delay
         self._came += 1
+
+    def _count_quiet(self):
+        self._quiet = self._quiet + 1 if self.last.total_weight == 0 else 0
 
     def _start_over(self):
         """This rank's parameters are the outer ones; how far it had gone, and its optimizer's state, are given up."""
@@ -236,20 +242,21 @@ class LocalSteps(OptimizerWrapper):
     def join(self):
         """After the last step, on all ranks; they may have done different numbers of steps. Takes part without new samples
         until all ranks have come here and all that was trained is exchanged. The ranks end with the same parameters,
-        the outer ones, from which further steps go on. Returns how many rounds that took."""
+        the outer ones, from which further steps go on. A rank that came with the last of these rounds has joined with
+        the others. Returns how many rounds that took."""
         self._begin()
         if self._running is not None:
             self._finish(self._running)
-        quiet = count = 0
-        while quiet < len(self.fragments):
+        count = 0
+        while self._quiet < len(self.fragments):
             number = self.session.step + 1
             self._start(number)
             self._finish(number, mix=0.0)
-            quiet = quiet + 1 if self.last.total_weight == 0 else 0
+            self._count_quiet()
             count += 1
         for fragment in self.fragments:
             fragment.meet()
-        self._steps, self._rounds = 0, self.session.step
+        self._steps, self._rounds, self._quiet = 0, self.session.step, 0
         self.committed_before = self.session.step
         return count
 
@@ -285,7 +292,7 @@ class LocalSteps(OptimizerWrapper):
     def state_dict(self):
         """What is alike on all ranks: the outer parameters and their optimizer, and where in the schedule the ranks are.
         The wrapped optimizer's state is each rank's own: `local`."""
-        state = {"begun": self._begun, "steps": self._steps, "rounds": self._rounds,
+        state = {"begun": self._begun, "steps": self._steps, "rounds": self._rounds, "quiet": self._quiet,
                  "fragments": [each.state_dict() for each in self.fragments],
                  "running": self._running, "average": None}
         if self._result is not None:
@@ -301,7 +308,7 @@ class LocalSteps(OptimizerWrapper):
                                "fragments= must be what it was")
         for fragment, saved in zip(self.fragments, state["fragments"]):
             fragment.load_state_dict(saved)
-        self._steps, self._rounds = state["steps"], state["rounds"]
+        self._steps, self._rounds, self._quiet = state["steps"], state["rounds"], state.get("quiet", 0)
         self._running, self._result, self._begun = None, None, state["begun"]
         if state["average"] is not None:
             self._running = state["running"]
