@@ -16,7 +16,7 @@ struct ReplayOptions {
   double forward_seconds = 0;
   double scale = 1;  // of all compute times
   int steps = 5;     // measured
-  int warmup = 2;    // before them, not measured
+  int warmup = 4;    // before them, not measured: the first two meet new memory
   std::string route = "auto";
   double density = 0.001;
   int servers = 1;  // of the job

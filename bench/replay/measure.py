@@ -40,7 +40,7 @@ def arguments():
     parser.add_argument("--variants", default="ddp,fp32,bf16,hybrid")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=3, help="measured steps of a run")
-    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--warmup", type=int, default=4, help="steps before them, whose first two meet new memory")
     parser.add_argument("--forward-ms", type=float, default=30)
     parser.add_argument("--rate", default="1gbit", help="what the hosts were made with; for the record")
     parser.add_argument("--prefix", default="rwbench", help="of the hosts' names")

@@ -4,8 +4,7 @@
     bench/replay/report.py [--results FILE] [--chart docs/replay.svg] > tables.md
     bench/replay/report.py --results bench/replay/predictions.jsonl
 
-A ratio is of two runs of one round (the i-th of DDP and the i-th of the variant); its median is given, and
-least and most. "possible" is what the planner's model says of the plan on an ideal 1 Gbit/s link: 956 Mbit/s of
+A ratio is of a run to DDP's run of the same round; its median is given, and least and most. "possible" is what the planner's model says of the plan on an ideal 1 Gbit/s link: 956 Mbit/s of
 payload, 0.1 ms a hop, compute as slept, everything else free.
 """
 import argparse
@@ -50,7 +49,9 @@ def read(path):
 
 
 def ratios(case, variant):
-    return [ddp["median_s"] / run["median_s"] for ddp, run in zip(case.get("ddp", []), case.get(variant, []))]
+    """Of each run to DDP's run of its round: the one that was made nearest to it."""
+    return [min(case["ddp"], key=lambda ddp: abs(ddp["at"] - run["at"]))["median_s"] / run["median_s"]
+            for run in case.get(variant, []) if "ddp" in case]
 
 
 def median_of(runs, field="median_s"):
