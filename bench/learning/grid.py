@@ -26,7 +26,8 @@ LONGEST_SECONDS = 3600  # of one run
 SECONDS = 90            # of one run of 2,000 steps on two cores, about
 SPARSE = ("sparse", "matrices", "matrices, union", "below the moments", "below the moments, decay",
           "below, of the average", "ahead, of the average", "every 4", "every 16", "sparseloco 32")
-DENSE = ("dense", "int8", "int4", "bf16", "diloco 16", "diloco 64")
+DENSE = ("dense", "int8", "int4", "int4 every 2, of the average", "bf16", "int4 every 4, of the average", "int4 every 2",
+         "diloco 16", "diloco 64")
 
 
 def runs(arguments):

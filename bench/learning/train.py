@@ -13,7 +13,6 @@ import time
 import torch
 
 import ringwood.torch as rw
-from average_adamw import AverageAdamW  # beside this file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -30,11 +29,14 @@ CASES = {
     "matrices, union": dict(route="sparse", keep_dense=True, warm_up=0.25, merge="union"),
     "below the moments": dict(every=1),                                   # error feedback of Adam's updates
     "below the moments, decay": dict(every=1, residual_decay=0.95),
-    "below, of the average": dict(every=1, average=True),                 # moments of the average, average_adamw.py
+    "below, of the average": dict(every=1, average=True),                 # rw.AverageAdamW
     "ahead, of the average": dict(every=1, average=True, ahead=True),      # and by what it owes a rank is ahead
     "bf16": dict(wire="bf16"),                                            # dense gradients of few bits
     "int8": dict(wire="int8"),
     "int4": dict(wire="int4"),
+    "int4 every 2": dict(every=2, dense=True, codec="int4"),
+    "int4 every 2, of the average": dict(every=2, dense=True, codec="int4", average=True),
+    "int4 every 4, of the average": dict(every=4, dense=True, codec="int4", average=True),
     "every 4": dict(every=4),
     "every 16": dict(every=16),
     "sparseloco 32": dict(every=32, chunk=4096, codec="rice/int2", residual_decay=0.95),
@@ -90,7 +92,7 @@ def groups_of(model, case):
 def wrap(model, case, arguments):
     groups = groups_of(model, case)
     if case.get("average"):
-        inner = AverageAdamW(groups, arguments.lr, rw.size(), betas=(0.9, 0.95))
+        inner = rw.AverageAdamW(groups, arguments.lr, betas=(0.9, 0.95))
     else:
         inner = torch.optim.AdamW(groups, arguments.lr, betas=(0.9, 0.95))
     if "every" in case:

@@ -20,6 +20,7 @@ from .checkpoint import Checkpoint
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
 from .errors import InvalidError
+from .local.average_adamw import AverageAdamW as _AverageAdamW
 from .local.local_steps import LocalSteps as _LocalSteps
 from .local.outer import Nesterov, OuterSGD
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
@@ -35,7 +36,7 @@ if torch.distributed.is_available():
     _register_backend()
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
-           "LocalSteps", "Nesterov", "OuterSGD", "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
+           "LocalSteps", "AverageAdamW", "Nesterov", "OuterSGD", "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
            "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "Checkpoint", "save", "resume",
            "pull"]
 
@@ -91,6 +92,12 @@ def LocalSteps(model, optimizer, every=None, outer=None, density=None, codec=Non
                        _either("delay", delay, "fragment_sync_delay", fragment_sync_delay) or 0, fragments,
                        _either("mix", mix, "fragment_update_alpha", fragment_update_alpha) or 0.0, residual_decay,
                        chunk, merge, ahead)
+
+
+def AverageAdamW(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
+    """AdamW for LocalSteps, as large in its steps as AdamW on the average of all ranks' gradients; see
+    ringwood.local.average_adamw."""
+    return _AverageAdamW(params, size, lr, betas, eps, weight_decay)
 
 
 def _either(name, value, torchft, other):

@@ -8,7 +8,7 @@ from . import ddp as _ddp, optimizer as _optimizer, sampler as _sampler
 from .checkpoint import Checkpoint as Checkpoint
 from .ddp import communication_hook as communication_hook
 from .elastic import Elastic as _Elastic
-from .local import local_steps as _local_steps
+from .local import average_adamw as _average_adamw, local_steps as _local_steps
 from .local.outer import Nesterov as Nesterov, OuterSGD as OuterSGD
 from .scaler import GradScaler as GradScaler
 from .session import Session
@@ -33,6 +33,9 @@ def LocalSteps(model: torch.nn.Module, optimizer: torch.optim.Optimizer, every: 
                residual_decay: float = 1.0, chunk: int | None = None, merge: _local_steps.Merge | None = None,
                ahead: bool = False, *, sync_every: int | None = None, fragment_sync_delay: int | None = None,
                fragment_update_alpha: float | None = None) -> _local_steps.LocalSteps: ...
+def AverageAdamW(params: Iterable[torch.Tensor] | Iterable[dict[str, Any]], lr: float = 1e-3,
+                 betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 1e-2) -> _average_adamw.AverageAdamW: ...
 def HookState(named_parameters: _optimizer.Named, density: float | None = None,
               momentum_correction: float | None = None, route: _optimizer.Route | None = None,
               scaler: torch.amp.GradScaler | None = None, clip_norm: float | None = None,

@@ -1,0 +1,90 @@
+"""AdamW whose second moment is that of the average of all ranks' gradients."""
+
+import copy
+import sys
+
+import pytest
+
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "python"))
+torch = pytest.importorskip("torch")
+from ringwood.errors import InvalidError  # noqa: E402
+from ringwood.local.average_adamw import AverageAdamW  # noqa: E402
+
+SETTINGS = {"lr": 0.01, "betas": (0.9, 0.95), "weight_decay": 0.1}
+
+
+def parameters(seed=1):
+    draw = torch.Generator().manual_seed(seed)
+    return [torch.nn.Parameter(torch.randn(shape, generator=draw)) for shape in ((7, 5), (5,))]
+
+
+def train(mine, optimizer, steps, seed=2):
+    draw = torch.Generator().manual_seed(seed)
+    for _ in range(steps):
+        for parameter in mine:
+            parameter.grad = torch.randn(parameter.shape, generator=draw)
+        optimizer.step()
+
+
+def test_with_one_rank_it_is_adamw_and_either_loads_the_others_state():
+    ours, theirs = parameters(), parameters()
+    optimizer, peer = AverageAdamW(ours, lambda: 1, **SETTINGS), torch.optim.AdamW(theirs, **SETTINGS)
+    train(ours, optimizer, 9)
+    train(theirs, peer, 9)
+    torch.testing.assert_close(ours, theirs)
+    saved, state = copy.deepcopy(optimizer.state_dict()), copy.deepcopy(peer.state_dict())
+    peer.load_state_dict({**state, "state": saved["state"]})
+    optimizer.load_state_dict({**saved, "state": state["state"]})
+    train(ours, optimizer, 9, seed=3)
+    train(theirs, peer, 9, seed=3)
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_its_second_moment_is_that_of_the_average(ranks):
+    """Gradients of mu + noise on each rank: the step is as large as Adam's on their average, in the mean of many entries."""
+    entries, steps, draw = 20_000, 200, torch.Generator().manual_seed(5)
+    mu = torch.linspace(0, 1, entries)
+    mine, whole, alone = (torch.nn.Parameter(torch.zeros(entries)) for _ in range(3))
+    settings = {"lr": 1.0, "betas": (0.99, 0.99), "eps": 1e-8, "weight_decay": 0.0}
+    optimizer = AverageAdamW([mine], lambda: ranks, **settings)
+    peers = [torch.optim.AdamW([each], **settings) for each in (whole, alone)]
+    for _ in range(steps):
+        gradients = mu + torch.randn(ranks, entries, generator=draw)
+        mine.grad, alone.grad, whole.grad = gradients[0], gradients[0].clone(), gradients.mean(0)
+        optimizer.step()
+        for peer in peers:
+            peer.step()
+    moved = {name: tensor.mean() for name, tensor in (("mine", mine), ("whole", whole), ("alone", alone))}
+    assert abs(moved["mine"] / moved["whole"] - 1) < 0.05, moved
+    assert moved["alone"] / moved["whole"] < 0.9, moved
+
+
+def test_ranks_are_asked_in_every_step():
+    ours, ranks = parameters(), iter([4, 2, 1])
+    optimizer = AverageAdamW(ours, lambda: next(ranks), **SETTINGS)
+    train(ours, optimizer, 3)
+    assert next(ranks, None) is None
+
+
+def test_a_closure_is_called_with_gradients_and_what_it_does_not_take_is_refused():
+    ours = parameters()
+    optimizer = AverageAdamW(ours, lambda: 2, **SETTINGS)
+
+    def closure():
+        loss = sum(parameter.square().sum() for parameter in ours)
+        optimizer.zero_grad()
+        loss.backward()
+        return loss
+
+    first = optimizer.step(closure)
+    assert optimizer.step(closure) < first
+    for wrong in ({"lr": -1.0}, {"betas": (0.9, 1.0)}, {"eps": -1e-8}):
+        with pytest.raises(InvalidError, match="AverageAdamW"):
+            AverageAdamW(parameters(), lambda: 2, **wrong)
+    table = torch.nn.Embedding(9, 4, sparse=True)
+    table(torch.tensor([1])).sum().backward()
+    with pytest.raises(InvalidError, match="sparse=False"):
+        AverageAdamW(table.parameters(), lambda: 2).step()
