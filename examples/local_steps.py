@@ -3,6 +3,7 @@
     ringwood run -np 4 -- python examples/local_steps.py --recipe diloco
     ringwood run -np 4 -- python examples/local_steps.py --recipe streaming
     ringwood run -np 4 -- python examples/local_steps.py --recipe sparseloco
+    ringwood run -np 4 -- python examples/local_steps.py --recipe pairs --every 2
     ringwood run -np 4 -- python examples/local_steps.py --recipe every-step     # DistributedOptimizer, to compare with
 
 Each rank draws windows of its own from the text, whose last tenth validates the parameters that all ranks end with. With `ringwood run --store DIR` the job saves every --save rounds, and --resume goes on.
@@ -21,7 +22,9 @@ import ringwood.torch as rw
 from ringwood.examples.letters import read
 
 # DiLoCo: Douillard et al. 2023; streaming: Douillard et al. 2025; SparseLoCo: Sarfi et al. 2025.
+# Pairs: two steps of AdamW as of the average, docs/local_steps.md.
 RECIPES = {
+    "pairs": dict(outer=rw.OuterSGD(lr=1.0), codec="int4"),
     "diloco": dict(outer=rw.Nesterov(lr=0.7, momentum=0.9)),
     "streaming": dict(outer=rw.Nesterov(lr=0.7, momentum=0.9), fragments=2, delay=2, mix=0.5, codec="int4"),
     "sparseloco": dict(outer=rw.OuterSGD(lr=1.0), density=64 / 4096, chunk=4096, codec="rice/int2",
@@ -101,7 +104,8 @@ def learning_rate(step, total):
 
 
 def wrap(model, arguments):
-    inner = torch.optim.AdamW(model.parameters(), arguments.lr, betas=(0.9, 0.95))
+    adamw = rw.AverageAdamW if arguments.recipe == "pairs" else torch.optim.AdamW
+    inner = adamw(model.parameters(), arguments.lr, betas=(0.9, 0.95))
     if arguments.recipe == "every-step":
         return rw.DistributedOptimizer(inner, model.named_parameters())
     return rw.LocalSteps(model, inner, every=arguments.every, **RECIPES[arguments.recipe])

@@ -45,7 +45,10 @@ def recipe_of(route, density, momentum_correction, clip_norm, optimizer=None, gr
     correction = group.get("momentum_correction", momentum_correction)
     clip_norm = group.get("clip_norm", clip_norm)
     density = DENSITY if density is None else density
-    own = _own_momentum(optimizer, group) if correction is None and route != "dense" else 0
+    own = 0
+    if correction is None and route != "dense":
+        own = _own_momentum(optimizer, group)
+        _say_what_moments_cost(optimizer, group, density)
     correction = correction or 0
     _check(optimizer, group, correction)
     return Recipe(route, density, own or correction, clip_norm, correction, bool(own))
@@ -61,6 +64,13 @@ def _own_momentum(optimizer, group):
                 f"without it, send these parameters dense, or pass momentum_correction=0 to leave momentum to "
                 "the optimizer (it then sees the picked entries late and in lumps)")
     return group["momentum"]
+
+
+def _say_what_moments_cost(optimizer, group, density):
+    if "betas" in group:
+        warn(f"{type(optimizer).__name__} loses accuracy above sparse averages (density={density:g}), which come late and "
+             'in lumps. To save bytes with it: dense gradients of few bits, rw.init(wire="int4"), or rw.AverageAdamW in '
+             'rw.LocalSteps(…, every=2, codec="int4"). momentum_correction=0 says that it is meant')
 
 
 def _check(optimizer, group, correction):

@@ -75,8 +75,8 @@ def test_without_options_the_exchange_is_dense_and_the_momentum_the_optimizers()
 
 
 def test_sparse_is_asked_for_and_the_correction_follows_the_optimizer():
-    assert recipe(torch.optim.AdamW, density=0.1).settings == ("auto", 0.1, 0, None)
-    assert recipe(torch.optim.AdamW, route="sparse").settings == ("sparse", 0.01, 0, None)
+    assert recipe(torch.optim.AdamW, density=0.1, correction=0).settings == ("auto", 0.1, 0, None)
+    assert recipe(torch.optim.AdamW, route="sparse", correction=0).settings == ("sparse", 0.01, 0, None)
     assert recipe(torch.optim.AdamW, route="dense", density=0.1).settings[0] == "dense"
     taken = recipe(torch.optim.SGD, density=0.1, momentum=0.9)
     assert taken.settings == ("auto", 0.1, 0.9, None) and taken.taken_over and not taken.velocity
@@ -89,6 +89,16 @@ def test_sparse_is_asked_for_and_the_correction_follows_the_optimizer():
             recipe(torch.optim.SGD, route="sparse", **wrong)
     with pytest.raises(ValueError, match="twice"):
         recipe(torch.optim.SGD, momentum=0.9, correction=0.9)
+
+
+@pytest.mark.filterwarnings("error")
+def test_adam_above_sparse_averages_is_warned_of_unless_it_is_meant():
+    for wanted in ({"density": 0.1}, {"route": "sparse"}):
+        with pytest.warns(UserWarning, match="AverageAdamW"):
+            recipe(torch.optim.AdamW, **wanted)
+    for meant in ({"density": 0.1, "correction": 0}, {"density": 0.1, "route": "dense"}, {}):
+        recipe(torch.optim.AdamW, **meant)
+    recipe(torch.optim.SGD, density=0.1, momentum=0.9)
 
 
 def test_the_warning_about_adam_names_the_line_of_the_script():

@@ -157,7 +157,7 @@ def test_a_rank_that_comes_while_the_others_end_ends_with_them(fragments, tmp_pa
 EXAMPLE = ROOT / "examples" / "local_steps.py"
 
 
-@pytest.mark.parametrize("recipe, least", [("diloco", 6), ("streaming", 30), ("sparseloco", 100)])
+@pytest.mark.parametrize("recipe, least", [("pairs", 40), ("diloco", 6), ("streaming", 30), ("sparseloco", 100)])
 def test_the_example_learns_with_each_recipe(recipe, least, tmp_path):
     report = tmp_path / "report"
     run_job(EXAMPLE, "--recipe", recipe, "--every", 8, "--steps", 160, "--lr", 0.01, "--report", report)

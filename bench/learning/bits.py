@@ -1,0 +1,132 @@
+"""What few bits cost three models: the final metric with --wire bf16, int8 and int4 against fp32's.
+
+    python bench/learning/bits.py                          # all: 4 and 8 workers, 3 seeds
+    python bench/learning/bits.py --only lstm --workers 4
+    python bench/learning/bits.py --list | --table         # what is missing; what is there
+
+    cnn    examples/fashion_mnist.py, SGD with momentum: accuracy on the test set
+    lstm   examples/char_lstm.py, SGD with momentum: perplexity a letter over the last twentieth of the steps
+    gpt    train.py beside this file, AdamW, 2,000 steps: perplexity a letter of the validation text
+
+All dense. "fp32 again" trains with values that differ from fp32's in the last bit of the learning rate: how far two runs
+come apart that should be the same, which is the least that can be told apart. One line of JSON a run is appended to
+bits.jsonl; a run whose line is there is not repeated.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+LONGEST_SECONDS = 3600  # of one run
+WIRES = ("fp32", "int8", "int4", "bf16", "fp32 again")
+LR = {"cnn": 0.05, "lstm": 0.5, "gpt": 3e-3}
+
+
+def command_of(model, seed):
+    return {"cnn": [ROOT / "examples/fashion_mnist.py", "--route", "dense", "--epochs", "2", "--checkpoint-every", "0"],
+            "lstm": [ROOT / "examples/char_lstm.py", "--route", "dense", "--steps", "800"],
+            "gpt": [HERE / "train.py", "--steps", "2000"]}[model] + ["--seed", str(seed)]
+
+
+def metric_of(model, report):
+    if model == "cnn":
+        return report["accuracy"]
+    if model == "gpt":
+        return math.exp(report["loss"])
+    losses = report["losses"]
+    return math.exp(statistics.mean(losses[-len(losses) // 20:]))
+
+
+def runs(arguments):
+    for seed, workers, model, wire in itertools.product(arguments.seeds, arguments.workers, LR, WIRES):
+        if re.search(arguments.only, model) and re.fullmatch(arguments.wire, wire):
+            yield {"model": model, "wire": wire, "workers": workers, "seed": seed}
+
+
+def key(line):
+    return line["model"], line["wire"], line["workers"], line["seed"]
+
+
+def lines(results):
+    return [json.loads(line) for line in results.read_text().splitlines() if line] if results.exists() else []
+
+
+def execute(what, arguments):
+    """One run's metric, or None after an error that was printed."""
+    model, wire = what["model"], what["wire"]
+    with tempfile.TemporaryDirectory() as directory:
+        report = pathlib.Path(directory) / "report"
+        lr = LR[model] * (1 + 2 ** -20 if wire == "fp32 again" else 1)
+        command = [arguments.ringwood, "run", "-np", str(what["workers"]), "--failure-timeout", "600", "--wire",
+                   wire.split()[0], "--", sys.executable, *command_of(model, what["seed"]), "--lr", repr(lr), "--report",
+                   report]
+        run = subprocess.run([str(part) for part in command], env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+                             capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
+        if run.returncode or not report.exists():
+            print(f"{what}: exit code {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}", file=sys.stderr)
+            return None
+        return metric_of(model, json.loads(report.read_text()))
+
+
+def table(found):
+    """Means over seeds; per cent that the metric is worse than fp32's of the same workers and seed."""
+    plain = {(line["model"], line["workers"], line["seed"]): line["metric"] for line in found if line["wire"] == "fp32"}
+    rows = {}
+    for line in found:
+        if (line["model"], line["workers"], line["seed"]) in plain:
+            rows.setdefault((line["model"], line["workers"], WIRES.index(line["wire"])), []).append(line)
+    yield "| model | workers | wire | seeds | metric | worse than fp32, mean | each |"
+    yield "|---|---:|---|---:|---:|---:|---|"
+    for (model, workers, wire), group in sorted(rows.items()):
+        sign = -1 if model == "cnn" else 1  # accuracy is better where it is higher
+        off = [100 * sign * (line["metric"] / plain[model, workers, line["seed"]] - 1) for line in group]
+        told = ("", "") if wire == 0 else (f"{statistics.mean(off):+.2f} %", ", ".join(f"{each:+.2f}" for each in off))
+        yield (f"| {model} | {workers} | {WIRES[wire]} | {len(group)} | "
+               f"{statistics.mean(line['metric'] for line in group):.4f} | {told[0]} | {told[1]} |")
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
+    parser.add_argument("--results", type=pathlib.Path, default=HERE / "bits.jsonl")
+    parser.add_argument("--workers", type=int, nargs="+", default=[4, 8])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--only", default="", metavar="REGEX", help="models whose name matches")
+    parser.add_argument("--wire", default=".*", metavar="REGEX", help="wires whose whole name matches")
+    parser.add_argument("--list", action="store_true", help="print what is missing, run nothing")
+    parser.add_argument("--table", action="store_true", help="print what is there, run nothing")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    known = {key(line) for line in lines(arguments.results)}
+    missing = [] if arguments.table else [what for what in runs(arguments) if key(what) not in known]
+    if arguments.list:
+        print(*missing, sep="\n")
+        return 0
+    failed = 0
+    for what in missing:
+        metric = execute(what, arguments)
+        if metric is None:
+            failed += 1
+            continue
+        with open(arguments.results, "a", encoding="utf-8") as file:
+            file.write(json.dumps({**what, "metric": metric}) + "\n")
+        print(f"{what}: {metric:.4f}", flush=True)
+    print(*table(lines(arguments.results)), sep="\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
