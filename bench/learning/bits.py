@@ -33,8 +33,8 @@ LR = {"cnn": 0.05, "lstm": 0.5, "gpt": 3e-3}
 
 
 def command_of(model, seed):
-    return {"cnn": [ROOT / "examples/fashion_mnist.py", "--route", "dense", "--epochs", "2", "--checkpoint-every", "0"],
-            "lstm": [ROOT / "examples/char_lstm.py", "--route", "dense", "--steps", "800"],
+    return {"cnn": [ROOT / "examples/fashion_mnist.py", "--route", "dense", "--epochs", "3", "--limit", "30000", "--checkpoint-every", "0"],
+            "lstm": [ROOT / "examples/char_lstm.py", "--route", "dense", "--steps", "600"],
             "gpt": [HERE / "train.py", "--steps", "2000"]}[model] + ["--seed", str(seed)]
 
 
