@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Share of the time that is training with local steps, measured against what `ringwood plan --rounds` says.
 
-    bench/local/utilisation.py [--rate 100mbit] [--hosts 4] [--trace resnet50] [--rounds 3]
+    bench/local/training_share.py [--rate 100mbit] [--hosts 4] [--trace resnet50] [--rounds 3]
 
 Makes network namespaces with shaped interfaces (bench/netns.sh, needs root). On each a rank has parameters of the
 profile's sizes; a step takes the profile's time, in which it sleeps, as a processor that waits for its GPU; in every
