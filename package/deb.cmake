@@ -1,6 +1,8 @@
 # The configuration with which `cpack --config` makes the .deb of an installed tree:
-#   RINGWOOD_INSTALLED=DIRECTORY RINGWOOD_VERSION=0.1.0 cpack -G DEB --config package/deb.cmake -B WHERE
-# The directory holds usr/. Its shared libraries become dependencies by dpkg-shlibdeps.
+#   RINGWOOD_INSTALLED=DIRECTORY RINGWOOD_CONTROL=DIRECTORY RINGWOOD_VERSION=0.1.0
+#     cpack -G DEB --config package/deb.cmake -B WHERE
+# The first directory holds usr/. The shared libraries that are not in it become dependencies by dpkg-shlibdeps. The
+# second one holds further files of the package's control archive.
 set(CPACK_PACKAGE_NAME ringwood)
 set(CPACK_PACKAGE_VERSION $ENV{RINGWOOD_VERSION})
 set(CPACK_PACKAGE_FILE_NAME ringwood)
@@ -19,7 +21,6 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)  # and the trigger that tells ldconfig of the library
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/prerm)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_LIST_DIR}/prerm $ENV{RINGWOOD_CONTROL}/shlibs)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3 (>= 3.11), python3-numpy")
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "python3-torch, dataset-fashion-mnist")

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Makes the .deb of what `cmake --install` gives, for the release of Debian on which it runs.
+"""Makes the .deb of what `cmake --install` gives, with the shared libraries of the wheel: gRPC, protobuf, RocksDB and
+UCX have other names in each release of Debian. So one package serves all releases from the one on which it is made.
 
-    package/ringwood_deb.py BUILD DIRECTORY        # prints the package's path
+    package/ringwood_deb.py BUILD DIRECTORY        # prints the package's path; needs auditwheel and patchelf
 """
 
 import gzip
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 
-from ringwood_wheel import LICENCE, ROOT, call, install, version_of
+from ringwood_wheel import HOSTS_OWN, LICENCE, ROOT, call, complete, install, version_of
+
+# Has one name in all releases, and Debian mends it.
+DEBIANS_OWN = ("libssl.so.3", "libcrypto.so.3")
 
 ABOUT = """\
 Ringwood {version}
@@ -21,7 +26,25 @@ The licence of Ringwood: {licence}.
 """
 
 
-def complete(top, version):
+def bring_libraries(top, whole):
+    """Of the wheel's folder: its libraries, where the loader looks for nobody else, and what uses them in place of what
+    was installed."""
+    usr = top / "usr"
+    libraries = usr / "lib" / "ringwood" / "libraries"
+    shutil.copytree(whole / "ringwood.libs", libraries)
+    for user, source in ((usr / "bin" / "ringwood", "bin/ringwood"),
+                         (next(usr.glob("lib*/**/libringwood.so")).resolve(), "libringwood.so")):
+        shutil.copy2(whole / "ringwood" / source, user)
+        call("patchelf", "--set-rpath", "$ORIGIN/" + os.path.relpath(libraries, user.parent), user)
+
+
+def write_control(folder, version):
+    """One library is for other programs."""
+    folder.mkdir()
+    (folder / "shlibs").write_text(f"libringwood 0 ringwood (= {version})\n")
+
+
+def place(top, version):
     """What Debian has elsewhere or otherwise than `cmake --install`: its Python finds the package, manuals are
     compressed."""
     usr = top / "usr"
@@ -42,16 +65,20 @@ def complete(top, version):
 
 def make(build, directory):
     version = version_of(build)
-    place = pathlib.Path(directory).resolve()
-    place.mkdir(parents=True, exist_ok=True)
+    directory = pathlib.Path(directory).resolve()
+    directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="ringwood-deb-") as temporary:
-        top = pathlib.Path(temporary) / "installed"
+        top, work = pathlib.Path(temporary) / "installed", pathlib.Path(temporary) / "work"
         install(build, top / "usr")
-        complete(top, version)
-        call("env", f"RINGWOOD_INSTALLED={top}", f"RINGWOOD_VERSION={version}", "cpack", "-G", "DEB",
-             "--config", ROOT / "package" / "deb.cmake", "-B", pathlib.Path(temporary) / "made")
+        work.mkdir()
+        whole, _ = complete(top / "usr", version, work, HOSTS_OWN + DEBIANS_OWN)
+        bring_libraries(top, whole)
+        place(top, version)
+        write_control(work / "control", version)
+        call("env", f"RINGWOOD_INSTALLED={top}", f"RINGWOOD_CONTROL={work / 'control'}", f"RINGWOOD_VERSION={version}",
+             "cpack", "-G", "DEB", "--config", ROOT / "package" / "deb.cmake", "-B", pathlib.Path(temporary) / "made")
         made = next((pathlib.Path(temporary) / "made").glob("*.deb"))
-        result = place / made.name
+        result = directory / made.name
         result.write_bytes(made.read_bytes())
     return result
 

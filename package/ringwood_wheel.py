@@ -140,25 +140,31 @@ def rename_ucx(place, work):
         call("patchelf", "--rename-dynamic-symbols", renamed, user)
 
 
+def complete(installed, version, work, left_out=HOSTS_OWN):
+    """The folder of the wheel's files, with all libraries but those that are left out, in `work`; and its name."""
+    fill(work / "plain", installed, version)
+    plain = work / f"ringwood-{version}-py3-none-linux_x86_64.whl"
+    pack(work / "plain", plain)
+    excluded = [word for name in left_out for word in ("--exclude", name)]
+    call("auditwheel", "repair", "--plat", PLATFORM, *excluded, "--wheel-dir", work / "repaired", plain)
+    repaired = next((work / "repaired").glob("*.whl"))
+    whole = work / "whole"
+    unpack(repaired, whole)
+    add_ucx_modules(whole, installed / "bin" / "ringwood")
+    rename_ucx(whole, work)
+    return whole, repaired.name
+
+
 def make(build, directory):
     version = version_of(build)
     with tempfile.TemporaryDirectory(prefix="ringwood-wheel-") as temporary:
         work = pathlib.Path(temporary)
         install(build, work / "installed")
-        fill(work / "plain", work / "installed", version)
-        plain = work / f"ringwood-{version}-py3-none-linux_x86_64.whl"
-        pack(work / "plain", plain)
-        excluded = [word for name in HOSTS_OWN for word in ("--exclude", name)]
-        call("auditwheel", "repair", "--plat", PLATFORM, *excluded, "--wheel-dir", work / "repaired", plain)
-        repaired = next((work / "repaired").glob("*.whl"))
-        unpack(repaired, work / "whole")
-        add_ucx_modules(work / "whole", work / "installed" / "bin" / "ringwood")
-        rename_ucx(work / "whole", work)
-        record(work / "whole" / f"ringwood-{version}.dist-info")
+        whole, name = complete(work / "installed", version, work)
+        record(whole / f"ringwood-{version}.dist-info")
         pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
-        wheel = pathlib.Path(directory) / repaired.name
-        pack(work / "whole", wheel)
-    return wheel
+        pack(whole, pathlib.Path(directory) / name)
+    return pathlib.Path(directory) / name
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ def test_the_source_tree_is_a_package_too():
 def test_the_deb_puts_the_package_where_debians_python_looks(installed, tmp_path):
     top = tmp_path / "top"
     shutil.copytree(installed, top / "usr", symlinks=True)
-    deb.complete(top, VERSION)
+    deb.place(top, VERSION)
     package = top / "usr" / "lib" / "python3" / "dist-packages" / "ringwood"
     assert package.is_symlink() and (package / "__init__.py").is_file()
     said = run(["env", "-u", "RINGWOOD_LIBRARY", f"PYTHONPATH={package.parent}", sys.executable, "-c",
