@@ -401,9 +401,12 @@ void AddServerFlags(Command command, ServerFlags* flags) {
       "newest")
       .ShowDefault();
   add("--coord-store", &server.coord_store, "URL",
-      "Keep coordinator state in etcd instead: etcd://HOST:PORT,HOST:PORT/PREFIX. Of several "
-      "servers "
-      "with the same URL one leads and the others stand by");
+      "Keep coordinator state in etcd instead: etcd://HOST:PORT,HOST:PORT/PREFIX, or etcds://… "
+      "under TLS. Of several servers with the same URL one leads and the others stand by");
+  add("--etcd-tls", &server.etcd_tls, "DIRECTORY",
+      "Of --coord-store etcds://…: the directory with ca.pem of etcd's authority, and with "
+      "cert.pem "
+      "and key.pem where etcd asks for a client's certificate");
   command.Switch("--insecure", &server.insecure,
                  "Run without certificates, which is allowed on a loopback address only");
   command.Switch(

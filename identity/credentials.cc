@@ -71,6 +71,12 @@ class MeantPeer : public tls::ExternalCertificateVerifier {
   const int slot_;
 };
 
+// Once for the process.
+void LimitLibraryLines() {
+  static const bool limited = (gpr_set_log_function(LogLibraryLine), true);
+  (void)limited;
+}
+
 tls::TlsServerCredentialsOptions ListeningOptions(
     const std::shared_ptr<tls::FileWatcherCertificateProvider>& files) {
   tls::TlsServerCredentialsOptions options(files);
@@ -94,8 +100,7 @@ Credentials::Credentials(Identity identity)
 StatusOr<std::shared_ptr<const Credentials>> Credentials::Open(const std::string& folder,
                                                                int64_t now) {
   RW_ASSIGN_OR_RETURN(Identity identity, ReadIdentity(folder, now));
-  static const bool limited = (gpr_set_log_function(LogLibraryLine), true);
-  (void)limited;
+  LimitLibraryLines();
   return std::shared_ptr<const Credentials>(new Credentials(std::move(identity)));
 }
 
@@ -135,6 +140,32 @@ StatusOr<IdentityName> Credentials::PeerName(const grpc_auth_context* context) c
     if (uris++ == 0) uri.assign(value->value, value->value_length);
   }
   return MeetPeer(identity_.name, uri, uris);
+}
+
+HostCredentials::HostCredentials(HostTrust trust)
+    : trust_(std::move(trust)),
+      files_(trust_.has_certificate ? std::make_shared<tls::FileWatcherCertificateProvider>(
+                                          trust_.key_file(), trust_.certificate_file(),
+                                          trust_.authority_file(), kReadAgainSeconds)
+                                    : std::make_shared<tls::FileWatcherCertificateProvider>(
+                                          trust_.authority_file(), kReadAgainSeconds)) {}
+
+StatusOr<std::shared_ptr<const HostCredentials>> HostCredentials::Open(const std::string& folder,
+                                                                       const std::string& what,
+                                                                       int64_t now) {
+  RW_ASSIGN_OR_RETURN(HostTrust trust, ReadHostTrust(folder, what, now));
+  LimitLibraryLines();
+  return std::shared_ptr<const HostCredentials>(new HostCredentials(std::move(trust)));
+}
+
+std::shared_ptr<grpc::ChannelCredentials> HostCredentials::ForCalling() const {
+  tls::TlsChannelCredentialsOptions options;
+  options.set_certificate_provider(files_);
+  options.watch_root_certs();
+  if (trust_.has_certificate) options.watch_identity_key_cert_pairs();
+  options.set_verify_server_certs(true);
+  options.set_certificate_verifier(std::make_shared<tls::HostNameCertificateVerifier>());
+  return tls::TlsCredentials(options);
 }
 
 void SetTlsArguments(grpc::ChannelArguments* arguments) {

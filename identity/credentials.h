@@ -1,6 +1,7 @@
 // gRPC's credentials, made in one place: mutual TLS (1.2 or newer) between processes whose
 // certificates one authority issued. Both sides must have a certificate, and whom it names is
-// compared with whom the other side meant to speak with.
+// compared with whom the other side meant to speak with. For servers that are not ours there is
+// HostCredentials.
 //
 // The files are read again every few seconds, so that a renewed certificate is used for the next
 // connection; those that stand are kept.
@@ -55,7 +56,26 @@ class Credentials {
   const std::shared_ptr<grpc::experimental::FileWatcherCertificateProvider> files_;
 };
 
-// What a channel with ForCalling's credentials needs beside them.
+// Of a client of somebody else's servers, whose certificates name the hosts that they are called
+// at. Immutable; any thread. What it makes may outlive it.
+class HostCredentials {
+ public:
+  // Errors as ReadHostTrust.
+  static StatusOr<std::shared_ptr<const HostCredentials>> Open(const std::string& folder,
+                                                               const std::string& what,
+                                                               int64_t now);
+
+  const HostTrust& trust() const { return trust_; }
+  std::shared_ptr<grpc::ChannelCredentials> ForCalling() const;
+
+ private:
+  explicit HostCredentials(HostTrust trust);
+
+  const HostTrust trust_;
+  const std::shared_ptr<grpc::experimental::FileWatcherCertificateProvider> files_;
+};
+
+// What a channel with Credentials::ForCalling's credentials needs beside them.
 void SetTlsArguments(grpc::ChannelArguments* arguments);
 
 }  // namespace ringwood

@@ -23,6 +23,8 @@ using TlsConnection = std::unique_ptr<SSL, OpensslFree<SSL_free>>;
 using Addresses = std::unique_ptr<addrinfo, OpensslFree<freeaddrinfo>>;
 
 constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+// What a client says first, and an empty frame of settings: a server that lets it in answers.
+constexpr char kFirstWords[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0";
 
 // A TCP connection that never blocks for longer than what is left of the time.
 class Line {
@@ -85,19 +87,20 @@ Ended Repeat(const Line& line, SSL* tls, Step step) {
   }
 }
 
-StatusOr<TlsContext> MakeContext(const Identity* identity) {
+// `shows`: the certificate too. Null: whatever the server has is taken.
+StatusOr<TlsContext> MakeContext(const PemFolder* files, bool shows) {
   TlsContext context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) return Internal("OpenSSL cannot start TLS: " + OpensslError());
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_alpn_protos(context.get(), kHttp2, sizeof(kHttp2));
-  if (identity == nullptr) return context;
-  const bool ready = SSL_CTX_use_certificate_chain_file(
-                         context.get(), identity->certificate_file().c_str()) == 1 &&
-                     SSL_CTX_use_PrivateKey_file(context.get(), identity->key_file().c_str(),
-                                                 SSL_FILETYPE_PEM) == 1 &&
-                     SSL_CTX_load_verify_locations(
-                         context.get(), identity->authority_file().c_str(), nullptr) == 1;
-  if (!ready) return Invalid("cannot use the certificate in " + identity->folder);
+  if (files == nullptr) return context;
+  const bool ready =
+      (!shows ||
+       (SSL_CTX_use_certificate_chain_file(context.get(), files->certificate_file().c_str()) == 1 &&
+        SSL_CTX_use_PrivateKey_file(context.get(), files->key_file().c_str(), SSL_FILETYPE_PEM) ==
+            1)) &&
+      SSL_CTX_load_verify_locations(context.get(), files->authority_file().c_str(), nullptr) == 1;
+  if (!ready) return Invalid("cannot use the certificates in " + files->folder);
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
   return context;
 }
@@ -107,9 +110,8 @@ Status Blame(const std::string& address, const Identity* identity, SSL* tls) {
   const unsigned long code = ERR_peek_error();
   const int reason = ERR_GET_LIB(code) == ERR_LIB_SSL ? ERR_GET_REASON(code) : 0;
   ERR_clear_error();
-  const bool text = reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST;
   if (identity == nullptr) return OkStatus();  // it does not speak TLS, and neither do we
-  if (text) {
+  if (reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST) {
     return Denied("the server at " + address + " speaks plaintext, and this process has the " +
                   "certificate in " + identity->folder +
                   ": give the server one too (--identity), or leave it out here");
@@ -143,7 +145,90 @@ Status LookAtServer(const std::string& address, const Identity& identity, const 
       address, ToUri(identity.name), identity.folder, identity.authority_file()));
 }
 
+// The certificate that the server shows has to name this host, or this address.
+bool ExpectHost(SSL* tls, const std::string& host) {
+  if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), host.c_str()) == 1) return true;
+  ERR_clear_error();
+  return SSL_set1_host(tls, host.c_str()) == 1 && SSL_set_tlsext_host_name(tls, host.c_str()) == 1;
+}
+
+bool AnswersPlaintext(const std::string& address, Duration timeout) {
+  const Line line(address, timeout);
+  char byte = 0;
+  return line.connected() &&
+         send(line.descriptor(), kFirstWords, sizeof kFirstWords, MSG_NOSIGNAL) > 0 &&
+         line.Wait(POLLIN) && recv(line.descriptor(), &byte, 1, 0) == 1;
+}
+
+// Somebody else's server closed the connection, in the handshake or later. Without a word so does
+// one that stands in front of another server that is down.
+Status BlameHost(const std::string& server, const HostTrust& trust, SSL* tls, bool plaintext) {
+  const unsigned long code = ERR_peek_error();
+  const bool silent = code == 0 || ERR_GET_REASON(code) == SSL_R_UNEXPECTED_EOF_WHILE_READING;
+  const char* const library = ERR_reason_error_string(code);
+  const std::string said = library == nullptr ? "it closes the connection" : library;
+  ERR_clear_error();
+  if (const long verdict = SSL_get_verify_result(tls); verdict != X509_V_OK) {
+    return Denied(absl::StrFormat(
+        "the certificate of %s does not count (%s): %s has to have the authority that issued it, "
+        "it has to name the host as it is called here, and the clocks have to agree",
+        server, X509_verify_cert_error_string(verdict), trust.authority_file()));
+  }
+  if (SSL_get0_peer_certificate(tls) == nullptr) {
+    if (plaintext) {
+      return Denied(server +
+                    " speaks plaintext, and this process was told to speak TLS: give that server "
+                    "certificates, or leave out TLS here");
+    }
+    return silent ? OkStatus() : Denied("there is no TLS with " + server + ": " + said);
+  }
+  if (!trust.has_certificate) {
+    return Denied(absl::StrFormat(
+        "%s asks for a client's certificate (%s): put one that it takes in %s, as %s and %s",
+        server, said, trust.folder, kCertificateFile, kKeyFile));
+  }
+  return Denied(absl::StrFormat(
+      "%s does not take the certificate %s (%s): an authority that it trusts has to have issued "
+      "that, for clients",
+      server, trust.certificate_file(), said));
+}
+
 }  // namespace
+
+Status ExplainHost(const std::string& what, const std::string& address, const HostTrust* trust,
+                   Duration timeout) {
+  const std::string server = what + " at " + address;
+  if (trust != nullptr) {
+    RW_RETURN_IF_ERROR(ReadHostTrust(trust->folder, what, std::time(nullptr)).status());
+  }
+  const Line line(address, timeout);
+  if (!line.connected()) return OkStatus();
+  RW_ASSIGN_OR_RETURN(const TlsContext context,
+                      MakeContext(trust, trust != nullptr && trust->has_certificate));
+  const TlsConnection tls(SSL_new(context.get()));
+  if (tls == nullptr || SSL_set_fd(tls.get(), line.descriptor()) != 1 ||
+      (trust != nullptr && !ExpectHost(tls.get(), address.substr(0, address.rfind(':'))))) {
+    return Internal("OpenSSL cannot start TLS: " + OpensslError());
+  }
+  Ended ended = Repeat(line, tls.get(), [&] { return SSL_connect(tls.get()); });
+  if (trust == nullptr) {
+    ERR_clear_error();
+    if (SSL_get0_peer_certificate(tls.get()) == nullptr) return OkStatus();
+    return Denied(server + " speaks TLS, and this process was told to speak plaintext");
+  }
+  char byte = 0;
+  if (ended == Ended::kDone) {
+    ended = Repeat(line, tls.get(),
+                   [&] { return SSL_write(tls.get(), kFirstWords, sizeof kFirstWords); });
+  }
+  if (ended == Ended::kDone) {
+    ended = Repeat(line, tls.get(), [&] { return SSL_read(tls.get(), &byte, 1); });
+  }
+  if (ended != Ended::kClosed) return OkStatus();
+  const bool plaintext =
+      SSL_get0_peer_certificate(tls.get()) == nullptr && AnswersPlaintext(address, timeout);
+  return BlameHost(server, *trust, tls.get(), plaintext);
+}
 
 Status ExplainConnection(const std::string& address, const Identity* identity, Duration timeout) {
   if (identity != nullptr) {
@@ -151,7 +236,7 @@ Status ExplainConnection(const std::string& address, const Identity* identity, D
   }
   const Line line(address, timeout);
   if (!line.connected()) return OkStatus();
-  RW_ASSIGN_OR_RETURN(const TlsContext context, MakeContext(identity));
+  RW_ASSIGN_OR_RETURN(const TlsContext context, MakeContext(identity, true));
   const TlsConnection tls(SSL_new(context.get()));
   if (tls == nullptr || SSL_set_fd(tls.get(), line.descriptor()) != 1 ||
       SSL_set_tlsext_host_name(tls.get(), kTlsHostName) != 1) {

@@ -15,4 +15,9 @@ namespace ringwood {
 // Without `identity`: this process speaks plaintext. Blocks, at most `timeout`.
 Status ExplainConnection(const std::string& address, const Identity* identity, Duration timeout);
 
+// The same for somebody else's server, `what` (etcd, say): without `trust` this process speaks
+// plaintext; else the certificate there has to name the host in `address`.
+Status ExplainHost(const std::string& what, const std::string& address, const HostTrust* trust,
+                   Duration timeout);
+
 }  // namespace ringwood

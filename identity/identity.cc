@@ -1,6 +1,7 @@
 #include "identity/identity.h"
 
 #include <openssl/x509v3.h>
+#include <unistd.h>
 
 #include <memory>
 #include <utility>
@@ -75,6 +76,26 @@ Status CheckWithAuthority(const std::string& what, X509* certificate, const std:
   return CheckValidity(what, ValidityOf(certificate), now);
 }
 
+struct Pair {
+  OpensslCertificate certificate;
+  OpensslKey key;
+};
+
+StatusOr<Pair> ReadPair(const PemFolder& files) {
+  const std::string file = files.certificate_file(), key_file = files.key_file();
+  RW_ASSIGN_OR_RETURN(const std::string pem, ReadPemFile(file, false));
+  RW_ASSIGN_OR_RETURN(const std::string key_pem, ReadPemFile(key_file, true));
+  Pair pair;
+  RW_ASSIGN_OR_RETURN(pair.certificate, CertificateFromPem(file, pem));
+  RW_ASSIGN_OR_RETURN(pair.key, KeyFromPem(key_file, key_pem));
+  if (X509_check_private_key(pair.certificate.get(), pair.key.get()) == 1) return pair;
+  (void)OpensslError();
+  return Invalid(key_file + " is not the key of the certificate " + file +
+                 ": the two were issued apart; issue them together again");
+}
+
+bool IsThere(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
 }  // namespace
 
 StatusOr<IdentityName> NameInCertificate(const std::string& what, const std::string& pem) {
@@ -107,14 +128,14 @@ StatusOr<std::string> ReadPemFile(const std::string& path, bool secret) {
 
 Status WriteIdentity(const std::string& folder, const std::string& authority, const Leaf& leaf) {
   RW_RETURN_IF_ERROR(MakePrivateFolder(folder));
-  const Identity files{folder, {}, {}};
+  const PemFolder files{folder};
   RW_RETURN_IF_ERROR(WriteWhole(files.authority_file(), authority, 0600));
   RW_RETURN_IF_ERROR(WriteWhole(files.key_file(), leaf.key, 0600));
   return ReplaceCertificate(folder, leaf.certificate);
 }
 
 Status ReplaceCertificate(const std::string& folder, const std::string& certificate) {
-  const Identity files{folder, {}, {}};
+  const PemFolder files{folder};
   return WriteWhole(files.certificate_file(), certificate, 0600);
 }
 
@@ -122,23 +143,40 @@ StatusOr<Identity> ReadIdentity(const std::string& folder, int64_t now) {
   Identity identity;
   identity.folder = folder;
   const std::string authority_file = identity.authority_file();
-  const std::string file = identity.certificate_file(), key_file = identity.key_file();
+  const std::string file = identity.certificate_file();
   RW_ASSIGN_OR_RETURN(const std::string authority_pem, ReadPemFile(authority_file, false));
-  RW_ASSIGN_OR_RETURN(const std::string pem, ReadPemFile(file, false));
-  RW_ASSIGN_OR_RETURN(const std::string key_pem, ReadPemFile(key_file, true));
   RW_ASSIGN_OR_RETURN(const auto authority, CertificateFromPem(authority_file, authority_pem));
-  RW_ASSIGN_OR_RETURN(const OpensslCertificate certificate, CertificateFromPem(file, pem));
-  RW_ASSIGN_OR_RETURN(const OpensslKey key, KeyFromPem(key_file, key_pem));
-  if (X509_check_private_key(certificate.get(), key.get()) != 1) {
-    (void)OpensslError();
-    return Invalid(key_file + " is not the key of the certificate " + file +
-                   ": the two were issued apart; issue them together again");
-  }
-  RW_RETURN_IF_ERROR(
-      CheckWithAuthority(file, certificate.get(), authority_file, authority.get(), now));
-  RW_ASSIGN_OR_RETURN(identity.name, NameIn(file, certificate.get()));
-  identity.validity = ValidityOf(certificate.get());
+  RW_ASSIGN_OR_RETURN(const Pair pair, ReadPair(identity));
+  X509* const certificate = pair.certificate.get();
+  RW_RETURN_IF_ERROR(CheckWithAuthority(file, certificate, authority_file, authority.get(), now));
+  RW_ASSIGN_OR_RETURN(identity.name, NameIn(file, certificate));
+  identity.validity = ValidityOf(certificate);
   return identity;
+}
+
+StatusOr<HostTrust> ReadHostTrust(const std::string& folder, const std::string& what, int64_t now) {
+  HostTrust trust;
+  trust.folder = folder;
+  if (!IsThere(trust.authority_file())) {
+    return NotFound(absl::StrFormat(
+        "there is no %s: copy there the certificate of the authority that issued %s's",
+        trust.authority_file(), what));
+  }
+  RW_ASSIGN_OR_RETURN(const std::string authority, ReadPemFile(trust.authority_file(), false));
+  RW_RETURN_IF_ERROR(CertificateFromPem(trust.authority_file(), authority).status());
+  const bool certificate = IsThere(trust.certificate_file());
+  if (certificate != IsThere(trust.key_file())) {
+    return NotFound(absl::StrFormat(
+        "%s has one of %s and %s: a certificate that is shown to %s needs both, and without one "
+        "neither may be there",
+        folder, kCertificateFile, kKeyFile, what));
+  }
+  if (!certificate) return trust;
+  RW_ASSIGN_OR_RETURN(const Pair pair, ReadPair(trust));
+  RW_RETURN_IF_ERROR(
+      CheckValidity(trust.certificate_file(), ValidityOf(pair.certificate.get()), now));
+  trust.has_certificate = true;
+  return trust;
 }
 
 }  // namespace ringwood

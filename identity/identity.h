@@ -15,20 +15,33 @@ inline constexpr char kAuthorityFile[] = "ca.pem";
 inline constexpr char kCertificateFile[] = "cert.pem";
 inline constexpr char kKeyFile[] = "key.pem";
 
-struct Identity {
+struct PemFolder {
   std::string folder;
-  IdentityName name;
-  Validity validity;  // of the certificate
 
   std::string authority_file() const { return folder + "/" + kAuthorityFile; }
   std::string certificate_file() const { return folder + "/" + kCertificateFile; }
   std::string key_file() const { return folder + "/" + kKeyFile; }
 };
 
+struct Identity : PemFolder {
+  IdentityName name;
+  Validity validity;  // of the certificate
+};
+
+// What is needed to speak with a server of somebody else's, which is known by the name of its host:
+// the authorities that it may be of, and a certificate where it asks for one, of any authority and
+// with any name.
+struct HostTrust : PemFolder {
+  bool has_certificate = false;  // and its key
+};
+
 // NotFound: a file is missing. Denied: the key can be read by others, the certificate is not valid
 // at `now` (Unix time), or another authority issued it. Invalid: no PEM, a key of another
 // certificate, no name of ours in it.
 StatusOr<Identity> ReadIdentity(const std::string& folder, int64_t now);
+
+// As above, but for what a HostTrust is free to be. `what`: whose server, for errors.
+StatusOr<HostTrust> ReadHostTrust(const std::string& folder, const std::string& what, int64_t now);
 
 // Makes the folder (0700) where it is not there, and writes the three files (0600) so that a reader
 // sees the old or the new one. Refused: the folder is another user's or open to others.

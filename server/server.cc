@@ -117,15 +117,22 @@ Status CheckOptions(const ServerOptions& options) {
   if (!options.http.empty() && !options.coordinator.empty()) {
     return Invalid("--http belongs to the server that coordinates, which knows all members");
   }
-  if (options.coord_store.empty()) return OkStatus();
+  if (options.coord_store.empty()) {
+    return options.etcd_tls.empty() ? OkStatus()
+                                    : Invalid("--etcd-tls belongs to --coord-store etcds://…");
+  }
   if (!options.coordinator.empty()) {
     return Invalid(
         "--coord-store belongs to a server that coordinates, not to one with --coordinator");
   }
-  RW_ASSIGN_OR_RETURN(const EtcdAddress etcd, ParseEtcdAddress(options.coord_store));
-  if (etcd.on_loopback() || options.trusted_fabric) return OkStatus();
+  RW_ASSIGN_OR_RETURN(const EtcdAddress etcd,
+                      ParseEtcdAddress(options.coord_store, options.etcd_tls));
+  if (etcd.credentials != nullptr || etcd.on_loopback() || options.trusted_fabric) {
+    return OkStatus();
+  }
   return Denied("--coord-store " + options.coord_store +
-                " is spoken to without TLS: declare its network private with --trusted-fabric "
+                " is spoken to without TLS: write etcds:// and give the folder with etcd's ca.pem "
+                "with --etcd-tls, declare its network private with --trusted-fabric "
                 "--network-interface IF, or reach etcd on 127.0.0.1");
 }
 
@@ -313,6 +320,7 @@ void Server::Parts::StandBy(const EtcdAddress& etcd) {
     Fail(why);
     if (options.deposed) options.deposed(why);
   };
+  seat.refused = [this](const Status& why) { Fail(why); };
   leadership = std::make_unique<Leadership>(std::move(seat));
 }
 
@@ -343,7 +351,8 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   } else if (options.coord_store.empty()) {
     RW_RETURN_IF_ERROR(server->parts_->Serve(nullptr));
   } else {
-    RW_ASSIGN_OR_RETURN(const EtcdAddress etcd, ParseEtcdAddress(options.coord_store));
+    RW_ASSIGN_OR_RETURN(const EtcdAddress etcd,
+                        ParseEtcdAddress(options.coord_store, options.etcd_tls));
     server->parts_->StandBy(etcd);
   }
   return server;

@@ -33,6 +33,7 @@ struct ServerOptions {
   std::string update_log;         // with a store: "on" or "fsync" keep one; empty: none is kept
   Retention retention;            // of checkpoints
   std::string coord_store;        // "etcd://H:P,H:P/PREFIX": keeps the coordinator's record there
+  std::string etcd_tls;           // of "etcds://…": folder with etcd's ca.pem, see HostTrust
   // How long to wait for a store that another process holds: a killed process holds it until its
   // last write ends. 0: an error at once.
   double store_patience_seconds = 0;

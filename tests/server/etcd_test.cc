@@ -7,7 +7,7 @@
 
 #include "server/coordinator/etcd/coord_store.h"
 #include "server/coordinator/etcd/leadership.h"
-#include "tests/server/etcd_cluster.h"
+#include "tests/server/etcd/cluster.h"
 
 namespace ringwood {
 namespace {
@@ -200,6 +200,9 @@ TEST(EtcdAddress, IsReadOrRefusedWithAnExample) {
   EXPECT_EQ(address->text(), "etcd://127.0.0.1:1,localhost:2/jobs/a");
   EXPECT_TRUE(address->on_loopback());
   EXPECT_FALSE(ParseEtcdAddress("etcd://127.0.0.1:1,h2:1/a")->on_loopback());
+  EXPECT_THAT(Message(ParseEtcdAddress("etcds://h1:1/a").status()), HasSubstr("--etcd-tls"));
+  EXPECT_THAT(Message(ParseEtcdAddress("etcd://h1:1/a", "/tls").status()),
+              HasSubstr("write etcds://"));
   for (const char* wrong : {"", "http://h1:1/a", "etcd://h1:1", "etcd://h1:1/", "etcd:///a",
                             "etcd://h1/a", "etcd://h1:0/a", "etcd://h1:x/a", "etcd://h1:1,,h2:1/a",
                             "etcd://:1/a", "etcd://h1:99999/a"}) {

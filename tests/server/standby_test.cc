@@ -7,7 +7,7 @@
 
 #include <future>
 
-#include "tests/server/etcd_cluster.h"
+#include "tests/server/etcd/cluster.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {
@@ -108,7 +108,8 @@ TEST_F(Standby, ALeaderWithoutEtcdSaysThatItMustEnd) {
 TEST_F(Standby, WhatItIsStartedWithIsCheckedAtOnce) {
   ServerOptions options = Embedded();
   options.coord_store = "etcd://10.1.2.3:2379/job";
-  EXPECT_THAT(Message(Server::Start(options).status()), HasSubstr("--trusted-fabric"));
+  EXPECT_THAT(Message(Server::Start(options).status()),
+              testing::AllOf(HasSubstr("etcds://"), HasSubstr("--trusted-fabric")));
   options.coord_store = "etcd:/127.0.0.1:2379";
   EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kInvalidArgument);
   options.coord_store = etcd_->address().text();

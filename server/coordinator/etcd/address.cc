@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <ctime>
 #include <sstream>
 
 namespace ringwood {
 namespace {
 
 constexpr char kScheme[] = "etcd://";
+constexpr char kTlsScheme[] = "etcds://";
 constexpr size_t kMostEndpoints = 16;  // etcd advises seven members at most
 
 bool IsEndpoint(const std::string& text) {
@@ -27,7 +29,7 @@ Status WrongAddress(const std::string& text, const std::string& why) {
 }  // namespace
 
 std::string EtcdAddress::text() const {
-  std::string text = kScheme;
+  std::string text = credentials == nullptr ? kScheme : kTlsScheme;
   for (const std::string& endpoint : endpoints) text += endpoint + ",";
   text.back() = '/';
   return text + prefix;
@@ -39,9 +41,19 @@ bool EtcdAddress::on_loopback() const {
   });
 }
 
-StatusOr<EtcdAddress> ParseEtcdAddress(const std::string& text) {
-  if (text.rfind(kScheme, 0) != 0) return WrongAddress(text, "it does not begin with etcd://");
-  const std::string rest = text.substr(sizeof kScheme - 1);
+StatusOr<EtcdAddress> ParseEtcdAddress(const std::string& text, const std::string& tls_folder) {
+  const bool tls = text.rfind(kTlsScheme, 0) == 0;
+  if (!tls && text.rfind(kScheme, 0) != 0) {
+    return WrongAddress(text, "it begins neither with etcd:// nor with etcds://");
+  }
+  if (tls == tls_folder.empty()) {
+    return Invalid(
+        "--coord-store " + text +
+        (tls ? ": etcds:// is etcd under TLS: give the folder with its authority's ca.pem, and "
+               "cert.pem and key.pem where it asks for a client's certificate, with --etcd-tls"
+             : ": etcd:// is plaintext, in spite of --etcd-tls: write etcds://"));
+  }
+  const std::string rest = text.substr((tls ? sizeof kTlsScheme : sizeof kScheme) - 1);
   const size_t slash = rest.find('/');
   EtcdAddress address;
   if (slash != std::string::npos) address.prefix = rest.substr(slash + 1);
@@ -57,6 +69,10 @@ StatusOr<EtcdAddress> ParseEtcdAddress(const std::string& text) {
   if (address.endpoints.empty()) return WrongAddress(text, "no member is named");
   if (address.endpoints.size() > kMostEndpoints) {
     return WrongAddress(text, "more than 16 members are named");
+  }
+  if (tls) {
+    RW_ASSIGN_OR_RETURN(address.credentials,
+                        HostCredentials::Open(tls_folder, "etcd", std::time(nullptr)));
   }
   return address;
 }

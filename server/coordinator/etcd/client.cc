@@ -8,9 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "base/text.h"
 #include "etcd/rpc.grpc.pb.h"
+#include "identity/explain.h"
 #include "proto/call.h"
 #include "proto/own_connection.h"
-#include "proto/token.h"
 
 namespace ringwood {
 namespace {
@@ -18,6 +18,7 @@ namespace {
 constexpr double kConnectSeconds = 0.25;  // for a member's connection; the next one may be faster
 constexpr size_t kRounds = 2;             // that the time of a call is divided into, at first
 constexpr double kPauseSeconds = 0.1;     // between two rounds over the members
+constexpr double kExplainSeconds = 3;     // for all members, to say why connections fail
 // A member that comes back is found again within a second.
 constexpr Reconnection kWithinASecond{100, 1000, 1000};
 constexpr size_t kMostMessageBytes = 300;  // of what a member says
@@ -40,9 +41,10 @@ bool AnotherMayAnswer(grpc::StatusCode code) {
 }  // namespace
 
 struct EtcdClient::Member {
-  explicit Member(const std::string& at)
+  Member(const std::string& at, const std::shared_ptr<grpc::ChannelCredentials>& credentials)
       : endpoint(at),
-        channel(OpenChannel(at, OwnConnection{.reconnection = kWithinASecond}.Arguments(), "")),
+        channel(grpc::CreateCustomChannel(
+            at, credentials, OwnConnection{.reconnection = kWithinASecond}.Arguments())),
         kv(etcdserverpb::KV::NewStub(channel)),
         lease(etcdserverpb::Lease::NewStub(channel)) {}
   const std::string endpoint;
@@ -52,12 +54,27 @@ struct EtcdClient::Member {
 };
 
 EtcdClient::EtcdClient(const EtcdAddress& address) : address_(address) {
+  const auto credentials = address.credentials == nullptr ? grpc::InsecureChannelCredentials()
+                                                          : address.credentials->ForCalling();
   for (const std::string& endpoint : address.endpoints) {
-    members_.push_back(std::make_unique<Member>(endpoint));
+    members_.push_back(std::make_unique<Member>(endpoint, credentials));
   }
 }
 
 EtcdClient::~EtcdClient() = default;
+
+Status EtcdClient::WhyRefused() const {
+  const HostTrust* const trust =
+      address_.credentials == nullptr ? nullptr : &address_.credentials->trust();
+  const Duration share = Seconds(kExplainSeconds / static_cast<double>(members_.size()));
+  for (const auto& member : members_) {
+    const Status why = ExplainHost("etcd", member->endpoint, trust, share);
+    if (why.ok()) continue;
+    return Annotate(why, "--coord-store " + address_.text() +
+                             (trust == nullptr ? " (etcds:// and --etcd-tls are for TLS)" : ""));
+  }
+  return OkStatus();
+}
 
 void EtcdClient::Cancel() {
   absl::MutexLock lock(&mutex_);

@@ -44,6 +44,11 @@ class EtcdClient {
   StatusOr<int64_t> KeepAlive(int64_t lease, TimePoint until);
   Status Revoke(int64_t lease, TimePoint until);
 
+  // Why connections fail, where the reason is TLS or a certificate: Denied, of the first member
+  // that has one. OK: nothing is, or nobody answers at all. Blocks, for some seconds at most, and
+  // looks up names: a leader has no time for it.
+  Status WhyRefused() const;
+
   // Ends the call in flight and all later ones. Any thread.
   void Cancel();
 

@@ -46,33 +46,46 @@ void Leadership::Step(Loop* loop) {
   loop->After(question.at - Now(), [this, loop, question] {
     const Election::Phase before = election_.phase();
     const TimePoint sent = Now();
-    const Answer answer = Put(question);
+    const StatusOr<Answer> answer = Put(question);
     if (closing_) return;
-    election_.On(answer, sent, Now());
-    Follow(before, answer);
+    met_ |= answer.ok();
+    if (!met_) {
+      const Status why = WhyRefused(answer.status());
+      if (closing_) return;
+      if (!why.ok()) return options_.refused(why);
+    }
+    election_.On(answer.ok() ? *answer : answer::None{Message(answer.status())}, sent, Now());
+    Follow(before, answer.status());
     if (election_.phase() != Election::Phase::kDeposed) Step(loop);
   });
 }
 
-Answer Leadership::Put(const Question& question) {
-  const auto put = [&]() -> StatusOr<Answer> {
-    if (std::holds_alternative<ask::Look>(question.ask)) {
-      RW_ASSIGN_OR_RETURN(const auto kv, client_.Get(options_.etcd.leader_key(), question.until));
-      return kv ? answer::Leader{LeaderOf(*kv)} : answer::Leader{};
-    }
-    if (const auto* grant = std::get_if<ask::Grant>(&question.ask)) {
-      RW_ASSIGN_OR_RETURN(const EtcdLease lease, client_.Grant(grant->seconds, question.until));
-      return answer::Granted{lease.id, lease.seconds};
-    }
-    if (const auto* create = std::get_if<ask::Create>(&question.ask)) {
-      return Create(create->lease, question.until);
-    }
-    const auto& keep = std::get<ask::KeepAlive>(question.ask);
-    RW_ASSIGN_OR_RETURN(const int64_t seconds, client_.KeepAlive(keep.lease, question.until));
-    return answer::Kept{seconds};
-  };
-  StatusOr<Answer> answer = put();
-  return answer.ok() ? *std::move(answer) : answer::None{Message(answer.status())};
+// What etcd itself refuses, or what is wrong with the connections; OK: it is not there yet.
+Status Leadership::WhyRefused(const Status& no_answer) {
+  if (no_answer.code() == StatusCode::kUnavailable) return client_.WhyRefused();
+  return Denied(
+      Message(no_answer) +
+      "; where etcd has users (`etcdctl auth enable`) this server is the one that the "
+      "common name of its certificate in --etcd-tls says, and needs a role that reads and "
+      "writes " +
+      options_.etcd.prefix + "/");
+}
+
+StatusOr<Answer> Leadership::Put(const Question& question) {
+  if (std::holds_alternative<ask::Look>(question.ask)) {
+    RW_ASSIGN_OR_RETURN(const auto kv, client_.Get(options_.etcd.leader_key(), question.until));
+    return kv ? answer::Leader{LeaderOf(*kv)} : answer::Leader{};
+  }
+  if (const auto* grant = std::get_if<ask::Grant>(&question.ask)) {
+    RW_ASSIGN_OR_RETURN(const EtcdLease lease, client_.Grant(grant->seconds, question.until));
+    return answer::Granted{lease.id, lease.seconds};
+  }
+  if (const auto* create = std::get_if<ask::Create>(&question.ask)) {
+    return Create(create->lease, question.until);
+  }
+  const auto& keep = std::get<ask::KeepAlive>(question.ask);
+  RW_ASSIGN_OR_RETURN(const int64_t seconds, client_.KeepAlive(keep.lease, question.until));
+  return answer::Kept{seconds};
 }
 
 StatusOr<Answer> Leadership::Create(int64_t lease, TimePoint until) {
@@ -96,7 +109,7 @@ StatusOr<Answer> Leadership::Create(int64_t lease, TimePoint until) {
 }
 
 // Tells callbacks and log what has changed.
-void Leadership::Follow(Election::Phase before, const Answer& answer) {
+void Leadership::Follow(Election::Phase before, const Status& answered) {
   const std::string& prefix = options_.etcd.prefix;
   switch (election_.phase()) {
     case Election::Phase::kLeading:
@@ -112,8 +125,11 @@ void Leadership::Follow(Election::Phase before, const Answer& answer) {
           prefix, election_.reason())));
       return;
     default:
-      if (const auto* none = std::get_if<answer::None>(&answer)) {
-        SayOnce(LogLevel::kWarning, "no answer", "stands by, but " + none->why);
+      if (!answered.ok()) {
+        if (said_ == "no answer") return;
+        const Status why = client_.WhyRefused();
+        SayOnce(LogLevel::kWarning, "no answer",
+                "stands by, but " + Message(why.ok() ? answered : why));
       } else if (!election_.leader().empty()) {
         SayOnce(LogLevel::kInfo, election_.leader(),
                 absl::StrFormat("stands by: %s leads %s", election_.leader(), prefix));

@@ -28,6 +28,9 @@ class Leadership {
     // Once, after leads was called or while it runs, and before another server can lead: stop at
     // once, as if killed. The argument says why and what to do.
     std::function<void(const Status& why)> deposed;
+    // Once, instead of all others, where etcd does not let this process in at its first question:
+    // what is wrong between the two, with the remedy.
+    std::function<void(const Status& why)> refused;
   };
 
   // The callbacks come on two threads of this object's.
@@ -39,15 +42,17 @@ class Leadership {
 
  private:
   void Step(Loop* loop);
-  Answer Put(const Question& question);
+  StatusOr<Answer> Put(const Question& question);
+  Status WhyRefused(const Status& no_answer);
   StatusOr<Answer> Create(int64_t lease, TimePoint until);
-  void Follow(Election::Phase before, const Answer& answer);
+  void Follow(Election::Phase before, const Status& answered);
   void SayOnce(LogLevel level, const std::string& state, const std::string& line);
 
   const Options options_;
   std::atomic<bool> closing_{false};
   EtcdClient client_;            // calls on ask_, but for Cancel
   Election election_;            // touched only on ask_, and after its end
+  bool met_ = false;             // etcd has answered. Touched only on ask_
   std::string said_;             // the state that the log knows. Touched only on ask_
   std::unique_ptr<Loop> leads_;  // runs options_.leads
   std::unique_ptr<Loop> ask_;    // last: its thread uses the others

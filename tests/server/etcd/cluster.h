@@ -31,11 +31,15 @@ class EtcdCluster {
  public:
   static constexpr int kMembers = 3;
 
-  // `prefix`: of the keys. Check ready().
-  explicit EtcdCluster(const std::string& prefix) {
+  // `prefix`: of the keys. Check ready(). With TLS `served` is the folder of the members' own
+  // ca.pem, cert.pem and key.pem, which ask for clients' certificates, and `caller` is the test's.
+  explicit EtcdCluster(const std::string& prefix, const std::string& served = "",
+                       std::shared_ptr<const HostCredentials> caller = nullptr)
+      : served_(served) {
     std::string pattern = testing::TempDir() + "/ringwood-etcd-XXXXXX";
     directory_ = mkdtemp(pattern.data());
     address_.prefix = prefix;
+    address_.credentials = std::move(caller);
     for (int i = 0; i < kMembers; ++i) {
       clients_.push_back(FreePort());
       peers_.push_back(FreePort());
@@ -59,7 +63,8 @@ class EtcdCluster {
 
   void Start(int member) {
     const std::string name = "m" + std::to_string(member);
-    const std::string at = "http://127.0.0.1:" + std::to_string(clients_[member]);
+    const std::string at =
+        (served_.empty() ? "http" : "https") + ("://127.0.0.1:" + std::to_string(clients_[member]));
     const std::string peer = "http://127.0.0.1:" + std::to_string(peers_[member]);
     std::string all;
     for (int i = 0; i < kMembers; ++i) {
@@ -78,6 +83,12 @@ class EtcdCluster {
                                       "--logger=zap",
                                       "--log-level=error",
                                       "--log-outputs=" + directory_ + "/" + name + ".log"};
+    if (!served_.empty()) {
+      words.push_back("--client-cert-auth");
+      words.push_back("--trusted-ca-file=" + served_ + "/ca.pem");
+      words.push_back("--cert-file=" + served_ + "/cert.pem");
+      words.push_back("--key-file=" + served_ + "/key.pem");
+    }
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
@@ -108,6 +119,7 @@ class EtcdCluster {
     }
   }
 
+  const std::string served_;
   std::string directory_;
   EtcdAddress address_;
   std::vector<int> clients_;  // ports
