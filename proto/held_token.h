@@ -23,6 +23,8 @@ class HeldToken {
   // a warning says so once. Any thread.
   std::string At(TimePoint now) ABSL_LOCKS_EXCLUDED(mutex_);
 
+  const std::string& file() const { return file_; }  // absolute, or empty
+
  private:
   bool BeginsLook(TimePoint now) ABSL_LOCKS_EXCLUDED(mutex_);
   void EndLook(StatusOr<std::string> read) ABSL_LOCKS_EXCLUDED(mutex_);

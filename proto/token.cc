@@ -14,6 +14,9 @@ namespace {
 
 namespace hooks = grpc::experimental;
 
+// In every refusal of a token, which says where a process takes it from.
+constexpr char kVariable[] = "RINGWOOD_TOKEN_FILE";
+
 constexpr int kAttemptMilliseconds = 2000;  // for one address of several, until the next's turn
 
 class BringToken : public hooks::Interceptor {
@@ -25,10 +28,24 @@ class BringToken : public hooks::Interceptor {
             hooks::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       methods->GetSendInitialMetadata()->emplace(kTokenKey, token_->At(Now()));
     }
+    if (methods->QueryInterceptionHookPoint(hooks::InterceptionHookPoints::POST_RECV_STATUS)) {
+      NameFile(methods->GetRecvStatus());
+    }
     methods->Proceed();
   }
 
  private:
+  // The server that refuses a token knows no file.
+  void NameFile(grpc::Status* status) const {
+    if (status->error_code() != grpc::StatusCode::PERMISSION_DENIED || token_->file().empty() ||
+        status->error_message().find(kVariable) == std::string::npos) {
+      return;
+    }
+    *status = grpc::Status(status->error_code(),
+                           status->error_message() + "; this process has its token from " +
+                               token_->file() + " and reads that again when it changes");
+  }
+
   HeldToken* const token_;  // the factory's, which the channel owns
 };
 

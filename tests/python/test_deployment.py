@@ -178,6 +178,40 @@ def test_each_role_does_what_it_may_and_is_told_what_it_needs(tmp_path):
             assert process.returncode == 0, output
 
 
+def test_a_job_outlives_its_token_where_that_is_renewed_and_else_ends_with_the_file_named(tmp_path):
+    secret, token = tmp_path / "secret", tmp_path / "token"
+    assert run([PROGRAM, "token", "new", "--out", secret]).code == 0
+
+    def renew(lasts):
+        issue(secret, "rank", lasts).replace(token)
+
+    renew("1h")
+    history = tmp_path / "history"
+    steps = lambda: len(history.read_text().splitlines()) if history.exists() else 0  # noqa: E731
+    with serving("--token-file", secret) as (server, address), contextlib.ExitStack() as stack:
+        ranks = [stack.enter_context(subprocess.Popen(
+            [sys.executable, JOBS / "service" / "trained.py", history, "0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, env=environment(RANK=str(number), WORLD_SIZE="2", RINGWOOD_COORDINATOR=address,
+                                       RINGWOOD_TOKEN_FILE=str(token)))) for number in range(2)]
+        for process in ranks:
+            stack.callback(process.kill)
+        end = time.monotonic() + SECONDS
+        while not steps():
+            assert time.monotonic() < end and all(process.poll() is None for process in ranks)
+            time.sleep(0.05)
+        for _ in range(7):  # the first of them has expired before the last one is written
+            renew("8s")
+            time.sleep(1.5)
+            assert all(process.poll() is None for process in ranks), [process.communicate()[0] for process in ranks]
+        seen = steps()
+        for process in ranks:
+            output, _ = process.communicate(timeout=SECONDS)
+            assert process.returncode == CONFIGURATION, output
+            assert "a token of the role rank that expired at" in output and "`ringwood token issue`" in output, output
+            assert f"has its token from {token} and reads that again when it changes" in output, output
+        assert steps() > seen and server.poll() is None
+
+
 def test_a_token_makes_no_tokens_and_starts_no_server(tmp_path):
     secret = tmp_path / "secret"
     assert run([PROGRAM, "token", "new", "--out", secret]).code == 0
