@@ -241,8 +241,12 @@ Status CommandLine::Parse(std::vector<std::string> arguments) {
     if (chosen.empty() && !first.empty() && first[0] != '-') {
       return Invalid("there is no command " + first + "; see ringwood --help");
     }
-    return Invalid(std::string(error.what()) + "; see ringwood" +
-                   (chosen.empty() ? "" : " " + chosen[0]->get_name()) + " --help");
+    // The library's own sentence has them in reverse order.
+    const std::vector<std::string> left = app_->remaining(true);
+    const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !left.empty();
+    return Invalid((unknown ? "not expected: " + absl::StrJoin(left, " ") : error.what()) +
+                   "; see ringwood" + (chosen.empty() ? "" : " " + chosen[0]->get_name()) +
+                   " --help");
   }
   return OkStatus();
 }

@@ -28,6 +28,9 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::ValuesIn(std::vector<Case>{
         {"NoCommand", {}, "subcommand"},
         {"UnknownFlag", {"run", "--nope"}, "--nope"},
+        {"UnknownFlagsInTheirOrder",
+         {"run", "-np", "2", "--job", "8", "--nope=3", "--", "true"},
+         "not expected: --job 8 --nope=3; see ringwood run --help"},
         {"UnknownCommand", {"runn"}, "runn"},
         {"NothingToRun", {"run", "-np", "2"}, "no command to run"},
         {"NoRanks", {"run", "--", "true"}, "-np N"},
