@@ -67,6 +67,7 @@ struct HostFacts {
   std::string kernel;
   int cores = 0;
   double memory_bytes = 0;
+  int ranks_running = 0;  // of jobs that train here now
 
   std::vector<InterfaceFacts> interfaces;
   std::vector<RouteFacts> routes;

@@ -73,6 +73,7 @@ void VisitFields(T& facts, V visit) {
   visit("kernel", facts.kernel);
   visit("cores", facts.cores);
   visit("memory_bytes", facts.memory_bytes);
+  visit("ranks_running", facts.ranks_running);
   visit("interfaces", facts.interfaces);
   visit("routes", facts.routes);
   visit("interface", facts.interface_name);

@@ -28,6 +28,7 @@ namespace {
 
 constexpr size_t kMostListed = 64;  // interfaces, routes: a host of containers has hundreds
 constexpr double kClosingSeconds = 10;
+constexpr char kRanksThread[] = "rw-beat\n";  // every rank has one, in Python or not
 
 std::string TextOf(const std::string& path) {
   std::ifstream file(path);
@@ -132,12 +133,31 @@ void CollectPorts(const CollectRequest& request, HostFacts* facts) {
   }
 }
 
+// Processes with a session, as far as this user may see them. They may end meanwhile.
+int CountRanks() {
+  namespace fs = std::filesystem;
+  int count = 0;
+  std::error_code error;
+  for (fs::directory_iterator process("/proc", error), end; process != end;
+       process.increment(error)) {
+    std::error_code gone;
+    for (fs::directory_iterator thread(process->path() / "task", gone); thread != end;
+         thread.increment(gone)) {
+      if (TextOf(thread->path() / "comm") != kRanksThread) continue;
+      ++count;
+      break;
+    }
+  }
+  return count;
+}
+
 void CollectMachine(HostFacts* facts) {
   utsname system{};
   if (::uname(&system) == 0) facts->kernel = std::string(system.sysname) + " " + system.release;
   facts->cores = static_cast<int>(std::thread::hardware_concurrency());
   facts->memory_bytes =
       static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  facts->ranks_running = CountRanks();
   facts->ptrace_scope = static_cast<int>(NumberOf("/proc/sys/kernel/yama/ptrace_scope"));
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {

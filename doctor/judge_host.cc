@@ -56,6 +56,16 @@ void JudgeNetwork(const HostFacts& host, bool several, std::vector<Finding>* fou
 }
 
 void JudgeMachine(const HostFacts& host, std::vector<Finding>* found) {
+  if (host.ranks_running > 0) {
+    found->push_back(
+        {Severity::kWarning,
+         absl::StrFormat(
+             "%s of a job train here meanwhile: rates, times and free ports are what it "
+             "leaves, and each measurement takes from it for about a second",
+             FormatCount(host.ranks_running, "rank")),
+         host.host,
+         "believe the figures once it has ended; --no-pairs, without --store, leaves it alone"});
+  }
   if (host.cores > 0 && host.cores < host.slots) {
     found->push_back({Severity::kWarning,
                       absl::StrFormat("%s share %s", FormatCount(host.slots, "rank"),
@@ -125,8 +135,10 @@ void JudgePorts(const HostFacts& host, bool first, std::vector<Finding>* found) 
     found->push_back({Severity::kError, what, host.host, "give a wider --port-range"});
   } else if (ports.free < needed) {
     found->push_back({Severity::kError, what, host.host,
-                      "end what listens there (ss -ltnp), wait a minute for connections that are "
-                      "ending, or give a wider --port-range",
+                      host.ranks_running > 0
+                          ? "let the job end that trains here, or give another --port-range"
+                          : "end what listens there (ss -ltnp), wait a minute for connections that "
+                            "are ending, or give a wider --port-range",
                       true});
   }
   if (ports.unreserved > 0) {

@@ -113,6 +113,14 @@ std::vector<Case> HostCases() {
        Severity::kError, "h0", "the data plane (ucx) does not start: open UCX", "/sys", 78},
       {"ptrace", [](F f) { f->hosts[1].ptrace_scope = 1; }, Severity::kWarning, "h1",
        "ptrace_scope is 1", "sysctl", 0},
+      {"another job", [](F f) { f->hosts[1].ranks_running = 4; }, Severity::kWarning, "h1",
+       "4 ranks of a job train here", "--no-pairs", 0},
+      {"another job has the ports",
+       [](F f) {
+         f->hosts[1].ranks_running = 4;
+         f->hosts[1].ports = {"20000-20003", "", 4, 0};
+       },
+       Severity::kError, "h1", "of which 0 are free", "let the job end", 75},
       {"cores", [](F f) { f->hosts[1].cores = 1; }, Severity::kWarning, "h1",
        "2 ranks share 1 core", "slots", 0},
       {"nccl",

@@ -5,11 +5,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+import time
 
 import pytest
 
 import clusters
-from conftest import PROGRAM, ROOT, environment, run
+from conftest import JOBS, PROGRAM, ROOT, environment, run
 
 NETNS = ROOT / "bench" / "netns.sh"
 HOSTS = 4
@@ -95,3 +97,30 @@ def test_hosts_are_asked_through_ssh(tmp_path):
                      "--network-interface", "lo"])
     hosts, where = seen_on_one_address(ended)
     assert hosts == ["127.0.0.1", "127.0.0.2"] and "127.0.0.1, 127.0.0.2" in where, ended.output
+
+
+def test_a_job_that_trains_meanwhile_is_seen_and_goes_on(tmp_path):
+    history = tmp_path / "history"
+    job = subprocess.Popen([PROGRAM, "run", "-np", "2", "--store", tmp_path / "store", "--port-range", "21400-21409", "--",
+                            sys.executable, JOBS / "service" / "trained.py", history, "0"],
+                           env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        end = time.monotonic() + 120
+        while not history.exists() or not history.read_text():
+            assert time.monotonic() < end and job.poll() is None
+            time.sleep(0.05)
+        ended = run([PROGRAM, "doctor", "--json", "--store", tmp_path / "store", "--port-range", "21400-21409"])
+        report = json.loads(ended.output)
+        assert report["hosts"][0]["ranks_running"] >= 2, ended.output
+        assert any("of a job train here meanwhile" in finding["what"] for finding in report["findings"]), ended.output
+        seen = history.read_text()
+        while history.read_text() == seen:
+            assert time.monotonic() < end and job.poll() is None
+            time.sleep(0.05)
+    finally:
+        (tmp_path / "history.stop").touch()
+        try:
+            output, _ = job.communicate(timeout=120)
+        finally:
+            job.kill()
+    assert job.returncode == 0, output
