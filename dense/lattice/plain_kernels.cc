@@ -19,9 +19,9 @@ uint32_t PlainQuantise(const float* x, const float* error, const BlockScale& sca
     largest = std::max(largest, std::bit_cast<uint32_t>(magnitude));
     float quotient = 0;
     if (magnitude < scale.limit) quotient = value * scale.inverse;
-    const float code = std::nearbyint(std::clamp(quotient, -levels, levels));
-    codes[i] = static_cast<uint16_t>(static_cast<int>(code) + scale.levels);
-    next_error[i] = value - code * scale.scale;
+    const int code = static_cast<int>(std::nearbyint(std::clamp(quotient, -levels, levels)));
+    codes[i] = static_cast<uint16_t>(code + scale.levels);
+    next_error[i] = value - static_cast<float>(code) * scale.scale;  // -0 stays -0
   }
   return largest;
 }

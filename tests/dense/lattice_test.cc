@@ -160,6 +160,7 @@ TEST(Lattice, VectorsGiveTheBitsOfPlainLoops) {
         mine.error = Heavy(count, 2);
         mine.values[count / 2] = terms == 1 ? inf : std::nanf("");
         mine.values[count / 3] = 1e30f;
+        mine.values[0] = mine.error[0] = -0.0f;
         std::vector<BlockReach> reach = Unknown(count);
         for (size_t b = 0; b < reach.size(); ++b)
           reach[b] = static_cast<BlockReach>(0x3000 + 77 * b);
