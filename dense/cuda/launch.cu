@@ -6,6 +6,7 @@
 #define RW_DEVICE __device__
 
 #include "base/cuda/cuda_thread.h"
+#include "dense/cuda/lattice_step.h"
 #include "dense/cuda/parts_step.h"
 
 namespace ringwood::cuda {
@@ -49,6 +50,21 @@ __global__ void __launch_bounds__(kThreads) UnpackKernel(PartsView parts, Unpack
   PassParts(thread, pass, parts);
 }
 
+__global__ void __launch_bounds__(kThreads) EncodeKernel(EncodeView view) {
+  CudaThread thread;
+  EncodeParts(thread, view);
+}
+
+__global__ void __launch_bounds__(kThreads) AddKernel(AddView view) {
+  CudaThread thread;
+  AddParts(thread, view);
+}
+
+__global__ void __launch_bounds__(kThreads) DecodeKernel(DecodeView view) {
+  CudaThread thread;
+  DecodeParts(thread, view);
+}
+
 unsigned GridFor(uint64_t items, uint32_t of_a_block) {
   const uint64_t blocks = (items + of_a_block - 1) / of_a_block;
   return static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks);
@@ -77,6 +93,25 @@ cudaError_t LaunchUnpack(const PartsView& parts, const float* flat, double total
   const float narrow = static_cast<float>(total);
   if (static_cast<double>(narrow) == total) return Unpack(parts, flat, narrow, stream);
   return Unpack(parts, flat, total, stream);
+}
+
+cudaError_t LaunchEncode(const EncodeView& view, cudaStream_t stream) {
+  if (view.blocks == 0) return cudaSuccess;
+  EncodeKernel<<<GridFor(view.blocks, kWarps), kThreads, 0, stream>>>(view);
+  return cudaGetLastError();
+}
+
+cudaError_t LaunchAdd(const AddView& view, cudaStream_t stream) {
+  if (view.codes.part == 0) return cudaSuccess;
+  AddKernel<<<GridFor(view.codes.part, kWarps), kThreads, 0, stream>>>(view);
+  return cudaGetLastError();
+}
+
+cudaError_t LaunchDecode(const DecodeView& view, cudaStream_t stream) {
+  if (view.elements == 0) return cudaSuccess;
+  const uint64_t blocks = (view.elements + kLatticeBlock - 1) / kLatticeBlock;
+  DecodeKernel<<<GridFor(blocks, kWarps), kThreads, 0, stream>>>(view);
+  return cudaGetLastError();
 }
 
 cudaError_t LaunchWordDigest(const void* data, uint64_t bytes, uint64_t* digest,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "dense/cuda/lattice_view.h"
 #include "dense/cuda/parts.h"
 
 namespace ringwood::cuda {
@@ -23,5 +24,10 @@ cudaError_t LaunchPack(const PartsView& parts, float weight, const float* owed, 
 // All parts from `flat`, one launch: flat / total; zeros with total 0.
 cudaError_t LaunchUnpack(const PartsView& parts, const float* flat, double total,
                          cudaStream_t stream);
+
+// The passes over codes (dense/cuda/lattice_step.h).
+cudaError_t LaunchEncode(const EncodeView& view, cudaStream_t stream);
+cudaError_t LaunchAdd(const AddView& view, cudaStream_t stream);
+cudaError_t LaunchDecode(const DecodeView& view, cudaStream_t stream);
 
 }  // namespace ringwood::cuda
