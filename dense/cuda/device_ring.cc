@@ -12,9 +12,11 @@
 #include "base/cuda/device.h"
 #include "base/cuda/runtime.h"
 #include "base/log.h"
+#include "dense/cuda/coded_nccl.h"
 #include "dense/cuda/device_support.h"
 #include "dense/cuda/launch.h"
 #include "dense/cuda/nccl_library.h"
+#include "dense/cuda/ring_call.h"
 #include "dense/cuda/ring_thread.h"
 
 namespace ringwood {
@@ -25,44 +27,6 @@ constexpr double kSpinSeconds = 50e-6;
 constexpr double kPollSeconds = 200e-6;
 constexpr double kWatchSeconds = 0.1;  // between two looks at deadlines and NCCL's own errors
 
-// NCCL's numbers (nccl.h, ncclDataType_t and ncclRedOp_t).
-int NcclType(DataType type) {
-  switch (type) {
-    case DataType::kUInt8:
-      return 1;
-    case DataType::kInt32:
-      return 2;
-    case DataType::kInt64:
-      return 4;
-    case DataType::kFloat16:
-      return 6;
-    case DataType::kFloat32:
-      return 7;
-    case DataType::kFloat64:
-      return 8;
-    case DataType::kBFloat16:
-      return 9;
-  }
-  return -1;
-}
-
-int NcclOp(ReduceOp op) { return op == ReduceOp::kSum ? 0 : op == ReduceOp::kMax ? 2 : 3; }
-
-struct Call {
-  bool reduce = true;  // or broadcast
-  DeviceReduction reduction;
-  int root = 0;
-  std::function<void(StatusOr<AllReduceResult>)> done;
-  std::unique_ptr<CudaEvent> produced;  // the producer's stream when the call was made
-  TimePoint deadline;                   // once NCCL has it
-
-  std::string Name() const {
-    return absl::StrFormat("%s of round %d group %d over NCCL", reduce ? "all-reduce" : "broadcast",
-                           reduction.round, reduction.group);
-  }
-  uint64_t bytes() const { return reduction.count * SizeOf(reduction.type); }
-};
-
 class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing> {
  public:
   NcclRing(Loop* loop, nccl::Library library, const DeviceRingOptions& options)
@@ -72,22 +36,25 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
 
   void AllReduce(const DeviceReduction& reduction,
                  std::function<void(StatusOr<AllReduceResult>)> done) override {
-    Add({true, reduction, 0, std::move(done), nullptr, {}});
+    RingCall call;
+    call.reduction = reduction;
+    call.done = std::move(done);
+    Add(std::move(call));
   }
   void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) override {
-    DeviceReduction whole;
-    whole.round = broadcast.round;
-    whole.group = broadcast.group;
-    whole.type = DataType::kUInt8;
-    whole.input = whole.output = broadcast.data;
-    whole.count = broadcast.bytes;
-    whole.producer = broadcast.producer;
-    Add({false,
-         whole,
-         broadcast.root,
-         [done = std::move(done)](StatusOr<AllReduceResult> result) { done(result.status()); },
-         nullptr,
-         {}});
+    RingCall call;
+    call.reduce = false;
+    call.root = broadcast.root;
+    call.reduction.round = broadcast.round;
+    call.reduction.group = broadcast.group;
+    call.reduction.type = DataType::kUInt8;
+    call.reduction.input = call.reduction.output = broadcast.data;
+    call.reduction.count = broadcast.bytes;
+    call.reduction.producer = broadcast.producer;
+    call.done = [done = std::move(done)](StatusOr<AllReduceResult> result) {
+      done(result.status());
+    };
+    Add(std::move(call));
   }
   Status Close(const Status& reason) override;
 
@@ -100,17 +67,18 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
     uint64_t sequence;
   };
 
-  void Add(Call call);
+  void Add(RingCall call);
   void Pump();
   bool Settled();  // NCCL is ready for the next call; false: asked again soon, or failed
-  Status Issue(Call& call);
-  Status Finish(const Call& call, uint64_t sequence);  // after NCCL: digest, notice
+  Status Issue(RingCall& call, uint64_t sequence);
+  Status GoOn(RingCall& call, uint64_t sequence);          // the next step of its plan
+  Status Finish(const RingCall& call, uint64_t sequence);  // after NCCL: digest, notice
   void Ended(uint64_t sequence);
   void Watch();
   void Fail(const Status& reason);
   void AnswerAll(const Status& reason);
   Status Check(int result, const std::string& what);
-  void Answer(Call call, StatusOr<AllReduceResult> result) {
+  void Answer(RingCall call, StatusOr<AllReduceResult> result) {
     (void)loop_->PostReserved(
         [done = std::move(call.done), result = std::move(result)] { done(result); });
   }
@@ -124,14 +92,15 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
   // Digests and notices: a callback of CUDA's holds up what stands behind it on its stream, and
   // that is no collective.
   CudaStream notices_;
-  DeviceBuffer<uint64_t> digests_;  // a call under way has the slot sequence % kMaxInFlight
-  PinnedBuffer<uint64_t> host_digests_;
-  std::deque<Call> waiting_;
-  std::map<uint64_t, Call> running_;  // by sequence; on the stream, or being put there
+  CodedNccl coded_{library_, stream_};
+  DeviceBuffer<RingFindings> findings_;  // a call under way has the slot sequence % kMaxInFlight
+  PinnedBuffer<RingFindings> host_findings_;
+  std::deque<RingCall> waiting_;
+  std::map<uint64_t, RingCall> running_;  // by sequence; on the stream, or being put there
   uint64_t next_ = 0;
   bool ready_ = false;    // the communicator is ready
   bool asking_ = true;    // the result of NCCL's last call is not known yet
-  bool issuing_ = false;  // that call was the collective of running_.rbegin()
+  bool issuing_ = false;  // running_.rbegin() is not all on the stream, or it is not known yet
   bool polling_ = false;
   TimePoint start_deadline_;
   Status failed_;
@@ -143,8 +112,8 @@ Status NcclRing::Start() {
   RW_RETURN_IF_ERROR(scope.status());
   RW_RETURN_IF_ERROR(stream_.Create());
   RW_RETURN_IF_ERROR(notices_.Create());
-  RW_RETURN_IF_ERROR(digests_.Allocate(kMaxInFlight, stream_.get()));
-  RW_RETURN_IF_ERROR(host_digests_.Allocate(kMaxInFlight, stream_.get()));
+  RW_RETURN_IF_ERROR(findings_.Allocate(kMaxInFlight, stream_.get()));
+  RW_RETURN_IF_ERROR(host_findings_.Allocate(kMaxInFlight, stream_.get()));
   start_deadline_ = Now() + Seconds(options_.timeout_seconds);
   if (options_.world == 1) {
     ready_ = true;
@@ -159,6 +128,7 @@ Status NcclRing::Start() {
   const int result =
       library_.comm_init_rank_config(&communicator_, options_.world, id, options_.rank, &config);
   RW_RETURN_IF_ERROR(Check(result, "join the ring"));
+  coded_.Use(communicator_);
   Watch();
   return OkStatus();
 }
@@ -171,20 +141,14 @@ Status NcclRing::Check(int result, const std::string& what) {
       detail != nullptr && *detail != 0 ? ": " : "", detail != nullptr ? detail : ""));
 }
 
-void NcclRing::Add(Call call) {
+void NcclRing::Add(RingCall call) {
   RW_CHECK(loop_->OnThread());
   Status refused = failed_;
   if (refused.ok() && waiting_.size() + running_.size() >= kMaxInFlight) {
     refused =
         Exhausted(absl::StrFormat("%s: %d calls are under way already", call.Name(), kMaxInFlight));
   }
-  if (refused.ok() && NcclType(call.reduction.type) < 0) {
-    refused = Invalid(call.Name() + ": unknown element type");
-  }
-  if (refused.ok() && (call.root < 0 || call.root >= options_.world)) {
-    refused =
-        Invalid(absl::StrFormat("%s: root %d of %d ranks", call.Name(), call.root, options_.world));
-  }
+  if (refused.ok()) refused = CheckCall(call, options_.world);
   if (!refused.ok()) return Answer(std::move(call), refused);
   const DeviceScope scope(options_.device);
   call.produced = std::make_unique<CudaEvent>();
@@ -197,14 +161,25 @@ void NcclRing::Add(Call call) {
   Pump();
 }
 
+// Puts one thing after the other on the stream: nothing behind a call that NCCL may not have put
+// there yet.
 void NcclRing::Pump() {
   const DeviceScope scope(options_.device);
-  while (failed_.ok() && Settled() && !waiting_.empty()) {
-    const uint64_t sequence = next_++;
-    Call& call = running_[sequence] = std::move(waiting_.front());
-    waiting_.pop_front();
-    issuing_ = true;
-    if (const Status issued = Issue(call); !issued.ok()) return Fail(issued);
+  while (failed_.ok() && Settled()) {
+    Status status;
+    if (!issuing_) {
+      if (waiting_.empty()) return;
+      const uint64_t sequence = next_++;
+      RingCall& call = running_[sequence] = std::move(waiting_.front());
+      waiting_.pop_front();
+      issuing_ = true;
+      status = Issue(call, sequence);
+    } else {
+      auto& [sequence, call] = *running_.rbegin();
+      issuing_ = call.next_step < call.plan.steps.size();
+      status = issuing_ ? GoOn(call, sequence) : Finish(call, sequence);
+    }
+    if (!status.ok()) return Fail(status);
   }
 }
 
@@ -231,20 +206,21 @@ bool NcclRing::Settled() {
       return false;
     }
   }
-  if (std::exchange(issuing_, false)) {
-    const auto& [sequence, call] = *running_.rbegin();
-    if (const Status finished = Finish(call, sequence); !finished.ok()) {
-      Fail(finished);
-      return false;
-    }
-  }
   return true;
 }
 
-Status NcclRing::Issue(Call& call) {
+Status NcclRing::Issue(RingCall& call, uint64_t sequence) {
   const DeviceReduction& r = call.reduction;
   call.deadline = Now() + Seconds(options_.timeout_seconds);
   RW_RETURN_IF_ERROR(call.produced->Await(stream_.get()));
+  if (call.coded()) {
+    call.plan =
+        cuda::CodedPlanFor({options_.rank, options_.world, LatticeLevels(r.codes.bits), r.count});
+    RW_RETURN_IF_ERROR(Annotate(coded_.Reserve(call.plan), call.Name()));
+    return FromCuda(cudaMemsetAsync(findings_.data() + sequence % kMaxInFlight, 0,
+                                    sizeof(RingFindings), stream_.get()),
+                    call.Name());
+  }
   if (options_.world == 1 || r.count == 0) {
     if (r.input == r.output || r.count == 0) return OkStatus();
     return FromCuda(
@@ -259,16 +235,43 @@ Status NcclRing::Issue(Call& call) {
   return Check(result, call.Name());
 }
 
-Status NcclRing::Finish(const Call& call, uint64_t sequence) {
+Status NcclRing::GoOn(RingCall& call, uint64_t sequence) {
+  const DeviceReduction& r = call.reduction;
+  cuda::CodedMemory memory;
+  memory.values = static_cast<const float*>(r.input);
+  memory.error = r.codes.error;
+  memory.next_error = r.codes.next_error;
+  memory.reach = r.codes.reach;
+  memory.next_reach = r.codes.next_reach;
+  memory.output = static_cast<float*>(r.output);
+  memory.most = &findings_.data()[sequence % kMaxInFlight].most;
+  coded_.Place(call.plan, &memory);
+  const cuda::CodedStep& step = call.plan.steps[call.next_step++];
+  RW_RETURN_IF_ERROR(Annotate(cuda::RunStep(call.plan, step, memory, &coded_), call.Name()));
+  const int result = coded_.TakeResult();
+  asking_ = result == nccl::kInProgress;
+  return Check(result, call.Name());
+}
+
+Status NcclRing::Finish(const RingCall& call, uint64_t sequence) {
   const size_t slot = sequence % kMaxInFlight;
+  RingFindings* const findings = findings_.data() + slot;
   RW_RETURN_IF_ERROR(call.produced->Order(stream_.get(), notices_.get()));
+  const auto digest = [&](const void* data, uint64_t bytes, uint64_t* into) {
+    return FromCuda(cuda::LaunchWordDigest(data, bytes, into, notices_.get()), call.Name());
+  };
   if (call.reduce) {
-    RW_RETURN_IF_ERROR(FromCuda(cuda::LaunchWordDigest(call.reduction.output, call.bytes(),
-                                                       digests_.data() + slot, notices_.get()),
-                                call.Name()));
+    RW_RETURN_IF_ERROR(digest(call.reduction.output, call.bytes(), &findings->output));
+  }
+  if (call.coded()) {
+    const uint64_t bytes = LatticeBlocks(call.reduction.count) * sizeof(BlockReach);
+    RW_RETURN_IF_ERROR(digest(call.reduction.codes.reach, bytes, &findings->reach));
+    RW_RETURN_IF_ERROR(digest(call.reduction.codes.next_reach, bytes, &findings->next_reach));
+  }
+  if (call.reduce) {
     RW_RETURN_IF_ERROR(
-        FromCuda(cudaMemcpyAsync(host_digests_.data() + slot, digests_.data() + slot,
-                                 sizeof(uint64_t), cudaMemcpyDeviceToHost, notices_.get()),
+        FromCuda(cudaMemcpyAsync(host_findings_.data() + slot, findings, sizeof(RingFindings),
+                                 cudaMemcpyDeviceToHost, notices_.get()),
                  call.Name()));
   }
   auto notice = std::make_unique<Notice>(Notice{loop_, weak_from_this(), sequence});
@@ -288,18 +291,16 @@ Status NcclRing::Finish(const Call& call, uint64_t sequence) {
 void NcclRing::Ended(uint64_t sequence) {
   const auto found = running_.find(sequence);
   if (found == running_.end()) return;  // answered by Close
-  const Call call = std::move(found->second);
+  const RingCall call = std::move(found->second);
   running_.erase(found);
-  const uint64_t around = options_.world - 1;
-  call.done(AllReduceResult{call.reduce ? host_digests_.data()[sequence % kMaxInFlight] : 0,
-                            2 * around * call.bytes() / options_.world});
+  call.done(ResultOf(call, options_.world, host_findings_.data()[sequence % kMaxInFlight]));
 }
 
 // While the ring lives: deadlines, and errors that NCCL finds by itself (a peer that is gone).
 void NcclRing::Watch() {
   if (closed_ || !failed_.ok()) return;
   const TimePoint now = Now();
-  const Call* const oldest = running_.empty() ? nullptr : &running_.begin()->second;
+  const RingCall* const oldest = running_.empty() ? nullptr : &running_.begin()->second;
   int state = nccl::kSuccess;
   Status status = Check(library_.comm_get_async_error(communicator_, &state), "ask NCCL");
   if (status.ok()) status = Check(state, oldest != nullptr ? oldest->Name() : "an idle ring");
@@ -324,7 +325,7 @@ void NcclRing::Fail(const Status& reason) {
 
 void NcclRing::AnswerAll(const Status& reason) {
   for (auto& [sequence, call] : running_) Answer(std::move(call), Annotate(reason, call.Name()));
-  for (Call& call : waiting_) Answer(std::move(call), Annotate(reason, call.Name()));
+  for (RingCall& call : waiting_) Answer(std::move(call), Annotate(reason, call.Name()));
   running_.clear();
   waiting_.clear();
 }

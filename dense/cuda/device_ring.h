@@ -7,7 +7,8 @@
 // answer. The ring lives for one epoch; a new epoch makes a new one, from a new id.
 //
 // The order of NCCL's additions depends on its algorithm, so results equal those of a host ring to
-// rounding only; all ranks have the same bits, which the digest proves.
+// rounding only; all ranks have the same bits, which the digest proves. Sums of codes are added by
+// kernels of ours: they have the bits of a host's.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,7 @@
 
 #include "base/loop.h"
 #include "dense/all_reduce.h"
+#include "dense/cuda/device_codes.h"
 
 namespace ringwood {
 
@@ -46,6 +48,7 @@ struct DeviceReduction {
   void* output = nullptr;  // may be the input
   uint64_t count = 0;
   void* producer = nullptr;  // cudaStream_t: what it holds now comes first
+  DeviceCodes codes = {};    // of fp32 sums into memory that is not the input's
 };
 
 struct DeviceBroadcast {
@@ -67,7 +70,8 @@ class DeviceRing {
   virtual ~DeviceRing() = default;  // closes
 
   // Calls made before the ring stands wait for it. The result's digest is WordDigest of the
-  // output (word_digest.h); `sent_bytes` is a ring's, whatever NCCL chose.
+  // output (word_digest.h), and with codes of both reaches, too; `sent_bytes` is a ring's, whatever
+  // NCCL chose, with codes that of dense/cuda/coded_plan.h.
   virtual void AllReduce(const DeviceReduction& reduction,
                          std::function<void(StatusOr<AllReduceResult>)> done) = 0;
   virtual void Broadcast(const DeviceBroadcast& broadcast, std::function<void(Status)> done) = 0;

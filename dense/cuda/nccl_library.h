@@ -4,14 +4,16 @@
 // read only the bytes that `size` says, and take what `version` did not know as undefined.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
 #include <string>
 
 #include "base/status.h"
 
+struct CUstream_st;  // CUDA's: a cudaStream_t points to one
+
 namespace ringwood::nccl {
+
+using Stream = CUstream_st*;
 
 enum Result : int { kSuccess = 0, kRemoteError = 6, kInProgress = 7 };
 constexpr size_t kIdBytes = 128;
@@ -39,10 +41,13 @@ struct Library {
   int (*comm_finalize)(Communicator*) = nullptr;
   int (*comm_destroy)(Communicator*) = nullptr;
   int (*comm_abort)(Communicator*) = nullptr;
-  int (*all_reduce)(const void*, void*, size_t, int type, int op, Communicator*,
-                    cudaStream_t) = nullptr;
-  int (*broadcast)(const void*, void*, size_t, int type, int root, Communicator*,
-                   cudaStream_t) = nullptr;
+  int (*all_reduce)(const void*, void*, size_t, int type, int op, Communicator*, Stream) = nullptr;
+  int (*broadcast)(const void*, void*, size_t, int type, int root, Communicator*, Stream) = nullptr;
+  int (*all_gather)(const void*, void*, size_t, int type, Communicator*, Stream) = nullptr;
+  int (*send)(const void*, size_t, int type, int peer, Communicator*, Stream) = nullptr;
+  int (*recv)(void*, size_t, int type, int peer, Communicator*, Stream) = nullptr;
+  int (*group_start)() = nullptr;
+  int (*group_end)() = nullptr;
   const char* (*get_error_string)(int) = nullptr;
   const char* (*get_last_error)(Communicator*) = nullptr;
 };

@@ -16,6 +16,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/notification.h"
 #include "base/cuda/device.h"
+#include "base/digest.h"
+#include "base/random.h"
 #include "dense/cuda/device_ring.h"
 #include "dense/cuda/word_digest.h"
 
@@ -49,6 +51,40 @@ TEST(DeviceRing, EveryEpochHasAnIdOfItsOwn) {
   if (!first.ok()) GTEST_SKIP() << "skipped: " << Message(first.status());
   EXPECT_EQ(first->size(), 128u);
   EXPECT_NE(*MakeDeviceRingId(""), *first);
+}
+
+// What one rank has of a tensor that travels as codes.
+struct CodedShare {
+  explicit CodedShare(size_t count) : values(count), error(count), reach(LatticeBlocks(count)) {}
+  void Bring(uint64_t seed) {
+    Random random(seed);
+    for (float& value : values) value = static_cast<float>(random.Unit() - 0.5);
+  }
+  std::vector<float> values, error;
+  std::vector<BlockReach> reach;
+};
+
+// One round of all ranks: the sum, and their errors and reaches after it.
+std::vector<float> SumOnTheCpu(std::vector<CodedShare>& ranks, int levels) {
+  const size_t count = ranks[0].values.size(), blocks = ranks[0].reach.size();
+  const int world = static_cast<int>(ranks.size());
+  std::vector<std::byte> partial, sum;
+  for (int r = 0; r < world; ++r) {
+    CodedShare& rank = ranks[r];
+    std::vector<float> next(count);
+    sum.assign(PackedBytes(blocks, LatticeWidth(levels, r + 1)), std::byte{0});
+    AddSource(
+        {rank.values.data(), rank.error.data(), next.data(), rank.reach.data(), count, levels},
+        partial.data(), r, sum.data());
+    rank.error = next;
+    partial.swap(sum);
+  }
+  std::vector<float> output(count);
+  std::vector<BlockReach> next(blocks);
+  DecodeSum(partial.data(), world,
+            {output.data(), ranks[0].reach.data(), next.data(), count, levels});
+  for (CodedShare& rank : ranks) rank.reach = next;
+  return output;
 }
 
 // One rank's end of the contract. Every method waits for the answer.
@@ -117,6 +153,42 @@ class DeviceRank {
     }
   }
 
+  // Three rounds of codes; all ranks know what all bring, and so what the CPU's codec makes of it.
+  void SumCodes(int bits, uint64_t count) {
+    std::vector<CodedShare> shares(world_, CodedShare(count));
+    CodedShare& mine = shares[rank_];
+    const auto input = Put(mine.values), output = Put(mine.values);
+    const std::unique_ptr<DeviceArray> error[] = {Put(mine.error), Put(mine.error)};
+    const std::unique_ptr<DeviceArray> reach[] = {Put(mine.reach), Put(mine.reach)};
+    for (int round = 0; round < 3; ++round) {
+      for (int r = 0; r < world_; ++r) shares[r].Bring(100 * round + r);
+      ASSERT_TRUE(input->Upload(std::as_bytes(std::span(mine.values))).ok());
+      const int present = round % 2, next = 1 - present;
+      DeviceReduction reduction;
+      reduction.round = round;
+      reduction.input = input->data();
+      reduction.output = output->data();
+      reduction.count = count;
+      reduction.codes = {bits, static_cast<const float*>(error[present]->data()),
+                         static_cast<float*>(error[next]->data()),
+                         static_cast<const BlockReach*>(reach[present]->data()),
+                         static_cast<BlockReach*>(reach[next]->data())};
+      const StatusOr<AllReduceResult> result = Reduce(reduction);
+      ASSERT_TRUE(result.ok()) << Message(result.status());
+      EXPECT_FALSE(result->non_finite);
+      const std::vector<BlockReach> before = mine.reach;
+      const std::vector<float> expected = SumOnTheCpu(shares, LatticeLevels(bits));
+      EXPECT_EQ(Get<float>(*output, count), expected);
+      EXPECT_EQ(Get<float>(*error[next], count), mine.error);
+      EXPECT_EQ(Get<BlockReach>(*reach[next], mine.reach.size()), mine.reach);
+      const auto digest = [](const auto& values) {
+        return WordDigest(values.data(), std::as_bytes(std::span(values)).size());
+      };
+      EXPECT_EQ(result->digest,
+                Combine(Combine(digest(expected), digest(before)), digest(mine.reach)));
+    }
+  }
+
   void BroadcastFrom(int root, uint64_t bytes) {
     const auto array = *MakeDeviceArray(0, bytes);
     std::vector<std::byte> host(bytes, static_cast<std::byte>(rank_ + 1));
@@ -159,6 +231,31 @@ class DeviceRank {
   }
 
  private:
+  template <typename T>
+  static std::unique_ptr<DeviceArray> Put(const std::vector<T>& values) {
+    auto array = *MakeDeviceArray(0, values.size() * sizeof(T));
+    EXPECT_TRUE(array->Upload(std::as_bytes(std::span(values))).ok());
+    return array;
+  }
+  template <typename T>
+  static std::vector<T> Get(const DeviceArray& array, size_t count) {
+    std::vector<T> values(count);
+    EXPECT_TRUE(array.Download(std::as_writable_bytes(std::span(values))).ok());
+    return values;
+  }
+  StatusOr<AllReduceResult> Reduce(const DeviceReduction& reduction) {
+    StatusOr<AllReduceResult> answer = Internal("not answered");
+    absl::Notification done;
+    loop_.Post([&] {
+      ring_->AllReduce(reduction, [&](StatusOr<AllReduceResult> result) {
+        answer = std::move(result);
+        done.Notify();
+      });
+    });
+    done.WaitForNotificationWithTimeout(absl::Seconds(30));
+    return answer;
+  }
+
   const int rank_;
   const int world_;
   Loop loop_{"rank"};
@@ -176,6 +273,9 @@ TEST(DeviceRingRank, KeepsTheContract) {
   ASSERT_TRUE(end.status().ok()) << Message(end.status());
   for (const uint64_t count : {0, 1, 3, 4096, (1 << 20) + 1}) end.SumSeveral(count);
   for (const uint64_t bytes : {1, 1000003}) end.BroadcastFrom(world - 1, bytes);
+  for (const int bits : {8, 4}) {
+    for (const uint64_t count : {1, 4096, (1 << 20) + 1}) end.SumCodes(bits, count);
+  }
   if (rank == 0) {
     end.CloseAnswersACallThatCannotEnd();
   } else {

@@ -1,0 +1,49 @@
+// A coded reduction's device: kernels on a ring's stream, and NCCL, which moves bytes between them.
+// Only for sources that are built with CUDA.
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/cuda/runtime.h"
+#include "dense/cuda/coded_run.h"
+#include "dense/cuda/nccl_library.h"
+
+namespace ringwood {
+
+// On the ring's thread, its device current. A step returns before the device has made it, and NCCL
+// perhaps before it has taken it: `result` says so, and then the next step has to wait, or its
+// kernel would come before NCCL's on the stream.
+class CodedNccl : public cuda::CodedDevice {
+ public:
+  // `library` and `stream` outlive this; so does the communicator, which is null in a world of one.
+  CodedNccl(const nccl::Library& library, const CudaStream& stream)
+      : library_(library), stream_(stream) {}
+  void Use(nccl::Communicator* communicator) { communicator_ = communicator; }
+
+  // Staging memory of the plan, shared by all that run on the stream, one after the other. What it
+  // grows out of stays until the end: freeing it would wait for the device, and so for other ranks.
+  Status Reserve(const cuda::CodedPlan& plan);
+  void Place(const cuda::CodedPlan& plan, cuda::CodedMemory* memory) const;
+
+  Status Encode(const cuda::EncodeView& view) override;
+  Status Exchange(std::span<const cuda::CodedMessage> messages, const std::byte* sent,
+                  std::byte* came) override;
+  Status Add(const cuda::AddView& view) override;
+  Status Gather(uint64_t own, uint64_t bytes, std::byte* sums) override;
+  Status Decode(const cuda::DecodeView& view) override;
+
+  // NCCL's, of the last step; success where it made no call.
+  int TakeResult() { return std::exchange(result_, nccl::kSuccess); }
+
+ private:
+  const nccl::Library& library_;
+  const CudaStream& stream_;
+  nccl::Communicator* communicator_ = nullptr;
+  DeviceBuffer<std::byte> staging_;
+  std::vector<DeviceBuffer<std::byte>> outgrown_;
+  int result_ = nccl::kSuccess;
+};
+
+}  // namespace ringwood
