@@ -7,6 +7,7 @@
 #include "client/exchange/dense_exchange.h"
 #include "client/exchange/device_exchange.h"
 #include "client/exchange/device_sparse_exchange.h"
+#include "client/exchange/flat_places.h"
 #include "client/exchange/solo_exchange.h"
 #include "client/exchange/sparse_exchange.h"
 #include "plan/sparse_groups.h"
@@ -84,22 +85,27 @@ MadeExchange ExchangeMaker::MakeOnHost(uint32_t group, std::optional<Climb> clim
       reaches)};
 }
 
-// The residuals of its tensors are in its bucket; the states stay until the first commit.
+// The residuals of its tensors are in its bucket; the states stay until the first commit. A rank
+// alone rounds nothing.
 StatusOr<std::unique_ptr<Exchange>> ExchangeMaker::MakeDense(
     uint32_t group, const std::vector<const Tensor*>& tensors) const {
-  uint64_t elements = 0;
-  for (const Tensor* tensor : tensors) elements += tensor->spec.elements;
+  const Group& spec = plan_.groups[group];
+  const int bits = link_->place().world > 1 ? CodeBits(spec.codec) : 0;
+  std::vector<size_t> places = PlacesOf(tensors, bits != 0);
   RW_ASSIGN_OR_RETURN(auto bucket, link_->connection()->accelerator().make_bucket(
-                                       tensors.front()->device->index, elements));
-  uint64_t first = 0;
-  for (const size_t id : table_.IdsOf(plan_.groups[group])) {
-    if (const SparseTensor* const state = states_->of(id)) {
-      RW_RETURN_IF_ERROR(bucket->Owe(first, state->residual()));
+                                       tensors.front()->device->index, places.back()));
+  if (bits != 0) RW_RETURN_IF_ERROR(bucket->UseCodes(bits));
+  const std::vector<size_t> ids = table_.IdsOf(spec);
+  for (size_t t = 0; t < ids.size(); ++t) {
+    if (const SparseTensor* const state = states_->of(ids[t])) {
+      RW_RETURN_IF_ERROR(bucket->Owe(places[t], state->residual()));
     }
-    first += table_[id].spec.elements;
+    const std::span<const BlockReach> reach = states_->reach(ids[t]);
+    if (bits == 0 || reach.size() != LatticeBlocks(tensors[t]->spec.elements)) continue;
+    RW_RETURN_IF_ERROR(bucket->WriteReach(places[t] / kLatticeBlock, reach));
   }
-  return std::make_unique<DeviceExchange>(link_->place(), group, tensors, std::move(bucket),
-                                          link_->device_ring());
+  return std::make_unique<DeviceExchange>(link_->place(), group, tensors, std::move(places),
+                                          std::move(bucket), link_->device_ring());
 }
 
 StatusOr<std::unique_ptr<DeviceGroup>> ExchangeMaker::MakeGroup(const Group& spec,

@@ -105,7 +105,7 @@ void TensorStates::Forget() {
 
 bool TensorStates::Owes(size_t id) const {
   return (!states_.empty() && states_[id] != nullptr) || DeviceOf(id) != nullptr ||
-         !WireError(id).empty();
+         (ExchangeOf(id) != nullptr && ExchangeOf(id)->keeps_error());
 }
 
 void TensorStates::Add(size_t id, std::span<const float> owed) {
@@ -122,10 +122,11 @@ void TensorStates::Add(size_t id, std::span<const float> owed) {
 // in them, are others. What ends gives its memory back before they are made.
 Status TensorStates::TakeBack() {
   for (size_t id = 0; id < holders_.size(); ++id) {
-    const std::span<const BlockReach> reach = WireReach(id);
+    RW_ASSIGN_OR_RETURN(const std::span<const BlockReach> reach, WireReach(id));
     if (!reach.empty()) reaches_[id].assign(reach.begin(), reach.end());
-    const std::span<const float> error = WireError(id);
-    if (error.empty() || states_[id] != nullptr) continue;
+    if (states_[id] != nullptr) continue;
+    RW_ASSIGN_OR_RETURN(const std::span<const float> error, WireError(id));
+    if (error.empty()) continue;
     states_[id] = Make(id, 1);
     std::copy(error.begin(), error.end(), states_[id]->mutable_residual().begin());
   }
@@ -174,14 +175,14 @@ void TensorStates::Committed(uint64_t round) {
   });
 }
 
-std::span<const float> TensorStates::WireError(size_t id) const {
-  if (holders_.empty() || holders_[id].exchange == nullptr) return {};
-  return holders_[id].exchange->error(holders_[id].index);
+StatusOr<std::span<const float>> TensorStates::WireError(size_t id) const {
+  if (ExchangeOf(id) == nullptr) return std::span<const float>();
+  return ExchangeOf(id)->error(holders_[id].index);
 }
 
-std::span<const BlockReach> TensorStates::WireReach(size_t id) const {
-  if (holders_.empty() || holders_[id].exchange == nullptr) return {};
-  return holders_[id].exchange->reach(holders_[id].index);
+StatusOr<std::span<const BlockReach>> TensorStates::WireReach(size_t id) const {
+  if (ExchangeOf(id) == nullptr) return std::span<const BlockReach>();
+  return ExchangeOf(id)->reach(holders_[id].index);
 }
 
 std::span<const BlockReach> TensorStates::reach(size_t id) const {
@@ -204,7 +205,12 @@ Status TensorStates::ReadResidual(size_t id, std::span<float> out) const {
   if (DeviceSparseExchange* const device = DeviceOf(id); state == nullptr && device != nullptr) {
     return device->ReadResidual(holders_[id].index, out);
   }
-  const std::span<const float> kept = state != nullptr ? state->residual() : WireError(id);
+  std::span<const float> kept;
+  if (state != nullptr) {
+    kept = state->residual();
+  } else {
+    RW_ASSIGN_OR_RETURN(kept, WireError(id));
+  }
   if (kept.empty()) {
     std::fill(out.begin(), out.end(), 0.0f);
   } else {
@@ -216,7 +222,7 @@ Status TensorStates::ReadResidual(size_t id, std::span<float> out) const {
 Status TensorStates::AppendItems(std::vector<Item>* items,
                                  std::vector<std::unique_ptr<SparseTensor>>* copies) const {
   for (size_t id = 0; id < states_.size(); ++id) {
-    const std::span<const BlockReach> now = WireReach(id);
+    RW_ASSIGN_OR_RETURN(const std::span<const BlockReach> now, WireReach(id));
     const std::span<const BlockReach> reached = now.empty() ? reach(id) : now;
     if (!reached.empty()) {
       items->push_back(
@@ -230,7 +236,7 @@ Status TensorStates::AppendItems(std::vector<Item>* items,
     }
     const std::string& name = table_.name(id);
     if (state == nullptr) {
-      const std::span<const float> error = WireError(id);
+      RW_ASSIGN_OR_RETURN(const std::span<const float> error, WireError(id));
       if (!error.empty()) items->push_back(FloatItem(ResidualItem(name), error));
       continue;
     }

@@ -103,8 +103,12 @@ class TensorStates {
   DeviceSparseExchange* DeviceOf(size_t id) const {
     return holders_.empty() ? nullptr : holders_[id].device;
   }
-  std::span<const float> WireError(size_t id) const;       // empty: nothing is rounded on the wire
-  std::span<const BlockReach> WireReach(size_t id) const;  // empty: the wire has no codes
+  const Exchange* ExchangeOf(size_t id) const {  // or null
+    return holders_.empty() ? nullptr : holders_[id].exchange;
+  }
+  // Empty: nothing is rounded on the wire, it has no codes.
+  StatusOr<std::span<const float>> WireError(size_t id) const;
+  StatusOr<std::span<const BlockReach>> WireReach(size_t id) const;
   Status RestoreReach(size_t id, Restore* from);
 
   const SessionOptions& options_;

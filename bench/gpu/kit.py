@@ -24,7 +24,7 @@ from host import Host
 
 PARTS = ("tests", "sanitizers", "bench", "jobs", "grid")
 DEVICE_TESTS = {"sparse_test": "Cuda*:DeviceGroup*", "dense_test": "Cuda*:WordDigest*:DeviceRing.*",
-                "client_test": "DeviceBucket*:DeviceTensors*:*DeviceSparse*"}
+                "client_test": "DeviceBucket*:DeviceTensors*:DeviceWire*:*DeviceSparse*"}
 SANITIZED = {"sparse_test": "DeviceGroup*", "client_test": "DeviceBucket*:DeviceTensors*RealDevice"}
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 FINDINGS = 99  # a sanitizer's exit code

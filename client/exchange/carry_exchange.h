@@ -35,8 +35,11 @@ class CarryExchange : public Exchange {
   uint64_t sent_bytes() const override { return exchange_->sent_bytes(); }
   bool non_finite() const override { return exchange_->non_finite(); }
   std::optional<TensorSum> sum(size_t tensor) const override { return exchange_->sum(tensor); }
-  std::span<const float> error(size_t tensor) const override { return exchange_->error(tensor); }
-  std::span<const BlockReach> reach(size_t tensor) const override {
+  bool keeps_error() const override { return exchange_->keeps_error(); }
+  StatusOr<std::span<const float>> error(size_t tensor) const override {
+    return exchange_->error(tensor);
+  }
+  StatusOr<std::span<const BlockReach>> reach(size_t tensor) const override {
     return exchange_->reach(tensor);
   }
 

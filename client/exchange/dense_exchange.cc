@@ -3,26 +3,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "client/exchange/flat_places.h"
 #include "client/exchange/scale.h"
 #include "dense/all_reduce.h"
 
 namespace ringwood {
 namespace {
-
-// Where each tensor begins, and the length of all: one after the other, each with a block of its
-// own if the wire has codes.
-std::vector<size_t> PlacesOf(const std::vector<const Tensor*>& tensors, const std::string& wire) {
-  std::vector<size_t> places = {0};
-  for (const Tensor* tensor : tensors) {
-    const size_t elements = tensor->spec.elements;
-    const bool coded = CodeBits(wire) != 0;
-    places.push_back(places.back() + (coded ? LatticeBlocks(elements) * kLatticeBlock : elements));
-  }
-  return places;
-}
-
-// Codes keep back what may make a later sum larger: what a gradient may have is less.
-constexpr int kCodedShare = 4;
 
 bool AllFinite(std::span<const float> values) {
   uint32_t largest = 0;  // magnitude, as bits: their order is that of the values
@@ -40,7 +26,7 @@ DenseExchange::DenseExchange(const Place& place, uint32_t group, const Group& sp
       group_(group),
       wire_(spec.codec),
       tensors_(std::move(tensors)),
-      first_(PlacesOf(tensors_, wire_)),
+      first_(PlacesOf(tensors_, coded())),
       input_(first_.back()),
       output_(input_.size()) {
   if (wire_ == "fp32") return;
@@ -113,13 +99,13 @@ std::optional<TensorSum> DenseExchange::sum(size_t tensor) const {
   return TensorSum{output_.span().subspan(first_[tensor], tensors_[tensor]->spec.elements)};
 }
 
-std::span<const float> DenseExchange::error(size_t tensor) const {
-  if (wire_ == "fp32") return {};
+StatusOr<std::span<const float>> DenseExchange::error(size_t tensor) const {
+  if (!keeps_error()) return std::span<const float>();
   return error_[present_].span().subspan(first_[tensor], tensors_[tensor]->spec.elements);
 }
 
-std::span<const BlockReach> DenseExchange::reach(size_t tensor) const {
-  if (!coded()) return {};
+StatusOr<std::span<const BlockReach>> DenseExchange::reach(size_t tensor) const {
+  if (!coded()) return std::span<const BlockReach>();
   return reach_[present_].span().subspan(first_[tensor] / kLatticeBlock,
                                          LatticeBlocks(tensors_[tensor]->spec.elements));
 }

@@ -35,8 +35,9 @@ class DenseExchange : public Exchange {
   uint64_t sent_bytes() const override { return sent_bytes_; }
   bool non_finite() const override { return non_finite_; }
   std::optional<TensorSum> sum(size_t tensor) const override;
-  std::span<const float> error(size_t tensor) const override;
-  std::span<const BlockReach> reach(size_t tensor) const override;
+  bool keeps_error() const override { return wire_ != "fp32"; }
+  StatusOr<std::span<const float>> error(size_t tensor) const override;
+  StatusOr<std::span<const BlockReach>> reach(size_t tensor) const override;
   void TakeErrors(DenseExchange& from);  // and reaches, of one of the same tensors that ends
 
  private:

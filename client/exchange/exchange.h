@@ -74,13 +74,20 @@ class Exchange {
   // shows. The result is the same everywhere.
   virtual bool checked_when_packed() const { return true; }
 
+  // Something is rounded on the wire, and what is rounded away is kept.
+  virtual bool keeps_error() const { return false; }
   // A tensor's rounding error of the wire, which the next round sends, in units of weight *
-  // gradient; empty if nothing is rounded. Between rounds; valid until the next Apply.
-  virtual std::span<const float> error(size_t tensor) const { return {}; }
+  // gradient; empty if nothing is rounded. Between rounds, on the trainer's thread; valid until the
+  // next Apply. May wait for a device, whose error it returns.
+  virtual StatusOr<std::span<const float>> error(size_t tensor) const {
+    return std::span<const float>();
+  }
 
   // What its blocks reach, alike on all ranks, where the wire has codes (dense/lattice/codes.h);
-  // else empty. Between rounds; valid until the next Apply.
-  virtual std::span<const BlockReach> reach(size_t tensor) const { return {}; }
+  // else empty. As error.
+  virtual StatusOr<std::span<const BlockReach>> reach(size_t tensor) const {
+    return std::span<const BlockReach>();
+  }
 };
 
 }  // namespace ringwood

@@ -39,11 +39,8 @@ class CudaBucket : public DeviceBucket {
     RW_RETURN_IF_ERROR(scope.status());
     if (owed_.data() == nullptr) RW_RETURN_IF_ERROR(owed_.Allocate(elements_, stream_.get()));
     owes_ = true;
-    RW_RETURN_IF_ERROR(
-        FromCuda(cudaMemcpyAsync(owed_.data() + first, values.data(), values.size_bytes(),
-                                 cudaMemcpyHostToDevice, stream_.get()),
-                 "copy a residual to the device"));
-    return FromCuda(cudaStreamSynchronize(stream_.get()), "copy a residual to the device");
+    return Copy(owed_.data() + first, values.data(), values.size_bytes(), cudaMemcpyHostToDevice,
+                "copy a residual to the device");
   }
   // The memory stays until the plan goes: giving it back would make the trainer wait.
   void Forgive() override { owes_ = false; }
@@ -91,18 +88,56 @@ class CudaBucket : public DeviceBucket {
     return OkStatus();
   }
 
+  Status UseCodes(int bits) override {
+    RW_CHECK(bits_ == 0 && bits != 0);
+    const DeviceScope scope(device_);
+    RW_RETURN_IF_ERROR(scope.status());
+    for (int i = 0; i < 2; ++i) {
+      RW_RETURN_IF_ERROR(error_[i].Allocate(elements_, stream_.get()));
+      RW_RETURN_IF_ERROR(reach_[i].Allocate(LatticeBlocks(elements_), stream_.get()));
+    }
+    bits_ = bits;
+    return OkStatus();
+  }
+  DeviceCodes codes() const override {
+    if (bits_ == 0) return {};
+    return {bits_, error_[present_].data(), error_[1 - present_].data(), reach_[present_].data(),
+            reach_[1 - present_].data()};
+  }
+  void Commit() override { present_ = 1 - present_; }
+  Status ReadError(uint64_t first, std::span<float> into) const override {
+    return Copy(into.data(), error_[present_].data() + first, into.size_bytes(),
+                cudaMemcpyDeviceToHost, "copy rounding errors from the device");
+  }
+  Status ReadReach(uint64_t first, std::span<BlockReach> into) const override {
+    return Copy(into.data(), reach_[present_].data() + first, into.size_bytes(),
+                cudaMemcpyDeviceToHost, "copy the reach of blocks from the device");
+  }
+  Status WriteReach(uint64_t first, std::span<const BlockReach> from) override {
+    return Copy(reach_[present_].data() + first, from.data(), from.size_bytes(),
+                cudaMemcpyHostToDevice, "copy the reach of blocks to the device");
+  }
+
   const float* input() const override { return input_.data(); }
   float* output() override { return output_.data(); }
   uint64_t elements() const override { return elements_; }
   void* stream() const override { return stream_.get(); }
 
  private:
+  // Between host and device, behind what is on stream_. Waits.
+  Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+              const char* what) const {
+    const DeviceScope scope(device_);
+    RW_RETURN_IF_ERROR(scope.status());
+    RW_RETURN_IF_ERROR(FromCuda(cudaMemcpyAsync(to, from, bytes, kind, stream_.get()), what));
+    return FromCuda(cudaStreamSynchronize(stream_.get()), what);
+  }
   // The device's table becomes `table`, behind what is on stream_: kernels that read the one before
   // are, or the trainer's streams that they are on are awaited there.
   Status Upload(cuda::PartTable table) {
-    uint64_t elements = 0;
-    for (const cuda::StreamParts& of : table.streams) elements += of.elements;
-    RW_CHECK(elements == elements_);
+    for (const cuda::PartView& part : table.parts) {
+      RW_CHECK(part.flat + part.elements <= elements_);
+    }
     const bool same = table.parts == table_.parts;
     table_ = std::move(table);
     if (same || table_.parts.empty()) return OkStatus();
@@ -132,6 +167,10 @@ class CudaBucket : public DeviceBucket {
   DeviceBuffer<float> input_, output_;
   DeviceBuffer<float> owed_;  // empty until something is
   bool owes_ = false;
+  int bits_ = 0;                  // of codes; the rest is empty without
+  DeviceBuffer<float> error_[2];  // [present_] is committed
+  DeviceBuffer<BlockReach> reach_[2];
+  int present_ = 0;
   DeviceBuffer<uint32_t> largest_;
   PinnedBuffer<uint32_t> host_largest_;
   cuda::PartTable table_;  // that parts_ holds

@@ -1,6 +1,6 @@
-// The memory of a dense group on a device: weighted gradients of all its tensors one after the
-// other, and the sum of all ranks beside them; and the two passes that go between them and the
-// trainer's tensors. Nothing here waits: streams order everything.
+// The memory of a dense group on a device: weighted gradients of all its tensors, the sum of all
+// ranks beside them, and what codes keep from round to round; and the two passes that go between
+// them and the trainer's tensors. Nothing waits but what says so: streams order everything.
 //
 //     trainer's streams ── gradients ──► Pack ──► input ── ring ──► output ──► Unpack ──► gradients
 //
@@ -12,6 +12,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "dense/cuda/device_codes.h"
 
 namespace ringwood {
 
@@ -21,6 +22,7 @@ class DeviceBucket {
     float* data = nullptr;  // device memory, the trainer's
     uint64_t elements = 0;
     void* stream = nullptr;  // cudaStream_t that makes and uses `data`; null: the default stream
+    uint64_t first = 0;      // its place in the bucket
   };
 
   virtual ~DeviceBucket() = default;  // waits for what was put on stream()
@@ -33,9 +35,9 @@ class DeviceBucket {
   // The next Pack waits for what `stream` holds now and for nothing behind it.
   virtual Status Mark(void* stream) = 0;
 
-  // input = weight * parts (+ owed), one after the other, after the marks of the parts' streams, or
-  // where there are none since the last Pack, after what they hold now;
-  // with weight 0 zeros (+ owed), and the parts are not read. The parts fill the bucket.
+  // input = weight * parts (+ owed), each in its place and zeros between them, after the marks of
+  // the parts' streams, or where there are none since the last Pack, after what they hold now;
+  // with weight 0 zeros (+ owed), and the parts are not read. Parts keep their places.
   virtual Status Pack(std::span<const Part> parts, float weight) = 0;
   // Largest |input| of the last Pack as the bits of a float, Inf and NaN above all numbers. Valid
   // when stream() has done what Pack put on it.
@@ -44,6 +46,16 @@ class DeviceBucket {
   // parts = output / total, correctly rounded when total is a float, zeros when it is 0: on each
   // part's stream, so before what the trainer puts there next. The ring has ended.
   virtual Status Unpack(std::span<const Part> parts, double total) = 0;
+
+  // Sums travel as codes of `bits`: from here on there are errors and reaches, the present ones and
+  // the next, all of them 0. Once.
+  virtual Status UseCodes(int bits) = 0;
+  virtual DeviceCodes codes() const = 0;  // of the next reduction; without UseCodes of 0 bits
+  virtual void Commit() = 0;              // the next ones are the present ones, and the other way
+  // The present ones, from an element or a block on. They wait for the device.
+  virtual Status ReadError(uint64_t first, std::span<float> into) const = 0;
+  virtual Status ReadReach(uint64_t first, std::span<BlockReach> into) const = 0;
+  virtual Status WriteReach(uint64_t first, std::span<const BlockReach> from) = 0;
 
   virtual const float* input() const = 0;
   virtual float* output() = 0;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "dense/cuda/device_bucket.h"
@@ -31,11 +30,9 @@ inline PartTable TableOf(std::span<const DeviceBucket::Part> parts) {
     const auto same = [&](const StreamParts& other) { return other.stream == part.stream; };
     if (std::any_of(table.streams.begin(), table.streams.end(), same)) continue;
     StreamParts of_stream{part.stream, static_cast<uint32_t>(table.parts.size()), 0, 0};
-    uint64_t flat = 0;
     for (const DeviceBucket::Part& other : parts) {
-      const uint64_t begin = std::exchange(flat, flat + other.elements);
       if (other.stream != part.stream || other.elements == 0) continue;
-      table.parts.push_back({other.data, other.elements, of_stream.elements, begin});
+      table.parts.push_back({other.data, other.elements, of_stream.elements, other.first});
       of_stream.elements += other.elements;
       ++of_stream.count;
     }

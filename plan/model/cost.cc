@@ -156,13 +156,35 @@ CodecCost RingCodec(const std::string& name, int workers) {
   return {name, 1, 0, 0};
 }
 
+namespace {
+
+bool AddsUp(const std::string& name, int workers) {
+  const int bits = CodeBits(name);
+  return bits == 0 || workers <= MostLatticeTerms(LatticeLevels(bits));
+}
+
+}  // namespace
+
 std::vector<CodecCost> RingCodecs(const std::string& wire, int workers) {
   if (wire != "auto") return {RingCodec(wire, workers)};
   std::vector<CodecCost> allowed;
   for (const char* name : {"fp32", "bf16", "int8", "int4"}) {
-    const int bits = CodeBits(name);
-    if (bits != 0 && workers > MostLatticeTerms(LatticeLevels(bits))) continue;
-    allowed.push_back(RingCodec(name, workers));
+    if (AddsUp(name, workers)) allowed.push_back(RingCodec(name, workers));
+  }
+  return allowed;
+}
+
+CodecCost DeviceCodec(const std::string& name, int workers) {
+  const int bits = CodeBits(name);
+  if (bits == 0 || workers < 2) return {"fp32", 1, 0, 0};
+  return {name, CodedRatio(Strategy::kDirect, OneEach(workers), bits), 6e-12, 3e-12};
+}
+
+std::vector<CodecCost> DeviceCodecs(const std::string& wire, int workers) {
+  if (wire != "auto") return {DeviceCodec(wire, workers)};
+  std::vector<CodecCost> allowed;
+  for (const char* name : {"fp32", "int8", "int4"}) {
+    if (AddsUp(name, workers)) allowed.push_back(DeviceCodec(name, workers));
   }
   return allowed;
 }

@@ -103,4 +103,10 @@ CodecCost RingCodec(const std::string& name, int workers);
 // workers.
 std::vector<CodecCost> RingCodecs(const std::string& wire, int workers);
 
+// The same of groups on devices, over NCCL: fp32, which bf16 is taken for, and codes, by an
+// all-to-all and a gather. What coding costs is assumed, not measured: 6 and 3 bytes of a device's
+// memory for one of the tensor, at 1 TB/s.
+CodecCost DeviceCodec(const std::string& name, int workers);
+std::vector<CodecCost> DeviceCodecs(const std::string& wire, int workers);
+
 }  // namespace ringwood

@@ -50,8 +50,9 @@ TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpu) {
   for (const float weight : {1.0f, 0.3f, 0.0f}) {
     const std::vector<float> a = Numbers(1, 1), b = Numbers(1'000'003, 2);
     const auto on_a = OnTheDevice(a), on_b = OnTheDevice(b);
-    const DeviceBucket::Part parts[] = {{static_cast<float*>(on_a->data()), a.size(), nullptr},
-                                        {static_cast<float*>(on_b->data()), b.size(), nullptr}};
+    const DeviceBucket::Part parts[] = {
+        {static_cast<float*>(on_a->data()), a.size(), nullptr, 0},
+        {static_cast<float*>(on_b->data()), b.size(), nullptr, a.size()}};
     auto bucket = *MakeDeviceBucket(0, a.size() + b.size());
     ASSERT_TRUE(bucket->Pack(parts, weight).ok());
     auto ring = std::make_unique<Loop>("ring");  // of one rank: it copies
@@ -93,6 +94,63 @@ TEST(DeviceBucket, PacksAndUnpacksTheBitsOfTheCpu) {
                         },
                         Seconds(20))
                     .ok());
+  }
+}
+
+// A ring of one rank runs all kernels of codes; nothing is sent.
+TEST(DeviceBucket, SumsOfCodesHaveTheBitsOfTheCpu) {
+  if (!CountDevices().ok()) GTEST_SKIP() << "skipped: no device";
+  const std::vector<float> values = Numbers(1'000'003, 5);
+  const auto on_device = OnTheDevice(values);
+  const size_t blocks = LatticeBlocks(values.size()), elements = blocks * kLatticeBlock;
+  for (const int bits : {8, 4}) {
+    auto bucket = *MakeDeviceBucket(0, elements);
+    ASSERT_TRUE(bucket->UseCodes(bits).ok());
+    std::vector<BlockReach> reach(blocks, 0x4500), next_reach(blocks), seen_reach(blocks);
+    ASSERT_TRUE(bucket->WriteReach(0, reach).ok());
+    const DeviceBucket::Part parts[] = {
+        {static_cast<float*>(on_device->data()), values.size(), nullptr, 0}};
+    ASSERT_TRUE(bucket->Pack(parts, 1).ok());
+    auto loop = std::make_unique<Loop>("ring");
+    std::unique_ptr<DeviceRing> one;
+    absl::Notification done;
+    const auto reduce = [&]() -> Status {
+      RW_ASSIGN_OR_RETURN(one, MakeDeviceRing(loop.get(), {}));
+      DeviceReduction reduction;
+      reduction.input = bucket->input();
+      reduction.output = bucket->output();
+      reduction.count = bucket->elements();
+      reduction.producer = bucket->stream();
+      reduction.codes = bucket->codes();
+      one->AllReduce(reduction, [&](StatusOr<AllReduceResult> result) {
+        EXPECT_TRUE(result.ok()) << Message(result.status());
+        done.Notify();
+      });
+      return OkStatus();
+    };
+    ASSERT_TRUE(loop->Call(reduce, Seconds(20)).ok());
+    ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    bucket->Commit();
+    std::vector<float> error(elements), seen_error(elements), sum(elements), x = values;
+    ASSERT_TRUE(bucket->ReadError(0, seen_error).ok());
+    ASSERT_TRUE(bucket->ReadReach(0, seen_reach).ok());
+    ASSERT_TRUE(bucket->Unpack(parts, 1).ok());
+    x.resize(elements);
+    const int levels = LatticeLevels(bits);
+    std::vector<std::byte> packed(PackedBytes(blocks, LatticeWidth(levels, 1)));
+    AddSource({x.data(), sum.data(), error.data(), reach.data(), elements, levels}, nullptr, 0,
+              packed.data());
+    DecodeSum(packed.data(), 1, {sum.data(), reach.data(), next_reach.data(), elements, levels});
+    EXPECT_EQ(seen_error, error);
+    EXPECT_EQ(seen_reach, next_reach);
+    sum.resize(values.size());
+    EXPECT_EQ(FromTheDevice(*on_device, values.size()), sum);
+    ASSERT_TRUE(on_device->Upload(std::as_bytes(std::span(values))).ok());
+    const auto end = [&] {
+      one.reset();
+      return OkStatus();
+    };
+    ASSERT_TRUE(loop->Call(end, Seconds(20)).ok());
   }
 }
 

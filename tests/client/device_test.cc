@@ -6,8 +6,11 @@
 #include <limits>
 
 #include "client/session.h"
+#include "plan/model/cost.h"
+#include "plan/strategy/planner.h"
 #include "tests/client/fake_device.h"
 #include "tests/client/job.h"
+#include "tests/client/placed.h"
 
 namespace ringwood {
 namespace {
@@ -185,6 +188,163 @@ TEST(DeviceTensors, WithoutADeviceTheFirstStepSaysWhatIsMissing) {
     FakeStream stream;
     DeviceGradient gradient(session, "w", &stream);
     EXPECT_THAT(Message(session.Agree()), testing::HasSubstr("this machine has no device"));
+  });
+}
+
+// Dense tensors of many sizes that travel as codes, with weights that differ, a rank without
+// samples and a step that is skipped.
+PlacedScript CodedScript(int world, const std::string& wire) {
+  PlacedScript script;
+  script.job.world = world;
+  script.job.wire = wire;
+  script.to = 6;
+  for (const auto& [name, elements] :
+       {std::pair{"a", 1}, std::pair{"b", 300}, std::pair{"c", 5000}, std::pair{"d", 255}}) {
+    script.tensors.push_back(TensorOf(name, elements, "dense"));
+  }
+  script.weight = [world](int rank, uint64_t step) {
+    if (world == 1) return 1.0;  // what is multiplied and divided by 1 stays
+    return rank == 1 && step % 4 == 2 ? 0 : 1 + 0.5 * rank + static_cast<double>(step % 3);
+  };
+  return script;
+}
+
+bool Owes(const Outcome& outcome) {
+  for (const Outcome::Bits& residual : outcome.residuals) {
+    for (const uint32_t bits : residual) {
+      if (bits << 1 != 0) return true;
+    }
+  }
+  return false;
+}
+
+TEST(DeviceWire, CodesGiveTheHostsBitsInAllWorlds) {
+  for (int world = 1; world <= 8; ++world) {
+    for (const char* wire : {"int8", "int4"}) {
+      const PlacedScript script = CodedScript(world, wire);
+      const Outcome host = Play(script, Where::kHost);
+      EXPECT_EQ(Owes(host), world > 1);
+      EXPECT_TRUE(Play(script, Where::kFake) == host) << wire << ", " << world << " ranks";
+    }
+  }
+}
+
+TEST(DeviceWire, WithBf16TensorsTravelInFull) {
+  PlacedScript script = CodedScript(2, "bf16");
+  script.integers = true;
+  script.weight = nullptr;
+  const Outcome outcome = Play(script, Where::kFake);
+  EXPECT_FALSE(Owes(outcome));
+  script.job.wire = "fp32";
+  EXPECT_TRUE(outcome == Play(script, Where::kHost));
+}
+
+// Errors and reaches go on through groups that merge and split, and through routes that change.
+TEST(DeviceWire, AChangeOfThePlanKeepsTheHostsBits) {
+  PlacedScript script = CodedScript(3, "int4");
+  script.to = 14;
+  script.prepare = [tensors = script.tensors](GatheringCoordinator& coordinator) {
+    PlanInput input;
+    for (auto t = tensors.rbegin(); t != tensors.rend(); ++t) input.tensors.push_back(t->spec);
+    input.world = 3;
+    input.ring_codecs = DeviceCodecs("int4", 3);
+    coordinator.ChangePlanAfter(2, *MakePlan("single", input));
+    coordinator.ChangePlanAfter(4, *MakePlan("wfbp", input));
+    input.tensors[1].route = "sparse";  // c
+    input.tensors[1].density = 0.05;
+    coordinator.ChangePlanAfter(6, *MakePlan("hybrid", input));
+    input.tensors[1].route = "dense";
+    coordinator.ChangePlanAfter(9, *MakePlan("hybrid", input));
+    input.ring_codecs = DeviceCodecs("fp32", 3);
+    coordinator.ChangePlanAfter(11, *MakePlan("single", input));
+    input.ring_codecs = DeviceCodecs("int8", 3);
+    coordinator.ChangePlanAfter(12, *MakePlan("single", input));
+  };
+  script.tensors[2].spec.route = "auto";
+  // Sums of fp32 have another order of additions on the fake device: whole numbers.
+  script.integers = true;
+  script.weight = nullptr;
+  const Outcome host = Play(script, Where::kHost);
+  const Outcome device = Play(script, Where::kFake);
+  EXPECT_EQ(device.routes, host.routes);
+  EXPECT_THAT(device.routes, testing::AllOf(testing::Contains("ring"), testing::Contains("tree")));
+  EXPECT_TRUE(device == host);
+}
+
+TEST(DeviceWire, AResumedJobGoesOnBitForBitAndBetweenHostAndDevice) {
+  constexpr uint64_t kResumed = 5;
+  for (const char* wire : {"int8", "int4"}) {
+    PlacedScript script = CodedScript(2, wire);
+    script.to = 9;
+    const Outcome whole = Play(script, Where::kHost);
+    for (const auto& [first, then] :
+         {std::pair(Where::kFake, Where::kFake), std::pair(Where::kFake, Where::kHost),
+          std::pair(Where::kHost, Where::kFake)}) {
+      MemoryStore store;
+      PlacedScript part = script;
+      part.job.store = &store;
+      part.to = kResumed;
+      Play(part, first);
+      part.from = kResumed;
+      part.to = script.to;
+      const Outcome resumed = Play(part, then);
+      EXPECT_TRUE(resumed.residuals == whole.residuals);
+      const size_t before = kResumed * script.job.world * script.tensors.size();
+      EXPECT_TRUE(resumed.results ==
+                  std::vector(whole.results.begin() + before, whole.results.end()));
+    }
+  }
+}
+
+TEST(DeviceWire, AFailedStepLeavesWhatIsOwed) {
+  FakeRings rings(kDeviceWorld);
+  Job job = DeviceJob(&rings);
+  job.wire = "int4";
+  RunOwningJob(job, [&](std::unique_ptr<Session> session, GatheringCoordinator& coordinator) {
+    FakeStream stream;
+    DeviceGradient gradient(*session, "w", &stream);
+    for (int step = 0; step < 2; ++step) {
+      gradient.Make(*session, 7.3f);
+      ASSERT_TRUE(session->FinishStep().ok());
+    }
+    std::vector<float> before(kDeviceElements), after(kDeviceElements);
+    ASSERT_TRUE(session->Residual(gradient.id, before).ok());
+    EXPECT_THAT(before, testing::Contains(testing::Ne(0)));
+    stream.Put([&] { std::fill(gradient.data.begin(), gradient.data.end(), 3.0f); });
+    (void)session->Ready(gradient.id);  // exchanged by all, perhaps; never committed
+    if (session->rank() == 2) {
+      coordinator.Fail(Unavailable("rank 2 fell silent"));
+    } else {
+      EXPECT_EQ(session->FinishStep().status().code(), StatusCode::kUnavailable);
+      ASSERT_TRUE(session->Residual(gradient.id, after).ok());
+      EXPECT_EQ(before, after);
+    }
+    session.reset();  // before the gradient, which the device may still read
+    stream.Wait();
+  });
+}
+
+TEST(DeviceWire, ADeviceThatCannotSayWhatIsOwedEndsTheCheckpointWithItsError) {
+  FakeRings rings(2);
+  Job job{.world = 2, .wire = "int8"};
+  job.accelerator = [&](int) {
+    Accelerator accelerator = FakeAccelerator(&rings);
+    accelerator.make_bucket = [](int,
+                                 uint64_t elements) -> StatusOr<std::unique_ptr<DeviceBucket>> {
+      return std::unique_ptr<DeviceBucket>(
+          std::make_unique<FakeBucket>(elements, Unavailable("copy rounding errors: it is lost")));
+    };
+    return accelerator;
+  };
+  RunJob(job, [&](Session& session, GatheringCoordinator&) {
+    FakeStream stream;
+    DeviceGradient gradient(session, "w", &stream);
+    gradient.Make(session, 1);
+    ASSERT_TRUE(session.FinishStep().ok());
+    std::vector<float> residual(kDeviceElements);
+    EXPECT_THAT(Message(session.Residual(gradient.id, residual)), testing::HasSubstr("is lost"));
+    EXPECT_THAT(Message(session.Checkpoint({})), testing::HasSubstr("is lost"));
+    stream.Wait();
   });
 }
 

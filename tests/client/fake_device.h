@@ -99,7 +99,7 @@ class FakeRings {
  public:
   struct Part {
     DeviceReduction reduction;
-    std::function<void(uint64_t digest)> ended;
+    std::function<void(AllReduceResult)> ended;
   };
   explicit FakeRings(int world) : world_(world) {}
 
@@ -110,16 +110,10 @@ class FakeRings {
     auto& parts = waiting_[sequence];
     parts[rank] = std::move(part);
     if (static_cast<int>(parts.size()) < world_) return;
-    const uint64_t count = parts.begin()->second.reduction.count;
-    std::vector<float> sum(count);
-    for (const auto& [from, each] : parts) {
-      const auto* input = static_cast<const float*>(each.reduction.input);
-      for (uint64_t i = 0; i < count; ++i) sum[i] += input[i];
-    }
-    for (const auto& [to, each] : parts) {
-      if (closed_.count(to) != 0) continue;  // its memory may be gone
-      std::copy(sum.begin(), sum.end(), static_cast<float*>(each.reduction.output));
-      each.ended(WordDigest(sum.data(), count * sizeof(float)));
+    if (parts.begin()->second.reduction.codes.bits != 0) {
+      AddCodes(parts);
+    } else {
+      Add(parts);
     }
     waiting_.erase(sequence);
   }
@@ -135,9 +129,51 @@ class FakeRings {
   }
 
  private:
+  using Parts = std::map<int, Part>;
+
+  void Add(const Parts& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const uint64_t count = parts.begin()->second.reduction.count;
+    std::vector<float> sum(count);
+    for (const auto& [from, each] : parts) {
+      const auto* input = static_cast<const float*>(each.reduction.input);
+      for (uint64_t i = 0; i < count; ++i) sum[i] += input[i];
+    }
+    for (const auto& [to, each] : parts) {
+      if (closed_.count(to) != 0) continue;  // its memory may be gone
+      std::copy(sum.begin(), sum.end(), static_cast<float*>(each.reduction.output));
+      each.ended({WordDigest(sum.data(), count * sizeof(float)), 8});
+    }
+  }
+
+  // By the CPU's codec: the kernels' tests say that they have its bits.
+  void AddCodes(const Parts& parts) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!closed_.empty()) return;  // whose memory may be gone
+    const DeviceReduction& any = parts.begin()->second.reduction;
+    const int levels = LatticeLevels(any.codes.bits);
+    const size_t blocks = LatticeBlocks(any.count);
+    std::vector<std::byte> partial, sum;
+    for (const auto& [rank, each] : parts) {
+      const DeviceReduction& r = each.reduction;
+      sum.assign(PackedBytes(blocks, LatticeWidth(levels, rank + 1)), std::byte{0});
+      AddSource({static_cast<const float*>(r.input), r.codes.error, r.codes.next_error,
+                 r.codes.reach, r.count, levels},
+                partial.data(), rank, sum.data());
+      partial.swap(sum);
+    }
+    for (const auto& [to, each] : parts) {
+      const DeviceReduction& r = each.reduction;
+      DecodeSum(
+          partial.data(), world_,
+          {static_cast<float*>(r.output), r.codes.reach, r.codes.next_reach, r.count, levels});
+      const BlockReach most = *std::max_element(r.codes.next_reach, r.codes.next_reach + blocks);
+      each.ended({WordDigest(r.output, r.count * sizeof(float)), partial.size(),
+                  most > LargestReach(world_)});
+    }
+  }
+
   const int world_;
   absl::Mutex mutex_;
-  std::map<uint64_t, std::map<int, Part>> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Parts> waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<int, Status> closed_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -154,10 +190,9 @@ class FakeRing : public DeviceRing, public std::enable_shared_from_this<FakeRing
     stream_.Await(static_cast<FakeStream*>(reduction.producer));
     stream_.Put([self = shared_from_this(), sequence, reduction] {
       self->rings_->Arrive(sequence, self->options_.rank,
-                           {reduction, [self, sequence](uint64_t digest) {
-                              self->loop_->PostReserved([self, sequence, digest] {
-                                self->Answer(sequence, AllReduceResult{digest, 8});
-                              });
+                           {reduction, [self, sequence](AllReduceResult result) {
+                              self->loop_->PostReserved(
+                                  [self, sequence, result] { self->Answer(sequence, result); });
                             }});
     });
   }
@@ -193,8 +228,10 @@ class FakeRing : public DeviceRing, public std::enable_shared_from_this<FakeRing
 
 class FakeBucket : public DeviceBucket {
  public:
-  explicit FakeBucket(uint64_t elements)
-      : input_(elements), output_(std::make_shared<std::vector<float>>(elements)) {}
+  explicit FakeBucket(uint64_t elements, Status health = OkStatus())
+      : input_(elements),
+        output_(std::make_shared<std::vector<float>>(elements)),
+        health_(std::move(health)) {}
   ~FakeBucket() override { stream_.Wait(); }
 
   Status Mark(void* stream) override {
@@ -204,17 +241,17 @@ class FakeBucket : public DeviceBucket {
   Status Pack(std::span<const Part> parts, float weight) override {
     stream_.Put([this] { largest_ = 0; });
     marks_.AwaitAll(&stream_, parts);
-    uint64_t at = 0;
     for (const Part& part : parts) {
-      stream_.Put([this, part, weight, at] {
-        const std::span<float> place = std::span(input_).subspan(at, part.elements);
+      stream_.Put([this, part, weight] {
+        const std::span<float> place = std::span(input_).subspan(part.first, part.elements);
         ScaleInto({part.data, part.elements}, weight, 1, place);
-        for (size_t i = 0; i < place.size() && !owed_.empty(); ++i) place[i] += owed_[at + i];
+        for (size_t i = 0; i < place.size() && !owed_.empty(); ++i) {
+          place[i] += owed_[part.first + i];
+        }
         for (float value : place) {
           largest_ = std::max(largest_, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
         }
       });
-      at += part.elements;
     }
     return OkStatus();
   }
@@ -226,14 +263,39 @@ class FakeBucket : public DeviceBucket {
   void Forgive() override { owed_.clear(); }
   uint32_t largest() const override { return largest_; }
   Status Unpack(std::span<const Part> parts, double total) override {
-    uint64_t at = 0;
     for (const Part& part : parts) {
-      static_cast<FakeStream*>(part.stream)->Put([output = output_, part, total, at] {
-        DivideInto(std::span(*output).subspan(at, part.elements), total,
+      static_cast<FakeStream*>(part.stream)->Put([output = output_, part, total] {
+        DivideInto(std::span(*output).subspan(part.first, part.elements), total,
                    {part.data, part.elements});
       });
-      at += part.elements;
     }
+    return OkStatus();
+  }
+  Status UseCodes(int bits) override {
+    bits_ = bits;
+    for (int i = 0; i < 2; ++i) {
+      error_[i].resize(input_.size());
+      reach_[i].resize(LatticeBlocks(input_.size()));
+    }
+    return OkStatus();
+  }
+  DeviceCodes codes() const override {
+    if (bits_ == 0) return {};
+    return {bits_, error_[present_].data(), error_[1 - present_].data(), reach_[present_].data(),
+            reach_[1 - present_].data()};
+  }
+  void Commit() override { present_ = 1 - present_; }
+  Status ReadError(uint64_t first, std::span<float> into) const override {
+    if (!health_.ok()) return health_;
+    std::copy_n(error_[present_].begin() + first, into.size(), into.begin());
+    return OkStatus();
+  }
+  Status ReadReach(uint64_t first, std::span<BlockReach> into) const override {
+    std::copy_n(reach_[present_].begin() + first, into.size(), into.begin());
+    return OkStatus();
+  }
+  Status WriteReach(uint64_t first, std::span<const BlockReach> from) override {
+    std::copy(from.begin(), from.end(), reach_[present_].begin() + first);
     return OkStatus();
   }
   const float* input() const override { return input_.data(); }
@@ -246,6 +308,11 @@ class FakeBucket : public DeviceBucket {
   // Freeing memory waits for the whole device: what other streams read outlives the bucket.
   const std::shared_ptr<std::vector<float>> output_;
   std::vector<float> owed_;  // empty: nothing
+  int bits_ = 0;             // of codes
+  mutable std::vector<float> error_[2];
+  mutable std::vector<BlockReach> reach_[2];
+  int present_ = 0;
+  const Status health_;  // what reading errors returns
   uint32_t largest_ = 0;
   FakeMarks marks_;
   mutable FakeStream stream_;

@@ -22,8 +22,9 @@ class Rounding : public Exchange {
   uint64_t digest() const override { return 0; }
   uint64_t sent_bytes() const override { return 0; }
   bool non_finite() const override { return false; }
-  std::span<const float> error(size_t) const override { return error_; }
-  std::span<const BlockReach> reach(size_t) const override { return reach_; }
+  bool keeps_error() const override { return true; }
+  StatusOr<std::span<const float>> error(size_t) const override { return std::span(error_); }
+  StatusOr<std::span<const BlockReach>> reach(size_t) const override { return std::span(reach_); }
 
  private:
   const std::vector<float> error_;

@@ -27,7 +27,7 @@ struct Parts {
       for (uint64_t i = 0; i < size; ++i) {
         data[i] = static_cast<float>((random.Unit() - 0.5) * (1 << random.Below(20)));
       }
-      parts.push_back({data, size, nullptr});
+      parts.push_back({data, size, nullptr, elements});
       elements += size;
     }
   }
@@ -109,6 +109,36 @@ TEST(CudaParts, WithWeightZeroThePartsAreNotReadAndWhatIsOwedIsAdded) {
   const Packed packed = Pack(parts, 0, owed.data());
   EXPECT_TRUE(SameBits(packed.flat.span(), owed.span()));
   EXPECT_TRUE(SameBits(Pack(parts, 0).flat.span(), Buffer<float>(parts.elements).span()));
+}
+
+// As groups with codes have it: every tensor begins with a block.
+TEST(CudaParts, BetweenPartsThatDoNotTouchNothingIsWritten) {
+  Parts parts({300, 256, 5000});
+  const std::vector<float> values = parts.Flat();
+  uint64_t end = 0;
+  for (DeviceBucket::Part& part : parts.parts) {
+    part.first = end;
+    end = (end + part.elements + 255) / 256 * 256;
+  }
+  Buffer<float> flat(end);
+  uint32_t largest = 0;
+  const cuda::PartTable table = cuda::TableOf(parts.parts);
+  const auto run = [&](auto pass) {
+    EmulatedGrid::RunEach(3, [&](EmulatedThread& thread) {
+      cuda::PassParts(thread, pass, ViewOf(table, table.streams[0]));
+    });
+  };
+  run(cuda::PackPass{flat.data(), 1, nullptr, largest});
+  std::vector<float> expected(end);
+  size_t at = 0;
+  for (const DeviceBucket::Part& part : parts.parts) {
+    std::copy_n(values.begin() + at, part.elements, expected.begin() + part.first);
+    at += part.elements;
+  }
+  EXPECT_TRUE(SameBits(flat.span(), expected));
+  for (const DeviceBucket::Part& part : parts.parts) std::fill_n(part.data, part.elements, -1.0f);
+  run(cuda::UnpackPass<float>{flat.data(), 1, false});
+  EXPECT_TRUE(SameBits(parts.Flat(), values));
 }
 
 TEST(CudaParts, ANaNIsTheLargest) {

@@ -231,6 +231,23 @@ TEST(Planner, AutoOffersOnlyFormatsThatCanAddUpAllWorkers) {
   EXPECT_EQ(RingCodecs("bf16", 4).size(), 1u);
 }
 
+// NCCL rounds nothing to bf16 that anybody could feed back.
+TEST(Planner, OnDevicesThereAreFp32AndCodes) {
+  const auto names = [](const char* wire, int workers) {
+    std::vector<std::string> all;
+    for (const CodecCost& codec : DeviceCodecs(wire, workers)) all.push_back(codec.name);
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names("auto", 258), (Names{"fp32", "int8", "int4"}));
+  EXPECT_EQ(names("auto", 259), (Names{"fp32", "int4"}));
+  EXPECT_EQ(names("bf16", 4), Names{"fp32"});
+  EXPECT_EQ(names("int8", 4), Names{"int8"});
+  EXPECT_EQ(names("int8", 1), Names{"fp32"});
+  // 4 bits to the rank that adds and 7 back, a reach with each.
+  EXPECT_DOUBLE_EQ(DeviceCodec("int4", 8).wire_ratio, (32.0 * (4 + 7) + 4) / 2 / 1024);
+}
+
 TEST(PlanWire, RoundTripKeepsTheValueAndTheHash) {
   const PlanInput input = SmallNetwork();
   const Plan plan = *MakePlan("hybrid", input);

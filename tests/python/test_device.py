@@ -189,6 +189,18 @@ def test_sparse_training_in_place_has_the_bits_of_staged(tmp_path):
 
 
 @on_device
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("wire", ["int8", "int4"])
+def test_dense_training_as_codes_in_place_has_the_bits_of_staged(tmp_path, wire, ranks):
+    bits = []
+    for choice in ("in_place", "stage"):
+        job("data_parallel.py", "optimizer", "dense", tmp_path / choice, "cuda", ranks=ranks,
+            RINGWOOD_DEVICE_TENSORS=choice, RINGWOOD_WIRE=wire)
+        bits.append((tmp_path / choice).read_bytes())
+    assert bits[0] == bits[1]
+
+
+@on_device
 def test_a_scaler_on_a_device_sees_averages_and_all_ranks_skip_together():
     job("scaler.py", "cuda")
 

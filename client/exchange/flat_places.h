@@ -1,0 +1,27 @@
+// Where the tensors of a dense group lie in its flat memory, on the host and on a device.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "client/exchange/tensor.h"
+#include "dense/lattice/codes.h"
+
+namespace ringwood {
+
+// Where each tensor begins, and the length of all: one after the other, each with a block of its
+// own if the wire has codes, so that no bit depends on what it is merged with.
+inline std::vector<size_t> PlacesOf(const std::vector<const Tensor*>& tensors, bool coded) {
+  std::vector<size_t> places = {0};
+  for (const Tensor* tensor : tensors) {
+    const size_t elements = tensor->spec.elements;
+    places.push_back(places.back() + (coded ? LatticeBlocks(elements) * kLatticeBlock : elements));
+  }
+  return places;
+}
+
+// Codes keep back what may make a later sum larger: a gradient may have so many times less.
+constexpr int kCodedShare = 4;
+
+}  // namespace ringwood
