@@ -2,10 +2,13 @@
 // the emulation, messages by a stand-in for NCCL. The results have the bits of a host's ring.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #define RW_DEVICE
