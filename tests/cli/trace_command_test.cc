@@ -22,7 +22,7 @@ TEST(Trace, AJobsTimelinesAreMergedAndSummedUp) {
   const TemporaryDirectory directory;
   const Finished run = RunProgram({"replay", "--trace", directory.Write("t.csv", kTracedProfile),
                                    "--workers=2", "--planner=wfbp", "--route=dense", "--steps=2",
-                                   "--timeline", directory.path() + "/job.json"});
+                                   "--warmup=2", "--timeline", directory.path() + "/job.json"});
   ASSERT_EQ(run.code, 0) << run.err;
   const std::string merged = directory.path() + "/all.json";
   const Finished merge =
