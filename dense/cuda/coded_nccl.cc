@@ -8,7 +8,6 @@
 namespace ringwood {
 namespace {
 
-constexpr int kNcclBytes = 1;            // ncclUint8
 constexpr uint64_t kStagingAlign = 256;  // bytes, as CUDA's own allocations
 
 uint64_t StagingAligned(uint64_t bytes) {

@@ -28,8 +28,8 @@ class MemberStream : public grpc::ServerBidiReactor<v1::Beat, v1::Notice>,
   };
   explicit MemberStream(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
 
-  void Open();  // keeps itself alive until gRPC is done with it
-  void Next();  // the last heartbeat was handled: read the next
+  void Open();     // keeps itself alive until gRPC is done with it
+  void Next();     // the last heartbeat was handled: read the next
   void Confirm();  // its member attends by it: the client is told. Once
   void Send(const v1::Notice& notice);
   void Close(const Status& status);  // after what is being sent; idempotent

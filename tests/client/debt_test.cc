@@ -59,7 +59,9 @@ void ExpectNothingLost(const std::string& route, const std::string& wire) {
                 });
   EXPECT_EQ(applied[0], applied[2]);
   EXPECT_NE(applied[0], 0);
-  if (wire != "auto") EXPECT_NE(owed[kDebtDoomed], 0);  // auto may choose fp32, which owes nothing
+  if (wire != "auto") {  // which may choose fp32, and that owes nothing
+    EXPECT_NE(owed[kDebtDoomed], 0);
+  }
   EXPECT_NEAR(given[0] + given[1] + given[2], applied[0] + owed[0] + owed[1] + owed[2],
               whole ? 0 : 0.01);
 }
