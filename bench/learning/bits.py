@@ -4,8 +4,8 @@
     python bench/learning/bits.py --only lstm --workers 4
     python bench/learning/bits.py --list | --table         # what is missing; what is there
 
-    cnn    examples/fashion_mnist.py, SGD with momentum: accuracy on the test set
-    lstm   examples/char_lstm.py, SGD with momentum: perplexity a letter over the last twentieth of the steps
+    cnn    examples/fashion_mnist.py, SGD with momentum, 3 passes over 30,000 samples: accuracy
+    lstm   examples/char_lstm.py, the same, 600 steps: perplexity a letter over the last twentieth of the steps
     gpt    train.py beside this file, AdamW, 2,000 steps: perplexity a letter of the validation text
 
 All dense. "fp32 again" trains with values that differ from fp32's in the last bit of the learning rate: how far two runs
@@ -15,25 +15,22 @@ bits.jsonl; a run whose line is there is not repeated.
 
 import argparse
 import itertools
-import json
 import math
-import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
-import tempfile
+
+from runs import PROGRAM, ROOT, complete, lines, report_of  # beside this file
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-LONGEST_SECONDS = 3600  # of one run
 WIRES = ("fp32", "int8", "int4", "bf16", "fp32 again")
 LR = {"cnn": 0.05, "lstm": 0.5, "gpt": 3e-3}
 
 
 def command_of(model, seed):
-    return {"cnn": [ROOT / "examples/fashion_mnist.py", "--route", "dense", "--epochs", "3", "--limit", "30000", "--checkpoint-every", "0"],
+    return {"cnn": [ROOT / "examples/fashion_mnist.py", "--route", "dense", "--epochs", "3", "--limit", "30000",
+                    "--checkpoint-every", "0"],
             "lstm": [ROOT / "examples/char_lstm.py", "--route", "dense", "--steps", "600"],
             "gpt": [HERE / "train.py", "--steps", "2000"]}[model] + ["--seed", str(seed)]
 
@@ -57,25 +54,12 @@ def key(line):
     return line["model"], line["wire"], line["workers"], line["seed"]
 
 
-def lines(results):
-    return [json.loads(line) for line in results.read_text().splitlines() if line] if results.exists() else []
-
-
-def execute(what, arguments):
-    """One run's metric, or None after an error that was printed."""
+def execute(what, ringwood):
     model, wire = what["model"], what["wire"]
-    with tempfile.TemporaryDirectory() as directory:
-        report = pathlib.Path(directory) / "report"
-        lr = LR[model] * (1 + 2 ** -20 if wire == "fp32 again" else 1)
-        command = [arguments.ringwood, "run", "-np", str(what["workers"]), "--failure-timeout", "600", "--wire",
-                   wire.split()[0], "--", sys.executable, *command_of(model, what["seed"]), "--lr", repr(lr), "--report",
-                   report]
-        run = subprocess.run([str(part) for part in command], env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
-                             capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)
-        if run.returncode or not report.exists():
-            print(f"{what}: exit code {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}", file=sys.stderr)
-            return None
-        return metric_of(model, json.loads(report.read_text()))
+    lr = LR[model] * (1 + 2 ** -20 if wire == "fp32 again" else 1)
+    options = ["-np", what["workers"], "--wire", wire.split()[0]]
+    report = report_of(what, ringwood, options, [*command_of(model, what["seed"]), "--lr", repr(lr)])
+    return report and {"metric": metric_of(model, report)}
 
 
 def table(found):
@@ -97,7 +81,7 @@ def table(found):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
+    parser.add_argument("--ringwood", default=PROGRAM)
     parser.add_argument("--results", type=pathlib.Path, default=HERE / "bits.jsonl")
     parser.add_argument("--workers", type=int, nargs="+", default=[4, 8])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
@@ -115,15 +99,7 @@ def main():
     if arguments.list:
         print(*missing, sep="\n")
         return 0
-    failed = 0
-    for what in missing:
-        metric = execute(what, arguments)
-        if metric is None:
-            failed += 1
-            continue
-        with open(arguments.results, "a", encoding="utf-8") as file:
-            file.write(json.dumps({**what, "metric": metric}) + "\n")
-        print(f"{what}: {metric:.4f}", flush=True)
+    failed = complete(missing, lambda what: execute(what, arguments.ringwood), arguments.results)
     print(*table(lines(arguments.results)), sep="\n")
     return 1 if failed else 0
 

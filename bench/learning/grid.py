@@ -11,18 +11,14 @@ this file; a run whose line is there is not repeated, so the grid can be stopped
 
 import argparse
 import itertools
-import json
-import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
-import tempfile
+
+from runs import PROGRAM, complete, lines, report_of  # beside this file
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-LONGEST_SECONDS = 3600  # of one run
 SECONDS = 90            # of one run of 2,000 steps on two cores, about
 SPARSE = ("sparse", "matrices", "matrices, union", "below the moments", "below the moments, decay",
           "below, of the average", "ahead, of the average", "every 4", "every 16", "sparseloco 32")
@@ -42,24 +38,10 @@ def key(line):
     return line["case"], line["density"], line["workers"], line["seed"], line["steps"]
 
 
-def lines(results):
-    return [json.loads(line) for line in results.read_text().splitlines() if line] if results.exists() else []
-
-
-def execute(what, arguments):
-    """One run's report, or None after an error that was printed."""
-    with tempfile.TemporaryDirectory() as directory:
-        report = pathlib.Path(directory) / "report"
-        command = [arguments.ringwood, "run", "-np", str(what["workers"]), "--failure-timeout", "600", "--",
-                   sys.executable, str(HERE / "train.py"), "--case", what["case"], "--density", str(what["density"]),
-                   "--seed", str(what["seed"]), "--steps", str(what["steps"]), "--report", str(report)]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-        run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONGEST_SECONDS,
-                             check=False)
-        if run.returncode or not report.exists():
-            print(f"{what}: exit code {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}", file=sys.stderr)
-            return None
-        return json.loads(report.read_text())
+def execute(what, ringwood):
+    trainer = [HERE / "train.py", "--case", what["case"], "--density", what["density"], "--seed", what["seed"],
+               "--steps", what["steps"]]
+    return report_of(what, ringwood, ["-np", what["workers"]], trainer)
 
 
 def table(found):
@@ -82,7 +64,7 @@ def table(found):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
+    parser.add_argument("--ringwood", default=PROGRAM)
     parser.add_argument("--results", type=pathlib.Path, default=HERE / "results.jsonl")
     parser.add_argument("--workers", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
@@ -102,15 +84,7 @@ def main():
         print(*missing, sep="\n")
         print(f"{len(missing)} runs, about {len(missing) * SECONDS * arguments.steps / 2000 / 60:.0f} minutes")
         return 0
-    failed = 0
-    for what in missing:
-        report = execute(what, arguments)
-        if report is None:
-            failed += 1
-            continue
-        with open(arguments.results, "a", encoding="utf-8") as file:
-            file.write(json.dumps({**what, **report}) + "\n")
-        print(f"{what}: loss {report['loss']:.4f} in {report['seconds']:.0f} s", flush=True)
+    failed = complete(missing, lambda what: execute(what, arguments.ringwood), arguments.results)
     print(*table(lines(arguments.results)), sep="\n")
     return 1 if failed else 0
 
