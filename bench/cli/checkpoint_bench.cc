@@ -38,6 +38,7 @@
 #include "proto/own_connection.h"
 #include "proto/token.h"
 #include "ringwood/v1/control.grpc.pb.h"
+#include "ringwood/v1/store.grpc.pb.h"
 #include "server/server.h"
 
 namespace ringwood {
@@ -190,6 +191,7 @@ class Ranks {
   Ranks(const std::string& address, uint32_t world, bool by_memory = true) : ranks_(world) {
     const auto stub =
         v1::Coordinator::NewStub(OpenChannel(address, OwnConnection().Arguments(), ""));
+    store_ = v1::Store::NewStub(OpenChannel(address, OwnConnection().Arguments(), ""));
     OnEach([&](uint32_t rank) {
       Rank& me = ranks_[rank];
       me.name.rank = rank;
@@ -222,6 +224,20 @@ class Ranks {
     });
   }
 
+  // Returns when the newest checkpoint was read back: readers get it from then on.
+  void AwaitReadBack() {
+    v1::HoldRequest wish;
+    wish.set_epoch(ranks_[0].name.epoch);
+    wish.set_step(ranks_[0].name.step);
+    wish.set_timeout_seconds(60);
+    grpc::ClientContext context;
+    const auto held = store_->Hold(&context, wish);
+    v1::HeldPart part;
+    RW_CHECK(held->Read(&part));
+    context.TryCancel();
+    held->Finish();
+  }
+
   // `load` reads items of the checkpoint.
   void Load(uint64_t step, const std::function<void(uint32_t rank, Restore* from)>& load) {
     OnEach([&](uint32_t rank) {
@@ -244,6 +260,7 @@ class Ranks {
   }
 
   std::vector<Rank> ranks_;
+  std::unique_ptr<v1::Store::Stub> store_;
 };
 
 std::string NameOf(size_t i) { return absl::StrFormat("model/layers.%d.weight", i); }
@@ -283,11 +300,11 @@ void Rates(const std::string& folder, uint64_t bytes, int turns, uint32_t world,
   Buffer<std::byte> state(bytes), loaded(bytes);
   const double megabytes = static_cast<double>(bytes) / 1e6;
   std::vector<double> saved_to_written, restored_to_read, all_to_read;
-  Cost saving, restoring, restoring_all;
-  std::printf("\n%s, %d ranks%s; MB/s\n%6s %14s %8s %12s %8s %14s\n",
+  Cost saving, reading_back, restoring, restoring_all;
+  std::printf("\n%s, %d ranks%s; MB/s\n%6s %14s %8s %10s %12s %8s %14s\n",
               FormatBytes(static_cast<double>(bytes)).c_str(), world,
               by_memory ? "" : ", which send what they save, as from another host", "turn",
-              "write + fsync", "save", "cold read", "restore", "restore by all");
+              "write + fsync", "save", "read back", "cold read", "restore", "restore by all");
   for (int turn = 1; turn <= turns; ++turn) {
     Change(state.span(), static_cast<uint64_t>(turn));
     const auto step = static_cast<uint64_t>(turn);
@@ -295,6 +312,7 @@ void Rates(const std::string& folder, uint64_t bytes, int turns, uint32_t world,
     const double saved = saving.Add(server.process(), [&] {
       ranks.Save(step, [&](uint32_t) { return SharedItems(state.span()); });
     });
+    const double read_back = reading_back.Add(server.process(), [&] { ranks.AwaitReadBack(); });
     Forget(folder);
     const double read = SecondsOf([&] { ReadPlain(plain); });
     const auto restore = [&](bool all) {
@@ -313,8 +331,9 @@ void Rates(const std::string& folder, uint64_t bytes, int turns, uint32_t world,
     RW_CHECK(std::ranges::equal(loaded.span(), state.span()));
     Forget(folder);
     const double by_all = restoring_all.Add(server.process(), [&] { restore(true); });
-    std::printf("%6d %14.0f %8.0f %12.0f %8.0f %14.0f\n", turn, megabytes / written,
-                megabytes / saved, megabytes / read, megabytes / restored, megabytes / by_all);
+    std::printf("%6d %14.0f %8.0f %10.0f %12.0f %8.0f %14.0f\n", turn, megabytes / written,
+                megabytes / saved, megabytes / read_back, megabytes / read, megabytes / restored,
+                megabytes / by_all);
     saved_to_written.push_back(written / saved);
     restored_to_read.push_back(read / restored);
     all_to_read.push_back(read / by_all);
@@ -325,6 +344,7 @@ void Rates(const std::string& folder, uint64_t bytes, int turns, uint32_t world,
   const double gigabytes = turns * megabytes / 1e3;
   std::printf("processor seconds per GB of the checkpoint\n");
   saving.Print("save", gigabytes);
+  reading_back.Print("read back, after the save", gigabytes);
   restoring.Print("restore", gigabytes);
   restoring_all.Print("restore by all ranks", gigabytes);
 }

@@ -128,8 +128,7 @@ void Save(Stages* stages, CheckpointStore* store, uint64_t step, const std::vect
                 [&] { RW_CHECK(stripe->Add(arrived).ok()); });
   }
   stages->Run("table synced", [&] { RW_CHECK(stripe->Finish().ok()); });
-  stages->Run("read back, digest compared", [&] { RW_CHECK(stripe->ReadBack().ok()); });
-  stages->Run("table taken in", [&] { RW_CHECK(store->Ingest(stripe.get()).ok()); });
+  stages->Run("table taken in", [&] { RW_CHECK(store->Ingest({stripe.get()}).ok()); });
   stages->Run("manifest", [&] {
     auto manifest = Assemble({{0, stripe->TakeItems()}}, store->HomesFor(id));
     RW_CHECK(manifest.ok());
@@ -139,6 +138,10 @@ void Save(Stages* stages, CheckpointStore* store, uint64_t step, const std::vect
     manifest->set_world(1);
     RW_CHECK(store->Publish(*manifest, store->openings()).ok());
   });
+  Status found;
+  stages->Run("read back, digest compared", [&] { found = store->ReadBack(id); });
+  RW_CHECK(found.ok());
+  stages->Run("older ones removed", [&] { store->Settle(id, found); });
 }
 
 int Main(int count, char** words) {

@@ -42,7 +42,7 @@ StatusOr<std::vector<CheckpointId>> CheckpointReader::Ids(char kind) const {
   row->Seek(std::string(1, kind));
   while (row->Valid() && ParseKey(row->key().ToString(), kind, &id)) {
     ids.push_back(id);
-    row->Seek(kind == 'c' ? EndChunkKey(id) : ManifestKey(id) + '\0');
+    row->Seek(kind == 'c' ? EndChunkKey(id) : row->key().ToString() + '\0');
   }
   RW_RETURN_IF_ERROR(FromRocks(row->status(), name_));
   std::reverse(ids.begin(), ids.end());
@@ -52,6 +52,8 @@ StatusOr<std::vector<CheckpointId>> CheckpointReader::Ids(char kind) const {
 StatusOr<std::vector<CheckpointId>> CheckpointReader::Complete() const { return Ids('m'); }
 
 StatusOr<std::vector<CheckpointId>> CheckpointReader::WithChunks() const { return Ids('c'); }
+
+StatusOr<std::vector<CheckpointId>> CheckpointReader::Unread() const { return Ids('u'); }
 
 StatusOr<v1::CheckpointManifest> CheckpointReader::Head(const CheckpointId& id) const {
   const std::string what = ManifestName(id);

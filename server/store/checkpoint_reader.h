@@ -37,6 +37,9 @@ class CheckpointReader {
   // that are gone but for what others have from them.
   StatusOr<std::vector<CheckpointId>> WithChunks() const;
 
+  // Ids of complete checkpoints whose stripes have not been read back yet, newest first.
+  StatusOr<std::vector<CheckpointId>> Unread() const;
+
   // What a checkpoint is; its items only where there are few. One row is read.
   StatusOr<v1::CheckpointManifest> Head(const CheckpointId& id) const;
   // With all items. At most kMaxManifestBytes are read.

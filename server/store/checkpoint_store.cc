@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "server/store/database.h"
 #include "server/store/pins.h"
+#include "server/store/read_back.h"
 #include "server/store/record/manifest_rows.h"
 #include "server/store/record/sealed.h"
 #include "server/store/store_directory.h"
@@ -141,13 +142,16 @@ HomeSizes CheckpointStore::HomesFor(const CheckpointId& id) const {
                                                               : making->second->homes();
 }
 
-Status CheckpointStore::Ingest(StripeWriter* stripe) {
-  if (stripe->empty()) return OkStatus();
+Status CheckpointStore::Ingest(const std::vector<StripeWriter*>& stripes) {
+  std::vector<std::string> paths;
+  for (const StripeWriter* stripe : stripes) {
+    if (!stripe->empty()) paths.push_back(stripe->path());
+  }
+  if (paths.empty()) return OkStatus();
   RW_RETURN_IF_ERROR(Usable());
   rocksdb::IngestExternalFileOptions options;
   options.move_files = true;
-  return Recover(
-      FromRocks(db_->IngestExternalFile({stripe->path()}, options), "cannot take in a stripe"));
+  return Recover(FromRocks(db_->IngestExternalFile(paths, options), "cannot take in the stripes"));
 }
 
 StatusOr<std::string> CheckpointStore::Chunk(const CheckpointId& id, const v1::StoredItem& item,
@@ -157,21 +161,23 @@ StatusOr<std::string> CheckpointStore::Chunk(const CheckpointId& id, const v1::S
 }
 
 Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,
-                                std::optional<uint64_t> read_back_since) {
+                                std::optional<uint64_t> written_since) {
   const CheckpointId id{manifest.epoch(), manifest.step()};
   RW_RETURN_IF_ERROR(Usable());
   RW_ASSIGN_OR_RETURN(const ManifestRows rows, RowsOf(manifest));
   RW_RETURN_IF_ERROR(IngestPieces(id, rows.pieces));
   RW_RETURN_IF_ERROR(reader_->WithItems(rows.head).status());
-  if (read_back_since != openings_) RW_RETURN_IF_ERROR(reader_->Verify(manifest));
+  const bool unread = written_since == openings_;
+  if (!unread) RW_RETURN_IF_ERROR(reader_->Verify(manifest));
   rocksdb::WriteBatch batch;
+  if (unread) batch.Put(UnreadKey(id), "");
   batch.Put(ManifestKey(id), Seal(rows.head));
   batch.Put(kLatestKey, SealBytes(ManifestKey(id)));
   RW_RETURN_IF_ERROR(
       Recover(FromRocks(WriteDurably(db_.get(), &batch), "cannot write the manifest")));
   // It exists from here on: what fails below costs a safeguard and not the checkpoint.
   making_.erase(id);
-  Remember(id, OkStatus());
+  if (!unread) Remember(id, OkStatus());
   // Out of the log and into a table of its own: a torn tail of the log cannot take it away.
   if (Status flushed =
           Recover(FromRocks(db_->Flush(rocksdb::FlushOptions()), "cannot flush the manifest"));
@@ -181,10 +187,84 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,
   if (Status witnessed = WriteWitness(directory_, ManifestKey(id), options_.env); !witnessed.ok()) {
     Log(LogLevel::kWarning, "the checkpoint has no witness: " + Message(witnessed));
   }
+  if (!unread) Settle(id, OkStatus());
+  return OkStatus();
+}
+
+StatusOr<std::set<CheckpointId>> CheckpointStore::Marked() const {
+  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Unread());
+  return std::set<CheckpointId>(ids.begin(), ids.end());
+}
+
+bool CheckpointStore::IsKnownGood(const CheckpointId& id) const {
+  const std::optional<Status> verdict = Verdict(id);
+  return verdict && verdict->ok();
+}
+
+StatusOr<std::vector<CheckpointId>> CheckpointStore::Unread() const {
+  const absl::ReaderMutexLock lock(&opening_);
+  RW_ASSIGN_OR_RETURN(const auto marked, Marked());
+  std::vector<CheckpointId> unread;
+  for (const CheckpointId& id : marked) {
+    if (!Verdict(id)) unread.push_back(id);
+  }
+  return unread;
+}
+
+Status CheckpointStore::ReadBack(const CheckpointId& id, const ReadProgress& progress) const {
+  v1::CheckpointManifest manifest;
+  std::vector<std::string> tables;
+  uint64_t opening = 0;
+  {
+    const absl::ReaderMutexLock lock(&opening_);
+    RW_ASSIGN_OR_RETURN(manifest, reader_->Manifest(id));
+    tables = TablesOf(db_.get(), id);
+    opening = openings_;
+  }
+  const Status found =
+      CompareStripes(manifest, tables, options_.env, progress,
+                     [&](const v1::StoredItem& item, const v1::StoredChunk& chunk) {
+                       return Chunk(id, item, chunk).status();
+                     });
+  const absl::ReaderMutexLock lock(&opening_);
+  if (opening != openings_) return Unavailable("the store was opened again meanwhile");
+  if (found.code() == StatusCode::kDataLoss && !reader_->Head(id).ok()) {
+    return Aborted("the checkpoint was removed meanwhile");
+  }
+  if (found.ok() || found.code() == StatusCode::kDataLoss) Remember(id, found);
+  return found;
+}
+
+void CheckpointStore::Settle(const CheckpointId& id, const Status& found) {
+  if (found.code() == StatusCode::kDataLoss) {
+    Log(LogLevel::kError, "CHECKPOINT DAMAGED, the one before stays: " + Text(id) +
+                              " is not on the disk as it was sent: " + Message(found));
+  } else if (!found.ok() && found.code() != StatusCode::kAborted) {
+    Log(LogLevel::kWarning,
+        "the checkpoint of " + Text(id) + " was not read back, older ones stay: " + Message(found));
+  }
   if (const auto pruned = Prune(); !pruned.ok()) {
     Log(LogLevel::kWarning, "old checkpoints stay: " + Message(pruned.status()));
   }
-  return OkStatus();
+}
+
+// A process that ended before it had.
+Status CheckpointStore::ReadBackIfMarked(const CheckpointId& id) const {
+  RW_ASSIGN_OR_RETURN(const auto marked, Marked());
+  return marked.contains(id) ? ReadBack(id) : OkStatus();
+}
+
+// Of those that are known to be good. One that stays costs one more read, when its store is opened
+// again.
+void CheckpointStore::RemoveMarks() {
+  const auto marked = Marked();
+  if (!marked.ok()) return;
+  for (const CheckpointId& id : *marked) {
+    if (!IsKnownGood(id)) continue;
+    const Status removed = Recover(FromRocks(db_->Delete(rocksdb::WriteOptions(), UnreadKey(id)),
+                                             "cannot mark a checkpoint as read"));
+    if (!removed.ok()) return Log(LogLevel::kWarning, Message(removed));
+  }
 }
 
 Status CheckpointStore::IngestPieces(const CheckpointId& id,
@@ -193,11 +273,12 @@ Status CheckpointStore::IngestPieces(const CheckpointId& id,
   RW_ASSIGN_OR_RETURN(const auto stripe, NewStripe(id, kManifestRank, 0));
   for (const std::string& piece : pieces) RW_RETURN_IF_ERROR(stripe->Put(piece));
   RW_RETURN_IF_ERROR(stripe->Finish());
-  return Ingest(stripe.get());
+  return Ingest({stripe.get()});
 }
 
 StatusOr<std::vector<Kept>> CheckpointStore::Complete() const {
   RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
+  RW_ASSIGN_OR_RETURN(const auto marked, Marked());
   std::vector<Kept> complete;
   for (const CheckpointId& id : ids) {
     // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
@@ -205,6 +286,7 @@ StatusOr<std::vector<Kept>> CheckpointStore::Complete() const {
     if (manifest.status().code() == StatusCode::kUnavailable) return manifest.status();
     Kept kept{id};
     kept.bad = !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok();
+    kept.unread = marked.contains(id) && !IsKnownGood(id);
     if (manifest.ok()) kept.job = manifest->job(), kept.homes = HomesOf(*manifest);
     complete.push_back(std::move(kept));
   }
@@ -212,6 +294,8 @@ StatusOr<std::vector<Kept>> CheckpointStore::Complete() const {
 }
 
 StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
+  RemoveMarks();
+  RW_RETURN_IF_ERROR(reader_->CheckOpen());
   // Training does not wait for somebody who pins: the next checkpoint prunes again.
   RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory_, Duration::zero()));
   RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory_));
@@ -236,6 +320,7 @@ Status CheckpointStore::RemoveManifest(const CheckpointId& id) {
   if (failed.ok() && !db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &manifest).IsNotFound()) {
     rocksdb::WriteBatch batch;
     batch.Delete(ManifestKey(id));
+    batch.Delete(UnreadKey(id));
     failed =
         FromRocks(WriteDurably(db_.get(), &batch), "cannot remove the manifest of " + Text(id));
     broken_ |= !failed.ok();
@@ -334,7 +419,8 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
     Status good = verdict.value_or(OkStatus());
     if (!verdict) {
       const auto manifest = reader_->WithItems(*head);
-      good = manifest.ok() ? reader_->Verify(*manifest, counted) : manifest.status();
+      good = manifest.ok() ? ReadBackIfMarked(id) : manifest.status();
+      if (good.ok()) good = reader_->Verify(*manifest, counted);
     }
     RW_RETURN_IF_ERROR(stopped);
     // A disk that answers with an error today may answer tomorrow; damage stays.
@@ -349,12 +435,11 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
 }
 
 StatusOr<std::vector<CheckpointId>> CheckpointStore::Newest(uint64_t job, size_t count) const {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
+  RW_ASSIGN_OR_RETURN(const auto complete, Complete());
   std::vector<CheckpointId> newest;
-  for (const CheckpointId& id : ids) {
+  for (const Kept& kept : complete) {
     if (newest.size() == count) break;
-    const auto manifest = reader_->Head(id);
-    if (manifest.ok() && manifest->job() == job) newest.push_back(id);
+    if (kept.job == job && !kept.bad && !kept.unread) newest.push_back(kept.id);
   }
   return newest;
 }

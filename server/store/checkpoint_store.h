@@ -1,9 +1,13 @@
 // Checkpoints in RocksDB. A checkpoint is real from the moment its manifest is written, last:
 //
 //   stripes: StripeWriter (what an earlier checkpoint has is compared with it and not written
-//   again, see homes.h) → Ingest (durable, but not yet visible) → ReadBack all stripes there → the
-//   pieces of a long manifest, as one more stripe, read back → manifest + latest in one synced
-//   batch → flush → older ones removed, see retention.h and pins.h
+//   again, see homes.h) → all stripes there: Ingest (durable, but not yet visible) → the pieces of
+//   a long manifest, as one more stripe, read back → manifest + latest in one synced batch → flush
+//   → ReadBack, past the page cache → Settle: older ones removed, see retention.h and pins.h
+//
+// Until its stripes were read back a checkpoint has a mark, and does not count as one of the good
+// ones that are kept: nothing older goes for it, readers do not get it, and a job that resumes from
+// it reads it back first. The mark outlives the process.
 //
 // Used on one thread, but for what says otherwise. A full or failing disk fails only
 // the checkpoint in hand: the database is opened again before the next one.
@@ -62,8 +66,8 @@ class CheckpointStore {
   // The checkpoints in whose stripes chunks of one that is being made may lie, for Assemble.
   HomeSizes HomesFor(const CheckpointId& id) const;
 
-  // Adds a finished stripe's file to the database; durable when it returns.
-  Status Ingest(StripeWriter* stripe);
+  // Adds the files of finished stripes to the database, of one checkpoint; durable when it returns.
+  Status Ingest(const std::vector<StripeWriter*>& stripes);
 
   // CheckpointReader's. Any thread.
   StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
@@ -74,10 +78,19 @@ class CheckpointStore {
   uint64_t openings() const { return openings_; }
 
   // Makes the checkpoint real, see above. `manifest` is from Assemble, with its names filled in.
-  // All of it is read and verified first, unless all its stripes were written, read back and
-  // taken in since this opening.
+  // All of it is read and verified first, and then it is settled. Unless all its stripes were
+  // written and taken in since this opening: then it is unread, and the caller sees to ReadBack.
   Status Publish(const v1::CheckpointManifest& manifest,
-                 std::optional<uint64_t> read_back_since = std::nullopt);
+                 std::optional<uint64_t> written_since = std::nullopt);
+
+  // Checkpoints that were not read back yet, oldest first. Any thread.
+  StatusOr<std::vector<CheckpointId>> Unread() const;
+  // Compares what the disk has of an unread checkpoint's stripes with what its workers sent, past
+  // the page cache where the file system can, and remembers the result. Corrupt names the first
+  // chunk that is missing or another. One thread at a time, beside the others.
+  Status ReadBack(const CheckpointId& id, const ReadProgress& progress = {}) const;
+  // What ReadBack found: the mark goes, and what is superfluous; or a line says what is wrong.
+  void Settle(const CheckpointId& id, const Status& found);
 
   // The newest checkpoint of `job` (0: of any) whose every byte is correct; damaged ones are
   // skipped with a log line. Reads each once and remembers the result. One thread at a time, beside
@@ -86,7 +99,7 @@ class CheckpointStore {
   StatusOr<std::optional<CheckpointBase>> NewestGood(uint64_t job,
                                                      const ReadProgress& progress = {},
                                                      const Reach& reach = {}) const;
-  // The newest complete checkpoints of a job, newest first, without reading them back.
+  // The newest good checkpoints of a job, newest first, without reading them again.
   StatusOr<std::vector<CheckpointId>> Newest(uint64_t job, size_t count) const;
 
   // Marks a checkpoint that was found damaged: nobody resumes from it, and it does not count for
@@ -116,6 +129,10 @@ class CheckpointStore {
   void RemoveRange(const CheckpointId& id, const std::string& first);
   Status IngestPieces(const CheckpointId& id, const std::vector<std::string>& pieces);
   void SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const;
+  bool IsKnownGood(const CheckpointId& id) const;
+  Status ReadBackIfMarked(const CheckpointId& id) const;
+  StatusOr<std::set<CheckpointId>> Marked() const;
+  void RemoveMarks();
   Status OpenAgain(Duration patience);
   Status Clean();
   Status Usable();

@@ -70,6 +70,8 @@ StatusOr<PruneResult> PruneStore(const std::string& store_dir, const Retention& 
     RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory));
     removed = Choose(list, pins, retention);
   } else {
+    RW_ASSIGN_OR_RETURN(const auto unread, store->Unread());
+    for (const CheckpointId& id : unread) (void)store->ReadBack(id);  // which remembers the result
     RW_ASSIGN_OR_RETURN(removed, store->Prune());
   }
   for (const CheckpointSummary& summary : list) {

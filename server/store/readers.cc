@@ -13,7 +13,7 @@ std::optional<CheckpointId> NewestFor(const v1::HoldRequest& wish,
                                       const std::vector<Kept>& complete) {
   std::optional<CheckpointId> newest;
   for (const Kept& kept : complete) {
-    if (kept.bad || (wish.job() != 0 && kept.job != wish.job())) continue;
+    if (kept.bad || kept.unread || (wish.job() != 0 && kept.job != wish.job())) continue;
     if (kept.id >= LeastOf(wish) && (!newest || kept.id > *newest)) newest = kept.id;
   }
   return newest;

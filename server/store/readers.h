@@ -41,7 +41,8 @@ class Readers {
   Status Enter(uint64_t reader, const v1::HoldRequest& wish, TimePoint now);
   void Leave(uint64_t reader);
 
-  // `complete`: in any order; bad ones are for nobody. `making` is asked about what is not there.
+  // `complete`: in any order; bad ones, and those that were not
+  // read back, are for nobody. `making` is asked about what is not there.
   std::vector<Answer> Look(const std::vector<Kept>& complete,
                            const std::function<Making(const CheckpointId&)>& making, TimePoint now);
   // A piece of this checkpoint is being read.

@@ -159,6 +159,7 @@ void ReadingRoom::SendPart(Visit* visit) {
 
 Readers::Making ReadingRoom::MakingOf(const CheckpointId& id) const {
   if (const auto outcome = collector_->Outcome(id.epoch, id.step)) {
+    if (collector_->IsReadBack(id)) return {*outcome, "it is being read back from the disk"};
     return {*outcome, "it was complete, and is damaged or of another job"};
   }
   const std::string missing = collector_->Missing(id);

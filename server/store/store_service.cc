@@ -14,6 +14,7 @@
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/calls/streams.h"
 #include "server/calls/turnstile.h"
+#include "server/store/checker.h"
 #include "server/store/checkpoint_store.h"
 #include "server/store/reading_room.h"
 #include "server/store/record/manifest.h"
@@ -26,7 +27,6 @@ namespace {
 
 // An Await that names a longer time waits this long and asks again.
 constexpr double kMaxAwaitSeconds = 3600;
-constexpr double kProgressSeconds = 5;  // between two lines about a long check
 constexpr double kLookSeconds = 0.1;    // how late an Await may end
 constexpr double kSilenceSeconds = 10;  // between two checks for checkpoints that receive nothing
 constexpr double kDrainSeconds = 5;
@@ -53,7 +53,8 @@ class StoreService::Service : public v1::Store::CallbackService {
         collector_(store_ == nullptr
                        ? nullptr
                        : std::make_unique<StripeCollector>(
-                             store_.get(), [] { return int64_t{std::time(nullptr)}; }, &quota_)),
+                             store_.get(), [] { return int64_t{std::time(nullptr)}; }, &quota_,
+                             [this](const CheckpointId& id) { ReadBack(id); })),
         room_(store_ == nullptr
                   ? nullptr
                   : std::make_unique<ReadingRoom>(
@@ -61,15 +62,15 @@ class StoreService::Service : public v1::Store::CallbackService {
                         [this](const CheckpointId& id) { return ManifestOf(id); }, &loop_)),
         intake_(store_ == nullptr
                     ? nullptr
-                    : std::make_unique<StripeIntake>(
-                          collector_.get(), &loop_, &disks_, &met_, [this] { AnswerAwaits(); },
-                          [this](const CheckpointId& id) { TellKept(id.epoch, id.step); })),
+                    : std::make_unique<StripeIntake>(collector_.get(), &loop_, &disks_, &met_,
+                                                     [this] { AnswerAwaits(); })),
         options_(options),
         loads_(options.max_loads, options.max_waiting_loads),
-        checker_("store-check"),
+        checker_(store_.get(), options.checked),
         loop_("store") {
     if (store_ != nullptr) loop_.Post([this] { LookOn(); });
   }
+  ~Service() override { checker_.Stop(); }
 
   grpc::ServerReadReactor<v1::SaveChunk>* Save(grpc::CallbackServerContext*,
                                                v1::SaveReceipt* receipt) override {
@@ -104,11 +105,7 @@ class StoreService::Service : public v1::Store::CallbackService {
       if (store_ == nullptr) return answer(std::optional<CheckpointBase>());
       collector_->Fence();
       AnswerAwaits();
-      if (!checker_.Post([this, job, answer] {
-            answer(store_->NewestGood(job, Progress(), options_.reach));
-          })) {
-        answer(Stopping());
-      }
+      checker_.FindBase(job, options_.reach, answer);
     });
     if (!posted) answer(Stopping());
   }
@@ -123,8 +120,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   }
 
   void Stop() {
-    stopping_ = true;
-    (void)checker_.Call([] { return OkStatus(); }, Seconds(kDrainSeconds));
+    checker_.Stop();
     (void)loop_.Call(
         [this] {
           for (auto& [id, waiter] : waiters_) waiter.call->Answer(Stopping());
@@ -177,9 +173,9 @@ class StoreService::Service : public v1::Store::CallbackService {
   void LeaveAwait(uint64_t id);
   void EndOverdueAwaits();
   void LookOn();
-  ReadProgress Progress();
   void TellOfOthers(uint64_t job) const;
-  void TellKept(uint64_t epoch, uint64_t step);
+  void TellKept();
+  void ReadBack(const CheckpointId& id);
 
   std::unique_ptr<CheckpointStore>
       store_;  // null: keeps nothing. Touched on loop_; see its own words
@@ -193,9 +189,8 @@ class StoreService::Service : public v1::Store::CallbackService {
   bool looking_ = false;                // EndOverdueAwaits comes again. Touched only on loop_
   Opened opened_;                       // the last; touched only on loop_
   std::atomic<uint64_t> next_call_{1};
-  std::atomic<bool> stopping_{false};
   Turnstile loads_;
-  Loop checker_;  // reads checkpoints that a job may resume from
+  Checker checker_;
   Loop loop_;
   DiskThreads disks_;  // last: their tasks end on loop_, and at our end no stream is left
 };
@@ -404,21 +399,6 @@ void StoreService::Service::LookOn() {
   });
 }
 
-ReadProgress StoreService::Service::Progress() {
-  return [this, next = Now() + Seconds(kProgressSeconds)](const CheckpointId& id, uint64_t done,
-                                                          uint64_t all) mutable -> Status {
-    if (stopping_) return Stopping();
-    if (options_.checked) options_.checked(done, all);
-    if (Now() < next) return OkStatus();
-    next = Now() + Seconds(kProgressSeconds);
-    Log(LogLevel::kWarning,
-        absl::StrFormat("checking the checkpoint of step %d before the job resumes: %s of %s",
-                        id.step, FormatBytes(static_cast<double>(done)),
-                        FormatBytes(static_cast<double>(all))));
-    return OkStatus();
-  };
-}
-
 void StoreService::Service::TellOfOthers(uint64_t job) const {
   const auto newest = store_->NewestOfEachJob();
   if (!newest.ok()) return Log(LogLevel::kWarning, Message(newest.status()));
@@ -431,10 +411,22 @@ void StoreService::Service::TellOfOthers(uint64_t job) const {
   }
 }
 
-// After a stripe of this checkpoint: if it was the last one, the checkpoint is complete.
-void StoreService::Service::TellKept(uint64_t epoch, uint64_t step) {
-  const std::optional<Status> outcome = collector_->Outcome(epoch, step);
-  if (!options_.kept || !outcome || !outcome->ok()) return;
+void StoreService::Service::ReadBack(const CheckpointId& id) {
+  checker_.ReadBack(id, [this](const CheckpointId& read, const Status& found) {
+    loop_.PostReserved([this, read, found] {
+      if (collector_->IsReadBack(read)) {
+        collector_->Settle(read, found);
+      } else {
+        store_->Settle(read, found);
+      }
+      if (found.ok()) TellKept();
+      AnswerAwaits();
+    });
+  });
+}
+
+void StoreService::Service::TellKept() {
+  if (!options_.kept) return;
   const auto newest = store_->Newest(collector_->job(), kKeptCheckpoints);
   if (newest.ok()) options_.kept(collector_->job(), *newest);
 }

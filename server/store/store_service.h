@@ -35,8 +35,8 @@ class StoreService {
     // The state to which the update log leads from a checkpoint: a job resumes from the one that
     // leads furthest. Called on a thread of the store's own; optional.
     std::function<CheckpointId(uint64_t job, const CheckpointId&)> reach;
-    // Called when a checkpoint is complete, with the newest of the job, which are never removed. On
-    // a thread of the store's own; optional.
+    // Called when a checkpoint was read back, with the newest good ones of the job, which are never
+    // removed. On a thread of the store's own; optional.
     std::function<void(uint64_t job, std::vector<CheckpointId>)> kept;
     // Most callers that wait for a checkpoint: one per rank, and some that were forgotten.
     size_t max_waiters = 2 * kMaxWorld;

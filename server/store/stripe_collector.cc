@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxNamed = 80;  // characters of a list of ranks
 
-// While a large stripe is synced or read back its checkpoint is not silent.
+// While a large stripe is synced its checkpoint is not silent.
 class Busy {
  public:
   explicit Busy(StripeCollector::Life* life) : life_(life) { ++life_->busy; }
@@ -35,8 +35,11 @@ std::string Unchanged(const v1::CheckpointManifest& manifest) {
 }  // namespace
 
 StripeCollector::StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds,
-                                 StoreQuota* quota)
-    : store_(store), unix_seconds_(std::move(unix_seconds)), quota_(quota) {}
+                                 StoreQuota* quota, ReadBack read_back)
+    : store_(store),
+      unix_seconds_(std::move(unix_seconds)),
+      quota_(quota),
+      read_back_(std::move(read_back)) {}
 
 void StripeCollector::Fence() {
   record_.set_epoch(0);
@@ -141,11 +144,10 @@ Status StripeCollector::Incoming::Write(const v1::SaveChunk& chunk) {
 Status StripeCollector::Incoming::Sync() {
   if (writer_ == nullptr || life_->over) return Aborted("this checkpoint is over");
   const Busy busy(life_.get());
-  RW_RETURN_IF_ERROR(writer_->Finish());
-  return writer_->ReadBack();
+  return writer_->Finish();
 }
 
-Status StripeCollector::Incoming::TakeIn() {
+Status StripeCollector::Incoming::CheckListed() {
   const auto found = collector_->open_.find(id_);
   if (writer_ == nullptr || found == collector_->open_.end()) {
     return Aborted("this checkpoint is over");
@@ -158,16 +160,15 @@ Status StripeCollector::Incoming::TakeIn() {
                         "million items, or 7 TiB): save less",
                         FormatBytes(static_cast<double>(kMaxManifestBytes)), rank_));
   }
-  return collector_->store_->Ingest(writer_.get());
+  return OkStatus();
 }
 
 StatusOr<uint64_t> StripeCollector::Incoming::Keep(const Status& so_far) {
   if (!so_far.ok()) return Fail(so_far);
-  if (const Status taken = TakeIn(); !taken.ok()) return Fail(taken);
+  if (const Status listed = CheckListed(); !listed.ok()) return Fail(listed);
   const auto found = collector_->open_.find(id_);
   const uint64_t bytes = writer_->bytes();
-  found->second.stripes[rank_] = writer_->TakeItems();
-  writer_.reset();
+  found->second.stripes[rank_] = std::move(writer_);
   life_->heard = Now();
   if (found->second.stripes.size() == collector_->record_.world()) collector_->Complete(id_);
   return bytes;
@@ -186,7 +187,14 @@ Status StripeCollector::Incoming::Fail(const Status& why) {
 }
 
 void StripeCollector::Complete(const CheckpointId& id) {
-  StatusOr<v1::CheckpointManifest> manifest = Assemble(open_[id].stripes, store_->HomesFor(id));
+  std::vector<StripeWriter*> written;
+  std::map<uint32_t, Stripe> stripes;
+  for (const auto& [rank, stripe] : open_[id].stripes) {
+    written.push_back(stripe.get());
+    stripes[rank] = stripe->TakeItems();
+  }
+  if (const Status taken = store_->Ingest(written); !taken.ok()) return Fail(id, taken);
+  StatusOr<v1::CheckpointManifest> manifest = Assemble(stripes, store_->HomesFor(id));
   if (!manifest.ok()) return Fail(id, manifest.status());
   manifest->set_job(record_.job());
   manifest->set_epoch(id.epoch);
@@ -203,6 +211,15 @@ void StripeCollector::Complete(const CheckpointId& id) {
   open_.erase(id);
   outcomes_[id] = OkStatus();
   if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
+  unread_.insert(id);
+  if (read_back_ != nullptr) return read_back_(id);
+  Settle(id, store_->ReadBack(id));
+}
+
+void StripeCollector::Settle(const CheckpointId& id, const Status& found) {
+  if (unread_.erase(id) == 0) return;
+  if (found.code() == StatusCode::kDataLoss) outcomes_[id] = found;
+  store_->Settle(id, found);
 }
 
 void StripeCollector::Fail(const CheckpointId& id, const Status& why) {
@@ -224,6 +241,8 @@ std::optional<Status> StripeCollector::Outcome(uint64_t epoch, uint64_t step) co
   for (auto outcome = outcomes_.rbegin(); outcome != outcomes_.rend(); ++outcome) {
     if (outcome->first.step != step) continue;
     if (epoch != 0 && outcome->first.epoch != epoch) continue;
+    const bool waits = !unread_.empty() && *unread_.begin() < outcome->first;
+    if (outcome->second.ok() && waits) return std::nullopt;
     return outcome->second;
   }
   return std::nullopt;

@@ -1,7 +1,8 @@
 // Collects the stripes of checkpoints from all ranks; the last stripe completes a checkpoint.
 // Fenced by the epoch: a process of an older epoch cannot add to a checkpoint. A checkpoint that
-// receives nothing for a while fails, with the ranks that are missing. Used on one thread (the
-// store's loop), but for what says otherwise; no gRPC here.
+// receives nothing for a while fails, with the ranks that are missing. A complete one is read back
+// from the disk; meanwhile ranks may save the next one, which is told to be complete when that has
+// ended. Used on one thread (the store's loop), but for what says otherwise; no gRPC here.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -31,9 +33,17 @@ class StripeCollector {
   // of them may have an evaluation before it.
   static constexpr double kPatienceSeconds = 300;
 
-  // `unix_seconds` dates manifests; nothing depends on it. `quota`: null: none.
+  // Sees to it that a checkpoint is read back (CheckpointStore::ReadBack), and then calls Settle.
+  using ReadBack = std::function<void(const CheckpointId&)>;
+
+  // `unix_seconds` dates manifests; nothing depends on it. `quota`: null: none. Without `read_back`
+  // checkpoints are read back at once.
   StripeCollector(CheckpointStore* store, std::function<int64_t()> unix_seconds,
-                  StoreQuota* quota = nullptr);
+                  StoreQuota* quota = nullptr, ReadBack read_back = nullptr);
+
+  // A complete checkpoint was read back, or could not be.
+  void Settle(const CheckpointId& id, const Status& found);
+  bool IsReadBack(const CheckpointId& id) const { return unread_.contains(id); }  // now
 
   // Fails checkpoints that received nothing since `now` - kPatienceSeconds. True: some failed.
   bool GiveUp(TimePoint now);
@@ -49,7 +59,7 @@ class StripeCollector {
   struct Life {
     std::atomic<bool> over{false};
     std::atomic<TimePoint> heard{TimePoint()};
-    std::atomic<int> busy{0};  // so many stripes are being synced and read back
+    std::atomic<int> busy{0};  // so many stripes are being synced
   };
 
   // One rank's stripe, from its first chunk on. The caller adds every chunk (the first too), then
@@ -58,12 +68,12 @@ class StripeCollector {
    public:
     ~Incoming();
     Status Add(const v1::SaveChunk& chunk);
-    StatusOr<uint64_t> Finish();  // bytes, when durable and read back
+    StatusOr<uint64_t> Finish();  // bytes, when synced
 
     // The same in steps, for a caller that has threads for the disk: each after the one before.
     // An error is given to Keep, at once.
     Status Write(const v1::SaveChunk& chunk);  // any thread
-    Status Sync();                             // and reads back; any thread
+    Status Sync();                             // any thread
     StatusOr<uint64_t> Keep(const Status& so_far);
 
     const CheckpointId& id() const { return id_; }
@@ -72,7 +82,7 @@ class StripeCollector {
     friend class StripeCollector;
     Incoming(StripeCollector* collector, CheckpointId id, uint32_t rank, std::shared_ptr<Life> life)
         : collector_(collector), id_(id), rank_(rank), life_(std::move(life)) {}
-    Status TakeIn();
+    Status CheckListed();
     Status Fail(const Status& why);
     StripeCollector* const collector_;
     const CheckpointId id_;
@@ -83,7 +93,7 @@ class StripeCollector {
   StatusOr<std::unique_ptr<Incoming>> Begin(const v1::SaveChunk& first);
 
   // How the checkpoint of `step` in `epoch` (0: in the present one) ended; nothing while it has
-  // not.
+  // not, and while an older one is read back: so a disk that is slow to read holds up who saves.
   std::optional<Status> Outcome(uint64_t epoch, uint64_t step) const;
 
   // The ranks whose stripes of a checkpoint are not there yet, of one that some rank has begun.
@@ -93,7 +103,7 @@ class StripeCollector {
 
  private:
   struct Open {
-    std::map<uint32_t, Stripe> stripes;  // that are durable
+    std::map<uint32_t, std::unique_ptr<StripeWriter>> stripes;  // that are synced
     std::map<uint32_t, bool> begun;
     uint64_t listed_bytes = 0;  // about: of the manifest so far
     std::shared_ptr<Life> life = std::make_shared<Life>();
@@ -106,9 +116,11 @@ class StripeCollector {
   CheckpointStore* const store_;
   const std::function<int64_t()> unix_seconds_;
   StoreQuota* const quota_;
+  const ReadBack read_back_;
   v1::EpochRecord record_;  // epoch 0: no rank may save
   std::map<CheckpointId, Open> open_;
   std::map<CheckpointId, Status> outcomes_;
+  std::set<CheckpointId> unread_;  // complete ones that are being read back
 };
 
 }  // namespace ringwood

@@ -58,13 +58,11 @@ void StripeIntake::Write(const Stripe& stripe, const Chunk& chunk) {
 }
 
 void StripeIntake::End(const Stripe& stripe, const Status& so_far) {
-  const CheckpointId id = stripe->incoming->id();
   const StatusOr<uint64_t> bytes = stripe->incoming->Keep(so_far);
   stripe->incoming.reset();
   changed_();
   if (bytes.ok()) stripe->receipt->set_bytes(*bytes);
   stripe->stream->End(bytes.status());
-  if (bytes.ok()) kept_(id);
 }
 
 }  // namespace ringwood

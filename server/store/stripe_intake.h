@@ -1,5 +1,5 @@
 // The streams that bring stripes. Each begins and ends on the store's loop; between, one thread of
-// the disk compares and writes what it brings, syncs it, and reads it back.
+// the disk compares and writes what it brings, and syncs it.
 #pragma once
 
 #include <atomic>
@@ -40,16 +40,14 @@ class StripeIntake {
   using Stream = InStream<v1::SaveChunk>;
 
   // All are borrowed. The threads end before this does, those of the disk first: their tasks end on
-  // the loop. `changed` is called there after what may complete or end a checkpoint, `kept` after
-  // each stripe that was kept.
+  // the loop. `changed` is called there after what may complete or end a checkpoint.
   StripeIntake(StripeCollector* collector, Loop* loop, DiskThreads* disks, const MetProcesses* met,
-               std::function<void()> changed, std::function<void(const CheckpointId&)> kept)
+               std::function<void()> changed)
       : collector_(collector),
         loop_(loop),
         disks_(disks),
         met_(met),
-        changed_(std::move(changed)),
-        kept_(std::move(kept)) {}
+        changed_(std::move(changed)) {}
 
   // A stream comes. Any thread.
   Stream* Open(v1::SaveReceipt* receipt);
@@ -77,7 +75,6 @@ class StripeIntake {
   DiskThreads* const disks_;
   const MetProcesses* const met_;
   const std::function<void()> changed_;
-  const std::function<void(const CheckpointId&)> kept_;
 };
 
 }  // namespace ringwood

@@ -1,8 +1,6 @@
 #include "server/store/stripe_writer.h"
 
-#include <rocksdb/iterator.h>
 #include <rocksdb/options.h>
-#include <rocksdb/sst_file_reader.h>
 #include <rocksdb/sst_file_writer.h>
 
 #include <span>
@@ -99,7 +97,6 @@ StatusOr<ChunkPlace> StripeWriter::Store(const v1::SaveChunk& chunk) {
   }
   const ChunkPlace place{id_, rank_, sequence_};
   RW_RETURN_IF_ERROR(Put(chunk.data()));
-  digests_.push_back(chunk.checksum());
   written_bytes_ += chunk.data().size();
   return place;
 }
@@ -112,48 +109,6 @@ Status StripeWriter::Put(const std::string& bytes) {
 Status StripeWriter::Finish() {
   if (empty()) return OkStatus();
   return FromRocks(file_->Finish(), "cannot write " + path_);
-}
-
-namespace {
-
-// O_DIRECT takes a seventh of the processor time, and what it reads is what the disk has. Not every
-// file system has it (tmpfs).
-StatusOr<std::unique_ptr<rocksdb::SstFileReader>> OpenTable(const std::string& path,
-                                                            rocksdb::Env* env) {
-  rocksdb::Options options = SafeOptions(env);
-  options.use_direct_reads = true;
-  auto table = std::make_unique<rocksdb::SstFileReader>(options);
-  if (table->Open(path).ok()) return table;
-  options.use_direct_reads = false;
-  table = std::make_unique<rocksdb::SstFileReader>(options);
-  RW_RETURN_IF_ERROR(FromRocks(table->Open(path), "cannot read " + path));
-  return table;
-}
-
-}  // namespace
-
-Status StripeWriter::ReadBack() const {
-  if (empty()) return OkStatus();
-  RW_ASSIGN_OR_RETURN(const auto table, OpenTable(path_, env_));
-  rocksdb::ReadOptions once;
-  once.fill_cache = false;
-  const std::unique_ptr<rocksdb::Iterator> row(table->NewIterator(once));
-  row->SeekToFirst();
-  for (uint32_t sequence = 0; sequence < digests_.size(); ++sequence) {
-    if (sequence > 0) row->Next();
-    RW_RETURN_IF_ERROR(FromRocks(row->status(), path_));
-    const bool there = row->Valid() && row->key() == ChunkKey(id_, rank_, sequence);
-    const rocksdb::Slice value = there ? row->value() : rocksdb::Slice();
-    if (there &&
-        Digest(std::as_bytes(std::span(value.data(), value.size()))) == digests_[sequence]) {
-      continue;
-    }
-    return Corrupt(absl::StrFormat(
-        "chunk %d of rank %d, step %d (epoch %d), was %s when it was read back from "
-        "%s",
-        sequence, rank_, id_.step, id_.epoch, there ? "damaged" : "missing", path_));
-  }
-  return OkStatus();
 }
 
 Stripe StripeWriter::TakeItems() {

@@ -48,10 +48,6 @@ class StripeWriter {
   // Syncs the file. An empty stripe (a worker may own nothing new) leaves none: see empty().
   Status Finish();
 
-  // Compares what the disk has of a finished stripe with what its worker sent: past the page cache
-  // where the file system can. Corrupt, with the first chunk that is missing or another.
-  Status ReadBack() const;
-
   bool empty() const { return sequence_ == 0; }
   const CheckpointId& id() const { return id_; }
   uint32_t rank() const { return rank_; }
@@ -73,7 +69,6 @@ class StripeWriter {
   const FindHome find_home_;
   std::unique_ptr<rocksdb::SstFileWriter> file_;
   std::map<std::pair<int, std::string>, v1::StoredItem> items_;  // by (scope, name)
-  std::vector<uint64_t> digests_;  // of each chunk that was written, as its worker sent it
   uint32_t sequence_ = 0;
   uint64_t bytes_ = 0;
   uint64_t written_bytes_ = 0;

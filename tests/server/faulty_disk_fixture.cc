@@ -11,7 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
-#include "tests/server/faulty_disk.h"
+#include "tests/server/checkpoints/faulty_disk.h"
 
 namespace ringwood {
 namespace {

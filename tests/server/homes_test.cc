@@ -41,6 +41,9 @@ TEST(Homes, TheNewestTwoOfAJobShareNothing) {
       << "what is bad is no base, and not the newest good one";
   EXPECT_EQ(BaseOf(kJob, {{c, kJob, false, false, {a}}, {d, kJob, false, false, {a}}}),
             std::nullopt);
+  const Kept unread{b, kJob, false, false, {}, true};
+  EXPECT_EQ(BaseOf(kJob, {{a, kJob}, unread}), std::nullopt) << "nobody knows which will be good";
+  EXPECT_EQ(BaseOf(kJob, {unread, {c, kJob, false, false, {a}}}), std::nullopt);
   EXPECT_EQ(BaseOf(kOther, {{a, kJob}, {b, kJob}}), b) << "a new job may begin from any";
   EXPECT_EQ(BaseOf(kJob, {{a, kJob}, {b, kOther}, {c, kOther}}), c);
 }

@@ -44,7 +44,11 @@ std::vector<std::string> Texts(const std::vector<Readers::Answer>& answers) {
 
 TEST(Readers, TheNewestGoodOneOfTheJobIsTaken) {
   Readers readers;
-  const std::vector<Kept> complete = {{{1, 10}, 7}, {{1, 20}, 7}, {{2, 5}, 8}, {{1, 30}, 7, true}};
+  const std::vector<Kept> complete = {{{1, 10}, 7},
+                                      {{1, 20}, 7},
+                                      {{2, 5}, 8},
+                                      {{1, 30}, 7, true},
+                                      {{1, 40}, 7, false, false, {}, true}};
   ASSERT_TRUE(readers.Enter(1, Wish(0, 0, 7), At(0)).ok());
   ASSERT_TRUE(readers.Enter(2, Wish(0, 0), At(0)).ok());
   ASSERT_TRUE(readers.Enter(3, Wish(0, 0, 9), At(0)).ok());

@@ -42,6 +42,28 @@ TEST(Retention, WhatIsBadDoesNotCount) {
   EXPECT_THAT(Superfluous(complete, {}), ElementsAre(CheckpointId{1, 20}, CheckpointId{1, 10}));
 }
 
+TEST(Retention, NothingGoesForWhatWasNotReadBack) {
+  const auto unread = [](const CheckpointId& id) { return Kept{id, 7, false, false, {}, true}; };
+  std::vector<Kept> complete = {{{1, 10}, 7}, {{1, 20}, 7}, unread({1, 30}), unread({1, 40})};
+  EXPECT_THAT(Superfluous(complete, {}), IsEmpty());
+  complete[2].unread = false;
+  EXPECT_THAT(Superfluous(complete, {}), ElementsAre(CheckpointId{1, 10}));
+  complete[2].bad = complete[2].unread = true;
+  EXPECT_THAT(Superfluous(complete, {}), IsEmpty());
+  complete[3].unread = false;
+  EXPECT_THAT(Superfluous(complete, {}), ElementsAre(CheckpointId{1, 10}))
+      << "the newest that was, and the one before";
+}
+
+TEST(Retention, OnADiskThatCannotBeReadTheNewestTwoStayBesideTheGoodOnes) {
+  std::vector<Kept> complete = {{{1, 10}, 7}, {{1, 20}, 7}};
+  for (uint64_t step = 30; step <= 70; step += 10) {
+    complete.push_back({{1, step}, 7, step % 20 == 0, false, {}, true});
+  }
+  EXPECT_THAT(Superfluous(complete, {}),
+              ElementsAre(CheckpointId{1, 50}, CheckpointId{1, 40}, CheckpointId{1, 30}));
+}
+
 TEST(Retention, WhatIsPinnedStays) {
   const std::vector<Kept> complete = {{{1, 10}, 7, false, true},
                                       {{1, 20}, 7, true, true},

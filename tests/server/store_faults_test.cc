@@ -8,22 +8,26 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "server/coordinator/coord_store.h"
 #include "server/store/store_directory.h"
+#include "tests/server/checkpoints/faulty_disk.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
-#include "tests/server/faulty_disk.h"
 
 namespace ringwood {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A store that is used by one server after the other, on a disk with one fault.
+// A store that is used by one server after the other, on a disk with one fault. `late`: what is
+// saved is read back when the next checkpoint is there, or by nobody.
 class Life {
  public:
-  explicit Life(const std::string& folder) : root_(folder + "/disk") {
+  explicit Life(const std::string& folder, bool late = false)
+      : root_(folder + "/disk"), late_(late) {
     fs::remove_all(folder);
     fs::create_directories(root_);
     disk_ = FaultyDisk::Make(root_);
@@ -39,7 +43,10 @@ class Life {
     auto opened = CheckpointStore::Open(root_ + "/store/checkpoints", {}, disk_->env());
     if (!opened.ok()) return;
     store_ = *std::move(opened);
-    collector_ = std::make_unique<StripeCollector>(store_.get(), [] { return int64_t{1}; });
+    StripeCollector::ReadBack later = [this](const CheckpointId& id) { unread_.push_back(id); };
+    if (!late_) later = nullptr;
+    collector_ = std::make_unique<StripeCollector>(
+        store_.get(), [] { return int64_t{1}; }, nullptr, later);
     (void)store_->NewestGood(kJob);
     collector_->SetEpoch(RecordOf(epoch));
     for (const int64_t step : steps)
@@ -49,7 +56,14 @@ class Life {
   Status Save(const CheckpointId& id, bool breaks_off = false) {
     if (disk_->crashed()) return Aborted("crashed");
     if (breaks_off) return SaveRank(collector_.get(), id, 0, BytesOf(id) / 2);
-    const Status saved = SaveAll(collector_.get(), id);
+    auto before = std::exchange(unread_, {});
+    const auto read_back = [&] {
+      for (const CheckpointId& each : std::exchange(before, {})) {
+        collector_->Settle(each, store_->ReadBack(each));
+      }
+    };
+    const Status saved = SaveAll(collector_.get(), id, read_back);
+    read_back();  // where it failed before
     if (saved.ok()) reported_.insert(id);
     return saved;
   }
@@ -100,6 +114,7 @@ class Life {
   bool serves() const { return store_ != nullptr; }
   size_t reported() const { return reported_.size(); }
   void close() {
+    unread_.clear();
     collector_.reset();
     store_.reset();
   }
@@ -107,6 +122,8 @@ class Life {
 
  private:
   const std::string root_;
+  const bool late_;
+  std::vector<CheckpointId> unread_;
   std::shared_ptr<FaultyDisk> disk_;
   std::unique_ptr<CheckpointStore> store_;
   std::unique_ptr<StripeCollector> collector_;
@@ -125,7 +142,7 @@ class StoreFaults : public testing::Test {
   ~StoreFaults() override { fs::remove_all(folder_); }
 
   uint64_t CountOperations() {
-    Life life(folder_ + "/life");
+    Life life(folder_ + "/life", late_);
     Live(&life);
     EXPECT_EQ(life.reported(), 7u);
     for (const auto& [kind, count] : life.disk()->counts()) {
@@ -140,7 +157,7 @@ class StoreFaults : public testing::Test {
   void Crash(uint64_t at, Unsynced unsynced, uint64_t error_at = 0) {
     SCOPED_TRACE(absl::StrFormat("crash at operation %d, un-synced %d, error at %d", at,
                                  static_cast<int>(unsynced), error_at));
-    Life life(folder_ + "/life");
+    Life life(folder_ + "/life", late_);
     life.disk()->Plan({{DiskFault::kError, error_at}, {DiskFault::kCrash, at}});
     Live(&life);
     SCOPED_TRACE(life.disk()->hit());
@@ -152,7 +169,7 @@ class StoreFaults : public testing::Test {
   void Fail(const DiskFault& fault) {
     SCOPED_TRACE(absl::StrFormat("kind %d at operation %d for %d", static_cast<int>(fault.kind),
                                  fault.at, fault.count));
-    Life life(folder_ + "/life");
+    Life life(folder_ + "/life", late_);
     life.disk()->Plan({fault});
     Live(&life);
     SCOPED_TRACE(life.disk()->hit());
@@ -201,9 +218,15 @@ class StoreFaults : public testing::Test {
   }
 
   std::string folder_;
+  bool late_ = false;  // see Life
 };
 
 TEST_F(StoreFaults, NoOperationThatFailsCostsACompleteCheckpoint) { Sweep(1, 61); }
+
+TEST_F(StoreFaults, NorWhereCheckpointsAreReadBackLate) {
+  late_ = true;
+  Sweep(31, 61);
+}
 
 // RocksDB then flushes by itself, and tells nobody that it failed.
 TEST_F(StoreFaults, ADiskThatFailsWhileAServerStartsCostsNoLaterCheckpoint) {
@@ -330,6 +353,10 @@ TEST_F(StoreFaults, NoOperationThatFailsCostsAnEpoch) {
 constexpr uint64_t kParts = 8;
 class StoreFaultsLong : public StoreFaults, public testing::WithParamInterface<uint64_t> {};
 TEST_P(StoreFaultsLong, NoOperationThatFailsCostsACompleteCheckpoint) { Sweep(GetParam(), kParts); }
+TEST_P(StoreFaultsLong, NorWhereCheckpointsAreReadBackLate) {
+  late_ = true;
+  Sweep(GetParam(), kParts);
+}
 INSTANTIATE_TEST_SUITE_P(Parts, StoreFaultsLong, testing::Range<uint64_t>(1, 1 + kParts));
 
 }  // namespace

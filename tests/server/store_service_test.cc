@@ -46,6 +46,8 @@ class StoreServiceTest : public testing::Test {
   ~StoreServiceTest() override {
     service_->Stop();
     server_->Shutdown(DeadlineIn(Seconds(10)));
+    server_.reset();
+    service_.reset();  // RocksDB removes old tables on a thread of its own
     std::filesystem::remove_all(directory_);
   }
 

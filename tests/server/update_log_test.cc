@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "base/random.h"
-#include "tests/server/faulty_disk.h"
+#include "tests/server/checkpoints/faulty_disk.h"
 
 namespace ringwood {
 namespace {

@@ -79,7 +79,7 @@ class Import {
 
   StatusOr<v1::CheckpointManifest> Publish(const ImportRequest& request) {
     RW_RETURN_IF_ERROR(stripe_->Finish());
-    RW_RETURN_IF_ERROR(store_->Ingest(stripe_.get()));
+    RW_RETURN_IF_ERROR(store_->Ingest({stripe_.get()}));
     RW_ASSIGN_OR_RETURN(auto manifest,
                         Assemble({{kOnlyRank, stripe_->TakeItems()}}, store_->HomesFor(id_)));
     manifest.set_job(job_);

@@ -29,6 +29,8 @@ constexpr size_t kPrefixBytes = 1 + 8 + 8;
 
 std::string ManifestKey(const CheckpointId& id) { return Prefix('m', id); }
 
+std::string UnreadKey(const CheckpointId& id) { return Prefix('u', id); }
+
 std::string ChunkKey(const CheckpointId& id, uint32_t rank, uint32_t sequence) {
   std::string key = Prefix('c', id);
   Append(&key, rank);
@@ -47,5 +49,11 @@ bool ParseKey(const std::string& key, char kind, CheckpointId* id) {
   *id = {Read(key, 1), Read(key, 9)};
   return true;
 }
+
+uint64_t PlaceInCheckpoint(uint32_t rank, uint32_t sequence) {
+  return uint64_t{rank} << 32 | sequence;
+}
+
+uint64_t PlaceInCheckpoint(const std::string& chunk_key) { return Read(chunk_key, kPrefixBytes); }
 
 }  // namespace ringwood

@@ -4,6 +4,7 @@
 //   l                            CheckpointId of the newest complete checkpoint
 //   m EPOCH STEP                 the sealed CheckpointManifest, or the head of a long one; the
 //                                checkpoint exists iff this row does
+//   u EPOCH STEP                 its stripes have not been read back from the disk yet
 //
 // Numbers are big-endian, so that the order of keys is the order of the numbers.
 //
@@ -36,13 +37,19 @@ struct CheckpointBase {
 inline constexpr uint32_t kManifestRank = 0xffffffff;
 
 std::string ManifestKey(const CheckpointId& id);
+std::string UnreadKey(const CheckpointId& id);
 std::string ChunkKey(const CheckpointId& id, uint32_t rank, uint32_t sequence);
 // Every chunk key of `id` is in [FirstChunkKey, EndChunkKey).
 std::string FirstChunkKey(const CheckpointId& id);
 std::string EndChunkKey(const CheckpointId& id);
 inline const std::string kLatestKey = "l";
 
-// The id in a manifest's or a chunk's key; false for any other key.
+// The id in a key of that kind (the first letter); false for any other key.
 bool ParseKey(const std::string& key, char kind, CheckpointId* id);
+
+// Which chunk of its checkpoint a chunk's key names: its rank, then its sequence, as one number in
+// the order of keys.
+uint64_t PlaceInCheckpoint(uint32_t rank, uint32_t sequence);
+uint64_t PlaceInCheckpoint(const std::string& chunk_key);
 
 }  // namespace ringwood

@@ -24,11 +24,12 @@ std::optional<CheckpointId> BaseOf(uint64_t job, const std::vector<Kept>& comple
   const auto newest =
       std::ranges::find_if(good, [&](const auto& each) { return each.second->job == job; });
   std::set<CheckpointId> avoided;
+  if (newest != good.end() && newest->second->unread) return std::nullopt;
   if (newest != good.end()) avoided = PlacesOf(*newest->second);
   for (const auto& [id, kept] : good) {
     const std::set<CheckpointId> places = PlacesOf(*kept);
     if (std::ranges::none_of(places, [&](const auto& at) { return avoided.contains(at); })) {
-      return id;
+      return kept->unread ? std::nullopt : std::optional(id);
     }
   }
   return std::nullopt;

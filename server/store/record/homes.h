@@ -9,7 +9,9 @@
 //      10: a b c          20: a b d          30: a b from 10, e     40: a b from 20, f
 //
 // The newest two good checkpoints of a job share nothing, so that no damaged byte is in both: each
-// takes chunks of the one before the last, and what never changes is on the disk twice.
+// takes chunks of the one before the last, and what never changes is on the disk twice. While one
+// of these two has not been read back it takes none, as nobody knows yet which will be the good
+// ones.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,8 @@ namespace ringwood {
 using HomeSizes = std::map<CheckpointId, uint64_t>;
 
 // Of the complete checkpoints (in any order), the one whose chunks the next one of `job` may have:
-// the newest good one that shares nothing with the newest good one of the job.
+// the newest good one that shares nothing with the newest good one of the job, where both were read
+// back.
 std::optional<CheckpointId> BaseOf(uint64_t job, const std::vector<Kept>& complete);
 
 // What lies in the store and belongs to nothing: `present` are the checkpoints that have chunks

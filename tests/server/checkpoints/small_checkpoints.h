@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -77,10 +78,13 @@ inline Status SaveRank(StripeCollector* collector, const CheckpointId& id, uint3
   return incoming->Finish().status();
 }
 
-inline Status SaveAll(StripeCollector* collector, const CheckpointId& id) {
+// `then`: when all stripes are there.
+inline Status SaveAll(
+    StripeCollector* collector, const CheckpointId& id, const std::function<void()>& then = [] {}) {
   for (uint32_t rank = 0; rank < kWorld; ++rank) {
     RW_RETURN_IF_ERROR(SaveRank(collector, id, rank, BytesOf(id)));
   }
+  then();
   return collector->Outcome(id.epoch, id.step).value_or(Internal("not complete"));
 }
 

@@ -1,0 +1,65 @@
+#include "server/store/checker.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/log.h"
+#include "base/units.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kProgressSeconds = 5;  // between two lines about a long check
+constexpr double kStopSeconds = 5;
+
+Status CheckerStops() { return Unavailable("the store is stopping"); }
+
+}  // namespace
+
+void Checker::FindBase(uint64_t job, const CheckpointStore::Reach& reach, const Answer& answer) {
+  ++waiting_;
+  const bool posted = loop_.Post([this, job, reach, answer] {
+    auto base = store_->NewestGood(job, Progress(), reach);
+    --waiting_;
+    answer(std::move(base));
+  });
+  if (posted) return;
+  --waiting_;
+  answer(CheckerStops());
+}
+
+void Checker::ReadBack(const CheckpointId& id, const Found& found) {
+  const auto read = [this, found](const CheckpointId& each) {
+    const Status status = store_->ReadBack(each, Progress());
+    if (!stopping_) found(each, status);
+  };
+  (void)loop_.Post([this, id, read] {
+    read(id);
+    const auto others = store_->Unread();
+    if (!others.ok()) return;
+    for (const CheckpointId& other : *others) read(other);
+  });
+}
+
+void Checker::Stop() {
+  stopping_ = true;
+  (void)loop_.Call([] { return OkStatus(); }, Seconds(kStopSeconds));
+}
+
+ReadProgress Checker::Progress() {
+  return [this, next = Now() + Seconds(kProgressSeconds)](const CheckpointId& id, uint64_t done,
+                                                          uint64_t all) mutable -> Status {
+    if (stopping_) return CheckerStops();
+    if (waiting_ == 0) return OkStatus();
+    if (checked_) checked_(done, all);
+    if (Now() < next) return OkStatus();
+    next = Now() + Seconds(kProgressSeconds);
+    Log(LogLevel::kWarning,
+        absl::StrFormat("checking the checkpoint of step %d before the job resumes: %s of %s",
+                        id.step, FormatBytes(static_cast<double>(done)),
+                        FormatBytes(static_cast<double>(all))));
+    return OkStatus();
+  };
+}
+
+}  // namespace ringwood

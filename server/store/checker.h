@@ -1,0 +1,48 @@
+// The thread that reads checkpoints to their end, beside all that the store does: back from the
+// disk when they were written, and before a job resumes from one.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "base/loop.h"
+#include "base/status.h"
+#include "server/store/checkpoint_store.h"
+
+namespace ringwood {
+
+class Checker {
+ public:
+  using Checked = std::function<void(uint64_t done, uint64_t all)>;
+  using Answer = std::function<void(StatusOr<std::optional<CheckpointBase>>)>;
+  using Found = std::function<void(const CheckpointId&, const Status&)>;
+
+  // `checked`: told while a job waits; may be null.
+  Checker(const CheckpointStore* store, Checked checked)
+      : store_(store), checked_(std::move(checked)), loop_("store-check") {}
+  ~Checker() { Stop(); }
+
+  // CheckpointStore::NewestGood, after the checks that were begun. Logs its progress. Answers on
+  // the checker's thread, or here where it is stopping.
+  void FindBase(uint64_t job, const CheckpointStore::Reach& reach, const Answer& answer);
+
+  // CheckpointStore::ReadBack, then the same of what a process before this one left unread. `found`
+  // is told of each on the checker's thread, but for those that Stop ends: they stay unread.
+  void ReadBack(const CheckpointId& id, const Found& found);
+
+  // Ends what runs: nobody is told anything afterwards.
+  void Stop();
+
+ private:
+  ReadProgress Progress();
+
+  const CheckpointStore* const store_;
+  const Checked checked_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> waiting_{0};  // jobs, for FindBase
+  Loop loop_;                    // last: its thread ends before the rest is destroyed
+};
+
+}  // namespace ringwood
