@@ -1,5 +1,6 @@
 #include "server/store/checker.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -29,16 +30,28 @@ void Checker::FindBase(uint64_t job, const CheckpointStore::Reach& reach, const 
 }
 
 void Checker::ReadBack(const CheckpointId& id, const Found& found) {
-  const auto read = [this, found](const CheckpointId& each) {
-    const Status status = store_->ReadBack(each, Progress());
-    if (!stopping_) found(each, status);
-  };
-  (void)loop_.Post([this, id, read] {
-    read(id);
-    const auto others = store_->Unread();
-    if (!others.ok()) return;
-    for (const CheckpointId& other : *others) read(other);
+  (void)loop_.Post([this, id, found] {
+    ReadBackNow(id, found);
+    ReadBackNext({id}, found);
   });
+}
+
+void Checker::ReadBackNext(std::set<CheckpointId> tried, const Found& found) {
+  (void)loop_.Post([this, tried = std::move(tried), found]() mutable {
+    auto left = store_->Unread();
+    if (!left.ok() || stopping_) return;
+    std::erase_if(*left, [&](const CheckpointId& id) { return tried.contains(id); });
+    const auto newest = std::max_element(left->begin(), left->end());
+    if (newest == left->end()) return;
+    ReadBackNow(*newest, found);
+    tried.insert(*newest);
+    ReadBackNext(std::move(tried), found);
+  });
+}
+
+void Checker::ReadBackNow(const CheckpointId& id, const Found& found) {
+  const Status status = store_->ReadBack(id, Progress());
+  if (!stopping_) found(id, status);
 }
 
 void Checker::Stop() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 
 #include "base/loop.h"
 #include "base/status.h"
@@ -28,14 +29,20 @@ class Checker {
   // the checker's thread, or here where it is stopping.
   void FindBase(uint64_t job, const CheckpointStore::Reach& reach, const Answer& answer);
 
-  // CheckpointStore::ReadBack, then the same of what a process before this one left unread. `found`
-  // is told of each on the checker's thread, but for those that Stop ends: they stay unread.
+  // CheckpointStore::ReadBack, then ReadBackLeft. `found` is told of each on the checker's thread,
+  // but for those that Stop ends: they stay unread.
   void ReadBack(const CheckpointId& id, const Found& found);
+  // The same of all that are unread: a process before this one left them, or the disk could not be
+  // read. One at a time, so that a job that resumes waits for one at most.
+  void ReadBackLeft(const Found& found) { ReadBackNext({}, found); }
 
   // Ends what runs: nobody is told anything afterwards.
   void Stop();
 
  private:
+  // The newest that is unread and none of `tried`.
+  void ReadBackNext(std::set<CheckpointId> tried, const Found& found);
+  void ReadBackNow(const CheckpointId& id, const Found& found);
   ReadProgress Progress();
 
   const CheckpointStore* const store_;

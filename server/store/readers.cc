@@ -9,17 +9,20 @@ namespace {
 
 CheckpointId LeastOf(const v1::HoldRequest& wish) { return {wish.epoch(), wish.step()}; }
 
-std::optional<CheckpointId> NewestFor(const v1::HoldRequest& wish,
-                                      const std::vector<Kept>& complete) {
-  std::optional<CheckpointId> newest;
+}  // namespace
+
+Readers::Newest Readers::NewestFor(const v1::HoldRequest& wish, const std::vector<Kept>& complete,
+                                   const std::optional<CheckpointId>& last) {
+  Newest newest;
   for (const Kept& kept : complete) {
-    if (kept.bad || kept.unread || (wish.job() != 0 && kept.job != wish.job())) continue;
-    if (kept.id >= LeastOf(wish) && (!newest || kept.id > *newest)) newest = kept.id;
+    if (kept.bad || (wish.job() != 0 && kept.job != wish.job())) continue;
+    if (kept.id < LeastOf(wish) || (kept.unread && last && kept.id > *last)) continue;
+    auto& of_its_kind = kept.unread ? newest.unread : newest.good;
+    of_its_kind = std::max(of_its_kind, std::optional(kept.id));
   }
+  if (newest.unread < newest.good) newest.unread.reset();
   return newest;
 }
-
-}  // namespace
 
 Status Readers::Enter(uint64_t reader, const v1::HoldRequest& wish, TimePoint now) {
   if (waiting_.size() + holding_.size() >= kMaxReaders) {
@@ -45,7 +48,10 @@ std::vector<Readers::Answer> Readers::Look(const std::vector<Kept>& complete,
                                            TimePoint now) {
   std::vector<Answer> answers;
   for (auto it = waiting_.begin(); it != waiting_.end();) {
-    const auto answer = AnswerTo(it->second, NewestFor(it->second.wish, complete), making, now);
+    Waiting& waiting = it->second;
+    const Newest newest = NewestFor(waiting.wish, complete, waiting.unread);
+    if (!waiting.unread) waiting.unread = newest.unread.value_or(CheckpointId{});
+    const auto answer = AnswerTo(waiting, newest, making, now);
     if (!answer) {
       ++it;
       continue;
@@ -61,17 +67,26 @@ std::vector<Readers::Answer> Readers::Look(const std::vector<Kept>& complete,
 }
 
 std::optional<StatusOr<CheckpointId>> Readers::AnswerTo(
-    const Waiting& waiting, const std::optional<CheckpointId>& newest,
+    const Waiting& waiting, const Newest& found,
     const std::function<Making(const CheckpointId&)>& making, TimePoint now) const {
-  if (newest && (read_.contains(*newest) || read_.size() < kMaxHeld)) return *newest;
   const CheckpointId least = LeastOf(waiting.wish);
   const bool overdue = waiting.deadline <= now;
+  const bool is_read_back = found.unread && least == CheckpointId{};
+  if (is_read_back && !overdue) return std::nullopt;
+  const std::optional<CheckpointId>& newest = found.good;
+  if (newest && (read_.contains(*newest) || read_.size() < kMaxHeld)) return *newest;
   if (newest) {
     if (!overdue) return std::nullopt;
     return Exhausted(
         absl::StrFormat("%d checkpoints are being read, and no more are held at once: try again "
                         "when one of those readers is ready",
                         kMaxHeld));
+  }
+  if (is_read_back) {
+    return TimedOut(absl::StrFormat(
+        "the store's only checkpoint, of step %d, was not read back from the disk within %g s: "
+        "wait longer",
+        found.unread->step, waiting.seconds));
   }
   if (least == CheckpointId{}) {
     const std::string of = absl::StrFormat(" of job %016x", waiting.wish.job());

@@ -41,8 +41,8 @@ class Readers {
   Status Enter(uint64_t reader, const v1::HoldRequest& wish, TimePoint now);
   void Leave(uint64_t reader);
 
-  // `complete`: in any order; bad ones, and those that were not
-  // read back, are for nobody. `making` is asked about what is not there.
+  // `complete`: in any order; bad ones are for nobody. Who wants the newest waits for one that was
+  // there when it came and is being read back, and gets an older one where that takes too long. `making` is asked about what is not there.
   std::vector<Answer> Look(const std::vector<Kept>& complete,
                            const std::function<Making(const CheckpointId&)>& making, TimePoint now);
   // A piece of this checkpoint is being read.
@@ -58,10 +58,17 @@ class Readers {
     v1::HoldRequest wish;
     double seconds;
     TimePoint deadline;
+    std::optional<CheckpointId> unread;  // the newest, when it came; 0 and 0: none was
   };
+  // The good one and, where it is newer and at most `last`, the one that is unread.
+  struct Newest {
+    std::optional<CheckpointId> good, unread;
+  };
+  static Newest NewestFor(const v1::HoldRequest& wish, const std::vector<Kept>& complete,
+                          const std::optional<CheckpointId>& last);
   // Nothing: the reader waits on.
   std::optional<StatusOr<CheckpointId>> AnswerTo(
-      const Waiting& waiting, const std::optional<CheckpointId>& newest,
+      const Waiting& waiting, const Newest& found,
       const std::function<Making(const CheckpointId&)>& making, TimePoint now) const;
 
   std::map<uint64_t, Waiting> waiting_;       // by reader

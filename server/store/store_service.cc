@@ -54,7 +54,7 @@ class StoreService::Service : public v1::Store::CallbackService {
                        ? nullptr
                        : std::make_unique<StripeCollector>(
                              store_.get(), [] { return int64_t{std::time(nullptr)}; }, &quota_,
-                             [this](const CheckpointId& id) { ReadBack(id); })),
+                             [this](const CheckpointId& id) { checker_.ReadBack(id, WasReadBack()); })),
         room_(store_ == nullptr
                   ? nullptr
                   : std::make_unique<ReadingRoom>(
@@ -68,7 +68,9 @@ class StoreService::Service : public v1::Store::CallbackService {
         loads_(options.max_loads, options.max_waiting_loads),
         checker_(store_.get(), options.checked),
         loop_("store") {
-    if (store_ != nullptr) loop_.Post([this] { LookOn(); });
+    if (store_ == nullptr) return;
+    loop_.Post([this] { LookOn(); });
+    checker_.ReadBackLeft(WasReadBack());
   }
   ~Service() override { checker_.Stop(); }
 
@@ -175,7 +177,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   void LookOn();
   void TellOfOthers(uint64_t job) const;
   void TellKept();
-  void ReadBack(const CheckpointId& id);
+  Checker::Found WasReadBack();
 
   std::unique_ptr<CheckpointStore>
       store_;  // null: keeps nothing. Touched on loop_; see its own words
@@ -411,8 +413,8 @@ void StoreService::Service::TellOfOthers(uint64_t job) const {
   }
 }
 
-void StoreService::Service::ReadBack(const CheckpointId& id) {
-  checker_.ReadBack(id, [this](const CheckpointId& read, const Status& found) {
+Checker::Found StoreService::Service::WasReadBack() {
+  return [this](const CheckpointId& read, const Status& found) {
     loop_.PostReserved([this, read, found] {
       if (collector_->IsReadBack(read)) {
         collector_->Settle(read, found);
@@ -422,7 +424,7 @@ void StoreService::Service::ReadBack(const CheckpointId& id) {
       if (found.ok()) TellKept();
       AnswerAwaits();
     });
-  });
+  };
 }
 
 void StoreService::Service::TellKept() {

@@ -41,7 +41,7 @@ class PlayedStream : public GrpcStream {
   void Start(StreamEvents events) override { events_ = std::move(events); }
   void Read() override { reads_ = true; }
   void Write(std::span<const std::byte>, std::span<const std::byte>) override { writing_ = true; }
-  void Release(std::vector<std::byte>) override { released_ = true; }
+  void Release(std::deque<std::vector<std::byte>>) override { released_ = true; }
 
   bool released() const { return released_; }
   void Arrive(std::span<const std::byte> piece) {

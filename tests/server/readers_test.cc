@@ -53,13 +53,41 @@ TEST(Readers, TheNewestGoodOneOfTheJobIsTaken) {
   ASSERT_TRUE(readers.Enter(2, Wish(0, 0), At(0)).ok());
   ASSERT_TRUE(readers.Enter(3, Wish(0, 0, 9), At(0)).ok());
   EXPECT_THAT(Texts(readers.Look(complete, Silent, At(0))),
-              ElementsAre("1: step 20", "2: step 5",
+              ElementsAre("2: step 5",
                           "3: NOT_FOUND: the store has no complete checkpoint of job "
                           "0000000000000009"));
+  EXPECT_THAT(Texts(readers.Look(complete, Silent, At(10))), ElementsAre("1: step 20"));
   EXPECT_THAT(readers.held(), ElementsAre(CheckpointId{1, 20}, CheckpointId{2, 5}));
   readers.Leave(1);
   readers.Leave(2);
   EXPECT_THAT(readers.held(), IsEmpty());
+}
+
+TEST(Readers, OneThatIsBeingReadBackIsWaitedFor) {
+  const auto unread = [](uint64_t step) { return Kept{{1, step}, 7, false, false, {}, true}; };
+  Readers readers;
+  ASSERT_TRUE(readers.Enter(1, Wish(0, 0), At(0)).ok());
+  EXPECT_THAT(readers.Look({{{1, 10}, 7}, unread(20)}, Silent, At(0)), IsEmpty());
+  // Not for those that come meanwhile: there may always be one.
+  ASSERT_TRUE(readers.Enter(2, Wish(0, 0), At(1)).ok());
+  EXPECT_THAT(Texts(readers.Look({{{1, 10}, 7}, {{1, 20}, 7}, unread(30)}, Silent, At(1))),
+              ElementsAre("1: step 20"));
+  // Reader 2 came when step 30 was there. It is damaged.
+  EXPECT_THAT(Texts(readers.Look({{{1, 20}, 7}, {{1, 30}, 7, true}, unread(40)}, Silent, At(2))),
+              ElementsAre("2: step 20"));
+  // Who waits for a step has it with any good one from there on.
+  ASSERT_TRUE(readers.Enter(3, Wish(1, 15), At(2)).ok());
+  EXPECT_THAT(Texts(readers.Look({{{1, 20}, 7}, unread(40)}, Silent, At(2))),
+              ElementsAre("3: step 20"));
+  ASSERT_TRUE(readers.Enter(4, Wish(0, 0, 0, 5), At(2)).ok());
+  EXPECT_THAT(readers.Look({unread(40)}, Silent, At(6.9)), IsEmpty());
+  EXPECT_THAT(Texts(readers.Look({unread(40)}, Silent, At(7))),
+              ElementsAre("4: DEADLINE_EXCEEDED: the store's only checkpoint, of step 40, was not "
+                          "read back from the disk within 5 s: wait longer"));
+  ASSERT_TRUE(readers.Enter(5, Wish(0, 0), At(7)).ok());
+  EXPECT_THAT(readers.Look({unread(40)}, Silent, At(7)), IsEmpty());
+  EXPECT_THAT(Texts(readers.Look({{{1, 40}, 7, true}}, Silent, At(8))),
+              ElementsAre("5: NOT_FOUND: the store has no complete checkpoint"));
 }
 
 TEST(Readers, AWaitEndsWithThatCheckpointOrANewerOne) {

@@ -24,10 +24,11 @@ constexpr int kPieces = 8;  // far more than a stream takes that nobody reads
 
 class StoreServiceTest : public testing::Test {
  protected:
-  StoreServiceTest() {
+  StoreServiceTest() : StoreServiceTest(nullptr) {}
+  explicit StoreServiceTest(const StripeCollector::ReadBack& read_back) {
     std::string pattern = testing::TempDir() + "/ringwood-service-XXXXXX";
     directory_ = mkdtemp(pattern.data());
-    SaveOne();
+    SaveOne(read_back);
     StoreService::Options options;
     options.directory = directory_;
     options.max_waiters = 3;
@@ -71,10 +72,11 @@ class StoreServiceTest : public testing::Test {
     return chunk;
   }
 
-  void SaveOne() {
+  void SaveOne(const StripeCollector::ReadBack& read_back) {
     auto store = CheckpointStore::Open(directory_);
     ASSERT_TRUE(store.ok()) << store.status();
-    StripeCollector collector(store->get(), [] { return int64_t{1}; });
+    StripeCollector collector(
+        store->get(), [] { return int64_t{1}; }, nullptr, read_back);
     collector.SetEpoch(Alone());
     v1::SaveChunk chunk = Piece(7, kPieces);
     auto incoming = collector.Begin(chunk);
@@ -246,6 +248,17 @@ TEST_F(StoreServiceTest, AReaderWaitsForACheckpointThatIsNewEnough) {
   service_->Stop();  // answers those who wait, and ends those who read
   EXPECT_EQ(first.Step(), 0u);
   EXPECT_EQ(first.reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+// A process before this one ended when the checkpoint was complete.
+class LeftUnreadTest : public StoreServiceTest {
+ protected:
+  LeftUnreadTest() : StoreServiceTest([](const CheckpointId&) {}) {}
+};
+
+TEST_F(LeftUnreadTest, AReaderGetsItWhenItWasReadBack) {
+  Reading reading(stub_.get(), 0, 0);
+  EXPECT_EQ(reading.Step(), 7u);
 }
 
 constexpr uint32_t kRanks = 6;  // more than there are threads for the disk

@@ -167,6 +167,8 @@ Status GrpcLink::TakeTaken(std::span<const std::byte> body) {
   std::memcpy(&taken, body.data(), sizeof taken);
   if (taken < taken_by_peer_ || taken > sent_) return Corrupt("it took what was not sent");
   taken_by_peer_ = taken;
+  // Who has taken all may close before our own network library says that it has left.
+  if (taken == sent_) AnswerLeaving();
   return OkStatus();
 }
 
@@ -182,10 +184,13 @@ void GrpcLink::Fail(const Status& reason) {
   if (assembly_ != nullptr) std::exchange(assembly_, nullptr)->Fail(reason);
 }
 
-void GrpcLink::Close(const Status& reason, const std::vector<std::byte>& farewell) {
+void GrpcLink::Close(const Status& reason, std::vector<std::byte> farewell) {
   AnswerLeaving();  // the stream ends after it
-  if (stream_ != nullptr && heard_ && !farewell.empty()) {
-    std::exchange(stream_, nullptr)->Release(farewell);
+  if (stream_ != nullptr && heard_) {
+    std::deque<std::vector<std::byte>> last;
+    if (taken_ != taken_said_) last.push_back(MakePiece(PieceKind::kTaken, taken_));
+    if (!farewell.empty()) last.push_back(std::move(farewell));
+    std::exchange(stream_, nullptr)->Release(std::move(last));
   }
   Fail(reason);
 }

@@ -1,8 +1,9 @@
 // One connection of a gRPC node to a peer: what is written to its stream and what is read from it,
 // piece by piece (piece.h). On the loop's thread.
 //
-// A send is answered when its last piece has been written to the stream, and streams end in order,
-// so a close loses nothing that was answered. Frames count into `taken` like payloads.
+// A send is answered when its last piece has been written to the stream, or taken by the peer, which
+// may be known first and close then. Streams end in order, so a close loses nothing that was
+// answered. Frames count into `taken` like payloads.
 #pragma once
 
 #include <deque>
@@ -48,8 +49,9 @@ class GrpcLink {
 
   // Ends it: what is not written is answered with `reason`.
   void Fail(const Status& reason);
-  // Fail in order: what was written counts as sent, and `farewell` (may be empty) follows it.
-  void Close(const Status& reason, const std::vector<std::byte>& farewell);
+  // Fail in order: what was written counts as sent. What was taken is said, then `farewell` (may be
+  // empty).
+  void Close(const Status& reason, std::vector<std::byte> farewell);
 
  private:
   struct Outgoing {

@@ -64,7 +64,7 @@ class ReactorStream : public Reactor, public GrpcStream {
     }
     Reactor::StartWrite(&outgoing_);
   }
-  void Release(std::vector<std::byte> last) override {
+  void Release(std::deque<std::vector<std::byte>> last) override {
     bool drain = false, idle = false;
     {
       absl::MutexLock lock(&mutex_);
@@ -97,9 +97,12 @@ class ReactorStream : public Reactor, public GrpcStream {
     std::vector<std::byte> last;
     {
       absl::MutexLock lock(&mutex_);
-      writing_ = released_;  // a released stream has its last word to say, then its end
+      writing_ = released_;  // a released stream has its last words to say, then its end
       if (!released_) return events_.written(ok);
-      last.swap(last_);
+      if (!last_.empty()) {
+        last = std::move(last_.front());
+        last_.pop_front();
+      }
     }
     if (last.empty() || !ok) return End();
     const grpc::Slice slice(last.data(), last.size());
@@ -124,7 +127,7 @@ class ReactorStream : public Reactor, public GrpcStream {
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::byte> last_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::vector<std::byte>> last_ ABSL_GUARDED_BY(mutex_);
 };
 
 class ServerStream : public ReactorStream<grpc::ServerGenericBidiReactor> {
@@ -190,7 +193,7 @@ class ClientStream
   }
   // The peer answers the end of our half with its own; if it does not, the call is cancelled. The
   // alarm's hold outlasts this call: the last write may end, and the first hold with it, meanwhile.
-  void Release(std::vector<std::byte> last) override {
+  void Release(std::deque<std::vector<std::byte>> last) override {
     AddHold();
     linger_.Set(DeadlineIn(Seconds(kLingerSeconds)), [this](bool expired) {
       if (expired) context_.TryCancel();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -36,9 +37,9 @@ class GrpcStream {
   virtual void Read() = 0;                      // not before the piece asked for has arrived
   // Copies. Not before the piece before it is written.
   virtual void Write(std::span<const std::byte> head, std::span<const std::byte> data) = 0;
-  // The last call: no event comes afterwards. What was written still arrives, and `last` after it;
-  // the stream ends then, or after kLingerSeconds.
-  virtual void Release(std::vector<std::byte> last = {}) = 0;
+  // The last call: no event comes afterwards. What was written still arrives, and the pieces of
+  // `last` after it; the stream ends then, or after kLingerSeconds.
+  virtual void Release(std::deque<std::vector<std::byte>> last = {}) = 0;
 
   static constexpr double kLingerSeconds = 1.0;
 };
