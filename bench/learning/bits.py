@@ -9,8 +9,9 @@
     gpt    train.py beside this file, AdamW, 2,000 steps: perplexity a letter of the validation text
 
 All dense. "fp32 again" trains with values that differ from fp32's in the last bit of the learning rate: how far two runs
-come apart that should be the same, which is the least that can be told apart. One line of JSON a run is appended to
-bits.jsonl; a run whose line is there is not repeated.
+come apart that should be the same, which is the least that can be told apart. "rounded at every hop" is a ring whose sums
+are rounded to 5 bits at every hop (requantised.py); int4 travels as 5.5 bits on average on a ring of 4 ranks. One line of
+JSON a run is appended to bits.jsonl; a run whose line is there is not repeated.
 """
 
 import argparse
@@ -20,11 +21,12 @@ import pathlib
 import re
 import statistics
 import sys
+import tempfile
 
 from runs import PROGRAM, ROOT, complete, lines, report_of  # beside this file
 
 HERE = pathlib.Path(__file__).resolve().parent
-WIRES = ("fp32", "int8", "int4", "bf16", "fp32 again")
+WIRES = ("fp32", "int8", "int4", "bf16", "fp32 again", "rounded at every hop, 5 bits")
 LR = {"cnn": 0.05, "lstm": 0.5, "gpt": 3e-3}
 
 
@@ -57,8 +59,12 @@ def key(line):
 def execute(what, ringwood):
     model, wire = what["model"], what["wire"]
     lr = LR[model] * (1 + 2 ** -20 if wire == "fp32 again" else 1)
-    options = ["-np", what["workers"], "--wire", wire.split()[0]]
-    report = report_of(what, ringwood, options, [*command_of(model, what["seed"]), "--lr", repr(lr)])
+    trainer = [*command_of(model, what["seed"]), "--lr", repr(lr)]
+    with tempfile.TemporaryDirectory() as directory:
+        if wire.startswith("rounded"):
+            trainer = [HERE / "requantised.py", "--bits", "5", "--meet", f"{directory}/meet", *trainer]
+        carried = "fp32" if wire.startswith("rounded") else wire.split()[0]
+        report = report_of(what, ringwood, ["-np", what["workers"], "--wire", carried], trainer)
     return report and {"metric": metric_of(model, report)}
 
 

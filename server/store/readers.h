@@ -42,7 +42,8 @@ class Readers {
   void Leave(uint64_t reader);
 
   // `complete`: in any order; bad ones are for nobody. Who wants the newest waits for one that was
-  // there when it came and is being read back, and gets an older one where that takes too long. `making` is asked about what is not there.
+  // there when it came and is being read back, and gets an older one where that takes too long.
+  // `making` is asked about what is not there.
   std::vector<Answer> Look(const std::vector<Kept>& complete,
                            const std::function<Making(const CheckpointId&)>& making, TimePoint now);
   // A piece of this checkpoint is being read.

@@ -50,11 +50,12 @@ class StoreService::Service : public v1::Store::CallbackService {
   Service(std::unique_ptr<CheckpointStore> store, const Options& options)
       : store_(std::move(store)),
         quota_(options.directory, options.max_bytes),
-        collector_(store_ == nullptr
-                       ? nullptr
-                       : std::make_unique<StripeCollector>(
-                             store_.get(), [] { return int64_t{std::time(nullptr)}; }, &quota_,
-                             [this](const CheckpointId& id) { checker_.ReadBack(id, WasReadBack()); })),
+        collector_(
+            store_ == nullptr
+                ? nullptr
+                : std::make_unique<StripeCollector>(
+                      store_.get(), [] { return int64_t{std::time(nullptr)}; }, &quota_,
+                      [this](const CheckpointId& id) { checker_.ReadBack(id, WasReadBack()); })),
         room_(store_ == nullptr
                   ? nullptr
                   : std::make_unique<ReadingRoom>(

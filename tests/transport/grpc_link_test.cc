@@ -1,7 +1,5 @@
 // One connection of a gRPC node, with a stream that the test plays: which sends are answered when,
 // in whatever order gRPC's threads tell of events.
-#include "transport/grpc/link.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "transport/grpc/link.h"
 #include "transport/grpc/piece.h"
 
 namespace ringwood {

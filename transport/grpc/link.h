@@ -1,8 +1,8 @@
 // One connection of a gRPC node to a peer: what is written to its stream and what is read from it,
 // piece by piece (piece.h). On the loop's thread.
 //
-// A send is answered when its last piece has been written to the stream, or taken by the peer, which
-// may be known first and close then. Streams end in order, so a close loses nothing that was
+// A send is answered when its last piece has been written to the stream, or taken by the peer,
+// which may be known first and close then. Streams end in order, so a close loses nothing that was
 // answered. Frames count into `taken` like payloads.
 #pragma once
 
