@@ -78,6 +78,9 @@ void Measure(uint64_t elements, int workers, const char* name, std::vector<Entri
   const Coded up = Code(codec, elements, picks[0]);
   for (Entries& entries : picks) RoundValues(codec, entries.value);
   Entries result = MergeSum(picks, elements);
+  const auto all = static_cast<double>(result.size());
+  const double all_bits =
+      8 * static_cast<double>(Code(codec.Exact(), elements, result).wire.size());
   KeepLargest(picks[0].size(), &result);
   const Coded down = Code(codec.Exact(), elements, result);
   const auto dense = sizeof(float) * static_cast<double>(elements);
@@ -88,10 +91,12 @@ void Measure(uint64_t elements, int workers, const char* name, std::vector<Entri
   const double coding = up.encode + down.decode;
   std::printf(
       "%-12s %2d workers  up %5.2f bits an entry, down %5.2f; %4.0f x fewer sent, %4.0f received, "
-      "%4.0f both  encode %.1f decode %.1f together %.1f GB/s, with selection %.2f\n",
+      "%4.0f both  union %.2f x, %.2f bits an entry  encode %.1f decode %.1f together %.1f GB/s, "
+      "with selection %.2f\n",
       name, workers, 8 * sent / entries, 8 * received / entries, all_reduce / sent,
-      all_reduce / received, 2 * all_reduce / (sent + received), dense / up.encode / 1e9,
-      dense / down.decode / 1e9, dense / coding / 1e9, dense / (coding + select) / 1e9);
+      all_reduce / received, 2 * all_reduce / (sent + received), all / entries, all_bits / all,
+      dense / up.encode / 1e9, dense / down.decode / 1e9, dense / coding / 1e9,
+      dense / (coding + select) / 1e9);
 }
 
 int Run(uint64_t elements) {

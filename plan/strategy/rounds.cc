@@ -11,23 +11,22 @@
 namespace ringwood {
 namespace {
 
-// How entries travel, bytes each: up as they are coded, down exactly (docs/sparse.md, Codecs, at
-// 1/64).
+// How entries travel: up as they are coded, down their sums exactly (docs/sparse.md, Codecs).
 struct Travel {
   const char* codec;
   double density;
-  double up_bytes, down_bytes;
+  double up_bits;   // an entry
+  double sum_bits;  // a sum, beside its index
 };
-constexpr double kRiceDown = 39.5 / 8;
 constexpr Travel kTravels[] = {
     {"fp32", 1, 0, 0},
     {"bf16", 1, 0, 0},
     {"int8", 1, 0, 0},
     {"int4", 1, 0, 0},
-    {"rice/int8", 1.0 / 16, 13.7 / 8, 37.7 / 8},
-    {"rice/int8", 1.0 / 64, 15.6 / 8, kRiceDown},
-    {"rice/int2", 1.0 / 64, 9.8 / 8, kRiceDown},
-    {"rice/int2", 1.0 / 256, 11.6 / 8, 41.4 / 8},
+    {"rice/int8", 1.0 / 16, 13.7, 8.8},
+    {"rice/int8", 1.0 / 64, 15.6, 8.3},
+    {"rice/int2", 1.0 / 64, 9.8, 3.8},
+    {"rice/int2", 1.0 / 256, 11.6, 3.6},
 };
 
 Status Check(const RoundsInput& input) {
@@ -58,27 +57,34 @@ double ElementsOf(const PlanInput& input) {
   return elements;
 }
 
-// The union of the ranks' entries, which is as large as they are where ranks select different ones.
-double UnionEntries(double entries, double elements, int world) {
-  return std::min(entries * world, elements);
+// Bytes of the sums of all ranks' entries, each of which selects on its own; an index takes about
+// its entropy.
+double UnionBytes(const Travel& travel, double elements, int world) {
+  const double share = 1 - std::pow(1 - travel.density, world);
+  const double rest = 1 - share;
+  const double index = -std::log2(share) - (rest > 0 ? rest * std::log2(rest) / share : 0);
+  return share * elements * (index + travel.sum_bits) / 8;
 }
 
-// (seconds, bytes sent by a rank) of one round of `elements`.
-std::pair<double, double> RoundOf(const Problem& problem, const Travel& travel, double elements) {
+// One round of `elements`; bytes are a rank's.
+struct Round {
+  double seconds, sent, received;
+};
+
+Round RoundOf(const Problem& problem, const Travel& travel, double elements) {
   const PlanInput& input = *problem.input;
   if (travel.density == 1) {
     const CodecCost codec = RingCodec(travel.codec, input.world);
     const double bytes = sizeof(float) * elements;
     const double coding = codec.encode_seconds_per_byte + codec.decode_seconds_per_byte;
-    const double share = 2.0 * (input.world - 1) / input.world;
-    return {problem.ring.Seconds(bytes * codec.wire_ratio) + coding * bytes,
-            share * bytes * codec.wire_ratio};
+    const double wire = 2.0 * (input.world - 1) / input.world * bytes * codec.wire_ratio;
+    return {problem.ring.Seconds(bytes * codec.wire_ratio) + coding * bytes, wire, wire};
   }
-  const double entries = travel.density * elements;
-  const double down = UnionEntries(entries, elements, input.world) * travel.down_bytes;
-  const double up = entries * travel.up_bytes;
+  const double up = travel.density * elements * travel.up_bits / 8;
+  const double down = UnionBytes(travel, elements, input.world);
   // The tree's cost is of a message that is as long on the way down as on the way up.
-  return {problem.tree.Seconds((up + down) / 2) + input.selection.Seconds(elements), up};
+  const double seconds = problem.tree.Seconds((up + down) / 2) + input.selection.Seconds(elements);
+  return {seconds, up, down};
 }
 
 // The fewest steps H with  H * step / (H * step + fragments * cost)  >=  utilisation.
@@ -98,12 +104,12 @@ double Utilisation(const RoundsInput& input, int every, double cost) {
 RoundsChoice ChoiceOf(const RoundsInput& input, const Problem& problem, const Travel& travel) {
   const double elements = ElementsOf(input.plan);
   const double step = StepSeconds(input.plan);
-  const auto [seconds, bytes] = RoundOf(problem, travel, elements / input.fragments);
+  const Round round = RoundOf(problem, travel, elements / input.fragments);
   RoundsChoice choice;
   choice.codec = travel.codec;
   choice.density = travel.density;
-  choice.exchange_seconds = seconds;
-  choice.exposed_seconds = std::max(0.0, seconds - input.delay * step);
+  choice.exchange_seconds = round.seconds;
+  choice.exposed_seconds = std::max(0.0, round.seconds - input.delay * step);
   const double cost =
       choice.exposed_seconds + input.outer_seconds_per_element * elements / input.fragments;
   choice.every = FewestSteps(input, cost);
@@ -112,8 +118,10 @@ RoundsChoice ChoiceOf(const RoundsInput& input, const Problem& problem, const Tr
     choice.every = input.most_every / input.fragments * input.fragments;
   }
   choice.utilisation = Utilisation(input, choice.every, cost);
-  choice.bytes_a_step = bytes * input.fragments / choice.every;
-  const double dense = RoundOf(problem, kTravels[0], elements).second;
+  choice.sent_bytes = round.sent;
+  choice.received_bytes = round.received;
+  choice.bytes_a_step = round.sent * input.fragments / choice.every;
+  const double dense = RoundOf(problem, kTravels[0], elements).sent;
   if (choice.bytes_a_step > 0) choice.fewer_bytes = dense / choice.bytes_a_step;
   return choice;
 }

@@ -32,8 +32,9 @@ struct RoundsChoice {
   double exchange_seconds = 0;  // of one round
   double exposed_seconds = 0;   // of them, what a round costs beside the delay
   double utilisation = 0;       // predicted
-  double bytes_a_step = 0;      // sent by a rank, as a mean over the steps
-  double fewer_bytes = 1;       // times, against dense fp32 in every step
+  double sent_bytes = 0, received_bytes = 0;  // by a rank, of one round of one fragment
+  double bytes_a_step = 0;                    // sent by a rank, as a mean over the steps
+  double fewer_bytes = 1;                     // times, against dense fp32 in every step
 };
 
 // All of them, the most precise first. Chosen is the one with the fewest steps between exchanges,
