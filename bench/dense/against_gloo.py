@@ -8,12 +8,16 @@ is the time that the bytes of a ring, 2(P-1)/P of the tensor, take at the payloa
 limit` is limit / median.
 """
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+from hosts import shaped_hosts  # noqa: E402
+
 PAYLOAD = 0.956  # of the rate: Ethernet, IP and TCP headers at 1500 bytes a packet
 
 
@@ -75,14 +79,9 @@ def main():
     parser.add_argument("--raw", help="append the JSON to this file")
     parser.add_argument("--timeout", type=float, default=230)
     options = parser.parse_args()
-    netns = os.path.join(ROOT, "bench/netns.sh")
-    if not options.keep:
-        subprocess.run([netns, "up", str(options.workers), options.rate, options.prefix], check=True)
-    try:
+    hosts = shaped_hosts(options.workers, options.rate, options.prefix)
+    with contextlib.nullcontext() if options.keep else hosts:
         report = bench(options)
-    finally:
-        if not options.keep:
-            subprocess.run([netns, "down", str(options.workers), options.prefix], check=True)
     if options.raw:
         with open(options.raw, "a") as raw:
             raw.write(json.dumps(report) + "\n")

@@ -16,6 +16,9 @@ import sys
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+from hosts import shaped_hosts  # noqa: E402
+
 SUFFIXES = {"K": 1 << 10, "M": 1 << 20}
 
 
@@ -96,12 +99,8 @@ def main():
     options = parser.parse_args()
     if options.as_rank:
         return rank_main(options)
-    netns = os.path.join(ROOT, "bench/netns.sh")
-    subprocess.run([netns, "up", str(options.workers), options.rate, options.prefix], check=True)
-    try:
+    with shaped_hosts(options.workers, options.rate, options.prefix):
         report = run_hosts(options)
-    finally:
-        subprocess.run([netns, "down", str(options.workers), options.prefix], check=True)
     if options.raw:
         with open(options.raw, "w", encoding="ascii") as raw:
             json.dump(report, raw)

@@ -15,9 +15,12 @@ import os
 import pathlib
 import statistics
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NETNS = ROOT / "bench" / "netns.sh"
+sys.path.insert(0, str(ROOT / "bench"))
+from hosts import shaped_hosts  # noqa: E402
+
 KINDS = {"UCX, plaintext": "ucx", "gRPC, plaintext": "grpc", "gRPC, TLS": "tls"}
 
 
@@ -65,13 +68,10 @@ def main():
     options = parser.parse_args()
     options.program = os.path.abspath(options.program)
     rows = {name: [] for name in KINDS}
-    subprocess.run([NETNS, "up", str(options.workers), options.rate, options.prefix], check=True)
-    try:
+    with shaped_hosts(options.workers, options.rate, options.prefix):
         for _ in range(options.turns):
             for name, kind in KINDS.items():
                 rows[name].append(measure(options, kind))
-    finally:
-        subprocess.run([NETNS, "down", str(options.workers), options.prefix], check=True)
     print(f"| {options.workers} hosts, {options.bytes} bytes | p50 (ms) | Gbit/s | of UCX's rate | CPU s/GB |\n|---|---:|---:|---:|---:|")
     for name, taken in rows.items():
         shares = [ucx["p50_s"] / row["p50_s"] for ucx, row in zip(rows["UCX, plaintext"], taken)]

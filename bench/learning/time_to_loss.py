@@ -13,7 +13,6 @@ time to a loss is that of the steps. Prints a line of a Markdown table for each 
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -25,7 +24,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-NETNS = ROOT / "bench" / "netns.sh"
+sys.path.insert(0, str(HERE.parent))
+from hosts import shaped_hosts  # noqa: E402
+
 WAYS = ("DDP", "int4", "pairs")
 WARM_UP = 4  # steps that are not timed: plans, scales, first memory
 
@@ -116,21 +117,12 @@ def train(options):
     rw.shutdown()
 
 
-@contextlib.contextmanager
-def network(options):
-    subprocess.run([NETNS, "up", str(options.hosts), options.rate, options.prefix], check=True, stdout=sys.stderr)
-    try:
-        yield
-    finally:
-        subprocess.run([NETNS, "down", str(options.hosts), options.prefix], check=False, stdout=sys.stderr)
-
-
 def main():
     options = parse_arguments()
     if options.way:
         return train(options)
     found = {way: [] for way in WAYS}
-    with network(options):
+    with shaped_hosts(options.hosts, options.rate, options.prefix):
         for way in WAYS * options.repeats:
             with tempfile.TemporaryDirectory() as directory:
                 found[way].append(measure(options, way, pathlib.Path(directory)))

@@ -10,7 +10,6 @@ without and with exchange: utilisation is their quotient. Prints a line of a Mar
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -21,7 +20,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NETNS = ROOT / "bench" / "netns.sh"
+sys.path.insert(0, str(ROOT / "bench"))
+from hosts import shaped_hosts  # noqa: E402
+
 FORWARD = 0.032  # seconds, of ResNet-50's profile; the file has the backward's
 WARM_UP = 2      # rounds: codes learn their scales in the first
 WAYS = (  # (codec, density, every, fragments, delay)
@@ -95,15 +96,6 @@ def train(options):
     rw.shutdown()
 
 
-@contextlib.contextmanager
-def network(options):
-    subprocess.run([NETNS, "up", str(options.hosts), options.rate, options.prefix], check=True, stdout=sys.stderr)
-    try:
-        yield
-    finally:
-        subprocess.run([NETNS, "down", str(options.hosts), options.prefix], check=False, stdout=sys.stderr)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=4)
@@ -122,7 +114,7 @@ def main():
         return train(options)
     print("| codec | density | every | fragments | delay | predicted | measured (least, most) | fewer bytes |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|")
-    with network(options), tempfile.TemporaryDirectory() as directory:
+    with shaped_hosts(options.hosts, options.rate, options.prefix), tempfile.TemporaryDirectory() as directory:
         for way in WAYS:
             if not way[0].startswith(options.only):
                 continue
