@@ -41,7 +41,8 @@ RW_DEVICE LaneScale LaneScaleOf(uint32_t reach, int levels) {
   constexpr uint32_t kLeast = (127 - 96) << 7;
   if (reach < kLeast) return {};
   constexpr uint32_t kDropped = (1u << 21) - 1;
-  const float largest = Thread::FromKey(reach << 16) / static_cast<float>(levels);
+  const float largest =
+      Thread::FromKey(reach << 16) * LatticeHeadroom(levels) / static_cast<float>(levels);
   const float scale = Thread::FromKey((Thread::Key(largest) + kDropped) & ~kDropped);
   return {scale, 1 / scale, scale * 2097152.0f};
 }
@@ -202,14 +203,12 @@ RW_DEVICE void AddParts(Thread& thread, const AddView& view) {
 // DecodeSum, of all parts, and the largest of what blocks reach next.
 template <class Thread>
 RW_DEVICE void DecodeParts(Thread& thread, const DecodeView& view) {
-  constexpr uint32_t kFall = 1 << 7;  // half: the exponent less one
   const uint64_t blocks = (view.elements + kLatticeBlock - 1) / kLatticeBlock;
   uint32_t most = 0;
   for (uint64_t b = uint64_t{thread.block()} * kWarps + thread.warp(); b < blocks;
        b += uint64_t{thread.blocks()} * kWarps) {
     const uint64_t part = b / view.sums.part, in_part = b - part * view.sums.part;
-    const uint32_t reach = view.reach[b];
-    const float scale = LaneScaleOf<Thread>(reach, view.levels).scale;
+    const float scale = LaneScaleOf<Thread>(view.reach[b], view.levels).scale;
     LaneCodes codes;
     AddLane(thread, WordsAt(view.sums, part, in_part), view.sums.width, &codes);
     for (uint32_t r = 0; r < kHalf; ++r) {
@@ -217,10 +216,8 @@ RW_DEVICE void DecodeParts(Thread& thread, const DecodeView& view) {
       const int sum = static_cast<int>(codes.at[r]) - view.terms * view.levels;
       if (at < view.elements) view.values[at] = static_cast<float>(sum) * scale;
     }
-    const uint32_t seen = *ReachAt(view.sums, part, in_part);
-    const uint32_t fallen = reach > kFall ? reach - kFall : 0;
-    const uint32_t next = seen > fallen ? seen : fallen;
-    if (thread.lane() == 0) view.next_reach[b] = static_cast<uint16_t>(next);
+    const BlockReach next = NextReach(view.reach[b], *ReachAt(view.sums, part, in_part));
+    if (thread.lane() == 0) view.next_reach[b] = next;
     if (next > most) most = next;
   }
   if (thread.lane() == 0 && most != 0) thread.AtomicMax(view.most, most);

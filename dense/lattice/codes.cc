@@ -143,22 +143,20 @@ int MostLatticeTerms(int levels) { return 0xffff / (2 * levels); }
 
 size_t PackedBytes(size_t blocks, int width) { return BlockOffset(blocks, blocks, width); }
 
-BlockReach NextReach(BlockReach reach, BlockReach seen) {
-  constexpr BlockReach kHalf = 1 << 7;  // the exponent less one
-  return std::max<BlockReach>(seen, reach > kHalf ? reach - kHalf : 0);
-}
-
 float ScaleOf(BlockReach reach, int levels) {
   if (reach < kLeastReach) return 0;
   const float largest = std::bit_cast<float>(static_cast<uint32_t>(reach) << 16);
   // Two bits behind the leading one stay, rounded up.
   constexpr uint32_t kDropped = (1u << 21) - 1;
-  const auto bits = std::bit_cast<uint32_t>(largest / static_cast<float>(levels));
+  const auto bits =
+      std::bit_cast<uint32_t>(largest * LatticeHeadroom(levels) / static_cast<float>(levels));
   return std::bit_cast<float>((bits + kDropped) & ~kDropped);
 }
 
 BlockReach LargestReach(int terms) {
-  const float largest = FLT_MAX / (2 * static_cast<float>(terms));
+  // A scale rounded up, and the headroom.
+  const float largest =
+      FLT_MAX / (2 * LatticeHeadroom(LatticeLevels(8)) * static_cast<float>(terms));
   return static_cast<BlockReach>(std::bit_cast<uint32_t>(largest) >> 16);
 }
 

@@ -11,10 +11,11 @@
 //     Σ fl(x + error) = Σ q s + Σ next_error      over all ranks; fl: fp32's rounding of one sum
 //
 // The reach of a block is what s comes from: about the largest |v| that any rank had in it in the
-// last round. Every rank sends its largest |v| beside its codes, sums carry the maximum, and after
+// last rounds. Every rank sends its largest |v| beside its codes, sums carry the maximum, and after
 // the round all ranks know it: no message of its own is needed. Where the reach is not known yet
 // (0) nothing is sent but that, and the values wait in the error. A reach grows at once and falls
-// by half a round at most.
+// slowly, and L s is a headroom times it, because what is cut off comes a round late, which costs
+// more than coarser codes do (docs/dense.md).
 //
 // Codes travel as c = q + L, sums of n ranks as c = Σ q + n L, in as many bits as 2 n L needs: at
 // most b + ⌈log2 n⌉ for codes of b bits, and no sum overflows. A block of w bits takes 32 w bytes:
@@ -55,9 +56,20 @@ size_t PackedBytes(size_t blocks, int width);
 // The upper half of an fp32 magnitude's bits, rounded up; it orders like the magnitude.
 using BlockReach = uint16_t;
 
-// Of a block after a round: `seen` is the largest of all ranks.
-BlockReach NextReach(BlockReach reach, BlockReach seen);
-// 0: nothing can be sent. Otherwise L s is the reach or up to a quarter more.
+// Of a block after a round: `seen` is the largest of all ranks. In the logarithm a reach falls by a
+// quarter of the way, and by a quarter of an octave at most: it stays near the largest of several
+// rounds, and gets over one that was a thousand times as large in forty.
+constexpr BlockReach NextReach(BlockReach reach, BlockReach seen) {
+  if (seen >= reach) return seen;
+  constexpr int kMostFall = 1 << 5;
+  const int way = (reach - seen) / 4;
+  const int fall = way < kMostFall ? way : kMostFall;
+  return reach > fall ? static_cast<BlockReach>(reach - fall) : BlockReach{0};
+}
+// How much larger than the reach a value may be that is sent whole. Exact in fp32; few levels have
+// none to spare.
+constexpr float LatticeHeadroom(int levels) { return levels > 7 ? 4.0f : 1.0f; }
+// 0: nothing can be sent. Otherwise L s is the headroom times the reach, or up to a quarter more.
 float ScaleOf(BlockReach reach, int levels);
 // Above it a sum over `terms` ranks could overflow; a NaN's and an Inf's are.
 BlockReach LargestReach(int terms);
