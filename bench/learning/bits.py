@@ -8,10 +8,10 @@
     lstm   examples/char_lstm.py, the same, 600 steps: perplexity a letter over the last twentieth of the steps
     gpt    train.py beside this file, AdamW, 2,000 steps: perplexity a letter of the validation text
 
-All dense. "fp32 again" trains with values that differ from fp32's in the last bit of the learning rate: how far two runs
-come apart that should be the same, which is the least that can be told apart. "rounded at every hop" is a ring whose sums
-are rounded to 5 bits at every hop (requantised.py); int4 travels as 5.5 bits on average on a ring of 4 ranks. One line of
-JSON a run is appended to bits.jsonl; a run whose line is there is not repeated.
+All dense. "fp32 again" trains with a learning rate that is a thousandth higher: how far two runs come apart that nobody
+would tell apart. "rounded at every hop" is a ring whose sums are rounded to 5 bits at every hop (requantised.py); int4
+travels as 5.5 bits on average on a ring of 4 ranks. One line of JSON a run is appended to bits.jsonl; a run whose line is
+there is not repeated.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def key(line):
 
 def execute(what, ringwood):
     model, wire = what["model"], what["wire"]
-    lr = LR[model] * (1 + 2 ** -20 if wire == "fp32 again" else 1)
+    lr = LR[model] * (1 + 2 ** -10 if wire == "fp32 again" else 1)
     trainer = [*command_of(model, what["seed"]), "--lr", repr(lr)]
     with tempfile.TemporaryDirectory() as directory:
         if wire.startswith("rounded"):
