@@ -20,7 +20,14 @@ ReadProgress ShownOn(ProgressBar* bar) {
 }
 
 void AddStoreFlags(Command command, CheckpointFlags* flags) {
-  command.Value("--store", &flags->store, "Look into this directory").Takes("DIRECTORY").Required();
+  command
+      .Value(
+          "--store", &flags->stores,
+          "Look into this directory; of a job with --stores the coordinator's, then each that has "
+          "parts of its checkpoints on other hosts (repeatable)")
+      .Takes("DIRECTORY")
+      .OneAtATime()
+      .Required();
   command.Switch("--json", &flags->json, "Print JSON");
 }
 

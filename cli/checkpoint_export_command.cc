@@ -7,7 +7,8 @@
 #include "base/version.h"
 #include "cli/checkpoint_flags.h"
 #include "server/store/portable/checkpoint_export.h"
-#include "server/store/store_view.h"
+#include "server/store/view/parts_view.h"
+#include "server/store/view/store_view.h"
 
 namespace ringwood {
 namespace {
@@ -19,17 +20,22 @@ struct ExportFlags : CheckpointFlags {
 };
 
 Status Export(const ExportFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(flags.store));
+  RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(flags.store()));
+  RW_ASSIGN_OR_RETURN(const PartsView parts, PartsView::Open(flags.stores));
   RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(flags.wanted));
   ItemChoice choice{flags.items, std::nullopt};
   if (flags.rank >= 0) choice.rank = static_cast<uint32_t>(flags.rank);
+  RW_RETURN_IF_ERROR(parts.CheckThere(manifest));
   RW_ASSIGN_OR_RETURN(ExportPlan plan, PlanExport(manifest, choice));
   plan.file.metadata = FileMetadata(manifest);
   {
     ProgressBar bar(absl::StrFormat("exporting step %d", manifest.step()));
-    const Status written =
-        ExportCheckpoint(view.reader(), manifest, plan, flags.file, ShownOn(&bar));
-    RW_RETURN_IF_ERROR(ExplainRead(flags.store, {manifest.epoch(), manifest.step()}, written));
+    const Status written = ExportCheckpoint(
+        [&](const v1::StoredItem& item, const v1::StoredChunk& chunk) {
+          return parts.Chunk(view.reader(), manifest, item, chunk);
+        },
+        manifest, plan, flags.file, ShownOn(&bar));
+    RW_RETURN_IF_ERROR(ExplainRead(flags.store(), {manifest.epoch(), manifest.step()}, written));
   }
   if (!flags.json) {
     PrintExported(flags.file, manifest, plan);

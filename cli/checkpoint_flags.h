@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/progress_bar.h"
 #include "cli/command.h"
@@ -14,7 +15,9 @@
 namespace ringwood {
 
 struct CheckpointFlags {
-  std::string store;
+  std::vector<std::string> stores;  // the first, then those that have parts of its checkpoints
+  const std::string& store() const { return stores.front(); }
+  std::vector<std::string> further() const { return {stores.begin() + 1, stores.end()}; }
   CheckpointId wanted;  // {}: not said
   bool json = false;
 };

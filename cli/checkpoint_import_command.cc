@@ -21,7 +21,10 @@ struct ImportFlags {
 
 Status Import(ImportFlags* flags) {
   ImportRequest& request = flags->request;
-  request.store = flags->common.store;
+  if (!flags->common.further().empty()) {
+    return Invalid("an import writes a whole checkpoint into one store: give one --store");
+  }
+  request.store = flags->common.store();
   request.unix_seconds = std::time(nullptr);
   request.job = Unpredictable();
   if (!flags->job.empty()) {

@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
 #include "server/store/record/manifest.h"
-#include "server/store/store_view.h"
+#include "server/store/view/store_view.h"
 
 namespace ringwood {
 namespace {
@@ -23,7 +23,9 @@ std::string LocalTime(int64_t unix_seconds) {
 
 std::string State(const CheckpointSummary& checkpoint) {
   if (!checkpoint.problem.empty()) return checkpoint.problem;
-  return checkpoint.complete ? "complete" : "incomplete";
+  if (!checkpoint.complete) return "incomplete";
+  return checkpoint.stores == 1 ? "complete"
+                                : absl::StrFormat("complete, in %d stores", checkpoint.stores);
 }
 
 void PrintTable(const std::vector<CheckpointSummary>& list) {
@@ -52,6 +54,7 @@ void PrintListJson(const std::vector<CheckpointSummary>& list) {
                     {"stored_bytes", checkpoint.stored_bytes},
                     {"unix_seconds", checkpoint.unix_seconds},
                     {"complete", checkpoint.complete},
+                    {"stores", checkpoint.stores},
                     {"pinned", checkpoint.pinned},
                     {"label", checkpoint.label},
                     {"problem", checkpoint.problem}});
@@ -60,11 +63,11 @@ void PrintListJson(const std::vector<CheckpointSummary>& list) {
 }
 
 Status List(const CheckpointFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store));
+  RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store()));
   if (flags.json) {
     PrintListJson(list);
   } else if (list.empty()) {
-    std::printf("no checkpoints in %s\n", flags.store.c_str());
+    std::printf("no checkpoints in %s\n", flags.store().c_str());
   } else {
     PrintTable(list);
   }
@@ -89,15 +92,23 @@ nlohmann::json AsJson(const v1::CheckpointManifest& manifest) {
   for (const CheckpointId& home : HomesOf(manifest)) {
     homes.push_back({{"step", home.step}, {"epoch", home.epoch}});
   }
+  nlohmann::json parts = nlohmann::json::array();
+  for (const v1::CheckpointPart& part : manifest.parts()) {
+    parts.push_back({{"store", absl::StrFormat("%016x", part.store())},
+                     {"server", part.server()},
+                     {"host", part.host()},
+                     {"directory", part.directory()},
+                     {"bytes", part.bytes()}});
+  }
   return {{"step", manifest.step()},        {"epoch", manifest.epoch()},
           {"job", JobName(manifest.job())}, {"world", manifest.world()},
           {"bytes", manifest.bytes()},      {"unix_seconds", manifest.unix_seconds()},
           {"items", std::move(items)},      {"stored_bytes", StoredBytes(manifest)},
-          {"homes", std::move(homes)}};
+          {"homes", std::move(homes)},      {"parts", std::move(parts)}};
 }
 
 Status Show(const CheckpointFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const auto manifest, ShowCheckpoint(flags.store, flags.wanted));
+  RW_ASSIGN_OR_RETURN(const auto manifest, ShowCheckpoint(flags.store(), flags.wanted));
   if (flags.json) {
     PrintJson(AsJson(manifest));
   } else {
@@ -106,16 +117,17 @@ Status Show(const CheckpointFlags& flags) {
   return OkStatus();
 }
 
-Status VerifyOne(const std::string& store, const CheckpointSummary& checkpoint) {
+Status VerifyOne(const CheckpointFlags& flags, const CheckpointSummary& checkpoint) {
   if (checkpoint.damaged) return Corrupt(checkpoint.problem);
   ProgressBar bar(absl::StrFormat("verifying step %d", checkpoint.step));
-  return VerifyCheckpoint(store, {checkpoint.epoch, checkpoint.step}, ShownOn(&bar));
+  return VerifyCheckpoint(flags.store(), {checkpoint.epoch, checkpoint.step}, ShownOn(&bar),
+                          flags.further());
 }
 
 // Those that were asked for; without --step and --epoch all. The first damage is the answer, after
 // all have been looked at.
 Status Verify(const CheckpointFlags& flags) {
-  RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store));
+  RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store()));
   const CheckpointId& wanted = flags.wanted;
   Status first;
   nlohmann::json json = nlohmann::json::array();
@@ -123,7 +135,7 @@ Status Verify(const CheckpointFlags& flags) {
     const bool asked = (wanted.step == 0 || checkpoint.step == wanted.step) &&
                        (wanted.epoch == 0 || checkpoint.epoch == wanted.epoch);
     if ((!checkpoint.complete && !checkpoint.damaged) || !asked) continue;
-    const Status status = VerifyOne(flags.store, checkpoint);
+    const Status status = VerifyOne(flags, checkpoint);
     if (first.ok()) first = status;
     json.push_back({{"step", checkpoint.step},
                     {"epoch", checkpoint.epoch},
@@ -135,7 +147,7 @@ Status Verify(const CheckpointFlags& flags) {
                 status.ok() ? "good, every byte" : Message(status).c_str());
   }
   if (flags.json) PrintJson(json);
-  if (json.empty()) return NotFound(flags.store + " holds no such complete checkpoint");
+  if (json.empty()) return NotFound(flags.store() + " holds no such complete checkpoint");
   return first;
 }
 

@@ -5,8 +5,8 @@
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "cli/checkpoint_flags.h"
-#include "server/store/pins.h"
-#include "server/store/prune.h"
+#include "server/store/view/pin.h"
+#include "server/store/view/prune.h"
 
 namespace ringwood {
 namespace {
@@ -37,7 +37,8 @@ nlohmann::json NamedList(const std::vector<CheckpointSummary>& list) {
 Status PruneCheckpoints(const PruneFlags& flags) {
   const auto pruned = [&] {
     ProgressBar bar("verifying what stays");
-    return PruneStore(flags.store, {flags.keep, flags.every}, flags.dry_run, ShownOn(&bar));
+    return PruneStore(flags.store(), {flags.keep, flags.every}, flags.dry_run, ShownOn(&bar),
+                      flags.further());
   }();
   RW_RETURN_IF_ERROR(pruned.status());
   if (flags.json) {
@@ -56,15 +57,15 @@ Status PruneCheckpoints(const PruneFlags& flags) {
                 std::to_string(each.step).c_str(), std::to_string(each.epoch).c_str(),
                 FormatBytes(static_cast<double>(each.bytes)).c_str());
   }
-  if (pruned->removed.empty()) std::printf("nothing to remove in %s\n", flags.store.c_str());
+  if (pruned->removed.empty()) std::printf("nothing to remove in %s\n", flags.store().c_str());
   return OkStatus();
 }
 
 Status Pin(const PinFlags& flags) {
   if (flags.unpin && !flags.label.empty()) return Invalid("--unpin and --label: choose one");
   RW_ASSIGN_OR_RETURN(const CheckpointId id,
-                      flags.unpin ? UnpinCheckpoint(flags.store, flags.wanted)
-                                  : PinCheckpoint(flags.store, flags.wanted, flags.label));
+                      flags.unpin ? UnpinCheckpoint(flags.store(), flags.wanted)
+                                  : PinCheckpoint(flags.store(), flags.wanted, flags.label));
   if (flags.json) {
     PrintJson({{"step", id.step}, {"epoch", id.epoch}, {"pinned", !flags.unpin}});
     return OkStatus();

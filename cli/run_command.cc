@@ -46,6 +46,15 @@ Status CheckNumbers(const RunFlags& flags) {
   if (!flags.no_server && (run.servers < least || run.servers > kMaxRanks)) {
     return Invalid(absl::StrFormat("--servers must be %d to %d", least, kMaxRanks));
   }
+  const int most_stores = run.servers + (flags.elastic ? 1 : 0);  // the coordinator's own
+  if (run.stores > 1 && (flags.no_server || run.stores > most_stores)) {
+    return Invalid(absl::StrFormat(
+        "--stores %d: each server keeps one store at most, and there are %d (--servers)",
+        run.stores, flags.no_server ? 0 : most_stores));
+  }
+  if (run.stores > 1 && run.store.empty()) {
+    return Invalid("--stores needs --store DIR, the directory in which each of them is");
+  }
   if (flags.no_server && !run.http.empty()) {
     return Invalid("--http belongs to the server: give it to the one that you started");
   }
@@ -177,7 +186,8 @@ void PrintPlan(const RunOptions& run) {
               : run.servers > 0    ? (", the first on host " + run.places[0].host).c_str()
                                    : "");
   if (run.servers > 0)
-    std::printf("store: %s\n", run.store.empty() ? "temporary" : run.store.c_str());
+    std::printf("store: %s%s\n", run.store.empty() ? "temporary" : run.store.c_str(),
+                run.stores > 1 ? (" of " + FormatCount(run.stores, "server")).c_str() : "");
   for (const HostRanks& place : run.places) {
     std::printf("host %s: ranks %d..%d", place.host.c_str(), place.first_rank,
                 place.first_rank + place.count - 1);
@@ -267,6 +277,12 @@ void AddStoreFlags(Command command, RunFlags* flags) {
                     "Keep checkpoints and coordinator state in this directory of the first host; "
                     "without it in a temporary one"))
       .Takes("DIRECTORY");
+  add(command.Value("--stores", &run.stores,
+                    "Divide each checkpoint among so many servers, each of which keeps its part in "
+                    "--store of its own host; a job is resumed with all of them"))
+      .Takes("NUMBER")
+      .Within(1, kMaxRanks)
+      .ShowDefault();
   add(command.Word("--resume", "1", &run.context.resume,
                    "Continue from the newest checkpoint in --store, which must exist; with "
                    "--resume=auto start a new job where there is none"))

@@ -55,6 +55,13 @@ struct ServerFlags {
 Status FindServersToken(const CommandContext& context, ServerFlags* flags) {
   ServerOptions& server = flags->server;
   RW_ASSIGN_OR_RETURN(server.token, FindToken(context.environment, flags->token_file));
+  const bool keeps_parts = !server.coordinator.empty() && !server.store.empty();
+  if (keeps_parts && ClaimedRoles(server.token) != kEveryRole) {
+    return Invalid(absl::StrFormat(
+        "this server has a --store, to which ranks come, and was given a token of the role %s: "
+        "give it the job's secret, from which tokens are made",
+        RoleNames(ClaimedRoles(server.token))));
+  }
   if (!server.coordinator.empty() && server.jobs == 0) {
     server.token_file = TokenFileOf(context.environment, flags->token_file);
   }
@@ -386,7 +393,8 @@ void AddServerFlags(Command command, ServerFlags* flags) {
       "Listen at this HOST:PORT; \":0\" is the network interface's address and any port")
       .ShowDefault();
   add("--store", &server.store, "DIRECTORY",
-      "Keep checkpoints and coordinator state in this directory");
+      "Keep checkpoints and coordinator state in this directory; with --coordinator this server's "
+      "part of each checkpoint");
   command
       .Word("--update-log", "on", &server.update_log,
             "Keep what each committed step changed in --store, so that a job that is resumed loses "

@@ -324,6 +324,7 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
     stripe.rank = static_cast<uint32_t>(rank());
     stripe.world = static_cast<uint32_t>(world());
     stripe.incarnation = connection_->incarnation();
+    stripe.store = link_->StoreOf(stripe.rank);
     const TimePoint begun = Now();
     saves_.Completed(checkpoints_->took());
     const Status saved = checkpoints_->Save(stripe, items, states_, plan);

@@ -36,6 +36,7 @@ struct RunOptions {
   // The first server is none of the reducers: no member of the job dies with it.
   bool lone_coordinator = false;
   std::string store;
+  int stores = 1;            // of the servers, the first so many keep checkpoints in `store`
   std::string update_log;    // "on" or "fsync"; empty: none is kept
   int keep_checkpoints = 2;  // newest ones of a job
   int keep_every = 0;        // steps, from each multiple of which a checkpoint stays; 0: off

@@ -11,17 +11,21 @@ namespace {
 
 constexpr double kLeastSilenceSeconds = 15;  // a launcher on a busy machine is not gone
 
-// What only the first server is told. It waits for its store, in which the one before may still be
-// in its last write, and gives up before its launcher does.
-void AddCoordinatorFlags(const RunOptions& options, bool again, std::vector<std::string>* command) {
+// A server waits for its store, in which the one before may still be in its last write, and gives
+// up before its launcher does.
+void AddStoreFlags(const RunOptions& options, std::vector<std::string>* command) {
   command->push_back("--store=" + options.store);
+  if (options.context.restart > 0) {
+    command->push_back(absl::StrFormat("--store-patience=%g", 0.8 * options.join_timeout_seconds));
+  }
+}
+
+// What only the first server is told.
+void AddCoordinatorFlags(const RunOptions& options, bool again, std::vector<std::string>* command) {
   if (!options.update_log.empty()) command->push_back("--update-log=" + options.update_log);
   if (!options.http.empty()) command->push_back("--http=" + options.http);
   command->push_back(absl::StrFormat("--keep-checkpoints=%d", options.keep_checkpoints));
   command->push_back(absl::StrFormat("--keep-every=%d", options.keep_every));
-  if (options.context.restart > 0) {
-    command->push_back(absl::StrFormat("--store-patience=%g", 0.8 * options.join_timeout_seconds));
-  }
   if (!options.elastic) return;
   const ElasticRun& elastic = *options.elastic;
   command->push_back("--elastic");
@@ -58,6 +62,7 @@ std::vector<std::string> ServerCommand(const RunOptions& options, int index,
   const auto add = [&](const std::string& flag, const std::string& value) {
     if (!value.empty()) command.push_back(flag + "=" + value);
   };
+  if (index < std::max(1, options.stores)) AddStoreFlags(options, &command);
   if (index == 0) AddCoordinatorFlags(options, again, &command);
   if (index > 0) add("--coordinator", coordinator);
   add("--max-memory", options.max_memory);

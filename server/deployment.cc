@@ -75,6 +75,7 @@ ServerOptions OptionsOfJob(const ServerOptions& deployment, const std::string& j
   ServerOptions options = deployment;
   options.token = JobSecret(deployment.token, job);
   if (!deployment.store.empty()) options.store = deployment.store + "/jobs/" + job;
+  options.of_deployment = true;
   options.max_memory_bytes = limits.memory_bytes;
   options.max_store_bytes = limits.store_bytes;
   options.retention = {limits.keep_checkpoints, limits.keep_every};

@@ -45,6 +45,7 @@ std::unique_ptr<ReducerNode> MakeReducer(const ServerOptions& options,
   node.failure_timeout_seconds = options.failure_timeout_seconds;
   node.coordinator_grace_seconds = options.coordinator_grace_seconds;
   node.max_memory_bytes = options.max_memory_bytes;
+  node.store_address = options.store_address;
   node.make_fabric = [options](Loop* loop) -> StatusOr<std::unique_ptr<Fabric>> {
     RW_ASSIGN_OR_RETURN(auto fabric, OpenFabric(loop, {options.transport, options.network_interface,
                                                        options.trusted_fabric, options.ports,
@@ -99,6 +100,8 @@ Status JobHost::OpenStore() {
                                                        patience}));
   StoreService::Options storing;
   storing.directory = place("/checkpoints");
+  storing.store = options_.store;
+  storing.access = {options_.token, options_.credentials};
   storing.patience = patience;
   storing.retention = options_.retention;
   storing.max_bytes = options_.max_store_bytes;
@@ -128,6 +131,11 @@ MembershipOptions JobHost::Membership() const {
   membership.straggler_grace_seconds = options_.straggler_grace_seconds;
   membership.update_log = updates_->on();
   membership.keeps_checkpoints = !options_.store.empty();
+  membership.divides_checkpoints = !options_.store.empty() && !options_.of_deployment;
+  membership.why_undivided =
+      options_.of_deployment
+          ? "the jobs of a deployment keep theirs in its own store"
+          : "the server that coordinates has none (start it with --store, or none of them)";
   membership.host = options_.host;
   const bool kept = !options_.store.empty() || !options_.coord_store.empty();
   membership.reattach_grace_seconds = options_.reattach_grace_seconds < 0
@@ -160,8 +168,9 @@ Status JobHost::Coordinate(std::unique_ptr<CoordStore> record) {
   coordination.membership = Membership();
   coordination.store = std::move(record);
   coordination.epoch_floor = store_->newest_epoch();
-  coordination.find_base = [this](uint64_t job, Coordinator::BaseAnswer answer) {
-    store_->FindBase(job, [this, answer](StatusOr<std::optional<CheckpointBase>> base) {
+  coordination.find_base = [this](uint64_t job, const std::vector<StorePlace>& stores,
+                                  Coordinator::BaseAnswer answer) {
+    store_->FindBase(job, stores, [this, answer](StatusOr<std::optional<CheckpointBase>> base) {
       if (!base.ok() || !*base) return answer(std::move(base));
       StatusOr<CheckpointBase> extended = updates_->Extend(**base);
       if (!extended.ok()) return answer(extended.status());

@@ -31,6 +31,8 @@
 #include "server/job_host.h"
 #include "server/reducer/reducer_node.h"
 #include "server/status/http_server.h"
+#include "server/store/store_directory.h"
+#include "server/store/store_service.h"
 
 namespace ringwood {
 namespace {
@@ -73,6 +75,12 @@ Status CheckDeployment(const ServerOptions& options) {
     return Invalid(
         "--jobs: a deployment has no standby (--coord-store): have it started again when it ends, "
         "as systemd and Kubernetes do, and its jobs go on; or give the job a server of its own");
+  }
+  if (!options.coordinator.empty() && !options.store.empty()) {
+    return Invalid(
+        "--jobs: the jobs of a deployment keep their checkpoints in the store of the server that "
+        "coordinates: leave out --store here, or give the job that needs several stores servers of "
+        "its own");
   }
   if (options.watched) {
     return Invalid(
@@ -158,6 +166,7 @@ struct Server::Parts {
   // One of these; of a process that is a reducer alone the last two.
   std::unique_ptr<JobHost> job;
   std::unique_ptr<Deployment> deployment;
+  std::unique_ptr<StoreService> further;  // store, beside the reducer of this process
   std::unique_ptr<ReducerNode> reducer;
   std::unique_ptr<JobFollower> follower;
   std::unique_ptr<DeploymentDoors> doors;
@@ -177,6 +186,7 @@ struct Server::Parts {
   Status OpenDoor(const std::string& address);
   Status StartServing();
   void StartReducer();
+  Status OpenFurtherStore();
   StatusOr<std::vector<v1::StatusResponse>> StatusesOf(const std::string& token);
   Status ShowStatus();
   Status Serve(std::unique_ptr<CoordStore> record);
@@ -220,6 +230,9 @@ Status Server::Parts::StartServing() {
   if (deployment != nullptr) {
     for (grpc::Service* service : doors->services()) builder.RegisterService(service);
     builder.SetContextAllocator(DeploymentDoors::Contexts());
+  } else if (further != nullptr) {
+    builder.RegisterService(further->service());
+    builder.RegisterService(further->parts());
   } else {
     builder.RegisterService(job->coordinator().service());
     builder.RegisterService(job->store().service());
@@ -256,6 +269,31 @@ void Server::Parts::StartReducer() {
   }
   reducer = MakeReducer(options, options.coordinator, Unpredictable() | 1,
                         [this](const Status& status) { Fail(status); });
+}
+
+// Of a process that joins another's coordinator: it keeps parts of that one's checkpoints, for
+// ranks and the main store to find where it serves.
+Status Server::Parts::OpenFurtherStore() {
+  RW_ASSIGN_OR_RETURN(
+      std::string address,
+      ChooseListen({options.listen, options.insecure, options.credentials != nullptr,
+                    options.trusted_fabric, options.network_interface}));
+  RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
+  RW_RETURN_IF_ERROR(OpenDoor(address));
+  RW_RETURN_IF_ERROR(PrepareStore(options.store));
+  RW_RETURN_IF_ERROR(MarkDivided(options.store));
+  RW_RETURN_IF_ERROR(PreparePartsFolder(options.store, options.reducer_index));
+  StoreService::Options storing;
+  storing.directory = PartsFolder(options.store, options.reducer_index);
+  storing.store = options.store;
+  storing.further = true;
+  storing.patience = Seconds(options.store_patience_seconds);
+  storing.max_bytes = options.max_store_bytes;
+  RW_ASSIGN_OR_RETURN(further, StoreService::Create(storing));
+  RW_RETURN_IF_ERROR(door->Listen());
+  RW_RETURN_IF_ERROR(StartServing());
+  options.store_address = absl::StrFormat("%s:%d", host(), port);
+  return OkStatus();
 }
 
 // Of the job of this token; with the deployment's of all.
@@ -346,8 +384,9 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   }
   std::unique_ptr<Server> server(new Server(std::move(parts)));
   if (!options.coordinator.empty()) {
+    if (!options.store.empty()) RW_RETURN_IF_ERROR(server->parts_->OpenFurtherStore());
     server->parts_->StartReducer();
-    if (options.serves) options.serves(0);
+    if (options.serves) options.serves(server->port());
   } else if (options.coord_store.empty()) {
     RW_RETURN_IF_ERROR(server->parts_->Serve(nullptr));
   } else {
@@ -378,12 +417,14 @@ void Server::Stop() {
   parts_->reducer.reset();
   parts_->follower.reset();
   if (parts_->job != nullptr) parts_->job->Stop();
+  if (parts_->further != nullptr) parts_->further->Stop();
   if (parts_->grpc != nullptr) {
     parts_->grpc->Shutdown(DeadlineIn(Seconds(kStopSeconds)));
     parts_->grpc->Wait();
   }
   parts_->grpc.reset();
   parts_->job.reset();
+  parts_->further.reset();
   parts_->doors.reset();
   parts_->deployment.reset();
   if (parts_->keeps_address) {

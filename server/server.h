@@ -29,11 +29,14 @@ struct ServerOptions {
   bool trusted_fabric = false;         // the operator declares network_interface's network private
   std::string network_interface;  // data plane, and control plane off loopback; empty: loopback
   PortRange ports;                // of the data plane, and of a `listen` with port 0
-  std::string store;              // directory; empty: nothing is kept
-  std::string update_log;         // with a store: "on" or "fsync" keep one; empty: none is kept
-  Retention retention;            // of checkpoints
-  std::string coord_store;        // "etcd://H:P,H:P/PREFIX": keeps the coordinator's record there
-  std::string etcd_tls;           // of "etcds://…": folder with etcd's ca.pem, see HostTrust
+  // Directory; empty: nothing is kept. With `coordinator` parts of that one's checkpoints are kept.
+  std::string store;
+  std::string store_address;   // set by Start: where this process serves such a store
+  bool of_deployment = false;  // set by the deployment whose job this is
+  std::string update_log;      // with a store: "on" or "fsync" keep one; empty: none is kept
+  Retention retention;         // of checkpoints
+  std::string coord_store;     // "etcd://H:P,H:P/PREFIX": keeps the coordinator's record there
+  std::string etcd_tls;        // of "etcds://…": folder with etcd's ca.pem, see HostTrust
   // How long to wait for a store that another process holds: a killed process holds it until its
   // last write ends. 0: an error at once.
   double store_patience_seconds = 0;

@@ -127,6 +127,11 @@ Flag& Flag::AtLeast(double least) {
   return *this;
 }
 
+Flag& Flag::OneAtATime() {
+  option_->expected(1, 1 << 20)->allow_extra_args(false);
+  return *this;
+}
+
 Flag& Flag::OneOf(const std::vector<std::string>& all) {
   CLI::Validator member = CLI::IsMember(all);
   option_->check(member.description(""));  // the words stand for the value

@@ -38,6 +38,7 @@ class Flag {
   Flag& OneOf(const std::vector<std::string>& all);                     // one of these words
   Flag& Check(std::function<std::string(const std::string&)> problem);  // "": the text is good
   Flag& Needs(const Flag& other);  // is refused without the other one
+  Flag& OneAtATime();              // of a list: each time it is given it takes one value
   Flag& SplitAt(char separator);   // one word holds several values
   Flag& Describe(const std::string& what);
 

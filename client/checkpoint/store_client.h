@@ -27,6 +27,7 @@ struct StripeName {
   uint32_t rank = 0;
   uint32_t world = 1;
   uint64_t incarnation = 0;
+  std::string store = {};  // HOST:PORT of the further store that it goes to; empty: to the main one
 };
 
 // An item that a checkpoint has.

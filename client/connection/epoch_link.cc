@@ -12,6 +12,7 @@
 #include "dense/collective.h"
 #include "proto/access.h"
 #include "proto/attachment.h"
+#include "proto/store_places.h"
 
 namespace ringwood {
 namespace {
@@ -117,6 +118,12 @@ Status EpochLink::TakePlace(const SessionOptions& options) {
   }
   place_.hosts = HostsOf(hosts, options.network_interface);
   return OkStatus();
+}
+
+std::string EpochLink::StoreOf(uint32_t rank) const {
+  const auto further = FurtherStores(joined_.members(), static_cast<size_t>(place_.world));
+  const uint32_t store = StoreOfRank(rank, further.size());
+  return store == 0 ? "" : further[store - 1].address;
 }
 
 bool EpochLink::Holds(int rank) const {

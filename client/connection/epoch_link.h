@@ -41,6 +41,8 @@ class EpochLink {
 
   Connection* connection() const { return connection_; }
   const v1::JoinResponse& joined() const { return joined_; }
+  // Where a rank's stripes of checkpoints go; empty: to the coordinator's store.
+  std::string StoreOf(uint32_t rank) const;
   uint64_t epoch() const { return joined_.epoch(); }
   bool elastic() const { return joined_.elastic(); }
   bool Holds(int rank) const;                          // that rank has the base, or applies it

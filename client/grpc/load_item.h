@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "client/grpc/calls.h"
-#include "ringwood/v1/store.grpc.pb.h"
+#include "client/grpc/store_lines.h"
 
 namespace ringwood {
 
@@ -18,8 +18,8 @@ using Following = google::protobuf::RepeatedPtrField<v1::SmallItem>;
 
 // `take` gets the item's bytes in order, checked, exactly `item_bytes` of them; an error that it
 // returns ends the load. `what` names the call in errors. `ahead` gets what came beside the item,
-// each checked; without it nothing does.
-Status LoadItem(v1::Store::Stub* store, Calls* calls, const v1::LoadRequest& request,
+// each checked; without it nothing does. What is in further stores comes from there.
+Status LoadItem(StoreLines* stores, Calls* calls, const v1::LoadRequest& request,
                 uint64_t item_bytes, const std::function<Status(std::span<const std::byte>)>& take,
                 const std::string& what, const std::function<void(Following*)>& ahead = {});
 

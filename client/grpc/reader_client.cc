@@ -8,11 +8,9 @@
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "client/grpc/calls.h"
-#include "client/grpc/channel.h"
 #include "client/grpc/load_item.h"
 #include "proto/call.h"
 #include "ringwood/v1/control.grpc.pb.h"
-#include "ringwood/v1/store.grpc.pb.h"
 
 namespace ringwood {
 namespace {
@@ -102,11 +100,9 @@ class GrpcReaderClient : public ReaderClient {
   GrpcReaderClient(const std::string& address, const Access& access)
       : address_(address),
         access_(access),
-        channel_(MakeChannel(
-            address, access,
-            {.silence = Seconds(kReaderSilenceSeconds), .reconnection = kEagerReconnection})),
-        coordinator_(v1::Coordinator::NewStub(channel_)),
-        store_(v1::Store::NewStub(channel_)) {}
+        stores_(address, access,
+                {.silence = Seconds(kReaderSilenceSeconds), .reconnection = kEagerReconnection}),
+        coordinator_(v1::Coordinator::NewStub(stores_.main().channel)) {}
 
   StatusOr<v1::PullResponse> Pull(const v1::PullRequest& request) override {
     AwaitConnection(request.timeout_seconds());
@@ -119,7 +115,7 @@ class GrpcReaderClient : public ReaderClient {
 
   StatusOr<v1::CheckpointManifest> Hold(const v1::HoldRequest& request) override {
     AwaitConnection(request.timeout_seconds());
-    holding_ = std::make_unique<Holding>(store_.get(), request);
+    holding_ = std::make_unique<Holding>(stores_.main().stub.get(), request);
     v1::CheckpointManifest manifest;
     v1::HeldPart part;
     Status held;
@@ -136,14 +132,15 @@ class GrpcReaderClient : public ReaderClient {
   void Release() override { holding_.reset(); }
 
   Status Load(const v1::LoadRequest& request, uint64_t item_bytes, const Take& take) override {
-    return LoadItem(store_.get(), &calls_, request, item_bytes, take,
+    return LoadItem(&stores_, &calls_, request, item_bytes, take,
                     "load '" + request.item() + "' at the store " + address_);
   }
 
  private:
   // Where none comes the call that follows says why.
   void AwaitConnection(double seconds) {
-    (void)channel_->WaitForConnected(DeadlineIn(Seconds(std::min(seconds, kConnectSeconds))));
+    (void)stores_.main().channel->WaitForConnected(
+        DeadlineIn(Seconds(std::min(seconds, kConnectSeconds))));
   }
   // gRPC's own sentences tell neither whom nor the remedy.
   Status Explained(const grpc::Status& status) const {
@@ -167,9 +164,8 @@ class GrpcReaderClient : public ReaderClient {
 
   const std::string address_;
   const Access access_;
-  const std::shared_ptr<grpc::Channel> channel_;
+  StoreLines stores_;
   const std::unique_ptr<v1::Coordinator::Stub> coordinator_;
-  const std::unique_ptr<v1::Store::Stub> store_;
   Calls calls_;
   std::unique_ptr<Holding> holding_;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -12,15 +13,20 @@
 #include "base/digest.h"
 #include "base/random.h"
 #include "client/grpc/calls.h"
-#include "client/grpc/channel.h"
 #include "client/grpc/chunk_message.h"
 #include "client/grpc/load_item.h"
-#include "ringwood/v1/store.grpc.pb.h"
+#include "client/grpc/store_lines.h"
+#include "proto/await_reason.h"
 
 namespace ringwood {
 namespace {
 
-constexpr double kMeetSeconds = 5;    // a store that does not say it by then is sent the bytes
+constexpr double kMeetSeconds = 5;  // a store that does not say it by then is sent the bytes
+// A further store takes a stripe when the main one has begun the checkpoint, which it does with the
+// first stripe of its own: another rank may have an evaluation before it, as StripeCollector says.
+constexpr double kBeginSeconds = 300;
+constexpr double kFirstPauseSeconds = 0.01;  // until the stripe is brought again
+constexpr double kLongestPauseSeconds = 0.3;
 constexpr double kListSeconds = 300;  // the store may be busy with a chunk of every other rank
 constexpr uint64_t kMaxAheadBytes = 4 << 20;  // small items that were not asked for yet
 constexpr size_t kMaxListedItems = 1 << 22;   // far more than a manifest holds
@@ -64,20 +70,52 @@ class GrpcStoreClient : public StoreClient {
       : address_(address),
         by_memory_(by_memory),
         // It is in the coordinator's process, which may be killed and come back.
-        channel_(MakeChannel(address, access, {.reconnection = kEagerReconnection})),
-        stub_(v1::Store::NewStub(channel_)),
-        save_("/ringwood.v1.Store/Save", grpc::internal::RpcMethod::CLIENT_STREAMING, channel_) {}
+        lines_(address, access, {.reconnection = kEagerReconnection}),
+        stub_(lines_.main().stub.get()) {}
 
   Status Save(const StripeName& stripe, const Arena& arena, Duration timeout,
               const Sent& sent) override {
-    const bool reads = by_memory_ && StoreReadsUs();
+    const std::shared_ptr<StoreLine> line = lines_.At(stripe.store);
+    const bool reads = by_memory_ && StoreReadsUs(line->stub.get());
+    const TimePoint begun = Now();
+    for (double pause = kFirstPauseSeconds;; pause = std::min(2 * pause, kLongestPauseSeconds)) {
+      v1::SaveReceipt receipt;
+      RW_RETURN_IF_ERROR(SaveAt(*line, stripe, arena, reads, timeout, sent, &receipt));
+      if (!receipt.not_begun()) return OkStatus();
+      RW_RETURN_IF_ERROR(IsOver({stripe.epoch, stripe.step}));
+      if (Now() - begun > Seconds(kBeginSeconds)) {
+        return Unavailable(absl::StrFormat(
+            "the checkpoint was not begun within %g s: no rank whose stripe goes to the "
+            "coordinator's store, such as rank 0, has saved (every rank saves after the same step)",
+            kBeginSeconds));
+      }
+      std::this_thread::sleep_for(Seconds(pause));  // a session that closes waits so long
+    }
+  }
+
+  // Why the main store has given a checkpoint up; OK: it has not.
+  Status IsOver(const CheckpointName& name) {
+    grpc::ClientContext context;
+    const Calls::Scope scope(&calls_, &context, Seconds(kListSeconds));
+    v1::AwaitRequest request;
+    request.set_epoch(name.epoch);
+    request.set_step(name.step);
+    v1::AwaitResponse response;
+    RW_RETURN_IF_ERROR(calls_.Translate(stub_->Await(&context, request, &response), What("ask")));
+    if (response.complete() || response.reason() == kStripesMissing) return OkStatus();
+    return Unavailable(response.reason());
+  }
+
+  Status SaveAt(const StoreLine& line, const StripeName& stripe, const Arena& arena, bool reads,
+                Duration timeout, const Sent& sent, v1::SaveReceipt* receipt) {
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, timeout);
-    v1::SaveReceipt receipt;
     // As the stub does it, but with messages that are serialised already.
+    const grpc::internal::RpcMethod save("/ringwood.v1.Store/Save",
+                                         grpc::internal::RpcMethod::CLIENT_STREAMING, line.channel);
     const std::unique_ptr<grpc::ClientWriter<grpc::ByteBuffer>> writer(
-        grpc::internal::ClientWriterFactory<grpc::ByteBuffer>::Create(channel_.get(), save_,
-                                                                      &context, &receipt));
+        grpc::internal::ClientWriterFactory<grpc::ByteBuffer>::Create(line.channel.get(), save,
+                                                                      &context, receipt));
     v1::SaveChunk chunk;
     chunk.set_epoch(stripe.epoch);
     chunk.set_step(stripe.step);
@@ -114,7 +152,7 @@ class GrpcStoreClient : public StoreClient {
       chunk.set_last(true);
       writer->WriteLast(ChunkMessage(chunk, {}, nullptr), grpc::WriteOptions());
     }
-    return calls_.Translate(writer->Finish(), What("save"));
+    return calls_.Translate(writer->Finish(), "save at the store " + line.address);
   }
 
   Status Await(const CheckpointName& name, Duration timeout) override {
@@ -166,14 +204,14 @@ class GrpcStoreClient : public StoreClient {
       at += data.size();
       return OkStatus();
     };
-    return LoadItem(stub_.get(), &calls_, request, out.size(), copy, What("load '" + name + "'"),
+    return LoadItem(&lines_, &calls_, request, out.size(), copy, What("load '" + name + "'"),
                     [&](Following* following) { KeepAhead(request, following); });
   }
 
   void Cancel() override { calls_.Cancel(Aborted("the session is closed")); }
 
  private:
-  bool StoreReadsUs() {
+  bool StoreReadsUs(v1::Store::Stub* store) {
     const volatile uint64_t cookie = Unpredictable();  // it looks here for it
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, Seconds(kMeetSeconds));
@@ -183,7 +221,7 @@ class GrpcStoreClient : public StoreClient {
         const_cast<const std::byte*>(reinterpret_cast<const volatile std::byte*>(&cookie)),
         sizeof cookie));
     v1::MeetResponse response;
-    return stub_->Meet(&context, request, &response).ok() && response.reads();
+    return store->Meet(&context, request, &response).ok() && response.reads();
   }
 
   // Items that came with others: of the scope and rank of the last load.
@@ -214,9 +252,8 @@ class GrpcStoreClient : public StoreClient {
 
   const std::string address_;
   const bool by_memory_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::Store::Stub> stub_;
-  const grpc::internal::RpcMethod save_;
+  StoreLines lines_;
+  v1::Store::Stub* const stub_;  // of the main one
   Calls calls_;
   // Touched by Load, of which one runs at a time.
   std::optional<Where> ahead_of_;

@@ -181,7 +181,7 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
     call.mapped()(reply.answer);
   }
   void Do(action::FindBase& find) {
-    options_.find_base(find.job, [this](StatusOr<std::optional<CheckpointBase>> base) {
+    options_.find_base(find.job, find.stores, [this](StatusOr<std::optional<CheckpointBase>> base) {
       loop_.PostReserved([this, base = std::move(base)] { Happen(event::BaseFound{base}); });
     });
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "server/coordinator/coord_store.h"
@@ -25,7 +26,9 @@ class Coordinator {
     MembershipOptions membership;
     std::unique_ptr<CoordStore> store;
     // Looks for the newest good checkpoint of a job (0: any); may answer later, on any thread.
-    std::function<void(uint64_t job, BaseAnswer answer)> find_base;
+    // `stores`: further ones that its parts may be in.
+    std::function<void(uint64_t job, const std::vector<StorePlace>& stores, BaseAnswer answer)>
+        find_base;
     // Called when an epoch begins, on the loop's thread, before any member is told.
     std::function<void(const v1::EpochRecord&)> on_epoch;
     // Called when an epoch has failed: who, when and why; on the loop's thread. Optional.

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "proto/store_places.h"
 #include "ringwood/v1/control.pb.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/calls/member_label.h"
@@ -84,7 +85,8 @@ struct Reply {
       answer;
 };
 struct FindBase {
-  uint64_t job;  // the newest good checkpoint of this job; 0: of any job
+  uint64_t job;                         // the newest good checkpoint of this job; 0: of any job
+  std::vector<StorePlace> stores = {};  // further ones that have joined
 };
 struct Persist {  // synced, before any later action of the epoch
   v1::EpochRecord record;

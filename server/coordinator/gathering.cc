@@ -1,6 +1,7 @@
 #include "server/coordinator/gathering.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -87,6 +88,7 @@ Status Gathering::Admit(const v1::JoinRequest& request) const {
     return Invalid(
         absl::StrFormat("a fabric address of %d bytes is none", request.fabric_address().size()));
   }
+  RW_RETURN_IF_ERROR(AdmitStore(request));
   const OwnReducer& own = options_.own_reducer;
   if (own.incarnation != 0 && request.role() == v1::ROLE_REDUCER && request.rank() == own.index &&
       request.incarnation() != own.incarnation) {
@@ -97,6 +99,18 @@ Status Gathering::Admit(const v1::JoinRequest& request) const {
   }
   RW_RETURN_IF_ERROR(AdmitHeld(request));
   return room_.Admit(request);
+}
+
+Status Gathering::AdmitStore(const v1::JoinRequest& request) const {
+  if (request.store_address().empty()) return OkStatus();
+  if (request.role() != v1::ROLE_REDUCER || request.store_address().size() > kMaxHostBytes) {
+    return Invalid("a rank has no store, and no store has such an address");
+  }
+  if (options_.divides_checkpoints) return OkStatus();
+  return Refused(absl::StrFormat(
+      "%s has a --store, in which it would keep a part of the checkpoints, and %s: leave out its "
+      "--store",
+      LabelOfJoin(request), options_.why_undivided));
 }
 
 // What a process says that it has of an elastic job; of a reducer only whom it did not hear.
@@ -238,7 +252,8 @@ void Gathering::Open(bool more, TimePoint now, Outbox* out) {
   }
   const v1::JoinRequest& first = FirstOf(candidates_).request;
   if (first.resume()) {
-    out->Add(action::FindBase{first.job()});
+    out->Add(action::FindBase{
+        first.job(), FurtherStores(proposed_.members(), std::numeric_limits<size_t>::max())});
   } else {
     out->Add(action::Persist{proposed_});
   }
@@ -346,6 +361,7 @@ void Gathering::Propose() {
     recorded->set_rank(candidate.request.rank());
     recorded->set_host(candidate.request.host());
     recorded->set_incarnation(candidate.request.incarnation());
+    recorded->set_store_address(candidate.request.store_address());
   }
 }
 

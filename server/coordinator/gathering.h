@@ -81,6 +81,7 @@ class Gathering {
   Status Admit(const v1::JoinRequest& request) const;
   void SayRefused(const std::string& why, TimePoint now, Outbox* out);
   Status AdmitHeld(const v1::JoinRequest& request) const;
+  Status AdmitStore(const v1::JoinRequest& request) const;
   void Propose();
   bool SetApart(TimePoint now, Outbox* out);                                 // true: somebody
   bool HearComplaints(const std::vector<Waiting*>& members, TimePoint now);  // true: any

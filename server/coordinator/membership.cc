@@ -385,7 +385,10 @@ v1::StatusResponse Membership::Describe() const {
                                                    : "waiting");
   if (HasMembers()) {
     *status.mutable_members() = epoch_->WelcomeTo(0).members();
-    for (v1::Member& member : *status.mutable_members()) member.clear_fabric_address();
+    for (v1::Member& member : *status.mutable_members()) {
+      member.clear_fabric_address();
+      member.clear_store_address();
+    }
     DescribeEpoch(&status);
   }
   status.set_job(gathering_.record().job());

@@ -30,8 +30,10 @@ struct MembershipOptions {
   // How long the members of the epoch on disk may take to come back to a coordinator that was
   // started again; 0: they have to join again.
   double reattach_grace_seconds = 0;
-  bool update_log = false;         // workers log rounds before they vote on them
-  bool keeps_checkpoints = false;  // the server has a store, from which readers may pull
+  bool update_log = false;           // workers log rounds before they vote on them
+  bool keeps_checkpoints = false;    // the server has a store, from which readers may pull
+  bool divides_checkpoints = false;  // among its store and those of servers that have one, or not:
+  std::string why_undivided = "this server does not divide its checkpoints";
   std::string host;  // of the coordinator and the store; a worker there writes the log
   // The hash of an incarnation in a record that was read from disk (CoordStore::Hash). Without it
   // no process is recognised there.

@@ -43,6 +43,7 @@ void Roster::AddTo(v1::JoinResponse* welcome) const {
     member->set_rank(members_[node].rank());
     member->set_host(members_[node].host());
     member->set_fabric_address(members_[node].fabric_address());
+    member->set_store_address(members_[node].store_address());
   }
 }
 

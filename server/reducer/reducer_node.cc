@@ -142,6 +142,7 @@ void ReducerNode::Life::Join() {
   request_.set_fabric_address(address_);
   request_.set_newest_epoch_seen(newest_epoch_);
   request_.set_max_memory_bytes(options_.max_memory_bytes);
+  request_.set_store_address(options_.store_address);
   request_.clear_held();
   if (unheard_) *request_.mutable_held() = *unheard_;
   if (link_ == nullptr) {

@@ -29,6 +29,7 @@ struct ReducerNodeOptions {
   double failure_timeout_seconds = 5;  // silence of the coordinator after which it is lost
   // How long it is looked for then, while the reducer serves on; negative: CoordinatorGrace's.
   double coordinator_grace_seconds = -1;
+  std::string store_address;      // HOST:PORT of the store in this process; empty: it keeps none
   uint64_t max_memory_bytes = 0;  // the coordinator refuses plans with a higher bound; 0: no limit
   // Makes the data plane of one epoch on the given loop; called on another thread than the loop's.
   std::function<StatusOr<std::unique_ptr<Fabric>>(Loop*)> make_fabric;

@@ -17,12 +17,26 @@ Status CheckerStops() { return Unavailable("the store is stopping"); }
 
 }  // namespace
 
-void Checker::FindBase(uint64_t job, const CheckpointStore::Reach& reach, const Answer& answer) {
+void Checker::FindBase(uint64_t job, const CheckpointStore::Reach& reach,
+                       const CheckpointStore::AskParts& ask, const Answer& answer) {
   ++waiting_;
-  const bool posted = loop_.Post([this, job, reach, answer] {
-    auto base = store_->NewestGood(job, Progress(), reach);
+  const bool posted = loop_.Post([this, job, reach, ask, answer] {
+    auto base = store_->NewestGood(job, Progress(), reach, ask);
     --waiting_;
     answer(std::move(base));
+  });
+  if (posted) return;
+  --waiting_;
+  answer(CheckerStops());
+}
+
+void Checker::CheckPart(const CheckpointId& id, uint64_t digest,
+                        const std::function<void(const Status&)>& answer) {
+  ++waiting_;
+  const bool posted = loop_.Post([this, id, digest, answer] {
+    const Status found = store_->CheckPart(id, digest, Progress());
+    --waiting_;
+    answer(found);
   });
   if (posted) return;
   --waiting_;

@@ -27,7 +27,11 @@ class Checker {
 
   // CheckpointStore::NewestGood, after the checks that were begun. Logs its progress. Answers on
   // the checker's thread, or here where it is stopping.
-  void FindBase(uint64_t job, const CheckpointStore::Reach& reach, const Answer& answer);
+  void FindBase(uint64_t job, const CheckpointStore::Reach& reach,
+                const CheckpointStore::AskParts& ask, const Answer& answer);
+  // CheckpointStore::CheckPart, in the same way.
+  void CheckPart(const CheckpointId& id, uint64_t digest,
+                 const std::function<void(const Status&)>& answer);
 
   // CheckpointStore::ReadBack, then ReadBackLeft. `found` is told of each on the checker's thread,
   // but for those that Stop ends: they stay unread.

@@ -69,6 +69,14 @@ StatusOr<v1::CheckpointManifest> CheckpointReader::Head(const CheckpointId& id) 
   return head;
 }
 
+StatusOr<uint64_t> CheckpointReader::HeadDigest(const CheckpointId& id) const {
+  RW_RETURN_IF_ERROR(CheckOpen());
+  std::string value;
+  RW_RETURN_IF_ERROR(FromRocks(db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &value),
+                               ManifestName(id) + " in " + name_));
+  return Digest(std::as_bytes(std::span(value)));
+}
+
 StatusOr<v1::CheckpointManifest> CheckpointReader::Manifest(const CheckpointId& id) const {
   RW_ASSIGN_OR_RETURN(auto head, Head(id));
   return WithItems(std::move(head));
@@ -129,6 +137,14 @@ StatusOr<std::string> CheckpointReader::Chunk(const CheckpointId& id, const v1::
   return bytes;
 }
 
+StatusOr<v1::StoreIdentity> CheckpointReader::Identity() const {
+  RW_RETURN_IF_ERROR(CheckOpen());
+  const std::string what = "the number of " + name_;
+  std::string value;
+  RW_RETURN_IF_ERROR(FromRocks(db_->Get(rocksdb::ReadOptions(), kIdentityKey, &value), what));
+  return Unseal<v1::StoreIdentity>(value, what);
+}
+
 bool CheckpointReader::Holds(const ChunkPlace& place, const std::string& bytes) const {
   const StatusOr<std::string> row = Row(KeyOf(place), "a chunk that did not change");
   return row.ok() && *row == bytes;
@@ -140,6 +156,7 @@ Status CheckpointReader::Verify(const v1::CheckpointManifest& manifest,
   uint64_t done = 0;
   for (const v1::StoredItem& item : manifest.items()) {
     for (const v1::StoredChunk& chunk : item.chunks()) {
+      if (chunk.part() != 0) continue;  // in a further store
       RW_RETURN_IF_ERROR(Chunk(id, item, chunk).status());
       done += chunk.bytes();
       if (progress) RW_RETURN_IF_ERROR(progress(id, done, manifest.bytes()));

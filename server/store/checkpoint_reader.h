@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ringwood/v1/parts.pb.h"
 #include "ringwood/v1/store.pb.h"
 #include "server/store/record/checkpoint_key.h"
 #include "server/store/record/chunk_index.h"
@@ -42,6 +43,8 @@ class CheckpointReader {
 
   // What a checkpoint is; its items only where there are few. One row is read.
   StatusOr<v1::CheckpointManifest> Head(const CheckpointId& id) const;
+  // The digest of that row.
+  StatusOr<uint64_t> HeadDigest(const CheckpointId& id) const;
   // With all items. At most kMaxManifestBytes are read.
   StatusOr<v1::CheckpointManifest> Manifest(const CheckpointId& id) const;
   // The manifest of a head whose row may not be there yet.
@@ -56,10 +59,13 @@ class CheckpointReader {
   StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,
                               const v1::StoredChunk& chunk) const;
 
+  // Of a store that shares checkpoints; NotFound: this is none.
+  StatusOr<v1::StoreIdentity> Identity() const;
+
   // Whether just these bytes lie there. A chunk that cannot be read is another.
   bool Holds(const ChunkPlace& place, const std::string& bytes) const;
 
-  // Reads all of it. Corrupt names the first item that is damaged.
+  // Reads all of it that is in this store. Corrupt names the first item that is damaged.
   Status Verify(const v1::CheckpointManifest& manifest, const ReadProgress& progress = {}) const;
 
  private:

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "server/store/database.h"
 #include "server/store/pins.h"
 #include "server/store/read_back.h"
@@ -45,6 +46,17 @@ Status CheckWitness(const rocksdb::Options& options, const std::string& director
   return Corrupt(NameOf(directory) + " has lost the checkpoint of " + Text(id) +
                  ", which was complete: its files were cut or replaced. Nothing was changed; bring "
                  "the directory back from a copy, or give another --store");
+}
+
+// Of a further store's parts those whose wholes are complete, as the main store knows them.
+std::vector<Kept> ThoseOf(const std::map<CheckpointId, Kept>& wholes, std::vector<Kept> parts) {
+  std::erase_if(parts, [&](const Kept& part) { return !wholes.contains(part.id); });
+  for (Kept& part : parts) {
+    const Kept& whole = wholes.at(part.id);
+    part.bad |= whole.bad;
+    part.unread |= whole.unread;
+  }
+  return parts;
 }
 
 }  // namespace
@@ -98,7 +110,8 @@ Status CheckpointStore::Clean() {
 
 // What the next checkpoint of a job may have from earlier ones, or null.
 StatusOr<CheckpointStore::Index> CheckpointStore::IndexFor(uint64_t job) {
-  RW_ASSIGN_OR_RETURN(const auto complete, Complete());
+  RW_ASSIGN_OR_RETURN(auto complete, Complete());
+  if (wholes_) complete = ThoseOf(*wholes_, std::move(complete));
   const std::optional<CheckpointId> base = BaseOf(job, complete);
   if (!base) return Index();
   RW_ASSIGN_OR_RETURN(const auto manifest, reader_->Manifest(*base));
@@ -307,6 +320,50 @@ StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
   return superfluous;
 }
 
+// The witness first: what it names is there.
+void CheckpointStore::Remove(const CheckpointId& id) {
+  const auto complete = reader_->Complete();
+  if (complete.ok() && !complete->empty() && complete->front() == id) {
+    const std::string newest = complete->size() > 1 ? ManifestKey((*complete)[1]) : "";
+    const Status witnessed = WriteWitness(directory_, newest, options_.env);
+    if (!witnessed.ok()) return Log(LogLevel::kWarning, Message(witnessed));
+  }
+  Drop(id);
+}
+
+StatusOr<uint64_t> CheckpointStore::Identity() {
+  RW_RETURN_IF_ERROR(Usable());
+  const auto known = reader_->Identity();
+  if (known.ok()) return known->store();
+  if (known.status().code() != StatusCode::kNotFound) return known.status();
+  const uint64_t number = Unpredictable() | 1;
+  RW_RETURN_IF_ERROR(WriteIdentity(number, 0));
+  return number;
+}
+
+Status CheckpointStore::BelongTo(uint64_t main) {
+  RW_ASSIGN_OR_RETURN(const uint64_t number, Identity());
+  RW_ASSIGN_OR_RETURN(const auto known, reader_->Identity());
+  if (known.main() == main) return OkStatus();
+  RW_ASSIGN_OR_RETURN(const auto complete, reader_->Complete());
+  if (known.main() != 0 && !complete.empty()) {
+    return Refused(absl::StrFormat(
+        "%s has parts of the checkpoints of another store, %016x: give this server another --store "
+        "directory, or remove this folder if nobody needs them",
+        directory_, known.main()));
+  }
+  return WriteIdentity(number, main);
+}
+
+Status CheckpointStore::WriteIdentity(uint64_t number, uint64_t main) {
+  v1::StoreIdentity identity;
+  identity.set_store(number);
+  identity.set_main(main);
+  rocksdb::WriteBatch batch;
+  batch.Put(kIdentityKey, Seal(identity));
+  return Recover(FromRocks(WriteDurably(db_.get(), &batch), "cannot number " + NameOf(directory_)));
+}
+
 void CheckpointStore::Drop(const CheckpointId& id) {
   making_.erase(id);
   if (RemoveManifest(id).ok()) RemoveUnused();
@@ -387,73 +444,6 @@ void CheckpointStore::Remember(const CheckpointId& id, const Status& verdict) co
 
 void CheckpointStore::Distrust(const CheckpointId& id, const Status& why) const {
   Remember(id, why);
-}
-
-// Furthest first; of two that lead to the same state the newer one is nearer to it.
-void CheckpointStore::SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const {
-  std::map<CheckpointId, CheckpointId> reached;
-  for (const CheckpointId& id : *ids) {
-    const auto manifest = reader_->Head(id);
-    reached[id] = manifest.ok() ? reach(manifest->job(), id) : id;
-  }
-  std::stable_sort(ids->begin(), ids->end(), [&](const CheckpointId& a, const CheckpointId& b) {
-    return reached[a] > reached[b];
-  });
-}
-
-StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job,
-                                                                    const ReadProgress& progress,
-                                                                    const Reach& reach) const {
-  absl::ReaderMutexLock lock(&reading_);
-  RW_ASSIGN_OR_RETURN(auto ids, reader_->Complete());
-  if (reach) SortByReach(reach, &ids);
-  Status stopped;
-  const auto counted = [&](const CheckpointId& id, uint64_t done, uint64_t all) {
-    if (progress) stopped = progress(id, done, all);
-    return stopped;
-  };
-  for (const CheckpointId& id : ids) {
-    const auto head = reader_->Head(id);
-    if (head.ok() && job != 0 && head->job() != job) continue;
-    const std::optional<Status> verdict = head.ok() ? Verdict(id) : head.status();
-    Status good = verdict.value_or(OkStatus());
-    if (!verdict) {
-      const auto manifest = reader_->WithItems(*head);
-      good = manifest.ok() ? ReadBackIfMarked(id) : manifest.status();
-      if (good.ok()) good = reader_->Verify(*manifest, counted);
-    }
-    RW_RETURN_IF_ERROR(stopped);
-    // A disk that answers with an error today may answer tomorrow; damage stays.
-    if (good.ok() || good.code() == StatusCode::kDataLoss) Remember(id, good);
-    if (good.ok()) {
-      return CheckpointBase{head->job(), id.epoch, id.step, head->world()};
-    }
-    Log(LogLevel::kError,
-        "CHECKPOINT DAMAGED, using the one before " + Text(id) + ": " + Message(good));
-  }
-  return std::nullopt;
-}
-
-StatusOr<std::vector<CheckpointId>> CheckpointStore::Newest(uint64_t job, size_t count) const {
-  RW_ASSIGN_OR_RETURN(const auto complete, Complete());
-  std::vector<CheckpointId> newest;
-  for (const Kept& kept : complete) {
-    if (newest.size() == count) break;
-    if (kept.job == job && !kept.bad && !kept.unread) newest.push_back(kept.id);
-  }
-  return newest;
-}
-
-StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
-  std::set<uint64_t> jobs;
-  std::vector<CheckpointBase> newest;
-  for (const CheckpointId& id : ids) {
-    const auto manifest = reader_->Head(id);
-    if (!manifest.ok() || !jobs.insert(manifest->job()).second) continue;
-    newest.push_back({manifest->job(), id.epoch, id.step, manifest->world()});
-  }
-  return newest;
 }
 
 Status CheckpointStore::Recover(Status failed) {

@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
+#include "server/store/parts/part_check.h"
 #include "server/store/record/chunk_index.h"
 #include "server/store/record/homes.h"
 #include "server/store/record/manifest.h"
@@ -95,10 +96,14 @@ class CheckpointStore {
   // The newest checkpoint of `job` (0: of any) whose every byte is correct; damaged ones are
   // skipped with a log line. Reads each once and remembers the result. One thread at a time, beside
   // the others.
-  // With `reach` not the newest, but the one that leads furthest.
+  // With `reach` not the newest, but the one that leads furthest. `ask`: begins to have the parts
+  // of a checkpoint read that are in further stores, and gives what answers when they were. One
+  // that is damaged is damage; where it cannot be said whether they are, that error is the answer.
+  using AskParts = std::function<StatusOr<PartsVerdict>(const v1::CheckpointManifest& head)>;
   StatusOr<std::optional<CheckpointBase>> NewestGood(uint64_t job,
                                                      const ReadProgress& progress = {},
-                                                     const Reach& reach = {}) const;
+                                                     const Reach& reach = {},
+                                                     const AskParts& ask = {}) const;
   // The newest good checkpoints of a job, newest first, without reading them again.
   StatusOr<std::vector<CheckpointId>> Newest(uint64_t job, size_t count) const;
 
@@ -112,6 +117,18 @@ class CheckpointStore {
   // Removes what need not be kept, and answers what that was. After each new checkpoint it is done.
   StatusOr<std::vector<CheckpointId>> Prune();
 
+  // The number of a store that shares checkpoints, which it has for as long as its database lives.
+  StatusOr<uint64_t> Identity();
+  // Of a further store. It has parts of the checkpoints of this main store from now on. Refused
+  // while it has another's, whose names may be the same.
+  Status BelongTo(uint64_t main);
+  // The wholes that are complete, as the main store knows them: of other parts no chunk is taken.
+  void Wholes(std::map<CheckpointId, Kept> wholes) { wholes_ = std::move(wholes); }
+  // NewestGood's check, of the part with this manifest.
+  Status CheckPart(const CheckpointId& id, uint64_t digest, const ReadProgress& progress) const;
+  // A part that belongs to no whole, and may be the newest.
+  void Remove(const CheckpointId& id);
+
   // Removes a checkpoint, complete or not; chunks that others have from it stay. Best effort: Open
   // does it again.
   void Drop(const CheckpointId& id);
@@ -123,6 +140,7 @@ class CheckpointStore {
 
   StatusOr<Index> IndexFor(uint64_t job);
   Index BeingMade(const CheckpointId& id, uint64_t job);
+  Status WriteIdentity(uint64_t number, uint64_t main);
   Status RemoveManifest(const CheckpointId& id);
   StatusOr<std::vector<CheckpointId>> Unused() const;
   void RemoveUnused();
@@ -130,6 +148,7 @@ class CheckpointStore {
   Status IngestPieces(const CheckpointId& id, const std::vector<std::string>& pieces);
   void SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const;
   bool IsKnownGood(const CheckpointId& id) const;
+  Status Check(const v1::CheckpointManifest& head, const ReadProgress& progress) const;
   Status ReadBackIfMarked(const CheckpointId& id) const;
   StatusOr<std::set<CheckpointId>> Marked() const;
   void RemoveMarks();
@@ -153,6 +172,7 @@ class CheckpointStore {
   std::unique_ptr<CheckpointReader> reader_;
   Retention retention_;
   std::set<CheckpointId> held_;
+  std::optional<std::map<CheckpointId, Kept>> wholes_;
   std::map<CheckpointId, Index> making_;  // with the chunks that each may have, or null
   uint64_t next_file_ = 0;
   bool broken_ = false;              // a write failed: RocksDB refuses further ones

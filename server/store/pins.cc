@@ -15,21 +15,14 @@
 
 #include "absl/strings/str_format.h"
 #include "base/text.h"
-#include "server/store/store_directory.h"
-#include "server/store/store_view.h"
 
 namespace ringwood {
 namespace {
 
 constexpr double kLockPauseOfPinsSeconds = 0.02;
-constexpr double kPinPatienceSeconds = 10;  // a server that removes large files has it so long
 constexpr size_t kMaxPins = 100'000;
 
 std::string FolderOfPins(const std::string& directory) { return directory + "/pins"; }
-
-std::string PinFile(const std::string& directory, const CheckpointId& id) {
-  return absl::StrFormat("%s/%d-%d", FolderOfPins(directory), id.epoch, id.step);
-}
 
 std::optional<CheckpointId> ParsePinName(const std::string& name) {
   CheckpointId id;
@@ -50,6 +43,10 @@ std::string ReadLabel(const std::string& path) {
 }
 
 }  // namespace
+
+std::string PinFile(const std::string& directory, const CheckpointId& id) {
+  return absl::StrFormat("%s/%d-%d", FolderOfPins(directory), id.epoch, id.step);
+}
 
 StatusOr<std::map<CheckpointId, std::string>> ReadPins(const std::string& directory) {
   std::map<CheckpointId, std::string> pins;
@@ -88,36 +85,5 @@ StatusOr<std::unique_ptr<PinLock>> PinLock::Take(const std::string& directory, D
 }
 
 PinLock::~PinLock() { close(descriptor_); }
-
-StatusOr<CheckpointId> PinCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
-                                     const std::string& label) {
-  RW_RETURN_IF_ERROR(CheckStore(store_dir));
-  if (label.size() > kMaxLabelBytes || Printable(label, kMaxLabelBytes) != label) {
-    return Invalid(
-        absl::StrFormat("a label is a text of at most %d bytes in one line", kMaxLabelBytes));
-  }
-  const std::string directory = store_dir + "/checkpoints";
-  RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory, Seconds(kPinPatienceSeconds)));
-  RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
-  RW_ASSIGN_OR_RETURN(const CheckpointId id, view.reader().Resolve(wanted));
-  RW_RETURN_IF_ERROR(ReplaceFile(PinFile(directory, id), label));
-  return id;
-}
-
-StatusOr<CheckpointId> UnpinCheckpoint(const std::string& store_dir, const CheckpointId& wanted) {
-  RW_RETURN_IF_ERROR(CheckStore(store_dir));
-  const std::string directory = store_dir + "/checkpoints";
-  RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory, Seconds(kPinPatienceSeconds)));
-  RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory));
-  for (auto pin = pins.rbegin(); pin != pins.rend(); ++pin) {
-    const CheckpointId& id = pin->first;
-    if (wanted.epoch != 0 && id.epoch != wanted.epoch) continue;
-    if (wanted != CheckpointId{} && id.step != wanted.step) continue;
-    const std::string path = PinFile(directory, id);
-    if (unlink(path.c_str()) == 0) return id;
-    return Unavailable("cannot remove " + path + ": " + std::strerror(errno));
-  }
-  return NotFound("no such checkpoint of " + store_dir + " is pinned");
-}
 
 }  // namespace ringwood

@@ -20,6 +20,9 @@ inline constexpr size_t kMaxLabelBytes = 200;
 // DIR/checkpoints.
 StatusOr<std::map<CheckpointId, std::string>> ReadPins(const std::string& directory);
 
+// Where the pin of a checkpoint is, which may have none.
+std::string PinFile(const std::string& directory, const CheckpointId& id);
+
 // Held while checkpoints are chosen for removal, and while one is pinned: what is pinned is there,
 // and stays. Released at the latest when its process ends.
 class PinLock {
@@ -32,11 +35,5 @@ class PinLock {
   explicit PinLock(int descriptor) : descriptor_(descriptor) {}
   const int descriptor_;
 };
-
-// Of a store, also beside a server that runs. Answers which checkpoint it is: the newest that
-// `wanted` names, as CheckpointReader::Resolve has it; for Unpin among those that are pinned.
-StatusOr<CheckpointId> PinCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
-                                     const std::string& label);
-StatusOr<CheckpointId> UnpinCheckpoint(const std::string& store_dir, const CheckpointId& wanted);
 
 }  // namespace ringwood

@@ -31,6 +31,7 @@ std::vector<OwnChunk> OwnChunksOf(const v1::CheckpointManifest& manifest) {
   std::vector<OwnChunk> chunks;
   for (const v1::StoredItem& item : manifest.items()) {
     for (const v1::StoredChunk& chunk : item.chunks()) {
+      if (chunk.part() != 0) continue;  // in a further store
       const ChunkPlace place = PlaceOf(id, chunk);
       if (place.home != id) continue;
       chunks.push_back({PlaceInCheckpoint(place.rank, place.sequence), &item, &chunk});

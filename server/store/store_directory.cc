@@ -183,13 +183,13 @@ StatusOr<int> FormatOf(const std::string& directory) {
   }
   RW_RETURN_IF_ERROR(content.status());
   const std::string line = content->substr(0, content->find('\n'));
-  for (int format = kOldestStoreFormat; format <= kStoreFormat; ++format) {
+  for (int format = kOldestStoreFormat; format <= kDividedFormat; ++format) {
     if (line + "\n" == FormatLine(format)) return format;
   }
   return Refused(absl::StrFormat(
       "the store %s is of another version (\"%s\"; this Ringwood reads \"ringwood-store %d\" to "
       "%d): use the Ringwood that wrote it, or another --store directory",
-      directory, absl::CHexEscape(line.substr(0, 80)), kOldestStoreFormat, kStoreFormat));
+      directory, absl::CHexEscape(line.substr(0, 80)), kOldestStoreFormat, kDividedFormat));
 }
 
 }  // namespace
@@ -210,7 +210,7 @@ Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
   }
   RW_ASSIGN_OR_RETURN(const int format, FormatOf(place));
   RW_RETURN_IF_ERROR(CheckOwner(place));
-  if (format != kStoreFormat) {
+  if (format < kStoreFormat) {
     Log(LogLevel::kInfo,
         absl::StrFormat(
             "the store %s is of format %d from now on (it was %d): older versions refuse it",
@@ -223,6 +223,36 @@ Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
     RW_RETURN_IF_ERROR(CheckOwner(place + database));
   }
   return OkStatus();
+}
+
+Status MarkDivided(const std::string& directory, rocksdb::Env* env) {
+  RW_ASSIGN_OR_RETURN(const int format, FormatOf(directory));
+  if (format >= kDividedFormat) return OkStatus();
+  std::error_code error;
+  const std::string place = fs::canonical(directory, error);
+  if (error) return Unavailable("cannot find " + directory + ": " + error.message());
+  return ReplaceFile(place + "/FORMAT", FormatLine(kDividedFormat), env);
+}
+
+std::string PartsFolder(const std::string& directory, int index) {
+  return absl::StrFormat("%s/parts/%d", directory, index);
+}
+
+Status PreparePartsFolder(const std::string& directory, int index, rocksdb::Env* env) {
+  for (const std::string& folder : {directory + "/parts", PartsFolder(directory, index)}) {
+    RW_RETURN_IF_ERROR(MakeDirectory(folder, 0700, env));
+    RW_RETURN_IF_ERROR(CheckOwner(folder));
+  }
+  return OkStatus();
+}
+
+std::vector<std::string> PartsFolders(const std::string& directory) {
+  std::vector<std::string> folders;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory + "/parts", error)) {
+    if (HasDatabase(entry.path())) folders.push_back(entry.path());
+  }
+  return folders;
 }
 
 bool HasDatabase(const std::string& database) {

@@ -1,13 +1,18 @@
 // The directory of a server's store: its format is checked before anything is opened.
 //
-//   DIR/FORMAT        "ringwood-store 2"
+//   DIR/FORMAT        "ringwood-store 2", or 3
 //   DIR/coordinator   the coordinator's RocksDB
 //   DIR/checkpoints   the store's RocksDB
+//   DIR/parts/INDEX   of a server that keeps parts of the checkpoints of another store: that
+//   RocksDB
+//
+// So servers of one job may have the same DIR, on one host or each on its own.
 #pragma once
 
 #include <rocksdb/env.h>
 
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 
@@ -15,6 +20,8 @@ namespace ringwood {
 
 // 1 is read and written as well: there no two checkpoints share a chunk (homes.h).
 inline constexpr int kStoreFormat = 2;
+// Of a store that shares checkpoints with others (record/parts.h), from the first one on.
+inline constexpr int kDividedFormat = 3;
 inline constexpr int kOldestStoreFormat = 1;
 
 // Creates the directory if it is missing or empty, accessible to its owner only; else checks its
@@ -22,6 +29,17 @@ inline constexpr int kOldestStoreFormat = 1;
 // that another user owns or may write to. A store of an older format becomes one of this format, as
 // versions that know only the older one would remove what checkpoints share.
 Status PrepareStore(const std::string& directory, rocksdb::Env* env = rocksdb::Env::Default());
+
+// As a store that shares checkpoints, from now on: a version that does not know this refuses it,
+// and does not take its checkpoints for damaged ones.
+Status MarkDivided(const std::string& directory, rocksdb::Env* env = rocksdb::Env::Default());
+
+// The folder of a further store's database in a store's directory, made where it is missing.
+std::string PartsFolder(const std::string& directory, int index);
+Status PreparePartsFolder(const std::string& directory, int index,
+                          rocksdb::Env* env = rocksdb::Env::Default());
+// Those that there are.
+std::vector<std::string> PartsFolders(const std::string& directory);
 
 // The same check without creating anything; NotFound where there is no store.
 Status CheckStore(const std::string& directory);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
-#include <map>
+#include <limits>
 
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
@@ -14,10 +14,17 @@
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/calls/streams.h"
 #include "server/calls/turnstile.h"
+#include "server/store/awaits.h"
 #include "server/store/checker.h"
 #include "server/store/checkpoint_store.h"
+#include "server/store/items_list.h"
+#include "server/store/part_door.h"
+#include "server/store/parts/part_check.h"
+#include "server/store/parts/part_links.h"
 #include "server/store/reading_room.h"
 #include "server/store/record/manifest.h"
+#include "server/store/record/parts.h"
+#include "server/store/store_directory.h"
 #include "server/store/stripe_collector.h"
 #include "server/store/stripe_intake.h"
 #include "server/store/worker_memory.h"
@@ -25,12 +32,9 @@
 namespace ringwood {
 namespace {
 
-// An Await that names a longer time waits this long and asks again.
-constexpr double kMaxAwaitSeconds = 3600;
-constexpr double kLookSeconds = 0.1;    // how late an Await may end
 constexpr double kSilenceSeconds = 10;  // between two checks for checkpoints that receive nothing
 constexpr double kDrainSeconds = 5;
-constexpr size_t kListBytes = 256 << 10;  // of a list of items: small beside the memory of a chunk
+constexpr size_t kFollowingBytes = 256 << 10;  // of small items: beside the memory of a chunk
 
 Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }
 // What the worker sent that saved them is what the one that loads them compares.
@@ -40,11 +44,15 @@ uint64_t DigestOf(const v1::StoredChunk& stored, const std::string& bytes) {
 
 Status Stopping() { return Unavailable("the store is stopping"); }
 
+// Those that another store sends.
+void SkipElsewhere(const v1::StoredItem& item, int* next) {
+  while (*next < item.chunks_size() && item.chunks(*next).part() != 0) ++*next;
+}
+
 }  // namespace
 
 class StoreService::Service : public v1::Store::CallbackService {
   using LoadStream = OutStream<v1::LoadChunk>;
-  using ListStream = OutStream<v1::ItemsPart>;
 
  public:
   Service(std::unique_ptr<CheckpointStore> store, const Options& options)
@@ -66,14 +74,28 @@ class StoreService::Service : public v1::Store::CallbackService {
                     : std::make_unique<StripeIntake>(collector_.get(), &loop_, &disks_, &met_,
                                                      [this] { AnswerAwaits(); })),
         options_(options),
+        awaits_(&loop_, options.max_waiters),
+        links_(options.access, &loop_),
         loads_(options.max_loads, options.max_waiting_loads),
         checker_(store_.get(), options.checked),
         loop_("store") {
     if (store_ == nullptr) return;
+    if (options.further) {
+      collector_->SetEpoch(v1::EpochRecord(),
+                           {1, 2});  // until the main store asks: all is too early
+      door_ = std::make_unique<PartDoor>(store_.get(), collector_.get(), &checker_, &loop_,
+                                         options.store);
+    } else {
+      collector_->Divide({[this](const CheckpointId& id) { Gather(id); },
+                          [this](const CheckpointId& id) { links_.GiveUp(id), Sweep(); }});
+    }
     loop_.Post([this] { LookOn(); });
     checker_.ReadBackLeft(WasReadBack());
   }
-  ~Service() override { checker_.Stop(); }
+  ~Service() override {
+    checker_.Stop();
+    (void)loop_.Call([this] { return links_.Close(), OkStatus(); }, Seconds(kDrainSeconds));
+  }
 
   grpc::ServerReadReactor<v1::SaveChunk>* Save(grpc::CallbackServerContext*,
                                                v1::SaveReceipt* receipt) override {
@@ -93,22 +115,34 @@ class StoreService::Service : public v1::Store::CallbackService {
                                                 const v1::LoadRequest* request) override;
 
   grpc::ServerWriteReactor<v1::ItemsPart>* Items(grpc::CallbackServerContext*,
-                                                 const v1::ItemsRequest* request) override;
+                                                 const v1::ItemsRequest* request) override {
+    return ItemsList::Open(&loop_, *request,
+                           [this](const CheckpointId& wanted) -> StatusOr<Opened> {
+                             RW_RETURN_IF_ERROR(KeepsWholes());
+                             return Find(wanted);
+                           });
+  }
 
   grpc::ServerUnaryReactor* Await(grpc::CallbackServerContext*, const v1::AwaitRequest* request,
                                   v1::AwaitResponse* response) override;
 
   grpc::ServerWriteReactor<v1::HeldPart>* Hold(grpc::CallbackServerContext*,
                                                const v1::HoldRequest* request) override {
-    return room_ == nullptr ? ReadingRoom::Refuse(NoStore()) : room_->Open(next_call_++, *request);
+    const Status kept = KeepsWholes();
+    return kept.ok() ? room_->Open(next_call_++, *request) : ReadingRoom::Refuse(kept);
   }
 
-  void FindBase(uint64_t job, std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer) {
-    const bool posted = loop_.Post([this, job, answer] {
+  void FindBase(uint64_t job, const std::vector<StorePlace>& stores,
+                std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer) {
+    const bool posted = loop_.Post([this, job, stores, answer] {
       if (store_ == nullptr) return answer(std::optional<CheckpointBase>());
       collector_->Fence();
       AnswerAwaits();
-      checker_.FindBase(job, options_.reach, answer);
+      const auto found = [this](uint64_t store, const std::string& address) {
+        loop_.PostReserved([this, store, address] { links_.Learn(store, address); });
+      };
+      checker_.FindBase(job, options_.reach, AskFurtherStores(stores, options_.access, found),
+                        answer);
     });
     if (!posted) answer(Stopping());
   }
@@ -116,8 +150,11 @@ class StoreService::Service : public v1::Store::CallbackService {
   void SetEpoch(const v1::EpochRecord& record) {
     loop_.PostReserved([this, record] {
       if (store_ == nullptr) return;
-      collector_->SetEpoch(record);
+      const auto further = FurtherStores(record.members(), record.world());
+      collector_->SetEpoch(record, {0, static_cast<uint32_t>(further.size()) + 1});
+      links_.SetStores(further);
       AnswerAwaits();
+      Sweep();
       if (record.base_epoch() == 0) TellOfOthers(record.job());
     });
   }
@@ -126,41 +163,30 @@ class StoreService::Service : public v1::Store::CallbackService {
     checker_.Stop();
     (void)loop_.Call(
         [this] {
-          for (auto& [id, waiter] : waiters_) waiter.call->Answer(Stopping());
-          waiters_.clear();
+          awaits_.Close(Stopping());
+          if (door_ != nullptr) door_->Close(Stopping());
           if (room_ != nullptr) room_->Close(Stopping());
           return OkStatus();
         },
         Seconds(kDrainSeconds));
+    (void)loop_.Call([this] { return links_.Close(), OkStatus(); }, Seconds(kDrainSeconds));
   }
+
+  grpc::Service* door() { return door_.get(); }
 
   uint64_t newest_epoch = 0;
 
  private:
   using Opened = std::shared_ptr<const OpenedCheckpoint>;
-  // A list of items on its way out.
-  struct Listing {
-    v1::ItemsRequest request;
-    Opened opened;
-    std::vector<const v1::StoredItem*> items;
-    size_t next = 0;
-    bool sent_last = false;
-  };
   // An item on its way out.
   struct Reading {
     v1::LoadRequest request;
     Opened opened;  // also if it is pruned meanwhile
     const v1::StoredItem* item = nullptr;
     int next = 0;
-    Loop* disk = nullptr;  // which reads it
+    Loop* disk = nullptr;                // which reads it
+    std::vector<std::string> elsewhere;  // addresses of the stores that have chunks of it, too
   };
-  struct Waiter {
-    uint64_t epoch;
-    uint64_t step;
-    TimePoint deadline;
-    HeldCall<v1::AwaitResponse>* call;
-  };
-
   StatusOr<Opened> Find(const CheckpointId& wanted);
   StatusOr<std::shared_ptr<const v1::CheckpointManifest>> ManifestOf(const CheckpointId& id) {
     RW_ASSIGN_OR_RETURN(const auto opened, Find(id));
@@ -171,13 +197,17 @@ class StoreService::Service : public v1::Store::CallbackService {
   void SendChunk(LoadStream* stream, const Reading& reading, const v1::StoredChunk& stored);
   void AddFollowing(const Reading& reading, v1::LoadChunk* chunk) const;
   void FailLoad(LoadStream* stream, const CheckpointId& id, const Status& failed);
-  void ContinueList(ListStream* stream, Listing* listing);
   void AnswerAwaits();
-  void LeaveAwait(uint64_t id);
-  void EndOverdueAwaits();
   void LookOn();
   void TellOfOthers(uint64_t job) const;
   void TellKept();
+  void Gather(const CheckpointId& id);
+  void Sweep();
+  Status FindElsewhere(Reading* reading) const;
+  Status KeepsWholes() const;
+  Awaits::Outcome OutcomeOf() const {
+    return [this](uint64_t epoch, uint64_t step) { return collector_->Outcome(epoch, step); };
+  }
   Checker::Found WasReadBack();
 
   std::unique_ptr<CheckpointStore>
@@ -188,9 +218,10 @@ class StoreService::Service : public v1::Store::CallbackService {
   MetProcesses met_;
   std::unique_ptr<StripeIntake> intake_;
   const Options options_;
-  std::map<uint64_t, Waiter> waiters_;  // touched only on loop_
-  bool looking_ = false;                // EndOverdueAwaits comes again. Touched only on loop_
-  Opened opened_;                       // the last; touched only on loop_
+  Awaits awaits_;                   // touched only on loop_
+  Opened opened_;                   // the last; touched only on loop_
+  std::unique_ptr<PartDoor> door_;  // of a further store
+  PartLinks links_;                 // of the main one; touched only on loop_
   std::atomic<uint64_t> next_call_{1};
   Turnstile loads_;
   Checker checker_;
@@ -238,19 +269,52 @@ Status StoreService::Service::FindItem(Reading* reading) {
   const v1::CheckpointManifest& manifest = reading->opened->manifest();
   const bool own = request.scope() == v1::SCOPE_OWN;
   reading->item = reading->opened->Find(request.scope(), request.rank(), request.item());
-  if (reading->item != nullptr) return OkStatus();
+  if (reading->item != nullptr) return FindElsewhere(reading);
   return NotFound(absl::StrFormat("the checkpoint of step %d has no item \"%s\"%s", manifest.step(),
                                   request.item(),
                                   own ? absl::StrFormat(" of rank %d", request.rank()) : ""));
+}
+
+Status StoreService::Service::FindElsewhere(Reading* reading) const {
+  const v1::CheckpointManifest& manifest = reading->opened->manifest();
+  if (manifest.parts().empty()) return OkStatus();
+  for (const uint32_t part : PartsOf(*reading->item)) {
+    const v1::CheckpointPart& place = manifest.parts(static_cast<int>(part) - 1);
+    const auto address = links_.AddressOf(place.store());
+    if (!address) {
+      return Unavailable(absl::StrFormat(
+          "a part of item \"%s\" is in %s, which is not there: start that server again, and wait "
+          "until the job runs",
+          reading->item->name(), PlaceName(place)));
+    }
+    reading->elsewhere.push_back(*address);
+  }
+  return OkStatus();
+}
+
+// A further store has parts only.
+Status StoreService::Service::KeepsWholes() const {
+  if (store_ == nullptr) return NoStore();
+  if (door_ == nullptr) return OkStatus();
+  return Refused("this server keeps parts of checkpoints: ask the one that coordinates the job");
 }
 
 void StoreService::Service::Continue(LoadStream* stream, const std::shared_ptr<Reading>& reading) {
   if (store_ == nullptr) return stream->End(NoStore());
   if (reading->item == nullptr) {
     if (Status found = FindItem(reading.get()); !found.ok()) return stream->End(found);
+    SkipElsewhere(*reading->item, &reading->next);
+    if (!reading->elsewhere.empty()) {
+      v1::LoadChunk told;
+      told.set_item_bytes(reading->item->bytes());
+      told.set_checksum(Digest({}));
+      for (const std::string& address : reading->elsewhere) told.add_elsewhere(address);
+      return stream->Send(std::move(told));
+    }
   }
   if (reading->next == reading->item->chunks_size()) return stream->End(OkStatus());
   const v1::StoredChunk& stored = reading->item->chunks(reading->next++);
+  SkipElsewhere(*reading->item, &reading->next);
   const CheckpointId id = reading->opened->id();
   room_->Read(id);
   const bool posted = reading->disk->Post(
@@ -283,7 +347,7 @@ void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading
 // A job of many small tensors would else wait for a call for each. What cannot be read is left out:
 // whoever asks for it is told why.
 void StoreService::Service::AddFollowing(const Reading& reading, v1::LoadChunk* chunk) const {
-  for (const v1::StoredItem* item : reading.opened->SmallAfter(*reading.item, kListBytes)) {
+  for (const v1::StoredItem* item : reading.opened->SmallAfter(*reading.item, kFollowingBytes)) {
     auto data = store_->Chunk(reading.opened->id(), *item, item->chunks(0));
     if (!data.ok()) return;
     v1::SmallItem* const small = chunk->add_following();
@@ -303,93 +367,18 @@ void StoreService::Service::FailLoad(LoadStream* stream, const CheckpointId& id,
   stream->End(failed);
 }
 
-grpc::ServerWriteReactor<v1::ItemsPart>* StoreService::Service::Items(
-    grpc::CallbackServerContext*, const v1::ItemsRequest* request) {
-  auto listing = std::make_shared<Listing>();
-  listing->request = *request;
-  const auto more = [this, listing](ListStream* self) {
-    if (!loop_.Post([this, listing, self] { ContinueList(self, listing.get()); })) {
-      self->End(Stopping());
-    }
-  };
-  auto* stream = new ListStream({more, [](ListStream*) {}, [] {}});
-  more(stream);
-  return stream;
-}
-
-void StoreService::Service::ContinueList(ListStream* stream, Listing* listing) {
-  if (listing->sent_last) return stream->End(OkStatus());
-  if (listing->opened == nullptr) {
-    auto opened = Find({listing->request.epoch(), listing->request.step()});
-    if (!opened.ok()) return stream->End(opened.status());
-    listing->opened = *std::move(opened);
-    listing->items = listing->opened->Loadable(listing->request.rank());
-  }
-  v1::ItemList list;
-  size_t bytes = 0;
-  size_t& next = listing->next;
-  for (; next < listing->items.size() && bytes < kListBytes; ++next) {
-    v1::ListedItem* const item = list.add_items();
-    item->set_name(listing->items[next]->name());
-    item->set_scope(listing->items[next]->scope());
-    item->set_bytes(listing->items[next]->bytes());
-    bytes += item->ByteSizeLong();
-  }
-  v1::ItemsPart part;
-  part.set_list(list.SerializeAsString());
-  part.set_checksum(Digest(std::as_bytes(std::span(part.list()))));
-  part.set_last(next == listing->items.size());
-  listing->sent_last = part.last();
-  stream->Send(std::move(part));
-}
-
 grpc::ServerUnaryReactor* StoreService::Service::Await(grpc::CallbackServerContext*,
                                                        const v1::AwaitRequest* request,
                                                        v1::AwaitResponse* response) {
   const uint64_t id = next_call_++;
-  auto* call = new HeldCall<v1::AwaitResponse>(
-      response, [this, id] { loop_.PostReserved([this, id] { LeaveAwait(id); }); });
-  // A timeout that is not a number is none.
-  const double seconds = std::min(request->timeout_seconds(), kMaxAwaitSeconds);
-  const TimePoint deadline = Now() + Seconds(seconds > 0 ? seconds : 0);
-  const Waiter waiter{request->epoch(), request->step(), deadline, call};
-  const bool posted = loop_.Post([this, id, waiter] {
-    if (store_ == nullptr) return waiter.call->Answer(NoStore());
-    if (waiters_.size() >= options_.max_waiters) {
-      return waiter.call->Answer(Exhausted("too many wait for the store"));
-    }
-    waiters_[id] = waiter;
-    AnswerAwaits();
-    if (waiters_.size() == 1) EndOverdueAwaits();
+  auto* call = new Awaits::Call(
+      response, [this, id] { loop_.PostReserved([this, id] { awaits_.Leave(id); }); });
+  const bool posted = loop_.Post([this, id, call, request = *request] {
+    if (const Status kept = KeepsWholes(); !kept.ok()) return call->Answer(kept);
+    awaits_.Enter(id, request, call, OutcomeOf());
   });
   if (!posted) call->Answer(Stopping());
   return call;
-}
-
-// Its caller went away: nothing of it stays.
-void StoreService::Service::LeaveAwait(uint64_t id) {
-  auto waiter = waiters_.extract(id);
-  if (!waiter.empty()) waiter.mapped().call->Answer(Aborted("the caller went away"));
-}
-
-// Looks again as long as anyone waits.
-void StoreService::Service::EndOverdueAwaits() {
-  const TimePoint now = Now();
-  for (auto it = waiters_.begin(); it != waiters_.end();) {
-    if (it->second.deadline > now) {
-      ++it;
-      continue;
-    }
-    v1::AwaitResponse answer;
-    answer.set_reason("not all ranks' stripes are there yet");
-    it->second.call->Answer(std::move(answer));
-    it = waiters_.erase(it);
-  }
-  if (waiters_.empty() || std::exchange(looking_, true)) return;
-  loop_.After(Seconds(kLookSeconds), [this] {
-    looking_ = false;
-    EndOverdueAwaits();
-  });
 }
 
 // What is already in the mailbox goes first: a chunk that waits there is not silence.
@@ -424,6 +413,7 @@ Checker::Found StoreService::Service::WasReadBack() {
       }
       if (found.ok()) TellKept();
       AnswerAwaits();
+      Sweep();
     });
   };
 }
@@ -435,19 +425,47 @@ void StoreService::Service::TellKept() {
 }
 
 void StoreService::Service::AnswerAwaits() {
-  for (auto it = waiters_.begin(); it != waiters_.end();) {
-    const std::optional<Status> outcome = collector_->Outcome(it->second.epoch, it->second.step);
-    if (!outcome) {
-      ++it;
-      continue;
-    }
-    v1::AwaitResponse answer;
-    answer.set_complete(outcome->ok());
-    answer.set_reason(Message(*outcome));
-    it->second.call->Answer(std::move(answer));
-    it = waiters_.erase(it);
-  }
+  awaits_.Answer(OutcomeOf());
+  if (door_ != nullptr) door_->Changed();
   room_->Changed();
+}
+
+// Every further store gathers its part, which it does not begin by itself.
+void StoreService::Service::Gather(const CheckpointId& id) {
+  if (const Status marked = MarkDivided(options_.store); !marked.ok()) {
+    return collector_->GiveUp(id, marked);
+  }
+  v1::GatherRequest request;
+  *request.mutable_record() = collector_->record();
+  request.set_step(id.step);
+  const auto main = store_->Identity();
+  if (!main.ok()) return collector_->GiveUp(id, main.status());
+  request.set_main(*main);
+  const auto complete = store_->Complete();
+  if (!complete.ok()) return collector_->GiveUp(id, complete.status());
+  for (const Kept& kept : *complete) {
+    v1::KnownCheckpoint* const known = request.add_complete();
+    known->set_epoch(kept.id.epoch);
+    known->set_step(kept.id.step);
+    known->set_bad(kept.bad);
+    known->set_unread(kept.unread);
+  }
+  links_.Gather(request, [this, id](uint32_t part, StatusOr<StoredPart> came) {
+    collector_->PartCame(id, part, std::move(came));
+    AnswerAwaits();
+  });
+}
+
+// What no checkpoint has goes from the further stores: decided when they have said what they have.
+void StoreService::Service::Sweep() {
+  if (links_.count() == 0) return;
+  const auto main = store_->Identity();
+  if (!main.ok()) return;  // the next checkpoint tries again
+  links_.Sweep(*main, [this](const std::vector<CheckpointId>& there) -> std::vector<CheckpointId> {
+    const auto complete = store_->reader().Complete();
+    if (!complete.ok()) return {};
+    return Orphans(there, {complete->begin(), complete->end()}, collector_->UnderWay());
+  });
 }
 
 StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& options) {
@@ -455,7 +473,10 @@ StatusOr<std::unique_ptr<StoreService>> StoreService::Create(const Options& opti
   uint64_t newest = 0;
   if (!options.directory.empty()) {
     RW_ASSIGN_OR_RETURN(store, CheckpointStore::Open(options.directory, options.patience));
-    store->Keep(options.retention);
+    // The main store says what of a further one may go.
+    store->Keep(options.further ? Retention{.newest = std::numeric_limits<size_t>::max()}
+                                : options.retention);
+    if (options.further) RW_RETURN_IF_ERROR(store->Identity().status());
     RW_ASSIGN_OR_RETURN(const auto complete, store->reader().Complete());
     if (!complete.empty()) newest = complete.front().epoch;
   }
@@ -470,9 +491,10 @@ grpc::Service* StoreService::service() { return service_.get(); }
 uint64_t StoreService::newest_epoch() const { return service_->newest_epoch; }
 void StoreService::Stop() { service_->Stop(); }
 void StoreService::SetEpoch(const v1::EpochRecord& record) { service_->SetEpoch(record); }
-void StoreService::FindBase(uint64_t job,
+void StoreService::FindBase(uint64_t job, const std::vector<StorePlace>& stores,
                             std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer) {
-  service_->FindBase(job, std::move(answer));
+  service_->FindBase(job, stores, std::move(answer));
 }
+grpc::Service* StoreService::parts() { return service_->door(); }
 
 }  // namespace ringwood

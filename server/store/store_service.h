@@ -11,6 +11,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "proto/access.h"
+#include "proto/store_places.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/calls/limits.h"
 #include "server/store/record/checkpoint_key.h"
@@ -25,7 +27,11 @@ namespace ringwood {
 class StoreService {
  public:
   struct Options {
-    std::string directory;  // DIR/checkpoints; empty: nothing is kept, and callers are told
+    std::string directory;   // DIR/checkpoints; empty: nothing is kept, and callers are told
+    std::string store = {};  // DIR
+    // A further store of a job, which keeps parts of the checkpoints of another: DIR/parts/INDEX.
+    bool further = false;
+    Access access = {};                    // by which the main store calls the further ones
     Duration patience = Duration::zero();  // with another process's lock, see OpenDatabase
     Retention retention;
     uint64_t max_bytes = 0;  // of the directory; a checkpoint beyond it fails; 0: no limit
@@ -48,10 +54,13 @@ class StoreService {
   ~StoreService();  // after the gRPC server that serves it has shut down
 
   grpc::Service* service();
+  grpc::Service* parts();  // of a further store; else null
 
   // For the coordinator (Coordinator::Options). Any thread. FindBase reads a checkpoint to its end,
   // on a thread of its own, and logs its progress; each is read once.
-  void FindBase(uint64_t job, std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer);
+  // `stores`: further ones, in which parts of it may be.
+  void FindBase(uint64_t job, const std::vector<StorePlace>& stores,
+                std::function<void(StatusOr<std::optional<CheckpointBase>>)> answer);
   void SetEpoch(const v1::EpochRecord& record);
 
   uint64_t newest_epoch() const;  // that any checkpoint names; 0: none. Fixed at Create.

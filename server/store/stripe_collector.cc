@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "proto/store_places.h"
 #include "server/store/record/manifest_rows.h"
 #include "server/store/sender.h"
 
@@ -26,6 +27,11 @@ class Busy {
   StripeCollector::Life* const life_;
 };
 
+std::string WhichPart(const v1::CheckpointManifest& manifest) {
+  if (manifest.part() == 0) return "";
+  return absl::StrFormat("part %d of %d of the ", manifest.part(), manifest.stores());
+}
+
 std::string Unchanged(const v1::CheckpointManifest& manifest) {
   if (manifest.homes().empty()) return "";
   return absl::StrFormat(", %s of it changed",
@@ -46,16 +52,51 @@ void StripeCollector::Fence() {
   while (!open_.empty()) Fail(open_.begin()->first, Aborted("the epoch ended under it"));
 }
 
-void StripeCollector::SetEpoch(const v1::EpochRecord& record) {
+void StripeCollector::SetEpoch(const v1::EpochRecord& record, const Share& share) {
   Fence();
   record_ = record;
+  share_ = share;
+}
+
+Status StripeCollector::Invite(const CheckpointId& id) {
+  if (const auto outcome = outcomes_.find(id); outcome != outcomes_.end()) {
+    return outcome->second.ok() ? OkStatus() : outcome->second;
+  }
+  if (open_.contains(id)) return OkStatus();
+  RW_RETURN_IF_ERROR(CheckRoom());
+  if (quota_ != nullptr) quota_->Measure();
+  open_[id].life->heard = Now();
+  return OkStatus();
+}
+
+bool StripeCollector::IsTooEarly(const v1::SaveChunk& first) const {
+  const CheckpointId id{first.epoch(), first.step()};
+  return share_.store > 0 && id.epoch >= record_.epoch() && !open_.contains(id) &&
+         !outcomes_.contains(id);
+}
+
+std::set<CheckpointId> StripeCollector::UnderWay() const {
+  std::set<CheckpointId> under_way;
+  for (const auto& [id, open] : open_) under_way.insert(id);
+  return under_way;
+}
+
+Status StripeCollector::CheckRoom() const {
+  if (open_.size() < kMaxOpen) return OkStatus();
+  return Exhausted(
+      absl::StrFormat("%d checkpoints are being written: wait for one to end", open_.size()));
 }
 
 Status StripeCollector::CheckStripe(const v1::SaveChunk& chunk) const {
   RW_RETURN_IF_ERROR(CheckSender(record_, chunk.epoch(), chunk.rank(), chunk.incarnation()));
-  if (chunk.world() == record_.world()) return OkStatus();
-  return Invalid(absl::StrFormat("rank %d of %d saves in a world of %d", chunk.rank(),
-                                 chunk.world(), record_.world()));
+  if (chunk.world() != record_.world()) {
+    return Invalid(absl::StrFormat("rank %d of %d saves in a world of %d", chunk.rank(),
+                                   chunk.world(), record_.world()));
+  }
+  const uint32_t store = StoreOfRank(chunk.rank(), share_.stores - 1);
+  if (store == share_.store) return OkStatus();
+  return Invalid(absl::StrFormat("the stripe of rank %d belongs to store %d of %d, this is %d",
+                                 chunk.rank(), store, share_.stores, share_.store));
 }
 
 StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
@@ -67,11 +108,9 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
                ? AlreadyExists(absl::StrFormat("the checkpoint of step %d is complete", id.step))
                : Annotate(outcome->second, absl::StrFormat("the checkpoint of step %d", id.step));
   }
-  if (!open_.contains(id) && open_.size() >= kMaxOpen) {
-    return Exhausted(
-        absl::StrFormat("%d checkpoints are being written: wait for one to end", open_.size()));
-  }
-  if (quota_ != nullptr && !open_.contains(id)) quota_->Measure();
+  const bool begins = !open_.contains(id);
+  if (begins) RW_RETURN_IF_ERROR(CheckRoom());
+  if (quota_ != nullptr && begins) quota_->Measure();
   if (std::exchange(open_[id].begun[first.rank()], true)) {
     return AlreadyExists(
         absl::StrFormat("rank %d saves step %d already", first.rank(), first.step()));
@@ -86,12 +125,15 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
   }
   incoming->writer_ = *std::move(writer);
   if (!open_[id].opening) open_[id].opening = store_->openings();
+  if (begins && share_.stores > 1 && divided_.begins) divided_.begins(id);
   return incoming;
 }
 
 bool StripeCollector::GiveUp(TimePoint now) {
   std::vector<CheckpointId> silent;
   for (const auto& [id, open] : open_) {
+    // The further stores see to the ranks of their parts.
+    if (HasOwnStripes(open)) continue;
     if (open.life->busy == 0 && now - open.life->heard.load() > Seconds(kPatienceSeconds))
       silent.push_back(id);
   }
@@ -110,6 +152,8 @@ std::string StripeCollector::Missing(const CheckpointId& id) const {
   std::string missing;
   for (uint32_t rank = 0; rank < record_.world(); ++rank) {
     if (open->second.stripes.contains(rank)) continue;
+    const uint32_t store = StoreOfRank(rank, share_.stores - 1);
+    if (share_.store > 0 ? store != share_.store : open->second.parts.contains(store)) continue;
     missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
     if (missing.size() > kMaxNamed) return missing + ", ...";
   }
@@ -170,7 +214,7 @@ StatusOr<uint64_t> StripeCollector::Incoming::Keep(const Status& so_far) {
   const uint64_t bytes = writer_->bytes();
   found->second.stripes[rank_] = std::move(writer_);
   life_->heard = Now();
-  if (found->second.stripes.size() == collector_->record_.world()) collector_->Complete(id_);
+  collector_->CompleteIfAllCame(id_);
   return bytes;
 }
 
@@ -186,6 +230,48 @@ Status StripeCollector::Incoming::Fail(const Status& why) {
   return failed ? outcome->second : Aborted("this checkpoint is over");
 }
 
+bool StripeCollector::HasOwnStripes(const Open& open) const {
+  return open.stripes.size() == RanksOfStore(share_.store, share_.stores - 1, record_.world());
+}
+
+void StripeCollector::PartCame(const CheckpointId& id, uint32_t part, StatusOr<StoredPart> came) {
+  const auto open = open_.find(id);
+  if (open == open_.end()) return;
+  Status wrong = came.status();
+  if (wrong.ok()) {
+    wrong = CheckPart(came->manifest, record_.job(), id, part, share_.stores);
+  }
+  if (!wrong.ok()) return Fail(id, wrong);
+  open->second.parts[part] = *std::move(came);
+  CompleteIfAllCame(id);
+}
+
+void StripeCollector::CompleteIfAllCame(const CheckpointId& id) {
+  const Open& open = open_[id];
+  const size_t parts = share_.store == 0 ? share_.stores - 1 : 0;
+  if (HasOwnStripes(open) && open.parts.size() == parts) Complete(id);
+}
+
+StatusOr<v1::CheckpointManifest> StripeCollector::ManifestOf(
+    const CheckpointId& id, const std::map<uint32_t, Stripe>& stripes) {
+  RW_ASSIGN_OR_RETURN(v1::CheckpointManifest manifest,
+                      Assemble(stripes, store_->HomesFor(id), share_.stores > 1));
+  if (share_.stores > 1 && share_.store == 0) {
+    std::vector<StoredPart> parts;
+    for (auto& [number, part] : open_[id].parts) parts.push_back(std::move(part));
+    RW_ASSIGN_OR_RETURN(manifest, Unite(std::move(manifest), std::move(parts)));
+  } else if (share_.store > 0) {
+    manifest.set_part(share_.store);
+    manifest.set_stores(share_.stores);
+  }
+  manifest.set_job(record_.job());
+  manifest.set_epoch(id.epoch);
+  manifest.set_step(id.step);
+  manifest.set_world(record_.world());
+  manifest.set_unix_seconds(unix_seconds_());
+  return manifest;
+}
+
 void StripeCollector::Complete(const CheckpointId& id) {
   std::vector<StripeWriter*> written;
   std::map<uint32_t, Stripe> stripes;
@@ -194,18 +280,13 @@ void StripeCollector::Complete(const CheckpointId& id) {
     stripes[rank] = stripe->TakeItems();
   }
   if (const Status taken = store_->Ingest(written); !taken.ok()) return Fail(id, taken);
-  StatusOr<v1::CheckpointManifest> manifest = Assemble(stripes, store_->HomesFor(id));
+  const StatusOr<v1::CheckpointManifest> manifest = ManifestOf(id, stripes);
   if (!manifest.ok()) return Fail(id, manifest.status());
-  manifest->set_job(record_.job());
-  manifest->set_epoch(id.epoch);
-  manifest->set_step(id.step);
-  manifest->set_world(record_.world());
-  manifest->set_unix_seconds(unix_seconds_());
   if (Status published = store_->Publish(*manifest, open_[id].opening); !published.ok()) {
     return Fail(id, published);
   }
   Log(LogLevel::kInfo,
-      absl::StrFormat("checkpoint of step %d is complete: %s%s", id.step,
+      absl::StrFormat("%scheckpoint of step %d is complete: %s%s", WhichPart(*manifest), id.step,
                       FormatBytes(static_cast<double>(manifest->bytes())), Unchanged(*manifest)));
   open_[id].life->over = true;
   open_.erase(id);
@@ -231,6 +312,7 @@ void StripeCollector::Fail(const CheckpointId& id, const Status& why) {
       absl::StrFormat("THE CHECKPOINT OF STEP %d FAILED, the one before stays: %s", id.step,
                       Message(why)));
   store_->Drop(id);
+  if (share_.stores > 1 && divided_.failed) divided_.failed(id);
   outcomes_[id] = why;
   if (outcomes_.size() > kMaxOutcomes) outcomes_.erase(outcomes_.begin());
 }
@@ -245,6 +327,8 @@ std::optional<Status> StripeCollector::Outcome(uint64_t epoch, uint64_t step) co
     if (outcome->second.ok() && waits) return std::nullopt;
     return outcome->second;
   }
+  // One that nobody has begun here, as a rank asks whose stripe goes to a further store.
+  if (epoch < record_.epoch()) return Aborted(absl::StrFormat("epoch %d is over", epoch));
   return std::nullopt;
 }
 

@@ -2,7 +2,9 @@
 // Fenced by the epoch: a process of an older epoch cannot add to a checkpoint. A checkpoint that
 // receives nothing for a while fails, with the ranks that are missing. A complete one is read back
 // from the disk; meanwhile ranks may save the next one, which is told to be complete when that has
-// ended. Used on one thread (the store's loop), but for what says otherwise; no gRPC here.
+// ended. Of several stores that share a checkpoint each collects the stripes of some ranks; the
+// main one's completes the whole when the parts of the others have come. Used on one thread (the
+// store's loop), but for what says otherwise; no gRPC here.
 #pragma once
 
 #include <atomic>
@@ -19,6 +21,7 @@
 #include "jobs/store_quota.h"
 #include "ringwood/v1/state.pb.h"
 #include "server/store/checkpoint_store.h"
+#include "server/store/record/parts.h"
 
 namespace ringwood {
 
@@ -48,9 +51,34 @@ class StripeCollector {
   // Fails checkpoints that received nothing since `now` - kPatienceSeconds. True: some failed.
   bool GiveUp(TimePoint now);
 
+  // Which store this is of how many: 0 is the main one. The ranks r with r mod `stores` are its
+  // own.
+  struct Share {
+    uint32_t store = 0;
+    uint32_t stores = 1;
+  };
   // From now on only this epoch's members may save; unfinished checkpoints of older epochs are
   // dropped.
-  void SetEpoch(const v1::EpochRecord& record);
+  void SetEpoch(const v1::EpochRecord& record, const Share& share = {0, 1});
+  const v1::EpochRecord& record() const { return record_; }
+
+  // Of a further store: the main one has begun this checkpoint, and its ranks may bring their
+  // stripes. Before that they are too early.
+  Status Invite(const CheckpointId& id);
+  bool IsTooEarly(const v1::SaveChunk& first) const;
+  // Fails a checkpoint that is not complete.
+  void GiveUp(const CheckpointId& id, const Status& why) { Fail(id, why); }
+
+  // Of the main store: what the further ones are to be told, of each checkpoint. It begins, and its
+  // parts are wanted (PartCame); or it failed before they were all there.
+  struct Divided {
+    std::function<void(const CheckpointId&)> begins;
+    std::function<void(const CheckpointId&)> failed;
+  };
+  void Divide(Divided divided) { divided_ = std::move(divided); }
+  // A part, from 1 on, or why there is none. One that is not awaited any more is dropped.
+  void PartCame(const CheckpointId& id, uint32_t part, StatusOr<StoredPart> came);
+  std::set<CheckpointId> UnderWay() const;
 
   // Nobody may save until the next SetEpoch (the base of the next epoch is being chosen).
   void Fence();
@@ -104,13 +132,19 @@ class StripeCollector {
  private:
   struct Open {
     std::map<uint32_t, std::unique_ptr<StripeWriter>> stripes;  // that are synced
+    std::map<uint32_t, StoredPart> parts;
     std::map<uint32_t, bool> begun;
     uint64_t listed_bytes = 0;  // about: of the manifest so far
     std::shared_ptr<Life> life = std::make_shared<Life>();
     std::optional<uint64_t> opening;  // of the store, when the first stripe began
   };
   Status CheckStripe(const v1::SaveChunk& chunk) const;
+  Status CheckRoom() const;
+  bool HasOwnStripes(const Open& open) const;
+  void CompleteIfAllCame(const CheckpointId& id);
   void Complete(const CheckpointId& id);
+  StatusOr<v1::CheckpointManifest> ManifestOf(const CheckpointId& id,
+                                              const std::map<uint32_t, Stripe>& stripes);
   void Fail(const CheckpointId& id, const Status& why);
 
   CheckpointStore* const store_;
@@ -118,6 +152,8 @@ class StripeCollector {
   StoreQuota* const quota_;
   const ReadBack read_back_;
   v1::EpochRecord record_;  // epoch 0: no rank may save
+  Share share_;
+  Divided divided_;
   std::map<CheckpointId, Open> open_;
   std::map<CheckpointId, Status> outcomes_;
   std::set<CheckpointId> unread_;  // complete ones that are being read back

@@ -29,6 +29,10 @@ StripeIntake::Stream* StripeIntake::Open(v1::SaveReceipt* receipt) {
 // `first`: null if the stream ended, or broke, before the last chunk.
 void StripeIntake::Begin(const Stripe& stripe, const Chunk& first) {
   Status failed = Aborted("the stripe ended without its last chunk");
+  if (first != nullptr && collector_->IsTooEarly(*first)) {
+    stripe->receipt->set_not_begun(true);
+    return stripe->stream->End(OkStatus());
+  }
   if (first != nullptr) {
     auto begun = collector_->Begin(*first);
     failed = begun.status();

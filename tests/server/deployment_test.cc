@@ -18,7 +18,7 @@
 #include "ringwood/v1/deployment.grpc.pb.h"
 #include "server/calls/call_rights.h"
 #include "server/server.h"
-#include "tests/server/bare_call.h"
+#include "tests/server/simulation/bare_call.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {

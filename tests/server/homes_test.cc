@@ -15,10 +15,10 @@
 #include "base/random.h"
 #include "server/store/portable/checkpoint_export.h"
 #include "server/store/portable/checkpoint_import.h"
-#include "server/store/prune.h"
 #include "server/store/record/manifest_rows.h"
 #include "server/store/record/sealed.h"
 #include "server/store/store_directory.h"
+#include "server/store/view/prune.h"
 #include "tests/server/checkpoints/saved.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
 
@@ -451,7 +451,12 @@ TEST_F(SharedChunks, AStoreOfTheFormatBeforeContinuesAndIsKeptFromOlderVersions)
   std::string line;
   std::getline(file, line);
   EXPECT_EQ(line, "ringwood-store 2");
-  std::ofstream(store_ + "/FORMAT") << "ringwood-store 3\n";
+  ASSERT_TRUE(MarkDivided(store_).ok());
+  ASSERT_TRUE(PrepareStore(store_).ok());
+  std::ifstream divided(store_ + "/FORMAT");
+  std::getline(divided, line);
+  EXPECT_EQ(line, "ringwood-store 3") << "it stays one of several stores";
+  std::ofstream(store_ + "/FORMAT") << "ringwood-store 4\n";
   EXPECT_EQ(PrepareStore(store_).code(), Refused("").code());
 }
 

@@ -11,7 +11,7 @@
 #include "server/store/portable/checkpoint_import.h"
 #include "server/store/portable/safetensors.h"
 #include "server/store/store_directory.h"
-#include "server/store/store_view.h"
+#include "server/store/view/store_view.h"
 #include "tests/server/checkpoints/saved.h"
 
 namespace ringwood {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "server/store/prune.h"
 #include "server/store/store_directory.h"
+#include "server/store/view/prune.h"
 #include "tests/server/checkpoints/faulty_disk.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
 

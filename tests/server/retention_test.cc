@@ -14,8 +14,9 @@
 
 #include "base/random.h"
 #include "server/store/pins.h"
-#include "server/store/prune.h"
 #include "server/store/store_directory.h"
+#include "server/store/view/pin.h"
+#include "server/store/view/prune.h"
 #include "tests/server/checkpoints/saved.h"
 
 namespace ringwood {

@@ -12,7 +12,7 @@
 #include <future>
 
 #include "base/random.h"
-#include "server/store/store_view.h"
+#include "server/store/view/store_view.h"
 #include "tests/server/worker.h"
 
 namespace ringwood {

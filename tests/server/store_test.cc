@@ -14,8 +14,8 @@
 #include "server/calls/turnstile.h"
 #include "server/store/database.h"
 #include "server/store/store_directory.h"
-#include "server/store/store_view.h"
 #include "server/store/stripe_collector.h"
+#include "server/store/view/store_view.h"
 
 namespace ringwood {
 namespace {

@@ -1,6 +1,7 @@
 // Names of checkpoints and of their rows in the store's RocksDB.
 //
 //   c EPOCH STEP RANK SEQUENCE   a chunk's bytes; of kManifestRank a piece of a long manifest
+//   i                            the sealed StoreIdentity of a store that shares checkpoints
 //   l                            CheckpointId of the newest complete checkpoint
 //   m EPOCH STEP                 the sealed CheckpointManifest, or the head of a long one; the
 //                                checkpoint exists iff this row does
@@ -43,6 +44,7 @@ std::string ChunkKey(const CheckpointId& id, uint32_t rank, uint32_t sequence);
 std::string FirstChunkKey(const CheckpointId& id);
 std::string EndChunkKey(const CheckpointId& id);
 inline const std::string kLatestKey = "l";
+inline const std::string kIdentityKey = "i";
 
 // The id in a key of that kind (the first letter); false for any other key.
 bool ParseKey(const std::string& key, char kind, CheckpointId* id);

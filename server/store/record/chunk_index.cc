@@ -27,6 +27,7 @@ ChunkIndex::ChunkIndex(const v1::CheckpointManifest& base) : base_{base.epoch(),
   std::map<ChunkPlace, uint32_t> places;
   for (const v1::StoredItem& item : base.items()) {
     for (const v1::StoredChunk& chunk : item.chunks()) {
+      if (chunk.part() != 0) continue;  // in a further store
       const ChunkPlace place = PlaceOf(base_, chunk);
       const bool is_new = places.emplace(place, chunk.bytes()).second;
       // Without a digest it was saved by an older version.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "server/store/record/parts.h"
 
 namespace ringwood {
 namespace {
@@ -33,20 +34,20 @@ Status CheckAlike(const v1::StoredItem& one, const v1::StoredItem& other, uint32
                                  ToString(TensorTypeOf(other)), rank, ToString(TensorTypeOf(one))));
 }
 
-Status SortAndCheckCover(v1::StoredItem* item) {
+Status SortAndCheckCover(v1::StoredItem* item, bool with_gaps) {
   auto* chunks = item->mutable_chunks();
   std::sort(chunks->begin(), chunks->end(), [](const v1::StoredChunk& a, const v1::StoredChunk& b) {
     return std::tuple(a.offset(), a.bytes()) < std::tuple(b.offset(), b.bytes());
   });
   uint64_t end = 0;
   for (const v1::StoredChunk& chunk : *chunks) {
-    if (chunk.offset() != end) {
+    if (chunk.offset() < end || (chunk.offset() > end && !with_gaps)) {
       return Invalid(absl::StrFormat("%s has %s at byte %d", ItemName(*item),
                                      chunk.offset() > end ? "a gap" : "an overlap", end));
     }
-    end += chunk.bytes();
+    end = chunk.offset() + chunk.bytes();
   }
-  if (end == item->bytes()) return OkStatus();
+  if (end == item->bytes() || (with_gaps && end < item->bytes())) return OkStatus();
   return Invalid(absl::StrFormat("%s ends at byte %d of %d", ItemName(*item), end, item->bytes()));
 }
 
@@ -58,17 +59,11 @@ std::set<CheckpointId> HomesOfChunks(const v1::CheckpointManifest& manifest) {
   std::set<CheckpointId> homes;
   for (const v1::StoredItem& item : manifest.items()) {
     for (const v1::StoredChunk& chunk : item.chunks()) {
+      if (chunk.part() != 0) continue;  // homes are in its own store
       if (IsElsewhere(chunk)) homes.insert({chunk.home_epoch(), chunk.home_step()});
     }
   }
   return homes;
-}
-
-uint64_t OwnBytes(const v1::StoredItem& item) {
-  uint64_t bytes = 0;
-  for (const v1::StoredChunk& chunk : item.chunks())
-    bytes += IsElsewhere(chunk) ? 0 : chunk.bytes();
-  return bytes;
 }
 
 // Of an item among all of a manifest.
@@ -116,12 +111,23 @@ Status CheckChunk(const v1::SaveChunk& chunk) {
   return CheckType("item \"" + chunk.item() + "\"", TensorTypeOf(chunk), chunk.item_bytes());
 }
 
+uint64_t BytesHere(const v1::CheckpointManifest& manifest) {
+  uint64_t bytes = 0;
+  for (const v1::StoredItem& item : manifest.items()) {
+    for (const v1::StoredChunk& chunk : item.chunks()) {
+      bytes += chunk.part() != 0 || IsElsewhere(chunk) ? 0 : chunk.bytes();
+    }
+  }
+  return bytes;
+}
+
 CheckpointId HomeOf(const CheckpointId& id, const v1::StoredChunk& chunk) {
   return IsElsewhere(chunk) ? CheckpointId{chunk.home_epoch(), chunk.home_step()} : id;
 }
 
 uint64_t StoredBytes(const v1::CheckpointManifest& manifest) {
-  return manifest.homes().empty() ? manifest.bytes() : manifest.stored_bytes();
+  const bool all = manifest.homes().empty() && manifest.parts().empty();
+  return all ? manifest.bytes() : manifest.stored_bytes();
 }
 
 std::vector<CheckpointId> HomesOf(const v1::CheckpointManifest& manifest) {
@@ -138,32 +144,39 @@ Status CheckHomes(const v1::CheckpointManifest& manifest, const std::string& wha
   return Corrupt(what + " lists other homes than its chunks have");
 }
 
+Status UnitedItems::Add(const v1::StoredItem& item, uint32_t owner) {
+  const uint32_t rank = item.scope() == v1::SCOPE_OWN ? owner : 0;
+  auto [found, is_new] = items_.try_emplace({item.scope(), rank, item.name()}, item);
+  if (is_new) {
+    found->second.set_rank(rank);
+    return OkStatus();
+  }
+  RW_RETURN_IF_ERROR(CheckAlike(found->second, item, owner));
+  found->second.mutable_chunks()->MergeFrom(item.chunks());
+  return OkStatus();
+}
+
+Status UnitedItems::MoveTo(v1::CheckpointManifest* manifest, bool with_gaps) {
+  uint64_t total = 0;
+  for (auto& [key, item] : items_) {
+    RW_RETURN_IF_ERROR(SortAndCheckCover(&item, with_gaps));
+    for (const v1::StoredChunk& chunk : item.chunks()) total += chunk.bytes();
+    *manifest->add_items() = std::move(item);
+  }
+  items_.clear();
+  manifest->set_bytes(total);
+  return OkStatus();
+}
+
 StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes,
-                                          const HomeSizes& homes) {
-  // Own items are apart for each rank, shared ones join the chunks of all.
-  std::map<std::tuple<int, uint32_t, std::string>, v1::StoredItem> items;
+                                          const HomeSizes& homes, bool part) {
+  UnitedItems items;
   for (const auto& [rank, stripe] : stripes) {
-    for (const v1::StoredItem& item : stripe) {
-      const uint32_t owner = item.scope() == v1::SCOPE_OWN ? rank : 0;
-      auto [found, is_new] = items.try_emplace({item.scope(), owner, item.name()}, item);
-      if (is_new) {
-        found->second.set_rank(owner);
-        continue;
-      }
-      RW_RETURN_IF_ERROR(CheckAlike(found->second, item, rank));
-      found->second.mutable_chunks()->MergeFrom(item.chunks());
-    }
+    for (const v1::StoredItem& item : stripe) RW_RETURN_IF_ERROR(items.Add(item, rank));
   }
   v1::CheckpointManifest manifest;
   manifest.set_format(kManifestFormat);
-  uint64_t total = 0, own = 0;
-  for (auto& [key, item] : items) {
-    RW_RETURN_IF_ERROR(SortAndCheckCover(&item));
-    total += item.bytes();
-    own += OwnBytes(item);
-    *manifest.add_items() = std::move(item);
-  }
-  manifest.set_bytes(total);
+  RW_RETURN_IF_ERROR(items.MoveTo(&manifest, part));
   for (const CheckpointId& id : HomesOfChunks(manifest)) {
     const auto home = homes.find(id);
     if (home == homes.end()) {
@@ -175,7 +188,7 @@ StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stri
     named->set_step(id.step);
     named->set_stored_bytes(home->second);
   }
-  if (!manifest.homes().empty()) manifest.set_stored_bytes(own);
+  if (!manifest.homes().empty()) manifest.set_stored_bytes(BytesHere(manifest));
   return manifest;
 }
 
@@ -187,6 +200,11 @@ std::string ToString(const v1::CheckpointManifest& manifest) {
   for (const v1::HomeCheckpoint& home : manifest.homes()) {
     text += absl::StrFormat("  some chunks did not change: they lie with step %d of epoch %d\n",
                             home.step(), home.epoch());
+  }
+  for (int part = 0; part < manifest.parts_size(); ++part) {
+    text += absl::StrFormat("  part %d of %d, %s, is in %s\n", part + 1, manifest.parts_size() + 1,
+                            FormatBytes(static_cast<double>(manifest.parts(part).bytes())),
+                            PlaceName(manifest.parts(part)));
   }
   for (const v1::StoredItem& item : manifest.items()) {
     text += absl::StrFormat(
@@ -234,7 +252,9 @@ std::vector<const v1::StoredItem*> OpenedCheckpoint::SmallAfter(const v1::Stored
   uint64_t bytes = 0;
   for (auto next = From(item.scope(), item.rank(), item.name()) + 1; next != items_.end(); ++next) {
     const v1::StoredItem& other = **next;
-    if (!AreOfOne(item, other) || other.chunks_size() != 1) break;
+    if (!AreOfOne(item, other)) break;
+    if (other.chunks_size() == 1 && other.chunks(0).part() != 0) continue;
+    if (other.chunks_size() != 1) break;
     bytes += other.bytes() + other.name().size();
     if (other.bytes() > kSmallItemBytes || bytes > most) break;
     small.push_back(&other);

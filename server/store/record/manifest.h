@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/status.h"
@@ -30,15 +31,31 @@ Status CheckChunk(const v1::SaveChunk& chunk);
 
 // In whose stripes a chunk of checkpoint `id` lies.
 CheckpointId HomeOf(const CheckpointId& id, const v1::StoredChunk& chunk);
-// The bytes of the chunks in a checkpoint's own stripes.
+// The bytes of the chunks in a checkpoint's own stripes in this store: as its manifest says, and
+// counted.
+uint64_t BytesHere(const v1::CheckpointManifest& manifest);
 uint64_t StoredBytes(const v1::CheckpointManifest& manifest);
 std::vector<CheckpointId> HomesOf(const v1::CheckpointManifest& manifest);
 
 // The manifest of all stripes (by rank), or why they do not make a checkpoint: an item with a gap,
 // an overlap, or a size or type that two ranks give differently, a chunk whose home is none of
-// `homes`. The caller fills in job, epoch, step, world and time.
+// `homes`. The caller fills in job, epoch, step, world and time. `part`: of some ranks' stripes,
+// whose items may have gaps; `bytes` are those of the chunks then.
 StatusOr<v1::CheckpointManifest> Assemble(const std::map<uint32_t, Stripe>& stripes,
-                                          const HomeSizes& homes = {});
+                                          const HomeSizes& homes = {}, bool part = false);
+
+// The items of several stripes or manifests, as one has them.
+class UnitedItems {
+ public:
+  // `owner`: the rank whose an own item is, or that brings a part of a shared one.
+  Status Add(const v1::StoredItem& item, uint32_t owner);
+  // Into the manifest, and their bytes into its sum. Takes them.
+  Status MoveTo(v1::CheckpointManifest* manifest, bool with_gaps);
+
+ private:
+  // Own items are apart for each rank, shared ones join the chunks of all.
+  std::map<std::tuple<int, uint32_t, std::string>, v1::StoredItem> items_;
+};
 
 // Whether the manifest lists the homes of its chunks, and no others. `what` names it in errors.
 Status CheckHomes(const v1::CheckpointManifest& manifest, const std::string& what);
@@ -65,6 +82,7 @@ class OpenedCheckpoint {
 
   // Items of the same scope and rank that follow an item of this manifest in the order of names,
   // up to the first that is not small (or empty: there is nothing to load); `most` bytes, about.
+  // Without those that lie in further stores.
   std::vector<const v1::StoredItem*> SmallAfter(const v1::StoredItem& item, uint64_t most) const;
 
  private:

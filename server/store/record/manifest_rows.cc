@@ -17,7 +17,8 @@ size_t PiecesOf(uint64_t bytes) { return (bytes + kManifestPieceBytes - 1) / kMa
 auto NamesOf(const v1::CheckpointManifest& manifest) {
   return std::tuple(manifest.job(), manifest.epoch(), manifest.step(), manifest.world(),
                     manifest.unix_seconds(), manifest.bytes(), HomesOf(manifest),
-                    manifest.stored_bytes());
+                    manifest.stored_bytes(), manifest.parts_size(), manifest.part(),
+                    manifest.stores());
 }
 
 }  // namespace
@@ -45,6 +46,9 @@ StatusOr<ManifestRows> RowsOf(const v1::CheckpointManifest& manifest, uint64_t m
   rows.head.set_bytes(manifest.bytes());
   *rows.head.mutable_homes() = manifest.homes();
   rows.head.set_stored_bytes(manifest.stored_bytes());
+  *rows.head.mutable_parts() = manifest.parts();
+  rows.head.set_part(manifest.part());
+  rows.head.set_stores(manifest.stores());
   rows.head.set_cut_bytes(bytes);
   const std::string body = manifest.SerializeAsString();
   for (size_t at = 0; at < body.size(); at += kManifestPieceBytes) {

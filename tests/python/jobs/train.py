@@ -12,7 +12,7 @@ import numpy as np
 import ringwood
 
 STEPS, EVERY = 16, 4
-SIZES = {"large": 20_000, "small": 50}
+SIZES = {"large": int(os.environ.get("TRAIN_LARGE", 20_000)), "small": 50}
 
 with ringwood.Session(momentum=0.7) as session:
     random = np.random.default_rng(session.rank)

@@ -1,4 +1,4 @@
-#include "server/store/prune.h"
+#include "server/store/view/prune.h"
 
 #include <algorithm>
 #include <map>
@@ -7,6 +7,7 @@
 #include "server/store/checkpoint_store.h"
 #include "server/store/pins.h"
 #include "server/store/store_directory.h"
+#include "server/store/view/parts_view.h"
 
 namespace ringwood {
 namespace {
@@ -17,13 +18,14 @@ using Summaries = std::vector<CheckpointSummary>;
 CheckpointId IdOf(const CheckpointSummary& summary) { return {summary.epoch, summary.step}; }
 
 // Damage is written into `problem`. A disk that cannot be read now is an error and no damage.
-Status VerifyNewest(const CheckpointReader& reader, size_t good, const ReadProgress& progress,
-                    Summaries* list) {
+Status VerifyNewest(const CheckpointReader& reader, const PartsView& parts, size_t good,
+                    const ReadProgress& progress, Summaries* list) {
   std::map<uint64_t, size_t> found;  // by job
   for (CheckpointSummary& summary : *list) {
     if (!summary.complete || found[summary.job] >= good) continue;
     const auto manifest = reader.Manifest(IdOf(summary));
-    const Status verified = manifest.ok() ? reader.Verify(*manifest, progress) : manifest.status();
+    const Status verified =
+        manifest.ok() ? parts.Verify(reader, *manifest, progress) : manifest.status();
     if (!verified.ok() && verified.code() != StatusCode::kDataLoss) return verified;
     if (verified.ok()) ++found[summary.job];
     summary.damaged = !verified.ok();
@@ -47,7 +49,8 @@ std::vector<CheckpointId> Choose(const Summaries& list,
 }  // namespace
 
 StatusOr<PruneResult> PruneStore(const std::string& store_dir, const Retention& retention,
-                                 bool dry_run, const ReadProgress& progress) {
+                                 bool dry_run, const ReadProgress& progress,
+                                 const std::vector<std::string>& further) {
   const std::string directory = store_dir + "/checkpoints";
   RW_RETURN_IF_ERROR(CheckStore(store_dir));
   std::unique_ptr<CheckpointStore> store;
@@ -58,7 +61,10 @@ StatusOr<PruneResult> PruneStore(const std::string& store_dir, const Retention& 
   RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
   RW_ASSIGN_OR_RETURN(Summaries list, Summarize(view.reader()));
   const size_t good = std::max(retention.newest, kKeptCheckpoints);
-  RW_RETURN_IF_ERROR(VerifyNewest(view.reader(), good, progress, &list));
+  std::vector<std::string> all = {store_dir};
+  all.insert(all.end(), further.begin(), further.end());
+  RW_ASSIGN_OR_RETURN(const PartsView parts, PartsView::Open(all));
+  RW_RETURN_IF_ERROR(VerifyNewest(view.reader(), parts, good, progress, &list));
   PruneResult result;
   for (const CheckpointSummary& summary : list) {
     if (!summary.damaged) continue;

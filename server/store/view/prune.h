@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
 #include "server/store/record/retention.h"
-#include "server/store/store_view.h"
+#include "server/store/view/store_view.h"
 
 namespace ringwood {
 
@@ -18,8 +18,10 @@ struct PruneResult {
 
 // Reads checkpoints from the newest on until as many as are to be kept of each job are known to be
 // good, then removes what Superfluous names. With `dry_run` nothing changes, and a server may use
-// the store; else Refused while one does.
+// the store; else Refused while one does. `further`: as for VerifyCheckpoint; parts of what is
+// removed go when the job's servers run again.
 StatusOr<PruneResult> PruneStore(const std::string& store_dir, const Retention& retention,
-                                 bool dry_run, const ReadProgress& progress);
+                                 bool dry_run, const ReadProgress& progress,
+                                 const std::vector<std::string>& further = {});
 
 }  // namespace ringwood

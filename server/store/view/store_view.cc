@@ -1,4 +1,4 @@
-#include "server/store/store_view.h"
+#include "server/store/view/store_view.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,6 +9,7 @@
 #include "server/store/pins.h"
 #include "server/store/record/manifest.h"
 #include "server/store/store_directory.h"
+#include "server/store/view/parts_view.h"
 
 namespace ringwood {
 namespace {
@@ -22,6 +23,17 @@ constexpr int kTries = 5;
 StatusOr<StoreView> StoreView::Open(const std::string& store_dir) {
   RW_RETURN_IF_ERROR(CheckStore(store_dir));
   const std::string directory = store_dir + "/checkpoints";
+  if (!HasDatabase(directory) && !PartsFolders(store_dir).empty()) {
+    return Refused("the store " + store_dir +
+                   " has only parts of checkpoints: name the --store of the server that "
+                   "coordinated the job first, and this one as a further --store");
+  }
+  RW_ASSIGN_OR_RETURN(auto db, OpenToRead(directory, "the store " + store_dir));
+  return StoreView(std::move(db), "the store " + store_dir);
+}
+
+StatusOr<std::unique_ptr<rocksdb::DB>> OpenToRead(const std::string& directory,
+                                                  const std::string& name) {
   rocksdb::Options options = SafeOptions();
   options.create_if_missing = false;
   options.info_log_level = rocksdb::InfoLogLevel::HEADER_LEVEL;
@@ -29,9 +41,9 @@ StatusOr<StoreView> StoreView::Open(const std::string& store_dir) {
   for (int i = 0; i < kTries; ++i) {
     rocksdb::DB* db = nullptr;
     opened = rocksdb::DB::OpenForReadOnly(options, directory, &db);
-    if (opened.ok()) return StoreView(std::unique_ptr<rocksdb::DB>(db), "the store " + store_dir);
+    if (opened.ok()) return std::unique_ptr<rocksdb::DB>(db);
   }
-  return FromRocks(opened, "the store " + store_dir);
+  return FromRocks(opened, name);
 }
 
 StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reader) {
@@ -58,6 +70,7 @@ StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reade
       summary.bytes = manifest->bytes();
       summary.stored_bytes = StoredBytes(*manifest);
       for (const CheckpointId& home : HomesOf(*manifest)) homes.insert(home);
+      summary.stores = 1 + manifest->parts_size();
       summary.world = static_cast<int>(manifest->world());
       summary.unix_seconds = manifest->unix_seconds();
     }
@@ -85,11 +98,14 @@ StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
 }
 
 Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
-                        const ReadProgress& progress) {
+                        const ReadProgress& progress, const std::vector<std::string>& further) {
+  std::vector<std::string> all = {store_dir};
+  all.insert(all.end(), further.begin(), further.end());
+  RW_ASSIGN_OR_RETURN(const PartsView parts, PartsView::Open(all));
   RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
   RW_ASSIGN_OR_RETURN(const auto manifest, view.reader().Find(wanted));
   return ExplainRead(store_dir, {manifest.epoch(), manifest.step()},
-                     view.reader().Verify(manifest, progress));
+                     parts.Verify(view.reader(), manifest, progress));
 }
 
 Status ExplainRead(const std::string& store_dir, const CheckpointId& id, const Status& failed) {

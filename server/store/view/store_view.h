@@ -28,6 +28,10 @@ class StoreView {
   std::string name_;
 };
 
+// A database, to read only.
+StatusOr<std::unique_ptr<rocksdb::DB>> OpenToRead(const std::string& directory,
+                                                  const std::string& name);
+
 struct CheckpointSummary {
   uint64_t step = 0;
   uint64_t epoch = 0;
@@ -35,6 +39,7 @@ struct CheckpointSummary {
   uint64_t bytes = 0;
   uint64_t stored_bytes = 0;  // of them, in its own stripes; the others lie with older checkpoints
   int world = 0;
+  int stores = 1;  // among which it is divided
   int64_t unix_seconds = 0;
   bool complete = false;
   bool damaged = false;  // it was complete; its manifest cannot be read any more
@@ -54,9 +59,11 @@ StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& stor
 StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
                                                 const CheckpointId& wanted);
 
-// Reads every byte; Corrupt names the first damaged item.
+// Reads every byte; Corrupt names the first damaged item. `further`: where parts of it are, beside
+// the store's own directory.
 Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
-                        const ReadProgress& progress = {});
+                        const ReadProgress& progress = {},
+                        const std::vector<std::string>& further = {});
 
 // Why a long read of `id` failed: a server may have removed that checkpoint meanwhile.
 Status ExplainRead(const std::string& store_dir, const CheckpointId& id, const Status& failed);
