@@ -2,7 +2,8 @@
 // that is accepted covers its items exactly, whatever the numbers in it.
 //
 // sources: server/store/record/manifest.cc server/store/record/manifest_rows.cc
-// sources: server/store/record/sealed.cc base/tensor_type.cc base/text.cc base/units.cc
+// sources: server/store/record/sealed.cc server/store/record/parts.cc
+// sources: base/tensor_type.cc base/text.cc base/units.cc
 // sources: base/status.cc base/check.cc store.pb.cc
 // libraries: protobuf libxxhash libcrypto
 #include <cstdint>
