@@ -95,6 +95,8 @@ class Asked {
     return OkStatus();
   }
 
+  // A part may be terabytes on a slow disk, so the calls have no deadline: they end with the
+  // store's process, which is pinged (kSilentSeconds), and when nobody wants them any more.
   Status Await(const GoesOn& goes_on) {
     for (size_t left = calls_.size(); left > 0;) {
       void* tag;

@@ -22,6 +22,7 @@ namespace {
 
 constexpr double kSilentStoreSeconds = 10;  // one that is stopped or cut off for so long is gone
 constexpr double kAnswerSeconds = 20;       // for a list, or for what is removed
+constexpr double kGatherSeconds = 2400;     // ranks do not wait longer for a checkpoint either
 
 // Of a store of this epoch, whose process has just joined.
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address, const Access& access) {
@@ -134,6 +135,7 @@ class PartLinks::Link {
 
   StatusOr<StoredPart> Gathered(grpc::ClientContext* context, const v1::GatherRequest& request) {
     context->set_wait_for_ready(false);
+    context->set_deadline(DeadlineIn(Seconds(kGatherSeconds)));
     const auto reader = stub_->Gather(context, request);
     std::string serialised;
     v1::GatheredPart piece;
