@@ -132,6 +132,11 @@ void Pipeline::Start(const std::vector<int>& groups) {
         round = round_;
       }
       shell_.observer->GroupStarted(round, group, Now());
+      if (shell_.reached) {
+        exchanges_[group]->TellWhatIsReached([this, group, round](size_t tensor, size_t elements) {
+          shell_.reached(group, round, tensor, elements);
+        });
+      }
       const Status started = CatchOutOfMemory([&] {
         exchanges_[group]->Start(
             shell_.transport, WireRound(generation_, round),

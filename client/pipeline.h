@@ -38,6 +38,9 @@ class Pipeline {
     Observer* observer = nullptr;  // of all events between RoundBegun and GroupEnded
     // Each group whose sum is there, before Wait returns; net loop. Optional.
     std::function<void(int group, uint64_t round)> exchanged = nullptr;
+    // Before it, of a tensor in the group's order: the first elements of its sum. Optional.
+    std::function<void(int group, uint64_t round, size_t tensor, size_t elements)> reached =
+        nullptr;
   };
 
   // `exchanges`: one for each group of `plan`, which has number `generation` in this epoch. With

@@ -39,6 +39,9 @@ struct AllReduceRequest {
   std::span<BlockReach> next_reach;
   size_t chunk_bytes = 0;  // of a ring's chunks; 0: schedule and chunks are chosen
   std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen; ignored with chunk_bytes
+  // Optional: the first `elements` of the output are final; with ever more, before `done`, on its
+  // thread. For who can use a part of the result before all of it is there.
+  std::function<void(size_t elements)> reached = nullptr;
 };
 
 // StartAllReduce runs CollectiveFor(SpecOf(request), request.place). The type is a known one.

@@ -1,5 +1,6 @@
 #include "dense/chunks.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -11,9 +12,12 @@ namespace {
 
 class Chunks : public std::enable_shared_from_this<Chunks> {
  public:
-  Chunks(RunRequest request, std::function<void(StatusOr<uint64_t>)> done)
-      : request_(std::move(request)), done_(std::move(done)) {
+  Chunks(RunRequest request, std::function<void(StatusOr<uint64_t>)> done,
+         std::function<void(size_t)> reached)
+      : request_(std::move(request)), done_(std::move(done)), reached_(std::move(reached)) {
     digests_.resize(ChunksOf(*request_.collective));
+    ended_.resize(digests_.size());
+    if (!request_.collective->shares.empty()) reached_ = nullptr;
   }
 
   void Advance() {
@@ -48,25 +52,38 @@ class Chunks : public std::enable_shared_from_this<Chunks> {
                for (uint64_t of_slot : *digests) {
                  self->digests_[chunk] = Combine(self->digests_[chunk], of_slot);
                }
+               self->Ended(chunk);
                self->Advance();
              });
   }
 
+  void Ended(size_t chunk) {
+    ended_[chunk] = true;
+    if (chunk != whole_) return;
+    while (whole_ < ended_.size() && ended_[whole_]) ++whole_;
+    const Collective& collective = *request_.collective;
+    if (reached_) reached_(std::min(collective.elements, whole_ * collective.chunk_elements));
+  }
+
   const RunRequest request_;
-  std::function<void(StatusOr<uint64_t>)> done_;      // null once it has run
+  std::function<void(StatusOr<uint64_t>)> done_;  // null once it has run
+  std::function<void(size_t)> reached_;
   std::vector<uint64_t> digests_;                     // one a chunk
   std::vector<std::shared_ptr<ChunkMemory>> memory_;  // of chunks that have ended
+  std::vector<bool> ended_;                           // likewise
+  size_t whole_ = 0;                                  // chunks before it have ended
   size_t next_ = 0;
   size_t running_ = 0;
 };
 
 }  // namespace
 
-void RunCollective(RunRequest request, std::function<void(StatusOr<uint64_t>)> done) {
+void RunCollective(RunRequest request, std::function<void(StatusOr<uint64_t>)> done,
+                   std::function<void(size_t)> reached) {
   const Collective& collective = *request.collective;
   RW_CHECK(collective.chunk_elements > 0 && collective.slots > 0);
   RW_CHECK(request.values.input.size() == collective.elements * SizeOf(collective.type));
-  std::make_shared<Chunks>(std::move(request), std::move(done))->Advance();
+  std::make_shared<Chunks>(std::move(request), std::move(done), std::move(reached))->Advance();
 }
 
 }  // namespace ringwood

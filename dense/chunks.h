@@ -8,7 +8,10 @@
 namespace ringwood {
 
 // The values are of the whole tensor; their slots and the name's chunk are ignored. Answers with a
-// digest over all slots of all chunks in order; same rules as RunChunk.
-void RunCollective(RunRequest request, std::function<void(StatusOr<uint64_t>)> done);
+// digest over all slots of all chunks in order; same rules as RunChunk. `reached`, if any: the
+// first `elements` of the output are final; with ever more, before `done`, where chunks are ranges
+// of the tensor.
+void RunCollective(RunRequest request, std::function<void(StatusOr<uint64_t>)> done,
+                   std::function<void(size_t elements)> reached = nullptr);
 
 }  // namespace ringwood

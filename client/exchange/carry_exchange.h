@@ -26,6 +26,9 @@ class CarryExchange : public Exchange {
     exchange_->BeginRound(round);
   }
   void Pack(float weight, std::function<void(Status)> packed) override;
+  void TellWhatIsReached(Reached reached) override {
+    exchange_->TellWhatIsReached(std::move(reached));
+  }
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
     exchange_->Start(transport, round, std::move(done));
   }

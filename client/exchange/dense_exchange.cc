@@ -69,6 +69,8 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
   request.next_error = error_[1 - present_].span();
   request.reach = reach_[present_].span();
   request.next_reach = reach_[1 - present_].span();
+  told_ = 0;
+  if (reached_) request.reached = [this](size_t elements) { Tell(elements); };
   StartAllReduce(transport, request,
                  [this, done = std::move(done)](StatusOr<AllReduceResult> result) {
                    if (result.ok()) {
@@ -80,6 +82,15 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
                    }
                    done(result.status());
                  });
+}
+
+void DenseExchange::Tell(size_t elements) {
+  for (; told_ < tensors_.size() && first_[told_] < elements; ++told_) {
+    const size_t length = tensors_[told_]->spec.elements;
+    const size_t there = std::min(length, elements - first_[told_]);
+    reached_(told_, there);
+    if (there < length) return;
+  }
 }
 
 void DenseExchange::Apply(double total_weight) {

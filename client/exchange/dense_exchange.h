@@ -28,6 +28,7 @@ class DenseExchange : public Exchange {
 
   void BeginRound(uint64_t round) override { rests_ = !tensors_.front()->HasTurn(round); }
   void Pack(float weight, std::function<void(Status)> packed) override;
+  void TellWhatIsReached(Reached reached) override { reached_ = std::move(reached); }
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override;
   void Apply(double total_weight) override;
   void Abort() override {}  // the present errors are unchanged
@@ -42,6 +43,7 @@ class DenseExchange : public Exchange {
 
  private:
   void TakeReaches(const Reaches& reaches);
+  void Tell(size_t elements);  // of the output are final; net loop
   bool coded() const { return CodeBits(wire_) != 0; }
 
   const Place& place_;  // the connection's
@@ -55,6 +57,8 @@ class DenseExchange : public Exchange {
   Buffer<BlockReach> reach_[2];  // likewise, of the blocks
   int present_ = 0;
   bool rests_ = false;  // this round: nothing is sent
+  Reached reached_;
+  size_t told_ = 0;  // tensors before it, whole. Touched on the net loop
   uint64_t digest_ = 0;
   uint64_t sent_bytes_ = 0;
   bool non_finite_ = false;

@@ -15,34 +15,47 @@ namespace {
 constexpr Codec kCodec = {IndexCode::kBlock16, ValueCode::kFloat32};
 constexpr size_t kSizeBytes = sizeof(uint64_t);  // after the tail: how long it is
 
-// A tensor of a body that was checked.
+// A tensor's sum, or a part of it, of a body that was checked.
 struct ReadTensor {
   const Tensor* tensor = nullptr;
   v1::RoundBody::Form form = {};
+  uint64_t first = 0;  // element
   std::span<const std::byte> data;
   Entries entries;
 };
 
+// `next`: by id, the first element that has not come.
 StatusOr<ReadTensor> Check(const v1::RoundBody::Tensor& listed, std::span<const std::byte> data,
-                           const TensorsById& tensors) {
+                           const TensorsById& tensors, const std::vector<uint64_t>& next) {
   if (listed.id() >= tensors.size()) {
     return Invalid(absl::StrFormat("it brings tensor %d of %d", listed.id(), tensors.size()));
   }
-  ReadTensor read{tensors[listed.id()], listed.form(), data};
+  ReadTensor read{tensors[listed.id()], listed.form(), listed.first(), data, {}};
   const std::string& name = read.tensor->spec.name;
   const uint64_t elements = read.tensor->spec.elements;
   if (listed.elements() != elements) {
     return Invalid(absl::StrFormat("tensor '%s' had %d elements and has %d", name,
                                    listed.elements(), elements));
   }
+  if (listed.first() != next[listed.id()] || listed.first() == elements) {
+    return Corrupt(absl::StrFormat("tensor '%s' goes on with element %d, not %d", name,
+                                   listed.first(), next[listed.id()]));
+  }
   if (read.tensor->device) return Invalid("tensor '" + name + "' is on a device");
   if (listed.form() == v1::RoundBody::FORM_ENTRIES) {
+    if (listed.first() != 0) return Corrupt("tensor '" + name + "' has entries after a part");
     if (listed.entries() > elements) return Corrupt("tensor '" + name + "' has too many entries");
     RW_RETURN_IF_ERROR(Decode(kCodec, {0, elements}, listed.entries(), data, &read.entries));
-  } else if (data.size() != elements * sizeof(float)) {
+  } else if (data.size() % sizeof(float) != 0 ||
+             data.size() / sizeof(float) > elements - read.first) {
     return Corrupt(absl::StrFormat("tensor '%s' has %d bytes", name, data.size()));
   }
   return read;
+}
+
+uint64_t EndOf(const ReadTensor& read) {
+  if (read.form == v1::RoundBody::FORM_ENTRIES) return read.tensor->spec.elements;
+  return read.first + read.data.size() / sizeof(float);
 }
 
 // The same arithmetic as the exchanges' Apply.
@@ -56,18 +69,23 @@ void Write(const ReadTensor& read, double total_weight) {
     }
     return;
   }
-  std::memcpy(out.data(), read.data.data(), read.data.size());
-  if (read.form == v1::RoundBody::FORM_SUM) DivideInto(out, total_weight, out);
+  const std::span<float> part = out.subspan(read.first, EndOf(read) - read.first);
+  if (!part.empty()) std::memcpy(part.data(), read.data.data(), read.data.size());
+  if (read.form == v1::RoundBody::FORM_SUM) DivideInto(part, total_weight, part);
 }
 
 }  // namespace
 
 std::span<const std::byte> RoundBody::Add(size_t id, uint64_t elements, const TensorSum& sum,
-                                          Buffer<std::byte>* memory) {
+                                          uint64_t reached, Buffer<std::byte>* memory) {
+  if (next_.size() <= id) next_.resize(id + 1);
+  const uint64_t first = std::exchange(next_[id], sum.sparse ? elements : reached);
   v1::RoundBody::Tensor* const listed = listed_.add_tensors();
   listed->set_id(static_cast<uint32_t>(id));
   listed->set_elements(elements);
-  std::span<const std::byte> bytes = std::as_bytes(sum.dense);
+  listed->set_first(first);
+  std::span<const std::byte> bytes;
+  if (!sum.sparse) bytes = std::as_bytes(sum.dense.subspan(first, reached - first));
   if (sum.sparse) {
     const uint64_t most = MaxWireBytes(kCodec, elements, sum.sparse->size());
     if (memory->size() < most) *memory = Buffer<std::byte>(most);
@@ -78,8 +96,6 @@ std::span<const std::byte> RoundBody::Add(size_t id, uint64_t elements, const Te
                    : sum.average ? v1::RoundBody::FORM_AVERAGE
                                  : v1::RoundBody::FORM_SUM);
   listed->set_bytes(bytes.size());
-  if (has_.size() <= id) has_.resize(id + 1);
-  has_[id] = true;
   return bytes;
 }
 
@@ -110,17 +126,20 @@ StatusOr<RoundFacts> ReadRound(uint64_t step, std::span<const std::byte> body,
   }
   body = body.first(body.size() - size);
   std::vector<ReadTensor> reads;
+  std::vector<uint64_t> next(tensors.size());  // by id: the first element that has not come
   for (const v1::RoundBody::Tensor& listed : head.tensors()) {
     if (listed.bytes() > body.size()) return wrong(Corrupt("it is cut short"));
-    auto read = Check(listed, body.first(listed.bytes()), tensors);
+    auto read = Check(listed, body.first(listed.bytes()), tensors, next);
     if (!read.ok()) return wrong(read.status());
+    next[listed.id()] = EndOf(*read);
     reads.push_back(*std::move(read));
     body = body.subspan(listed.bytes());
   }
   if (!body.empty()) return wrong(Corrupt("it has bytes that nothing names"));
-  if (!head.skipped() && reads.size() != tensors.size()) {
-    return wrong(Invalid(
-        absl::StrFormat("it brings %d tensors, registered are %d", reads.size(), tensors.size())));
+  for (size_t id = 0; !head.skipped() && id < tensors.size(); ++id) {
+    if (next[id] == tensors[id]->spec.elements) continue;
+    return wrong(Invalid(absl::StrFormat("it brings %d of %d elements of tensor '%s'", next[id],
+                                         tensors[id]->spec.elements, tensors[id]->spec.name)));
   }
   for (const ReadTensor& read : reads) {
     if (!head.skipped()) Write(read, head.total_weight());

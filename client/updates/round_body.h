@@ -1,6 +1,6 @@
-// What a round changed, as the update log keeps it: the sums of tensors one after the other, as
-// they come, then a tail that lists them (v1::RoundBody), then how long the tail is. Made while the
-// round is exchanged, read when a job that lost all its processes starts again.
+// What a round changed, as the update log keeps it: the sums of tensors, or parts of them, one
+// after the other as they come, then a tail that lists them (v1::RoundBody), then how long the tail
+// is. Made while the round is exchanged, read when a job that lost all its processes starts again.
 #pragma once
 
 #include <functional>
@@ -32,16 +32,17 @@ struct RoundFacts {
 
 class RoundBody {
  public:
-  // The bytes of a tensor's sum: its own, or in `memory`, which is used for entries.
+  // The bytes of what was not yet added of the first `reached` elements of a tensor's sum: its own,
+  // or in `memory`, which is used for entries. Those come all at once, whatever is reached.
   std::span<const std::byte> Add(size_t id, uint64_t elements, const TensorSum& sum,
-                                 Buffer<std::byte>* memory);
-  bool has(size_t id) const { return id < has_.size() && has_[id]; }
+                                 uint64_t reached, Buffer<std::byte>* memory);
+  bool has(size_t id, uint64_t reached) const { return id < next_.size() && next_[id] >= reached; }
   // The end of the body. Once.
   std::string Tail(const RoundFacts& facts);
 
  private:
   v1::RoundBody listed_;
-  std::vector<bool> has_;  // by id
+  std::vector<uint64_t> next_;  // by id: the first element that was not added
 };
 
 // Writes the averages of a round into the gradients of `tensors`, to the bit as the commit did.

@@ -1,7 +1,6 @@
 #include "client/updates/update_writer.h"
 
 #include <chrono>
-#include <numeric>
 #include <thread>
 #include <utility>
 
@@ -52,39 +51,48 @@ void UpdateWriter::Cancel() {
 }
 
 void UpdateWriter::Exchanged(uint64_t step, const std::vector<size_t>& ids) {
-  if (!writes() || (suspended_ && !restarts_)) return;
-  loop_->Post([this, step, ids] { Send(step, ids); });
+  if (rests()) return;
+  loop_->Post([this, step, ids] {
+    for (const size_t id : ids) Send(step, id, tensors_[id]->spec.elements);
+  });
 }
 
-void UpdateWriter::Send(uint64_t step, const std::vector<size_t>& ids) {
-  if (!open_ || open_->step != step) {
-    open_.emplace();
-    open_->step = step;
-    RoundName name = name_;
-    name.step = step;
-    open_->way = client_.load()->Begin(name, restarts_, Seconds(kCallSeconds));
-    // After Begin, so that a Cancel either shows here or finds the round.
-    if (cancelled_) open_->wrong = Aborted("the epoch is over");
+void UpdateWriter::Reached(uint64_t step, size_t id, uint64_t elements) {
+  if (rests()) return;
+  loop_->Post([this, step, id, elements] { Send(step, id, elements); });
+}
+
+void UpdateWriter::Begin(uint64_t step) {
+  if (open_ && open_->step == step) return;
+  open_.emplace();
+  open_->step = step;
+  RoundName name = name_;
+  name.step = step;
+  open_->way = client_.load()->Begin(name, restarts_, Seconds(kCallSeconds));
+  // After Begin, so that a Cancel either shows here or finds the round.
+  if (cancelled_) open_->wrong = Aborted("the epoch is over");
+}
+
+void UpdateWriter::Send(uint64_t step, size_t id, uint64_t elements) {
+  Begin(step);
+  if (!open_->wrong.ok() || open_->body.has(id, elements)) return;
+  const std::optional<TensorSum> sum = sum_of_(id);
+  if (!sum) {
+    open_->wrong = Refused("tensor '" + tensors_[id]->spec.name +
+                           "' is on a device, whose rounds cannot be logged yet");
+    return;
   }
-  for (const size_t id : ids) {
-    if (open_->body.has(id) || !open_->wrong.ok()) continue;
-    const std::optional<TensorSum> sum = sum_of_(id);
-    if (!sum) {
-      open_->wrong = Refused("tensor '" + tensors_[id]->spec.name +
-                             "' is on a device, whose rounds cannot be logged yet");
-      return;
-    }
-    open_->way->Write(open_->body.Add(id, tensors_[id]->spec.elements, *sum, &memory_));
-  }
+  open_->way->Write(open_->body.Add(id, tensors_[id]->spec.elements, *sum, elements, &memory_));
 }
 
 // What was sent already is sent again where the store has gone meanwhile.
 Status UpdateWriter::Finish(const RoundFacts& facts, const std::function<bool()>& lives) {
   const TimePoint end = Now() + Seconds(kRetrySeconds);
-  std::vector<size_t> all(facts.skipped ? 0 : tensors_.size());
-  std::iota(all.begin(), all.end(), 0);
   for (;;) {
-    Send(facts.step, all);
+    Begin(facts.step);
+    for (size_t id = 0; !facts.skipped && id < tensors_.size(); ++id) {
+      Send(facts.step, id, tensors_[id]->spec.elements);
+    }
     Open round = *std::exchange(open_, std::nullopt);
     RW_RETURN_IF_ERROR(round.wrong);
     const std::string tail = round.body.Tail(facts);
@@ -95,7 +103,7 @@ Status UpdateWriter::Finish(const RoundFacts& facts, const std::function<bool()>
 }
 
 void UpdateWriter::Log(const RoundFacts& facts, const std::function<bool()>& lives) {
-  if (suspended_ && !restarts_) return;
+  if (rests()) return;
   const Status logged =
       loop_->Call([this, facts, lives] { return Finish(facts, lives); }, Seconds(kLogSeconds));
   if (!lives()) return;  // the round is exchanged again, or nothing is

@@ -1,6 +1,6 @@
 // Brings every round to the update log before this worker votes on it, where it is the one that
-// does: each group's sums on a thread of its own as soon as they are there, while other groups are
-// exchanged, so that the vote waits for the last one's.
+// does: sums on a thread of their own as they are reached, while the rest is exchanged, so that the
+// vote waits for the last ones.
 //
 // A log that fails costs its guarantee and not the job: rounds are missing then, and it begins
 // again with the next checkpoint.
@@ -27,8 +27,7 @@ class UpdateWriter {
   // A server that is started again may take so long; without it nobody can vote either.
   static constexpr double kRetrySeconds = 30;
 
-  // By id; nothing: the tensor is on a device. Called between the end of a group's exchange and the
-  // round's.
+  // By id; nothing: the tensor is on a device. Of what is reached, until the round ends.
   using SumOf = std::function<std::optional<TensorSum>(size_t id)>;
 
   ~UpdateWriter() { Drain(); }
@@ -44,8 +43,10 @@ class UpdateWriter {
   void Note(std::string note) { note_ = std::move(note); }
   const std::string& note() const { return note_; }
 
-  // The sums of these tensors are there. Any thread; returns at once.
+  // The sums of these tensors are there; or the first `elements` of one dense sum. Any thread;
+  // returns at once.
   void Exchanged(uint64_t step, const std::vector<size_t>& ids);
+  void Reached(uint64_t step, size_t id, uint64_t elements);
   // All sums are there: returns when the round is logged, or cannot be. `lives` says whether the
   // epoch goes on: it is not worth trying again otherwise.
   void Log(const RoundFacts& facts, const std::function<bool()>& lives);
@@ -66,7 +67,9 @@ class UpdateWriter {
     std::unique_ptr<UpdateClient::Round> way;
     Status wrong;  // it cannot be logged
   };
-  void Send(uint64_t step, const std::vector<size_t>& ids);
+  bool rests() const { return !writes() || (suspended_ && !restarts_); }
+  void Begin(uint64_t step);
+  void Send(uint64_t step, size_t id, uint64_t elements);
   Status Finish(const RoundFacts& facts, const std::function<bool()>& lives);
   void Tell(uint64_t step, const Status& logged);
 

@@ -105,6 +105,14 @@ struct Model {
 
 using Steps = std::map<uint64_t, std::vector<std::vector<float>>>;
 
+v1::RoundBody TailOf(const std::string& body) {
+  uint64_t size = 0;
+  v1::RoundBody tail;
+  std::memcpy(&size, body.data() + body.size() - sizeof size, sizeof size);
+  EXPECT_TRUE(tail.ParseFromString(body.substr(body.size() - sizeof size - size, size)));
+  return tail;
+}
+
 Job LoggedJob(MemoryUpdates* updates, int world) {
   Job job;
   job.world = world;
@@ -149,6 +157,8 @@ TEST(Updates, AReplayHasTheAveragesToTheBit) {
     job.wire = wire;
     const Steps lived = Train(job, &updates);
     ASSERT_EQ(updates.rounds.size(), kLoggedSteps);
+    // What a ring has reached of a large tensor does not wait for its end.
+    EXPECT_EQ(TailOf(updates.rounds.at(1)).tensors_size() > 3, world > 1);
     constexpr uint64_t kCheckpoint = 2;
     updates.committed = 0;
     job.base_step = kLoggedSteps;
@@ -275,15 +285,17 @@ TEST(RoundBody, ThatDoesNotFitChangesNothing) {
   RoundBody body;
   Buffer<std::byte> memory;
   std::string whole;
-  const auto add = [&](size_t id, const TensorSum& sum) {
-    const std::span<const std::byte> bytes = body.Add(id, kLoggedElements, sum, &memory);
+  const auto add = [&](size_t id, const TensorSum& sum, uint64_t reached) {
+    EXPECT_FALSE(body.has(id, reached));
+    const std::span<const std::byte> bytes = body.Add(id, kLoggedElements, sum, reached, &memory);
     whole.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    EXPECT_TRUE(body.has(id));
+    EXPECT_TRUE(body.has(id, reached));
   };
   TensorSum of_entries;
   of_entries.sparse = entries;
-  add(1, of_entries);  // groups end in any order
-  add(0, TensorSum{std::span<const float>(dense)});
+  add(0, TensorSum{std::span<const float>(dense)}, 100);
+  add(1, of_entries, kLoggedElements);  // groups end in any order
+  add(0, TensorSum{std::span<const float>(dense)}, kLoggedElements);
   whole += body.Tail({3, false, 2, {0, 1}, {0, 1}, "a note"});
   const auto read = [&](const std::string& bytes) {
     return ReadRound(3, std::as_bytes(std::span(bytes)), {&first, &second}).status();
@@ -301,12 +313,36 @@ TEST(RoundBody, ThatDoesNotFitChangesNothing) {
     flipped[random.Below(whole.size())] ^= static_cast<char>(1 << random.Below(8));
     (void)read(flipped);  // no crash; the store's checksums find what fits
   }
+  dense = dense_before;
+  // A part that is missing, and one that comes twice.
+  for (const uint64_t end : {100u, 300u}) {
+    RoundBody cut;
+    std::string parts;
+    for (const uint64_t reached : {uint64_t{100}, end}) {
+      const TensorSum sum{std::span<const float>(dense)};
+      const auto bytes = cut.Add(0, kLoggedElements, sum, reached, &memory);
+      parts.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+    if (end == kLoggedElements) {
+      const auto bytes = cut.Add(1, kLoggedElements, of_entries, kLoggedElements, &memory);
+      parts.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      v1::RoundBody tail = TailOf(parts + cut.Tail({3, false, 2, {0, 1}, {0, 1}, "a note"}));
+      tail.mutable_tensors(1)->set_first(101);
+      const uint64_t size = tail.ByteSizeLong();
+      parts += tail.SerializeAsString();
+      parts.append(reinterpret_cast<const char*>(&size), sizeof size);
+      EXPECT_THAT(Message(read(parts)), HasSubstr("goes on with element 101, not 100"));
+    } else {
+      parts += cut.Tail({3, false, 2, {0, 1}, {0, 1}, "a note"});
+      EXPECT_THAT(Message(read(parts)), HasSubstr("it brings 100 of 300 elements"));
+    }
+  }
   second.spec.elements = kLoggedElements - 1;
   EXPECT_THAT(Message(read(whole)), HasSubstr("tensor 'sparse' had 300 elements and has 299"));
   second.spec.elements = kLoggedElements;
-  dense = dense_before;
+  EXPECT_EQ(dense, dense_before);
   ASSERT_TRUE(read(whole).ok());
-  EXPECT_EQ(dense[0], 0.5f);
+  EXPECT_EQ(dense, std::vector<float>(kLoggedElements, 0.5f));
   EXPECT_EQ(sparse[10], 0.5f);
   EXPECT_EQ(sparse[11], 0);
 }

@@ -47,6 +47,7 @@ std::vector<float> Reference(size_t count, int world, size_t chunk_elements) {
 
 struct Outcome {
   std::vector<std::byte> output;
+  std::vector<std::byte> reached;  // as the output was then
   AllReduceResult result;
   Status status;
 };
@@ -61,6 +62,12 @@ std::vector<Outcome> AllReduce(World& world, const AllReduceRequest& prototype,
     request.place.world = world.size();
     request.input = inputs[rank];
     request.output = outcomes[rank].output;
+    request.reached = [outcome = &outcomes[rank]](size_t elements) {
+      const size_t before = outcome->reached.size(), now = elements * sizeof(float);
+      ASSERT_GT(now, before);
+      outcome->reached.insert(outcome->reached.end(), outcome->output.begin() + before,
+                              outcome->output.begin() + now);
+    };
     StartAllReduce(world.transport(rank), request,
                    [&, rank, finished](StatusOr<AllReduceResult> result) {
                      outcomes[rank].status = result.status();
@@ -91,6 +98,9 @@ TEST_P(AllReduceOver, EveryRankEndsWithTheSumInTheDocumentedOrder) {
       for (int r = 0; r < size; ++r) {
         ASSERT_TRUE(outcomes[r].status.ok()) << Message(outcomes[r].status);
         ASSERT_EQ(outcomes[r].output, expected) << size << " ranks, " << count << " elements";
+        if (size > 1) {
+          EXPECT_EQ(outcomes[r].reached, expected);
+        }
         EXPECT_EQ(outcomes[r].result.digest, outcomes[0].result.digest);
         sent += outcomes[r].result.sent_bytes;
       }

@@ -66,7 +66,7 @@ void ReadWritten(std::span<const std::byte> bytes) {
     }
     TensorSum sum;
     sum.sparse = entries;
-    add(body.Add(id, kElements[id], sum, &memory));
+    add(body.Add(id, kElements[id], sum, kElements[id], &memory));
   }
   const std::string tail = body.Tail({1, bytes.empty(), 2, {0, 1}, {1}, "note"});
   add(std::as_bytes(std::span(tail)));
