@@ -93,13 +93,13 @@ void ReadingRoom::Over(uint64_t reader) {
   store_->Hold(readers_.held());
 }
 
-void ReadingRoom::End(uint64_t reader, const Status& why) {
+void ReadingRoom::End(uint64_t reader, Status why) {
   readers_.Leave(reader);
   store_->Hold(readers_.held());
   const auto visit = visits_.find(reader);
   if (visit == visits_.end()) return;
   if (visit->second.sending) {
-    visit->second.ends = why;
+    visit->second.ends = std::move(why);
     return;
   }
   Stream* const stream = visit->second.stream;

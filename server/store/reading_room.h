@@ -57,7 +57,7 @@ class ReadingRoom {
   void Sent(uint64_t reader);
   void Leave(uint64_t reader);  // its caller went away
   void Over(uint64_t reader);   // gRPC is done with its stream
-  void End(uint64_t reader, const Status& why);
+  void End(uint64_t reader, Status why);  // by value: it may be the visit's own, which goes
   void Look();
   void LookOn();
   void Hand(uint64_t reader, const CheckpointId& id);
