@@ -24,8 +24,10 @@ std::string LocalTime(int64_t unix_seconds) {
 std::string State(const CheckpointSummary& checkpoint) {
   if (!checkpoint.problem.empty()) return checkpoint.problem;
   if (!checkpoint.complete) return "incomplete";
-  return checkpoint.stores == 1 ? "complete"
-                                : absl::StrFormat("complete, in %d stores", checkpoint.stores);
+  std::string state = "complete";
+  if (checkpoint.stores > 1) absl::StrAppendFormat(&state, ", in %d stores", checkpoint.stores);
+  if (checkpoint.unread) state += ", not read back: verify it";
+  return state;
 }
 
 void PrintTable(const std::vector<CheckpointSummary>& list) {
@@ -54,6 +56,7 @@ void PrintListJson(const std::vector<CheckpointSummary>& list) {
                     {"stored_bytes", checkpoint.stored_bytes},
                     {"unix_seconds", checkpoint.unix_seconds},
                     {"complete", checkpoint.complete},
+                    {"read_back", checkpoint.complete && !checkpoint.unread},
                     {"stores", checkpoint.stores},
                     {"pinned", checkpoint.pinned},
                     {"label", checkpoint.label},

@@ -3,14 +3,17 @@
     python bench/learning/simulated.py                                      # what simulated.jsonl lacks of the grid
     python bench/learning/simulated.py --seeds 1 --cases int8 'noise 0.1'   # a part of it
     python bench/learning/simulated.py --list | --table
+    python bench/learning/simulated.py --chart docs/few_bits.svg            # curves
 
     fp32         exact averages
     int8, int4   as `--wire` has them, to the bit of a run of 4 ranks
     noise E      exact averages, each element times 1 + E·n with a normal n: what a run loses, or gains, by being another
     20 bits      int8's codec with 20 bits and its headroom of 4: rounds nothing, cuts off as int8 does
     int8, 16     with another headroom; 20 bits, 32: rounds nothing and cuts nothing off
+    hops 5       sums of a ring that rounds them to 5 bits at every hop (requantised.py)
 
-A metric is the perplexity of the validation text. Runs are many and short, so two go at once (--jobs).
+A metric is the perplexity of the validation text, a curve the training loss, a mean over every 50 steps. Runs are many and
+short, so two go at once (--jobs).
 """
 
 import argparse
@@ -25,12 +28,13 @@ import sys
 
 import torch
 
-from runs import lines  # beside this file
+from requantised import ring_sum  # beside this file
+from runs import lines
 from train import BATCH, CASES, WINDOW, GPT, groups_of, learning_rate, text, validate, windows_of
 
 HERE = pathlib.Path(__file__).resolve().parent
-GRID = ("fp32", "int8", "int4", "noise 0.1", "noise 0.001", "20 bits", "20 bits, 32", "int8, 16")
-STEPS, LR, BLOCK = 2000, 3e-3, 256
+GRID = ("fp32", "int8", "int4", "noise 0.1", "noise 0.001", "20 bits", "20 bits, 32", "int8, 16", "hops 5")
+STEPS, LR, BLOCK, CURVE = 2000, 3e-3, 256, 50
 LEAST, MOST_FALL, DROPPED = (127 - 96) << 7, 1 << 5, (1 << 21) - 1
 LEVELS = {"int8": 127, "int4": 7, "20 bits": 2**19 - 1}
 HEADROOM = {"int8": 4, "int4": 1, "20 bits": 4}
@@ -69,7 +73,10 @@ class Codec:
 def average(case, codec, gradients, weights, random):
     """`gradients`: (ranks, elements)."""
     values = gradients * weights[:, None]
-    total = codec.sum(values) if codec else values.sum(0)
+    if case.startswith("hops"):
+        total = ring_sum(values, int(case.split()[1]), random)
+    else:
+        total = codec.sum(values) if codec else values.sum(0)
     mean = (total.double() / float(weights.sum())).float()
     if case.startswith("noise"):
         mean *= 1 + float(case.split()[1]) * torch.randn(mean.shape, generator=random)
@@ -77,6 +84,7 @@ def average(case, codec, gradients, weights, random):
 
 
 def train(case, ranks, seed):
+    """(metric, curve)."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     training, validation, letters = text()
@@ -86,12 +94,17 @@ def train(case, ranks, seed):
     draw, random = torch.Generator().manual_seed(1000 + seed), torch.Generator().manual_seed(seed)
     parameters = list(model.parameters())
     codecs = [Codec(case, ranks, p.numel()) if case.partition(", ")[0] in LEVELS else None for p in parameters]
-    for _ in range(STEPS):
+    curve = []
+    for step in range(STEPS):
+        if step % CURVE == 0:
+            curve.append(0.0)
         starts = torch.randint(0, len(training) - WINDOW - 1, (BATCH,), generator=draw)
         gradients = []
         for rank in range(ranks):
             model.zero_grad()
-            model(windows_of(training, starts[rank::ranks], WINDOW)).backward()
+            loss = model(windows_of(training, starts[rank::ranks], WINDOW))
+            loss.backward()
+            curve[-1] += loss.item() / (ranks * CURVE)
             gradients.append([p.grad.flatten() for p in parameters])
         weights = torch.tensor([len(starts[rank::ranks]) for rank in range(ranks)], dtype=torch.float32)
         for p, codec, of_ranks in zip(parameters, codecs, zip(*gradients)):
@@ -99,7 +112,7 @@ def train(case, ranks, seed):
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         scheduler.step()
-    return math.exp(validate(model, validation, WINDOW))
+    return math.exp(validate(model, validation, WINDOW)), [round(loss, 5) for loss in curve]
 
 
 def table(found):
@@ -125,10 +138,11 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print what is missing, run nothing")
     parser.add_argument("--table", action="store_true", help="print what is there, run nothing")
-    parser.add_argument("--one", action="store_true", help="run one case and print its metric alone")
+    parser.add_argument("--one", action="store_true", help="run one case and print its line alone")
     arguments = parser.parse_args()
     if arguments.one:
-        print(train(arguments.cases[0], arguments.workers[0], arguments.seeds[0]))
+        metric, curve = train(arguments.cases[0], arguments.workers[0], arguments.seeds[0])
+        print(json.dumps({"metric": metric, "curve": curve}))
         return
     known = {(line["case"], line["workers"], line["seed"]) for line in lines(arguments.results)}
     missing = [what for what in itertools.product(arguments.cases, arguments.workers, arguments.seeds)
@@ -141,14 +155,14 @@ def main():
     def run(what):
         case, workers, seed = what
         command = [sys.executable, __file__, "--one", "--cases", case, "--workers", str(workers), "--seeds", str(seed)]
-        return what, float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return what, json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for future in concurrent.futures.as_completed([pool.submit(run, what) for what in missing]):
-            (case, workers, seed), metric = future.result()
+            (case, workers, seed), found = future.result()
             with open(arguments.results, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"case": case, "workers": workers, "seed": seed, "metric": metric}) + "\n")
-            print(case, workers, seed, metric, flush=True)
+                file.write(json.dumps({"case": case, "workers": workers, "seed": seed, **found}) + "\n")
+            print(case, workers, seed, found["metric"], flush=True)
     print(*table(lines(arguments.results)), sep="\n")
 
 

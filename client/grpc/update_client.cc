@@ -88,9 +88,7 @@ class GrpcUpdateClient : public UpdateClient {
 
   void CancelRounds() override { calls_.CancelRunning(); }
 
-  Status Replay(uint64_t after, uint64_t last,
-                const std::function<Status(uint64_t, const std::string&)>& take,
-                Duration timeout) override {
+  Status Replay(uint64_t after, uint64_t last, const TakeRound& take, Duration timeout) override {
     grpc::ClientContext context;
     const Calls::Scope scope(&calls_, &context, timeout);
     v1::ReplayRequest request;
@@ -110,7 +108,9 @@ class GrpcUpdateClient : public UpdateClient {
         wrong = Corrupt(absl::StrFormat("the logged round of step %d arrived damaged", next));
       } else {
         body += piece.data();
-        if (piece.last()) wrong = take(next++, std::exchange(body, {}));
+        if (!piece.last()) continue;
+        wrong = take(next++, &body);
+        body.clear();
       }
     }
     if (!wrong.ok()) context.TryCancel();

@@ -35,11 +35,11 @@ class UpdateClient {
   // `restart`: the log begins again with it, see UpdateWriter.
   virtual std::unique_ptr<Round> Begin(const RoundName& name, bool restart, Duration timeout) = 0;
 
+  // Takes a round; in place of what it keeps it leaves memory for the next one in `body`.
+  using TakeRound = std::function<Status(uint64_t step, std::string* body)>;
   // The rounds after `after` up to `last`, in order; an error of `take` ends the call and is
   // returned.
-  virtual Status Replay(uint64_t after, uint64_t last,
-                        const std::function<Status(uint64_t step, const std::string& body)>& take,
-                        Duration timeout) = 0;
+  virtual Status Replay(uint64_t after, uint64_t last, const TakeRound& take, Duration timeout) = 0;
 
   // Ends the rounds that are on their way, or all running and later calls, with an error. Any
   // thread.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 
 namespace ringwood {
 namespace {
@@ -13,9 +14,13 @@ constexpr double kFetchSeconds = 600;  // some rounds of gigabytes from a slow d
 // The first fetch does not know how large rounds are: it is of one.
 Status UpdateReader::Fetch(UpdateClient* client, uint64_t after, uint64_t last) {
   const uint64_t count = largest_ == 0 ? 1 : std::clamp<uint64_t>(kBytes / largest_, 1, kRounds);
-  const auto take = [this](uint64_t step, const std::string& body) {
-    largest_ = std::max<uint64_t>(largest_, body.size());
-    rounds_.push_back({step, body});
+  const auto take = [this](uint64_t step, std::string* body) {
+    largest_ = std::max<uint64_t>(largest_, body->size());
+    rounds_.push_back({step, std::move(*body)});
+    *body = {};
+    if (spare_.empty()) return OkStatus();
+    *body = std::move(spare_.back());
+    spare_.pop_back();
     return OkStatus();
   };
   const Status fetched =
@@ -25,9 +30,11 @@ Status UpdateReader::Fetch(UpdateClient* client, uint64_t after, uint64_t last) 
 }
 
 StatusOr<RoundFacts> UpdateReader::Next(const TensorsById& tensors) {
-  const Fetched& first = rounds_.front();
+  Fetched& first = rounds_.front();
   StatusOr<RoundFacts> round = ReadRound(first.step, std::as_bytes(std::span(first.body)), tensors);
-  if (round.ok()) rounds_.pop_front();
+  if (!round.ok()) return round;
+  spare_.push_back(std::move(first.body));
+  rounds_.pop_front();
   return round;
 }
 

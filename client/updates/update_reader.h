@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "client/updates/round_body.h"
@@ -30,6 +31,7 @@ class UpdateReader {
     std::string body;
   };
   std::deque<Fetched> rounds_;
+  std::vector<std::string> spare_;  // bodies of rounds before: new memory for each takes longer
   uint64_t largest_ = 0;  // round so far, in bytes
 };
 

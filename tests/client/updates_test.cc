@@ -67,12 +67,12 @@ class MemoryUpdateClient : public UpdateClient {
     return std::make_unique<MemoryRound>(updates_, name, restart);
   }
 
-  Status Replay(uint64_t after, uint64_t last,
-                const std::function<Status(uint64_t, const std::string&)>& take,
-                Duration) override {
+  Status Replay(uint64_t after, uint64_t last, const TakeRound& take, Duration) override {
     absl::MutexLock lock(&updates_->mutex);
+    std::string body;
     for (uint64_t step = after + 1; step <= last; ++step) {
-      RW_RETURN_IF_ERROR(take(step, updates_->rounds.at(step)));
+      body = updates_->rounds.at(step);
+      RW_RETURN_IF_ERROR(take(step, &body));
     }
     return OkStatus();
   }
@@ -238,8 +238,7 @@ class StuckUpdateClient : public UpdateClient {
   std::unique_ptr<Round> Begin(const RoundName&, bool, Duration) override {
     return std::make_unique<StuckRound>(this);
   }
-  Status Replay(uint64_t, uint64_t, const std::function<Status(uint64_t, const std::string&)>&,
-                Duration) override {
+  Status Replay(uint64_t, uint64_t, const TakeRound&, Duration) override {
     return OkStatus();
   }
   void CancelRounds() override { cancelled_.Notify(); }

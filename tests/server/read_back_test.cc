@@ -14,6 +14,7 @@
 
 #include "server/store/store_directory.h"
 #include "server/store/view/prune.h"
+#include "server/store/view/store_view.h"
 #include "tests/server/checkpoints/faulty_disk.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
 
@@ -133,6 +134,12 @@ TEST_F(ReadBackTest, AProcessThatEndsBeforeLeavesTheMark) {
   Close();
   Open();
   EXPECT_THAT(*store_->Unread(), ElementsAre(CheckpointId{1, 3}));
+  const auto list = Summarize(store_->reader());
+  ASSERT_EQ(list->size(), 3u);
+  for (const CheckpointSummary& one : *list) {
+    EXPECT_TRUE(one.complete);
+    EXPECT_EQ(one.unread, one.step == 3);
+  }
   ASSERT_TRUE(SaveAll(collector_.get(), {1, 4}).ok());
   EXPECT_THAT(Steps(), ElementsAre(4, 3, 2, 1)) << "nothing goes for 3 and 4";
   Settle(4);

@@ -48,6 +48,7 @@ StatusOr<std::unique_ptr<rocksdb::DB>> OpenToRead(const std::string& directory,
 
 StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reader) {
   RW_ASSIGN_OR_RETURN(const auto complete, reader.Complete());
+  RW_ASSIGN_OR_RETURN(const auto unread, reader.Unread());
   const auto present = reader.WithChunks();  // damaged chunks may hide incomplete ones, no others
   if (!present.ok() && present.status().code() != StatusCode::kDataLoss) return present.status();
   std::set<CheckpointId, std::greater<CheckpointId>> ids(complete.begin(), complete.end());
@@ -66,6 +67,7 @@ StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reade
       summary.problem = Message(manifest.status());
     } else {
       summary.complete = true;
+      summary.unread = std::find(unread.begin(), unread.end(), id) != unread.end();
       summary.job = manifest->job();
       summary.bytes = manifest->bytes();
       summary.stored_bytes = StoredBytes(*manifest);

@@ -43,6 +43,7 @@ struct CheckpointSummary {
   int64_t unix_seconds = 0;
   bool complete = false;
   bool damaged = false;  // it was complete; its manifest cannot be read any more
+  bool unread = false;   // the server has not read it back from the disk, or found it damaged then
   bool pinned = false;
   std::string label;    // of the pin
   std::string problem;  // why it cannot be used; empty: none found (Verify checks the bytes)
