@@ -94,7 +94,10 @@ StatusOr<std::unique_ptr<Exchange>> ExchangeMaker::MakeDense(
   std::vector<size_t> places = PlacesOf(tensors, bits != 0);
   RW_ASSIGN_OR_RETURN(auto bucket, link_->connection()->accelerator().make_bucket(
                                        tensors.front()->device->index, places.back()));
-  if (bits != 0) RW_RETURN_IF_ERROR(bucket->UseCodes(bits));
+  if (bits != 0) {
+    const BlockReach less = LessFor(LatticeLevels(bits), tensors.front()->wire_reach);
+    RW_RETURN_IF_ERROR(bucket->UseCodes(bits, less));
+  }
   const std::vector<size_t> ids = table_.IdsOf(spec);
   for (size_t t = 0; t < ids.size(); ++t) {
     if (const SparseTensor* const state = states_->of(ids[t])) {

@@ -36,6 +36,10 @@ Status TensorTable::Check(const Tensor& tensor) const {
         std::pair("clip_norm", ClipNorm(tensor))}) {
     RW_RETURN_IF_ERROR(Annotate(CheckRange(name, value), "tensor '" + spec.name + "'"));
   }
+  if (!(tensor.wire_reach >= kLeastWireReach && tensor.wire_reach <= 1)) {
+    return Invalid(absl::StrFormat("tensor '%s' has wire_reach = %g: from %g to 1", spec.name,
+                                   tensor.wire_reach, kLeastWireReach));
+  }
   RW_RETURN_IF_ERROR(CheckPlace(tensor));
   RW_RETURN_IF_ERROR(CheckTurns(tensor));
   if (names_.count(spec.name) != 0) {
@@ -55,6 +59,8 @@ int TensorTable::Add(const Tensor& tensor) {
     }
   }
   added.norm_limit = NormLimit(added);
+  const double reach = std::min(added.wire_reach, tensors_.front()->wire_reach);
+  for (const auto& each : tensors_) each->wire_reach = reach;
   return static_cast<int>(tensors_.size() - 1);
 }
 

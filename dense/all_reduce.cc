@@ -161,6 +161,7 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
   values.next_error = request.next_error;
   values.reach = request.reach;
   values.next_reach = request.next_reach;
+  values.less = request.less;
   values.terms = request.place.world;
   if (request.wire != "fp32" && !values.rounded && values.code_bits == 0) {
     AddError(request);

@@ -37,6 +37,7 @@ struct AllReduceRequest {
   // For codes only, likewise: of each block, and alike on all ranks; 0 where nothing is known.
   std::span<const BlockReach> reach;
   std::span<BlockReach> next_reach;
+  BlockReach less = 0;     // of this rank's words for what blocks reach: LessFor
   size_t chunk_bytes = 0;  // of a ring's chunks; 0: schedule and chunks are chosen
   std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen; ignored with chunk_bytes
   // Optional: the first `elements` of the output are final; with ever more, before `done`, on its

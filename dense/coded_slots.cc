@@ -47,7 +47,8 @@ class CodedSlots : public Slots {
             values_.next_error.data() + range.begin,
             values_.reach.data() + range.begin / kLatticeBlock,
             range.count,
-            levels_};
+            levels_,
+            values_.less};
   }
 
   View Present(const Step& step) override {

@@ -42,6 +42,7 @@ struct Values {
   // nodes.
   std::span<const BlockReach> reach;
   std::span<BlockReach> next_reach;
+  BlockReach less = 0;  // LatticeSource's
   int terms = 1;
   std::shared_ptr<ChunkMemory> memory = nullptr;  // null: one of its own
 };

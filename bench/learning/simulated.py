@@ -1,19 +1,19 @@
-"""train.py's GPT in one process, with gradients that go through the codec of dense/lattice/codes.h, or that have noise.
+"""Trainings in one process with gradients that go through a codec, or have noise: many runs, and curves.
 
-    python bench/learning/simulated.py                                      # what simulated.jsonl lacks of the grid
-    python bench/learning/simulated.py --seeds 1 --cases int8 'noise 0.1'   # a part of it
+    python bench/learning/simulated.py                                          # what simulated.jsonl lacks of the grid
+    python bench/learning/simulated.py --seeds 1 --cases int8 'noise 0.1'       # a part of it
     python bench/learning/simulated.py --list | --table
-    python bench/learning/simulated.py --chart docs/few_bits.svg            # curves
+    python bench/learning/simulated.py --chart docs/few_bits.svg
 
-    fp32         exact averages
-    int8, int4   as `--wire` has them, to the bit of a run of 4 ranks
-    noise E      exact averages, each element times 1 + E·n with a normal n: what a run loses, or gains, by being another
-    20 bits      int8's codec with 20 bits and its headroom of 4: rounds nothing, cuts off as int8 does
-    int8, 16     with another headroom; 20 bits, 32: rounds nothing and cuts nothing off
-    hops 5       sums of a ring that rounds them to 5 bits at every hop (requantised.py)
+Cases, beside those of lattice.py:
+    fp32      exact averages
+    bf16      each rank's gradient rounded, with error feedback, and added exactly
+    noise E   exact averages, each element times 1 + E·n with a normal n: what a run loses, or gains, by being another
+    hops 5    sums of a ring that rounds them to 5 bits at every hop (requantised.py)
 
-A metric is the perplexity of the validation text, a curve the training loss, a mean over every 50 steps. Runs are many and
-short, so two go at once (--jobs).
+Models are those of models.py. A line has the metric and the curve: the training loss, a mean over so many steps. Batches
+are the same in all cases of a seed, so the loss of the last quarter of the steps tells cases apart that one metric at the
+end cannot. Runs are many and short, so two go at once (--jobs).
 """
 
 import argparse
@@ -28,46 +28,31 @@ import sys
 
 import torch
 
-from requantised import ring_sum  # beside this file
+from lattice import Codec, is_coded  # beside this file
+from models import MODELS
+from requantised import ring_sum
 from runs import lines
-from train import BATCH, CASES, WINDOW, GPT, groups_of, learning_rate, text, validate, windows_of
 
 HERE = pathlib.Path(__file__).resolve().parent
-GRID = ("fp32", "int8", "int4", "noise 0.1", "noise 0.001", "20 bits", "20 bits, 32", "int8, 16", "hops 5")
-STEPS, LR, BLOCK, CURVE = 2000, 3e-3, 256, 50
-LEAST, MOST_FALL, DROPPED = (127 - 96) << 7, 1 << 5, (1 << 21) - 1
-LEVELS = {"int8": 127, "int4": 7, "20 bits": 2**19 - 1}
-HEADROOM = {"int8": 4, "int4": 1, "20 bits": 4}
+GRID = ("fp32", "bf16", "int8", "int4", "hops 5", "noise 0.1", "20 bits", "20 bits, headroom 32")
+CURVE = 40  # points
 
 
-class Codec:
-    """Of one tensor: what its ranks owe, (ranks, elements), and its blocks' reaches."""
-
-    def __init__(self, case, ranks, elements):
-        form, _, headroom = case.partition(", ")
-        self.levels, self.headroom, self.elements = LEVELS[form], float(headroom or HEADROOM[form]), elements
-        blocks = -(-elements // BLOCK)
-        self.reach = torch.zeros(blocks, dtype=torch.int32)
-        self.error = torch.zeros(ranks, blocks * BLOCK)
-
-    def scales(self):
-        largest = (self.reach << 16).view(torch.float32) * self.headroom / self.levels
-        rounded = ((largest.view(torch.int32) + DROPPED) & ~DROPPED).view(torch.float32)
-        return torch.where(self.reach < LEAST, torch.zeros(()), rounded)
+class Bf16:
+    def __init__(self, ranks, elements):
+        self.error = torch.zeros(ranks, elements)
 
     def sum(self, values):
-        """(ranks, elements): what all ranks get of their sum."""
-        owed = self.error + torch.nn.functional.pad(values, (0, self.error.shape[1] - self.elements))
-        scale = self.scales().repeat_interleave(BLOCK)
-        inverse = torch.where(scale > 0, 1 / scale, torch.zeros(()))
-        codes = torch.round(owed * inverse).clamp(-self.levels, self.levels)
-        codes[owed.abs() >= scale * 2.0**21] = 0
-        self.error = owed - codes * scale
-        largest = owed.abs().amax(0).view(-1, BLOCK).amax(1)
-        seen = ((largest.view(torch.int32).long() + 0xffff) >> 16).int()
-        fall = ((self.reach - seen) // 4).clamp(max=MOST_FALL)
-        self.reach = torch.where(seen >= self.reach, seen, (self.reach - fall).clamp(min=0))
-        return (codes.sum(0) * scale)[:self.elements]
+        owed = self.error + values
+        sent = owed.bfloat16().float()
+        self.error = owed - sent
+        return sent.sum(0)
+
+
+def codec_of(case, ranks, elements):
+    if is_coded(case):
+        return Codec(case, ranks, elements)
+    return Bf16(ranks, elements) if case == "bf16" else None
 
 
 def average(case, codec, gradients, weights, random):
@@ -83,86 +68,103 @@ def average(case, codec, gradients, weights, random):
     return mean
 
 
-def train(case, ranks, seed):
-    """(metric, curve)."""
+def train(model, case, ranks, seed):
+    """What a line has."""
     torch.set_num_threads(1)
-    torch.manual_seed(seed)
-    training, validation, letters = text()
-    model = GPT(letters, WINDOW, 2, 64, 4)
-    optimizer = torch.optim.AdamW(groups_of(model, CASES["dense"]), LR, betas=(0.9, 0.95))
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate(step, STEPS))
-    draw, random = torch.Generator().manual_seed(1000 + seed), torch.Generator().manual_seed(seed)
-    parameters = list(model.parameters())
-    codecs = [Codec(case, ranks, p.numel()) if case.partition(", ")[0] in LEVELS else None for p in parameters]
-    curve = []
-    for step in range(STEPS):
-        if step % CURVE == 0:
-            curve.append(0.0)
-        starts = torch.randint(0, len(training) - WINDOW - 1, (BATCH,), generator=draw)
-        gradients = []
-        for rank in range(ranks):
-            model.zero_grad()
-            loss = model(windows_of(training, starts[rank::ranks], WINDOW))
-            loss.backward()
-            curve[-1] += loss.item() / (ranks * CURVE)
+    training = MODELS[model](seed)
+    parameters = list(training.model.parameters())
+    codecs = [codec_of(case, ranks, p.numel()) for p in parameters]
+    random, losses = torch.Generator().manual_seed(seed), []
+    for step in range(training.steps):
+        training.begin(step)
+        gradients, weights, loss = [], [], 0.0
+        for samples, compute in training.shares(step, ranks):
+            training.model.zero_grad()
+            computed = compute()
+            computed.backward()
+            loss += computed.item() * samples
             gradients.append([p.grad.flatten() for p in parameters])
-        weights = torch.tensor([len(starts[rank::ranks]) for rank in range(ranks)], dtype=torch.float32)
+            weights.append(samples)
+        losses.append(loss / sum(weights))
+        weights = torch.tensor(weights, dtype=torch.float32)
         for p, codec, of_ranks in zip(parameters, codecs, zip(*gradients)):
             p.grad = average(case, codec, torch.stack(of_ranks), weights, random).view_as(p)
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        scheduler.step()
-    return math.exp(validate(model, validation, WINDOW)), [round(loss, 5) for loss in curve]
+        training.update()
+    edges = [point * len(losses) // CURVE for point in range(CURVE + 1)]
+    curve = [round(statistics.mean(losses[low:high]), 6) for low, high in itertools.pairwise(edges)]
+    return {"metric": training.metric(), "curve": curve}
+
+
+def worse(line, plain):
+    """Per cent that it is worse than `plain`: in the metric, and in the perplexity of the last quarter of the training."""
+    sign = -1 if line["model"] == "cnn" else 1
+    last = CURVE // 4
+    apart = statistics.mean(line["curve"][-last:]) - statistics.mean(plain["curve"][-last:])
+    return 100 * sign * (line["metric"] / plain["metric"] - 1), 100 * math.expm1(apart)
+
+
+def key(line):
+    return tuple(line[name] for name in ("model", "case", "workers", "seed"))
 
 
 def table(found):
-    """Means over seeds; per cent that the perplexity is above fp32's of the same seed."""
-    plain = {line["seed"]: line["metric"] for line in found if line["case"] == "fp32"}
-    yield "| case | seeds | worse than fp32: mean | its standard error | a run: standard deviation | each |"
-    yield "|---|---:|---:|---:|---:|---|"
-    for case, workers in sorted({(line["case"], line["workers"]) for line in found}):
-        off = [100 * (line["metric"] / plain[line["seed"]] - 1) for line in sorted(found, key=lambda line: line["seed"])
-               if (line["case"], line["workers"]) == (case, workers) and line["seed"] in plain and case != "fp32"]
-        if len(off) > 1:
-            spread = statistics.stdev(off)
-            yield (f"| {case}, {workers} ranks | {len(off)} | {statistics.mean(off):+.2f} % | {spread / len(off)**.5:.2f} | "
-                   f"{spread:.2f} | {', '.join(f'{each:+.2f}' for each in off)} |")
+    """Means over seeds."""
+    plain = {(line["model"], line["seed"]): line for line in found if line["case"] == "fp32"}
+    groups = {}
+    for line in sorted(found, key=lambda line: (GRID.index(line["case"]) if line["case"] in GRID else 99, *key(line))):
+        if line["case"] != "fp32" and (line["model"], line["seed"]) in plain:
+            groups.setdefault((line["model"], line["case"], line["workers"]), []).append(
+                worse(line, plain[line["model"], line["seed"]]))
+    yield "| model, ranks | case | seeds | metric, worse than fp32's | each | training, last quarter | each |"
+    yield "|---|---|---:|---:|---|---:|---|"
+    for (model, case, workers), pairs in sorted(groups.items(), key=lambda group: (group[0][0], group[0][2])):
+        told = []
+        for off in zip(*pairs):
+            error = f" ± {statistics.stdev(off) / len(off) ** 0.5:.2f}" if len(off) > 1 else ""
+            told.append(f"{statistics.mean(off):+.2f}{error} % | {', '.join(f'{each:+.2f}' for each in off)}")
+        yield f"| {model}, {workers} | {case} | {len(pairs)} | {' | '.join(told)} |"
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--results", type=pathlib.Path, default=HERE / "simulated.jsonl")
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--cases", nargs="+", default=GRID)
-    parser.add_argument("--workers", type=int, nargs="+", default=[4])
-    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(1, 13)))
+    parser.add_argument("--workers", type=int, nargs="+", default=[4, 8])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--list", action="store_true", help="print what is missing, run nothing")
     parser.add_argument("--table", action="store_true", help="print what is there, run nothing")
     parser.add_argument("--one", action="store_true", help="run one case and print its line alone")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    grid = list(itertools.product(arguments.seeds, arguments.models, arguments.cases, arguments.workers))
     if arguments.one:
-        metric, curve = train(arguments.cases[0], arguments.workers[0], arguments.seeds[0])
-        print(json.dumps({"metric": metric, "curve": curve}))
+        seed, model, case, workers = grid[0]
+        print(json.dumps(train(model, case, workers, seed)))
         return
-    known = {(line["case"], line["workers"], line["seed"]) for line in lines(arguments.results)}
-    missing = [what for what in itertools.product(arguments.cases, arguments.workers, arguments.seeds)
-               if what not in known]
-    missing = [] if arguments.table else sorted(missing, key=lambda what: what[2])
-    if arguments.list:
-        print(*missing, sep="\n")
+    known = {key(line) for line in lines(arguments.results)}
+    missing = [(model, case, workers, seed) for seed, model, case, workers in grid
+               if (model, case, workers, seed) not in known and (case != "fp32" or workers == arguments.workers[0])]
+    if arguments.list or arguments.table:
+        print(*(missing if arguments.list else table(lines(arguments.results))), sep="\n")
         return
 
     def run(what):
-        case, workers, seed = what
-        command = [sys.executable, __file__, "--one", "--cases", case, "--workers", str(workers), "--seeds", str(seed)]
-        return what, json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        flags = [word for name, value in zip(("models", "cases", "workers", "seeds"), what)
+                 for word in (f"--{name}", str(value))]
+        done = subprocess.run([sys.executable, __file__, "--one", *flags], check=True, capture_output=True, text=True)
+        return what, json.loads(done.stdout)
 
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for future in concurrent.futures.as_completed([pool.submit(run, what) for what in missing]):
-            (case, workers, seed), found = future.result()
+            what, found = future.result()
             with open(arguments.results, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"case": case, "workers": workers, "seed": seed, **found}) + "\n")
-            print(case, workers, seed, found["metric"], flush=True)
+                file.write(json.dumps({**dict(zip(("model", "case", "workers", "seed"), what)), **found}) + "\n")
+            print(*what, found["metric"], flush=True)
     print(*table(lines(arguments.results)), sep="\n")
 
 

@@ -69,6 +69,9 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
   request.next_error = error_[1 - present_].span();
   request.reach = reach_[present_].span();
   request.next_reach = reach_[1 - present_].span();
+  if (coded()) {
+    request.less = LessFor(LatticeLevels(CodeBits(wire_)), tensors_.front()->wire_reach);
+  }
   told_ = 0;
   if (reached_) request.reached = [this](size_t elements) { Tell(elements); };
   StartAllReduce(transport, request,

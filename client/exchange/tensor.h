@@ -31,6 +31,9 @@ struct Tensor {
   std::optional<double> clip_norm = std::nullopt;
   double norm_limit = 0;  // what it is for this rank's gradient; 0: none. Set by Register
   double decay = 1;       // of its residual while sparse: e <- decay * e + weight * gradient
+  // Codes of int4 reach this share of a block's largest values: docs/dense.md. Register makes it
+  // the smallest of all tensors', so that no bit depends on what is merged.
+  double wire_reach = 1;
   // It is exchanged in the rounds of its turn, and rests in the others: docs/client.md, "Turns".
   uint32_t turn = 0, turns = 1;
 

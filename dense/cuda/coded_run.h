@@ -24,6 +24,7 @@ struct CodedMemory {
   std::byte* sent = nullptr;
   std::byte* came = nullptr;
   std::byte* sums = nullptr;
+  BlockReach less = 0;  // LatticeSource's
 };
 
 // In the order of calls, as on one stream.
@@ -58,6 +59,7 @@ inline Status RunStep(const CodedPlan& plan, const CodedStep& step, const CodedM
       view.elements = elements;
       view.blocks = step.part * static_cast<uint64_t>(plan.shape.world);
       view.levels = plan.shape.levels;
+      view.less = memory.less;
       view.codes = {words(memory.sent), step.part, plan.code_width};
       view.own_part = own;
       view.own_words = came.words;  // as if it had come

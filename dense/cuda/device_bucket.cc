@@ -88,7 +88,7 @@ class CudaBucket : public DeviceBucket {
     return OkStatus();
   }
 
-  Status UseCodes(int bits) override {
+  Status UseCodes(int bits, BlockReach less) override {
     RW_CHECK(bits_ == 0 && bits != 0);
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
@@ -97,12 +97,17 @@ class CudaBucket : public DeviceBucket {
       RW_RETURN_IF_ERROR(reach_[i].Allocate(LatticeBlocks(elements_), stream_.get()));
     }
     bits_ = bits;
+    less_ = less;
     return OkStatus();
   }
   DeviceCodes codes() const override {
     if (bits_ == 0) return {};
-    return {bits_, error_[present_].data(), error_[1 - present_].data(), reach_[present_].data(),
-            reach_[1 - present_].data()};
+    return {bits_,
+            error_[present_].data(),
+            error_[1 - present_].data(),
+            reach_[present_].data(),
+            reach_[1 - present_].data(),
+            less_};
   }
   void Commit() override { present_ = 1 - present_; }
   Status ReadError(uint64_t first, std::span<float> into) const override {
@@ -167,7 +172,8 @@ class CudaBucket : public DeviceBucket {
   DeviceBuffer<float> input_, output_;
   DeviceBuffer<float> owed_;  // empty until something is
   bool owes_ = false;
-  int bits_ = 0;                  // of codes; the rest is empty without
+  int bits_ = 0;  // of codes; the rest is empty without
+  BlockReach less_ = 0;
   DeviceBuffer<float> error_[2];  // [present_] is committed
   DeviceBuffer<BlockReach> reach_[2];
   int present_ = 0;

@@ -48,8 +48,8 @@ class DeviceBucket {
   virtual Status Unpack(std::span<const Part> parts, double total) = 0;
 
   // Sums travel as codes of `bits`: from here on there are errors and reaches, the present ones and
-  // the next, all of them 0. Once.
-  virtual Status UseCodes(int bits) = 0;
+  // the next, all of them 0. Once. `less`: LatticeSource's.
+  virtual Status UseCodes(int bits, BlockReach less) = 0;
   virtual DeviceCodes codes() const = 0;  // of the next reduction; without UseCodes of 0 bits
   virtual void Commit() = 0;              // the next ones are the present ones, and the other way
   // The present ones, from an element or a block on. They wait for the device.

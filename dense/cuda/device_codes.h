@@ -13,6 +13,7 @@ struct DeviceCodes {
   float* next_error = nullptr;
   const BlockReach* reach = nullptr;  // of each block, alike on all ranks
   BlockReach* next_reach = nullptr;
+  BlockReach less = 0;
 };
 
 }  // namespace ringwood

@@ -243,6 +243,7 @@ Status NcclRing::GoOn(RingCall& call, uint64_t sequence) {
   memory.next_error = r.codes.next_error;
   memory.reach = r.codes.reach;
   memory.next_reach = r.codes.next_reach;
+  memory.less = r.codes.less;
   memory.output = static_cast<float*>(r.output);
   memory.most = &findings_.data()[sequence % kMaxInFlight].most;
   coded_.Place(call.plan, &memory);

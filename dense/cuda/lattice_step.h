@@ -175,7 +175,7 @@ RW_DEVICE void EncodeParts(Thread& thread, const EncodeView& view) {
     PackLane(thread, codes, out.width, WordsAt(out, part, in_part));
     const uint32_t of_block = thread.WarpMax(largest);
     if (thread.lane() == 0) {
-      *ReachAt(out, part, in_part) = static_cast<uint16_t>((of_block + 0xffffu) >> 16);
+      *ReachAt(out, part, in_part) = ToldReach(of_block, view.less);
     }
   }
 }

@@ -24,6 +24,7 @@ struct EncodeView {
   uint64_t elements = 0;  // that there are; what is packed beyond them are zeros
   uint64_t blocks = 0;    // to pack: of all parts
   int levels = 0;
+  uint16_t less = 0;
   PackedParts codes;
   uint64_t own_part = 0;          // that this rank adds: it is packed
   uint16_t* own_words = nullptr;  // here instead, at its place among parts

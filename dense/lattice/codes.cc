@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cfloat>
+#include <cmath>
 #include <cstring>
 
 #include "base/unaligned.h"
@@ -45,10 +46,6 @@ size_t BlockOffset(size_t block, size_t blocks, int width) {
   return blocks * sizeof(BlockReach) + block * (kLatticeBlock / 8) * static_cast<size_t>(width);
 }
 
-BlockReach SeenReach(uint32_t largest) {
-  return static_cast<BlockReach>((largest + 0xffffu) >> 16);
-}
-
 // A block of `from` whose end lies beyond the tensor's is read and written through whole ones.
 template <class Kernels>
 BlockReach QuantiseBlock(const LatticeSource& from, size_t block, Codes* codes) {
@@ -59,14 +56,14 @@ BlockReach QuantiseBlock(const LatticeSource& from, size_t block, Codes* codes) 
   const float* const error = from.error + begin;
   float* const next_error = from.next_error + begin;
   if (count == kLatticeBlock) {
-    return SeenReach(Kernels::Quantise(values, error, scale, codes->values, next_error));
+    return ToldReach(Kernels::Quantise(values, error, scale, codes->values, next_error), from.less);
   }
   float x[kLatticeBlock] = {}, e[kLatticeBlock] = {}, next[kLatticeBlock];
   std::copy_n(values, count, x);
   std::copy_n(error, count, e);
   const uint32_t largest = Kernels::Quantise(x, e, scale, codes->values, next);
   std::copy_n(next, count, next_error);
-  return SeenReach(largest);
+  return ToldReach(largest, from.less);
 }
 
 template <class Kernels>
@@ -142,6 +139,12 @@ int LatticeWidth(int levels, int terms) {
 int MostLatticeTerms(int levels) { return 0xffff / (2 * levels); }
 
 size_t PackedBytes(size_t blocks, int width) { return BlockOffset(blocks, blocks, width); }
+
+BlockReach LessFor(int levels, double wire_reach) {
+  if (LatticeHeadroom(levels) > 1) return 0;
+  return static_cast<BlockReach>(
+      std::lround(-128 * std::log2(std::clamp(wire_reach, kLeastWireReach, 1.0))));
+}
 
 float ScaleOf(BlockReach reach, int levels) {
   if (reach < kLeastReach) return 0;

@@ -15,7 +15,8 @@
 // the round all ranks know it: no message of its own is needed. Where the reach is not known yet
 // (0) nothing is sent but that, and the values wait in the error. A reach grows at once and falls
 // slowly, and L s is a headroom times it, because what is cut off comes a round late, which costs
-// more than coarser codes do (docs/dense.md).
+// SGD more than coarser codes do. Adam, which divides by what gradients mostly are, loses more by
+// coarse codes: its ranks tell half of their largest |v| (LessFor; docs/dense.md).
 //
 // Codes travel as c = q + L, sums of n ranks as c = Σ q + n L, in as many bits as 2 n L needs: at
 // most b + ⌈log2 n⌉ for codes of b bits, and no sum overflows. A block of w bits takes 32 w bytes:
@@ -56,6 +57,12 @@ size_t PackedBytes(size_t blocks, int width);
 // The upper half of an fp32 magnitude's bits, rounded up; it orders like the magnitude.
 using BlockReach = uint16_t;
 
+// What a rank tells of a block whose largest |v| has these bits: `less` lower, but for NaN and Inf.
+constexpr BlockReach ToldReach(uint32_t largest, BlockReach less) {
+  const uint32_t seen = (largest + 0xffffu) >> 16;
+  if (seen >= 0x7f80) return static_cast<BlockReach>(seen);
+  return static_cast<BlockReach>(seen > less ? seen - less : 0);
+}
 // Of a block after a round: `seen` is the largest of all ranks. In the logarithm a reach falls by a
 // quarter of the way, and by a quarter of an octave at most: it stays near the largest of several
 // rounds, and gets over one that was a thousand times as large in forty.
@@ -69,6 +76,10 @@ constexpr BlockReach NextReach(BlockReach reach, BlockReach seen) {
 // How much larger than the reach a value may be that is sent whole. Exact in fp32; few levels have
 // none to spare.
 constexpr float LatticeHeadroom(int levels) { return levels > 7 ? 4.0f : 1.0f; }
+// In 1/128 octaves, as a reach counts: by how much a rank's word for its largest |v| is lowered, to
+// `wire_reach` of it; 0 for codes that have headroom. Its own word alone: ranks may differ.
+BlockReach LessFor(int levels, double wire_reach);
+constexpr double kLeastWireReach = 0.25;
 // 0: nothing can be sent. Otherwise L s is the headroom times the reach, or up to a quarter more.
 float ScaleOf(BlockReach reach, int levels);
 // Above it a sum over `terms` ranks could overflow; a NaN's and an Inf's are.
@@ -83,6 +94,7 @@ struct LatticeSource {
   const BlockReach* reach = nullptr;
   size_t count = 0;
   int levels = 0;
+  BlockReach less = 0;
 };
 
 // sum = partial + codes of `from`; writes next_error. `terms`: of the partial sum, which may not

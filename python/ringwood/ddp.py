@@ -24,11 +24,12 @@ class HookState:
 
     `weight`: samples of this rank, to be set before backward; the average is weighted by it. A NaN or Inf
     on one rank makes the gradients of all ranks NaN, as a plain all-reduce does, so that a GradScaler
-    leaves the step out everywhere. `last`: the StepResult of the last backward.
+    leaves the step out everywhere. `wire_reach`: 0.5 where the optimizer is AdamW or its like and int4 travels, which
+    DistributedOptimizer sees by itself. `last`: the StepResult of the last backward.
     """
 
     def __init__(self, job, named_parameters, density=None, momentum_correction=None, route=None,
-                 scaler=None, clip_norm=None, device_tensors="auto"):
+                 scaler=None, clip_norm=None, device_tensors="auto", wire_reach=1.0):
         named = {name: parameter for name, parameter in named_parameters if parameter.requires_grad}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         recipe = recipe_of(route, density, momentum_correction, clip_norm)
@@ -37,7 +38,7 @@ class HookState:
         self._slots = [slot_of(name, parameter, self._stream, self._scaler is not None, bucketed=True)
                        for name, parameter in named.items()]
         self.session = job.session
-        self._exchange = job.register("communication hook", self._slots, settings, self._stream)
+        self._exchange = job.register("communication hook", self._slots, settings, self._stream, wire_reach)
         self.weight = 1.0
         self.last = None
         self._scale = 1.0

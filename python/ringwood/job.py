@@ -61,17 +61,17 @@ class Job:
             choice = os.environ.get("RINGWOOD_DEVICE_TENSORS") or choice
         return exchange_stream(self.session, choice, parameters, settings)
 
-    def register(self, owner, slots, settings, stream, **others):
+    def register(self, owner, slots, settings, stream, wire_reach=1.0, **others):
         """What exchanges the gradients of `slots`, after the ranks agreed on it: for the first owner the session,
         by its plan; for a further one an AllReduced. The tensors' ids count from 0 in the order of `slots`;
         `settings`: name -> (route, density, momentum, clip norm). `owner` says to whom they belong; `others`
-        are further settings, the same on every rank."""
+        are further settings, the same on every rank. `wire_reach`: of the session's tensors."""
         if self._owner is not None:
             return self._register_further(owner, slots, settings, others)
         self._owner = owner
         for index, slot in enumerate(slots):
-            if self.session.register(slot.name, slot.buffer, *settings[slot.name],
-                                     stream=stream.handle) != index:
+            if self.session.register(slot.name, slot.buffer, *settings[slot.name], stream=stream.handle,
+                                     wire_reach=wire_reach) != index:
                 raise RefusedError(f"tensors were registered in the session before the {owner}")
         self.session.agree()  # compares names, shapes, routes, densities and momenta
         refuse_differences(self.session, others)

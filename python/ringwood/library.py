@@ -30,7 +30,8 @@ class Tensor(Structure):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("data", c_void_p), ("elements", c_uint64),
                 ("type", c_int), ("route", c_char_p), ("density", c_double), ("momentum", c_double),
                 ("memory", c_int), ("device", c_int), ("stream", c_void_p), ("clip_norm", c_double),
-                ("residual_decay", c_double), ("turn", c_int), ("turns", c_int)]
+                ("residual_decay", c_double), ("turn", c_int), ("turns", c_int),
+                ("wire_reach", c_double)]
 
 
 class StepNumbers(Structure):

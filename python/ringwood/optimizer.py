@@ -15,7 +15,7 @@ import torch
 from .agreement import differing
 from .errors import InvalidError, RefusedError
 from .gradients import Gradients
-from .recipe import recipe_of
+from .recipe import recipe_of, wire_reach_of
 from .replay import Changes, Note, note_of
 from .slot import slot_of
 from .velocity import TakenOver, Velocity
@@ -95,7 +95,7 @@ class DistributedOptimizer(OptimizerWrapper):
         self.weight = 1.0
         self.missing = missing
         self.session = job.session
-        self._exchange = job.register("DistributedOptimizer", slots, settings, stream, missing=missing,
+        self._exchange = job.register("DistributedOptimizer", slots, settings, stream, wire_reach_of(optimizer), missing=missing,
                                       backward_passes_per_step=backward_passes_per_step)
         self._training = None  # the Elastic that it belongs to, see follow
         self.before_gradients = []  # each called once, before the next step's first gradient is announced

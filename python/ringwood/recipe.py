@@ -3,7 +3,8 @@ result is DistributedDataParallel's: dense, and nobody's momentum but the optimi
 
 Sparse is asked for by a density or a route, for all or for a parameter group. The momentum of a sparse tensor
 must live below the selection; SGD's own is therefore taken over (velocity.TakenOver), unless
-momentum_correction says otherwise. Adam and its like get none: they normalise by the gradient's own moments.
+momentum_correction says otherwise. Adam and its like get none: they normalise by the gradient's own moments. For the
+same reason they lose by coarse codes, more than by large values that come late (docs/dense.md).
 """
 
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from .notice import warn
 from .velocity import check_momentum
 
 DENSITY = 0.01  # where sparse was asked for without a density
+ADAM_REACH = 0.5  # of a block's largest values: where int4 ends
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,10 @@ class Recipe:
     def settings(self):
         """The tensor's settings for the session."""
         return self.route, self.density, self.momentum, self.clip_norm
+
+
+def wire_reach_of(optimizer):
+    return ADAM_REACH if any("betas" in group for group in optimizer.param_groups) else 1.0
 
 
 def route_of(route, density):

@@ -107,7 +107,7 @@ class Session:
     # ---- gradients ----
 
     def register(self, name, gradient, route="auto", density=0.01, momentum=None, clip_norm=None,
-                 device=None, stream=None, residual_decay=1.0, turn=0, turns=1):
+                 device=None, stream=None, residual_decay=1.0, turn=0, turns=1, wire_reach=1.0):
         """Adds a tensor, before the first step; the same order and shapes on every rank. `gradient`:
         contiguous float32 array or tensor, or (pointer, elements); a reference is kept. `momentum`:
         correction while it is sparse, `clip_norm`: of its gradient while it is sparse; None: the session's.
@@ -119,7 +119,8 @@ class Session:
 
         `residual_decay`: what is kept of the residual in each step while it is sparse. `turn`, `turns`: a dense or
         sparse tensor in host memory that is exchanged only in the steps whose number is `turn` modulo `turns`; in the
-        others it is announced as ever, is not read and becomes 0."""
+        others it is announced as ever, is not read and becomes 0. `wire_reach`: of a block's largest values, where int4
+        ends; the smallest of all tensors holds for all."""
         if name in self._ids:
             raise ExistsError(f'the tensor "{name}" is registered twice; every name is registered once')
         given = gradient_of(name, gradient, device)
@@ -127,7 +128,7 @@ class Session:
                         elements=given.elements, type=ELEMENT_TYPES["float32"], route=route.encode(),
                         density=density, momentum=_own(momentum), clip_norm=_own(clip_norm),
                         residual_decay=0.0 if residual_decay == 1 else residual_decay or -1.0,
-                        turn=turn, turns=0 if turns == 1 and turn == 0 else turns)
+                        turn=turn, turns=0 if turns == 1 and turn == 0 else turns, wire_reach=wire_reach)
         if given.device is not None:
             tensor.memory, tensor.device = MEMORY["cuda"], given.device
             tensor.stream = stream_of(gradient, given.device) if stream is None else stream

@@ -107,10 +107,10 @@ def _either(name, value, torchft, other):
 
 
 def HookState(named_parameters, density=None, momentum_correction=None, route=None, scaler=None,
-              clip_norm=None, device_tensors="auto"):
+              clip_norm=None, device_tensors="auto", wire_reach=1.0):
     """For communication_hook; see ringwood.ddp.HookState."""
     return _ddp.HookState(_job.current(), named_parameters, density, momentum_correction, route, scaler,
-                          clip_norm, device_tensors)
+                          clip_norm, device_tensors, wire_reach)
 
 
 def Sampler(dataset, batch_size, seed=0, ahead=0, shuffle=True):

@@ -105,7 +105,7 @@ TEST(DeviceBucket, SumsOfCodesHaveTheBitsOfTheCpu) {
   const size_t blocks = LatticeBlocks(values.size()), elements = blocks * kLatticeBlock;
   for (const int bits : {8, 4}) {
     auto bucket = *MakeDeviceBucket(0, elements);
-    ASSERT_TRUE(bucket->UseCodes(bits).ok());
+    ASSERT_TRUE(bucket->UseCodes(bits, 0).ok());
     std::vector<BlockReach> reach(blocks, 0x4500), next_reach(blocks), seen_reach(blocks);
     ASSERT_TRUE(bucket->WriteReach(0, reach).ok());
     const DeviceBucket::Part parts[] = {

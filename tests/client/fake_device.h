@@ -156,7 +156,7 @@ class FakeRings {
       const DeviceReduction& r = each.reduction;
       sum.assign(PackedBytes(blocks, LatticeWidth(levels, rank + 1)), std::byte{0});
       AddSource({static_cast<const float*>(r.input), r.codes.error, r.codes.next_error,
-                 r.codes.reach, r.count, levels},
+                 r.codes.reach, r.count, levels, r.codes.less},
                 partial.data(), rank, sum.data());
       partial.swap(sum);
     }
@@ -271,8 +271,9 @@ class FakeBucket : public DeviceBucket {
     }
     return OkStatus();
   }
-  Status UseCodes(int bits) override {
+  Status UseCodes(int bits, BlockReach less) override {
     bits_ = bits;
+    less_ = less;
     for (int i = 0; i < 2; ++i) {
       error_[i].resize(input_.size());
       reach_[i].resize(LatticeBlocks(input_.size()));
@@ -281,8 +282,12 @@ class FakeBucket : public DeviceBucket {
   }
   DeviceCodes codes() const override {
     if (bits_ == 0) return {};
-    return {bits_, error_[present_].data(), error_[1 - present_].data(), reach_[present_].data(),
-            reach_[1 - present_].data()};
+    return {bits_,
+            error_[present_].data(),
+            error_[1 - present_].data(),
+            reach_[present_].data(),
+            reach_[1 - present_].data(),
+            less_};
   }
   void Commit() override { present_ = 1 - present_; }
   Status ReadError(uint64_t first, std::span<float> into) const override {
@@ -309,6 +314,7 @@ class FakeBucket : public DeviceBucket {
   const std::shared_ptr<std::vector<float>> output_;
   std::vector<float> owed_;  // empty: nothing
   int bits_ = 0;             // of codes
+  BlockReach less_ = 0;
   mutable std::vector<float> error_[2];
   mutable std::vector<BlockReach> reach_[2];
   int present_ = 0;

@@ -142,6 +142,7 @@ TEST(Misuse, NumbersAndNamesOfTensorsAreChecked) {
     EXPECT_THAT(refusal([&](auto* t) { t->momentum = nan; }), HasSubstr("momentum = nan"));
     EXPECT_THAT(refusal([&](auto* t) { t->momentum = 1; }), HasSubstr("momentum = 1"));
     EXPECT_THAT(refusal([&](auto* t) { t->clip_norm = nan; }), HasSubstr("clip_norm = nan"));
+    EXPECT_THAT(refusal([&](auto* t) { t->wire_reach = nan; }), HasSubstr("wire_reach = nan"));
     EXPECT_THAT(refusal([&](auto* t) { t->density = nan; }), HasSubstr("density = nan"));
     EXPECT_THAT(refusal([&](auto* t) { t->density = -1; }), HasSubstr("'w': density = -1"));
     EXPECT_THAT(refusal([&](auto* t) { t->name = "\xff"; }), HasSubstr("not UTF-8"));

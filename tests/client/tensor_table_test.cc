@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
 namespace ringwood {
 namespace {
 
@@ -58,6 +62,20 @@ TEST_F(Table, TellsTheCoordinatorWhatIsInForceForEachTensor) {
   EXPECT_EQ(request.tensors(0).clip_norm(), 2);
   EXPECT_EQ(request.tensors(1).momentum(), 0.5);
   EXPECT_EQ(table_[1].norm_limit, 1);  // clip_norm / sqrt(world)
+}
+
+TEST_F(Table, TheSmallestWireReachHoldsForAll) {
+  for (const double reach : {1.0, 0.5, 0.7}) {
+    Tensor tensor = Of(absl::StrCat("to ", reach));
+    tensor.wire_reach = reach;
+    table_.Add(tensor);
+  }
+  for (size_t id = 0; id < 3; ++id) EXPECT_EQ(table_[id].wire_reach, 0.5);
+  for (const double wrong : {0.0, 0.2, 1.5, std::nan("")}) {
+    Tensor tensor = Of("wrong");
+    tensor.wire_reach = wrong;
+    EXPECT_THAT(Message(table_.Check(tensor)), HasSubstr("'wrong' has wire_reach = "));
+  }
 }
 
 TEST_F(Table, RefusesAnIdThatThereIsNot) {

@@ -39,11 +39,13 @@ struct RankBlocks {
   // What the blocks of all ranks reach: some not known yet, some far too small, some too large.
   void Know(const Words& known) { reach = known; }
   LatticeSource Source(int levels) {
-    return {values.data(), error.data(), next_error.data(), reach.data(), values.size(), levels};
+    return {values.data(), error.data(), next_error.data(), reach.data(), values.size(),
+            levels,        less};
   }
 
   std::vector<float> values, error, next_error;
   Words reach;
+  uint16_t less = 0;
 };
 
 Words ReachOf(size_t count, uint64_t seed) {
@@ -79,6 +81,7 @@ cuda::EncodeView EncodeViewOf(RankBlocks& rank, int levels, Words& codes, uint64
   view.elements = rank.values.size();
   view.blocks = part;
   view.levels = levels;
+  view.less = rank.less;
   view.codes = {codes.data(), part, LatticeWidth(levels, 1)};
   view.own_words = codes.data();
   return view;
@@ -91,6 +94,7 @@ TEST(CudaLattice, EncodesTheBitsOfTheCpu) {
     for (const size_t count : kCounts) {
       RankBlocks mine(count, count);
       mine.Know(ReachOf(count, 3));
+      mine.less = LessFor(levels, 0.5);
       RankBlocks plain = mine;
       const size_t blocks = LatticeBlocks(count);
       Words codes = RoomFor(blocks, LatticeWidth(levels, 1)), expected = codes;

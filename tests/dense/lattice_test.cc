@@ -18,11 +18,13 @@ constexpr int kBits[] = {4, 8};
 // What one rank has of a tensor.
 struct Share {
   std::vector<float> values, error, next_error;
+  BlockReach less = 0;
 };
 
 LatticeSource SourceOf(Share& share, const std::vector<BlockReach>& reach, int levels) {
   return {share.values.data(), share.error.data(),  share.next_error.data(),
-          reach.data(),        share.values.size(), levels};
+          reach.data(),        share.values.size(), levels,
+          share.less};
 }
 
 Share Make(std::vector<float> values) {
@@ -237,7 +239,10 @@ TEST(Lattice, NothingIsLostOfWholeNumbersInAnyWorld) {
     for (int world = 1; world <= 33; ++world) {
       for (const size_t count : {size_t{1}, size_t{700}}) {
         std::vector<Share> ranks(world);
-        for (Share& rank : ranks) rank = Make(std::vector<float>(count));
+        for (Share& rank : ranks) {
+          rank = Make(std::vector<float>(count));
+          if (&rank != ranks.data()) rank.less = LessFor(levels, 0.5);
+        }
         std::vector<BlockReach> reach = Unknown(count);
         std::vector<double> brought(count), applied(count);
         for (uint64_t round = 1; round <= 6; ++round) {
@@ -313,6 +318,27 @@ TEST(Lattice, ValuesWaitUntilTheirScaleIsKnown) {
     const Decoded fourth = Round(ranks, &reach, levels);
     EXPECT_NEAR(fourth.values[2], 1e20f, 1e20f * LatticeHeadroom(levels) * 0.625f / levels);
   }
+}
+
+// Each by its own: 8 told as 4 is below 5 told as 5.
+TEST(Lattice, ARankMayTellLessThanItsLargest) {
+  const int levels = LatticeLevels(4);
+  const BlockReach half = LessFor(levels, 0.5), least = 0x80;
+  EXPECT_EQ(half, 128);
+  EXPECT_EQ(LessFor(levels, 1), 0);
+  EXPECT_EQ(LessFor(LatticeLevels(8), 0.5), 0) << "it has headroom";
+  std::vector<Share> ranks = {Make({8, 1, 0}), Make({2, 5, 0})};
+  ranks[0].less = half;
+  std::vector<BlockReach> reach = Unknown(3);
+  Round(ranks, &reach, levels);
+  EXPECT_EQ(reach[0], 0x40a0) << "5";
+  const Decoded second = Round(ranks, &reach, levels);
+  EXPECT_EQ(second.values[0] + ranks[0].error[0] + ranks[1].error[0], 2 * (8 + 2)) << "twice";
+  EXPECT_EQ(ToldReach(0x7f800001, half), 0x7f81) << "a NaN";
+  EXPECT_EQ(ToldReach(0x7f800000, half), 0x7f80) << "Inf";
+  EXPECT_EQ(ToldReach(0x7f7fffff, half), 0x7f80) << "rounded up to it";
+  EXPECT_EQ(ToldReach(least << 16, half), 0);
+  EXPECT_EQ(ToldReach(0, half), 0);
 }
 
 TEST(Lattice, AReachGrowsAtOnceAndFallsSlowly) {

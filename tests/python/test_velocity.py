@@ -74,6 +74,14 @@ def test_without_options_the_exchange_is_dense_and_the_momentum_the_optimizers()
         assert plain.settings == ("dense", 0.01, 0, None) and not plain.velocity and not plain.taken_over
 
 
+def test_int4_ends_at_half_of_the_largest_values_for_what_divides_by_second_moments():
+    from ringwood.recipe import wire_reach_of
+    parameters = [torch.nn.Parameter(torch.zeros(2))]
+    for kind, reach in ((torch.optim.SGD, 1.0), (torch.optim.AdamW, 0.5), (torch.optim.Adam, 0.5), (torch.optim.RAdam, 0.5),
+                        (torch.optim.Adagrad, 1.0)):
+        assert wire_reach_of(kind(parameters, lr=0.1)) == reach, kind
+
+
 def test_sparse_is_asked_for_and_the_correction_follows_the_optimizer():
     assert recipe(torch.optim.AdamW, density=0.1, correction=0).settings == ("auto", 0.1, 0, None)
     assert recipe(torch.optim.AdamW, route="sparse", correction=0).settings == ("sparse", 0.01, 0, None)

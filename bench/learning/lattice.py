@@ -1,0 +1,60 @@
+"""The codec of dense/lattice/codes.h in PyTorch, for all ranks of a simulation at once and with other numbers.
+
+    int8, int4                            as `--wire` has them, to the bit of a run
+    12 bits, 20 bits                      more levels: 20 bits with a headroom of 32 neither round nor cut off
+    int8, headroom 16, block 64, fall 8   with other numbers: how much larger than the reach a value may be, elements of a
+                                          block, most of 1/128 octaves that a reach falls by
+"""
+
+import torch
+
+LEAST, DROPPED = (127 - 96) << 7, (1 << 21) - 1
+LEVELS = {"int8": 127, "int4": 7, "12 bits": 2**11 - 1, "20 bits": 2**19 - 1}
+NUMBERS = {"headroom": 4.0, "block": 256, "fall": 32, "rms": 0, "mean": 0}
+HEADROOM = {"int4": 1.0}  # where it is not that
+
+
+def is_coded(case):
+    return case.partition(", ")[0] in LEVELS
+
+
+class Codec:
+    """Of one tensor: what its ranks owe, (ranks, elements), and its blocks' reaches."""
+
+    def __init__(self, case, ranks, elements):
+        form, *changes = case.split(", ")
+        numbers = {**NUMBERS, "headroom": HEADROOM.get(form, NUMBERS["headroom"])}
+        numbers.update((name, float(number)) for name, number in (change.split() for change in changes))
+        self.levels, self.elements, self.headroom = LEVELS[form], elements, numbers["headroom"]
+        self.block, self.fall = int(numbers["block"]), int(numbers["fall"])
+        blocks = -(-elements // self.block)
+        self.reach = torch.zeros(blocks, dtype=torch.int32)
+        self.error = torch.zeros(ranks, blocks * self.block)
+        self.numbers = numbers
+        self.counts = torch.full((blocks,), float(self.block))
+        self.counts[-1] = elements - (blocks - 1) * self.block
+
+    def scales(self):
+        largest = (self.reach << 16).view(torch.float32) * self.headroom / self.levels
+        rounded = ((largest.view(torch.int32) + DROPPED) & ~DROPPED).view(torch.float32)
+        return torch.where(self.reach < LEAST, torch.zeros(()), rounded)
+
+    def sum(self, values):
+        """(ranks, elements): what all ranks get of their sum."""
+        owed = self.error + torch.nn.functional.pad(values, (0, self.error.shape[1] - self.elements))
+        scale = self.scales().repeat_interleave(self.block)
+        inverse = torch.where(scale > 0, 1 / scale, torch.zeros(()))
+        codes = torch.round(owed * inverse).clamp(-self.levels, self.levels)
+        codes[owed.abs() >= scale * 2.0**21] = 0
+        self.error = owed - codes * scale
+        sizes = owed.abs().view(len(values), -1, self.block)
+        largest = sizes.amax(2)
+        if self.numbers["rms"]:
+            largest = torch.minimum(largest, self.numbers["rms"] * (sizes.square().sum(2) / self.counts).sqrt())
+        if self.numbers["mean"]:
+            largest = torch.minimum(largest, self.numbers["mean"] * sizes.sum(2) / self.counts)
+        largest = largest.amax(0)
+        seen = ((largest.view(torch.int32).long() + 0xffff) >> 16).int()
+        fall = ((self.reach - seen) // 4).clamp(max=self.fall)
+        self.reach = torch.where(seen >= self.reach, seen, (self.reach - fall).clamp(min=0))
+        return (codes.sum(0) * scale)[:self.elements]
