@@ -2,16 +2,15 @@
 
     int8, int4                            as `--wire` has them, to the bit of a run
     12 bits, 20 bits                      more levels: 20 bits with a headroom of 32 neither round nor cut off
-    int8, headroom 16, block 64, fall 8   with other numbers: how much larger than the reach a value may be, elements of a
-                                          block, most of 1/128 octaves that a reach falls by
+    int8, headroom 16, block 64, fall 8   with other numbers: how much larger than the largest values of the last rounds one
+                                          may be, elements of a block, most of 1/128 octaves that a reach falls by
 """
 
 import torch
 
 LEAST, DROPPED = (127 - 96) << 7, (1 << 21) - 1
 LEVELS = {"int8": 127, "int4": 7, "12 bits": 2**11 - 1, "20 bits": 2**19 - 1}
-NUMBERS = {"headroom": 4.0, "block": 256, "fall": 32, "rms": 0, "mean": 0}
-HEADROOM = {"int4": 1.0}  # where it is not that
+HEADROOM, BLOCK, FALL = 4.0, 256, 32
 
 
 def is_coded(case):
@@ -19,20 +18,17 @@ def is_coded(case):
 
 
 class Codec:
-    """Of one tensor: what its ranks owe, (ranks, elements), and its blocks' reaches."""
+    """Of one tensor: what its ranks owe, (ranks, elements), and its blocks' reaches. `wire_reach`: of int4."""
 
-    def __init__(self, case, ranks, elements):
+    def __init__(self, case, ranks, elements, wire_reach):
         form, *changes = case.split(", ")
-        numbers = {**NUMBERS, "headroom": HEADROOM.get(form, NUMBERS["headroom"])}
-        numbers.update((name, float(number)) for name, number in (change.split() for change in changes))
-        self.levels, self.elements, self.headroom = LEVELS[form], elements, numbers["headroom"]
-        self.block, self.fall = int(numbers["block"]), int(numbers["fall"])
+        numbers = {name: float(number) for name, number in (change.split() for change in changes)}
+        self.levels, self.elements = LEVELS[form], elements
+        self.headroom = numbers.get("headroom", wire_reach if form == "int4" else HEADROOM)
+        self.block, self.fall = int(numbers.get("block", BLOCK)), int(numbers.get("fall", FALL))
         blocks = -(-elements // self.block)
         self.reach = torch.zeros(blocks, dtype=torch.int32)
         self.error = torch.zeros(ranks, blocks * self.block)
-        self.numbers = numbers
-        self.counts = torch.full((blocks,), float(self.block))
-        self.counts[-1] = elements - (blocks - 1) * self.block
 
     def scales(self):
         largest = (self.reach << 16).view(torch.float32) * self.headroom / self.levels
@@ -47,13 +43,7 @@ class Codec:
         codes = torch.round(owed * inverse).clamp(-self.levels, self.levels)
         codes[owed.abs() >= scale * 2.0**21] = 0
         self.error = owed - codes * scale
-        sizes = owed.abs().view(len(values), -1, self.block)
-        largest = sizes.amax(2)
-        if self.numbers["rms"]:
-            largest = torch.minimum(largest, self.numbers["rms"] * (sizes.square().sum(2) / self.counts).sqrt())
-        if self.numbers["mean"]:
-            largest = torch.minimum(largest, self.numbers["mean"] * sizes.sum(2) / self.counts)
-        largest = largest.amax(0)
+        largest = owed.abs().amax(0).view(-1, self.block).amax(1)
         seen = ((largest.view(torch.int32).long() + 0xffff) >> 16).int()
         fall = ((self.reach - seen) // 4).clamp(max=self.fall)
         self.reach = torch.where(seen >= self.reach, seen, (self.reach - fall).clamp(min=0))

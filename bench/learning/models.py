@@ -22,6 +22,7 @@ from ringwood.examples.letters import read  # noqa: E402
 
 class Training:
     lr = 0.0
+    wire_reach = 1.0  # as python/ringwood/recipe.py has it for the optimizer
 
     def rate(self, step):
         """Of the highest learning rate."""
@@ -38,7 +39,7 @@ class Training:
 
 class Gpt(Training):
     """train.py's; the metric is the perplexity of the validation text."""
-    lr, steps = 3e-3, 2000
+    lr, steps, wire_reach = 3e-3, 2000, 0.5
 
     def __init__(self, seed):
         torch.manual_seed(seed)
@@ -98,7 +99,7 @@ class Lstm(Training):
 
 class LstmAdamw(Lstm):
     """The same with AdamW."""
-    lr = 5e-3
+    lr, wire_reach = 5e-3, 0.5
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -112,13 +113,13 @@ class LstmAdamw(Lstm):
 class Cnn(Training):
     """examples/fashion_mnist.py's, 3 passes over 30,000 samples; the metric is the accuracy on the test set."""
     lr, batch, samples, passes = 0.05, 128, 30_000, 3
+    a_pass = -(-samples // batch)
+    steps = passes * a_pass
 
     def __init__(self, seed):
         self.images, self.labels = fashion_mnist.load(fashion_mnist.DATA, "train", self.samples)
         self.model, self.seed = fashion_mnist.make_model(seed), seed
         self.optimizer = torch.optim.SGD(self.model.parameters(), self.lr, 0.9)
-        self.a_pass = -(-self.samples // self.batch)
-        self.steps = self.passes * self.a_pass
 
     def rate(self, step):
         return fashion_mnist.learning_rate(1.0, step, self.steps)

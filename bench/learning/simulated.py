@@ -1,11 +1,11 @@
-"""Trainings in one process with gradients that go through a codec, or have noise: many runs, and curves.
+"""Trainings in one process, with gradients that go through a codec or have noise, or with local steps: many runs, and
+curves.
 
     python bench/learning/simulated.py                                          # what simulated.jsonl lacks of the grid
     python bench/learning/simulated.py --seeds 1 --cases int8 'noise 0.1'       # a part of it
     python bench/learning/simulated.py --list | --table
-    python bench/learning/simulated.py --chart docs/few_bits.svg
 
-Cases, beside those of lattice.py:
+Cases, beside those of lattice.py and local.py:
     fp32      exact averages
     bf16      each rank's gradient rounded, with error feedback, and added exactly
     noise E   exact averages, each element times 1 + E·n with a normal n: what a run loses, or gains, by being another
@@ -13,7 +13,7 @@ Cases, beside those of lattice.py:
 
 Models are those of models.py. A line has the metric and the curve: the training loss, a mean over so many steps. Batches
 are the same in all cases of a seed, so the loss of the last quarter of the steps tells cases apart that one metric at the
-end cannot. Runs are many and short, so two go at once (--jobs).
+end cannot. Runs are many and short, so two go at once (--jobs); curves.py makes the chart.
 """
 
 import argparse
@@ -29,6 +29,7 @@ import sys
 import torch
 
 from lattice import Codec, is_coded  # beside this file
+from local import LocalTraining
 from models import MODELS
 from requantised import ring_sum
 from runs import lines
@@ -49,9 +50,9 @@ class Bf16:
         return sent.sum(0)
 
 
-def codec_of(case, ranks, elements):
+def codec_of(case, ranks, elements, wire_reach):
     if is_coded(case):
-        return Codec(case, ranks, elements)
+        return Codec(case, ranks, elements, wire_reach)
     return Bf16(ranks, elements) if case == "bf16" else None
 
 
@@ -68,28 +69,41 @@ def average(case, codec, gradients, weights, random):
     return mean
 
 
-def train(model, case, ranks, seed):
-    """What a line has."""
-    torch.set_num_threads(1)
-    training = MODELS[model](seed)
-    parameters = list(training.model.parameters())
-    codecs = [codec_of(case, ranks, p.numel()) for p in parameters]
-    random, losses = torch.Generator().manual_seed(seed), []
-    for step in range(training.steps):
+class EveryStep:
+    """The ranks exchange gradients in every step. `training`: of models.py."""
+
+    def __init__(self, training, case, ranks, seed):
+        self.training, self.case, self.ranks = training, case, ranks
+        self.parameters = list(training.model.parameters())
+        self.codecs = [codec_of(case, ranks, p.numel(), training.wire_reach) for p in self.parameters]
+        self.random = torch.Generator().manual_seed(seed)
+
+    def step(self, step):
+        """The mean loss of the ranks."""
+        training, gradients, weights, loss = self.training, [], [], 0.0
         training.begin(step)
-        gradients, weights, loss = [], [], 0.0
-        for samples, compute in training.shares(step, ranks):
+        for samples, compute in training.shares(step, self.ranks):
             training.model.zero_grad()
             computed = compute()
             computed.backward()
             loss += computed.item() * samples
-            gradients.append([p.grad.flatten() for p in parameters])
+            gradients.append([p.grad.flatten() for p in self.parameters])
             weights.append(samples)
-        losses.append(loss / sum(weights))
+        loss /= sum(weights)
         weights = torch.tensor(weights, dtype=torch.float32)
-        for p, codec, of_ranks in zip(parameters, codecs, zip(*gradients)):
-            p.grad = average(case, codec, torch.stack(of_ranks), weights, random).view_as(p)
+        for p, codec, of_ranks in zip(self.parameters, self.codecs, zip(*gradients)):
+            p.grad = average(self.case, codec, torch.stack(of_ranks), weights, self.random).view_as(p)
         training.update()
+        return loss
+
+
+def train(model, case, ranks, seed):
+    """What a line has."""
+    torch.set_num_threads(1)
+    training = MODELS[model](seed)
+    local = case.startswith("every")
+    stepping = LocalTraining(training, case, ranks) if local else EveryStep(training, case, ranks, seed)
+    losses = [stepping.step(step) for step in range(training.steps)]
     edges = [point * len(losses) // CURVE for point in range(CURVE + 1)]
     curve = [round(statistics.mean(losses[low:high]), 6) for low, high in itertools.pairwise(edges)]
     return {"metric": training.metric(), "curve": curve}
