@@ -213,11 +213,8 @@ typedef struct {
                             residual_decay * residual + weight * gradient; 0: 1, nothing is lost */
   int turn, turns;   /* 0, 0: it is exchanged in every step. Else from 0 on, below `turns`: only in
                         those whose number (ringwood_step after them) is turn modulo turns. In the
-                        others it is announced as ever, is not read, becomes 0, and keeps its
-                        residual. For dense or sparse tensors in host memory, not "auto" */
-  double wire_reach; /* codes of int4 reach this share of a block's largest values, 0.25 to 1; 0: 1.
-                        Optimizers that divide by second moments, as AdamW does, lose less with
-                        0.5. The smallest of all tensors holds for all */
+                        others it is announced, not read, and keeps its residual. Not "auto" */
+  double wire_reach; /* int4 ends at this share of the largest values: 0.25 to 1; 0: 1 */
 } ringwood_tensor;
 
 /* Whether this process can exchange tensors with `memory` = RINGWOOD_CUDA: the library was built
