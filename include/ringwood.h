@@ -211,10 +211,10 @@ typedef struct {
   double clip_norm;  /* while sparse; 0: the session's, negative: none */
   double residual_decay; /* while sparse, above 0 and at most 1: the residual becomes
                             residual_decay * residual + weight * gradient; 0: 1, nothing is lost */
-  int turn, turns;       /* 0, 0: in every step. Else from 0 on, below `turns`: only in steps whose
-                            number (ringwood_step after them) is turn modulo turns. In the others it is
-                            announced, not read, 0, keeps its residual. In host memory, not "auto" */
-  double wire_reach; /* docs/dense.md: where int4 ends; 0.5 for Adam, 0: 1. All take the smallest */
+  int turn, turns;   /* 0, 0: it is exchanged in every step. Else from 0 on, below `turns`: only in
+                        those whose number (ringwood_step after them) is turn modulo turns. In the
+                        others it is unread and 0, keeps its residual. In host memory, not "auto" */
+  double wire_reach; /* of the largest values, where int4 ends: 0.25 to 1; 0: 1; for Adam 0.5 */
 } ringwood_tensor;
 
 /* Whether this process can exchange tensors with `memory` = RINGWOOD_CUDA: the library was built
