@@ -1,10 +1,15 @@
-"""Runs the convergence grid: Fashion-MNIST, dense against every kind of sparse exchange.
+"""Runs the convergence grid: dense against every kind of sparse exchange.
 
     python bench/convergence/grid.py --ringwood build/release/bin/ringwood [--only REGEX] [--list]
         [--jobs N] [--device cuda]
+    python bench/convergence/grid.py --passes 8 --only 'dense|0.001'       # until dense no longer improves
+    python bench/convergence/grid.py --model lstm --passes 100 --only 'dense|0.001'
     python bench/convergence/table.py          # table and chart of what is there
 
-Sparse cases have momentum correction and a density warm-up over a quarter of the first pass over the data.
+    cnn    train.py: Fashion-MNIST, accuracy on the test set
+    lstm   letters.py: characters of the GPL, lowest perplexity of the part that is not learned
+
+Sparse cases have momentum correction and a density warm-up over 117 steps, a quarter of a pass over Fashion-MNIST.
 One line of JSON a run is appended to results.jsonl beside this file. A run whose line is there is not
 repeated, so the grid can be stopped at any time and continued. What a seed is compared with, its dense run,
 should be of the same device.
@@ -26,7 +31,8 @@ from dataclasses import dataclass
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LONGEST_SECONDS = 7200  # of one run
-SAMPLES, BATCH = 60_000, 128  # of the training set, of a step over all workers
+SAMPLES, BATCH = 60_000, 128  # of Fashion-MNIST's training set, of a step over all workers
+METRICS = {"cnn": "accuracy", "lstm": "perplexity"}
 
 
 @dataclass(frozen=True)
@@ -60,13 +66,14 @@ def warm_up_steps(case, limit):
     return 0 if case.name == "dense" else (limit or SAMPLES) // BATCH // 4
 
 
-def runs(seeds, worlds):
-    for seed, world, case in itertools.product(seeds, worlds, cases()):
-        yield {"case": case.label, "workers": world, "seed": seed}, case
+def runs(arguments):
+    for seed, world, case in itertools.product(arguments.seeds, arguments.workers, cases()):
+        yield {"model": arguments.model, "case": case.label, "workers": world, "seed": seed,
+               "passes": arguments.passes}, case
 
 
 def key(line):
-    return line["case"], line["workers"], line["seed"]
+    return line.get("model", "cnn"), line["case"], line["workers"], line["seed"], line["passes"]
 
 
 def done(results):
@@ -75,17 +82,21 @@ def done(results):
     return {key(json.loads(line)) for line in results.read_text().splitlines() if line}
 
 
+def trainer_of(arguments):
+    if arguments.model == "lstm":
+        return [str(HERE / "letters.py")]
+    return [str(HERE / "train.py"), "--limit", str(arguments.limit), "--device", arguments.device,
+            *(["--data", arguments.data] if arguments.data else []), "--batch", str(BATCH)]
+
+
 def execute(ringwood, case, what, arguments):
     """One run; its report, or None after an error that was printed."""
     with tempfile.TemporaryDirectory() as directory:
         report = pathlib.Path(directory) / "report.json"
         command = [ringwood, "run", "-np", str(what["workers"]), "--failure-timeout", "600",
                    "--density-warmup", str(warm_up_steps(case, arguments.limit)), *case.run,
-                   "--", sys.executable, str(HERE / "train.py"), "--seed", str(what["seed"]),
-                   "--density", str(case.density), "--epochs", str(arguments.passes),
-                   "--limit", str(arguments.limit), "--device", arguments.device,
-                   *(["--data", arguments.data] if arguments.data else []),
-                   "--batch", str(BATCH), *case.train]
+                   "--", sys.executable, *trainer_of(arguments), "--seed", str(what["seed"]),
+                   "--density", str(case.density), "--epochs", str(arguments.passes), *case.train]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RINGWOOD_GRID_REPORT": str(report),
                        **dict(case.environment)}
         run = subprocess.run(command, env=environment, capture_output=True, text=True,
@@ -117,9 +128,10 @@ class Grid:
                 self.failed += 1
                 return
             with open(arguments.results, "a") as file:
-                file.write(json.dumps({**what, "passes": arguments.passes, "limit": arguments.limit,
+                file.write(json.dumps({**what, "limit": arguments.limit,
                                        "warm_up": warm_up_steps(case, arguments.limit), **report}) + "\n")
-            print(f"{what}: accuracy {report['accuracy']:.4f} in {report['seconds']:.0f} s", flush=True)
+            metric = METRICS[arguments.model]
+            print(f"{what}: {metric} {report[metric]:.4f} in {report['seconds']:.0f} s", flush=True)
 
 
 def parse_arguments():
@@ -128,6 +140,7 @@ def parse_arguments():
     parser.add_argument("--results", type=pathlib.Path, default=HERE / "results.jsonl")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--workers", type=int, nargs="+", default=[4, 8])
+    parser.add_argument("--model", default="cnn", choices=METRICS)
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--limit", type=int, default=0, help="use only the first N training samples")
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose label matches")
@@ -144,7 +157,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     known = done(arguments.results)
-    missing = [(what, case) for what, case in runs(arguments.seeds, arguments.workers)
+    missing = [(what, case) for what, case in runs(arguments)
                if key(what) not in known and re.search(arguments.only, case.label)]
     if arguments.list:
         print(*(what for what, _ in missing), sep="\n")

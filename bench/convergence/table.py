@@ -1,6 +1,11 @@
 """What the convergence grid found: a table in Markdown, and a chart.
 
     python bench/convergence/table.py [--results FILE] [--chart docs/convergence.svg]
+    python bench/convergence/table.py --passes 8 [--level 0.915]
+    python bench/convergence/table.py --model lstm --passes 100 [--level 8]
+
+--level adds after how many steps a run came to that accuracy or perplexity. Where dense was not run with as many workers,
+the dense run of the same seed stands for it: it differs by the order of its sums alone.
 """
 
 import argparse
@@ -9,6 +14,7 @@ import pathlib
 import statistics
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -18,20 +24,46 @@ LEFT, ROW, WIDTH, TOP = 170, 24, 760, 84   # of the chart, in pixels
 STYLES = {4: "blue", 8: "orange"}
 
 
-def read(path):
+@dataclass(frozen=True)
+class Metric:
+    name: str
+    column: str      # what its differences are
+    better: int      # 1: higher is better
+    relative: bool   # differences in per cent of dense instead of points
+
+    def above(self, report, dense):
+        value, plain = report[self.name], dense[self.name]
+        return 100 * (value / plain - 1) if self.relative else 100 * (value - plain)
+
+    def first(self, curve, level):
+        """The first step at which `curve` is there; None: never."""
+        return next((step for step, _, value in curve if self.better * (value - level) >= 0), None)
+
+
+METRICS = {"cnn": Metric("accuracy", "points from dense", 1, False),
+           "lstm": Metric("perplexity", "per cent above dense", -1, True)}
+
+
+def read(path, model="cnn", passes=2):
     """{(case, workers): {seed: report}}, cases in the order of their first lines."""
     found = defaultdict(dict)
     for line in path.read_text().splitlines():
         report = json.loads(line)
-        found[report["case"], report["workers"]][report["seed"]] = report
+        if (report.get("model", "cnn"), report["passes"]) == (model, passes):
+            found[report["case"], report["workers"]][report["seed"]] = report
     return found
 
 
-def differences(found, case, workers):
-    """Points of accuracy above dense, of each seed that both have."""
-    dense = found.get(("dense", workers), {})
-    return [100 * (report["accuracy"] - dense[seed]["accuracy"])
-            for seed, report in sorted(found[case, workers].items()) if seed in dense]
+def dense_of(found, workers):
+    """{seed: report}"""
+    every = {seed: report for (case, _), reports in found.items() if case == "dense" for seed, report in reports.items()}
+    return {**every, **found.get(("dense", workers), {})}
+
+
+def differences(found, case, workers, metric=METRICS["cnn"]):
+    """Above dense, of each seed that both have."""
+    dense = dense_of(found, workers)
+    return [metric.above(report, dense[seed]) for seed, report in sorted(found[case, workers].items()) if seed in dense]
 
 
 def bytes_of(report):
@@ -45,20 +77,28 @@ def delta_range(reports):
     return f"{min(medians):.2f} … {max(medians):.2f}" if medians else "–"
 
 
-def row(found, case, workers):
+def steps_to(reports, metric, level):
+    """How many steps each took to `level`."""
+    return ", ".join(str(metric.first(report["curve"], level) or "never") for _, report in sorted(reports.items()))
+
+
+def row(found, case, workers, metric, level):
     reports = list(found[case, workers].values())
-    accuracies = [report["accuracy"] for report in reports]
-    difference = differences(found, case, workers)
-    points = "" if case == "dense" or not difference else f"{statistics.mean(difference):+.2f}"
-    least = "" if case == "dense" or not difference else f"{min(difference):+.2f}"
-    return (f"| {case} | {workers} | {len(reports)} | {statistics.mean(accuracies):.4f} | {points} | {least} | "
-            f"{statistics.mean(map(bytes_of, reports)) / 1000:,.0f} | {delta_range(reports)} |")
+    values = [report[metric.name] for report in reports]
+    difference = [] if case == "dense" else differences(found, case, workers, metric)
+    mean = f"{statistics.mean(difference):+.2f}" if difference else ""
+    worst = f"{metric.better * min(metric.better * each for each in difference):+.2f}" if difference else ""
+    last = steps_to(found[case, workers], metric, level) if level else delta_range(reports)
+    return (f"| {case} | {workers} | {len(reports)} | {statistics.mean(values):.4f} | {mean} | {worst} | "
+            f"{statistics.mean(map(bytes_of, reports)) / 1000:,.0f} | {last} |")
 
 
-def table(found):
-    return "\n".join(["| case | workers | seeds | accuracy | points from dense, mean | worst | kB a rank and step | δ |",
+def table(found, metric, level=None):
+    last = f"steps to {level:g}" if level else "δ"
+    return "\n".join([f"| case | workers | seeds | {metric.name} | {metric.column}, mean | worst | kB a rank and step | {last} |",
                       "|---|---:|---:|---:|---:|---:|---:|---|",
-                      *(row(found, case, workers) for case, workers in sorted(found, key=lambda k: (k[1], k[0])))])
+                      *(row(found, case, workers, metric, level)
+                        for case, workers in sorted(found, key=lambda k: (k[1], k[0])))])
 
 
 def chart(found):
@@ -97,9 +137,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--results", type=pathlib.Path, default=HERE / "results.jsonl")
     parser.add_argument("--chart", type=pathlib.Path, metavar="FILE.svg")
+    parser.add_argument("--model", default="cnn", choices=METRICS)
+    parser.add_argument("--passes", type=int, default=2)
+    parser.add_argument("--level", type=float, help="of accuracy or perplexity")
     arguments = parser.parse_args()
-    found = read(arguments.results)
-    print(table(found))
+    found = read(arguments.results, arguments.model, arguments.passes)
+    print(table(found, METRICS[arguments.model], arguments.level))
     if arguments.chart:
         arguments.chart.write_text(chart(found))
 
