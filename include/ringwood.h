@@ -124,7 +124,7 @@ typedef struct {
   double clip_norm;     /* clips a sparse tensor's gradient to the norm clip_norm / sqrt(world)
                            before it is added to the residual; 0: no clipping */
   double sparse_keep; /* entries of a sparse result, as a multiple (at most 1000000) of those that a
-                         worker sends; 0: as many */
+                         worker sends; 0: all that are sent, up to 1 % of the tensors */
   const char* port_range; /* "20000-20099": ports of the data plane, two per process; NULL: any */
   uint64_t job; /* with resume: the job to continue, else the name of the new one; 0: the newest
                    that has a checkpoint, and any name */

@@ -17,6 +17,9 @@ sys.path.insert(0, str(ROOT / "examples"))
 import char_lstm  # noqa: E402
 import fashion_mnist  # noqa: E402
 
+sys.path.insert(0, str(ROOT / "bench" / "convergence"))
+import letters  # noqa: E402
+
 from ringwood.examples.letters import read  # noqa: E402
 
 
@@ -36,15 +39,18 @@ class Training:
     def update(self):
         self.optimizer.step()
 
+    def look(self, step):
+        """After every step."""
+
 
 class Gpt(Training):
     """train.py's; the metric is the perplexity of the validation text."""
-    lr, steps, wire_reach = 3e-3, 2000, 0.5
+    lr, steps, wire_reach, batch = 3e-3, 2000, 0.5, BATCH
 
     def __init__(self, seed):
         torch.manual_seed(seed)
-        self.text, self.validation, letters = text()
-        self.model = GPT(letters, WINDOW, 2, 64, 4)
+        self.text, self.validation, count = text()
+        self.model = GPT(count, WINDOW, 2, 64, 4)
         self.optimizer = torch.optim.AdamW(groups_of(self.model, CASES["dense"]), self.lr, betas=(0.9, 0.95))
         self.draw = torch.Generator().manual_seed(1000 + seed)
 
@@ -52,7 +58,7 @@ class Gpt(Training):
         return learning_rate(step, self.steps)
 
     def shares(self, step, ranks):
-        starts = torch.randint(0, len(self.text) - WINDOW - 1, (BATCH,), generator=self.draw)
+        starts = torch.randint(0, len(self.text) - WINDOW - 1, (self.batch,), generator=self.draw)
         for rank in range(ranks):
             mine = starts[rank::ranks]
             yield len(mine), lambda mine=mine: self.model(windows_of(self.text, mine, WINDOW))
@@ -65,14 +71,19 @@ class Gpt(Training):
         return math.exp(validate(self.model, self.validation, WINDOW))
 
 
+class GptLong(Gpt):
+    """Four times the windows a step, and twice the steps."""
+    steps, batch = 4000, 4 * BATCH
+
+
 class Lstm(Training):
     """examples/char_lstm.py's; the metric is the perplexity of the last twentieth of the steps."""
     lr, steps, batch, window = 0.5, 600, 32, 48
 
     def __init__(self, seed):
         torch.manual_seed(seed)
-        self.text, letters = read("/usr/share/common-licenses/GPL-3")
-        self.model = char_lstm.Characters(letters, 192)
+        self.text, count = read("/usr/share/common-licenses/GPL-3")
+        self.model = char_lstm.Characters(count, 192)
         self.optimizer = torch.optim.SGD(self.model.parameters(), self.lr, 0.9)
         self.places, self.losses = torch.Generator().manual_seed(seed), []
 
@@ -95,6 +106,24 @@ class Lstm(Training):
     def metric(self):
         last = self.losses[-self.steps // 20:]
         return math.exp(sum(last) / len(last))
+
+
+class LstmValidated(Lstm):
+    """The same on the part of the text that bench/convergence/letters.py learns; the metric is the lowest perplexity of the
+    other part, which is what counts where ranks have models of their own."""
+    steps, looks = 1050, 40
+
+    def __init__(self, seed):
+        super().__init__(seed)
+        cut = len(self.text) - len(self.text) // letters.VALIDATED
+        self.text, self.validation, self.seen = self.text[:cut], self.text[cut:], []
+
+    def look(self, step):
+        if (step + 1) % (self.steps // self.looks) == 0:
+            self.seen.append(letters.perplexity(self.model, self.validation))
+
+    def metric(self):
+        return min(self.seen)
 
 
 class LstmAdamw(Lstm):
@@ -144,4 +173,5 @@ class Cnn(Training):
         return right / len(images)
 
 
-MODELS = {"cnn": Cnn, "lstm": Lstm, "lstm, AdamW": LstmAdamw, "gpt": Gpt}
+MODELS = {"cnn": Cnn, "lstm": Lstm, "lstm, AdamW": LstmAdamw, "gpt": Gpt, "lstm, validated": LstmValidated,
+          "gpt, long": GptLong}

@@ -103,7 +103,10 @@ def train(model, case, ranks, seed):
     training = MODELS[model](seed)
     local = case.startswith("every")
     stepping = LocalTraining(training, case, ranks) if local else EveryStep(training, case, ranks, seed)
-    losses = [stepping.step(step) for step in range(training.steps)]
+    losses = []
+    for step in range(training.steps):
+        losses.append(stepping.step(step))
+        training.look(step)
     edges = [point * len(losses) // CURVE for point in range(CURVE + 1)]
     curve = [round(statistics.mean(losses[low:high]), 6) for low, high in itertools.pairwise(edges)]
     return {"metric": training.metric(), "curve": curve}

@@ -158,9 +158,10 @@ constexpr Option kOptions[] = {
    .help = "Select in chunks of this many elements, 64 or more; 0: in each tensor as a whole"},
   {.name = "sparse_keep", .place = OptionPlace{&S::sparse_keep, &C::sparse_keep},
    .variables = {"RINGWOOD_SPARSE_KEEP"}, .value = "FACTOR",
-   .range = {kTiny, 1e6, "above 0, at most 1000000"}, .keyword = "sparse_keep",
+   .range = {0, 1e6, "from 0 to 1000000"}, .keyword = "sparse_keep",
    .flag = "--sparse-keep", .agreed = "sparse keep", .section = "Sparse tensors",
-   .help = "Keep this multiple of the entries that a rank sends in a result of gtopk or exact"},
+   .help = "Keep this multiple of the entries that a rank sends in a result of gtopk or exact; 0: "
+           "all that the ranks send, up to 1 % of the tensors"},
   {.name = "momentum_masking",
    .place = OptionPlace{&S::momentum_masking, &C::momentum_masking},
    .variables = {"RINGWOOD_MOMENTUM_MASKING"}, .keyword = "momentum_masking",

@@ -47,7 +47,9 @@ struct SessionOptions {
   std::string sparse_codec = "block16/fp32";  // worker to first reducer, sparse/codec.h
   std::string sparse_merge = "gtopk";         // or "union" or "exact", sparse/group.h
   std::string sparse_method = "exact";        // or "threshold" or "gaussian", sparse/selector.h
-  double sparse_keep = 1;  // entries of the result, as a multiple of those that a worker sends
+  // Entries of the result, as a multiple of those that a worker sends; 0: what fits in 1 % of the
+  // tensors (kResultDensity, plan/strategy/problem.h).
+  double sparse_keep = 0;
   int sparse_chunk = 0;    // elements that are selected by themselves; 0: each tensor as a whole
   int warmup_steps = 0;    // density warm-up from the job's first step (plan/warm_up.h); 0: none
   // Of a rank's part of a checkpoint: most of it (MB, 10^6 bytes), and MB/s to the store; 0: as

@@ -102,7 +102,8 @@ PlanInput MeasuredInput(const PlanQuestion& question, const Measured& measured,
                                 input.network.gamma);
   input.ring_cost = ring.cost();
   const int fanout = static_cast<int>(question.plan.fanout);
-  const AffineFit tree = Line(TreeCost(input.network, input.world, input.servers, fanout));
+  const AffineFit tree =
+      Line(TreeCost(input.network, input.world, input.servers, fanout, ResultMultiple(input)));
   input.tree_cost = Refine(tree, samples.tree).cost();
   if (samples.selected_elements > 0) {
     input.selection = {

@@ -150,7 +150,8 @@ class TreePlays {
     if (shape.reducers == 0) {
       return std::vector<double>(static_cast<size_t>(shape.workers), bytes(group.k));
     }
-    const uint64_t keep = group.merge == "union" ? group.k : group.result_entries();
+    const uint64_t sent = std::min(group.elements, group.k * static_cast<uint64_t>(shape.workers));
+    const uint64_t keep = group.merge == "union" ? group.k : std::min(sent, group.result_entries());
     std::vector<double> slots;
     for (int number = 0; number < shape.shards * SlotsOfShard(chunks); ++number) {
       const TreeSlot slot = SlotOfNumber(number, chunks);

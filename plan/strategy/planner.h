@@ -35,7 +35,7 @@ struct PlanInput {
   std::string tree_codec = "block16/fp32";
   double entry_bytes = 6.1;  // of tree_codec: 2 + 4, and the block headers
   std::string merge = "gtopk";
-  double keep = 1;                 // of a sparse group, as Group has it
+  double keep = 0;                 // of a sparse group, as Group has it; 0: by kResultDensity
   uint64_t group_limit_bytes = 0;  // 0: none
   double max_density = 1;          // the user's upper bound on the sparse route
   double lags_max_ratio = 1000;    // c_u of LAGS

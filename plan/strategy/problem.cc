@@ -47,7 +47,25 @@ Hosts HostsOf(const PlanInput& input) {
   return input.hosts.empty() ? OneEach(input.world) : input.hosts;
 }
 
-double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes) {
+double KeepOf(const PlanInput& input, double density) {
+  if (input.merge == "union") return 1;  // keeps all in any case
+  if (input.keep != 0) return input.keep;
+  return std::clamp(kResultDensity / density, 1.0, static_cast<double>(std::max(1, input.world)));
+}
+
+double ResultMultiple(const PlanInput& input) {
+  double sent = 0, kept = 0;
+  for (const TensorSpec& tensor : input.tensors) {
+    if (tensor.route == "dense") continue;
+    const auto entries = static_cast<double>(EntriesOf(tensor.density, tensor.elements));
+    sent += entries;
+    kept += entries * KeepOf(input, tensor.density);
+  }
+  return sent > 0 ? kept / sent : 1;
+}
+
+double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes,
+                   double result) {
   if (workers <= 1) return 0;
   const double wire = network.beta * bytes;
   const double add = network.gamma * bytes;
@@ -57,14 +75,17 @@ double TreeSeconds(const Network& network, int workers, int reducers, int fanout
   // Reducers are a heap: a later one is never above an earlier one.
   std::vector<double> up(nodes, 0);
   for (int node = nodes - 1; node >= workers; --node) {
-    std::vector<double> arrivals;
-    for (const int child : tree.children(node)) arrivals.push_back(up[child] + network.alpha);
+    std::vector<std::pair<double, double>> arrivals;  // when, how many workers' entries
+    for (const int child : tree.children(node)) {
+      const double sum = std::min<double>(tree.workers_under(child), std::max(1.0, result));
+      arrivals.emplace_back(up[child] + network.alpha, sum);
+    }
     std::sort(arrivals.begin(), arrivals.end());
     double card = 0;
     double adder = 0;
-    for (const double arrival : arrivals) {
-      card = std::max(card, arrival) + wire;
-      adder = std::max(adder, card) + add;
+    for (const auto& [arrival, sum] : arrivals) {
+      card = std::max(card, arrival) + sum * wire;
+      adder = std::max(adder, card) + sum * add;
     }
     up[node] = adder;
   }
@@ -74,23 +95,24 @@ double TreeSeconds(const Network& network, int workers, int reducers, int fanout
     if (tree.parent(node) < 0) down[node] = up[node];
     for (size_t i = 0; i < tree.children(node).size(); ++i) {
       const int child = tree.children(node)[i];
-      down[child] = down[node] + static_cast<double>(i + 1) * wire + network.alpha;
+      down[child] = down[node] + static_cast<double>(i + 1) * result * wire + network.alpha;
       last = std::max(last, down[child]);
     }
   }
   return last;
 }
 
-Cost TreeCost(const Network& network, int workers, int reducers, int fanout) {
+Cost TreeCost(const Network& network, int workers, int reducers, int fanout, double result) {
   if (workers <= 1) return Cost();
   if (reducers <= 1) {  // affine
-    const double a = TreeSeconds(network, workers, reducers, fanout, 0);
+    const double a = TreeSeconds(network, workers, reducers, fanout, 0, result);
     const double big = 1e9;
-    return Cost::Affine(a, (TreeSeconds(network, workers, reducers, fanout, big) - a) / big);
+    const double end = TreeSeconds(network, workers, reducers, fanout, big, result);
+    return Cost::Affine(a, (end - a) / big);
   }
   std::vector<std::pair<double, double>> points;
   for (double bytes = 0; bytes < 0x1p50; bytes = bytes == 0 ? 64 : bytes * 1.5) {
-    points.emplace_back(bytes, TreeSeconds(network, workers, reducers, fanout, bytes));
+    points.emplace_back(bytes, TreeSeconds(network, workers, reducers, fanout, bytes, result));
   }
   return *Cost::Table(Cost::Monotone(std::move(points)));
 }
@@ -107,10 +129,12 @@ int BestFanout(const PlanInput& input) {
   }
   const double bytes =
       input.entry_bytes * entries / static_cast<double>(std::max<size_t>(1, input.tensors.size()));
+  const double result = ResultMultiple(input);
   int best = 2;
   double least = -1;
   for (int fanout = 2; fanout <= std::min(kMaxFanout, input.world); fanout *= 2) {
-    const double seconds = TreeSeconds(input.network, input.world, input.servers, fanout, bytes);
+    const double seconds =
+        TreeSeconds(input.network, input.world, input.servers, fanout, bytes, result);
     if (least < 0 || seconds < least) {
       least = seconds;
       best = fanout;
@@ -127,9 +151,10 @@ Problem MakeProblem(const PlanInput& input) {
   problem.ready = input.ready_seconds.empty() ? FixedProfile(input.tensors) : input.ready_seconds;
   problem.ring = CheapestCodec(input);
   problem.fanout = static_cast<uint32_t>(BestFanout(input));
-  problem.tree = input.tree_cost ? *input.tree_cost
-                                 : TreeCost(input.network, input.world, input.servers,
-                                            static_cast<int>(problem.fanout));
+  problem.tree = input.tree_cost
+                     ? *input.tree_cost
+                     : TreeCost(input.network, input.world, input.servers,
+                                static_cast<int>(problem.fanout), ResultMultiple(input));
   return problem;
 }
 
@@ -222,7 +247,7 @@ Group TreeGroup(const Problem& problem, std::vector<uint32_t> tensors, double de
   group.density = density;
   group.codec = problem.input->tree_codec;
   group.merge = problem.input->merge;
-  group.keep = problem.input->keep;
+  group.keep = KeepOf(*problem.input, density);
   return group;
 }
 

@@ -21,9 +21,20 @@ struct Problem {
 // `input` is valid (Validate) and outlives the problem.
 Problem MakeProblem(const PlanInput& input);
 
-// Reducer tree of the input's shape, any bytes; convex and piecewise affine in the bytes.
-Cost TreeCost(const Network& network, int workers, int reducers, int fanout);
-double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes);
+// A reducer tree, any bytes of one worker; convex and piecewise affine in the bytes. The result has
+// `result` times as many.
+Cost TreeCost(const Network& network, int workers, int reducers, int fanout, double result = 1);
+double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes,
+                   double result = 1);
+
+// Where the user leaves it to the planner, a result has the entries of all workers up to this share
+// of the tensors: few entries lose the more accuracy the fewer of them are kept, and the bytes of a
+// result are bounded in any world (docs/sparse.md, Convergence).
+constexpr double kResultDensity = 0.01;
+// Group::keep of a group of that density.
+double KeepOf(const PlanInput& input, double density);
+// Entries of results as a multiple of those that a worker sends, over all sparse tensors.
+double ResultMultiple(const PlanInput& input);
 
 // Seconds of a sparse group of k entries, the selection over `elements` included or not.
 double TreeGroupSeconds(const Problem& problem, uint64_t k);

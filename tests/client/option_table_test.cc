@@ -129,7 +129,7 @@ TEST(OptionTable, RanksCompareWhatChangesResultsInTheseWords) {
   for (const auto& [name, value] : Agreed(SessionOptions())) text += name + "=" + value + ";";
   EXPECT_EQ(text,
             "planner=hybrid;wire=fp32;sparse codec=block16/fp32;sparse merge=gtopk;"
-            "sparse method=exact;sparse chunk=0;sparse keep=1;momentum masking=on;"
+            "sparse method=exact;sparse chunk=0;sparse keep=0;momentum masking=on;"
             "warm-up steps=0;");
 }
 

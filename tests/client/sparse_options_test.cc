@@ -146,6 +146,38 @@ TEST(SparseOptions, AResultOfMoreOrFewerEntriesLosesNothing) {
   }
 }
 
+// All that four workers send is less than 1 % of the tensor: the default gives a union's bits.
+TEST(SparseOptions, ByDefaultAllIsKeptOfFewEntries) {
+  constexpr size_t kElements = 20000;
+  const auto trained = [](const char* merge, double keep) {
+    std::vector<float> seen;
+    Job job{.world = 4};
+    job.options = [&](SessionOptions* options) {
+      options->sparse_merge = merge;
+      options->sparse_keep = keep;
+      options->warmup_steps = 4;
+      options->momentum = 0.9;
+    };
+    RunJob(job, [&](Session& session, GatheringCoordinator&) {
+      Gradient gradient(session, "sparse", kElements, "sparse", 0.001);
+      for (int step = 0; step < 8; ++step) {
+        Random random(step * 10 + session.rank());
+        for (float& value : gradient.data) value = static_cast<float>(random.Below(20001)) - 10000;
+        ASSERT_TRUE(session.Ready(gradient.id).ok());
+        ASSERT_TRUE(session.FinishStep().ok());
+        if (session.rank() == 0) {
+          seen.insert(seen.end(), gradient.data.begin(), gradient.data.end());
+        }
+      }
+      EXPECT_TRUE(session.Close("").ok());
+    });
+    return seen;
+  };
+  const std::vector<float> kept = trained("gtopk", 0);
+  EXPECT_TRUE(kept == trained("union", 0));
+  EXPECT_FALSE(kept == trained("gtopk", 1));
+}
+
 constexpr int kTurns = 3;
 constexpr size_t kFragment = 3000;
 constexpr uint64_t kRounds = 9;

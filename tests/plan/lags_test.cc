@@ -106,6 +106,7 @@ TEST(Lags, DensitiesHaveTheUsersLowerBoundAndDenseTensorsTravelRings) {
 TEST(Lags, ABacklogMakesTheNextTensorSparser) {
   PlanInput input;
   input.world = 4;
+  input.keep = 1;
   input.network = {1e-5, 1e-8, 0};
   input.selection = {};
   input.tensors = {

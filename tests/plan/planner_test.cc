@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/random.h"
+#include "plan/sparse_groups.h"
 #include "plan/strategy/lane.h"
 #include "plan/wire.h"
 
@@ -160,6 +162,37 @@ TEST(Planner, HybridMergesAndMixesRoutesOfLongTables) {
   bool raised = false;  // which the first plan never does
   for (const Group& group : plan.groups) raised |= group.route == "tree" && group.density > 0.001;
   EXPECT_TRUE(raised);
+}
+
+TEST(Planner, AResultHasTheEntriesOfAllWorkersUpToOnePerCentOfTheTensor) {
+  for (const int world : {1, 2, 4, 8, 64}) {
+    for (const double density : {0.0001, 0.001, 0.003, 0.01, 0.1}) {
+      PlanInput input;
+      input.world = world;
+      input.tensors = {{"w", 10'000'000, "sparse", density}};
+      const Plan plan = *MakePlan("hybrid", input);
+      const Group& group = plan.groups.at(0);
+      const SparseGroup sparse = SparseGroupsOf(plan, {world, 1}, {10'000'000})->at(0);
+      const uint64_t all = group.k * static_cast<uint64_t>(world);
+      EXPECT_NEAR(static_cast<double>(sparse.result_entries()),
+                  static_cast<double>(std::max(group.k, std::min<uint64_t>(all, 100'000))), 1)
+          << world << " workers, density " << density;
+      input.keep = 1;
+      EXPECT_EQ(MakePlan("hybrid", input)->groups.at(0).keep, 1);
+      input.keep = 0;
+      input.merge = "union";
+      EXPECT_EQ(MakePlan("hybrid", input)->groups.at(0).keep, 1);
+    }
+  }
+}
+
+TEST(Planner, LongerResultsAreSlower) {
+  PlanInput input = SmallNetwork();
+  for (TensorSpec& tensor : input.tensors) tensor.route = "sparse";
+  input.keep = 1;
+  const double short_results = MakePlan("hybrid", input)->predicted_seconds;
+  input.keep = 4;
+  EXPECT_GT(MakePlan("hybrid", input)->predicted_seconds, short_results);
 }
 
 TEST(Planner, OneWorkerAndAnEmptyTableWork) {

@@ -88,10 +88,11 @@ double TreeEnd(const TreeShape& shape, double bytes) {
   return last;
 }
 
-double PlayedTree(const TreeShape& shape, double bytes) {
+double PlayedTree(const TreeShape& shape, double bytes, double result = 1) {
   Scene scene = SceneOf(TreeSchedules(shape, 1), shape.workers, bytes);
   if (shape.reducers > 0) {
     scene.plays[0].slot_bytes[0][NumberOf({TreeSlot::Kind::kAccepted, 0}, 1)] = 0;
+    scene.plays[0].slot_bytes[0][NumberOf({TreeSlot::Kind::kResult, 0}, 1)] *= result;
   }
   const auto outcome = Simulate(scene);
   EXPECT_TRUE(outcome.ok()) << Message(outcome.status());
@@ -112,6 +113,8 @@ TEST(Simulate, ATreeTakesItsClosedForm) {
         const double priced = TreeSeconds(kNetwork, workers, reducers, fanout, bytes);
         if (reducers == 1) {
           EXPECT_NEAR(played, priced, 1e-12);
+          EXPECT_NEAR(PlayedTree(shape, bytes, 3),
+                      TreeSeconds(kNetwork, workers, reducers, fanout, bytes, 3), 1e-12);
         }
         // The price takes the children in another order, and no time for the accepted bits' way.
         EXPECT_LE(played, 1.35 * priced);

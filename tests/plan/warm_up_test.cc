@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "plan/sparse_groups.h"
 #include "plan/strategy/planner.h"
 #include "plan/wire.h"
 
@@ -68,6 +69,17 @@ TEST(WarmUp, AStageIsThePlanWithOtherDensitiesAndEveryStageLeadsToEveryOther) {
   }
   EXPECT_EQ(AtStage(plan, table, kWarmUpStages), plan);
   EXPECT_NE(Hash(AtStage(plan, table, 0)), Hash(plan));
+}
+
+TEST(WarmUp, WhereAllIsKeptAtTheEndAllIsKeptInEveryStage) {
+  constexpr uint64_t kElements = 1'000'000;
+  const std::vector<TensorSpec> table = {{"a", kElements, "sparse", 0.001}};
+  const Plan plan = PlanOf(table);  // of 4 workers
+  for (int stage = 0; stage <= kWarmUpStages; ++stage) {
+    const Plan there = AtStage(plan, table, stage);
+    const SparseGroup group = SparseGroupsOf(there, {4, 1}, {kElements})->at(0);
+    EXPECT_EQ(group.result_entries(), std::min(kElements, 4 * group.k)) << stage;
+  }
 }
 
 TEST(WarmUp, ADensityBelowTheOneItFallsToIsRefusedOnTheWire) {
