@@ -16,3 +16,9 @@ def shaped_hosts(count, rate, prefix):
         yield
     finally:
         subprocess.run([NETNS, "down", str(count), prefix], check=False, stdout=sys.stderr)
+
+
+def a_rank_each(count, prefix):
+    """Flags of `ringwood run`: a rank on each of shaped_hosts()."""
+    return ["--hosts", ",".join(f"{prefix}{host}:1" for host in range(count)), "--rsh", "ip netns exec",
+            "--network-interface", "eth0"]

@@ -4,6 +4,7 @@
         [--jobs N] [--device cuda]
     python bench/convergence/grid.py --passes 8 --only 'dense|0.001'       # until dense no longer improves
     python bench/convergence/grid.py --model lstm --passes 100 --only 'dense|0.001'
+    python bench/convergence/grid.py --model lstm --passes 5 --rate 100mbit --results FILE     # how long a step takes
     python bench/convergence/table.py          # table and chart of what is there
 
     cnn    train.py: Fashion-MNIST, accuracy on the test set
@@ -12,10 +13,12 @@
 Sparse cases have momentum correction and a density warm-up over 117 steps, a quarter of a pass over Fashion-MNIST.
 One line of JSON a run is appended to results.jsonl beside this file. A run whose line is there is not
 repeated, so the grid can be stopped at any time and continued. What a seed is compared with, its dense run,
-should be of the same device.
+should be of the same device. With --rate each rank has a host of its own, a network namespace with a shaped interface
+(bench/netns.sh, needs root).
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -30,6 +33,10 @@ from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent))
+from hosts import a_rank_each, shaped_hosts  # noqa: E402 (found beside this folder)
+
+PREFIX = "rwgrid"  # of the hosts' names
 LONGEST_SECONDS = 7200  # of one run
 SAMPLES, BATCH = 60_000, 128  # of Fashion-MNIST's training set, of a step over all workers
 AS_MANY = ("--sparse-keep", "1")  # entries in a result as a worker sends
@@ -46,12 +53,17 @@ class Case:
 
     @property
     def label(self):
-        return self.name if self.name == "dense" else f"{self.name} {self.density:g}"
+        return self.name if self.name == "dense" or self.density == 1 else f"{self.name} {self.density:g}"
 
 
-def cases():
+def cases(model):
     """What says most comes first."""
     yield Case("dense", train=("--route", "dense"))
+    if model == "lstm":  # local steps, which the other trainer does not have
+        for every in (32, 64):
+            yield Case(f"int4 every {every}", 1, train=("--every", str(every), "--codec", "int4"))
+        yield Case("sparseloco every 8", 64 / 4096,
+                   train=("--every", "8", "--codec", "rice/int2", "--chunk", "4096", "--decay", "0.95"))
     yield Case("default", 0.001)  # 0.01 is gtopk
     for density in (0.01, 0.001):
         yield Case("gtopk", density, run=AS_MANY)
@@ -64,24 +76,29 @@ def cases():
 
 
 def warm_up_steps(case, limit):
-    """0 for dense, where there is nothing to warm up."""
-    return 0 if case.name == "dense" else (limit or SAMPLES) // BATCH // 4
+    """0 for dense and local steps, where there is nothing to warm up."""
+    return 0 if case.name == "dense" or "every" in case.name else (limit or SAMPLES) // BATCH // 4
 
 
 def runs(arguments):
-    for seed, world, case in itertools.product(arguments.seeds, arguments.workers, cases()):
+    for seed, world, case in itertools.product(arguments.seeds, arguments.workers, cases(arguments.model)):
         yield {"model": arguments.model, "case": case.label, "workers": world, "seed": seed,
-               "passes": arguments.passes}, case
+               "passes": arguments.passes, **({"rate": arguments.rate} if arguments.rate else {})}, case
 
 
 def key(line):
-    return line.get("model", "cnn"), line["case"], line["workers"], line["seed"], line["passes"]
+    return line.get("model", "cnn"), line["case"], line["workers"], line["seed"], line["passes"], line.get("rate")
 
 
 def done(results):
     if not results.exists():
         return set()
     return {key(json.loads(line)) for line in results.read_text().splitlines() if line}
+
+
+def network_of(arguments, ranks):
+    """Flags of `ringwood run`."""
+    return [*a_rank_each(ranks, PREFIX), "--trusted-fabric"] if arguments.rate else []
 
 
 def trainer_of(arguments):
@@ -96,13 +113,16 @@ def execute(ringwood, case, what, arguments):
     with tempfile.TemporaryDirectory() as directory:
         report = pathlib.Path(directory) / "report.json"
         command = [ringwood, "run", "-np", str(what["workers"]), "--failure-timeout", "600",
+                   *network_of(arguments, what["workers"]),
                    "--density-warmup", str(warm_up_steps(case, arguments.limit)), *case.run,
                    "--", sys.executable, *trainer_of(arguments), "--seed", str(what["seed"]),
                    "--density", str(case.density), "--epochs", str(arguments.passes), *case.train]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "RINGWOOD_GRID_REPORT": str(report),
                        **dict(case.environment)}
-        run = subprocess.run(command, env=environment, capture_output=True, text=True,
-                             timeout=LONGEST_SECONDS, check=False)
+        hosts = shaped_hosts(what["workers"], arguments.rate, PREFIX) if arguments.rate else contextlib.nullcontext()
+        with hosts:
+            run = subprocess.run(command, env=environment, capture_output=True, text=True,
+                                 timeout=LONGEST_SECONDS, check=False)
         if run.returncode != 0 or not report.exists():
             print(f"{what}: exit code {run.returncode}\n{run.stdout[-2000:]}{run.stderr[-2000:]}", file=sys.stderr)
             return None
@@ -146,13 +166,14 @@ def parse_arguments():
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--limit", type=int, default=0, help="use only the first N training samples")
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose label matches")
+    parser.add_argument("--rate", help="of the hosts' network interfaces; without it all ranks are on this host")
     parser.add_argument("--jobs", type=int, default=1, help="so many runs at a time (each has --workers ranks)")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--data", default="", help="directory of the data set's four .gz files")
     parser.add_argument("--list", action="store_true", help="print what is missing, run nothing")
     arguments = parser.parse_args()
-    if arguments.jobs < 1:
-        parser.error("--jobs must be at least 1")
+    if arguments.jobs < 1 or (arguments.rate and arguments.jobs > 1):
+        parser.error("--jobs must be at least 1, and 1 with --rate")
     return arguments
 
 

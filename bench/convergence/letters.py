@@ -3,6 +3,7 @@ learn. What counts is the lowest perplexity a letter of that part: later the mod
 """
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import math
@@ -50,10 +51,19 @@ def groups_of(model, route):
             {"params": small, "route": "dense"}]
 
 
+def wrap(model, arguments):
+    if not arguments.every:  # the velocity lives in Ringwood
+        return rw.DistributedOptimizer(torch.optim.SGD(groups_of(model, arguments.route), LR), model.named_parameters(),
+                                       arguments.density, momentum_correction=MOMENTUM)
+    inner = torch.optim.SGD(model.parameters(), LR, MOMENTUM)
+    return rw.LocalSteps(model, inner, arguments.every, rw.OuterSGD(), arguments.density if arguments.chunk else None,
+                         codec=arguments.codec, chunk=arguments.chunk, residual_decay=arguments.decay)
+
+
 def train(example, model, learned, validated, arguments, steps):
     """(optimizer, [[step, seconds without looks, perplexity], …])"""
-    optimizer = rw.DistributedOptimizer(torch.optim.SGD(groups_of(model, arguments.route), LR), model.named_parameters(),
-                                        arguments.density, momentum_correction=MOMENTUM)
+    optimizer = wrap(model, arguments)
+    outer = optimizer.outer_parameters if arguments.every else contextlib.nullcontext
     rw.broadcast_parameters(model.state_dict())
     low, high = BATCH * rw.rank() // rw.size(), BATCH * (rw.rank() + 1) // rw.size()
     places, curve, seconds = torch.Generator().manual_seed(arguments.seed), [], 0.0
@@ -68,8 +78,10 @@ def train(example, model, learned, validated, arguments, steps):
         optimizer.step()
         seconds += time.monotonic() - began
         if (step + 1) % max(1, steps // LOOKS) == 0:
-            value = perplexity(model, validated) if rw.rank() == 0 else 0.0
-            curve.append([step + 1, seconds, optimizer.session.allreduce(np.array([value])).item()])
+            with outer():
+                curve.append([step + 1, seconds, perplexity(model, validated) if rw.rank() == 0 else 0.0])
+    if arguments.every:
+        optimizer.join()
     return optimizer, curve
 
 
@@ -78,6 +90,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--density", type=float, default=0.01)
     parser.add_argument("--route", default="sparse", choices=["dense", "sparse"])
+    parser.add_argument("--every", type=int, default=0, help="local steps from one exchange to the next")
+    parser.add_argument("--codec", default=None, help="of LocalSteps, as --chunk and --decay")
+    parser.add_argument("--chunk", type=int, default=None)
+    parser.add_argument("--decay", type=float, default=1.0)
     parser.add_argument("--epochs", type=int, default=100, help="passes over the text")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -90,7 +106,8 @@ def main():
     model = example.Characters(letters, HIDDEN)
     optimizer, curve = train(example, model, text[:cut], text[cut:], arguments, steps)
     counts = optimizer.session.allreduce(np.array(optimizer.traffic(), np.float64)).tolist()
-    dense, sparse, equivalent = (count / counts[0] for count in counts[1:])
+    dense, sparse = (count / (steps * rw.size()) for count in counts[1:3])
+    equivalent = counts[3] / counts[0]
     if rw.rank() == 0:
         report = {"perplexity": min(value for _, _, value in curve), "steps": steps, "world": rw.size(), "device": "cpu",
                   "seconds": curve[-1][1], "curve": curve, "delta": {},

@@ -49,7 +49,7 @@ def read(path, model="cnn", passes=2):
     found = defaultdict(dict)
     for line in path.read_text().splitlines():
         report = json.loads(line)
-        if (report.get("model", "cnn"), report["passes"]) == (model, passes):
+        if (report.get("model", "cnn"), report["passes"], report.get("rate")) == (model, passes, None):
             found[report["case"], report["workers"]][report["seed"]] = report
     return found
 
@@ -141,6 +141,8 @@ def main():
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--level", type=float, help="of accuracy or perplexity")
     arguments = parser.parse_args()
+    if arguments.chart and (arguments.model, arguments.passes) != ("cnn", 2):
+        parser.error("--chart has its scale for --model cnn --passes 2")
     found = read(arguments.results, arguments.model, arguments.passes)
     print(table(found, METRICS[arguments.model], arguments.level))
     if arguments.chart:

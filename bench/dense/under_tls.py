@@ -19,7 +19,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from hosts import shaped_hosts  # noqa: E402
+from hosts import a_rank_each, shaped_hosts  # noqa: E402
 
 KINDS = {"UCX, plaintext": "ucx", "gRPC, plaintext": "grpc", "gRPC, TLS": "tls"}
 
@@ -42,8 +42,7 @@ def plaintext_server(options, flags):
 
 def measure(options, kind):
     """TLS is what the launcher does by itself; it makes no plaintext gRPC off loopback, a server by hand may."""
-    hosts = ",".join(f"{options.prefix}{i}:1" for i in range(options.workers))
-    place = ["--hosts", hosts, "--rsh", "ip netns exec", "--network-interface", "eth0"]
+    place = a_rank_each(options.workers, options.prefix)
     bench = ["bench", "allreduce", f"--bytes={options.bytes}", f"--turns={options.inner}", "--json"]
     if kind == "tls":
         return report(options, [options.program, *bench, f"--workers={options.workers}", *place, "--transport", "grpc"])

@@ -25,7 +25,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE.parent))
-from hosts import shaped_hosts  # noqa: E402
+from hosts import a_rank_each, shaped_hosts  # noqa: E402
 
 WAYS = ("DDP", "int4", "pairs")
 WARM_UP = 4  # steps that are not timed: plans, scales, first memory
@@ -50,10 +50,9 @@ def parse_arguments():
 
 def measure(options, way, directory):
     """{"seconds": a step's, "loss": the ranks' mean over the last four steps, "parameters"}."""
-    hosts = ",".join(f"{options.prefix}{host}:1" for host in range(options.hosts))
     report = directory / "report"
-    command = [options.program, "run", "--hosts", hosts, "--rsh", "ip netns exec", "--network-interface", "eth0",
-               "--trusted-fabric", "-np", options.hosts, *(["--wire", "int4"] if way == "int4" else []), "--",
+    command = [options.program, "run", *a_rank_each(options.hosts, options.prefix), "--trusted-fabric",
+               "-np", options.hosts, *(["--wire", "int4"] if way == "int4" else []), "--",
                sys.executable, __file__, "--way", way, "--report", report]
     for name in ("steps", "width", "layers", "batch", "lr"):
         command += [f"--{name}", getattr(options, name)]

@@ -21,7 +21,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from hosts import shaped_hosts  # noqa: E402
+from hosts import a_rank_each, shaped_hosts  # noqa: E402
 
 FORWARD = 0.032  # seconds, of ResNet-50's profile; the file has the backward's
 WARM_UP = 2      # rounds: codes learn their scales in the first
@@ -47,10 +47,9 @@ def predicted(options, way):
 
 def measure(options, way, step_seconds, directory):
     """Utilisation, the slowest rank's."""
-    hosts = ",".join(f"{options.prefix}{host}:1" for host in range(options.hosts))
     report = directory / "report"
-    command = [options.program, "run", "--hosts", hosts, "--rsh", "ip netns exec", "--network-interface", "eth0",
-               "--trusted-fabric", "-np", options.hosts, "--", sys.executable, __file__, "--rank", json.dumps(way),
+    command = [options.program, "run", *a_rank_each(options.hosts, options.prefix), "--trusted-fabric", "-np",
+               options.hosts, "--", sys.executable, __file__, "--rank", json.dumps(way),
                "--trace", options.trace, "--step", step_seconds, "--rounds", options.rounds, "--report", report]
     subprocess.run([str(word) for word in command], check=True, stdout=sys.stderr, timeout=1200,
                    env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "OMP_NUM_THREADS": "1"})

@@ -21,6 +21,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+from hosts import a_rank_each  # noqa: E402 (found beside this folder)
+
 DENSE = ["--route", "dense"]
 VARIANTS = {  # flags of `ringwood replay`
     "fp32": ["--planner", "hybrid", *DENSE],
@@ -75,9 +78,8 @@ def run_ddp(given, trace):
 
 
 def run_ringwood(given, trace, flags):
-    hosts = ",".join(f"{given.prefix}{host}:1" for host in range(given.hosts))
-    command = [given.ringwood, "replay", "--workers", str(given.hosts), "--hosts", hosts, "--rsh", "ip netns exec",
-               "--network-interface", "eth0", "--trusted-fabric", "--servers", str(given.hosts), "--json"]
+    command = [given.ringwood, "replay", "--workers", str(given.hosts), *a_rank_each(given.hosts, given.prefix),
+               "--trusted-fabric", "--servers", str(given.hosts), "--json"]
     done = subprocess.run(command + replay_flags(given, trace) + flags, text=True, capture_output=True, check=False)
     return json_line(done.stdout + done.stderr, " ".join(flags))
 
