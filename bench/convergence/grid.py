@@ -65,6 +65,7 @@ def cases(model):
         yield Case("sparseloco every 8", 64 / 4096,
                    train=("--every", "8", "--codec", "rice/int2", "--chunk", "4096", "--decay", "0.95"))
     yield Case("default", 0.001)  # 0.01 is gtopk
+    yield Case("default, chunk", 0.001, run=("--sparse-chunk", "4096"))
     for density in (0.01, 0.001):
         yield Case("gtopk", density, run=AS_MANY)
         yield Case("lags", density, run=("--planner", "lags", *AS_MANY))

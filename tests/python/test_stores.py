@@ -26,6 +26,13 @@ def listed(folder, *further):
     return json.loads(run([PROGRAM, "checkpoint", "list", "--store", folder, *more, "--json"]).output)
 
 
+def newest_two(store):
+    """Step and stores of each. One older stays until the newest was read back, which no job waits for at its end."""
+    found = [(each["step"], each["stores"]) for each in listed(store)]
+    assert len(found) in (2, 3), found
+    return found[:2]
+
+
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory):
     """The store of a job of three ranks that lost all its processes at once, after step 8."""
@@ -46,7 +53,7 @@ def test_a_job_that_lost_everything_ends_with_the_bits_of_one_that_did_not(kille
     store = copy_of(killed, tmp_path)
     run_job("train.py", tmp_path / "resumed", "nobody", ranks=3, flags=(*stores(store), "--resume"), **LARGE)
     assert (tmp_path / "resumed").read_text() == (tmp_path / "whole").read_text()
-    assert [each["step"] for each in listed(store)] == [16, 12]
+    assert newest_two(store) == [(16, 2), (12, 2)]
 
 
 def test_it_goes_on_in_a_smaller_world_as_from_one_store(killed, tmp_path):
@@ -107,10 +114,9 @@ def test_under_tls_and_with_ranks_that_are_read_where_they_lie(tmp_path):
     for flags in (("--tls",), ("--tls", "--transport", "grpc")):
         store = tmp_path / f"store{len(flags)}"
         ended = run_job("train.py", tmp_path / "out", "nobody", ranks=2, flags=(*stores(store), *flags), **LARGE)
-        found = listed(store)
-        assert [(each["step"], each["stores"]) for each in found] == [(16, 2), (12, 2)], ended.output
+        assert newest_two(store) == [(16, 2), (12, 2)], ended.output
         verified = run([PROGRAM, "checkpoint", "verify", "--store", store])
-        assert verified.output.count("good, every byte") == 2, verified.output
+        assert verified.output.count("good, every byte") == len(listed(store)), verified.output
 
 
 def test_a_deployment_has_one_store(tmp_path):
