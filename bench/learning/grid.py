@@ -4,6 +4,7 @@
     python bench/learning/grid.py --only 'dense|below' --seeds 1 --steps 500
     python bench/learning/grid.py --list               # what is missing, and about how long it takes
     python bench/learning/grid.py --table              # what is there
+    python bench/learning/grid.py --text gpl           # on a text that the model learns until the loss no longer falls
 
 A run of 2,000 steps takes one to two minutes on two cores. One line of JSON a run is appended to results.jsonl beside
 this file; a run whose line is there is not repeated, so the grid can be stopped at any time and continued.
@@ -21,7 +22,7 @@ from runs import PROGRAM, complete, lines, report_of  # beside this file
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS = 90            # of one run of 2,000 steps on two cores, about
 SPARSE = ("sparse", "matrices", "matrices, union", "below the moments", "below the moments, decay",
-          "below, of the average", "ahead, of the average", "every 4", "every 16", "sparseloco 32")
+          "below, of the average", "below, of the average, chunk", "ahead, of the average", "every 4", "every 16", "sparseloco 32")
 DENSE = ("dense", "int8", "int4", "int4 every 2, of the average", "bf16", "int4 every 4, of the average", "int4 every 2",
          "diloco 16", "diloco 64")
 
@@ -31,16 +32,21 @@ def runs(arguments):
     cases = [(case, 1.0) for case in DENSE] + [(case, density) for density in arguments.densities for case in SPARSE]
     for seed, workers, (case, density) in itertools.product(arguments.seeds, arguments.workers, cases):
         if re.search(arguments.only, case):
-            yield {"case": case, "density": density, "workers": workers, "seed": seed, "steps": arguments.steps}
+            yield {"case": case, "density": density, "workers": workers, "seed": seed, "steps": arguments.steps,
+                   "text": arguments.text}
+
+
+def text_of(line):
+    return line.get("text", "python")
 
 
 def key(line):
-    return line["case"], line["density"], line["workers"], line["seed"], line["steps"]
+    return line["case"], line["density"], line["workers"], line["seed"], line["steps"], text_of(line)
 
 
 def execute(what, ringwood):
     trainer = [HERE / "train.py", "--case", what["case"], "--density", what["density"], "--seed", what["seed"],
-               "--steps", what["steps"]]
+               "--steps", what["steps"], "--text", what["text"]]
     return report_of(what, ringwood, ["-np", what["workers"]], trainer)
 
 
@@ -70,6 +76,7 @@ def parse_arguments():
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--densities", type=float, nargs="+", default=[0.01, 0.001])
     parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--text", default="python", choices=["python", "gpl"])
     parser.add_argument("--only", default="", metavar="REGEX", help="cases whose name matches")
     parser.add_argument("--list", action="store_true", help="print what is missing, run nothing")
     parser.add_argument("--table", action="store_true", help="print what is there, run nothing")
@@ -85,7 +92,7 @@ def main():
         print(f"{len(missing)} runs, about {len(missing) * SECONDS * arguments.steps / 2000 / 60:.0f} minutes")
         return 0
     failed = complete(missing, lambda what: execute(what, arguments.ringwood), arguments.results)
-    print(*table(lines(arguments.results)), sep="\n")
+    print(*table([line for line in lines(arguments.results) if text_of(line) == arguments.text]), sep="\n")
     return 1 if failed else 0
 
 
