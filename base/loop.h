@@ -39,12 +39,16 @@ class Loop {
     virtual Duration Nap() { return Duration::zero(); }
   };
 
+  // kBackground: work that nobody waits for. Its thread lets others of the machine go first: it
+  // does not take a core from one that runs when it wakes, and has a tenth of the share.
+  enum class Pace { kPrompt, kBackground };
+
   // Most tasks that wait; a producer that exceeds it has no bound of its own, so Post refuses.
   static constexpr size_t kMaxTasks = 1 << 16;
   // Further places for PostReserved: several for each stream of the largest world.
   static constexpr size_t kReservedTasks = 1 << 16;
 
-  explicit Loop(std::string name);
+  explicit Loop(std::string name, Pace pace = Pace::kPrompt);
   ~Loop();  // runs no further task, joins the thread; not from the loop's own thread
 
   Loop(const Loop&) = delete;

@@ -33,6 +33,8 @@ class Checkpoints {
   // `plan` is the serialised v1::SavedPlan, or empty.
   Status Save(const StripeName& stripe, std::vector<Item> items, const TensorStates& states,
               const std::string& plan);
+  // Before anything of `states` changes.
+  void Release() { checkpointer_.Release(); }
   Status Wait() { return checkpointer_.Wait(); }
   CheckpointProgress progress() { return checkpointer_.progress(); }  // any thread
   Duration took() { return checkpointer_.took(); }  // the last one that was completed

@@ -101,6 +101,7 @@ Status Session::Alive() {
 
 Status Session::ChangeEpoch() {
   saves_.Failed();
+  checkpoints_->Release();
   const Status changed = change_->Run(&link_);
   return changed.ok() ? changed : End(changed);
 }
@@ -166,6 +167,7 @@ Status Session::Rebind(int id, float* data) {
 
 Status Session::Agree() {
   while (!agreement_.agreed()) {
+    checkpoints_->Release();
     RW_RETURN_IF_ERROR(Alive());
     const Status agreed =
         agreement_.Agree(step() + replays(), steps_.weight(), checkpoints_->restore(), link_.get());
@@ -204,6 +206,7 @@ StatusOr<StepResult> Session::FinishStep() {
     if (const std::optional<StepResult> settled = steps_.TakeSettled()) return *settled;
     RW_RETURN_IF_ERROR(Agree());
     RW_RETURN_IF_ERROR(state_.Serve(link_.get()));
+    checkpoints_->Release();
     StatusOr<StepResult> result = steps_.Finish(link_.get());
     if (result.ok() && steps_.receiving()) {
       result->received = true;

@@ -13,8 +13,8 @@
 namespace ringwood {
 namespace {
 
-Item FloatItem(std::string name, std::span<const float> values) {
-  return {std::move(name), false, std::as_bytes(values), {"F32", {values.size()}}};
+Item FloatItem(std::string name, std::span<const float> values, bool steady) {
+  return {std::move(name), false, std::as_bytes(values), {"F32", {values.size()}}, steady};
 }
 
 Status MidStep() { return Refused("a checkpoint in the middle of a step: finish_step first"); }
@@ -221,12 +221,16 @@ Status TensorStates::ReadResidual(size_t id, std::span<float> out) const {
 
 Status TensorStates::AppendItems(std::vector<Item>* items,
                                  std::vector<std::unique_ptr<SparseTensor>>* copies) const {
+  const bool steady = !table_.IsOnDevice();  // what is read of devices is a copy already
   for (size_t id = 0; id < states_.size(); ++id) {
     RW_ASSIGN_OR_RETURN(const std::span<const BlockReach> now, WireReach(id));
     const std::span<const BlockReach> reached = now.empty() ? reach(id) : now;
     if (!reached.empty()) {
-      items->push_back(
-          {ReachItem(table_.name(id)), true, std::as_bytes(reached), {"U16", {reached.size()}}});
+      items->push_back({ReachItem(table_.name(id)),
+                        true,
+                        std::as_bytes(reached),
+                        {"U16", {reached.size()}},
+                        steady});
     }
     SparseTensor* state = states_[id].get();
     if (DeviceSparseExchange* const device = DeviceOf(id); state == nullptr && device != nullptr) {
@@ -237,13 +241,13 @@ Status TensorStates::AppendItems(std::vector<Item>* items,
     const std::string& name = table_.name(id);
     if (state == nullptr) {
       RW_ASSIGN_OR_RETURN(const std::span<const float> error, WireError(id));
-      if (!error.empty()) items->push_back(FloatItem(ResidualItem(name), error));
+      if (!error.empty()) items->push_back(FloatItem(ResidualItem(name), error, steady));
       continue;
     }
     if (state->pending()) return MidStep();
-    items->push_back(FloatItem(ResidualItem(name), state->residual()));
+    items->push_back(FloatItem(ResidualItem(name), state->residual(), steady));
     const std::span<float> momentum = state->mutable_momentum();
-    if (!momentum.empty()) items->push_back(FloatItem(MomentumItem(name), momentum));
+    if (!momentum.empty()) items->push_back(FloatItem(MomentumItem(name), momentum, steady));
   }
   return OkStatus();
 }

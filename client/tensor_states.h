@@ -90,7 +90,8 @@ class TensorStates {
   Status ReadResidual(size_t id, std::span<float> out) const;
 
   // The items that a checkpoint has of this rank. Refused between ready and the end of the step.
-  // They point into the states, and into `copies` of what devices have.
+  // They point into the states, where they stay as they are until a round commits or the plan or
+  // the epoch changes, and into `copies` of what devices have.
   Status AppendItems(std::vector<Item>* items,
                      std::vector<std::unique_ptr<SparseTensor>>* copies) const;
 

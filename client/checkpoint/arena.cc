@@ -56,11 +56,47 @@ Status Arena::Fill(const std::vector<Item>& items, int rank, int world) {
   uint64_t at = 0;
   for (const Piece& piece : pieces_) {
     at_.push_back(at);
-    std::copy_n(items[piece.item].data.begin() + piece.offset, piece.bytes,
-                buffer_->span().begin() + at);
     at += piece.bytes;
   }
+  std::vector<size_t> left;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    if (items_[pieces_[i].item].steady) {
+      left.push_back(i);
+    } else {
+      Copy(i);
+    }
+  }
+  absl::MutexLock lock(&mutex_);
+  left_ = std::move(left);
   return OkStatus();
+}
+
+void Arena::Copy(size_t piece) {
+  const Piece& from = pieces_[piece];
+  std::copy_n(items_[from.item].data.begin() + from.offset, from.bytes,
+              buffer_->span().begin() + at_[piece]);
+}
+
+bool Arena::TakeLeft(size_t* piece) {
+  absl::MutexLock lock(&mutex_);
+  if (left_.empty()) return false;
+  *piece = left_.back();
+  left_.pop_back();
+  ++copying_;
+  return true;
+}
+
+void Arena::CopiedLeft() {
+  absl::MutexLock lock(&mutex_);
+  --copying_;
+}
+
+void Arena::Complete() {
+  for (size_t piece; TakeLeft(&piece); CopiedLeft()) Copy(piece);
+  // A copy of kPieceBytes at most, which waits for nothing.
+  absl::MutexLock lock(&mutex_);
+  const auto copied = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return copying_ == 0; };
+  mutex_.Await(absl::Condition(&copied));
 }
 
 Arena::Entry Arena::entry(size_t i) const {

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "base/buffer.h"
 #include "base/status.h"
 #include "base/tensor_type.h"
@@ -23,6 +25,9 @@ struct Item {
   bool shared = false;  // the same bytes on every rank, each saves a stripe
   std::span<const std::byte> data;
   TensorType type = {};
+  // The bytes stay there, and as they are, until Arena::Complete has returned: they may be copied
+  // after Fill, beside what the trainer does next.
+  bool steady = false;
 };
 
 struct Piece {
@@ -40,11 +45,15 @@ class Arena {
  public:
   explicit Arena(uint64_t limit_bytes) : limit_bytes_(limit_bytes) {}
 
-  // Copies this rank's pieces. Exhausted, with the numbers, if they exceed the limit;
-  // AlreadyExists when two items of one scope share a name, Invalid when a type does not fit.
+  // Copies this rank's pieces but those of steady items. Exhausted, with the numbers, if they
+  // exceed the limit; AlreadyExists when two items of one scope share a name, Invalid when a type
+  // does not fit. Not before all of the last Fill is copied.
   Status Fill(const std::vector<Item>& items, int rank, int world);
+  // Copies what is left, and returns when all is copied. Any thread, several at once: each takes
+  // piece after piece, so nobody waits for more than one piece of another.
+  void Complete();
 
-  // A piece with its bytes and its identity.
+  // A piece with its bytes and its identity; after Complete.
   struct Entry {
     const std::string* name;
     bool shared;
@@ -61,12 +70,20 @@ class Arena {
   std::shared_ptr<const void> memory() const { return buffer_; }
 
  private:
+  void Copy(size_t piece);
+  bool TakeLeft(size_t* piece) ABSL_LOCKS_EXCLUDED(mutex_);
+  void CopiedLeft() ABSL_LOCKS_EXCLUDED(mutex_);
+
   const uint64_t limit_bytes_;
   std::vector<Item> items_;  // after Fill only the size of their data is used
   std::vector<Piece> pieces_;
   std::vector<uint64_t> at_;  // where in the buffer
   std::shared_ptr<Buffer<std::byte>> buffer_ = std::make_shared<Buffer<std::byte>>();
   uint64_t bytes_ = 0;
+
+  absl::Mutex mutex_;
+  std::vector<size_t> left_ ABSL_GUARDED_BY(mutex_);  // pieces that nobody has taken
+  int copying_ ABSL_GUARDED_BY(mutex_) = 0;           // that somebody has
 };
 
 }  // namespace ringwood

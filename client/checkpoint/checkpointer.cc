@@ -65,6 +65,7 @@ Status Checkpointer::Begin(const StripeName& stripe, const std::vector<Item>& it
   progress_.sent = 0;
   progress_.arena_bytes = arena_.capacity();
   busy_ = loop_.Post([this, stripe, begun = Now()] {
+    arena_.Complete();
     Status status = store_->Save(stripe, arena_, Seconds(kSaveSeconds),
                                  [&](uint64_t bytes) { Sent(bytes, begun); });
     if (status.ok()) status = store_->Await({stripe.epoch, stripe.step}, Seconds(kAwaitSeconds));

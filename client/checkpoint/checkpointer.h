@@ -42,10 +42,14 @@ class Checkpointer {
                         Told ended = nullptr);
   ~Checkpointer();  // cancels the upload in flight
 
-  // Waits for the checkpoint before, copies `items` and returns; the upload continues. Returns
-  // errors in the items (no name, a name twice) and the end of the epoch. Errors of store and arena
-  // are returned by Wait.
+  // Waits for the checkpoint before, copies `items` but the steady ones and returns; the upload
+  // continues. Returns errors in the items (no name, a name twice) and the end of the epoch. Errors
+  // of store and arena are returned by Wait.
   Status Begin(const StripeName& stripe, const std::vector<Item>& items);
+
+  // Returns when the steady items are copied, too: from then on they may change. The thread of
+  // Begin.
+  void Release() { arena_.Complete(); }
 
   CheckpointProgress progress();  // any thread
 
@@ -71,14 +75,15 @@ class Checkpointer {
   StoreClient* const store_;
   const double bytes_per_second_;
   const Told ended_;
-  Arena arena_;  // the upload's while busy_, else the caller's
+  Arena arena_;  // the upload's while busy_, else the caller's; Complete is both's
   absl::Mutex mutex_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   CheckpointProgress progress_ ABSL_GUARDED_BY(mutex_);
   Status last_ ABSL_GUARDED_BY(mutex_);
   Status interrupted_ ABSL_GUARDED_BY(mutex_);
-  Loop loop_{"rw-upload"};  // last: its thread ends before the rest is destroyed
+  Loop loop_{"rw-upload",
+             Loop::Pace::kBackground};  // last: its thread ends before the rest is destroyed
 };
 
 }  // namespace ringwood

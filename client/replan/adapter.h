@@ -44,7 +44,7 @@ class Adapter {
   absl::Mutex mutex_;
   bool planning_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<PlanAnswer> answer_ ABSL_GUARDED_BY(mutex_);
-  Loop loop_{"rw-plan"};  // last: its thread ends before the rest is destroyed
+  Loop loop_{"rw-plan", Loop::Pace::kBackground};  // last: its thread ends before the rest is destroyed
 };
 
 }  // namespace ringwood

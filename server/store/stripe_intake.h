@@ -29,7 +29,7 @@ class DiskThreads {
  private:
   static constexpr size_t kThreads = 4;
   struct Thread : Loop {
-    Thread() : Loop("store-disk") {}
+    Thread() : Loop("store-disk", Loop::Pace::kBackground) {}
   };
   std::atomic<size_t> next_{0};
   std::vector<Thread> threads_;

@@ -1,10 +1,12 @@
 #include "base/loop.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <vector>
 
@@ -23,6 +25,29 @@ TEST(Loop, RunsTasksInOrderOnItsOwnThread) {
                   .ok());
   ASSERT_EQ(order.size(), 100u);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+struct Standing {
+  int nice = 0, policy = 0;
+};
+Standing StandingOfThisThread() {
+  return {getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())), sched_getscheduler(0)};
+}
+
+TEST(Loop, ABackgroundLoopLetsOthersGoFirst) {
+  const Standing before = StandingOfThisThread();
+  const auto standing_of = [](Loop& loop) {
+    Standing seen;
+    EXPECT_TRUE(
+        loop.Call([&] { return seen = StandingOfThisThread(), OkStatus(); }, Seconds(20)).ok());
+    return seen;
+  };
+  Loop prompt("prompt"), background("background", Loop::Pace::kBackground);
+  EXPECT_EQ(standing_of(prompt).nice, before.nice);
+  EXPECT_EQ(standing_of(prompt).policy, before.policy);
+  EXPECT_EQ(standing_of(background).nice, std::min(19, before.nice + 10));
+  EXPECT_EQ(standing_of(background).policy, SCHED_BATCH);
+  EXPECT_EQ(StandingOfThisThread().nice, before.nice) << "of its thread alone";
 }
 
 TEST(Loop, TimersFireInOrderOfTime) {

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "base/digest.h"
+#include "base/loop.h"
 #include "base/random.h"
 #include "client/grpc/chunk_message.h"
 
@@ -79,6 +82,39 @@ TEST(Arena, HoldsTheBytesOfTheMomentItWasFilled) {
     at += entry.data.size();
   }
   EXPECT_EQ(at, before.size());
+}
+
+// Of several threads that complete it none comes back before all is copied.
+TEST(Arena, SteadyItemsAreCopiedLaterByWhoeverComesFirst) {
+  Arena arena(1 << 30);
+  for (uint64_t round = 0; round < 20; ++round) {
+    std::vector<std::byte> own = Noise(9 * kPieceBytes + 17, 3 * round);
+    std::vector<std::byte> weights = Noise(2 * kPieceBytes, 3 * round + 1);
+    const std::vector<std::byte> before = weights;
+    std::vector<Item> items = {{"residual", false, own}, {"weights", true, weights}};
+    items[0].steady = true;
+    ASSERT_TRUE(arena.Fill(items, 0, 1).ok());
+    weights = Noise(weights.size(), 3 * round + 2);
+    const std::vector<std::byte> kept = Noise(own.size(), 100 + round);
+    std::copy(kept.begin(), kept.end(), own.begin());  // as nobody may: it shows when it is copied
+    std::atomic<int> complete{0};
+    Loop one("one"), other("other");
+    for (Loop* loop : {&one, &other}) {
+      loop->Post([&] {
+        arena.Complete();
+        ++complete;
+      });
+    }
+    arena.Complete();
+    own.assign(own.size(), std::byte{0});
+    for (size_t i = 0; i < arena.size(); ++i) {
+      const Arena::Entry entry = arena.entry(i);
+      const std::vector<std::byte>& expected = entry.shared ? before : kept;
+      ASSERT_TRUE(
+          std::equal(entry.data.begin(), entry.data.end(), expected.begin() + entry.offset));
+    }
+    while (complete < 2) std::this_thread::yield();
+  }
 }
 
 TEST(Arena, RefusesWhatIsOverItsLimitOrNamedTwice) {

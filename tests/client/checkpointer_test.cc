@@ -13,6 +13,7 @@ namespace ringwood {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 // Answers each save with the next of `answers` (OK when there is none), after `go`.
 class ScriptedStore : public StoreClient {
@@ -20,6 +21,12 @@ class ScriptedStore : public StoreClient {
   Status Save(const StripeName& stripe, const Arena& arena, Duration, const Sent& sent) override {
     saved.push_back(stripe.step);
     bytes = arena.bytes();
+    std::string came;
+    for (size_t i = 0; i < arena.size(); ++i) {
+      const std::span<const std::byte> data = arena.entry(i).data;
+      came.append(reinterpret_cast<const char*>(data.data()), data.size());
+    }
+    if (!expected.empty() && came != expected) ++differing;
     sent(bytes);
     if (go != nullptr) go->WaitForNotification();
     if (answers.empty()) return OkStatus();
@@ -37,6 +44,8 @@ class ScriptedStore : public StoreClient {
   }
   void Cancel() override {}
 
+  std::string expected;  // of all items; empty: not compared
+  int differing = 0;
   std::deque<Status> answers;
   std::vector<uint64_t> saved;
   uint64_t bytes = 0;
@@ -51,6 +60,23 @@ StripeName AtStep(uint64_t step) {
 
 std::vector<Item> Items(const std::string& content) {
   return {{"weights", true, std::as_bytes(std::span(content))}};
+}
+
+TEST(Checkpointer, WhatIsSteadyMayChangeOnceItIsReleased) {
+  ScriptedStore store;
+  Checkpointer checkpointer(&store);
+  for (uint64_t step = 1; step <= 50; ++step) {
+    std::string residual(3 * kPieceBytes, static_cast<char>('a' + step % 20));
+    store.expected = residual;
+    std::vector<Item> items = Items(residual);
+    items[0].steady = true;
+    ASSERT_TRUE(checkpointer.Begin(AtStep(step), items).ok());
+    checkpointer.Release();
+    residual.assign(residual.size(), '-');
+    ASSERT_TRUE(checkpointer.Wait().ok());
+  }
+  EXPECT_THAT(store.saved, SizeIs(50));
+  EXPECT_EQ(store.differing, 0);
 }
 
 TEST(Checkpointer, AFailedOneIsToldToWhoWaitsAndToNobodyElse) {
