@@ -174,12 +174,12 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
   const uint64_t sent = SentBytes(*run.collective);
   const bool coded = run.collective->code_bits != 0;
   auto ended = [done = std::move(done), sent, coded, reach = request.reach,
-                next = request.next_reach, world = request.place.world](StatusOr<uint64_t> digest) {
+                next = request.next_reach](StatusOr<uint64_t> digest) {
     if (!digest.ok()) return done(Annotate(digest.status(), "all-reduce"));
     if (!coded) return done(AllReduceResult{*digest, sent});
     // Sums are digested as codes: what they mean is part of the result.
     const bool non_finite =
-        std::ranges::any_of(next, [most = LargestReach(world)](BlockReach r) { return r > most; });
+        std::ranges::any_of(next, [](BlockReach reach) { return reach > kLargestReach; });
     done(AllReduceResult{Combine(*digest, Digest(std::as_bytes(reach))), sent, non_finite});
   };
   RunCollective(std::move(run), std::move(ended), request.reached);

@@ -105,7 +105,7 @@ uint64_t ChunkBytes(const CollectiveSpec& spec, const Collective& made, int worl
 
 // Elements that stay together in one slot.
 size_t UnitOf(const Collective& collective) {
-  return collective.code_bits == 0 ? 1 : kLatticeBlock;
+  return collective.code_bits == 0 ? 1 : kLatticePack;
 }
 
 // Slots and chunks.

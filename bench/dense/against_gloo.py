@@ -49,7 +49,7 @@ def share_of_bytes(wire, workers):
     levels = 2 ** (int(wire[3:]) - 1) - 1
     widths = [(2 * levels * terms).bit_length() for terms in range(1, workers + 1)]
     codes = (sum(widths[:-1]) / (workers - 1) + widths[-1]) / 2
-    return (codes + 16 / 256) / 32  # and 16 bits for a block of 256 elements
+    return (codes + 8 / 64) / 32  # and a byte for a block of 64 elements
 
 
 def line(row, workers, wire, rate):

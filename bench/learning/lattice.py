@@ -2,7 +2,7 @@
 
     int8, int4                            as `--wire` has them, to the bit of a run
     12 bits, 20 bits                      more levels: 20 bits with a headroom of 32 neither round nor cut off
-    int8, headroom 16, block 64, fall 8   with other numbers: how much larger than the largest values of the last rounds one
+    int8, headroom 16, block 256, fall 8  with other numbers: how much larger than the largest values of the last rounds one
                                           may be, elements of a block, most of 1/128 octaves that a reach falls by
 """
 
@@ -10,11 +10,22 @@ import torch
 
 LEAST, DROPPED = (127 - 96) << 7, (1 << 21) - 1
 LEVELS = {"int8": 127, "int4": 7, "12 bits": 2**11 - 1, "20 bits": 2**19 - 1}
-HEADROOM, BLOCK, FALL = 4.0, 256, 32
+HEADROOM, BLOCK, FALL = 4.0, 64, 32
 
 
 def is_coded(case):
     return case.partition(", ")[0] in LEVELS
+
+
+def told(reach, seen):
+    """What the ranks' words of a byte say of `seen` (dense/lattice/reach.h): it, or a little more."""
+    known = reach >= LEAST
+    base, fine = torch.where(known, reach, LEAST) - 128, torch.where(known, 128, 0)
+    above = seen - base
+    beyond = above - 8 * fine
+    word = torch.where(beyond <= 0, (above + 7) // 8, fine + (beyond + 127) // 128).clamp(0, 254)
+    low = torch.minimum(word, fine)
+    return torch.where((word == 0) & ~known, 0, base + 8 * low + 128 * (word - low)).int()
 
 
 class Codec:
@@ -44,7 +55,7 @@ class Codec:
         codes[owed.abs() >= scale * 2.0**21] = 0
         self.error = owed - codes * scale
         largest = owed.abs().amax(0).view(-1, self.block).amax(1)
-        seen = ((largest.view(torch.int32).long() + 0xffff) >> 16).int()
+        seen = told(self.reach, ((largest.view(torch.int32).long() + 0xffff) >> 16).int())
         fall = ((self.reach - seen) // 4).clamp(max=self.fall)
         self.reach = torch.where(seen >= self.reach, seen, (self.reach - fall).clamp(min=0))
         return (codes.sum(0) * scale)[:self.elements]

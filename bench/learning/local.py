@@ -4,6 +4,8 @@ parameters take a step by the average of how far the ranks have come (docs/local
     every 8                                            whole differences in fp32, plain average
     every 32, int4, average                            as codes, over rw.AverageAdamW
     every 64, outer 0.7, momentum 0.9                  DiLoCo: Nesterov outside
+    every 2, evenness 1, int4, headroom 0.5            H grows as the learning rate falls: on average 2, rounds are even in
+                                                       the sum of rate^1; the codec with other numbers (lattice.py)
     every 8, density 0.015625, decay 0.95, int4, lr 1.5
                                                        the largest of each 4,096 entries of a matrix, with a residual; the
                                                        learning rate times 1.5
@@ -12,6 +14,7 @@ Sparse differences are simulated with exact values, whatever codec is named.
 """
 
 import copy
+import itertools
 
 import torch
 
@@ -59,6 +62,8 @@ def settings_of(case):
         name, _, number = word.partition(" ")
         if is_coded(word):
             settings["codec"] = word
+        elif name in ("headroom", "block", "fall"):
+            settings["codec"] += f", {word}"
         else:
             settings[name] = float(number) if number else True
     return settings
@@ -78,6 +83,14 @@ class LocalTraining:
         momentum = self.settings.get("momentum", 0.0)
         self.optimizer = torch.optim.SGD(parameters, self.settings.get("outer", 1.0), momentum, nesterov=momentum > 0)
         self.weights = torch.zeros(ranks)
+        self.ends = self._ends()
+
+    def _ends(self):
+        """The steps after which the ranks exchange."""
+        steps, every, power = self.training.steps, self.settings["every"], self.settings.get("evenness", 0.0)
+        passed = list(itertools.accumulate(self.training.rate(step) ** power for step in range(steps)))
+        rounds = [int(each / passed[-1] * (steps / every) + 1e-9) for each in passed]
+        return {step for step in range(steps) if rounds[step] > (rounds[step - 1] if step else 0)} | {steps - 1}
 
     def _inner(self, optimizer):
         if "average" not in self.settings:
@@ -99,7 +112,7 @@ class LocalTraining:
             self.weights[rank] += samples
             samples_of_all += samples
             loss += computed.item() * samples
-        if (step + 1) % int(self.settings["every"]) == 0 or step + 1 == training.steps:
+        if step in self.ends:
             self.exchange()
         training.model = self.outer
         return loss / samples_of_all

@@ -3,7 +3,7 @@
 //
 //     encode │ all-to-all │ add │ all-gather │ decode        a chunk, then the next one
 //
-// A chunk has as many parts as there are ranks, of equally many blocks: the last ones are filled up
+// A chunk has as many parts as there are ranks, of equally many packs: the last ones are filled up
 // with zeros, or have nothing else. Rank p gets part p of all ranks, adds it, and all ranks get the
 // sum.
 #pragma once
@@ -17,7 +17,7 @@
 namespace ringwood::cuda {
 
 // 64 MiB of fp32: long enough to fill a network, and staging memory is that of a chunk.
-constexpr uint64_t kCodedChunkBlocks = uint64_t{1} << 16;
+constexpr uint64_t kCodedChunkPacks = uint64_t{1} << 16;
 
 struct CodedShape {
   int rank = 0;
@@ -48,18 +48,18 @@ struct CodedPlan {
       0;  // to the other ranks, by this one: a gather passes on or sends each once
 };
 
-inline CodedPlan CodedPlanFor(const CodedShape& shape, uint64_t chunk_blocks = kCodedChunkBlocks) {
+inline CodedPlan CodedPlanFor(const CodedShape& shape, uint64_t chunk_packs = kCodedChunkPacks) {
   CodedPlan plan;
   plan.shape = shape;
   plan.code_width = LatticeWidth(shape.levels, 1);
   plan.sum_width = LatticeWidth(shape.levels, shape.world);
   const auto ranks = static_cast<uint64_t>(shape.world);
-  const uint64_t blocks = LatticeBlocks(shape.elements);
+  const uint64_t blocks = LatticeBlocks(shape.elements), chunk_blocks = chunk_packs * kPackBlocks;
   for (uint64_t first = 0; first < blocks; first += chunk_blocks) {
     CodedStep step;
     step.first = first;
     step.blocks = std::min(chunk_blocks, blocks - first);
-    step.part = (step.blocks + ranks - 1) / ranks;
+    step.part = (step.blocks / kPackBlocks + ranks - 1) / ranks * kPackBlocks;
     for (const CodedOp op : {CodedOp::kEncode, CodedOp::kExchange, CodedOp::kAdd, CodedOp::kGather,
                              CodedOp::kDecode}) {
       step.op = op;

@@ -1,5 +1,5 @@
 // The kernels of codes (dense/lattice/codes.h), with the bits of its plain loops. A warp has a
-// block of 256 elements, a lane half a column of it:
+// pack of 256 elements, a lane half a column of it, of which each four rows are of one block:
 //
 //     row 0   │ lane 0  lane 1  … lane 15  │      a load of 16 lanes is 64 bytes in a row of
 //     floats,
@@ -21,8 +21,10 @@
 namespace ringwood::cuda {
 
 constexpr uint32_t kColumns = 16;
-constexpr uint32_t kHalf = 8;  // rows of a lane
-static_assert(kLatticeBlock == kColumns * 2 * kHalf);
+constexpr uint32_t kHalf = 8;       // rows of a lane
+constexpr uint32_t kBlockRows = 4;  // of these
+constexpr uint32_t kLaneBlocks = kHalf / kBlockRows;
+static_assert(kLatticePack == kColumns * 2 * kHalf && kLatticeBlock == kColumns * kBlockRows);
 
 // The codes of a lane, or their sums.
 struct LaneCodes {
@@ -38,8 +40,7 @@ struct LaneScale {
 
 template <class Thread>
 RW_DEVICE LaneScale LaneScaleOf(uint32_t reach, int levels) {
-  constexpr uint32_t kLeast = (127 - 96) << 7;
-  if (reach < kLeast) return {};
+  if (reach < kLeastReach) return {};
   constexpr uint32_t kDropped = (1u << 21) - 1;
   const float largest =
       Thread::FromKey(reach << 16) * LatticeHeadroom(levels) / static_cast<float>(levels);
@@ -47,19 +48,19 @@ RW_DEVICE LaneScale LaneScaleOf(uint32_t reach, int levels) {
   return {scale, 1 / scale, scale * 2097152.0f};
 }
 
-// Words of a part: a reach a block, then 16 w words a block.
+// Of a part, in 16 bits: a byte a block, then 16 w words a pack.
 RW_DEVICE inline uint64_t PartWords(const PackedParts& parts) {
-  return parts.part * (1 + kColumns * static_cast<uint64_t>(parts.width));
+  return parts.part / 2 + parts.part / kPackBlocks * kColumns * static_cast<uint64_t>(parts.width);
 }
-RW_DEVICE inline uint16_t* ReachAt(const PackedParts& parts, uint64_t part, uint64_t block) {
-  return parts.words + part * PartWords(parts) + block;
+RW_DEVICE inline ReachWord* ReachAt(const PackedParts& parts, uint64_t part, uint64_t block) {
+  return reinterpret_cast<ReachWord*>(parts.words + part * PartWords(parts)) + block;
 }
-RW_DEVICE inline uint16_t* WordsAt(const PackedParts& parts, uint64_t part, uint64_t block) {
-  return parts.words + part * PartWords(parts) + parts.part +
-         block * kColumns * static_cast<uint64_t>(parts.width);
+RW_DEVICE inline uint16_t* WordsAt(const PackedParts& parts, uint64_t part, uint64_t pack) {
+  return parts.words + part * PartWords(parts) + parts.part / 2 +
+         pack * kColumns * static_cast<uint64_t>(parts.width);
 }
 
-// Where a lane's bits begin in its block: the word in its column, and whether it shares that.
+// Where a lane's bits begin in its pack: the word in its column, and whether it shares that.
 struct LanePlace {
   uint32_t column = 0;
   uint32_t word = 0;
@@ -72,10 +73,16 @@ RW_DEVICE LanePlace LanePlaceOf(const Thread& thread, int width) {
           lower && width % 2 != 0};
 }
 
-// The element of the block in row `r` of the lane's half.
+// The element of the pack in row `r` of the lane's half.
 template <class Thread>
 RW_DEVICE uint64_t ElementOf(const Thread& thread, uint32_t r) {
   return (thread.lane() / kColumns * kHalf + r) * kColumns + thread.lane() % kColumns;
+}
+
+// The block of the pack that the lane's rows from `kBlockRows` times `of_lane` on are of.
+template <class Thread>
+RW_DEVICE uint32_t BlockOf(const Thread& thread, uint32_t of_lane) {
+  return thread.lane() / kColumns * kLaneBlocks + of_lane;
 }
 
 // All lanes of a warp together.
@@ -150,32 +157,39 @@ RW_DEVICE uint32_t Quantise(float value, const LaneScale& scale, int levels, flo
 // AddSource without a partial sum, of all parts.
 template <class Thread>
 RW_DEVICE void EncodeParts(Thread& thread, const EncodeView& view) {
-  const uint64_t known = (view.elements + kLatticeBlock - 1) / kLatticeBlock;
-  for (uint64_t b = uint64_t{thread.block()} * kWarps + thread.warp(); b < view.blocks;
-       b += uint64_t{thread.blocks()} * kWarps) {
-    const uint64_t part = b / view.codes.part;
+  const uint64_t known = LatticePacks(view.elements), part_packs = view.codes.part / kPackBlocks;
+  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp();
+       p < view.blocks / kPackBlocks; p += uint64_t{thread.blocks()} * kWarps) {
+    const uint64_t part = p / part_packs, in_part = p - part * part_packs;
     PackedParts out = view.codes;
     if (part == view.own_part) out.words = view.own_words;
-    LaneScale scale;
-    if (b < known) scale = LaneScaleOf<Thread>(view.reach[b], view.levels);
     float values[kHalf] = {};
     for (uint32_t r = 0; r < kHalf; ++r) {
-      const uint64_t at = b * kLatticeBlock + ElementOf(thread, r);
+      const uint64_t at = p * kLatticePack + ElementOf(thread, r);
       if (at < view.elements) values[r] = view.values[at] + view.error[at];
     }
     LaneCodes codes;
-    uint32_t largest = 0;
-    for (uint32_t r = 0; r < kHalf; ++r) {
-      float stays = 0;
-      codes.at[r] = Quantise<Thread>(values[r], scale, view.levels, &stays, &largest);
-      const uint64_t at = b * kLatticeBlock + ElementOf(thread, r);
-      if (at < view.elements) view.next_error[at] = stays;
+    uint32_t largest[kLaneBlocks] = {};
+    for (uint32_t l = 0; l < kLaneBlocks; ++l) {
+      LaneScale scale;
+      if (p < known) {
+        scale = LaneScaleOf<Thread>(view.reach[p * kPackBlocks + BlockOf(thread, l)], view.levels);
+      }
+      for (uint32_t r = l * kBlockRows; r < (l + 1) * kBlockRows; ++r) {
+        float stays = 0;
+        codes.at[r] = Quantise<Thread>(values[r], scale, view.levels, &stays, &largest[l]);
+        const uint64_t at = p * kLatticePack + ElementOf(thread, r);
+        if (at < view.elements) view.next_error[at] = stays;
+      }
     }
-    const uint64_t in_part = b - part * view.codes.part;
     PackLane(thread, codes, out.width, WordsAt(out, part, in_part));
-    const uint32_t of_block = thread.WarpMax(largest);
-    if (thread.lane() == 0) {
-      *ReachAt(out, part, in_part) = ToldReach(of_block, view.less);
+    for (uint32_t block = 0; block < kPackBlocks; ++block) {
+      const uint32_t l = block % kLaneBlocks;
+      const uint32_t most = thread.WarpMax(BlockOf(thread, l) == block ? largest[l] : 0);
+      if (thread.lane() == block) {
+        const BlockReach reach = p < known ? view.reach[p * kPackBlocks + block] : BlockReach{0};
+        *ReachAt(out, part, in_part * kPackBlocks + block) = ReachWordOf(most, reach, view.less);
+      }
     }
   }
 }
@@ -183,19 +197,20 @@ RW_DEVICE void EncodeParts(Thread& thread, const EncodeView& view) {
 // The sum of all ranks' codes.
 template <class Thread>
 RW_DEVICE void AddParts(Thread& thread, const AddView& view) {
-  for (uint64_t b = uint64_t{thread.block()} * kWarps + thread.warp(); b < view.codes.part;
-       b += uint64_t{thread.blocks()} * kWarps) {
+  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp();
+       p < view.codes.part / kPackBlocks; p += uint64_t{thread.blocks()} * kWarps) {
+    const uint64_t block = p * kPackBlocks + thread.lane() % kPackBlocks;
     LaneCodes codes;
-    uint32_t reach = 0;
+    ReachWord word = 0;
     for (int rank = 0; rank < view.ranks; ++rank) {
       const auto part = static_cast<uint64_t>(rank);
-      AddLane(thread, WordsAt(view.codes, part, b), view.codes.width, &codes);
-      const uint32_t seen = *ReachAt(view.codes, part, b);
-      if (seen > reach) reach = seen;
+      AddLane(thread, WordsAt(view.codes, part, p), view.codes.width, &codes);
+      const ReachWord told = *ReachAt(view.codes, part, block);
+      if (told > word) word = told;
     }
-    PackLane(thread, codes, view.sums.width, WordsAt(view.sums, view.sum_part, b));
-    if (thread.lane() == 0) {
-      *ReachAt(view.sums, view.sum_part, b) = static_cast<uint16_t>(reach);
+    PackLane(thread, codes, view.sums.width, WordsAt(view.sums, view.sum_part, p));
+    if (thread.lane() < kPackBlocks) {
+      *ReachAt(view.sums, view.sum_part, block) = word;
     }
   }
 }
@@ -203,24 +218,31 @@ RW_DEVICE void AddParts(Thread& thread, const AddView& view) {
 // DecodeSum, of all parts, and the largest of what blocks reach next.
 template <class Thread>
 RW_DEVICE void DecodeParts(Thread& thread, const DecodeView& view) {
-  const uint64_t blocks = (view.elements + kLatticeBlock - 1) / kLatticeBlock;
-  uint32_t most = 0;
-  for (uint64_t b = uint64_t{thread.block()} * kWarps + thread.warp(); b < blocks;
-       b += uint64_t{thread.blocks()} * kWarps) {
-    const uint64_t part = b / view.sums.part, in_part = b - part * view.sums.part;
-    const float scale = LaneScaleOf<Thread>(view.reach[b], view.levels).scale;
+  const uint64_t packs = LatticePacks(view.elements), part_packs = view.sums.part / kPackBlocks;
+  uint32_t most = 0;  // of this lane's blocks
+  for (uint64_t p = uint64_t{thread.block()} * kWarps + thread.warp(); p < packs;
+       p += uint64_t{thread.blocks()} * kWarps) {
+    const uint64_t part = p / part_packs, in_part = p - part * part_packs;
     LaneCodes codes;
     AddLane(thread, WordsAt(view.sums, part, in_part), view.sums.width, &codes);
-    for (uint32_t r = 0; r < kHalf; ++r) {
-      const uint64_t at = b * kLatticeBlock + ElementOf(thread, r);
-      const int sum = static_cast<int>(codes.at[r]) - view.terms * view.levels;
-      if (at < view.elements) view.values[at] = static_cast<float>(sum) * scale;
+    for (uint32_t l = 0; l < kLaneBlocks; ++l) {
+      const uint16_t reach = view.reach[p * kPackBlocks + BlockOf(thread, l)];
+      const float scale = LaneScaleOf<Thread>(reach, view.levels).scale;
+      for (uint32_t r = l * kBlockRows; r < (l + 1) * kBlockRows; ++r) {
+        const uint64_t at = p * kLatticePack + ElementOf(thread, r);
+        const int sum = static_cast<int>(codes.at[r]) - view.terms * view.levels;
+        if (at < view.elements) view.values[at] = static_cast<float>(sum) * scale;
+      }
     }
-    const BlockReach next = NextReach(view.reach[b], *ReachAt(view.sums, part, in_part));
-    if (thread.lane() == 0) view.next_reach[b] = next;
-    if (next > most) most = next;
+    if (thread.lane() < kPackBlocks) {
+      const uint64_t block = p * kPackBlocks + thread.lane();
+      const BlockReach next = NextReach(
+          view.reach[block], *ReachAt(view.sums, part, in_part * kPackBlocks + thread.lane()));
+      view.next_reach[block] = next;
+      if (next > most) most = next;
+    }
   }
-  if (thread.lane() == 0 && most != 0) thread.AtomicMax(view.most, most);
+  if (most != 0) thread.AtomicMax(view.most, most);
 }
 
 }  // namespace ringwood::cuda

@@ -97,20 +97,19 @@ cudaError_t LaunchUnpack(const PartsView& parts, const float* flat, double total
 
 cudaError_t LaunchEncode(const EncodeView& view, cudaStream_t stream) {
   if (view.blocks == 0) return cudaSuccess;
-  EncodeKernel<<<GridFor(view.blocks, kWarps), kThreads, 0, stream>>>(view);
+  EncodeKernel<<<GridFor(view.blocks / kPackBlocks, kWarps), kThreads, 0, stream>>>(view);
   return cudaGetLastError();
 }
 
 cudaError_t LaunchAdd(const AddView& view, cudaStream_t stream) {
   if (view.codes.part == 0) return cudaSuccess;
-  AddKernel<<<GridFor(view.codes.part, kWarps), kThreads, 0, stream>>>(view);
+  AddKernel<<<GridFor(view.codes.part / kPackBlocks, kWarps), kThreads, 0, stream>>>(view);
   return cudaGetLastError();
 }
 
 cudaError_t LaunchDecode(const DecodeView& view, cudaStream_t stream) {
   if (view.elements == 0) return cudaSuccess;
-  const uint64_t blocks = (view.elements + kLatticeBlock - 1) / kLatticeBlock;
-  DecodeKernel<<<GridFor(blocks, kWarps), kThreads, 0, stream>>>(view);
+  DecodeKernel<<<GridFor(LatticePacks(view.elements), kWarps), kThreads, 0, stream>>>(view);
   return cudaGetLastError();
 }
 

@@ -86,7 +86,7 @@ inline AllReduceResult ResultOf(const RingCall& call, int world, const RingFindi
   if (call.reduce) result.digest = findings.output;
   if (!call.coded()) return result;
   result.digest = Combine(Combine(findings.output, findings.reach), findings.next_reach);
-  result.non_finite = findings.most > LargestReach(world);
+  result.non_finite = findings.most > kLargestReach;
   return result;
 }
 

@@ -1,8 +1,8 @@
 #include "dense/lattice/codes.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cfloat>
 #include <cmath>
 #include <cstring>
 
@@ -11,9 +11,6 @@
 
 namespace ringwood {
 namespace {
-
-// Below it, 2^-96, nothing is sent: scales and their inverses stay normal numbers.
-constexpr BlockReach kLeastReach = (127 - 96) << 7;
 
 // Of the scale and more: a multiple of the scale's last bit and of the value's last bit differ by
 // what fp32 holds.
@@ -33,94 +30,116 @@ struct PlainKernels {
   static constexpr auto Dequantise = PlainDequantise;
 };
 
+using PackWords = std::array<ReachWord, kPackBlocks>;
+
 struct Codes {
-  alignas(64) uint16_t values[kLatticeBlock];
+  alignas(64) uint16_t values[kLatticePack];
 };
 
-BlockScale BlockScaleOf(BlockReach reach, int levels) {
-  const float scale = ScaleOf(reach, levels);
-  return {scale, scale == 0 ? 0 : 1 / scale, scale * kWaiting, levels};
+size_t PackOffset(size_t pack, size_t packs, int width) {
+  return packs * sizeof(PackWords) + pack * (kLatticePack / 8) * static_cast<size_t>(width);
 }
 
-size_t BlockOffset(size_t block, size_t blocks, int width) {
-  return blocks * sizeof(BlockReach) + block * (kLatticeBlock / 8) * static_cast<size_t>(width);
+PackScales PackScalesOf(const BlockReach* reach, int levels) {
+  PackScales scales;
+  scales.levels = levels;
+  for (size_t b = 0; b < kPackBlocks; ++b) {
+    const float scale = ScaleOf(reach[b], levels);
+    scales.of[b] = {scale, scale == 0 ? 0 : 1 / scale, scale * kWaiting};
+  }
+  return scales;
 }
 
-// A block of `from` whose end lies beyond the tensor's is read and written through whole ones.
+// A pack of `from` whose end lies beyond the tensor's is read and written through whole ones.
 template <class Kernels>
-BlockReach QuantiseBlock(const LatticeSource& from, size_t block, Codes* codes) {
-  const BlockScale scale = BlockScaleOf(from.reach[block], from.levels);
-  const size_t begin = block * kLatticeBlock;
-  const size_t count = std::min(kLatticeBlock, from.count - begin);
+PackWords QuantisePack(const LatticeSource& from, size_t pack, Codes* codes) {
+  const BlockReach* const reach = from.reach + pack * kPackBlocks;
+  const PackScales scales = PackScalesOf(reach, from.levels);
+  const size_t begin = pack * kLatticePack;
+  const size_t count = std::min(kLatticePack, from.count - begin);
   const float* const values = from.values + begin;
   const float* const error = from.error + begin;
   float* const next_error = from.next_error + begin;
-  if (count == kLatticeBlock) {
-    return ToldReach(Kernels::Quantise(values, error, scale, codes->values, next_error), from.less);
+  PackLargest largest;
+  if (count == kLatticePack) {
+    largest = Kernels::Quantise(values, error, scales, codes->values, next_error);
+  } else {
+    float x[kLatticePack] = {}, e[kLatticePack] = {}, next[kLatticePack];
+    std::copy_n(values, count, x);
+    std::copy_n(error, count, e);
+    largest = Kernels::Quantise(x, e, scales, codes->values, next);
+    std::copy_n(next, count, next_error);
   }
-  float x[kLatticeBlock] = {}, e[kLatticeBlock] = {}, next[kLatticeBlock];
-  std::copy_n(values, count, x);
-  std::copy_n(error, count, e);
-  const uint32_t largest = Kernels::Quantise(x, e, scale, codes->values, next);
-  std::copy_n(next, count, next_error);
-  return ToldReach(largest, from.less);
+  PackWords words;
+  for (size_t b = 0; b < kPackBlocks; ++b) words[b] = ReachWordOf(largest[b], reach[b], from.less);
+  return words;
+}
+
+PackWords Higher(const PackWords& one, const PackWords& other) {
+  PackWords higher;
+  for (size_t b = 0; b < kPackBlocks; ++b) higher[b] = std::max(one[b], other[b]);
+  return higher;
 }
 
 template <class Kernels>
 void AddSourceWith(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {
-  const size_t blocks = LatticeBlocks(from.count);
+  const size_t packs = LatticePacks(from.count);
   const int width = terms == 0 ? 0 : LatticeWidth(from.levels, terms);
   const int sum_width = LatticeWidth(from.levels, terms + 1);
   Codes codes;
-  for (size_t block = 0; block < blocks; ++block) {
-    BlockReach reach = QuantiseBlock<Kernels>(from, block, &codes);
+  for (size_t pack = 0; pack < packs; ++pack) {
+    PackWords words = QuantisePack<Kernels>(from, pack, &codes);
     if (terms != 0) {
-      reach = std::max(reach, ElementAt<BlockReach>(partial, block));
-      Kernels::AddUnpacked(partial + BlockOffset(block, blocks, width), width, codes.values);
+      words = Higher(words, ElementAt<PackWords>(partial, pack));
+      Kernels::AddUnpacked(partial + PackOffset(pack, packs, width), width, codes.values);
     }
-    SetElement(sum, block, reach);
-    Kernels::Pack(codes.values, sum_width, sum + BlockOffset(block, blocks, sum_width));
+    SetElement(sum, pack, words);
+    Kernels::Pack(codes.values, sum_width, sum + PackOffset(pack, packs, sum_width));
   }
 }
 
-// Backwards: a block of the wider sum never reaches a narrower one that is still to be read.
+// Backwards: a pack of the wider sum never reaches a narrower one that is still to be read.
 template <class Kernels>
 void AddPackedWith(const PackedSum& sum, const std::byte* more, int more_terms, size_t blocks,
                    int levels) {
   const int width = LatticeWidth(levels, sum.terms);
   const int more_width = LatticeWidth(levels, more_terms);
   const int sum_width = LatticeWidth(levels, sum.terms + more_terms);
+  const size_t packs = blocks / kPackBlocks;
   Codes codes;
-  for (size_t block = blocks; block-- > 0;) {
-    std::fill_n(codes.values, kLatticeBlock, uint16_t{0});
-    Kernels::AddUnpacked(sum.bytes + BlockOffset(block, blocks, width), width, codes.values);
-    Kernels::AddUnpacked(more + BlockOffset(block, blocks, more_width), more_width, codes.values);
-    Kernels::Pack(codes.values, sum_width, sum.bytes + BlockOffset(block, blocks, sum_width));
-    SetElement(
-        sum.bytes, block,
-        std::max(ElementAt<BlockReach>(sum.bytes, block), ElementAt<BlockReach>(more, block)));
+  for (size_t pack = packs; pack-- > 0;) {
+    std::fill_n(codes.values, kLatticePack, uint16_t{0});
+    Kernels::AddUnpacked(sum.bytes + PackOffset(pack, packs, width), width, codes.values);
+    Kernels::AddUnpacked(more + PackOffset(pack, packs, more_width), more_width, codes.values);
+    Kernels::Pack(codes.values, sum_width, sum.bytes + PackOffset(pack, packs, sum_width));
+    SetElement(sum.bytes, pack,
+               Higher(ElementAt<PackWords>(sum.bytes, pack), ElementAt<PackWords>(more, pack)));
   }
 }
 
 template <class Kernels>
 void DecodeSumWith(const std::byte* sum, int terms, const LatticeResult& into) {
-  const size_t blocks = LatticeBlocks(into.count);
+  const size_t packs = LatticePacks(into.count);
   const int width = LatticeWidth(into.levels, terms);
   Codes codes;
-  for (size_t block = 0; block < blocks; ++block) {
-    const float scale = ScaleOf(into.reach[block], into.levels);
-    std::fill_n(codes.values, kLatticeBlock, uint16_t{0});
-    Kernels::AddUnpacked(sum + BlockOffset(block, blocks, width), width, codes.values);
-    const size_t begin = block * kLatticeBlock;
-    const size_t count = std::min(kLatticeBlock, into.count - begin);
-    if (count == kLatticeBlock) {
-      Kernels::Dequantise(codes.values, terms * into.levels, scale, into.values + begin);
+  for (size_t pack = 0; pack < packs; ++pack) {
+    const BlockReach* const reach = into.reach + pack * kPackBlocks;
+    const PackScales scales = PackScalesOf(reach, into.levels);
+    std::fill_n(codes.values, kLatticePack, uint16_t{0});
+    Kernels::AddUnpacked(sum + PackOffset(pack, packs, width), width, codes.values);
+    const size_t begin = pack * kLatticePack;
+    const size_t count = std::min(kLatticePack, into.count - begin);
+    if (count == kLatticePack) {
+      Kernels::Dequantise(codes.values, terms * into.levels, scales, into.values + begin);
     } else {
-      float whole[kLatticeBlock];
-      Kernels::Dequantise(codes.values, terms * into.levels, scale, whole);
+      float whole[kLatticePack];
+      Kernels::Dequantise(codes.values, terms * into.levels, scales, whole);
       std::copy_n(whole, count, into.values + begin);
     }
-    into.next_reach[block] = NextReach(into.reach[block], ElementAt<BlockReach>(sum, block));
+    const auto words = ElementAt<PackWords>(sum, pack);
+    for (size_t b = 0; b < kPackBlocks; ++b) {
+      into.next_reach[pack * kPackBlocks + b] = NextReach(reach[b], words[b]);
+    }
   }
 }
 
@@ -138,7 +157,9 @@ int LatticeWidth(int levels, int terms) {
 
 int MostLatticeTerms(int levels) { return 0xffff / (2 * levels); }
 
-size_t PackedBytes(size_t blocks, int width) { return BlockOffset(blocks, blocks, width); }
+size_t PackedBytes(size_t blocks, int width) {
+  return blocks * (sizeof(ReachWord) + kLatticeBlock / 8 * static_cast<size_t>(width));
+}
 
 BlockReach LessFor(int levels, double wire_reach) {
   if (LatticeHeadroom(levels) > 1) return 0;
@@ -154,13 +175,6 @@ float ScaleOf(BlockReach reach, int levels) {
   const auto bits =
       std::bit_cast<uint32_t>(largest * LatticeHeadroom(levels) / static_cast<float>(levels));
   return std::bit_cast<float>((bits + kDropped) & ~kDropped);
-}
-
-BlockReach LargestReach(int terms) {
-  // A scale rounded up, and the headroom.
-  const float largest =
-      FLT_MAX / (2 * LatticeHeadroom(LatticeLevels(8)) * static_cast<float>(terms));
-  return static_cast<BlockReach>(std::bit_cast<uint32_t>(largest) >> 16);
 }
 
 void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {

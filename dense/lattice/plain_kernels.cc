@@ -9,18 +9,20 @@
 
 namespace ringwood {
 
-uint32_t PlainQuantise(const float* x, const float* error, const BlockScale& scale, uint16_t* codes,
-                       float* next_error) {
-  uint32_t largest = 0;
-  const auto levels = static_cast<float>(scale.levels);
-  for (size_t i = 0; i < kLatticeBlock; ++i) {
+PackLargest PlainQuantise(const float* x, const float* error, const PackScales& scales,
+                          uint16_t* codes, float* next_error) {
+  PackLargest largest = {};
+  const auto levels = static_cast<float>(scales.levels);
+  for (size_t i = 0; i < kLatticePack; ++i) {
+    const BlockScale& scale = scales.of[i / kLatticeBlock];
+    uint32_t& most = largest[i / kLatticeBlock];
     const float value = x[i] + error[i];
     const float magnitude = std::fabs(value);
-    largest = std::max(largest, std::bit_cast<uint32_t>(magnitude));
+    most = std::max(most, std::bit_cast<uint32_t>(magnitude));
     float quotient = 0;
     if (magnitude < scale.limit) quotient = value * scale.inverse;
     const int code = static_cast<int>(std::nearbyint(std::clamp(quotient, -levels, levels)));
-    codes[i] = static_cast<uint16_t>(code + scale.levels);
+    codes[i] = static_cast<uint16_t>(code + scales.levels);
     next_error[i] = value - static_cast<float>(code) * scale.scale;  // -0 stays -0
   }
   return largest;
@@ -42,7 +44,7 @@ void PlainPack(const uint16_t* codes, int width, std::byte* packed) {
 }
 
 void PlainAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
-  for (size_t i = 0; i < kLatticeBlock; ++i) {
+  for (size_t i = 0; i < kLatticePack; ++i) {
     for (int b = 0; b < width; ++b) {
       const int at = static_cast<int>(i / kRow) * width + b;
       const auto word = ElementAt<uint16_t>(packed, static_cast<size_t>(at / 16) * kRow + i % kRow);
@@ -51,9 +53,9 @@ void PlainAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
   }
 }
 
-void PlainDequantise(const uint16_t* codes, int offset, float scale, float* out) {
-  for (size_t i = 0; i < kLatticeBlock; ++i) {
-    out[i] = static_cast<float>(codes[i] - offset) * scale;
+void PlainDequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
+  for (size_t i = 0; i < kLatticePack; ++i) {
+    out[i] = static_cast<float>(codes[i] - offset) * scales.of[i / kLatticeBlock].scale;
   }
 }
 

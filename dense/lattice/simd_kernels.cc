@@ -13,29 +13,34 @@ HWY_BEFORE_NAMESPACE();
 namespace ringwood::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-uint32_t Quantise(const float* x, const float* error, const BlockScale& scale, uint16_t* codes,
-                  float* next_error) {
+PackLargest Quantise(const float* x, const float* error, const PackScales& scales, uint16_t* codes,
+                     float* next_error) {
   const hn::CappedTag<float, kRow> df;
   const hn::RebindToUnsigned<decltype(df)> d32;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<uint16_t, decltype(df)> d16;
-  const auto levels = hn::Set(df, static_cast<float>(scale.levels));
-  const auto offset = hn::Set(di, scale.levels);
-  const auto step = hn::Set(df, scale.scale);
-  const auto inverse = hn::Set(df, scale.inverse);
-  const auto limit = hn::Set(df, scale.limit);
-  auto largest = hn::Zero(d32);
-  for (size_t i = 0; i < kLatticeBlock; i += hn::Lanes(df)) {
-    const auto value = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
-    const auto magnitude = hn::Abs(value);
-    largest = hn::Max(largest, hn::BitCast(d32, magnitude));
-    const auto fits = hn::Lt(magnitude, limit);  // false for a NaN
-    const auto quotient = hn::IfThenElseZero(fits, hn::Mul(value, inverse));
-    const auto code = hn::NearestInt(hn::Min(hn::Max(quotient, hn::Neg(levels)), levels));
-    hn::StoreU(hn::DemoteTo(d16, hn::Add(code, offset)), d16, codes + i);
-    hn::StoreU(hn::Sub(value, hn::Mul(hn::ConvertTo(df, code), step)), df, next_error + i);
+  const auto levels = hn::Set(df, static_cast<float>(scales.levels));
+  const auto offset = hn::Set(di, scales.levels);
+  PackLargest largest;
+  for (size_t block = 0; block < kPackBlocks; ++block) {
+    const auto step = hn::Set(df, scales.of[block].scale);
+    const auto inverse = hn::Set(df, scales.of[block].inverse);
+    const auto limit = hn::Set(df, scales.of[block].limit);
+    auto most = hn::Zero(d32);
+    const size_t begin = block * kLatticeBlock;
+    for (size_t i = begin; i < begin + kLatticeBlock; i += hn::Lanes(df)) {
+      const auto value = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
+      const auto magnitude = hn::Abs(value);
+      most = hn::Max(most, hn::BitCast(d32, magnitude));
+      const auto fits = hn::Lt(magnitude, limit);  // false for a NaN
+      const auto quotient = hn::IfThenElseZero(fits, hn::Mul(value, inverse));
+      const auto code = hn::NearestInt(hn::Min(hn::Max(quotient, hn::Neg(levels)), levels));
+      hn::StoreU(hn::DemoteTo(d16, hn::Add(code, offset)), d16, codes + i);
+      hn::StoreU(hn::Sub(value, hn::Mul(hn::ConvertTo(df, code), step)), df, next_error + i);
+    }
+    largest[block] = hn::GetLane(hn::MaxOfLanes(d32, most));
   }
-  return hn::GetLane(hn::MaxOfLanes(d32, largest));
+  return largest;
 }
 
 using Words = hn::CappedTag<uint16_t, kRow>;
@@ -83,15 +88,18 @@ void AddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
   }
 }
 
-void Dequantise(const uint16_t* codes, int offset, float scale, float* out) {
+void Dequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
   const hn::CappedTag<float, kRow> df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<uint16_t, decltype(df)> d16;
-  const auto step = hn::Set(df, scale);
   const auto zero = hn::Set(di, offset);
-  for (size_t i = 0; i < kLatticeBlock; i += hn::Lanes(df)) {
-    const auto sum = hn::Sub(hn::PromoteTo(di, hn::LoadU(d16, codes + i)), zero);
-    hn::StoreU(hn::Mul(hn::ConvertTo(df, sum), step), df, out + i);
+  for (size_t block = 0; block < kPackBlocks; ++block) {
+    const auto step = hn::Set(df, scales.of[block].scale);
+    const size_t begin = block * kLatticeBlock;
+    for (size_t i = begin; i < begin + kLatticeBlock; i += hn::Lanes(df)) {
+      const auto sum = hn::Sub(hn::PromoteTo(di, hn::LoadU(d16, codes + i)), zero);
+      hn::StoreU(hn::Mul(hn::ConvertTo(df, sum), step), df, out + i);
+    }
   }
 }
 
@@ -106,9 +114,9 @@ HWY_EXPORT(Pack);
 HWY_EXPORT(AddUnpacked);
 HWY_EXPORT(Dequantise);
 
-uint32_t SimdQuantise(const float* x, const float* error, const BlockScale& scale, uint16_t* codes,
-                      float* next_error) {
-  return HWY_DYNAMIC_DISPATCH(Quantise)(x, error, scale, codes, next_error);
+PackLargest SimdQuantise(const float* x, const float* error, const PackScales& scales,
+                         uint16_t* codes, float* next_error) {
+  return HWY_DYNAMIC_DISPATCH(Quantise)(x, error, scales, codes, next_error);
 }
 
 void SimdPack(const uint16_t* codes, int width, std::byte* packed) {
@@ -119,8 +127,8 @@ void SimdAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
   HWY_DYNAMIC_DISPATCH(AddUnpacked)(packed, width, codes);
 }
 
-void SimdDequantise(const uint16_t* codes, int offset, float scale, float* out) {
-  HWY_DYNAMIC_DISPATCH(Dequantise)(codes, offset, scale, out);
+void SimdDequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
+  HWY_DYNAMIC_DISPATCH(Dequantise)(codes, offset, scales, out);
 }
 
 }  // namespace ringwood

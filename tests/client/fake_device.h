@@ -167,7 +167,7 @@ class FakeRings {
           {static_cast<float*>(r.output), r.codes.reach, r.codes.next_reach, r.count, levels});
       const BlockReach most = *std::max_element(r.codes.next_reach, r.codes.next_reach + blocks);
       each.ended({WordDigest(r.output, r.count * sizeof(float)), partial.size(),
-                  most > LargestReach(world_)});
+                  most > kLargestReach});
     }
   }
 

@@ -220,8 +220,8 @@ TEST(Wire, WithCodesAQuarterAndAnEighthOfTheBytesTravel) {
       ASSERT_TRUE(session.Ready(gradient.id).ok());
       const auto result = session.FinishStep();
       ASSERT_TRUE(result.ok()) << result.status();
-      // Both send each other their codes (recursive doubling), and 16 bits for every 256 elements.
-      const double expected = (bits + 16.0 / 256) / 32;
+      // Both send each other their codes (recursive doubling), and a byte for every 64 elements.
+      const double expected = (bits + 8.0 / 64) / 32;
       EXPECT_NEAR(static_cast<double>(result->dense_bytes) /
                       static_cast<double>(result->dense_equivalent_bytes),
                   expected, 0.005);

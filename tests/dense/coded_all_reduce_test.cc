@@ -14,7 +14,7 @@
 namespace ringwood {
 namespace {
 
-constexpr size_t kCount = 40 * kLatticeBlock + 17;
+constexpr size_t kCount = 40 * kLatticePack + 17;
 
 // Heavy tails; multiples of 2^-20, so that sums of nine ranks are exact in double.
 std::vector<float> Gradient(size_t count, uint64_t seed) {
@@ -155,7 +155,7 @@ TEST_P(CodedOver, EveryScheduleAndEveryCutGivesOneDigestAndLosesNothing) {
 
 // The larger worlds, by every strategy, in memory.
 TEST(Coded, OneDigestAndNothingLostInAllWorldsUpTo33) {
-  constexpr size_t kFew = 34 * kLatticeBlock + 5;  // a block a slot, and one that is not whole
+  constexpr size_t kFew = 34 * kLatticePack + 5;  // a pack a slot, and one that is not whole
   for (int size = 10; size <= 33; ++size) {
     World world(Kind::kInProcess, size);
     uint64_t round = 0;
@@ -210,14 +210,14 @@ TEST_P(CodedOver, WhatIsAppliedFollowsTheSumsOfManyRounds) {
 
 TEST_P(CodedOver, SendsWhatTheWidthsOfItsSumsSay) {
   World world(GetParam(), 4);
-  constexpr size_t kBlocks = 64;
-  std::vector<CodedRank> ranks(4, CodedRank(kBlocks * kLatticeBlock));
+  constexpr size_t kPacks = 64;
+  std::vector<CodedRank> ranks(4, CodedRank(kPacks * kLatticePack));
   AllReduce(world, 1, {.wire = "int4", .strategy = Strategy::kRing}, ranks);
-  // 4, 5, 6 bits on the way to the sum, thrice 6 with it; a reach of 16 bits a block each.
-  const uint64_t of_block = 32 * (4 + 5 + 6 + 3 * 6) + 6 * 2;
-  EXPECT_EQ(ranks[0].result.sent_bytes, kBlocks / 4 * of_block);
+  // 4, 5, 6 bits on the way to the sum, thrice 6 with it; a byte for each block.
+  const uint64_t of_pack = 32 * (4 + 5 + 6 + 3 * 6) + 6 * 4;
+  EXPECT_EQ(ranks[0].result.sent_bytes, kPacks / 4 * of_pack);
   AllReduce(world, 2, {.wire = "int8", .strategy = Strategy::kDirect}, ranks);
-  EXPECT_EQ(ranks[0].result.sent_bytes, kBlocks / 4 * (32 * (3 * 8 + 3 * 10) + 6 * 2));
+  EXPECT_EQ(ranks[0].result.sent_bytes, kPacks / 4 * (32 * (3 * 8 + 3 * 10) + 6 * 4));
 }
 
 TEST_P(CodedOver, NotANumberIsSeenByAllAndNothingOfItIsApplied) {
@@ -277,7 +277,7 @@ TEST(Coded, ARequestThatDoesNotFitIsRefused) {
             std::string::npos);
   EXPECT_NE(refused([](AllReduceRequest* request) { request->op = ReduceOp::kMax; }).find("sums"),
             std::string::npos);
-  EXPECT_NE(refused([](AllReduceRequest* request) { request->reach = {}; }).find("41 blocks"),
+  EXPECT_NE(refused([](AllReduceRequest* request) { request->reach = {}; }).find("164 blocks"),
             std::string::npos);
   EXPECT_NE(refused([](AllReduceRequest* request) {
               request->wire = "int8";

@@ -68,7 +68,7 @@ TEST(Collective, SlotsOfCodesBeginWithABlock) {
             for (const Range& slot : SlotsOf(collective, chunk)) {
               if (slot.count == 0) continue;
               ASSERT_EQ(slot.begin, next);
-              ASSERT_EQ(slot.begin % kLatticeBlock, 0u);
+              ASSERT_EQ(slot.begin % kLatticePack, 0u);
               next += slot.count;
             }
           }

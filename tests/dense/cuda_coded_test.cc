@@ -194,13 +194,13 @@ void Commit(PlannedRank& rank) {
 }
 
 // All ranks in step.
-void OverNccl(std::vector<PlannedRank>& ranks, int levels, uint64_t chunk_blocks) {
+void OverNccl(std::vector<PlannedRank>& ranks, int levels, uint64_t chunk_packs) {
   const int world = static_cast<int>(ranks.size());
   StandInNccl nccl(world);
   std::vector<cuda::CodedPlan> plans;
   std::vector<cuda::CodedMemory> memory;
   for (int r = 0; r < world; ++r) {
-    plans.push_back(cuda::CodedPlanFor({r, world, levels, ranks[r].input.size()}, chunk_blocks));
+    plans.push_back(cuda::CodedPlanFor({r, world, levels, ranks[r].input.size()}, chunk_packs));
     memory.push_back(ranks[r].Stage(plans[r]));
   }
   uint64_t sent = 0;
@@ -215,7 +215,7 @@ void OverNccl(std::vector<PlannedRank>& ranks, int levels, uint64_t chunk_blocks
   EXPECT_FALSE(StandInNccl::open());
   for (PlannedRank& rank : ranks) {
     EXPECT_TRUE(rank.Intact());
-    rank.non_finite = rank.most > LargestReach(world);
+    rank.non_finite = rank.most > kLargestReach;
   }
 }
 
@@ -270,7 +270,7 @@ void ExpectTheBitsOfARing(const std::vector<PlannedRank>& mine,
   }
 }
 
-constexpr size_t kPlannedCounts[] = {1, 255, 257, 12 * kLatticeBlock + 17};
+constexpr size_t kPlannedCounts[] = {1, 255, 257, 12 * kLatticePack + 17};
 
 TEST(CudaCoded, OverNcclThereAreTheBitsOfAHostRing) {
   for (int size = 2; size <= 9; ++size) {
@@ -278,7 +278,7 @@ TEST(CudaCoded, OverNcclThereAreTheBitsOfAHostRing) {
     uint64_t round = 0;
     for (const int bits : {8, 4}) {
       for (const size_t count : kPlannedCounts) {
-        for (const uint64_t chunk : {uint64_t{5}, cuda::kCodedChunkBlocks}) {
+        for (const uint64_t chunk : {uint64_t{5}, cuda::kCodedChunkPacks}) {
           std::vector<PlannedRank> mine(size, PlannedRank(count)), ring = mine;
           for (uint64_t seed = 1; seed <= 3; ++seed) {
             for (int r = 0; r < size; ++r) {
@@ -321,7 +321,7 @@ TEST(CudaCoded, ARankAloneHasTheBitsOfItsOwnCodes) {
 }
 
 TEST(CudaCoded, OutliersWaitAndWhatIsNoNumberIsSeenByAllRanks) {
-  constexpr size_t kCount = 7 * kLatticeBlock + 5;
+  constexpr size_t kCount = 7 * kLatticePack + 5;
   World world(Kind::kInProcess, 3);
   uint64_t round = 0;
   for (const float odd : {1e20f, -3e38f, std::nanf(""), INFINITY, -INFINITY}) {
@@ -347,12 +347,12 @@ TEST(CudaCoded, OutliersWaitAndWhatIsNoNumberIsSeenByAllRanks) {
 
 // In bytes of a plan that fills its parts: int4 on 8 ranks is 4 bits there and 7 back.
 TEST(CudaCoded, BytesAreThoseOfTheFormula) {
-  constexpr uint64_t kBlocks = 1024, kElements = kBlocks * kLatticeBlock;
+  constexpr uint64_t kPacks = 1024, kElements = kPacks * kLatticePack;
   const auto sent = [](int world, int bits) {
     return cuda::CodedPlanFor({0, world, LatticeLevels(bits), kElements}).sent_bytes;
   };
-  EXPECT_EQ(sent(8, 4), kBlocks / 8 * 7 * (32 * (4 + 7) + 2 * 2));
-  EXPECT_EQ(sent(4, 8), kBlocks / 4 * 3 * (32 * (8 + 10) + 2 * 2));
+  EXPECT_EQ(sent(8, 4), kPacks / 8 * 7 * (32 * (4 + 7) + 2 * 4));
+  EXPECT_EQ(sent(4, 8), kPacks / 4 * 3 * (32 * (8 + 10) + 2 * 4));
   EXPECT_EQ(sent(1, 8), 0u);
   EXPECT_EQ(cuda::CodedPlanFor({0, 4, 7, 0}).steps.size(), 0u);
 }
@@ -379,9 +379,9 @@ TEST(CudaCoded, StagingMemoryIsBounded) {
         const cuda::CodedPlan plan = cuda::CodedPlanFor({world - 1, world, levels, elements});
         const uint64_t staged = 2 * plan.code_bytes + plan.sum_bytes;
         most = std::max(most, staged);
-        const uint64_t blocks =
-            std::min(LatticeBlocks(elements), cuda::kCodedChunkBlocks) + world - 1;
-        EXPECT_LE(staged, blocks * (kLatticeBlock * sizeof(float) + 3 * sizeof(BlockReach)));
+        const uint64_t packs = std::min(LatticePacks(elements), cuda::kCodedChunkPacks) + world - 1;
+        EXPECT_LE(staged,
+                  packs * (kLatticePack * sizeof(float) + 3 * kPackBlocks * sizeof(ReachWord)));
       }
       EXPECT_LE(most, uint64_t{66} << 20);
     }

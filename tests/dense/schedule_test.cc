@@ -111,7 +111,7 @@ TEST(ChooseSchedule, KnowsWhatCodesTake) {
     for (const Strategy strategy :
          {Strategy::kRing, Strategy::kRecursiveDoubling, Strategy::kDirect}) {
       CollectiveSpec spec;
-      spec.elements = uint64_t{64} * 32 * kLatticeBlock;
+      spec.elements = uint64_t{64} * 32 * kLatticePack;
       spec.wire = "int4";
       spec.strategy = strategy;
       const Collective collective = CollectiveFor(spec, {0, world});

@@ -277,8 +277,8 @@ TEST(Planner, OnDevicesThereAreFp32AndCodes) {
   EXPECT_EQ(names("bf16", 4), Names{"fp32"});
   EXPECT_EQ(names("int8", 4), Names{"int8"});
   EXPECT_EQ(names("int8", 1), Names{"fp32"});
-  // 4 bits to the rank that adds and 7 back, a reach with each.
-  EXPECT_DOUBLE_EQ(DeviceCodec("int4", 8).wire_ratio, (32.0 * (4 + 7) + 4) / 2 / 1024);
+  // 4 bits to the rank that adds and 7 back, a byte for each of four blocks with it.
+  EXPECT_DOUBLE_EQ(DeviceCodec("int4", 8).wire_ratio, (32.0 * (4 + 7) + 2 * 4) / 2 / 1024);
 }
 
 TEST(PlanWire, RoundTripKeepsTheValueAndTheHash) {
