@@ -43,9 +43,11 @@ size_t PackOffset(size_t pack, size_t packs, int width) {
 PackScales PackScalesOf(const BlockReach* reach, int levels) {
   PackScales scales;
   scales.levels = levels;
+  for (size_t b = 0; b < kPackBlocks; ++b) scales.scale[b] = ScaleOf(reach[b], levels);
   for (size_t b = 0; b < kPackBlocks; ++b) {
-    const float scale = ScaleOf(reach[b], levels);
-    scales.of[b] = {scale, scale == 0 ? 0 : 1 / scale, scale * kWaiting};
+    const float scale = scales.scale[b];
+    scales.inverse[b] = scale == 0 ? 0 : 1 / scale;
+    scales.limit[b] = scale * kWaiting;
   }
   return scales;
 }
@@ -168,13 +170,13 @@ BlockReach LessFor(int levels, double wire_reach) {
 }
 
 float ScaleOf(BlockReach reach, int levels) {
-  if (reach < kLeastReach) return 0;
   const float largest = std::bit_cast<float>(static_cast<uint32_t>(reach) << 16);
   // Two bits behind the leading one stay, rounded up.
   constexpr uint32_t kDropped = (1u << 21) - 1;
   const auto bits =
       std::bit_cast<uint32_t>(largest * LatticeHeadroom(levels) / static_cast<float>(levels));
-  return std::bit_cast<float>((bits + kDropped) & ~kDropped);
+  const float scale = std::bit_cast<float>((bits + kDropped) & ~kDropped);
+  return reach < kLeastReach ? 0 : scale;
 }
 
 void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {

@@ -12,13 +12,11 @@ namespace ringwood {
 
 constexpr size_t kRow = 16;  // elements; a pack has 16 rows, one a bit of a packed word
 
-struct BlockScale {
-  float scale = 0;
-  float inverse = 0;  // 0 with the scale
-  float limit = 0;    // from this magnitude on a value waits
-};
+// Of the blocks of a pack.
 struct PackScales {
-  BlockScale of[kPackBlocks];
+  float scale[kPackBlocks];
+  float inverse[kPackBlocks];  // 0 with the scale
+  float limit[kPackBlocks];    // from this magnitude on a value waits
   int levels = 0;
 };
 

@@ -14,16 +14,16 @@ PackLargest PlainQuantise(const float* x, const float* error, const PackScales& 
   PackLargest largest = {};
   const auto levels = static_cast<float>(scales.levels);
   for (size_t i = 0; i < kLatticePack; ++i) {
-    const BlockScale& scale = scales.of[i / kLatticeBlock];
-    uint32_t& most = largest[i / kLatticeBlock];
+    const size_t block = i / kLatticeBlock;
+    uint32_t& most = largest[block];
     const float value = x[i] + error[i];
     const float magnitude = std::fabs(value);
     most = std::max(most, std::bit_cast<uint32_t>(magnitude));
     float quotient = 0;
-    if (magnitude < scale.limit) quotient = value * scale.inverse;
+    if (magnitude < scales.limit[block]) quotient = value * scales.inverse[block];
     const int code = static_cast<int>(std::nearbyint(std::clamp(quotient, -levels, levels)));
     codes[i] = static_cast<uint16_t>(code + scales.levels);
-    next_error[i] = value - static_cast<float>(code) * scale.scale;  // -0 stays -0
+    next_error[i] = value - static_cast<float>(code) * scales.scale[block];  // -0 stays -0
   }
   return largest;
 }
@@ -55,7 +55,7 @@ void PlainAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
 
 void PlainDequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
   for (size_t i = 0; i < kLatticePack; ++i) {
-    out[i] = static_cast<float>(codes[i] - offset) * scales.of[i / kLatticeBlock].scale;
+    out[i] = static_cast<float>(codes[i] - offset) * scales.scale[i / kLatticeBlock];
   }
 }
 

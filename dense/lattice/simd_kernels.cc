@@ -23,9 +23,9 @@ PackLargest Quantise(const float* x, const float* error, const PackScales& scale
   const auto offset = hn::Set(di, scales.levels);
   PackLargest largest;
   for (size_t block = 0; block < kPackBlocks; ++block) {
-    const auto step = hn::Set(df, scales.of[block].scale);
-    const auto inverse = hn::Set(df, scales.of[block].inverse);
-    const auto limit = hn::Set(df, scales.of[block].limit);
+    const auto step = hn::Set(df, scales.scale[block]);
+    const auto inverse = hn::Set(df, scales.inverse[block]);
+    const auto limit = hn::Set(df, scales.limit[block]);
     auto most = hn::Zero(d32);
     const size_t begin = block * kLatticeBlock;
     for (size_t i = begin; i < begin + kLatticeBlock; i += hn::Lanes(df)) {
@@ -94,7 +94,7 @@ void Dequantise(const uint16_t* codes, int offset, const PackScales& scales, flo
   const hn::Rebind<uint16_t, decltype(df)> d16;
   const auto zero = hn::Set(di, offset);
   for (size_t block = 0; block < kPackBlocks; ++block) {
-    const auto step = hn::Set(df, scales.of[block].scale);
+    const auto step = hn::Set(df, scales.scale[block]);
     const size_t begin = block * kLatticeBlock;
     for (size_t i = begin; i < begin + kLatticeBlock; i += hn::Lanes(df)) {
       const auto sum = hn::Sub(hn::PromoteTo(di, hn::LoadU(d16, codes + i)), zero);
