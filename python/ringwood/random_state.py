@@ -13,8 +13,8 @@ def random_state():
     return json.dumps({
         "torch": _hex(torch.get_rng_state()),
         "cuda": [_hex(state) for state in torch.cuda.get_rng_state_all()] if torch.cuda.is_available() else [],
-        "python": [version, list(words), gauss],
-        "numpy": [name, keys.tolist(), position, has_gauss, cached]}).encode()
+        "python": [version, np.array(words, np.uint32).tobytes().hex(), gauss],
+        "numpy": [name, keys.tobytes().hex(), position, has_gauss, cached]}).encode()
 
 
 def set_random_state(content):
@@ -23,9 +23,14 @@ def set_random_state(content):
     if state["cuda"]:
         torch.cuda.set_rng_state_all([_from_hex(each) for each in state["cuda"]])
     version, words, gauss = state["python"]
-    random.setstate((version, tuple(words), gauss))
+    random.setstate((version, tuple(_words(words).tolist()), gauss))
     name, keys, position, has_gauss, cached = state["numpy"]
-    np.random.set_state((name, np.array(keys, np.uint32), position, has_gauss, cached))
+    np.random.set_state((name, _words(keys), position, has_gauss, cached))
+
+
+def _words(saved):
+    """Of a list, as older versions have saved it, or of hexadecimal digits."""
+    return np.array(saved, np.uint32) if isinstance(saved, list) else np.frombuffer(bytes.fromhex(saved), np.uint32)
 
 
 def _hex(state):

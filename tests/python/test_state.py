@@ -1,11 +1,16 @@
-"""Nested state as named tensors: what checkpoints and ranks that come are given."""
+"""Nested state as named tensors, and random generators as bytes: what checkpoints and ranks that come are given."""
 
+import json
+import random
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from ringwood.errors import InvalidError  # noqa: E402
 from ringwood.memory import type_of  # noqa: E402
+from ringwood.random_state import random_state, set_random_state  # noqa: E402
 from ringwood.state import flatten, state_items, state_of_items  # noqa: E402
 
 TREE = {"model": {"fc.weight": torch.arange(6.0).view(2, 3), "seen": torch.tensor(7), "none": torch.empty(0)},
@@ -61,3 +66,21 @@ def test_types_are_those_of_safetensors():
     assert type_of(torch.zeros(3).numpy()) == ("F32", (3,))
     assert type_of(torch.zeros(3, dtype=torch.complex128)) == (None, ()), "it has no such type"
     assert type_of(b"abc") == (None, ())
+
+
+def drawn():
+    return random.gauss(0, 1), random.random(), np.random.randn(3).tolist(), torch.randn(3).tolist()
+
+
+@pytest.mark.parametrize("former", [False, True], ids=["as it is saved", "with lists, as older versions saved it"])
+def test_random_generators_go_on_where_they_were(former):
+    drawn()  # an odd number of normals: one of Python's and of NumPy's is kept for the next call
+    saved = random_state()
+    if former:
+        state = json.loads(saved)
+        for name in ("python", "numpy"):
+            state[name][1] = np.frombuffer(bytes.fromhex(state[name][1]), np.uint32).tolist()
+        saved = json.dumps(state).encode()
+    expected = drawn()
+    set_random_state(saved)
+    assert drawn() == expected
