@@ -123,6 +123,10 @@ class LocalTraining:
         for outer, difference, own in zip(self.outer.parameters(), self.differences, everyone):
             apart = torch.stack([(outer - p).flatten() for p in own]) * self.weights[:, None]
             outer.grad = (difference.sum(apart) / self.weights.sum()).view_as(outer)
+        if "average" in self.settings and "density" not in self.settings:
+            for model, optimizer in self.copies:
+                optimizer.averaged((own, outer.grad, outer)
+                                   for own, outer in zip(model.parameters(), self.outer.parameters()))
         self.optimizer.step()
         for model, _ in self.copies:
             for own, outer in zip(model.parameters(), self.outer.parameters()):

@@ -51,6 +51,11 @@ class Fragment:
             self.difference.sub_(self._ahead)
         return bool(self.difference.isfinite().all())
 
+    def moves(self, names):
+        """[(parameter, average difference, outer parameter)] of those in `names`, before `update`."""
+        return [(parameter, difference, outer) for (name, parameter), difference, outer
+                in zip(self.named, self._differences, self._outer) if name in names]
+
     @torch.no_grad()
     def update(self):
         """The outer optimizer takes the average that is in `difference` for a gradient."""

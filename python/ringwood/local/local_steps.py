@@ -83,6 +83,7 @@ class LocalSteps(OptimizerWrapper):
     def _register(self, job, density, decay):
         own = {id(p): group for group in self.inner.param_groups for p in group["params"]}
         settings, count = [], len(self.fragments)
+        self._whole = set()  # names of the parameters whose differences are exchanged whole
         job.claim("LocalSteps")
         for index, fragment in enumerate(self.fragments):
             for (name, view), (_, parameter) in zip(fragment.gradients, fragment.named):
@@ -92,6 +93,8 @@ class LocalSteps(OptimizerWrapper):
                 decays = {"residual_decay": decay} if decay != 1 and route == "sparse" else {}
                 self.session.register(name, view, route=route, density=share, momentum=0.0, **turns, **decays)
                 settings.append((name, index))
+                if route == "dense":
+                    self._whole.add(name)
         self._ids = range(len(settings))
         self.session.agree()
         schedule = self.schedule
@@ -190,6 +193,8 @@ class LocalSteps(OptimizerWrapper):
             fragment.weight += fragment.sent  # still to be sent
         else:
             fragment.unit = fragment.sent or fragment.unit
+            if hasattr(self.inner, "averaged"):
+                self.inner.averaged(fragment.moves(self._whole))
             fragment.update()
             fragment.owe(self.session.residual)
             fragment.give(0.0 if result.received else self.mix if mix is None else mix)

@@ -88,3 +88,57 @@ def test_a_closure_is_called_with_gradients_and_what_it_does_not_take_is_refused
     table(torch.tensor([1])).sum().backward()
     with pytest.raises(InvalidError, match="sparse=False"):
         AverageAdamW(table.parameters(), lambda: 2).step()
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_what_ranks_come_to_on_average_tells_the_mean_of_their_first_moments(every):
+    """Ranks that meet every so many steps: with what they tell each other they go Adam's way on the average gradients, but
+    for noise that is less than without."""
+    entries, ranks, steps, draw = 4_000, 4, 60, torch.Generator().manual_seed(6)
+    mu = torch.linspace(-1, 1, entries)
+    whole = torch.nn.Parameter(torch.zeros(entries))
+    settings = {"lr": 0.01, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
+    peer, apart, far = torch.optim.AdamW([whole], **settings), {}, {"told": 0.0, "own": 0.0}
+    noises = [mu + torch.randn(ranks, entries, generator=draw) for _ in range(steps)]
+    for noise in noises:
+        whole.grad = noise.mean(0)
+        peer.step()
+    for told in (False, True):
+        outer = torch.zeros(entries)
+        own = [torch.nn.Parameter(outer.clone()) for _ in range(ranks)]
+        optimizers = [AverageAdamW([each], lambda: ranks, **settings) for each in own]
+        for step, noise in enumerate(noises, 1):
+            for each, optimizer, gradient in zip(own, optimizers, noise):
+                each.grad = gradient
+                optimizer.step()
+            if step % every:
+                continue
+            difference = torch.stack([outer - each.detach() for each in own]).mean(0)
+            for each, optimizer in zip(own, optimizers):
+                if told:
+                    optimizer.averaged([(each, difference, outer)])
+                    state = optimizer.state[each]
+                    of_all = torch.stack([other.state[o]["exp_avg"] for other, o in zip(optimizers, own)]).mean(0)
+                    far["told"] += (state["exp_avg_ranks"] - of_all / (1 - 0.9 ** step)).norm().item()
+                    far["own"] += ((state["exp_avg"] - of_all) / (1 - 0.9 ** step)).norm().item()
+            outer -= difference
+            with torch.no_grad():
+                for each in own:
+                    each.copy_(outer)
+        apart[told] = (outer - whole.detach()).norm().item()
+    print(apart, far)
+    assert far["told"] < 0.8 * far["own"], far
+    assert apart[True] < 0.8 * apart[False], apart
+
+
+def test_who_has_not_stepped_has_nothing_to_learn_from_the_others():
+    mine = torch.nn.Parameter(torch.ones(3))
+    optimizer = AverageAdamW([mine], lambda: 2, **SETTINGS)
+    optimizer.averaged([(mine, torch.ones(3), torch.ones(3))])
+    assert "exp_avg_ranks" not in optimizer.state[mine]
+    train([mine], optimizer, 2)
+    assert optimizer.state[mine]["path"] == pytest.approx(0.02)
+    saved = copy.deepcopy(optimizer.state_dict())
+    optimizer.averaged([(mine, torch.ones(3), torch.ones(3))])
+    optimizer.load_state_dict(saved)
+    assert optimizer.state[mine]["path"] == pytest.approx(0.02)
