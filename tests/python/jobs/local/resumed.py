@@ -1,4 +1,4 @@
-"""Local steps with AdamW and a checkpoint in the middle of a round: FOLDER STEPS SAVE AHEAD. Saves after step SAVE (0:
+"""Local steps with AverageAdamW and a checkpoint in the middle of a round: FOLDER STEPS SAVE AHEAD. Saves after step SAVE (0:
 never) and stops there; without it goes on from the checkpoint, if there is one, to STEPS. Tells what each rank has."""
 
 import hashlib
@@ -13,7 +13,7 @@ torch.set_num_threads(1)
 rw.init()
 torch.manual_seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(80, 70), torch.nn.BatchNorm1d(70), torch.nn.ReLU(), torch.nn.Linear(70, 80))
-optimizer = rw.LocalSteps(model, torch.optim.AdamW(model.parameters(), lr=0.01), every=6, delay=2, mix=0.25,
+optimizer = rw.LocalSteps(model, rw.AverageAdamW(model.parameters(), lr=0.01), every=6, delay=2, mix=0.25,
                           density=0.05, residual_decay=1.0, ahead=ahead, outer=rw.OuterSGD() if ahead else rw.Nesterov())
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, gamma=0.7)
 place = {"step": 0}
@@ -32,7 +32,7 @@ if save:
     assert checkpoint.save()
     checkpoint.wait()
 state = [*(p.detach() for p in model.parameters()), *(fragment.outer for fragment in optimizer.fragments),
-         *(value for each in optimizer.inner.state.values() for value in each.values()),
+         *(torch.as_tensor(value) for each in optimizer.inner.state.values() for value in each.values()),
          *(torch.from_numpy(optimizer.session.residual(name)) for name, _ in optimizer.fragments[0].named)]
 digest = hashlib.sha256(b"".join(tensor.numpy().tobytes() for tensor in state)).hexdigest()
 with open(f"{folder}/{rw.rank()}", "w", encoding="utf-8") as file:
