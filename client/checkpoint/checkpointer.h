@@ -82,8 +82,8 @@ class Checkpointer {
   CheckpointProgress progress_ ABSL_GUARDED_BY(mutex_);
   Status last_ ABSL_GUARDED_BY(mutex_);
   Status interrupted_ ABSL_GUARDED_BY(mutex_);
-  Loop loop_{"rw-upload",
-             Loop::Pace::kBackground};  // last: its thread ends before the rest is destroyed
+  // Last: its thread ends before the rest is destroyed.
+  Loop loop_{"rw-upload", Loop::Pace::kBackground};
 };
 
 }  // namespace ringwood

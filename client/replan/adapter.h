@@ -44,7 +44,8 @@ class Adapter {
   absl::Mutex mutex_;
   bool planning_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<PlanAnswer> answer_ ABSL_GUARDED_BY(mutex_);
-  Loop loop_{"rw-plan", Loop::Pace::kBackground};  // last: its thread ends before the rest is destroyed
+  // Last: its thread ends before the rest is destroyed.
+  Loop loop_{"rw-plan", Loop::Pace::kBackground};
 };
 
 }  // namespace ringwood

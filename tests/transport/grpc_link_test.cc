@@ -40,7 +40,7 @@ class GrpcLinkTest : public testing::Test {
       : inbox_({1, 1, 0}, {{0, "rank 0", ""}, {1, "rank 1", ""}}, FabricLimits()),
         link_(1, &inbox_, &stream_) {
     link_.Welcome();
-    link_.Written();
+    link_.Written(true);
   }
 
   static Frame FrameOf(int sender, std::span<const std::byte> payload) {
@@ -87,6 +87,32 @@ TEST_F(GrpcLinkTest, WhatThePeerHasNotTakenIsLostWithIt) {
   link_.Fail(Unavailable("it closed its connection"));
   ASSERT_EQ(Answers().size(), 1u);
   EXPECT_EQ(Answers()[0].code(), StatusCode::kUnavailable);
+}
+
+// A peer that is starved for its linger time cancels the stream, and what it has taken is not
+// heard.
+TEST_F(GrpcLinkTest, AStreamThatIsOverWaitsForTheWriteThatIsToBeToldOf) {
+  const LinkPiece payload(100);
+  for (const bool left : {true, false}) {
+    HeldStream stream;
+    GrpcLink link(1, &inbox_, &stream);
+    link.Welcome();
+    link.Written(true);
+    answers_.clear();
+    for (int i = 0; i < 2; ++i) {  // the second is not written any more
+      link.Send(FrameOf(0, payload), payload,
+                [this](const Status& status) { answers_.push_back(status); });
+    }
+    ASSERT_FALSE(link.Over("it closed its connection"));
+    link.Written(left);
+    EXPECT_EQ(stream.written.size(), 2u) << "a sign of life and the first";
+    ASSERT_TRUE(link.over().has_value());
+    ASSERT_TRUE(link.Over(*link.over()));
+    link.Fail(Unavailable("it closed its connection"));
+    ASSERT_EQ(Answers().size(), 2u);
+    EXPECT_EQ(answers_[0].ok(), left);
+    EXPECT_EQ(answers_[1].code(), StatusCode::kUnavailable);
+  }
 }
 
 TEST_F(GrpcLinkTest, ACloseSaysWhatWasTakenBeforeItsReason) {

@@ -42,10 +42,11 @@ void GrpcLink::Ask() {
   Pump();
 }
 
-void GrpcLink::Written() {
+void GrpcLink::Written(bool left) {
   writing_ = false;
+  if (!left) return;  // the stream is over, or about to be
   AnswerLeaving();
-  Pump();
+  if (!over_) Pump();
 }
 
 void GrpcLink::AnswerLeaving() {

@@ -8,7 +8,10 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/grpc/assembly.h"
@@ -42,10 +45,18 @@ class GrpcLink {
   void Send(const Frame& frame, std::span<const std::byte> payload, Transport::SendDone done);
   void Ask();  // for a sign of life
 
-  // What was written has left.
-  void Written();
+  // What was written has left, or is lost with the stream.
+  void Written(bool left);
   // A piece came. The error ends the link; a farewell's is the peer's reason.
   Status Arrived(std::span<const std::byte> piece);
+
+  // The stream is over. gRPC tells of that and of a write on two threads: false where a write is
+  // still to be told of, for which the link waits, as it may have left before the end.
+  bool Over(std::string why) {
+    over_ = std::move(why);
+    return !writing_;
+  }
+  const std::optional<std::string>& over() const { return over_; }
 
   // Ends it: what is not written is answered with `reason`.
   void Fail(const Status& reason);
@@ -73,6 +84,7 @@ class GrpcLink {
   Inbox* const inbox_;
   GrpcStream* stream_;  // null once it has ended
   bool writing_ = false;
+  std::optional<std::string> over_;
   std::vector<std::byte> hello_;  // due; empty: none
   bool ask_due_ = false, life_due_ = false;
   bool heard_ = false;

@@ -141,8 +141,9 @@ void GrpcNode::Arrived(uint64_t id, const std::vector<std::byte>& piece) {
 
 void GrpcNode::Written(uint64_t id, bool ok) {
   const auto found = links_.find(id);
-  if (found == links_.end() || !ok) return;  // not ok: the stream is about to be gone
-  found->second.Written();
+  if (found == links_.end()) return;
+  found->second.Written(ok);
+  if (const auto over = found->second.over()) return Gone(id, *over);
   Schedule();
 }
 
@@ -222,6 +223,7 @@ void GrpcNode::Gone(uint64_t id, const std::string& why) {
   }
   const auto found = links_.find(id);
   if (found == links_.end()) return;
+  if (!found->second.Over(why)) return;  // Written comes yet
   const int peer = found->second.peer();
   FailPeer(peer, Accusing(Unavailable(inbox_->Label(peer) + ": " + why), peer));
   Schedule();
