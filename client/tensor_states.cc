@@ -79,10 +79,12 @@ Status TensorStates::TakeOwed(size_t id, Restore* from, int of, bool own) {
 
 Status TensorStates::RestoreReach(size_t id, Restore* from) {
   const std::string item = ReachItem(table_.name(id));
-  const Status saved = from->Bytes(item, true).status();
-  if (saved.code() == StatusCode::kNotFound) return OkStatus();
-  RW_RETURN_IF_ERROR(saved);
+  const StatusOr<uint64_t> bytes = from->Bytes(item, true);
+  if (bytes.status().code() == StatusCode::kNotFound) return OkStatus();
+  RW_RETURN_IF_ERROR(bytes.status());
   std::vector<BlockReach> reach(LatticeBlocks(table_[id].spec.elements));
+  // A former build had blocks of another size: the first round learns what these reach.
+  if (*bytes != std::span(reach).size_bytes()) return OkStatus();
   RW_RETURN_IF_ERROR(from->Read(item, true, std::as_writable_bytes(std::span(reach))));
   const bool known =
       std::any_of(reach.begin(), reach.end(), [](BlockReach one) { return one != 0; });

@@ -31,6 +31,33 @@ class Rounding : public Exchange {
   const std::vector<BlockReach> reach_;
 };
 
+// A checkpoint of one rank, whose shared items these are.
+class SavedItems : public StoreClient {
+ public:
+  explicit SavedItems(std::map<std::string, std::vector<BlockReach>> items)
+      : items_(std::move(items)) {}
+  Status Save(const StripeName&, const Arena&, Duration, const Sent&) override {
+    return Internal("not saved");
+  }
+  Status Await(const CheckpointName&, Duration) override { return Internal("not saved"); }
+  StatusOr<std::vector<CheckpointItem>> Items(const CheckpointName&, uint32_t rank) override {
+    std::vector<CheckpointItem> items;
+    for (const auto& [name, reach] : items_) {
+      if (rank == 0) items.push_back({name, true, reach.size() * sizeof(BlockReach)});
+    }
+    return items;
+  }
+  Status Load(const CheckpointName&, uint32_t, const std::string& name, bool,
+              std::span<std::byte> out) override {
+    std::ranges::copy(std::as_bytes(std::span(items_.at(name))), out.begin());
+    return OkStatus();
+  }
+  void Cancel() override {}
+
+ private:
+  const std::map<std::string, std::vector<BlockReach>> items_;
+};
+
 class States : public ::testing::Test {
  protected:
   States() {
@@ -116,6 +143,18 @@ TEST_F(States, WhatBlocksReachIsSavedAndGoesOnWithTheNextPlanUntilItIsForgotten)
   EXPECT_THAT(states_.reach(0), ElementsAre(0x3f80));
   states_.ForgetReaches();
   EXPECT_THAT(states_.reach(0), SizeIs(0));
+}
+
+TEST_F(States, WhatBlocksOfAnotherSizeReachedIsLearnedAnew) {
+  const std::vector<BlockReach> blocks(LatticeBlocks(3), 0x3f80);
+  for (const size_t saved : {blocks.size(), blocks.size() / kPackBlocks}) {
+    SavedItems store({{"ringwood/reach/w", {blocks.begin(), blocks.begin() + saved}}});
+    Restore from(&store, {}, 0);
+    TensorStates resumed(options_, table_);
+    const Status begun = resumed.Begin(&from, 0, 1);
+    ASSERT_TRUE(begun.ok()) << begun;
+    EXPECT_THAT(resumed.reach(0), SizeIs(saved == blocks.size() ? saved : 0));
+  }
 }
 
 TEST_F(States, ACheckpointIsRefusedBetweenReadyAndTheEndOfTheStep) {
