@@ -63,9 +63,9 @@ class AverageAdamW(torch.optim.Optimizer):
         time the ranks came from `start` to `start - difference` on average, both float32 of the parameter's shape."""
         ranks, group_of = self._ranks(), {id(p): group for group in self.param_groups for p in group["params"]}
         for parameter, difference, start in moves:
-            state, group = self.state[parameter], group_of[id(parameter)]
+            state, group = self.state.get(parameter, {}), group_of[id(parameter)]
             path = state.get("path", 0.0)
-            if not path > 0:
+            if not path > 0:  # it took no step
                 continue
             # A step is lr · (mean / root + weight_decay · parameter).
             mean = (difference / path).sub_(start, alpha=group["weight_decay"])
