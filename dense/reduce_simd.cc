@@ -1,5 +1,6 @@
 #include "dense/reduce_simd.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -8,6 +9,7 @@
 #include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
+#include "base/past_cache_inl.h"
 #include "dense/half.h"
 #include "dense/reduce.h"
 #include "dense/rounding.h"
@@ -70,15 +72,18 @@ void AddBFloat16(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t cou
   ReferenceReduce(DataType::kBFloat16, ReduceOp::kSum, a + i, b + i, out + i, count - i);
 }
 
+// The next error is read in the next round: it goes past the cache.
 void RoundSum(const float* x, const float* error, uint16_t* wire, float* next_error, size_t count) {
   const hn::ScalableTag<float> df;
   const size_t lanes = hn::Lanes(df);
-  size_t i = 0;
+  size_t i = std::min(BeforeAligned(df, next_error), count);
+  ReferenceRoundSum(x, error, wire, next_error, i);
   for (; i + lanes <= count; i += lanes) {
     const auto value = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
     const auto sent = StoreBFloat16(df, value, wire + i);
-    hn::StoreU(hn::Sub(value, sent), df, next_error + i);
+    hn::Stream(hn::Sub(value, sent), df, next_error + i);
   }
+  hwy::FlushStream();
   ReferenceRoundSum(x + i, error + i, wire + i, next_error + i, count - i);
 }
 
@@ -86,13 +91,15 @@ void RoundPartialSum(const uint16_t* partial, const float* x, const float* error
                      float* next_error, size_t count) {
   const hn::ScalableTag<float> df;
   const size_t lanes = hn::Lanes(df);
-  size_t i = 0;
+  size_t i = std::min(BeforeAligned(df, next_error), count);
+  ReferenceRoundPartialSum(partial, x, error, wire, next_error, i);
   for (; i + lanes <= count; i += lanes) {
     const auto mine = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
     const auto value = hn::Add(LoadBFloat16(df, partial + i), mine);
     const auto sent = StoreBFloat16(df, value, wire + i);
-    hn::StoreU(hn::Sub(value, sent), df, next_error + i);
+    hn::Stream(hn::Sub(value, sent), df, next_error + i);
   }
+  hwy::FlushStream();
   ReferenceRoundPartialSum(partial + i, x + i, error + i, wire + i, next_error + i, count - i);
 }
 

@@ -3,22 +3,90 @@
 #include <algorithm>
 #include <bit>
 #include <cfloat>
+#include <cstddef>
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "client/exchange/scale.cc"
+#include <hwy/foreach_target.h>  // compiles this file once for each instruction set
+#include <hwy/highway.h>
+
+#include "base/past_cache_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ringwood::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+
+// So much does not stay in a core's cache until it is read.
+constexpr size_t kPastCache = 1 << 20;
+
+// to[i] = vector_of(i) in whole vectors, to[i] = scalar_of(i) before and behind them.
+template <class Vectors, class Scalars>
+void Fill(std::span<float> to, const Vectors& vector_of, const Scalars& scalar_of) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  const size_t begin = std::min(BeforeAligned(d, to.data()), to.size());
+  const size_t end = begin + (to.size() - begin) / lanes * lanes;
+  for (size_t i = 0; i < begin; ++i) to[i] = scalar_of(i);
+  if (to.size_bytes() >= kPastCache) {
+    for (size_t i = begin; i < end; i += lanes) StorePast<true>(vector_of(i), d, &to[i]);
+    hwy::FlushStream();
+  } else {
+    for (size_t i = begin; i < end; i += lanes) StorePast<false>(vector_of(i), d, &to[i]);
+  }
+  for (size_t i = end; i < to.size(); ++i) to[i] = scalar_of(i);
+}
+
+uint32_t Magnitude(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffu; }
+
+// Returns the largest magnitude's bits.
+uint32_t Scale(std::span<const float> in, float weight, std::span<float> out) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> d32;
+  const auto factor = hn::Set(d, weight);
+  auto most = hn::Zero(d32);
+  uint32_t largest = 0;
+  Fill(
+      out,
+      [&](size_t i) HWY_ATTR {
+        const auto value = hn::Mul(factor, hn::LoadU(d, &in[i]));
+        most = hn::Max(most, hn::BitCast(d32, hn::Abs(value)));
+        return value;
+      },
+      [&](size_t i) {
+        const float value = weight * in[i];
+        largest = std::max(largest, Magnitude(value));
+        return value;
+      });
+  return std::max(largest, hn::GetLane(hn::MaxOfLanes(d32, most)));
+}
+
+void Divide(std::span<const float> sum, float total, std::span<float> out) {
+  const Floats d;
+  const auto divisor = hn::Set(d, total);
+  Fill(
+      out, [&](size_t i) HWY_ATTR { return hn::Div(hn::LoadU(d, &sum[i]), divisor); },
+      [&](size_t i) { return sum[i] / total; });
+}
+
+}  // namespace ringwood::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE  // Highway's way to write what exists once and not once for each instruction set
 namespace ringwood {
 
+HWY_EXPORT(Scale);
+HWY_EXPORT(Divide);
+
+// |x| as an unsigned integer orders like |x|, with Inf and NaN above every number: one integer
+// maximum answers all three questions.
 bool ScaleInto(std::span<const float> in, float weight, int world, std::span<float> out) {
   if (weight == 0) {
     std::fill(out.begin(), out.end(), 0.0f);
     return false;
   }
-  // |x| as an unsigned integer orders like |x|, with Inf and NaN above every number: one integer
-  // maximum answers all three questions and vectorises.
-  uint32_t largest = 0;
-  for (size_t i = 0; i < in.size(); ++i) {
-    const float value = weight * in[i];
-    out[i] = value;
-    largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
-  }
+  const uint32_t largest = HWY_DYNAMIC_DISPATCH(Scale)(in, weight, out);
   return largest > std::bit_cast<uint32_t>(FLT_MAX / static_cast<float>(world));
 }
 
@@ -37,10 +105,11 @@ void DivideInto(std::span<const float> sum, double total, std::span<float> out) 
   }
   const float divisor = static_cast<float>(total);
   if (static_cast<double>(divisor) == total) {
-    for (size_t i = 0; i < sum.size(); ++i) out[i] = sum[i] / divisor;
+    HWY_DYNAMIC_DISPATCH(Divide)(sum, divisor, out);
   } else {
     for (size_t i = 0; i < sum.size(); ++i) out[i] = static_cast<float>(sum[i] / total);
   }
 }
 
 }  // namespace ringwood
+#endif

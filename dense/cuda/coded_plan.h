@@ -41,7 +41,7 @@ struct CodedPlan {
   int sum_width = 0;
   std::vector<CodedStep> steps;
   // Staging memory: own codes, those that came, and sums. Of elements that fill their parts it is
-  // less than these elements take as fp32, but for 2 bytes a block each.
+  // less than these elements take as fp32, but for a byte a block each.
   uint64_t code_bytes = 0;  // twice
   uint64_t sum_bytes = 0;
   uint64_t sent_bytes =

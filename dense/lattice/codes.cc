@@ -1,5 +1,7 @@
 #include "dense/lattice/codes.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -181,6 +183,7 @@ float ScaleOf(BlockReach reach, int levels) {
 
 void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {
   AddSourceWith<SimdKernels>(from, partial, terms, sum);
+  hwy::FlushStream();
 }
 
 void ReferenceAddSource(const LatticeSource& from, const std::byte* partial, int terms,
@@ -200,6 +203,7 @@ void ReferenceAddPacked(const PackedSum& sum, const std::byte* more, int more_te
 
 void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into) {
   DecodeSumWith<SimdKernels>(sum, terms, into);
+  hwy::FlushStream();
 }
 
 void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into) {

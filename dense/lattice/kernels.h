@@ -1,5 +1,6 @@
 // The passes over one pack of dense/lattice/codes.h: by Highway, compiled for several instruction
-// sets and chosen when the program runs, and as plain loops with the same bits.
+// sets and chosen when the program runs, and as plain loops with the same bits. What Highway's
+// write as fp32 may go past the cache: other threads see it after hwy::FlushStream.
 #pragma once
 
 #include <array>

@@ -7,15 +7,19 @@
 #include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
+#include "base/past_cache_inl.h"
 #include "dense/lattice/codes.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ringwood::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-PackLargest Quantise(const float* x, const float* error, const PackScales& scales, uint16_t* codes,
-                     float* next_error) {
-  const hn::CappedTag<float, kRow> df;
+using Floats = hn::CappedTag<float, kRow>;
+
+template <bool kPast>
+PackLargest QuantiseWith(const float* x, const float* error, const PackScales& scales,
+                         uint16_t* codes, float* next_error) {
+  const Floats df;
   const hn::RebindToUnsigned<decltype(df)> d32;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<uint16_t, decltype(df)> d16;
@@ -36,11 +40,17 @@ PackLargest Quantise(const float* x, const float* error, const PackScales& scale
       const auto quotient = hn::IfThenElseZero(fits, hn::Mul(value, inverse));
       const auto code = hn::NearestInt(hn::Min(hn::Max(quotient, hn::Neg(levels)), levels));
       hn::StoreU(hn::DemoteTo(d16, hn::Add(code, offset)), d16, codes + i);
-      hn::StoreU(hn::Sub(value, hn::Mul(hn::ConvertTo(df, code), step)), df, next_error + i);
+      StorePast<kPast>(hn::Sub(value, hn::Mul(hn::ConvertTo(df, code), step)), df, next_error + i);
     }
     largest[block] = hn::GetLane(hn::MaxOfLanes(d32, most));
   }
   return largest;
+}
+
+PackLargest Quantise(const float* x, const float* error, const PackScales& scales, uint16_t* codes,
+                     float* next_error) {
+  const bool aligned = BeforeAligned(Floats(), next_error) == 0;
+  return (aligned ? QuantiseWith<true> : QuantiseWith<false>)(x, error, scales, codes, next_error);
 }
 
 using Words = hn::CappedTag<uint16_t, kRow>;
@@ -88,8 +98,9 @@ void AddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
   }
 }
 
-void Dequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
-  const hn::CappedTag<float, kRow> df;
+template <bool kPast>
+void DequantiseWith(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
+  const Floats df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<uint16_t, decltype(df)> d16;
   const auto zero = hn::Set(di, offset);
@@ -98,9 +109,14 @@ void Dequantise(const uint16_t* codes, int offset, const PackScales& scales, flo
     const size_t begin = block * kLatticeBlock;
     for (size_t i = begin; i < begin + kLatticeBlock; i += hn::Lanes(df)) {
       const auto sum = hn::Sub(hn::PromoteTo(di, hn::LoadU(d16, codes + i)), zero);
-      hn::StoreU(hn::Mul(hn::ConvertTo(df, sum), step), df, out + i);
+      StorePast<kPast>(hn::Mul(hn::ConvertTo(df, sum), step), df, out + i);
     }
   }
+}
+
+void Dequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
+  const bool aligned = BeforeAligned(Floats(), out) == 0;
+  (aligned ? DequantiseWith<true> : DequantiseWith<false>)(codes, offset, scales, out);
 }
 
 }  // namespace ringwood::HWY_NAMESPACE

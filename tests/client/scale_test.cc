@@ -7,18 +7,30 @@
 #include <limits>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/random.h"
 #include "client/exchange/clip.h"
 
 namespace ringwood {
 namespace {
 
-TEST(Scale, MultipliesLikeThePlainLoop) {
+// Short ones and long ones, which go past the cache, wherever their memory begins.
+TEST(Scale, MultipliesAndDividesLikeThePlainLoop) {
   Random random(7);
-  std::vector<float> in(1001), out(1001);
-  for (float& value : in) value = static_cast<float>(random.Unit() * 200 - 100);
-  EXPECT_FALSE(ScaleInto(in, 3, 4, out));
-  for (size_t i = 0; i < in.size(); ++i) EXPECT_EQ(out[i], 3 * in[i]);
+  for (const size_t count : {0, 1, 15, 1001, 300'007}) {
+    std::vector<float> in(count);
+    for (float& value : in) value = static_cast<float>(random.Unit() * 200 - 100);
+    for (size_t at = 0; at < 18; ++at) {
+      Buffer<float> memory(at + count + 1);
+      memory[at + count] = 42;
+      const std::span<float> out = memory.span().subspan(at, count);
+      EXPECT_FALSE(ScaleInto(in, 3, 4, out));
+      for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], 3 * in[i]) << i << " of " << count;
+      DivideInto(in, 7, out);
+      for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i], in[i] / 7) << i << " of " << count;
+      EXPECT_EQ(memory[at + count], 42);
+    }
+  }
 }
 
 TEST(Scale, FindsEveryValueThatCannotBeSummed) {

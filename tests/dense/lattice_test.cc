@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/random.h"
 #include "dense/lattice/codes.h"
 
@@ -199,6 +200,30 @@ TEST(Lattice, VectorsGiveTheBitsOfPlainLoops) {
         ASSERT_EQ(decoded.next_reach, plain.next_reach);
       }
     }
+  }
+}
+
+// Vectors write past the cache where memory begins with a whole one.
+TEST(Lattice, WhereMemoryBeginsChangesNoBit) {
+  constexpr size_t kCount = 1300;
+  const int levels = LatticeLevels(4);
+  Share plain = Make(Heavy(kCount, 1));
+  plain.error = Heavy(kCount, 2);
+  const std::vector<BlockReach> reach(LatticeBlocks(kCount), 0x3f80);
+  std::vector<std::byte> packed = Room(kCount, levels, 1), same = packed;
+  ReferenceAddSource(SourceOf(plain, reach, levels), nullptr, 0, packed.data());
+  const Decoded decoded = Decode({packed, 1}, reach, kCount, levels);
+  for (size_t at = 0; at < 20; ++at) {
+    Buffer<float> next_error(at + kCount), values(at + kCount);
+    LatticeSource source = SourceOf(plain, reach, levels);
+    source.next_error = next_error.data() + at;
+    AddSource(source, nullptr, 0, same.data());
+    EXPECT_EQ(packed, same) << at;
+    EXPECT_TRUE(std::equal(plain.next_error.begin(), plain.next_error.end(), source.next_error));
+    std::vector<BlockReach> next_reach(reach.size());
+    DecodeSum(packed.data(), 1,
+              {values.data() + at, reach.data(), next_reach.data(), kCount, levels});
+    EXPECT_TRUE(std::equal(decoded.values.begin(), decoded.values.end(), values.data() + at)) << at;
   }
 }
 
