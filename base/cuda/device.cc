@@ -30,7 +30,10 @@ class CudaArray : public DeviceArray {
     RW_CHECK(bytes <= memory_.size());
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
-    return FromCuda(cudaMemcpy(to, from, bytes, kind), "copy device memory");
+    RW_RETURN_IF_ERROR(FromCuda(cudaMemcpy(to, from, bytes, kind), "copy device memory"));
+    // From pageable memory the call may return before the last piece is on the device, and streams
+    // that do not wait for the default one would not wait for that.
+    return FromCuda(cudaStreamSynchronize(nullptr), "copy device memory");
   }
 
   const int device_;

@@ -20,8 +20,8 @@ import ringwood.torch as rw
 WARM_UPS, STEPS = 3, 10
 
 
-def steps(kind, arguments):
-    """Seconds of each step, in a session of its own."""
+def trainer(kind, arguments):
+    """A function that makes a step, in a session of its own; the caller shuts it down but for "none"."""
     torch.manual_seed(1)
     model = MODELS[arguments.model](arguments.small, arguments.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -29,14 +29,22 @@ def steps(kind, arguments):
         rw.init()
         optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), momentum_correction=0,
                                             route=arguments.route, device_tensors=kind)
-    times = []
+
+    def step():
+        optimizer.zero_grad()
+        model.loss().backward()
+        optimizer.step()
+    return step
+
+
+def seconds(kind, arguments):
+    """Of each step."""
+    step, times = trainer(kind, arguments), []
     for _ in range(WARM_UPS + STEPS):
         if arguments.device == "cuda":
             torch.cuda.synchronize()
         begin = time.perf_counter()
-        optimizer.zero_grad()
-        model.loss().backward()
-        optimizer.step()
+        step()
         if arguments.device == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
@@ -59,7 +67,7 @@ def main():
     times = {"none": [], "in_place": [], "stage": []}
     for _ in range(arguments.rounds):
         for kind, found in times.items():
-            found += steps(kind, arguments)
+            found += seconds(kind, arguments)
     alone = statistics.median(times["none"])
     for kind, found in times.items():
         low, middle, high = statistics.quantiles(found, n=4)

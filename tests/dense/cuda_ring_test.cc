@@ -97,11 +97,11 @@ class DeviceRank {
           options.rank = rank;
           options.world = world;
           options.id = id;
-          options.timeout_seconds = 15;
+          options.timeout_seconds = 60;  // the first one loads the driver and the kernels
           RW_ASSIGN_OR_RETURN(ring_, MakeDeviceRing(&loop_, options));
           return OkStatus();
         },
-        Seconds(30));
+        Seconds(90));
   }
   ~DeviceRank() {
     const Status closed = loop_.Call(
@@ -109,7 +109,7 @@ class DeviceRank {
           ring_.reset();
           return OkStatus();
         },
-        Seconds(30));
+        Seconds(90));
     EXPECT_TRUE(closed.ok()) << Message(closed);
   }
 
@@ -141,7 +141,7 @@ class DeviceRank {
       });
     }
     for (int c = 0; c < kCalls; ++c) {
-      ASSERT_TRUE(done[c].WaitForNotificationWithTimeout(absl::Seconds(30)));
+      ASSERT_TRUE(done[c].WaitForNotificationWithTimeout(absl::Seconds(90)));
       ASSERT_TRUE(results[c].ok()) << Message(results[c].status());
       std::vector<float> both(2 * count);
       ASSERT_TRUE(arrays[c]->Download(std::as_writable_bytes(std::span(both))).ok());

@@ -23,8 +23,23 @@ SHARED = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket"
 IN_PLACE, STAGED = "exchanged where they are", "staged through host memory: "
 
 
+RESTART = 75
+
+
 def job(script, *arguments, ranks=2, **changes):
-    return run_job("in_turn.py", ":".join(map(str, (script, *arguments))), ranks=ranks, **SHARED, **changes)
+    return jobs((script, *arguments), ranks=ranks, **changes)
+
+
+def jobs(*scripts, ranks=2, **changes):
+    """One after the other, in the same processes."""
+    return run_job("in_turn.py", *(":".join(map(str, words)) for words in scripts), ranks=ranks, **SHARED, **changes)
+
+
+def same_bits(folder, device, ranks):
+    """The weights of a training by each route and wire."""
+    ways = [("dense", "fp32"), ("dense", "int8"), ("dense", "int4"), ("sparse", "fp32")]
+    jobs(*(("same_bits.py", device, *way, folder / f"{device}-{'-'.join(way)}") for way in ways), ranks=ranks)
+    return {way: (folder / f"{device}-{'-'.join(way)}").read_bytes() for way in ways}
 
 
 # ---- without a device -----------------------------------------------------------------------------
@@ -142,6 +157,16 @@ def test_on_the_cpu_the_script_that_devices_run_says_the_same(tmp_path):
     assert IN_PLACE not in ended.output and STAGED not in ended.output, ended.output
 
 
+def test_on_the_cpu_a_training_has_its_bits_again_and_every_way_others(tmp_path):
+    first, again = (same_bits(tmp_path / name, "cpu", 2) for name in ("first", "again")
+                    if not (tmp_path / name).mkdir())
+    assert first == again and len(set(first.values())) == len(first)
+
+
+def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it():
+    assert "rank 1" in job("killed.py", "cpu", code=RESTART).output
+
+
 # ---- on a device ----------------------------------------------------------------------------------
 
 @on_device
@@ -198,6 +223,18 @@ def test_dense_training_as_codes_in_place_has_the_bits_of_staged(tmp_path, wire,
             RINGWOOD_DEVICE_TENSORS=choice, RINGWOOD_WIRE=wire)
         bits.append((tmp_path / choice).read_bytes())
     assert bits[0] == bits[1]
+
+
+@on_device
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_training_on_a_device_has_the_bits_of_one_on_the_host(tmp_path, ranks):
+    assert same_bits(tmp_path, "cuda", ranks) == same_bits(tmp_path, "cpu", ranks)
+
+
+@on_device
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it_on_a_device(ranks):
+    assert "rank 1" in job("killed.py", "cuda", ranks=ranks, code=RESTART).output
 
 
 @on_device

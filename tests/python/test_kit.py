@@ -4,15 +4,21 @@ Programs are stand-ins here; `bench/gpu/run --device cpu` runs the real ones."""
 
 import json
 import os
+import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "bench/gpu"))
+import counters  # noqa: E402
 import kernels  # noqa: E402
 import kit  # noqa: E402
+import outcome  # noqa: E402
+from steps import Step  # noqa: E402
 
 GTEST = {"testsuites": [{"testsuite": [
     {"name": "A", "classname": "Ring", "status": "RUN", "result": "COMPLETED"},
@@ -32,17 +38,19 @@ def lines(folder):
 
 
 def step(script, **changes):
-    return kit.Step("bench", "one", ["sh", "-c", script], **changes)
+    return Step("bench", "one", ["sh", "-c", script], **changes)
 
 
 @pytest.mark.parametrize("made, status, reason", [
     (step("exit 0"), "ok", ""),
     (step("exit 3"), "failed", "exit code 3"),
+    (step("echo CUDA error: no; echo; exit 3"), "failed", "exit code 3: CUDA error: no"),
+    (step("kill -SEGV $$"), "failed", "ended by SIGSEGV"),
     (step("echo skipped: no NCCL"), "skipped", "no NCCL"),
     (step("sleep 60", seconds=0.2), "failed", "stopped after 0 s"),
     (step("exit 0", missing="no PyTorch"), "skipped", "no PyTorch"),
-    (kit.Step("bench", "one", ["/nonexistent/program"]), "failed", "exit code 127"),
-    (kit.Step("sanitizers", "one", ["sh", "-c", "exit 99"]), "failed", "the sanitizer found something")])
+    (Step("bench", "one", ["/nonexistent/program"]), "failed", "exit code 127: [Errno 2] No such file or directory: '/nonexistent/program'"),
+    (Step("sanitizers", "one", ["sh", "-c", "exit 99"]), "failed", "the sanitizer found something")])
 def test_a_step_succeeds_fails_or_is_skipped_with_the_reason(tmp_path, made, status, reason):
     runner = kit.Kit(tmp_path, seconds=0)
     runner.run(made)
@@ -66,15 +74,28 @@ def test_a_test_program_tells_what_it_ran_and_what_it_skipped(tmp_path):
         change(found["testsuites"][0]["testsuite"])
         report.write_text(json.dumps(found))
         runner = kit.Kit(tmp_path / "out", seconds=0)
-        runner.run(kit.Step("tests", "one", ["true"], report=str(report)))
+        runner.run(Step("tests", "one", ["true"], report=str(report)))
         return runner.results[0]
 
     some = counted(lambda cases: None)
     assert (some["status"], some["passed"], some["skipped"]) == ("ok", 1, 1)
     none = counted(lambda cases: cases[0].update(result="SKIPPED"))
     assert (none["status"], none["reason"]) == ("skipped", "all 2 tests were")
-    counted(lambda cases: cases[0].update(failures=[{}]))
-    assert kit.outcome(kit.Step("tests", "one", report=str(report)), 1, "")[1] == "Ring.A"
+    assert counted(lambda cases: cases[0].update(failures=[{"failure": "a.cc:3\nno device"}]))["failures"] == {
+        "Ring.A": "a.cc:3 no device"}
+    assert outcome.outcome(Step("tests", "one", report=str(report)), 1, "")[1] == "Ring.A"
+    report.write_text('{"testsuites": [')  # stopped while it wrote
+    assert outcome.outcome(Step("tests", "one", report=str(report)), None, "")[2] == {}
+
+
+def test_what_pytest_ran_is_counted_and_failures_say_why(tmp_path):
+    (tmp_path / "test_it.py").write_text("import pytest\ndef test_a(): pass\ndef test_b(): assert 1 == 2, 'no bits'\n"
+                                         "@pytest.mark.skip\ndef test_c(): pass\n")
+    report = tmp_path / "report.xml"
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
+                    tmp_path / "test_it.py"], check=False, capture_output=True, timeout=60)
+    found = outcome.read_report(str(report))
+    assert (found["passed"], found["failed"], found["skipped"]) == (1, 1, 1) and "no bits" in found["failures"]["test_b"]
 
 
 def test_a_job_whose_ranks_differ_has_failed(tmp_path):
@@ -82,7 +103,7 @@ def test_a_job_whose_ranks_differ_has_failed(tmp_path):
     for digests, status in ((["a", "a"], "ok"), (["a", "b"], "failed")):
         report.write_text(json.dumps({"accuracy": 0.8, "seconds": 3, "weights_digest": digests}))
         runner = kit.Kit(tmp_path / "out", seconds=0)
-        runner.run(kit.Step("jobs", "one", ["true"], report=str(report)))
+        runner.run(Step("jobs", "one", ["true"], report=str(report)))
         assert runner.results[0]["status"] == status and runner.results[0]["training_seconds"] == 3
 
 
@@ -101,6 +122,78 @@ def test_a_step_that_the_whole_time_cuts_short_has_not_failed(tmp_path):
     runner.run(step("sleep 60"))
     (line,) = lines(tmp_path)
     assert line["status"] == "skipped" and "no time left" in line["reason"] and not runner.failed
+
+
+def test_every_part_has_a_share_of_what_is_left(tmp_path):
+    now = [0.0]
+    runner = kit.Kit(tmp_path, seconds=100, clock=lambda: now[0])
+    until = []
+    for number, part in enumerate(kit.PARTS):
+        runner.begin(part, kit.PARTS[number + 1:])
+        until.append(runner._part_until)
+        if part != "tests":
+            now[0] = until[-1]  # all but the first need all that they have
+    assert until == sorted(until) and until[0] == pytest.approx(12.5) and until[1] == pytest.approx(100 / 7)
+    assert until[-1] == pytest.approx(100)
+
+
+def alive(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+# Processes in sessions of their own, one of which has lost its parent.
+LEAVES = "setsid sh -c 'echo $$ >{0}/one; sleep 61' & (setsid sh -c 'echo $$ >{0}/two; sleep 61' &); sleep 0.5; "
+
+
+@pytest.mark.parametrize("then, status", [("exit 0", "ok"), ("sleep 60", "failed")])
+def test_nothing_of_a_step_stays(tmp_path, then, status):
+    runner = kit.Kit(tmp_path / "out", seconds=0)
+    runner.run(step(LEAVES.format(tmp_path) + then, seconds=2))
+    assert runner.results[0]["status"] == status
+    assert not any(alive(int((tmp_path / name).read_text())) for name in ("one", "two"))
+
+
+def test_a_signal_ends_the_running_step_and_the_table_is_printed(tmp_path):
+    code = ("import sys; sys.path.insert(0, sys.argv[1]); import kit, steps; "
+            "steps.tests = lambda *_: [steps.Step('tests', 'one', ['sh', '-c', sys.argv[2]])]; "
+            "sys.exit(kit.main(['tests', '--device', 'cpu', '--out', sys.argv[3]]))")
+    process = subprocess.Popen([sys.executable, "-c", code, ROOT / "bench/gpu", LEAVES.format(tmp_path) + "sleep 60",
+                                tmp_path / "out"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    until = time.monotonic() + 60
+    while not (tmp_path / "two").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.7)
+    process.send_signal(signal.SIGTERM)
+    output = process.communicate(timeout=60)[0]
+    assert process.returncode == 1 and "stopped by SIGTERM; nothing failed" in output, output
+    assert not any(alive(int((tmp_path / name).read_text())) for name in ("one", "two"))
+    assert "tests: one" in (tmp_path / "out/kit.log").read_text()
+
+
+NCU = """==PROF== Connected to process 7
+"ID","Process ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","7","void ringwood::cuda::<unnamed>::AccumulateKernel<(bool)1>(GroupView)","GPU Speed Of Light","DRAM Throughput","%","91.5"
+"0","7","void ringwood::cuda::<unnamed>::AccumulateKernel<(bool)1>(GroupView)","GPU Speed Of Light","Duration","us","1,251.5"
+"1","7","ringwood::cuda::<unnamed>::RefineKernel(GroupView)","GPU Speed Of Light","Duration","ms","0.25"
+"""
+
+
+def test_what_the_profiler_says_of_kernels_is_read():
+    first, second = counters.launches(NCU.splitlines())
+    assert first["dram_percent"] == 91.5 and first["duration_us"] == 1251.5 and "AccumulateKernel" in first["kernel"]
+    assert second == {"kernel": "RefineKernel", "duration_us": 250.0}
+
+
+@pytest.mark.parametrize("said, code, words", [
+    (NCU, 0, '"duration_us": 250.0'), ("==ERROR== ERR_NVGPUCTRPERM - no", 0, "skipped: this user may not"),
+    ("==ERROR== gone", 1, "told of no kernel")])
+def test_a_profile_without_kernels_failed_and_one_that_was_forbidden_is_skipped(said, code, words):
+    ended = subprocess.run([sys.executable, ROOT / "bench/gpu/counters.py"], input=said, text=True, check=False,
+                           capture_output=True, timeout=60)
+    assert ended.returncode == code and words in ended.stdout + ended.stderr
 
 
 def test_what_the_compiler_says_of_kernels_is_read():
