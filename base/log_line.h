@@ -10,13 +10,13 @@ namespace ringwood {
 
 struct LogLine {
   LogLevel level = LogLevel::kInfo;
-  std::string who;  // "rank 2", "server 0", "launcher"
-  std::string event;
+  std::string who = {};  // "rank 2", "server 0", "launcher"
+  std::string event = {};
   uint64_t epoch = 0;
   uint64_t step = 0;
   double unix_seconds = 0;
   uint64_t left_out = 0;  // lines of this event before it, which were not written
-  std::string text;
+  std::string text = {};
 };
 
 // With its newline. JSON: {"ts": …, "level": …, "event": …, "rank": 2, "epoch": …, "step": …,

@@ -30,7 +30,7 @@ struct Group {
   double keep = 1;              // gtopk and exact: entries of the result, as a multiple of k
   double start_seconds = 0;     // predicted, from the start of backward
   double end_seconds = 0;
-  std::string reason;  // "merged: waiting 0.3 ms saves a 0.9 ms start-up"
+  std::string reason = {};  // "merged: waiting 0.3 ms saves a 0.9 ms start-up"
   bool operator==(const Group&) const = default;
 };
 

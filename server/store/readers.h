@@ -59,7 +59,7 @@ class Readers {
     v1::HoldRequest wish;
     double seconds;
     TimePoint deadline;
-    std::optional<CheckpointId> unread;  // the newest, when it came; 0 and 0: none was
+    std::optional<CheckpointId> unread = {};  // the newest, when it came; 0 and 0: none was
   };
   // The good one and, where it is newer and at most `last`, the one that is unread.
   struct Newest {

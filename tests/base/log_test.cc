@@ -50,7 +50,7 @@ TEST(LogLine, JsonIsOneLineWithItsFields) {
 TEST(LogLine, BytesThatAreNoTextStayJson) {
   LogLine line = ALine("rank 0");
   line.text = "\xff\x01";
-  EXPECT_NO_THROW((void)nlohmann::json::parse(FormatLogLine(line, LogFormat::kJson)));
+  EXPECT_TRUE(nlohmann::json::accept(FormatLogLine(line, LogFormat::kJson)));
 }
 
 TEST(LogLimit, LeavesOutWhatRepeatsFastAndSaysHowMuch) {

@@ -250,7 +250,9 @@ class Trainer {
     }
     std::string list;
     for (const uint64_t sample : samples) {
-      if (contributed) list += (list.empty() ? "" : ",") + std::to_string(sample);
+      if (!contributed) break;
+      if (!list.empty()) list += ',';
+      list += std::to_string(sample);
     }
     char digest[20];
     std::snprintf(digest, sizeof digest, "%016llx", static_cast<unsigned long long>(Digest()));

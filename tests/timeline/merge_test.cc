@@ -32,7 +32,8 @@ TEST(TimelineMerge, NoMessageArrivesBeforeItWasSent) {
   }
   for (const RankTimeline& rank : timelines) {
     for (const TimelineArrowEnd& end : rank.arrows) {
-      if (!end.from) EXPECT_GE(end.at_nanoseconds, sent.at(end.id)) << end.id;
+      if (end.from) continue;
+      EXPECT_GE(end.at_nanoseconds, sent.at(end.id)) << end.id;
     }
   }
 }
