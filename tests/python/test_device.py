@@ -38,7 +38,7 @@ def jobs(*scripts, ranks=2, **changes):
 def same_bits(folder, device, ranks):
     """The weights of a training by each route and wire."""
     ways = [("dense", "fp32"), ("dense", "int8"), ("dense", "int4"), ("sparse", "fp32")]
-    jobs(*(("same_bits.py", device, *way, folder / f"{device}-{'-'.join(way)}") for way in ways), ranks=ranks)
+    jobs(*(("device/same_bits.py", device, *way, folder / f"{device}-{'-'.join(way)}") for way in ways), ranks=ranks)
     return {way: (folder / f"{device}-{'-'.join(way)}").read_bytes() for way in ways}
 
 
@@ -153,7 +153,7 @@ def test_without_a_device_its_memory_is_refused_with_what_is_missing():
 
 
 def test_on_the_cpu_the_script_that_devices_run_says_the_same(tmp_path):
-    ended = job("on_device.py", "cpu", "dense", "auto", tmp_path / "weights")
+    ended = job("device/training.py", "cpu", "dense", "auto", tmp_path / "weights")
     assert IN_PLACE not in ended.output and STAGED not in ended.output, ended.output
 
 
@@ -164,7 +164,7 @@ def test_on_the_cpu_a_training_has_its_bits_again_and_every_way_others(tmp_path)
 
 
 def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it():
-    assert "rank 1" in job("killed.py", "cpu", code=RESTART).output
+    assert "rank 1" in job("device/killed.py", "cpu", code=RESTART).output
 
 
 # ---- on a device ----------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it():
 @on_device
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_session_exchanges_tensors_and_pointers(ranks):
-    job("device_session.py", ranks=ranks)
+    job("device/session.py", ranks=ranks)
 
 
 @on_device
@@ -181,10 +181,10 @@ def test_a_session_exchanges_tensors_and_pointers(ranks):
 def test_training_in_place_staged_and_on_the_cpu_is_the_same(tmp_path, route, ranks):
     choices = ["auto", "stage", "auto,stage"]  # the last: rank 0 could, the others stage
     for number, choice in enumerate(choices):
-        ended = job("on_device.py", "cuda", route, choice, tmp_path / str(number), ranks=ranks)
+        ended = job("device/training.py", "cuda", route, choice, tmp_path / str(number), ranks=ranks)
         line = IN_PLACE if choice == "auto" else STAGED + "as asked for"
         assert ended.output.count(line) == 1, ended.output
-    job("on_device.py", "cpu", route, "auto", tmp_path / "cpu", ranks=ranks)
+    job("device/training.py", "cpu", route, "auto", tmp_path / "cpu", ranks=ranks)
     weights = [np.fromfile(tmp_path / name, np.float32) for name in ("0", "1", "2", "cpu")]
     assert (weights[1] == weights[2]).all()
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5, atol=1e-6)
@@ -234,7 +234,7 @@ def test_a_training_on_a_device_has_the_bits_of_one_on_the_host(tmp_path, ranks)
 @on_device
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it_on_a_device(ranks):
-    assert "rank 1" in job("killed.py", "cuda", ranks=ranks, code=RESTART).output
+    assert "rank 1" in job("device/killed.py", "cuda", ranks=ranks, code=RESTART).output
 
 
 @on_device
