@@ -133,9 +133,7 @@ void Pipeline::Start(const std::vector<int>& groups) {
       }
       shell_.observer->GroupStarted(round, group, Now());
       if (shell_.reached) {
-        exchanges_[group]->TellWhatIsReached([this, group, round](size_t tensor, size_t elements) {
-          shell_.reached(group, round, tensor, elements);
-        });
+        exchanges_[group]->TellWhatIsReached(shell_.reached(group, round));
       }
       const Status started = CatchOutOfMemory([&] {
         exchanges_[group]->Start(

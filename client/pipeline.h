@@ -38,9 +38,9 @@ class Pipeline {
     Observer* observer = nullptr;  // of all events between RoundBegun and GroupEnded
     // Each group whose sum is there, before Wait returns; net loop. Optional.
     std::function<void(int group, uint64_t round)> exchanged = nullptr;
-    // Before it, of a tensor in the group's order: the first elements of its sum. Optional.
-    std::function<void(int group, uint64_t round, size_t tensor, size_t elements)> reached =
-        nullptr;
+    // Asked before each group starts: who is told what is reached of its sums. Optional, and so is
+    // its answer; without one nobody may look at sums in this round.
+    std::function<Exchange::Reached(int group, uint64_t round)> reached = nullptr;
   };
 
   // `exchanges`: one for each group of `plan`, which has number `generation` in this epoch. With

@@ -52,9 +52,11 @@ Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, doub
                         observer_};
   std::vector<std::vector<size_t>> ids;
   for (const Group& group : plan_.groups) ids.push_back(table_->IdsOf(group));
-  shell.reached = [updates = updates_, ids](int group, uint64_t of, size_t tensor,
-                                            size_t elements) {
-    updates->Reached(of, ids[group][tensor], elements);
+  shell.reached = [updates = updates_, ids](int group, uint64_t of) -> Exchange::Reached {
+    if (!updates->writes()) return nullptr;
+    return [updates, of, ids = ids[group]](size_t tensor, size_t elements) {
+      updates->Reached(of, ids[tensor], elements);
+    };
   };
   shell.exchanged = [updates = updates_, ids = std::move(ids)](int group, uint64_t of) {
     updates->Exchanged(of, ids[group]);

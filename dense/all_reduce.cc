@@ -37,15 +37,49 @@ Status ValidateWire(const AllReduceRequest& request, const std::string& who) {
     return Invalid(absl::StrFormat("%sis for sums of float32, not for %s of %s", format,
                                    NameOf(request.op), NameOf(request.type)));
   }
-  const size_t elements = request.input.size() / sizeof(float);
+  const size_t elements = SpecOf(request).elements;
   if (request.error.size() != elements || request.next_error.size() != elements) {
     return Invalid(absl::StrFormat("%sneeds errors of %d elements, got %d and %d", format, elements,
                                    request.error.size(), request.next_error.size()));
   }
-  if (elements != 0 && request.input.data() == request.output.data()) {
+  if (!request.input.empty() && request.input.data() == request.output.data()) {
     return Invalid(format + "needs an output beside the input");
   }
   return CodeBits(request.wire) == 0 ? OkStatus() : ValidateReach(request, format);
+}
+
+// Codes may have others than an input and an output.
+Status ValidateEnds(const AllReduceRequest& request, const std::string& who) {
+  const CodedEnds& ends = request.coded;
+  if (ends.pieces.empty() && ends.packed.empty()) return OkStatus();
+  const int bits = CodeBits(request.wire);
+  if (bits == 0 || request.place.world == 1) {
+    return Invalid(who + "pieces and packed sums are for codes of several ranks");
+  }
+  const size_t elements = request.error.size();
+  size_t end = 0;
+  for (const CodedPiece& piece : ends.pieces) {
+    if (piece.begin % kLatticePack != 0 || piece.begin / kLatticePack != LatticePacks(end)) {
+      return Invalid(
+          absl::StrFormat("%sa piece at %d behind one that ends at %d", who, piece.begin, end));
+    }
+    end = piece.begin + piece.count;
+  }
+  const size_t input = ends.pieces.empty() ? request.input.size() / sizeof(float) : elements;
+  const size_t output = ends.packed.empty() || !request.output.empty()
+                            ? request.output.size() / sizeof(float)
+                            : elements;
+  const size_t blocks = LatticeBlocks(elements);
+  const size_t packed = PackedBytes(blocks, LatticeWidth(LatticeLevels(bits), request.place.world));
+  if (input != elements || output != elements || end > elements ||
+      (!ends.pieces.empty() && LatticeBlocks(end) != blocks) ||
+      (!ends.packed.empty() && ends.packed.size() != packed)) {
+    return Invalid(absl::StrFormat(
+        "%serrors of %d elements, an input of %d, pieces up to %d, an output of %d and %d bytes of "
+        "%d for a packed sum",
+        who, elements, input, end, output, ends.packed.size(), packed));
+  }
+  return OkStatus();
 }
 
 Status Validate(const AllReduceRequest& request) {
@@ -60,12 +94,14 @@ Status Validate(const AllReduceRequest& request) {
                                    RanksOf(place.hosts), place.world));
   }
   if (SizeOf(request.type) == 0) return Invalid(who + "unknown element type");
-  if (request.input.size() != request.output.size() ||
-      request.input.size() % SizeOf(request.type) != 0) {
+  if (request.coded.pieces.empty() && request.coded.packed.empty() &&
+      (request.input.size() != request.output.size() ||
+       request.input.size() % SizeOf(request.type) != 0)) {
     return Invalid(absl::StrFormat("%sinput of %d and output of %d bytes for %s elements", who,
                                    request.input.size(), request.output.size(),
                                    NameOf(request.type)));
   }
+  RW_RETURN_IF_ERROR(ValidateEnds(request, who));
   return request.wire == "fp32" ? OkStatus() : ValidateWire(request, who);
 }
 
@@ -134,7 +170,8 @@ void StartRooted(Transport* transport, const Request& request, Verb verb, const 
 CollectiveSpec SpecOf(const AllReduceRequest& request) {
   CollectiveSpec spec;
   spec.type = request.type;
-  spec.elements = request.input.size() / SizeOf(request.type);
+  spec.elements = request.coded.pieces.empty() ? request.input.size() / SizeOf(request.type)
+                                               : request.error.size();
   spec.wire = request.wire;
   spec.chunk_bytes = request.chunk_bytes;
   spec.strategy = request.strategy;
@@ -163,11 +200,12 @@ void StartAllReduce(Transport* transport, const AllReduceRequest& request,
   values.next_reach = request.next_reach;
   values.less = request.less;
   values.terms = request.place.world;
+  values.coded = request.coded;
   if (request.wire != "fp32" && !values.rounded && values.code_bits == 0) {
     AddError(request);
     values.input = request.output;
   }
-  if (request.place.world == 1 || request.input.empty()) {
+  if (request.place.world == 1 || run.collective->elements == 0) {
     CopyAcross(values);
     return done(AllReduceResult{Digest(request.output), 0});
   }

@@ -9,10 +9,11 @@
 #include <span>
 #include <string>
 
+#include "dense/arithmetic/reduce.h"
+#include "dense/coded_ends.h"
 #include "dense/collective.h"
 #include "dense/lattice/codes.h"
 #include "dense/place.h"
-#include "dense/reduce.h"
 #include "transport/transport.h"
 
 namespace ringwood {
@@ -38,6 +39,7 @@ struct AllReduceRequest {
   std::span<const BlockReach> reach;
   std::span<BlockReach> next_reach;
   BlockReach less = 0;     // of this rank's words for what blocks reach: LessFor
+  CodedEnds coded = {};    // of codes of several ranks; without any of it, input and output
   size_t chunk_bytes = 0;  // of a ring's chunks; 0: schedule and chunks are chosen
   std::optional<Strategy> strategy = std::nullopt;  // nothing: chosen; ignored with chunk_bytes
   // Optional: the first `elements` of the output are final; with ever more, before `done`, on its

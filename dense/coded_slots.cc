@@ -1,5 +1,6 @@
 #include "dense/coded_slots.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -15,11 +16,15 @@ class CodedSlots : public Slots {
         offset_(states_.size()),
         terms_(states_.size()) {
     RW_CHECK(values.type == DataType::kFloat32 && values.op == ReduceOp::kSum);
-    RW_CHECK(values.input.data() != values.output.data());
-    const size_t elements = values.input.size() / sizeof(float);
-    RW_CHECK(values.error.size() == elements && values.next_error.size() == elements);
-    RW_CHECK(values.reach.size() == LatticeBlocks(elements));
-    RW_CHECK(values.next_reach.size() == LatticeBlocks(elements));
+    const size_t elements = values.error.size(), blocks = LatticeBlocks(elements);
+    RW_CHECK(values.next_error.size() == elements);
+    RW_CHECK(values.reach.size() == blocks && values.next_reach.size() == blocks);
+    if (values.coded.pieces.empty()) {
+      RW_CHECK(values.input.size() == elements * sizeof(float));
+      pieces_.push_back({reinterpret_cast<const float*>(values.input.data()), 0, elements});
+    } else {
+      pieces_.assign(values.coded.pieces.begin(), values.coded.pieces.end());
+    }
     size_t bytes = 0;
     for (size_t slot = 0; slot < states_.size(); ++slot) {
       offset_[slot] = bytes;
@@ -40,21 +45,33 @@ class CodedSlots : public Slots {
   std::byte* Packed(int slot) { return memory_->packed.data() + offset_[slot]; }
   std::span<std::byte> Whole(int slot, int terms) { return {Packed(slot), Length(slot, terms)}; }
 
-  LatticeSource Source(int slot) const {
-    const Range& range = values_.slots[slot];
-    return {reinterpret_cast<const float*>(values_.input.data()) + range.begin,
-            values_.error.data() + range.begin,
-            values_.next_error.data() + range.begin,
-            values_.reach.data() + range.begin / kLatticeBlock,
-            range.count,
-            levels_,
-            values_.less};
+  // Slot by slot: sum = partial + this node's part. `terms`: of the partial sum.
+  void AddOwn(int slot, const std::byte* partial, int terms) {
+    const auto [begin, count] = values_.slots[slot];
+    const size_t packs = LatticePacks(count);
+    // The first piece that does not end before the slot.
+    auto piece = std::ranges::partition_point(
+        pieces_, [begin = begin](const CodedPiece& one) { return one.begin + one.count <= begin; });
+    for (; piece != pieces_.end() && piece->begin < begin + count; ++piece) {
+      const size_t first = std::max(piece->begin, begin);
+      const size_t end = std::min(piece->begin + piece->count, begin + count);
+      LatticeSource from;
+      if (values_.coded.weight != 0) from.values = piece->values + (first - piece->begin);
+      from.error = values_.error.data() + first;
+      from.next_error = values_.next_error.data() + first;
+      from.reach = values_.reach.data() + first / kLatticeBlock;
+      from.count = end - first;
+      from.levels = levels_;
+      from.less = values_.less;
+      from.weight = values_.coded.weight;
+      AddSource(from, partial, terms, Packed(slot), {(first - begin) / kLatticePack, packs});
+    }
   }
 
   View Present(const Step& step) override {
     const int slot = step.slot;
     if (terms_[slot] == 0) {
-      AddSource(Source(slot), nullptr, 0, Packed(slot));
+      AddOwn(slot, nullptr, 0);
       terms_[slot] = 1;
     }
     RW_CHECK(terms_[slot] == step.terms);
@@ -83,7 +100,7 @@ class CodedSlots : public Slots {
     const int terms = terms_[slot] == 0 ? 1 : terms_[slot];
     RW_CHECK(terms + step.terms <= values_.terms);
     if (terms_[slot] == 0) {
-      AddSource(Source(slot), payload.data(), step.terms, Packed(slot));
+      AddOwn(slot, payload.data(), step.terms);
     } else {
       AddPacked({Packed(slot), terms}, payload.data(), step.terms, LatticeBlocks(Elements(slot)),
                 levels_);
@@ -100,16 +117,26 @@ class CodedSlots : public Slots {
       if (range.count == 0) continue;
       RW_CHECK(terms_[s] == values_.terms);
       const size_t block = range.begin / kLatticeBlock;
-      DecodeSum(
-          Packed(slot), terms_[s],
-          {reinterpret_cast<float*>(values_.output.data()) + range.begin,
-           values_.reach.data() + block, values_.next_reach.data() + block, range.count, levels_});
+      LatticeResult into;
+      if (!values_.output.empty()) {
+        into.values = reinterpret_cast<float*>(values_.output.data()) + range.begin;
+      }
+      into.reach = values_.reach.data() + block;
+      into.next_reach = values_.next_reach.data() + block;
+      into.count = range.count;
+      into.levels = levels_;
+      DecodeSum(Packed(slot), terms_[s], into);
+      if (values_.coded.packed.empty()) continue;
+      PlacePacked(Packed(slot), LatticeWidth(levels_, terms_[s]),
+                  {range.begin / kLatticePack, LatticePacks(values_.error.size())}, range.count,
+                  values_.coded.packed.data());
     }
   }
 
   const int levels_;
-  std::vector<size_t> offset_;  // of each slot in the chunk's packed memory
-  std::vector<int> terms_;      // in each slot's packed sum; 0: nothing yet
+  std::vector<CodedPiece> pieces_;  // that stand for the input
+  std::vector<size_t> offset_;      // of each slot in the chunk's packed memory
+  std::vector<int> terms_;          // in each slot's packed sum; 0: nothing yet
 };
 
 }  // namespace

@@ -104,9 +104,7 @@ uint64_t ChunkBytes(const CollectiveSpec& spec, const Collective& made, int worl
 }
 
 // Elements that stay together in one slot.
-size_t UnitOf(const Collective& collective) {
-  return collective.code_bits == 0 ? 1 : kLatticePack;
-}
+size_t UnitOf(const Collective& collective) { return collective.code_bits == 0 ? 1 : kLatticePack; }
 
 // Slots and chunks.
 void Cut(const CollectiveSpec& spec, const Place& place, Collective* made) {

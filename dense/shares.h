@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
+#include "dense/arithmetic/reduce.h"
 #include "dense/collective.h"
 #include "dense/place.h"
-#include "dense/reduce.h"
 #include "transport/transport.h"
 
 namespace ringwood {

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/digest.h"
+#include "dense/arithmetic/rounding.h"
 #include "dense/coded_slots.h"
-#include "dense/rounding.h"
 
 namespace ringwood {
 namespace {

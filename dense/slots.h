@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "base/buffer.h"
+#include "dense/arithmetic/reduce.h"
+#include "dense/coded_ends.h"
 #include "dense/cut.h"
 #include "dense/lattice/codes.h"
-#include "dense/reduce.h"
 #include "transport/schedule.h"
 #include "transport/transport.h"
 
@@ -38,12 +39,13 @@ struct Values {
   int code_bits = 0;  // 0: no codes
   std::span<const float> error;
   std::span<float> next_error;
-  // With codes: of the input's blocks. Slots begin with a block; the result is that of `terms`
+  // With codes: of the input's blocks. Slots begin with a pack; the result is that of `terms`
   // nodes.
   std::span<const BlockReach> reach;
   std::span<BlockReach> next_reach;
   BlockReach less = 0;  // LatticeSource's
   int terms = 1;
+  CodedEnds coded = {};
   std::shared_ptr<ChunkMemory> memory = nullptr;  // null: one of its own
 };
 

@@ -10,7 +10,7 @@
 #include "base/out_of_memory.h"
 #include "base/unaligned.h"
 #include "client/connection/epoch_link.h"
-#include "dense/half.h"
+#include "dense/arithmetic/half.h"
 
 namespace ringwood {
 namespace {

@@ -23,8 +23,8 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "client/connection/awaiting_transport.h"
+#include "dense/arithmetic/reduce.h"
 #include "dense/place.h"
-#include "dense/reduce.h"
 
 namespace ringwood {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/check.h"
 #include "client/exchange/flat_places.h"
 #include "client/exchange/scale.h"
 #include "dense/all_reduce.h"
@@ -26,16 +27,21 @@ DenseExchange::DenseExchange(const Place& place, uint32_t group, const Group& sp
       group_(group),
       wire_(spec.codec),
       tensors_(std::move(tensors)),
-      first_(PlacesOf(tensors_, coded())),
-      input_(first_.back()),
-      output_(input_.size()) {
+      first_(PlacesOf(tensors_, coded())) {
+  if (encodes()) {
+    packed_ = Buffer<std::byte>(
+        PackedBytes(LatticeBlocks(elements()), LatticeWidth(levels(), place_.world)));
+  } else {
+    input_ = Buffer<float>(elements());
+    output_ = Buffer<float>(elements());
+  }
   if (wire_ == "fp32") return;
-  for (Buffer<float>& error : error_) error = Buffer<float>(input_.size());
+  for (Buffer<float>& error : error_) error = Buffer<float>(elements());
   if (coded()) TakeReaches(reaches);
 }
 
 void DenseExchange::TakeReaches(const Reaches& reaches) {
-  for (Buffer<BlockReach>& reach : reach_) reach = Buffer<BlockReach>(LatticeBlocks(input_.size()));
+  for (Buffer<BlockReach>& reach : reach_) reach = Buffer<BlockReach>(LatticeBlocks(elements()));
   for (size_t t = 0; t < reaches.size(); ++t) {
     if (reaches[t].size() != LatticeBlocks(tensors_[t]->spec.elements)) continue;  // none known
     std::ranges::copy(reaches[t], reach_[present_].data() + first_[t] / kLatticeBlock);
@@ -44,13 +50,24 @@ void DenseExchange::TakeReaches(const Reaches& reaches) {
 
 void DenseExchange::Pack(float weight, std::function<void(Status)> packed) {
   non_finite_ = false;
-  if (rests_) return packed(OkStatus());
+  weight_ = weight;
+  if (rests_ || encodes()) return packed(OkStatus());
   const int parts = place_.world * (coded() ? kCodedShare : 1);
   for (size_t t = 0; t < tensors_.size(); ++t) {
     non_finite_ |= ScaleInto(tensors_[t]->gradient(), weight, parts,
                              input_.span().subspan(first_[t], tensors_[t]->spec.elements));
   }
   packed(OkStatus());
+}
+
+CodedEnds DenseExchange::Ends() {
+  pieces_.clear();
+  for (size_t t = 0; t < tensors_.size(); ++t) {
+    const std::span<const float> gradient = tensors_[t]->gradient();
+    pieces_.push_back({gradient.data(), first_[t], gradient.size()});
+  }
+  if (reached_ && output_.size() == 0) output_ = Buffer<float>(elements());
+  return {pieces_, weight_, reached_ ? std::span<std::byte>() : packed_.span()};
 }
 
 void DenseExchange::Start(Transport* transport, uint64_t round, std::function<void(Status)> done) {
@@ -64,13 +81,14 @@ void DenseExchange::Start(Transport* transport, uint64_t round, std::function<vo
   request.type = DataType::kFloat32;
   request.wire = wire_;
   request.input = std::as_bytes(std::as_const(input_).span());
-  request.output = std::as_writable_bytes(output_.span());
+  if (encodes()) request.coded = Ends();
+  if (request.coded.packed.empty()) request.output = std::as_writable_bytes(output_.span());
   request.error = error_[present_].span();
   request.next_error = error_[1 - present_].span();
   request.reach = reach_[present_].span();
   request.next_reach = reach_[1 - present_].span();
   if (coded()) {
-    request.less = LessFor(LatticeLevels(CodeBits(wire_)), tensors_.front()->wire_reach);
+    request.less = LessFor(levels(), tensors_.front()->wire_reach);
   }
   told_ = 0;
   if (reached_) request.reached = [this](size_t elements) { Tell(elements); };
@@ -102,14 +120,34 @@ void DenseExchange::Apply(double total_weight) {
     return;
   }
   for (size_t t = 0; t < tensors_.size(); ++t) {
-    DivideInto(output_.span().subspan(first_[t], tensors_[t]->spec.elements), total_weight,
-               tensors_[t]->gradient());
+    if (encodes() && !reached_) {
+      DecodeInto(t, total_weight);
+    } else {
+      DivideInto(output_.span().subspan(first_[t], tensors_[t]->spec.elements), total_weight,
+                 tensors_[t]->gradient());
+    }
   }
   present_ = 1 - present_;
 }
 
+void DenseExchange::DecodeInto(size_t tensor, double total_weight) const {
+  const std::span<float> gradient = tensors_[tensor]->gradient();
+  const auto divisor = static_cast<float>(total_weight);
+  const bool whole = static_cast<double>(divisor) == total_weight && divisor != 0;
+  LatticeResult into;
+  into.values = gradient.data();
+  into.reach = reach_[present_].data() + first_[tensor] / kLatticeBlock;
+  into.count = gradient.size();
+  into.levels = levels();
+  into.divisor = whole ? divisor : 1;
+  DecodeSum(packed_.data(), place_.world, into,
+            {first_[tensor] / kLatticePack, LatticePacks(elements())});
+  if (!whole) DivideInto(gradient, total_weight, gradient);
+}
+
 std::optional<TensorSum> DenseExchange::sum(size_t tensor) const {
   if (rests_) return TensorSum{.dense = {}, .sparse = Entries()};
+  RW_CHECK(output_.size() == elements());  // who looks at sums has said so before Start
   return TensorSum{output_.span().subspan(first_[tensor], tensors_[tensor]->spec.elements)};
 }
 

@@ -1,5 +1,7 @@
 // A dense group: gradients are packed into a flat buffer, all-reduced out of place into a second
-// one, and the averages are written into the gradients at commit.
+// one, and the averages are written into the gradients at commit. With codes on the wire there are
+// no such buffers: gradients are encoded as the exchange comes to them, and the sum stays packed
+// until it is decoded into them; unless somebody looks at sums (TellWhatIsReached).
 //
 // With bf16 or codes on the wire (the plan's codec) the group keeps what this rank rounded away, in
 // units of weight * gradient, and adds it to its next gradients. A round writes the new errors
@@ -13,6 +15,7 @@
 #include "base/buffer.h"
 #include "client/exchange/exchange.h"
 #include "client/exchange/tensor.h"
+#include "dense/coded_ends.h"
 #include "dense/lattice/codes.h"
 
 namespace ringwood {
@@ -45,15 +48,25 @@ class DenseExchange : public Exchange {
   void TakeReaches(const Reaches& reaches);
   void Tell(size_t elements);  // of the output are final; net loop
   bool coded() const { return CodeBits(wire_) != 0; }
+  int levels() const { return LatticeLevels(CodeBits(wire_)); }
+  // Codes of several ranks: one alone sends none.
+  bool encodes() const { return coded() && place_.world > 1; }
+  size_t elements() const { return first_.back(); }
+  CodedEnds Ends();                                           // of this round
+  void DecodeInto(size_t tensor, double total_weight) const;  // its gradient, from the packed sum
 
   const Place& place_;  // the connection's
   const uint32_t group_;
   const std::string wire_;
   const std::vector<const Tensor*> tensors_;
   const std::vector<size_t> first_;  // of each tensor: its place in the buffers; then their length
-  Buffer<float> input_;     // weight * gradient, all tensors one after the other; zeros between
-  Buffer<float> output_;    // the sum over all ranks
-  Buffer<float> error_[2];  // rounded away; [present_] is committed, the other this round's
+  // weight * gradient, all tensors one after the other, zeros between; the sum over all ranks.
+  Buffer<float> input_, output_;
+  // Instead of them, if encodes(): the gradients and their weight, the sum as codes.
+  std::vector<CodedPiece> pieces_;
+  float weight_ = 0;
+  Buffer<std::byte> packed_;
+  Buffer<float> error_[2];       // rounded away; [present_] is committed, the other this round's
   Buffer<BlockReach> reach_[2];  // likewise, of the blocks
   int present_ = 0;
   bool rests_ = false;  // this round: nothing is sent

@@ -53,7 +53,8 @@ class Exchange {
   // What Start's thread is told before `done`, by those that know: the first `elements` of the sum
   // of a tensor, in the group's order, are final. More of one tensor follows before the next one's.
   using Reached = std::function<void(size_t tensor, size_t elements)>;
-  virtual void TellWhatIsReached(Reached reached) {}  // before each Start
+  // Before each Start. Null: nobody looks at sums in this round.
+  virtual void TellWhatIsReached(Reached reached) {}
 
   // Sends and receives. Net loop, and so is `done`, until which all buffers stay valid.
   virtual void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) = 0;
@@ -71,8 +72,8 @@ class Exchange {
   virtual uint64_t sent_bytes() const = 0;  // by this worker in this round
   virtual bool non_finite() const = 0;      // a NaN or Inf here, or a sum that may overflow
 
-  // After `done` was OK, or of what was said to be reached; any thread: of the tensor, in the
-  // group's order. Nothing: it is on a device.
+  // After `done` was OK, or of what was said to be reached, in a round in which somebody was told
+  // it; any thread: of the tensor, in the group's order. Nothing: it is on a device.
   virtual std::optional<TensorSum> sum(size_t tensor) const { return std::nullopt; }
 
   // Whether non_finite says from `packed` on what this rank brings, without what only the result

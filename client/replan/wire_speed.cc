@@ -5,8 +5,8 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "dense/arithmetic/rounding.h"
 #include "dense/lattice/codes.h"
-#include "dense/rounding.h"
 
 namespace ringwood {
 namespace {

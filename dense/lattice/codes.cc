@@ -21,6 +21,7 @@ constexpr float kWaiting = 0x1p21f;
 struct SimdKernels {
   static constexpr auto Quantise = SimdQuantise;
   static constexpr auto Pack = SimdPack;
+  static constexpr auto Unpack = SimdUnpack;
   static constexpr auto AddUnpacked = SimdAddUnpacked;
   static constexpr auto Dequantise = SimdDequantise;
 };
@@ -28,6 +29,7 @@ struct SimdKernels {
 struct PlainKernels {
   static constexpr auto Quantise = PlainQuantise;
   static constexpr auto Pack = PlainPack;
+  static constexpr auto Unpack = PlainUnpack;
   static constexpr auto AddUnpacked = PlainAddUnpacked;
   static constexpr auto Dequantise = PlainDequantise;
 };
@@ -61,17 +63,18 @@ PackWords QuantisePack(const LatticeSource& from, size_t pack, Codes* codes) {
   const PackScales scales = PackScalesOf(reach, from.levels);
   const size_t begin = pack * kLatticePack;
   const size_t count = std::min(kLatticePack, from.count - begin);
-  const float* const values = from.values + begin;
+  static constexpr float kZeros[kLatticePack] = {};
+  const float* const values = from.values == nullptr ? kZeros : from.values + begin;
   const float* const error = from.error + begin;
   float* const next_error = from.next_error + begin;
   PackLargest largest;
   if (count == kLatticePack) {
-    largest = Kernels::Quantise(values, error, scales, codes->values, next_error);
+    largest = Kernels::Quantise(values, from.weight, error, scales, codes->values, next_error);
   } else {
     float x[kLatticePack] = {}, e[kLatticePack] = {}, next[kLatticePack];
     std::copy_n(values, count, x);
     std::copy_n(error, count, e);
-    largest = Kernels::Quantise(x, e, scales, codes->values, next);
+    largest = Kernels::Quantise(x, from.weight, e, scales, codes->values, next);
     std::copy_n(next, count, next_error);
   }
   PackWords words;
@@ -85,14 +88,21 @@ PackWords Higher(const PackWords& one, const PackWords& other) {
   return higher;
 }
 
+// Of the whole form, `count` elements of which are meant.
+size_t PacksOf(const PackPlace& place, size_t count) {
+  return place.packs == 0 ? LatticePacks(count) : place.packs;
+}
+
 template <class Kernels>
-void AddSourceWith(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {
-  const size_t packs = LatticePacks(from.count);
+void AddSourceWith(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum,
+                   const PackPlace& place) {
+  const size_t packs = PacksOf(place, from.count);
   const int width = terms == 0 ? 0 : LatticeWidth(from.levels, terms);
   const int sum_width = LatticeWidth(from.levels, terms + 1);
   Codes codes;
-  for (size_t pack = 0; pack < packs; ++pack) {
-    PackWords words = QuantisePack<Kernels>(from, pack, &codes);
+  for (size_t mine = 0; mine < LatticePacks(from.count); ++mine) {
+    PackWords words = QuantisePack<Kernels>(from, mine, &codes);
+    const size_t pack = place.first + mine;
     if (terms != 0) {
       words = Higher(words, ElementAt<PackWords>(partial, pack));
       Kernels::AddUnpacked(partial + PackOffset(pack, packs, width), width, codes.values);
@@ -112,8 +122,7 @@ void AddPackedWith(const PackedSum& sum, const std::byte* more, int more_terms, 
   const size_t packs = blocks / kPackBlocks;
   Codes codes;
   for (size_t pack = packs; pack-- > 0;) {
-    std::fill_n(codes.values, kLatticePack, uint16_t{0});
-    Kernels::AddUnpacked(sum.bytes + PackOffset(pack, packs, width), width, codes.values);
+    Kernels::Unpack(sum.bytes + PackOffset(pack, packs, width), width, codes.values);
     Kernels::AddUnpacked(more + PackOffset(pack, packs, more_width), more_width, codes.values);
     Kernels::Pack(codes.values, sum_width, sum.bytes + PackOffset(pack, packs, sum_width));
     SetElement(sum.bytes, pack,
@@ -122,27 +131,36 @@ void AddPackedWith(const PackedSum& sum, const std::byte* more, int more_terms, 
 }
 
 template <class Kernels>
-void DecodeSumWith(const std::byte* sum, int terms, const LatticeResult& into) {
-  const size_t packs = LatticePacks(into.count);
-  const int width = LatticeWidth(into.levels, terms);
+void DecodePack(const std::byte* packed, int terms, const LatticeResult& into, size_t pack) {
+  const PackScales scales = PackScalesOf(into.reach + pack * kPackBlocks, into.levels);
   Codes codes;
-  for (size_t pack = 0; pack < packs; ++pack) {
-    const BlockReach* const reach = into.reach + pack * kPackBlocks;
-    const PackScales scales = PackScalesOf(reach, into.levels);
-    std::fill_n(codes.values, kLatticePack, uint16_t{0});
-    Kernels::AddUnpacked(sum + PackOffset(pack, packs, width), width, codes.values);
-    const size_t begin = pack * kLatticePack;
-    const size_t count = std::min(kLatticePack, into.count - begin);
-    if (count == kLatticePack) {
-      Kernels::Dequantise(codes.values, terms * into.levels, scales, into.values + begin);
-    } else {
-      float whole[kLatticePack];
-      Kernels::Dequantise(codes.values, terms * into.levels, scales, whole);
-      std::copy_n(whole, count, into.values + begin);
+  Kernels::Unpack(packed, LatticeWidth(into.levels, terms), codes.values);
+  const int offset = terms * into.levels;
+  const size_t begin = pack * kLatticePack;
+  const size_t count = std::min(kLatticePack, into.count - begin);
+  if (count == kLatticePack) {
+    Kernels::Dequantise(codes.values, offset, scales, into.divisor, into.values + begin);
+  } else {
+    float whole[kLatticePack];
+    Kernels::Dequantise(codes.values, offset, scales, into.divisor, whole);
+    std::copy_n(whole, count, into.values + begin);
+  }
+}
+
+template <class Kernels>
+void DecodeSumWith(const std::byte* sum, int terms, const LatticeResult& into,
+                   const PackPlace& place) {
+  const size_t packs = PacksOf(place, into.count);
+  const int width = LatticeWidth(into.levels, terms);
+  for (size_t mine = 0; mine < LatticePacks(into.count); ++mine) {
+    const size_t pack = place.first + mine;
+    if (into.values != nullptr) {
+      DecodePack<Kernels>(sum + PackOffset(pack, packs, width), terms, into, mine);
     }
+    if (into.next_reach == nullptr) continue;
     const auto words = ElementAt<PackWords>(sum, pack);
-    for (size_t b = 0; b < kPackBlocks; ++b) {
-      into.next_reach[pack * kPackBlocks + b] = NextReach(reach[b], words[b]);
+    for (size_t b = mine * kPackBlocks; b < (mine + 1) * kPackBlocks; ++b) {
+      into.next_reach[b] = NextReach(into.reach[b], words[b % kPackBlocks]);
     }
   }
 }
@@ -181,14 +199,15 @@ float ScaleOf(BlockReach reach, int levels) {
   return reach < kLeastReach ? 0 : scale;
 }
 
-void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {
-  AddSourceWith<SimdKernels>(from, partial, terms, sum);
+void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum,
+               const PackPlace& place) {
+  AddSourceWith<SimdKernels>(from, partial, terms, sum, place);
   hwy::FlushStream();
 }
 
 void ReferenceAddSource(const LatticeSource& from, const std::byte* partial, int terms,
-                        std::byte* sum) {
-  AddSourceWith<PlainKernels>(from, partial, terms, sum);
+                        std::byte* sum, const PackPlace& place) {
+  AddSourceWith<PlainKernels>(from, partial, terms, sum, place);
 }
 
 void AddPacked(const PackedSum& sum, const std::byte* more, int more_terms, size_t blocks,
@@ -201,13 +220,23 @@ void ReferenceAddPacked(const PackedSum& sum, const std::byte* more, int more_te
   AddPackedWith<PlainKernels>(sum, more, more_terms, blocks, levels);
 }
 
-void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into) {
-  DecodeSumWith<SimdKernels>(sum, terms, into);
+void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into, const PackPlace& place) {
+  DecodeSumWith<SimdKernels>(sum, terms, into, place);
   hwy::FlushStream();
 }
 
-void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into) {
-  DecodeSumWith<PlainKernels>(sum, terms, into);
+void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into,
+                        const PackPlace& place) {
+  DecodeSumWith<PlainKernels>(sum, terms, into, place);
+}
+
+void PlacePacked(const std::byte* packed, int width, const PackPlace& place, size_t count,
+                 std::byte* whole) {
+  const size_t packs = LatticePacks(count);
+  std::memcpy(whole + place.first * sizeof(PackWords), packed, packs * sizeof(PackWords));
+  std::memcpy(whole + PackOffset(place.first, place.packs, width),
+              packed + PackOffset(0, packs, width),
+              PackOffset(packs, packs, width) - PackOffset(0, packs, width));
 }
 
 }  // namespace ringwood

@@ -1,14 +1,15 @@
 // Dense gradients as small integers: the codec of the wire formats "int8" and "int4".
 //
 // A tensor is cut into blocks of 64 elements. All ranks know the same scale s of a block, so that
-// what they send adds up as integers, exactly and in any order. Of v = x + error a rank sends
+// what they send adds up as integers, exactly and in any order. Of v = weight x + error a rank
+// sends
 //
 //     q = clamp(round(v / s), -L, L)      L = 127 (int8) or 7 (int4); to nearest, ties to even
 //
 // and keeps next_error = v - q s. That difference is exact in fp32: s has three significant bits,
 // and what is 2^21 times its scale or more is not sent before its scale has grown. So, to the bit,
 //
-//     Σ fl(x + error) = Σ q s + Σ next_error      over all ranks; fl: fp32's rounding of one sum
+//     Σ fl(weight x + error) = Σ q s + Σ next_error      over all ranks; fl: as fp32 rounds it
 //
 // The reach of a block is what s comes from: about the largest |v| that any rank had in it in the
 // last rounds. Every rank sends a word for its largest |v| beside its codes, sums carry the
@@ -72,23 +73,32 @@ constexpr double kLeastWireReach = 0.25;
 // 0: nothing can be sent. Otherwise L s is the headroom times the reach, or up to a quarter more.
 float ScaleOf(BlockReach reach, int levels);
 
+// Where some packs lie in the packed form of `packs` packs: from `first` on. By itself the form is
+// of these packs alone.
+struct PackPlace {
+  size_t first = 0;
+  size_t packs = 0;
+};
+
 // One rank's part of some packs: arrays of `count` elements that begin with a pack, and a reach of
 // each block.
 struct LatticeSource {
-  const float* values = nullptr;
+  const float* values = nullptr;  // x; null: zeros
   const float* error = nullptr;
   float* next_error = nullptr;
   const BlockReach* reach = nullptr;
   size_t count = 0;
   int levels = 0;
   BlockReach less = 0;
+  float weight = 1;
 };
 
 // sum = partial + codes of `from`; writes next_error. `terms`: of the partial sum, which may not
-// overlap the sum; with 0 there is none.
-void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum);
+// overlap the sum; with 0 there is none. `place`: of the packs in both.
+void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum,
+               const PackPlace& place = {});
 void ReferenceAddSource(const LatticeSource& from, const std::byte* partial, int terms,
-                        std::byte* sum);
+                        std::byte* sum, const PackPlace& place = {});
 
 // Packed codes of some packs, the sum of `terms` ranks'.
 struct PackedSum {
@@ -102,16 +112,24 @@ void AddPacked(const PackedSum& sum, const std::byte* more, int more_terms, size
 void ReferenceAddPacked(const PackedSum& sum, const std::byte* more, int more_terms, size_t blocks,
                         int levels);
 
-// What a sum says: `count` elements, and the next reach of each block.
+// What a sum says: `count` elements, divided, and the next reach of each block. Either may be null,
+// and is not written.
 struct LatticeResult {
   float* values = nullptr;
   const BlockReach* reach = nullptr;
   BlockReach* next_reach = nullptr;
   size_t count = 0;
   int levels = 0;
+  float divisor = 1;
 };
 
-void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into);
-void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into);
+void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into,
+               const PackPlace& place = {});
+void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into,
+                        const PackPlace& place = {});
+
+// Puts the packed form of the packs at `place` there in `whole`. `width`: of both.
+void PlacePacked(const std::byte* packed, int width, const PackPlace& place, size_t count,
+                 std::byte* whole);
 
 }  // namespace ringwood

@@ -21,23 +21,27 @@ struct PackScales {
   int levels = 0;
 };
 
-// Of each block of a pack the bits of the largest |x + error|, a NaN's above all.
+// Of each block of a pack the bits of the largest |weight * x + error|, a NaN's above all.
 using PackLargest = std::array<uint32_t, kPackBlocks>;
 
-// codes[i] = q + L and next_error[i] of a whole pack.
-PackLargest SimdQuantise(const float* x, const float* error, const PackScales& scales,
+// codes[i] = q + L and next_error[i] of a whole pack, of weight * x + error.
+PackLargest SimdQuantise(const float* x, float weight, const float* error, const PackScales& scales,
                          uint16_t* codes, float* next_error);
-PackLargest PlainQuantise(const float* x, const float* error, const PackScales& scales,
-                          uint16_t* codes, float* next_error);
+PackLargest PlainQuantise(const float* x, float weight, const float* error,
+                          const PackScales& scales, uint16_t* codes, float* next_error);
 
 // A pack's codes, to and from 32 `width` bytes. AddUnpacked adds them to what is in `codes`.
 void SimdPack(const uint16_t* codes, int width, std::byte* packed);
 void PlainPack(const uint16_t* codes, int width, std::byte* packed);
+void SimdUnpack(const std::byte* packed, int width, uint16_t* codes);
+void PlainUnpack(const std::byte* packed, int width, uint16_t* codes);
 void SimdAddUnpacked(const std::byte* packed, int width, uint16_t* codes);
 void PlainAddUnpacked(const std::byte* packed, int width, uint16_t* codes);
 
-// out[i] = (codes[i] - offset) scale, of a whole pack.
-void SimdDequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out);
-void PlainDequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out);
+// out[i] = (codes[i] - offset) scale / divisor, of a whole pack.
+void SimdDequantise(const uint16_t* codes, int offset, const PackScales& scales, float divisor,
+                    float* out);
+void PlainDequantise(const uint16_t* codes, int offset, const PackScales& scales, float divisor,
+                     float* out);
 
 }  // namespace ringwood

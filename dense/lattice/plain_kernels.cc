@@ -9,14 +9,14 @@
 
 namespace ringwood {
 
-PackLargest PlainQuantise(const float* x, const float* error, const PackScales& scales,
-                          uint16_t* codes, float* next_error) {
+PackLargest PlainQuantise(const float* x, float weight, const float* error,
+                          const PackScales& scales, uint16_t* codes, float* next_error) {
   PackLargest largest = {};
   const auto levels = static_cast<float>(scales.levels);
   for (size_t i = 0; i < kLatticePack; ++i) {
     const size_t block = i / kLatticeBlock;
     uint32_t& most = largest[block];
-    const float value = x[i] + error[i];
+    const float value = weight * x[i] + error[i];  // -ffp-contract=off: rounded one by one
     const float magnitude = std::fabs(value);
     most = std::max(most, std::bit_cast<uint32_t>(magnitude));
     float quotient = 0;
@@ -43,6 +43,11 @@ void PlainPack(const uint16_t* codes, int width, std::byte* packed) {
   }
 }
 
+void PlainUnpack(const std::byte* packed, int width, uint16_t* codes) {
+  std::fill_n(codes, kLatticePack, uint16_t{0});
+  PlainAddUnpacked(packed, width, codes);
+}
+
 void PlainAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
   for (size_t i = 0; i < kLatticePack; ++i) {
     for (int b = 0; b < width; ++b) {
@@ -53,9 +58,10 @@ void PlainAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
   }
 }
 
-void PlainDequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
+void PlainDequantise(const uint16_t* codes, int offset, const PackScales& scales, float divisor,
+                     float* out) {
   for (size_t i = 0; i < kLatticePack; ++i) {
-    out[i] = static_cast<float>(codes[i] - offset) * scales.scale[i / kLatticeBlock];
+    out[i] = static_cast<float>(codes[i] - offset) * scales.scale[i / kLatticeBlock] / divisor;
   }
 }
 

@@ -7,7 +7,7 @@
 #include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
-#include "base/past_cache_inl.h"
+#include "dense/arithmetic/past_cache_inl.h"
 #include "dense/lattice/codes.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,9 +17,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, kRow>;
 
 template <bool kPast>
-PackLargest QuantiseWith(const float* x, const float* error, const PackScales& scales,
+PackLargest QuantiseWith(const float* x, float weight, const float* error, const PackScales& scales,
                          uint16_t* codes, float* next_error) {
   const Floats df;
+  const auto factor = hn::Set(df, weight);
   const hn::RebindToUnsigned<decltype(df)> d32;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<uint16_t, decltype(df)> d16;
@@ -33,7 +34,7 @@ PackLargest QuantiseWith(const float* x, const float* error, const PackScales& s
     auto most = hn::Zero(d32);
     const size_t begin = block * kLatticeBlock;
     for (size_t i = begin; i < begin + kLatticeBlock; i += hn::Lanes(df)) {
-      const auto value = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
+      const auto value = hn::Add(hn::Mul(factor, hn::LoadU(df, x + i)), hn::LoadU(df, error + i));
       const auto magnitude = hn::Abs(value);
       most = hn::Max(most, hn::BitCast(d32, magnitude));
       const auto fits = hn::Lt(magnitude, limit);  // false for a NaN
@@ -47,10 +48,11 @@ PackLargest QuantiseWith(const float* x, const float* error, const PackScales& s
   return largest;
 }
 
-PackLargest Quantise(const float* x, const float* error, const PackScales& scales, uint16_t* codes,
-                     float* next_error) {
+PackLargest Quantise(const float* x, float weight, const float* error, const PackScales& scales,
+                     uint16_t* codes, float* next_error) {
   const bool aligned = BeforeAligned(Floats(), next_error) == 0;
-  return (aligned ? QuantiseWith<true> : QuantiseWith<false>)(x, error, scales, codes, next_error);
+  const auto pass = aligned ? QuantiseWith<true> : QuantiseWith<false>;
+  return pass(x, weight, error, scales, codes, next_error);
 }
 
 using Words = hn::CappedTag<uint16_t, kRow>;
@@ -75,7 +77,8 @@ void Pack(const uint16_t* codes, int width, std::byte* packed) {
   }
 }
 
-void AddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
+template <bool kAdd>
+void UnpackWith(const std::byte* packed, int width, uint16_t* codes) {
   const Words d;
   const auto* const words = reinterpret_cast<const uint16_t*>(packed);
   const auto mask = hn::Set(d, static_cast<uint16_t>((1u << width) - 1));
@@ -93,30 +96,45 @@ void AddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
         if (bit != 0) code = hn::Or(code, hn::ShiftLeftSame(word, width - bit));
       }
       uint16_t* const at = codes + row * kRow + column;
-      hn::StoreU(hn::Add(hn::LoadU(d, at), hn::And(code, mask)), d, at);
+      code = hn::And(code, mask);
+      if constexpr (kAdd) code = hn::Add(hn::LoadU(d, at), code);
+      hn::StoreU(code, d, at);
     }
   }
 }
 
+void Unpack(const std::byte* packed, int width, uint16_t* codes) {
+  UnpackWith<false>(packed, width, codes);
+}
+
+void AddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
+  UnpackWith<true>(packed, width, codes);
+}
+
 template <bool kPast>
-void DequantiseWith(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
+void DequantiseWith(const uint16_t* codes, int offset, const PackScales& scales, float divisor,
+                    float* out) {
   const Floats df;
   const hn::RebindToSigned<decltype(df)> di;
   const hn::Rebind<uint16_t, decltype(df)> d16;
   const auto zero = hn::Set(di, offset);
+  const auto parts = hn::Set(df, divisor);
   for (size_t block = 0; block < kPackBlocks; ++block) {
     const auto step = hn::Set(df, scales.scale[block]);
     const size_t begin = block * kLatticeBlock;
     for (size_t i = begin; i < begin + kLatticeBlock; i += hn::Lanes(df)) {
       const auto sum = hn::Sub(hn::PromoteTo(di, hn::LoadU(d16, codes + i)), zero);
-      StorePast<kPast>(hn::Mul(hn::ConvertTo(df, sum), step), df, out + i);
+      const auto value = hn::Mul(hn::ConvertTo(df, sum), step);
+      StorePast<kPast>(hn::Div(value, parts), df, out + i);
     }
   }
 }
 
-void Dequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
+void Dequantise(const uint16_t* codes, int offset, const PackScales& scales, float divisor,
+                float* out) {
   const bool aligned = BeforeAligned(Floats(), out) == 0;
-  (aligned ? DequantiseWith<true> : DequantiseWith<false>)(codes, offset, scales, out);
+  const auto pass = aligned ? DequantiseWith<true> : DequantiseWith<false>;
+  pass(codes, offset, scales, divisor, out);
 }
 
 }  // namespace ringwood::HWY_NAMESPACE
@@ -127,24 +145,30 @@ namespace ringwood {
 
 HWY_EXPORT(Quantise);
 HWY_EXPORT(Pack);
+HWY_EXPORT(Unpack);
 HWY_EXPORT(AddUnpacked);
 HWY_EXPORT(Dequantise);
 
-PackLargest SimdQuantise(const float* x, const float* error, const PackScales& scales,
+PackLargest SimdQuantise(const float* x, float weight, const float* error, const PackScales& scales,
                          uint16_t* codes, float* next_error) {
-  return HWY_DYNAMIC_DISPATCH(Quantise)(x, error, scales, codes, next_error);
+  return HWY_DYNAMIC_DISPATCH(Quantise)(x, weight, error, scales, codes, next_error);
 }
 
 void SimdPack(const uint16_t* codes, int width, std::byte* packed) {
   HWY_DYNAMIC_DISPATCH(Pack)(codes, width, packed);
 }
 
+void SimdUnpack(const std::byte* packed, int width, uint16_t* codes) {
+  HWY_DYNAMIC_DISPATCH(Unpack)(packed, width, codes);
+}
+
 void SimdAddUnpacked(const std::byte* packed, int width, uint16_t* codes) {
   HWY_DYNAMIC_DISPATCH(AddUnpacked)(packed, width, codes);
 }
 
-void SimdDequantise(const uint16_t* codes, int offset, const PackScales& scales, float* out) {
-  HWY_DYNAMIC_DISPATCH(Dequantise)(codes, offset, scales, out);
+void SimdDequantise(const uint16_t* codes, int offset, const PackScales& scales, float divisor,
+                    float* out) {
+  HWY_DYNAMIC_DISPATCH(Dequantise)(codes, offset, scales, divisor, out);
 }
 
 }  // namespace ringwood

@@ -53,7 +53,8 @@ class DividedStore : public testing::Test {
     std::string pattern = testing::TempDir() + "/ringwood-divided-XXXXXX";
     directory_ = mkdtemp(pattern.data());
     Start();
-    Join(false);
+    const Status joined = Join(false);
+    EXPECT_TRUE(joined.ok()) << Message(joined);
   }
   ~DividedStore() override {
     Stop();

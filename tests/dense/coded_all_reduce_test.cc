@@ -47,15 +47,21 @@ struct Way {
   std::optional<Strategy> strategy = std::nullopt;
 };
 
-void AllReduce(World& world, uint64_t round, const Way& way, std::vector<CodedRank>& ranks) {
+// `ends` of each rank: instead of input and output.
+void AllReduce(World& world, uint64_t round, const Way& way, std::vector<CodedRank>& ranks,
+               const std::vector<CodedEnds>& ends = {}) {
   world.RunAll([&](int rank, std::function<void()> finished) {
     CodedRank& mine = ranks[rank];
     AllReduceRequest request;
     request.place = {rank, world.size(), way.hosts};
     request.name.round = round;
     request.wire = way.wire;
-    request.input = std::as_bytes(std::span(mine.input));
-    request.output = std::as_writable_bytes(std::span(mine.output));
+    if (ends.empty()) {
+      request.input = std::as_bytes(std::span(mine.input));
+      request.output = std::as_writable_bytes(std::span(mine.output));
+    } else {
+      request.coded = ends[rank];
+    }
     request.error = mine.error;
     request.next_error = mine.next_error;
     request.reach = mine.reach;
@@ -284,6 +290,86 @@ TEST(Coded, ARequestThatDoesNotFitIsRefused) {
               request->place.world = 259;
             }).find("up to 258 ranks"),
             std::string::npos);
+  const std::vector<CodedPiece> apart = {{nullptr, 0, 1}, {nullptr, 2 * kLatticePack, 1}};
+  const auto with = [&](std::span<const CodedPiece> pieces, size_t packed) {
+    return refused([&, memory = std::vector<std::byte>(packed)](AllReduceRequest* request) mutable {
+      request->place.world = 2;
+      request->coded = {pieces, 1, memory};
+    });
+  };
+  EXPECT_NE(with(apart, 0).find("a piece at 512 behind one that ends at 1"), std::string::npos);
+  EXPECT_NE(with(std::span(apart).first(1), 0).find("pieces up to 1,"), std::string::npos);
+  EXPECT_NE(with({}, 9).find("9 bytes of"), std::string::npos);
+  EXPECT_NE(refused([&](AllReduceRequest* request) {
+              request->coded.pieces = apart;
+            }).find("of several ranks"),
+            std::string::npos);
+}
+
+// Tensors of a group where they lie, and their averages decoded there: by pieces and a packed sum.
+TEST_P(CodedOver, PiecesAndPackedSumsHaveTheBitsOfAnInputAndAnOutput) {
+  constexpr size_t kTensors[] = {1, 300, 512, 20'000, 7};
+  constexpr float kWeight = 3, kDivisor = 7;
+  std::vector<size_t> begin;
+  size_t elements = 0;
+  for (const size_t count : kTensors) {
+    begin.push_back(elements);
+    elements += LatticePacks(count) * kLatticePack;
+  }
+  for (const int size : {2, 5}) {
+    World world(GetParam(), size);
+    uint64_t round = 0;
+    for (const Way& way : WaysOf(size, size == 2 ? "int8" : "int4")) {
+      std::vector<CodedRank> flat(size, CodedRank(elements)), pieces = flat;
+      for (const float weight : {kWeight, kWeight, 0.0f}) {
+        std::vector<std::vector<float>> gradients(size);
+        std::vector<CodedEnds> ends(size);
+        std::vector<std::vector<CodedPiece>> lists(size);
+        const int levels = LatticeLevels(CodeBits(way.wire));
+        const int width = LatticeWidth(levels, size);
+        const size_t blocks = LatticeBlocks(elements);
+        std::vector<std::vector<std::byte>> packed(
+            size, std::vector<std::byte>(PackedBytes(blocks, width)));
+        for (int r = 0; r < size; ++r) {
+          gradients[r] = Gradient(elements, 10 * round + r);
+          if (weight == 0) gradients[r][5] = NAN;  // not read
+          std::ranges::fill(flat[r].input, 0.0f);
+          for (size_t t = 0; t < std::size(kTensors); ++t) {
+            lists[r].push_back({gradients[r].data() + begin[t], begin[t], kTensors[t]});
+            for (size_t i = begin[t]; weight != 0 && i < begin[t] + kTensors[t]; ++i) {
+              flat[r].input[i] = weight * gradients[r][i];
+            }
+          }
+          ends[r] = {lists[r], weight, packed[r]};
+        }
+        AllReduce(world, ++round, way, flat);
+        AllReduce(world, ++round, way, pieces, ends);
+        for (int r = 0; r < size; ++r) {
+          ASSERT_EQ(pieces[r].result.digest, flat[r].result.digest) << way.wire << weight;
+          ASSERT_EQ(pieces[r].next_reach, flat[r].next_reach);
+          for (size_t t = 0; t < std::size(kTensors); ++t) {
+            const auto error = flat[r].next_error.begin() + begin[t];
+            ASSERT_TRUE(
+                std::equal(error, error + kTensors[t], pieces[r].next_error.begin() + begin[t]));
+            std::vector<float> average(kTensors[t]);
+            LatticeResult into;
+            into.values = average.data();
+            into.reach = flat[r].reach.data() + begin[t] / kLatticeBlock;
+            into.count = average.size();
+            into.levels = levels;
+            into.divisor = kDivisor;
+            DecodeSum(packed[r].data(), size, into,
+                      {begin[t] / kLatticePack, LatticePacks(elements)});
+            for (size_t i = 0; i < average.size(); ++i) {
+              ASSERT_EQ(average[i], flat[r].output[begin[t] + i] / kDivisor);
+            }
+          }
+        }
+        Commit(flat);
+        Commit(pieces);
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, CodedOver, testing::Values(Kind::kInProcess, Kind::kUcx),

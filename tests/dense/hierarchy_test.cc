@@ -8,9 +8,9 @@
 
 #include "base/random.h"
 #include "dense/all_reduce.h"
+#include "dense/arithmetic/half.h"
 #include "dense/direct.h"
 #include "dense/doubling.h"
-#include "dense/half.h"
 #include "dense/ring.h"
 #include "dense/slots.h"
 #include "tests/dense/player.h"

@@ -1,4 +1,4 @@
-#include "dense/reduce.h"
+#include "dense/arithmetic/reduce.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "dense/half.h"
-#include "dense/rounding.h"
+#include "dense/arithmetic/half.h"
+#include "dense/arithmetic/rounding.h"
 
 namespace ringwood {
 namespace {

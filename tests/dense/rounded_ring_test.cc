@@ -7,7 +7,7 @@
 
 #include "base/random.h"
 #include "dense/all_reduce.h"
-#include "dense/half.h"
+#include "dense/arithmetic/half.h"
 #include "dense/slots.h"
 #include "tests/transport/world.h"
 

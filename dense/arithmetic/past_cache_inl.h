@@ -2,11 +2,11 @@
 // reads its line from memory first, a third of what a pass over long arrays waits for. Included by
 // files that Highway compiles for several instruction sets. Other threads see such stores after
 // hwy::FlushStream.
-#if defined(RINGWOOD_BASE_PAST_CACHE_INL_H) == defined(HWY_TARGET_TOGGLE)
-#ifdef RINGWOOD_BASE_PAST_CACHE_INL_H
-#undef RINGWOOD_BASE_PAST_CACHE_INL_H
+#if defined(RINGWOOD_DENSE_ARITHMETIC_PAST_CACHE_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef RINGWOOD_DENSE_ARITHMETIC_PAST_CACHE_INL_H
+#undef RINGWOOD_DENSE_ARITHMETIC_PAST_CACHE_INL_H
 #else
-#define RINGWOOD_BASE_PAST_CACHE_INL_H
+#define RINGWOOD_DENSE_ARITHMETIC_PAST_CACHE_INL_H
 #endif
 
 #include <hwy/cache_control.h>

@@ -1,10 +1,10 @@
-#include "dense/rounding.h"
+#include "dense/arithmetic/rounding.h"
 
 #include <cstring>
 
 #include "base/unaligned.h"
-#include "dense/half.h"
-#include "dense/reduce_simd.h"
+#include "dense/arithmetic/half.h"
+#include "dense/arithmetic/reduce_simd.h"
 
 namespace ringwood {
 

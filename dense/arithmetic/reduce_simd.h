@@ -11,7 +11,7 @@ namespace ringwood {
 void SimdAddFloat32(const float* a, const float* b, float* out, size_t count);
 void SimdAddBFloat16(const uint16_t* a, const uint16_t* b, uint16_t* out, size_t count);
 
-// What dense/rounding.h says of the functions without "Simd".
+// What dense/arithmetic/rounding.h says of the functions without "Simd".
 void SimdRoundSum(const float* x, const float* error, uint16_t* wire, float* next_error,
                   size_t count);
 void SimdRoundPartialSum(const uint16_t* partial, const float* x, const float* error,

@@ -1,18 +1,18 @@
-#include "dense/reduce_simd.h"
+#include "dense/arithmetic/reduce_simd.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "dense/reduce_simd.cc"
+#define HWY_TARGET_INCLUDE "dense/arithmetic/reduce_simd.cc"
 #include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
-#include "base/past_cache_inl.h"
-#include "dense/half.h"
-#include "dense/reduce.h"
-#include "dense/rounding.h"
+#include "dense/arithmetic/half.h"
+#include "dense/arithmetic/past_cache_inl.h"
+#include "dense/arithmetic/reduce.h"
+#include "dense/arithmetic/rounding.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ringwood::HWY_NAMESPACE {

@@ -1,11 +1,11 @@
-#include "dense/reduce.h"
+#include "dense/arithmetic/reduce.h"
 
 #include <cmath>
 #include <type_traits>
 
 #include "base/unaligned.h"
-#include "dense/half.h"
-#include "dense/reduce_simd.h"
+#include "dense/arithmetic/half.h"
+#include "dense/arithmetic/reduce_simd.h"
 
 namespace ringwood {
 namespace {
