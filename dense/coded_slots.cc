@@ -45,7 +45,7 @@ class CodedSlots : public Slots {
   std::byte* Packed(int slot) { return memory_->packed.data() + offset_[slot]; }
   std::span<std::byte> Whole(int slot, int terms) { return {Packed(slot), Length(slot, terms)}; }
 
-  // Slot by slot: sum = partial + this node's part. `terms`: of the partial sum.
+  // The slot's sum = partial + this node's part. `terms`: of the partial sum.
   void AddOwn(int slot, const std::byte* partial, int terms) {
     const auto [begin, count] = values_.slots[slot];
     const size_t packs = LatticePacks(count);

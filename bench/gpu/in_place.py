@@ -53,16 +53,24 @@ def seconds(kind, arguments):
     return times[WARM_UPS:]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+def read_arguments(description, model):
+    """None, and it is said: there is no device."""
+    parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
-    parser.add_argument("--model", default="flat", choices=MODELS)
+    parser.add_argument("--model", default=model, choices=MODELS)
     parser.add_argument("--route", default="dense", choices=["dense", "sparse", "auto"])
     parser.add_argument("--small", action="store_true", help="a model and a batch that a CPU computes in seconds")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.device == "cuda" and not torch.cuda.is_available():
         return print("skipped: no device")
+    return arguments
+
+
+def main():
+    arguments = read_arguments(__doc__, "flat")
+    if arguments is None:
+        return
     torch.set_float32_matmul_precision("high")
     times = {"none": [], "in_place": [], "stage": []}
     for _ in range(arguments.rounds):

@@ -66,7 +66,7 @@ def bench(host, _, work):
             yield Step("bench", f"{name} {model}", [] if missing else
                        [host.built / "bin/ringwood", "run", "-np", "1", "--", host.python, host.here / f"{name}.py",
                         "--device", host.device, "--model", model, *small, *rounds],
-                       {} if missing else host.environment(), missing)
+                       {} if missing else host.environment(), missing, seconds=240)
 
 
 def counters(host):

@@ -187,6 +187,15 @@ def test_what_the_profiler_says_of_kernels_is_read():
     assert second == {"kernel": "RefineKernel", "duration_us": 250.0}
 
 
+def test_launches_and_waits_of_each_thread_are_counted():
+    import waits
+    events = [(2, "cudaLaunchKernel"), (1, "cudaLaunchKernelExC"), (1, "cudaLaunchKernel"), (1, "cudaEventSynchronize"),
+              (2, "cudaMemcpyAsync"), (3, "cudaStreamSynchronize")]
+    assert waits.of_threads(events, 2) == [
+        {"launches": 1, "waits": {"cudaEventSynchronize": 0.5}}, {"launches": 0.5, "waits": {}},
+        {"launches": 0, "waits": {"cudaStreamSynchronize": 0.5}}]
+
+
 @pytest.mark.parametrize("said, code, words", [
     (NCU, 0, '"duration_us": 250.0'), ("==ERROR== ERR_NVGPUCTRPERM - no", 0, "skipped: this user may not"),
     ("==ERROR== gone", 1, "told of no kernel")])
