@@ -10,7 +10,7 @@
 #include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
-#include "dense/arithmetic/past_cache_inl.h"
+#include "dense/arithmetic/streaming_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ringwood::HWY_NAMESPACE {

@@ -10,9 +10,9 @@
 #include <hwy/highway.h>
 
 #include "dense/arithmetic/half.h"
-#include "dense/arithmetic/past_cache_inl.h"
 #include "dense/arithmetic/reduce.h"
 #include "dense/arithmetic/rounding.h"
+#include "dense/arithmetic/streaming_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ringwood::HWY_NAMESPACE {
@@ -79,6 +79,8 @@ void RoundSum(const float* x, const float* error, uint16_t* wire, float* next_er
   size_t i = std::min(BeforeAligned(df, next_error), count);
   ReferenceRoundSum(x, error, wire, next_error, i);
   for (; i + lanes <= count; i += lanes) {
+    AskAhead(x + i);
+    AskAhead(error + i);
     const auto value = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
     const auto sent = StoreBFloat16(df, value, wire + i);
     hn::Stream(hn::Sub(value, sent), df, next_error + i);
@@ -94,6 +96,8 @@ void RoundPartialSum(const uint16_t* partial, const float* x, const float* error
   size_t i = std::min(BeforeAligned(df, next_error), count);
   ReferenceRoundPartialSum(partial, x, error, wire, next_error, i);
   for (; i + lanes <= count; i += lanes) {
+    AskAhead(x + i);
+    AskAhead(error + i);
     const auto mine = hn::Add(hn::LoadU(df, x + i), hn::LoadU(df, error + i));
     const auto value = hn::Add(LoadBFloat16(df, partial + i), mine);
     const auto sent = StoreBFloat16(df, value, wire + i);

@@ -7,7 +7,7 @@
 #include <hwy/foreach_target.h>  // compiles this file once for each instruction set
 #include <hwy/highway.h>
 
-#include "dense/arithmetic/past_cache_inl.h"
+#include "dense/arithmetic/streaming_inl.h"
 #include "dense/lattice/codes.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -34,6 +34,8 @@ PackLargest QuantiseWith(const float* x, float weight, const float* error, const
     auto most = hn::Zero(d32);
     const size_t begin = block * kLatticeBlock;
     for (size_t i = begin; i < begin + kLatticeBlock; i += hn::Lanes(df)) {
+      AskAhead(x + i);
+      AskAhead(error + i);
       const auto value = hn::Add(hn::Mul(factor, hn::LoadU(df, x + i)), hn::LoadU(df, error + i));
       const auto magnitude = hn::Abs(value);
       most = hn::Max(most, hn::BitCast(d32, magnitude));
