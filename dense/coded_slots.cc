@@ -26,11 +26,16 @@ class CodedSlots : public Slots {
       pieces_.assign(values.coded.pieces.begin(), values.coded.pieces.end());
     }
     size_t bytes = 0;
+    const int width = LatticeWidth(levels_, values.terms);  // of the widest sums
     for (size_t slot = 0; slot < states_.size(); ++slot) {
-      offset_[slot] = bytes;
-      bytes += Length(static_cast<int>(slot), values.terms);
+      const Range& range = values.slots[slot];
+      offset_[slot] =
+          values.coded.packed.empty() ? bytes : PackedBytes(LatticeBlocks(range.begin), width);
+      bytes += PackedBytes(LatticeBlocks(range.count), width);
     }
-    if (memory_->packed.size() < bytes) memory_->packed = Buffer<std::byte>(bytes);
+    if (values.coded.packed.empty() && memory_->packed.size() < bytes) {
+      memory_->packed = Buffer<std::byte>(bytes);
+    }
   }
   Content ContentOf(const Step& step) const override {
     return {static_cast<uint8_t>(DataType::kUInt8),
@@ -42,13 +47,17 @@ class CodedSlots : public Slots {
   size_t Length(int slot, int terms) const {
     return PackedBytes(LatticeBlocks(Elements(slot)), LatticeWidth(levels_, terms));
   }
-  std::byte* Packed(int slot) { return memory_->packed.data() + offset_[slot]; }
+  std::byte* Packed(int slot) {
+    const CodedEnds& ends = values_.coded;
+    return (ends.packed.empty() ? memory_->packed.data() : ends.packed.data()) + offset_[slot];
+  }
   std::span<std::byte> Whole(int slot, int terms) { return {Packed(slot), Length(slot, terms)}; }
 
   // The slot's sum = partial + this node's part. `terms`: of the partial sum.
   void AddOwn(int slot, const std::byte* partial, int terms) {
     const auto [begin, count] = values_.slots[slot];
-    const size_t packs = LatticePacks(count);
+    const int width = terms == 0 ? 0 : LatticeWidth(levels_, terms);
+    const int sum_width = LatticeWidth(levels_, terms + 1);
     // The first piece that does not end before the slot.
     auto piece = std::ranges::partition_point(
         pieces_, [begin = begin](const CodedPiece& one) { return one.begin + one.count <= begin; });
@@ -64,7 +73,9 @@ class CodedSlots : public Slots {
       from.levels = levels_;
       from.less = values_.less;
       from.weight = values_.coded.weight;
-      AddSource(from, partial, terms, Packed(slot), {(first - begin) / kLatticePack, packs});
+      const size_t blocks = (first - begin) / kLatticeBlock;
+      AddSource(from, terms == 0 ? nullptr : partial + PackedBytes(blocks, width), terms,
+                Packed(slot) + PackedBytes(blocks, sum_width));
     }
   }
 
@@ -126,10 +137,6 @@ class CodedSlots : public Slots {
       into.count = range.count;
       into.levels = levels_;
       DecodeSum(Packed(slot), terms_[s], into);
-      if (values_.coded.packed.empty()) continue;
-      PlacePacked(Packed(slot), LatticeWidth(levels_, terms_[s]),
-                  {range.begin / kLatticePack, LatticePacks(values_.error.size())}, range.count,
-                  values_.coded.packed.data());
     }
   }
 

@@ -140,8 +140,9 @@ void DenseExchange::DecodeInto(size_t tensor, double total_weight) const {
   into.count = gradient.size();
   into.levels = levels();
   into.divisor = whole ? divisor : 1;
-  DecodeSum(packed_.data(), place_.world, into,
-            {first_[tensor] / kLatticePack, LatticePacks(elements())});
+  const size_t begin =
+      PackedBytes(LatticeBlocks(first_[tensor]), LatticeWidth(levels(), place_.world));
+  DecodeSum(packed_.data() + begin, place_.world, into);
   if (!whole) DivideInto(gradient, total_weight, gradient);
 }
 

@@ -48,16 +48,17 @@ RW_DEVICE LaneScale LaneScaleOf(uint32_t reach, int levels) {
   return {scale, 1 / scale, scale * 2097152.0f};
 }
 
-// Of a part, in 16 bits: a byte a block, then 16 w words a pack.
-RW_DEVICE inline uint64_t PartWords(const PackedParts& parts) {
-  return parts.part / 2 + parts.part / kPackBlocks * kColumns * static_cast<uint64_t>(parts.width);
+// Of a pack, in 16 bits: a byte a block, then 16 w words.
+RW_DEVICE inline uint16_t* PackAt(const PackedParts& parts, uint64_t part, uint64_t pack) {
+  const uint64_t words = kPackBlocks / 2 + kColumns * static_cast<uint64_t>(parts.width);
+  return parts.words + (part * (parts.part / kPackBlocks) + pack) * words;
 }
 RW_DEVICE inline ReachWord* ReachAt(const PackedParts& parts, uint64_t part, uint64_t block) {
-  return reinterpret_cast<ReachWord*>(parts.words + part * PartWords(parts)) + block;
+  return reinterpret_cast<ReachWord*>(PackAt(parts, part, block / kPackBlocks)) +
+         block % kPackBlocks;
 }
 RW_DEVICE inline uint16_t* WordsAt(const PackedParts& parts, uint64_t part, uint64_t pack) {
-  return parts.words + part * PartWords(parts) + parts.part / 2 +
-         pack * kColumns * static_cast<uint64_t>(parts.width);
+  return PackAt(parts, part, pack) + kPackBlocks / 2;
 }
 
 // Where a lane's bits begin in its pack: the word in its column, and whether it shares that.

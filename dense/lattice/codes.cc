@@ -40,9 +40,7 @@ struct Codes {
   alignas(64) uint16_t values[kLatticePack];
 };
 
-size_t PackOffset(size_t pack, size_t packs, int width) {
-  return packs * sizeof(PackWords) + pack * (kLatticePack / 8) * static_cast<size_t>(width);
-}
+size_t PackBytes(int width) { return PackedBytes(kPackBlocks, width); }
 
 PackScales PackScalesOf(const BlockReach* reach, int levels) {
   PackScales scales;
@@ -88,27 +86,21 @@ PackWords Higher(const PackWords& one, const PackWords& other) {
   return higher;
 }
 
-// Of the whole form, `count` elements of which are meant.
-size_t PacksOf(const PackPlace& place, size_t count) {
-  return place.packs == 0 ? LatticePacks(count) : place.packs;
-}
-
 template <class Kernels>
-void AddSourceWith(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum,
-                   const PackPlace& place) {
-  const size_t packs = PacksOf(place, from.count);
+void AddSourceWith(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {
   const int width = terms == 0 ? 0 : LatticeWidth(from.levels, terms);
   const int sum_width = LatticeWidth(from.levels, terms + 1);
   Codes codes;
-  for (size_t mine = 0; mine < LatticePacks(from.count); ++mine) {
-    PackWords words = QuantisePack<Kernels>(from, mine, &codes);
-    const size_t pack = place.first + mine;
+  for (size_t pack = 0; pack < LatticePacks(from.count); ++pack) {
+    PackWords words = QuantisePack<Kernels>(from, pack, &codes);
     if (terms != 0) {
-      words = Higher(words, ElementAt<PackWords>(partial, pack));
-      Kernels::AddUnpacked(partial + PackOffset(pack, packs, width), width, codes.values);
+      const std::byte* const other = partial + pack * PackBytes(width);
+      words = Higher(words, ElementAt<PackWords>(other, 0));
+      Kernels::AddUnpacked(other + sizeof words, width, codes.values);
     }
-    SetElement(sum, pack, words);
-    Kernels::Pack(codes.values, sum_width, sum + PackOffset(pack, packs, sum_width));
+    std::byte* const to = sum + pack * PackBytes(sum_width);
+    SetElement(to, 0, words);
+    Kernels::Pack(codes.values, sum_width, to + sizeof words);
   }
 }
 
@@ -119,14 +111,16 @@ void AddPackedWith(const PackedSum& sum, const std::byte* more, int more_terms, 
   const int width = LatticeWidth(levels, sum.terms);
   const int more_width = LatticeWidth(levels, more_terms);
   const int sum_width = LatticeWidth(levels, sum.terms + more_terms);
-  const size_t packs = blocks / kPackBlocks;
   Codes codes;
-  for (size_t pack = packs; pack-- > 0;) {
-    Kernels::Unpack(sum.bytes + PackOffset(pack, packs, width), width, codes.values);
-    Kernels::AddUnpacked(more + PackOffset(pack, packs, more_width), more_width, codes.values);
-    Kernels::Pack(codes.values, sum_width, sum.bytes + PackOffset(pack, packs, sum_width));
-    SetElement(sum.bytes, pack,
-               Higher(ElementAt<PackWords>(sum.bytes, pack), ElementAt<PackWords>(more, pack)));
+  for (size_t pack = blocks / kPackBlocks; pack-- > 0;) {
+    const std::byte* const mine = sum.bytes + pack * PackBytes(width);
+    const std::byte* const theirs = more + pack * PackBytes(more_width);
+    const PackWords words = Higher(ElementAt<PackWords>(mine, 0), ElementAt<PackWords>(theirs, 0));
+    Kernels::Unpack(mine + sizeof words, width, codes.values);
+    Kernels::AddUnpacked(theirs + sizeof words, more_width, codes.values);
+    std::byte* const to = sum.bytes + pack * PackBytes(sum_width);
+    SetElement(to, 0, words);
+    Kernels::Pack(codes.values, sum_width, to + sizeof words);
   }
 }
 
@@ -148,18 +142,16 @@ void DecodePack(const std::byte* packed, int terms, const LatticeResult& into, s
 }
 
 template <class Kernels>
-void DecodeSumWith(const std::byte* sum, int terms, const LatticeResult& into,
-                   const PackPlace& place) {
-  const size_t packs = PacksOf(place, into.count);
-  const int width = LatticeWidth(into.levels, terms);
-  for (size_t mine = 0; mine < LatticePacks(into.count); ++mine) {
-    const size_t pack = place.first + mine;
+void DecodeSumWith(const std::byte* sum, int terms, const LatticeResult& into) {
+  const size_t bytes = PackBytes(LatticeWidth(into.levels, terms));
+  for (size_t pack = 0; pack < LatticePacks(into.count); ++pack) {
+    const std::byte* const from = sum + pack * bytes;
     if (into.values != nullptr) {
-      DecodePack<Kernels>(sum + PackOffset(pack, packs, width), terms, into, mine);
+      DecodePack<Kernels>(from + sizeof(PackWords), terms, into, pack);
     }
     if (into.next_reach == nullptr) continue;
-    const auto words = ElementAt<PackWords>(sum, pack);
-    for (size_t b = mine * kPackBlocks; b < (mine + 1) * kPackBlocks; ++b) {
+    const auto words = ElementAt<PackWords>(from, 0);
+    for (size_t b = pack * kPackBlocks; b < (pack + 1) * kPackBlocks; ++b) {
       into.next_reach[b] = NextReach(into.reach[b], words[b % kPackBlocks]);
     }
   }
@@ -199,15 +191,14 @@ float ScaleOf(BlockReach reach, int levels) {
   return reach < kLeastReach ? 0 : scale;
 }
 
-void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum,
-               const PackPlace& place) {
-  AddSourceWith<SimdKernels>(from, partial, terms, sum, place);
+void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum) {
+  AddSourceWith<SimdKernels>(from, partial, terms, sum);
   hwy::FlushStream();
 }
 
 void ReferenceAddSource(const LatticeSource& from, const std::byte* partial, int terms,
-                        std::byte* sum, const PackPlace& place) {
-  AddSourceWith<PlainKernels>(from, partial, terms, sum, place);
+                        std::byte* sum) {
+  AddSourceWith<PlainKernels>(from, partial, terms, sum);
 }
 
 void AddPacked(const PackedSum& sum, const std::byte* more, int more_terms, size_t blocks,
@@ -220,23 +211,13 @@ void ReferenceAddPacked(const PackedSum& sum, const std::byte* more, int more_te
   AddPackedWith<PlainKernels>(sum, more, more_terms, blocks, levels);
 }
 
-void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into, const PackPlace& place) {
-  DecodeSumWith<SimdKernels>(sum, terms, into, place);
+void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into) {
+  DecodeSumWith<SimdKernels>(sum, terms, into);
   hwy::FlushStream();
 }
 
-void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into,
-                        const PackPlace& place) {
-  DecodeSumWith<PlainKernels>(sum, terms, into, place);
-}
-
-void PlacePacked(const std::byte* packed, int width, const PackPlace& place, size_t count,
-                 std::byte* whole) {
-  const size_t packs = LatticePacks(count);
-  std::memcpy(whole + place.first * sizeof(PackWords), packed, packs * sizeof(PackWords));
-  std::memcpy(whole + PackOffset(place.first, place.packs, width),
-              packed + PackOffset(0, packs, width),
-              PackOffset(packs, packs, width) - PackOffset(0, packs, width));
+void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into) {
+  DecodeSumWith<PlainKernels>(sum, terms, into);
 }
 
 }  // namespace ringwood

@@ -26,7 +26,9 @@
 // that a vector packs 16 columns at once. Elements beyond the tensor's end are zeros, up to whole
 // packs.
 //
-//     packed form of n packs:   4 n words for reaches, a byte each │ n packs of 32 w bytes
+//     packed form of a pack:   4 words for reaches, a byte each │ 32 w bytes of codes
+//
+// and that of several one behind the other: what some packs take does not depend on the others.
 //
 // A kernel each, by Highway, and its plain reference with the same bits. No pointer need be
 // aligned.
@@ -73,13 +75,6 @@ constexpr double kLeastWireReach = 0.25;
 // 0: nothing can be sent. Otherwise L s is the headroom times the reach, or up to a quarter more.
 float ScaleOf(BlockReach reach, int levels);
 
-// Where some packs lie in the packed form of `packs` packs: from `first` on. By itself the form is
-// of these packs alone.
-struct PackPlace {
-  size_t first = 0;
-  size_t packs = 0;
-};
-
 // One rank's part of some packs: arrays of `count` elements that begin with a pack, and a reach of
 // each block.
 struct LatticeSource {
@@ -94,11 +89,10 @@ struct LatticeSource {
 };
 
 // sum = partial + codes of `from`; writes next_error. `terms`: of the partial sum, which may not
-// overlap the sum; with 0 there is none. `place`: of the packs in both.
-void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum,
-               const PackPlace& place = {});
+// overlap the sum; with 0 there is none.
+void AddSource(const LatticeSource& from, const std::byte* partial, int terms, std::byte* sum);
 void ReferenceAddSource(const LatticeSource& from, const std::byte* partial, int terms,
-                        std::byte* sum, const PackPlace& place = {});
+                        std::byte* sum);
 
 // Packed codes of some packs, the sum of `terms` ranks'.
 struct PackedSum {
@@ -123,13 +117,7 @@ struct LatticeResult {
   float divisor = 1;
 };
 
-void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into,
-               const PackPlace& place = {});
-void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into,
-                        const PackPlace& place = {});
-
-// Puts the packed form of the packs at `place` there in `whole`. `width`: of both.
-void PlacePacked(const std::byte* packed, int width, const PackPlace& place, size_t count,
-                 std::byte* whole);
+void DecodeSum(const std::byte* sum, int terms, const LatticeResult& into);
+void ReferenceDecodeSum(const std::byte* sum, int terms, const LatticeResult& into);
 
 }  // namespace ringwood

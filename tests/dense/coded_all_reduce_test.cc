@@ -358,8 +358,7 @@ TEST_P(CodedOver, PiecesAndPackedSumsHaveTheBitsOfAnInputAndAnOutput) {
             into.count = average.size();
             into.levels = levels;
             into.divisor = kDivisor;
-            DecodeSum(packed[r].data(), size, into,
-                      {begin[t] / kLatticePack, LatticePacks(elements)});
+            DecodeSum(packed[r].data() + PackedBytes(LatticeBlocks(begin[t]), width), size, into);
             for (size_t i = 0; i < average.size(); ++i) {
               ASSERT_EQ(average[i], flat[r].output[begin[t] + i] / kDivisor);
             }

@@ -243,7 +243,9 @@ TEST(CudaLattice, WhatIsNoNumberIsSeenAsOnTheCpuAndNothingOfItIsSent) {
       OnAGrid(1, [&](EmulatedThread& thread) { cuda::EncodeParts(thread, view); });
       AddSource(plain.Source(levels), nullptr, 0, BytesOf(expected));
       EXPECT_EQ(codes, expected);
-      EXPECT_EQ(static_cast<ReachWord>(BytesOf(codes)[300 / kLatticeBlock]), kNoNumber);
+      const size_t word = PackedBytes(kPackBlocks, LatticeWidth(levels, 1)) * (300 / kLatticePack) +
+                          300 % kLatticePack / kLatticeBlock;
+      EXPECT_EQ(static_cast<ReachWord>(BytesOf(codes)[word]), kNoNumber);
       EXPECT_FALSE(std::isfinite(mine.next_error[300]));  // of a round that is not committed
     }
   }
