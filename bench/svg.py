@@ -6,11 +6,13 @@ text { fill: #1f2328 } .soft { fill: #59636e } .page { fill: #ffffff }
 .grid { stroke: #d8dee4 } .axis { stroke: #59636e } .mark { fill: #ffffff; stroke: #1f2328 }
 .blue { fill: #2f6fb0 } .orange { fill: #c96a12 } .green { fill: #2f8f4e }
 line.blue { stroke: #2f6fb0 } line.orange { stroke: #c96a12 } line.green { stroke: #2f8f4e }
+.teal { fill: #1a8a94 } .violet { fill: #7a4fb5 } line.teal { stroke: #1a8a94 } line.violet { stroke: #7a4fb5 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .soft { fill: #9aa4af } .page { fill: #0d1117 }
 .grid { stroke: #2d333b } .axis { stroke: #9aa4af } .mark { fill: #0d1117; stroke: #e6edf3 }
 .blue { fill: #6cb0f5 } .orange { fill: #f0a35a } .green { fill: #62c98a }
 line.blue { stroke: #6cb0f5 } line.orange { stroke: #f0a35a } line.green { stroke: #62c98a }
+.teal { fill: #56c4cf } .violet { fill: #b696ec } line.teal { stroke: #56c4cf } line.violet { stroke: #b696ec }
 }
 </style>"""
 

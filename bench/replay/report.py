@@ -27,7 +27,7 @@ NAMES = {"bert": "BERT", "resnet50": "ResNet-50", "vgg16": "VGG-16"}
 PLAN_FLAGS = {"ddp": ["--planner", "fixed"],
               **{wire: ["--planner", "exact", "--wire", wire] for wire in ("fp32", "bf16", "int8", "int4")},
               "hybrid": ["--planner", "hybrid", "--density", "0.001"]}
-STYLES = {"fp32": "orange", "bf16": "blue", "int8": "blue", "int4": "blue", "hybrid": "green"}
+STYLES = {"fp32": "orange", "bf16": "blue", "int8": "teal", "int4": "violet", "hybrid": "green"}
 
 
 @functools.lru_cache
