@@ -176,13 +176,21 @@ Status AdmitName(const IdentityName& caller, std::string_view method) {
       CallName(right->method), RoleNames(right->roles), ToUri(caller)));
 }
 
-Status AdmitMember(const grpc::ServerContextBase& context, v1::Role role, uint32_t rank) {
-  RW_RETURN_IF_ERROR(AdmitRole(context, role));
+Claimant::Claimant(const grpc::ServerContextBase& context, v1::Role role)
+    : role_(role), admitted_(AdmitRole(context, role)) {
   const auto uris = context.auth_context()->FindPropertyValues(GRPC_PEER_URI_PROPERTY_NAME);
-  if (uris.empty()) return OkStatus();  // plaintext: TLS connections have one
-  RW_ASSIGN_OR_RETURN(const IdentityName name,
-                      ParseIdentityName(std::string(uris[0].data(), uris[0].size())));
-  return MayClaim(name, IdentityRoleOf(role), static_cast<int>(rank));
+  if (uris.empty()) return;  // plaintext: TLS connections have one
+  StatusOr<IdentityName> name = ParseIdentityName(std::string(uris[0].data(), uris[0].size()));
+  if (name.ok()) {
+    name_ = *std::move(name);
+  } else if (admitted_.ok()) {
+    admitted_ = name.status();
+  }
+}
+
+Status Claimant::MayBe(uint32_t slot) const {
+  if (!admitted_.ok() || !name_) return admitted_;
+  return MayClaim(*name_, IdentityRoleOf(role_), static_cast<int>(slot));
 }
 
 std::shared_ptr<grpc::ServerCredentials> GuardedCredentials(

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,9 +36,22 @@ Status AdmitReader(const std::string& secret, std::string_view token, int64_t no
 // The same for the caller's certificate. Denied names its URI.
 Status AdmitName(const IdentityName& caller, std::string_view method);
 
-// Whether a call that was admitted may say that it comes from this member: the token is of that
-// role, and the certificate, where the connection has one, is that member's.
-Status AdmitMember(const grpc::ServerContextBase& context, v1::Role role, uint32_t rank);
+// Who a call that was admitted may say that it comes from. A value, for who learns only later which
+// member that is.
+class Claimant {
+ public:
+  Claimant(const grpc::ServerContextBase& context, v1::Role role);
+
+  // As what it was started: the token is of the role, and the certificate, where the connection has
+  // one, is that member's.
+  Status MayBe(uint32_t slot) const;
+  const Status& admitted() const { return admitted_; }  // by its role alone
+
+ private:
+  v1::Role role_;
+  Status admitted_;
+  std::optional<IdentityName> name_;  // nothing: plaintext
+};
 
 // A call that is not admitted ends with PERMISSION_DENIED. No secret: no token is asked for. No
 // credentials: plaintext. `deployment`: the secret is one.

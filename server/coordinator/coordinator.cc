@@ -49,22 +49,19 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context,
                                  const v1::JoinRequest* request,
                                  v1::JoinResponse* response) override {
-    const ringwood::Status admitted = AdmitMember(*context, request->role(), request->rank());
+    const Claimant claimant(*context, request->role());
+    const ringwood::Status admitted = claimant.MayBe(request->rank());
     if (!admitted.ok()) return Refuse(response, admitted);
     return Hold<event::Join>(response, *request, Unpredictable() | 1);
   }
   grpc::ServerUnaryReactor* Agree(grpc::CallbackServerContext* context,
                                   const v1::AgreeRequest* request,
                                   v1::AgreeResponse* response) override {
-    const ringwood::Status admitted = AdmitMember(*context, v1::ROLE_WORKER, request->rank());
-    if (!admitted.ok()) return Refuse(response, admitted);
-    return Hold<event::Agree>(response, *request);
+    return HoldOfWorker<event::Agree>(*context, response, *request);
   }
   grpc::ServerUnaryReactor* Vote(grpc::CallbackServerContext* context,
                                  const v1::VoteRequest* request, v1::Commit* response) override {
-    const ringwood::Status admitted = AdmitMember(*context, v1::ROLE_WORKER, request->rank());
-    if (!admitted.ok()) return Refuse(response, admitted);
-    return Hold<event::Vote>(response, *request);
+    return HoldOfWorker<event::Vote>(*context, response, *request);
   }
   grpc::ServerUnaryReactor* Reattach(grpc::CallbackServerContext*,
                                      const v1::ReattachRequest* request,
@@ -126,10 +123,31 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
   // Event{call, request, more…} goes to the membership; the reactor stays until its Reply.
   template <typename Event, typename Response, typename Request, typename... More>
   grpc::ServerUnaryReactor* Hold(Response* response, const Request& request, More... more) {
+    return HoldIf<Event>([] { return OkStatus(); }, response, request, more...);
+  }
+
+  // Of a worker that names its number in the epoch: in an elastic one that is not what it was
+  // started as, which is what its certificate is for.
+  template <typename Event, typename Response, typename Request>
+  grpc::ServerUnaryReactor* HoldOfWorker(const grpc::ServerContextBase& context, Response* response,
+                                         const Request& request) {
+    const auto admit = [this, claimant = Claimant(context, v1::ROLE_WORKER),
+                        epoch = request.epoch(), node = request.rank()] {
+      const std::optional<uint32_t> slot = membership_.SlotOf(epoch, node);
+      return slot ? claimant.MayBe(*slot) : claimant.admitted();  // not a member: nothing happens
+    };
+    return HoldIf<Event>(admit, response, request);
+  }
+
+  // `admit` says on the loop whether the event happens.
+  template <typename Event, typename Admit, typename Response, typename Request, typename... More>
+  grpc::ServerUnaryReactor* HoldIf(const Admit& admit, Response* response, const Request& request,
+                                   More... more) {
     const CallId id = next_id_++;
     auto* call = new HeldCall<Response>(
         response, [this, id] { loop_.PostReserved([this, id] { Happen(event::CallGone{id}); }); });
-    const bool posted = loop_.Post([this, id, call, request, more...] {
+    const bool posted = loop_.Post([this, id, call, admit, request, more...] {
+      if (const ringwood::Status admitted = admit(); !admitted.ok()) return call->Answer(admitted);
       calls_[id] = [call](decltype(action::Reply::answer)& answer) {
         if (auto* status = std::get_if<ringwood::Status>(&answer)) return call->Answer(*status);
         call->Answer(std::move(std::get<Response>(answer)));

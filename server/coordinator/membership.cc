@@ -46,6 +46,11 @@ void Membership::Forgive(TimePoint now) {
   if (gap > 2 * Seconds(options_.heartbeat_seconds) && epoch_) epoch_->Forgive(gap);
 }
 
+std::optional<uint32_t> Membership::SlotOf(uint64_t epoch, uint32_t node) const {
+  if (!epoch_ || epoch != this->epoch() || node >= epoch_->roster().world()) return std::nullopt;
+  return epoch_->roster().member(node).rank();
+}
+
 Status Membership::Check(uint64_t epoch, uint32_t node, uint64_t incarnation) const {
   if (phase_ == Phase::kStopped) return stopped_;
   if (phase_ == Phase::kReattaching && epoch == this->epoch()) {

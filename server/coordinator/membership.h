@@ -45,6 +45,8 @@ class Membership {
 
   v1::StatusResponse Describe() const;
   bool Attends(StreamId stream) const;  // a member sends heartbeats on it
+  // What a worker of the present epoch, or of one that has failed, was started as.
+  std::optional<uint32_t> SlotOf(uint64_t epoch, uint32_t node) const;
   uint64_t epoch() const { return gathering_.record().epoch(); }
   uint64_t step() const { return epoch_ ? epoch_->committed().round : 0; }
 

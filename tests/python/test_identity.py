@@ -48,6 +48,12 @@ def test_a_job_trains_under_tls(flags):
     assert "gRPC with TLS" in ended.output, ended.output
 
 
+def test_whom_a_dead_rank_leaves_is_known_by_its_certificate_whatever_its_number_is_now():
+    ended = run_job("failing.py", "kill", ranks=3, flags=("--tls", "--elastic", "--max-restarts", 0))
+    assert "epoch 2 with 2 ranks: 0,2" in ended.output and "epoch 3" not in ended.output, ended.output
+    assert "DeniedError" not in ended.output, ended.output
+
+
 def test_servers_and_ranks_by_hand_know_each_other_and_nobody_else(tmp_path):
     authority, other = make_authority(tmp_path / "ca"), make_authority(tmp_path / "other")
     server = issue(authority, tmp_path / "server", "server", "0")
