@@ -142,8 +142,8 @@ class CodedSlots : public Slots {
 
   const int levels_;
   std::vector<CodedPiece> pieces_;  // that stand for the input
-  std::vector<size_t> offset_;      // of each slot in the chunk's packed memory
-  std::vector<int> terms_;          // in each slot's packed sum; 0: nothing yet
+  std::vector<size_t> offset_;  // of each slot, in the packed memory of the chunk or of the whole
+  std::vector<int> terms_;      // in each slot's packed sum; 0: nothing yet
 };
 
 }  // namespace
