@@ -103,11 +103,11 @@ TEST_F(GrpcLinkTest, AStreamThatIsOverWaitsForTheWriteThatIsToBeToldOf) {
       link.Send(FrameOf(0, payload), payload,
                 [this](const Status& status) { answers_.push_back(status); });
     }
-    ASSERT_FALSE(link.Over("it closed its connection"));
+    link.Over("it closed its connection");
+    ASSERT_FALSE(link.ended());
     link.Written(left);
     EXPECT_EQ(stream.written.size(), 2u) << "a sign of life and the first";
-    ASSERT_TRUE(link.over().has_value());
-    ASSERT_TRUE(link.Over(*link.over()));
+    ASSERT_TRUE(link.ended());
     link.Fail(Unavailable("it closed its connection"));
     ASSERT_EQ(Answers().size(), 2u);
     EXPECT_EQ(answers_[0].ok(), left);

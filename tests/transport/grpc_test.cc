@@ -53,8 +53,13 @@ class Impostor {
     auto made = MakeGrpcFabric(&loop_, real);
     EXPECT_TRUE(made.ok()) << Message(made.status());
     fabric_ = std::move(*made);
+    listener_ = *OpenGrpcListener("127.0.0.1", played, [this](uint64_t number) {
+      called_number_ = number;
+      called_.Notify();
+    });
     const std::vector<Peer> peers = {
-        {0, "rank 0 (host evil)", absl::StrFormat("grpc 127.0.0.1:1 %016x", kImpostor), "",
+        {0, "rank 0 (host evil)",
+         absl::StrFormat("grpc 127.0.0.1:%d %016x", listener_->port(), kImpostor), "",
          IdentityRole::kRank, 0},
         {1, "rank 1 (host h1)", fabric_->Address(), "", IdentityRole::kRank, 1}};
     OnLoop([&] { transport_ = *fabric_->Connect({World::kJob, World::kEpoch, 1}, peers, limits); });
@@ -63,7 +68,6 @@ class Impostor {
               1,
               kImpostor,
               std::stoull(address.substr(address.rfind(' ') + 1), nullptr, 16)};
-    listener_ = *OpenGrpcListener("127.0.0.1", played, [](uint64_t) {});
     stream_ = listener_->Call(address.substr(5, address.rfind(' ') - 5), peers[1]);
     stream_->Start({[this](std::vector<std::byte> piece) {
                       heard_ = std::move(piece);
@@ -73,6 +77,7 @@ class Impostor {
   }
   ~Impostor() {
     Leave();
+    LeaveCalled();
     OnLoop([&] {
       transport_.reset();
       fabric_.reset();
@@ -111,6 +116,25 @@ class Impostor {
   // The link ends.
   void Leave() {
     if (stream_ != nullptr) std::exchange(stream_, nullptr)->Release();
+  }
+  // The real node calls, as it has something to send; there are two links once SayHello was heard.
+  void BeCalled() {
+    OnLoop([&] { transport_->Send(0, {Lane::kDense, 0, 0, 0, 0}, {}, {}, [](const Status&) {}); });
+    ASSERT_TRUE(called_.WaitForNotificationWithTimeout(absl::Seconds(20)));
+    called_stream_ = listener_->Claim(called_number_);
+    called_stream_->Start({[](std::vector<std::byte>) {}, [](bool) {}, [](std::string) {}});
+  }
+  void SayWhereCalled(const std::vector<std::byte>& piece) { called_stream_->Write(piece, {}); }
+  void LeaveCalled() {
+    if (called_stream_ != nullptr) std::exchange(called_stream_, nullptr)->Release();
+  }
+  // Waits until the real node has another number of links than before.
+  uint64_t LinksOtherThan(uint64_t before) {
+    uint64_t links = before;
+    for (const TimePoint end = Now() + Seconds(20); links == before && Now() < end;) {
+      OnLoop([&] { links = transport_->Counters().connections; });
+    }
+    return links;
   }
   void Ask(uint32_t chunk, std::vector<std::byte>* into, Answer* answer) {
     OnLoop([&] {
@@ -156,6 +180,9 @@ class Impostor {
   std::unique_ptr<absl::Notification> came_;
   std::vector<std::byte> heard_;
   absl::Notification gone_;
+  absl::Notification called_;
+  uint64_t called_number_ = 0;
+  GrpcStream* called_stream_ = nullptr;
 };
 
 TEST(GrpcTransport, APieceThatLiesEndsItsSendersLinkByName) {
@@ -201,6 +228,38 @@ TEST(GrpcTransport, AMessageWhoseLinkBreaksInItsMiddleIsAnsweredByName) {
     EXPECT_NE(Message(answer.status).find("rank 0 (host evil)"), std::string::npos)
         << Message(answer.status);
   }
+}
+
+// Who closes ends both links of a pair that called each other, and the end of one may be known
+// before what was sent on the other.
+TEST(GrpcTransport, WhatAPeerSentOnOneLinkArrivesThoughTheOtherHasEnded) {
+  Impostor impostor;
+  impostor.BeCalled();
+  impostor.SayHello();
+  ASSERT_EQ(impostor.LinksOtherThan(1), 2u);
+  impostor.Leave();
+  EXPECT_EQ(impostor.LinksOtherThan(2), 1u);
+  Frame frame = FrameOf(0, 0);
+  frame.chunk = 7;
+  frame.checksum = Digest({});
+  std::vector<std::byte> into;
+  Answer answer;
+  impostor.Ask(7, &into, &answer);
+  impostor.SayWhereCalled(Piece(2, frame));
+  EXPECT_EQ(answer.Wait(), OkStatus());
+  impostor.LeaveCalled();
+  EXPECT_EQ(impostor.Receive(20).code(), StatusCode::kUnavailable);
+}
+
+TEST(GrpcTransport, APeerWhoseOtherLinkStaysOpenIsGoneAllTheSame) {
+  Impostor impostor;
+  impostor.BeCalled();
+  impostor.SayHello();
+  ASSERT_EQ(impostor.LinksOtherThan(1), 2u);
+  impostor.Leave();
+  const Status status = impostor.Receive(20);
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_NE(Message(status).find("rank 0 (host evil)"), std::string::npos) << Message(status);
 }
 
 TEST(GrpcTransport, AnAnnouncedSizeTakesNoMemory) {

@@ -46,7 +46,7 @@ void GrpcLink::Written(bool left) {
   writing_ = false;
   if (!left) return;  // the stream is over, or about to be
   AnswerLeaving();
-  if (!over_) Pump();
+  Pump();
 }
 
 void GrpcLink::AnswerLeaving() {
@@ -57,7 +57,7 @@ void GrpcLink::AnswerLeaving() {
 
 // One piece at a time: who we are, then what we have taken, then a message.
 void GrpcLink::Pump() {
-  if (stream_ == nullptr || writing_) return;
+  if (stream_ == nullptr || writing_ || over_) return;
   const bool ended = assembly_ == nullptr && taken_ != taken_said_;
   if (!hello_.empty()) {
     Write(std::exchange(hello_, {}));

@@ -50,13 +50,12 @@ class GrpcLink {
   // A piece came. The error ends the link; a farewell's is the peer's reason.
   Status Arrived(std::span<const std::byte> piece);
 
-  // The stream is over. gRPC tells of that and of a write on two threads: false where a write is
-  // still to be told of, for which the link waits, as it may have left before the end.
-  bool Over(std::string why) {
-    over_ = std::move(why);
-    return !writing_;
-  }
+  // The stream is over: nothing is read or written any more. gRPC tells of that and of a write on
+  // two threads; a link whose write is still to be told of has not ended, as that may have left
+  // before.
+  void Over(std::string why) { over_ = std::move(why); }
   const std::optional<std::string>& over() const { return over_; }
+  bool ended() const { return over_ && !writing_; }
 
   // Ends it: what is not written is answered with `reason`.
   void Fail(const Status& reason);

@@ -143,7 +143,7 @@ void GrpcNode::Written(uint64_t id, bool ok) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   found->second.Written(ok);
-  if (const auto over = found->second.over()) return Gone(id, *over);
+  if (found->second.ended()) return Gone(id, *found->second.over());
   Schedule();
 }
 
@@ -215,6 +215,8 @@ void GrpcNode::Withdraw(Lane lane, uint64_t round) {
   Schedule();
 }
 
+// Who closes, or dies, ends all its links, and what it sent on one may be heard after the end of
+// another; so may the word that what was written has left.
 void GrpcNode::Gone(uint64_t id, const std::string& why) {
   if (const auto found = strangers_.find(id); found != strangers_.end()) {
     found->second.stream->Release();
@@ -223,7 +225,21 @@ void GrpcNode::Gone(uint64_t id, const std::string& why) {
   }
   const auto found = links_.find(id);
   if (found == links_.end()) return;
-  if (!found->second.Over(why)) return;  // Written comes yet
+  found->second.Over(why);
+  const int peer = found->second.peer();
+  const bool more = std::any_of(links_.begin(), links_.end(), [peer](const auto& entry) {
+    return entry.second.peer() == peer && !entry.second.ended();
+  });
+  if (!more) return Lose(id, why);
+  loop_->After(Seconds(kOtherLinkSeconds), [weak = weak_from_this(), id, why] {
+    const auto self = weak.lock();
+    if (self != nullptr && !self->closed_) self->Lose(id, why);
+  });
+}
+
+void GrpcNode::Lose(uint64_t id, const std::string& why) {
+  const auto found = links_.find(id);
+  if (found == links_.end()) return;
   const int peer = found->second.peer();
   FailPeer(peer, Accusing(Unavailable(inbox_->Label(peer) + ": " + why), peer));
   Schedule();
@@ -314,7 +330,9 @@ void GrpcNode::Schedule() {
 TransportCounters GrpcNode::Counters() const {
   if (inbox_ == nullptr) return {};
   TransportCounters counters = inbox_->counters();
-  counters.connections = links_.size();
+  counters.connections = std::count_if(links_.begin(), links_.end(), [](const auto& entry) {
+    return !entry.second.over();
+  });
   return counters;
 }
 

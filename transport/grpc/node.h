@@ -28,6 +28,8 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   static constexpr double kCloseSeconds = 1.0;
   // A connection without a hello is closed after this time.
   static constexpr double kHelloSeconds = 5.0;
+  // When one link of a peer has ended, the other has so long to end too.
+  static constexpr double kOtherLinkSeconds = 2 * GrpcStream::kLingerSeconds;
 
   static constexpr size_t kDescriptorsEach = 2;  // a connection, and one that is tried again
 
@@ -69,6 +71,7 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   Status CanConnect(int peer) const;
   GrpcLink* NewLink(int peer, Way* way, uint64_t id, GrpcStream* stream);
   void Gone(uint64_t id, const std::string& why);
+  void Lose(uint64_t id, const std::string& why);  // its peer, unless that has failed before
   void FailPeer(int peer, const Status& reason);
   void StartWatch(const FabricLimits& limits);
   void LookOn();
