@@ -21,6 +21,7 @@ class Gradients:
 
     def __init__(self, owner, session, backward, slots, stream, passes_per_step, scaler):
         self.slots = slots
+        self.known = {id(slot.parameter) for slot in slots}
         self.weight = None  # with which the last exchange began
         self._stream = stream
         self.quiet = False  # inside no_sync
@@ -118,15 +119,6 @@ class Gradients:
         """The accumulated gradients were zeroed or used."""
         self._start_over()
         self._touched[:] = [False] * len(self.slots)
-
-    def refuse_strangers(self, parameters):
-        """`parameters`: what the optimizer updates now. One that was not there at the start has no hook
-        and would drift away from the other ranks in silence."""
-        known = {id(slot.parameter) for slot in self.slots}
-        strangers = sum(id(parameter) not in known for parameter in parameters if parameter.requires_grad)
-        if strangers:
-            raise RefusedError(f"{strangers} parameter(s) of the optimizer were added or replaced since the "
-                               "ranks agreed on the plan: make them before the DistributedOptimizer")
 
     def complete(self, weight):
         """Announces the gradients that the hooks did not. Returns the indices that no rank has a gradient for, if the

@@ -46,6 +46,18 @@ class OptimizerWrapper(torch.optim.Optimizer):
             raise AttributeError(name)
         return getattr(self.inner, name)
 
+    def _refuse_strangers(self, known):
+        """`known`: ids of the parameters that are exchanged. Another one that the optimizer updates would drift away
+        from the other ranks' in silence."""
+        strangers = sum(id(parameter) not in known for group in self.param_groups for parameter in group["params"]
+                        if parameter.requires_grad)
+        if strangers:
+            raise RefusedError(f"{strangers} parameter(s) of the optimizer were added, replaced or unfrozen since the "
+                               f"ranks agreed on the plan: make them, trainable, before the {type(self).__name__}, and "
+                               f"freeze them after it{self.how_to_freeze}")
+
+    how_to_freeze = ""
+
     def add_param_group(self, group):
         raise RefusedError(f"parameters cannot be added after the ranks agreed on the plan; make the "
                            f"{type(self).__name__} when all parameter groups are there")
@@ -76,6 +88,8 @@ class DistributedOptimizer(OptimizerWrapper):
     `device_tensors`: "stage" sends CUDA gradients through host memory, "in_place" refuses to, "auto" (what
     RINGWOOD_DEVICE_TENSORS says, if anything) exchanges them in place where that is possible on all ranks.
     """
+
+    how_to_freeze = ', with missing="skip"'
 
     def __init__(self, job, optimizer, named_parameters, density=None, momentum_correction=None,
                  route=None, backward_passes_per_step=1, missing="error", scaler=None,
@@ -225,7 +239,7 @@ class DistributedOptimizer(OptimizerWrapper):
         """Announces missing gradients and waits for the commit."""
         if not self._gradients.running:
             self.weigh()
-        self._gradients.refuse_strangers(p for group in self.param_groups for p in group["params"])
+        self._refuse_strangers(self._gradients.known)
         self._absent = self._gradients.complete(self.weight)
         self._compare_parameters()
         if self.session.logs and self._exchange is self.session:

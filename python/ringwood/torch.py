@@ -11,6 +11,7 @@ The training loop stays what it was, and what it computes is what DistributedDat
 exchange is asked for (`density=`). Names and meanings follow Horovod where it has them.
 """
 
+import numpy as np
 import torch
 
 from . import ddp as _ddp
@@ -37,7 +38,7 @@ if torch.distributed.is_available():
 
 __all__ = ["init", "rank", "size", "local_rank", "shutdown", "session", "DistributedOptimizer",
            "LocalSteps", "AverageAdamW", "Nesterov", "OuterSGD", "GradScaler", "HookState", "Sampler", "communication_hook", "broadcast_parameters",
-           "broadcast_buffers", "broadcast_optimizer_state", "elastic", "gather_texts", "Checkpoint", "save", "resume",
+           "broadcast_buffers", "broadcast_optimizer_state", "elastic", "allreduce", "gather_texts", "Checkpoint", "save", "resume",
            "pull"]
 
 
@@ -183,6 +184,17 @@ def broadcast_optimizer_state(optimizer, root_rank=0, root=None):
         _broadcast_tensor(tensor, root)
     if rank() != root:
         optimizer.load_state_dict(unflatten(skeleton, tensors))
+
+
+@torch.no_grad()
+def allreduce(value, op="average"):
+    """The average of all ranks' `value` ("sum", "max", "min", "product" with `op`), which is left as it is: of a number
+    a float, of a tensor a new one like it. For losses and metrics; every rank calls it at the same place, and not
+    between the steps of an elastic job."""
+    if not torch.is_tensor(value):
+        return session().allreduce(np.array([value], np.float64), op).item()
+    result = value.detach().cpu().contiguous().clone()
+    return session().allreduce(result, op).to(value.device)
 
 
 def gather_texts(text):

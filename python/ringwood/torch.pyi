@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -11,7 +11,7 @@ from .elastic import Elastic as _Elastic
 from .local import average_adamw as _average_adamw, local_steps as _local_steps
 from .local.outer import Nesterov as Nesterov, OuterSGD as OuterSGD
 from .scaler import GradScaler as GradScaler
-from .session import Session
+from .session import Session, _Operation
 
 __all__: list[str]
 
@@ -49,6 +49,10 @@ def broadcast_parameters(parameters: Mapping[str, Any] | Iterable[tuple[str, tor
 def broadcast_buffers(model: torch.nn.Module, root_rank: int = 0) -> RemovableHandle: ...
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int = 0,
                               root: int | None = None) -> None: ...
+@overload
+def allreduce(value: torch.Tensor, op: _Operation = "average") -> torch.Tensor: ...
+@overload
+def allreduce(value: float, op: _Operation = "average") -> float: ...
 def gather_texts(text: str) -> list[str]: ...
 def save(model: torch.nn.Module,
          optimizer: _optimizer.DistributedOptimizer | Sequence[_optimizer.DistributedOptimizer],

@@ -44,7 +44,10 @@ def outcome() -> int:
     for indices in sampler:
         print(sum(indices), sampler.weight)
     try:
-        rw.init(wire="bf16")
+        rw.init(wire="int4")
+        mean: float = rw.allreduce(0.5)
+        largest: torch.Tensor = rw.allreduce(torch.ones(3), op="max")
+        print(mean, largest)
         print(rw.rank(), rw.size(), rw.gather_texts("a")[0])
     except ringwood.UnavailableError as failure:
         return failure.exit_code

@@ -54,6 +54,7 @@ class LocalSteps(OptimizerWrapper):
         if ahead and outer not in (None, OuterSGD()):
             raise InvalidError(f"ahead with outer={outer}: what a rank owes is applied as it is, with rw.OuterSGD(lr=1.0)")
         named = _trained(model, optimizer)
+        self._known = {id(parameter) for _, parameter in named}
         parts = cut(named, fragments)
         self.schedule = Schedule(every, len(parts), delay)
         self._outer_rule = outer or (OuterSGD() if ahead else Nesterov())
@@ -119,6 +120,7 @@ class LocalSteps(OptimizerWrapper):
         if self.session.receiving:
             self._come()
             return None
+        self._refuse_strangers(self._known)
         self._begin()
         self._quiet = 0
         loss = self.inner.step(closure)

@@ -42,7 +42,7 @@ model.bias = torch.nn.Parameter(torch.zeros(2))  # the optimizer still has the o
 model(inputs).sum().backward()
 refused(ringwood.RefusedError, ["bias"], optimizer.step)
 inner.param_groups[0]["params"][1] = model.bias  # now it has one that no rank has agreed on
-refused(ringwood.RefusedError, ["replaced"], optimizer.step)
+refused(ringwood.RefusedError, ["replaced", 'missing="skip"'], optimizer.step)
 inner.param_groups[0]["params"][1] = model.bias = kept
 model.bias.grad = torch.zeros(2)
 refused(ringwood.RefusedError, ["bias"], optimizer.step)  # its hook never ran

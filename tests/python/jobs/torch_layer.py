@@ -99,6 +99,17 @@ loss_of(model, torch.randn(2, 6), torch.randn(2, 3)).backward()
 refused(ringwood.RefusedError, ["averaged", "no_sync"], loss_of(model, inputs, targets).backward)
 optimizer.zero_grad()
 
+# Metrics: a number, and tensors of any shape, which are left as they are.
+ranks, loss = list(range(rw.size())), torch.tensor(float(rw.rank()), requires_grad=True)
+mean = sum(ranks) / len(ranks)
+assert rw.allreduce(loss).item() == rw.allreduce(rw.rank()) == mean and loss.item() == rw.rank()
+assert rw.allreduce(rw.rank() + 1, op="product") == math.factorial(rw.size())
+table = torch.arange(6).view(2, 3).t() * rw.rank()
+assert torch.equal(rw.allreduce(table, op="sum"), torch.arange(6).view(2, 3).t() * sum(ranks))
+assert rw.allreduce(table.bfloat16(), op="max").dtype == torch.bfloat16
+refused(ringwood.InvalidError, ["allreduce", "bool"], rw.allreduce, table > 0)
+refused(ringwood.InvalidError, ["mean", "average"], rw.allreduce, 1.0, op="mean")
+
 # The state of a plain optimizer travels as a whole.
 plain = torch.optim.Adam(twin.parameters(), lr=0.5 + rw.rank())
 if rw.rank() == 0:
