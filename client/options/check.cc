@@ -93,6 +93,11 @@ Status CheckValues(const SessionOptions& options) {
 }
 
 Status Check(const SessionOptions& options) {
+  if (options.coordinator.empty()) {
+    return Invalid(
+        "RINGWOOD_COORDINATOR is not set: start the program with `ringwood run`, or set it to the "
+        "HOST:PORT of a `ringwood server`");
+  }
   if (options.coordinator.rfind(':') == std::string::npos) {
     return Invalid(absl::StrFormat(
         "the coordinator '%s' is not HOST:PORT: set RINGWOOD_COORDINATOR or start the program with "

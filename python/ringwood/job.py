@@ -1,5 +1,5 @@
-"""The one job that a process of `ringwood.torch` belongs to: `init` reads the environment only; the session
-is opened by the first call that needs the others, and closed once.
+"""The one job that a process of `ringwood.torch` belongs to: `init` reads the environment, or finds a server where it
+names none (entry.py); the session is opened by the first call that needs the others, and closed once.
 """
 
 import os
@@ -8,6 +8,7 @@ from . import ending
 from .agreement import refuse_differences
 from .all_reduced import AllReduced
 from .backward import Backward
+from .entry import enter
 from .errors import RefusedError
 from .library import load
 from .placement import exchange_stream
@@ -18,7 +19,9 @@ from .stream import NoStream
 class Job:
     def __init__(self, options):
         ending.install()
-        chosen = load().options(options)
+        self._entry = enter(options)
+        with self._entry.environment():
+            chosen = load().options(options)
         self.rank, self.world = chosen.rank, chosen.world
         self._owner = None  # of the session's tensors
         self.backward = Backward()
@@ -31,7 +34,9 @@ class Job:
         if self._session is None or self._session.closed:
             if self._session is not None:
                 raise RefusedError("the session is closed: call ringwood.torch.init() again")
-            self._session = Session(**self._options)
+            with self._entry.environment():
+                self._session = Session(**self._options)
+            self._session.when_closed(self._entry.close)
         return self._session
 
     @property
@@ -92,6 +97,7 @@ class Job:
         self.backward.leave()
         if self._session is not None:
             self._session.close()
+        self._entry.close()
 
 
 def local_rank():

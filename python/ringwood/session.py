@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import ending
+from .entry import enter
 from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError, sentence_of
 from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, CheckpointNumbers, Item, StepNumbers, Tensor, load)
 from .memory import address_of, bytes_of, gradient_of, region_of, stream_of, type_of
@@ -89,16 +90,24 @@ class Session:
     def __init__(self, coordinator=None, rank=None, world=None, **options):
         self._handle = None
         self._process = os.getpid()
+        self._leaving = []    # what is called once it is closed
         ending.install()
         self._library = load()
+        given = {"coordinator": coordinator or None, "rank": rank, "world": world, **options}
         whole = None not in (coordinator, rank, world) and "RINGWOOD_COORDINATOR" not in os.environ
-        options = self._library.options({"coordinator": coordinator or None, "rank": rank, "world": world,
-                                         **options}, environment=not whole)
+        entry = enter(given)
+        try:
+            with entry.environment():
+                options = self._library.options(given, environment=not whole)
+                handle = c_void_p()
+                self._library.check(self._library.waits.ringwood_open(byref(options), byref(handle)))
+        except BaseException:
+            entry.close()
+            raise
         self.selection = (options.sparse_chunk, (options.sparse_method or b"exact").decode(),
                           options.clip_norm)
-        handle = c_void_p()
-        self._library.check(self._library.waits.ringwood_open(byref(options), byref(handle)))
         self._handle = handle
+        self.when_closed(entry.close)
         self._ids = {}        # name -> id
         self._gradients = {}  # name -> memory.Gradient
         self._given = []      # what the state's items are copied from
@@ -397,8 +406,16 @@ class Session:
         if handle is None or os.getpid() != self._process:
             return
         ending.forget(self)
-        self._library.check(self._library.waits.ringwood_close(
-            handle, failure.encode(errors="replace") if failure else None))
+        try:
+            self._library.check(self._library.waits.ringwood_close(
+                handle, failure.encode(errors="replace") if failure else None))
+        finally:
+            while self._leaving:
+                self._leaving.pop()()
+
+    def when_closed(self, action):
+        """Has `action` called once, after the session has left the job."""
+        self._leaving.append(action)
 
     def __enter__(self):
         return self

@@ -82,7 +82,8 @@ class FrontDoor::Listening : public Loop::Source {
         take_(connection);
       } else {
         close(connection);
-        Complain("no connection beyond descriptor " + std::to_string(most_) + " is taken");
+        Complain("no connection beyond descriptor " + std::to_string(most_) +
+                 " is taken: raise the limit of open files (ulimit -Hn)");
       }
     }
     return true;

@@ -56,6 +56,11 @@ def torchrun(folder):
 
 
 @contextlib.contextmanager
+def bare_torchrun(folder):
+    yield [*TORCHRUN, DIGEST], {}
+
+
+@contextlib.contextmanager
 def mpirun(folder):
     if clusters.which("mpirun") is None:
         pytest.skip("mpirun not installed")
@@ -85,7 +90,7 @@ def local_digest(tmp_path_factory):
     return digest_of(local, tmp_path_factory.mktemp("local"))
 
 
-@pytest.mark.parametrize("launcher", [ssh, slurm, torchrun, mpirun, ray], ids=lambda launcher: launcher.__name__)
+@pytest.mark.parametrize("launcher", [ssh, slurm, torchrun, bare_torchrun, mpirun, ray], ids=lambda launcher: launcher.__name__)
 def test_has_the_bits_of_a_local_run(launcher, local_digest, tmp_path):
     assert digest_of(launcher, tmp_path) == local_digest
 

@@ -38,9 +38,12 @@ def test_a_missing_library_is_named_with_its_remedy():
     assert "/nowhere/lib.so" in ended.output and "./dev build" in ended.output
 
 
-def test_a_program_outside_a_job_hears_what_is_missing():
-    ended = run([sys.executable, JOBS / "dense.py"])
-    assert ended.code == 78 and "RANK" in ended.output and "ringwood run" in ended.output, ended.output
+@pytest.mark.parametrize("variables", [{"WORLD_SIZE": "2"}, {"RANK": "0", "WORLD_SIZE": "1"}, {"PMI_RANK": "1"}],
+                         ids=lambda variables: "+".join(variables))
+def test_a_rank_without_a_server_hears_what_is_missing(variables):
+    ended = run([sys.executable, JOBS / "dense.py"], **variables)
+    missing = "RINGWOOD_COORDINATOR" if "RANK" in variables else "RANK"
+    assert ended.code == 78 and f"{missing} is not set" in ended.output and "ringwood run" in ended.output, ended.output
 
 
 def test_the_reference_has_every_variable_that_the_package_reads():

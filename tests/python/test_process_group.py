@@ -1,6 +1,8 @@
 """torch.distributed's backend "ringwood"."""
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,11 +14,18 @@ import torch
 from conftest import JOBS, ROOT, environment, run_job
 
 
+def free_port():
+    """Below those that the kernel gives to whoever asks for any, as other tests do meanwhile."""
+    while True:
+        port = random.randrange(11_000, 20_000)
+        with socket.socket() as tried, contextlib.suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
+
+
 def together(script, *arguments, ranks, codes=(0,), timeout=300, **changes):
     """Plain env:// processes of one machine, without a launcher; their outputs."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     started = []
     for rank in range(ranks):
         mine = environment(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),

@@ -1,0 +1,119 @@
+"""How a process comes to its job.
+
+Where RINGWOOD_COORDINATOR names a server (`ringwood run`, `ringwood server -- COMMAND`, one by hand) nothing has to be
+done. Otherwise rank 0 starts one, and says where through torch's store, which torchrun and other launchers of
+torch.distributed name. A process that nothing started as a rank is the only one of its job.
+"""
+
+import contextlib
+import datetime
+import json
+import os
+import socket
+import sys
+
+from .errors import InvalidError, UnavailableError
+from .own_server import OwnServer
+
+# By which a process knows that it is a rank: of Ringwood's options, and of launchers that are refused with a word on
+# what is missing, where each of their processes would train alone.
+_OF_RANKS = ("RINGWOOD_COORDINATOR", "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+             "SLURM_PROCID", "SLURM_NTASKS", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
+_OF_TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_meetings = [0]  # how many this process has had, as many as the others
+
+
+class Entry:
+    """`variables`: what `ringwood run` would have set beside those that are there. `server`: this process's, or None."""
+
+    def __init__(self, variables=None, server=None, store=None):
+        self._variables, self._server = variables or {}, server
+        self._store = store  # where this process serves it, it is there for the others, too
+        self._alone = store is None
+
+    @contextlib.contextmanager
+    def environment(self):
+        """In it while options are read and the session is opened."""
+        before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+    def close(self):
+        server, self._server, self._store = self._server, None, None
+        if server is not None:
+            server.close(linger=not self._alone)
+
+
+def enter(given):
+    """`given`: the session's options, by keyword."""
+    named = [name for name in ("coordinator", "rank", "world") if given.get(name) is not None]
+    if not named and not any(name in os.environ for name in _OF_RANKS):
+        return _alone()
+    torch = "torch" in sys.modules or "TORCHELASTIC_RUN_ID" in os.environ  # else it may not be installed
+    if torch and not named and "RINGWOOD_COORDINATOR" not in os.environ and all(name in os.environ for name in _OF_TORCH):
+        return _by_torch(given)
+    return Entry()  # with a server, or with an error that says what is missing
+
+
+def _alone():
+    server = OwnServer(keeps=True)
+    sys.stderr.write("ringwood: nothing started this process as a rank of a job, so it trains alone. For more ranks: "
+                     "ringwood run -np 4 -- python train.py\n")
+    return Entry({"RINGWOOD_COORDINATOR": server.address, "RINGWOOD_TOKEN": server.token, "RANK": "0", "WORLD_SIZE": "1"},
+                 server)
+
+
+def _by_torch(given):
+    from torch.distributed import rendezvous
+    seconds = given.get("join_timeout") or float(os.environ.get("RINGWOOD_JOIN_TIMEOUT") or 120)
+    try:
+        store, rank, _ = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))
+        _meetings[0] += 1
+        server, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, keeps=True)
+    except RuntimeError as error:
+        raise UnavailableError(f"no server is named in RINGWOOD_COORDINATOR, and torch's store at "
+                               f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} did not say where rank 0 has "
+                               f"one: {error}") from error
+    return Entry(variables, server, store)
+
+
+def prefix():
+    """Of keys in torch's store, which may be that of the processes before torchrun's last restart."""
+    return f"ringwood/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+
+
+def meet(store, key, rank, keeps=False):
+    """(the server, where this rank starts it, the variables that `ringwood run` would have set). `key`: of the store, and
+    of this meeting; `keeps`: see OwnServer."""
+    server = None
+    if rank == 0:
+        try:
+            server = OwnServer(keeps)
+            offer = {"coordinator": server.address, "token": server.token, "host": _machine()}
+        except (OSError, InvalidError, UnavailableError) as error:
+            store.set(key, json.dumps({"error": str(error)}))
+            raise
+        store.set(key, json.dumps(offer))
+    offer = json.loads(store.get(key))
+    if "error" in offer:
+        raise UnavailableError(f"rank 0 could not start a server: {offer['error']}")
+    if not os.environ.get("RINGWOOD_NETWORK_INTERFACE") and offer["host"] != _machine():
+        raise InvalidError(f"rank {rank} is not on the host of rank 0, and without RINGWOOD_NETWORK_INTERFACE Ringwood "
+                           "uses loopback: set it on all ranks, and RINGWOOD_TRUSTED_FABRIC=1 if the network is private")
+    return server, {"RINGWOOD_COORDINATOR": offer["coordinator"], "RINGWOOD_TOKEN": offer["token"],
+                    "RINGWOOD_HOST": os.environ.get("RINGWOOD_HOST") or socket.gethostname()}
+
+
+def _machine():
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return socket.gethostname()

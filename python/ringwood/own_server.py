@@ -1,0 +1,68 @@
+"""The server of a job that has none: `ringwood server` as a process of its own, on loopback or on the network interface
+of RINGWOOD_NETWORK_INTERFACE. A shell stands between that reads from us: the server ends a moment after this process
+did, however that ended, so that it can still tell other ranks who failed.
+"""
+
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+
+from .errors import InvalidError, UnavailableError
+from .library import load
+
+_LINGER_SECONDS = 3  # of the server, after this process is gone
+_KEEPER = (f'store=$1; shift; "$@" & server=$!; exec >&-; read -r line; [ "$line" = end ] || sleep {_LINGER_SECONDS}; '
+           'kill $server 2>/dev/null; wait $server; [ -z "$store" ] || rm -rf "$store"')
+
+
+class OwnServer:
+    """`keeps`: it takes checkpoints, into a temporary folder that goes with it, as under `ringwood run` without
+    --store."""
+
+    def __init__(self, keeps=False):
+        self.token = secrets.token_hex(16)
+        card = os.environ.get("RINGWOOD_NETWORK_INTERFACE")
+        flags = ["--insecure", "--listen", "127.0.0.1:0"]
+        if card:
+            flags = ["--trusted-fabric"] if os.environ.get("RINGWOOD_TRUSTED_FABRIC") == "1" else []
+            flags += ["--network-interface", card, "--listen", ":0"]
+        for name, flag in (("RINGWOOD_TRANSPORT", "--transport"), ("RINGWOOD_PORT_RANGE", "--port-range")):
+            if os.environ.get(name):
+                flags += [flag, os.environ[name]]
+        program = _program()
+        store = tempfile.mkdtemp(prefix="ringwood-") if keeps else ""
+        if keeps:
+            flags += ["--store", store]
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(self.token)
+            file.flush()
+            command = [program, "server", "--servers", "0", "--no-reducer", "--token-file", file.name,
+                       "--log-level", "warning", *flags]
+            self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", store, *command], stdin=subprocess.PIPE,
+                                             stdout=subprocess.PIPE, text=True, start_new_session=True)
+            line = self._process.stdout.readline().strip()
+        if " listening on " not in line:
+            self.close()
+            raise UnavailableError(f"`{' '.join(command)}` did not start; its error message stands above")
+        self.address = line.rsplit(" ", 1)[1]
+
+    def close(self, linger=False):
+        """`linger`: for other ranks, which leave the job too; then nothing is waited for."""
+        if not linger:
+            self._process.stdin.write("end\n")
+        self._process.stdin.close()
+        if not linger:
+            self._process.wait()
+        self._process.stdout.close()
+
+
+def _program():
+    """The program `ringwood` that belongs to the library."""
+    beside = os.path.join(os.path.dirname(os.path.dirname(load().path)), "bin", "ringwood")
+    found = beside if os.path.exists(beside) else shutil.which("ringwood")
+    if not found:
+        raise InvalidError(f"the program ringwood is neither {beside} nor on the PATH: rank 0 starts a server with it, "
+                           "unless RINGWOOD_COORDINATOR names one")
+    return found

@@ -1,0 +1,75 @@
+"""Jobs whose server nobody started: a program by itself, and torch's launchers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import JOBS, environment, run
+from test_process_group import together
+
+ALONE = "nothing started this process as a rank of a job, so it trains alone"
+
+
+def left_in(folder):
+    """What servers that had `folder` for their temporary files have left: processes, stores, files of tokens."""
+    listed = subprocess.run(["ps", "-eo", "args"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    processes = [line for line in listed.splitlines() if str(folder) in line and " server " in line]
+    return processes + [name for name in os.listdir(folder) if name.startswith(("ringwood-", "tmp"))]
+
+
+def wait_until_nothing_is_left(folder):
+    deadline = time.monotonic() + 60
+    while left_in(folder) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not left_in(folder)
+
+
+@pytest.mark.parametrize("script", ["dense.py", "sparse.py", "entered.py"])
+def test_a_program_by_itself_is_the_only_rank(script, tmp_path):
+    ended = run([sys.executable, JOBS / script], TMPDIR=str(tmp_path))
+    assert ended.code == 0 and ALONE in ended.output and "ringwood run -np 4" in ended.output, ended.output
+    wait_until_nothing_is_left(tmp_path)
+
+
+def test_nothing_is_left_of_one_that_is_killed(tmp_path):
+    kill = "import os, signal, ringwood.torch as rw; rw.init(); rw.allreduce(1); os.kill(os.getpid(), signal.SIGKILL)"
+    ended = run([sys.executable, "-c", kill], TMPDIR=str(tmp_path))
+    assert ended.code == -signal.SIGKILL and ALONE in ended.output, ended.output
+    wait_until_nothing_is_left(tmp_path)
+
+
+def test_an_exception_is_the_programs_own(tmp_path):
+    ended = run([sys.executable, "-c", "import ringwood.torch as rw; rw.init(); rw.allreduce(1); raise ValueError('oh')"],
+                TMPDIR=str(tmp_path))
+    assert ended.code == 1 and "ValueError: oh" in ended.output, ended.output
+    wait_until_nothing_is_left(tmp_path)
+
+
+def test_ranks_that_torchs_variables_name_find_each_other(tmp_path):
+    outputs = together("entered.py", "gloo", ranks=3, TMPDIR=str(tmp_path))
+    assert all(f"rank {rank} of 3 entered twice" in output for rank, output in enumerate(outputs)), outputs
+    wait_until_nothing_is_left(tmp_path)
+
+
+def test_torchrun_needs_no_server_and_may_restart(tmp_path):
+    script = tmp_path / "fails_once.py"
+    script.write_text("import os, sys, runpy\n"
+                      "if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0':\n    sys.argv.append('early')\n"
+                      f"sys.path.insert(0, {str(JOBS)!r})\nrunpy.run_path({str(JOBS / 'entered.py')!r}, run_name='__main__')\n")
+    ended = run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--rdzv-backend", "c10d",
+                 "--rdzv-endpoint", "127.0.0.1:0", "--max-restarts", 1, script], timeout=300, TMPDIR=str(tmp_path))
+    assert ended.code == 0 and ended.output.count("of 2 entered twice") == 2, ended.output
+    assert "rank 1 (host" in ended.output and "has had enough" in ended.output, ended.output
+    wait_until_nothing_is_left(tmp_path)
+
+
+def test_without_the_program_the_remedy_is_named(tmp_path):
+    copy = tmp_path / "lib" / "libringwood.so"
+    copy.parent.mkdir()
+    copy.symlink_to(environment()["RINGWOOD_LIBRARY"])
+    ended = run([sys.executable, JOBS / "dense.py"], RINGWOOD_LIBRARY=str(copy), PATH="/usr/bin:/bin")
+    assert ended.code == 78 and "RINGWOOD_COORDINATOR" in ended.output and str(tmp_path) in ended.output, ended.output
