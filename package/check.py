@@ -121,6 +121,13 @@ def trained(system, before, place):
     return f"PyTorch of {place}, loss {losses[0]:.2f} → {losses[-1]:.2f}"
 
 
+def trains_alone(system, python):
+    """Without `ringwood run`, and without the program on the PATH."""
+    said = system.user(f"{python} -m ringwood.examples.minimal 2>&1")
+    if "so it trains alone" not in said or "rank 0 of 1" not in said:
+        raise Failed(f"a trainer without a launcher said:\n{said}")
+
+
 def check_wheel(base, wheel, work):
     system = base.copy(work / f"{base.release}-wheel")
     wheels = work / f"{base.release}-wheels"
@@ -140,6 +147,7 @@ def check_wheel(base, wheel, work):
     version = system.user(before + "ringwood --version").split("\n")[0]
     if version != system.user(before + "python3 -m ringwood --version").split("\n")[0]:
         raise Failed("python -m ringwood is another program than ringwood")
+    trains_alone(system, "env/bin/python3")
     return f"{version}, {trained(system, before, torch)}"
 
 
@@ -152,6 +160,7 @@ def check_deb(base, deb, work):
         torch = "Debian"
         system.install("python3-torch")
     version = system.user("ringwood --version").split("\n")[0]
+    trains_alone(system, "python3")
     said = trained(system, "", torch)
     system.run("python3", "-c", "import ringwood")  # as root Python leaves what it compiled
     system.run("apt-get", "purge", "-y", "-q", "ringwood")

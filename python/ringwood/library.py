@@ -16,7 +16,7 @@ import os
 from ctypes import (POINTER, Structure, byref, c_char_p, c_double, c_int, c_int64, c_size_t, c_uint32,
                     c_uint64, c_void_p)
 
-from .errors import InternalError, InvalidError, error_of
+from .errors import InternalError, InvalidError, NotFoundError, error_of
 
 
 class Option(Structure):
@@ -193,6 +193,24 @@ def library_places():
     return [os.path.join(repository, "build", "release", "lib", "libringwood.so"),
             os.path.join(package, "libringwood.so"),
             os.path.join(os.path.dirname(repository), "libringwood.so")]
+
+
+def find_program():
+    """The program `ringwood` of the library's build or package. Files tried, first match wins, as in library_places."""
+    package = os.path.dirname(os.path.realpath(__file__))
+    above = [package]
+    while len(above) < 6:
+        above.append(os.path.dirname(above[-1]))
+    named = os.environ.get("RINGWOOD_LIBRARY")
+    build = [os.path.dirname(os.path.dirname(os.path.abspath(named)))] if named else []
+    folders = [*build, os.path.join(above[2], "build", "release"), package,
+               above[4], above[5]]  # the prefix: below it lib/ringwood/python or lib/TRIPLET/ringwood/python
+    places = [os.path.join(folder, "bin", "ringwood") for folder in folders]
+    program = next((place for place in places if os.path.isfile(place)), None)
+    if program is None:
+        raise NotFoundError(f"the program ringwood was not found (looked at {', '.join(places)}). Build it with "
+                            "`./dev build`")
+    return program
 
 
 class Library:

@@ -5,12 +5,11 @@ did, however that ended, so that it can still tell other ranks who failed.
 
 import os
 import secrets
-import shutil
 import subprocess
 import tempfile
 
-from .errors import InvalidError, UnavailableError
-from .library import load
+from .errors import InvalidError, NotFoundError, UnavailableError
+from .library import find_program
 
 _LINGER_SECONDS = 3  # of the server, after this process is gone
 _KEEPER = (f'store=$1; shift; "$@" & server=$!; exec >&-; read -r line; [ "$line" = end ] || sleep {_LINGER_SECONDS}; '
@@ -59,10 +58,7 @@ class OwnServer:
 
 
 def _program():
-    """The program `ringwood` that belongs to the library."""
-    beside = os.path.join(os.path.dirname(os.path.dirname(load().path)), "bin", "ringwood")
-    found = beside if os.path.exists(beside) else shutil.which("ringwood")
-    if not found:
-        raise InvalidError(f"the program ringwood is neither {beside} nor on the PATH: rank 0 starts a server with it, "
-                           "unless RINGWOOD_COORDINATOR names one")
-    return found
+    try:
+        return find_program()
+    except NotFoundError as failure:
+        raise InvalidError(f"RINGWOOD_COORDINATOR names no server, and none can be started: {failure}") from failure

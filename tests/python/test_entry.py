@@ -1,6 +1,7 @@
 """Jobs whose server nobody started: a program by itself, and torch's launchers."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import JOBS, environment, run
+from conftest import JOBS, ROOT, environment, run
 from test_process_group import together
 
 ALONE = "nothing started this process as a rank of a job, so it trains alone"
@@ -68,8 +69,10 @@ def test_torchrun_needs_no_server_and_may_restart(tmp_path):
 
 
 def test_without_the_program_the_remedy_is_named(tmp_path):
-    copy = tmp_path / "lib" / "libringwood.so"
-    copy.parent.mkdir()
-    copy.symlink_to(environment()["RINGWOOD_LIBRARY"])
-    ended = run([sys.executable, JOBS / "dense.py"], RINGWOOD_LIBRARY=str(copy), PATH="/usr/bin:/bin")
-    assert ended.code == 78 and "RINGWOOD_COORDINATOR" in ended.output and str(tmp_path) in ended.output, ended.output
+    shutil.copytree(ROOT / "python", tmp_path / "python")
+    library = tmp_path / "lib" / "libringwood.so"
+    library.parent.mkdir()
+    library.symlink_to(environment()["RINGWOOD_LIBRARY"])
+    ended = run([sys.executable, JOBS / "dense.py"], RINGWOOD_LIBRARY=str(library), PYTHONPATH=str(tmp_path / "python"))
+    assert ended.code == 78 and "RINGWOOD_COORDINATOR names no server" in ended.output, ended.output
+    assert f"{tmp_path}/bin/ringwood" in ended.output and "./dev build" in ended.output, ended.output

@@ -65,3 +65,5 @@ def test_the_installed_python_package_finds_its_library(prefix):
     package = libraries(prefix) / "ringwood" / "python"
     run_installed(prefix, "env", "-u", "RINGWOOD_LIBRARY", f"PYTHONPATH={package}", sys.executable,
                   JOBS / "dense.py")
+    alone = run(["env", "-u", "RINGWOOD_LIBRARY", f"PYTHONPATH={package}", sys.executable, JOBS / "dense.py"])
+    assert alone.code == 0 and "so it trains alone" in alone.output, alone.output  # by the prefix's own program
