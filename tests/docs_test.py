@@ -29,7 +29,7 @@ BLOCK_SECONDS = 900  # a block on a loaded machine, the product's build included
 NOT_HERE = [  # (a pattern of the command line, why it is not run here)
     (r"^\./dev test\b", "this is part of it"),
     (r"-H \w+:\d", "needs more than one host"),
-    (r"-- (srun|mpirun|torchrun|python -m ringwood\.examples\.ray_actors) |--rsh",
+    (r"^torchrun |-- (srun|mpirun|torchrun|python -m ringwood\.examples\.ray_actors) |--rsh",
      "needs another launcher; tests/python/test_clusters.py runs all of them"),
     (r"^bench/gpu/run", "needs a GPU; tests/python/test_device.py runs the kit's parts without one"),
     (r"^\./dev package|^docker ", "needs PyPI, or a container engine; tests/python/test_packages.py checks packages"),

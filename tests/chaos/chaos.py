@@ -3,7 +3,7 @@
 
     tests/chaos/chaos.py [KIND …] [COUNT] [--ranks P] [--seed S] [--failure-timeout S]
                          [--straggler-grace S] [--down S] [--minutes M] [--faults F] [--worlds P …] [--passes N]
-                         [--windows N] [--state MIB] [--connections N] [--seconds S] [--lives N] [--fixed] [--shrink] [--keep DIRECTORY]
+                         [--windows N] [--state MIB] [--connections N] [--seconds S] [--lives N] [--transport T] [--fixed] [--shrink] [--keep DIRECTORY]
 
 kill         SIGKILL of a random rank
 transfer     kill, between hosts with 1 Gbit/s and a state of 100 MiB, which the newcomer takes from the others
@@ -50,7 +50,7 @@ import store
 import updates
 from campaign import Campaign, summary
 from faults import FAULTS, SETTINGS
-from job import TRAINER, netfaults, server_can
+from job import TRAINER, Job, netfaults, server_can
 from standby import ETCD
 
 FULL = {"kill": 200, "transfer": 10, "stop": 100, "reducer": 100, "coordinator": 200, "server": 100, "standby": 20, "partition": 50,
@@ -105,6 +105,7 @@ def parse_arguments():
     parser.add_argument("--lives", type=int, default=50, help="of the jobs of updates and resume, with each optimizer")
     parser.add_argument("--seconds", type=float, default=90, help="that the check of slow takes")
     parser.add_argument("--connections", type=int, default=10000, help="of flood, to each port")
+    parser.add_argument("--transport", choices=("ucx", "grpc", "auto"), default="auto", help="of the data plane; default: UCX")
     parser.add_argument("--fixed", action="store_true")
     parser.add_argument("--shrink", action="store_true", help="an elastic job goes on without those that were lost")
     parser.add_argument("--keep", type=pathlib.Path, help="histories and output stay here")
@@ -162,6 +163,7 @@ def table(campaigns):
 
 def main():
     options = parse_arguments()
+    Job.transport = options.transport
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # with an end in order
     campaigns, found = {}, []
     with tempfile.TemporaryDirectory() as temporary:

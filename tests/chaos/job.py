@@ -134,6 +134,7 @@ class Job:
     milliseconds and passes of so many samples."""
 
     server_flags, server_variables = (), {}  # of a coordinator that is started from now on
+    transport = "auto"  # of the data plane
 
     def __init__(self, folder, ranks, servers=1, failure_timeout=2.0, elastic=False, step=5, samples=20000, hosts=None,
                  address=None, alone=False, most=None, grace=None, command=None):
@@ -144,6 +145,7 @@ class Job:
         self.hosts, self.servers, self.alone = hosts, servers, alone
         self.command = command or ([TRAINER], [step, samples])
         self.network = ["--network-interface", "eth0", "--trusted-fabric"] if hosts else ["--insecure"]
+        self.network += ["--transport", self.transport]
         self.variables = {}  # of ranks that are started from now on
         self.faults = 0
         self.lives = collections.Counter()  # processes of a rank
@@ -188,7 +190,7 @@ class Job:
         more = {"RINGWOOD_NETWORK_INTERFACE": "eth0", "RINGWOOD_TRUSTED_FABRIC": 1,
                 "RINGWOOD_PORT_RANGE": "{}-{}".format(*netfaults.PORTS)} if self.hosts else {}
         started = Rank(self.command, self.folder, rank, self.lives[rank], WORLD_SIZE=self.begun_with,
-                       RINGWOOD_COORDINATOR=self.address, RINGWOOD_HOST=f"h{rank}", **PYTHON,
+                       RINGWOOD_COORDINATOR=self.address, RINGWOOD_HOST=f"h{rank}", RINGWOOD_TRANSPORT=self.transport, **PYTHON,
                        host=self.hosts and self.hosts[1 + rank], **more, **self.variables)
         self.everyone.append(started)
         return started

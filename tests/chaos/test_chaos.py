@@ -31,6 +31,12 @@ def test_an_elastic_job_goes_on_after_a_fault_and_is_whole_again(what, count):
     assert f"| {what} | {count} of {count} |" in said or "skipped" in said, said
 
 
+@pytest.mark.parametrize("what", ["kill", "stop"])
+def test_an_elastic_job_over_grpc_goes_on_after_a_fault(what):
+    said = run(what, "2", "--ranks", "3", "--failure-timeout", "2", "--transport", "grpc")
+    assert f"| {what} | 2 of 2 |" in said, said
+
+
 def test_an_elastic_job_shrinks():
     said = run("kill", "2", "--ranks", "4", "--shrink")
     assert "| kill | 2 of 2 |" in said and "| – |" in said, said
