@@ -18,7 +18,8 @@ from .own_server import OwnServer
 # By which a process knows that it is a rank: of Ringwood's options, and of launchers that are refused with a word on
 # what is missing, where each of their processes would train alone.
 _OF_RANKS = ("RINGWOOD_COORDINATOR", "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-             "SLURM_PROCID", "SLURM_NTASKS", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK")
+             "SLURM_PROCID", "SLURM_NTASKS", "PMI_RANK", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "HOROVOD_RANK",
+             "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "PALS_RANKID")
 _OF_TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _meetings = [0]  # how many this process has had, as many as the others
 
