@@ -63,6 +63,9 @@ constexpr VariableText kVariables[] = {
     {"XDG_RUNTIME_DIR", "`ringwood run`",
      "The directory in which the processes' keys lie while they run; without it /dev/shm"},
     {"RINGWOOD_LIBRARY", "the Python package", "Load this libringwood.so"},
+    {"RINGWOOD_STORE", "the Python package",
+     "The store of a server that rank 0 starts itself, under torchrun or alone; without it a "
+     "temporary one"},
     {"RINGWOOD_DEVICE_TENSORS", "`ringwood.torch`",
      "Exchange CUDA tensors `in_place`, or `stage` them through host memory, where "
      "`device_tensors` is `auto`"},

@@ -12,13 +12,14 @@ from .errors import InvalidError, NotFoundError, UnavailableError
 from .library import find_program
 
 _LINGER_SECONDS = 3  # of the server, after this process is gone
+_PATIENCE_SECONDS = 30  # for a store that the server of the processes before holds still
 _KEEPER = (f'store=$1; shift; "$@" & server=$!; exec >&-; read -r line; [ "$line" = end ] || sleep {_LINGER_SECONDS}; '
            'kill $server 2>/dev/null; wait $server; [ -z "$store" ] || rm -rf "$store"')
 
 
 class OwnServer:
-    """`keeps`: it takes checkpoints, into a temporary folder that goes with it, as under `ringwood run` without
-    --store."""
+    """`keeps`: it takes checkpoints, into the store that RINGWOOD_STORE names, or into a temporary folder that goes with
+    it."""
 
     def __init__(self, keeps=False):
         self.token = secrets.token_hex(16)
@@ -31,15 +32,18 @@ class OwnServer:
             if os.environ.get(name):
                 flags += [flag, os.environ[name]]
         program = _program()
-        store = tempfile.mkdtemp(prefix="ringwood-") if keeps else ""
-        if keeps:
-            flags += ["--store", store]
+        named, temporary = os.environ.get("RINGWOOD_STORE", ""), ""
+        if keeps and named:
+            flags += ["--store", named, "--store-patience", str(_PATIENCE_SECONDS)]
+        elif keeps:
+            temporary = tempfile.mkdtemp(prefix="ringwood-")
+            flags += ["--store", temporary]
         with tempfile.NamedTemporaryFile("w") as file:
             file.write(self.token)
             file.flush()
             command = [program, "server", "--servers", "0", "--no-reducer", "--token-file", file.name,
                        "--log-level", "warning", *flags]
-            self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", store, *command], stdin=subprocess.PIPE,
+            self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", temporary, *command], stdin=subprocess.PIPE,
                                              stdout=subprocess.PIPE, text=True, start_new_session=True)
             line = self._process.stdout.readline().strip()
         if " listening on " not in line:

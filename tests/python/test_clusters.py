@@ -95,10 +95,15 @@ def test_has_the_bits_of_a_local_run(launcher, local_digest, tmp_path):
     assert digest_of(launcher, tmp_path) == local_digest
 
 
-def test_torchruns_restart_continues_from_the_newest_checkpoint(tmp_path):
+@pytest.mark.parametrize("whose_server", ["ours", "rank 0's"])
+def test_torchruns_restart_continues_from_the_newest_checkpoint(whose_server, tmp_path):
     whole, restarted = tmp_path / "whole", tmp_path / "restarted"
     run_job("train_torch.py", whole, 0)
-    ended = run(server(*TORCHRUN, "--max-restarts", 1, JOBS / "train_torch.py", restarted, 9,
-                       flags=("--store", tmp_path / "store")), RINGWOOD_RESUME="auto")
+    command, variables = [*TORCHRUN, "--max-restarts", 1, JOBS / "train_torch.py", restarted, 9], {"RINGWOOD_RESUME": "auto"}
+    if whose_server == "ours":
+        command = server(*command, flags=("--store", tmp_path / "store"))
+    else:
+        variables["RINGWOOD_STORE"] = str(tmp_path / "store")
+    ended = run(command, **variables)
     assert ended.code == 0 and "rank 1 resumed at step" in ended.output, ended.output
     assert restarted.read_text() == whole.read_text()

@@ -36,6 +36,32 @@ def test_a_program_by_itself_is_the_only_rank(script, tmp_path):
     wait_until_nothing_is_left(tmp_path)
 
 
+SAVES = """
+import torch, ringwood.torch as rw
+rw.init()
+model = torch.nn.Linear(4, 2)
+rw.broadcast_parameters(model.state_dict())
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+checkpoint = rw.Checkpoint(model, optimizer, every=1)
+print("begins at step", checkpoint.restore())
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+    checkpoint.step()
+rw.session().checkpoint_wait()
+"""
+
+
+def test_a_store_of_its_own_stays(tmp_path):
+    variables = {"RINGWOOD_STORE": str(tmp_path / "store"), "RINGWOOD_RESUME": "auto", "TMPDIR": str(tmp_path)}
+    for step in (0, 3, 6):
+        ended = run([sys.executable, "-c", SAVES], **variables)
+        assert ended.code == 0 and f"begins at step {step}\n" in ended.output, ended.output
+    wait_until_nothing_is_left(tmp_path)
+    assert (tmp_path / "store").is_dir()
+
+
 def test_nothing_is_left_of_one_that_is_killed(tmp_path):
     kill = "import os, signal, ringwood.torch as rw; rw.init(); rw.allreduce(1); os.kill(os.getpid(), signal.SIGKILL)"
     ended = run([sys.executable, "-c", kill], TMPDIR=str(tmp_path))
