@@ -22,15 +22,14 @@ _OF_RANKS = ("RINGWOOD_COORDINATOR", "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK
              "JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "PALS_RANKID")
 _OF_TORCH = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _meetings = [0]  # how many this process has had, as many as the others
+_torch = []      # torch's store and the rank, once asked for: who serves it does so for the others until the end
 
 
 class Entry:
     """`variables`: what `ringwood run` would have set beside those that are there. `server`: this process's, or None."""
 
-    def __init__(self, variables=None, server=None, store=None):
-        self._variables, self._server = variables or {}, server
-        self._store = store  # where this process serves it, it is there for the others, too
-        self._alone = store is None
+    def __init__(self, variables=None, server=None, alone=False):
+        self._variables, self._server, self._alone = variables or {}, server, alone
 
     @contextlib.contextmanager
     def environment(self):
@@ -47,7 +46,7 @@ class Entry:
                     os.environ[name] = value
 
     def close(self):
-        server, self._server, self._store = self._server, None, None
+        server, self._server = self._server, None
         if server is not None:
             server.close(linger=not self._alone)
 
@@ -68,21 +67,23 @@ def _alone():
     sys.stderr.write("ringwood: nothing started this process as a rank of a job, so it trains alone. For more ranks: "
                      "ringwood run -np 4 -- python train.py\n")
     return Entry({"RINGWOOD_COORDINATOR": server.address, "RINGWOOD_TOKEN": server.token, "RANK": "0", "WORLD_SIZE": "1"},
-                 server)
+                 server, alone=True)
 
 
 def _by_torch(given):
     from torch.distributed import rendezvous
     seconds = given.get("join_timeout") or float(os.environ.get("RINGWOOD_JOIN_TIMEOUT") or 120)
     try:
-        store, rank, _ = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))
+        if not _torch:
+            _torch[:] = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))[:2]
+        store, rank = _torch
         _meetings[0] += 1
         server, variables = meet(store, f"{prefix()}/entry/{_meetings[0]}", rank, keeps=True)
     except RuntimeError as error:
         raise UnavailableError(f"no server is named in RINGWOOD_COORDINATOR, and torch's store at "
                                f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']} did not say where rank 0 has "
                                f"one: {error}") from error
-    return Entry(variables, server, store)
+    return Entry(variables, server)
 
 
 def prefix():

@@ -26,8 +26,12 @@ class OwnServer:
         card = os.environ.get("RINGWOOD_NETWORK_INTERFACE")
         flags = ["--insecure", "--listen", "127.0.0.1:0"]
         if card:
-            flags = ["--trusted-fabric"] if os.environ.get("RINGWOOD_TRUSTED_FABRIC") == "1" else []
-            flags += ["--network-interface", card, "--listen", ":0"]
+            trusted = os.environ.get("RINGWOOD_TRUSTED_FABRIC") == "1"
+            if not trusted and card != "lo" and not os.environ.get("RINGWOOD_IDENTITY"):
+                raise InvalidError(f"RINGWOOD_NETWORK_INTERFACE={card}: what rank 0's own server says there would not be "
+                                   "encrypted. Set RINGWOOD_TRUSTED_FABRIC=1 if only your hosts reach this network; else "
+                                   "start the ranks with `ringwood run`, which gives them certificates")
+            flags = ["--trusted-fabric" if trusted else "--insecure", "--network-interface", card, "--listen", ":0"]
         for name, flag in (("RINGWOOD_TRANSPORT", "--transport"), ("RINGWOOD_PORT_RANGE", "--port-range")):
             if os.environ.get(name):
                 flags += [flag, os.environ[name]]
@@ -48,7 +52,7 @@ class OwnServer:
             line = self._process.stdout.readline().strip()
         if " listening on " not in line:
             self.close()
-            raise UnavailableError(f"`{' '.join(command)}` did not start; its error message stands above")
+            raise UnavailableError(f"`{' '.join(command)}` did not start; its error message is in the output of rank 0")
         self.address = line.rsplit(" ", 1)[1]
 
     def close(self, linger=False):

@@ -94,6 +94,23 @@ def test_torchrun_needs_no_server_and_may_restart(tmp_path):
     wait_until_nothing_is_left(tmp_path)
 
 
+def test_a_network_that_others_reach_is_not_taken_in_silence():
+    outputs = together("entered.py", ranks=2, codes=(78, 75), RINGWOOD_NETWORK_INTERFACE="eth0")
+    assert all("RINGWOOD_TRUSTED_FABRIC=1" in output and "ringwood run" in output for output in outputs), outputs
+
+
+def test_a_server_that_does_not_start_is_told_to_all(tmp_path):
+    (tmp_path / "file").touch()
+    outputs = together("entered.py", ranks=2, codes=(75,), RINGWOOD_STORE=str(tmp_path / "file"))
+    assert "is not a folder" in outputs[0] and "is in the output of rank 0" in outputs[1], outputs
+    assert "rank 0 could not start a server" in outputs[1], outputs
+
+
+def test_a_named_interface_may_be_loopback():
+    outputs = together("entered.py", ranks=2, RINGWOOD_NETWORK_INTERFACE="lo")
+    assert all("of 2 entered twice" in output for output in outputs), outputs
+
+
 def test_without_the_program_the_remedy_is_named(tmp_path):
     shutil.copytree(ROOT / "python", tmp_path / "python")
     library = tmp_path / "lib" / "libringwood.so"
