@@ -135,18 +135,22 @@ StatusOr<std::unique_ptr<Process>> Process::Spawn(const ProcessOptions& options)
   process->leave_group_ = options.leave_group;
   process->pid_ = ::fork();
   if (process->pid_ == 0) RunChild(plan, failure_pipe.write);
-  ::setpgid(process->pid_, process->pid_);  // whichever of the two comes first
+  const int no_fork = process->pid_ < 0 ? errno : 0;
+  if (no_fork == 0) ::setpgid(process->pid_, process->pid_);  // whichever of the two comes first
   for (int* end : {&failure_pipe.write, &input.read, &output.write, &error.write}) CloseOne(end);
   process->input_ = input.write;
   process->output_ = output.read;
   process->error_ = error.read;
   Failure failure;
   const bool failed =
-      process->pid_ < 0 || ::read(failure_pipe.read, &failure, sizeof(failure)) == sizeof(failure);
+      no_fork == 0 && ::read(failure_pipe.read, &failure, sizeof(failure)) == sizeof(failure);
   CloseOne(&failure_pipe.read);
-  if (process->pid_ < 0) {
+  if (no_fork != 0) {
     process->ended_ = true;
-    return Exhausted(absl::StrFormat("cannot fork: %s", strerror(errno)));
+    return Exhausted(absl::StrFormat(
+        "no further process can be made: %s (has this user too many, see ulimit -u, or is memory "
+        "short?)",
+        strerror(no_fork)));
   }
   if (failed) return SpawnError(options, failure);
   for (int end : {process->input_, process->output_, process->error_}) {
