@@ -63,6 +63,11 @@ constexpr VariableText kVariables[] = {
     {"XDG_RUNTIME_DIR", "`ringwood run`",
      "The directory in which the processes' keys lie while they run; without it /dev/shm"},
     {"RINGWOOD_LIBRARY", "the Python package", "Load this libringwood.so"},
+    {"PMI_RANK, PMIX_RANK, MV2_COMM_WORLD_RANK, HOROVOD_RANK, JSM_NAMESPACE_RANK, FLUX_TASK_RANK, "
+     "PALS_RANKID",
+     "the Python package", "Launchers number processes by them: none of those trains alone"},
+    {"TORCHELASTIC_RUN_ID, TORCHELASTIC_RESTART_COUNT", "the Python package",
+     "torchrun's, by which the ranks of one start find each other in its store"},
     {"RINGWOOD_STORE", "the Python package",
      "The store of a server that rank 0 starts itself, under torchrun or alone; without it a "
      "temporary one"},

@@ -8,7 +8,7 @@ from . import ending
 from .agreement import refuse_differences
 from .all_reduced import AllReduced
 from .backward import Backward
-from .entry import enter
+from .entry.entry import enter
 from .errors import RefusedError
 from .library import load
 from .placement import exchange_stream

@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import ReduceOp
 from .communicator import (ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, BROADCAST, REDUCE, REDUCE_SCATTER, Communicator)
 from .errors import InvalidError, RefusedError
 from .library import ELEMENT_TYPES, OPERATIONS
-from .rendezvous import join
+from .entry.rendezvous import join
 from .work import Watcher, Work
 
 _BYTE = ELEMENT_TYPES["uint8"]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import ending
-from .entry import enter
+from .entry.entry import enter
 from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError, sentence_of
 from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, CheckpointNumbers, Item, StepNumbers, Tensor, load)
 from .memory import address_of, bytes_of, gradient_of, region_of, stream_of, type_of

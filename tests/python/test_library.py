@@ -47,7 +47,7 @@ def test_a_rank_without_a_server_hears_what_is_missing(variables):
 
 
 def test_the_reference_has_every_variable_that_the_package_reads():
-    read = {name for path in (ROOT / "python" / "ringwood").glob("*.py")
+    read = {name for path in (ROOT / "python" / "ringwood").rglob("*.py")
             for name in re.findall(r'"((?:RINGWOOD_|SLURM_|OMPI_|LOCAL_|MASTER_)\w+)"', path.read_text())}
     page = (ROOT / "docs" / "reference.md").read_text()
     assert "RINGWOOD_LIBRARY" in read and not [name for name in read if f"`{name}`" not in page]

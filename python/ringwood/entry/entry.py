@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 
-from .errors import InvalidError, UnavailableError
+from ..errors import InvalidError, UnavailableError
 from .own_server import OwnServer
 
 # By which a process knows that it is a rank: of Ringwood's options, and of launchers that are refused with a word on

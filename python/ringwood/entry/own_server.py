@@ -8,8 +8,8 @@ import secrets
 import subprocess
 import tempfile
 
-from .errors import InvalidError, NotFoundError, UnavailableError
-from .library import find_program
+from ..errors import InvalidError, NotFoundError, UnavailableError
+from ..library import find_program
 
 _LINGER_SECONDS = 3  # of the server, after this process is gone
 _PATIENCE_SECONDS = 30  # for a store that the server of the processes before holds still

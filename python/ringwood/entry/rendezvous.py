@@ -4,9 +4,9 @@ its server; otherwise (torchrun, mpirun, variables set by hand) that of a server
 
 import os
 
-from . import job
+from .. import job
+from ..errors import InvalidError, RefusedError
 from .entry import Entry, meet, prefix
-from .errors import InvalidError, RefusedError
 
 
 class Joined:

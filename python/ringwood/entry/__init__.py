@@ -1,0 +1,1 @@
+"""How a process comes to its job, and who serves that."""
