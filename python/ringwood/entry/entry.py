@@ -13,6 +13,7 @@ import socket
 import sys
 
 from ..errors import InvalidError, UnavailableError
+from ..library import load
 from .own_server import OwnServer
 
 # By which a process knows that it is a rank: of Ringwood's options, and of launchers that are refused with a word on
@@ -72,7 +73,7 @@ def _alone():
 
 def _by_torch(given):
     from torch.distributed import rendezvous
-    seconds = given.get("join_timeout") or float(os.environ.get("RINGWOOD_JOIN_TIMEOUT") or 120)
+    seconds = load().options(given).join_timeout_seconds
     try:
         if not _torch:
             _torch[:] = next(rendezvous("env://", timeout=datetime.timedelta(seconds=seconds)))[:2]

@@ -3,8 +3,12 @@ of RINGWOOD_NETWORK_INTERFACE. A shell stands between that reads from us: the se
 did, however that ended, so that it can still tell other ranks who failed.
 """
 
+import contextlib
 import os
 import secrets
+import select
+import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -13,6 +17,8 @@ from ..library import find_program
 
 _LINGER_SECONDS = 3  # of the server, after this process is gone
 _PATIENCE_SECONDS = 30  # for a store that the server of the processes before holds still
+_START_SECONDS = 30     # beside that, until it listens
+_END_SECONDS = 10       # a server that hangs, as on a dead disk, is killed then
 _KEEPER = (f'store=$1; shift; "$@" & server=$!; exec >&-; read -r line; [ "$line" = end ] || sleep {_LINGER_SECONDS}; '
            'kill $server 2>/dev/null; wait $server; [ -z "$store" ] || rm -rf "$store"')
 
@@ -36,20 +42,21 @@ class OwnServer:
             if os.environ.get(name):
                 flags += [flag, os.environ[name]]
         program = _program()
-        named, temporary = os.environ.get("RINGWOOD_STORE", ""), ""
+        named, self._temporary = os.environ.get("RINGWOOD_STORE", ""), ""
         if keeps and named:
             flags += ["--store", named, "--store-patience", str(_PATIENCE_SECONDS)]
         elif keeps:
-            temporary = tempfile.mkdtemp(prefix="ringwood-")
-            flags += ["--store", temporary]
+            self._temporary = tempfile.mkdtemp(prefix="ringwood-")
+            flags += ["--store", self._temporary]
         with tempfile.NamedTemporaryFile("w") as file:
             file.write(self.token)
             file.flush()
             command = [program, "server", "--servers", "0", "--no-reducer", "--token-file", file.name,
                        "--log-level", "warning", *flags]
-            self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", temporary, *command], stdin=subprocess.PIPE,
+            self._process = subprocess.Popen(["sh", "-c", _KEEPER, "sh", self._temporary, *command], stdin=subprocess.PIPE,
                                              stdout=subprocess.PIPE, text=True, start_new_session=True)
-            line = self._process.stdout.readline().strip()
+            said, _, _ = select.select([self._process.stdout], [], [], _PATIENCE_SECONDS + _START_SECONDS)
+            line = self._process.stdout.readline().strip() if said else ""
         if " listening on " not in line:
             self.close()
             raise UnavailableError(f"`{' '.join(command)}` did not start; its error message is in the output of rank 0")
@@ -57,11 +64,18 @@ class OwnServer:
 
     def close(self, linger=False):
         """`linger`: for other ranks, which leave the job too; then nothing is waited for."""
+        with contextlib.suppress(BrokenPipeError):  # it was killed
+            if not linger:
+                self._process.stdin.write("end\n")
+            self._process.stdin.close()
         if not linger:
-            self._process.stdin.write("end\n")
-        self._process.stdin.close()
-        if not linger:
-            self._process.wait()
+            try:
+                self._process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+            if self._temporary:  # where the shell was killed it is still there
+                shutil.rmtree(self._temporary, ignore_errors=True)
         self._process.stdout.close()
 
 

@@ -69,6 +69,22 @@ def test_nothing_is_left_of_one_that_is_killed(tmp_path):
     wait_until_nothing_is_left(tmp_path)
 
 
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGSTOP"])
+def test_a_server_that_is_gone_or_hangs_does_not_hold_up_the_end(how, tmp_path):
+    script = ("import os, signal, ringwood, ringwood.torch as rw; from ringwood import job; rw.init(); rw.allreduce(1)\n"
+              f"os.killpg(job.current()._entry._server._process.pid, signal.{how})\n"
+              "try:\n    rw.shutdown()\nexcept ringwood.UnavailableError as error:\n    print('heard:', error)\n"
+              "print('over')")
+    ended = run([sys.executable, "-c", script], timeout=60, TMPDIR=str(tmp_path))
+    assert ended.code == 0 and "over" in ended.output and "BrokenPipe" not in ended.output, ended.output
+    wait_until_nothing_is_left(tmp_path)
+
+
+def test_a_wrong_timeout_is_refused_by_name():
+    outputs = together("entered.py", ranks=2, codes=(78,), RINGWOOD_JOIN_TIMEOUT="soon")
+    assert all("RINGWOOD_JOIN_TIMEOUT" in output and "ValueError" not in output for output in outputs), outputs
+
+
 def test_an_exception_is_the_programs_own(tmp_path):
     ended = run([sys.executable, "-c", "import ringwood.torch as rw; rw.init(); rw.allreduce(1); raise ValueError('oh')"],
                 TMPDIR=str(tmp_path))
