@@ -20,15 +20,23 @@ def kernel_name(text):
     return found[0] if found else text
 
 
+def number(text):
+    """None where the profiler has no number, as "n/a"."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
 def launches(lines):
     """Of each launch its kernel and counters; a duration is in microseconds."""
     table = [line for line in lines if line.startswith('"')]
     found = {}
     for row in csv.DictReader(table):
         counter = COUNTERS.get(row.get("Metric Name"))
-        if not counter:
+        value = number(row["Metric Value"]) if counter else None
+        if value is None:
             continue
-        value = float(row["Metric Value"].replace(",", ""))
         if counter == "duration":
             counter = "duration_us"
             value *= {"second": 1e6, "s": 1e6, "msecond": 1e3, "ms": 1e3, "usecond": 1, "us": 1, "nsecond": 1e-3,

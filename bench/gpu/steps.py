@@ -13,6 +13,8 @@ MODELS = ("flat", "gpt", "resnet50")
 # Several ranks on one device: NCCL takes them when each says that it is another host, over loopback.
 ONE_DEVICE = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo",
               "NCCL_MNNVL_ENABLE": "0", "NCCL_CUMEM_ENABLE": "0", "NCCL_DEBUG": "WARN"}
+# The plugins that a host has are for its own pytest; the kit brings another one.
+PYTEST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 AS_HOST = ["sh", "-c", 'NCCL_HOSTID=host$RANK exec "$@"', "rank"]
 SECTIONS = [word for name in ("SpeedOfLight", "Occupancy", "LaunchStats") for word in ("--section", name)]
 TOO_OLD = "packed programs need their own loader here"
@@ -74,7 +76,7 @@ def counters(host):
     missing = host.no_device or ("" if profiler else "no Nsight Compute") or (TOO_OLD if host.native is None else "")
     command, environment = ([], {}) if missing else host.program("device_select", "--steps", "20", "100000000")
     profile = [profiler, "--csv", "--page", "details", "--clock-control", "none", "--launch-skip", "60",
-               "--launch-count", "8", *SECTIONS, *command]
+               "--launch-count", "8", "--kill", "yes", *SECTIONS, *command]
     return Step("bench", "counters", [] if missing else
                 ["sh", "-c", '"$@" 2>&1 | "$PYTHON" "$COUNTERS"', "profile", *profile],
                 {**environment, "PYTHON": str(host.python), "COUNTERS": str(host.here / "counters.py")}, missing)
@@ -106,9 +108,9 @@ def jobs(host, options, work):
                                            device, "--checkpoint-every", "5", "--report", report)],
                    environment, report=report)
     report = f"{work}/test_device.xml"
-    yield Step("jobs", "test_device", [host.python, "-m", "pytest", "-q", "-rs", "--tb=short", "-p", "no:cacheprovider",
+    yield Step("jobs", "test_device", [host.python, "-m", "pytest", "-v", "-rs", "--tb=short", "-p", "no:cacheprovider",
                                        f"--junitxml={report}", host.tree / "tests/python/test_device.py"],
-               environment, report=report, seconds=400)
+               {**environment, **PYTEST}, report=report, seconds=400)
 
 
 def grid(host, options, work):

@@ -178,6 +178,7 @@ NCU = """==PROF== Connected to process 7
 "0","7","void ringwood::cuda::<unnamed>::AccumulateKernel<(bool)1>(GroupView)","GPU Speed Of Light","DRAM Throughput","%","91.5"
 "0","7","void ringwood::cuda::<unnamed>::AccumulateKernel<(bool)1>(GroupView)","GPU Speed Of Light","Duration","us","1,251.5"
 "1","7","ringwood::cuda::<unnamed>::RefineKernel(GroupView)","GPU Speed Of Light","Duration","ms","0.25"
+"1","7","ringwood::cuda::<unnamed>::RefineKernel(GroupView)","Occupancy","Achieved Occupancy","%","n/a"
 """
 
 
