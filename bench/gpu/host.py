@@ -28,7 +28,10 @@ count = ctypes.c_int()
 code = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
 if code or not count.value:
     sys.exit(f"no device: the driver's code {code}, {count.value} devices")
-print(count.value)
+device, driver, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(256)
+cuda.cuDeviceGet(ctypes.byref(device), 0), cuda.cuDriverGetVersion(ctypes.byref(driver))
+cuda.cuDeviceGetName(name, len(name), device)
+print(f"{count.value} x {name.value.decode()}, a driver for CUDA {driver.value // 1000}.{driver.value % 1000 // 10}")
 """
 
 
@@ -68,12 +71,20 @@ class Host:
         return next((folder for folder in folders if folder and os.path.exists(f"{folder}/libcuda.so.1")), "")
 
     @functools.cached_property
+    def _devices(self):
+        library = f"{self.driver}/libcuda.so.1" if self.driver else "libcuda.so.1"
+        return probe([self.python, "-c", COUNT_DEVICES, library])
+
+    @property
     def no_device(self):
         if self.device == "cpu":
             return "needs a device"
-        library = f"{self.driver}/libcuda.so.1" if self.driver else "libcuda.so.1"
-        found, said = probe([self.python, "-c", COUNT_DEVICES, library])
+        found, said = self._devices
         return "" if found else said
+
+    @property
+    def device_name(self):
+        return "no device" if self.no_device else self._devices[1]
 
     @functools.cached_property
     def no_torch(self):

@@ -2,8 +2,8 @@
 
     run [tests|sanitizers|bench|jobs|grid]… [--device cuda|cpu] [--out DIR] [--seconds N] [FLAGS of the grid]
 
-Without a word: all parts, in this order. One line a step, DIR/results.jsonl with a line of JSON for each step and
-figure, DIR/kit.log with what was printed (of a step that still runs: DIR/step.log); then a table, and exit code 1 if
+Without a word: all parts, in this order; else those that are named, in theirs. One line a step, DIR/results.jsonl with
+a line of JSON for the device, each step and each figure, DIR/kit.log with what was printed (of a step that still runs: DIR/step.log); then a table, and exit code 1 if
 a step failed. A step whose needs this host has not is skipped with the reason. --seconds bounds the whole: of what is
 left each part has a share, steps that find no time left are skipped, and one that is cut short has not failed.
 SIGTERM and SIGINT end the running step, and the table is printed. --device cpu tries the same steps without a device,
@@ -53,8 +53,8 @@ class Kit:
             whole, step.seconds = step.seconds, min(step.seconds, left)
             code, output = self._execute(step)
             status, reason, found = outcome(step, code, output)
-            if code is None and step.seconds < whole:
-                status, reason = "skipped", f"no time left after {step.seconds:.0f} s of it"
+            if code is None and step.seconds < whole and not found.get("failures"):
+                status, reason = "skipped", reason.replace("stopped after", "no time left after")
         seconds = round(self._clock() - begin, 1)
         self._tell(step, {"part": step.part, "step": step.name, "status": status, "seconds": seconds,
                           **({"reason": reason} if reason else {}), **found}, output)
@@ -76,11 +76,13 @@ class Kit:
             path.unlink()
         return code, output
 
+    def note(self, *lines):
+        with open(self._out / "results.jsonl", "a", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+
     def _tell(self, step, line, output):
         self.results.append(line)
-        with open(self._out / "results.jsonl", "a", encoding="utf-8") as file:
-            for each in [line, *({"part": step.part, "step": step.name, **figure} for figure in figures(output))]:
-                file.write(json.dumps(each) + "\n")
+        self.note(line, *({"part": step.part, "step": step.name, **figure} for figure in figures(output)))
         status = line["status"]
         print(f"{status:8}{step.part} {step.name}  {line['seconds']} s  {line.get('reason', '')}", flush=True)
         if status == "failed":
@@ -120,14 +122,16 @@ def main(words=None):
     unknown = set(options.parts) - set(PARTS) - {"all"}
     if unknown or (options.grid and "grid" not in options.parts):
         parser.error(f"{' '.join(sorted(unknown) or options.grid)}? {', '.join(PARTS)} or pack DIR")
-    parts = [part for part in PARTS if not options.parts or part in options.parts or "all" in options.parts]
+    parts = PARTS if not options.parts or "all" in options.parts else list(dict.fromkeys(options.parts))
     host = Host(device=options.device)
     if options.device == "cuda" and host.no_device:
         print(f"skipped: {host.no_device}")
         return 0
+    print(f"{host.device_name}; {host.python}", flush=True)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     kit, stopped = Kit(options.out, options.seconds), ""
+    kit.note({"device": host.device_name, "python": str(host.python)})
     try:
         with tempfile.TemporaryDirectory() as work:
             for number, part in enumerate(parts):

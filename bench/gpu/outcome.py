@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import xml.etree.ElementTree as xml
 
 FINDINGS = 99  # a sanitizer's exit code
+# What GoogleTest and pytest -v say of a test when it has ended.
+ENDED = re.compile(r"^\[ +(OK|FAILED|SKIPPED) +\] (\S+) \(\d+ ms\)$|::(\S+) (PASSED|FAILED|ERROR|SKIPPED)\b", re.MULTILINE)
 MOST_REASON = 400  # characters
 
 
@@ -41,6 +44,14 @@ def googletest(found):
     return counted(len(cases), failed, sum(case["result"] == "SKIPPED" for case in cases))
 
 
+def seen(output):
+    """Counts of the tests that had ended when their program was stopped: it wrote no report."""
+    ended = {google or test: google_result or result
+             for google_result, google, test, result in ENDED.findall(output)}
+    failed = {test: "see the log" for test, result in ended.items() if result in ("FAILED", "ERROR")}
+    return counted(len(ended), failed, list(ended.values()).count("SKIPPED")) if ended else {}
+
+
 def counted(cases, failed, skipped):
     return {"passed": cases - len(failed) - skipped, "failed": len(failed), "skipped": skipped,
             **({"failures": failed} if failed else {})}
@@ -72,7 +83,10 @@ def outcome(step, code, output):
     """Status, reason, and what the report says of a step that has ended; code None: it was stopped at its limit."""
     found = read_report(step.report)
     if code is None:
-        return "failed", f"stopped after {step.seconds:.0f} s", found
+        found = found or seen(output)
+        words = [f"stopped after {step.seconds:.0f} s", *([f"{found['passed']} tests had passed"] if "passed" in found else []),
+                 *(["failed: " + ", ".join(found["failures"])] if "failures" in found else [])]
+        return "failed", "; ".join(words), found
     if code == FINDINGS and step.part == "sanitizers":
         return "failed", "the sanitizer found something", found
     if code != 0:

@@ -124,6 +124,37 @@ def test_a_step_that_the_whole_time_cuts_short_has_not_failed(tmp_path):
     assert line["status"] == "skipped" and "no time left" in line["reason"] and not runner.failed
 
 
+CUT_SHORT = """[ RUN      ] Ring.A
+[       OK ] Ring.A (12 ms)
+[  SKIPPED ] Ring.B (0 ms)
+tests/python/test_it.py::test_c[2-dense] PASSED            [ 10%]
+tests/python/test_it.py::test_d {}            [ 20%]
+tests/python/test_it.py::test_e """
+
+
+@pytest.mark.parametrize("result, status, reason", [
+    ("PASSED", "skipped", "no time left after 0 s; 3 tests had passed"),
+    ("FAILED", "failed", "stopped after 0 s; 2 tests had passed; failed: test_d")])
+def test_of_tests_that_are_cut_short_those_that_had_ended_count(tmp_path, result, status, reason):
+    (tmp_path / "said").write_text(CUT_SHORT.format(result))
+    runner = kit.Kit(tmp_path, seconds=0.4)
+    runner.run(step(f"cat {tmp_path}/said; sleep 60"))
+    (line,) = lines(tmp_path)
+    assert (line["status"], line["reason"], line["skipped"]) == (status, reason, 1)
+
+
+@pytest.mark.parametrize("words, order", [(["bench", "tests"], ["bench", "tests"]), (["tests", "bench"], ["tests", "bench"]),
+                                          ([], ["tests", "bench"])])
+def test_parts_run_in_the_order_in_which_they_are_named(tmp_path, monkeypatch, words, order):
+    monkeypatch.setattr(kit, "PARTS", ("tests", "bench"))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # pytest's own stay
+    for part in kit.PARTS:
+        monkeypatch.setattr(kit.steps, part, lambda *_, part=part: [Step(part, "one", ["true"])])
+    assert kit.main([*words, "--device", "cpu", "--out", str(tmp_path)]) == 0
+    first, *ran = lines(tmp_path)
+    assert first["device"] == "no device" and [line["part"] for line in ran] == order
+
+
 def test_every_part_has_a_share_of_what_is_left(tmp_path):
     now = [0.0]
     runner = kit.Kit(tmp_path, seconds=100, clock=lambda: now[0])
@@ -221,7 +252,7 @@ def test_the_command_ends_with_its_table_and_says_what_it_does_not_know(tmp_path
     assert ended.returncode == code, ended.stdout + ended.stderr
     if "cpu" in words:
         assert "needs a device" in ended.stdout and ended.stdout.endswith("nothing failed\n")
-        assert {line["status"] for line in lines(tmp_path)} == {"skipped"}
+        assert {line["status"] for line in lines(tmp_path)[1:]} == {"skipped"}
 
 
 def test_a_source_that_two_programs_compile_is_found(tmp_path):
