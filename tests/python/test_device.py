@@ -19,7 +19,8 @@ from ringwood.stream import ExchangeStream  # noqa: E402
 on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no device")
 # NCCL as between hosts, over loopback; in_turn.py makes each rank a host.
 SHARED = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo",
-          "NCCL_MNNVL_ENABLE": "0", "NCCL_CUMEM_ENABLE": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+          "NCCL_MNNVL_ENABLE": "0", "NCCL_CUMEM_ENABLE": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+          "GLOO_SOCKET_IFNAME": "lo"}
 IN_PLACE, STAGED = "exchanged where they are", "staged through host memory: "
 
 
@@ -35,11 +36,15 @@ def jobs(*scripts, ranks=2, **changes):
     return run_job("in_turn.py", *(":".join(map(str, words)) for words in scripts), ranks=ranks, **SHARED, **changes)
 
 
-def same_bits(folder, device, ranks):
-    """The weights of a training by each route and wire."""
-    ways = [("dense", "fp32"), ("dense", "int8"), ("dense", "int4"), ("sparse", "fp32")]
-    jobs(*(("device/same_bits.py", device, *way, folder / f"{device}-{'-'.join(way)}") for way in ways), ranks=ranks)
-    return {way: (folder / f"{device}-{'-'.join(way)}").read_bytes() for way in ways}
+WAYS = [("dense", "fp32"), ("dense", "int8"), ("dense", "int4"), ("sparse", "fp32")]
+
+
+def same_bits(folder, ranks, *devices):
+    """Of each of `devices` the weights of a training by each route and wire."""
+    runs = [[(device, *way, folder / "-".join([str(number), *way])) for way in WAYS]
+            for number, device in enumerate(devices)]
+    jobs(*(("device/same_bits.py", *words) for run in runs for words in run), ranks=ranks)
+    return [{words[1:3]: words[3].read_bytes() for words in run} for run in runs]
 
 
 # ---- without a device -----------------------------------------------------------------------------
@@ -158,8 +163,7 @@ def test_on_the_cpu_the_script_that_devices_run_says_the_same(tmp_path):
 
 
 def test_on_the_cpu_a_training_has_its_bits_again_and_every_way_others(tmp_path):
-    first, again = (same_bits(tmp_path / name, "cpu", 2) for name in ("first", "again")
-                    if not (tmp_path / name).mkdir())
+    first, again = same_bits(tmp_path, 2, "cpu", "cpu")
     assert first == again and len(set(first.values())) == len(first)
 
 
@@ -180,11 +184,12 @@ def test_a_session_exchanges_tensors_and_pointers(ranks):
 @pytest.mark.parametrize("route", ["dense", "sparse"])
 def test_training_in_place_staged_and_on_the_cpu_is_the_same(tmp_path, route, ranks):
     choices = ["auto", "stage", "auto,stage"]  # the last: rank 0 could, the others stage
-    for number, choice in enumerate(choices):
-        ended = job("device/training.py", "cuda", route, choice, tmp_path / str(number), ranks=ranks)
-        line = IN_PLACE if choice == "auto" else STAGED + "as asked for"
-        assert ended.output.count(line) == 1, ended.output
-    job("device/training.py", "cpu", route, "auto", tmp_path / "cpu", ranks=ranks)
+    ended = jobs(*(("device/training.py", "cuda", route, choice, tmp_path / str(number))
+                   for number, choice in enumerate(choices)),
+                 ("device/training.py", "cpu", route, "auto", tmp_path / "cpu"), ranks=ranks)
+    said = [line for line in ended.output.splitlines() if IN_PLACE in line or STAGED in line]
+    assert [IN_PLACE in line for line in said] == [True, False, False], ended.output
+    assert sum(STAGED + "as asked for" in line for line in said) == 2, ended.output
     weights = [np.fromfile(tmp_path / name, np.float32) for name in ("0", "1", "2", "cpu")]
     assert (weights[1] == weights[2]).all()
     np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5, atol=1e-6)
@@ -192,10 +197,9 @@ def test_training_in_place_staged_and_on_the_cpu_is_the_same(tmp_path, route, ra
 
 
 @on_device
-@pytest.mark.parametrize("route", ["dense", "sparse"])
-def test_gradients_of_all_kinds_travel(route):
+def test_gradients_of_all_kinds_travel():
     """Types and strides that the session does not know go through a buffer."""
-    job("staged.py", "cuda", route)
+    jobs(*(("staged.py", "cuda", route) for route in ("dense", "sparse")))
 
 
 @on_device
@@ -205,30 +209,22 @@ def test_of_sparse_tensors_on_a_device_nothing_is_lost(ranks):
 
 
 @on_device
-def test_sparse_training_in_place_has_the_bits_of_staged(tmp_path):
-    bits = []
-    for choice in ("in_place", "stage"):
-        job("data_parallel.py", "optimizer", "sparse", tmp_path / choice, "cuda", RINGWOOD_DEVICE_TENSORS=choice)
-        bits.append((tmp_path / choice).read_bytes())
-    assert bits[0] == bits[1]
-
-
-@on_device
 @pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("wire", ["int8", "int4"])
-def test_dense_training_as_codes_in_place_has_the_bits_of_staged(tmp_path, wire, ranks):
-    bits = []
-    for choice in ("in_place", "stage"):
-        job("data_parallel.py", "optimizer", "dense", tmp_path / choice, "cuda", ranks=ranks,
-            RINGWOOD_DEVICE_TENSORS=choice, RINGWOOD_WIRE=wire)
-        bits.append((tmp_path / choice).read_bytes())
-    assert bits[0] == bits[1]
+def test_training_sparsely_or_as_codes_in_place_has_the_bits_of_staged(tmp_path, ranks):
+    runs = [(choice, *way) for choice in ("in_place", "stage") for way in WAYS[1:]]
+    jobs(*((f"RINGWOOD_DEVICE_TENSORS={choice}", f"RINGWOOD_WIRE={wire}", "data_parallel.py", "optimizer", route,
+            tmp_path / f"{choice}-{route}-{wire}", "cuda") for choice, route, wire in runs), ranks=ranks)
+    for route, wire in WAYS[1:]:
+        in_place, staged = ((tmp_path / f"{choice}-{route}-{wire}").read_bytes() for choice in ("in_place", "stage"))
+        assert in_place == staged, (route, wire)
 
 
 @on_device
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_training_on_a_device_has_the_bits_of_one_on_the_host(tmp_path, ranks):
-    assert same_bits(tmp_path, "cuda", ranks) == same_bits(tmp_path, "cpu", ranks)
+    there, here = same_bits(tmp_path, ranks, "cuda", "cpu")
+    for way in WAYS:
+        assert there[way] == here[way], way
 
 
 @on_device
@@ -245,21 +241,19 @@ def test_a_scaler_on_a_device_sees_averages_and_all_ranks_skip_together():
 @on_device
 def test_the_hook_of_data_parallel_on_a_device_gives_the_optimizers_weights(tmp_path):
     kinds = [("optimizer", "cuda"), ("hook", "cuda"), ("scaled", "cuda"), ("optimizer", "cpu")]
-    weights = []
-    for how, device in kinds:
-        job("data_parallel.py", how, "dense", tmp_path / f"{how}-{device}", device)
-        weights.append(np.fromfile(tmp_path / f"{how}-{device}", np.float32))
+    jobs(*(("data_parallel.py", how, "dense", tmp_path / f"{how}-{device}", device) for how, device in kinds))
+    weights = [np.fromfile(tmp_path / f"{how}-{device}", np.float32) for how, device in kinds]
     for other in weights[1:]:
         np.testing.assert_allclose(weights[0], other, rtol=1e-3, atol=1e-4)
 
 
 @on_device
 def test_the_example_on_a_device_has_the_losses_of_the_cpu(tmp_path):
-    losses = []
-    for device in ("cpu", "cuda"):
-        report = tmp_path / device
-        job(EXAMPLE, "--limit", 1000, "--epochs", 1, "--route", "dense", "--device", device, "--report", report)
-        found = json.loads(report.read_text())
+    losses, devices = [], ("cpu", "cuda")
+    jobs(*((EXAMPLE, "--limit", 1000, "--epochs", 1, "--route", "dense", "--device", device, "--report",
+            tmp_path / device) for device in devices))
+    for device in devices:
+        found = json.loads((tmp_path / device).read_text())
         assert (found["device"] == "cpu") == (device == "cpu") and len(set(found["weights_digest"])) == 1
         losses.append(found["losses"])
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
