@@ -28,6 +28,7 @@ class CudaArray : public DeviceArray {
  private:
   Status Copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) const {
     RW_CHECK(bytes <= memory_.size());
+    if (bytes == 0) return OkStatus();
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
     RW_RETURN_IF_ERROR(FromCuda(cudaMemcpy(to, from, bytes, kind), "copy device memory"));
@@ -44,6 +45,7 @@ class CudaArray : public DeviceArray {
 
 Status FromCuda(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return OkStatus();
+  (void)cudaGetLastError();
   const std::string message = what + ": " + cudaGetErrorString(error);
   switch (error) {
     case cudaErrorNoDevice:

@@ -14,7 +14,8 @@
 
 namespace ringwood {
 
-// "what: CUDA's text". A missing driver or device is Unavailable, lack of memory Exhausted.
+// "what: CUDA's text". A missing driver or device is Unavailable, lack of memory Exhausted. CUDA
+// forgets the error: it keeps a thread's last one, and the next kernel's start would answer it.
 Status FromCuda(cudaError_t error, const std::string& what);
 
 // Makes `device` the calling thread's current one for a scope: a trainer's thread keeps its own.
@@ -137,7 +138,7 @@ class CudaEvent {
   double SecondsSince(const CudaEvent& earlier) const {
     float milliseconds = 0;
     const cudaError_t error = cudaEventElapsedTime(&milliseconds, earlier.event_, event_);
-    return error == cudaSuccess ? milliseconds * 1e-3 : 0;
+    return FromCuda(error, "read a CUDA event's time").ok() ? milliseconds * 1e-3 : 0;
   }
   Status Record(cudaStream_t stream) {
     return FromCuda(cudaEventRecord(event_, stream), "record a CUDA event");
