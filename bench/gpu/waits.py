@@ -8,7 +8,9 @@ kernels or none. In place a commit may add the wait for the digest."""
 
 import collections
 import json
+import os
 import sys
+import tempfile
 
 import torch
 from in_place import read_arguments, trainer
@@ -24,9 +26,15 @@ def of_threads(events, steps):
     threads = collections.defaultdict(collections.Counter)
     for thread, name in events:
         threads[thread][name] += 1
-    found = [{"launches": sum(count for name, count in names.items() if "LaunchKernel" in name) / steps,
+    found = [{"launches": sum(count for name, count in names.items() if "Launch" in name and "Kernel" in name) / steps,
               "waits": {name: names[name] / steps for name in WAITS if name in names}} for names in threads.values()]
     return sorted(found, key=lambda thread: -thread["launches"])
+
+
+def runtime_calls(trace):
+    """(thread, name) of each. The trace has the thread that made the call; profiler.events() gives calls outside of
+    PyTorch's operations, which the library's are, to the thread that ended the profile."""
+    return [(event["tid"], event["name"]) for event in trace["traceEvents"] if event.get("cat") == "cuda_runtime"]
 
 
 def profile(kind, arguments):
@@ -40,7 +48,11 @@ def profile(kind, arguments):
             step()
     if kind != "none":
         rw.shutdown()
-    return [(event.thread, event.name) for event in profiler.events() if event.name.startswith("cuda")]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        profiler.export_chrome_trace(path)
+        with open(path, encoding="utf-8") as file:
+            return runtime_calls(json.load(file))
 
 
 def main():

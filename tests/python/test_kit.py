@@ -221,9 +221,11 @@ def test_what_the_profiler_says_of_kernels_is_read():
 
 def test_launches_and_waits_of_each_thread_are_counted():
     import waits
-    events = [(2, "cudaLaunchKernel"), (1, "cudaLaunchKernelExC"), (1, "cudaLaunchKernel"), (1, "cudaEventSynchronize"),
-              (2, "cudaMemcpyAsync"), (3, "cudaStreamSynchronize")]
-    assert waits.of_threads(events, 2) == [
+    calls = [(2, "cudaLaunchCooperativeKernel"), (1, "cudaLaunchKernelExC"), (1, "cudaLaunchKernel"),
+             (1, "cudaEventSynchronize"), (2, "cudaMemcpyAsync"), (3, "cudaStreamSynchronize")]
+    trace = {"traceEvents": [{"ph": "M", "name": "process_name"}, {"cat": "cpu_op", "tid": 3, "name": "cudaLaunchKernel"},
+                             *({"cat": "cuda_runtime", "tid": tid, "name": name} for tid, name in calls)]}
+    assert waits.of_threads(waits.runtime_calls(trace), 2) == [
         {"launches": 1, "waits": {"cudaEventSynchronize": 0.5}}, {"launches": 0.5, "waits": {}},
         {"launches": 0, "waits": {"cudaStreamSynchronize": 0.5}}]
 
