@@ -87,16 +87,20 @@ class Host:
         return "no device" if self.no_device else self._devices[1]
 
     @functools.cached_property
+    def _torch(self):
+        code = "import numpy, torch; print(torch.__version__, torch.cuda.is_available())"
+        return probe([self.python, "-c", code])
+
+    @property
     def no_torch(self):
-        found, said = probe([self.python, "-c", "import numpy, torch; print(torch.__version__)"])
+        found, said = self._torch
         return "" if found else f"{self.python} has no PyTorch: {said}"
 
-    @functools.cached_property
+    @property
     def no_torch_device(self):
         if self.no_torch or self.device == "cpu":
             return self.no_torch
-        found, _ = probe([self.python, "-c", "import sys, torch; sys.exit(not torch.cuda.is_available())"])
-        return "" if found else "PyTorch sees no device"
+        return "" if self._torch[1].endswith("True") else f"PyTorch {self._torch[1].split()[0]} sees no device"
 
     @functools.cached_property
     def nccl(self):
