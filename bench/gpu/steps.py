@@ -12,7 +12,7 @@ TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 MODELS = ("flat", "gpt", "resnet50")
 # Several ranks on one device: NCCL takes them when each says that it is another host, over loopback.
 ONE_DEVICE = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo",
-              "NCCL_MNNVL_ENABLE": "0", "NCCL_CUMEM_ENABLE": "0", "NCCL_DEBUG": "WARN"}
+              "NCCL_MNNVL_ENABLE": "0", "NCCL_CUMEM_ENABLE": "0", "NCCL_MAX_NCHANNELS": "1", "NCCL_DEBUG": "WARN"}
 # The plugins that a host has are for its own pytest; the kit brings another one.
 PYTEST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 AS_HOST = ["sh", "-c", 'NCCL_HOSTID=host$RANK exec "$@"', "rank"]
@@ -92,7 +92,7 @@ def jobs(host, options, work):
         yield Step("jobs", "training", missing=missing)
         return
     environment = {**host.environment(), **ONE_DEVICE}
-    ringwood, limit = host.built / "bin/ringwood", "12000" if host.device == "cuda" else "2000"
+    ringwood, limit = host.built / "bin/ringwood", "6000" if host.device == "cuda" else "2000"
     for route in ("dense", "sparse"):
         for ranks in (2, 4):
             report = f"{work}/{route}{ranks}.json"

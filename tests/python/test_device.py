@@ -19,8 +19,8 @@ from ringwood.stream import ExchangeStream  # noqa: E402
 on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no device")
 # NCCL as between hosts, over loopback; in_turn.py makes each rank a host.
 SHARED = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET": "Socket", "NCCL_SOCKET_IFNAME": "lo",
-          "NCCL_MNNVL_ENABLE": "0", "NCCL_CUMEM_ENABLE": "0", "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
-          "GLOO_SOCKET_IFNAME": "lo"}
+          "NCCL_MNNVL_ENABLE": "0", "NCCL_CUMEM_ENABLE": "0", "NCCL_MAX_NCHANNELS": "1",
+          "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "GLOO_SOCKET_IFNAME": "lo"}
 IN_PLACE, STAGED = "exchanged where they are", "staged through host memory: "
 
 
