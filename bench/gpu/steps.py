@@ -109,8 +109,9 @@ def jobs(host, options, work):
                    environment, report=report)
     report = f"{work}/test_device.xml"
     chosen = ["-k", "not test_on_the_cpu"] if host.device == "cuda" else []  # those cost a device's time for nothing
-    yield Step("jobs", "test_device", [host.python, "-m", "pytest", "-v", "-rs", "--tb=short", "-p", "no:cacheprovider",
-                                       f"--junitxml={report}", *chosen, host.tree / "tests/python/test_device.py"],
+    yield Step("jobs", "test_device", [host.python, "-m", "pytest", "-v", "--no-header", "-rs", "--tb=short",
+                                       "-p", "no:cacheprovider", f"--junitxml={report}", *chosen,
+                                       host.tree / "tests/python/test_device.py"],
                {**environment, **PYTEST}, report=report, seconds=400)
 
 
