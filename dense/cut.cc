@@ -17,6 +17,14 @@ Range EvenPart(size_t count, int parts, int part) {
   return {at * share + std::min(at, rest), share + (at < rest ? 1 : 0)};
 }
 
+bool AreLengths(const std::vector<uint64_t>& counts, size_t count, int parts) {
+  for (const uint64_t each : counts) {
+    if (each > count) return false;
+    count -= each;
+  }
+  return count == 0 && counts.size() == static_cast<size_t>(parts);
+}
+
 std::vector<Range> CutBy(const std::vector<uint64_t>& counts) {
   std::vector<Range> ranges;
   size_t begin = 0;

@@ -1,6 +1,5 @@
 #include "dense/shares.h"
 
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -24,13 +23,11 @@ Status ValidateShares(const SharesRequest& request, Verb verb) {
   }
   const std::vector<uint64_t>& shares = request.shares;
   if (shares.empty()) return OkStatus();
-  const uint64_t elements = std::accumulate(shares.begin(), shares.end(), uint64_t{0});
-  if (shares.size() != static_cast<size_t>(place.world) ||
-      elements != request.data.size() / SizeOf(request.type)) {
-    return Invalid(absl::StrFormat("%s%d shares of %d elements together for %d ranks and %d bytes",
-                                   who, shares.size(), elements, place.world, request.data.size()));
+  if (AreLengths(shares, request.data.size() / SizeOf(request.type), place.world)) {
+    return OkStatus();
   }
-  return OkStatus();
+  return Invalid(absl::StrFormat("%s%d shares are not %d that have %d bytes together", who,
+                                 shares.size(), place.world, request.data.size()));
 }
 
 void Start(Transport* transport, const SharesRequest& request, Verb verb,

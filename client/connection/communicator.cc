@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -65,11 +64,7 @@ Status Check(const CollectiveCall& call, int rank, int world) {
                                    call.root, world));
   }
   const bool to_all = call.verb == CollectiveVerb::kAllToAll;
-  const auto cut = [&](const std::vector<uint64_t>& shares, uint64_t elements) {
-    return shares.size() == static_cast<size_t>(world) &&
-           std::accumulate(shares.begin(), shares.end(), uint64_t{0}) == elements;
-  };
-  if ((!call.shares.empty() || to_all) && !cut(call.shares, ElementsOf(call))) {
+  if ((!call.shares.empty() || to_all) && !AreLengths(call.shares, ElementsOf(call), world)) {
     return Differ(call, "the shares are not one for each rank, all elements together");
   }
   const auto bytes = [&](int of) {
@@ -89,7 +84,7 @@ Status Check(const CollectiveCall& call, int rank, int world) {
       if (call.input.size() == bytes(rank)) return OkStatus();
       return Differ(call, "the input is not as long as this rank's share");
     case CollectiveVerb::kAllToAll:
-      if (cut(call.receives, call.output.size() / size) &&
+      if (AreLengths(call.receives, call.output.size() / size, world) &&
           call.receives[rank] == call.shares[rank]) {
         return OkStatus();
       }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -20,12 +19,11 @@ Status ValidateAllToAll(const AllToAllRequest& request) {
                                    place.rank, place.world, size));
   }
   const auto check = [&](const std::vector<uint64_t>& counts, size_t bytes, const char* what) {
-    const uint64_t sum = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-    if (counts.size() == static_cast<size_t>(place.world) && sum == bytes / size) return OkStatus();
+    if (AreLengths(counts, bytes / size, place.world)) return OkStatus();
     return Invalid(
-        absl::StrFormat("all-to-all: the %s of %d bytes is cut into %d parts of %d "
-                        "elements together, in a world of %d",
-                        what, bytes, counts.size(), sum, place.world));
+        absl::StrFormat("all-to-all: the %s of %d bytes is cut into %d parts that are not all of "
+                        "it, in a world of %d",
+                        what, bytes, counts.size(), place.world));
   };
   RW_RETURN_IF_ERROR(check(request.sends, request.input.size(), "input"));
   RW_RETURN_IF_ERROR(check(request.receives, request.output.size(), "output"));

@@ -336,6 +336,16 @@ TEST(Communicators, WhatIsNoGroupAndNoCallIsRefused) {
     call.root = 2;
     refused("no root 2");
     call.root = 0;
+    // Together they are 10 elements again, past the end of 64 bits.
+    const uint64_t shares[] = {UINT64_MAX, 11};
+    call.shares = call.receives = shares;
+    std::vector<int32_t> more(11);
+    for (const int collective : {RINGWOOD_ALL_GATHER, RINGWOOD_ALL_TO_ALL}) {
+      call.collective = collective;
+      call.input = collective == RINGWOOD_ALL_GATHER ? more.data() : data.data();
+      call.input_elements = collective == RINGWOOD_ALL_GATHER ? more.size() : data.size();
+      refused("the shares are not one for each rank");
+    }
     call.type = 99;
     refused("no element type 99");
     ringwood_communicator_free(first);
