@@ -1,6 +1,7 @@
 // Time as values. Monotonic only: nothing in Ringwood's safety depends on a wall clock.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace ringwood {
@@ -10,8 +11,11 @@ using TimePoint = Clock::time_point;
 using Duration = Clock::duration;
 
 inline TimePoint Now() { return Clock::now(); }
+// What is longer than a century, or no number, is one: added to any time of the clock it is a time.
 inline Duration Seconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+  constexpr double kCentury = 100 * 365.25 * 86'400;
+  const double some = seconds < kCentury ? std::max(seconds, -kCentury) : kCentury;
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(some));
 }
 inline double ToSeconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();

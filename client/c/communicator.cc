@@ -1,5 +1,6 @@
 // The C interface: communicators, and their collectives in the background.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -112,6 +113,7 @@ int ringwood_wait(ringwood_work* work, double seconds) {
     if (visit.session() == nullptr) {
       return work->impl->Outcome(work->work.get()).value_or(Refused(ringwood::c::kClosed));
     }
+    if (std::isnan(seconds)) return Invalid("the seconds to wait are no number");
     const double limit = std::clamp(seconds, 0.0, kLongestWorkWait);
     RW_RETURN_IF_ERROR(work->impl->Wait(work->work.get(), ringwood::Seconds(limit)));
     visit.session()->TookPart();

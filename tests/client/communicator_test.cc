@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <thread>
 
@@ -69,6 +70,7 @@ class Members {
     End(Start(std::forward<Arguments>(arguments)...));
   }
   static void End(ringwood_work* work) {
+    EXPECT_EQ(ringwood_wait(work, NAN), RINGWOOD_INVALID);
     EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_OK) << ringwood_last_error();
     EXPECT_EQ(ringwood_done(work), 1);
     EXPECT_EQ(ringwood_wait(work, 0), RINGWOOD_OK);
