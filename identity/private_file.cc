@@ -70,6 +70,11 @@ bool IsPrivateOrAnothers(const SmallFile& file) {
 }
 
 Status WriteWhole(const std::string& path, const std::string& content, int mode) {
+  // What the file is renamed to would go, be it /dev/stdout or /dev/null.
+  struct stat there {};
+  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    return Refused(absl::StrFormat("cannot write %s: it is no regular file", path));
+  }
   const std::string fresh = path + ".new";
   unlink(fresh.c_str());
   const OpenFile file(

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -60,6 +61,14 @@ TEST_F(PlanFile, WhatIsNoPlanIsAnErrorThatNamesTheFile) {
   EXPECT_THAT(Message(ReadPlanFile(path_).status()), HasSubstr(path_));
   const Status unwritten = WritePlanFile({}, "/proc/no/such/folder");
   EXPECT_THAT(Message(unwritten), HasSubstr("/proc/no/such/folder"));
+}
+
+// Root may write /dev/null, too.
+TEST_F(PlanFile, TakesThePlaceOfNoDevice) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  const Status unwritten = WritePlanFile(ToSave(plan_, kPlanTable, 4, 1), path_);
+  EXPECT_THAT(Message(unwritten), HasSubstr("no regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(path_));
 }
 
 // A file that somebody edited: the hash in it is no longer that of its content.

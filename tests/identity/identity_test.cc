@@ -184,6 +184,18 @@ TEST_F(IdentityFolder, WritesFollowNoLink) {
   EXPECT_EQ(*ReadPemFile(target, true), "mine");
 }
 
+TEST_F(IdentityFolder, NoFileTakesThePlaceOfADevice) {
+  const std::string folder = root_;
+  const std::string pipe = folder + "/pipe", link = folder + "/link";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink(pipe, link);
+  for (const std::string& path : {pipe, link}) {
+    EXPECT_THAT(Message(WriteWhole(path, "hello", 0600)), HasSubstr("no regular file")) << path;
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+}
+
 TEST_F(IdentityFolder, ALongFileIsNoCertificate) {
   const std::string path = root_ + "/long";
   ASSERT_TRUE(WriteWhole(path, std::string((256 << 10) + 1, '-'), 0600).ok());
