@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -52,6 +53,15 @@ void Write(LogLine line, bool limited) {
 }
 
 }  // namespace
+
+// A new descriptor has the lowest number that is free.
+void HoldStandardDescriptors() {
+  for (int descriptor = 0; descriptor <= STDERR_FILENO;) {
+    descriptor = open("/dev/null", O_RDWR);
+    if (descriptor < 0) return;  // there is no /dev/null, or no descriptor is left
+    if (descriptor > STDERR_FILENO) close(descriptor);
+  }
+}
 
 void SetLog(LogLevel level, const std::string& who, LogFormat format) {
   g_level = static_cast<int>(level);

@@ -17,6 +17,10 @@ enum class LogFormat { kText, kJson };  // --log-format
 // before other threads log.
 void SetLog(LogLevel level, const std::string& who, LogFormat format = LogFormat::kText);
 
+// /dev/null takes the place of standard input, output and error where they are closed. Before files
+// and sockets are opened, to one of which would go what is logged.
+void HoldStandardDescriptors();
+
 // Where the process is: lines of JSON say it. Any thread. A thread with a label of its own has a
 // place of its own.
 void SetLogPlace(uint64_t epoch, uint64_t step);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/log.h"
 #include "cli/bench_sparse_command.h"
 #include "cli/command.h"
 #include "cli/flags/arguments.h"
@@ -30,6 +31,10 @@ ringwood::Environment ReadEnvironment() {
 }
 
 }  // namespace
+
+// Before the constructors of libraries, which make descriptors (UCX).
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const before_libraries)() = ringwood::HoldStandardDescriptors;
 
 int main(int argc, char** argv) {
   ringwood::Arguments arguments =
@@ -70,5 +75,6 @@ int main(int argc, char** argv) {
   ringwood::AddReferenceCommand(app, &context, &line);
   const ringwood::Status status = line.Parse(std::move(arguments.own));
   if (!status.ok()) ringwood::FailCommand(&context, status);
+  ringwood::EndOutput(&context);
   return context.exit_code;
 }

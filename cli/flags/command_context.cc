@@ -11,4 +11,10 @@ void FailCommand(CommandContext* context, const Status& status) {
   context->exit_code = ExitCodeOf(status);
 }
 
+void EndOutput(CommandContext* context) {
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written || context->exit_code != 0) return;
+  FailCommand(context, Invalid("standard output cannot be written: is its disk full?"));
+}
+
 }  // namespace ringwood

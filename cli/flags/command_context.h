@@ -23,4 +23,8 @@ struct CommandContext {
 // Prints the error and sets the exit code, 75 or 78.
 void FailCommand(CommandContext* context, const Status& status);
 
+// What was printed reaches standard output now, or the command has failed: a script must not go on
+// with half of it.
+void EndOutput(CommandContext* context);
+
 }  // namespace ringwood

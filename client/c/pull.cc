@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/log.h"
 #include "client/c/handle.h"
 #include "client/grpc/reader_client.h"
 #include "include/ringwood_pull.h"
@@ -100,6 +101,7 @@ int ringwood_pull(const ringwood_pull_options* options, ringwood_pulled** pulled
   });
   if (code != RINGWOOD_OK) return code;
   if (const int claimed = ringwood::c::ClaimProcess(); claimed != RINGWOOD_OK) return claimed;
+  ringwood::HoldStandardDescriptors();
   static const bool started = (grpc_init(), true);  // to the end of the process, as for a session
   (void)started;
   // Sockets are left to forked children: the store lets go of what a dead reader held.

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/log.h"
 #include "client/c/fork_guard.h"
 #include "client/c/handle.h"
 #include "client/grpc/parts.h"
@@ -31,6 +32,7 @@ int ringwood_open(const ringwood_options* options, ringwood_session** session) {
   });
   if (code != RINGWOOD_OK) return code;
   if (const int claimed = ClaimProcess(); claimed != RINGWOOD_OK) return claimed;
+  ringwood::HoldStandardDescriptors();
   const std::vector<int> before = ringwood::EpollSets();
   // gRPC stays to the end of the process: each start of it takes memory that it never gives back.
   static const bool started = (grpc_init(), true);

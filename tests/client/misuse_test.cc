@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -36,6 +38,22 @@ int Register(ringwood_session* session, const char* name, std::vector<float>* da
   tensor.type = RINGWOOD_FLOAT32;
   tensor.route = "dense";
   return ringwood_register(session, &tensor, id);
+}
+
+// What is logged goes to descriptor 2, whoever has it.
+TEST(Misuse, AClosedStandardDescriptorIsNotGivenToASocket) {
+  const int kept = dup(STDIN_FILENO);
+  close(STDIN_FILENO);
+  ringwood_options options{};
+  options.size = sizeof options;
+  options.coordinator = "127.0.0.1:1";
+  options.world = 1;
+  options.join_timeout_seconds = 0.1;
+  ringwood_session* session = nullptr;
+  EXPECT_NE(ringwood_open(&options, &session), RINGWOOD_OK);
+  EXPECT_EQ(std::filesystem::read_symlink("/proc/self/fd/0"), "/dev/null");
+  ASSERT_EQ(dup2(kept, STDIN_FILENO), STDIN_FILENO);
+  close(kept);
 }
 
 // Every call that returns a code, with arguments that would be right in an open session.

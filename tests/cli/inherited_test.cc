@@ -1,0 +1,43 @@
+// What a program has from the one that started it: standard streams, signals, a directory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+
+#include "tests/cli/program.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Of the program with these words of a shell behind it, started by another one.
+int CodeOfShell(const std::string& words, const std::string& before = "") {
+  const int state =
+      std::system(("timeout -s KILL 60 " + before + " " + kProgram + " " + words).c_str());
+  return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+}
+
+TEST(StandardStreams, ACommandWhoseOutputIsNotWrittenHasFailed) {
+  TemporaryDirectory directory;
+  const std::string to = " > /dev/full 2> " + directory.path() + "/err";
+  for (const char* command : {"reference", "--version", "run --help", "token new"}) {
+    EXPECT_EQ(CodeOfShell(command + to), 78) << command;
+    EXPECT_THAT(directory.Read("err"), HasSubstr("standard output cannot be written"));
+  }
+}
+
+TEST(StandardStreams, ClosedOnesAreNotGivenToFilesAndSockets) {
+  TemporaryDirectory directory;
+  const std::string look = directory.Write(
+      "look", "#!/bin/sh\nreadlink /proc/$PPID/fd/0 /proc/$PPID/fd/1 /proc/$PPID/fd/2 > $1\n",
+      true);
+  EXPECT_EQ(CodeOfShell("server --store " + directory.path() + "/store -- " + look + " " +
+                        directory.path() + "/seen <&- >&- 2>&-"),
+            0);
+  EXPECT_EQ(directory.Read("seen"), "/dev/null\n/dev/null\n/dev/null\n");
+}
+
+}  // namespace
+}  // namespace ringwood
