@@ -1,6 +1,7 @@
 // The ringwood program: reads the command line and the environment once, and hands them down.
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 
@@ -37,6 +38,7 @@ ringwood::Environment ReadEnvironment() {
   gnu::used]] void (*const before_libraries)() = ringwood::HoldStandardDescriptors;
 
 int main(int argc, char** argv) {
+  std::signal(SIGCHLD, SIG_DFL);  // one that is ignored leaves no ending of a child to wait for
   ringwood::Arguments arguments =
       ringwood::SplitArguments(std::vector<std::string>(argv + 1, argv + argc));
   std::error_code error;

@@ -10,7 +10,11 @@ namespace ringwood {
 SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
-  for (int signal : signals) sigaddset(&set, signal);
+  for (int signal : signals) {
+    struct sigaction now {};
+    const bool ignored = ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+    if (!ignored || signal != SIGHUP) sigaddset(&set, signal);
+  }
   RW_CHECK(::pthread_sigmask(SIG_BLOCK, &set, &before_) == 0);
   descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   RW_CHECK(descriptor_ >= 0);

@@ -39,5 +39,12 @@ TEST(StandardStreams, ClosedOnesAreNotGivenToFilesAndSockets) {
   EXPECT_EQ(directory.Read("seen"), "/dev/null\n/dev/null\n/dev/null\n");
 }
 
+// Some daemons ignore it, and what they start does then: its children leave no ending.
+TEST(Inherited, AnIgnoredEndOfChildrenIsHeardAllTheSame) {
+  const std::string start = "env --ignore-signal=CHLD";
+  EXPECT_EQ(CodeOfShell("run --no-server -np 2 -- sh -c 'exit 3' 2>/dev/null", start), 3);
+  EXPECT_EQ(CodeOfShell("server -- sh -c 'exit 4' >/dev/null", start), 4);
+}
+
 }  // namespace
 }  // namespace ringwood

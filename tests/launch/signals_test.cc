@@ -13,6 +13,16 @@ TEST(SignalDescriptor, GivesTheSignalsThatCame) {
   EXPECT_EQ(signals.Next(), 0);
 }
 
+TEST(SignalDescriptor, AHangupThatIsIgnoredStaysSo) {
+  const auto before = ::signal(SIGHUP, SIG_IGN);
+  {
+    SignalDescriptor signals{SIGHUP, SIGTERM};
+    ::raise(SIGHUP);
+    EXPECT_EQ(signals.Next(), 0);
+  }
+  ::signal(SIGHUP, before);
+}
+
 TEST(SignalDescriptor, OneThatNobodyTookDoesNotStrikeAtItsEnd) {
   {
     SignalDescriptor signals{SIGPIPE};
