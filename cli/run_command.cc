@@ -207,7 +207,8 @@ void PrintPlan(const RunOptions& run) {
 // The first host makes it (agent.h) and the job removes it there. Its name cannot be guessed.
 std::string TemporaryStore(const CommandContext& context, const RunOptions& run) {
   const auto found = context.environment.find("TMPDIR");
-  const bool here = run.places[0].host == "localhost" && found != context.environment.end();
+  const bool here = run.places[0].host == "localhost" && found != context.environment.end() &&
+                    !found->second.empty();
   return absl::StrFormat("%s/ringwood-%016x%016x", here ? found->second : "/tmp", Unpredictable(),
                          Unpredictable());
 }

@@ -46,5 +46,11 @@ TEST(Inherited, AnIgnoredEndOfChildrenIsHeardAllTheSame) {
   EXPECT_EQ(CodeOfShell("server -- sh -c 'exit 4' >/dev/null", start), 4);
 }
 
+TEST(Inherited, ATemporaryDirectoryWithoutANameIsNone) {
+  const Finished run = RunProgram({"run", "-np", "1", "--", "true"}, {{"TMPDIR", ""}});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("checkpoints in /tmp/ringwood-"));
+}
+
 }  // namespace
 }  // namespace ringwood
