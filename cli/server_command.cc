@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -110,6 +111,15 @@ Status CompleteAddress(const ServerOptions& options, std::string* address) {
   }
   *address = absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
   return OkStatus();
+}
+
+// Of "HOST:PORT", or several of which one leads. "": this server coordinates.
+std::string CoordinatorProblem(const std::string& addresses) {
+  for (const std::string& address : std::vector<std::string>(absl::StrSplit(addresses, ','))) {
+    const Status named = ParseEndpoint(address).status();
+    if (!named.ok() && !addresses.empty()) return Message(named);
+  }
+  return "";
 }
 
 ObservedSession SessionOf(const v1::JoinResponse& joined) {
@@ -425,7 +435,8 @@ void AddServerFlags(Command command, ServerFlags* flags) {
   AddSessionFlag(command, "interface_name", &server.network_interface);
   AddSessionFlag(command, "port_range", &flags->port_range);
   add("--coordinator", &server.coordinator, "ADDRESS",
-      "Join the coordinator at this HOST:PORT as a further reducer");
+      "Join the coordinator at this HOST:PORT as a further reducer")
+      .Check(CoordinatorProblem);
   add("--reducer-index", &server.reducer_index, "NUMBER", "Be this reducer, from 0")
       .Within(0, kMaxRanks);
   add("--servers", &server.servers, "NUMBER",

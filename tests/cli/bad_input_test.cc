@@ -107,6 +107,9 @@ INSTANTIATE_TEST_SUITE_P(
          "no-such-shell"},
         {"WorkerByHand", {"worker", "job.json"}, "source"},
         {"NoStore", {"checkpoint", "list", "--store", "/nonexistent/store"}, "/nonexistent/store"},
+        {"NoCoordinator",
+         {"server", "--insecure", "--coordinator", "h1:7070,here"},
+         "--coordinator: \"here\" is not HOST:PORT"},
         {"NoEndpoint", {"status", "--coordinator", "here"}, "HOST:PORT"},
     }),
     [](const auto& info) { return info.param.name; });
