@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "client/options/option_table.h"
 
@@ -42,10 +43,8 @@ Status ReadValue(const Given& given, int* value) {
 }
 
 Status ReadValue(const Given& given, double* value) {
-  char* end = nullptr;
-  *value = std::strtod(given.text.c_str(), &end);
-  if (*end != '\0' || end == given.text.c_str()) return given.Not("a number");
-  return OkStatus();
+  // In no locale: that is the trainer's, and may write 0,5.
+  return absl::SimpleAtod(given.text, value) ? OkStatus() : given.Not("a number");
 }
 
 Status ReadValue(const Given& given, bool* value) {

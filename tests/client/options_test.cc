@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <clocale>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <map>
+
+#include "client/options/option_table.h"
 
 namespace ringwood {
 namespace {
@@ -89,6 +94,23 @@ TEST(Options, NameTheVariableThatIsMissingOrWrong) {
                           Given({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"RINGWOOD_MOMENTUM", "x"}}))
                           .status()),
               HasSubstr("RINGWOOD_MOMENTUM='x'"));
+}
+
+// The program that loads the library may have chosen one.
+TEST(Options, NumbersAreReadAlikeInALocaleWithAComma) {
+  const std::string folder = ::testing::TempDir() + "locales";
+  std::filesystem::create_directories(folder);
+  const std::string make = "localedef -i de_DE -f UTF-8 " + folder + "/de_DE.UTF-8 2>/dev/null";
+  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "no localedef";
+  setenv("LOCPATH", folder.c_str(), 1);
+  const bool chosen = std::setlocale(LC_NUMERIC, "de_DE.UTF-8") != nullptr;
+  SessionOptions options;
+  const Status read = ReadOption(OptionNamed("sparse_keep"), "", "0.5", &options);
+  std::setlocale(LC_NUMERIC, "C");
+  unsetenv("LOCPATH");
+  ASSERT_TRUE(chosen);
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(options.sparse_keep, 0.5);
 }
 
 TEST(Options, WhatIsWrongIsFoundBeforeTheNetworkIsTouched) {
