@@ -82,6 +82,14 @@ TEST_F(ImportTest, IsACheckpointLikeAnyOther) {
   EXPECT_EQ((*base)->world, 1u);
 }
 
+// Of an elastic job that counts on from there no member could come back after a death.
+TEST_F(ImportTest, AStepThatNoJobComesToIsRefused) {
+  Write();
+  EXPECT_THAT(Message(Import(9, uint64_t{1} << 40).status()), HasSubstr("549755813888"));
+  EXPECT_FALSE(fs::exists(store_));
+  EXPECT_TRUE(Import(9, uint64_t{1} << 39).ok());
+}
+
 TEST_F(ImportTest, IsNewerThanAllThatTheStoreKnowsAndRemovesNothing) {
   Write();
   ASSERT_TRUE(PrepareStore(store_).ok());

@@ -17,6 +17,8 @@ namespace {
 
 constexpr size_t kMaxItemOfClientBytes = 255;  // of a name, in the interface for trainers
 constexpr uint32_t kOnlyRank = 0;
+// Half of the rounds that a job can have (plan/wire.h).
+constexpr uint64_t kMostStep = uint64_t{1} << 39;
 
 // An epoch that no server of this store has been in.
 StatusOr<uint64_t> NewEpoch(const CheckpointStore& store, const std::string& store_dir) {
@@ -104,6 +106,10 @@ class Import {
 
 StatusOr<v1::CheckpointManifest> ImportCheckpoint(const ImportRequest& request,
                                                   const ReadProgress& progress) {
+  if (request.step > kMostStep) {
+    return Invalid(
+        absl::StrFormat("step %d: a job counts on from 0 to %d", request.step, kMostStep));
+  }
   RW_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(request.file));
   RW_RETURN_IF_ERROR(CheckNames(file->content()));
   if (file->content().tensors.empty()) return Invalid(request.file + " has no tensors");

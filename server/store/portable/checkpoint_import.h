@@ -17,7 +17,7 @@ struct ImportRequest {
   std::string store;  // DIR; made where there is none. Refused while a server uses it
   std::string file;
   uint64_t job = 0;   // which continues from it; not 0
-  uint64_t step = 0;  // from which it counts on
+  uint64_t step = 0;  // from which it counts on, at most 2^39
   int64_t unix_seconds = 0;
 };
 
