@@ -144,9 +144,9 @@ StatusOr<Chain> UpdateLog::Read(uint64_t job) const {
 // counts.
 Status UpdateLog::Mend() {
   if (!broken_) return OkStatus();
+  incoming_.reset();  // its pieces would go on into a database that cannot be opened again
   RW_RETURN_IF_ERROR(OpenAgain(Duration::zero()));
   RW_ASSIGN_OR_RETURN(chain_, Read(job_));
-  incoming_.reset();
   broken_ = false;
   return OkStatus();
 }

@@ -310,6 +310,24 @@ TEST_F(UpdateLogOnADisk, AfterAFailureItBeginsAgain) {
   }
 }
 
+TEST_F(UpdateLogOnADisk, ThePiecesOfARoundWhoseLogIsGoneAreRefused) {
+  ASSERT_TRUE(Start(false).ok());
+  const auto take = [this](uint64_t step, uint64_t offset) {
+    v1::LogPiece piece;
+    piece.set_epoch(1);
+    piece.set_step(step);
+    piece.set_offset(offset);
+    piece.set_data("half");
+    piece.set_checksum(Digest(std::as_bytes(std::span(piece.data()))));
+    return log_->Take(piece).status();
+  };
+  ASSERT_TRUE(take(1, 0).ok());
+  disk_->Plan({{DiskFault::kCrash, disk_->operations() + 1}});
+  EXPECT_FALSE(take(1, 4).ok());
+  EXPECT_FALSE(take(1, 0).ok());  // it cannot be opened again
+  EXPECT_EQ(take(1, 4).code(), StatusCode::kInvalidArgument);
+}
+
 // Who took an answer that is missing for "no rounds" would begin a history without them.
 TEST_F(UpdateLogOnADisk, WhatCannotBeReadNowIsNeitherNothingNorDamage) {
   ASSERT_TRUE(Start(false).ok());
