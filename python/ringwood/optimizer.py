@@ -28,6 +28,10 @@ class OptimizerWrapper(torch.optim.Optimizer):
     """Stands in the place of the PyTorch optimizer `inner`, whose parameter groups, state and defaults are its own.
     DistributedOptimizer and LocalSteps are ones."""
 
+    # A fused optimizer takes a GradScaler's factor in its step, from attributes that the scaler sets. They would be set
+    # on the wrapper, where it does not look: so the scaler unscales the gradients itself.
+    _step_supports_amp_scaling = False
+
     @property
     def param_groups(self):
         return self.inner.param_groups

@@ -21,6 +21,7 @@ SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole bat
 SCALES = hasattr(torch.amp, "GradScaler")  # on a CPU; PyTorch before 2.3 does not
 if SCALES:
     SCRIPTS["scaler.py"] = "a GradScaler sees averages and all ranks skip together"
+    SCRIPTS["optimizer/fused.py"] = "a GradScaler's factor reaches a fused optimizer"
 
 
 @pytest.fixture(scope="module")
