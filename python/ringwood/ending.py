@@ -4,7 +4,7 @@ An exception that nobody caught: Python prints the traceback, then every open se
 its sentence, so that the other ranks stop and name this one. The exit code is 1, unless an error of
 Ringwood's is it or lies below it: that decides (78 configuration, 75 restart me). Where another process
 failed there is one line and no traceback: the one that matters is the other's. Without an exception the
-sessions are closed in order.
+sessions are closed in order. An error at Python's prompt ends nothing.
 
 SIGTERM, by which clusters say that a process has to end soon: the ranks save a checkpoint after the step in hand, wait
 for it, and exit with 75. One asked rank is enough; the others hear it with the commit.
@@ -52,7 +52,15 @@ def _close_all(failure):
             print(f"ringwood: closing the session: {error}", file=sys.stderr)
 
 
+def _at_prompt(trace):
+    """Whether the statement that failed was typed at Python's prompt. A mistake of syntax has no frames."""
+    return hasattr(sys, "ps1") and (trace is None or trace.tb_frame.f_code.co_filename.startswith("<"))
+
+
 def _after_exception(before, kind, error, trace):
+    if _at_prompt(trace):
+        before(kind, error, trace)
+        return
     if kind in (UnavailableError, AbortedError):
         print(f"{kind.__module__}.{kind.__name__}: {error}", file=sys.stderr)
     else:

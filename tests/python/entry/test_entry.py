@@ -36,6 +36,28 @@ def test_a_program_by_itself_is_the_only_rank(script, tmp_path):
     wait_until_nothing_is_left(tmp_path)
 
 
+TYPED = """
+import torch, ringwood.torch as rw
+rw.init()
+model = torch.nn.Linear(4, 2)
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+optimizer.step()
+a name that is misspelt
+misspelt
+model(torch.ones(1, 4)).sum().backward()
+optimizer.step()
+print("committed", optimizer.last.step, "closed", rw.session().closed)
+"""
+
+
+def test_an_error_at_pythons_prompt_ends_neither_prompt_nor_session():
+    ended = subprocess.run([sys.executable, "-i"], input=TYPED, env=environment(), stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, timeout=180)
+    for words in ("RefusedError: step() without backward()", "SyntaxError", "NameError", "committed 1 closed False"):
+        assert words in ended.stdout, ended.stdout
+    assert ended.returncode == 0 and "failed at step" not in ended.stdout, ended.stdout
+
+
 SAVES = """
 import torch, ringwood.torch as rw
 rw.init()
