@@ -14,6 +14,7 @@ and what else differs from rank to rank, such as the running statistics of Batch
 save, so all ranks save together. Residuals, velocities of sparse tensors and the step are added by the library.
 """
 
+import contextlib
 import json
 import sys
 import time
@@ -57,6 +58,9 @@ class Checkpoint:
                                    "wraps")
         if every != "auto" and (not isinstance(every, int) or every < 1):
             raise InvalidError(f'every={every!r}: at least 1 step, or "auto"')
+        if progress is not None and not callable(progress):
+            raise InvalidError(f"progress= is a {type(progress).__name__}: it is what step() calls with a "
+                               "CheckpointProgress; give the part another name")
         for name, part in parts.items():
             if not isinstance(part, dict) and not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
                 raise InvalidError(f"{name}= is a {type(part).__name__}: a part of a checkpoint has state_dict() and "
@@ -232,11 +236,17 @@ class Checkpoint:
         if set(parts) != set(self._parts):
             raise InvalidError(f"the checkpoint has {_listed(parts)}, and this program {_listed(self._parts)}: name the "
                                "same parts")
-        self._model.load_state_dict(state["model"])
-        for each, saved in zip(self._optimizers, state["optimizers"], strict=True):
-            each.load_state_dict(saved)
+        if len(state["optimizers"]) != len(self._optimizers):
+            raise InvalidError(f"the checkpoint has the state of {len(state['optimizers'])} optimizer(s), and this program "
+                               f"has {len(self._optimizers)}: give the same ones")
+        with _translated("the model"):
+            self._model.load_state_dict(state["model"])
+        for index, (each, saved) in enumerate(zip(self._optimizers, state["optimizers"])):
+            with _translated(f"optimizer {index}"):
+                each.load_state_dict(saved)
         for name, part in self._parts.items():
-            self._load_part(part, parts[name], state.get("world"))
+            with _translated(name):
+                self._load_part(part, parts[name], state.get("world"))
         return state["cursor"]
 
     def _own_of(self, saved):
@@ -320,6 +330,18 @@ class Checkpoint:
         if kept:
             sys.stderr.write(f"W rank 0: not replayed, and as in the checkpoint of step {first}: random generators, and "
                              f"{len(kept)} buffer(s): {', '.join(kept[:6])}{', …' if len(kept) > 6 else ''}\n")
+
+
+@contextlib.contextmanager
+def _translated(what):
+    """What PyTorch says of state that does not fit becomes an error that no restart mends."""
+    try:
+        yield
+    except RingwoodError:
+        raise
+    except Exception as failure:
+        raise InvalidError(f"{what} is not that of the checkpoint: {type(failure).__name__}: {failure}\nMake it as it was. "
+                           "For the weights alone: `ringwood checkpoint export`, and `import` for a new job") from failure
 
 
 def _listed(names):

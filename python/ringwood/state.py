@@ -5,6 +5,7 @@ No pickle: what comes back from a store or from another rank can only be data.
 
 import json
 
+import numpy as np
 import torch
 
 from .errors import CorruptError, InvalidError
@@ -28,6 +29,8 @@ def flatten(tree, *root):
         if isinstance(value, (list, tuple)):
             return {type(value).__name__ if type(value) in (list, tuple) else "tuple":
                     [walk(inner, *path, i) for i, inner in enumerate(value)]}
+        if isinstance(value, np.generic):
+            value = value.item()
         if value is None or isinstance(value, (bool, int, float, str)):
             return {"value": value}
         raise InvalidError(f"{_shown(path)} is a {type(value).__name__}; state is made of dicts, lists, "

@@ -118,6 +118,32 @@ def test_parts_that_are_not_the_checkpoints_are_named():
         then.checkpoint(counts=None).restore()
 
 
+def other(layer=(4, 4), optimizers=1):
+    """The checkpoint of a training that goes on from the checkpoint of one as it is above, and differs from it."""
+    first = Training(Session())
+    first.step()
+    first.checkpoint(average=None).save()
+    then = Training(Session(dict(first.optimizer.session.items)))
+    then.model[0] = torch.nn.Linear(*layer)
+    return checkpoint.Checkpoint(then.model, [then.optimizer] * optimizers, scheduler=then.scheduler,
+                                 counts=then.counts)
+
+
+def test_a_checkpoint_of_another_program_is_refused_and_not_tried_again(monkeypatch):
+    with pytest.raises(InvalidError, match="(?s)the model is not that of the checkpoint.*size mismatch.*export"):
+        other(layer=(8, 4)).restore()
+    with pytest.raises(InvalidError, match="state of 1 optimizer.*has 2"):
+        other(optimizers=2).restore()
+    for made, what in ((torch.optim.AdamW, "optimizer 0"), (torch.optim.lr_scheduler.StepLR, "scheduler")):
+        def load(self, state):
+            raise KeyError("step")
+
+        monkeypatch.setattr(made, "load_state_dict", load)
+        with pytest.raises(InvalidError, match=f"{what} is not that of the checkpoint: KeyError: 'step'"):
+            other().restore()
+        monkeypatch.undo()
+
+
 def test_what_rw_save_has_kept_is_restored_where_no_part_is_named():
     first = Training(Session())
     first.step()
@@ -136,6 +162,8 @@ def test_wrong_use_is_refused():
     for every in (0, "often", 1.5):
         with pytest.raises(InvalidError, match="at least 1 step"):
             checkpoint.Checkpoint(training.model, training.optimizer, every=every)
+    with pytest.raises(InvalidError, match="progress= is a dict: .*another name"):
+        training.checkpoint(progress={"best": 0.0})
     with pytest.raises(InvalidError, match="state/counts/rows is a object"):
         training.checkpoint(counts={"rows": object()}).save()
 

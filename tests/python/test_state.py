@@ -39,6 +39,11 @@ def test_a_tensor_is_named_by_its_path_and_comes_back():
     assert list(state_items(TREE["model"], "own", "model"))[1] == "model/fc.weight"
 
 
+def test_numbers_of_numpy_are_numbers():
+    items = state_items({"best": np.float32(0.5), "rows": np.int64(3), "done": np.bool_(True)}, "skeleton")
+    assert same({"best": 0.5, "rows": 3, "done": True}, state_of_items(items.__getitem__, "skeleton"))
+
+
 def test_a_path_that_is_no_name_is_numbered():
     one = torch.ones(1)
     tree = {"a": {"b": one}, "a/b": one * 2, "c\n": one * 3, "d" * 300: one * 4, 1: one * 5, "1": one * 6}
