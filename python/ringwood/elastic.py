@@ -33,10 +33,10 @@ class Elastic:
         self._session = optimizer.session
         refuse_differences(self._session, sampler.settings)
         optimizer.follow(self)
-        model.register_forward_pre_hook(self._loaded)
+        before_forward(model, self._loaded)
         self._session.state_on_request()
 
-    def _loaded(self, model, _inputs):
+    def _loaded(self, model):
         if model.training and not self._session.closed:
             self._session.loaded()
 
@@ -83,3 +83,23 @@ class Elastic:
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._sampler.load_state_dict(state["sampler"])
+
+
+class BeforeForward:
+    """Calls `action(model)` before each forward of a model. It does not go with the model where that is copied or
+    pickled: an average of the weights, or a file with the whole model, is no part of the training."""
+
+    def __init__(self, action=None):
+        self._action = action
+
+    def __call__(self, model, inputs):
+        if self._action is not None:
+            self._action(model)
+
+    def __reduce__(self):
+        return BeforeForward, ()
+
+
+def before_forward(model, action):
+    """Returns a handle, whose remove() ends it."""
+    return model.register_forward_pre_hook(BeforeForward(action))

@@ -50,6 +50,10 @@ class OptimizerWrapper(torch.optim.Optimizer):
             raise AttributeError(name)
         return getattr(self.inner, name)
 
+    def __reduce_ex__(self, protocol):
+        raise RefusedError(f"a {type(self).__name__} belongs to the session of its process and is neither copied nor "
+                           "pickled: keep its state_dict(), or let rw.Checkpoint do that")
+
     def _refuse_strangers(self, known):
         """`known`: ids of the parameters that are exchanged. Another one that the optimizer updates would drift away
         from the other ranks' in silence."""

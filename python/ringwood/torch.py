@@ -20,6 +20,7 @@ from .agreement import broadcast_bytes
 from .checkpoint import Checkpoint
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
+from .elastic import before_forward as _before_forward
 from .errors import InvalidError
 from .local.average_adamw import AverageAdamW as _AverageAdamW
 from .local.local_steps import LocalSteps as _LocalSteps
@@ -151,13 +152,13 @@ def _broadcast_tensor(tensor, root):
 def broadcast_buffers(model, root_rank=0):
     """From now on every forward of `model` in training mode begins with the root's buffers (the running statistics
     of BatchNorm), as with DistributedDataParallel: all ranks call it equally often. Returns a handle, whose
-    remove() ends it."""
-    def before_forward(module, inputs):
+    remove() ends it. Copies of the model have it not."""
+    def broadcast(module):
         buffers = [buffer for buffer in module.buffers() if buffer.numel()]
         if module.training and buffers:
             _broadcast_together(buffers, root_rank)
 
-    return model.register_forward_pre_hook(before_forward)
+    return _before_forward(model, broadcast)
 
 
 @torch.no_grad()

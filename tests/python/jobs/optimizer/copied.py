@@ -1,0 +1,36 @@
+"""A model that trains is copied and saved whole, as for an average of its weights; copies have nothing of Ringwood. An
+optimizer is not copied."""
+
+import copy
+import io
+import pickle
+
+import torch
+from refusals import refused
+
+import ringwood
+import ringwood.torch as rw
+
+torch.set_num_threads(1)
+rw.init()
+model = torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.BatchNorm1d(2))
+rw.broadcast_parameters(model.state_dict())
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters())
+rw.elastic(model, optimizer, rw.Sampler(8, 4))
+rw.broadcast_buffers(model)
+saved = io.BytesIO()
+torch.save(model, saved)
+saved.seek(0)
+average = torch.optim.swa_utils.AveragedModel(model)
+for made in (copy.deepcopy(model), average, torch.load(saved, weights_only=False)):
+    for _ in range(1 + rw.rank()):  # a forward of the model itself would wait for the other rank
+        made(torch.full((3, 4), float(rw.rank()))).sum().backward()
+    assert optimizer.last is None
+for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+    refused(ringwood.RefusedError, ["DistributedOptimizer", "state_dict()"], copied, optimizer)
+optimizer.zero_grad()
+model(torch.full((3, 4), float(rw.rank()))).sum().backward()
+optimizer.step()
+average.update_parameters(model)
+assert len(set(rw.gather_texts(str(model[1].running_mean.tolist())))) == 2  # each rank's own again, after the forward
+rw.shutdown()
