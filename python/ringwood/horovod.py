@@ -167,7 +167,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     made = _rw.DistributedOptimizer(optimizer, named_parameters, backward_passes_per_step=backward_passes_per_step,
                                     missing="zero")
     if op is Sum:
-        optimizer.register_step_pre_hook(lambda inner, *_: _multiply(inner, size()))
+        hook = optimizer.register_step_pre_hook(lambda inner, *_: _multiply(inner, size()))
+        _job.current().leaving.append(hook.remove)
     _optimizers.add(made)
     return made
 

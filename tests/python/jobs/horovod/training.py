@@ -62,6 +62,23 @@ for arguments in ({}, {"op": hvd.Sum}, {"compression": hvd.Compression.none, "gr
     hvd.shutdown()
     hvd.init()
 
+# A sum is one of its job: the next one's is no multiple of it, and without a job the optimizer is as it was.
+model = nn.Linear(1, 1)
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+inner = torch.optim.SGD(model.parameters(), lr=1.0)
+for _ in range(2):
+    optimizer = hvd.DistributedOptimizer(inner, op=hvd.Sum)
+    before = model.bias.item()
+    model(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    assert abs(before - model.bias.item() - size) < 1e-5, (before, model.bias.item())
+    optimizer.zero_grad()
+    hvd.shutdown()
+    model(torch.ones(1, 1)).sum().backward()
+    inner.step()
+    inner.zero_grad()
+    hvd.init()
+
 model = distributed(3 + rank, join=True)
 alike(model, alone(2 + size, 1, lambda step: range(max(0, step - 2), size)))
 for arguments, words in (({"op": hvd.Adasum}, "Adasum"), ({"process_set": hvd.ProcessSet([0])}, "process set")):
