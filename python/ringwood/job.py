@@ -20,8 +20,12 @@ class Job:
     def __init__(self, options):
         ending.install()
         self._entry = enter(options)
-        with self._entry.environment():
-            chosen = load().options(options)
+        try:
+            with self._entry.environment():
+                chosen = load().options(options)
+        except BaseException:
+            self._entry.close()
+            raise
         self.rank, self.world = chosen.rank, chosen.world
         self._owner = None  # of the session's tensors
         self.backward = Backward()
@@ -114,6 +118,7 @@ _job = []  # the process's job, once init was called
 def start(options):
     if running():
         return _job[0]
+    stop()  # of a job whose session was closed in another way the hooks are still there
     _job[:] = [Job(options)]
     return _job[0]
 

@@ -157,3 +157,34 @@ def test_without_the_program_the_remedy_is_named(tmp_path):
     ended = run([sys.executable, JOBS / "dense.py"], RINGWOOD_LIBRARY=str(library), PYTHONPATH=str(tmp_path / "python"))
     assert ended.code == 78 and "RINGWOOD_COORDINATOR names no server" in ended.output, ended.output
     assert f"{tmp_path}/bin/ringwood" in ended.output and "./dev build" in ended.output, ended.output
+
+
+LIVES = """
+import os, torch, ringwood.torch as rw
+model = torch.nn.Linear(4, 2)
+
+def train():
+    optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+    model(torch.ones(1, 4)).sum().backward()
+    optimizer.step()
+
+try:
+    rw.init(wyre="bf16")
+except TypeError as error:
+    print(error)
+rw.init()
+with rw.session():
+    train()
+rw.init()                                     # the session before was closed, and not by rw.shutdown()
+train()
+print("step", rw.session().step, sum(name.startswith("ringwood-") for name in os.listdir(os.environ["TMPDIR"])), "stores")
+rw.shutdown()
+model(torch.ones(1, 4)).sum().backward()
+"""
+
+
+def test_a_job_that_is_over_or_never_was_leaves_neither_hooks_nor_servers(tmp_path):
+    ended = run([sys.executable, "-c", LIVES], TMPDIR=str(tmp_path))
+    assert ended.code == 0 and 'no option "wyre"' in ended.output, ended.output
+    assert "step 1 1 stores\n" in ended.output, ended.output  # each server has one
+    wait_until_nothing_is_left(tmp_path)
