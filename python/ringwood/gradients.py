@@ -147,8 +147,10 @@ class Gradients:
 
     def _refuse_missing(self, missing):
         if all(missing):
-            raise RefusedError("step() without backward(): no parameter has a gradient (a rank without "
-                               "samples sets optimizer.weight = 0)")
+            raise RefusedError("step() without backward(): none has reached a parameter of the optimizer since the last "
+                               "step. A rank without samples sets optimizer.weight = 0; parameters that were replaced, as "
+                               "by load_state_dict(assign=True), need an optimizer that has them; gradients that "
+                               "something else made come by torch.autograd.backward(parameters, gradients)")
         if self._owner.missing == "error":
             raise RefusedError(f"{sum(missing)} parameter(s) got no gradient in this step: "
                                f'{self.names(missing)}. Pass missing="zero" or "skip" to '

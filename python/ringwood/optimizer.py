@@ -17,7 +17,7 @@ from .errors import InvalidError, RefusedError
 from .gradients import Gradients
 from .recipe import recipe_of, wire_reach_of
 from .replay import Changes, Note, note_of
-from .slot import slot_of
+from .slot import pairs_of, slot_of
 from .velocity import TakenOver, Velocity
 
 
@@ -328,11 +328,11 @@ class DistributedOptimizer(OptimizerWrapper):
     @contextlib.contextmanager
     def no_sync(self):
         """Backward passes inside it accumulate gradients locally."""
-        self._gradients.quiet = True
+        before, self._gradients.quiet = self._gradients.quiet, True
         try:
             yield
         finally:
-            self._gradients.quiet = False
+            self._gradients.quiet = before
 
     def state_dict(self):
         """The wrapped optimizer's, and under "ringwood" the velocity of the dense tensors. (Residuals
@@ -388,7 +388,7 @@ def _recipes(optimizer, trained, *general):
 def _trained(optimizer, named_parameters):
     """Name -> parameter in the order given; every parameter that the optimizer updates has a name."""
     named = {}
-    for name, parameter in named_parameters:
+    for name, parameter in pairs_of(named_parameters):
         if name in named:
             raise InvalidError(f'named_parameters has "{name}" twice')
         if parameter.requires_grad:

@@ -22,9 +22,23 @@ TYPES = (torch.float32, torch.bfloat16, torch.float16)
 DEVICES = ("cpu", "cuda")
 
 
+def pairs_of(named_parameters):
+    """[(name, parameter)], as model.named_parameters() gives them; or a dict."""
+    try:
+        pairs = [(name, parameter) for name, parameter in getattr(named_parameters, "items", lambda: named_parameters)()]
+    except (TypeError, ValueError):
+        pairs = [(None, None)]
+    if not all(isinstance(name, str) and torch.is_tensor(parameter) for name, parameter in pairs):
+        raise InvalidError(f"named_parameters is a {type(named_parameters).__name__} of other things than pairs of a name "
+                           "and a parameter: pass model.named_parameters()")
+    return pairs
+
+
 def slot_of(name, parameter, stream, scaled, bucketed=False):
     """The cheapest slot that fits. `stream`: as placement.py chose it. `scaled`: a GradScaler multiplies the
     loss. `bucketed`: the gradients are views of DistributedDataParallel's buckets."""
+    if torch.nn.parameter.is_lazy(parameter):
+        raise InvalidError(f'the parameter "{name}" of a lazy module has no shape yet: run a batch through the model first')
     if parameter.dtype not in TYPES or parameter.device.type not in DEVICES:
         raise InvalidError(f'the parameter "{name}" is {parameter.dtype} on {parameter.device}; '
                            "gradients must be float32, bfloat16 or float16 on the CPU or a CUDA device")

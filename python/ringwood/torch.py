@@ -11,6 +11,8 @@ The training loop stays what it was, and what it computes is what DistributedDat
 exchange is asked for (`density=`). Names and meanings follow Horovod where it has them.
 """
 
+import numbers
+
 import numpy as np
 import torch
 
@@ -135,6 +137,9 @@ def broadcast_parameters(parameters, root_rank=0, root=None):
     for name, tensor in items:
         if not torch.is_tensor(tensor):
             raise InvalidError(f'broadcast_parameters: "{name}" is a {type(tensor).__name__}, not a tensor')
+        if torch.nn.parameter.is_lazy(tensor) or tensor.is_meta:
+            raise InvalidError(f'broadcast_parameters: "{name}" of a lazy module, or on the device "meta", has no values yet: '
+                               "run a batch through the model first, or model.to_empty(device=…)")
         _broadcast_tensor(tensor, root)
 
 
@@ -192,8 +197,10 @@ def allreduce(value, op="average"):
     """The average of all ranks' `value` ("sum", "max", "min", "product" with `op`), which is left as it is: of a number
     a float, of a tensor a new one like it. For losses and metrics; every rank calls it at the same place, and not
     between the steps of an elastic job."""
-    if not torch.is_tensor(value):
+    if isinstance(value, (numbers.Real, np.generic)):
         return session().allreduce(np.array([value], np.float64), op).item()
+    if not torch.is_tensor(value) or value.layout is not torch.strided:
+        raise InvalidError(f"allreduce takes a number or a dense tensor, not a {getattr(value, 'layout', type(value).__name__)}")
     result = value.detach().cpu().contiguous().clone()
     return session().allreduce(result, op).to(value.device)
 

@@ -17,9 +17,32 @@ refused(ringwood.InvalidError, ["not in named_parameters"], rw.DistributedOptimi
         [("weight", model.weight)])
 refused(ringwood.InvalidError, ["twice"], rw.DistributedOptimizer, inner,
         [("w", model.weight), ("w", model.bias)])
+for unnamed in (list(model.parameters()), model, [("weight", model.weight), ("bias", 3)]):
+    refused(ringwood.InvalidError, ["pass model.named_parameters()"], rw.DistributedOptimizer, inner, unnamed)
+    refused(ringwood.InvalidError, ["pass model.named_parameters()"], rw.HookState, unnamed)
+lazy = torch.nn.LazyLinear(2)
+refused(ringwood.InvalidError, ["weight", "run a batch"], rw.DistributedOptimizer,
+        torch.optim.SGD(lazy.parameters(), lr=1.0), lazy.named_parameters())
+for empty in (lazy, torch.nn.Linear(2, 2, device="meta")):
+    refused(ringwood.InvalidError, ["weight", "no values yet"], rw.broadcast_parameters, empty.state_dict())
+for value, word in ((None, "NoneType"), ([1.0], "list"), ("1", "str"), (torch.eye(2).to_sparse(), "sparse")):
+    refused(ringwood.InvalidError, [word], rw.allreduce, value)
 optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), momentum_correction=0)
 refused(ringwood.RefusedError, ["already", "sparse"], rw.HookState, model.named_parameters(), density=0.1)
-refused(ringwood.RefusedError, ["without backward"], optimizer.step)
+refused(ringwood.RefusedError, ["without backward", "weight = 0"], optimizer.step)
+gradients = torch.autograd.grad(model(torch.ones(1, 4)).sum(), list(model.parameters()))
+model.weight.grad, model.bias.grad = gradients  # which no hook sees
+refused(ringwood.RefusedError, ["torch.autograd.backward(parameters, gradients)"], optimizer.step)
+optimizer.zero_grad()
+torch.autograd.backward(list(model.parameters()), gradients)
+optimizer.step()
+optimizer.zero_grad()
+with optimizer.no_sync():
+    with optimizer.no_sync():
+        pass
+    model(torch.ones(1, 4)).sum().backward()
+    assert not optimizer.averaged, "the inner context ended the outer one"
+optimizer.zero_grad()
 refused(ringwood.RefusedError, ["after the ranks agreed"], optimizer.add_param_group,
         {"params": [torch.nn.Parameter(torch.zeros(3))]})
 
