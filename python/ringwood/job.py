@@ -28,6 +28,7 @@ class Job:
             raise
         self.rank, self.world = chosen.rank, chosen.world
         self._owner = None  # of the session's tensors
+        self._alone = False  # whether nothing else may be exchanged beside it
         self.backward = Backward()
         self.leaving = []   # called before the session is closed: hooks that would use it go
         self._options = options
@@ -55,9 +56,12 @@ class Job:
     def claim(self, owner):
         """The session's tensors are `owner`'s, who registers them; before `register`."""
         if self._owner is not None:
-            raise RefusedError(f"this process has a {self._owner} already, and {owner} needs the session's tensors for "
-                               "itself: one process trains with one of them")
-        self._owner = owner
+            self._refuse_beside(owner)
+        self._owner, self._alone = owner, True
+
+    def _refuse_beside(self, owner):
+        raise RefusedError(f"this process has a {self._owner} already, and {'it' if self._alone else owner} needs the "
+                           "session's tensors for itself: one process trains with one of them")
 
     def set_option(self, keyword, value):
         self._options.setdefault(keyword, value)
@@ -87,6 +91,8 @@ class Job:
         return self.session
 
     def _register_further(self, owner, slots, settings, others):
+        if self._alone:
+            self._refuse_beside(owner)
         sparse = [name for name, (route, *_) in settings.items() if route != "dense"]
         table = [(slot.name, list(slot.buffer.shape)) for slot in slots]
         refuse_differences(self.session, {f"the {owner}": table, "its sparse tensors": sparse, **others})

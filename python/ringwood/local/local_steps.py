@@ -53,6 +53,9 @@ class LocalSteps(OptimizerWrapper):
             raise InvalidError("ahead without density: dense tensors owe nothing")
         if ahead and outer not in (None, OuterSGD()):
             raise InvalidError(f"ahead with outer={outer}: what a rank owes is applied as it is, with rw.OuterSGD(lr=1.0)")
+        if outer is not None and not callable(outer):
+            raise InvalidError(f"outer= is a {type(outer).__name__}: rw.Nesterov(), rw.OuterSGD(), or a function that makes "
+                               "an optimizer of a list of tensors")
         named = _trained(model, optimizer)
         self._known = {id(parameter) for _, parameter in named}
         parts = cut(named, fragments)
@@ -382,6 +385,8 @@ def _numbers(schedule):
 
 def _trained(model, optimizer):
     """[(name, parameter)] that the optimizer updates, in the model's order; each has a name."""
+    if not isinstance(model, torch.nn.Module):
+        raise InvalidError(f"the model of LocalSteps is a {type(model).__name__}: pass the model itself")
     updated = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
     named = [(name, p) for name, p in model.named_parameters() if id(p) in updated and p.numel()]
     if len(named) < len(updated):
@@ -389,6 +394,10 @@ def _trained(model, optimizer):
                            "LocalSteps takes the model that the optimizer trains, and one optimizer")
     if not named:
         raise InvalidError("the optimizer has no parameters of the model")
+    for name, parameter in named:
+        if not parameter.is_floating_point():
+            raise InvalidError(f'the parameter "{name}" is {parameter.dtype}: LocalSteps exchanges differences of real '
+                               "parameters, in float32")
     return named
 
 

@@ -91,3 +91,12 @@ model.weight.grad = model.bias.grad = None
 refused(ringwood.InvalidError, ["float64"], model(inputs.double()).sum().backward)
 rw.shutdown()
 refused(ringwood.RefusedError, ["closed"], optimizer.step)
+
+rw.init()
+model = torch.nn.Linear(4, 2)
+inner = torch.optim.SGD(model.parameters(), lr=1.0)
+rw.LocalSteps(model, inner, every=2)
+for beside in (lambda: rw.DistributedOptimizer(inner, model.named_parameters()),
+               lambda: rw.HookState(model.named_parameters()), lambda: rw.LocalSteps(model, inner, every=2)):
+    refused(ringwood.RefusedError, ["has a LocalSteps already", "one of them"], beside)
+rw.shutdown()

@@ -10,7 +10,7 @@ model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
 others = torch.nn.Linear(2, 2)
 
 
-def refused(named, *, parameters=model.parameters, **arguments):
+def refused(named, *, parameters=model.parameters, model=model, **arguments):
     try:
         rw.LocalSteps(model, torch.optim.SGD(parameters(), lr=1.0), **arguments)
     except InvalidError as error:
@@ -31,6 +31,10 @@ refused("OuterSGD(lr=1.0)", every=4, density=0.1, ahead=True, outer=rw.Nesterov(
 refused("in no module", every=4, fragments=[model[0]])
 refused("share a parameter", every=4, fragments=[model, model[0]])
 refused("are not the model's", every=4, parameters=others.parameters)
+refused("is a list: pass the model itself", every=4, model=list(model.parameters()))
+refused("is a float: rw.Nesterov()", every=4, outer=0.7)
+turning = torch.nn.ParameterDict({"phase": torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))})
+refused('"phase" is torch.complex64', every=4, model=turning, parameters=turning.parameters)
 for outer in (dict(momentum=1), dict(momentum=0), dict(lr=0)):
     try:
         rw.Nesterov(**outer)
