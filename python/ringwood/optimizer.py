@@ -106,6 +106,7 @@ class DistributedOptimizer(OptimizerWrapper):
             raise InvalidError(f'missing="{missing}": choose error, zero or skip')
         if backward_passes_per_step < 1:
             raise InvalidError("backward_passes_per_step must be at least 1")
+        refuse_wrapped(optimizer)
         _check_closure(optimizer)
         trained = _trained(optimizer, named_parameters)
         recipes = _recipes(optimizer, trained, route, density, momentum_correction, clip_norm)
@@ -366,6 +367,12 @@ class DistributedOptimizer(OptimizerWrapper):
         if self.weight != self._gradients.weight:
             raise RefusedError(f"optimizer.weight was set to {self.weight} after backward had sent the gradients "
                                f"with {self._gradients.weight}: set it before backward")
+
+
+def refuse_wrapped(optimizer):
+    """Around another wrapper, what is exchanged would be exchanged again."""
+    if isinstance(optimizer, OptimizerWrapper):
+        raise InvalidError(f"the optimizer is a {type(optimizer).__name__} already: give the one that it wraps, .inner")
 
 
 def _check_closure(optimizer):

@@ -14,7 +14,7 @@ import torch
 
 from ..agreement import differing, refuse_differences
 from ..errors import InvalidError, RefusedError
-from ..optimizer import OptimizerWrapper
+from ..optimizer import OptimizerWrapper, refuse_wrapped
 from .fragment import Fragment, cut
 from .outer import Nesterov, OuterSGD
 from .rounds import Schedule, Start
@@ -56,6 +56,7 @@ class LocalSteps(OptimizerWrapper):
         if outer is not None and not callable(outer):
             raise InvalidError(f"outer= is a {type(outer).__name__}: rw.Nesterov(), rw.OuterSGD(), or a function that makes "
                                "an optimizer of a list of tensors")
+        refuse_wrapped(optimizer)
         named = _trained(model, optimizer)
         self._known = {id(parameter) for _, parameter in named}
         parts = cut(named, fragments)

@@ -28,6 +28,9 @@ for empty in (lazy, torch.nn.Linear(2, 2, device="meta")):
 for value, word in ((None, "NoneType"), ([1.0], "list"), ("1", "str"), (torch.eye(2).to_sparse(), "sparse")):
     refused(ringwood.InvalidError, [word], rw.allreduce, value)
 optimizer = rw.DistributedOptimizer(inner, model.named_parameters(), momentum_correction=0)
+for wrap in (lambda: rw.DistributedOptimizer(optimizer, model.named_parameters()),
+             lambda: rw.LocalSteps(model, optimizer, every=2)):
+    refused(ringwood.InvalidError, ["is a DistributedOptimizer already", ".inner"], wrap)
 refused(ringwood.RefusedError, ["already", "sparse"], rw.HookState, model.named_parameters(), density=0.1)
 refused(ringwood.RefusedError, ["without backward", "weight = 0"], optimizer.step)
 gradients = torch.autograd.grad(model(torch.ones(1, 4)).sum(), list(model.parameters()))
