@@ -57,6 +57,13 @@ def test_without_a_launcher_rank_0_starts_a_server():
     assert all("all as it should be" in output for output in outputs), outputs
 
 
+def test_groups_are_destroyed_and_made_again_at_once():
+    ended = run_job("distributed/again.py", ranks=3)
+    assert ended.output.count("all as it should be") == 3, ended.output
+    outputs = together("distributed/again.py", ranks=2)
+    assert all("all as it should be" in output and "recvValue" not in output for output in outputs), outputs
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_ddp_fsdp_dtensor_and_checkpoints_are_those_of_gloo(ranks, tmp_path):
     """Of two ranks to the bit: a sum of two has one order."""

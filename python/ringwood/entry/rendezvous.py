@@ -2,11 +2,18 @@
 its server; otherwise (torchrun, mpirun, variables set by hand) that of a server of rank 0's, see entry.py.
 """
 
+import contextlib
+import datetime
 import os
+import time
 
 from .. import job
 from ..errors import InvalidError, RefusedError
 from .entry import Entry, meet, prefix
+
+
+_PARTING_SECONDS = 3        # for ranks that leave together; one that stays behind does not hold the others up for longer
+_HEAD_START_SECONDS = 0.05  # of rank 0, which frees torch's store when the groups are gone
 
 
 class Joined:
@@ -14,6 +21,7 @@ class Joined:
 
     def __init__(self, session, store, server, ours):
         self.session = session
+        self._rank, self._others = session.rank, session.world - 1
         self._store, self._server, self._ours = store, server, ours
         self.groups = 0
         self._base = _numbered(session)
@@ -39,6 +47,25 @@ class Joined:
             job.stop()
         if self._server is not None:
             self._server.close()
+        self._part()
+
+    def _part(self):
+        """Rank 0, whose process serves torch's store, leaves first: a rank that makes its groups again at once would
+        still find the old store, and wait there for ever. A launcher's store stays."""
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+            return
+        gone, all_gone = self.key("gone"), self.key("all gone")
+        with contextlib.suppress(RuntimeError):  # somebody stays, or the store went with its process
+            if self._rank != 0:
+                self._store.add(gone, 1)
+                self._store.wait([all_gone], datetime.timedelta(seconds=_PARTING_SECONDS))
+                time.sleep(_HEAD_START_SECONDS)
+                return
+            deadline = time.monotonic() + _PARTING_SECONDS
+            while self._store.add(gone, 0) < self._others and time.monotonic() < deadline:
+                time.sleep(_HEAD_START_SECONDS / 10)
+            self._store.set(all_gone, "")
+            self._store.get(all_gone)  # the server has it, and has told the others
 
 
 _present = []  # the Joined of this process, while it has groups
