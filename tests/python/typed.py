@@ -39,6 +39,17 @@ def over_torch(model: torch.nn.Module, batches: list[torch.Tensor]) -> None:
             print(optimizer.traffic())
 
 
+def over_local_steps(model: torch.nn.Module, batches: list[torch.Tensor]) -> None:
+    optimizer = rw.LocalSteps(model, torch.optim.SGD(model.parameters(), lr=0.1), every=4, outer=rw.Nesterov())
+    print(rw.resume(model, optimizer))
+    for step, batch in enumerate(batches):
+        optimizer.zero_grad()
+        model(batch).sum().backward()
+        optimizer.step()
+        rw.save(model, optimizer, {"step": step}, every="auto")
+    optimizer.join()
+
+
 def outcome() -> int:
     sampler = ringwood.Sampler(1000, 64, seed=1)
     for indices in sampler:
