@@ -18,94 +18,19 @@ import subprocess
 import sys
 import tempfile
 
+from system import USER, Failed, System, download
+
 RELEASES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
 TORCH = "torch==2.13.0+cpu"     # by pip, where the configured index has builds for CPUs; else Debian's own
 OLDEST_TORCH = (2, 1)
 STEPS = 40                      # of the character LSTM
-SECONDS = 1800                  # a command at most: fetching and unpacking a system
-USER = "trainer"
-
-# Mounts what a process expects, in a mount namespace that ends with the command. UCX reads /sys.
-ENTER = """mount -t proc proc "$0/proc" && mount -t sysfs -o ro sysfs "$0/sys" && mount --rbind /dev "$0/dev" \
-&& mount -t tmpfs tmpfs "$0/dev/shm" && exec chroot "$0" "$@" """
 
 
-class Failed(Exception):
-    """A command did not do what it should; the text has its output."""
-
-
-def call(*command, **more):
-    words = [str(word) for word in command]
-    ended = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                           timeout=SECONDS, **more)
-    if ended.returncode:
-        raise Failed(f"{' '.join(words)} ended with {ended.returncode}:\n{ended.stdout[-4000:]}")
-    return ended.stdout
-
-
-def mirror():
-    """Where this machine's own apt takes Debian from."""
-    lines = call("apt-get", "indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)", "Created-By: Packages")
-    found = re.findall(r"^Debian main (\S+)$", lines, re.M)
-    if not found:
-        raise Failed("apt has no source of Debian's main component: `apt-get update` first")
-    return found[0]
-
-
-class System:
-    """A Debian in a folder."""
-
-    def __init__(self, release, place):
-        self.release, self.place = release, place
-
-    def make(self):
-        call("unshare", "--mount", "--pid", "--fork", "--kill-child", "debootstrap", "--variant=minbase", self.release,
-             self.place, mirror())
-        (self.place / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")  # no service starts
-        (self.place / "usr/sbin/policy-rc.d").chmod(0o755)
-        self.run("apt-get", "update", "-q")
-        self.install("python3", "python3-venv", "python3-numpy")
-        self.run("useradd", "--create-home", "--shell", "/bin/bash", USER)
-        return self
-
-    def copy(self, place):
-        """The same as it is now, for a test of its own."""
-        call("cp", "--archive", "--reflink=auto", self.place, place)
-        return System(self.release, place)
-
-    def run(self, *command, user=None):
-        as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "--reset-env"] if user else []
-        return call("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, self.place, "env",
-                    "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive", *as_user, *command)
-
-    def user(self, script):
-        return self.run("sh", "-ec", f"cd; {script}", user=USER)
-
-    def install(self, *packages):
-        self.run("apt-get", "install", "-y", "-q", "--no-install-recommends", *packages)
-
-    def give(self, *files):
-        """Into the user's home."""
-        home = self.place / "home" / USER
-        for file in files:
-            shutil.copy2(file, home)
-            os.chmod(home / pathlib.Path(file).name, 0o644)
-
-    def python(self):
-        return self.run("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2], end='')")
-
-    def debian_torch(self):
-        """Whether it has a PyTorch of its own that is new enough."""
-        policy = self.run("apt-cache", "policy", "python3-torch")
-        found = re.search(r"Candidate: (\d+)\.(\d+)", policy)
-        return bool(found) and tuple(map(int, found.groups())) >= OLDEST_TORCH
-
-
-def download(python, directory, *packages):
-    """Wheels for that Python, by this machine's own pip and its index; False where there are none."""
-    command = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--only-binary=:all:",
-               "--python-version", python, "-d", str(directory), *packages]
-    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS).returncode == 0
+def debian_torch(system):
+    """Whether it has a PyTorch of its own that is new enough."""
+    policy = system.run("apt-cache", "policy", "python3-torch")
+    found = re.search(r"Candidate: (\d+)\.(\d+)", policy)
+    return bool(found) and tuple(map(int, found.groups())) >= OLDEST_TORCH
 
 
 def trained(system, before, place):
@@ -135,7 +60,7 @@ def check_wheel(base, wheel, work):
     torch, options = "numpy", ""
     if download(system.python(), wheels, TORCH):
         torch = "pip"
-    elif system.debian_torch():
+    elif debian_torch(system):
         torch, options = "Debian", "--system-site-packages "
         system.install("python3-torch")
     if torch == "numpy" or torch == "pip":
@@ -156,7 +81,7 @@ def check_deb(base, deb, work):
     shutil.copy2(deb, system.place / "tmp")
     system.install(f"/tmp/{deb.name}")
     torch = "numpy"
-    if system.debian_torch():
+    if debian_torch(system):
         torch = "Debian"
         system.install("python3-torch")
     version = system.user("ringwood --version").split("\n")[0]

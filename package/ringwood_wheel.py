@@ -11,6 +11,7 @@ import base64
 import hashlib
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -19,7 +20,8 @@ import tempfile
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PLATFORM = "manylinux_2_36_x86_64"  # of Debian 12; auditwheel finds the oldest that fits
+MACHINE = platform.machine()  # x86_64 or aarch64: the build's own
+PLATFORM = f"manylinux_2_36_{MACHINE}"  # of Debian 12; auditwheel finds the oldest that fits
 # Drivers of the host's own network cards: another version of them would not fit the kernel's.
 HOSTS_OWN = ("libibverbs.so.1", "libmlx5.so.1", "librdmacm.so.1")
 
@@ -39,7 +41,7 @@ Requires-Dist: torch>=2.1; extra == "torch"
 Description-Content-Type: text/markdown
 
 {readme}"""
-WHEEL = "Wheel-Version: 1.0\nGenerator: ringwood\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
+WHEEL = f"Wheel-Version: 1.0\nGenerator: ringwood\nRoot-Is-Purelib: false\nTag: py3-none-linux_{MACHINE}\n"
 ENTRY_POINTS = "[console_scripts]\nringwood = ringwood.__main__:main\n"
 
 
@@ -143,7 +145,7 @@ def rename_ucx(place, work):
 def complete(installed, version, work, left_out=HOSTS_OWN):
     """The folder of the wheel's files, with all libraries but those that are left out, in `work`; and its name."""
     fill(work / "plain", installed, version)
-    plain = work / f"ringwood-{version}-py3-none-linux_x86_64.whl"
+    plain = work / f"ringwood-{version}-py3-none-linux_{MACHINE}.whl"
     pack(work / "plain", plain)
     excluded = [word for name in left_out for word in ("--exclude", name)]
     call("auditwheel", "repair", "--plat", PLATFORM, *excluded, "--wheel-dir", work / "repaired", plain)

@@ -15,6 +15,7 @@ import pytest
 from conftest import BUILD, PROGRAM, ROOT, run
 
 sys.path.insert(0, str(ROOT / "package"))
+import aarch64  # noqa: E402
 import ringwood_deb as deb  # noqa: E402
 import ringwood_wheel as wheel  # noqa: E402
 
@@ -190,3 +191,15 @@ def test_the_deb_puts_the_package_where_debians_python_looks(installed, tmp_path
                 "import ringwood; print(ringwood.__version__)"])
     assert said.output.strip() == VERSION
     assert (top / "usr" / "share" / "man" / "man1" / "ringwood.1.gz").is_file()
+
+
+def test_the_other_machine_gets_the_libraries_that_a_build_needs():
+    assert {"libgrpc++-dev", "librocksdb-dev", "libucx-dev", "libhwy-dev", "protobuf-compiler-grpc"} <= set(aarch64.libraries())
+
+
+@pytest.mark.parametrize("way", aarch64.WAYS)
+def test_the_job_whose_bits_are_compared_has_them_again(way):
+    first, again = (re.findall(r"rank (\d on \w+: \w{64})", run([PROGRAM, "run", "-np", "2", "--", sys.executable,
+                                                                   ROOT / "package/same_bits.py", *way]).output)
+                    for _ in range(2))
+    assert len(first) == 2 and sorted(first) == sorted(again)

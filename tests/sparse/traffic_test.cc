@@ -49,8 +49,10 @@ Entries Spread(int worker) {
   Entries entries;
   const uint64_t stride = kElements / kEntries;
   for (uint64_t j = 0; j < kEntries; ++j) {
-    entries.push_back(static_cast<uint32_t>(j * stride + random.Below(stride)),
-                      static_cast<float>(random.Unit() - 0.5));
+    // One after the other: compilers differ in the order in which they evaluate arguments.
+    const auto value = static_cast<float>(random.Unit() - 0.5);
+    const auto index = static_cast<uint32_t>(j * stride + random.Below(stride));
+    entries.push_back(index, value);
   }
   return entries;
 }
