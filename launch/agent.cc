@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
@@ -21,6 +23,7 @@ constexpr size_t kReadBytes = 16 << 10;       // one read of a process's output
 constexpr size_t kLastBytes = 256 << 10;      // read after an end at most: two full pipes and more
 constexpr int kJobMilliseconds = 120 * 1000;  // the launcher sends the job at once, or is dead
 constexpr int kFlushMilliseconds = 5 * 1000;  // for the last reports
+constexpr int kDeathMilliseconds = 1000;      // from the end of the launcher's pipes to its own
 constexpr int kAgentIdleMilliseconds = 1000;  // a look around even if a signal was lost
 
 // Makes a directory that is accessible to its owner only; one that an earlier start of the job made
@@ -46,6 +49,7 @@ Agent::Agent(const AgentOptions& options)
 Agent::~Agent() {
   slots_.clear();
   orphans_.End();
+  if (orphaned_) RemoveScratch();
 }
 
 int Agent::Run() {
@@ -101,7 +105,9 @@ Status Agent::Start(const Job& job) {
   auto hello = Hello(job);
   if (!hello.ok()) return Annotate(hello.status(), "host " + job.host);
   Tell(ReportKind::kHello, 0, *hello);
+  launcher_ = job.launcher;
   if (!job.scratch.empty()) RW_RETURN_IF_ERROR(MakePrivate(job.scratch, job.host));
+  scratch_ = job.scratch;
   heard_ = Now();
   if (job.silence_seconds > 0) patience_ = Seconds(job.silence_seconds);
   for (int descriptor : {options_.input, options_.output}) {
@@ -289,6 +295,18 @@ void Agent::KillAll() {
   for (Running& running : slots_) {
     if (running.process != nullptr) running.process->Signal(SIGKILL);
   }
+}
+
+// A launcher that hung up and lives goes on with the store, in another attempt.
+void Agent::RemoveScratch() const {
+  if (scratch_.empty() || launcher_ == 0) return;
+  const TimePoint deadline = Now() + std::chrono::milliseconds(kDeathMilliseconds);
+  while (::getppid() == launcher_) {
+    if (Now() > deadline) return;
+    ::poll(nullptr, 0, 5);
+  }
+  std::error_code ignored;  // nobody is left to hear of it
+  std::filesystem::remove_all(scratch_, ignored);
 }
 
 }  // namespace ringwood

@@ -5,7 +5,8 @@
 // all), "kill" (SIGKILL), "kill N" (to slot N alone), "end-stopped" (SIGKILL to those in a stop),
 // "ping" (answered), "renew N HEX" (slot N's new certificate, PEM in hexadecimal digits). Its end,
 // or silence for longer than the job says, means that the launcher cannot be reached any more:
-// everything is killed at once. Standard output carries reports (report.h).
+// everything is killed at once. Standard output carries reports (report.h). A launcher that died
+// without a word leaves its temporary store to the worker on its own host, which removes it.
 #pragma once
 
 #include <memory>
@@ -64,6 +65,7 @@ class Agent {
   void Flush();
   bool AllEnded() const;
   void KillAll();
+  void RemoveScratch() const;
 
   const AgentOptions options_;
   SignalDescriptor signals_;
@@ -73,6 +75,8 @@ class Agent {
   std::string words_;                    // read, not yet a line
   std::string pending_;                  // reports not yet written
   std::optional<HeldPort> master_port_;  // while the job runs
+  std::string scratch_;                  // made for the job, whose launcher removes it
+  int launcher_ = 0;                     // whose child this is; 0: it is on another host
   TimePoint heard_;                      // when the launcher was last heard
   Duration patience_ = Duration::max();  // how long it may be silent
   bool orphaned_ = false;

@@ -25,6 +25,7 @@ StatusOr<Job> Read(const Json& json) {
   job.master_port = json.at("master_port").get<bool>();
   job.silence_seconds = json.at("silence_seconds").get<double>();
   job.scratch = json.at("scratch").get<std::string>();
+  job.launcher = json.at("launcher").get<int>();
   job.directory = json.at("directory").get<std::string>();
   job.command = json.at("command").get<std::vector<std::string>>();
   job.environment = json.at("environment").get<Environment>();
@@ -82,6 +83,7 @@ std::string ToJson(const Job& job) {
                      {"master_port", job.master_port},
                      {"silence_seconds", job.silence_seconds},
                      {"scratch", job.scratch},
+                     {"launcher", job.launcher},
                      {"directory", job.directory},
                      {"command", job.command},
                      {"environment", job.environment},

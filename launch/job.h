@@ -21,7 +21,7 @@ struct Slot {
 
 struct Job {
   // A launcher and a worker of different versions refuse each other by this number.
-  static constexpr int kVersion = 3;
+  static constexpr int kVersion = 4;
   // Longest line of a job: thousands of ranks on one host and a long environment fit.
   static constexpr size_t kMaxBytes = 16 << 20;
 
@@ -31,6 +31,7 @@ struct Job {
   bool master_port = false;       // keep a port for MASTER_PORT
   double silence_seconds = 0;     // silence of the launcher after which the worker ends; 0: never
   std::string scratch;            // a directory to make, accessible to its owner only; empty: none
+  int launcher = 0;  // the launcher, where it is the worker's parent: without it `scratch` goes
   std::string directory;          // where the processes start; empty: where the worker was started
   std::vector<std::string> command;
   Environment environment;  // of all slots, on top of the worker's own

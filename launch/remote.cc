@@ -43,7 +43,9 @@ StatusOr<std::unique_ptr<Remote>> Remote::Start(const Reach& reach, const Job& j
   options.leave_group = true;
   remote->command_ = absl::StrJoin(options.command, " ");
   RW_ASSIGN_OR_RETURN(remote->process_, Process::Spawn(options));
-  remote->pending_ = ToJson(job) + "\n";
+  Job sent = job;
+  sent.launcher = remote->local_ ? ::getpid() : 0;
+  remote->pending_ = ToJson(sent) + "\n";
   return remote;
 }
 

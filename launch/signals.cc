@@ -6,14 +6,20 @@
 #include "base/check.h"
 
 namespace ringwood {
+namespace {
+
+bool Ignored(int signal) {
+  struct sigaction now {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+}  // namespace
 
 SignalDescriptor::SignalDescriptor(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
   for (int signal : signals) {
-    struct sigaction now {};
-    const bool ignored = ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
-    if (!ignored || signal != SIGHUP) sigaddset(&set, signal);
+    if (signal != SIGHUP || !Ignored(signal)) sigaddset(&set, signal);
   }
   RW_CHECK(::pthread_sigmask(SIG_BLOCK, &set, &before_) == 0);
   descriptor_ = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -7,8 +7,8 @@
 namespace ringwood {
 
 // Blocks `signals` for the thread (and so for a process without threads) while it lives; children
-// unblock them before exec (process.cc). Signals that were not taken are dropped at its end. A
-// SIGHUP that is ignored stays so: who started the process (nohup) wants it to go on.
+// unblock them before exec (process.cc). Signals that were not taken are dropped at its end.
+// SIGHUP stays ignored where it is: that is what nohup asks for.
 class SignalDescriptor {
  public:
   explicit SignalDescriptor(std::initializer_list<int> signals);

@@ -1,9 +1,14 @@
-"""Loading the library leaves the host program's signal handlers as they are."""
+"""Signals to `ringwood run`; loading the library leaves the host program's handlers as they are."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 
-from conftest import LIBRARY
+import pytest
+
+from conftest import LIBRARY, PROGRAM, ROOT, environment
 
 CODE = """
 import ctypes, signal, sys
@@ -24,3 +29,49 @@ print("same")
 def test_handlers_stay():
     ended = subprocess.run([sys.executable, "-c", CODE, LIBRARY], capture_output=True, text=True, timeout=120)
     assert ended.stdout.strip() == "same", ended.stderr
+
+
+def start(tmp_path, *prefix):
+    """A job of one rank that runs until the file `go` is there; its temporary store is in `stores`."""
+    stores = tmp_path / "stores"
+    stores.mkdir()
+    script = f"echo up; while [ ! -e '{tmp_path}/go' ]; do sleep 0.05; done"
+    job = subprocess.Popen([*prefix, PROGRAM, "run", "-np", "1", "--", "sh", "-c", script], cwd=ROOT,
+                           env=environment(TMPDIR=str(stores)), stdout=subprocess.PIPE, text=True)
+    assert job.stdout.readline() == "up\n"
+    assert len(list(stores.iterdir())) == 1
+    return job, stores
+
+
+@pytest.mark.parametrize("how", ["SIGKILL", "SIGQUIT"])
+def test_a_killed_launcher_leaves_no_temporary_store(tmp_path, how):
+    job, stores = start(tmp_path)
+    job.send_signal(getattr(signal, how))
+    job.communicate(timeout=60)
+    deadline = time.monotonic() + 60
+    while list(stores.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not list(stores.iterdir())
+
+
+def test_a_restart_finds_the_temporary_store_of_the_attempt_before(tmp_path):
+    script = ('for store in "$TMPDIR"/ringwood-*; do [ "$RINGWOOD_RESTART" = 0 ] && touch "$store/mark" && kill -9 $$; '
+              '[ -e "$store/mark" ] || exit 5; done')
+    ended = subprocess.run([PROGRAM, "run", "-np", "1", "--max-restarts", "1", "--", "sh", "-c", script], cwd=ROOT,
+                           env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert "1 restart" in ended.stderr and not list(tmp_path.iterdir()), ended.stderr
+
+
+def test_nohup_keeps_a_job_from_a_hang_up(tmp_path):
+    job, _ = start(tmp_path, "nohup")
+    os.kill(job.pid, signal.SIGHUP)
+    (tmp_path / "go").touch()
+    job.communicate(timeout=60)
+    assert job.returncode == 0
+
+
+def test_an_empty_tmpdir_is_none():
+    ended = subprocess.run([PROGRAM, "run", "-np", "1", "--", "true"], cwd=ROOT, env=environment(TMPDIR=""),
+                           capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 0 and "checkpoints in /tmp/ringwood-" in ended.stderr, ended.stderr
