@@ -39,6 +39,7 @@ ringwood::Environment ReadEnvironment() {
 
 int main(int argc, char** argv) {
   std::signal(SIGCHLD, SIG_DFL);  // one that is ignored leaves no ending of a child to wait for
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, as one on a full disk
   ringwood::Arguments arguments =
       ringwood::SplitArguments(std::vector<std::string>(argv + 1, argv + argc));
   std::error_code error;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/log_line.h"
@@ -102,9 +103,7 @@ void Output::Begin(size_t voice) { speakers_[voice]->tail.clear(); }
 void Output::Take(size_t voice, bool error, const std::string& bytes) {
   Speaker& speaker = *speakers_[voice];
   Sink* sink = &sinks_[error];
-  if (speaker.file >= 0) {  // a full disk must not stop the training: the terminal still has it
-    [[maybe_unused]] ssize_t written = ::write(speaker.file, bytes.data(), bytes.size());
-  }
+  if (speaker.file >= 0) Record(&speaker, bytes);
   for (const std::string& line : speaker.all.Feed(bytes)) Remember(&speaker, line);
   if (speaker.voice.prefix.empty() && !(error && options_.json)) {
     Put(sink, bytes);
@@ -139,6 +138,25 @@ void Output::Say(const std::string& text) {
 std::vector<std::string> Output::Tail(size_t voice) const {
   const auto& tail = speakers_[voice]->tail;
   return {tail.begin(), tail.end()};
+}
+
+// A full disk must not stop the training: the terminal still has what the file lacks.
+void Output::Record(Speaker* speaker, const std::string& bytes) {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t count = ::write(speaker->file, bytes.data() + done, bytes.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count > 0) {
+      done += count;
+      continue;
+    }
+    const char* const why = strerror(errno);
+    if (!std::exchange(speaker->file_lacks, true)) {
+      Say(absl::StrFormat("ringwood: %s.%s.log lacks some of the output: %s; the terminal has all "
+                          "of it, and the file what comes when there is room",
+                          options_.file_prefix, speaker->voice.file, why));
+    }
+    return;
+  }
 }
 
 void Output::Remember(Speaker* speaker, const std::string& line) {

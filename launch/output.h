@@ -77,10 +77,12 @@ class Output {
     LineCutter all;
     std::deque<std::string> tail;
     int file = -1;
+    bool file_lacks = false;  // a line that it should have; told once
   };
   void Put(Sink* sink, const std::string& bytes);
   void PutLine(Sink* sink, const std::string& line);
   void PutVoiced(const Speaker& speaker, bool error, const std::string& line);
+  void Record(Speaker* speaker, const std::string& bytes);
   void Remember(Speaker* speaker, const std::string& line);
   void CloseFiles();
 

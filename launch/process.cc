@@ -67,7 +67,7 @@ struct Failure {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
+  for (int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGXFSZ}) ::signal(number, SIG_DFL);
   if (plan.file_mask >= 0) ::umask(static_cast<mode_t>(plan.file_mask));
   ::dup2(plan.input, STDIN_FILENO);
   if (plan.output >= 0) ::dup2(plan.output, STDOUT_FILENO);

@@ -63,6 +63,20 @@ def test_a_restart_finds_the_temporary_store_of_the_attempt_before(tmp_path):
     assert "1 restart" in ended.stderr and not list(tmp_path.iterdir()), ended.stderr
 
 
+@pytest.mark.parametrize("flag", ["--store", "--output-filename"])
+def test_a_limit_of_the_size_of_files_is_an_error_with_a_name(tmp_path, flag):
+    """`ulimit -f`, as batch systems set it; SIGXFSZ would kill without a word."""
+    limited = 'ulimit -f 4; exec "$@"'
+    path = tmp_path / "p"
+    ended = subprocess.run(["bash", "-c", limited, "bash", PROGRAM, "run", "-np", "1", flag, path, "--", "sh", "-c",
+                            "head -c 100000 /dev/zero | tr '\\0' '\\n'; sleep 1"],
+                           cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120)
+    assert "SIGXFSZ" not in ended.stderr and ended.returncode >= 0, ended.stderr
+    if flag == "--output-filename":
+        assert ended.stderr.count(f"{path}.rank0.log lacks some of the output: File too large") == 1, ended.stderr
+        assert ended.stdout.count("\n") == 100000
+
+
 def test_nohup_keeps_a_job_from_a_hang_up(tmp_path):
     job, _ = start(tmp_path, "nohup")
     os.kill(job.pid, signal.SIGHUP)
