@@ -49,7 +49,7 @@ Agent::Agent(const AgentOptions& options)
 Agent::~Agent() {
   slots_.clear();
   orphans_.End();
-  if (orphaned_) RemoveScratch();
+  if (hung_up_) RemoveScratch();
 }
 
 int Agent::Run() {
@@ -174,14 +174,14 @@ void Agent::Turn() {
   }
   Reap();
   if (wait[2].revents & POLLERR)
-    orphaned_ = true;  // the launcher does not read the reports any more
+    orphaned_ = hung_up_ = true;  // the launcher does not read the reports any more
   Flush();
 }
 
 void Agent::ReadWords() {
   bool end = false;
   words_ += ReadSome(options_.input, kReadBytes, &end);
-  if (end) orphaned_ = true;
+  if (end) orphaned_ = hung_up_ = true;
   heard_ = Now();
   ObeyWords();
 }
@@ -278,7 +278,7 @@ void Agent::Flush() {
   while (!pending_.empty()) {
     const ssize_t count = ::write(options_.output, pending_.data(), pending_.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && errno != EAGAIN) orphaned_ = true;
+    if (count < 0 && errno != EAGAIN) orphaned_ = hung_up_ = true;
     if (count <= 0) return;
     pending_.erase(0, count);
   }

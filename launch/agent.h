@@ -80,6 +80,7 @@ class Agent {
   TimePoint heard_;                      // when the launcher was last heard
   Duration patience_ = Duration::max();  // how long it may be silent
   bool orphaned_ = false;
+  bool hung_up_ = false;  // orphaned, as the launcher's pipes ended
   int code_ = 0;
 };
 
