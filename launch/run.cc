@@ -54,22 +54,28 @@ void PrintTail(const Attempt& attempt, int member, Output* output) {
   for (const std::string& line : tail) output->Say("  | " + line);
 }
 
+void PrintFirst(const Attempt& attempt, const Verdict& verdict, Output* output) {
+  output->Say(absl::StrFormat("ringwood: %s was the first to end by itself: it %s",
+                              attempt.Name(verdict.first), verdict.first_reason));
+  PrintTail(attempt, verdict.first, output);
+}
+
 void PrintFailure(const RunOptions& options, const Attempt& attempt, const Verdict& verdict,
                   Output* output) {
   if (!verdict.told.empty()) output->Say("ringwood: " + verdict.told);
   if (verdict.culprit < 0) {
-    output->Say("ringwood: " + verdict.reason);
-    if (verdict.first >= 0) PrintTail(attempt, verdict.first, output);
+    if (!verdict.reason.empty()) output->Say("ringwood: " + verdict.reason);
+    if (!verdict.first_reason.empty()) {
+      PrintFirst(attempt, verdict, output);
+    } else if (verdict.first >= 0) {
+      PrintTail(attempt, verdict.first, output);
+    }
     return;
   }
   const std::string name = attempt.Name(verdict.culprit);
   output->Say(absl::StrFormat("ringwood: %s failed first: it %s", name, verdict.reason));
   PrintTail(attempt, verdict.culprit, output);
-  if (verdict.first >= 0) {
-    output->Say(absl::StrFormat("ringwood: %s was the first to end by itself: it %s",
-                                attempt.Name(verdict.first), verdict.first_reason));
-    PrintTail(attempt, verdict.first, output);
-  }
+  if (verdict.first >= 0) PrintFirst(attempt, verdict, output);
   PointToFlight(options, attempt, verdict.culprit, output);
 }
 

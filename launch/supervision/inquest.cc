@@ -1,6 +1,7 @@
 #include "launch/supervision/inquest.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ringwood {
 
@@ -110,6 +111,13 @@ Verdict Inquest::Judge() const {
   verdict.culprit = culprit->member;
   verdict.reason = culprit->reason;
   if (blamed_ >= 0) PutBlame(meaning, &verdict);
+  if (!told_.empty() && blamed_ < 0 && culprit->ending.code == kExitRestart) {
+    // The coordinator named nobody, and all that ended did so as they were told: none was first.
+    verdict.culprit = -1;
+    verdict.first = culprit->member;
+    verdict.first_reason = std::exchange(verdict.reason, "");
+    return verdict;
+  }
   const Failure* first = FirstOwn();
   if (first != nullptr && first->member != verdict.culprit) {
     verdict.first = first->member;

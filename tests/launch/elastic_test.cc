@@ -220,7 +220,7 @@ TEST(ElasticJob, TheCoordinatorIsStartedAgainAndNoFailureAfterwards) {
   supervisor.Told(-1, "the job failed at step 4 of epoch 1: too few ranks", At(90));
   for (int rank : {2, 3, 4}) supervisor.Ended(rank, kPeerDied, At(91));
   EndServers(&supervisor, 92);
-  EXPECT_EQ(supervisor.Judge().culprit, 2) << "the first that failed, not what came back";
+  EXPECT_EQ(supervisor.Judge().first, 2) << "the first that ended, not what came back";
 }
 
 TEST(ElasticJob, ACoordinatorWhosePortIsStillTakenIsTriedAgain) {

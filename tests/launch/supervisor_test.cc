@@ -96,6 +96,20 @@ TEST(Supervisor, TheCoordinatorsVerdictIsTheHeadline) {
   EXPECT_EQ(verdict.first, -1);
 }
 
+// A server that was asked to end says so for the whole job, and ends after the ranks.
+TEST(Supervisor, NobodyFailedFirstWhereTheJobWasEndedAndTheRanksOnlyFollowed) {
+  Supervisor supervisor = Running();
+  supervisor.Told(-1, "the job failed at step 4 of epoch 1: the server is stopping", At(8));
+  for (int member : {3, 2, 4}) supervisor.Ended(member, kPeerDied, At(9));
+  EndServers(&supervisor, 10);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitRestart);
+  EXPECT_TRUE(verdict.restart_helps);
+  EXPECT_EQ(verdict.culprit, -1);
+  EXPECT_EQ(verdict.first, 3);
+  EXPECT_EQ(verdict.first_reason, "exited with code 75");
+}
+
 TEST(Supervisor, ARankThatFailsInConsequenceIsNotTakenForTheOneThatWasNamed) {
   Supervisor supervisor = Running();
   supervisor.Told(4, "rank 2 (host h2) failed at step 4 of epoch 1: its stream broke", At(8));
