@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "base/files/replaceable.h"
 
 namespace ringwood {
 namespace {
@@ -70,11 +71,7 @@ bool IsPrivateOrAnothers(const SmallFile& file) {
 }
 
 Status WriteWhole(const std::string& path, const std::string& content, int mode) {
-  // What the file is renamed to would go, be it /dev/stdout or /dev/null.
-  struct stat there {};
-  if (stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    return Refused(absl::StrFormat("cannot write %s: it is no regular file", path));
-  }
+  RW_RETURN_IF_ERROR(CheckReplaceable(path));
   const std::string fresh = path + ".new";
   unlink(fresh.c_str());
   const OpenFile file(

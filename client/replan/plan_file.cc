@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "absl/strings/str_format.h"
+#include "base/files/replaceable.h"
 #include "plan/strategy/planner.h"
 #include "plan/wire.h"
 
@@ -85,12 +86,7 @@ Status WritePlanFile(const v1::SavedPlan& saved, const std::string& path) {
   options.add_whitespace = true;
   std::string text;
   const auto printed = google::protobuf::util::MessageToJsonString(saved, &text, options);
-  // What the file is renamed to would go, be it /dev/null.
-  std::error_code none;
-  if (std::filesystem::exists(path, none) && !std::filesystem::is_regular_file(path, none)) {
-    return Refused(
-        absl::StrFormat("the plan cannot be written to %s: it is no regular file", path));
-  }
+  RW_RETURN_IF_ERROR(CheckReplaceable(path));
   const std::string part = path + ".part";
   std::ofstream file(part, std::ios::trunc);
   file << text;

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/files/replaceable.h"
+
 namespace ringwood {
 namespace {
 
@@ -32,10 +34,7 @@ Status PartFile::Failed(const std::string& what) const {
 }
 
 StatusOr<std::unique_ptr<PartFile>> PartFile::Create(const std::string& path, uint64_t bytes) {
-  struct stat about {};
-  if (stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode)) {
-    return Refused(path + " is there and no regular file: give another name");
-  }
+  RW_RETURN_IF_ERROR(CheckReplaceable(path));
   const std::string part = path + ".part";
   const int descriptor =
       open(part.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
