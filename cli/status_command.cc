@@ -65,8 +65,7 @@ std::string JobsText(const v1::JobsResponse& jobs) {
     rows.push_back({job.name(), state, std::to_string(job.ranks()), std::to_string(job.epoch()),
                     std::to_string(job.step()), absl::StrFormat("%.2f", job.steps_per_second()),
                     Share(job.store_bytes(), job.max_store_bytes()), std::to_string(job.calls()),
-                    std::to_string(job.refused_calls()),
-                    job.idle_seconds() < 1 ? "0 s" : FormatSeconds(job.idle_seconds())});
+                    std::to_string(job.refused_calls()), FormatSeconds(job.idle_seconds())});
     for (const std::string& note : {job.why(), job.waiting_for(), job.last_failure()}) {
       if (!note.empty()) notes += job.name() + ": " + note + "\n";
     }

@@ -5,6 +5,12 @@
 namespace ringwood {
 namespace {
 
+TEST(Units, NoTimeIsInSeconds) {
+  EXPECT_EQ(FormatSeconds(0), "0 s");
+  EXPECT_EQ(FormatSeconds(2e-6), "2 us");
+  EXPECT_EQ(FormatSeconds(-0.25), "-250 ms");
+}
+
 TEST(Units, TimesAreReadAsPeopleTypeThem) {
   EXPECT_EQ(*ParseDuration("90"), 90);
   EXPECT_EQ(*ParseDuration("90s"), 90);
