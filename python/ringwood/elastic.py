@@ -11,6 +11,7 @@ from .agreement import refuse_differences
 from .errors import InvalidError, RefusedError
 from .local.local_steps import LocalSteps
 from .optimizer import DistributedOptimizer
+from .passes.forward import before_forward
 from .sampler import Sampler
 from .state import state_items, state_of_items
 
@@ -83,23 +84,3 @@ class Elastic:
         self._model.load_state_dict(state["model"])
         self._optimizer.load_state_dict(state["optimizer"])
         self._sampler.load_state_dict(state["sampler"])
-
-
-class BeforeForward:
-    """Calls `action(model)` before each forward of a model. It does not go with the model where that is copied or
-    pickled: an average of the weights, or a file with the whole model, is no part of the training."""
-
-    def __init__(self, action=None):
-        self._action = action
-
-    def __call__(self, model, inputs):
-        if self._action is not None:
-            self._action(model)
-
-    def __reduce__(self):
-        return BeforeForward, ()
-
-
-def before_forward(model, action):
-    """Returns a handle, whose remove() ends it."""
-    return model.register_forward_pre_hook(BeforeForward(action))

@@ -7,10 +7,10 @@ import os
 from . import ending
 from .agreement import refuse_differences
 from .all_reduced import AllReduced
-from .backward import Backward
 from .entry.entry import enter
 from .errors import RefusedError
 from .library import load
+from .passes.backward import Backward
 from .placement import exchange_stream
 from .session import Session
 from .stream import NoStream

@@ -22,12 +22,12 @@ from .agreement import broadcast_bytes
 from .checkpoint import Checkpoint
 from .ddp import communication_hook
 from .elastic import Elastic as _Elastic
-from .elastic import before_forward as _before_forward
 from .errors import InvalidError
 from .local.average_adamw import AverageAdamW as _AverageAdamW
 from .local.local_steps import LocalSteps as _LocalSteps
 from .local.outer import Nesterov, OuterSGD
 from .optimizer import DistributedOptimizer as _DistributedOptimizer
+from .passes.forward import before_forward as _before_forward
 from .sampler import Sampler as _Sampler
 from .scaler import GradScaler
 from .state import flatten, gather_tensors, unflatten

@@ -11,9 +11,9 @@ from .. import job
 from ..errors import InvalidError, RefusedError
 from .entry import Entry, meet, prefix
 
-
 _PARTING_SECONDS = 3        # for ranks that leave together; one that stays behind does not hold the others up for longer
-_HEAD_START_SECONDS = 0.05  # of rank 0, which frees torch's store when the groups are gone
+_HEAD_START_SECONDS = 0.05  # of rank 0, which frees torch's store when the groups are gone: to ask the store whether it has
+                            # gone makes PyTorch print a failure
 
 
 class Joined:

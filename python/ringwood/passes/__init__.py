@@ -1,0 +1,1 @@
+"""What is called before the forward pass of a model, and when a backward pass ends."""
