@@ -32,7 +32,7 @@ struct Job {
   double silence_seconds = 0;     // silence of the launcher after which the worker ends; 0: never
   std::string scratch;            // a directory to make, accessible to its owner only; empty: none
   int launcher = 0;  // the launcher, where it is the worker's parent: without it `scratch` goes
-  std::string directory;          // where the processes start; empty: where the worker was started
+  std::string directory;  // where the processes start; empty: where the worker was started
   std::vector<std::string> command;
   Environment environment;  // of all slots, on top of the worker's own
   std::vector<Slot> slots;

@@ -3,9 +3,10 @@
     run [tests|sanitizers|bench|jobs|grid]… [--device cuda|cpu] [--out DIR] [--seconds N] [FLAGS of the grid]
 
 Without a word: all parts, in this order; else those that are named, in theirs. One line a step, DIR/results.jsonl with
-a line of JSON for the device, each step and each figure, DIR/kit.log with what was printed (of a step that still runs: DIR/step.log); then a table, and exit code 1 if
-a step failed. A step whose needs this host has not is skipped with the reason. --seconds bounds the whole: of what is
-left each part has a share, steps that find no time left are skipped, and one that is cut short has not failed.
+a line of JSON for the device, each step and each figure, DIR/kit.log with what was printed (of a step that still runs:
+DIR/step.log); then a table, and exit code 1 if a step failed. A step whose needs this host has not is skipped with
+the reason. --seconds bounds the whole: of what is left each part has a share, steps that find no time left are skipped,
+and one that is cut short has not failed.
 SIGTERM and SIGINT end the running step, and the table is printed. --device cpu tries the same steps without a device,
 as far as they go.
 """

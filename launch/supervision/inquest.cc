@@ -112,7 +112,7 @@ Verdict Inquest::Judge() const {
   verdict.reason = culprit->reason;
   if (blamed_ >= 0) PutBlame(meaning, &verdict);
   if (!told_.empty() && blamed_ < 0 && culprit->ending.code == kExitRestart) {
-    // The coordinator named nobody, and all that ended did so as they were told: none was first.
+    // The coordinator named nobody, and all only followed it: the first to end is not the cause.
     verdict.culprit = -1;
     verdict.first = culprit->member;
     verdict.first_reason = std::exchange(verdict.reason, "");

@@ -108,6 +108,7 @@ TEST(Options, NumbersAreReadAlikeInALocaleWithAComma) {
   const Status read = ReadOption(OptionNamed("sparse_keep"), "", "0.5", &options);
   std::setlocale(LC_NUMERIC, "C");
   unsetenv("LOCPATH");
+  std::filesystem::remove_all(folder);
   ASSERT_TRUE(chosen);
   EXPECT_TRUE(read.ok()) << read;
   EXPECT_EQ(options.sparse_keep, 0.5);
