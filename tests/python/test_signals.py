@@ -45,7 +45,7 @@ def start(tmp_path, *prefix):
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGQUIT"])
 def test_a_killed_launcher_leaves_no_temporary_store(tmp_path, how):
-    job, stores = start(tmp_path)
+    job, stores = start(tmp_path, "env", "--default-signal=QUIT")  # which a shell's background ignores
     job.send_signal(getattr(signal, how))
     job.communicate(timeout=60)
     deadline = time.monotonic() + 60
