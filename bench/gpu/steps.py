@@ -55,7 +55,7 @@ def sanitizers(host, _, work):
 def bench(host, _, work):
     kernels = host.here / "kernels.jsonl"
     yield Step("bench", "kernels", ["cat", kernels], missing="" if kernels.exists() else "not a packed kit")
-    for name in ("device_select", "device_overlap"):
+    for name in ("device_select", "device_dense", "device_overlap"):
         command, environment = ([], {}) if host.no_device else host.program(name)
         yield Step("bench", name, command, environment, host.no_device)
     yield counters(host)

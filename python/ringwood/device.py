@@ -40,9 +40,9 @@ class StagedFromDevice(Staged):
     def wait(self):
         self._copied.synchronize()
 
-    def clear(self):
+    def clear(self, session):
         self._given.synchronize()
-        super().clear()
+        super().clear(session)
 
     def give(self, scale):
         super().give(scale)

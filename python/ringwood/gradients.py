@@ -22,6 +22,7 @@ class Gradients:
     def __init__(self, owner, session, backward, slots, stream, passes_per_step, scaler):
         self.slots = slots
         self.known = {id(slot.parameter) for slot in slots}
+        self.on_device = any(slot.parameter.is_cuda for slot in slots)
         self.weight = None  # with which the last exchange began
         self._stream = stream
         self.quiet = False  # inside no_sync
@@ -115,6 +116,17 @@ class Gradients:
             raise RefusedError(f"{what} between backward and step(): the gradients are on their way, and wait "
                                f"for those of {self.names(taken is None for taken in self._taken)}")
 
+    def let_go(self):
+        """The parameters' gradients are gone."""
+        for slot in self.slots:
+            if slot.parameter.grad is None:
+                slot.let_go(self._session)
+
+    def hold(self):
+        """Before averages come that no backward made room for."""
+        for slot in self.slots:
+            slot.hold(self._session)
+
     def forget(self):
         """The accumulated gradients were zeroed or used."""
         self._start_over()
@@ -136,7 +148,7 @@ class Gradients:
             if present[index]:
                 self._announce(index, slot)
             else:
-                slot.clear()
+                slot.clear(self._session)
                 self._session.ready(index)
         self._arrivals.wait()
         if self._owner.missing != "skip":

@@ -225,7 +225,7 @@ class Library:
             raise InvalidError(f"cannot use the library {path}: {failure}. Build it again with "
                                "`./dev build`") from failure
         self.path = path
-        self.ready = self.quick.ringwood_ready
+        self.ready, self.rebind = self.quick.ringwood_ready, self.quick.ringwood_rebind
         self._read_options()
 
     def _declare(self):

@@ -1,7 +1,7 @@
 """Addresses of arrays, tensors and pointers. torch is recognised by its methods, not imported."""
 
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,13 +13,25 @@ def _is_tensor(value):
     return hasattr(value, "data_ptr") and hasattr(value, "is_contiguous")
 
 
-@dataclass(frozen=True)
-class Gradient:
+class Gradient(NamedTuple):  # made anew for each gradient that backward makes: a tuple is the quickest
     """A float32 gradient as the library takes it."""
     owner: object  # to be kept alive
     address: int
     elements: int
     device: int | None = None  # the CUDA device that it lies on
+
+    def gone(self):
+        """Its memory was freed: no address is this one."""
+        return Gradient((0, self.elements), -1, self.elements, self.device)
+
+    def moved_to(self, tensor):
+        """The same at the place of a tensor of torch; None where it is not such a one, or a closer look is due. Within
+        a microsecond: where backward makes new gradients it is asked once for each."""
+        if (type(tensor).__name__ == "Tensor" and tensor.numel() == self.elements and tensor.element_size() == 4
+                and tensor.is_floating_point() and tensor.is_contiguous() and tensor.data_ptr()
+                and tensor.get_device() == (-1 if self.device is None else self.device)):
+            return Gradient(tensor, tensor.data_ptr(), self.elements, self.device)
+        return None
 
 
 def region_of(what, value, devices=("cpu",)):

@@ -145,11 +145,13 @@ class DistributedOptimizer(OptimizerWrapper):
     def __repr__(self):
         return f"DistributedOptimizer({self.inner!r})"
 
-    def zero_grad(self, set_to_none=False):
-        """Zeroes in place by default: gradients that stay where they are need no rebinding."""
+    def zero_grad(self, set_to_none=None):
+        """`set_to_none`: left out, gradients in host memory are zeroed where they are, and those on a device are let
+        go, as PyTorch's own zero_grad does: there to zero them and to add to them costs two kernels a parameter."""
         self._gradients.refuse_if_running("zero_grad()")
         self.end_step()
-        self.inner.zero_grad(set_to_none=set_to_none)
+        self.inner.zero_grad(set_to_none=self._gradients.on_device if set_to_none is None else set_to_none)
+        self._gradients.let_go()
 
     def step(self, closure=None):
         """Updates the parameters, after an exchange if backward did none. A step that is skipped for a NaN or
@@ -181,6 +183,8 @@ class DistributedOptimizer(OptimizerWrapper):
         such as clipping the gradients; `after_step`: what it does after step(), such as averaging weights. Learning
         rates and the other numbers of the groups come from the log."""
         count = self.session.replays
+        if count:
+            self._gradients.hold()
         for _ in range(count):
             self.last, content = self.session.replay()
             note = Note(content)

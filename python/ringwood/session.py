@@ -148,9 +148,21 @@ class Session:
         return identity.value
 
     def rebind(self, name, gradient):
-        """Sets the new place of a reallocated gradient: same elements, used from the next ready on."""
+        """Sets the new place of a reallocated gradient: same elements, used from the next ready on. None: its memory is
+        freed, and a new place follows before the next ready."""
         identity = self._id(name)
         before = self._gradients[name]
+        if gradient is None:
+            self._gradients[name] = before.gone()
+            return
+        given = before.moved_to(gradient) or self._new_place(name, gradient, before)
+        code = self._library.rebind(self._handle, identity, given.address)
+        if code:
+            self._check_open()
+            self._library.check(code)
+        self._gradients[name] = given
+
+    def _new_place(self, name, gradient, before):
         given = gradient_of(name, gradient, before.device)
         if given.elements != before.elements:
             raise InvalidError(f'the gradient of "{name}" has {given.elements} elements, registered were '
@@ -158,9 +170,7 @@ class Session:
         if given.device != before.device:
             raise InvalidError(f'the gradient of "{name}" lies on the CUDA device {given.device}, the '
                                "registered one in host memory")
-        self._check_open()
-        self._library.check(self._library.quick.ringwood_rebind(self._handle, identity, given.address))
-        self._gradients[name] = given
+        return given
 
     def agree(self):
         """Fixes the table and agrees on the plan with all ranks; the first step does it if needed."""

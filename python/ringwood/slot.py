@@ -70,7 +70,7 @@ class InPlace:
         self._stream = stream
         if parameter.grad is None or not parameter.grad.is_contiguous():
             parameter.grad = torch.zeros_like(parameter)
-        self.buffer = parameter.grad  # the memory that the session knows
+        self.buffer = parameter.grad  # the memory that the session knows; None: it was let go
         self._address = self.buffer.data_ptr()
 
     def take(self, session, gradient, scale):
@@ -79,13 +79,27 @@ class InPlace:
         if gradient.data_ptr() != self._address:
             if not gradient.is_contiguous():
                 gradient = self.parameter.grad = gradient.contiguous()
-            session.rebind(self.name, gradient)
-            self.buffer, self._address = gradient, gradient.data_ptr()
+            self._move(session, gradient)
         self._stream.follow(gradient)
         return True
 
-    def clear(self):
+    def _move(self, session, gradient):
+        self.buffer, self._address = gradient, gradient.data_ptr()
+        session.rebind(self.name, gradient)
+
+    def let_go(self, session):
+        """The parameter's gradient is gone, and backward makes a new one: its memory is free until then."""
+        self.buffer, self._address = None, 0
+        session.rebind(self.name, None)
+
+    def hold(self, session):
+        """Memory for the average of a step in which backward makes no gradient."""
+        if self.buffer is None:
+            self._move(session, torch.zeros_like(self.parameter, requires_grad=False))
+
+    def clear(self, session):
         """Without a gradient it counts as zero."""
+        self.hold(session)
         with self._stream.work():
             self.buffer.zero_()
 
@@ -109,8 +123,8 @@ class InBucket:
 
     def take(self, session, gradient, scale):
         if gradient.data_ptr() != self._address:
-            session.rebind(self.name, gradient)
             self.buffer, self._address = gradient, gradient.data_ptr()
+            session.rebind(self.name, gradient)
         self._stream.follow(gradient)
         return True
 

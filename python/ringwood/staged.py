@@ -29,7 +29,13 @@ class Staged:
     def _keep(self, gradient):
         self._gradient = gradient if self._bucketed else None
 
-    def clear(self):
+    def let_go(self, session):
+        """The session's memory is the buffer, which stays."""
+
+    def hold(self, session):
+        pass
+
+    def clear(self, session):
         with self._stream.work():
             self.buffer.zero_()
 

@@ -56,6 +56,8 @@ Status GroupMemory::AllocateWork(cudaStream_t stream) {
   for (auto* array : {&tile_tensor_, &tile_first_, &tile_count_, &tile_larger_, &tile_ties_}) {
     RW_RETURN_IF_ERROR(array->Allocate(tiles, stream));
   }
+  RW_RETURN_IF_ERROR(block_larger_.Allocate(kRefineBlocks, stream));
+  RW_RETURN_IF_ERROR(block_ties_.Allocate(kRefineBlocks, stream));
   RW_RETURN_IF_ERROR(histogram_.Allocate(tensors * kBins, stream));
   RW_RETURN_IF_ERROR(near_key_.Allocate(tensors * kNear, stream));
   RW_RETURN_IF_ERROR(near_tile_.Allocate(tensors * kNear, stream));
@@ -80,6 +82,8 @@ GroupView GroupMemory::View(uint32_t present) const {
   view.tile_count = tile_count_.data();
   view.tile_larger = tile_larger_.data();
   view.tile_ties = tile_ties_.data();
+  view.block_larger = block_larger_.data();
+  view.block_ties = block_ties_.data();
   view.histogram = histogram_.data();
   view.near_key = near_key_.data();
   view.near_tile = near_tile_.data();

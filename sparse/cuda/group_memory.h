@@ -35,6 +35,7 @@ class GroupMemory {
   DeviceBuffer<TensorOutcome> outcomes_;
   DeviceBuffer<float*> gradients_;
   DeviceBuffer<uint32_t> tile_tensor_, tile_first_, tile_count_, tile_larger_, tile_ties_;
+  DeviceBuffer<uint32_t> block_larger_, block_ties_;
   DeviceBuffer<uint32_t> histogram_, near_key_, near_tile_, open_, candidate_index_, pick_index_;
   DeviceBuffer<float> candidate_value_, pick_value_;
 };

@@ -13,13 +13,16 @@
 namespace ringwood::cuda {
 namespace {
 
-__global__ void __launch_bounds__(kThreads) AccumulateKernel(GroupView group, Scale scale) {
+// What the refining kernel waits for is memory: the more of its warps, the less.
+constexpr int kRefinePerProcessor = 4;
+
+__global__ void __launch_bounds__(kThreads, 4) AccumulateKernel(GroupView group, Scale scale) {
   __shared__ AccumulateShared shared;
   CudaThread thread;
   AccumulateTile(thread, shared, group, scale);
 }
 
-__global__ void __launch_bounds__(kThreads) RefineKernel(GroupView group) {
+__global__ void __launch_bounds__(kThreads, kRefinePerProcessor) RefineKernel(GroupView group) {
   __shared__ RefineShared shared;
   CudaThread thread;
   Refine(thread, shared, group);
@@ -53,8 +56,6 @@ cudaError_t LaunchAccumulate(const GroupView& group, const Scale& scale, cudaStr
 }
 
 cudaError_t RefineBlocks(uint32_t* blocks) {
-  // More blocks than two a processor only make the meetings slower.
-  constexpr int kMaxBlocksPerProcessor = 2;
   int device = 0, processors = 0, resident = 0;
   cudaError_t error = cudaGetDevice(&device);
   if (error == cudaSuccess) {
@@ -65,9 +66,9 @@ cudaError_t RefineBlocks(uint32_t* blocks) {
   }
   if (error != cudaSuccess) return error;
   if (resident < 1) return cudaErrorCooperativeLaunchTooLarge;
-  *blocks =
-      static_cast<uint32_t>(processors) *
-      static_cast<uint32_t>(resident < kMaxBlocksPerProcessor ? resident : kMaxBlocksPerProcessor);
+  const auto all = static_cast<uint32_t>(
+      processors * (resident < kRefinePerProcessor ? resident : kRefinePerProcessor));
+  *blocks = all < kRefineBlocks ? all : kRefineBlocks;
   return cudaSuccess;
 }
 

@@ -2,13 +2,14 @@
 //
 //   phase      reads                               the last block of a tensor then
 //   histogram  keys of the range that is left       finds the bin of the rank that is needed
-//   count      keys above that bin; those in it     settles the threshold among those in it, turns
-//              go to a short list                   counts into places, decides the next floor
+//   count      keys above that bin; those in it     settles the threshold among those in it,
+//              go to a short list                   decides the next floor
 //   emit       the same                                 —
 //
-// The histogram's range is relative: it begins at the floor of the candidates, near which the
-// threshold is. So one round leaves a bin of few keys, and only where it leaves more than kNear is
-// there another, of that bin alone; the whole residual takes two or three.
+// The histogram's range is relative: it begins at the floor of the candidates and reaches twice as
+// far as the last threshold was from it. So one round leaves a bin of few keys, and only where it
+// leaves more than kNear is there another, of that bin alone; the whole residual takes two or
+// three.
 //
 // A tensor is read from its list of candidates, or, when the list is too short or too long, from
 // the whole new residual; both give the same picks, those of SelectPlain (sparse/select.h): largest
@@ -20,6 +21,7 @@
 #pragma once
 
 #include "base/cuda/scan.h"
+#include "sparse/cuda/guess.h"
 #include "sparse/cuda/view.h"
 
 namespace ringwood::cuda {
@@ -77,13 +79,12 @@ RW_DEVICE inline Range InBins(uint32_t low, uint32_t end) {
   return range;
 }
 
-// Candidates lie just above their floor: bins of 2^13 keys cover a factor of four above it, and the
-// last bin has all that are larger.
+// Bins reach as far above the floor as the state says, and the last bin has all that are larger.
 RW_DEVICE inline Range FirstRange(const TensorState& state, bool whole) {
-  constexpr uint32_t kShift = 13;
   if (whole || state.floor <= 1) return InBins(1, kNonFinite);
-  const Range range = InBins(state.floor, kNonFinite);
-  return {range.low, range.end, range.shift < kShift ? range.shift : kShift};
+  const uint32_t reach = state.reach < kBins ? kBins : state.reach;
+  if (reach >= kNonFinite - state.floor) return InBins(state.floor, kNonFinite);
+  return {state.floor, kNonFinite, InBins(state.floor, state.floor + reach).shift};
 }
 
 RW_DEVICE inline uint32_t BinOf(const Range& range, uint32_t key) {
@@ -116,12 +117,39 @@ RW_DEVICE void ForKeys(Thread& thread, const Items& items, Act act) {
   for (; i < items.count; i += kWarp) act(Thread::Key(items.value[i]));
 }
 
+// act(key) for this block's share of a tensor's list, in any order: as much of it as `begin` to
+// `end` are of the tensor's tiles.
+template <class Thread, class Act>
+RW_DEVICE void ForListed(Thread& thread, const GroupView& group, const TensorView& tensor,
+                         uint32_t candidates, uint32_t begin, uint32_t end, Act act) {
+  constexpr uint32_t kReads = 4;
+  const auto place = [&](uint32_t tile) {
+    return static_cast<uint32_t>(uint64_t{candidates} * (tile - tensor.first_tile) / tensor.tiles);
+  };
+  const float* const list = group.candidate_value + tensor.first_candidate;
+  const uint32_t until = place(end);
+  for (uint32_t first = place(begin) + thread.id(); first < until; first += kReads * kThreads) {
+    float read[kReads] = {};  // zeros are never candidates
+    for (uint32_t r = 0; r < kReads; ++r) {
+      if (until - first > r * kThreads) read[r] = list[first + r * kThreads];
+    }
+    for (uint32_t r = 0; r < kReads; ++r) act(Thread::Key(read[r]));
+  }
+}
+
+// The first tile of a block's share, and the block that has a tile.
+RW_DEVICE inline uint32_t FirstTile(const GroupView& group, uint32_t block, uint32_t blocks) {
+  return static_cast<uint32_t>(uint64_t{group.tiles} * block / blocks);
+}
+RW_DEVICE inline uint32_t BlockOfTile(const GroupView& group, uint32_t tile, uint32_t blocks) {
+  return static_cast<uint32_t>(((uint64_t{tile} + 1) * blocks - 1) / group.tiles);
+}
+
 // This block's share of the tiles, cut at the borders of tensors: act(tensor, begin, end).
 template <class Thread, class Act>
 RW_DEVICE void ForTensors(Thread& thread, const GroupView& group, Act act) {
-  const uint64_t tiles = group.tiles;
-  const auto end = static_cast<uint32_t>(tiles * (thread.block() + 1) / thread.blocks());
-  for (auto at = static_cast<uint32_t>(tiles * thread.block() / thread.blocks()); at < end;) {
+  const uint32_t end = FirstTile(group, thread.block() + 1, thread.blocks());
+  for (uint32_t at = FirstTile(group, thread.block(), thread.blocks()); at < end;) {
     const uint32_t t = group.tile_tensor[at];
     const uint32_t border = group.tensors[t].first_tile + group.tensors[t].tiles;
     const uint32_t until = border < end ? border : end;
@@ -221,11 +249,16 @@ RW_DEVICE void CountBins(Thread& thread, RefineShared& shared, const GroupView& 
     const Range range = round == 0 ? FirstRange(state, dense) : InBins(state.cut, state.end);
     for (uint32_t bin = thread.id(); bin < kBins; bin += kThreads) shared.bins[bin] = 0;
     thread.Sync();
-    for (uint32_t tile = begin + thread.warp(); tile < end; tile += kWarps) {
-      ForKeys(thread, ItemsOf(group, tensor, dense, tile), [&](uint32_t key) {
-        if (key < range.low || key >= range.end) return;
-        thread.AtomicAdd(&shared.bins[BinOf(range, key)], 1);
-      });
+    const auto count = [&](uint32_t key) {
+      if (key < range.low || key >= range.end) return;
+      thread.AtomicAdd(&shared.bins[BinOf(range, key)], 1);
+    };
+    if (dense) {
+      for (uint32_t tile = begin + thread.warp(); tile < end; tile += kWarps) {
+        ForKeys(thread, ItemsOf(group, tensor, dense, tile), count);
+      }
+    } else {
+      ForListed(thread, group, tensor, state.candidates, begin, end, count);
     }
     thread.Sync();
     uint32_t* const bins = group.histogram + uint64_t{t} * kBins;
@@ -239,28 +272,31 @@ RW_DEVICE void CountBins(Thread& thread, RefineShared& shared, const GroupView& 
   });
 }
 
-// The share of the last threshold at which candidates begin follows what it gave: aims at 1.1 to
-// 1.4 k, moves back further after a miss, which costs passes over the whole residual.
-RW_DEVICE inline float NextGuess(float guess, uint32_t candidates, uint32_t k, bool missed) {
-  const float gap = 1 - guess;
-  if (missed) return 1 - 2 * gap > 0.7f ? 1 - 2 * gap : 0.7f;
-  if (candidates > k + uint64_t{k} * 2 / 5) return 1 - (0.8f * gap > 0.005f ? 0.8f * gap : 0.005f);
-  if (candidates < k + k / 10) return 1 - (1.2f * gap < 0.3f ? 1.2f * gap : 0.3f);
-  return guess;
-}
-
 // The outcome, and a clean state for the next step. Fewer picks than k: all candidates, please.
 template <class Thread>
 RW_DEVICE void Conclude(const TensorView& tensor, TensorState& state, TensorOutcome& outcome) {
   outcome = {state.picked, state.nonfinite, state.candidates, state.dense};
   if (state.floor > 1 && state.floor < kNonFinite) {  // it came from the guess
-    state.guess = NextGuess(state.guess, state.candidates, tensor.k, state.candidates < tensor.k);
+    state.guess = NextGuess(state.guess, state.candidates, tensor.k, tensor.room);
   }
   const uint32_t floor =
       state.settled != 0 ? 1 : Thread::Key(state.guess * Thread::FromKey(state.cut));
   state.floor = floor > 1 ? floor : 1;
+  state.reach = state.cut > state.floor ? 2 * (state.cut - state.floor) : 0;
   state.candidates = 0;
   state.nonfinite = 0;
+}
+
+// Adds to the counts of a tensor's tile, and to the sums of its block where they are of that
+// tensor.
+template <class Thread>
+RW_DEVICE void AddToTile(Thread& thread, const GroupView& group, uint32_t t, uint32_t tile,
+                         uint32_t* of_tiles, uint32_t* of_blocks) {
+  thread.AtomicAdd(of_tiles + tile, 1);
+  const uint32_t block = BlockOfTile(group, tile, thread.blocks());
+  const uint32_t last = FirstTile(group, block + 1, thread.blocks()) - 1;
+  const TensorView& tensor = group.tensors[t];
+  if (last < tensor.first_tile + tensor.tiles) thread.AtomicAdd(of_blocks + block, 1);
 }
 
 // The threshold among the keys of the list, which is short: one block narrows their range down to
@@ -293,8 +329,11 @@ RW_DEVICE void SettleNear(Thread& thread, RefineShared& shared, const GroupView&
   }
   for (uint32_t i = thread.id(); i < near; i += kThreads) {
     const uint32_t key = Thread::LoadFresh(keys + i), tile = Thread::LoadFresh(tiles + i);
-    if (key > range.low) thread.AtomicAdd(group.tile_larger + tile, 1);
-    if (key == range.low) thread.AtomicAdd(group.tile_ties + tile, 1);
+    if (key > range.low) {
+      AddToTile(thread, group, t, tile, group.tile_larger, group.block_larger);
+    } else if (key == range.low) {
+      AddToTile(thread, group, t, tile, group.tile_ties, group.block_ties);
+    }
   }
   if (thread.id() == 0) {
     state.cut = range.low;
@@ -306,47 +345,13 @@ RW_DEVICE void SettleNear(Thread& thread, RefineShared& shared, const GroupView&
   thread.Sync();
 }
 
-// Turns each tile's counts into the place of its first pick and the ties in tiles before it. A
-// thread has kRun tiles at once: one scan is enough for 16 M elements.
-template <class Thread>
-RW_DEVICE void PlaceTiles(Thread& thread, ScanShared& scan, const GroupView& group, uint32_t t) {
-  constexpr uint32_t kRun = 16;
-  const TensorView& tensor = group.tensors[t];
-  const uint32_t need = group.states[t].need;
-  uint32_t larger_before = 0, ties_before = 0;
-  for (uint32_t start = 0; start < tensor.tiles; start += kThreads * kRun) {
-    const uint32_t first = start + thread.id() * kRun;
-    uint32_t larger[kRun], ties[kRun];
-    uint32_t larger_sum = 0, ties_sum = 0;
-    for (uint32_t i = 0; i < kRun; ++i) {
-      const bool inside = first + i < tensor.tiles;
-      const uint32_t tile = tensor.first_tile + first + i;
-      larger_sum += larger[i] = inside ? Thread::LoadFresh(group.tile_larger + tile) : 0;
-      ties_sum += ties[i] = inside ? Thread::LoadFresh(group.tile_ties + tile) : 0;
-    }
-    const Prefix of_larger = BlockExclusive(thread, scan, larger_sum);
-    const Prefix of_ties = BlockExclusive(thread, scan, ties_sum);
-    uint32_t larger_here = larger_before + of_larger.before;
-    uint32_t ties_here = ties_before + of_ties.before;
-    for (uint32_t i = 0; i < kRun; ++i) {
-      if (first + i >= tensor.tiles) break;
-      const uint32_t tile = tensor.first_tile + first + i;
-      group.tile_larger[tile] = larger_here + (ties_here < need ? ties_here : need);
-      group.tile_ties[tile] = ties_here;
-      larger_here += larger[i];
-      ties_here += ties[i];
-    }
-    larger_before += of_larger.total;
-    ties_before += of_ties.total;
-  }
-}
-
 template <class Thread>
 RW_DEVICE void CountTiles(Thread& thread, RefineShared& shared, const GroupView& group) {
   ForTensors(thread, group, [&](uint32_t t, uint32_t begin, uint32_t end) {
     const TensorView& tensor = group.tensors[t];
     TensorState& state = group.states[t];
     const uint32_t cut = state.cut, above = state.end;
+    uint32_t larger_sum = 0, ties_sum = 0;  // of the warp's tiles, in its last lane
     for (uint32_t tile = begin + thread.warp(); tile < end; tile += kWarps) {
       uint32_t larger = 0, ties = 0;
       ForKeys(thread, ItemsOf(group, tensor, state.dense != 0, tile), [&](uint32_t key) {
@@ -366,15 +371,59 @@ RW_DEVICE void CountTiles(Thread& thread, RefineShared& shared, const GroupView&
       if (thread.lane() == kWarp - 1) {
         group.tile_larger[tile] = larger;
         group.tile_ties[tile] = ties;
+        larger_sum += larger;
+        ties_sum += ties;
       }
+    }
+    const uint32_t block_larger = BlockExclusive(thread, shared.scan, larger_sum).total;
+    const uint32_t block_ties = BlockExclusive(thread, shared.scan, ties_sum).total;
+    if (thread.id() == 0) {  // the block's last tensor is the last one to write
+      group.block_larger[thread.block()] = block_larger;
+      group.block_ties[thread.block()] = block_ties;
     }
     if (ArriveLast(thread, shared, tensor, state, end - begin)) {
       if (above - cut > 1) SettleNear(thread, shared, group, t);
-      PlaceTiles(thread, shared.scan, group, t);
       if (thread.id() == 0) Conclude<Thread>(tensor, state, group.outcomes[t]);
     }
     thread.Sync();
   });
+}
+
+// Turns the counts of this block's tiles, from `begin` to `end` of a tensor, into the place of each
+// one's first pick and the ties in tiles before it. Blocks before this one have the tensor's tiles
+// before `begin`, and their sums are of it.
+template <class Thread>
+RW_DEVICE void PlaceTiles(Thread& thread, ScanShared& scan, const GroupView& group, uint32_t t,
+                          uint32_t begin, uint32_t end) {
+  const TensorView& tensor = group.tensors[t];
+  const uint32_t need = group.states[t].need;
+  uint32_t larger_before = 0, ties_before = 0;
+  if (begin > tensor.first_tile) {
+    uint32_t larger = 0, ties = 0;
+    const uint32_t first = BlockOfTile(group, tensor.first_tile, thread.blocks());
+    for (uint32_t block = first + thread.id(); block < thread.block(); block += kThreads) {
+      larger += Thread::LoadFresh(group.block_larger + block);
+      ties += Thread::LoadFresh(group.block_ties + block);
+    }
+    larger_before = BlockExclusive(thread, scan, larger).total;
+    ties_before = BlockExclusive(thread, scan, ties).total;
+  }
+  for (uint32_t start = begin; start < end; start += kThreads) {
+    const uint32_t tile = start + thread.id();
+    const uint32_t larger = tile < end ? Thread::LoadFresh(group.tile_larger + tile) : 0;
+    const uint32_t ties = tile < end ? Thread::LoadFresh(group.tile_ties + tile) : 0;
+    const Prefix of_larger = BlockExclusive(thread, scan, larger);
+    const Prefix of_ties = BlockExclusive(thread, scan, ties);
+    if (tile < end) {
+      const uint32_t ties_here = ties_before + of_ties.before;
+      group.tile_larger[tile] =
+          larger_before + of_larger.before + (ties_here < need ? ties_here : need);
+      group.tile_ties[tile] = ties_here;
+    }
+    larger_before += of_larger.total;
+    ties_before += of_ties.total;
+  }
+  thread.Sync();
 }
 
 // One warp, one tile.
@@ -416,6 +465,7 @@ RW_DEVICE void Refine(Thread& thread, RefineShared& shared, const GroupView& gro
   CountTiles(thread, shared, group);
   thread.GridSync();
   ForTensors(thread, group, [&](uint32_t t, uint32_t begin, uint32_t end) {
+    PlaceTiles(thread, shared.scan, group, t, begin, end);
     for (uint32_t tile = begin + thread.warp(); tile < end; tile += kWarps) {
       EmitTile(thread, group, t, tile);
     }

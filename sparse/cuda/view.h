@@ -15,7 +15,8 @@ constexpr uint32_t kVectors = 4;                             // of 4 floats, a t
 constexpr uint32_t kTileElements = kThreads * kVectors * 4;  // 4096
 constexpr uint32_t kBins = 2048;                             // of a tensor's histogram
 constexpr uint32_t kRounds = 4;                              // of histograms, at most
-constexpr uint32_t kNear = 1024;  // keys of the threshold's bin that one block settles by itself
+constexpr uint32_t kNear = 2048;  // keys of the threshold's bin that one block settles by itself
+constexpr uint32_t kRefineBlocks = 1024;  // of the refining kernel, at most
 
 constexpr uint32_t kNonFinite = 0x7f800000u;  // the key of Inf (sparse/key.h); NaNs are above
 
@@ -48,6 +49,7 @@ struct TensorOutcome {
 struct TensorState {
   uint32_t floor = kNonFinite;  // keys below are no candidates; >= 1. At first none is
   float guess = 0.9f;           // share of the last threshold at which candidates begin
+  uint32_t reach = 0;           // keys from the floor to twice as far as that threshold was
   uint32_t candidates = 0;
   uint32_t nonfinite = 0;
   uint32_t arrived = 0;  // tiles whose blocks have finished the phase
@@ -74,6 +76,8 @@ struct GroupView {
   uint32_t* tile_count = nullptr;         // and how many they are
   uint32_t* tile_larger = nullptr;        // a tile: keys above the cut; later where its picks go
   uint32_t* tile_ties = nullptr;          // a tile: keys equal to it; later those in tiles before
+  uint32_t* block_larger = nullptr;       // a refining block: the same sums, of those of its tiles
+  uint32_t* block_ties = nullptr;         // that are the last tensor's
   uint32_t* histogram = nullptr;          // kBins a tensor, zero between the phases
   uint32_t* near_key = nullptr;           // kNear a tensor
   uint32_t* near_tile = nullptr;          // and where they are

@@ -74,38 +74,74 @@ TEST(CudaWork, AThresholdInACrowdTakesFurtherRounds) {
   }
 }
 
-TEST(CudaWork, PlacesOfFourThousandTilesTakeOneScan) {
-  for (const uint32_t tiles : {1u, 15u, 4096u, 5000u}) {
-    std::vector<uint32_t> larger(tiles), ties(tiles);
-    Random random(tiles);
-    for (uint32_t i = 0; i < tiles; ++i) {
+// Every block finds the places of its own tiles from the sums of the blocks before it.
+TEST(CudaWork, PlacesTakeAScanABlockWhateverTheTensorsAre) {
+  for (const uint32_t blocks : {1u, 2u, 3u, 7u, 20u}) {
+    Random random(blocks);
+    std::vector<cuda::TensorView> tensors;
+    std::vector<uint32_t> tile_tensor;
+    for (const uint32_t tiles : {1u, 15u, 300u, 1u, 1u, 40u}) {
+      tensors.push_back({.first_tile = static_cast<uint32_t>(tile_tensor.size()), .tiles = tiles});
+      tile_tensor.insert(tile_tensor.end(), tiles, static_cast<uint32_t>(tensors.size() - 1));
+    }
+    const auto tiles = static_cast<uint32_t>(tile_tensor.size());
+    std::vector<cuda::TensorState> states(tensors.size());
+    for (auto& state : states) state.need = static_cast<uint32_t>(random.Below(40));
+    std::vector<uint32_t> larger(tiles), ties(tiles), expected_larger, expected_ties;
+    std::vector<uint32_t> block_larger(blocks), block_ties(blocks);
+    cuda::GroupView group;
+    group.tiles = tiles;
+    for (uint32_t i = 0, larger_before = 0, ties_before = 0; i < tiles; ++i) {
+      const uint32_t t = tile_tensor[i], block = cuda::BlockOfTile(group, i, blocks);
+      EXPECT_LE(cuda::FirstTile(group, block, blocks), i);
+      EXPECT_GT(cuda::FirstTile(group, block + 1, blocks), i);
+      if (i == tensors[t].first_tile) {
+        larger_before = ties_before = block_larger[block] = block_ties[block] = 0;
+      }
       larger[i] = static_cast<uint32_t>(random.Below(5));
       ties[i] = static_cast<uint32_t>(random.Below(3));
-    }
-    cuda::TensorView tensor;
-    tensor.tiles = tiles;
-    cuda::TensorState state;
-    state.need = tiles / 2;
-    std::vector<uint32_t> expected_larger, expected_ties;
-    uint32_t larger_before = 0, ties_before = 0;
-    for (uint32_t i = 0; i < tiles; ++i) {
-      expected_larger.push_back(larger_before + std::min(ties_before, state.need));
+      expected_larger.push_back(larger_before + std::min(ties_before, states[t].need));
       expected_ties.push_back(ties_before);
       larger_before += larger[i];
       ties_before += ties[i];
+      block_larger[block] += larger[i];
+      block_ties[block] += ties[i];
     }
-    cuda::GroupView group;
-    group.tensors = &tensor;
-    group.states = &state;
+    group.tensors = tensors.data();
+    group.states = states.data();
+    group.tile_tensor = tile_tensor.data();
     group.tile_larger = larger.data();
     group.tile_ties = ties.data();
-    cuda::ScanShared shared;
-    EmulatedThread::Forget();
-    EmulatedGrid::Run(1,
-                      [&](EmulatedThread& thread) { cuda::PlaceTiles(thread, shared, group, 0); });
-    EXPECT_EQ(larger, expected_larger);
-    EXPECT_EQ(ties, expected_ties);
-    EXPECT_LE(EmulatedThread::counts().syncs, 4 * ((tiles + 4095) / 4096));  // two a scan of two
+    group.block_larger = block_larger.data();
+    group.block_ties = block_ties.data();
+    EmulatedGrid::RunEach(blocks, [&, shared = cuda::ScanShared{}](EmulatedThread& thread) mutable {
+      cuda::ForTensors(thread, group, [&](uint32_t t, uint32_t begin, uint32_t end) {
+        cuda::PlaceTiles(thread, shared, group, t, begin, end);
+      });
+    });
+    EXPECT_EQ(larger, expected_larger) << blocks;
+    EXPECT_EQ(ties, expected_ties) << blocks;
+  }
+}
+
+// Candidates that grow by a share of the threshold a step, as residuals do: so many more than k
+// are above a floor as are within the gap. The guess finds the gap for any growth, and a list that
+// is long enough needs no pass over the whole residual.
+TEST(CudaWork, TheGuessFollowsHowDenselyResidualsStandBelowTheThreshold) {
+  const uint32_t k = 10000, room = 2 * k + 4096;
+  for (const double growth : {0.1, 0.01, 0.001, 0.0001}) {
+    float guess = 0.9f;
+    Random random(1);
+    int missed = 0;
+    for (int step = 0; step < 600; ++step) {
+      const double moved = growth * 0.1 * (random.Unit() - 0.5);  // of the threshold
+      const auto candidates = static_cast<uint32_t>(
+          std::max(0.0, std::min(1e9, k * (1 + (1 - guess + moved) / growth))));
+      if (step >= 500) missed += candidates < k || candidates > room;
+      guess = cuda::NextGuess(guess, candidates, k, room);
+    }
+    EXPECT_LT((1 - guess) / growth, 0.6) << growth;
+    EXPECT_LE(missed, 2) << growth;
   }
 }
 

@@ -43,6 +43,8 @@ class EmulatedGroup {
     for (auto* array : {&tile_first_, &tile_count_, &tile_larger_, &tile_ties_}) {
       array->resize(tiles, 0xdeadbeef);  // nothing may rely on what was there
     }
+    block_larger_.resize(cuda::kRefineBlocks, 0xdeadbeef);
+    block_ties_.resize(cuda::kRefineBlocks, 0xdeadbeef);
     histogram_.resize(tensors * cuda::kBins);
     near_key_.resize(tensors * cuda::kNear, 0xdeadbeef);
     near_tile_.resize(tensors * cuda::kNear, 0xdeadbeef);
@@ -67,6 +69,8 @@ class EmulatedGroup {
     view.tile_count = tile_count_.data();
     view.tile_larger = tile_larger_.data();
     view.tile_ties = tile_ties_.data();
+    view.block_larger = block_larger_.data();
+    view.block_ties = block_ties_.data();
     view.histogram = histogram_.data();
     view.near_key = near_key_.data();
     view.near_tile = near_tile_.data();
@@ -158,6 +162,7 @@ class EmulatedGroup {
   std::vector<cuda::TensorState> states_;
   std::vector<cuda::TensorOutcome> outcomes_;
   std::vector<uint32_t> tile_first_, tile_count_, tile_larger_, tile_ties_, histogram_;
+  std::vector<uint32_t> block_larger_, block_ties_;
   std::vector<uint32_t> near_key_, near_tile_, open_;
   std::vector<uint32_t> candidate_index_, pick_index_;
   std::vector<float> candidate_value_, pick_value_;

@@ -1,0 +1,37 @@
+"""zero_grad(set_to_none=True) frees the gradients, and steps are those of gradients that stay: with parameters that
+get none, too, and where a rank has no samples."""
+
+import sys
+import weakref
+
+import torch
+
+import ringwood.torch as rw
+
+
+def train(job_rank, set_to_none):
+    torch.manual_seed(1)
+    model = torch.nn.ModuleList(torch.nn.Linear(5, 3) for _ in range(2))
+    optimizer = rw.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+                                        model.named_parameters(), missing="zero", route="dense")
+    for step in range(6):
+        before = [weakref.ref(parameter.grad) for parameter in model.parameters() if parameter.grad is not None]
+        optimizer.zero_grad(set_to_none=set_to_none)
+        assert not set_to_none or not any(gradient() is not None for gradient in before), "held after it was let go"
+        optimizer.weight = 1.0 + job_rank
+        if step == 3 and job_rank == 1:
+            optimizer.weight = 0.0
+        else:
+            inputs = torch.rand(4, 5, generator=torch.Generator().manual_seed(10 * step + job_rank))
+            model[0 if step % 2 else step // 2 % 2](inputs).square().sum().backward()
+        optimizer.step()
+    return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+
+
+results = []
+for choice in (False, True):
+    rw.init()
+    results.append(train(rw.rank(), choice))
+    rw.shutdown()
+assert torch.equal(*results), results
+sys.stdout.write("the same\n")
