@@ -4,6 +4,7 @@ A packed program is started natively where the host's C library is new enough, w
 best, else through the loader and the C library that the kit brings.
 """
 
+import atexit
 import ctypes.util
 import functools
 import glob
@@ -12,6 +13,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROBE_SECONDS = 120
@@ -126,10 +128,8 @@ class Host:
     @functools.cached_property
     def libraries(self):
         """A folder with the packed libraries that the host lacks: Python and PyTorch keep loading what they do."""
-        folder = self.here / "missing"
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        folder.mkdir()
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="missing", dir=self.here))  # kits may run beside each other
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
         # Not in every user's PATH; without it all packed libraries are used.
         ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
         known = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=False).stdout if ldconfig else ""

@@ -18,6 +18,7 @@ from models import MODELS
 import ringwood.torch as rw
 
 WARM_UPS, STEPS = 3, 10
+KINDS = ("none", "in_place", "stage")
 
 
 def trainer(kind, arguments):
@@ -26,7 +27,7 @@ def trainer(kind, arguments):
     model = MODELS[arguments.model](arguments.small, arguments.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     if kind != "none":
-        rw.init()
+        rw.init(planner=arguments.planner)
         optimizer = rw.DistributedOptimizer(optimizer, model.named_parameters(), momentum_correction=0,
                                             route=arguments.route, device_tensors=kind)
 
@@ -59,6 +60,9 @@ def read_arguments(description, model):
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--model", default=model, choices=MODELS)
     parser.add_argument("--route", default="dense", choices=["dense", "sparse", "auto"])
+    parser.add_argument("--planner", help="such as wfbp: each tensor for itself, as soon as backward has made it. Of one "
+                        "rank the default has one group, which begins when backward has ended")
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     parser.add_argument("--small", action="store_true", help="a model and a batch that a CPU computes in seconds")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -72,15 +76,15 @@ def main():
     if arguments is None:
         return
     torch.set_float32_matmul_precision("high")
-    times = {"none": [], "in_place": [], "stage": []}
+    times = {kind: [] for kind in arguments.kinds}
     for _ in range(arguments.rounds):
         for kind, found in times.items():
             found += seconds(kind, arguments)
-    alone = statistics.median(times["none"])
+    alone = statistics.median(times.get("none", [float("nan")]))
     for kind, found in times.items():
         low, middle, high = statistics.quantiles(found, n=4)
         print(json.dumps({"model": arguments.model, "route": arguments.route, "kind": kind, "device": arguments.device,
-                          "small": arguments.small, "p50_s": middle, "quartiles_s": [low, high],
+                          "small": arguments.small, "planner": arguments.planner, "p50_s": middle, "quartiles_s": [low, high],
                           "over_none": middle / alone}), flush=True)
 
 

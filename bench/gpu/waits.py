@@ -1,4 +1,5 @@
-"""How often the host waits for the device in a training step, without exchange, in place and staged; a line of JSON each.
+"""How often the host waits for the device in a training step, without exchange, in place and staged, and how long the
+device is busy and idle in it; a line of JSON each.
 
     ringwood run -np 1 -- python bench/gpu/waits.py [--model gpt]
 
@@ -37,6 +38,24 @@ def runtime_calls(trace):
     return [(event["tid"], event["name"]) for event in trace["traceEvents"] if event.get("cat") == "cuda_runtime"]
 
 
+def device_time(trace, steps):
+    """Of a step: seconds in which the device computes or copies, and in which it pauses; how long the longest pauses of
+    all steps were, and what ran before and after the longest."""
+    spans = sorted((event["ts"], event["ts"] + event["dur"], event["name"]) for event in trace["traceEvents"]
+                   if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
+    busy, end, last, pauses = 0.0, None, "", []
+    for begin, until, name in spans:
+        if end is not None and begin > end:
+            pauses.append(((begin - end) * 1e-6, last, name))
+        if end is None or until > end:
+            busy += until - (begin if end is None else max(begin, end))
+            end, last = until, name
+    pauses.sort(reverse=True)
+    return {"busy_s": busy * 1e-6 / steps, "idle_s": sum(pause for pause, *_ in pauses) / steps,
+            "pauses_s": [round(pause, 6) for pause, *_ in pauses[:2 * steps]],
+            "longest": [name[:60] for name in pauses[0][1:]] if pauses else []}
+
+
 def profile(kind, arguments):
     step = trainer(kind, arguments)
     for _ in range(WARM_UPS):
@@ -52,17 +71,19 @@ def profile(kind, arguments):
         path = os.path.join(folder, "trace.json")
         profiler.export_chrome_trace(path)
         with open(path, encoding="utf-8") as file:
-            return runtime_calls(json.load(file))
+            return json.load(file)
 
 
 def main():
     arguments = read_arguments(__doc__, "gpt")
     if arguments is None:
         return
-    for kind in ("none", "in_place", "stage"):
+    for kind in arguments.kinds:
+        trace = profile(kind, arguments)
         print(json.dumps({"model": arguments.model, "route": arguments.route, "kind": kind,
                           "device": arguments.device, "small": arguments.small,
-                          "threads": of_threads(profile(kind, arguments), STEPS)}), flush=True)
+                          "threads": of_threads(runtime_calls(trace), STEPS), "device_time": device_time(trace, STEPS)}),
+              flush=True)
 
 
 if __name__ == "__main__":

@@ -177,7 +177,7 @@ std::vector<CodecCost> RingCodecs(const std::string& wire, int workers) {
 CodecCost DeviceCodec(const std::string& name, int workers) {
   const int bits = CodeBits(name);
   if (bits == 0 || workers < 2) return {"fp32", 1, 0, 0};
-  return {name, CodedRatio(Strategy::kDirect, OneEach(workers), bits), 6e-12, 3e-12};
+  return {name, CodedRatio(Strategy::kDirect, OneEach(workers), bits), 4.5e-12, 4.5e-12};
 }
 
 std::vector<CodecCost> DeviceCodecs(const std::string& wire, int workers) {

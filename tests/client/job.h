@@ -357,8 +357,12 @@ inline void RunJob(const Job& job,
   });
 }
 
-// A gradient and its registration.
+// A gradient and its registration. Its memory lives as long as the rank's thread, and so beyond the
+// session: after a failed step an exchange may still read it.
 struct Gradient {
+  ~Gradient() { outlived.push_back(std::move(data)); }
+  Gradient(const Gradient&) = delete;
+  Gradient& operator=(const Gradient&) = delete;
   Gradient(Session& session, const std::string& name, size_t elements, const std::string& route,
            double density = 0.1, std::optional<double> momentum = std::nullopt)
       : data(elements, 0.0f) {
@@ -372,6 +376,7 @@ struct Gradient {
   }
   std::vector<float> data;
   int id = -1;
+  static inline thread_local std::vector<std::vector<float>> outlived;
 };
 
 }  // namespace ringwood

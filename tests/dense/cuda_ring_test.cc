@@ -87,10 +87,19 @@ std::vector<float> SumOnTheCpu(std::vector<CodedShare>& ranks, int levels) {
   return output;
 }
 
-// One rank's end of the contract. Every method waits for the answer.
+constexpr int kCalls = 5;                  // at once
+constexpr uint64_t kMost = (1 << 20) + 1;  // elements of one
+
+// One rank's end of the contract. Every method waits for the answer. All memory is there before the
+// first call: the ranks share a device here, and one that allocates while another's kernel waits
+// for it can stop both. (Of four ranks that allocated between their calls, on an H200, one never
+// came back from CUDA.)
 class DeviceRank {
  public:
   DeviceRank(int rank, int world, const std::string& id) : rank_(rank), world_(world) {
+    for (auto& array : arrays_) array = *MakeDeviceArray(0, 2 * kMost * sizeof(float));
+    for (auto& array : reach_)
+      array = *MakeDeviceArray(0, LatticeBlocks(kMost) * sizeof(BlockReach));
     status_ = loop_.Call(
         [&]() -> Status {
           DeviceRingOptions options;
@@ -119,20 +128,17 @@ class DeviceRank {
 
   // `kCalls` sums at once: element i of call c is rank + c + i mod 7, so the sum is known.
   void SumSeveral(uint64_t count) {
-    constexpr int kCalls = 5;
-    std::vector<std::unique_ptr<DeviceArray>> arrays;
     std::vector<StatusOr<AllReduceResult>> results(kCalls, Internal("not answered"));
     std::vector<absl::Notification> done(kCalls);
     std::vector<float> host(count);
     for (int c = 0; c < kCalls; ++c) {
-      arrays.push_back(*MakeDeviceArray(0, std::max<uint64_t>(count * 2, 1) * sizeof(float)));
       for (uint64_t i = 0; i < count; ++i) host[i] = static_cast<float>(rank_ + c + i % 7);
-      ASSERT_TRUE(arrays[c]->Upload(std::as_bytes(std::span(host))).ok());
+      ASSERT_TRUE(arrays_[c]->Upload(std::as_bytes(std::span(host))).ok());
       loop_.Post([&, c] {
         DeviceReduction reduction;
         reduction.group = c;
-        reduction.input = arrays[c]->data();
-        reduction.output = static_cast<float*>(arrays[c]->data()) + count;
+        reduction.input = arrays_[c]->data();
+        reduction.output = static_cast<float*>(arrays_[c]->data()) + count;
         reduction.count = count;
         ring_->AllReduce(reduction, [&, c](StatusOr<AllReduceResult> result) {
           results[c] = std::move(result);
@@ -144,7 +150,7 @@ class DeviceRank {
       ASSERT_TRUE(done[c].WaitForNotificationWithTimeout(absl::Seconds(90)));
       ASSERT_TRUE(results[c].ok()) << Message(results[c].status());
       std::vector<float> both(2 * count);
-      ASSERT_TRUE(arrays[c]->Download(std::as_writable_bytes(std::span(both))).ok());
+      ASSERT_TRUE(arrays_[c]->Download(std::as_writable_bytes(std::span(both))).ok());
       for (uint64_t i = 0; i < count; ++i) {
         ASSERT_EQ(both[count + i], world_ * (c + i % 7) + world_ * (world_ - 1) / 2) << i;
         ASSERT_EQ(both[i], rank_ + c + i % 7) << "the input was written";
@@ -157,9 +163,15 @@ class DeviceRank {
   void SumCodes(int bits, uint64_t count) {
     std::vector<CodedShare> shares(world_, CodedShare(count));
     CodedShare& mine = shares[rank_];
-    const auto input = Put(mine.values), output = Put(mine.values);
-    const std::unique_ptr<DeviceArray> error[] = {Put(mine.error), Put(mine.error)};
-    const std::unique_ptr<DeviceArray> reach[] = {Put(mine.reach), Put(mine.reach)};
+    DeviceArray *const input = arrays_[0].get(), *const output = arrays_[1].get();
+    DeviceArray* const error[] = {arrays_[2].get(), arrays_[3].get()};
+    DeviceArray* const reach[] = {reach_[0].get(), reach_[1].get()};
+    for (DeviceArray* array : error) {
+      ASSERT_TRUE(array->Upload(std::as_bytes(std::span(mine.error))).ok());
+    }
+    for (DeviceArray* array : reach) {
+      ASSERT_TRUE(array->Upload(std::as_bytes(std::span(mine.reach))).ok());
+    }
     for (int round = 0; round < 3; ++round) {
       for (int r = 0; r < world_; ++r) shares[r].Bring(100 * round + r);
       ASSERT_TRUE(input->Upload(std::as_bytes(std::span(mine.values))).ok());
@@ -190,7 +202,7 @@ class DeviceRank {
   }
 
   void BroadcastFrom(int root, uint64_t bytes) {
-    const auto array = *MakeDeviceArray(0, bytes);
+    DeviceArray* const array = arrays_[0].get();
     std::vector<std::byte> host(bytes, static_cast<std::byte>(rank_ + 1));
     ASSERT_TRUE(array->Upload(host).ok());
     absl::Notification done;
@@ -209,7 +221,7 @@ class DeviceRank {
 
   // A call that the others never make: Close answers it with its reason.
   void CloseAnswersACallThatCannotEnd() {
-    const auto array = *MakeDeviceArray(0, 4096);
+    DeviceArray* const array = arrays_[0].get();
     absl::Notification done;
     Status status;
     loop_.Post([&] {
@@ -232,12 +244,6 @@ class DeviceRank {
 
  private:
   template <typename T>
-  static std::unique_ptr<DeviceArray> Put(const std::vector<T>& values) {
-    auto array = *MakeDeviceArray(0, values.size() * sizeof(T));
-    EXPECT_TRUE(array->Upload(std::as_bytes(std::span(values))).ok());
-    return array;
-  }
-  template <typename T>
   static std::vector<T> Get(const DeviceArray& array, size_t count) {
     std::vector<T> values(count);
     EXPECT_TRUE(array.Download(std::as_writable_bytes(std::span(values))).ok());
@@ -259,6 +265,7 @@ class DeviceRank {
   const int rank_;
   const int world_;
   Loop loop_{"rank"};
+  std::unique_ptr<DeviceArray> arrays_[kCalls], reach_[2];
   std::unique_ptr<DeviceRing> ring_;  // touched on loop_
   Status status_;
 };
@@ -271,10 +278,11 @@ TEST(DeviceRingRank, KeepsTheContract) {
   const int world = std::atoi(std::getenv("RINGWOOD_TEST_RING_WORLD"));
   DeviceRank end(rank, world, absl::HexStringToBytes(std::getenv("RINGWOOD_TEST_RING_ID")));
   ASSERT_TRUE(end.status().ok()) << Message(end.status());
-  for (const uint64_t count : {0, 1, 3, 4096, (1 << 20) + 1}) end.SumSeveral(count);
+  for (const uint64_t count : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{4096}, kMost})
+    end.SumSeveral(count);
   for (const uint64_t bytes : {1, 1000003}) end.BroadcastFrom(world - 1, bytes);
   for (const int bits : {8, 4}) {
-    for (const uint64_t count : {1, 4096, (1 << 20) + 1}) end.SumCodes(bits, count);
+    for (const uint64_t count : {uint64_t{1}, uint64_t{4096}, kMost}) end.SumCodes(bits, count);
   }
   if (rank == 0) {
     end.CloseAnswersACallThatCannotEnd();

@@ -167,7 +167,7 @@ def test_on_the_cpu_a_training_has_its_bits_again_and_every_way_others(tmp_path)
     assert first == again and len(set(first.values())) == len(first)
 
 
-def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it():
+def test_on_the_cpu_a_rank_that_is_killed_is_named_by_those_that_wait_for_it():
     assert "rank 1" in job("device/killed.py", "cpu", code=RESTART).output
 
 
@@ -177,6 +177,20 @@ def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it():
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_a_session_exchanges_tensors_and_pointers(ranks):
     job("device/session.py", ranks=ranks)
+
+
+@on_device
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_training_on_a_device_has_the_bits_of_one_on_the_host(tmp_path, ranks):
+    there, here = same_bits(tmp_path, ranks, "cuda", "cpu")
+    for way in WAYS:
+        assert there[way] == here[way], way
+
+
+@on_device
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it_on_a_device(ranks):
+    assert "rank 1" in job("device/killed.py", "cuda", ranks=ranks, code=RESTART).output
 
 
 @on_device
@@ -217,20 +231,6 @@ def test_training_sparsely_or_as_codes_in_place_has_the_bits_of_staged(tmp_path,
     for route, wire in WAYS[1:]:
         in_place, staged = ((tmp_path / f"{choice}-{route}-{wire}").read_bytes() for choice in ("in_place", "stage"))
         assert in_place == staged, (route, wire)
-
-
-@on_device
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_a_training_on_a_device_has_the_bits_of_one_on_the_host(tmp_path, ranks):
-    there, here = same_bits(tmp_path, ranks, "cuda", "cpu")
-    for way in WAYS:
-        assert there[way] == here[way], way
-
-
-@on_device
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_a_rank_that_is_killed_is_named_by_those_that_wait_for_it_on_a_device(ranks):
-    assert "rank 1" in job("device/killed.py", "cuda", ranks=ranks, code=RESTART).output
 
 
 @on_device

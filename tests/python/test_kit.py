@@ -230,6 +230,16 @@ def test_launches_and_waits_of_each_thread_are_counted():
         {"launches": 0, "waits": {"cudaStreamSynchronize": 0.5}}]
 
 
+def test_the_time_of_a_device_is_what_runs_there_and_the_pauses_between():
+    import waits
+    spans = [("kernel", 10, 20, "a"), ("gpu_memcpy", 15, 10, "b"), ("kernel", 100, 50, "c"), ("cuda_runtime", 0, 500, "d"),
+             ("kernel", 160, 10, "e")]
+    trace = {"traceEvents": [{"cat": kind, "ts": begin, "dur": took, "name": name} for kind, begin, took, name in spans]}
+    assert waits.device_time(trace, 2) == {"busy_s": pytest.approx(40e-6), "idle_s": pytest.approx(40e-6),
+                                           "pauses_s": [70e-6, 10e-6], "longest": ["a", "c"]}
+    assert waits.device_time({"traceEvents": []}, 2)["longest"] == []
+
+
 @pytest.mark.parametrize("said, code, words", [
     (NCU, 0, '"duration_us": 250.0'), ("==ERROR== ERR_NVGPUCTRPERM - no", 0, "skipped: this user may not"),
     ("==ERROR== gone", 1, "told of no kernel")])
