@@ -57,7 +57,7 @@ Status Pipeline::Ready(TableIndex tensor) {
   if (!status_.ok()) return OkStatus();
   RW_ASSIGN_OR_RETURN(const int group, complete);
   const auto [owner, place] = places_[tensor.value];
-  RW_RETURN_IF_ERROR(exchanges_[owner]->Arrive(place));
+  RW_RETURN_IF_ERROR(exchanges_[owner]->Arrive(place, group >= 0));
   shell_.observer->GradientReady(round_, tensor.value, Now());
   if (group >= 0 && !shell_.compute->Post([this, group] { Pack(group); })) {
     return Internal("compute queue full");

@@ -16,6 +16,7 @@ DeviceExchange::DeviceExchange(const Place& place, uint32_t group,
     : place_(place),
       group_(group),
       tensors_(std::move(tensors)),
+      one_stream_(ShareAStream(tensors_)),
       places_(std::move(places)),
       bucket_(std::move(bucket)),
       ring_(ring) {}

@@ -27,7 +27,10 @@ class DeviceExchange : public Exchange {
                  std::vector<size_t> places, std::unique_ptr<DeviceBucket> bucket,
                  DeviceRing* ring);
 
-  Status Arrive(size_t tensor) override { return bucket_->Mark(tensors_[tensor]->device->stream); }
+  Status Arrive(size_t tensor, bool last) override {
+    if (!last && one_stream_) return OkStatus();  // the last mark is behind this one
+    return bucket_->Mark(tensors_[tensor]->device->stream);
+  }
   void Pack(float weight, std::function<void(Status)> packed) override {
     packed(bucket_->Pack(Parts(), weight));
   }
@@ -55,6 +58,7 @@ class DeviceExchange : public Exchange {
   const Place place_;
   const uint32_t group_;
   const std::vector<const Tensor*> tensors_;
+  const bool one_stream_;  // for all of them
   const std::vector<size_t> places_;
   const std::unique_ptr<DeviceBucket> bucket_;
   DeviceRing* const ring_;

@@ -17,6 +17,7 @@ DeviceSparseExchange::DeviceSparseExchange(Climb climb, std::vector<const Tensor
                                            std::unique_ptr<DeviceGroup> group, Loop* compute)
     : all_reduce_(std::move(climb)),
       tensors_(std::move(tensors)),
+      one_stream_(ShareAStream(tensors_)),
       group_(std::move(group)),
       compute_(compute) {}
 

@@ -29,7 +29,10 @@ class DeviceSparseExchange : public Exchange {
                        std::unique_ptr<DeviceGroup> group, Loop* compute);
   ~DeviceSparseExchange() override;  // waits for the device; not on the compute loop
 
-  Status Arrive(size_t tensor) override { return group_->Mark(tensors_[tensor]->device->stream); }
+  Status Arrive(size_t tensor, bool last) override {
+    if (!last && one_stream_) return OkStatus();  // the last mark is behind this one
+    return group_->Mark(tensors_[tensor]->device->stream);
+  }
   void Pack(float weight, std::function<void(Status)> packed) override;
   std::optional<Duration> packing() const override { return Seconds(group_->seconds()); }
   void Start(Transport* transport, uint64_t round, std::function<void(Status)> done) override {
@@ -66,6 +69,7 @@ class DeviceSparseExchange : public Exchange {
 
   TopKAllReduce all_reduce_;
   const std::vector<const Tensor*> tensors_;
+  const bool one_stream_;  // for all of them
   std::unique_ptr<DeviceGroup> group_;
   Loop* const compute_;
   const std::shared_ptr<Awaited> awaited_ = std::make_shared<Awaited>();

@@ -35,8 +35,9 @@ class Exchange {
   virtual ~Exchange() = default;
 
   // The gradient of a tensor, in the group's order, is ready: on a device Pack waits for what its
-  // stream holds now, and for nothing behind that. Before Pack, in the call of ready.
-  virtual Status Arrive(size_t tensor) { return OkStatus(); }
+  // stream holds now, and for nothing behind that. Before Pack, in the call of ready. `last`: all
+  // others of the group are.
+  virtual Status Arrive(size_t tensor, bool last) { return OkStatus(); }
 
   // Before Pack, on its thread. In a round in which it is not its tensors' turn a group rests: no
   // gradient is read, what is owed stays, no other rank sends anything either, and Apply writes 0.

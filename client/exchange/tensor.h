@@ -1,9 +1,11 @@
 // A registered gradient: its entry in the plan's table, and its place in the trainer's memory.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "plan/plan.h"
 
@@ -41,5 +43,12 @@ struct Tensor {
 
   std::span<float> gradient() const { return {data, spec.elements}; }
 };
+
+// Of tensors on a device.
+inline bool ShareAStream(const std::vector<const Tensor*>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const Tensor* tensor) {
+    return tensor->device->stream == tensors[0]->device->stream;
+  });
+}
 
 }  // namespace ringwood

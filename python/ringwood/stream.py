@@ -22,15 +22,23 @@ class NoStream:
         return contextlib.nullcontext()
 
 
+# The handle of a device's current stream: as PyTorch's generated code asks for it, without an object for each call.
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream",
+                      lambda index: torch.cuda.current_stream(index).cuda_stream)
+
+
 class ExchangeStream:
     def __init__(self, device):
         self.device = device
+        self._index = torch.device(device).index
         self._stream = torch.cuda.current_stream(device)
         self.handle = self._stream.cuda_stream
 
     def follow(self, gradient=None):
         """What the calling thread's stream holds comes before what the session does next. The memory of
         `gradient` is not given to another tensor before the session is through with it."""
+        if _raw_stream(self._index) == self.handle:
+            return
         current = torch.cuda.current_stream(self.device)
         if current != self._stream:
             self._stream.wait_stream(current)

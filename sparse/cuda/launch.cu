@@ -13,8 +13,10 @@
 namespace ringwood::cuda {
 namespace {
 
-// What the refining kernel waits for is memory: the more of its warps, the less.
-constexpr int kRefinePerProcessor = 4;
+// What the refining kernel waits for is memory: the more of its warps, the less. But all of its
+// blocks have to run at once, beside what holds a processor for long: NCCL's kernel, until the
+// network is done. A processor has room for four, three are asked for, so it fits into the others.
+constexpr int kResidentPerProcessor = 4, kRefinePerProcessor = 3;
 
 __global__ void __launch_bounds__(kThreads, 4) AccumulateKernel(GroupView group, Scale scale) {
   __shared__ AccumulateShared shared;
@@ -22,7 +24,7 @@ __global__ void __launch_bounds__(kThreads, 4) AccumulateKernel(GroupView group,
   AccumulateTile(thread, shared, group, scale);
 }
 
-__global__ void __launch_bounds__(kThreads, kRefinePerProcessor) RefineKernel(GroupView group) {
+__global__ void __launch_bounds__(kThreads, kResidentPerProcessor) RefineKernel(GroupView group) {
   __shared__ RefineShared shared;
   CudaThread thread;
   Refine(thread, shared, group);
@@ -66,8 +68,9 @@ cudaError_t RefineBlocks(uint32_t* blocks) {
   }
   if (error != cudaSuccess) return error;
   if (resident < 1) return cudaErrorCooperativeLaunchTooLarge;
+  const int spared = resident > 1 ? resident - 1 : 1;
   const auto all = static_cast<uint32_t>(
-      processors * (resident < kRefinePerProcessor ? resident : kRefinePerProcessor));
+      processors * (spared < kRefinePerProcessor ? spared : kRefinePerProcessor));
   *blocks = all < kRefineBlocks ? all : kRefineBlocks;
   return cudaSuccess;
 }

@@ -71,7 +71,10 @@ class FakeStream {
 // What streams held when a gradient was ready.
 class FakeMarks {
  public:
+  static inline thread_local int recorded = 0;  // by this thread
+
   void Record(FakeStream* stream) {
+    ++recorded;
     auto reached = std::make_shared<absl::Notification>();
     stream->Put([reached] { reached->Notify(); });
     marks_[stream] = std::move(reached);
@@ -166,8 +169,8 @@ class FakeRings {
           partial.data(), world_,
           {static_cast<float*>(r.output), r.codes.reach, r.codes.next_reach, r.count, levels});
       const BlockReach most = *std::max_element(r.codes.next_reach, r.codes.next_reach + blocks);
-      each.ended({WordDigest(r.output, r.count * sizeof(float)), partial.size(),
-                  most > kLargestReach});
+      each.ended(
+          {WordDigest(r.output, r.count * sizeof(float)), partial.size(), most > kLargestReach});
     }
   }
 

@@ -137,6 +137,7 @@ def test_the_stream_of_the_session_and_the_callers_wait_for_each_other(monkeypat
     cuda = Cuda()
     for name in ("current_stream", "stream"):
         monkeypatch.setattr(torch.cuda, name, getattr(cuda, name))
+    monkeypatch.setattr("ringwood.stream._raw_stream", lambda _: cuda.current.cuda_stream)
     stream = ExchangeStream("cuda:0")
     stream.follow(cuda)
     with stream.work(cuda):
