@@ -151,7 +151,8 @@ void Output::Record(Speaker* speaker, const std::string& bytes) {
     }
     const char* const why = strerror(errno);
     if (!std::exchange(speaker->file_lacks, true)) {
-      Say(absl::StrFormat("ringwood: %s.%s.log lacks some of the output: %s; the terminal has all "
+      Say(
+          absl::StrFormat("ringwood: %s.%s.log lacks some of the output: %s; the terminal has all "
                           "of it, and the file what comes when there is room",
                           options_.file_prefix, speaker->voice.file, why));
     }

@@ -50,8 +50,8 @@ struct SessionOptions {
   // Entries of the result, as a multiple of those that a worker sends; 0: what fits in 1 % of the
   // tensors (kResultDensity, plan/strategy/problem.h).
   double sparse_keep = 0;
-  int sparse_chunk = 0;    // elements that are selected by themselves; 0: each tensor as a whole
-  int warmup_steps = 0;    // density warm-up from the job's first step (plan/warm_up.h); 0: none
+  int sparse_chunk = 0;  // elements that are selected by themselves; 0: each tensor as a whole
+  int warmup_steps = 0;  // density warm-up from the job's first step (plan/warm_up.h); 0: none
   // Of a rank's part of a checkpoint: most of it (MB, 10^6 bytes), and MB/s to the store; 0: as
   // fast as it goes.
   double checkpoint_arena_mb = 20000;

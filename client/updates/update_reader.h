@@ -32,7 +32,7 @@ class UpdateReader {
   };
   std::deque<Fetched> rounds_;
   std::vector<std::string> spare_;  // bodies of rounds before: new memory for each takes longer
-  uint64_t largest_ = 0;  // round so far, in bytes
+  uint64_t largest_ = 0;            // round so far, in bytes
 };
 
 }  // namespace ringwood

@@ -55,8 +55,8 @@ class ReadingRoom {
   };
   void Enter(uint64_t reader, const v1::HoldRequest& wish, Stream* stream);
   void Sent(uint64_t reader);
-  void Leave(uint64_t reader);  // its caller went away
-  void Over(uint64_t reader);   // gRPC is done with its stream
+  void Leave(uint64_t reader);            // its caller went away
+  void Over(uint64_t reader);             // gRPC is done with its stream
   void End(uint64_t reader, Status why);  // by value: it may be the visit's own, which goes
   void Look();
   void LookOn();

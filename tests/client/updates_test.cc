@@ -238,9 +238,7 @@ class StuckUpdateClient : public UpdateClient {
   std::unique_ptr<Round> Begin(const RoundName&, bool, Duration) override {
     return std::make_unique<StuckRound>(this);
   }
-  Status Replay(uint64_t, uint64_t, const TakeRound&, Duration) override {
-    return OkStatus();
-  }
+  Status Replay(uint64_t, uint64_t, const TakeRound&, Duration) override { return OkStatus(); }
   void CancelRounds() override { cancelled_.Notify(); }
   void Cancel() override {}
 

@@ -330,9 +330,8 @@ void GrpcNode::Schedule() {
 TransportCounters GrpcNode::Counters() const {
   if (inbox_ == nullptr) return {};
   TransportCounters counters = inbox_->counters();
-  counters.connections = std::count_if(links_.begin(), links_.end(), [](const auto& entry) {
-    return !entry.second.over();
-  });
+  counters.connections = std::count_if(links_.begin(), links_.end(),
+                                       [](const auto& entry) { return !entry.second.over(); });
   return counters;
 }
 
