@@ -418,7 +418,9 @@ StatusOr<std::unique_ptr<DeviceRing>> MakeDeviceRing(Loop* loop, const DeviceRin
                                    nccl::kIdBytes));
   }
   RW_RETURN_IF_ERROR(CountDevices().status());
-  return MakeRingThread(loop, [options](Loop* own) { return MakeNcclRing(own, options); });
+  return MakeRingThread(
+      loop, [options](Loop* own) { return MakeNcclRing(own, options); },
+      RingSilenceSeconds(options.timeout_seconds));
 }
 
 }  // namespace ringwood

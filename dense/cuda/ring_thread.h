@@ -1,12 +1,18 @@
 // A device's ring on a thread of its own. NCCL is asked again and again whether it has taken a
 // call; on the net loop that would delay every message of the sparse groups beside it.
+//
+// The ring bounds what NCCL takes by itself. What it cannot bound is a call of NCCL's or CUDA's
+// that does not return to its thread, so the caller's loop watches that answers come.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "dense/cuda/device_ring.h"
@@ -16,11 +22,48 @@ namespace ringwood {
 constexpr double kRingMakeSeconds = 60;  // the first use of a device in a process takes seconds
 constexpr double kRingCloseSeconds = 2 * DeviceRing::kAbortSeconds;
 
+// A ring of `timeout_seconds` that answers nothing for so long hangs: all ranks may come late, then
+// the first call may take as long.
+constexpr double RingSilenceSeconds(double timeout_seconds) { return 2 * timeout_seconds + 10; }
+
+// Calls that are not answered yet. On the loop's thread.
+class RingCalls {
+ public:
+  // `fail` answers the call. Returns its number.
+  uint64_t Begin(std::function<void(const Status&)> fail) {
+    if (fail_.empty()) moved_ = Now();
+    fail_.emplace(next_, std::move(fail));
+    return next_++;
+  }
+  // False: it has been answered.
+  bool End(uint64_t call) {
+    moved_ = Now();
+    return fail_.erase(call) != 0;
+  }
+  void FailAll(const Status& reason) {
+    for (const auto& [call, fail] : std::exchange(fail_, {})) fail(reason);
+  }
+  bool empty() const { return fail_.empty(); }
+  Duration silent() const { return fail_.empty() ? Duration{} : Now() - moved_; }
+
+  bool watched = false;  // a timer runs
+  Status hung;           // the ring's thread does
+
+ private:
+  std::map<uint64_t, std::function<void(const Status&)>> fail_;
+  uint64_t next_ = 0;
+  TimePoint moved_;  // the last answer, or the first call since there was none
+};
+
 // See MakeRingThread.
 class RingThread : public DeviceRing {
  public:
-  RingThread(Loop* loop, std::unique_ptr<Loop> own, std::shared_ptr<DeviceRing> ring)
-      : loop_(loop), own_(std::move(own)), ring_(std::move(ring)) {}
+  RingThread(Loop* loop, std::unique_ptr<Loop> own, std::shared_ptr<DeviceRing> ring,
+             double silence_seconds)
+      : loop_(loop),
+        own_(std::move(own)),
+        ring_(std::move(ring)),
+        silence_seconds_(silence_seconds) {}
   ~RingThread() override { (void)Close(Aborted("the ring was destroyed")); }
 
   void AllReduce(const DeviceReduction& reduction,
@@ -47,9 +90,11 @@ class RingThread : public DeviceRing {
           if (status.ok()) ring.reset();
           return status;
         },
-        Seconds(kRingCloseSeconds));
-    if (!closed.ok()) own.release();  // joining a thread that hangs would hang here too
-    return closed;
+        calls_->hung.ok() ? Seconds(kRingCloseSeconds) : Duration{});
+    if (closed.ok()) return closed;
+    own.release();  // joining a thread that hangs would hang here too
+    (void)loop_->PostReserved([calls = calls_, status = closed_] { calls->FailAll(status); });
+    return calls_->hung.ok() ? closed : calls_->hung;
   }
 
  private:
@@ -57,27 +102,55 @@ class RingThread : public DeviceRing {
   template <typename Answer, typename Act>
   void Hand(Act act, std::function<void(Answer)> done) {
     RW_CHECK(loop_->OnThread());
-    std::function<void(Answer)> back = [loop = loop_, done = std::move(done)](Answer answer) {
+    if (own_ == nullptr) return Later<Answer>(std::move(done), closed_);
+    if (!calls_->hung.ok()) return Later<Answer>(std::move(done), calls_->hung);
+    const uint64_t call = calls_->Begin([done](const Status& status) { done(Answer(status)); });
+    const auto back = [loop = loop_, calls = calls_, call, done](Answer answer) {
       // At most kMaxInFlight are on their way. Refused only by a loop that stops.
-      (void)loop->PostReserved([done, answer = std::move(answer)] { done(answer); });
+      (void)loop->PostReserved([calls, call, done, answer = std::move(answer)] {
+        if (calls->End(call)) done(answer);
+      });
     };
-    if (own_ == nullptr) return back(closed_);
     if (!own_->Post([act = std::move(act), ring = ring_, back] { act(ring.get(), back); })) {
       back(Exhausted("the queue of the device's ring is full"));
     }
+    Watch(loop_, calls_, silence_seconds_);
+  }
+
+  template <typename Answer>
+  void Later(std::function<void(Answer)> done, const Status& status) {
+    (void)loop_->PostReserved([done = std::move(done), status] { done(Answer(status)); });
+  }
+
+  // While calls are under way. They and the loop may outlive the ring.
+  static void Watch(Loop* loop, const std::shared_ptr<RingCalls>& calls, double silence_seconds) {
+    if (std::exchange(calls->watched, true)) return;
+    loop->After(Seconds(silence_seconds / 20), [loop, calls, silence_seconds] {
+      calls->watched = false;
+      if (calls->empty()) return;
+      if (calls->silent() < Seconds(silence_seconds)) return Watch(loop, calls, silence_seconds);
+      calls->hung = TimedOut(
+          absl::StrFormat("the device's ring has answered nothing for %.0f s: its thread hangs in "
+                          "CUDA or NCCL; end this process",
+                          silence_seconds));
+      calls->FailAll(calls->hung);
+    });
   }
 
   Loop* const loop_;
   std::unique_ptr<Loop> own_;  // null once closed
   std::shared_ptr<DeviceRing> ring_;
+  const double silence_seconds_;
+  const std::shared_ptr<RingCalls> calls_ = std::make_shared<RingCalls>();
   Status closed_;
 };
 
 // `make` makes the ring, on a loop that only it uses. Calls of the result are on `loop`'s thread,
-// and so are their callbacks. Where the ring does not let go when it is closed, its thread is given
-// up.
+// and so are their callbacks. Where the ring does not let go when it is closed, or answers nothing
+// for `silence_seconds`, its thread is given up: TimedOut.
 inline StatusOr<std::unique_ptr<DeviceRing>> MakeRingThread(
-    Loop* loop, std::function<StatusOr<std::unique_ptr<DeviceRing>>(Loop*)> make) {
+    Loop* loop, std::function<StatusOr<std::unique_ptr<DeviceRing>>(Loop*)> make,
+    double silence_seconds) {
   RW_CHECK(loop->OnThread());
   auto own = std::make_unique<Loop>("rw-ring");
   auto ring = std::make_shared<std::shared_ptr<DeviceRing>>();
@@ -92,7 +165,7 @@ inline StatusOr<std::unique_ptr<DeviceRing>> MakeRingThread(
     return made;
   }
   return std::unique_ptr<DeviceRing>(
-      std::make_unique<RingThread>(loop, std::move(own), std::move(*ring)));
+      std::make_unique<RingThread>(loop, std::move(own), std::move(*ring), silence_seconds));
 }
 
 }  // namespace ringwood

@@ -56,15 +56,19 @@ class SlowRing : public DeviceRing {
   std::vector<std::function<void(StatusOr<AllReduceResult>)>> pending_;
 };
 
-std::unique_ptr<DeviceRing> Make(Loop* net, Story* story) {
+constexpr double kSilenceSeconds = 1000;
+
+std::unique_ptr<DeviceRing> Make(Loop* net, Story* story,
+                                 double silence_seconds = kSilenceSeconds) {
   std::unique_ptr<DeviceRing> ring;
   EXPECT_TRUE(net->Call(
                      [&]() -> Status {
-                       RW_ASSIGN_OR_RETURN(ring, MakeRingThread(net, [story](Loop* own) {
-                                             story->loop = own;
-                                             return StatusOr<std::unique_ptr<DeviceRing>>(
-                                                 std::make_unique<SlowRing>(story));
-                                           }));
+                       const auto make = [story](Loop* own) {
+                         story->loop = own;
+                         return StatusOr<std::unique_ptr<DeviceRing>>(
+                             std::make_unique<SlowRing>(story));
+                       };
+                       RW_ASSIGN_OR_RETURN(ring, MakeRingThread(net, make, silence_seconds));
                        return OkStatus();
                      },
                      Seconds(60))
@@ -139,12 +143,67 @@ TEST(RingThread, CloseAnswersWhatIsUnderWayAndWhatComesLater) {
   EXPECT_TRUE(story.on_its_thread);
 }
 
+// As a call of CUDA's that waits for another rank's kernel.
+TEST(RingThread, AThreadThatHangsIsGivenUpAndEveryCallIsAnsweredOnce) {
+  static Story story;  // its thread is given up, and so what it uses stays
+  Loop net("net");
+  auto ring = Make(&net, &story, 0.2);
+  std::vector<Status> answers;
+  absl::Notification two;
+  const auto note = [&](StatusOr<AllReduceResult> result) {
+    answers.push_back(result.status());
+    if (answers.size() == 2) two.Notify();
+  };
+  On(&net, [&] {
+    ring->AllReduce({}, note);
+    ring->AllReduce({}, note);
+  });
+  ASSERT_TRUE(two.WaitForNotificationWithTimeout(kLong));
+  On(&net, [&] { ring->AllReduce({}, note); });
+  On(&net, [] {});
+  ASSERT_EQ(answers.size(), 3u);
+  for (const Status& answer : answers) {
+    EXPECT_EQ(answer.code(), StatusCode::kDeadlineExceeded);
+    EXPECT_NE(Message(answer).find("hangs in CUDA or NCCL"), std::string::npos);
+  }
+  On(&net, [&] {
+    EXPECT_EQ(ring->Close(Unavailable("rank 2 fell silent")).code(), StatusCode::kDeadlineExceeded);
+    ring.reset();
+  });
+  story.go_on.Notify();  // answers that come after all are dropped
+  ASSERT_TRUE(story.gone.WaitForNotificationWithTimeout(kLong));
+  On(&net, [] {});
+  EXPECT_EQ(answers.size(), 3u);
+}
+
+TEST(RingThread, ARingWhoseAnswersComeSlowlyIsNotGivenUp) {
+  Story story;
+  Loop net("net");
+  auto ring = Make(&net, &story, 2);
+  absl::Notification answered;
+  Status status = Internal("none");
+  On(&net, [&] {
+    DeviceReduction reduction;
+    reduction.round = 1;
+    ring->AllReduce(reduction, [&](StatusOr<AllReduceResult> result) {
+      status = result.status();
+      answered.Notify();
+    });
+  });
+  absl::SleepFor(absl::Milliseconds(300));  // some looks at it
+  story.go_on.Notify();
+  ASSERT_TRUE(answered.WaitForNotificationWithTimeout(kLong));
+  EXPECT_TRUE(status.ok()) << Message(status);
+  On(&net, [&] { ring.reset(); });
+}
+
 TEST(RingThread, ARingThatCannotBeMadeSaysWhy) {
   Loop net("net");
   On(&net, [&] {
-    const auto ring = MakeRingThread(&net, [](Loop*) -> StatusOr<std::unique_ptr<DeviceRing>> {
+    const auto make = [](Loop*) -> StatusOr<std::unique_ptr<DeviceRing>> {
       return Unavailable("no NCCL");
-    });
+    };
+    const auto ring = MakeRingThread(&net, make, kSilenceSeconds);
     EXPECT_EQ(Message(ring.status()), "no NCCL");
   });
 }
