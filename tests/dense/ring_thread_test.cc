@@ -145,7 +145,7 @@ TEST(RingThread, CloseAnswersWhatIsUnderWayAndWhatComesLater) {
 
 // As a call of CUDA's that waits for another rank's kernel.
 TEST(RingThread, AThreadThatHangsIsGivenUpAndEveryCallIsAnsweredOnce) {
-  static Story story;  // its thread is given up, and so what it uses stays
+  Story story;
   Loop net("net");
   auto ring = Make(&net, &story, 0.2);
   std::vector<Status> answers;
