@@ -11,16 +11,18 @@ struct ScatterShared {
   uint32_t first, last;  // the entries of this tile
 };
 
-// The first entry at or behind element `at` of the group.
-RW_DEVICE inline uint32_t EntryAt(const ResultView& result, uint64_t at) {
+// The first entry at or behind element `at` of the group. All lanes of a warp look together, at one
+// place each: a search by halves would wait for memory four times as often.
+template <class Thread>
+RW_DEVICE uint32_t EntryAt(Thread& thread, const ResultView& result, uint64_t at) {
   uint32_t low = 0, high = result.count;
   while (low < high) {
-    const uint32_t middle = low + (high - low) / 2;
-    if (result.index[middle] < at) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
+    const uint32_t step = (high - low) / (kWarp + 1) + 1;
+    const uint64_t probe = low + uint64_t{thread.lane() + 1} * step - 1;
+    const uint32_t before = Thread::Bits(thread.Ballot(probe < high && result.index[probe] < at));
+    const uint64_t next = low + uint64_t{before + 1} * step - 1;  // not before `at`, or beyond
+    low += before * step;
+    high = next < high ? static_cast<uint32_t>(next) : high;
   }
   return low;
 }
@@ -41,8 +43,10 @@ RW_DEVICE void ScatterTile(Thread& thread, ScatterShared& shared, const GroupVie
   const uint32_t count = static_cast<uint32_t>(left < kTileElements ? left : kTileElements);
   const uint64_t first = tensor.first + base;  // of the tile, in the group
   float* const gradient = group.gradients[t] + base;
-  if (thread.id() == 0) shared.first = EntryAt(result, first);
-  if (thread.id() == kWarp) shared.last = EntryAt(result, first + count);
+  if (thread.warp() < 2) {
+    const uint32_t entry = EntryAt(thread, result, thread.warp() == 0 ? first : first + count);
+    if (thread.lane() == 0) (thread.warp() == 0 ? shared.first : shared.last) = entry;
+  }
   if (reinterpret_cast<uintptr_t>(gradient) % 16 == 0) {
     const uint32_t fours = count / 4;
     for (uint32_t i = thread.id(); i < fours; i += kThreads) {

@@ -145,6 +145,32 @@ TEST(CudaWork, TheGuessFollowsHowDenselyResidualsStandBelowTheThreshold) {
   }
 }
 
+TEST(CudaWork, AWarpFindsTheFirstEntryOfATile) {
+  Random random(1);
+  for (const uint32_t count : {0u, 1u, 2u, 31u, 32u, 33u, 34u, 66u, 1000u, 40000u}) {
+    std::vector<uint32_t> index;
+    for (uint32_t i = 0, at = 0; i < count; ++i) {
+      index.push_back(at += 1 + static_cast<uint32_t>(random.Below(5)));
+    }
+    cuda::ResultView result;
+    result.index = index.data();
+    result.count = count;
+    std::vector<uint64_t> places = {0, 1, UINT64_MAX};
+    for (int i = 0; i < 40 && count > 0; ++i) {
+      places.push_back(index[random.Below(count)] + random.Below(3) - 1);
+    }
+    if (count > 0) places.insert(places.end(), {index.front(), index.back(), index.back() + 1ull});
+    for (const uint64_t at : places) {
+      const auto expected = std::lower_bound(index.begin(), index.end(), at) - index.begin();
+      EmulatedThread::Forget();
+      EmulatedGrid::Run(1, [&](EmulatedThread& thread) {
+        if (thread.warp() != 0) return;
+        EXPECT_EQ(cuda::EntryAt(thread, result, at), expected) << count << " " << at;
+      });
+    }
+  }
+}
+
 TEST(CudaWork, TheAveragesOfAllTensorsTakeOneLaunch) {
   const std::vector<TensorShape> shapes = {{5001, 1}, {1, 1}, {8192, 1}, {30, 1}};
   EmulatedGroup device(shapes, 1);
