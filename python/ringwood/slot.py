@@ -84,8 +84,8 @@ class InPlace:
         return True
 
     def _move(self, session, gradient):
+        session.rebind(self.name, gradient)  # first: what it refuses is no place of this slot's
         self.buffer, self._address = gradient, gradient.data_ptr()
-        session.rebind(self.name, gradient)
 
     def let_go(self, session):
         """The parameter's gradient is gone, and backward makes a new one: its memory is free until then."""
@@ -93,9 +93,10 @@ class InPlace:
         session.rebind(self.name, None)
 
     def hold(self, session):
-        """Memory for the average of a step in which backward makes no gradient."""
-        if self.buffer is None:
-            self._move(session, torch.zeros_like(self.parameter, requires_grad=False))
+        """Memory for the average of a step in which backward makes no gradient: new where it was let go, or where
+        model.to() has moved it. Nothing is in it yet."""
+        if self.buffer is None or self.buffer.data_ptr() != self._address:
+            self._move(session, torch.empty_like(self.parameter, memory_format=torch.contiguous_format))
 
     def clear(self, session):
         """Without a gradient it counts as zero."""
@@ -123,8 +124,8 @@ class InBucket:
 
     def take(self, session, gradient, scale):
         if gradient.data_ptr() != self._address:
-            self.buffer, self._address = gradient, gradient.data_ptr()
             session.rebind(self.name, gradient)
+            self.buffer, self._address = gradient, gradient.data_ptr()
         self._stream.follow(gradient)
         return True
 

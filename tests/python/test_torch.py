@@ -16,6 +16,7 @@ SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole bat
            "several.py": "several optimizers step when they like",
            "optimizer/copied.py": "a model in training is copied and saved whole",
            "optimizer/let_go.py": "gradients that are let go are free, and nothing else changes",
+           "optimizer/moved.py": "no average goes where a gradient was before model.to() moved it",
            "freezing.py": "layers are frozen and trained again, and never drift apart",
            "alike.py": "parameters that differ are told, buffers can follow rank 0",
            "taken_over.py": "the momentum of SGD is taken below the selection",
