@@ -183,9 +183,8 @@ class DistributedOptimizer(OptimizerWrapper):
         such as clipping the gradients; `after_step`: what it does after step(), such as averaging weights. Learning
         rates and the other numbers of the groups come from the log."""
         count = self.session.replays
-        if count:
-            self._gradients.hold()
         for _ in range(count):
+            self._gradients.hold()  # each time: after_step may let them go
             self.last, content = self.session.replay()
             note = Note(content)
             if note.changed and before_step is None:

@@ -34,15 +34,31 @@ def test_no_committed_step_is_lost(tmp_path, kind):
     assert memory.last == STEPS and len(life.of("end")) == 2
 
 
-def test_a_loop_that_changes_gradients_says_so_when_it_is_replayed(tmp_path):
-    kill_after(Life(tmp_path, 0, "adam", 1, STEPS, EVERY), 5)
-    life = Life(tmp_path, 1, "adam", 1, STEPS, EVERY)
-    (tmp_path / "tests").mkdir()
-    text = life.script.read_text().replace("rw.resume(model, optimizer, before_step=clip)", "rw.resume(model, optimizer)")
-    life.script = tmp_path / "tests" / "forgetful.py"
+def resumed_otherwise(life, folder, call):
+    """The life of a program that resumes by another `call`."""
+    (folder / "tests").mkdir()
+    text = life.script.read_text().replace("rw.resume(model, optimizer, before_step=clip)", call)
+    life.script = folder / "tests" / "other.py"
     life.script.write_text(text.replace('__file__.rsplit("/tests/", 1)[0]', repr(str(ROOT))))
     life.start()
+    return life
+
+
+def test_a_loop_that_changes_gradients_says_so_when_it_is_replayed(tmp_path):
+    kill_after(Life(tmp_path, 0, "adam", 1, STEPS, EVERY), 5)
+    life = resumed_otherwise(Life(tmp_path, 1, "adam", 1, STEPS, EVERY), tmp_path, "rw.resume(model, optimizer)")
     assert life.end() != 0 and "Give before_step=" in life.said(), life.said()
+
+
+def test_gradients_that_are_let_go_after_each_step_are_so_in_a_replay(tmp_path):
+    memory = Memory()
+    first = Life(tmp_path, 0, "adam", 1, STEPS, EVERY)
+    kill_after(first, 8)
+    memory.check(first, resumed=False)
+    life = resumed_otherwise(Life(tmp_path, 1, "adam", 1, STEPS, EVERY), tmp_path,
+                             "rw.resume(model, optimizer, clip, lambda: optimizer.zero_grad(set_to_none=True))")
+    assert life.end() == 0, life.said()
+    memory.check(life, resumed=True)
 
 
 def newest_checkpoint(folder):
