@@ -24,11 +24,16 @@ class Gradient(NamedTuple):  # made anew for each gradient that backward makes: 
         """Its memory was freed: no address is this one."""
         return Gradient((0, self.elements), -1, self.elements, self.device)
 
+    @property
+    def there(self):
+        return self.address != -1
+
     def moved_to(self, tensor):
         """The same at the place of a tensor of torch; None where it is not such a one, or a closer look is due. Within
         a microsecond: where backward makes new gradients it is asked once for each."""
-        if (type(tensor).__name__ == "Tensor" and tensor.numel() == self.elements and tensor.element_size() == 4
-                and tensor.is_floating_point() and tensor.is_contiguous() and tensor.data_ptr()
+        torch = sys.modules.get("torch")
+        if (torch is not None and type(tensor) is torch.Tensor and tensor.numel() == self.elements
+                and tensor.element_size() == 4 and tensor.is_floating_point() and tensor.is_contiguous() and tensor.data_ptr()
                 and tensor.get_device() == (-1 if self.device is None else self.device)):
             return Gradient(tensor, tensor.data_ptr(), self.elements, self.device)
         return None

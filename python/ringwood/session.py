@@ -149,10 +149,11 @@ class Session:
 
     def rebind(self, name, gradient):
         """Sets the new place of a reallocated gradient: same elements, used from the next ready on. None: its memory is
-        freed, and a new place follows before the next ready."""
+        freed, and a new place follows before the next ready or replay."""
         identity = self._id(name)
         before = self._gradients[name]
         if gradient is None:
+            self._refuse_in_use(identity, before)
             self._gradients[name] = before.gone()
             return
         given = before.moved_to(gradient) or self._new_place(name, gradient, before)
@@ -161,6 +162,11 @@ class Session:
             self._check_open()
             self._library.check(code)
         self._gradients[name] = given
+
+    def _refuse_in_use(self, identity, gradient):
+        """Before its memory is freed: the library says whether a step reads it, as before any move."""
+        if gradient.there and self._handle is not None and os.getpid() == self._process:
+            self._library.check(self._library.rebind(self._handle, identity, gradient.address))
 
     def _new_place(self, name, gradient, before):
         given = gradient_of(name, gradient, before.device)
@@ -316,6 +322,8 @@ class Session:
     def replay(self):
         """Does the next of them again: the gradients hold the averages of then. Returns its StepResult, of which step,
         skipped, total_weight, members and contributors are those of then, and its note."""
+        for name in self._gradients:
+            self._still_there(name)
         numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
         self._call("ringwood_replay", byref(numbers))
         result = _result(numbers)

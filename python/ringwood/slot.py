@@ -89,8 +89,8 @@ class InPlace:
 
     def let_go(self, session):
         """The parameter's gradient is gone, and backward makes a new one: its memory is free until then."""
-        self.buffer, self._address = None, 0
         session.rebind(self.name, None)
+        self.buffer, self._address = None, 0
 
     def hold(self, session):
         """Memory for the average of a step in which backward makes no gradient: new where it was let go, or where

@@ -25,6 +25,7 @@ with ringwood.Session() as session:
     refused(ringwood.InvalidError, ["density"], session.register, "a", good.copy(), density=1.5)
     refused(ringwood.NotFoundError, ["nobody", "good"], session.ready, "nobody")
     refused(ringwood.InvalidError, ["50", "100"], session.rebind, "good", np.zeros(50, np.float32))
+    refused(ringwood.InvalidError, ["NumPy", "Tensor"], session.rebind, "good", type("Tensor", (), {})())
     refused(ringwood.InvalidError, ["median"], session.allreduce, good, op="median")
     moved = torch.zeros(50)
     session.register("moved", moved)
@@ -35,6 +36,10 @@ with ringwood.Session() as session:
     refused(ringwood.InvalidError, ["moved", "freed"], session.rebind, "moved", moved)
     moved.untyped_storage().resize_(200)
     session.rebind("moved", moved.zero_())
+    session.rebind("moved", None)
+    for call in (lambda: session.ready("moved"), session.replay):
+        refused(ringwood.InvalidError, ["moved", "freed"], call)
+    session.rebind("moved", moved)
     refused(ringwood.RingwoodError, ["good"], session.finish_step)  # a step without its gradients
 
     refused(ringwood.ExistsError, [f"rank {session.rank}"], ringwood.Session)  # a second one of this rank
@@ -55,7 +60,9 @@ with ringwood.Session() as session:
     good[:] = session.rank
     session.ready("good")
     session.ready("moved")
+    refused(ringwood.RefusedError, ["moved", "in use"], session.rebind, "moved", None)
     session.finish_step()
     assert good[0] == (session.world - 1) / 2
 session.close()
+session.rebind("moved", None)  # the memory of a session that is closed is nobody's business
 refused(ringwood.RefusedError, ["closed"], session.begin_step)
