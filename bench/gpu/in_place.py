@@ -80,12 +80,12 @@ def main():
     for _ in range(arguments.rounds):
         for kind, found in times.items():
             found += seconds(kind, arguments)
-    alone = statistics.median(times.get("none", [float("nan")]))
+    alone = statistics.median(times["none"]) if "none" in times else None
     for kind, found in times.items():
         low, middle, high = statistics.quantiles(found, n=4)
         print(json.dumps({"model": arguments.model, "route": arguments.route, "kind": kind, "device": arguments.device,
                           "small": arguments.small, "planner": arguments.planner, "p50_s": middle, "quartiles_s": [low, high],
-                          "over_none": middle / alone}), flush=True)
+                          "over_none": alone and middle / alone}), flush=True)
 
 
 if __name__ == "__main__":
