@@ -101,7 +101,7 @@ class InPlace:
     def clear(self, session):
         """Without a gradient it counts as zero."""
         self.hold(session)
-        with self._stream.work():
+        with self._stream.work(self.buffer):
             self.buffer.zero_()
 
     def give(self, scale):

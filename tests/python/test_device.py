@@ -14,7 +14,8 @@ from conftest import EXAMPLE, ROOT, run_job
 sys.path.insert(0, str(ROOT / "python"))
 from ringwood.device import Arrivals  # noqa: E402
 from ringwood.placement import host_only, why_staged  # noqa: E402
-from ringwood.stream import ExchangeStream  # noqa: E402
+from ringwood.slot import InPlace  # noqa: E402
+from ringwood.stream import ExchangeStream, NoStream  # noqa: E402
 
 on_device = pytest.mark.skipif(not torch.cuda.is_available(), reason="no device")
 # NCCL as between hosts, over loopback; in_turn.py makes each rank a host.
@@ -150,6 +151,24 @@ def test_the_stream_of_the_session_and_the_callers_wait_for_each_other(monkeypat
         with stream.work():
             assert cuda.current is cuda.first and cuda.log == ["first waits for other"]
         assert cuda.current is cuda.other and cuda.log[1:] == ["other waits for first"]
+
+
+def test_memory_made_for_an_average_is_kept_until_the_sessions_stream_is_through_with_it():
+    class Stream(NoStream):
+        kept = []
+
+        def work(self, gradient=None):
+            self.kept.append(gradient)
+            return contextlib.nullcontext()
+
+    class Session:
+        def rebind(self, name, gradient):
+            """It knows no places."""
+
+    slot = InPlace("tensor", torch.nn.Parameter(torch.ones(3)), Stream())
+    slot.let_go(Session())
+    slot.clear(Session())
+    assert slot.buffer is not None and Stream.kept == [slot.buffer] and not slot.buffer.any()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a device")
