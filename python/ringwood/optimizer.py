@@ -146,8 +146,9 @@ class DistributedOptimizer(OptimizerWrapper):
         return f"DistributedOptimizer({self.inner!r})"
 
     def zero_grad(self, set_to_none=None):
-        """`set_to_none`: left out, gradients in host memory are zeroed where they are, and those on a device are let
-        go, as PyTorch's own zero_grad does: there to zero them and to add to them costs two kernels a parameter."""
+        """`set_to_none`: left out, gradients in host memory are zeroed where they are; where a parameter is on a device
+        all are let go, as PyTorch's own zero_grad does: there to zero them and to add to them costs two kernels a
+        parameter."""
         self._gradients.refuse_if_running("zero_grad()")
         self.end_step()
         self.inner.zero_grad(set_to_none=self._gradients.on_device if set_to_none is None else set_to_none)

@@ -1,5 +1,5 @@
 """zero_grad(set_to_none=True) frees the gradients, and steps are those of gradients that stay: with parameters that
-get none, too, and where a rank has no samples."""
+get none, too, and where a rank has no samples. On a device that is the default."""
 
 import sys
 import weakref
@@ -34,4 +34,22 @@ for choice in (False, True):
     results.append(train(rw.rank(), choice))
     rw.shutdown()
 assert torch.equal(*results), results
+
+rw.init()
+layer = torch.nn.Linear(2, 2)
+rw.broadcast_parameters(layer.state_dict())
+optimizer = rw.DistributedOptimizer(torch.optim.SGD(layer.parameters(), lr=0.1), layer.named_parameters(), route="dense")
+optimizer.zero_grad()  # in host memory they stay
+assert layer.weight.grad is not None and not layer.weight.grad.any()
+optimizer._gradients.on_device = True  # as where there is one
+optimizer.zero_grad()
+assert layer.weight.grad is None and layer.bias.grad is None
+optimizer.weight = 0.0 if rw.rank() else 1.0
+if optimizer.weight:
+    layer(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+assert torch.equal(layer.weight.grad, torch.ones(2, 2)), layer.weight.grad
+rw.shutdown()
+optimizer.zero_grad()  # after the end, too
+assert layer.weight.grad is None
 sys.stdout.write("the same\n")
