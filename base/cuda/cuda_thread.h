@@ -34,6 +34,7 @@ struct CudaThread {
 
   // The bits of |value|: as unsigned integers they order like the numbers, Inf and NaN above them.
   RW_DEVICE static uint32_t Key(float value) { return __float_as_uint(value) & 0x7fffffffu; }
+  RW_DEVICE static uint32_t Word(float value) { return __float_as_uint(value); }
   RW_DEVICE static float FromKey(uint32_t key) { return __uint_as_float(key); }
   RW_DEVICE static uint32_t Bits(uint32_t mask) { return static_cast<uint32_t>(__popc(mask)); }
   RW_DEVICE static uint32_t LoadFresh(const uint32_t* from) { return __ldcg(from); }

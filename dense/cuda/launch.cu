@@ -1,11 +1,11 @@
 // Compiled with --fmad=false and without -ftz, so that products, sums and quotients are rounded one
 // by one as on every CPU.
 #include "dense/cuda/launch.h"
-#include "dense/cuda/word_digest.h"
 
 #define RW_DEVICE __device__
 
 #include "base/cuda/cuda_thread.h"
+#include "dense/cuda/digest_step.h"
 #include "dense/cuda/lattice_step.h"
 #include "dense/cuda/parts_step.h"
 
@@ -14,44 +14,10 @@ namespace {
 
 constexpr unsigned kMaxBlocks = 1024;  // enough to fill a device; each adds to one word of memory
 
-constexpr uint32_t kDigestReads = 4;  // of 16 bytes, a thread under way
-
-// The word at `place`: one load where the array allows it, else byte by byte.
-__device__ uint32_t WordAt(const unsigned char* data, uint64_t bytes, uint64_t place, bool whole) {
-  const uint64_t at = place * 4;
-  if (whole && at + 4 <= bytes) return *reinterpret_cast<const uint32_t*>(data + at);
-  uint32_t word = 0;
-  for (unsigned b = 0; b < 4 && at + b < bytes; ++b) word |= uint32_t{data[at + b]} << (8 * b);
-  return word;
-}
-
-__device__ uint64_t MixFour(const uint4& words, uint64_t first) {
-  return MixWord(words.x, first) + MixWord(words.y, first + 1) + MixWord(words.z, first + 2) +
-         MixWord(words.w, first + 3);
-}
-
 __global__ void __launch_bounds__(kThreads)
     WordDigestKernel(const unsigned char* data, uint64_t bytes, unsigned long long* digest) {
-  const uint64_t words = (bytes + 3) / 4;
-  const uint64_t fours = reinterpret_cast<uintptr_t>(data) % 16 == 0 ? bytes / 16 : 0;
-  const bool whole = reinterpret_cast<uintptr_t>(data) % 4 == 0;
-  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
-  const uint64_t thread = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
-  unsigned long long sum = 0;
-  for (uint64_t i = thread; i < fours; i += kDigestReads * stride) {
-    uint4 read[kDigestReads];
-    for (uint32_t r = 0; r < kDigestReads; ++r) {
-      const uint64_t at = i + r * stride;
-      if (at < fours) read[r] = __ldcs(reinterpret_cast<const uint4*>(data) + at);
-    }
-    for (uint32_t r = 0; r < kDigestReads; ++r) {
-      const uint64_t at = i + r * stride;
-      if (at < fours) sum += MixFour(read[r], 4 * at);
-    }
-  }
-  for (uint64_t i = 4 * fours + thread; i < words; i += stride) {
-    sum += MixWord(WordAt(data, bytes, i, whole), i);
-  }
+  CudaThread thread;
+  unsigned long long sum = DigestShare(thread, data, bytes);
   for (unsigned distance = 16; distance > 0; distance /= 2) {
     sum += __shfl_down_sync(0xffffffffu, sum, distance);
   }

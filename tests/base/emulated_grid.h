@@ -75,6 +75,7 @@ class EmulatedThread {
   }
 
   static uint32_t Key(float value) { return std::bit_cast<uint32_t>(value) & 0x7fffffffu; }
+  static uint32_t Word(float value) { return std::bit_cast<uint32_t>(value); }
   static float FromKey(uint32_t key) { return std::bit_cast<float>(key); }
   static uint32_t Bits(uint32_t mask) { return static_cast<uint32_t>(std::popcount(mask)); }
   static uint32_t LoadFresh(const uint32_t* from) { return *from; }
