@@ -6,16 +6,15 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/loop.h"
 #include "base/status.h"
 #include "dense/cuda/device_ring.h"
+#include "dense/cuda/ring_calls.h"
 
 namespace ringwood {
 
@@ -25,35 +24,6 @@ constexpr double kRingCloseSeconds = 2 * DeviceRing::kAbortSeconds;
 // A ring of `timeout_seconds` that answers nothing for so long hangs: all ranks may come late, then
 // the first call may take as long.
 constexpr double RingSilenceSeconds(double timeout_seconds) { return 2 * timeout_seconds + 10; }
-
-// Calls that are not answered yet. On the loop's thread.
-class RingCalls {
- public:
-  // `fail` answers the call. Returns its number.
-  uint64_t Begin(std::function<void(const Status&)> fail) {
-    if (fail_.empty()) moved_ = Now();
-    fail_.emplace(next_, std::move(fail));
-    return next_++;
-  }
-  // False: it has been answered.
-  bool End(uint64_t call) {
-    moved_ = Now();
-    return fail_.erase(call) != 0;
-  }
-  void FailAll(const Status& reason) {
-    for (const auto& [call, fail] : std::exchange(fail_, {})) fail(reason);
-  }
-  bool empty() const { return fail_.empty(); }
-  Duration silent() const { return fail_.empty() ? Duration{} : Now() - moved_; }
-
-  bool watched = false;  // a timer runs
-  Status hung;           // the ring's thread does
-
- private:
-  std::map<uint64_t, std::function<void(const Status&)>> fail_;
-  uint64_t next_ = 0;
-  TimePoint moved_;  // the last answer, or the first call since there was none
-};
 
 // See MakeRingThread.
 class RingThread : public DeviceRing {

@@ -13,12 +13,15 @@
 namespace ringwood::cuda {
 namespace {
 
-// What the refining kernel waits for is memory: the more of its warps, the less. But all of its
-// blocks have to run at once, beside what holds a processor for long: NCCL's kernel, until the
-// network is done. A processor has room for four, three are asked for, so it fits into the others.
-constexpr int kResidentPerProcessor = 4, kRefinePerProcessor = 3;
+// Kernels that read much wait for memory: the more of their warps, the less. 64 registers a thread
+// leave room for so many blocks.
+constexpr int kResidentPerProcessor = 4;
+// All blocks of the refining kernel have to run at once, beside what holds a processor for long:
+// NCCL's kernel, until the network is done. One fewer each, and they fit into the others.
+constexpr int kRefinePerProcessor = kResidentPerProcessor - 1;
 
-__global__ void __launch_bounds__(kThreads, 4) AccumulateKernel(GroupView group, Scale scale) {
+__global__ void __launch_bounds__(kThreads, kResidentPerProcessor)
+    AccumulateKernel(GroupView group, Scale scale) {
   __shared__ AccumulateShared shared;
   CudaThread thread;
   AccumulateTile(thread, shared, group, scale);
