@@ -91,9 +91,8 @@ constexpr int kCalls = 5;                  // at once
 constexpr uint64_t kMost = (1 << 20) + 1;  // elements of one
 
 // One rank's end of the contract. Every method waits for the answer. All memory is there before the
-// first call: the ranks share a device here, and one that allocates while another's kernel waits
-// for it can stop both. (Of four ranks that allocated between their calls, on an H200, one never
-// came back from CUDA.)
+// first call: of four ranks that shared an H200 and allocated between their calls, one never came
+// back from CUDA while the others' kernels waited for it.
 class DeviceRank {
  public:
   DeviceRank(int rank, int world, const std::string& id) : rank_(rank), world_(world) {
