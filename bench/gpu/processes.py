@@ -10,6 +10,8 @@ import signal
 import subprocess
 import time
 
+import stacks
+
 ADOPT = 36  # PR_SET_CHILD_SUBREAPER
 END_SECONDS = 20  # until killed processes are gone: a driver may hold one for some
 
@@ -49,7 +51,8 @@ def end(others=frozenset()):
 
 
 def run(command, environment, seconds, output):
-    """The exit code, -N of a signal; None: it was stopped after `seconds`. Whatever ends this call ends the command."""
+    """The exit code, -N of a signal; None: it was stopped after `seconds`, and `output` ends with the stacks of all its
+    threads. Whatever ends this call ends the command."""
     ctypes.CDLL(None).prctl(ADOPT, 1, 0, 0, 0)
     others = below(os.getpid())
     process = subprocess.Popen([str(word) for word in command], env={**os.environ, **environment}, stdout=output,
@@ -57,6 +60,7 @@ def run(command, environment, seconds, output):
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
+        stacks.write(below(os.getpid()) - others, output)
         return None
     finally:
         end(others)

@@ -5,6 +5,8 @@ Programs are stand-ins here; `bench/gpu/run --device cpu` runs the real ones."""
 import json
 import os
 import pathlib
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -122,6 +124,16 @@ def test_a_step_that_the_whole_time_cuts_short_has_not_failed(tmp_path):
     runner.run(step("sleep 60"))
     (line,) = lines(tmp_path)
     assert line["status"] == "skipped" and "no time left" in line["reason"] and not runner.failed
+
+
+def test_of_a_step_that_hangs_the_log_has_the_stacks_of_all_its_processes(tmp_path):
+    runner = kit.Kit(tmp_path, seconds=0)
+    runner.run(step("sleep 61 & sleep 62", seconds=0.5))
+    log = (tmp_path / "kit.log").read_text()
+    for process in ("sleep 61", "sleep 62"):
+        (stacks,) = [part for part in log.split("---- stacks of process ")[1:] if part.splitlines()[0].endswith(f": {process} ")]
+        assert re.search(r"thread \d+ \(sleep\) in \w+", stacks)
+        assert shutil.which("eu-stack") is None or "nanosleep" in stacks
 
 
 CUT_SHORT = """[ RUN      ] Ring.A
