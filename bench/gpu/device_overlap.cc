@@ -112,7 +112,6 @@ int Run() {
     setenv(name, "1", 1);
   }
   for (const char* name : {"NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE"}) setenv(name, "0", 1);
-  setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   int ids[kWorld - 1][2];  // rank 0 makes the id and writes it to the others
   for (auto& pipe_ends : ids) {
     if (pipe(pipe_ends) != 0) return Fail(Internal("no pipe"));

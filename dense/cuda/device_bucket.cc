@@ -24,6 +24,7 @@ class CudaBucket : public DeviceBucket {
   Status Allocate() {
     const DeviceScope scope(device_);
     RW_RETURN_IF_ERROR(scope.status());
+    RW_RETURN_IF_ERROR(FromCuda(cuda::LoadDenseKernels(), "load the kernels of a bucket"));
     RW_RETURN_IF_ERROR(stream_.Create());
     RW_RETURN_IF_ERROR(input_.Allocate(elements_, stream_.get()));
     RW_RETURN_IF_ERROR(output_.Allocate(elements_, stream_.get()));

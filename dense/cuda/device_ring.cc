@@ -110,6 +110,7 @@ class NcclRing : public DeviceRing, public std::enable_shared_from_this<NcclRing
 Status NcclRing::Start() {
   const DeviceScope scope(options_.device);
   RW_RETURN_IF_ERROR(scope.status());
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LoadDenseKernels(), "load the kernels of a ring"));
   RW_RETURN_IF_ERROR(stream_.Create());
   RW_RETURN_IF_ERROR(notices_.Create());
   RW_RETURN_IF_ERROR(findings_.Allocate(kMaxInFlight, stream_.get()));

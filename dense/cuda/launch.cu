@@ -5,6 +5,7 @@
 #define RW_DEVICE __device__
 
 #include "base/cuda/cuda_thread.h"
+#include "base/cuda/load_kernels.h"
 #include "dense/cuda/digest_step.h"
 #include "dense/cuda/lattice_step.h"
 #include "dense/cuda/parts_step.h"
@@ -64,6 +65,11 @@ cudaError_t Unpack(const PartsView& parts, const float* flat, Wide total, cudaSt
 }
 
 }  // namespace
+
+cudaError_t LoadDenseKernels() {
+  return LoadKernels(WordDigestKernel, PackKernel, UnpackKernel<float>, UnpackKernel<double>,
+                     EncodeKernel, AddKernel, DecodeKernel);
+}
 
 cudaError_t LaunchPack(const PartsView& parts, float weight, const float* owed, float* flat,
                        uint32_t* largest, cudaStream_t stream) {

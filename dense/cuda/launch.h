@@ -10,6 +10,9 @@
 
 namespace ringwood::cuda {
 
+// Loads all kernels below onto the current device (base/cuda/load_kernels.h says why).
+cudaError_t LoadDenseKernels();
+
 // *digest (device memory) becomes WordDigest of `bytes` bytes at `data`, of any alignment.
 cudaError_t LaunchWordDigest(const void* data, uint64_t bytes, uint64_t* digest,
                              cudaStream_t stream);

@@ -122,6 +122,7 @@ Status CudaGroup::Start() {
   RW_RETURN_IF_ERROR(order_.Create());
   RW_RETURN_IF_ERROR(begin_.CreateTimed());
   RW_RETURN_IF_ERROR(end_.CreateTimed());
+  RW_RETURN_IF_ERROR(FromCuda(cuda::LoadGroupKernels(), "load the kernels of a group"));
   RW_RETURN_IF_ERROR(FromCuda(cuda::RefineBlocks(&refine_blocks_), "size the refining kernel"));
   const cudaStream_t stream = stream_.get();
   RW_RETURN_IF_ERROR(memory_.Allocate(stream));

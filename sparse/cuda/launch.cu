@@ -5,6 +5,7 @@
 #define RW_DEVICE __device__
 
 #include "base/cuda/cuda_thread.h"
+#include "base/cuda/load_kernels.h"
 #include "sparse/cuda/accumulate_step.h"
 #include "sparse/cuda/refine_step.h"
 #include "sparse/cuda/scatter_step.h"
@@ -53,6 +54,10 @@ unsigned BlocksFor(uint64_t threads) {
 }
 
 }  // namespace
+
+cudaError_t LoadGroupKernels() {
+  return LoadKernels(AccumulateKernel, RefineKernel, SettleKernel, ScatterKernel);
+}
 
 cudaError_t LaunchAccumulate(const GroupView& group, const Scale& scale, cudaStream_t stream) {
   if (group.tiles == 0) return cudaSuccess;

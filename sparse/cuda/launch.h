@@ -10,6 +10,9 @@ namespace ringwood::cuda {
 // One pass over gradients, residuals and momenta; candidates into the lists.
 cudaError_t LaunchAccumulate(const GroupView& group, const Scale& scale, cudaStream_t stream);
 
+// Loads all kernels of a group onto the current device (base/cuda/load_kernels.h says why).
+cudaError_t LoadGroupKernels();
+
 // Blocks of the refining kernel that run at once on the current device.
 cudaError_t RefineBlocks(uint32_t* blocks);
 

@@ -330,8 +330,7 @@ void RunRanks(int world) {
         {"NCCL_SHM_DISABLE", "1"},
         {"NCCL_MNNVL_ENABLE", "0"},
         {"NCCL_CUMEM_ENABLE", "0"},
-        {"NCCL_MAX_NCHANNELS", "1"},
-        {"CUDA_MODULE_LOADING", "EAGER"}};
+        {"NCCL_MAX_NCHANNELS", "1"}};
     for (const auto& [name, value] : settings) setenv(name, value.c_str(), 1);
     StartAgain("--gtest_filter=DeviceRingRank.*");
   }
