@@ -334,8 +334,8 @@ void Epoch::EndedEarly(uint32_t rank, Outbox* out) {
                 out);
   }
   Fail({rank, StatusCode::kFailedPrecondition,
-        absl::StrFormat("it ended normally after step %d while others train on: every rank must "
-                        "take the same number of steps",
+        absl::StrFormat("it left after step %d while others train on: every rank must take the "
+                        "same number of steps, and if it failed its own output says why",
                         committed_.round)},
        out);
 }

@@ -81,7 +81,7 @@ TEST(Supervisor, AStoppedRankIsTheCulpritAndIsKilledAtOnce) {
 
 TEST(Supervisor, TheCoordinatorsVerdictIsTheHeadline) {
   Supervisor supervisor = Running();
-  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally", At(8));
+  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it left after step 4", At(8));
   supervisor.Told(2, "rank 0 (host h0) failed at step 4 of epoch 2: later ones do not count",
                   At(8));
   supervisor.Ended(3, kGood, At(9));
@@ -91,7 +91,7 @@ TEST(Supervisor, TheCoordinatorsVerdictIsTheHeadline) {
   const Verdict verdict = supervisor.Judge();
   EXPECT_EQ(verdict.exit_code, kExitRestart);
   EXPECT_EQ(verdict.culprit, 3);
-  EXPECT_THAT(verdict.told, HasSubstr("it ended normally"));
+  EXPECT_THAT(verdict.told, HasSubstr("it left after step 4"));
   EXPECT_EQ(verdict.reason, "exited with code 0");
   EXPECT_EQ(verdict.first, -1);
 }
@@ -126,7 +126,7 @@ TEST(Supervisor, ARankThatFailsInConsequenceIsNotTakenForTheOneThatWasNamed) {
 
 TEST(Supervisor, ARankThatEndedEarlyIsTheCulpritWhateverTheOthersEndWith) {
   Supervisor supervisor = Running();
-  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it ended normally", At(8));
+  supervisor.Told(3, "rank 1 (host h1) failed at step 4 of epoch 1: it left after step 4", At(8));
   supervisor.Ended(3, kGood, At(9));
   supervisor.Ended(2, kBadInput, At(10));
   supervisor.Ended(4, kBadInput, At(10.1));

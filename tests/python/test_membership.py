@@ -36,6 +36,15 @@ def server():
         yield address
 
 
+@pytest.mark.parametrize("limit", [14, 30])
+@pytest.mark.parametrize("command", [[PROGRAM, "server", "--insecure"], [sys.executable, JOBS / "failing.py", "exit"]])
+def test_a_process_that_may_open_too_few_files_says_so_before_it_starts(server, command, limit):
+    ended = run(["sh", "-c", f'ulimit -n {limit}; exec "$@"', "sh", *command], RANK="0", WORLD_SIZE="1",
+                RINGWOOD_COORDINATOR=server)
+    assert ended.code == CONFIGURATION, ended.output
+    assert f"this process may open {limit} files (ulimit -Hn) and needs" in ended.output
+
+
 def test_a_rank_that_stands_still_is_named_and_ends_the_job_where_asked():
     ended = run_job("standing.py", ranks=3, flags=("--stall-timeout", 4), code=RESTART)
     told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
@@ -50,7 +59,7 @@ def test_a_rank_that_ends_early_is_named_and_not_called_dead():
     assert len(told) >= 2, ended.output
     for line in told:
         assert "rank 1 (host localhost) failed" in line, ended.output
-        assert "ended normally after step 3 while others train on" in line, ended.output
+        assert "left after step 3 while others train on" in line, ended.output
 
 
 def test_who_waits_for_others_to_join_says_for_whom(server):
