@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
+#include "base/files/descriptors.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "proto/call.h"
@@ -369,6 +370,7 @@ void Server::Parts::Fail(const Status& status) {
 
 StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   RW_RETURN_IF_ERROR(CheckOptions(options));
+  RW_RETURN_IF_ERROR(ReserveDescriptors());
   auto parts = std::make_unique<Parts>();
   parts->options = options;
   if (options.coordinator.empty()) {

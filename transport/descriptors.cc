@@ -3,24 +3,14 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "absl/strings/str_format.h"
+#include "base/files/descriptors.h"
 
 namespace ringwood {
 namespace {
 
 constexpr uint64_t kOthers = 128;  // checkpoints, loaders, logs: what the process opens besides
-
-uint64_t CountOpen() {
-  std::error_code error;
-  uint64_t count = 0;
-  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
-       it.increment(error)) {
-    ++count;
-  }
-  return count;
-}
 
 }  // namespace
 
@@ -42,12 +32,9 @@ StatusOr<size_t> ReserveConnections(const ConnectionNeed& need) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return need.wanted;  // the kernel says it later
   RW_ASSIGN_OR_RETURN(const DescriptorRoom room,
-                      RoomFor({CountOpen(), limit.rlim_cur, limit.rlim_max}, need));
-  if (room.soft == limit.rlim_cur) return room.connections;
-  limit.rlim_cur = room.soft;
-  if (setrlimit(RLIMIT_NOFILE, &limit) == 0) return room.connections;
-  return Refused(
-      absl::StrFormat("cannot raise the limit of open files to %d (ulimit -n)", room.soft));
+                      RoomFor({CountDescriptors(), limit.rlim_cur, limit.rlim_max}, need));
+  RW_RETURN_IF_ERROR(RaiseDescriptorLimit(room.soft));
+  return room.connections;
 }
 
 Status NoRoomFor(const std::string& peer, size_t connections) {

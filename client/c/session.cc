@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "base/files/descriptors.h"
 #include "base/log.h"
 #include "client/c/fork_guard.h"
 #include "client/c/handle.h"
@@ -28,7 +29,8 @@ int ringwood_open(const ringwood_options* options, ringwood_session** session) {
     *session = nullptr;
     RW_ASSIGN_OR_RETURN(const ringwood_options given, Read(options, "ringwood_options"));
     read = ringwood::FromC(given);
-    return ringwood::Check(read);
+    RW_RETURN_IF_ERROR(ringwood::Check(read));
+    return ringwood::ReserveDescriptors();
   });
   if (code != RINGWOOD_OK) return code;
   if (const int claimed = ClaimProcess(); claimed != RINGWOOD_OK) return claimed;

@@ -6,7 +6,7 @@
 // sources: transport/inbox.cc transport/frame.cc transport/watch.cc transport/descriptors.cc
 // sources: base/status.cc base/check.cc base/loop.cc base/log.cc base/random.cc
 // sources: identity/name.cc base/text.cc
-// sources: base/log_line.cc base/log_limit.cc base/quoted.cc
+// sources: base/log_line.cc base/log_limit.cc base/quoted.cc base/files/descriptors.cc
 // libraries: libcrypto absl_synchronization grpc++
 #include <cstdlib>
 #include <cstring>
