@@ -71,6 +71,7 @@ class JobRegister {
 
   bool IsOpen(const std::string& job) const { return IsIn(job, Phase::kOpen); }
   bool IsOpening(const std::string& job) const { return IsIn(job, Phase::kOpening); }
+  bool IsClosing(const std::string& job) const { return IsIn(job, Phase::kClosing); }
   uint64_t OpenCalls(const std::string& job) const;
   const JobLimits& LimitsOf(const std::string& job) const;
   std::vector<Facts> Describe(TimePoint now) const;  // by name

@@ -23,7 +23,6 @@ constexpr double kLookSeconds = 1;       // between two looks for idle jobs
 constexpr int kLooksPerMeasure = 60;     // between two of the stores' sizes
 constexpr double kLongOpenSeconds = 60;  // to open the jobs that were open
 constexpr double kDrainSeconds = 30;
-constexpr double kLastCallSeconds = 5;  // for the calls of a job that was stopped to end
 constexpr int64_t kYear = 365 * 86'400;
 
 int64_t UnixNow() { return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()); }
@@ -200,6 +199,7 @@ StatusOr<std::unique_ptr<Deployment::Place>> Deployment::Enter(std::string_view 
 void Deployment::Leave(const std::string& job, bool of_server) {
   absl::MutexLock lock(&mutex_);
   register_.Left(job, of_server, Now());
+  if (register_.IsClosing(job) && register_.OpenCalls(job) == 0) loop_.Post([this] { Look(); });
 }
 
 void Deployment::LookOn() {
@@ -235,15 +235,13 @@ void Deployment::Close(const std::string& job) {
   Forget(job);
 }
 
-// On loop_. When the last call has ended; else later.
+// On loop_. If its last call has ended; else that one's end looks again, and other jobs are opened
+// meanwhile.
 void Deployment::Forget(const std::string& job) {
   std::unique_ptr<JobHost> host;
   {
     absl::MutexLock lock(&mutex_);
-    const auto none = [this, &job]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return register_.OpenCalls(job) == 0;
-    };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&none), absl::Seconds(kLastCallSeconds))) {
+    if (register_.OpenCalls(job) > 0) {
       closing_.push_back(job);
       return;
     }
