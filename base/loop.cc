@@ -31,6 +31,8 @@ void GoBehindOthers() {
   setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + kBackgroundNice);
 }
 
+thread_local bool on_loop = false;
+
 }  // namespace
 
 Loop::Loop(std::string name, Pace pace)
@@ -108,7 +110,10 @@ void Loop::After(Duration delay, Task task) {
   timers_.emplace(Now() + delay, std::move(task));
 }
 
+bool Loop::OnAnyThread() { return on_loop; }
+
 void Loop::Run() {
+  on_loop = true;
   int idle = 0;
   bool rested = true;  // since it last had work
   while (true) {

@@ -67,6 +67,7 @@ class Loop {
   // timeout the task may still run: it must own what it touches.
   Status Call(std::function<Status()> task, Duration timeout);
 
+  static bool OnAnyThread();  // the calling thread is some loop's
   bool OnThread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
   // On the loop's thread only. `source` must outlive its Detach.

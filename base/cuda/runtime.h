@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/loop.h"
 #include "base/status.h"
 
 namespace ringwood {
@@ -18,15 +19,19 @@ namespace ringwood {
 // forgets the error: it keeps a thread's last one, and the next kernel's start would answer it.
 Status FromCuda(cudaError_t error, const std::string& what);
 
-// Makes `device` the calling thread's current one for a scope: a trainer's thread keeps its own.
+// Makes `device` the calling thread's current one for a scope. A trainer's thread has its own again
+// behind it. A loop's keeps `device`: it had none, which CUDA calls device 0, and to choose that
+// one takes some hundred MB of its memory for a context that nobody needs.
 class DeviceScope {
  public:
   explicit DeviceScope(int device) {
     status_ = FromCuda(cudaGetDevice(&before_), "find the current CUDA device");
-    if (status_.ok()) status_ = FromCuda(cudaSetDevice(device), "choose a CUDA device");
+    if (!status_.ok() || before_ == device) return;
+    status_ = FromCuda(cudaSetDevice(device), "choose a CUDA device");
+    changed_ = status_.ok();
   }
   ~DeviceScope() {
-    if (status_.ok()) cudaSetDevice(before_);
+    if (changed_ && !Loop::OnAnyThread()) cudaSetDevice(before_);
   }
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
@@ -34,6 +39,7 @@ class DeviceScope {
 
  private:
   int before_ = 0;
+  bool changed_ = false;
   Status status_;
 };
 

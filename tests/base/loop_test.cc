@@ -23,6 +23,10 @@ TEST(Loop, RunsTasksInOrderOnItsOwnThread) {
   ASSERT_TRUE(loop.Call([&] { return loop.OnThread() ? OkStatus() : Internal("wrong thread"); },
                         Seconds(10))
                   .ok());
+  EXPECT_FALSE(Loop::OnAnyThread());
+  ASSERT_TRUE(loop.Call([] { return Loop::OnAnyThread() ? OkStatus() : Internal("no loop's"); },
+                        Seconds(10))
+                  .ok());
   ASSERT_EQ(order.size(), 100u);
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
 }
