@@ -74,7 +74,7 @@ class EtcdStore : public testing::Test {
   void SetUp() override {
     if (EtcdProgram().empty()) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
     etcd_ = std::make_unique<EtcdCluster>("jobs/a");
-    ASSERT_TRUE(etcd_->ready());
+    ASSERT_TRUE(etcd_->ready().ok()) << etcd_->ready();
   }
   std::unique_ptr<EtcdCluster> etcd_;
 };

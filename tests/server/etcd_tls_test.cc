@@ -83,7 +83,7 @@ class EtcdTls : public testing::Test {
   }
   void SetUp() override {
     if (EtcdProgram().empty()) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
-    ASSERT_TRUE(etcd_->ready());
+    ASSERT_TRUE(etcd_->ready().ok()) << etcd_->ready();
   }
 
   static std::string Folder(const std::string& name, const HostAuthority& issuer,
@@ -183,7 +183,7 @@ TEST_F(EtcdTls, PlaintextToATlsMemberIsRefused) {
 
 TEST_F(EtcdTls, TlsToAPlaintextMemberIsRefused) {
   EtcdCluster plain("job");
-  ASSERT_TRUE(plain.ready());
+  ASSERT_TRUE(plain.ready().ok()) << plain.ready();
   EXPECT_THAT(Refusal(*root_ + "/client", "etcds" + plain.address().text().substr(4)),
               HasSubstr("speaks plaintext, and this process was told to speak TLS"));
 }

@@ -46,7 +46,7 @@ class Standby : public testing::Test {
   void SetUp() override {
     if (EtcdProgram().empty()) GTEST_SKIP() << "etcd is not installed (Debian: etcd-server)";
     etcd_ = std::make_unique<EtcdCluster>("job");
-    ASSERT_TRUE(etcd_->ready());
+    ASSERT_TRUE(etcd_->ready().ok()) << etcd_->ready();
   }
 
   std::unique_ptr<Running> Start() {

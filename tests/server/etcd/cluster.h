@@ -10,6 +10,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,25 +43,15 @@ class EtcdCluster {
     directory_ = mkdtemp(pattern.data());
     address_.prefix = prefix;
     address_.credentials = std::move(caller);
-    for (int i = 0; i < kMembers; ++i) {
-      clients_.push_back(FreePort());
-      peers_.push_back(FreePort());
-      address_.endpoints.push_back("127.0.0.1:" + std::to_string(clients_[i]));
-      pids_.push_back(0);
-    }
-    for (int i = 0; i < kMembers; ++i) Start(i);
-    EtcdClient client(address_);
-    for (const TimePoint end = Now() + Seconds(60); !ready_ && Now() < end;) {
-      ready_ = client.Get("ready", Now() + Seconds(3)).ok();
-      if (!ready_) usleep(50'000);
-    }
+    for (int i = 0; i < kStarts && !ready_.ok(); ++i) Begin();
   }
   ~EtcdCluster() {
     for (int i = 0; i < kMembers; ++i) Kill(i);
     std::filesystem::remove_all(directory_);
   }
 
-  bool ready() const { return ready_; }
+  // Or what a call was answered and what the members say.
+  const Status& ready() const { return ready_; }
   const EtcdAddress& address() const { return address_; }
 
   void Start(int member) {
@@ -110,13 +103,55 @@ class EtcdCluster {
   void Signal(int member, int signal) { kill(pids_[member], signal); }
 
  private:
+  static constexpr int kStarts = 3;  // somebody may take a port between the look and its use
+
+  void Begin() {
+    for (int i = 0; i < kMembers; ++i) {
+      Kill(i);
+      std::filesystem::remove_all(directory_ + "/m" + std::to_string(i));
+    }
+    clients_ = FreePorts();
+    peers_ = FreePorts();
+    address_.endpoints.clear();
+    for (int port : clients_) address_.endpoints.push_back("127.0.0.1:" + std::to_string(port));
+    for (int i = 0; i < kMembers; ++i) Start(i);
+    EtcdClient client(address_);
+    bool ended = false;
+    for (const TimePoint end = Now() + Seconds(60); !ready_.ok() && !ended && Now() < end;) {
+      ready_ = client.Get("ready", Now() + Seconds(3)).status();
+      for (int i = 0; i < kMembers; ++i) ended |= Ended(i);
+      if (!ready_.ok()) usleep(50'000);
+    }
+    if (ended) ready_ = Unavailable("a member has ended");
+    if (!ready_.ok()) ready_ = Unavailable(Message(ready_) + Logs());
+  }
+
+  std::string Logs() const {
+    std::string text;
+    for (int i = 0; i < kMembers; ++i) {
+      const std::string path = directory_ + "/m" + std::to_string(i) + ".log";
+      std::ifstream file(path);
+      text += "\n" + path + (Ended(i) ? " (it has ended)" : "") + ":\n" +
+              std::string(std::istreambuf_iterator<char>(file), {});
+    }
+    return text;
+  }
+  bool Ended(int member) const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(pids_[member]), &info, WEXITED | WNOHANG | WNOWAIT) ==
+               0 &&
+           info.si_pid != 0;
+  }
+
   // Below those that the kernel gives to connections: one of them must not take the port of a
   // member that is down.
-  static int FreePort() {
-    for (;;) {
+  static std::vector<int> FreePorts() {
+    std::set<int> ports;
+    while (ports.size() < kMembers) {
       const auto port = static_cast<uint16_t>(20'000 + Unpredictable() % 12'000);
-      if (ProbePort("127.0.0.1", port).ok()) return port;
+      if (ProbePort("127.0.0.1", port).ok()) ports.insert(port);
     }
+    return {ports.begin(), ports.end()};
   }
 
   const std::string served_;
@@ -124,8 +159,8 @@ class EtcdCluster {
   EtcdAddress address_;
   std::vector<int> clients_;  // ports
   std::vector<int> peers_;
-  std::vector<pid_t> pids_;  // 0: not running
-  bool ready_ = false;
+  std::vector<pid_t> pids_ = std::vector<pid_t>(kMembers);  // 0: not running
+  Status ready_ = Unavailable("nobody asked");
 };
 
 }  // namespace ringwood
