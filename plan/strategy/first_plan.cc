@@ -1,11 +1,14 @@
 // The plan of a job that was not measured yet, and of tables too long for the exact hybrid: routes
-// by a threshold on size, dense tensors merged by the exact plan of their lane, small sparse ones
-// too.
+// by a threshold on size, dense tensors merged into few groups that end as early as any, small
+// sparse ones by the exact plan of their lane.
 #include "plan/strategy/problem.h"
 #include "sparse/entries.h"
 
 namespace ringwood {
 namespace {
+
+// Ready times are guesses here, so plans that end so close to each other end together.
+constexpr double kSlack = 1e-3;
 
 // A tensor's own sparse message against its share of a merged dense one (start-ups of merged groups
 // are shared, so bytes are what it costs there).
@@ -34,7 +37,7 @@ Plan PlanFirst(const Problem& problem) {
     (IsSparse(problem, problem.input->tensors[t]) ? sparse : dense).push_back(t);
   }
   const LaneInput lane = RingLane(problem, dense);
-  Grouping grouping = Play(lane, Exact(lane));
+  Grouping grouping = Play(lane, Fewest(lane, kSlack));
   Explain(lane, grouping);
   std::vector<Group> groups = RingGroups(problem, dense, grouping);
   for (Group& group : TreeGroups(problem, sparse)) groups.push_back(std::move(group));

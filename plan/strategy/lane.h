@@ -56,5 +56,8 @@ std::vector<size_t> Oasr(const LaneInput& lane);
 // Of more than kMostExactTensors (a second's search) what Oasr gives.
 constexpr size_t kMostExactTensors = 8192;
 std::vector<size_t> Exact(const LaneInput& lane);
+// The fewest groups that end at most this share later than the earliest end (with an affine cost;
+// few with another one): each costs both ends work that no lane sees.
+std::vector<size_t> Fewest(const LaneInput& lane, double slack);
 
 }  // namespace ringwood

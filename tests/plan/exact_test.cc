@@ -22,6 +22,27 @@ std::vector<size_t> LastsOf(unsigned mask, size_t n) {
   return lasts;
 }
 
+double BytesOf(const LaneInput& lane, size_t first, size_t last) {
+  double bytes = 0;
+  for (size_t j = first; j <= last; ++j) bytes += static_cast<double>(lane.bytes[j]);
+  return bytes;
+}
+
+template <typename Act>
+void ForAllowedGroupings(const LaneInput& lane, Act act) {
+  const size_t n = lane.bytes.size();
+  for (unsigned mask = 0; mask < 1u << (n - 1); ++mask) {
+    const std::vector<size_t> lasts = LastsOf(mask, n);
+    size_t first = 0;
+    bool allowed = true;
+    for (const size_t last : lasts) {
+      allowed = allowed && Allowed(lane, first, last, BytesOf(lane, first, last));
+      first = last + 1;
+    }
+    if (allowed) act(lasts);
+  }
+}
+
 // Heavy-tailed sizes and gaps, as networks have them.
 LaneInput RandomLane(Random& random, size_t n, bool affine) {
   LaneInput lane;
@@ -54,30 +75,58 @@ TEST(Exact, EqualsEnumerationOfAllGroupings) {
     LaneInput lane = RandomLane(random, n, round % 2 == 0);
     if (round % 7 == 0) lane.group_limit_bytes = 1 << 18;
     double least = 1e300;
-    size_t fewest = 0;
-    for (unsigned mask = 0; mask < 1u << (n - 1); ++mask) {
-      const std::vector<size_t> lasts = LastsOf(mask, n);
-      size_t first = 0;
-      bool allowed = true;
-      for (const size_t last : lasts) {
-        double bytes = 0;
-        for (size_t j = first; j <= last; ++j) bytes += static_cast<double>(lane.bytes[j]);
-        allowed = allowed && Allowed(lane, first, last, bytes);
-        first = last + 1;
-      }
-      if (!allowed) continue;
-      const double end = EndOf(Play(lane, lasts));
-      if (end < least || (end == least && lasts.size() < fewest)) {
-        least = end;
-        fewest = lasts.size();
-      }
-    }
+    ForAllowedGroupings(lane, [&](const std::vector<size_t>& lasts) {
+      least = std::min(least, EndOf(Play(lane, lasts)));
+    });
     const std::vector<size_t> lasts = Exact(lane);
     EXPECT_DOUBLE_EQ(EndOf(Play(lane, lasts)), least);
     // Fewer groups on ties holds for each prefix, which bounds the whole only where no tie was
     // broken earlier; it never has more groups than tensors.
     EXPECT_LE(lasts.size(), n);
   }
+}
+
+TEST(Fewest, HasNoMoreGroupsThanAnyGroupingThatEndsInTime) {
+  Random random(3);
+  for (int round = 0; round < 4000; ++round) {
+    const size_t n = 1 + random.Below(round % 20 == 0 ? 12 : 9);
+    const bool affine = round % 4 != 0;
+    LaneInput lane = RandomLane(random, n, affine);
+    if (round % 7 == 0) lane.group_limit_bytes = 1 << 18;
+    const double slack = round % 3 == 0 ? 0 : 0.1 * random.Unit();
+    const std::vector<size_t> lasts = Fewest(lane, slack);
+    const double deadline = EndOf(Play(lane, Exact(lane))) * (1 + slack);
+    EXPECT_LE(EndOf(Play(lane, lasts)), deadline * (1 + 1e-12));
+    size_t fewest = n;
+    ForAllowedGroupings(lane, [&](const std::vector<size_t>& other) {
+      // What ends in time by less than rounding is no rival.
+      if (EndOf(Play(lane, other)) * (1 + 1e-12) <= deadline) {
+        fewest = std::min(fewest, other.size());
+      }
+    });
+    if (affine) {
+      EXPECT_LE(lasts.size(), fewest) << "round " << round;
+    } else {
+      EXPECT_LE(lasts.size(), Exact(lane).size()) << "round " << round;
+    }
+    size_t first = 0;
+    for (const size_t last : lasts) {
+      const double bytes = BytesOf(lane, first, last);
+      EXPECT_TRUE(Allowed(lane, first, last, bytes));
+      first = last + 1;
+    }
+  }
+}
+
+TEST(Fewest, SendsManySmallTensorsInFewGroups) {
+  LaneInput lane;  // a thousand gradients of 12 bytes, 20 us apart, at 1 Gbit/s
+  lane.cost = Cost::Affine(2e-4, 8.37e-9);
+  for (int j = 1; j <= 1000; ++j) {
+    lane.ready_seconds.push_back(2e-5 * j);
+    lane.bytes.push_back(12);
+  }
+  EXPECT_GT(Exact(lane).size(), 80u);
+  EXPECT_LE(Fewest(lane, 1e-3).size(), 3u);
 }
 
 TEST(Exact, IsNeverWorseThanAnotherOneLanePlanner) {
