@@ -6,8 +6,8 @@ import subprocess
 import time
 
 TOOL = "eu-stack"  # of elfutils; the kit brings it
-SECONDS = 30  # for all processes
-SECONDS_OF_ONE = 10  # one that a driver holds cannot be attached to
+SECONDS = 20  # for all processes
+SECONDS_OF_ONE = 5  # one that a driver holds cannot be attached to
 MOST_FRAMES = 40
 
 
