@@ -19,12 +19,17 @@ inline std::chrono::system_clock::time_point DeadlineIn(Duration duration) {
          std::chrono::duration_cast<std::chrono::system_clock::duration>(duration);
 }
 
-// Whether a deployment is opening or closing the job, and wants to be asked again.
+// Whether the same call may succeed in a moment: a deployment is opening or closing the job and
+// wants to be asked again, or gRPC gave up a connection that was being made. Before 1.61 it reads
+// connect()'s errno when other calls may have overwritten it (its pull request 35064); under load
+// the outcome was now and then "No such file or directory", which no connection has.
 inline bool AsksAgain(const grpc::Status& status) {
-  constexpr std::string_view kAgain = ": ask again";
-  const std::string& text = status.error_message();
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE && text.size() >= kAgain.size() &&
-         text.compare(text.size() - kAgain.size(), kAgain.size(), kAgain) == 0;
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
+  const std::string_view text = status.error_message();
+  for (const std::string_view end : {": ask again", ": No such file or directory"}) {
+    if (text.size() >= end.size() && text.substr(text.size() - end.size()) == end) return true;
+  }
+  return false;
 }
 
 // With the same code, as gRPC's are absl's, and the same message. OK stays OK.

@@ -43,30 +43,37 @@ StatusOr<std::unique_ptr<StatusAsker>> StatusAsker::Open(const Environment& envi
 }
 
 StatusOr<v1::StatusResponse> StatusAsker::Ask() {
-  const TimePoint end = Now() + Seconds(timeout_seconds_);
   v1::StatusResponse response;
-  grpc::Status status;
-  do {
-    grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(end - Now()));
-    status = line_->stub->Status(&context, v1::StatusRequest(), &response);
-    if (AsksAgain(status)) absl::SleepFor(absl::Seconds(kAgainSeconds));
-  } while (AsksAgain(status) && Now() < end);
+  const grpc::Status status = Asked([&](grpc::ClientContext* context) {
+    return line_->stub->Status(context, v1::StatusRequest(), &response);
+  });
   if (status.ok()) return response;
   return Explained(status);
 }
 
 StatusOr<v1::JobsResponse> StatusAsker::AskJobs() {
-  grpc::ClientContext context;
-  context.set_deadline(DeadlineIn(Seconds(timeout_seconds_)));
   v1::JobsResponse response;
-  const grpc::Status status = line_->deployment->Jobs(&context, v1::JobsRequest(), &response);
+  const grpc::Status status = Asked([&](grpc::ClientContext* context) {
+    return line_->deployment->Jobs(context, v1::JobsRequest(), &response);
+  });
   if (status.ok()) return response;
   if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
     return Refused("the server at " + line_->server.address +
                    " has one job, which `ringwood status` shows; one with --jobs has many");
   }
   return Explained(status);
+}
+
+template <typename Call>
+grpc::Status StatusAsker::Asked(const Call& call) const {
+  const TimePoint end = Now() + Seconds(timeout_seconds_);
+  for (;;) {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineIn(end - Now()));
+    const grpc::Status status = call(&context);
+    if (!AsksAgain(status) || Now() >= end) return status;
+    absl::SleepFor(absl::Seconds(kAgainSeconds));
+  }
 }
 
 Status StatusAsker::Explained(const grpc::Status& status) const {

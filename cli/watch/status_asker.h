@@ -35,6 +35,8 @@ class StatusAsker {
 
  private:
   struct Line;
+  template <typename Call>
+  grpc::Status Asked(const Call& call) const;  // again while that may help, in the same time
   Status Explained(const grpc::Status& status) const;
   StatusAsker(double timeout_seconds, std::unique_ptr<Line> line);
   const double timeout_seconds_;

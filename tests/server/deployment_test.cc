@@ -91,11 +91,7 @@ struct TwoRanks {
   TwoRanks(int port, const std::string& job, bool resume = false)
       : a(port, 0, 2, resume, TokenOf(job)), b(port, 1, 2, resume, TokenOf(job)) {
     EXPECT_TRUE(Jobs(port).Open(job).ok());
-    auto [first, second] = Both(a, b, [](Worker& worker) {
-      grpc::Status joined = worker.Join();
-      while (AsksAgain(joined)) joined = worker.Join();
-      return joined;
-    });
+    auto [first, second] = Both(a, b, [](Worker& worker) { return worker.Join(); });
     EXPECT_TRUE(first.ok() && second.ok()) << first.error_message() << second.error_message();
     a.Attend();
     b.Attend();

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <future>
@@ -63,9 +64,12 @@ class Worker {
 
   v1::JoinRequest& request() { return join_; }
   grpc::Status Join() {
-    grpc::ClientContext context;
-    Limit(&context);
-    return control_->Join(&context, join_, &joined);
+    for (int tries = 1;; ++tries, usleep(20'000)) {
+      grpc::ClientContext context;
+      Limit(&context);
+      const grpc::Status status = control_->Join(&context, join_, &joined);
+      if (!AsksAgain(status) || tries == 500) return status;
+    }
   }
   void Attend() {
     attending_ = std::make_unique<grpc::ClientContext>();

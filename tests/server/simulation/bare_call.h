@@ -33,7 +33,11 @@ inline grpc::Status CallOn(const std::shared_ptr<grpc::Channel>& channel,
 // The same at HOST:PORT, over a connection of its own.
 inline grpc::Status CallAt(const std::string& address, const Access& access,
                            const std::string& method) {
-  return CallOn(OpenChannel(address, OwnConnection().Arguments(), access), method);
+  for (int tries = 1;; ++tries) {
+    const grpc::Status status =
+        CallOn(OpenChannel(address, OwnConnection().Arguments(), access), method);
+    if (!AsksAgain(status) || tries == 50) return status;
+  }
 }
 
 inline grpc::Status CallAt(int port, const Access& access, const std::string& method) {
