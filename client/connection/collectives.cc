@@ -186,8 +186,11 @@ Status Collectives::End(const Call& call, size_t piece) {
   Status status;
   {
     absl::MutexLock lock(&slot.mutex);
+    Progress* const progress = link_->connection()->progress();
+    progress->Calls(++ended_);
     const bool done = slot.mutex.AwaitWithTimeout(absl::Condition(&slot.done),
                                                   absl::Seconds(kLongestWaitSeconds));
+    progress->Calls(0);
     status = done ? slot.status : TimedOut("no answer in time");
   }
   if (!status.ok()) {

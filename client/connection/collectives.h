@@ -60,6 +60,7 @@ class Collectives {
 
   EpochLink* const link_;
   uint64_t calls_ = 0;  // pieces so far: their names on the immediate lane
+  uint64_t ended_ = 0;  // of them those that were waited for
   // Piece i of a call is in slot i % kPieces. They keep their buffers. The net loop shares a slot
   // while its piece is under way, since a call that fails may end before it.
   std::shared_ptr<Slot> slots_[kPieces];

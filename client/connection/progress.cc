@@ -9,6 +9,7 @@ void Progress::Entered(uint64_t step) {
   step_ = step;
   progress_ = 0;
   begun_ = false;
+  call_ = 0;
   ready_.clear();
 }
 
@@ -27,6 +28,11 @@ void Progress::TookPart() {
   begun_ = true;
 }
 
+void Progress::Calls(uint64_t piece) {
+  absl::MutexLock lock(&mutex_);
+  call_ = piece;
+}
+
 // The tensor is named where others of the round are ready: before the first nothing is amiss.
 void Progress::Fill(v1::Beat* beat) const {
   absl::MutexLock lock(&mutex_);
@@ -34,6 +40,7 @@ void Progress::Fill(v1::Beat* beat) const {
   beat->set_progress(progress_);
   beat->set_begun(begun_);
   beat->set_loaded(loaded_);
+  beat->set_call(call_);
   const auto missing = std::find(ready_.begin(), ready_.end(), false);
   const bool any = std::find(ready_.begin(), ready_.end(), true) != ready_.end();
   if (any && missing != ready_.end()) {

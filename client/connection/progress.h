@@ -18,6 +18,7 @@ class Progress : public Observer {
   void Took(uint64_t step);     // it is committed, and applied here
   void Loaded(uint64_t round);  // the data of this round is there
   void TookPart();              // a collective has ended: the start is over
+  void Calls(uint64_t piece);   // waits in this piece of a collective, from 1; 0: no longer
   void Fill(v1::Beat* beat) const;
 
   // Of a round that is exchanged again in another epoch, too: there its gradients count there.
@@ -31,6 +32,7 @@ class Progress : public Observer {
   uint64_t step_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t progress_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t loaded_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t call_ ABSL_GUARDED_BY(mutex_) = 0;
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<bool> ready_ ABSL_GUARDED_BY(mutex_);  // of the round, in plan order
 };

@@ -384,6 +384,7 @@ void Epoch::Tick(TimePoint now, Outbox* out) {
   if (const auto silent = presence_.Silent(standing, now)) return Fail(*silent, out);
   if (const auto rank = presence_.EndedEarly(standing, now)) return EndedEarly(*rank, out);
   if (const auto late = presence_.Late(standing, now)) return Fail(*late, out);
+  if (const auto crossed = presence_.Crossed(standing, now)) return Fail(*crossed, out);
   const auto stall = presence_.LookForStall(standing, now);
   if (!stall) return;
   if (stall->blame) return Fail(*stall->blame, out);

@@ -11,6 +11,13 @@ namespace {
 
 constexpr size_t kMostNamed = 8;  // ranks in a line; of more their number
 
+// Failure timeouts until two ranks that wait for each other end the epoch: 16 MiB come through a
+// network of 5 Mbit/s in that time.
+constexpr double kCrossed = 6;
+constexpr char kCalls[] =
+    "in a call outside of the steps that every rank has to make (allreduce, "
+    "broadcast, a checkpoint)";
+
 }  // namespace
 
 Presence::Presence(const MembershipOptions& options, const Roster& roster, uint64_t base_step,
@@ -40,6 +47,8 @@ StreamId Presence::Heartbeat(uint32_t node, StreamId stream, const v1::Beat& bea
   member.progress = beat.progress();
   member.begun = member.begun || beat.begun();
   member.loaded = beat.loaded();
+  if (beat.call() != member.call) member.called = now;
+  member.call = beat.call();
   member.missing = beat.has_missing() ? std::optional(beat.missing()) : std::nullopt;
   return displaced;
 }
@@ -59,7 +68,10 @@ void Presence::Left(uint32_t node, TimePoint now) {
 }
 
 void Presence::Forgive(Duration gap) {
-  for (Member& member : members_) member.heard += gap;
+  for (Member& member : members_) {
+    member.heard += gap;
+    member.called += gap;
+  }
   left_ += gap;
   stalls_.Forgive(gap);
   stragglers_.Forgive(gap);
@@ -130,6 +142,34 @@ std::optional<uint32_t> Presence::EndedEarly(const Standing& standing, TimePoint
     if (!members_[rank].left && ReadyInStep(rank, standing) > 0) return FirstLeft();
   }
   return std::nullopt;
+}
+
+bool Presence::Calls(uint32_t rank, const Standing& standing) const {
+  const Member& member = members_[rank];
+  return member.call != 0 && !member.left && member.step == standing.committed &&
+         ReadyInStep(rank, standing) == 0;
+}
+
+// In an elastic job the call is answered when members change.
+std::optional<Blame> Presence::Crossed(const Standing& standing, TimePoint now) const {
+  if (!standing.tensors || *standing.tensors == 0 || options_.elastic) return std::nullopt;
+  const Duration limit = Seconds(kCrossed * options_.failure_timeout_seconds);
+  std::optional<uint32_t> calls, steps;
+  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+    const Member& member = members_[rank];
+    if (now - member.called < limit) continue;
+    if (Calls(rank, standing)) {
+      if (!calls) calls = rank;
+    } else if (member.call == 0 && ReadyInStep(rank, standing) == *standing.tensors && !steps) {
+      steps = rank;
+    }
+  }
+  if (!calls || !steps || stalls_.Still(now) < limit) return std::nullopt;
+  return Blame{*calls, StatusCode::kFailedPrecondition,
+               absl::StrFormat("it waits %s, while %s waits for it in step %d: make the call on "
+                               "every rank, after the same step (is it under `if rank == 0`?), and "
+                               "take the same number of steps on all",
+                               kCalls, roster_.Label(*steps), standing.committed + 1)};
 }
 
 std::optional<Presence::Stall> Presence::LookForStall(const Standing& standing, TimePoint now) {
@@ -259,6 +299,11 @@ Presence::Held Presence::WhoHolds(const Standing& standing) const {
     text += " to register its tensors";
   } else if (!ranks.empty()) {
     text += ", " + Gradients(ranks[0], standing);
+    const auto calls =
+        std::ranges::find_if(ranks, [&](uint32_t rank) { return Calls(rank, standing); });
+    if (calls != ranks.end()) {
+      absl::StrAppendFormat(&text, "; %s waits %s", roster_.Label(*calls), kCalls);
+    }
   }
   return {ranks, text};
 }

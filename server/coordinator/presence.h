@@ -63,6 +63,9 @@ class Presence {
   std::optional<Blame> Late(const Standing& standing, TimePoint now);
   // A rank that left while others have gradients ready for another step.
   std::optional<uint32_t> EndedEarly(const Standing& standing, TimePoint now) const;
+  // A rank that waits outside of the steps for one that waits for it in a step, for ever: a call
+  // that not every rank makes. Only long after, as what it waits for may be on its way to it.
+  std::optional<Blame> Crossed(const Standing& standing, TimePoint now) const;
   // No progress: a log line when one is due, the member at fault when the epoch shall end for it.
   struct Stall {
     std::string text;
@@ -94,6 +97,8 @@ class Presence {
     uint64_t progress = 0;            // gradients ready since it began
     uint64_t loaded = 0;              // the newest round whose data it has; 0: it does not say
     std::optional<uint32_t> missing;  // the tensor whose gradient is the next to become ready
+    uint64_t call = 0;                // the exchange outside of the steps that it waits in; 0: none
+    TimePoint called;                 // when that changed
     bool begun = false;               // a collective of it came to its end
     bool left = false;
     bool lost = false;  // while watched: its stream broke, or it fell silent
@@ -105,6 +110,7 @@ class Presence {
   bool IsMissing(uint32_t rank, const Standing& standing) const;
   std::string WhatHolds(uint32_t rank, const Standing& standing, TimePoint now) const;
   std::string Gradients(uint32_t rank, const Standing& standing) const;
+  bool Calls(uint32_t rank, const Standing& standing) const;  // and has begun no step
 
   const MembershipOptions options_;
   const Roster& roster_;

@@ -62,6 +62,15 @@ def test_a_rank_that_ends_early_is_named_and_not_called_dead():
         assert "left after step 3 while others train on" in line, ended.output
 
 
+def test_a_call_that_one_rank_makes_ends_the_job_and_names_it():
+    ended = run_job("failing.py", "call", ranks=3, flags=("--failure-timeout", 1), code=CONFIGURATION)
+    assert "waiting for rank 1 (host localhost), 0 of 1 gradients ready; rank 1 (host localhost) waits in a call" in ended.output
+    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
+    assert len(told) >= 3, ended.output
+    for line in told:
+        assert "rank 1 (host localhost) failed" in line and "make the call on every rank" in line, ended.output
+
+
 def test_who_waits_for_others_to_join_says_for_whom(server):
     ended = run([sys.executable, JOBS / "failing.py", "exit"], RANK="0", WORLD_SIZE="3",
                 RINGWOOD_COORDINATOR=server, RINGWOOD_JOIN_TIMEOUT="6")

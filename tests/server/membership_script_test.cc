@@ -179,6 +179,7 @@ Event EventOf(const Line& line) {
     beat.beat.set_progress(line.number("progress", 0));
     beat.beat.set_begun(line.has("begun"));
     beat.beat.set_loaded(line.number("loaded", 0));
+    beat.beat.set_call(line.number("call", 0));
     if (line.has("missing")) beat.beat.set_missing(line.number("missing", 0));
     return beat;
   }
