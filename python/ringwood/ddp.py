@@ -43,7 +43,7 @@ class HookState:
         self.last = None
         self._scale = 1.0
         self._running = False  # between the first bucket and the last
-        self._pending = []     # (future, bucket) of the buckets before it
+        self._pending = []     # (future, content, the same made dense or None) of the buckets before it
         self._arrivals = Arrivals(self._exchange)
         self._index = {id(parameter): index for index, parameter in enumerate(named.values())}
         self._velocity = Velocity(self._exchange, self._slots, dict.fromkeys(named, recipe.velocity))
@@ -54,7 +54,10 @@ class HookState:
             self._exchange.begin_step(self.weight)
             self._running = True
             self._scale = self._scaler.get_scale() if self._scaler is not None else 1.0
-        for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+        content, dense = bucket.buffer(), None
+        if content.is_sparse:  # a bucket of its own, of an Embedding(sparse=True)
+            dense = content.to_dense()
+        for parameter, gradient in zip(bucket.parameters(), bucket.gradients() if dense is None else [dense]):
             index = self._index.get(id(parameter))
             if index is None:
                 raise RefusedError("the bucket holds a parameter that was not in named_parameters; pass "
@@ -63,9 +66,8 @@ class HookState:
                 self._exchange.ready(index)
             else:
                 self._arrivals.add(index, self._slots[index])
-        content = bucket.buffer()
         future = torch.futures.Future(devices=[content.device] if content.is_cuda else None)
-        self._pending.append((future, content))
+        self._pending.append((future, content, dense))
         if bucket.is_last():
             self._finish()
         return future
@@ -75,8 +77,8 @@ class HookState:
         self.last = self._exchange.finish_step()
         settle(self._slots, self._stream, self._velocity, self.last.skipped, self._scale)
         pending, self._pending, self._running = self._pending, [], False
-        for future, content in pending:
-            future.set_result(content)
+        for future, content, dense in pending:  # dense: where the average is, which DistributedDataParallel takes sparse
+            future.set_result(content if dense is None else dense.to_sparse(content.sparse_dim()))
 
     def state_dict(self):
         """The velocity of the dense tensors."""

@@ -107,7 +107,7 @@ class DistributedOptimizer(OptimizerWrapper):
         if backward_passes_per_step < 1:
             raise InvalidError("backward_passes_per_step must be at least 1")
         refuse_wrapped(optimizer)
-        _check_closure(optimizer)
+        _check_kind(optimizer)
         trained = _trained(optimizer, named_parameters)
         recipes = _recipes(optimizer, trained, route, density, momentum_correction, clip_norm)
         settings = {name: recipe.settings for name, recipe in recipes.items()}
@@ -379,12 +379,16 @@ def refuse_wrapped(optimizer):
         raise InvalidError(f"the optimizer is a {type(optimizer).__name__} already: give the one that it wraps, .inner")
 
 
-def _check_closure(optimizer):
-    """LBFGS and the like evaluate the closure several times a step: each would be an exchange."""
+def _check_kind(optimizer):
+    """LBFGS and the like evaluate the closure several times a step: each would be an exchange. SparseAdam refuses what
+    the exchange gives."""
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise InvalidError(f"{type(optimizer).__name__} evaluates its closure several times in one step; "
                            "only optimizers that take one gradient a step can be distributed")
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        raise InvalidError("SparseAdam takes sparse gradients alone, and averages come as dense ones: use Adam, or "
+                           "DistributedDataParallel with rw.communication_hook, which gives sparse averages back")
 
 
 def _recipes(optimizer, trained, *general):

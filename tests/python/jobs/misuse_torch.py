@@ -23,6 +23,8 @@ for unnamed in (list(model.parameters()), model, [("weight", model.weight), ("bi
 lazy = torch.nn.LazyLinear(2)
 refused(ringwood.InvalidError, ["weight", "run a batch"], rw.DistributedOptimizer,
         torch.optim.SGD(lazy.parameters(), lr=1.0), lazy.named_parameters())
+refused(ringwood.InvalidError, ["SparseAdam", "use Adam", "communication_hook"], rw.DistributedOptimizer,
+        torch.optim.SparseAdam(model.parameters(), lr=1.0), model.named_parameters())
 for empty in (lazy, torch.nn.Linear(2, 2, device="meta")):
     refused(ringwood.InvalidError, ["weight", "no values yet"], rw.broadcast_parameters, empty.state_dict())
 for value, word in ((None, "NoneType"), ([1.0], "list"), ("1", "str"), (torch.eye(2).to_sparse(), "sparse")):

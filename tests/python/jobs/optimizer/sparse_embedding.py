@@ -1,0 +1,43 @@
+"""An Embedding(sparse=True) trains over the hook of DistributedDataParallel as with the gradients of one process on the
+whole batch; SparseAdam, which takes no others, too."""
+
+import atexit
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import ringwood.torch as rw
+
+torch.set_num_threads(1)
+rw.init()
+if not torch.distributed.is_initialized():
+    torch.distributed.init_process_group("gloo")
+    atexit.register(torch.distributed.destroy_process_group)
+
+
+def trained(distributed):
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.EmbeddingBag(50, 8, sparse=True), torch.nn.Linear(8, 2))
+    optimizers = [torch.optim.SparseAdam(model[0].parameters(), lr=0.1), torch.optim.SGD(model[1].parameters(), lr=0.1)]
+    called, state = model, None
+    if distributed:
+        called = DistributedDataParallel(model)
+        state = rw.HookState(called.named_parameters())
+        called.register_comm_hook(state, rw.communication_hook)
+    for step in range(6):
+        words = torch.randint(0, 50, (4 * rw.size(), 3), generator=torch.Generator().manual_seed(step))
+        mine = words[rw.rank()::rw.size()] if distributed else words
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(called(mine), mine[:, 0] % 2).backward()
+        assert model[0].weight.grad.is_sparse
+        if distributed:
+            assert state.last.step == step + 1
+        for optimizer in optimizers:
+            optimizer.step()
+    return [parameter.detach() for parameter in model.parameters()]
+
+
+for parameter, whole in zip(trained(True), trained(False)):
+    torch.testing.assert_close(parameter, whole, rtol=1e-4, atol=1e-5)
+rw.shutdown()
