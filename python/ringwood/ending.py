@@ -53,7 +53,10 @@ def _close_all(failure):
 
 
 def _at_prompt(trace):
-    """Whether the statement that failed was typed at Python's prompt. A mistake of syntax has no frames."""
+    """Whether the statement that failed was typed at Python's prompt, or one of the module `code`, whose own frames come
+    first before Python 3.13. A mistake of syntax has no frames."""
+    while trace is not None and trace.tb_frame.f_globals.get("__name__") in ("code", "codeop"):
+        trace = trace.tb_next
     return hasattr(sys, "ps1") and (trace is None or trace.tb_frame.f_code.co_filename.startswith("<"))
 
 

@@ -50,8 +50,9 @@ print("committed", optimizer.last.step, "closed", rw.session().closed)
 """
 
 
-def test_an_error_at_pythons_prompt_ends_neither_prompt_nor_session():
-    ended = subprocess.run([sys.executable, "-i"], input=TYPED, env=environment(), stdout=subprocess.PIPE,
+@pytest.mark.parametrize("prompt", [("-i",), ("-c", "import code; code.interact()")], ids=["python", "code.interact"])
+def test_an_error_at_a_prompt_ends_neither_prompt_nor_session(prompt):
+    ended = subprocess.run([sys.executable, *prompt], input=TYPED, env=environment(), stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True, timeout=180)
     for words in ("RefusedError: step() without backward()", "SyntaxError", "NameError", "committed 1 closed False"):
         assert words in ended.stdout, ended.stdout
