@@ -67,8 +67,10 @@ class OptimizerWrapper(torch.optim.Optimizer):
     how_to_freeze = ""
 
     def add_param_group(self, group):
-        raise RefusedError(f"parameters cannot be added after the ranks agreed on the plan; make the "
-                           f"{type(self).__name__} when all parameter groups are there")
+        name = type(self).__name__
+        raise RefusedError(f"parameters cannot be added after the ranks agreed on the plan: make the {name} when all "
+                           "parameter groups are there; or, on every rank, rw.shutdown(), .inner.add_param_group(group), "
+                           f"rw.init(), and a new {name} of .inner")
 
 
 class DistributedOptimizer(OptimizerWrapper):

@@ -41,7 +41,8 @@ def slot_of(name, parameter, stream, scaled, bucketed=False):
         raise InvalidError(f'the parameter "{name}" of a lazy module has no shape yet: run a batch through the model first')
     if parameter.dtype not in TYPES or parameter.device.type not in DEVICES:
         raise InvalidError(f'the parameter "{name}" is {parameter.dtype} on {parameter.device}; '
-                           "gradients must be float32, bfloat16 or float16 on the CPU or a CUDA device")
+                           "gradients must be float32, bfloat16 or float16 on the CPU or a CUDA device. float64 is what "
+                           'DistributedDataParallel exchanges over init_process_group("ringwood")')
     if parameter.numel() == 0:
         raise InvalidError(f'the parameter "{name}" has no elements; leave it out of the optimizer')
     if parameter.device.type != torch.device(stream.device).type:

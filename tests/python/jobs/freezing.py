@@ -61,6 +61,20 @@ train(optimizer)
 assert moved() == [True, True]
 assert rw.size() == 1 or optimizer.last.dense_bytes > dense_bytes > 0
 
+anew()  # a fine-tuner that adds the layer's group when it unfreezes it does what the refusal says
+model[0].requires_grad_(False)
+optimizer = rw.DistributedOptimizer(torch.optim.AdamW(model[1].parameters(), lr=0.1), model.named_parameters())
+train(optimizer)
+model[0].requires_grad_(True)
+group = {"params": list(model[0].parameters()), "lr": 0.01}
+refused(ringwood.RefusedError, ["cannot be added", ".inner.add_param_group(group)"], optimizer.add_param_group, group)
+rw.shutdown()
+optimizer.inner.add_param_group(group)
+rw.init()
+optimizer = rw.DistributedOptimizer(optimizer.inner, model.named_parameters())
+train(optimizer)
+assert moved() == [True, True]
+
 anew()
 optimizer = rw.LocalSteps(model, torch.optim.AdamW(model.parameters(), lr=0.1), every=2)
 model[0].requires_grad_(False)
