@@ -55,7 +55,7 @@ constexpr VariableText kVariables[] = {
     {"GROUP_RANK", "trainers", "The host's number, from 0"},
     {"MASTER_ADDR, MASTER_PORT", "trainers",
      "The first host's address, and a port that is kept free there"},
-    {"RINGWOOD_RESTART", "trainers", "The number of restarts so far"},
+    {"RINGWOOD_RESTART", "trainers", "Restarts so far, of the job plus of this rank alone"},
     {"RINGWOOD_REPORT", "trainers", "The file of `ringwood run --report`"},
     {"RINGWOOD_CHECKPOINT_EVERY", "trainers", "The steps of `ringwood run --checkpoint-every`"},
     {"SLURM_JOB_NODELIST", "`ringwood doctor`", "The hosts of the Slurm allocation it runs in"},

@@ -170,7 +170,7 @@ void JudgeDisk(const HostFacts& host, std::vector<Finding>* found) {
   }
   if (disk.free_bytes < kLittleSpace) {
     add(Severity::kWarning, FormatBytes(disk.free_bytes) + " are free",
-        "make room for --keep-checkpoints + 1 checkpoints: each takes the model, the optimizer's "
+        "make room for --keep-checkpoints + 2 checkpoints: each takes the model, the optimizer's "
         "state and a residual a rank");
   }
   if (disk.write_rate < kSlowDisk) {

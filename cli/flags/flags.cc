@@ -249,9 +249,14 @@ Status CommandLine::Parse(std::vector<std::string> arguments) {
     // The library's own sentence has them in reverse order.
     const std::vector<std::string> left = app_->remaining(true);
     const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !left.empty();
-    return Invalid((unknown ? "not expected: " + absl::StrJoin(left, " ") : error.what()) +
-                   "; see ringwood" + (chosen.empty() ? "" : " " + chosen[0]->get_name()) +
-                   " --help");
+    std::string text = unknown ? "not expected: " + absl::StrJoin(left, " ") : error.what();
+    text += "; see ringwood" + (chosen.empty() ? "" : " " + chosen[0]->get_name()) + " --help";
+    // A program that stands without "--" before it: the example shows how.
+    if (unknown && !left[0].starts_with('-') && !chosen.empty() &&
+        !chosen[0]->get_footer().empty()) {
+      text += ". " + chosen[0]->get_footer();
+    }
+    return Invalid(text);
   }
   return OkStatus();
 }

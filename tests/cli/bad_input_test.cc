@@ -31,6 +31,10 @@ INSTANTIATE_TEST_SUITE_P(
         {"UnknownFlagsInTheirOrder",
          {"run", "-np", "2", "--job", "8", "--nope=3", "--", "true"},
          "not expected: --job 8 --nope=3; see ringwood run --help"},
+        {"ProgramWithoutDashes",
+         {"run", "-np", "2", "python", "train.py"},
+         "not expected: python train.py; see ringwood run --help. "
+         "Example: ringwood run -np 4 -- python train.py"},
         {"UnknownCommand", {"runn"}, "runn"},
         {"NothingToRun", {"run", "-np", "2"}, "no command to run"},
         {"NoRanks", {"run", "--", "true"}, "-np N"},
