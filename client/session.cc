@@ -135,7 +135,7 @@ Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
   // A failed checkpoint was logged: it does not make a finished run a failed one.
   const bool in_order = failure.empty() && (steps_.left() || link_->status().ok());
-  if (in_order) (void)checkpoints_->Wait();
+  if (in_order) (void)AwaitSave();
   replanner_.WriteProfile();
   const Status left = link_->Leave(failure);
   // After a failure the coordinator may be dead; an error of leaving does not matter then.
@@ -315,6 +315,7 @@ Status Session::Residual(int id, std::span<float> out) const {
 
 Status Session::Checkpoint(const std::vector<Item>& items) {
   RW_RETURN_IF_ERROR(CheckReplayed());
+  connection_->progress()->SaveBegun();
   for (;;) {
     RW_RETURN_IF_ERROR(Alive());
     std::string plan;
@@ -330,7 +331,9 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
     stripe.store = link_->StoreOf(stripe.rank);
     const TimePoint begun = Now();
     saves_.Completed(checkpoints_->took());
+    connection_->progress()->Saving(true);
     const Status saved = checkpoints_->Save(stripe, items, states_, plan);
+    connection_->progress()->Saving(false);
     saves_.Stopped(begun, Now() - begun);
     SayInterval();
     if (saved.ok()) updates_.CheckpointBegun();
@@ -338,9 +341,16 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
   }
 }
 
+Status Session::AwaitSave() {
+  connection_->progress()->Saving(true);
+  const Status saved = checkpoints_->Wait();
+  connection_->progress()->Saving(false);
+  return saved;
+}
+
 // A checkpoint is of one epoch: one that the end of its epoch interrupts is given up.
 Status Session::CheckpointWait() {
-  const Status saved = checkpoints_->Wait();
+  const Status saved = AwaitSave();
   if (saved.ok() || !Recovers()) return saved;
   RW_RETURN_IF_ERROR(ChangeEpoch());
   return Aborted("the members of the job have changed under the checkpoint, which is given up: " +

@@ -129,6 +129,7 @@ class Session {
   Status TakeState();
   Status CheckReplayed() const;
   void SayInterval();
+  Status AwaitSave();
   void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.

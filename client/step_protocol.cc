@@ -79,6 +79,7 @@ StatusOr<v1::Commit> StepProtocol::Vote(const RoundSummary& summary, EpochLink* 
   vote.set_non_finite(summary.non_finite);
   vote.set_leaving(leaving_);
   vote.set_ending(ending_);
+  vote.set_saves(link->connection()->progress()->saves());
   vote.set_checkpoint(link->place().rank == 0 && saves_->Due(Now(), checkpoint_wanted_));
   if (const auto since = link->connection()->tally()->SinceReady(Now())) {
     vote.set_since_ready_seconds(*since);

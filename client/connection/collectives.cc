@@ -183,19 +183,19 @@ Status Collectives::Begin(const Call& call, size_t piece) {
 
 Status Collectives::End(const Call& call, size_t piece) {
   Slot& slot = *slots_[piece % kPieces];
+  Progress* const progress = link_->connection()->progress();
+  progress->Calls(++ended_);
   Status status;
   {
     absl::MutexLock lock(&slot.mutex);
-    Progress* const progress = link_->connection()->progress();
-    progress->Calls(++ended_);
     const bool done = slot.mutex.AwaitWithTimeout(absl::Condition(&slot.done),
                                                   absl::Seconds(kLongestWaitSeconds));
-    progress->Calls(0);
     status = done ? slot.status : TimedOut("no answer in time");
   }
+  if (!status.ok()) status = link_->Named(status);  // still in the call, which may be why
+  progress->Calls(0);
   if (!status.ok()) {
-    status =
-        Annotate(link_->Named(status), absl::StrFormat("rank %d: %s", link_->slot(), call.what));
+    status = Annotate(status, absl::StrFormat("rank %d: %s", link_->slot(), call.what));
     link_->Fail(status);
     link_->connection()
         ->Drain();  // the transport is closed then: nothing writes the buffers any more

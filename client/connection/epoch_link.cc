@@ -285,6 +285,7 @@ Status EpochLink::Leave(const std::string& failure) {
   request.set_incarnation(connection_->incarnation());
   request.set_failed(!failure.empty());
   request.set_reason(Printable(failure, kMaxFailureBytes));
+  request.set_saves(connection_->progress()->saves());
   connection_->tally()->Fill(request.mutable_report());
   return connection_->control()->Leave(request,
                                        Seconds(status().ok() ? kLeaveSeconds : kLateLeaveSeconds));

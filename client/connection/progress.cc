@@ -10,6 +10,7 @@ void Progress::Entered(uint64_t step) {
   progress_ = 0;
   begun_ = false;
   call_ = 0;
+  saves_ = 0;
   ready_.clear();
 }
 
@@ -33,6 +34,21 @@ void Progress::Calls(uint64_t piece) {
   call_ = piece;
 }
 
+void Progress::SaveBegun() {
+  absl::MutexLock lock(&mutex_);
+  ++saves_;
+}
+
+void Progress::Saving(bool waits) {
+  absl::MutexLock lock(&mutex_);
+  saving_ = waits;
+}
+
+uint64_t Progress::saves() const {
+  absl::MutexLock lock(&mutex_);
+  return saves_;
+}
+
 // The tensor is named where others of the round are ready: before the first nothing is amiss.
 void Progress::Fill(v1::Beat* beat) const {
   absl::MutexLock lock(&mutex_);
@@ -41,6 +57,8 @@ void Progress::Fill(v1::Beat* beat) const {
   beat->set_begun(begun_);
   beat->set_loaded(loaded_);
   beat->set_call(call_);
+  beat->set_saves(saves_);
+  beat->set_saving(saving_);
   const auto missing = std::find(ready_.begin(), ready_.end(), false);
   const bool any = std::find(ready_.begin(), ready_.end(), true) != ready_.end();
   if (any && missing != ready_.end()) {

@@ -30,7 +30,8 @@ class HookState:
 
     def __init__(self, job, named_parameters, density=None, momentum_correction=None, route=None,
                  scaler=None, clip_norm=None, device_tensors="auto", wire_reach=1.0):
-        named = {name: parameter for name, parameter in pairs_of(named_parameters) if parameter.requires_grad}
+        named = {name: parameter for name, parameter in pairs_of(named_parameters)
+                 if parameter.requires_grad and not _is_empty(parameter)}
         self._scaler = scaler if scaler is not None and scaler.is_enabled() else None
         recipe = recipe_of(route, density, momentum_correction, clip_norm)
         settings = dict.fromkeys(named, recipe.settings)
@@ -59,6 +60,8 @@ class HookState:
             dense = content.to_dense()
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients() if dense is None else [dense]):
             index = self._index.get(id(parameter))
+            if _is_empty(parameter):
+                continue
             if index is None:
                 raise RefusedError("the bucket holds a parameter that was not in named_parameters; pass "
                                    "all of the model's to HookState")
@@ -86,6 +89,11 @@ class HookState:
 
     def load_state_dict(self, state):
         self._velocity.load(state["velocity"])
+
+
+def _is_empty(parameter):
+    """Whether nothing of it travels. A lazy module's has no shape yet, and is refused with its name."""
+    return not torch.nn.parameter.is_lazy(parameter) and parameter.numel() == 0
 
 
 def communication_hook(state, bucket):

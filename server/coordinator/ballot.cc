@@ -77,6 +77,21 @@ StatusOr<v1::Commit> Ballot::Decide() const {
   return commit;
 }
 
+Status Ballot::SavesAlike() const {
+  std::optional<uint32_t> fewest, most;
+  const auto saves = [this](uint32_t rank) { return votes_.at(rank).vote.saves(); };
+  for (const auto& [rank, cast] : votes_) {
+    if (!cast.vote.has_saves()) continue;
+    if (!fewest || saves(rank) < saves(*fewest)) fewest = rank;
+    if (!most || saves(rank) > saves(*most)) most = rank;
+  }
+  if (!most || saves(*most) == saves(*fewest)) return OkStatus();
+  return Refused(absl::StrFormat(
+      "%s has begun %d checkpoint(s) before step %d, %s %d: every rank must save after the same "
+      "steps, each its own part (is the call under `if rank == 0`?)",
+      label_(*most), saves(*most), round_, label_(*fewest), saves(*fewest)));
+}
+
 Status Ballot::Divergence() const {
   std::map<uint64_t, std::vector<std::string>> ranks;  // by digest
   for (const auto& [rank, cast] : votes_) ranks[cast.vote.digest()].push_back(label_(rank));

@@ -48,7 +48,7 @@ StatusOr<std::unique_ptr<Epoch>> Epoch::Restore(const MembershipOptions& options
   Roster roster(std::move(restored.members), restored.record.world());
   auto epoch = std::make_unique<Epoch>(options, std::move(restored.record), std::move(roster),
                                        std::move(restored.committed), now);
-  for (const uint32_t node : restored.left) epoch->presence_.Left(node, now);
+  for (const uint32_t node : restored.left) epoch->presence_.Left(node, std::nullopt, now);
   if (!restored.table) return epoch;
   RW_ASSIGN_OR_RETURN(epoch->plan_,
                       ActivePlan::Make(*restored.table, next, restored.generation, epoch->roster_));
@@ -130,11 +130,20 @@ bool Epoch::Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outb
   return presence_.there(node);
 }
 
-std::optional<uint32_t> Epoch::StreamBroken(StreamId stream, Outbox* out) {
+std::optional<uint32_t> Epoch::StreamBroken(StreamId stream, TimePoint now, Outbox* out) {
   const std::optional<uint32_t> node = presence_.Broken(stream);
   if (!node || presence_.left(*node)) return std::nullopt;
   if (state_ == State::kRunning) {
-    Fail({*node, StatusCode::kUnavailable, "its heartbeat stream broke: the process ended"}, out);
+    // A launcher that sees a rank end with an error ends the others.
+    const std::optional<uint32_t> first = presence_.FirstLeft();
+    const auto left = presence_.LeftOthers(Progress(), now);
+    if (left && !options_.elastic) {
+      EndedEarly(*left, out);
+      return std::nullopt;
+    }
+    std::string why = "its heartbeat stream broke: the process ended";
+    if (first) absl::StrAppendFormat(&why, ", after %s had left", roster_.Label(*first));
+    Fail({*node, StatusCode::kUnavailable, why}, out);
     return std::nullopt;
   }
   if (!Recovers() || !presence_.there(*node)) return std::nullopt;
@@ -168,7 +177,7 @@ void Epoch::Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, O
     return Fail({request.rank(), added.code(), Message(added)}, out);
   }
   presence_.Moved(now);
-  if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly(*left, out);
+  if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly({*left}, out);
   if (agreement_->Complete()) Activate(out);
 }
 
@@ -257,8 +266,11 @@ void Epoch::Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox
 }
 
 void Epoch::Decide(TimePoint now, Outbox* out) {
-  if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly(*left, out);
+  if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly({*left}, out);
   if (!ballot_->Complete()) return;
+  if (const Status alike = ballot_->SavesAlike(); !alike.ok() && !options_.elastic) {
+    return Fail(Nobody(alike), out);
+  }
   StatusOr<v1::Commit> commit = ballot_->Decide();
   if (!commit.ok()) return Fail(Nobody(commit.status()), out);
   committed_.round = commit->round();
@@ -322,21 +334,21 @@ void Epoch::Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out) {
   if (node >= roster_.world()) {
     return Fail({node, StatusCode::kUnavailable, "the server was stopped"}, out);
   }
-  presence_.Left(node, now);
-  if (agreement_ != nullptr || ballot_ != nullptr) return EndedEarly(node, out);
+  presence_.Left(node, request.has_saves() ? std::optional(request.saves()) : std::nullopt, now);
+  if (agreement_ != nullptr || ballot_ != nullptr) return EndedEarly({node}, out);
   if (presence_.AllLeft()) End(out);
 }
 
-void Epoch::EndedEarly(uint32_t rank, Outbox* out) {
+void Epoch::EndedEarly(const Presence::Leaver& left, Outbox* out) {
   if (options_.elastic) {
-    return Fail({rank, StatusCode::kUnavailable,
+    return Fail({left.rank, StatusCode::kUnavailable,
                  absl::StrFormat("it left after step %d", committed_.round)},
                 out);
   }
-  Fail({rank, StatusCode::kFailedPrecondition,
-        absl::StrFormat("it left after step %d while others train on: every rank must take the "
-                        "same number of steps, and if it failed its own output says why",
-                        committed_.round)},
+  Fail({left.rank, StatusCode::kFailedPrecondition,
+        absl::StrFormat("it left after step %d %s: every rank must take the same number of "
+                        "steps, and if it failed its own output says why",
+                        committed_.round, left.others)},
        out);
 }
 
@@ -382,7 +394,7 @@ bool Epoch::IsNewcomer(uint32_t rank) const {
 void Epoch::Tick(TimePoint now, Outbox* out) {
   const Standing standing = Progress();
   if (const auto silent = presence_.Silent(standing, now)) return Fail(*silent, out);
-  if (const auto rank = presence_.EndedEarly(standing, now)) return EndedEarly(*rank, out);
+  if (const auto left = presence_.EndedEarly(standing, now)) return EndedEarly(*left, out);
   if (const auto late = presence_.Late(standing, now)) return Fail(*late, out);
   if (const auto crossed = presence_.Crossed(standing, now)) return Fail(*crossed, out);
   const auto stall = presence_.LookForStall(standing, now);

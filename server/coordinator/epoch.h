@@ -73,7 +73,7 @@ class Epoch {
   bool Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out);
 
   // After the failure of an epoch that Recovers: the member that is lost with it.
-  std::optional<uint32_t> StreamBroken(StreamId stream, Outbox* out);
+  std::optional<uint32_t> StreamBroken(StreamId stream, TimePoint now, Outbox* out);
   bool CallGone(CallId call, Outbox* out);  // true: it was held here, and is answered
   void Tick(TimePoint now, Outbox* out);    // silence, early ends, stalls
   void Forgive(Duration gap) { presence_.Forgive(gap); }
@@ -118,7 +118,7 @@ class Epoch {
   Status CheckVote(const v1::VoteRequest& vote) const;
   void Decide(TimePoint now, Outbox* out);
   void ChangePlan(v1::Commit* commit, Outbox* out);
-  void EndedEarly(uint32_t rank, Outbox* out);
+  void EndedEarly(const Presence::Leaver& left, Outbox* out);
   void EndForOthers(Outbox* out);
   void End(Outbox* out);
   Blame Nobody(const Status& why) const { return {roster_.size(), why.code(), Message(why)}; }

@@ -278,7 +278,7 @@ void Membership::Handle(const event::Heartbeat& event) {
 
 void Membership::Handle(const event::StreamBroken& event) {
   if (!HasMembers()) return;
-  const auto lost = epoch_->StreamBroken(event.stream, &out_);
+  const auto lost = epoch_->StreamBroken(event.stream, now_, &out_);
   if (lost) return Lose(*lost, "its heartbeat stream broke");
   AfterEpochEvent();
 }

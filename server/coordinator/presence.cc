@@ -1,6 +1,8 @@
 #include "server/coordinator/presence.h"
 
 #include <algorithm>
+#include <limits>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -15,8 +17,8 @@ constexpr size_t kMostNamed = 8;  // ranks in a line; of more their number
 // network of 5 Mbit/s in that time.
 constexpr double kCrossed = 6;
 constexpr char kCalls[] =
-    "in a call outside of the steps that every rank has to make (allreduce, "
-    "broadcast, a checkpoint)";
+    "waits in a call outside of the steps that every rank has to make (allreduce, broadcast, a "
+    "checkpoint)";
 
 }  // namespace
 
@@ -47,8 +49,9 @@ StreamId Presence::Heartbeat(uint32_t node, StreamId stream, const v1::Beat& bea
   member.progress = beat.progress();
   member.begun = member.begun || beat.begun();
   member.loaded = beat.loaded();
-  if (beat.call() != member.call) member.called = now;
-  member.call = beat.call();
+  const auto calls = std::tuple(beat.call(), beat.saves(), beat.saving());
+  if (calls != std::tie(member.call, member.saves, member.saving)) member.called = now;
+  std::tie(member.call, member.saves, member.saving) = calls;
   member.missing = beat.has_missing() ? std::optional(beat.missing()) : std::nullopt;
   return displaced;
 }
@@ -62,8 +65,9 @@ std::optional<uint32_t> Presence::Broken(StreamId stream) {
   return std::nullopt;
 }
 
-void Presence::Left(uint32_t node, TimePoint now) {
+void Presence::Left(uint32_t node, std::optional<uint64_t> saves, TimePoint now) {
   members_[node].left = true;
+  members_[node].saves = saves.value_or(std::numeric_limits<uint64_t>::max());
   left_ = now;
 }
 
@@ -133,43 +137,63 @@ std::vector<uint32_t> Presence::LoseSilent(TimePoint now) {
 }
 
 // All leave within moments of each other after the last step. Who still has gradients ready for
-// another one then would wait for ever. Told before a broken connection is taken for a death.
-std::optional<uint32_t> Presence::EndedEarly(const Standing& standing, TimePoint now) const {
-  if (!standing.tensors || now - left_ < Seconds(options_.failure_timeout_seconds / 2)) {
-    return std::nullopt;
-  }
-  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
-    if (!members_[rank].left && ReadyInStep(rank, standing) > 0) return FirstLeft();
+// another one then, or waits in a call, would wait for ever.
+std::optional<Presence::Leaver> Presence::LeftOthers(const Standing& standing,
+                                                     TimePoint now) const {
+  const Duration moment = Seconds(options_.failure_timeout_seconds / 2);
+  for (uint32_t left = 0; left < roster_.world(); ++left) {
+    if (!members_[left].left) continue;
+    for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
+      if (members_[rank].left) continue;
+      if (ReadyInStep(rank, standing) > 0) return Leaver{left};
+      if (now - members_[rank].called >= moment && CallsFor(rank, left, standing)) {
+        return Leaver{left, absl::StrFormat("while %s %s", roster_.Label(rank), kCalls)};
+      }
+    }
   }
   return std::nullopt;
 }
 
+// Told before a broken connection is taken for a death.
+std::optional<Presence::Leaver> Presence::EndedEarly(const Standing& standing,
+                                                     TimePoint now) const {
+  if (now - left_ < Seconds(options_.failure_timeout_seconds / 2)) return std::nullopt;
+  return LeftOthers(standing, now);
+}
+
 bool Presence::Calls(uint32_t rank, const Standing& standing) const {
   const Member& member = members_[rank];
-  return member.call != 0 && !member.left && member.step == standing.committed &&
+  return (member.call != 0 || member.saving) && !member.left && member.step == standing.committed &&
          ReadyInStep(rank, standing) == 0;
+}
+
+// A checkpoint that both have begun comes to its end by itself.
+bool Presence::CallsFor(uint32_t rank, uint32_t other, const Standing& standing) const {
+  const Member& member = members_[rank];
+  return Calls(rank, standing) && (member.call != 0 || members_[other].saves < member.saves);
 }
 
 // In an elastic job the call is answered when members change.
 std::optional<Blame> Presence::Crossed(const Standing& standing, TimePoint now) const {
   if (!standing.tensors || *standing.tensors == 0 || options_.elastic) return std::nullopt;
   const Duration limit = Seconds(kCrossed * options_.failure_timeout_seconds);
-  std::optional<uint32_t> calls, steps;
-  for (uint32_t rank = 0; rank < roster_.world(); ++rank) {
-    const Member& member = members_[rank];
-    if (now - member.called < limit) continue;
-    if (Calls(rank, standing)) {
-      if (!calls) calls = rank;
-    } else if (member.call == 0 && ReadyInStep(rank, standing) == *standing.tensors && !steps) {
-      steps = rank;
+  if (stalls_.Still(now) < limit) return std::nullopt;
+  for (uint32_t calls = 0; calls < roster_.world(); ++calls) {
+    if (now - members_[calls].called < limit) continue;
+    for (uint32_t steps = 0; steps < roster_.world(); ++steps) {
+      const Member& other = members_[steps];
+      if (other.call != 0 || other.saving || now - other.called < limit ||
+          ReadyInStep(steps, standing) < *standing.tensors || !CallsFor(calls, steps, standing)) {
+        continue;
+      }
+      return Blame{calls, StatusCode::kFailedPrecondition,
+                   absl::StrFormat("it %s, while %s waits for it in step %d: make the call on "
+                                   "every rank, after the same step (is it under `if rank == 0`?), "
+                                   "and take the same number of steps on all",
+                                   kCalls, roster_.Label(steps), standing.committed + 1)};
     }
   }
-  if (!calls || !steps || stalls_.Still(now) < limit) return std::nullopt;
-  return Blame{*calls, StatusCode::kFailedPrecondition,
-               absl::StrFormat("it waits %s, while %s waits for it in step %d: make the call on "
-                               "every rank, after the same step (is it under `if rank == 0`?), and "
-                               "take the same number of steps on all",
-                               kCalls, roster_.Label(*steps), standing.committed + 1)};
+  return std::nullopt;
 }
 
 std::optional<Presence::Stall> Presence::LookForStall(const Standing& standing, TimePoint now) {
@@ -302,7 +326,7 @@ Presence::Held Presence::WhoHolds(const Standing& standing) const {
     const auto calls =
         std::ranges::find_if(ranks, [&](uint32_t rank) { return Calls(rank, standing); });
     if (calls != ranks.end()) {
-      absl::StrAppendFormat(&text, "; %s waits %s", roster_.Label(*calls), kCalls);
+      absl::StrAppendFormat(&text, "; %s %s", roster_.Label(*calls), kCalls);
     }
   }
   return {ranks, text};

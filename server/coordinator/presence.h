@@ -46,7 +46,8 @@ class Presence {
   StreamId Heartbeat(uint32_t node, StreamId stream, const v1::Beat& beat, TimePoint now);
   // Ends the attendance of a stream; returns its member.
   std::optional<uint32_t> Broken(StreamId stream);
-  void Left(uint32_t node, TimePoint now);  // in order
+  // `saves`: checkpoints that it had begun; nullopt: not known.
+  void Left(uint32_t node, std::optional<uint64_t> saves, TimePoint now);  // in order
   void Moved(TimePoint now) { stalls_.Moved(now); }
   void Committed(TimePoint now) { stalls_.Committed(now); }
   void Forgive(Duration gap);  // the coordinator itself stood still: that time is no silence
@@ -61,8 +62,14 @@ class Presence {
   std::optional<Blame> Silent(const Standing& standing, TimePoint now) const;
   // Ranks for which the others have waited longer than the grace.
   std::optional<Blame> Late(const Standing& standing, TimePoint now);
-  // A rank that left while others have gradients ready for another step.
-  std::optional<uint32_t> EndedEarly(const Standing& standing, TimePoint now) const;
+  // A rank that left while another one has gradients ready for another step, or waits for it in a
+  // call: at once, or when that is no matter of moments.
+  struct Leaver {
+    uint32_t rank;
+    std::string others = "while others train on";
+  };
+  std::optional<Leaver> LeftOthers(const Standing& standing, TimePoint now) const;
+  std::optional<Leaver> EndedEarly(const Standing& standing, TimePoint now) const;
   // A rank that waits outside of the steps for one that waits for it in a step, for ever: a call
   // that not every rank makes. Only long after, as what it waits for may be on its way to it.
   std::optional<Blame> Crossed(const Standing& standing, TimePoint now) const;
@@ -98,7 +105,9 @@ class Presence {
     uint64_t loaded = 0;              // the newest round whose data it has; 0: it does not say
     std::optional<uint32_t> missing;  // the tensor whose gradient is the next to become ready
     uint64_t call = 0;                // the exchange outside of the steps that it waits in; 0: none
-    TimePoint called;                 // when that changed
+    uint64_t saves = 0;               // checkpoints that it has begun
+    bool saving = false;              // it waits for the last of them
+    TimePoint called;                 // when one of these changed
     bool begun = false;               // a collective of it came to its end
     bool left = false;
     bool lost = false;  // while watched: its stream broke, or it fell silent
@@ -110,7 +119,9 @@ class Presence {
   bool IsMissing(uint32_t rank, const Standing& standing) const;
   std::string WhatHolds(uint32_t rank, const Standing& standing, TimePoint now) const;
   std::string Gradients(uint32_t rank, const Standing& standing) const;
-  bool Calls(uint32_t rank, const Standing& standing) const;  // and has begun no step
+  // Whether it waits outside of the steps; for what `other` does not do, if it is given.
+  bool Calls(uint32_t rank, const Standing& standing) const;
+  bool CallsFor(uint32_t rank, uint32_t other, const Standing& standing) const;
 
   const MembershipOptions options_;
   const Roster& roster_;

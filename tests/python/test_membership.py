@@ -71,6 +71,24 @@ def test_a_call_that_one_rank_makes_ends_the_job_and_names_it():
         assert "rank 1 (host localhost) failed" in line and "make the call on every rank" in line, ended.output
 
 
+def test_a_checkpoint_that_one_rank_makes_ends_the_job_at_the_next_step():
+    ended = run_job("failing.py", "save", ranks=3, code=CONFIGURATION)
+    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
+    assert len(told) >= 3, ended.output
+    for line in told:
+        assert ("rank 1 (host localhost) has begun 1 checkpoint(s) before step 4, rank 0 (host localhost) 0: every rank "
+                "must save") in line, ended.output
+
+
+def test_a_rank_that_left_is_named_where_others_wait_for_it_in_a_call():
+    ended = run_job("failing.py", "last", ranks=3, code=CONFIGURATION)
+    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
+    assert len(told) >= 2, ended.output
+    for line in told:
+        assert "rank 1 (host localhost) failed" in line, ended.output
+        assert "it left after step 6 while rank 0 (host localhost) waits in a call" in line, ended.output
+
+
 def test_who_waits_for_others_to_join_says_for_whom(server):
     ended = run([sys.executable, JOBS / "failing.py", "exit"], RANK="0", WORLD_SIZE="3",
                 RINGWOOD_COORDINATOR=server, RINGWOOD_JOIN_TIMEOUT="6")

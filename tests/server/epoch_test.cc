@@ -102,7 +102,7 @@ TEST_F(EpochTest, AnotherOneFollowsWithTheSameMembersAndGoesOnAfterWhatWasCommit
   EXPECT_EQ(Agree(first.get()), 1u);
   ASSERT_EQ(Vote(first.get(), 1).size(), 2u);
   first->Heartbeat(7, v1::Beat(), now_, &out_);
-  first->StreamBroken(7, &out_);
+  first->StreamBroken(7, now_, &out_);
   EXPECT_EQ(first->state(), Epoch::State::kFailed);
   EXPECT_EQ(first->failure().who(), "rank 0 (host h0)");
   EXPECT_EQ(first->failure().step(), 2u);

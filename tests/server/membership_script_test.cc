@@ -159,6 +159,7 @@ Event EventOf(const Line& line) {
     vote.request.set_leaving(line.has("leaving"));
     vote.request.set_checkpoint(line.has("checkpoint"));
     vote.request.set_ending(line.has("ending"));
+    if (line.has("saves")) vote.request.set_saves(line.number("saves", 0));
     if (line.has("plan")) *vote.request.mutable_plan() = PlanOf(line, line.text("plan", ""), 1);
     return vote;
   }
@@ -169,6 +170,7 @@ Event EventOf(const Line& line) {
     leave.request.set_node(NodeOf(line));
     leave.request.set_failed(line.has("failed"));
     leave.request.set_reason(line.text("failed", ""));
+    if (line.has("saves")) leave.request.set_saves(line.number("saves", 0));
     return leave;
   }
   if (line.verb == "beat") {
@@ -180,6 +182,8 @@ Event EventOf(const Line& line) {
     beat.beat.set_begun(line.has("begun"));
     beat.beat.set_loaded(line.number("loaded", 0));
     beat.beat.set_call(line.number("call", 0));
+    beat.beat.set_saves(line.number("saves", 0));
+    beat.beat.set_saving(line.has("saving"));
     if (line.has("missing")) beat.beat.set_missing(line.number("missing", 0));
     return beat;
   }

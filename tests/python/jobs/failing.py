@@ -8,6 +8,7 @@ import numpy as np
 
 import ringwood
 
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 def train(session):
@@ -19,16 +20,21 @@ def train(session):
                 return
             if sys.argv[1] == "call":  # which the others do not make
                 session.allreduce(np.ones(1, np.float32))
+            if sys.argv[1] == "save":
+                session.checkpoint({"weights": gradient}, {})
             if sys.argv[1] == "exit":
                 sys.exit("gone on purpose")
             if sys.argv[1] in ("raise", "bare"):
                 raise ValueError("boom on purpose")
             if sys.argv[1] == "long":
                 raise ValueError("boom ö " + 9000 * "x" + " the end of nine thousand")
-            os.kill(os.getpid(), {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}[sys.argv[1]])
+            if sys.argv[1] in SIGNALS:
+                os.kill(os.getpid(), SIGNALS[sys.argv[1]])
         session.begin_step(1)
         session.ready("weights")
         session.finish_step()
+    if sys.argv[1] == "last" and session.rank != 1:
+        session.allreduce(np.ones(1, np.float32))
 
 
 if sys.argv[1] == "bare":  # nothing around it: the end of the program tells the others

@@ -1,5 +1,5 @@
 """An Embedding(sparse=True) trains over the hook of DistributedDataParallel as with the gradients of one process on the
-whole batch; SparseAdam, which takes no others, too."""
+whole batch; SparseAdam, which takes no others, too. A parameter without elements does not matter."""
 
 import atexit
 
@@ -15,10 +15,19 @@ if not torch.distributed.is_initialized():
     atexit.register(torch.distributed.destroy_process_group)
 
 
+class Through(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.nothing = torch.nn.Parameter(torch.empty(0))
+
+    def forward(self, inputs):
+        return inputs + self.nothing.sum()
+
+
 def trained(distributed):
     torch.manual_seed(3)
-    model = torch.nn.Sequential(torch.nn.EmbeddingBag(50, 8, sparse=True), torch.nn.Linear(8, 2))
-    optimizers = [torch.optim.SparseAdam(model[0].parameters(), lr=0.1), torch.optim.SGD(model[1].parameters(), lr=0.1)]
+    model = torch.nn.Sequential(torch.nn.EmbeddingBag(50, 8, sparse=True), Through(), torch.nn.Linear(8, 2))
+    optimizers = [torch.optim.SparseAdam(model[0].parameters(), lr=0.1), torch.optim.SGD(model[1:].parameters(), lr=0.1)]
     called, state = model, None
     if distributed:
         called = DistributedDataParallel(model)
