@@ -173,9 +173,9 @@ bool Presence::CallsFor(uint32_t rank, uint32_t other, const Standing& standing)
   return Calls(rank, standing) && (member.call != 0 || members_[other].saves < member.saves);
 }
 
-// In an elastic job the call is answered when members change.
+// In an elastic job another epoch begins, with which the call ends.
 std::optional<Blame> Presence::Crossed(const Standing& standing, TimePoint now) const {
-  if (!standing.tensors || *standing.tensors == 0 || options_.elastic) return std::nullopt;
+  if (!standing.tensors || *standing.tensors == 0) return std::nullopt;
   const Duration limit = Seconds(kCrossed * options_.failure_timeout_seconds);
   if (stalls_.Still(now) < limit) return std::nullopt;
   for (uint32_t calls = 0; calls < roster_.world(); ++calls) {
@@ -186,7 +186,8 @@ std::optional<Blame> Presence::Crossed(const Standing& standing, TimePoint now) 
           ReadyInStep(steps, standing) < *standing.tensors || !CallsFor(calls, steps, standing)) {
         continue;
       }
-      return Blame{calls, StatusCode::kFailedPrecondition,
+      return Blame{calls,
+                   options_.elastic ? StatusCode::kUnavailable : StatusCode::kFailedPrecondition,
                    absl::StrFormat("it %s, while %s waits for it in step %d: make the call on "
                                    "every rank, after the same step (is it under `if rank == 0`?), "
                                    "and take the same number of steps on all",
