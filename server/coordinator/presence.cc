@@ -173,9 +173,14 @@ bool Presence::CallsFor(uint32_t rank, uint32_t other, const Standing& standing)
   return Calls(rank, standing) && (member.call != 0 || members_[other].saves < member.saves);
 }
 
+// For the plan, or the other ranks' gradients.
+bool Presence::WaitsInStep(uint32_t rank, const Standing& standing) const {
+  if (!standing.tensors) return !IsMissing(rank, standing);
+  return *standing.tensors > 0 && ReadyInStep(rank, standing) == *standing.tensors;
+}
+
 // In an elastic job another epoch begins, with which the call ends.
 std::optional<Blame> Presence::Crossed(const Standing& standing, TimePoint now) const {
-  if (!standing.tensors || *standing.tensors == 0) return std::nullopt;
   const Duration limit = Seconds(kCrossed * options_.failure_timeout_seconds);
   if (stalls_.Still(now) < limit) return std::nullopt;
   for (uint32_t calls = 0; calls < roster_.world(); ++calls) {
@@ -183,7 +188,7 @@ std::optional<Blame> Presence::Crossed(const Standing& standing, TimePoint now) 
     for (uint32_t steps = 0; steps < roster_.world(); ++steps) {
       const Member& other = members_[steps];
       if (other.call != 0 || other.saving || now - other.called < limit ||
-          ReadyInStep(steps, standing) < *standing.tensors || !CallsFor(calls, steps, standing)) {
+          !WaitsInStep(steps, standing) || !CallsFor(calls, steps, standing)) {
         continue;
       }
       return Blame{calls,
@@ -320,16 +325,11 @@ Presence::Held Presence::WhoHolds(const Standing& standing) const {
     names.push_back(absl::StrFormat("%d more", ranks.size() - kMostNamed));
   }
   std::string text = "waiting for " + absl::StrJoin(names, ", ");
-  if (!standing.tensors) {
-    text += " to register its tensors";
-  } else if (!ranks.empty()) {
-    text += ", " + Gradients(ranks[0], standing);
-    const auto calls =
-        std::ranges::find_if(ranks, [&](uint32_t rank) { return Calls(rank, standing); });
-    if (calls != ranks.end()) {
-      absl::StrAppendFormat(&text, "; %s %s", roster_.Label(*calls), kCalls);
-    }
-  }
+  if (ranks.empty()) return {ranks, text};
+  text += standing.tensors ? ", " + Gradients(ranks[0], standing) : " to register its tensors";
+  const auto calls =
+      std::ranges::find_if(ranks, [&](uint32_t rank) { return Calls(rank, standing); });
+  if (calls != ranks.end()) absl::StrAppendFormat(&text, "; %s %s", roster_.Label(*calls), kCalls);
   return {ranks, text};
 }
 

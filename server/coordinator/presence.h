@@ -122,6 +122,7 @@ class Presence {
   // Whether it waits outside of the steps; for what `other` does not do, if it is given.
   bool Calls(uint32_t rank, const Standing& standing) const;
   bool CallsFor(uint32_t rank, uint32_t other, const Standing& standing) const;
+  bool WaitsInStep(uint32_t rank, const Standing& standing) const;
 
   const MembershipOptions options_;
   const Roster& roster_;
