@@ -416,11 +416,11 @@ typedef struct {
   size_t dimensions;     /* of shape; 0: a single element */
 } ringwood_item;
 
-/* Copies the items (and the session's own state: residuals, velocities, step) and returns; they are
- * sent to the store in the background. One checkpoint is in flight: a second call waits for the
- * first. A failed upload (a full disk, a rank that saves nothing) affects that checkpoint only: it
- * is logged, the one before stays, training continues, and only ringwood_checkpoint_wait returns
- * the error. An error here is about the items, or the epoch is over. */
+/* On every rank, after the same step. Copies the items (and the session's own state: residuals,
+ * velocities, step) and returns; they are sent to the store in the background. One checkpoint is in
+ * flight: a second call waits for the first. One that fails (a full disk, a rank that missed it) is
+ * logged, the one before stays, training continues; only ringwood_checkpoint_wait says why. Where a
+ * rank never saves, the next step is refused. Errors here: the items, or the epoch is over. */
 RINGWOOD_EXPORT int ringwood_checkpoint(ringwood_session* session, const ringwood_item* items,
                                         size_t count);
 /* Waits until the newest checkpoint is durable on all ranks, or returns its error, once.

@@ -278,8 +278,8 @@ class Session:
     # ---- checkpoints ----
 
     def checkpoint(self, shared=None, per_rank=None, own=None):
-        """Copies the items (name -> bytes, array or tensor) with the session's own state and returns;
-        they are sent to the store in the background. `shared` is the same on every rank,
+        """On every rank, after the same step. Copies the items (name -> bytes, array or tensor) with the session's own
+        state and returns; they are sent to the store in the background. `shared` is the same on every rank,
         each rank has a `per_rank` of its own; `own` is the former name of `per_rank`. Arrays and tensors keep
         their element type and shape for `ringwood checkpoint export`."""
         listed, owners = [], []

@@ -77,19 +77,18 @@ StatusOr<v1::Commit> Ballot::Decide() const {
   return commit;
 }
 
-Status Ballot::SavesAlike() const {
-  std::optional<uint32_t> fewest, most;
-  const auto saves = [this](uint32_t rank) { return votes_.at(rank).vote.saves(); };
+Status Ballot::SomeSave() const {
+  std::optional<uint32_t> none, some;
   for (const auto& [rank, cast] : votes_) {
     if (!cast.vote.has_saves()) continue;
-    if (!fewest || saves(rank) < saves(*fewest)) fewest = rank;
-    if (!most || saves(rank) > saves(*most)) most = rank;
+    std::optional<uint32_t>& first = cast.vote.saves() == 0 ? none : some;
+    if (!first) first = rank;
   }
-  if (!most || saves(*most) == saves(*fewest)) return OkStatus();
+  if (!none || !some) return OkStatus();
   return Refused(absl::StrFormat(
-      "%s has begun %d checkpoint(s) before step %d, %s %d: every rank must save after the same "
+      "%s has begun a checkpoint before step %d, and %s none: every rank must save after the same "
       "steps, each its own part (is the call under `if rank == 0`?)",
-      label_(*most), saves(*most), round_, label_(*fewest), saves(*fewest)));
+      label_(*some), round_, label_(*none)));
 }
 
 Status Ballot::Divergence() const {

@@ -33,9 +33,9 @@ class Ballot {
   // commits as skipped: nothing is applied anywhere. Unequal digests are an error that names the
   // ranks, never a warning (replica identity).
   StatusOr<v1::Commit> Decide() const;
-  // An error that names two ranks of which one has begun more checkpoints: they can never be
-  // complete, and where nobody waits for them nothing else would say so. When complete.
-  Status SavesAlike() const;
+  // An error where some rank has begun checkpoints and another never did: none of them can ever be
+  // complete. A rank that misses one, as its state did not fit into memory, is no such case.
+  Status SomeSave() const;
   const std::string& plan_reason() const;  // why rank 0 asks for a new plan
   std::vector<CallId> Calls() const;       // those still waiting
 

@@ -268,8 +268,8 @@ void Epoch::Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox
 void Epoch::Decide(TimePoint now, Outbox* out) {
   if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly({*left}, out);
   if (!ballot_->Complete()) return;
-  if (const Status alike = ballot_->SavesAlike(); !alike.ok() && !options_.elastic) {
-    return Fail(Nobody(alike), out);
+  if (const Status saves = ballot_->SomeSave(); !saves.ok() && !options_.elastic) {
+    return Fail(Nobody(saves), out);
   }
   StatusOr<v1::Commit> commit = ballot_->Decide();
   if (!commit.ok()) return Fail(Nobody(commit.status()), out);

@@ -167,10 +167,13 @@ bool Presence::Calls(uint32_t rank, const Standing& standing) const {
          ReadyInStep(rank, standing) == 0;
 }
 
-// A checkpoint that both have begun comes to its end by itself.
+// A checkpoint that both have begun comes to its end by itself. Who missed one, as its state did
+// not fit into memory, has begun fewer from then on.
 bool Presence::CallsFor(uint32_t rank, uint32_t other, const Standing& standing) const {
+  if (!Calls(rank, standing)) return false;
   const Member& member = members_[rank];
-  return Calls(rank, standing) && (member.call != 0 || members_[other].saves < member.saves);
+  const uint64_t saves = members_[other].saves;
+  return member.call != 0 || (members_[other].left ? saves < member.saves : saves == 0);
 }
 
 // For the plan, or the other ranks' gradients.

@@ -108,6 +108,7 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
                ? AlreadyExists(absl::StrFormat("the checkpoint of step %d is complete", id.step))
                : Annotate(outcome->second, absl::StrFormat("the checkpoint of step %d", id.step));
   }
+  FailMissed(id, first.rank());
   const bool begins = !open_.contains(id);
   if (begins) RW_RETURN_IF_ERROR(CheckRoom());
   if (quota_ != nullptr && begins) quota_->Measure();
@@ -127,6 +128,19 @@ StatusOr<std::unique_ptr<StripeCollector::Incoming>> StripeCollector::Begin(
   if (!open_[id].opening) open_[id].opening = store_->openings();
   if (begins && share_.stores > 1 && divided_.begins) divided_.begins(id);
   return incoming;
+}
+
+// A rank brings its stripes in the order of their steps.
+void StripeCollector::FailMissed(const CheckpointId& id, uint32_t rank) {
+  std::vector<CheckpointId> missed;
+  for (const auto& [older, open] : open_) {
+    if (older < id && !open.begun.contains(rank)) missed.push_back(older);
+  }
+  for (const CheckpointId& older : missed) {
+    Fail(older, Unavailable(absl::StrFormat("rank %d brought nothing, and now saves step %d: its "
+                                            "own output says why",
+                                            rank, id.step)));
+  }
 }
 
 bool StripeCollector::GiveUp(TimePoint now) {

@@ -139,6 +139,7 @@ class StripeCollector {
     std::optional<uint64_t> opening;  // of the store, when the first stripe began
   };
   Status CheckStripe(const v1::SaveChunk& chunk) const;
+  void FailMissed(const CheckpointId& id, uint32_t rank);
   Status CheckRoom() const;
   bool HasOwnStripes(const Open& open) const;
   void CompleteIfAllCame(const CheckpointId& id);

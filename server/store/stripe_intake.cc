@@ -40,12 +40,10 @@ void StripeIntake::Begin(const Stripe& stripe, const Chunk& first) {
   } else {
     stripe->incoming.reset();
   }
-  if (failed.ok()) {
-    stripe->disk = disks_->Next();
-    return Write(stripe, first);
-  }
   changed_();
-  stripe->stream->End(failed);
+  if (!failed.ok()) return stripe->stream->End(failed);
+  stripe->disk = disks_->Next();
+  Write(stripe, first);
 }
 
 void StripeIntake::Write(const Stripe& stripe, const Chunk& chunk) {

@@ -76,7 +76,7 @@ def test_a_checkpoint_that_one_rank_makes_ends_the_job_at_the_next_step():
     told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
     assert len(told) >= 3, ended.output
     for line in told:
-        assert ("rank 1 (host localhost) has begun 1 checkpoint(s) before step 4, rank 0 (host localhost) 0: every rank "
+        assert ("rank 1 (host localhost) has begun a checkpoint before step 4, and rank 0 (host localhost) none: every rank "
                 "must save") in line, ended.output
 
 

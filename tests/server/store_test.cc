@@ -242,6 +242,33 @@ TEST_F(StoreTest, ACheckpointThatNobodyBringsOnFailsWithTheRanksThatAreMissing) 
   EXPECT_THAT(Message(collector.Outcome(1, 10).value()), HasSubstr("stripe of rank 1, 2"));
 }
 
+TEST_F(StoreTest, ACheckpointThatARankMissedFailsWhenItBringsTheNext) {
+  auto store = CheckpointStore::Open(store_);
+  ASSERT_TRUE(store.ok()) << store.status();
+  StripeCollector collector = CollectorOf(*store);
+  v1::EpochRecord record = Alone(1, 7);
+  record.set_world(2);
+  record.add_members()->set_incarnation(1);
+  collector.SetEpoch(record);
+  const auto bring = [&](uint64_t step, uint32_t rank) {
+    v1::SaveChunk chunk = Weights(1, step, 2, "mine");
+    chunk.set_rank(rank);
+    chunk.set_scope(v1::SCOPE_OWN);
+    auto incoming = collector.Begin(chunk);
+    ASSERT_TRUE(incoming.ok()) << incoming.status();
+    ASSERT_TRUE((*incoming)->Add(chunk).ok());
+    ASSERT_TRUE((*incoming)->Finish().ok());
+  };
+  bring(10, 0);
+  EXPECT_FALSE(collector.Outcome(1, 10).has_value());
+  bring(20, 1);
+  EXPECT_THAT(Message(collector.Outcome(1, 10).value()),
+              HasSubstr("rank 1 brought nothing, and now saves step 20"));
+  EXPECT_FALSE(collector.Outcome(1, 20).has_value());
+  bring(20, 0);
+  EXPECT_EQ(collector.Outcome(1, 20), OkStatus());
+}
+
 TEST_F(StoreTest, IsForItsOwnerOnly) {
   const mode_t before = umask(0);
   const Status prepared = PrepareStore(store_);
