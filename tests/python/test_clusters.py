@@ -52,12 +52,12 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2
 
 @contextlib.contextmanager
 def torchrun(folder):
-    yield server(*TORCHRUN, DIGEST), {}
+    yield server(*TORCHRUN, DIGEST), {"TMPDIR": str(folder)}  # where torchrun leaves a folder of logs
 
 
 @contextlib.contextmanager
 def bare_torchrun(folder):
-    yield [*TORCHRUN, DIGEST], {}
+    yield [*TORCHRUN, DIGEST], {"TMPDIR": str(folder)}
 
 
 @contextlib.contextmanager
@@ -99,7 +99,8 @@ def test_has_the_bits_of_a_local_run(launcher, local_digest, tmp_path):
 def test_torchruns_restart_continues_from_the_newest_checkpoint(whose_server, tmp_path):
     whole, restarted = tmp_path / "whole", tmp_path / "restarted"
     run_job("train_torch.py", whole, 0)
-    command, variables = [*TORCHRUN, "--max-restarts", 1, JOBS / "train_torch.py", restarted, 9], {"RINGWOOD_RESUME": "auto"}
+    command = [*TORCHRUN, "--max-restarts", 1, JOBS / "train_torch.py", restarted, 9]
+    variables = {"RINGWOOD_RESUME": "auto", "TMPDIR": str(tmp_path)}
     if whose_server == "ours":
         command = server(*command, flags=("--store", tmp_path / "store"))
     else:

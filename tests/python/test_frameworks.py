@@ -65,14 +65,14 @@ def coordinator(tmp_path):
     process.communicate(timeout=60)
 
 
-def torchrun(script, coordinator):
+def torchrun(script, coordinator, folder):
     return run([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--rdzv-backend", "c10d",
-                "--rdzv-endpoint", "127.0.0.1:0", JOBS / script], RINGWOOD_COORDINATOR=coordinator)
+                "--rdzv-endpoint", "127.0.0.1:0", JOBS / script], RINGWOOD_COORDINATOR=coordinator, TMPDIR=str(folder))
 
 
-def test_torchrun_with_a_server_by_hand(coordinator):
+def test_torchrun_with_a_server_by_hand(coordinator, tmp_path):
     for _ in range(2):  # one job after the other
-        ended = torchrun("taken_over.py", coordinator)
+        ended = torchrun("taken_over.py", coordinator, tmp_path)
         assert ended.code == 0, ended.output
 
 

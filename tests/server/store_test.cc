@@ -44,6 +44,13 @@ v1::EpochRecord Alone(uint64_t epoch, uint64_t job) {
   return record;
 }
 
+v1::EpochRecord Together(int world) {
+  v1::EpochRecord record = Alone(1, 7);
+  record.set_world(static_cast<uint32_t>(world));
+  for (int rank = 1; rank < world; ++rank) record.add_members()->set_incarnation(1);
+  return record;
+}
+
 v1::SaveChunk Weights(uint64_t epoch, uint64_t step, uint32_t world, const std::string& data) {
   v1::SaveChunk chunk;
   chunk.set_epoch(epoch);
@@ -226,11 +233,7 @@ TEST_F(StoreTest, ACheckpointThatNobodyBringsOnFailsWithTheRanksThatAreMissing) 
   auto store = CheckpointStore::Open(store_);
   ASSERT_TRUE(store.ok()) << store.status();
   StripeCollector collector = CollectorOf(*store);
-  v1::EpochRecord record = Alone(1, 7);
-  record.set_world(3);
-  record.add_members()->set_incarnation(1);
-  record.add_members()->set_incarnation(1);
-  collector.SetEpoch(record);
+  collector.SetEpoch(Together(3));
   const v1::SaveChunk chunk = Weights(1, 10, 3, "mine");
   auto incoming = collector.Begin(chunk);
   ASSERT_TRUE(incoming.ok()) << incoming.status();
@@ -246,10 +249,7 @@ TEST_F(StoreTest, ACheckpointThatARankMissedFailsWhenItBringsTheNext) {
   auto store = CheckpointStore::Open(store_);
   ASSERT_TRUE(store.ok()) << store.status();
   StripeCollector collector = CollectorOf(*store);
-  v1::EpochRecord record = Alone(1, 7);
-  record.set_world(2);
-  record.add_members()->set_incarnation(1);
-  collector.SetEpoch(record);
+  collector.SetEpoch(Together(2));
   const auto bring = [&](uint64_t step, uint32_t rank) {
     v1::SaveChunk chunk = Weights(1, step, 2, "mine");
     chunk.set_rank(rank);
