@@ -1,5 +1,6 @@
 #include "client/session.h"
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "client/plan_proposal.h"
@@ -135,7 +136,7 @@ Status Session::Close(const std::string& failure) {
   if (closed_.exchange(true)) return Refused("the session is closed already");
   // A failed checkpoint was logged: it does not make a finished run a failed one.
   const bool in_order = failure.empty() && (steps_.left() || link_->status().ok());
-  if (in_order) (void)AwaitSave();
+  if (in_order) (void)WhileSaving([this] { return checkpoints_->Wait(); });
   replanner_.WriteProfile();
   const Status left = link_->Leave(failure);
   // After a failure the coordinator may be dead; an error of leaving does not matter then.
@@ -315,9 +316,9 @@ Status Session::Residual(int id, std::span<float> out) const {
 
 Status Session::Checkpoint(const std::vector<Item>& items) {
   RW_RETURN_IF_ERROR(CheckReplayed());
-  connection_->progress()->SaveBegun();
   for (;;) {
     RW_RETURN_IF_ERROR(Alive());
+    connection_->progress()->SaveBegun();
     std::string plan;
     if (agreement_.agreed() && !table_.empty()) {
       plan = SavedPlanOf(plan_.plan(), table_, link_->place()).SerializeAsString();
@@ -331,9 +332,8 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
     stripe.store = link_->StoreOf(stripe.rank);
     const TimePoint begun = Now();
     saves_.Completed(checkpoints_->took());
-    connection_->progress()->Saving(true);
-    const Status saved = checkpoints_->Save(stripe, items, states_, plan);
-    connection_->progress()->Saving(false);
+    const Status saved =
+        WhileSaving([&] { return checkpoints_->Save(stripe, items, states_, plan); });
     saves_.Stopped(begun, Now() - begun);
     SayInterval();
     if (saved.ok()) updates_.CheckpointBegun();
@@ -341,16 +341,17 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
   }
 }
 
-Status Session::AwaitSave() {
-  connection_->progress()->Saving(true);
-  const Status saved = checkpoints_->Wait();
-  connection_->progress()->Saving(false);
-  return saved;
+// Also what is thrown ends it: a rank that seems to wait would be blamed for that.
+Status Session::WhileSaving(const std::function<Status()>& call) {
+  Progress* const progress = connection_->progress();
+  progress->Saving(true);
+  const absl::Cleanup ended = [progress] { progress->Saving(false); };
+  return call();
 }
 
 // A checkpoint is of one epoch: one that the end of its epoch interrupts is given up.
 Status Session::CheckpointWait() {
-  const Status saved = AwaitSave();
+  const Status saved = WhileSaving([this] { return checkpoints_->Wait(); });
   if (saved.ok() || !Recovers()) return saved;
   RW_RETURN_IF_ERROR(ChangeEpoch());
   return Aborted("the members of the job have changed under the checkpoint, which is given up: " +

@@ -129,7 +129,7 @@ class Session {
   Status TakeState();
   Status CheckReplayed() const;
   void SayInterval();
-  Status AwaitSave();
+  Status WhileSaving(const std::function<Status()>& call);
   void Left();
 
   // Each lives as long as the session, and keeps nothing of an epoch but what Detach takes out.

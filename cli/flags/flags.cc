@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/flags/command_context.h"
@@ -251,10 +252,10 @@ Status CommandLine::Parse(std::vector<std::string> arguments) {
     const bool unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !left.empty();
     std::string text = unknown ? "not expected: " + absl::StrJoin(left, " ") : error.what();
     text += "; see ringwood" + (chosen.empty() ? "" : " " + chosen[0]->get_name()) + " --help";
-    // A program that stands without "--" before it: the example shows how.
-    if (unknown && !left[0].starts_with('-') && !chosen.empty() &&
-        !chosen[0]->get_footer().empty()) {
-      text += ". " + chosen[0]->get_footer();
+    // Who comes from other launchers writes the program without "--" before it.
+    const std::string example = chosen.empty() ? "" : chosen[0]->get_footer();
+    if (unknown && !left[0].starts_with('-') && absl::StrContains(example, " -- ")) {
+      text += ". " + example;
     }
     return Invalid(text);
   }

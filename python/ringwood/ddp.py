@@ -59,9 +59,9 @@ class HookState:
         if content.is_sparse:  # a bucket of its own, of an Embedding(sparse=True)
             dense = content.to_dense()
         for parameter, gradient in zip(bucket.parameters(), bucket.gradients() if dense is None else [dense]):
-            index = self._index.get(id(parameter))
             if _is_empty(parameter):
                 continue
+            index = self._index.get(id(parameter))
             if index is None:
                 raise RefusedError("the bucket holds a parameter that was not in named_parameters; pass "
                                    "all of the model's to HookState")

@@ -77,7 +77,7 @@ StatusOr<v1::Commit> Ballot::Decide() const {
   return commit;
 }
 
-Status Ballot::SomeSave() const {
+Status Ballot::CheckSaves() const {
   std::optional<uint32_t> none, some;
   for (const auto& [rank, cast] : votes_) {
     if (!cast.vote.has_saves()) continue;

@@ -35,7 +35,7 @@ class Ballot {
   StatusOr<v1::Commit> Decide() const;
   // An error where some rank has begun checkpoints and another never did: none of them can ever be
   // complete. A rank that misses one, as its state did not fit into memory, is no such case.
-  Status SomeSave() const;
+  Status CheckSaves() const;
   const std::string& plan_reason() const;  // why rank 0 asks for a new plan
   std::vector<CallId> Calls() const;       // those still waiting
 

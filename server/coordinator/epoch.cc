@@ -268,7 +268,7 @@ void Epoch::Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox
 void Epoch::Decide(TimePoint now, Outbox* out) {
   if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly({*left}, out);
   if (!ballot_->Complete()) return;
-  if (const Status saves = ballot_->SomeSave(); !saves.ok() && !options_.elastic) {
+  if (const Status saves = ballot_->CheckSaves(); !saves.ok() && !options_.elastic) {
     return Fail(Nobody(saves), out);
   }
   StatusOr<v1::Commit> commit = ballot_->Decide();
@@ -348,7 +348,7 @@ void Epoch::EndedEarly(const Presence::Leaver& left, Outbox* out) {
   Fail({left.rank, StatusCode::kFailedPrecondition,
         absl::StrFormat("it left after step %d %s: every rank must take the same number of "
                         "steps, and if it failed its own output says why",
-                        committed_.round, left.others)},
+                        committed_.round, left.meanwhile)},
        out);
 }
 

@@ -63,10 +63,10 @@ class Presence {
   // Ranks for which the others have waited longer than the grace.
   std::optional<Blame> Late(const Standing& standing, TimePoint now);
   // A rank that left while another one has gradients ready for another step, or waits for it in a
-  // call: at once, or when that is no matter of moments.
+  // call. EndedEarly waits until the other one has had time to leave, too.
   struct Leaver {
     uint32_t rank;
-    std::string others = "while others train on";
+    std::string meanwhile = "while others train on";
   };
   std::optional<Leaver> LeftOthers(const Standing& standing, TimePoint now) const;
   std::optional<Leaver> EndedEarly(const Standing& standing, TimePoint now) const;
@@ -119,7 +119,7 @@ class Presence {
   bool IsMissing(uint32_t rank, const Standing& standing) const;
   std::string WhatHolds(uint32_t rank, const Standing& standing, TimePoint now) const;
   std::string Gradients(uint32_t rank, const Standing& standing) const;
-  // Whether it waits outside of the steps; for what `other` does not do, if it is given.
+  // Whether it waits outside of the steps; for something that `other` did not begin.
   bool Calls(uint32_t rank, const Standing& standing) const;
   bool CallsFor(uint32_t rank, uint32_t other, const Standing& standing) const;
   bool WaitsInStep(uint32_t rank, const Standing& standing) const;

@@ -35,6 +35,9 @@ INSTANTIATE_TEST_SUITE_P(
          {"run", "-np", "2", "python", "train.py"},
          "not expected: python train.py; see ringwood run --help. "
          "Example: ringwood run -np 4 -- python train.py"},
+        {"WordThatNoProgramIs",
+         {"doctor", "hosts"},
+         "not expected: hosts; see ringwood doctor --help\n"},
         {"UnknownCommand", {"runn"}, "runn"},
         {"NothingToRun", {"run", "-np", "2"}, "no command to run"},
         {"NoRanks", {"run", "--", "true"}, "-np N"},

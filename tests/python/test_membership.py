@@ -30,6 +30,13 @@ def serving(*flags, descriptors=None, **changes):
             process.wait(60)
 
 
+def errors_in(ended, least):
+    """The lines by which ranks end with an error of Ringwood's; so many at least."""
+    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
+    assert len(told) >= least, ended.output
+    return told
+
+
 @pytest.fixture
 def server():
     with serving() as (_, address):
@@ -47,17 +54,13 @@ def test_a_process_that_may_open_too_few_files_says_so_before_it_starts(server, 
 
 def test_a_rank_that_stands_still_is_named_and_ends_the_job_where_asked():
     ended = run_job("standing.py", ranks=3, flags=("--stall-timeout", 4), code=RESTART)
-    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
-    assert told, ended.output
-    for line in told:
+    for line in errors_in(ended, 1):
         assert "rank 1" in line and "1 of 2 gradients ready" in line, ended.output
 
 
 def test_a_rank_that_ends_early_is_named_and_not_called_dead():
     ended = run_job("failing.py", "early", ranks=3, code=CONFIGURATION)
-    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
-    assert len(told) >= 2, ended.output
-    for line in told:
+    for line in errors_in(ended, 2):
         assert "rank 1 (host localhost) failed" in line, ended.output
         assert "left after step 3 while others train on" in line, ended.output
 
@@ -65,26 +68,20 @@ def test_a_rank_that_ends_early_is_named_and_not_called_dead():
 def test_a_call_that_one_rank_makes_ends_the_job_and_names_it():
     ended = run_job("failing.py", "call", ranks=3, flags=("--failure-timeout", 1), code=CONFIGURATION)
     assert "waiting for rank 1 (host localhost), 0 of 1 gradients ready; rank 1 (host localhost) waits in a call" in ended.output
-    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
-    assert len(told) >= 3, ended.output
-    for line in told:
+    for line in errors_in(ended, 3):
         assert "rank 1 (host localhost) failed" in line and "make the call on every rank" in line, ended.output
 
 
 def test_a_checkpoint_that_one_rank_makes_ends_the_job_at_the_next_step():
     ended = run_job("failing.py", "save", ranks=3, code=CONFIGURATION)
-    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
-    assert len(told) >= 3, ended.output
-    for line in told:
+    for line in errors_in(ended, 3):
         assert ("rank 1 (host localhost) has begun a checkpoint before step 4, and rank 0 (host localhost) none: every rank "
                 "must save") in line, ended.output
 
 
 def test_a_rank_that_left_is_named_where_others_wait_for_it_in_a_call():
     ended = run_job("failing.py", "last", ranks=3, code=CONFIGURATION)
-    told = [line for line in ended.output.splitlines() if "ringwood.errors." in line]
-    assert len(told) >= 2, ended.output
-    for line in told:
+    for line in errors_in(ended, 2):
         assert "rank 1 (host localhost) failed" in line, ended.output
         assert "it left after step 6 while rank 0 (host localhost) waits in a call" in line, ended.output
 
