@@ -18,7 +18,7 @@ Pipeline::Pipeline(const Shell& shell, const Plan& plan, uint32_t generation, si
       generation_(generation),
       exchanges_(std::move(exchanges)),
       totals_(std::move(totals)),
-      scheduler_(plan, tensors) {
+      scheduler_(plan, tensors, shell.windows) {
   RW_CHECK(exchanges_.size() == plan_.groups.size());
   places_.resize(tensors);
   for (size_t g = 0; g < plan_.groups.size(); ++g) {

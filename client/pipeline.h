@@ -41,6 +41,7 @@ class Pipeline {
     // Asked before each group starts: who is told what is reached of its sums. Optional, and so is
     // its answer; without one nobody may look at sums in this round.
     std::function<Exchange::Reached(int group, uint64_t round)> reached = nullptr;
+    LaneWindows windows = {};
   };
 
   // `exchanges`: one for each group of `plan`, which has number `generation` in this epoch. With

@@ -50,6 +50,7 @@ Status PlanInForce::Install(Plan plan, uint32_t generation, uint64_t round, doub
   updates_->Take([states = states_](size_t id) { return states->SumOf(id); }, table_->ById());
   Pipeline::Shell shell{link->connection()->compute(), link->connection()->net(), link->transport(),
                         observer_};
+  if (table_->IsOnDevice()) shell.windows.ring = 1;  // NCCL runs what is on one stream in turn
   std::vector<std::vector<size_t>> ids;
   for (const Group& group : plan_.groups) ids.push_back(table_->IdsOf(group));
   shell.reached = [updates = updates_, ids](int group, uint64_t of) -> Exchange::Reached {

@@ -27,8 +27,10 @@ std::span<std::byte> RawBytesOf(std::vector<T>* values) {
 // Small enough to take a fifth of a second at 200 Mbit/s: sizes at which the start-up and the bytes
 // both show.
 StatusOr<AffineFit> ProbeCost(Collectives* collectives) {
-  RW_ASSIGN_OR_RETURN(const ProbeResult result,
-                      ProbeRing(AllReduceOf(collectives), {4 << 10, 64 << 10, 512 << 10}));
+  constexpr double kEnoughSeconds = 0.25;
+  RW_ASSIGN_OR_RETURN(
+      const ProbeResult result,
+      ProbeRing(AllReduceOf(collectives), {4 << 10, 64 << 10, 512 << 10}, kEnoughSeconds));
   return result.fit;
 }
 
@@ -91,13 +93,15 @@ Status Replanner::AllReduceProfile(bool probe, EpochLink* link) {
   if (profile_.rounds() > 0) maxima = ToMaxima(profile_.Medians());
   RW_RETURN_IF_ERROR(
       link->collectives()->AllReduce(RawBytesOf(&maxima), DataType::kFloat64, ReduceOp::kMax));
-  std::optional<AffineFit> ring;
+  std::optional<Adapter::Probed> probed;
   if (probe) {
-    RW_ASSIGN_OR_RETURN(ring, ProbeCost(link->collectives()));
+    const TimePoint begun = Now();
+    RW_ASSIGN_OR_RETURN(const AffineFit ring, ProbeCost(link->collectives()));
     RW_RETURN_IF_ERROR(TakeHopCost(link));
+    probed = {ring, ToSeconds(Now() - begun)};
   }
   if (adapter_ != nullptr) {
-    adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), ring);
+    adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), probed);
   }
   return OkStatus();
 }

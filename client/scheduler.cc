@@ -27,13 +27,13 @@ Status Scheduler::Check(const Plan& plan, size_t tensors) {
   return OkStatus();
 }
 
-Scheduler::Scheduler(const Plan& plan, size_t tensors, int window)
-    : window_(window), group_of_(tensors, -1), ready_(tensors, false) {
+Scheduler::Scheduler(const Plan& plan, size_t tensors, const LaneWindows& windows)
+    : group_of_(tensors, -1), ready_(tensors, false) {
   RW_CHECK(Check(plan, tensors).ok());
   std::map<std::string, int> lane_of;
   for (const Group& group : plan.groups) {
     const auto [lane, is_new] = lane_of.emplace(group.route, static_cast<int>(lanes_.size()));
-    if (is_new) lanes_.emplace_back();
+    if (is_new) lanes_.push_back({{}, group.route == "tree" ? windows.tree : windows.ring});
     const int index = static_cast<int>(groups_.size());
     lanes_[lane->second].order.push_back(index);
     groups_.push_back({lane->second, group.tensors.size(), group.tensors.size(), false});
@@ -73,7 +73,7 @@ std::vector<int> Scheduler::Finished(int group) {
 
 std::vector<int> Scheduler::Startable(LaneState* lane) {
   std::vector<int> start;
-  while (lane->next < lane->order.size() && lane->running < window_ &&
+  while (lane->next < lane->order.size() && lane->running < lane->window &&
          groups_[lane->order[lane->next]].packed) {
     start.push_back(lane->order[lane->next++]);
     ++lane->running;

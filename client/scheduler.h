@@ -3,7 +3,7 @@
 //
 // A group passes  waiting -> complete (all gradients ready) -> packed -> running -> finished.
 // Packing may happen in any order; each lane (one a route) starts its groups strictly in plan order
-// and has at most `window` of them running, so every worker sends the same messages in the same
+// and has at most its window of them running, so every worker starts the same exchanges in the same
 // order.
 #pragma once
 
@@ -17,10 +17,19 @@
 
 namespace ringwood {
 
+// How many groups of a route run at once. A group's last messages are on their way for as long as
+// the network's delay, and so are those of each hop before: a lane that begins the next group only
+// then is idle meanwhile, which a long delay makes the most of a step. Where delays are short it
+// makes no difference. A tree's group is short and mostly waits.
+struct LaneWindows {
+  int ring = 4;
+  int tree = 16;
+};
+
 class Scheduler {
  public:
   // Every tensor 0..tensors-1 is in exactly one group of `plan`; Check says so before.
-  Scheduler(const Plan& plan, size_t tensors, int window = 1);
+  Scheduler(const Plan& plan, size_t tensors, const LaneWindows& windows = {});
 
   // Whether `plan` covers each tensor of a table of this size exactly once and names known routes.
   static Status Check(const Plan& plan, size_t tensors);
@@ -47,12 +56,12 @@ class Scheduler {
   };
   struct LaneState {
     std::vector<int> order;  // groups in plan order
-    size_t next = 0;         // first that has not started
+    int window = 1;
+    size_t next = 0;  // first that has not started
     int running = 0;
   };
   std::vector<int> Startable(LaneState* lane);
 
-  const int window_;
   std::vector<int> group_of_;
   std::vector<bool> ready_;
   std::vector<GroupState> groups_;

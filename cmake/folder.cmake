@@ -107,6 +107,9 @@ function(ringwood_tests_and_benches)
       target_link_libraries(${program} PRIVATE ${rooms} benchmark::benchmark)
     endforeach()
   endforeach()
+  add_executable(far_hosts bench/far_hosts.cc)  # where the others run with a network's delay
+  target_include_directories(far_hosts PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(far_hosts PRIVATE CLI11::CLI11)
 endfunction()
 
 function(ringwood_test_binary binary rooms tests)

@@ -7,6 +7,7 @@
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -23,9 +24,10 @@ constexpr size_t kLineBytes = 500;
 constexpr unsigned kReadAgainSeconds = 5;
 
 // The library writes a line for each failed handshake, and strangers can make as many as they like:
-// ours are limited.
+// ours are limited. And one for each that this process's own closing cut off: that is no error.
 void LogLibraryLine(gpr_log_func_args* line) {
   if (line->severity != GPR_LOG_SEVERITY_ERROR) return;
+  if (std::string_view(line->message).find("::cancel_check_peer") != std::string_view::npos) return;
   Log(LogLevel::kWarning, "grpc", Printable(line->message, kLineBytes));
 }
 

@@ -2,18 +2,26 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "base/check.h"
 #include "base/median.h"
+#include "timeline/busy_time.h"
 
 namespace ringwood {
 namespace {
 
 struct Round {
-  std::map<uint32_t, int64_t> begun, started;  // packing, exchange; by group
+  std::map<uint32_t, int64_t> begun;  // packing, by group
+  std::set<uint32_t> started;         // groups that are exchanged
+  BusyTime ring, tree;                // time of the lanes
   int64_t last_end = 0, applied = 0;
   ReplayRound seconds;
 };
+
+TimePoint TimeOf(const TimelineEvent& event) {
+  return TimePoint(std::chrono::nanoseconds(event.nanoseconds));
+}
 
 // What passed since `begun`; 0 where there was no such beginning.
 double Since(const std::map<uint32_t, int64_t>& begun, const TimelineEvent& event) {
@@ -23,22 +31,23 @@ double Since(const std::map<uint32_t, int64_t>& begun, const TimelineEvent& even
 
 void Take(const Plan& plan, const TimelineEvent& event, Round* round) {
   const bool known = event.index < plan.groups.size();
+  const bool tree = known && plan.groups[event.index].route == "tree";
   switch (event.kind) {
     case TimelineKind::kSelect:
       round->begun[event.index] = event.nanoseconds;
       break;
     case TimelineKind::kSelected:
       if (!known) break;
-      (plan.groups[event.index].route == "tree" ? round->seconds.select : round->seconds.pack) +=
-          Since(round->begun, event);
+      (tree ? round->seconds.select : round->seconds.pack) += Since(round->begun, event);
       break;
     case TimelineKind::kGroup:
-      round->started[event.index] = event.nanoseconds;
+      if (!known || !round->started.insert(event.index).second) break;
+      (tree ? round->tree : round->ring).Begin(TimeOf(event));
       break;
     case TimelineKind::kGroupEnded:
-      if (known) {
-        (plan.groups[event.index].route == "tree" ? round->seconds.tree : round->seconds.ring) +=
-            Since(round->started, event);
+      if (round->started.erase(event.index) > 0) {
+        (tree ? round->seconds.tree : round->seconds.ring) +=
+            ToSeconds((tree ? round->tree : round->ring).End(TimeOf(event)));
       }
       round->last_end = std::max(round->last_end, event.nanoseconds);
       break;

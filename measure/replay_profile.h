@@ -17,7 +17,7 @@ struct ReplayRound {
   double pack = 0;    // of all dense groups, one after the other
   double select = 0;  // of all sparse groups
   double tail = 0;    // from the last group's end until the averages are in place
-  double ring = 0;    // all groups of the route, from start to end, one after the other
+  double ring = 0;    // time in which the route's lane had a group
   double tree = 0;
   bool operator==(const ReplayRound&) const = default;
 };
@@ -35,7 +35,7 @@ std::vector<ReplayRound> FromMaxima(const std::vector<double>& maxima);
 struct ReplayCosts {                      // medians over the rounds
   double pack_seconds_per_element = 0;    // of dense groups
   double select_seconds_per_element = 0;  // of sparse groups
-  // Sum over the groups of a route, from start to end; 0: not seen.
+  // Time in which a route's lane had a group; 0: not seen.
   double ring_seconds = 0;
   double tree_seconds = 0;
   double tail_seconds = 0;

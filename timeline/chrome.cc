@@ -1,5 +1,6 @@
 #include "timeline/chrome.h"
 
+#include <array>
 #include <string_view>
 
 #include "absl/strings/str_format.h"
@@ -10,6 +11,35 @@ namespace ringwood {
 namespace {
 
 constexpr const char* kLaneNames[] = {"trainer", "selection", "ring", "tree"};
+
+// Several groups of a route may run at once, and the spans of a thread must not overlap: a lane has
+// threads for those behind the first, too.
+constexpr int kRows = 16;
+
+int ThreadOfRow(TimelineLane lane, int row) {
+  if (row == 0) return static_cast<int>(lane);
+  const int behind = lane == TimelineLane::kRing ? 0 : kRows - 1;
+  return static_cast<int>(std::size(kLaneNames)) + behind + row - 1;
+}
+
+// Of spans in order of their begins: the first row of their lane that is free. Where none is, the
+// last one.
+class Rows {
+ public:
+  int ThreadOf(const TimelineSpan& span) {
+    if (span.lane != TimelineLane::kRing && span.lane != TimelineLane::kTree) {
+      return static_cast<int>(span.lane);
+    }
+    std::array<int64_t, kRows>& end = end_[span.lane == TimelineLane::kTree];
+    int row = 0;
+    while (row + 1 < kRows && end[row] > span.begin_nanoseconds) ++row;
+    end[row] = span.end_nanoseconds;
+    return ThreadOfRow(span.lane, row);
+  }
+
+ private:
+  std::array<std::array<int64_t, kRows>, 2> end_{};
+};
 
 std::string Microseconds(int64_t nanoseconds) {
   return absl::StrFormat("%d.%03d", nanoseconds / 1000, nanoseconds % 1000);
@@ -57,12 +87,19 @@ std::string ChromeOpening(const TimelineInfo& info) {
                         "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":%s}"
                         "},\n",
                         info.rank, JsonString(name));
-  int lane = 0;
-  for (const char* name : kLaneNames) {
+  const auto name_thread = [&](int thread, const std::string& name) {
     absl::StrAppendFormat(&lines,
                           "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{"
                           "\"name\":\"%s\"}},\n",
-                          info.rank, lane++, name);
+                          info.rank, thread, name);
+  };
+  int thread = 0;
+  for (const char* lane : kLaneNames) name_thread(thread++, lane);
+  for (const TimelineLane lane : {TimelineLane::kRing, TimelineLane::kTree}) {
+    for (int row = 1; row < kRows; ++row) {
+      name_thread(ThreadOfRow(lane, row),
+                  absl::StrFormat("%s %d", kLaneNames[static_cast<int>(lane)], row + 1));
+    }
   }
   absl::StrAppendFormat(
       &lines,
@@ -74,12 +111,13 @@ std::string ChromeOpening(const TimelineInfo& info) {
 
 std::string ChromeLines(int rank, const std::vector<TimelineSpan>& spans) {
   std::string lines;
+  Rows rows;
   for (const TimelineSpan& span : spans) {
     absl::StrAppendFormat(
         &lines,
         "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%s,\"dur\":%s,\"cat\":\"%s\",\"name\":%s,"
         "\"args\":{\"round\":%d,\"group\":%d,\"bytes\":%d}},\n",
-        rank, static_cast<int>(span.lane), Microseconds(span.begin_nanoseconds),
+        rank, rows.ThreadOf(span), Microseconds(span.begin_nanoseconds),
         Microseconds(span.end_nanoseconds - span.begin_nanoseconds), span.category,
         JsonString(span.name), span.round, span.group, span.bytes);
   }

@@ -48,7 +48,12 @@ Status TakeSpan(const Json& event, RankTimeline* rank) {
   TimelineSpan span;
   span.name = Text(event, "name");
   span.category = Text(event, "cat");
-  span.lane = static_cast<TimelineLane>(Bounded<int>(Number(event, "tid"), 3));
+  const int thread = Bounded<int>(Number(event, "tid"), 1e6);
+  if (thread <= static_cast<int>(TimelineLane::kTree)) {
+    span.lane = static_cast<TimelineLane>(thread);
+  } else {  // of a group that runs beside others of its route
+    span.lane = span.category == "ring" ? TimelineLane::kRing : TimelineLane::kTree;
+  }
   RW_ASSIGN_OR_RETURN(span.begin_nanoseconds, Nanoseconds(Number(event, "ts")));
   RW_ASSIGN_OR_RETURN(const int64_t duration, Nanoseconds(Number(event, "dur")));
   if (duration < 0) return Invalid("a span ends before it begins");

@@ -10,7 +10,7 @@
 
 namespace ringwood {
 
-// Where a span is drawn. Groups of a route are in its lane, one after the other.
+// Where a span is drawn. Groups of a route are in its lane, where they may overlap.
 enum class TimelineLane : int { kTrainer = 0, kSelection = 1, kRing = 2, kTree = 3 };
 
 struct TimelineSpan {

@@ -1,6 +1,6 @@
 """Dense all-reduce against PyTorch's Gloo, in turn in one run, on hosts with shaped network interfaces.
 
-    bench/dense/against_gloo.py --workers 4 --bytes 4K,64K,256K,1M,102000000 [--wire bf16] [--rate 1gbit]
+    bench/dense/against_gloo.py --workers 4 --bytes 4K,64K,256K,1M,102000000 [--wire bf16] [--rate 1gbit] [--delay 10]
 
 Makes network namespaces (bench/netns.sh, needs root), runs `ringwood bench allreduce --peer gloo` in
 them and prints what a hop was measured to cost, and a line of a Markdown table for each size. `limit`
@@ -16,16 +16,9 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "bench"))
-from hosts import shaped_hosts  # noqa: E402
+from hosts import mbits, shaped_hosts  # noqa: E402
 
 PAYLOAD = 0.956  # of the rate: Ethernet, IP and TCP headers at 1500 bytes a packet
-
-
-def gigabits(rate):
-    for unit, factor in (("gbit", 1.0), ("mbit", 1e-3)):
-        if rate.endswith(unit):
-            return float(rate[:-len(unit)]) * factor
-    raise SystemExit(f"--rate {rate}: give 1gbit or 100mbit")
 
 
 def bench(options):
@@ -69,6 +62,7 @@ def main():
     parser.add_argument("--bytes", default="4K,64K,256K,1M,102000000")
     parser.add_argument("--wire", default="fp32", choices=("fp32", "bf16", "int8", "int4"))
     parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--delay", type=float, default=0, help="of the network, each way, in milliseconds")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--alone", action="store_true", help="without Gloo")
     parser.add_argument("--adapt", action="store_true", help="schedules by the measured cost")
@@ -79,7 +73,7 @@ def main():
     parser.add_argument("--raw", help="append the JSON to this file")
     parser.add_argument("--timeout", type=float, default=230)
     options = parser.parse_args()
-    hosts = shaped_hosts(options.workers, options.rate, options.prefix)
+    hosts = shaped_hosts(options.workers, options.rate, options.prefix, options.delay)
     with contextlib.nullcontext() if options.keep else hosts:
         report = bench(options)
     if options.raw:
@@ -87,7 +81,7 @@ def main():
             raw.write(json.dumps(report) + "\n")
     print(f"measured {report['measured']}; switches {report['switches']}", flush=True)
     for row in report["results"]:
-        print(line(row, options.workers, options.wire, gigabits(options.rate)), flush=True)
+        print(line(row, options.workers, options.wire, mbits(options.rate) / 1e3), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,11 @@ after the other: A B C A B C. A call that passes --limit seconds starts no furth
 in some minutes:
 
     bench/replay/measure.py --trace resnet50,vgg16,bert --hosts 4 --variants ddp,int4,int8 --steps 2 --limit 420
+
+Hosts that are far apart (a delay of 10 ms each way):
+
+    build/release/bin/far_hosts --count 4 --rate 250 --delay 10 &
+    bench/replay/measure.py --trace resnet50 --hosts 4 --rate 250mbit --delay 10
 """
 import argparse
 import itertools
@@ -46,6 +51,7 @@ def arguments():
     parser.add_argument("--warmup", type=int, default=4, help="steps before them, whose first two meet new memory")
     parser.add_argument("--forward-ms", type=float, default=30)
     parser.add_argument("--rate", default="1gbit", help="what the hosts were made with; for the record")
+    parser.add_argument("--delay", type=float, default=0, help="the same, ms each way")
     parser.add_argument("--prefix", default="rwbench", help="of the hosts' names")
     parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
     parser.add_argument("--output", type=pathlib.Path, default=HERE / "results.jsonl")
@@ -93,7 +99,8 @@ def main():
             return
         ddp = variant == "ddp"
         result = run_ddp(given, trace) if ddp else run_ringwood(given, trace, VARIANTS[variant])
-        row = {"variant": variant, "hosts": given.hosts, "rate": given.rate, "at": round(time.time()), **result}
+        row = {"variant": variant, "hosts": given.hosts, "rate": given.rate, "delay_ms": given.delay,
+               "at": round(time.time()), **result}
         with given.output.open("a") as file:
             file.write(json.dumps(row) + "\n")
         print(f"{trace} {given.hosts} hosts {variant}: {row['median_s']:.3f} s, predicted "

@@ -17,14 +17,19 @@
 namespace ringwood {
 namespace {
 
-// The median of each sample in `repeats` turns and one to warm up; the same on all ranks.
+constexpr double kEnoughSeconds = 0.25;  // turns that together take longer tell enough
+
+// The median of each sample in up to `most` turns behind one to warm up, and in fewer once they
+// take `kEnoughSeconds`; the same on all ranks.
 StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,
-                                            std::span<const HopSample> samples, int repeats) {
+                                            std::span<const HopSample> samples, int most) {
   std::vector<std::vector<double>> seconds(samples.size());
   uint64_t longest = 0;
   for (const HopSample& sample : samples) longest = std::max(longest, sample.bytes);
   std::vector<float> data(longest / sizeof(float));
-  for (int repeat = 0; repeat <= repeats; ++repeat) {
+  const TimePoint begun = Now();
+  int turns = most;
+  for (int turn = 0; turn <= turns; ++turn) {
     for (size_t i = 0; i < samples.size(); ++i) {
       // All are here: what a rank waits for another is no cost.
       RW_RETURN_IF_ERROR(Barrier(AllReduceOf(collectives)));
@@ -32,11 +37,17 @@ StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,
       RW_RETURN_IF_ERROR(
           collectives->AllReduce(std::as_writable_bytes(std::span(data)).first(samples[i].bytes),
                                  DataType::kFloat32, ReduceOp::kSum, samples[i].strategy));
-      if (repeat > 0) seconds[i].push_back(ToSeconds(Now() - start));
+      seconds[i].push_back(ToSeconds(Now() - start));
     }
+    if (turn > 0) continue;
+    RW_ASSIGN_OR_RETURN(turns, AgreeOnTurns(AllReduceOf(collectives), ToSeconds(Now() - begun),
+                                            kEnoughSeconds, most));
   }
   std::vector<double> medians;
-  for (std::vector<double>& of_sample : seconds) medians.push_back(Median(std::move(of_sample)));
+  for (std::vector<double>& of_sample : seconds) {
+    if (turns > 0) of_sample.erase(of_sample.begin());
+    medians.push_back(Median(std::move(of_sample)));
+  }
   RW_RETURN_IF_ERROR(collectives->AllReduce(std::as_writable_bytes(std::span(medians)),
                                             DataType::kFloat64, ReduceOp::kMax));
   return medians;
@@ -59,18 +70,20 @@ StatusOr<HopCost> ProbeHops(Collectives* collectives, const Place& place) {
 }
 
 // Of two rings the shorter one is taken off: start-up, hops and what the NIC's queue lets through
-// at once. All ranks go on with the same medians, so they go on alike.
+// at once. Where delays are long it is most of what both take, and varies: rings are made longer
+// until as much is left. All ranks go on with the same medians, so they go on alike.
 StatusOr<double> ProbeWire(Collectives* collectives, const Place& place) {
-  constexpr double kLongEnough = 0.004;
+  constexpr double kLongEnough = 0.004, kTooLong = 1;
   constexpr uint64_t kLongest = 32 << 20;
   if (place.hosts.size() < 2) return 0.0;
   for (uint64_t bytes = 512 << 10;; bytes *= 4) {
     const HopSample rings[] = {{Strategy::kRing, bytes / 8}, {Strategy::kRing, bytes}};
     RW_ASSIGN_OR_RETURN(const auto seconds, MedianSeconds(collectives, rings, 3));
-    if (seconds[1] < kLongEnough && bytes < kLongest) continue;
+    const double grown = seconds[1] - seconds[0];
+    const bool tells = seconds[1] >= kLongEnough && grown >= seconds[0];
+    if (!tells && seconds[1] < kTooLong && bytes < kLongest) continue;
     // The ring goes by hosts: each NIC carries it once.
     const double carried = 2.0 * (place.world - 1) / place.world * (bytes - bytes / 8);
-    const double grown = seconds[1] - seconds[0];
     return grown > 0 ? carried / grown : 0;
   }
 }

@@ -63,7 +63,7 @@ void Tally::PlanAdopted(const Plan& plan, const std::vector<TensorSpec>& table, 
   groups_.clear();
   for (const Group& group : plan.groups) {
     groups_.push_back(
-        {group.route == "tree", std::max(0.0, group.end_seconds - group.start_seconds), {}});
+        {group.route == "tree", std::max(0.0, group.end_seconds - group.start_seconds)});
   }
   predicted_seconds_ = plan.predicted_seconds;
   sums_.mutable_ring()->set_density(DensityOf(plan, table, "ring"));
@@ -81,6 +81,7 @@ void Tally::RoundBegun(uint64_t round, TimePoint at) {
   }
   round_.ring.Clear();
   round_.tree.Clear();
+  round_.ring_time = round_.tree_time = {};
   round_.again = round_.last_ready != TimePoint();
   if (round_.again) sums_.set_repeated_steps(sums_.repeated_steps() + 1);
 }
@@ -94,7 +95,7 @@ void Tally::GradientReady(uint64_t, uint32_t, TimePoint at) {
 
 void Tally::GroupStarted(uint64_t, uint32_t group, TimePoint at) {
   absl::MutexLock lock(&mutex_);
-  if (group < groups_.size()) groups_[group].started = at;
+  if (group < groups_.size()) TimeOf(groups_[group])->Begin(at);
 }
 
 void Tally::GroupEnded(uint64_t, uint32_t group, uint64_t sent_bytes, TimePoint at) {
@@ -104,7 +105,7 @@ void Tally::GroupEnded(uint64_t, uint32_t group, uint64_t sent_bytes, TimePoint 
   v1::LaneReport* const lane = planned.tree ? &round_.tree : &round_.ring;
   lane->set_groups(lane->groups() + 1);
   lane->set_bytes(lane->bytes() + sent_bytes);
-  lane->set_seconds(lane->seconds() + ToSeconds(at - planned.started));
+  lane->set_seconds(lane->seconds() + ToSeconds(TimeOf(planned)->End(at)));
   lane->set_predicted_seconds(lane->predicted_seconds() + planned.seconds);
 }
 

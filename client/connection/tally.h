@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "ringwood/v1/control.pb.h"
+#include "timeline/busy_time.h"
 #include "timeline/observer.h"
 
 namespace ringwood {
@@ -43,7 +44,6 @@ class Tally : public Observer {
   struct PlannedGroup {
     bool tree = false;
     double seconds = 0;  // predicted
-    TimePoint started;
   };
   // The round in hand. A moment that has not come is as early as the clock begins.
   struct Round {
@@ -52,8 +52,12 @@ class Tally : public Observer {
     bool skipped = false;
     TimePoint begun, loaded, first_ready, last_ready, voted, committed;
     v1::LaneReport ring, tree;
+    BusyTime ring_time, tree_time;
   };
 
+  BusyTime* TimeOf(const PlannedGroup& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return group.tree ? &round_.tree_time : &round_.ring_time;
+  }
   void Fold(TimePoint end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;

@@ -1,5 +1,6 @@
 #include "client/replan/adapter.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -25,12 +26,14 @@ Adapter::Request Adapter::Next(size_t rounds) {
     Log(LogLevel::kInfo, "the plan was reviewed: " + answer->reason);
   }
   ++unlooked_;
-  if (rounds < Profile::kWindow || (!probe_ && unlooked_ < kReviewEvery)) {
+  rest_ = std::max(0.0, rest_ - 1);
+  const bool probe = probe_ && rest_ == 0;
+  if (rounds < Profile::kWindow || (!probe && unlooked_ < kReviewEvery)) {
     return request;
   }
   unlooked_ = 0;
   request.review = true;
-  request.probe = probe_;
+  request.probe = probe;
   return request;
 }
 
@@ -43,13 +46,14 @@ void Adapter::Adopted(const Plan& plan, int stage) {
   unlooked_ = 0;
 }
 
-void Adapter::Reviewed(const Measured& measured, const std::optional<AffineFit>& ring) {
-  if (!ring) {
+void Adapter::Reviewed(const Measured& measured, const std::optional<Probed>& probed) {
+  if (!probed) {
     probe_ = std::abs(Drift(question_.promised, measured)) > kDriftLimit;
     return;
   }
   probe_ = false;
-  question_.ring = *ring;
+  rest_ = probed->seconds / kProbeShare / std::max(measured.round_seconds, 1e-9);
+  question_.ring = probed->ring;
   {
     absl::MutexLock lock(&mutex_);
     planning_ = true;

@@ -17,6 +17,8 @@ namespace ringwood {
 class Adapter {
  public:
   static constexpr size_t kReviewEvery = 5;  // rounds
+  // Probes take at most this share of the time, or one after the other would where delays are long.
+  static constexpr double kProbeShare = 0.05;
 
   struct Request {  // of a vote
     bool review = false;
@@ -33,13 +35,18 @@ class Adapter {
   // Called with the first plan, each that Next asked for, and each of a new stage of the density
   // warm-up, which has no prediction yet.
   void Adopted(const Plan& plan, int stage);
-  // Starts the review that was asked for; `ring` is there if it was probed.
-  void Reviewed(const Measured& measured, const std::optional<AffineFit>& ring);
+  struct Probed {
+    AffineFit ring;
+    double seconds = 0;  // that the probe took
+  };
+  // Starts the review that was asked for; `probed` is there if it was asked for.
+  void Reviewed(const Measured& measured, const std::optional<Probed>& probed);
 
  private:
   PlanQuestion question_;
   size_t unlooked_ = 0;  // rounds since the last review
   bool probe_ = true;    // the prediction does not hold: the next review probes the network
+  double rest_ = 0;      // rounds in which it does not yet
 
   absl::Mutex mutex_;
   bool planning_ ABSL_GUARDED_BY(mutex_) = false;

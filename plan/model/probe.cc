@@ -14,23 +14,31 @@ constexpr int kFewestRounds = 3;
 
 StatusOr<ProbeResult> Probe(const std::function<StatusOr<double>(uint64_t bytes)>& message,
                             const ProbeOptions& options) {
-  const TimePoint deadline = Now() + Seconds(options.limit_seconds);
+  const TimePoint begun = Now();
+  const TimePoint deadline = begun + Seconds(options.limit_seconds);
   std::vector<std::vector<double>> by_size(options.sizes.size());
   ProbeResult result;
-  int rounds = 0;
-  for (int repeat = 0; repeat <= options.repeats && Now() < deadline; ++repeat) {
+  int repeats = options.repeats, rounds = 0;
+  for (int round = 0; round <= repeats && Now() < deadline; ++round) {
     for (size_t s = 0; s < options.sizes.size(); ++s) {
       RW_ASSIGN_OR_RETURN(const double seconds, message(options.sizes[s]));
-      if (repeat == 0) continue;
       by_size[s].push_back(seconds);
-      result.samples.emplace_back(static_cast<double>(options.sizes[s]), seconds);
     }
-    rounds = repeat;
+    rounds = round;
+    if (round == 0 && options.repeats_behind) {
+      RW_ASSIGN_OR_RETURN(repeats, options.repeats_behind(ToSeconds(Now() - begun)));
+    }
   }
-  if (rounds < std::min(kFewestRounds, options.repeats)) {
+  if (rounds < std::min(kFewestRounds, repeats)) {
     return TimedOut(absl::StrFormat(
         "probe: %d rounds in %g s are too few to fit; allow more time or smaller messages", rounds,
         options.limit_seconds));
+  }
+  for (size_t s = 0; s < options.sizes.size(); ++s) {
+    if (repeats > 0) by_size[s].erase(by_size[s].begin());
+    for (const double seconds : by_size[s]) {
+      result.samples.emplace_back(static_cast<double>(options.sizes[s]), seconds);
+    }
   }
   for (size_t s = 0; s < options.sizes.size(); ++s) {
     result.medians.emplace_back(static_cast<double>(options.sizes[s]), Median(by_size[s]));

@@ -16,8 +16,10 @@ namespace ringwood {
 
 struct ProbeOptions {
   std::vector<uint64_t> sizes = {1 << 10, 1 << 14, 1 << 17, 1 << 19, 1 << 21, 1 << 22};
-  int repeats = 7;            // of each size, interleaved; the first round warms up and is dropped
+  int repeats = 7;            // of each size, interleaved; a round before them warms up
   double limit_seconds = 10;  // no message is begun after it; three rounds are needed
+  // Optional: asked after the first round for `repeats`, by what it took. 0: that round counts.
+  std::function<StatusOr<int>(double first_seconds)> repeats_behind = nullptr;
 };
 
 struct ProbeResult {

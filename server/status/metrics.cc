@@ -180,7 +180,7 @@ const Metric kMetrics[] = {
     {"ringwood_groups_total", kCounter, kLane, "Groups that the rank exchanged",
      [](const JobStatus& s) { return OfLanes(s, [](const auto& lane) { return lane.groups(); }); }},
     {"ringwood_exchange_seconds_total", kCounter, kLane,
-     "Seconds from start to end of the rank's groups",
+     "Seconds in which the rank exchanged a group of this lane",
      [](const JobStatus& s) {
        return OfLanes(s, [](const auto& lane) { return lane.seconds(); });
      }},

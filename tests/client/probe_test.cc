@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "client/connection/hop_probe.h"
+#include "client/connection/ring_probe.h"
 #include "client/replan/wire_speed.h"
 #include "tests/client/job.h"
 
@@ -83,6 +85,26 @@ TEST(HopProbe, TheWireBetweenHostsIsMeasuredAlikeOnAllRanks) {
       EXPECT_GE(rate, 0) << hosts.size();
     }
   }
+}
+
+TEST(HopProbe, LongTurnsAreFew) {
+  EXPECT_EQ(TurnsBehind(0.001, 0.25, 6), 6);
+  EXPECT_EQ(TurnsBehind(0.1, 0.25, 6), 2);
+  EXPECT_EQ(TurnsBehind(0.4, 0.25, 6), 0) << "the first one is enough";
+  EXPECT_EQ(TurnsBehind(0, 0.25, 6), 6);
+  EXPECT_EQ(TurnsBehind(1e9, std::numeric_limits<double>::infinity(), 6), 6);
+}
+
+// Ranks that went by their own clocks would send different messages, and hang.
+TEST(HopProbe, AllRanksTakeTheTurnsOfTheSlowest) {
+  std::vector<int> turns(3);
+  OnEveryRank({"a", "b", "c"}, [&](EpochLink* link) {
+    const int rank = link->place().rank;
+    const auto agreed = AgreeOnTurns(AllReduceOf(link->collectives()), 0.05 * (rank + 1), 0.5, 6);
+    ASSERT_TRUE(agreed.ok()) << agreed.status();
+    turns[rank] = *agreed;
+  });
+  EXPECT_EQ(turns, std::vector<int>(3, 3));
 }
 
 TEST(HopProbe, OneHostHasNoWire) {

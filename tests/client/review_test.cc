@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/time/clock.h"
+#include "client/replan/adapter.h"
+
 namespace ringwood {
 namespace {
 
@@ -148,6 +151,34 @@ TEST(Review, LagsFitsTheDensitiesToWhatWasMeasured) {
   ASSERT_TRUE(sparser.ok()) << sparser.status();
   ASSERT_TRUE(sparser->plan) << sparser->reason;
   EXPECT_THAT(sparser->reason, HasSubstr("→ 0.01 ("));
+}
+
+// On a network that never does what was predicted.
+TEST(Adapter, ProbesTakeABoundedShareOfTheTime) {
+  const PlanInput table = Table(100'000);
+  const AffineFit ring{1e-3, 1e-9, 0};
+  const Plan plan = Made("exact", table);
+  Measured measured = Reality(table, plan, ring);
+  Adapter adapter({"exact", table, plan, 0, ring});
+  adapter.Adopted(plan, kWarmUpStages);
+  Adapter::Request request = adapter.Next(Profile::kWindow);
+  ASSERT_TRUE(request.review && request.probe) << "nothing is known yet";
+  const double seconds = 100 * measured.round_seconds;  // such delays
+  adapter.Reviewed(measured, Adapter::Probed{ring, seconds});
+  int rounds = 0, reviews = 0;
+  for (;; ++rounds) {
+    ASSERT_LT(rounds, 1'000'000) << "the network is never probed again";
+    request = adapter.Next(Profile::kWindow);
+    if (request.plan) adapter.Adopted(*request.plan, kWarmUpStages);
+    if (request.probe) break;
+    absl::SleepFor(absl::Microseconds(1));  // a plan may be in the making
+    if (!request.review) continue;
+    ++reviews;
+    measured.round_seconds *= 1.5;
+    adapter.Reviewed(measured, std::nullopt);
+  }
+  EXPECT_GE(rounds, 100 / Adapter::kProbeShare - 1);
+  EXPECT_GT(reviews, 0);
 }
 
 TEST(Review, MeasurementsOfAnotherPlanAreRefused) {

@@ -47,7 +47,7 @@ TEST(Scheduler, AGradientThatIsReadyTwiceIsAnError) {
 }
 
 TEST(Scheduler, ALaneKeepsThePlansOrderWhateverIsPackedFirst) {
-  Scheduler scheduler(PlanOfRoutes({{"ring", {0}}, {"ring", {1}}, {"tree", {2}}}), 3);
+  Scheduler scheduler(PlanOfRoutes({{"ring", {0}}, {"ring", {1}}, {"tree", {2}}}), 3, {.ring = 1});
   scheduler.Begin();
   EXPECT_THAT(scheduler.Packed(1), IsEmpty());       // group 0 comes first on its lane
   EXPECT_THAT(scheduler.Packed(2), ElementsAre(2));  // another lane does not wait
@@ -60,12 +60,26 @@ TEST(Scheduler, ALaneKeepsThePlansOrderWhateverIsPackedFirst) {
 }
 
 TEST(Scheduler, AWindowLetsThatManyGroupsRun) {
-  Scheduler scheduler(PlanOfRoutes({{"tree", {0}}, {"tree", {1}}, {"tree", {2}}}), 3, 2);
+  Scheduler scheduler(PlanOfRoutes({{"tree", {0}}, {"tree", {1}}, {"tree", {2}}}), 3, {.tree = 2});
   scheduler.Begin();
   scheduler.Packed(1);
   EXPECT_THAT(scheduler.Packed(0), ElementsAre(0, 1));
   EXPECT_THAT(scheduler.Packed(2), IsEmpty());
   EXPECT_THAT(scheduler.Finished(1), ElementsAre(2));
+}
+
+TEST(Scheduler, EachLaneHasAWindowOfItsOwn) {
+  Scheduler scheduler(
+      PlanOfRoutes({{"ring", {0}}, {"tree", {1}}, {"ring", {2}}, {"tree", {3}}, {"tree", {4}}}), 5,
+      {.ring = 1, .tree = 2});
+  scheduler.Begin();
+  EXPECT_THAT(scheduler.Packed(0), ElementsAre(0));
+  EXPECT_THAT(scheduler.Packed(1), ElementsAre(1));
+  EXPECT_THAT(scheduler.Packed(2), IsEmpty());
+  EXPECT_THAT(scheduler.Packed(3), ElementsAre(3));
+  EXPECT_THAT(scheduler.Packed(4), IsEmpty());
+  EXPECT_THAT(scheduler.Finished(0), ElementsAre(2));
+  EXPECT_THAT(scheduler.Finished(3), ElementsAre(4));
 }
 
 // Any order of events: every group starts once, each lane in plan order, and the round ends.
@@ -80,7 +94,9 @@ TEST(Scheduler, EveryOrderOfEventsEndsWithEveryGroupOnceInPlanOrder) {
       groups.back().second.push_back(t);
     }
     const Plan plan = PlanOfRoutes(groups);
-    Scheduler scheduler(plan, tensors, 1 + random.Below(3));
+    const LaneWindows windows{.ring = 1 + static_cast<int>(random.Below(3)),
+                              .tree = 1 + static_cast<int>(random.Below(3))};
+    Scheduler scheduler(plan, tensors, windows);
     scheduler.Begin();
     std::vector<uint32_t> order(tensors);
     std::iota(order.begin(), order.end(), 0u);

@@ -107,6 +107,24 @@ TEST(Tally, ARoundThatIsExchangedAgainCountsOnceAndWhatItLostIsExposed) {
   EXPECT_EQ(tally.SinceReady(At(9)), std::nullopt);
 }
 
+TEST(Tally, GroupsOfALaneAtTheSameTimeCountOnce) {
+  Tally tally(0);
+  Plan plan;
+  plan.groups.resize(3);
+  for (Group& group : plan.groups) group.route = "tree";
+  tally.PlanAdopted(plan, {}, 1);
+  tally.RoundBegun(1, At(0));
+  tally.GroupStarted(1, 0, At(1));
+  tally.GroupStarted(1, 1, At(2));
+  tally.GroupEnded(1, 1, 10, At(3));
+  tally.GroupEnded(1, 0, 10, At(5));
+  tally.GroupStarted(1, 2, At(7));
+  tally.GroupEnded(1, 2, 10, At(8));
+  tally.Applied(1, At(9));
+  EXPECT_EQ(ReportOf(tally).tree().groups(), 3u);
+  EXPECT_THAT(ReportOf(tally).tree().seconds(), Is(5));
+}
+
 TEST(Tally, ARoundWithoutAGradientIsNeitherLateNorNegative) {
   Tally tally(0);
   tally.RoundBegun(1, At(0));

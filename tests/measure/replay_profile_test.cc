@@ -53,6 +53,20 @@ TEST(ReplayProfile, CostsAreMediansOfTheRoundsWithoutTheFirst) {
   EXPECT_NEAR(costs.tail_seconds, 50e-9, 1e-15);
 }
 
+TEST(ReplayProfile, GroupsOfALaneAtTheSameTimeCountOnce) {
+  Plan plan;
+  plan.groups.resize(3);
+  for (Group& group : plan.groups) group.route = "tree";
+  const std::vector<TimelineEvent> events = {
+      {1000, 1, 0, 0, TimelineKind::kGroup},      {2000, 1, 0, 1, TimelineKind::kGroup},
+      {3000, 1, 0, 1, TimelineKind::kGroupEnded}, {5000, 1, 0, 0, TimelineKind::kGroupEnded},
+      {9000, 1, 0, 2, TimelineKind::kGroup},      {9500, 1, 0, 2, TimelineKind::kGroupEnded},
+      {9600, 1, 0, 0, TimelineKind::kApplied}};
+  const std::vector<ReplayRound> rounds = RoundsOf(plan, events);
+  ASSERT_EQ(rounds.size(), 1u);
+  EXPECT_NEAR(rounds[0].tree, 4500e-9, 1e-15);
+}
+
 TEST(ReplayProfile, RoundsThatWereNotAppliedDoNotCount) {
   ReplayProfile profile;
   profile.Take({1, 1, 0, 0, TimelineKind::kSelect});

@@ -47,6 +47,23 @@ std::string File() {
          ChromeLines(1, std::vector<TimelineChunk>{Chunk()});
 }
 
+TEST(TimelineFile, SpansOfALaneAreOfThatLaneOnWhateverThread) {
+  for (const auto& [lane, category] :
+       {std::pair(TimelineLane::kRing, "ring"), std::pair(TimelineLane::kTree, "tree"),
+        std::pair(TimelineLane::kTree, "reduce")}) {
+    TimelineSpan first = Span();
+    first.lane = lane;
+    first.category = category;
+    TimelineSpan second = first;
+    second.begin_nanoseconds += 10'000;  // before the first has ended
+    const std::string file =
+        ChromeOpening(Info()) + ChromeLines(1, std::vector<TimelineSpan>{first, second});
+    std::vector<RankTimeline> ranks;
+    ASSERT_TRUE(ParseTimelineFile(file, "t.json", &ranks).ok());
+    EXPECT_EQ(ranks[0].spans, (std::vector<TimelineSpan>{first, second})) << category;
+  }
+}
+
 TEST(TimelineFile, WhatWasWrittenIsRead) {
   std::vector<RankTimeline> ranks;
   ASSERT_TRUE(ParseTimelineFile(File(), "t.json", &ranks).ok());

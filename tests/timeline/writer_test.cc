@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -115,6 +116,45 @@ TEST_F(Writer, BothEndsOfAnArrowHaveTheSameName) {
   received.chunk = 1;
   EXPECT_NE(id(ChromeLines(0, std::vector<TimelineChunk>{sent}), "s"),
             id(ChromeLines(1, std::vector<TimelineChunk>{received}), "f"));
+}
+
+TEST_F(Writer, GroupsOfALaneThatOverlapAreOnThreadsOfTheirOwn) {
+  const auto span = [](TimelineLane lane, int64_t begin, int64_t end) {
+    return TimelineSpan{.lane = lane, .begin_nanoseconds = begin, .end_nanoseconds = end};
+  };
+  const std::vector<TimelineSpan> spans = {
+      span(TimelineLane::kTree, 1000, 5000),      span(TimelineLane::kTree, 2000, 3000),
+      span(TimelineLane::kRing, 2000, 9000),      span(TimelineLane::kTree, 2500, 6000),
+      span(TimelineLane::kTree, 3000, 4000),      span(TimelineLane::kTree, 5000, 6000),
+      span(TimelineLane::kSelection, 5000, 9000), span(TimelineLane::kRing, 6000, 9000)};
+  const std::string opening = ChromeOpening({.rank = 0, .world = 1, .host = "h"});
+  std::map<int, std::string> names;
+  std::istringstream head(opening);
+  for (std::string line; std::getline(head, line);) {
+    if (line.find("thread_name") == std::string::npos) continue;
+    const Json event = Json::parse(line.substr(0, line.size() - 1));
+    names[event["tid"].get<int>()] = event["args"]["name"];
+  }
+  std::vector<std::string> threads;
+  std::istringstream lines(ChromeLines(0, spans));
+  for (std::string line; std::getline(lines, line);) {
+    threads.push_back(names[Json::parse(line.substr(0, line.size() - 1))["tid"].get<int>()]);
+  }
+  EXPECT_THAT(threads, ::testing::ElementsAre("tree", "tree 2", "ring", "tree 3", "tree 2", "tree",
+                                              "selection", "ring 2"));
+}
+
+TEST_F(Writer, MoreGroupsThanThreadsShareTheLast) {
+  std::vector<TimelineSpan> spans;
+  for (int64_t i = 0; i < 20; ++i) {
+    spans.push_back(
+        {.lane = TimelineLane::kTree, .begin_nanoseconds = i, .end_nanoseconds = 1'000'000});
+  }
+  EXPECT_THAT(ChromeOpening({.rank = 0, .world = 1, .host = "h"}),
+              ::testing::HasSubstr("\"tid\":33,\"name\":\"thread_name\""));
+  const std::string lines = ChromeLines(0, spans);
+  EXPECT_THAT(lines, ::testing::HasSubstr("\"tid\":33,"));
+  EXPECT_THAT(lines, ::testing::Not(::testing::HasSubstr("\"tid\":34,")));
 }
 
 TEST_F(Writer, AFileThatCannotBeMadeIsNamed) {
