@@ -25,9 +25,9 @@ inline std::chrono::system_clock::time_point DeadlineIn(Duration duration) {
 // the outcome was now and then "No such file or directory", which no connection has.
 inline bool AsksAgain(const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return false;
-  const std::string_view text = status.error_message();
+  const std::string text = status.error_message();  // a copy: gRPC returns one, too
   for (const std::string_view end : {": ask again", ": No such file or directory"}) {
-    if (text.size() >= end.size() && text.substr(text.size() - end.size()) == end) return true;
+    if (text.ends_with(end)) return true;
   }
   return false;
 }

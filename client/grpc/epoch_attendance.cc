@@ -17,6 +17,7 @@ constexpr double kSettleSeconds = 1;   // for what was cancelled to end: it need
 constexpr double kEndSeconds = 3600;   // for the loop: the process may be stopped meanwhile
 constexpr double kExplainSeconds = 1;  // on top of the failure timeout, for the stream's own end
 constexpr double kLeavePause = 0.05;   // seconds between two attempts to leave
+constexpr int kMostOpenedAgain = 50;   // streams whose connection was not made
 
 Status StatusOfFailure(const v1::Failure& failure) {
   const auto code =
@@ -37,9 +38,7 @@ EpochAttendance::EpochAttendance(Options options)
     : options_(std::move(options)),
       tie_(Coordinator(), options_.attendance.grace),
       loop_("rw-beat") {
-  // How long silence may last is known from here on only.
-  auto line = std::make_shared<Line>(options_.address, options_.access,
-                                     OwnConnection{.silence = options_.attendance.failure_timeout});
+  auto line = PlainLine();
   {
     absl::MutexLock lock(&mutex_);
     line_ = line;
@@ -149,6 +148,12 @@ grpc::Status EpochAttendance::Leave(Duration timeout, const Call& call) {
   }
 }
 
+// How long silence may last is known from here on only.
+std::shared_ptr<EpochAttendance::Line> EpochAttendance::PlainLine() const {
+  return std::make_shared<Line>(options_.address, options_.access,
+                                OwnConnection{.silence = options_.attendance.failure_timeout});
+}
+
 std::shared_ptr<EpochAttendance::Line> EpochAttendance::EagerLine() const {
   return std::make_shared<Line>(options_.address, options_.access,
                                 OwnConnection{.silence = options_.attendance.failure_timeout,
@@ -200,7 +205,25 @@ void EpochAttendance::Noticed(const v1::Notice& notice) {
   Follow(act);
 }
 
+// The connection was not made, which says nothing of the coordinator.
+bool EpochAttendance::OpensAgain() {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (quiet_ || tie_.over() || ++opened_again_ > kMostOpenedAgain) return false;
+  }
+  const auto open = [this] {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (quiet_ || tie_.over()) return;
+    }
+    stream_.reset();
+    Open(PlainLine());
+  };
+  return loop_.PostReserved([this, open] { loop_.After(Seconds(kLookSeconds), open); });
+}
+
 void EpochAttendance::StreamEnded(const Line& line, const grpc::Status& status) {
+  if (AsksAgain(status) && OpensAgain()) return;
   const bool connected = line.connected();
   Act act;
   bool again;

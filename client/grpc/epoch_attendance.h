@@ -59,6 +59,7 @@ class EpochAttendance {
   using Act = Attachment::Act;
   using Line = CoordinatorLine;
 
+  std::shared_ptr<Line> PlainLine() const;
   std::shared_ptr<Line> EagerLine() const;  // a fresh one for each attempt
   std::string Coordinator() const { return "the coordinator at " + options_.address; }
   bool Settled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -77,6 +78,7 @@ class EpochAttendance {
   void Confirmed();
   void Noticed(const v1::Notice& notice);
   void StreamEnded(const Line& line, const grpc::Status& status);
+  bool OpensAgain();  // false: as often as it may
 
   // On loop_.
   void Open(std::shared_ptr<Line> line);
@@ -96,6 +98,7 @@ class EpochAttendance {
   TimePoint lost_since_ ABSL_GUARDED_BY(mutex_);
   bool recovers_ ABSL_GUARDED_BY(mutex_) = true;  // as EpochFailed has it
   bool quiet_ ABSL_GUARDED_BY(mutex_) = false;
+  int opened_again_ ABSL_GUARDED_BY(mutex_) = 0;
 
   std::unique_ptr<HeartbeatStream> stream_;   // touched only on loop_
   std::unique_ptr<Reattaching> reattaching_;  // touched only on loop_

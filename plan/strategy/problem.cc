@@ -132,13 +132,14 @@ int BestFanout(const PlanInput& input) {
   const double result = ResultMultiple(input);
   int best = 2;
   double least = -1;
-  for (int fanout = 2; fanout <= std::min(kMaxFanout, input.world); fanout *= 2) {
+  for (int fanout = 2;; fanout *= 2) {
     const double seconds =
         TreeSeconds(input.network, input.world, input.servers, fanout, bytes, result);
     if (least < 0 || seconds < least) {
       least = seconds;
       best = fanout;
     }
+    if (fanout >= std::min(kMaxFanout, input.world)) break;
   }
   return best;
 }

@@ -256,6 +256,11 @@ TEST_F(Reattach, WithoutAGraceTheLossIsTheEnd) {
   EXPECT_EQ(b_.Failure().code(), StatusCode::kUnavailable);
 }
 
+TEST_F(Reattach, AConnectionThatGrpcMisreadIsMadeAgain) {
+  Begin({.misread = 3}, 0);
+  NobodyFailed();
+}
+
 TEST_F(Reattach, LeavingDoesNotWaitForEverAndFindsACoordinatorThatIsBack) {
   Begin();
   Kill();

@@ -50,6 +50,7 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     std::set<uint32_t> untold = {};       // ranks whose votes are never answered
     std::optional<v1::Plan> new_plan;     // comes with the first commit
     std::optional<v1::Activated> served;  // told on each stream that begins
+    int misread = 0;                      // streams that end as if gRPC had misread errno
   };
 
   FakeCoordinator(int port, Script script) : script_(std::move(script)) {
@@ -135,6 +136,12 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   grpc::Status Attend(Context*, grpc::ServerReaderWriter<v1::Notice, v1::Beat>* stream) override {
     v1::Beat beat;
     if (!stream->Read(&beat)) return grpc::Status::OK;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (script_.misread-- > 0) {
+        return {grpc::StatusCode::UNAVAILABLE, "no connection: No such file or directory"};
+      }
+    }
     stream->SendInitialMetadata();
     if (served_.has_plan()) stream->Write(served_);
     while (stream->Read(&beat)) {
