@@ -4,11 +4,26 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "base/log.h"
+#include "base/units.h"
 
 namespace ringwood {
 
+Adapter::Request Adapter::Back() {
+  Request request;
+  request.reason = absl::StrFormat(
+      "the plan before is taken back: by it a step took %s from the first gradient on, by this one "
+      "%s",
+      FormatSeconds(go_back_->seconds), FormatSeconds(seconds_));
+  question_.promised = go_back_->seconds;
+  request.plan = std::move(go_back_->plan);
+  go_back_.reset();
+  return request;
+}
+
 Adapter::Request Adapter::Next(size_t rounds) {
+  if (go_back_) return Back();
   std::optional<PlanAnswer> answer;
   {
     absl::MutexLock lock(&mutex_);
@@ -19,6 +34,7 @@ Adapter::Request Adapter::Next(size_t rounds) {
   if (answer && answer->stage == question_.stage) {
     question_.promised = answer->promised;
     if (answer->plan) {
+      before_ = Ran{question_.plan, seconds_};
       request.plan = std::move(answer->plan);
       request.reason = std::move(answer->reason);
       return request;
@@ -42,17 +58,26 @@ void Adapter::Adopted(const Plan& plan, int stage) {
   if (std::exchange(question_.stage, stage) != stage) {
     question_.promised = 0;
     probe_ = true;
+    before_.reset();
+    go_back_.reset();
   }
   unlooked_ = 0;
 }
 
 void Adapter::Reviewed(const Measured& measured, const std::optional<Probed>& probed) {
+  seconds_ = measured.round_seconds - OwnSeconds(measured);
+  if (probed) rest_ = probed->seconds / kProbeShare / std::max(measured.round_seconds, 1e-9);
+  if (const std::optional<Ran> before = std::exchange(before_, std::nullopt);
+      before && seconds_ > (1 + kLeastGain) * before->seconds) {
+    go_back_ = before;
+    probe_ = false;
+    return;
+  }
   if (!probed) {
     probe_ = std::abs(Drift(question_.promised, measured)) > kDriftLimit;
     return;
   }
   probe_ = false;
-  rest_ = probed->seconds / kProbeShare / std::max(measured.round_seconds, 1e-9);
   question_.ring = probed->ring;
   {
     absl::MutexLock lock(&mutex_);

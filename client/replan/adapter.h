@@ -1,7 +1,9 @@
 // Rank 0's part in re-planning: when to review the plan, and what to ask the coordinator for with
 // the next vote. It asks for a review every few rounds, in which all ranks combine their
 // measurements. When a step has drifted from its prediction, the network is probed and a better
-// plan is computed on a loop of the adapter's, while training continues.
+// plan is computed on a loop of the adapter's, while training continues. A plan whose steps turn
+// out longer than those of the one before is taken back: what was measured counts, whatever was
+// predicted.
 #pragma once
 
 #include <optional>
@@ -43,10 +45,20 @@ class Adapter {
   void Reviewed(const Measured& measured, const std::optional<Probed>& probed);
 
  private:
+  // A plan, and what a step by it took from the first gradient on.
+  struct Ran {
+    Plan plan;
+    double seconds = 0;
+  };
+  Request Back();
+
   PlanQuestion question_;
-  size_t unlooked_ = 0;  // rounds since the last review
-  bool probe_ = true;    // the prediction does not hold: the next review probes the network
-  double rest_ = 0;      // rounds in which it does not yet
+  double seconds_ = 0;          // as of Ran, of the plan that runs, in the last review
+  std::optional<Ran> before_;   // the plan before, until the present one was measured
+  std::optional<Ran> go_back_;  // to be asked for: it took less
+  size_t unlooked_ = 0;         // rounds since the last review
+  bool probe_ = true;           // the prediction does not hold: the next review probes the network
+  double rest_ = 0;             // rounds in which it does not yet
 
   absl::Mutex mutex_;
   bool planning_ ABSL_GUARDED_BY(mutex_) = false;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/time/clock.h"
+#include "base/check.h"
 #include "client/replan/adapter.h"
 
 namespace ringwood {
@@ -179,6 +180,61 @@ TEST(Adapter, ProbesTakeABoundedShareOfTheTime) {
   }
   EXPECT_GE(rounds, 100 / Adapter::kProbeShare - 1);
   EXPECT_GT(reviews, 0);
+}
+
+// An adapter on a network where messages should be merged, up to its wish to run another plan than
+// `apart`.
+struct Changing {
+  const PlanInput table = Table(100'000);
+  const AffineFit ring{0.05, 1e-9, 0};
+  const Plan apart = Made("wfbp", table);
+  const Measured before = Reality(table, apart, ring);
+  Adapter adapter{{"exact", table, apart, 0, ring}};
+  Plan other;
+
+  Changing() {
+    adapter.Adopted(apart, kWarmUpStages);
+    Adapter::Request request = adapter.Next(Profile::kWindow);
+    EXPECT_TRUE(request.review && request.probe);
+    adapter.Reviewed(before, Adapter::Probed{ring, 0});
+    for (int wait = 0; !request.plan && wait < 60'000; ++wait) {
+      request = adapter.Next(0);
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    RW_CHECK(request.plan.has_value());
+    other = *request.plan;
+    adapter.Adopted(other, kWarmUpStages);
+  }
+
+  // What is asked for in the next review's votes, if the other plan took so many times as long.
+  Adapter::Request After(double times) {
+    Adapter::Request request;
+    while (!request.review) request = adapter.Next(Profile::kWindow);
+    Measured measured = Reality(table, other, ring);
+    measured.round_seconds =
+        OwnSeconds(measured) + times * (before.round_seconds - OwnSeconds(before));
+    adapter.Reviewed(measured, std::nullopt);
+    return adapter.Next(0);
+  }
+};
+
+TEST(Adapter, APlanWhoseStepsAreLongerIsTakenBack) {
+  Changing changing;
+  const Adapter::Request back = changing.After(1.2);
+  ASSERT_TRUE(back.plan.has_value());
+  EXPECT_EQ(Hash(*back.plan), Hash(changing.apart));
+  EXPECT_THAT(back.reason, HasSubstr("is taken back: by it a step took"));
+  changing.adapter.Adopted(*back.plan, kWarmUpStages);
+  for (int round = 0; round < 100; ++round) {  // and it stays
+    const Adapter::Request request = changing.adapter.Next(Profile::kWindow);
+    EXPECT_FALSE(request.plan || request.probe);
+    if (request.review) changing.adapter.Reviewed(changing.before, std::nullopt);
+  }
+}
+
+TEST(Adapter, APlanWhoseStepsAreShorterStays) {
+  Changing changing;
+  EXPECT_FALSE(changing.After(0.5).plan.has_value());
 }
 
 TEST(Review, MeasurementsOfAnotherPlanAreRefused) {

@@ -44,13 +44,13 @@ class FakeCoordinator final : public v1::Coordinator::Service {
  public:
   struct Script {
     uint32_t world = 2;
-    bool takes_back = true;               // else Reattach is refused: the epoch is over
-    bool holds_back = false;              // Reattach is never answered
-    bool agrees = true;                   // else Agree is never answered
-    std::set<uint32_t> untold = {};       // ranks whose votes are never answered
-    std::optional<v1::Plan> new_plan;     // comes with the first commit
-    std::optional<v1::Activated> served;  // told on each stream that begins
-    int misread = 0;                      // streams that end as if gRPC had misread errno
+    bool takes_back = true;                    // else Reattach is refused: the epoch is over
+    bool holds_back = false;                   // Reattach is never answered
+    bool agrees = true;                        // else Agree is never answered
+    std::set<uint32_t> untold = {};            // ranks whose votes are never answered
+    std::optional<v1::Plan> new_plan = {};     // comes with the first commit
+    std::optional<v1::Activated> served = {};  // told on each stream that begins
+    int misread = 0;                           // streams that end as if gRPC had misread errno
   };
 
   FakeCoordinator(int port, Script script) : script_(std::move(script)) {
