@@ -33,9 +33,6 @@ std::vector<int> Fill(int workers, int used, int fanout) {
   return own;
 }
 
-// Reducers that a tree of this fan-out has. More would only make it deeper.
-int Needed(int workers, int fanout) { return (workers - 1 + fanout - 2) / (fanout - 1); }
-
 bool EveryoneHasTwo(const std::vector<int>& own, int fanout) {
   std::vector<int> children = own;
   for (size_t r = 1; r < own.size(); ++r) ++children[(r - 1) / fanout];
@@ -55,7 +52,7 @@ Tree::Tree(const TreeShape& shape, int shard)
   if (shape.workers == 1 || shape.reducers == 0) return;
   const int fanout = std::max(shape.fanout, 2);
   const int available = (shape.reducers - shard + shape.shards - 1) / shape.shards;
-  int used = std::min(available, Needed(shape.workers, fanout));
+  int used = fanout >= shape.workers ? 1 : std::min(available, shape.workers - 1);
   std::vector<int> own = Fill(shape.workers, used, fanout);
   while (used > 1 && !EveryoneHasTwo(own, fanout)) own = Fill(shape.workers, --used, fanout);
   const auto node_of = [&](int r) { return NodeOf(shape, shard + r * shape.shards); };

@@ -5,10 +5,10 @@
 //                                       w0    R1        R2
 //                                           w1 w2 w3  w4 w5 w6
 //
-// As many reducers as the fan-out asks for form a heap; workers are then given out so that the
-// numbers of children differ as little as possible, in ranges of consecutive ranks. A reducer that
-// would have fewer than two children is left idle. More workers than the fan-out allows are spread
-// evenly all the same.
+// A fan-out for all workers needs one reducer. Below it all reducers form a heap of that fan-out;
+// workers are then given out so that the numbers of children differ as little as possible, in
+// ranges of consecutive ranks. A reducer that would have fewer than two children is left idle. More
+// workers than the fan-out allows are spread evenly all the same.
 //
 // With `shards` > 1 every index range (shard.h) has a tree of its own: shard s over the reducers s,
 // s + shards, s + 2·shards, … So the NIC of every reducer carries its part only. Reducers
