@@ -34,7 +34,10 @@ def step():
 
 
 step()
+# What a rank that is through has sent may still be on its way to the others, who would fail in this step.
+store.set(f"through {rank}", "1")
 if rank == culprit:
+    store.wait([f"through {other}" for other in range(dist.get_world_size())], datetime.timedelta(seconds=120))
     if how == "late":
         store.wait(["over"], datetime.timedelta(seconds=120))
         os._exit(0)
