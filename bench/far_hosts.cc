@@ -31,7 +31,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/line.h"
+#include "bench/card.h"
 
 namespace ringwood {
 namespace {
@@ -62,6 +62,15 @@ void RemoveHosts() {
   for (const std::string& name : Made()) (void)!std::system(("ip netns del " + name).c_str());
 }
 
+// SIGINT and SIGTERM.
+sigset_t Ends() {
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGINT);
+  sigaddset(&ends, SIGTERM);
+  return ends;
+}
+
 [[noreturn]] void Die(const std::string& what) {
   std::fprintf(stderr, "far_hosts: %s: %s\n", what.c_str(), std::strerror(errno));
   std::exit(1);
@@ -75,7 +84,7 @@ void Ip(const std::string& arguments) {
 
 struct Host {
   Host(const Options& options, int number)
-      : name(options.prefix + std::to_string(number)), out(Shape(options)), in(Shape(options)) {
+      : name(options.prefix + std::to_string(number)), out(CardOf(options)), in(CardOf(options)) {
     Ip("netns add " + name);
     Made().push_back(name);
   }
@@ -96,9 +105,8 @@ struct Host {
     Ip("link set eth0 txqueuelen 10000 up");
   }
 
-  static LineShape Shape(const Options& options) {
-    return {1e6 / 8 * options.rate_mbit, static_cast<int64_t>(1e6 * options.delay_ms),
-            static_cast<int64_t>(1e6 * options.queue_ms)};
+  static Card CardOf(const Options& options) {
+    return {1e6 / 8 * options.rate_mbit, static_cast<int64_t>(1e6 * options.queue_ms)};
   }
 
   struct Packet {
@@ -121,11 +129,7 @@ class Hosts {
 
   // Until SIGINT or SIGTERM.
   void Run() {
-    sigset_t ends;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigprocmask(SIG_BLOCK, &ends, nullptr);
+    const sigset_t ends = Ends();
     const int ended = signalfd(-1, &ends, SFD_CLOEXEC);
     const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     std::vector<pollfd> awaited = {{ended, POLLIN, 0}, {timer, POLLIN, 0}};
@@ -152,7 +156,7 @@ class Hosts {
       const size_t bytes = static_cast<size_t>(size);
       const std::optional<int64_t> sent = from->out.Pass(Nanoseconds(), bytes);
       if (!sent) continue;
-      const int64_t delay = Host::Shape(options_).delay_nanoseconds;
+      const auto delay = static_cast<int64_t>(1e6 * options_.delay_ms);
       const std::optional<int64_t> come = hosts_[to].in.Pass(*sent + delay, bytes);
       if (come) hosts_[to].coming.push_back({*come, {packet_.data(), packet_.data() + size}});
     }
@@ -212,6 +216,9 @@ int main(int argc, char** argv) {
         return plain ? std::string() : std::string("lower-case letters and digits only");
       });
   CLI11_PARSE(app, argc, argv);
+  // Until all hosts are there, too: who ends it then would leave some behind.
+  const sigset_t ends = ringwood::Ends();
+  sigprocmask(SIG_BLOCK, &ends, nullptr);
   std::atexit(ringwood::RemoveHosts);
   ringwood::Hosts(options).Run();
 }

@@ -27,7 +27,6 @@ std::span<std::byte> RawBytesOf(std::vector<T>* values) {
 // Small enough to take a fifth of a second at 200 Mbit/s: sizes at which the start-up and the bytes
 // both show.
 StatusOr<AffineFit> ProbeCost(Collectives* collectives) {
-  constexpr double kEnoughSeconds = 0.25;
   RW_ASSIGN_OR_RETURN(
       const ProbeResult result,
       ProbeRing(AllReduceOf(collectives), {4 << 10, 64 << 10, 512 << 10}, kEnoughSeconds));

@@ -17,8 +17,6 @@
 namespace ringwood {
 namespace {
 
-constexpr double kEnoughSeconds = 0.25;  // turns that together take longer tell enough
-
 // The median of each sample in up to `most` turns behind one to warm up, and in fewer once they
 // take `kEnoughSeconds`; the same on all ranks.
 StatusOr<std::vector<double>> MedianSeconds(Collectives* collectives,

@@ -12,8 +12,8 @@ namespace ringwood {
 StatusOr<HopCost> ProbeHops(Collectives* collectives, const Place& place);
 
 // Payload of the slowest NIC between the hosts in bytes per second and direction, measured by long
-// rings: takes 40 ms at 1 Gbit/s, about 200 at 25, and up to 2 s where delays are long. 0: unknown,
-// or all ranks are on one host.
+// rings: takes 40 ms at 1 Gbit/s, about 200 at 25, and some seconds where delays are long. 0:
+// unknown, or all ranks are on one host.
 StatusOr<double> ProbeWire(Collectives* collectives, const Place& place);
 
 // One line of rank 0's log: "data plane: 10.0.0.1 eth0, tcp by UCX, 4 ranks on 2 hosts, 0.95 Gbit/s

@@ -19,6 +19,9 @@ AllReduceCall AllReduceOf(Collectives* collectives);  // with the strategy of th
 // Returns when all ranks have called it.
 Status Barrier(const AllReduceCall& all_reduce);
 
+// Of a measurement that a job makes by itself: turns that together take longer tell enough.
+constexpr double kEnoughSeconds = 0.25;
+
 // How many turns a measurement takes behind the first, which took the slowest rank so many seconds:
 // as many as take `enough_seconds`, at most `most`. Where delays are long one turn takes long, and
 // tells enough: 0 then, and the first one, which warms up where others follow, is what counts.

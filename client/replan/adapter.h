@@ -29,6 +29,11 @@ class Adapter {
     std::string reason;
   };
 
+  struct Probed {
+    AffineFit ring;
+    double seconds = 0;  // that the probe took
+  };
+
   // `question` is of the first plan; its costs and its plan are filled in later.
   explicit Adapter(PlanQuestion question) : question_(std::move(question)) {}
 
@@ -37,10 +42,6 @@ class Adapter {
   // Called with the first plan, each that Next asked for, and each of a new stage of the density
   // warm-up, which has no prediction yet.
   void Adopted(const Plan& plan, int stage);
-  struct Probed {
-    AffineFit ring;
-    double seconds = 0;  // that the probe took
-  };
   // Starts the review that was asked for; `probed` is there if it was asked for.
   void Reviewed(const Measured& measured, const std::optional<Probed>& probed);
 
