@@ -54,9 +54,12 @@ def arguments():
     parser.add_argument("--delay", type=float, default=0, help="the same, ms each way")
     parser.add_argument("--prefix", default="rwbench", help="of the hosts' names")
     parser.add_argument("--ringwood", default=str(ROOT / "build/release/bin/ringwood"))
-    parser.add_argument("--output", type=pathlib.Path, default=HERE / "results.jsonl")
+    parser.add_argument("--output", type=pathlib.Path, help="results.jsonl, or with a delay far.jsonl, of this folder")
     parser.add_argument("--limit", type=float, default=1e9, help="seconds")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.output is None:  # report.py takes all of the first to be of one network
+        given.output = HERE / ("far.jsonl" if given.delay else "results.jsonl")
+    return given
 
 
 def replay_flags(given, trace):
