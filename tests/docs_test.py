@@ -35,6 +35,7 @@ NOT_HERE = [  # (a pattern of the command line, why it is not run here)
     (r"^\./dev package|^docker ", "needs PyPI, or a container engine; tests/python/test_packages.py checks packages"),
     (r"^(sudo |pip install |python3 -m venv |\. env/)|-m ringwood\.examples\.|^ringwood --version",
      "what was installed is run by ./dev package --check"),
+    (r"^build/release/bin/far_hosts|^kill %1", "hosts for a measurement, which is not run here either"),
     (r"^bench/replay/measure\.py", "a measurement of many minutes, which shares its cores with nobody"),
 ]
 
