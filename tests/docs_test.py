@@ -6,6 +6,7 @@ stands in NOT_HERE with its reason. README's Python block is the train.py of all
 tree as git would commit it; compiler output comes from ccache where there is one.
 """
 
+import contextlib
 import functools
 import gzip
 import math
@@ -17,6 +18,8 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
+import time
 
 import pytest
 
@@ -25,6 +28,7 @@ NETNS = "bench/netns.sh"
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 IMAGES = {"data": 4000, "more-data": 12000}  # of each file; more for a job that others read from while it runs
 BLOCK_SECONDS = 900  # a block on a loaded machine, the product's build included
+END_SECONDS = 60  # what a block has ended with `kill` is given to end
 
 NOT_HERE = [  # (a pattern of the command line, why it is not run here)
     (r"^\./dev test\b", "this is part of it"),
@@ -35,7 +39,7 @@ NOT_HERE = [  # (a pattern of the command line, why it is not run here)
     (r"^\./dev package|^docker ", "needs PyPI, or a container engine; tests/python/test_packages.py checks packages"),
     (r"^(sudo |pip install |python3 -m venv |\. env/)|-m ringwood\.examples\.|^ringwood --version",
      "what was installed is run by ./dev package --check"),
-    (r"^build/release/bin/far_hosts|^kill %1", "hosts for a measurement, which is not run here either"),
+    (r"^build/release/bin/far_hosts|^kill %1 +# the hosts", "hosts for a measurement, which is not run here either"),
     (r"^bench/replay/measure\.py", "a measurement of many minutes, which shares its cores with nobody"),
 ]
 
@@ -118,18 +122,39 @@ def run(lines, top):
     data = "more-data" if any("ringwood pull" in line for line in lines) else "data"
     mine = {name: value for name, value in os.environ.items()
             if not name.startswith(("RINGWOOD_", "PYTHONPATH")) and name not in ("RANK", "WORLD_SIZE")}
-    process = subprocess.Popen(["bash", "-eux"], cwd=top, text=True, start_new_session=True,
-                               env=mine | {"PATH": path, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{top}/tests/startup",
-                                           "FASHION_MNIST": f"{top}/../{data}"},
-                               stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
-        output, _ = process.communicate("\n".join(lines) + "\n", timeout=BLOCK_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        pytest.fail(f"still running after {BLOCK_SECONDS} s:\n{output[-4000:]}")
-    assert process.returncode == 0, f"ended with {process.returncode}:\n{output[-4000:]}"
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.Popen(["bash", "-eux"], cwd=top, text=True, start_new_session=True,
+                                   env=mine | {"PATH": path, "OMP_NUM_THREADS": "1",
+                                               "PYTHONPATH": f"{top}/tests/startup",
+                                               "FASHION_MNIST": f"{top}/../{data}"},
+                                   stdin=subprocess.PIPE, stdout=printed, stderr=subprocess.STDOUT)
+        wrong = None
+        try:
+            process.communicate("\n".join(lines) + "\n", timeout=BLOCK_SECONDS)
+            if process.returncode != 0:
+                wrong = f"ended with {process.returncode}"
+            elif not ends(process.pid):
+                wrong = "left processes that it started and did not end"
+        except subprocess.TimeoutExpired:
+            wrong = f"still running after {BLOCK_SECONDS} s"
+        if wrong:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            printed.seek(0)
+            pytest.fail(f"{wrong}:\n{printed.read()[-4000:]}")
+
+
+def ends(group):
+    """Whether the processes of the group end by themselves."""
+    deadline = time.monotonic() + END_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def anchors(path):
