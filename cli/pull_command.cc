@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "base/net/endpoint.h"
 #include "cli/checkpoint_flags.h"
 #include "cli/flags/access_flags.h"
 #include "client/grpc/reader_client.h"

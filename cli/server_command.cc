@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/net/endpoint.h"
 #include "base/units.h"
 #include "cli/command.h"
 #include "cli/flags/access_flags.h"
@@ -109,7 +110,7 @@ Status CompleteAddress(const ServerOptions& options, std::string* address) {
   if (endpoint.host.empty()) {
     RW_ASSIGN_OR_RETURN(endpoint.host, AddressOf(options.network_interface));
   }
-  *address = absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
+  *address = ToString(endpoint);
   return OkStatus();
 }
 
@@ -263,12 +264,11 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
   flags->server.failed = PrintVerdict;
   flags->server.began = PrintEpoch;
   std::string address;  // where it serves
-  flags->server.serves =
-      [&address, host = flags->server.listen.substr(0, flags->server.listen.rfind(':'))](int port) {
-        address = absl::StrFormat("%s:%d", host, port);
-        std::printf("%s%s\n", kListening, address.c_str());
-        std::fflush(stdout);
-      };
+  flags->server.serves = [&address, host = HostOf(flags->server.listen)](int port) {
+    address = ToString({host, port});
+    std::printf("%s%s\n", kListening, address.c_str());
+    std::fflush(stdout);
+  };
   flags->server.shows = [](const std::string& address) {
     std::printf("ringwood server: status page and metrics at http://%s/\n", address.c_str());
     std::fflush(stdout);

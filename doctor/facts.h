@@ -11,7 +11,7 @@ namespace ringwood {
 
 struct InterfaceFacts {
   std::string name;
-  std::string address;  // IPv4; empty: none
+  std::string address;  // IPv4, else IPv6; empty: none
   int prefix = 0;       // of the address, in bits
   bool up = false;
   bool loopback = false;
@@ -21,7 +21,7 @@ struct InterfaceFacts {
 };
 
 struct RouteFacts {
-  std::string destination;  // "default", "10.0.0.0/24"
+  std::string destination;  // "default", "10.0.0.0/24", "fd00::/64"
   std::string gateway;      // empty: none
   std::string interface_name;
   bool operator==(const RouteFacts&) const = default;

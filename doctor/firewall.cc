@@ -4,6 +4,11 @@
 #include "absl/strings/str_join.h"
 
 namespace ringwood {
+namespace {
+
+bool IsIpv6(const std::string& address) { return address.find(':') != std::string::npos; }
+
+}  // namespace
 
 StatusOr<FirewallRequest> FirewallOf(const ClusterFacts& facts, const PortRange& ports) {
   if (ports.any()) {
@@ -25,6 +30,12 @@ StatusOr<FirewallRequest> FirewallOf(const ClusterFacts& facts, const PortRange&
           request.interface_name, facts.hosts[0].host, host.interface_name, host.host));
     }
     request.members.push_back({host.host, host.address});
+    if (IsIpv6(host.address) != IsIpv6(request.members[0].address)) {
+      return Invalid(absl::StrFormat(
+          "host %s is at %s and host %s at %s, which cannot connect: give both an address of IPv4, "
+          "or both only such of IPv6",
+          facts.hosts[0].host, request.members[0].address, host.host, host.address));
+    }
   }
   return request;
 }
@@ -34,6 +45,7 @@ std::string NftRules(const FirewallRequest& request) {
   for (const FirewallRequest::Member& member : request.members) {
     elements += absl::StrFormat("      %s,  # %s\n", member.address, member.host);
   }
+  const bool ipv6 = !request.members.empty() && IsIpv6(request.members[0].address);
   const std::string ports = absl::StrFormat("%d-%d", request.ports.first, request.ports.last);
   return absl::StrFormat(
       "#!/usr/sbin/nft -f\n"
@@ -44,7 +56,7 @@ std::string NftRules(const FirewallRequest& request) {
       "delete table inet ringwood\n"
       "table inet ringwood {\n"
       "  set members {\n"
-      "    type ipv4_addr\n"
+      "    type %s\n"
       "    elements = {\n"
       "%s"
       "    }\n"
@@ -52,11 +64,12 @@ std::string NftRules(const FirewallRequest& request) {
       "  chain input {\n"
       "    type filter hook input priority filter; policy accept;\n"
       "    iifname != \"%s\" accept\n"
-      "    ip saddr @members accept\n"
+      "    %s saddr @members accept\n"
       "    tcp dport %s tcp flags & (fin | syn | rst | ack) == syn counter drop\n"
       "  }\n"
       "}\n",
-      request.interface_name, ports, elements, request.interface_name, ports);
+      request.interface_name, ports, ipv6 ? "ipv6_addr" : "ipv4_addr", elements,
+      request.interface_name, ipv6 ? "ip6" : "ip", ports);
 }
 
 }  // namespace ringwood

@@ -13,15 +13,15 @@ namespace ringwood {
 struct FirewallRequest {
   struct Member {
     std::string host;     // for the comment
-    std::string address;  // IPv4
+    std::string address;  // IPv4 or IPv6, all of one kind
   };
   std::vector<Member> members;
   std::string interface_name;  // of the data plane, the same on all hosts
   PortRange ports;             // all that the job listens on
 };
 
-// Of hosts that were all reached. Invalid: no range, a host without an address, or interfaces that
-// differ by name.
+// Of hosts that were all reached. Invalid: no range, a host without an address, addresses of IPv4
+// beside such of IPv6, or interfaces that differ by name.
 StatusOr<FirewallRequest> FirewallOf(const ClusterFacts& facts, const PortRange& ports);
 
 // A file for `nft -f`, the same for every host: it replaces its own table and touches no other.

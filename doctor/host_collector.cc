@@ -17,6 +17,7 @@
 
 #include "base/cuda/device.h"
 #include "base/loop.h"
+#include "base/net/socket_address.h"
 #include "dense/cuda/device_support.h"
 #include "doctor/disk_meter.h"
 #include "doctor/kernel_text.h"
@@ -54,25 +55,33 @@ InterfaceFacts FactsOf(const ifaddrs& card) {
   if (std::filesystem::exists(folder + "/device", error)) {
     facts.bits_per_second = std::max(0.0, NumberOf(folder + "/speed")) * 1e6;
   }
-  char text[INET_ADDRSTRLEN];
-  const auto address = [](const sockaddr* name) {
-    return reinterpret_cast<const sockaddr_in*>(name)->sin_addr;
-  };
-  const in_addr mine = address(card.ifa_addr);
-  facts.address = ::inet_ntop(AF_INET, &mine, text, sizeof text);
-  if (card.ifa_netmask != nullptr) facts.prefix = std::popcount(address(card.ifa_netmask).s_addr);
+  facts.address = SocketAddress::Of(card.ifa_addr).ip();
+  if (card.ifa_netmask != nullptr) facts.prefix = SocketAddress::Of(card.ifa_netmask).prefix();
   return facts;
+}
+
+// Those of IPv4; of IPv6 an interface that has no other.
+void CollectCards(const ifaddrs* list, int family, HostFacts* facts) {
+  for (const ifaddrs* card = list; card != nullptr; card = card->ifa_next) {
+    if (card->ifa_addr == nullptr || card->ifa_addr->sa_family != family) continue;
+    if (SocketAddress::Of(card->ifa_addr).is_link_local()) continue;
+    const auto same = [card](const InterfaceFacts& known) { return known.name == card->ifa_name; };
+    const std::vector<InterfaceFacts>& known = facts->interfaces;
+    if (family == AF_INET6 && std::any_of(known.begin(), known.end(), same)) continue;
+    if (known.size() < kMostListed) facts->interfaces.push_back(FactsOf(*card));
+  }
 }
 
 void CollectInterfaces(HostFacts* facts) {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return;
-  for (const ifaddrs* card = list; card != nullptr; card = card->ifa_next) {
-    if (card->ifa_addr == nullptr || card->ifa_addr->sa_family != AF_INET) continue;
-    if (facts->interfaces.size() < kMostListed) facts->interfaces.push_back(FactsOf(*card));
-  }
+  CollectCards(list, AF_INET, facts);
+  CollectCards(list, AF_INET6, facts);
   ::freeifaddrs(list);
   facts->routes = ParseRoutes(TextOf("/proc/net/route"));
+  for (RouteFacts& route : ParseRoutes6(TextOf("/proc/net/ipv6_route"))) {
+    facts->routes.push_back(std::move(route));
+  }
   if (facts->routes.size() > kMostListed) facts->routes.resize(kMostListed);
 }
 

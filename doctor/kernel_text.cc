@@ -6,15 +6,26 @@
 #include <sstream>
 
 #include "absl/strings/str_format.h"
+#include "base/net/socket_address.h"
 
 namespace ringwood {
 namespace {
 
-constexpr uint32_t kUp = 1;  // RTF_UP
+constexpr uint32_t kUp = 1;              // RTF_UP
+constexpr uint32_t kReject = 0x200;      // RTF_REJECT
+constexpr uint32_t kLocal = 0x80000000;  // RTF_LOCAL
 
 std::string Dotted(uint32_t little) {
   return absl::StrFormat("%d.%d.%d.%d", little & 255, little >> 8 & 255, little >> 16 & 255,
                          little >> 24);
+}
+
+// 32 digits in hexadecimal → "fd00::1".
+std::string Coloned(const std::string& digits) {
+  std::string ip;
+  for (size_t i = 0; i < digits.size(); i += 4) ip += (i > 0 ? ":" : "") + digits.substr(i, 4);
+  const auto address = SocketAddress::Parse(ip, 0);
+  return address.ok() ? address->ip() : digits;
 }
 
 bool ReadNumber(const std::string& text, int* number) {
@@ -65,6 +76,28 @@ std::vector<RouteFacts> ParseRoutes(const std::string& text) {
     route.destination =
         mask == 0 ? "default" : absl::StrFormat("%s/%d", Dotted(destination), std::popcount(mask));
     if (gateway != 0) route.gateway = Dotted(gateway);
+    routes.push_back(route);
+  }
+  return routes;
+}
+
+std::vector<RouteFacts> ParseRoutes6(const std::string& text) {
+  std::vector<RouteFacts> routes;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string destination, source, gateway, name;
+    uint32_t prefix = 0, skipped = 0, flags = 0;
+    words >> std::hex >> destination >> prefix >> source >> skipped >> gateway >> skipped >>
+        skipped >> skipped >> flags >> name;
+    if (!words || (flags & kUp) == 0 || (flags & (kLocal | kReject)) != 0) continue;
+    const std::string first = destination.substr(0, 2);
+    if (first == "fe" || first == "ff") continue;
+    RouteFacts route;
+    route.interface_name = name;
+    route.destination =
+        prefix == 0 ? "default" : absl::StrFormat("%s/%d", Coloned(destination), prefix);
+    if (gateway.find_first_not_of('0') != std::string::npos) route.gateway = Coloned(gateway);
     routes.push_back(route);
   }
   return routes;

@@ -12,6 +12,9 @@ namespace ringwood {
 // proc(5): /proc/net/route, IPv4 in hexadecimal, least significant byte first.
 std::vector<RouteFacts> ParseRoutes(const std::string& text);
 
+// /proc/net/ipv6_route, without the kernel's own: to this host, link-local, multicast.
+std::vector<RouteFacts> ParseRoutes6(const std::string& text);
+
 // Of `range`, the ports that the kernel may give to outgoing connections: those of `outgoing`
 // ("32768\t60999") which are not in `reserved` ("8080,20000-20099").
 PortFacts OutgoingPorts(const PortRange& range, const std::string& outgoing,

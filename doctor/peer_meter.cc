@@ -1,6 +1,5 @@
 #include "doctor/peer_meter.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -17,6 +16,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/median.h"
+#include "base/net/socket_address.h"
 #include "base/random.h"
 #include "doctor/peer_socket.h"
 
@@ -103,11 +103,8 @@ std::string InterfaceOf(const std::string& address) {
   std::string name;
   if (::getifaddrs(&list) != 0) return name;
   for (const ifaddrs* card = list; card != nullptr; card = card->ifa_next) {
-    if (card->ifa_addr == nullptr || card->ifa_addr->sa_family != AF_INET) continue;
-    char text[INET_ADDRSTRLEN];
-    const auto* own = reinterpret_cast<const sockaddr_in*>(card->ifa_addr);
-    ::inet_ntop(AF_INET, &own->sin_addr, text, sizeof text);
-    if (address == text) name = card->ifa_name;
+    if (card->ifa_addr == nullptr) continue;
+    if (address == SocketAddress::Of(card->ifa_addr).ip()) name = card->ifa_name;
   }
   ::freeifaddrs(list);
   return name;
@@ -179,25 +176,16 @@ Status Measure(PeerSocket* peer, const MeasureRequest& request, LinkFacts* link)
 StatusOr<std::unique_ptr<PeerListener>> PeerListener::Open(const std::string& address,
                                                            const PortRange& ports,
                                                            const std::string& token) {
+  RW_ASSIGN_OR_RETURN(SocketAddress name, SocketAddress::Parse(address, 0));
   for (const uint16_t port : PortsToTry(ports, Unpredictable())) {
-    sockaddr_in name{};
-    name.sin_family = AF_INET;
-    name.sin_port = htons(port);
-    if (::inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {
-      return Invalid("\"" + address + "\" is no IPv4 address");
-    }
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (socket < 0) return Exhausted(std::string("cannot make a socket: ") + std::strerror(errno));
-    const int on = 1;
-    ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    socklen_t length = sizeof name;
-    if (::bind(socket, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0 &&
-        ::listen(socket, kBacklog) == 0 &&
-        ::getsockname(socket, reinterpret_cast<sockaddr*>(&name), &length) == 0) {
-      return std::unique_ptr<PeerListener>(new PeerListener(socket, ntohs(name.sin_port), token));
+    name.set_port(port);
+    const int socket = BindTcp(name, true);
+    if (socket >= 0 && ::listen(socket, kBacklog) == 0) {
+      return std::unique_ptr<PeerListener>(
+          new PeerListener(socket, SocketAddress::OfSocket(socket).port(), token));
     }
     const int error = errno;
-    ::close(socket);
+    if (socket >= 0) ::close(socket);
     if (error == EADDRINUSE) continue;
     return Unavailable(absl::StrFormat("cannot listen on %s: %s", address, std::strerror(error)));
   }

@@ -1,6 +1,5 @@
 #include "doctor/peer_socket.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/net/socket_address.h"
 
 namespace ringwood {
 namespace {
@@ -36,18 +36,14 @@ PeerSocket::~PeerSocket() {
 }
 
 StatusOr<PeerSocket> PeerSocket::Connect(const std::string& address, int port, double seconds) {
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<uint16_t>(port));
-  if (::inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {
-    return Invalid("\"" + address + "\" is no IPv4 address");
-  }
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  RW_ASSIGN_OR_RETURN(const SocketAddress name,
+                      SocketAddress::Parse(address, static_cast<uint16_t>(port)));
+  const int descriptor = ::socket(name.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return Exhausted(std::string("cannot make a socket: ") + strerror(errno));
   PeerSocket socket(descriptor);
   socket.SetDeadline(Now() + Seconds(seconds));
   const std::string where = absl::StrFormat("%s port %d", address, port);
-  if (::connect(descriptor, reinterpret_cast<sockaddr*>(&name), sizeof name) != 0) {
+  if (::connect(descriptor, name.name(), name.size()) != 0) {
     if (errno != EINPROGRESS) return Unavailable(where + ": " + std::strerror(errno));
     if (!socket.Wait(POLLOUT).ok()) {
       return Unavailable(absl::StrFormat("%s does not answer within %g s", where, seconds));
@@ -102,13 +98,7 @@ Status PeerSocket::Receive(void* data, size_t bytes) {
   return OkStatus();
 }
 
-std::string PeerSocket::local_address() const {
-  sockaddr_in name{};
-  socklen_t length = sizeof name;
-  char text[INET_ADDRSTRLEN];
-  if (::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&name), &length) != 0) return "";
-  return ::inet_ntop(AF_INET, &name.sin_addr, text, sizeof text);
-}
+std::string PeerSocket::local_address() const { return SocketAddress::OfSocket(descriptor_).ip(); }
 
 double PeerSocket::lost_share() const {
   tcp_info info{};

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "absl/strings/str_format.h"
+#include "base/net/endpoint.h"
 #include "identity/openssl.h"
 
 namespace ringwood {
@@ -30,13 +31,13 @@ constexpr char kFirstWords[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0
 class Line {
  public:
   Line(const std::string& address, Duration timeout) : end_(Now() + timeout) {
-    const size_t colon = address.rfind(':');
-    if (colon == std::string::npos) return;
+    const auto endpoint = ParseEndpoint(address);
+    if (!endpoint.ok()) return;
     addrinfo hints{};
-    hints.ai_family = AF_INET;
+    hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
     addrinfo* found = nullptr;
-    if (getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints,
+    if (getaddrinfo(endpoint->host.c_str(), std::to_string(endpoint->port).c_str(), &hints,
                     &found) != 0) {
       return;
     }
@@ -207,7 +208,7 @@ Status ExplainHost(const std::string& what, const std::string& address, const Ho
                       MakeContext(trust, trust != nullptr && trust->has_certificate));
   const TlsConnection tls(SSL_new(context.get()));
   if (tls == nullptr || SSL_set_fd(tls.get(), line.descriptor()) != 1 ||
-      (trust != nullptr && !ExpectHost(tls.get(), address.substr(0, address.rfind(':'))))) {
+      (trust != nullptr && !ExpectHost(tls.get(), HostOf(address)))) {
     return Internal("OpenSSL cannot start TLS: " + OpensslError());
   }
   Ended ended = Repeat(line, tls.get(), [&] { return SSL_connect(tls.get()); });

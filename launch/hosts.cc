@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
+#include "base/net/socket_address.h"
 #include "launch/network.h"
 #include "timeline/name.h"
 
@@ -36,14 +37,37 @@ bool IsDotted(const std::string& text) {
 // differently may stand in it.
 Status CheckName(const std::string& name) {
   const size_t at = name.find('@');
-  const bool good = at == std::string::npos
-                        ? IsDotted(name)
-                        : IsDotted(name.substr(0, at)) && IsDotted(name.substr(at + 1));
-  if (good) return OkStatus();
+  const std::string host = at == std::string::npos ? name : name.substr(at + 1);
+  if ((at == std::string::npos || IsDotted(name.substr(0, at))) &&
+      (IsDotted(host) || SocketAddress::Parse(host, 0).ok())) {
+    return OkStatus();
+  }
   return Invalid(
       absl::StrFormat("\"%s\" is not a host name: NAME or USER@NAME, of letters, digits, '-', '_' "
-                      "and single dots between them",
+                      "and single dots between them, or an IP address",
                       absl::CHexEscape(name)));
+}
+
+// "h1:4", "me@h1", "[fd00::1]:4": an IPv6 address stands in brackets here.
+StatusOr<Host> ParseItem(const std::string& item) {
+  const size_t close = item.find(']');
+  const size_t colon = item.find(':', close == std::string::npos ? 0 : close);
+  Host host;
+  host.name = item.substr(0, colon);
+  const size_t at = host.name.find('@');
+  const size_t begin = at == std::string::npos ? 0 : at + 1;
+  if (SocketAddress::Parse(item.substr(begin), 0).ok() && colon != std::string::npos) {
+    return Invalid("an IPv6 address stands in brackets: [" + item.substr(begin) + "]");
+  }
+  if (close != std::string::npos && host.name.back() == ']' && host.name[begin] == '[') {
+    host.name.pop_back();
+    host.name.erase(begin, 1);
+  }
+  RW_RETURN_IF_ERROR(CheckName(host.name));
+  if (colon != std::string::npos) {
+    RW_ASSIGN_OR_RETURN(host.slots, ParseSlots(item.substr(colon + 1)));
+  }
+  return host;
 }
 
 Status CheckUnique(const std::vector<Host>& hosts) {
@@ -78,16 +102,9 @@ StatusOr<std::vector<Host>> ParseHosts(const std::string& text) {
   std::vector<Host> hosts;
   std::istringstream items(text);
   for (std::string item; std::getline(items, item, ',');) {
-    Host host;
-    const size_t colon = item.find(':');
-    host.name = item.substr(0, colon);
-    if (Status status = CheckName(host.name); !status.ok()) return Annotate(status, "-H " + text);
-    if (colon != std::string::npos) {
-      auto slots = ParseSlots(item.substr(colon + 1));
-      if (!slots.ok()) return Annotate(slots.status(), "-H " + text);
-      host.slots = *slots;
-    }
-    hosts.push_back(host);
+    const auto host = ParseItem(item);
+    if (!host.ok()) return Annotate(host.status(), "-H " + text);
+    hosts.push_back(*host);
   }
   if (hosts.empty()) return Invalid("-H names no host; write it as -H h1:4,h2:4");
   if (Status status = CheckUnique(hosts); !status.ok()) return Annotate(status, "-H " + text);

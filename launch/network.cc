@@ -1,16 +1,15 @@
 #include "launch/network.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/net/endpoint.h"
+#include "base/net/socket_address.h"
 #include "transport/interface.h"
 #include "transport/port_range.h"
 
@@ -20,24 +19,18 @@ namespace {
 
 // A socket that is bound and does not listen; -1: somebody has the port.
 StatusOr<int> BindPort(const std::string& address, int port, bool reuse) {
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(static_cast<uint16_t>(port));
-  if (::inet_pton(AF_INET, address.c_str(), &name.sin_addr) != 1) {
-    return Invalid("\"" + address + "\" is no IPv4 address");
+  RW_ASSIGN_OR_RETURN(const SocketAddress name,
+                      SocketAddress::Parse(address, static_cast<uint16_t>(port)));
+  const int held = BindTcp(name, reuse);
+  if (held < 0 && errno == EADDRINUSE) return -1;
+  if (held < 0) {
+    return Refused(
+        absl::StrFormat("cannot use %s: %s", ToString({address, port}), std::strerror(errno)));
   }
-  const int held = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (held < 0) return Exhausted(std::string("cannot make a socket: ") + std::strerror(errno));
-  const int on = 1;
-  if (reuse) ::setsockopt(held, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const bool bound = ::bind(held, reinterpret_cast<sockaddr*>(&name), sizeof name) == 0;
-  const int error = errno;
   // Only from now on others may share it: a port that is held is taken for those who would hold it.
-  if (bound) ::setsockopt(held, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bound) return held;
-  ::close(held);
-  if (error == EADDRINUSE) return -1;
-  return Refused(absl::StrFormat("cannot use %s:%d: %s", address, port, std::strerror(error)));
+  const int on = 1;
+  ::setsockopt(held, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  return held;
 }
 
 }  // namespace
@@ -56,10 +49,7 @@ StatusOr<HeldPort> HeldPort::Take(const std::string& address, const std::string&
       if (reuse && !ProbePort(address, static_cast<uint16_t>(port)).ok()) continue;
       RW_ASSIGN_OR_RETURN(const int socket, BindPort(address, port, reuse));
       if (socket < 0) continue;
-      sockaddr_in name{};
-      socklen_t length = sizeof name;
-      ::getsockname(socket, reinterpret_cast<sockaddr*>(&name), &length);
-      return HeldPort(socket, ntohs(name.sin_port));
+      return HeldPort(socket, SocketAddress::OfSocket(socket).port());
     }
   }
   return Exhausted(absl::StrFormat(
@@ -84,21 +74,6 @@ std::string WithoutHeldPort(const std::string& range) {
   if (!ports.ok() || ports->any() || ports->first == ports->last) return range;
   --ports->last;
   return ToString(*ports);
-}
-
-StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  Endpoint endpoint;
-  bool good = colon != std::string::npos;
-  if (good) {
-    endpoint.host = text.substr(0, colon);
-    const char* begin = text.data() + colon + 1;
-    const char* end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(begin, end, endpoint.port);
-    good = error == std::errc() && stop == end && endpoint.port >= 0 && endpoint.port <= 65535;
-  }
-  if (!good) return Invalid(absl::StrFormat("\"%s\" is not HOST:PORT (port 0 to 65535)", text));
-  return endpoint;
 }
 
 }  // namespace ringwood

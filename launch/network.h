@@ -32,11 +32,4 @@ class HeldPort {
 // first. A range of one port, and the empty one, stay as they are.
 std::string WithoutHeldPort(const std::string& range);
 
-// "127.0.0.1:41234", ":0" → host and port. Invalid: no colon, or the port is not 0..65535.
-struct Endpoint {
-  std::string host;
-  int port = 0;
-};
-StatusOr<Endpoint> ParseEndpoint(const std::string& text);
-
 }  // namespace ringwood

@@ -11,7 +11,8 @@ inline bool IsOneAddress(const std::string& addresses) {
 }
 
 // What gRPC connects to: a single address as it is; of several, whose names are looked up here, the
-// first that takes a connection. A name that is not known now is left out.
+// first that takes a connection. A name that is not known now is left out, and so is an address of
+// the family (IPv4 or IPv6) that fewer of them have.
 std::string ChannelTarget(const std::string& addresses);
 
 }  // namespace ringwood

@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/files/descriptors.h"
 #include "base/log.h"
+#include "base/net/endpoint.h"
 #include "base/random.h"
 #include "proto/call.h"
 #include "proto/job_token.h"
@@ -152,7 +153,7 @@ StatusOr<std::string> ChooseHttp(const ServerOptions& options) {
                                     .insecure = options.insecure || options.credentials != nullptr,
                                     .trusted_fabric = options.trusted_fabric,
                                     .network_interface = options.network_interface}));
-  if (address.rfind("127.", 0) == 0 || !options.token.empty()) return address;
+  if (IsLoopbackHost(HostOf(address)) || !options.token.empty()) return address;
   return Denied("--http " + options.http +
                 " can be reached from other hosts and the job has no token: give one with "
                 "--token-file, or listen on 127.0.0.1");
@@ -182,7 +183,7 @@ struct Server::Parts {
   bool stopped ABSL_GUARDED_BY(mutex) = false;
   Status failed ABSL_GUARDED_BY(mutex);
 
-  std::string host() const { return options.listen.substr(0, options.listen.rfind(':')); }
+  std::string serving_address() const { return ToString({HostOf(options.listen), port}); }
   void KeepAddress();
   Status OpenDoor(const std::string& address);
   Status StartServing();
@@ -199,7 +200,7 @@ struct Server::Parts {
 // Where this user finds it. Who cannot must name it, no more.
 void Server::Parts::KeepAddress() {
   keeps_address = true;
-  Status kept = KeepToken(AddressFile(options.store), absl::StrFormat("%s:%d", host(), port));
+  Status kept = KeepToken(AddressFile(options.store), serving_address());
   if (kept.ok() && !options.token.empty()) {
     kept = KeepToken(TokenFile(options.store), options.token);
   }
@@ -293,7 +294,7 @@ Status Server::Parts::OpenFurtherStore() {
   RW_ASSIGN_OR_RETURN(further, StoreService::Create(storing));
   RW_RETURN_IF_ERROR(door->Listen());
   RW_RETURN_IF_ERROR(StartServing());
-  options.store_address = absl::StrFormat("%s:%d", host(), port);
+  options.store_address = serving_address();
   return OkStatus();
 }
 
@@ -307,7 +308,7 @@ StatusOr<std::vector<v1::StatusResponse>> Server::Parts::StatusesOf(const std::s
 Status Server::Parts::ShowStatus() {
   if (http.empty()) return OkStatus();
   StatusPages::Options showing;
-  showing.guarded = http.rfind("127.", 0) != 0;
+  showing.guarded = !IsLoopbackHost(HostOf(http));
   showing.token = options.token;
   if (deployment != nullptr) {
     showing.guarded = true;  // a token says which job
@@ -320,16 +321,15 @@ Status Server::Parts::ShowStatus() {
                         return pages->Answer(request);
                       }));
   if (options.shows) {
-    options.shows(absl::StrFormat("%s:%d", http.substr(0, http.rfind(':')), shown->port()));
+    options.shows(ToString({HostOf(http), shown->port()}));
   }
   return OkStatus();
 }
 
 Status Server::Parts::Serve(std::unique_ptr<CoordStore> record) {
   RW_RETURN_IF_ERROR(door->Listen());
-  const std::string address = absl::StrFormat("%s:%d", host(), port);
   if (options.jobs > 0) {
-    RW_ASSIGN_OR_RETURN(deployment, Deployment::Create(options, address));
+    RW_ASSIGN_OR_RETURN(deployment, Deployment::Create(options, serving_address()));
     doors = std::make_unique<DeploymentDoors>(deployment.get());
   } else {
     RW_ASSIGN_OR_RETURN(job, JobHost::Open(options, std::move(record)));
@@ -338,7 +338,8 @@ Status Server::Parts::Serve(std::unique_ptr<CoordStore> record) {
   RW_RETURN_IF_ERROR(StartServing());
   // The embedded reducer finds the coordinator where it listens.
   if (job != nullptr) {
-    job->StartReducer(address, options.token, [this](const Status& status) { Fail(status); });
+    job->StartReducer(serving_address(), options.token,
+                      [this](const Status& status) { Fail(status); });
   }
   RW_RETURN_IF_ERROR(ShowStatus());
   if (options.serves) options.serves(port);
@@ -348,7 +349,7 @@ Status Server::Parts::Serve(std::unique_ptr<CoordStore> record) {
 void Server::Parts::StandBy(const EtcdAddress& etcd) {
   Leadership::Options seat;
   seat.etcd = etcd;
-  seat.address = absl::StrFormat("%s:%d", host(), port);
+  seat.address = serving_address();
   seat.lease_seconds = LeaseSeconds(options.failure_timeout_seconds);
   seat.leads = [this, etcd,
                 patience = Seconds(static_cast<double>(seat.lease_seconds))](int64_t revision) {

@@ -101,5 +101,24 @@ pgrep -f -- "sleep 77$id.5" >/dev/null || failures=$((failures + 1))  # they do 
 kill -9 $launcher
 check "kill -9 of the launcher leaves nothing on the hosts" 0 "" gone "77$id[.]5"
 
+for i in $(seq 0 $((hosts - 1))); do  # from now on the hosts have no IPv4
+  ip -n "$(host "$i")" addr flush dev eth0 scope global
+  ip -n "$(host "$i")" addr add "fd79:$id::$((i + 1))/64" dev eth0 nodad
+done
+check "over IPv6 the coordinator's address stands in brackets" 0 "^\[fd79:$id::1\]:" \
+  "${run[@]}" -H "$three" -- sh -c 'echo $RINGWOOD_COORDINATOR'
+check "over IPv6 rings and trees run by UCX" 0 '"world":4,"servers":3' \
+  timeout 120 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
+  -H "$three" --workers 4 --servers 3 --trace data/espresso/resnet50.csv --density 0.01 --steps 1 --json
+check "over IPv6 they run by gRPC under TLS" 0 '"world":4,"servers":3' \
+  timeout 120 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 \
+  -H "$three" --workers 4 --servers 3 --trace data/espresso/resnet50.csv --density 0.01 --steps 1 --json
+check "over IPv6 ranks on other hosts are restarted" 0 "\[3\] attempt 1" \
+  "${run[@]}" -H "$three" --max-restarts 1 -- \
+  sh -c 'echo attempt $RINGWOOD_RESTART; exit $((75 - 75 * RINGWOOD_RESTART))'
+check "over IPv6 the doctor finds the hosts ready" 0 "fd79:$id::2" \
+  timeout 120 "$ringwood" doctor --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
+  -H "$(host 0),$(host 1)"
+
 [ $failures = 0 ] && echo "all passed"
 exit $((failures > 0))

@@ -1,14 +1,18 @@
 #include "transport/interface.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <linux/if_addr.h>
 #include <net/if.h>
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
+#include <optional>
 #include <sstream>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/net/socket_address.h"
 
 namespace ringwood {
 namespace {
@@ -19,18 +23,30 @@ struct Interface {
   bool loopback = false;
 };
 
-// Those that are up and have an IPv4 address, in the kernel's order.
+// Smaller is better; nothing: no other host can reach it, or it is not in use yet.
+std::optional<int> Rank(const SocketAddress& address, const std::set<std::string>& passing) {
+  if (address.family() == AF_INET) return 0;
+  if (address.family() != AF_INET6 || address.is_link_local()) return std::nullopt;
+  return passing.count(address.ip()) == 0 ? 1 : 2;
+}
+
+// Those that are up and have an address: first those with IPv4, each in the kernel's order.
 std::vector<Interface> List() {
   std::vector<Interface> list;
   ifaddrs* first = nullptr;
   if (getifaddrs(&first) != 0) return list;
-  for (const ifaddrs* i = first; i != nullptr; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
-    if ((i->ifa_flags & IFF_UP) == 0) continue;
-    char text[INET_ADDRSTRLEN];
-    const auto* address = reinterpret_cast<const sockaddr_in*>(i->ifa_addr);
-    inet_ntop(AF_INET, &address->sin_addr, text, sizeof text);
-    list.push_back({i->ifa_name, text, (i->ifa_flags & IFF_LOOPBACK) != 0});
+  std::ifstream table("/proc/self/net/if_inet6");
+  const std::set<std::string> passing =
+      PassingAddresses({std::istreambuf_iterator<char>(table), std::istreambuf_iterator<char>()});
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const ifaddrs* i = first; i != nullptr; i = i->ifa_next) {
+      if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0) continue;
+      const SocketAddress address = SocketAddress::Of(i->ifa_addr);
+      if (Rank(address, passing) != rank) continue;
+      const auto same = [i](const Interface& known) { return known.name == i->ifa_name; };
+      if (rank > 0 && std::any_of(list.begin(), list.end(), same)) continue;
+      list.push_back({i->ifa_name, address.ip(), (i->ifa_flags & IFF_LOOPBACK) != 0});
+    }
   }
   freeifaddrs(first);
   return list;
@@ -43,8 +59,8 @@ StatusOr<Interface> Find(const std::string& name) {
     known += (known.empty() ? "" : ", ") + interface.name;
   }
   return NotFound(absl::StrFormat(
-      "there is no network interface \"%s\" that is up and has an IPv4 address; there are: %s",
-      name, known.empty() ? "none" : known));
+      "there is no network interface \"%s\" that is up and has an address; there are: %s", name,
+      known.empty() ? "none" : known));
 }
 
 std::vector<std::string> Split(const std::string& list) {
@@ -58,6 +74,27 @@ std::vector<std::string> Split(const std::string& list) {
 }
 
 }  // namespace
+
+std::set<std::string> PassingAddresses(const std::string& table) {
+  // Linux, net/ipv6/addrconf.c: address, index, prefix, scope and flags in hexadecimal, name.
+  std::set<std::string> passing;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string digits;
+    unsigned index = 0, prefix = 0, scope = 0, flags = 0;
+    words >> digits >> std::hex >> index >> prefix >> scope >> flags;
+    if (!words || digits.size() != 32) continue;
+    if ((flags & (IFA_F_TEMPORARY | IFA_F_DEPRECATED | IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0) {
+      continue;
+    }
+    std::string ip;
+    for (size_t i = 0; i < digits.size(); i += 4) ip += (i > 0 ? ":" : "") + digits.substr(i, 4);
+    if (const auto address = SocketAddress::Parse(ip, 0); address.ok())
+      passing.insert(address->ip());
+  }
+  return passing;
+}
 
 StatusOr<std::string> InterfaceAddress(const std::string& interface) {
   RW_ASSIGN_OR_RETURN(const Interface found, Find(interface));

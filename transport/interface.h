@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "base/status.h"
 
 namespace ringwood {
 
-// The IPv4 address of `interface` ("192.168.1.3"). NotFound lists the existing interfaces.
+// The address of `interface`: its first IPv4 address ("192.168.1.3"); where it has none, an IPv6
+// address ("fd00::3") that other hosts can reach: not a link-local one, and one that privacy
+// extensions renew only if there is no other. NotFound lists the existing interfaces.
 StatusOr<std::string> InterfaceAddress(const std::string& interface);
 
 // True for "lo" and other interfaces with the loopback flag.
@@ -24,5 +27,9 @@ StatusOr<InterfaceBytes> BytesOfInterface(const std::string& interface);
 // interface whose name starts so, "=eth0" = exactly that, "^docker,br" = none of these, lists by
 // commas. Empty: the first that is up and is neither loopback nor a container bridge, else "lo".
 StatusOr<std::string> ChooseInterface(const std::string& nccl_style_spec);
+
+// Of /proc/net/if_inet6: the IPv6 addresses that privacy extensions renew, that are no longer to be
+// used, or that the kernel still compares with those of others. For tests.
+std::set<std::string> PassingAddresses(const std::string& table);
 
 }  // namespace ringwood

@@ -1,7 +1,5 @@
 #include "transport/port_range.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +8,8 @@
 #include <cstring>
 
 #include "absl/strings/str_format.h"
+#include "base/net/endpoint.h"
+#include "base/net/socket_address.h"
 
 namespace ringwood {
 
@@ -42,32 +42,29 @@ std::vector<uint16_t> PortsToTry(const PortRange& range, uint64_t seed) {
 
 namespace {
 
-StatusOr<uint16_t> Listen(const std::string& ip, uint16_t port, int reuse) {
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_port = htons(port);
-  if (inet_pton(AF_INET, ip.c_str(), &name.sin_addr) != 1) {
-    return Invalid("\"" + ip + "\" is no IPv4 address");
-  }
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (probe < 0) return Unavailable(std::string("cannot make a socket: ") + std::strerror(errno));
-  setsockopt(probe, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
-  sockaddr* const place = reinterpret_cast<sockaddr*>(&name);
-  socklen_t length = sizeof name;
-  const bool listens = bind(probe, place, length) == 0 && listen(probe, 1) == 0 &&
-                       getsockname(probe, place, &length) == 0;
+StatusOr<uint16_t> Listen(const std::string& ip, uint16_t port, bool reuse) {
+  RW_ASSIGN_OR_RETURN(const SocketAddress address, SocketAddress::Parse(ip, port));
+  const int probe = BindTcp(address, reuse);
+  const bool listens = probe >= 0 && listen(probe, 1) == 0;
   const int error = errno;
-  close(probe);
-  if (listens) return ntohs(name.sin_port);
+  const uint16_t taken = listens ? SocketAddress::OfSocket(probe).port() : 0;
+  if (probe >= 0) close(probe);
+  if (listens) return taken;
   if (error == EADDRINUSE) return Exhausted(absl::StrFormat("port %d on %s is in use", port, ip));
-  return Refused(absl::StrFormat("cannot listen on %s:%d: %s", ip, port, std::strerror(error)));
+  if (error == EMFILE || error == ENFILE) {
+    return Unavailable(std::string("cannot make a socket: ") + std::strerror(error));
+  }
+  return Refused(
+      absl::StrFormat("cannot listen on %s: %s", ToString({ip, port}), std::strerror(error)));
 }
 
 }  // namespace
 
-StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port) { return Listen(ip, port, 1); }
+StatusOr<uint16_t> ProbePort(const std::string& ip, uint16_t port) {
+  return Listen(ip, port, true);
+}
 
-bool IsFree(const std::string& ip, uint16_t port) { return Listen(ip, port, 0).ok(); }
+bool IsFree(const std::string& ip, uint16_t port) { return Listen(ip, port, false).ok(); }
 
 StatusOr<std::vector<uint16_t>> FreePorts(const PortRange& range, const std::string& ip,
                                           uint64_t seed, size_t count) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "base/clock.h"
+#include "base/net/endpoint.h"
 #include "launch/network.h"
 #include "proto/access.h"
 #include "proto/call.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "base/net/endpoint.h"
 #include "client/options/option_table.h"
 #include "sparse/selector.h"
 
@@ -31,10 +32,8 @@ constexpr OtherNumber kOtherNumbers[] = {
 // "HOST:PORT", or several of them, all on this machine.
 bool AreLoopbackAddresses(const std::string& addresses) {
   const std::vector<std::string> all = absl::StrSplit(addresses, ',');
-  return std::all_of(all.begin(), all.end(), [](const std::string& address) {
-    const std::string host = address.substr(0, address.rfind(':'));
-    return host == "localhost" || host == "[::1]" || host.rfind("127.", 0) == 0;
-  });
+  return std::all_of(all.begin(), all.end(),
+                     [](const std::string& address) { return IsLoopbackHost(HostOf(address)); });
 }
 
 // What single options do not show.
@@ -98,11 +97,12 @@ Status Check(const SessionOptions& options) {
         "RINGWOOD_COORDINATOR is not set: start the program with `ringwood run`, or set it to the "
         "HOST:PORT of a `ringwood server`");
   }
-  if (options.coordinator.rfind(':') == std::string::npos) {
-    return Invalid(absl::StrFormat(
-        "the coordinator '%s' is not HOST:PORT: set RINGWOOD_COORDINATOR or start the program with "
-        "`ringwood run`",
-        options.coordinator));
+  for (const std::string& address :
+       std::vector<std::string>(absl::StrSplit(options.coordinator, ','))) {
+    if (const Status named = ParseEndpoint(address).status(); !named.ok()) {
+      return Invalid("the coordinator " + Message(named) +
+                     ": set RINGWOOD_COORDINATOR or start the program with `ringwood run`");
+    }
   }
   // A rank beyond the world is an elastic job's spare; the coordinator of a fixed one refuses it.
   if (options.world < 1 || options.rank < 0) {

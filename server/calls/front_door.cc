@@ -1,6 +1,6 @@
 #include "server/calls/front_door.h"
 
-#include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/resource.h>
@@ -9,11 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
+#include "base/net/endpoint.h"
+#include "base/net/socket_address.h"
 #include "transport/refusals.h"
 
 namespace ringwood {
@@ -27,18 +28,11 @@ constexpr int kMostAtOnce = 64;        // accepted between two looks at the mail
 constexpr double kPauseSeconds = 0.1;  // until the next try when no descriptor was left
 constexpr double kDoorSeconds = 10;    // a task on the loop, which never blocks
 
-StatusOr<sockaddr_in> ParseAddress(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  uint16_t port = 0;
-  if (colon == std::string::npos ||
-      inet_pton(AF_INET, text.substr(0, colon).c_str(), &name.sin_addr) != 1 ||
-      std::from_chars(text.data() + colon + 1, text.data() + text.size(), port).ec != std::errc()) {
-    return Invalid("cannot listen on \"" + text + "\": give ADDRESS:PORT with an IPv4 address");
-  }
-  name.sin_port = htons(port);
-  return name;
+StatusOr<SocketAddress> ParseAddress(const std::string& text) {
+  RW_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(text));
+  auto address = SocketAddress::Parse(endpoint.host, static_cast<uint16_t>(endpoint.port));
+  if (!address.ok()) return Annotate(address.status(), "cannot listen on " + text);
+  return address;
 }
 
 Status WhyNot(const std::string& address, int error) {
@@ -124,23 +118,16 @@ class FrontDoor::Listening : public Loop::Source {
 
 StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Open(const std::string& address,
                                                      const FrontDoorOptions& options) {
-  RW_ASSIGN_OR_RETURN(sockaddr_in name, ParseAddress(address));
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  RW_ASSIGN_OR_RETURN(const SocketAddress place, ParseAddress(address));
+  const int listener = BindTcp(place, true);
   if (listener < 0) return WhyNot(address, errno);
   const int on = 1;
   const int silence = static_cast<int>(1000 * ToSeconds(options.silence));
-  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  fcntl(listener, F_SETFL, fcntl(listener, F_GETFL) | O_NONBLOCK);
   setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // connections inherit both
   setsockopt(listener, IPPROTO_TCP, TCP_USER_TIMEOUT, &silence, sizeof silence);
-  auto* place = reinterpret_cast<sockaddr*>(&name);
-  socklen_t length = sizeof name;
-  if (bind(listener, place, length) != 0 || getsockname(listener, place, &length) != 0) {
-    const int error = errno;
-    close(listener);
-    return WhyNot(address, error);
-  }
   return std::unique_ptr<FrontDoor>(
-      new FrontDoor(listener, address, ntohs(name.sin_port), options));
+      new FrontDoor(listener, address, SocketAddress::OfSocket(listener).port(), options));
 }
 
 Status FrontDoor::Listen() {

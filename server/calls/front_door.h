@@ -23,8 +23,8 @@ int RaiseDescriptorLimit();
 
 class FrontDoor {
  public:
-  // Takes an IPv4 "ADDRESS:PORT", port 0: the kernel's choice. Connections are refused until
-  // Listen. Refused: why the address cannot be used, and how to fix it.
+  // Takes an "ADDRESS:PORT" with an IP address, port 0: the kernel's choice. Connections are
+  // refused until Listen. Refused: why the address cannot be used, and how to fix it.
   static StatusOr<std::unique_ptr<FrontDoor>> Open(const std::string& address,
                                                    const FrontDoorOptions& options);
   ~FrontDoor();  // closes it; accepted connections live on

@@ -9,7 +9,7 @@
 namespace ringwood {
 
 struct ListenRequest {
-  std::string listen;  // HOST:PORT, an IPv4 address, "localhost", or [IPv6]
+  std::string listen;  // HOST:PORT with an IP address or "localhost"
   bool insecure = false;
   bool tls = false;
   bool trusted_fabric = false;

@@ -60,6 +60,12 @@ int Silence(const mg_connection*, const char*) { return 1; }
 
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Open(const std::string& address,
                                                        Handler handler) {
+  if (address.find('[') != std::string::npos && mg_check_feature(MG_FEATURES_IPV6) == 0) {
+    return Refused(absl::StrFormat(
+        "--http %s: the civetweb of this system listens on IPv4 only: give an address of IPv4, or "
+        "127.0.0.1 behind a reverse proxy that listens there",
+        address));
+  }
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(handler)));
   mg_callbacks callbacks = {};
   callbacks.log_message = Silence;

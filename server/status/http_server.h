@@ -23,7 +23,8 @@ class HttpServer {
 
   using Handler = std::function<HttpAnswer(const HttpRequest&)>;
 
-  // At `address`, an IPv4 address and a port; 0: the kernel chooses. Refused: the port is in use.
+  // At `address`, an IP address and a port; 0: the kernel chooses. Refused: the port is in use, or
+  // this civetweb has no IPv6 (Debian's has none).
   static StatusOr<std::unique_ptr<HttpServer>> Open(const std::string& address, Handler handler);
   ~HttpServer();  // waits for the requests that are being answered
 

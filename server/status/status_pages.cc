@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/net/endpoint.h"
+#include "base/net/socket_address.h"
 #include "proto/job_token.h"
 #include "server/calls/call_guard.h"
 #include "server/status/metrics.h"
@@ -21,11 +23,9 @@ constexpr char kPrometheus[] = "text/plain; version=0.0.4; charset=utf-8";
 }  // namespace
 
 bool IsOwnHost(const std::string& host) {
-  std::string name = host;
-  const size_t colon = name.rfind(':');
-  if (colon != std::string::npos && name.find(']', colon) == std::string::npos) name.resize(colon);
-  return name == "localhost" || name == "[::1]" ||
-         (!name.empty() && name.find_first_not_of("0123456789.") == std::string::npos);
+  const bool bare = host.ends_with(']');  // "[::1]" without a port
+  const std::string name = HostOf(bare ? host + ":0" : host);
+  return name == "localhost" || SocketAddress::Parse(name, 0).ok();
 }
 
 // The token that was brought, "" where none is needed.

@@ -51,7 +51,7 @@ class StatusPages {
   const Options options_;
 };
 
-// "127.0.0.1:80", "localhost", "[::1]:80": a name that no other site can have.
+// "127.0.0.1:80", "localhost", "[fd00::1]:80": a name that no other site can have.
 bool IsOwnHost(const std::string& host);
 
 // page.html.

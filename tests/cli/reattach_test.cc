@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "tests/cli/rank.h"
-#include "tests/server/fake_coordinator.h"
+#include "tests/server/peers/fake_coordinator.h"
 
 namespace ringwood {
 namespace {

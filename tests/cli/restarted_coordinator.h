@@ -19,7 +19,7 @@
 #include "client/grpc/parts.h"
 #include "client/session.h"
 #include "tests/cli/program.h"
-#include "tests/server/fake_coordinator.h"
+#include "tests/server/peers/fake_coordinator.h"
 
 namespace ringwood {
 

@@ -91,7 +91,8 @@ TEST(StatusPages, OnLoopbackAnotherSitesNameIsRefused) {
   for (const char* host : {"127.0.0.1:9090", "localhost:9090", "127.0.0.1", "[::1]:80"}) {
     EXPECT_EQ(pages.Answer({"GET", "/status.json", host, ""}).code, 200) << host;
   }
-  for (const char* host : {"evil.example:9090", "", "localhost.evil.example", "1.example"}) {
+  for (const char* host : {"evil.example:9090", "", "localhost.evil.example", "1.example", "[::1",
+                           "::1]", "[evil.example]"}) {
     EXPECT_EQ(pages.Answer({"GET", "/status.json", host, ""}).code, 403) << host;
   }
 }

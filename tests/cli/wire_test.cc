@@ -113,16 +113,6 @@ TEST(Arguments, TheCommandIsCutAtTheDashes) {
   EXPECT_THAT(SplitArguments({"run", "-np=4"}).own, ElementsAre("run", "--num-proc=4"));
 }
 
-TEST(Network, AnEndpointIsAHostAndAPort) {
-  const auto endpoint = ParseEndpoint("127.0.0.1:41");
-  ASSERT_TRUE(endpoint.ok());
-  EXPECT_EQ(endpoint->host, "127.0.0.1");
-  EXPECT_EQ(endpoint->port, 41);
-  for (const std::string text : {"", "h", "h:", "h:x", "h:-1", "h:65536", "h:1x"}) {
-    EXPECT_FALSE(ParseEndpoint(text).ok()) << text;
-  }
-}
-
 // What a trainer's store does: bind, with SO_REUSEADDR or without, and listen.
 bool CanListen(int port, bool reuse) {
   const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

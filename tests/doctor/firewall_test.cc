@@ -11,11 +11,13 @@
 namespace ringwood {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-ClusterFacts TwoHosts() {
+ClusterFacts TwoHosts(const std::string& network = "10.0.0.") {
   ClusterFacts facts;
-  for (const auto& [name, address] : {std::pair{"h1", "10.0.0.1"}, std::pair{"h2", "10.0.0.2"}}) {
+  for (const auto& [name, address] :
+       {std::pair{"h1", network + "1"}, std::pair{"h2", network + "2"}}) {
     HostFacts host;
     host.host = name;
     host.address = address;
@@ -54,13 +56,26 @@ TEST(Firewall, RulesAreThoseOfTheMembers) {
   EXPECT_EQ(NftRules(*request), kGolden);
 }
 
-TEST(Firewall, NftAcceptsThem) {
+TEST(Firewall, OfIpv6TheyNameItsAddresses) {
+  const std::string rules = NftRules(*FirewallOf(TwoHosts("fd00::"), {20000, 20099}));
+  EXPECT_THAT(rules, AllOf(HasSubstr("type ipv6_addr"), HasSubstr("fd00::2,  # h2"),
+                           HasSubstr("ip6 saddr @members accept")));
+  ClusterFacts mixed = TwoHosts();
+  mixed.hosts[1].address = "fd00::2";
+  EXPECT_THAT(Message(FirewallOf(mixed, {20000, 20099}).status()),
+              HasSubstr("h1 is at 10.0.0.1 and host h2 at fd00::2"));
+}
+
+class NftTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Families, NftTest, ::testing::Values("10.0.0.", "fd00::"));
+
+TEST_P(NftTest, AcceptsTheRules) {
   if (std::system("nft -c list ruleset >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "nft is not here, or may not be asked";
   }
   const std::filesystem::path file = std::filesystem::temp_directory_path() /
                                      ("ringwood-firewall-" + std::to_string(::getpid()) + ".nft");
-  std::ofstream(file) << kGolden;
+  std::ofstream(file) << NftRules(*FirewallOf(TwoHosts(GetParam()), {20000, 20099}));
   EXPECT_EQ(std::system(("nft -c -f " + file.string()).c_str()), 0);
   std::filesystem::remove(file);
 }

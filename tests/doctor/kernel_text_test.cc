@@ -21,6 +21,27 @@ TEST(ParseRoutes, ReadsWhatIsUp) {
   EXPECT_THAT(ParseRoutes(""), IsEmpty());
 }
 
+TEST(ParseRoutes, OfIpv6TheKernelsOwnAreLeftOut) {
+  const std::string none(32, '0');
+  const auto line = [&none](const std::string& to, const std::string& gateway,
+                            const std::string& flags) {
+    return to + " " + none + " 00 " + gateway + " 00000100 00000001 00000000 " + flags +
+           "     eth0\n";
+  };
+  const std::string gateway = "fd000000000000000000000000000001";
+  const std::string text =
+      line("fd790000000000000000000000000000 40", none, "00000001") +
+      line("fe800000000000000000000000000000 40", none, "00000001") +     // link-local
+      line("fd790000000000000000000000000001 80", none, "80200001") +     // to this host
+      line(none + " 00", none, "00200200") +                              // refused
+      line("ff000000000000000000000000000000 08", none, "00000001") +     // multicast
+      line("fd990000000000000000000000000000 40", gateway, "00000002") +  // not up
+      line(none + " 00", gateway, "00000003") + "broken\n";
+  EXPECT_THAT(ParseRoutes6(text), ElementsAre(RouteFacts{"fd79::/64", "", "eth0"},
+                                              RouteFacts{"default", "fd00::1", "eth0"}));
+  EXPECT_THAT(ParseRoutes6(""), IsEmpty());
+}
+
 TEST(OutgoingPorts, CountsWhatTheKernelMayGiveAway) {
   const std::string outgoing = "32768\t60999\n";
   EXPECT_EQ(OutgoingPorts({20000, 20099}, outgoing, "").unreserved, 0);

@@ -18,10 +18,50 @@ TEST(Hosts, AListNamesHostsAndSlots) {
   EXPECT_EQ((*hosts)[2].slots, 0);
 }
 
+TEST(Hosts, AnIpv6AddressStandsInBrackets) {
+  const auto hosts = ParseHosts("[fd00::1]:4,me@[fd00::2],[fd00::3]");
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  ASSERT_EQ(hosts->size(), 3u);
+  EXPECT_EQ((*hosts)[0].name, "fd00::1");
+  EXPECT_EQ((*hosts)[0].slots, 4);
+  EXPECT_EQ((*hosts)[1].name, "me@fd00::2");
+  EXPECT_EQ((*hosts)[1].slots, 0);
+  EXPECT_EQ((*hosts)[2].name, "fd00::3");
+  for (const std::string text : {"fd00::1", "fd00::1:4", "me@fd00::1"}) {
+    EXPECT_THAT(Message(ParseHosts(text).status()), HasSubstr("stands in brackets: [fd00::1"));
+  }
+  EXPECT_EQ(ParseHostFile("fd00::1 slots=4", "hosts")->front().name, "fd00::1");
+}
+
 TEST(Hosts, ABadListIsNamed) {
-  for (const std::string text :
-       {"", "h1:0", "h1:x", "h1:4,,h2", "-oProxyCommand=x", "h1;reboot", "h1,h1", "h1:99999999999",
-        "a b", "@x", "x@", "a@b@c", "..", "a..b", ".a", "a.", "%n", "h%eth0", "a@-b"}) {
+  for (const std::string text : {"",
+                                 "h1:0",
+                                 "h1:x",
+                                 "h1:4,,h2",
+                                 "-oProxyCommand=x",
+                                 "h1;reboot",
+                                 "h1,h1",
+                                 "h1:99999999999",
+                                 "a b",
+                                 "@x",
+                                 "x@",
+                                 "a@b@c",
+                                 "..",
+                                 "a..b",
+                                 ".a",
+                                 "a.",
+                                 "%n",
+                                 "h%eth0",
+                                 "a@-b",
+                                 "[",
+                                 "[]",
+                                 "[h1",
+                                 "h1]",
+                                 "[h1]]",
+                                 "[fe80::1%eth0]",
+                                 "[::1]4",
+                                 "[::1]:0",
+                                 "x[::1]"}) {
     const auto hosts = ParseHosts(text);
     EXPECT_EQ(hosts.status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(Message(hosts.status()), HasSubstr("-H")) << text;

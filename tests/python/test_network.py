@@ -1,10 +1,18 @@
-"""The network between hosts fails, briefly or for good; where this machine has hosts (tests/netfaults.py)."""
+"""Jobs between hosts, where this machine has them: over IPv4 and IPv6 (tests/netns.sh), and with a network that fails,
+briefly or for good (tests/netfaults.py)."""
 
 import sys
 
 import pytest
 
 from conftest import PROGRAM, ROOT, run
+
+
+def test_jobs_run_between_hosts_with_ipv4_and_with_ipv6_alone():
+    ended = run([ROOT / "tests" / "netns.sh", PROGRAM])
+    if "skipped" in ended.output:
+        pytest.skip(ended.output)
+    assert ended.code == 0 and "all passed" in ended.output, ended.output
 
 
 @pytest.mark.parametrize("transport", ["ucx", "grpc"])

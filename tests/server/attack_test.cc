@@ -22,7 +22,7 @@
 #include "server/calls/front_door.h"
 #include "server/coordinator/membership.h"
 #include "server/server.h"
-#include "tests/server/worker.h"
+#include "tests/server/peers/worker.h"
 
 namespace ringwood {
 namespace {

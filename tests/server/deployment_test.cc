@@ -18,8 +18,8 @@
 #include "ringwood/v1/deployment.grpc.pb.h"
 #include "server/calls/call_rights.h"
 #include "server/server.h"
+#include "tests/server/peers/worker.h"
 #include "tests/server/simulation/bare_call.h"
-#include "tests/server/worker.h"
 
 namespace ringwood {
 namespace {

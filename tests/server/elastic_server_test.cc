@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/server/worker.h"
+#include "tests/server/peers/worker.h"
 
 namespace ringwood {
 namespace {

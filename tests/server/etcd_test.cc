@@ -200,12 +200,15 @@ TEST(EtcdAddress, IsReadOrRefusedWithAnExample) {
   EXPECT_EQ(address->text(), "etcd://127.0.0.1:1,localhost:2/jobs/a");
   EXPECT_TRUE(address->on_loopback());
   EXPECT_FALSE(ParseEtcdAddress("etcd://127.0.0.1:1,h2:1/a")->on_loopback());
+  EXPECT_FALSE(ParseEtcdAddress("etcd://127.0.0.1.example:1/a")->on_loopback());
+  EXPECT_TRUE(ParseEtcdAddress("etcd://[::1]:1/a")->on_loopback());
+  EXPECT_EQ(ParseEtcdAddress("etcd://[fd00::1]:1/a")->text(), "etcd://[fd00::1]:1/a");
   EXPECT_THAT(Message(ParseEtcdAddress("etcds://h1:1/a").status()), HasSubstr("--etcd-tls"));
   EXPECT_THAT(Message(ParseEtcdAddress("etcd://h1:1/a", "/tls").status()),
               HasSubstr("write etcds://"));
   for (const char* wrong : {"", "http://h1:1/a", "etcd://h1:1", "etcd://h1:1/", "etcd:///a",
                             "etcd://h1/a", "etcd://h1:0/a", "etcd://h1:x/a", "etcd://h1:1,,h2:1/a",
-                            "etcd://:1/a", "etcd://h1:99999/a"}) {
+                            "etcd://:1/a", "etcd://h1:99999/a", "etcd://fd00::1:1/a"}) {
     const auto refused = ParseEtcdAddress(wrong);
     ASSERT_FALSE(refused.ok()) << wrong;
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << wrong;

@@ -10,7 +10,7 @@
 
 #include "identity/openssl.h"
 #include "tests/server/etcd/cluster.h"
-#include "tests/server/worker.h"
+#include "tests/server/peers/worker.h"
 
 namespace ringwood {
 namespace {

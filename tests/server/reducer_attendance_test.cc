@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
-#include "tests/server/fake_coordinator.h"
+#include "tests/server/peers/fake_coordinator.h"
 
 namespace ringwood {
 namespace {

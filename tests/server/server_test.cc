@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "server/store/view/store_view.h"
-#include "tests/server/worker.h"
+#include "tests/server/peers/worker.h"
 
 namespace ringwood {
 namespace {

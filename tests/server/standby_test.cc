@@ -8,7 +8,7 @@
 #include <future>
 
 #include "tests/server/etcd/cluster.h"
-#include "tests/server/worker.h"
+#include "tests/server/peers/worker.h"
 
 namespace ringwood {
 namespace {

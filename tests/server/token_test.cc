@@ -23,8 +23,8 @@
 #include "server/calls/call_rights.h"
 #include "server/coordinator/coord_store.h"
 #include "server/server.h"
+#include "tests/server/peers/worker.h"
 #include "tests/server/simulation/bare_call.h"
-#include "tests/server/worker.h"
 
 namespace ringwood {
 namespace {

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <set>
 
 #include "tests/transport/world.h"
 #include "transport/interface.h"
+#include "transport/ucx/listener.h"
 #include "transport/ucx/neighbour.h"
 
 namespace ringwood {
@@ -199,6 +201,33 @@ TEST(UcxFabric, AnIdleNodeUsesNoProcessorTime) {
                       static_cast<double>(after.tv_nsec - before.tv_nsec) * 1e-9;
   EXPECT_LT(used, 0.1);  // busy polling would use more than one second
   for (int i = 0; i < 4; ++i) world.Close(i, Aborted("over"));
+}
+
+TEST(UcxAddress, IsOfEitherFamily) {
+  for (const char* text : {"10.78.0.1 40123 9f86d081884c7d65 4711 55d0c0ffee00",
+                           "fd00::1 40123 9f86d081884c7d65 4711 55d0c0ffee00"}) {
+    const auto address = ParseUcxAddress(text);
+    ASSERT_TRUE(address.ok()) << address.status();
+    EXPECT_EQ(Format(*address), text);
+  }
+  const std::string longest = "1111:2222:3333:4444:5555:6666:255.255.255.255";
+  EXPECT_EQ(ParseUcxAddress(longest + " 1 1")->socket.port(), 1);
+  for (const std::string& text :
+       {std::string("h1 40123 1"), std::string("[fd00::1] 40123 1"), longest + "5 1 1",
+        std::string("fd00::1 0 1"), std::string("fd00::1 65536 1")}) {
+    EXPECT_EQ(ParseUcxAddress(text).status().code(), StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(Interface, AddressesThatPassAreNotThoseOfOthers) {
+  const std::string table =
+      "00000000000000000000000000000001 01 80 10 80       lo\n"
+      "fd790000000000000000000000000001 02 40 00 82     eth0\n"  // permanent
+      "fd790000000000000000000000000002 02 40 00 01     eth0\n"  // temporary
+      "fd790000000000000000000000000003 02 40 00 a0     eth0\n"  // deprecated
+      "fd790000000000000000000000000004 02 40 00 c0     eth0\n"  // tentative
+      "fd79 02 40 00 c0 eth0\nbroken\n";
+  EXPECT_EQ(PassingAddresses(table), (std::set<std::string>{"fd79::2", "fd79::3", "fd79::4"}));
 }
 
 TEST(Interface, FollowsTheNotationOfNccl) {

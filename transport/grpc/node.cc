@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/net/endpoint.h"
 #include "base/random.h"
 #include "transport/descriptors.h"
 #include "transport/grpc/piece.h"
@@ -23,7 +24,7 @@ Status GrpcNode::Start(const std::string& ip) {
         });
       }));
   number_ = Unpredictable() | 1;  // never 0
-  address_ = absl::StrFormat("grpc %s:%d %016x", ip, listener_->port(), number_);
+  address_ = absl::StrFormat("grpc %s %016x", ToString({ip, listener_->port()}), number_);
   return OkStatus();
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
+#include "base/net/endpoint.h"
 #include "base/random.h"
 #include "proto/call.h"
 #include "proto/own_connection.h"
@@ -235,7 +236,7 @@ class GenericListener : public GrpcListener, public grpc::CallbackGenericService
   Status Open(const std::string& ip) {
     for (const uint16_t port : PortsToTry(options_.ports, Unpredictable())) {
       if (port != 0 && !ProbePort(ip, port).ok()) continue;
-      if (Listen(absl::StrFormat("%s:%d", ip, port))) return OkStatus();
+      if (Listen(ToString({ip, port}))) return OkStatus();
     }
     if (options_.ports.any()) return Refused("gRPC cannot listen on " + ip);
     return ShortOfPorts(options_.ports, ip, 1);

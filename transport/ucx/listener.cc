@@ -1,10 +1,7 @@
 #include "transport/ucx/listener.h"
 
-#include <arpa/inet.h>
-
 #include <cinttypes>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -13,24 +10,22 @@
 namespace ringwood {
 
 std::string Format(const UcxAddress& address) {
-  char ip[INET_ADDRSTRLEN];
-  inet_ntop(AF_INET, &address.socket.sin_addr, ip, sizeof ip);
-  return absl::StrFormat("%s %d %016x %d %x", ip, ntohs(address.socket.sin_port), address.client,
-                         address.pid, address.cookie);
+  return absl::StrFormat("%s %d %016x %d %x", address.socket.ip(), address.socket.port(),
+                         address.client, address.pid, address.cookie);
 }
 
 StatusOr<UcxAddress> ParseUcxAddress(const std::string& text) {
   UcxAddress address;
-  char ip[INET_ADDRSTRLEN] = {};
+  char ip[64] = {};
   unsigned port = 0;
-  const bool read = std::sscanf(text.c_str(), "%15s %5u %16" SCNx64 " %9d %16" SCNx64, ip, &port,
+  const bool read = std::sscanf(text.c_str(), "%63s %5u %16" SCNx64 " %9d %16" SCNx64, ip, &port,
                                 &address.client, &address.pid, &address.cookie) >= 3;
-  if (!read || port == 0 || port > 65535 || inet_pton(AF_INET, ip, &address.socket.sin_addr) != 1) {
+  auto socket = SocketAddress::Parse(ip, static_cast<uint16_t>(port));
+  if (!read || port == 0 || port > 65535 || !socket.ok()) {
     return Invalid("this is no data-plane address: \"" + text.substr(0, 60) +
                    "\"; do all processes use the same transport?");
   }
-  address.socket.sin_family = AF_INET;
-  address.socket.sin_port = htons(static_cast<uint16_t>(port));
+  address.socket = *socket;
   return address;
 }
 
@@ -39,18 +34,14 @@ StatusOr<std::unique_ptr<UcxListener>> UcxListener::Make(ucp_worker_h worker, co
                                                          OnRequest on_request) {
   std::unique_ptr<UcxListener> made(new UcxListener);
   made->on_request_ = std::move(on_request);
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  if (inet_pton(AF_INET, ip.c_str(), &name.sin_addr) != 1) {
-    return Invalid("\"" + ip + "\" is no IPv4 address");
-  }
+  RW_ASSIGN_OR_RETURN(SocketAddress address, SocketAddress::Parse(ip, 0));
   ucp_listener_params_t params{};
   params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-  params.sockaddr = {reinterpret_cast<const sockaddr*>(&name), sizeof name};
+  params.sockaddr = {address.name(), address.size()};
   params.conn_handler = {&UcxListener::OnConnection, made.get()};
   ucs_status_t status = UCS_ERR_BUSY;
   for (const uint16_t port : PortsToTry(ports, seed)) {
-    name.sin_port = htons(port);
+    address.set_port(port);
     status = ucp_listener_create(worker, &params, &made->listener_);
     if (status != UCS_ERR_BUSY) break;
   }
@@ -60,7 +51,7 @@ StatusOr<std::unique_ptr<UcxListener>> UcxListener::Make(ucp_worker_h worker, co
   attributes.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
   status = ucp_listener_query(made->listener_, &attributes);
   if (status != UCS_OK) return FromUcx(status, "find the port on " + ip);
-  std::memcpy(&made->socket_, &attributes.sockaddr, sizeof made->socket_);
+  made->socket_ = SocketAddress::Of(reinterpret_cast<const sockaddr*>(&attributes.sockaddr));
   return made;
 }
 

@@ -5,21 +5,22 @@
 // process ("got REP message") when a peer dies between the first and the second wire-up message.
 #pragma once
 
-#include <netinet/in.h>
 #include <ucp/api/ucp.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "base/net/socket_address.h"
 #include "base/status.h"
 #include "transport/port_range.h"
 
 namespace ringwood {
 
-// What Fabric::Address() says: "10.78.0.1 40123 9f86d081884c7d65 4711 55d0c0ffee00".
+// What Fabric::Address() says: "10.78.0.1 40123 9f86d081884c7d65 4711 55d0c0ffee00"; the first may
+// be an IPv6 address.
 struct UcxAddress {
-  sockaddr_in socket{};
+  SocketAddress socket;
   uint64_t client = 0;
   int pid = 0;          // for processes of the same host, neighbour.h; 0: not said
   uint64_t cookie = 0;  // where `client` stands in the memory of that process
@@ -39,7 +40,7 @@ class UcxListener {
                                                      OnRequest on_request);
   ~UcxListener();
 
-  const sockaddr_in& socket() const { return socket_; }
+  const SocketAddress& socket() const { return socket_; }
   void Reject(ucp_conn_request_h request) { ucp_listener_reject(listener_, request); }
 
  private:
@@ -47,7 +48,7 @@ class UcxListener {
   static void OnConnection(ucp_conn_request_h request, void* listener);
 
   ucp_listener_h listener_ = nullptr;
-  sockaddr_in socket_{};
+  SocketAddress socket_;
   OnRequest on_request_;
 };
 

@@ -26,7 +26,7 @@ Status UcxWiring::Listen(const std::string& ip, const PortRange& ports) {
   RW_ASSIGN_OR_RETURN(
       listener_, UcxListener::Make(worker_->handle(), ip, ports, worker_->client(), on_request));
   if (!ports.any()) {
-    const uint16_t ours[] = {worker_->port(), ntohs(listener_->socket().sin_port)};
+    const uint16_t ours[] = {worker_->port(), listener_->socket().port()};
     ForgetAtEnd(ours);
   }
   cookie_ = worker_->client();
@@ -84,8 +84,7 @@ void UcxWiring::Open(UcxLink& link) {
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS;
   params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER | UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID;
-  params.sockaddr = {reinterpret_cast<const sockaddr*>(&link.address.socket),
-                     sizeof link.address.socket};
+  params.sockaddr = {link.address.socket.name(), link.address.socket.size()};
   const Status made = MakeEndpoint(link, params);
   made.ok() ? callbacks_.connected(link) : callbacks_.lost(link, made);
 }

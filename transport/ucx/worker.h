@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "base/net/socket_address.h"
 #include "base/status.h"
 #include "transport/port_range.h"
 
@@ -44,9 +45,9 @@ class UcxWorker {
 
  private:
   UcxWorker() = default;
-  // AlreadyExists: somebody listens on `port`.
-  static StatusOr<std::unique_ptr<UcxWorker>> MakeOn(const std::string& interface, uint16_t port,
-                                                     uint64_t client);
+  // AlreadyExists: somebody listens on the port of `address`, which the interface has.
+  static StatusOr<std::unique_ptr<UcxWorker>> MakeOn(const std::string& interface,
+                                                     const SocketAddress& address, uint64_t client);
 
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;

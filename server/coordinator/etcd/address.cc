@@ -1,9 +1,10 @@
 #include "server/coordinator/etcd/address.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 #include <sstream>
+
+#include "base/net/endpoint.h"
 
 namespace ringwood {
 namespace {
@@ -11,15 +12,6 @@ namespace {
 constexpr char kScheme[] = "etcd://";
 constexpr char kTlsScheme[] = "etcds://";
 constexpr size_t kMostEndpoints = 16;  // etcd advises seven members at most
-
-bool IsEndpoint(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return false;
-  int port = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
-  return error == std::errc() && stop == end && port > 0 && port <= 65535;
-}
 
 Status WrongAddress(const std::string& text, const std::string& why) {
   return Invalid("--coord-store \"" + text + "\": " + why +
@@ -36,9 +28,8 @@ std::string EtcdAddress::text() const {
 }
 
 bool EtcdAddress::on_loopback() const {
-  return std::all_of(endpoints.begin(), endpoints.end(), [](const std::string& endpoint) {
-    return endpoint.rfind("127.", 0) == 0 || endpoint.rfind("localhost:", 0) == 0;
-  });
+  return std::all_of(endpoints.begin(), endpoints.end(),
+                     [](const std::string& endpoint) { return IsLoopbackHost(HostOf(endpoint)); });
 }
 
 StatusOr<EtcdAddress> ParseEtcdAddress(const std::string& text, const std::string& tls_folder) {
@@ -63,7 +54,11 @@ StatusOr<EtcdAddress> ParseEtcdAddress(const std::string& text, const std::strin
   }
   std::istringstream list(rest.substr(0, slash));
   for (std::string endpoint; std::getline(list, endpoint, ',');) {
-    if (!IsEndpoint(endpoint)) return WrongAddress(text, "\"" + endpoint + "\" is not HOST:PORT");
+    const auto named = ParseEndpoint(endpoint);
+    if (!named.ok()) return WrongAddress(text, Message(named.status()));
+    if (named->host.empty() || named->port == 0) {
+      return WrongAddress(text, "\"" + endpoint + "\" is not HOST:PORT");
+    }
     address.endpoints.push_back(endpoint);
   }
   if (address.endpoints.empty()) return WrongAddress(text, "no member is named");

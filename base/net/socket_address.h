@@ -1,0 +1,54 @@
+// An IPv4 or IPv6 address with a port, as the kernel takes it.
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace ringwood {
+
+class SocketAddress {
+ public:
+  SocketAddress() = default;
+
+  // `ip`: "10.0.0.1" or "fd00::1", without brackets. Invalid: it is neither.
+  static StatusOr<SocketAddress> Parse(const std::string& ip, uint16_t port);
+
+  // Of a name that the kernel or a library has filled in. Of another family it has neither ip nor
+  // port.
+  static SocketAddress Of(const sockaddr* name);
+
+  // The own end of a socket; without a family if the descriptor is not one.
+  static SocketAddress OfSocket(int descriptor);
+
+  int family() const { return name_.any.sa_family; }  // AF_INET, AF_INET6
+  const sockaddr* name() const { return &name_.any; }
+  socklen_t size() const;
+
+  std::string ip() const;  // numeric, without brackets or scope; "" of another family
+  uint16_t port() const;   // 0: any, or of another family
+  void set_port(uint16_t port);
+  int prefix() const;          // of a netmask, in bits
+  bool is_loopback() const;    // 127.0.0.0/8, ::1
+  bool is_any() const;         // 0.0.0.0, ::
+  bool is_link_local() const;  // fe80::/10, which means nothing without a scope; never of IPv4
+
+ private:
+  union Name {
+    sockaddr_storage largest{};
+    sockaddr any;
+    sockaddr_in four;
+    sockaddr_in6 six;
+  };
+  Name name_;
+};
+
+// A TCP socket of the address's family, bound to it; the caller owns the descriptor. -1 with errno.
+// `reuse`: also where connections of a socket that is closed are still ending.
+int BindTcp(const SocketAddress& address, bool reuse);
+
+}  // namespace ringwood
