@@ -13,7 +13,7 @@
 #include "server/reducer/reducer_node.h"
 #include "server/server.h"
 #include "server/status/board.h"
-#include "server/store/store_service.h"
+#include "server/store/service/store_service.h"
 #include "server/updates/update_service.h"
 
 namespace ringwood {

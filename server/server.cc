@@ -33,8 +33,8 @@
 #include "server/job_host.h"
 #include "server/reducer/reducer_node.h"
 #include "server/status/http_server.h"
+#include "server/store/service/store_service.h"
 #include "server/store/store_directory.h"
-#include "server/store/store_service.h"
 
 namespace ringwood {
 namespace {

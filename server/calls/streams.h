@@ -47,6 +47,12 @@ class OutStream : public grpc::ServerWriteReactor<Message> {
   };
 
   explicit OutStream(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+  // One that has ended.
+  static OutStream* Refuse(const Status& why) {
+    auto* stream = new OutStream({[](OutStream*) {}, [](OutStream*) {}, [] {}});
+    stream->End(why);
+    return stream;
+  }
 
   void Send(Message message) {
     message_ = std::move(message);

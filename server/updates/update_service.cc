@@ -11,7 +11,7 @@
 #include "server/calls/limits.h"
 #include "server/calls/streams.h"
 #include "server/calls/turnstile.h"
-#include "server/store/sender.h"
+#include "server/store/service/sender.h"
 
 namespace ringwood {
 namespace {

@@ -16,7 +16,7 @@
 #include "base/random.h"
 #include "server/coordinator/coord_store.h"
 #include "server/store/checkpoint_reader.h"
-#include "server/store/stripe_collector.h"
+#include "server/store/service/stripe_collector.h"
 
 namespace ringwood {
 namespace {

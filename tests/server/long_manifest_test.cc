@@ -12,8 +12,8 @@
 #include "proto/call.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/store/record/manifest_rows.h"
+#include "server/store/service/store_service.h"
 #include "server/store/store_directory.h"
-#include "server/store/store_service.h"
 #include "server/store/view/prune.h"
 #include "tests/server/checkpoints/small_checkpoints.h"
 

@@ -1,6 +1,6 @@
 // Which checkpoint a reader gets, how long it waits, and what is held: decisions alone. The scripts
 // of the membership have what the coordinator tells a reader.
-#include "server/store/readers.h"
+#include "server/store/service/readers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

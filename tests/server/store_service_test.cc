@@ -1,5 +1,5 @@
 // The store's calls have a bound, and callers that go away leave.
-#include "server/store/store_service.h"
+#include "server/store/service/store_service.h"
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 #include "base/digest.h"
 #include "proto/call.h"
 #include "ringwood/v1/store.grpc.pb.h"
-#include "server/store/stripe_collector.h"
+#include "server/store/service/stripe_collector.h"
 
 namespace ringwood {
 namespace {

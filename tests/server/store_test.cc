@@ -13,8 +13,8 @@
 #include "jobs/store_quota.h"
 #include "server/calls/turnstile.h"
 #include "server/store/database.h"
+#include "server/store/service/stripe_collector.h"
 #include "server/store/store_directory.h"
-#include "server/store/stripe_collector.h"
 #include "server/store/view/store_view.h"
 
 namespace ringwood {

@@ -7,7 +7,7 @@
 
 #include "base/digest.h"
 #include "base/tensor_type.h"
-#include "server/store/stripe_collector.h"
+#include "server/store/service/stripe_collector.h"
 
 namespace ringwood {
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "base/random.h"
-#include "server/store/stripe_collector.h"
+#include "server/store/service/stripe_collector.h"
 
 namespace ringwood {
 

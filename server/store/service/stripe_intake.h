@@ -12,8 +12,8 @@
 #include "base/loop.h"
 #include "base/status.h"
 #include "server/calls/streams.h"
-#include "server/store/stripe_collector.h"
-#include "server/store/worker_memory.h"
+#include "server/store/service/stripe_collector.h"
+#include "server/store/service/worker_memory.h"
 
 namespace ringwood {
 

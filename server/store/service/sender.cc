@@ -1,4 +1,4 @@
-#include "server/store/sender.h"
+#include "server/store/service/sender.h"
 
 #include "absl/strings/str_format.h"
 

@@ -1,4 +1,4 @@
-#include "server/store/readers.h"
+#include "server/store/service/readers.h"
 
 #include <algorithm>
 

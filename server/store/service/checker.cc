@@ -1,4 +1,4 @@
-#include "server/store/checker.h"
+#include "server/store/service/checker.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "server/store/reading_room.h"
+#include "server/store/service/reading_room.h"
 
 #include <span>
 #include <utility>
@@ -58,12 +58,6 @@ ReadingRoom::Stream* ReadingRoom::Open(uint64_t reader, const v1::HoldRequest& w
   if (!loop_->Post([this, reader, wish, stream] { Enter(reader, wish, stream); })) {
     stream->End(Unavailable("the store is stopping"));
   }
-  return stream;
-}
-
-ReadingRoom::Stream* ReadingRoom::Refuse(const Status& why) {
-  auto* stream = new Stream({[](Stream*) {}, [](Stream*) {}, [] {}});
-  stream->End(why);
   return stream;
 }
 

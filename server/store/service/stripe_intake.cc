@@ -1,4 +1,4 @@
-#include "server/store/stripe_intake.h"
+#include "server/store/service/stripe_intake.h"
 
 #include <utility>
 

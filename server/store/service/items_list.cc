@@ -1,4 +1,4 @@
-#include "server/store/items_list.h"
+#include "server/store/service/items_list.h"
 
 #include <span>
 #include <utility>

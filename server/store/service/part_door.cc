@@ -1,4 +1,4 @@
-#include "server/store/part_door.h"
+#include "server/store/service/part_door.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,4 @@
-#include "server/store/awaits.h"
+#include "server/store/service/awaits.h"
 
 #include <algorithm>
 #include <utility>

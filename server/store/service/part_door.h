@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "ringwood/v1/parts.grpc.pb.h"
 #include "server/calls/streams.h"
-#include "server/store/checker.h"
 #include "server/store/checkpoint_store.h"
-#include "server/store/stripe_collector.h"
+#include "server/store/service/checker.h"
+#include "server/store/service/stripe_collector.h"
 
 namespace ringwood {
 

@@ -1,4 +1,4 @@
-#include "server/store/store_service.h"
+#include "server/store/service/store_service.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,47 +13,33 @@
 #include "jobs/store_quota.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/calls/streams.h"
-#include "server/calls/turnstile.h"
-#include "server/store/awaits.h"
-#include "server/store/checker.h"
 #include "server/store/checkpoint_store.h"
-#include "server/store/items_list.h"
-#include "server/store/part_door.h"
 #include "server/store/parts/part_check.h"
 #include "server/store/parts/part_links.h"
-#include "server/store/reading_room.h"
 #include "server/store/record/manifest.h"
 #include "server/store/record/parts.h"
+#include "server/store/service/awaits.h"
+#include "server/store/service/checker.h"
+#include "server/store/service/item_loads.h"
+#include "server/store/service/items_list.h"
+#include "server/store/service/part_door.h"
+#include "server/store/service/reading_room.h"
+#include "server/store/service/stripe_collector.h"
+#include "server/store/service/stripe_intake.h"
+#include "server/store/service/worker_memory.h"
 #include "server/store/store_directory.h"
-#include "server/store/stripe_collector.h"
-#include "server/store/stripe_intake.h"
-#include "server/store/worker_memory.h"
 
 namespace ringwood {
 namespace {
 
 constexpr double kSilenceSeconds = 10;  // between two checks for checkpoints that receive nothing
 constexpr double kDrainSeconds = 5;
-constexpr size_t kFollowingBytes = 256 << 10;  // of small items: beside the memory of a chunk
 
 Status NoStore() { return Refused("this server keeps no checkpoints: start it with --store DIR"); }
-// What the worker sent that saved them is what the one that loads them compares.
-uint64_t DigestOf(const v1::StoredChunk& stored, const std::string& bytes) {
-  return stored.digest() != 0 ? stored.digest() : Digest(std::as_bytes(std::span(bytes)));
-}
-
-Status Stopping() { return Unavailable("the store is stopping"); }
-
-// Those that another store sends.
-void SkipElsewhere(const v1::StoredItem& item, int* next) {
-  while (*next < item.chunks_size() && item.chunks(*next).part() != 0) ++*next;
-}
 
 }  // namespace
 
 class StoreService::Service : public v1::Store::CallbackService {
-  using LoadStream = OutStream<v1::LoadChunk>;
-
  public:
   Service(std::unique_ptr<CheckpointStore> store, const Options& options)
       : store_(std::move(store)),
@@ -73,10 +59,17 @@ class StoreService::Service : public v1::Store::CallbackService {
                     ? nullptr
                     : std::make_unique<StripeIntake>(collector_.get(), &loop_, &disks_, &met_,
                                                      [this] { AnswerAwaits(); })),
+        loads_(store_ == nullptr
+                   ? nullptr
+                   : std::make_unique<ItemLoads>(
+                         store_.get(), room_.get(), &loop_, &disks_,
+                         ItemLoads::Lookups{
+                             [this](const CheckpointId& wanted) { return Find(wanted); },
+                             [this](uint64_t part) { return links_.AddressOf(part); }},
+                         ItemLoads::Limits{options.max_loads, options.max_waiting_loads})),
         options_(options),
         awaits_(&loop_, options.max_waiters),
         links_(options.access, &loop_),
-        loads_(options.max_loads, options.max_waiting_loads),
         checker_(store_.get(), options.checked),
         loop_("store") {
     if (store_ == nullptr) return;
@@ -112,7 +105,10 @@ class StoreService::Service : public v1::Store::CallbackService {
   }
 
   grpc::ServerWriteReactor<v1::LoadChunk>* Load(grpc::CallbackServerContext*,
-                                                const v1::LoadRequest* request) override;
+                                                const v1::LoadRequest* request) override {
+    return loads_ == nullptr ? ItemLoads::Stream::Refuse(NoStore())
+                             : loads_->Open(next_call_++, *request);
+  }
 
   grpc::ServerWriteReactor<v1::ItemsPart>* Items(grpc::CallbackServerContext*,
                                                  const v1::ItemsRequest* request) override {
@@ -129,7 +125,7 @@ class StoreService::Service : public v1::Store::CallbackService {
   grpc::ServerWriteReactor<v1::HeldPart>* Hold(grpc::CallbackServerContext*,
                                                const v1::HoldRequest* request) override {
     const Status kept = KeepsWholes();
-    return kept.ok() ? room_->Open(next_call_++, *request) : ReadingRoom::Refuse(kept);
+    return kept.ok() ? room_->Open(next_call_++, *request) : ReadingRoom::Stream::Refuse(kept);
   }
 
   void FindBase(uint64_t job, const std::vector<StorePlace>& stores,
@@ -144,7 +140,7 @@ class StoreService::Service : public v1::Store::CallbackService {
       checker_.FindBase(job, options_.reach, AskFurtherStores(stores, options_.access, found),
                         answer);
     });
-    if (!posted) answer(Stopping());
+    if (!posted) answer(StoreStopping());
   }
 
   void SetEpoch(const v1::EpochRecord& record) {
@@ -163,9 +159,9 @@ class StoreService::Service : public v1::Store::CallbackService {
     checker_.Stop();
     (void)loop_.Call(
         [this] {
-          awaits_.Close(Stopping());
-          if (door_ != nullptr) door_->Close(Stopping());
-          if (room_ != nullptr) room_->Close(Stopping());
+          awaits_.Close(StoreStopping());
+          if (door_ != nullptr) door_->Close(StoreStopping());
+          if (room_ != nullptr) room_->Close(StoreStopping());
           return OkStatus();
         },
         Seconds(kDrainSeconds));
@@ -178,32 +174,17 @@ class StoreService::Service : public v1::Store::CallbackService {
 
  private:
   using Opened = std::shared_ptr<const OpenedCheckpoint>;
-  // An item on its way out.
-  struct Reading {
-    v1::LoadRequest request;
-    Opened opened;  // also if it is pruned meanwhile
-    const v1::StoredItem* item = nullptr;
-    int next = 0;
-    Loop* disk = nullptr;                // which reads it
-    std::vector<std::string> elsewhere;  // addresses of the stores that have chunks of it, too
-  };
   StatusOr<Opened> Find(const CheckpointId& wanted);
   StatusOr<std::shared_ptr<const v1::CheckpointManifest>> ManifestOf(const CheckpointId& id) {
     RW_ASSIGN_OR_RETURN(const auto opened, Find(id));
     return std::shared_ptr<const v1::CheckpointManifest>(opened, &opened->manifest());
   }
-  Status FindItem(Reading* reading);
-  void Continue(LoadStream* stream, const std::shared_ptr<Reading>& reading);
-  void SendChunk(LoadStream* stream, const Reading& reading, const v1::StoredChunk& stored);
-  void AddFollowing(const Reading& reading, v1::LoadChunk* chunk) const;
-  void FailLoad(LoadStream* stream, const CheckpointId& id, const Status& failed);
   void AnswerAwaits();
   void LookOn();
   void TellOfOthers(uint64_t job) const;
   void TellKept();
   void Gather(const CheckpointId& id);
   void Sweep();
-  Status FindElsewhere(Reading* reading) const;
   Status KeepsWholes() const;
   Awaits::Outcome OutcomeOf() const {
     return [this](uint64_t epoch, uint64_t step) { return collector_->Outcome(epoch, step); };
@@ -217,41 +198,17 @@ class StoreService::Service : public v1::Store::CallbackService {
   std::unique_ptr<ReadingRoom> room_;
   MetProcesses met_;
   std::unique_ptr<StripeIntake> intake_;
+  std::unique_ptr<ItemLoads> loads_;
   const Options options_;
   Awaits awaits_;                   // touched only on loop_
   Opened opened_;                   // the last; touched only on loop_
   std::unique_ptr<PartDoor> door_;  // of a further store
   PartLinks links_;                 // of the main one; touched only on loop_
   std::atomic<uint64_t> next_call_{1};
-  Turnstile loads_;
   Checker checker_;
   Loop loop_;
   DiskThreads disks_;  // last: their tasks end on loop_, and at our end no stream is left
 };
-
-grpc::ServerWriteReactor<v1::LoadChunk>* StoreService::Service::Load(
-    grpc::CallbackServerContext*, const v1::LoadRequest* request) {
-  const uint64_t id = next_call_++;
-  auto reading = std::make_shared<Reading>();
-  reading->request = *request;
-  reading->disk = disks_.Next();
-  const auto more = [this, reading](LoadStream* self) {
-    if (!loop_.Post([this, reading, self] { Continue(self, reading); })) {
-      self->End(Stopping());
-    }
-  };
-  auto* stream = new LoadStream({more,
-                                 [this, id](LoadStream* self) {
-                                   if (loads_.Cancel(id))
-                                     self->End(Aborted("the caller went away"));
-                                 },
-                                 [this, id] { loads_.Leave(id); }});
-  if (!loads_.Enter(id, [more, stream] { more(stream); })) {
-    stream->End(
-        Exhausted(absl::StrFormat("%d loads wait already: try again", options_.max_waiting_loads)));
-  }
-  return stream;
-}
 
 StatusOr<StoreService::Service::Opened> StoreService::Service::Find(const CheckpointId& wanted) {
   if (store_ == nullptr) return NoStore();
@@ -263,108 +220,11 @@ StatusOr<StoreService::Service::Opened> StoreService::Service::Find(const Checkp
   return opened_ = std::make_shared<const OpenedCheckpoint>(std::move(manifest));
 }
 
-Status StoreService::Service::FindItem(Reading* reading) {
-  const v1::LoadRequest& request = reading->request;
-  RW_ASSIGN_OR_RETURN(reading->opened, Find({request.epoch(), request.step()}));
-  const v1::CheckpointManifest& manifest = reading->opened->manifest();
-  const bool own = request.scope() == v1::SCOPE_OWN;
-  reading->item = reading->opened->Find(request.scope(), request.rank(), request.item());
-  if (reading->item != nullptr) return FindElsewhere(reading);
-  return NotFound(absl::StrFormat("the checkpoint of step %d has no item \"%s\"%s", manifest.step(),
-                                  request.item(),
-                                  own ? absl::StrFormat(" of rank %d", request.rank()) : ""));
-}
-
-Status StoreService::Service::FindElsewhere(Reading* reading) const {
-  const v1::CheckpointManifest& manifest = reading->opened->manifest();
-  if (manifest.parts().empty()) return OkStatus();
-  for (const uint32_t part : PartsOf(*reading->item)) {
-    const v1::CheckpointPart& place = manifest.parts(static_cast<int>(part) - 1);
-    const auto address = links_.AddressOf(place.store());
-    if (!address) {
-      return Unavailable(absl::StrFormat(
-          "a part of item \"%s\" is in %s, which is not there: start that server again, and wait "
-          "until the job runs",
-          reading->item->name(), PlaceName(place)));
-    }
-    reading->elsewhere.push_back(*address);
-  }
-  return OkStatus();
-}
-
 // A further store has parts only.
 Status StoreService::Service::KeepsWholes() const {
   if (store_ == nullptr) return NoStore();
   if (door_ == nullptr) return OkStatus();
   return Refused("this server keeps parts of checkpoints: ask the one that coordinates the job");
-}
-
-void StoreService::Service::Continue(LoadStream* stream, const std::shared_ptr<Reading>& reading) {
-  if (store_ == nullptr) return stream->End(NoStore());
-  if (reading->item == nullptr) {
-    if (Status found = FindItem(reading.get()); !found.ok()) return stream->End(found);
-    SkipElsewhere(*reading->item, &reading->next);
-    if (!reading->elsewhere.empty()) {
-      v1::LoadChunk told;
-      told.set_item_bytes(reading->item->bytes());
-      told.set_checksum(Digest({}));
-      for (const std::string& address : reading->elsewhere) told.add_elsewhere(address);
-      return stream->Send(std::move(told));
-    }
-  }
-  if (reading->next == reading->item->chunks_size()) return stream->End(OkStatus());
-  const v1::StoredChunk& stored = reading->item->chunks(reading->next++);
-  SkipElsewhere(*reading->item, &reading->next);
-  const CheckpointId id = reading->opened->id();
-  room_->Read(id);
-  const bool posted = reading->disk->Post(
-      [this, stream, reading, &stored] { SendChunk(stream, *reading, stored); });
-  if (!posted) stream->End(Exhausted("too many chunks at once"));
-}
-
-// On a thread of the disk.
-void StoreService::Service::SendChunk(LoadStream* stream, const Reading& reading,
-                                      const v1::StoredChunk& stored) {
-  const CheckpointId id = reading.opened->id();
-  auto bytes = store_->Chunk(id, *reading.item, stored);
-  if (!bytes.ok()) {
-    const bool posted = loop_.PostReserved(
-        [this, stream, id, failed = bytes.status()] { FailLoad(stream, id, failed); });
-    if (!posted) stream->End(Stopping());
-    return;
-  }
-  v1::LoadChunk chunk;
-  chunk.set_offset(stored.offset());
-  chunk.set_item_bytes(reading.item->bytes());
-  chunk.set_checksum(DigestOf(stored, *bytes));
-  chunk.set_data(*std::move(bytes));
-  if (reading.request.ahead() && reading.next == reading.item->chunks_size()) {
-    AddFollowing(reading, &chunk);
-  }
-  stream->Send(std::move(chunk));
-}
-
-// A job of many small tensors would else wait for a call for each. What cannot be read is left out:
-// whoever asks for it is told why.
-void StoreService::Service::AddFollowing(const Reading& reading, v1::LoadChunk* chunk) const {
-  for (const v1::StoredItem* item : reading.opened->SmallAfter(*reading.item, kFollowingBytes)) {
-    auto data = store_->Chunk(reading.opened->id(), *item, item->chunks(0));
-    if (!data.ok()) return;
-    v1::SmallItem* const small = chunk->add_following();
-    small->set_name(item->name());
-    small->set_checksum(DigestOf(item->chunks(0), *data));
-    small->set_data(*std::move(data));
-  }
-}
-
-void StoreService::Service::FailLoad(LoadStream* stream, const CheckpointId& id,
-                                     const Status& failed) {
-  if (const Status gone = room_->CheckThere(id); !gone.ok()) return stream->End(gone);
-  if (failed.code() == StatusCode::kDataLoss) {
-    store_->Distrust(id, failed);
-    room_->Changed();
-  }
-  stream->End(failed);
 }
 
 grpc::ServerUnaryReactor* StoreService::Service::Await(grpc::CallbackServerContext*,
@@ -377,7 +237,7 @@ grpc::ServerUnaryReactor* StoreService::Service::Await(grpc::CallbackServerConte
     if (const Status kept = KeepsWholes(); !kept.ok()) return call->Answer(kept);
     awaits_.Enter(id, request, call, OutcomeOf());
   });
-  if (!posted) call->Answer(Stopping());
+  if (!posted) call->Answer(StoreStopping());
   return call;
 }
 

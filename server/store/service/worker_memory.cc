@@ -1,4 +1,4 @@
-#include "server/store/worker_memory.h"
+#include "server/store/service/worker_memory.h"
 
 #include <filesystem>
 #include <span>

@@ -1,4 +1,4 @@
-#include "server/store/stripe_collector.h"
+#include "server/store/service/stripe_collector.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "proto/store_places.h"
 #include "server/store/record/manifest_rows.h"
-#include "server/store/sender.h"
+#include "server/store/service/sender.h"
 
 namespace ringwood {
 namespace {

@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "server/calls/streams.h"
 #include "server/store/checkpoint_store.h"
-#include "server/store/readers.h"
-#include "server/store/stripe_collector.h"
+#include "server/store/service/readers.h"
+#include "server/store/service/stripe_collector.h"
 
 namespace ringwood {
 
@@ -30,7 +30,6 @@ class ReadingRoom {
 
   // A reader comes. Any thread.
   Stream* Open(uint64_t reader, const v1::HoldRequest& wish);
-  static Stream* Refuse(const Status& why);
 
   // After anything that may complete or end a checkpoint, or shows that one is damaged.
   void Changed() {
