@@ -58,7 +58,7 @@ class HookState:
         content, dense = bucket.buffer(), None
         if content.is_sparse:  # a bucket of its own, of an Embedding(sparse=True)
             dense = content.to_dense()
-        for parameter, gradient in zip(bucket.parameters(), bucket.gradients() if dense is None else [dense]):
+        for parameter, gradient in zip(bucket.parameters(), _gradients(bucket) if dense is None else [dense]):
             if _is_empty(parameter):
                 continue
             index = self._index.get(id(parameter))
@@ -94,6 +94,18 @@ class HookState:
 def _is_empty(parameter):
     """Whether nothing of it travels. A lazy module's has no shape yet, and is refused with its name."""
     return not torch.nn.parameter.is_lazy(parameter) and parameter.numel() == 0
+
+
+def _gradients(bucket):
+    """Views of the bucket. Of complex parameters PyTorch hands out a real buffer, and a list that takes counts of complex
+    numbers for counts of real ones (2.13)."""
+    parameters = bucket.parameters()
+    if not parameters[0].is_complex():  # a bucket has one type
+        return bucket.gradients()
+    content = bucket.buffer()
+    numbers = content if content.is_complex() else torch.view_as_complex(content.view(-1, 2))
+    parts = numbers.split([parameter.numel() for parameter in parameters])
+    return [part.view(parameter.shape) for part, parameter in zip(parts, parameters)]
 
 
 def communication_hook(state, bucket):

@@ -1,7 +1,7 @@
 """Where the session reads and writes the gradient of one parameter.
 
 In place: autograd's own buffer, if it is contiguous float32. Staged: a float32 buffer of ours beside it, for
-everything else: bfloat16 and float16, strides such as channels_last, gradients that still carry a
+everything else: bfloat16, float16 and complex64, strides such as channels_last, gradients that still carry a
 GradScaler's factor; a buffer in host memory for CUDA tensors where the session reads no others (placement.py,
 device.py). A staged gradient is copied in when it is complete and copied back after the commit; it costs a
 pass over memory each way and 4 bytes a parameter.
@@ -18,7 +18,7 @@ from .device import StagedFromDevice
 from .errors import InvalidError
 from .staged import Staged
 
-TYPES = (torch.float32, torch.bfloat16, torch.float16)
+TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.complex64)
 DEVICES = ("cpu", "cuda")
 
 
@@ -41,7 +41,7 @@ def slot_of(name, parameter, stream, scaled, bucketed=False):
         raise InvalidError(f'the parameter "{name}" of a lazy module has no shape yet: run a batch through the model first')
     if parameter.dtype not in TYPES or parameter.device.type not in DEVICES:
         raise InvalidError(f'the parameter "{name}" is {parameter.dtype} on {parameter.device}; '
-                           "gradients must be float32, bfloat16 or float16 on the CPU or a CUDA device. float64 is what "
+                           "gradients must be float32, bfloat16, float16 or complex64 on the CPU or a CUDA device. float64 is what "
                            'DistributedDataParallel exchanges over init_process_group("ringwood")')
     if parameter.numel() == 0:
         raise InvalidError(f'the parameter "{name}" has no elements; leave it out of the optimizer')

@@ -3,8 +3,13 @@
 import torch
 
 
+def real(tensor):
+    """Complex numbers as two real ones each, in the same memory; others as they are."""
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
 class Staged:
-    """The buffer is host memory, or on the device of `stream`."""
+    """The buffer is host memory, or on the device of `stream`; its shape is that of `real(parameter)`."""
 
     def __init__(self, name, parameter, stream, bucketed):
         self.name = name
@@ -15,13 +20,13 @@ class Staged:
         self.buffer = self._new_buffer(parameter)
 
     def _new_buffer(self, parameter):
-        return torch.zeros(parameter.shape, dtype=torch.float32, device=self._stream.device)
+        return torch.zeros(real(parameter).shape, dtype=torch.float32, device=self._stream.device)
 
     @torch.no_grad()
     def take(self, session, gradient, scale):
         self._keep(gradient)
         with self._stream.work(gradient):
-            self.buffer.copy_(gradient)
+            self.buffer.copy_(real(gradient))
             if scale != 1:
                 self.buffer.div_(scale)
         return True
@@ -43,7 +48,7 @@ class Staged:
     def give(self, scale):
         if scale != 1:
             self.buffer.mul_(scale)
-        self._target().copy_(self.buffer, non_blocking=True)
+        real(self._target()).copy_(self.buffer, non_blocking=True)
 
     def _target(self):
         if self._gradient is not None:

@@ -20,6 +20,7 @@ SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole bat
            "freezing.py": "layers are frozen and trained again, and never drift apart",
            "alike.py": "parameters that differ are told, buffers can follow rank 0",
            "optimizer/sparse_embedding.py": "sparse gradients of an embedding travel over the hook, and come back sparse",
+           "optimizer/spectral.py": "complex weights train with the optimizer and over the hook",
            "taken_over.py": "the momentum of SGD is taken below the selection",
            "loader.py": "forked loader workers are harmless"}
 SCALES = hasattr(torch.amp, "GradScaler")  # on a CPU; PyTorch before 2.3 does not

@@ -1,4 +1,4 @@
-"""Gradients that the session cannot read where they lie: bfloat16, float16, channels_last, and ones that
+"""Gradients that the session cannot read where they lie: bfloat16, float16, complex64, channels_last, and ones that
 autograd makes anew; and parameter groups, closures, no_sync. Integers, so that every sum is exact. argv:
 the device, cpu or cuda, and the second group's route."""
 
@@ -8,6 +8,7 @@ import torch
 
 import ringwood
 import ringwood.torch as rw
+from ringwood.staged import real
 
 torch.set_num_threads(1)
 rw.init()
@@ -20,11 +21,12 @@ parameters = {
     "half": torch.ones(7, dtype=torch.float16),
     "channels": torch.ones(4, 3, 2, 2).contiguous(memory_format=last),
     "turned": torch.ones(6, 5).t(),
+    "spectrum": torch.ones(3, 4, dtype=torch.complex64).t(),
 }
 parameters = {name: torch.nn.Parameter(value.to(device)) for name, value in parameters.items()}
 assert not parameters["channels"].is_contiguous() and not parameters["turned"].is_contiguous()
 groups = [{"params": [parameters["plain"], parameters["brain"]], "lr": 1.0},
-          {"params": [parameters[name] for name in ("half", "channels", "turned")], "lr": 0.5,
+          {"params": [parameters[name] for name in ("half", "channels", "turned", "spectrum")], "lr": 0.5,
            "route": route, "density": 1.0}]
 try:
     rw.DistributedOptimizer(torch.optim.LBFGS(parameters.values()), parameters.items(),
@@ -35,18 +37,17 @@ except ringwood.InvalidError as error:
 optimizer = rw.DistributedOptimizer(torch.optim.SGD(groups, lr=1.0), parameters.items(),
                                     momentum_correction=0, route="dense")
 assert ([name for name in parameters if optimizer.session.route(name) == "tree"]
-        == (["half", "channels", "turned"] if route == "sparse" else []))
+        == (["half", "channels", "turned", "spectrum"] if route == "sparse" else []))
 
 
 def factors(name, rank, step):
     """A gradient of small integers in logical order: what the loss is multiplied with."""
-    shape = parameters[name].shape
-    count = parameters[name].numel()
-    return ((torch.arange(count) * (rank + 2) + step) % 8).view(shape).to(parameters[name])
+    parts = real(parameters[name].detach())
+    return ((torch.arange(parts.numel()) * (rank + 2) + step) % 8).view(parts.shape).to(parts)
 
 
 def backward(step):
-    loss = sum((p * factors(name, rw.rank(), step)).float().sum() for name, p in parameters.items())
+    loss = sum((real(p) * factors(name, rw.rank(), step)).float().sum() for name, p in parameters.items())
     loss.backward()
     return loss.detach()
 
@@ -58,8 +59,8 @@ def mean(name, steps):
 
 def check(expected_steps, before):
     for name, p in parameters.items():
-        torch.testing.assert_close(p.grad.double(), mean(name, expected_steps), rtol=1e-2 if p.dtype !=
-                                   torch.float32 else 1e-6, atol=0)
+        torch.testing.assert_close(real(p.grad).double(), mean(name, expected_steps), atol=0,
+                                   rtol=1e-6 if p.dtype in (torch.float32, torch.complex64) else 1e-2)
         rate = 1.0 if name in ("plain", "brain") else 0.5
         torch.testing.assert_close(p.detach(), (before[name] - rate * p.grad).to(p.dtype))
         assert p.grad.dtype == p.dtype
@@ -81,7 +82,7 @@ def closure():
     optimizer.zero_grad()
     return backward(3)
 loss = optimizer.step(closure)
-assert loss.item() == sum((before[n] * factors(n, rw.rank(), 3)).float().sum() for n in before).item()
+assert loss.item() == sum((real(before[n]) * factors(n, rw.rank(), 3)).float().sum() for n in before).item()
 check([3], before)
 
 before = values()  # passes held back come along with the next
