@@ -42,18 +42,11 @@ class Line {
       return;
     }
     const Addresses addresses(found);
-    socket_ = ::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (socket_ < 0) return;
-    const bool at_once = connect(socket_, found->ai_addr, found->ai_addrlen) == 0;
-    int error = 0;
-    socklen_t size = sizeof(error);
-    connected_ =
-        at_once || (errno == EINPROGRESS && Wait(POLLOUT) &&
-                    getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0);
+    for (const addrinfo* one = found; one != nullptr && !connected_; one = one->ai_next) {
+      Connect(*one);
+    }
   }
-  ~Line() {
-    if (socket_ >= 0) close(socket_);
-  }
+  ~Line() { Close(); }
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
 
@@ -67,6 +60,23 @@ class Line {
   }
 
  private:
+  // A name may have addresses of both families, and the server listen at one of them.
+  void Connect(const addrinfo& address) {
+    Close();
+    socket_ = ::socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (socket_ < 0) return;
+    const bool at_once = connect(socket_, address.ai_addr, address.ai_addrlen) == 0;
+    int error = 0;
+    socklen_t size = sizeof(error);
+    connected_ =
+        at_once || (errno == EINPROGRESS && Wait(POLLOUT) &&
+                    getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0);
+  }
+  void Close() {
+    if (socket_ >= 0) close(socket_);
+    socket_ = -1;
+  }
+
   const TimePoint end_;
   int socket_ = -1;
   bool connected_ = false;
