@@ -269,8 +269,8 @@ Status Serve(CommandContext* context, ServerFlags* flags) {
     std::printf("%s%s\n", kListening, address.c_str());
     std::fflush(stdout);
   };
-  flags->server.shows = [](const std::string& address) {
-    std::printf("ringwood server: status page and metrics at http://%s/\n", address.c_str());
+  flags->server.shows = [](const std::string& url) {
+    std::printf("ringwood server: status page and metrics at %s\n", url.c_str());
     std::fflush(stdout);
   };
   flags->server.deposed = [](const Status& why) {
@@ -386,6 +386,10 @@ void AddSeenFlags(Command command, ServerFlags* flags) {
              "Serve the status page, /status.json and /metrics at this HOST:PORT; off loopback "
              "behind the job's token")
       .Takes("ADDRESS");
+  command
+      .Value("--http-tls", &flags->server.http_tls,
+             "Serve it as HTTPS, with cert.pem and key.pem of this directory")
+      .Takes("DIRECTORY");
   command
       .Value("--timeline", &flags->timeline,
              "Write the reducer's timeline of the newest job to this file")

@@ -7,7 +7,7 @@ find_package(ucx CONFIG REQUIRED)
 find_package(RocksDB CONFIG REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(CLI11 CONFIG REQUIRED)
-find_package(civetweb CONFIG REQUIRED)
+find_package(Boost CONFIG REQUIRED)  # Beast and Asio: headers alone
 find_package(nlohmann_json CONFIG REQUIRED)
 find_package(GTest CONFIG REQUIRED)
 find_package(benchmark CONFIG REQUIRED)

@@ -42,6 +42,7 @@ struct RunOptions {
   int keep_every = 0;        // steps, from each multiple of which a checkpoint stays; 0: off
   bool json_log = false;     // --log-format json: of servers, and what is printed here
   std::string http;          // of the first server: HOST:PORT of its status page; empty: none
+  std::string http_tls;      // folder with the page's certificate; empty: plaintext
   std::string max_memory;    // of each server's reducer, as 4G; empty: no limit
   double failure_timeout_seconds = 5;
   double join_timeout_seconds = 120;

@@ -24,6 +24,7 @@ void AddStoreFlags(const RunOptions& options, std::vector<std::string>* command)
 void AddCoordinatorFlags(const RunOptions& options, bool again, std::vector<std::string>* command) {
   if (!options.update_log.empty()) command->push_back("--update-log=" + options.update_log);
   if (!options.http.empty()) command->push_back("--http=" + options.http);
+  if (!options.http_tls.empty()) command->push_back("--http-tls=" + options.http_tls);
   command->push_back(absl::StrFormat("--keep-checkpoints=%d", options.keep_checkpoints));
   command->push_back(absl::StrFormat("--keep-every=%d", options.keep_every));
   if (!options.elastic) return;

@@ -124,6 +124,9 @@ Status CheckOptions(const ServerOptions& options) {
     return Invalid("--straggler-grace: only an --elastic job goes on without a rank that is late");
   }
   RW_RETURN_IF_ERROR(CheckDeployment(options));
+  if (options.http.empty() && !options.http_tls.empty()) {
+    return Invalid("--http-tls is of a page that is not served: give its address with --http");
+  }
   if (!options.http.empty() && !options.coordinator.empty()) {
     return Invalid("--http belongs to the server that coordinates, which knows all members");
   }
@@ -146,11 +149,22 @@ Status CheckOptions(const ServerOptions& options) {
                 "--network-interface IF, or reach etcd on 127.0.0.1");
 }
 
-// Off loopback as the control plane itself, and never without a token.
+StatusOr<std::string> ChooseControl(const ServerOptions& options) {
+  return ChooseListen({.listen = options.listen,
+                       .insecure = options.insecure,
+                       .tls = options.credentials != nullptr,
+                       .trusted_fabric = options.trusted_fabric,
+                       .network_interface = options.network_interface});
+}
+
+// Off loopback as the control plane itself, with a certificate of its own, and never without a
+// token.
 StatusOr<std::string> ChooseHttp(const ServerOptions& options) {
   RW_ASSIGN_OR_RETURN(const std::string address,
                       ChooseListen({.listen = options.http,
+                                    .page = true,
                                     .insecure = options.insecure || options.credentials != nullptr,
+                                    .tls = !options.http_tls.empty(),
                                     .trusted_fabric = options.trusted_fabric,
                                     .network_interface = options.network_interface}));
   if (IsLoopbackHost(HostOf(address)) || !options.token.empty()) return address;
@@ -276,10 +290,7 @@ void Server::Parts::StartReducer() {
 // Of a process that joins another's coordinator: it keeps parts of that one's checkpoints, for
 // ranks and the main store to find where it serves.
 Status Server::Parts::OpenFurtherStore() {
-  RW_ASSIGN_OR_RETURN(
-      std::string address,
-      ChooseListen({options.listen, options.insecure, options.credentials != nullptr,
-                    options.trusted_fabric, options.network_interface}));
+  RW_ASSIGN_OR_RETURN(std::string address, ChooseControl(options));
   RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
   RW_RETURN_IF_ERROR(OpenDoor(address));
   RW_RETURN_IF_ERROR(PrepareStore(options.store));
@@ -317,11 +328,13 @@ Status Server::Parts::ShowStatus() {
     showing.status = [this] { return job->coordinator().Describe(); };
   }
   const auto pages = std::make_shared<StatusPages>(std::move(showing));
-  RW_ASSIGN_OR_RETURN(shown, HttpServer::Open(http, [pages](const HttpRequest& request) {
+  RW_ASSIGN_OR_RETURN(shown,
+                      HttpServer::Open(http, options.http_tls, [pages](const HttpRequest& request) {
                         return pages->Answer(request);
                       }));
   if (options.shows) {
-    options.shows(ToString({HostOf(http), shown->port()}));
+    options.shows((options.http_tls.empty() ? "http://" : "https://") +
+                  ToString({HostOf(http), shown->port()}) + "/");
   }
   return OkStatus();
 }
@@ -375,10 +388,7 @@ StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   auto parts = std::make_unique<Parts>();
   parts->options = options;
   if (options.coordinator.empty()) {
-    RW_ASSIGN_OR_RETURN(
-        std::string address,
-        ChooseListen({options.listen, options.insecure, options.credentials != nullptr,
-                      options.trusted_fabric, options.network_interface}));
+    RW_ASSIGN_OR_RETURN(std::string address, ChooseControl(options));
     RW_ASSIGN_OR_RETURN(address, TakePort(address, options.ports));
     RW_RETURN_IF_ERROR(parts->OpenDoor(address));
     if (!options.http.empty()) {

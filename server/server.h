@@ -71,8 +71,9 @@ struct ServerOptions {
   std::shared_ptr<const Credentials> credentials;
   // "HOST:PORT": metrics and the status page, while it coordinates; empty: none.
   std::string http;
-  // Called with the address when it serves them; as `serves`.
-  std::function<void(const std::string& address)> shows;
+  std::string http_tls;  // folder with the page's cert.pem and key.pem; empty: plaintext
+  // Called with the page's URL when it serves them; as `serves`.
+  std::function<void(const std::string& url)> shows;
   // Called when it serves: before Start returns, or with coord_store when it leads, on a thread of
   // the server's. With the port that it listens on, 0 for a reducer alone; optional.
   std::function<void(int port)> serves;

@@ -119,6 +119,11 @@ check "over IPv6 ranks on other hosts are restarted" 0 "\[3\] attempt 1" \
 check "over IPv6 the doctor finds the hosts ready" 0 "fd79:$id::2" \
   timeout 120 "$ringwood" doctor --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
   -H "$(host 0),$(host 1)"
+"$ringwood" ca init "$scratch/ca" >"$scratch/output" 2>&1 &&
+  "$ringwood" ca issue "$scratch/ca" --role server --out "$scratch/page" >>"$scratch/output" 2>&1 || failures=$((failures + 1))
+check "over IPv6 the status page is HTTPS on a network that is not private" 0 "metrics at https://\[fd79:$id::1\]:" \
+  timeout 120 "$ringwood" run --rsh "ip netns exec" --network-interface eth0 -H "$three" \
+  --http :0 --http-tls "$scratch/page" -- true
 
 [ $failures = 0 ] && echo "all passed"
 exit $((failures > 0))

@@ -30,12 +30,13 @@ bool IsAny(const std::string& host) {
 StatusOr<std::string> ChooseListen(const ListenRequest& request) {
   RW_ASSIGN_OR_RETURN(const Endpoint address, Parse(request.listen));
   const std::string chosen = ToString(address);
+  const std::string certificate = request.page ? "--http-tls (a folder with cert.pem and key.pem)"
+                                               : "--identity (`ringwood ca issue` makes it)";
   if (IsLoopbackHost(address.host)) {
     if (request.tls || request.insecure || request.trusted_fabric) return chosen;
-    return Denied(
-        "the control plane on " + chosen +
-        " has no certificate: give one with --identity (`ringwood ca issue` makes it), or "
-        "say --insecure to accept plaintext on loopback");
+    return Denied((request.page ? "the page on " : "the control plane on ") + chosen +
+                  " has no certificate: give one with " + certificate +
+                  ", or say --insecure to accept plaintext on loopback");
   }
   if (request.tls && !IsAny(address.host)) return chosen;
   if (request.tls) {
@@ -43,11 +44,11 @@ StatusOr<std::string> ChooseListen(const ListenRequest& request) {
                   ") is refused: name the address of the one that the job uses");
   }
   if (!request.trusted_fabric || request.network_interface.empty()) {
-    return Denied(
-        "listening on " + chosen +
-        " without TLS: give a certificate with --identity (`ringwood ca issue` makes it), declare "
-        "its network private with --trusted-fabric --network-interface IF, or listen on "
-        "127.0.0.1 with --insecure");
+    return Denied("listening on " + chosen + " without TLS: give a certificate with " +
+                  certificate +
+                  ", declare "
+                  "its network private with --trusted-fabric --network-interface IF, or listen on "
+                  "127.0.0.1 with --insecure");
   }
   RW_ASSIGN_OR_RETURN(const std::string own, InterfaceAddress(request.network_interface));
   if (own == address.host) return chosen;

@@ -10,10 +10,11 @@ namespace ringwood {
 
 struct ListenRequest {
   std::string listen;  // HOST:PORT with an IP address or "localhost"
+  bool page = false;  // the status page, whose certificate is another
   bool insecure = false;
   bool tls = false;
   bool trusted_fabric = false;
-  std::string network_interface;
+  std::string network_interface = {};
 };
 
 // "127.0.0.1:4000". TLS is allowed everywhere, plaintext on loopback with `insecure`, and on the

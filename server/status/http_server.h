@@ -1,6 +1,6 @@
-// A small HTTP server, over civetweb. Bounded: kThreads requests at once, kWaiting connections that
-// wait for one of them, kMaxRequestBytes a request, and some seconds to send it; no connection
-// outlives its answer, and no file is served.
+// A small HTTP server, over Boost.Beast: one request a connection. Bounded: kThreads requests at
+// once, kConnections connections, further ones wait in the kernel's queue; kMaxRequestBytes a
+// request, and kRequestSeconds from the connection to the end of its answer, TLS included.
 #pragma once
 
 #include <functional>
@@ -10,33 +10,30 @@
 #include "base/status.h"
 #include "server/status/status_pages.h"
 
-struct mg_context;
-
 namespace ringwood {
 
 class HttpServer {
  public:
   static constexpr int kThreads = 4;
-  static constexpr int kWaiting = 32;
+  static constexpr int kConnections = 36;
   static constexpr int kMaxRequestBytes = 8 << 10;
-  static constexpr int kRequestMilliseconds = 5000;
+  static constexpr int kRequestSeconds = 5;
 
-  using Handler = std::function<HttpAnswer(const HttpRequest&)>;
+  using Handler = std::function<HttpAnswer(const HttpRequest&)>;  // on any of the threads
 
-  // At `address`, an IP address and a port; 0: the kernel chooses. Refused: the port is in use, or
-  // this civetweb has no IPv6 (Debian's has none).
-  static StatusOr<std::unique_ptr<HttpServer>> Open(const std::string& address, Handler handler);
+  // At `address`, an IP address and a port; 0: the kernel chooses. `tls`: a folder for
+  // PageCertificate, whose errors are ours; empty: plaintext. Refused: the port is in use.
+  static StatusOr<std::unique_ptr<HttpServer>> Open(const std::string& address,
+                                                    const std::string& tls, Handler handler);
   ~HttpServer();  // waits for the requests that are being answered
 
-  int port() const { return port_; }
-  const Handler& handler() const { return handler_; }  // any thread
+  int port() const;
 
  private:
-  explicit HttpServer(Handler handler) : handler_(std::move(handler)) {}
+  class Door;
+  explicit HttpServer(std::unique_ptr<Door> door);
 
-  const Handler handler_;
-  mg_context* context_ = nullptr;
-  int port_ = 0;
+  const std::unique_ptr<Door> door_;
 };
 
 }  // namespace ringwood

@@ -204,7 +204,7 @@ std::string Ask(int port, const std::string& bytes) {
 
 std::unique_ptr<HttpServer> Serving() {
   auto server = HttpServer::Open(
-      "127.0.0.1:0", [](const HttpRequest& request) { return Pages(false).Answer(request); });
+      "127.0.0.1:0", "", [](const HttpRequest& request) { return Pages(false).Answer(request); });
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);
 }
@@ -240,12 +240,58 @@ TEST(HttpServer, GarbageLeavesItServing) {
               StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 
+TEST(HttpServer, WhoSaysNothingHoldsItUpNoLongerThanARequestMayTake) {
+  const auto server = Serving();
+  std::vector<int> idle;
+  for (int i = 0; i < HttpServer::kConnections + 4; ++i) idle.push_back(Connect(server->port()));
+  EXPECT_THAT(Ask(server->port(), "GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 OK\r\n"));
+  for (const int descriptor : idle) ::close(descriptor);
+}
+
+TEST(HttpServer, EndsWhileConnectionsAreOpen) {
+  auto server = Serving();
+  std::vector<int> idle;
+  for (int i = 0; i < 3 * HttpServer::kConnections; ++i) idle.push_back(Connect(server->port()));
+  server.reset();
+  for (const int descriptor : idle) ::close(descriptor);
+}
+
+TEST(HttpServer, ARequestWithABodyIsAnsweredByItsHeader) {
+  const auto server = Serving();
+  EXPECT_THAT(Ask(server->port(),
+                  "POST /status.json HTTP/1.1\r\nHost: localhost\r\n"
+                  "Content-Length: 5\r\n\r\nhello"),
+              StartsWith("HTTP/1.1 405 Method Not Allowed\r\n"));
+  EXPECT_THAT(Ask(server->port(), "GET /metrics HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 403"));
+  const std::string long_path(2 * HttpServer::kMaxRequestBytes, 'a');
+  EXPECT_EQ(Ask(server->port(), "GET /" + long_path + " HTTP/1.1\r\n\r\n"), "");
+}
+
+TEST(HttpServer, ListensOnIpv6) {
+  const auto server = HttpServer::Open(
+      "[::1]:0", "", [](const HttpRequest&) { return HttpAnswer{.body = "here"}; });
+  if (!server.ok() && Message(server.status()).find("no such address") != std::string::npos) {
+    GTEST_SKIP() << "this machine has no ::1";
+  }
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_GT((*server)->port(), 0);
+}
+
+TEST(HttpServer, AFolderWithoutACertificateIsNamed) {
+  const auto server = HttpServer::Open("127.0.0.1:0", "/nonexistent",
+                                       [](const HttpRequest&) { return HttpAnswer(); });
+  ASSERT_FALSE(server.ok());
+  EXPECT_THAT(Message(server.status()),
+              HasSubstr("--http-tls: cannot use /nonexistent/cert.pem: No such file"));
+}
+
 TEST(HttpServer, APortInUseIsRefusedByName) {
   const auto server = Serving();
-  const auto second = HttpServer::Open("127.0.0.1:" + std::to_string(server->port()),
+  const auto second = HttpServer::Open("127.0.0.1:" + std::to_string(server->port()), "",
                                        [](const HttpRequest&) { return HttpAnswer(); });
   ASSERT_FALSE(second.ok());
-  EXPECT_THAT(Message(second.status()), HasSubstr("is the port in use"));
+  EXPECT_THAT(Message(second.status()), HasSubstr("the port is in use"));
 }
 
 }  // namespace
