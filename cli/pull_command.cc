@@ -58,7 +58,7 @@ StatusOr<std::unique_ptr<Pulled>> OpenPull(const CommandContext& context, PullFl
     flags->options.job = *job;
   }
   RW_ASSIGN_OR_RETURN(const FoundServer server, FindServer(context.environment, flags->access));
-  if (IsOneAddress(server.address)) RW_RETURN_IF_ERROR(ParseEndpoint(server.address).status());
+  RW_RETURN_IF_ERROR(CheckEndpoints(server.address));
   flags->options.server = server.address;
   auto pulled = Pulled::Open(flags->options, MakeGrpcReaderClient(server.address, server.access));
   if (pulled.status().code() != StatusCode::kPermissionDenied) return pulled;

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "base/heap.h"
 #include "base/log.h"
 #include "base/net/endpoint.h"
@@ -116,11 +115,7 @@ Status CompleteAddress(const ServerOptions& options, std::string* address) {
 
 // Of "HOST:PORT", or several of which one leads. "": this server coordinates.
 std::string CoordinatorProblem(const std::string& addresses) {
-  for (const std::string& address : std::vector<std::string>(absl::StrSplit(addresses, ','))) {
-    const Status named = ParseEndpoint(address).status();
-    if (!named.ok() && !addresses.empty()) return Message(named);
-  }
-  return "";
+  return addresses.empty() ? "" : Message(CheckEndpoints(addresses));
 }
 
 ObservedSession SessionOf(const v1::JoinResponse& joined) {

@@ -3,8 +3,10 @@
 #include <charconv>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "base/net/socket_address.h"
 
 namespace ringwood {
@@ -52,6 +54,13 @@ std::string ToString(const Endpoint& endpoint) {
     return absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
   }
   return absl::StrFormat("[%s]:%d", endpoint.host, endpoint.port);
+}
+
+Status CheckEndpoints(const std::string& list) {
+  for (const std::string& text : std::vector<std::string>(absl::StrSplit(list, ','))) {
+    RW_RETURN_IF_ERROR(ParseEndpoint(text).status());
+  }
+  return OkStatus();
 }
 
 std::string HostOf(const std::string& endpoint) {

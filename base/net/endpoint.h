@@ -17,6 +17,9 @@ struct Endpoint {
 StatusOr<Endpoint> ParseEndpoint(const std::string& text);
 std::string ToString(const Endpoint& endpoint);
 
+// Of "HOST:PORT,HOST:PORT", what is wrong with the first that is not one.
+Status CheckEndpoints(const std::string& list);
+
 // The host of "HOST:PORT", without brackets; the whole text where it has no port.
 std::string HostOf(const std::string& endpoint);
 

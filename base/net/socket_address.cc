@@ -25,7 +25,7 @@ StatusOr<SocketAddress> SocketAddress::Parse(const std::string& ip, uint16_t por
 SocketAddress SocketAddress::Of(const sockaddr* name) {
   SocketAddress address;
   address.name_.any.sa_family = name->sa_family;
-  std::memcpy(&address.name_, name, address.size());
+  std::memcpy(&address.name_.largest, name, address.size());
   return address;
 }
 

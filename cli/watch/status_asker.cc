@@ -36,7 +36,7 @@ StatusAsker::~StatusAsker() = default;
 StatusOr<std::unique_ptr<StatusAsker>> StatusAsker::Open(const Environment& environment,
                                                          const StatusQuestion& question) {
   RW_ASSIGN_OR_RETURN(FoundServer server, FindServer(environment, question.access));
-  RW_RETURN_IF_ERROR(ParseEndpoint(server.address).status());
+  RW_RETURN_IF_ERROR(CheckEndpoints(server.address));
   const auto channel = OpenChannel(server.address, OwnConnection().Arguments(), server.access);
   auto line = std::make_unique<Line>(
       Line{std::move(server), v1::Coordinator::NewStub(channel), v1::Deployment::NewStub(channel)});

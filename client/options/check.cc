@@ -97,12 +97,9 @@ Status Check(const SessionOptions& options) {
         "RINGWOOD_COORDINATOR is not set: start the program with `ringwood run`, or set it to the "
         "HOST:PORT of a `ringwood server`");
   }
-  for (const std::string& address :
-       std::vector<std::string>(absl::StrSplit(options.coordinator, ','))) {
-    if (const Status named = ParseEndpoint(address).status(); !named.ok()) {
-      return Invalid("the coordinator " + Message(named) +
-                     ": set RINGWOOD_COORDINATOR or start the program with `ringwood run`");
-    }
+  if (const Status named = CheckEndpoints(options.coordinator); !named.ok()) {
+    return Invalid("the coordinator " + Message(named) +
+                   ": set RINGWOOD_COORDINATOR or start the program with `ringwood run`");
   }
   // A rank beyond the world is an elastic job's spare; the coordinator of a fixed one refuses it.
   if (options.world < 1 || options.rank < 0) {

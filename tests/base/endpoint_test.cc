@@ -51,6 +51,12 @@ TEST(Endpoint, AnIpv6AddressWithoutBracketsIsToldToHaveThem) {
   }
 }
 
+TEST(Endpoint, OfSeveralTheOneThatIsWrongIsNamed) {
+  EXPECT_TRUE(CheckEndpoints("h1:7070").ok());
+  EXPECT_TRUE(CheckEndpoints("127.0.0.1:7070,[::1]:7071,h3:7072").ok());
+  EXPECT_THAT(Message(CheckEndpoints("h1:7070,h2")), HasSubstr("\"h2\" is not"));
+}
+
 TEST(Endpoint, LoopbackIsDecidedByTheAddressAndNotByTheLookOfAName) {
   for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3", "::1", "0:0::1"}) {
     EXPECT_TRUE(IsLoopbackHost(host)) << host;

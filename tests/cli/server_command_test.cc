@@ -43,6 +43,17 @@ TEST(StatusCommand, AsksTheCoordinatorItselfWhateverProxyTheEnvironmentNames) {
   EXPECT_EQ(status.code, 0) << status.err;
 }
 
+TEST(StatusCommand, OfSeveralAddressesAsksTheOneThatAnswers) {
+  Program server({"server", "--listen", "127.0.0.1:0", "--servers", "0", "--insecure"});
+  const std::string address = AddressOf(&server);
+  const Finished status =
+      RunProgram({"status", "--coordinator", "127.0.0.1:1," + address, "--timeout", "60"});
+  EXPECT_EQ(status.code, 0) << status.err;
+  const Finished wrong = RunProgram({"status", "--coordinator", address + ",here"});
+  EXPECT_EQ(wrong.code, 78);
+  EXPECT_NE(wrong.err.find("\"here\" is not HOST:PORT"), std::string::npos) << wrong.err;
+}
+
 TEST(ServerCommand, ReducersEndInOrderWhateverTheirCallsWaitFor) {
   Random random(1);
   for (int round = 0; round < 8; ++round) {

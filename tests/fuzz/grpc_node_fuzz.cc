@@ -2,7 +2,7 @@
 // nothing is written where it does not belong, and what was asked for is answered in the end. The
 // stream is played by this file; node, inbox and payloads are the real ones.
 // sources: transport/grpc/node.cc transport/grpc/link.cc transport/grpc/assembly.cc
-// sources: transport/grpc/hello.cc
+// sources: base/net/endpoint.cc base/net/socket_address.cc transport/grpc/hello.cc
 // sources: transport/inbox.cc transport/frame.cc transport/watch.cc transport/descriptors.cc
 // sources: base/status.cc base/check.cc base/loop.cc base/log.cc base/random.cc
 // sources: identity/name.cc base/text.cc
