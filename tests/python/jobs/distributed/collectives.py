@@ -65,6 +65,11 @@ def reductions():
         average = torch.full((5,), float(rank), dtype=dtype)
         dist.all_reduce(average, ReduceOp.AVG)
         assert average.tolist() == [(size - 1) / 2] * 5, average
+    turned = torch.full((5,), rank * (1 + 2j), dtype=torch.complex64)
+    for op, of in ((ReduceOp.SUM, size), (ReduceOp.AVG, 1)):
+        tensor = turned.clone()
+        dist.all_reduce(tensor, op)
+        assert torch.equal(tensor, torch.full((5,), of * (size - 1) / 2 * (1 + 2j), dtype=torch.complex64)), tensor
     flags = torch.tensor([rank == 0, True, False])
     dist.all_reduce(flags, ReduceOp.MAX)
     assert flags.tolist() == [True, True, False]
