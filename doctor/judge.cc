@@ -97,8 +97,14 @@ std::vector<Finding> JudgeAddresses(const ClusterFacts& facts) {
   std::map<std::string, std::vector<std::string>> names;
   std::vector<const HostFacts*> hosts;
   std::vector<std::string> sizes;
+  std::vector<const HostFacts*> placed;
+  std::vector<std::string> kinds;
   for (const HostFacts* host : Reached(facts)) {
-    if (!host->address.empty()) names[host->address].push_back(host->host);
+    if (!host->address.empty()) {
+      names[host->address].push_back(host->host);
+      placed.push_back(host);
+      kinds.push_back(host->address.find(':') == std::string::npos ? "of IPv4" : "of IPv6");
+    }
     for (const InterfaceFacts& card : host->interfaces) {
       if (card.name != host->interface_name) continue;
       hosts.push_back(host);
@@ -112,6 +118,12 @@ std::vector<Finding> JudgeAddresses(const ClusterFacts& facts) {
                      absl::StrJoin(same, ", "),
                      "name every host once, and give --network-interface an interface that joins "
                      "them"});
+  }
+  if (placed.size() > 1) {
+    AddDiffering(placed, kinds, "the address of the data plane's interface",
+                 {Severity::kError, "", "",
+                  "give the interface an address of IPv4 on all hosts, or on none of them"},
+                 &found);
   }
   if (hosts.size() > 1) {
     AddDiffering(hosts, sizes, "the MTU of the data plane's interface",

@@ -109,6 +109,8 @@ std::vector<Case> HostCases() {
        "is 9000, on the others 1500", "mtu", 0},
       {"address", [](F f) { f->hosts[2].address = f->hosts[1].address; }, Severity::kError,
        "h1, h2", "10.0.0.2 is that of several hosts", "once", 78},
+      {"family", [](F f) { f->hosts[2].address = "fd00::3"; }, Severity::kError, "h2",
+       "is of IPv6, on the others of IPv4", "on none of them", 78},
       {"ucx does not start", [](F f) { f->hosts[0].transport_error = "open UCX: no device"; },
        Severity::kError, "h0", "the data plane (ucx) does not start: open UCX", "/sys", 78},
       {"ptrace", [](F f) { f->hosts[1].ptrace_scope = 1; }, Severity::kWarning, "h1",
