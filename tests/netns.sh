@@ -101,11 +101,12 @@ pgrep -f -- "sleep 77$id.5" >/dev/null || failures=$((failures + 1))  # they do 
 kill -9 $launcher
 check "kill -9 of the launcher leaves nothing on the hosts" 0 "" gone "77$id[.]5"
 
+prefix=fd79:$(printf %x $((id % 65535 + 1)))
 for i in $(seq 0 $((hosts - 1))); do  # from now on the hosts have no IPv4
   ip -n "$(host "$i")" addr flush dev eth0 scope global
-  ip -n "$(host "$i")" addr add "fd79:$id::$((i + 1))/64" dev eth0 nodad
+  ip -n "$(host "$i")" addr add "$prefix::$((i + 1))/64" dev eth0 nodad
 done
-check "over IPv6 the coordinator's address stands in brackets" 0 "^\[fd79:$id::1\]:" \
+check "over IPv6 the coordinator's address stands in brackets" 0 "^\[$prefix::1\]:" \
   "${run[@]}" -H "$three" -- sh -c 'echo $RINGWOOD_COORDINATOR'
 check "over IPv6 rings and trees run by UCX" 0 '"world":4,"servers":3' \
   timeout 120 "$ringwood" replay --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
@@ -116,12 +117,12 @@ check "over IPv6 they run by gRPC under TLS" 0 '"world":4,"servers":3' \
 check "over IPv6 ranks on other hosts are restarted" 0 "\[3\] attempt 1" \
   "${run[@]}" -H "$three" --max-restarts 1 -- \
   sh -c 'echo attempt $RINGWOOD_RESTART; exit $((75 - 75 * RINGWOOD_RESTART))'
-check "over IPv6 the doctor finds the hosts ready" 0 "fd79:$id::2" \
+check "over IPv6 the doctor finds the hosts ready" 0 "$prefix::2" \
   timeout 120 "$ringwood" doctor --rsh "ip netns exec" --network-interface eth0 --trusted-fabric \
   -H "$(host 0),$(host 1)"
 "$ringwood" ca init "$scratch/ca" >"$scratch/output" 2>&1 &&
   "$ringwood" ca issue "$scratch/ca" --role server --out "$scratch/page" >>"$scratch/output" 2>&1 || failures=$((failures + 1))
-check "over IPv6 the status page is HTTPS on a network that is not private" 0 "metrics at https://\[fd79:$id::1\]:" \
+check "over IPv6 the status page is HTTPS on a network that is not private" 0 "metrics at https://\[$prefix::1\]:" \
   timeout 120 "$ringwood" run --rsh "ip netns exec" --network-interface eth0 -H "$three" \
   --http :0 --http-tls "$scratch/page" -- true
 
