@@ -80,8 +80,7 @@ class Visit : public std::enable_shared_from_this<Visit<Stream>> {
   auto executor() { return stream_.get_executor(); }
 
   void Begin() {
-    beast::get_lowest_layer(stream_).expires_after(
-        std::chrono::seconds(HttpServer::kRequestSeconds));
+    Within(HttpServer::kRequestSeconds);
     if constexpr (std::is_same_v<Stream, Secured>) {
       stream_.async_handshake(asio::ssl::stream_base::server,
                               [self = this->shared_from_this()](Error error) {
@@ -93,6 +92,11 @@ class Visit : public std::enable_shared_from_this<Visit<Stream>> {
   }
 
  private:
+  // From now on; who takes longer is cut off.
+  void Within(int seconds) {
+    beast::get_lowest_layer(stream_).expires_after(std::chrono::seconds(seconds));
+  }
+
   // What may follow the header is not read: nothing here takes any.
   void Read() {
     http::async_read_header(stream_, buffer_, parser_,
@@ -104,6 +108,7 @@ class Visit : public std::enable_shared_from_this<Visit<Stream>> {
   void Answer() {
     const HttpRequest request = RequestOf(parser_.get());
     answer_ = TextOf(handler_(request), request.method == "HEAD");
+    Within(HttpServer::kAnswerSeconds);
     asio::async_write(stream_, asio::buffer(answer_),
                       [self = this->shared_from_this()](Error error, size_t) {
                         if (!error) self->End();
@@ -111,6 +116,7 @@ class Visit : public std::enable_shared_from_this<Visit<Stream>> {
   }
 
   void End() {
+    Within(HttpServer::kRequestSeconds);
     if constexpr (std::is_same_v<Stream, Secured>) {
       stream_.async_shutdown([self = this->shared_from_this()](Error) {});
     } else {
@@ -160,7 +166,10 @@ class HttpServer::Door {
     }
     Error error;
     acceptor_.assign(place.family() == AF_INET6 ? Tcp::v6() : Tcp::v4(), listener, error);
-    if (error) return Refused(error.message());
+    if (error) {
+      ::close(listener);
+      return Refused(error.message());
+    }
     port_ = SocketAddress::OfSocket(listener).port();
     Accept();
     for (int i = 0; i < kThreads; ++i) {
