@@ -21,7 +21,7 @@ struct Host {
   int slots = 0;  // ranks it takes at most; 0: not said, shares evenly with the others
 };
 
-// "h1:4,h2:4" or "h1,h2".
+// "h1:4,h2:4" or "h1,h2"; an IPv6 address stands in brackets, "[fd00::1]:4".
 StatusOr<std::vector<Host>> ParseHosts(const std::string& text);
 
 // Lines "NAME [slots=N]"; '#' starts a comment. `path` is only for error messages.
