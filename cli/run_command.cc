@@ -388,7 +388,8 @@ void AddOutputFlags(Command command, RunOptions* run) {
       "Serve the job's status page, /status.json and /metrics at this HOST:PORT of the first host; "
       "off loopback behind the job's token");
   add("--http-tls", &run->http_tls, "DIRECTORY",
-      "Serve it as HTTPS, with cert.pem and key.pem of this directory of the first host");
+      "Serve the status page as HTTPS, with cert.pem and key.pem of this directory of the first "
+      "host");
   add("--timeline,--timeline-filename", &run->context.timeline, "NAME",
       "Write timelines of all ranks and servers: NAME.rankN.json and NAME.serverN.json, or in the "
       "directory NAME");

@@ -383,7 +383,7 @@ void AddSeenFlags(Command command, ServerFlags* flags) {
       .Takes("ADDRESS");
   command
       .Value("--http-tls", &flags->server.http_tls,
-             "Serve it as HTTPS, with cert.pem and key.pem of this directory")
+             "Serve the status page as HTTPS, with cert.pem and key.pem of this directory")
       .Takes("DIRECTORY");
   command
       .Value("--timeline", &flags->timeline,

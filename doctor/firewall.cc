@@ -2,14 +2,9 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/net/socket_address.h"
 
 namespace ringwood {
-namespace {
-
-bool IsIpv6(const std::string& address) { return address.find(':') != std::string::npos; }
-
-}  // namespace
-
 StatusOr<FirewallRequest> FirewallOf(const ClusterFacts& facts, const PortRange& ports) {
   if (ports.any()) {
     return Invalid(

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/net/socket_address.h"
 #include "doctor/finding.h"
 #include "launch/supervision/ending.h"
 
@@ -103,7 +104,7 @@ std::vector<Finding> JudgeAddresses(const ClusterFacts& facts) {
     if (!host->address.empty()) {
       names[host->address].push_back(host->host);
       placed.push_back(host);
-      kinds.push_back(host->address.find(':') == std::string::npos ? "of IPv4" : "of IPv6");
+      kinds.push_back(IsIpv6(host->address) ? "of IPv6" : "of IPv4");
     }
     for (const InterfaceFacts& card : host->interfaces) {
       if (card.name != host->interface_name) continue;

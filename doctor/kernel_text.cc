@@ -20,11 +20,8 @@ std::string Dotted(uint32_t little) {
                          little >> 24);
 }
 
-// 32 digits in hexadecimal → "fd00::1".
 std::string Coloned(const std::string& digits) {
-  std::string ip;
-  for (size_t i = 0; i < digits.size(); i += 4) ip += (i > 0 ? ":" : "") + digits.substr(i, 4);
-  const auto address = SocketAddress::Parse(ip, 0);
+  const auto address = SocketAddress::ParseDigits(digits);
   return address.ok() ? address->ip() : digits;
 }
 

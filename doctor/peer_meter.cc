@@ -104,7 +104,8 @@ std::string InterfaceOf(const std::string& address) {
   if (::getifaddrs(&list) != 0) return name;
   for (const ifaddrs* card = list; card != nullptr; card = card->ifa_next) {
     if (card->ifa_addr == nullptr) continue;
-    if (address == SocketAddress::Of(card->ifa_addr).ip()) name = card->ifa_name;
+    const std::string own = SocketAddress::Of(card->ifa_addr).ip();  // "": of no IP address
+    if (!own.empty() && own == address) name = card->ifa_name;
   }
   ::freeifaddrs(list);
   return name;

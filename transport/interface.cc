@@ -84,14 +84,13 @@ std::set<std::string> PassingAddresses(const std::string& table) {
     std::string digits;
     unsigned index = 0, prefix = 0, scope = 0, flags = 0;
     words >> digits >> std::hex >> index >> prefix >> scope >> flags;
-    if (!words || digits.size() != 32) continue;
+    if (!words) continue;
     if ((flags & (IFA_F_TEMPORARY | IFA_F_DEPRECATED | IFA_F_TENTATIVE | IFA_F_DADFAILED)) == 0) {
       continue;
     }
-    std::string ip;
-    for (size_t i = 0; i < digits.size(); i += 4) ip += (i > 0 ? ":" : "") + digits.substr(i, 4);
-    if (const auto address = SocketAddress::Parse(ip, 0); address.ok())
+    if (const auto address = SocketAddress::ParseDigits(digits); address.ok()) {
       passing.insert(address->ip());
+    }
   }
   return passing;
 }

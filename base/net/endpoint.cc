@@ -43,17 +43,14 @@ StatusOr<Endpoint> ParseEndpoint(const std::string& text) {
   }
   if (good) return endpoint;
   const bool bare = SocketAddress::Parse(text, 0).ok();
-  return Invalid(absl::StrFormat("\"%s\" is not HOST:PORT (port 0 to 65535%s)", text,
-                                 bare && text.find(':') != std::string::npos
-                                     ? "; an IPv6 address stands in brackets, as [fd00::1]:7070"
-                                     : ""));
+  return Invalid(absl::StrFormat(
+      "\"%s\" is not HOST:PORT (port 0 to 65535%s)", text,
+      bare && IsIpv6(text) ? "; an IPv6 address stands in brackets, as [fd00::1]:7070" : ""));
 }
 
 std::string ToString(const Endpoint& endpoint) {
-  if (endpoint.host.find(':') == std::string::npos) {
-    return absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
-  }
-  return absl::StrFormat("[%s]:%d", endpoint.host, endpoint.port);
+  if (IsIpv6(endpoint.host)) return absl::StrFormat("[%s]:%d", endpoint.host, endpoint.port);
+  return absl::StrFormat("%s:%d", endpoint.host, endpoint.port);
 }
 
 Status CheckEndpoints(const std::string& list) {

@@ -22,6 +22,13 @@ StatusOr<SocketAddress> SocketAddress::Parse(const std::string& ip, uint16_t por
   return address;
 }
 
+StatusOr<SocketAddress> SocketAddress::ParseDigits(const std::string& digits) {
+  if (digits.size() != 32) return Invalid("\"" + digits + "\" is not 32 digits");
+  std::string ip;
+  for (size_t i = 0; i < digits.size(); i += 4) ip += (i > 0 ? ":" : "") + digits.substr(i, 4);
+  return Parse(ip, 0);
+}
+
 SocketAddress SocketAddress::Of(const sockaddr* name) {
   SocketAddress address;
   address.name_.any.sa_family = name->sa_family;

@@ -18,6 +18,9 @@ class SocketAddress {
   // `ip`: "10.0.0.1" or "fd00::1", without brackets. Invalid: it is neither.
   static StatusOr<SocketAddress> Parse(const std::string& ip, uint16_t port);
 
+  // 32 hexadecimal digits, as the tables of /proc/net write an IPv6 address.
+  static StatusOr<SocketAddress> ParseDigits(const std::string& digits);
+
   // Of a name that the kernel or a library has filled in. Of another family it has neither ip nor
   // port.
   static SocketAddress Of(const sockaddr* name);
@@ -46,6 +49,9 @@ class SocketAddress {
   };
   Name name_;
 };
+
+// Of an IP address as text.
+inline bool IsIpv6(const std::string& ip) { return ip.find(':') != std::string::npos; }
 
 // A TCP socket of the address's family, bound to it; the caller owns the descriptor. -1 with errno.
 // `reuse`: also where connections of a socket that is closed are still ending.

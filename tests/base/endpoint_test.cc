@@ -96,6 +96,15 @@ TEST(SocketAddress, SaysWhatWasPutIn) {
   }
 }
 
+TEST(SocketAddress, IsReadFromTheDigitsOfTheKernelsTables) {
+  EXPECT_EQ(SocketAddress::ParseDigits("fd790000000000000000000000000001")->ip(), "fd79::1");
+  EXPECT_EQ(SocketAddress::ParseDigits(std::string(32, '0'))->ip(), "::");
+  for (const char* digits : {"", "fd79", "fd79000000000000000000000000000", "eth0",
+                             "fd7900000000000000000000000000010000"}) {
+    EXPECT_FALSE(SocketAddress::ParseDigits(digits).ok()) << digits;
+  }
+}
+
 TEST(SocketAddress, OfWhatIsNoSocketHasNoPort) {
   EXPECT_EQ(SocketAddress::OfSocket(-1).port(), 0);
   EXPECT_EQ(SocketAddress::OfSocket(STDIN_FILENO).ip(), "");

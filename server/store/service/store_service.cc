@@ -1,15 +1,12 @@
 #include "server/store/service/store_service.h"
 
-#include <algorithm>
 #include <atomic>
 #include <ctime>
 #include <limits>
 
 #include "absl/strings/str_format.h"
-#include "base/digest.h"
 #include "base/log.h"
 #include "base/loop.h"
-#include "base/units.h"
 #include "jobs/store_quota.h"
 #include "ringwood/v1/store.grpc.pb.h"
 #include "server/calls/streams.h"
