@@ -188,7 +188,7 @@ void AddNetworkFlags(Command command, PlanFlags* flags) {
   add("--cost", &flags->costs, "COST",
       "Take this measured cost of a message: ring:a=S,b=S_PER_BYTE, ring:table=FILE, tree:…");
   add("--network", &flags->network, "COST",
-      "Take this cost of a link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]");
+      "Take this cost of a link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE][,delay=S]");
   add("--workers", &flags->workers, "NUMBER", "Plan for this many workers on that network")
       .Within(1, kMaxRanks);
   add("--ranks-per-host", &flags->ranks_a_host, "NUMBER",

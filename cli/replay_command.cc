@@ -20,7 +20,7 @@ struct ReplayFlags {
   bool json = false;
   // For `run`, as they stand.
   InnerRunFlags run;
-  std::string planner, wire, timeline, update_log;
+  std::string planner, plan_for, wire, timeline, update_log;
 };
 
 // ReplayFlags of the trainer: both commands have them.
@@ -77,6 +77,7 @@ Status LaunchReplay(CommandContext* context, const ReplayFlags& flags) {
   return InnerRun(context, flags.run,
                   {{"--servers", std::to_string(flags.replay.servers)},
                    {"--planner", flags.planner},
+                   {"--plan-for", flags.plan_for},
                    {"--wire", flags.wire},
                    {"--timeline", flags.timeline},
                    {"--update-log", flags.update_log}},
@@ -102,6 +103,7 @@ void AddReplayCommand(Command app, CommandContext* context) {
   AddReplayFlags(command, flags.get());
   AddInnerRunFlags(command, &flags->run).Required();
   AddSessionFlag(command, "planner", &flags->planner);
+  AddSessionFlag(command, "plan_for", &flags->plan_for);
   AddSessionFlag(command, "wire", &flags->wire);
   command
       .Value("--timeline", &flags->timeline,

@@ -111,7 +111,7 @@ void AddSimulateCommand(Command app, CommandContext* context) {
       .Required()
       .SplitAt(',');
   add("--network", &flags->network, "COST",
-      "Take this cost of a link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE]")
+      "Take this cost of a link: alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE][,delay=S]")
       .Required();
   add("--ranks-per-host", &flags->ranks_per_host, "NUMBER",
       "Let this many workers share a network interface")

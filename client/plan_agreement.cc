@@ -30,16 +30,20 @@ Status PlanAgreement::Agree(uint64_t committed, double weight, Restore* restore,
     taken->set_name("turns and decays of the tensors");
     taken->set_value(turns);
   }
+  bool made = false;
   if (rank == 0) {
-    RW_ASSIGN_OR_RETURN(const Plan plan,
-                        ProposePlan(options_, link->place(), table_, restore, committed));
-    *request.mutable_plan() = ToProto(plan);
+    RW_ASSIGN_OR_RETURN(
+        const Proposal proposal,
+        ProposePlan(options_, link->place(), replanner_->network(), table_, restore, committed));
+    *request.mutable_plan() = ToProto(proposal.plan);
+    made = proposal.made;
   }
   const StatusOr<v1::AgreeResponse> response =
       link->connection()->control()->Agree(request, Seconds(kLongestWaitSeconds));
   Status status = response.ok() ? OkStatus() : link->Named(response.status());
   if (status.ok()) {
-    status = CatchOutOfMemory([&] { return Adopt(*response, committed, weight, restore, link); });
+    status =
+        CatchOutOfMemory([&] { return Adopt(*response, made, committed, weight, restore, link); });
   }
   if (status.ok()) return OkStatus();
   status = Annotate(status, absl::StrFormat("rank %d: the plan", link->slot()));
@@ -47,8 +51,8 @@ Status PlanAgreement::Agree(uint64_t committed, double weight, Restore* restore,
   return status;
 }
 
-Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committed, double weight,
-                            Restore* restore, EpochLink* link) {
+Status PlanAgreement::Adopt(const v1::AgreeResponse& response, bool made, uint64_t committed,
+                            double weight, Restore* restore, EpochLink* link) {
   RW_ASSIGN_OR_RETURN(Plan plan, FromProto(response.plan()));
   RW_RETURN_IF_ERROR(Validate(plan, table_.Specs()));
   if (response.from_round() != committed + 1) {
@@ -57,9 +61,16 @@ Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committe
   }
   RW_RETURN_IF_ERROR(states_->Begin(restore, link->place().rank, link->place().world));
   if (link->elastic()) states_->ForgetReaches();  // other ranks may begin without the checkpoint
-  RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, weight, link));
   // It takes a moment: not where others wait to go on.
-  if (link->joined().holders().empty()) RW_RETURN_IF_ERROR(LogDataPlane(link));
+  if (link->joined().holders().empty()) {
+    RW_ASSIGN_OR_RETURN(const MeasuredLink measured, MeasureDataPlane(link));
+    replanner_->TakeLink(measured, made);
+    // All ranks plan for one network: they measured alike, or agreed on the option.
+    HopCost cost = link->place().cost;
+    cost.alpha += replanner_->network().delay;
+    link->TakeCost(cost);
+  }
+  RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, weight, link));
   agreed_ = true;
   return plan_->Start();
 }

@@ -80,9 +80,10 @@ int WarmUpStageAfter(uint64_t committed, const SessionOptions& options) {
   return WarmUpStage(committed, static_cast<uint64_t>(options.warmup_steps));
 }
 
-PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on_device,
-                      std::vector<TensorSpec> specs) {
+PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const Network& network,
+                      bool on_device, std::vector<TensorSpec> specs) {
   PlanInput input;
+  input.network = network;
   input.tensors = std::move(specs);
   input.world = place.world;
   input.hosts = place.hosts;
@@ -96,27 +97,30 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on
   return input;
 }
 
-StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
-                           const TensorTable& table, Restore* restore, uint64_t committed) {
-  if (!table.empty() && !options.freeze_plan.empty()) {
-    RW_ASSIGN_OR_RETURN(Plan frozen, FrozenPlan(options, place, table));
-    return SplitByTurns(std::move(frozen), table.Specs(), table.Turns());
-  }
-  Plan plan;
+StatusOr<Proposal> ProposePlan(const SessionOptions& options, const Place& place,
+                               const Network& network, const TensorTable& table, Restore* restore,
+                               uint64_t committed) {
+  Proposal proposal;
+  Plan& plan = proposal.plan;
   plan.planner = options.planner;
-  if (!table.empty()) {  // without tensors steps only vote: a plan without groups
-    RW_ASSIGN_OR_RETURN(std::optional<Plan> restored, RestoredPlan(options, place, table, restore));
-    if (restored) {
-      plan = *std::move(restored);
-    } else {
-      RW_ASSIGN_OR_RETURN(plan,
-                          MakePlan(options.planner,
-                                   PlanInputOf(options, place, table.IsOnDevice(), table.Specs())));
-    }
+  if (table.empty()) return proposal;  // steps only vote: a plan without groups
+  if (!options.freeze_plan.empty()) {
+    RW_ASSIGN_OR_RETURN(plan, FrozenPlan(options, place, table));
+    plan = SplitByTurns(std::move(plan), table.Specs(), table.Turns());
+    return proposal;
+  }
+  RW_ASSIGN_OR_RETURN(std::optional<Plan> restored, RestoredPlan(options, place, table, restore));
+  proposal.made = !restored;
+  if (restored) {
+    plan = *std::move(restored);
+  } else {
+    RW_ASSIGN_OR_RETURN(
+        plan, MakePlan(options.planner,
+                       PlanInputOf(options, place, network, table.IsOnDevice(), table.Specs())));
   }
   plan = SplitByTurns(std::move(plan), table.Specs(), table.Turns());
-  if (!options.freeze_plan.empty()) return plan;
-  return AtStage(std::move(plan), table.Specs(), WarmUpStageAfter(committed, options));
+  plan = AtStage(std::move(plan), table.Specs(), WarmUpStageAfter(committed, options));
+  return proposal;
 }
 
 v1::SavedPlan SavedPlanOf(const Plan& plan, const TensorTable& table, const Place& place) {

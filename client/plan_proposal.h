@@ -1,5 +1,5 @@
 // The plan that rank 0 proposes when a job starts: the frozen one, else the checkpoint's if it
-// fits, else a new one from the planner's fixed costs.
+// fits, else a new one.
 #pragma once
 
 #include <vector>
@@ -19,13 +19,19 @@ int WarmUpStageAfter(uint64_t committed, const SessionOptions& options);
 
 // The planner's input: `specs` in table order, on this network, without measurements but for those
 // of the wire formats where the planner chooses one.
-PlanInput PlanInputOf(const SessionOptions& options, const Place& place, bool on_device,
-                      std::vector<TensorSpec> specs);
+PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const Network& network,
+                      bool on_device, std::vector<TensorSpec> specs);
+
+struct Proposal {
+  Plan plan;
+  bool made = false;  // by the planner, for `network`: neither frozen nor a checkpoint's
+};
 
 // In the stage of the warm-up that follows `committed` steps, but for a frozen plan. `restore` is
 // null for a new job. An error names the frozen plan's file, or what the planner cannot do.
-StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
-                           const TensorTable& table, Restore* restore, uint64_t committed);
+StatusOr<Proposal> ProposePlan(const SessionOptions& options, const Place& place,
+                               const Network& network, const TensorTable& table, Restore* restore,
+                               uint64_t committed);
 
 // `plan` with the tensors and the world that it was made for.
 v1::SavedPlan SavedPlanOf(const Plan& plan, const TensorTable& table, const Place& place);

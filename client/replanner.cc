@@ -12,6 +12,7 @@
 #include "client/replan/live_profile.h"
 #include "client/replan/plan_file.h"
 #include "dense/hop_cost.h"
+#include "plan/strategy/problem.h"
 #include "plan/turns.h"
 #include "plan/warm_up.h"
 #include "plan/wire.h"
@@ -35,24 +36,38 @@ StatusOr<AffineFit> ProbeCost(Collectives* collectives) {
 
 }  // namespace
 
+Replanner::Replanner(const SessionOptions& options, const TensorTable& table)
+    : options_(options), table_(table) {
+  if (options_.plan_for != kMeasured) network_ = *ParsePlannedNetwork(options_.plan_for);
+}
+
+void Replanner::TakeLink(const MeasuredLink& measured, bool made) {
+  delay_ = DelayOf(measured);
+  if (options_.plan_for != kMeasured) return;
+  const Network planned = PlannedNetwork(measured);
+  renew_ = made && planned != network_;
+  network_ = planned;
+}
+
 void Replanner::Installed(const Plan& plan, uint32_t generation, uint64_t committed,
                           const Place& place) {
   plan_ = plan;
   first_ = place.rank == 0;
   if (generation == 0) adapter_.reset();  // it was made for another world
+  TellDelays(place);
   SavePlan(place);
   const bool adapts = place.rank == 0 && options_.adapt && place.world > 1 && !table_.empty();
   if (!adapts) return;
   if (adapter_ == nullptr) {
     adapter_ = std::make_unique<Adapter>(
-        PlanQuestion{options_.planner, AdaptedInput(place), Plan(), 0, AffineFit()});
+        PlanQuestion{options_.planner, InputOf(place), Plan(), 0, AffineFit()});
   }
   adapter_->Adopted(plan_, WarmUpStageAfter(committed, options_));
 }
 
 // Tensors with momentum correction keep their route: their velocity could not go with them, and the
 // trainer's optimizer would have to take over.
-PlanInput Replanner::AdaptedInput(const Place& place) const {
+PlanInput Replanner::InputOf(const Place& place) const {
   std::vector<TensorSpec> specs = table_.Specs();
   for (const Group& group : plan_.groups) {
     for (const uint32_t index : group.tensors) {
@@ -60,20 +75,32 @@ PlanInput Replanner::AdaptedInput(const Place& place) const {
       specs[index].route = group.route == "tree" ? "sparse" : "dense";
     }
   }
-  return PlanInputOf(options_, place, table_.IsOnDevice(), std::move(specs));
+  return PlanInputOf(options_, place, network_, table_.IsOnDevice(), std::move(specs));
 }
 
-// A stage of the density warm-up that begins goes before what the adapter wants.
+std::optional<Plan> Replanner::Renewed(const Place& place) const {
+  StatusOr<Plan> made = MakePlan(options_.planner, InputOf(place));
+  if (made.ok()) return SplitByTurns(*std::move(made), table_.Specs(), table_.Turns());
+  Log(LogLevel::kWarning, "no plan for the measured network: " + Message(made.status()));
+  return std::nullopt;
+}
+
+// The measured network's plan, and a stage of the density warm-up that begins, go before what the
+// adapter wants.
 void Replanner::Ask(uint64_t round, const Place& place, v1::VoteRequest* vote) {
   if (place.rank != 0) return;
   const int stage = WarmUpStageAfter(round, options_);  // of the next step
-  if (stage != WarmUpStageAfter(round - 1, options_)) {
-    const Plan next = AtStage(plan_, table_.Specs(), stage);
+  const bool begins = stage != WarmUpStageAfter(round - 1, options_);
+  const std::optional<Plan> renewed = std::exchange(renew_, false) ? Renewed(place) : std::nullopt;
+  if (renewed || begins) {
+    const Plan next = AtStage(renewed ? *renewed : plan_, table_.Specs(), stage);
     if (Hash(next) != Hash(plan_)) {
       *vote->mutable_plan() = ToProto(next);
-      vote->set_plan_reason(StageText(stage));
+      vote->set_plan_reason(renewed ? "it is for the network as measured: " + Describe(network_)
+                                    : StageText(stage));
+      return;
     }
-    return;
+    if (begins) return;
   }
   if (adapter_ == nullptr) return;
   const Adapter::Request request = adapter_->Next(profile_.rounds());
@@ -85,6 +112,7 @@ void Replanner::Ask(uint64_t round, const Place& place, v1::VoteRequest* vote) {
 }
 
 Status Replanner::AllReduceProfile(bool probe, EpochLink* link) {
+  const TimePoint begun = Now();
   // A rank without measurements would not count in the maximum. There is none: all ranks begin a
   // plan at once.
   std::vector<double> maxima(table_.size() + 2 * plan_.groups.size() + 2,
@@ -94,13 +122,17 @@ Status Replanner::AllReduceProfile(bool probe, EpochLink* link) {
       link->collectives()->AllReduce(RawBytesOf(&maxima), DataType::kFloat64, ReduceOp::kMax));
   std::optional<Adapter::Probed> probed;
   if (probe) {
-    const TimePoint begun = Now();
+    const TimePoint probing = Now();
     RW_ASSIGN_OR_RETURN(const AffineFit ring, ProbeCost(link->collectives()));
+    RW_ASSIGN_OR_RETURN(const double hop, ProbeHop(link->collectives(), link->place()));
     RW_RETURN_IF_ERROR(TakeHopCost(link));
-    probed = {ring, ToSeconds(Now() - begun)};
+    delay_ = DelayOf({.hop_seconds = hop});
+    TellDelays(link->place());
+    probed = {ring, ToSeconds(Now() - probing), delay_};
   }
   if (adapter_ != nullptr) {
-    adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), probed);
+    adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), probed,
+                       ToSeconds(Now() - begun));
   }
   return OkStatus();
 }
@@ -115,6 +147,13 @@ Status Replanner::TakeHopCost(EpochLink* link) const {
     Log(LogLevel::kInfo, "dense groups: " + DescribeSwitches(cost, place.hosts, options_.wire));
   }
   return OkStatus();
+}
+
+void Replanner::TellDelays(const Place& place) {
+  Network network = network_;
+  network.delay = delay_;
+  const Hosts hosts = place.hosts.empty() ? OneEach(place.world) : place.hosts;
+  profile_.TakeDelays(GroupDelays(plan_, table_.Specs(), network, hosts, place.servers));
 }
 
 void Replanner::SavePlan(const Place& place) const {

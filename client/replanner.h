@@ -1,12 +1,15 @@
-// Re-plans from measured timings. Every rank measures its rounds. After a commit that asks for a
-// review all ranks combine their measurements, and probe the network if asked to. With its votes
-// rank 0 asks for reviews, for a better plan (client/replan/adapter.h) and for the next stage of
-// the density warm-up. It also writes plan and profile to the files that the options name.
+// What comes after the first plan, which is agreed on before anything is measured. With its votes
+// rank 0 asks for the plan of the network that was measured when the job began, for the next stage
+// of the density warm-up, and in a job that adapts for reviews and for a better plan
+// (client/replan/adapter.h): every rank measures its rounds, and after a commit that asks for a
+// review all ranks combine their measurements, and probe the network if asked to. Rank 0 also
+// writes plan and profile to the files that the options name.
 //
 // Trainer's thread; keeps no state of an epoch.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "base/status.h"
 #include "client/connection/epoch_link.h"
@@ -14,6 +17,7 @@
 #include "client/replan/adapter.h"
 #include "client/replan/profile.h"
 #include "client/tensor_table.h"
+#include "plan/model/planned_network.h"
 #include "ringwood/v1/control.pb.h"
 
 namespace ringwood {
@@ -21,10 +25,15 @@ namespace ringwood {
 class Replanner {
  public:
   // Both outlive this.
-  Replanner(const SessionOptions& options, const TensorTable& table)
-      : options_(options), table_(table) {}
+  Replanner(const SessionOptions& options, const TensorTable& table);
 
   Observer* profile() { return &profile_; }  // observes every round
+
+  // Before the epoch's first plan is installed, on all ranks. `made`: it is this rank's, by its
+  // planner, for network().
+  void TakeLink(const MeasuredLink& measured, bool made);
+  // What plans are made for: what the options say, else the default until something was measured.
+  const Network& network() const { return network_; }
 
   // `plan`, with its number in the epoch, is in force from the step after `committed` ones.
   void Installed(const Plan& plan, uint32_t generation, uint64_t committed, const Place& place);
@@ -40,13 +49,18 @@ class Replanner {
 
  private:
   Status TakeHopCost(EpochLink* link) const;
-  PlanInput AdaptedInput(const Place& place) const;
+  PlanInput InputOf(const Place& place) const;
+  std::optional<Plan> Renewed(const Place& place) const;
+  void TellDelays(const Place& place);
   void SavePlan(const Place& place) const;
 
   const SessionOptions& options_;
   const TensorTable& table_;
   bool first_ = options_.rank == 0;  // in the present epoch
   Plan plan_;                        // in force
+  Network network_;
+  double delay_ = 0;    // of a hop, as last measured
+  bool renew_ = false;  // the plan in force was made for another network
   Profile profile_;
   std::unique_ptr<Adapter> adapter_;  // of rank 0; null: the plan stays
 };

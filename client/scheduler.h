@@ -17,13 +17,10 @@
 
 namespace ringwood {
 
-// How many groups of a route run at once. A group's last messages are on their way for as long as
-// the network's delay, and so are those of each hop before: a lane that begins the next group only
-// then is idle meanwhile, which a long delay makes the most of a step. Where delays are short it
-// makes no difference. A tree's group is short and mostly waits.
+// How many groups of a route run at once.
 struct LaneWindows {
-  int ring = 4;
-  int tree = 16;
+  int ring = kRingsAtOnce;
+  int tree = kTreesAtOnce;
 };
 
 class Scheduler {

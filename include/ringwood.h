@@ -115,8 +115,7 @@ typedef struct {
   const char* freeze_plan; /* the plan to run, and no other */
   const char* save_plan;   /* where to write each plan that the job runs */
   const char* profile;     /* where to write a profile of the model at the end: measured timings */
-  const char*
-      sparse_method; /* "exact" (default), "threshold" or "gaussian": how entries are found */
+  const char* sparse_method; /* "exact" (default), "threshold" or "gaussian" selection */
   int warmup_steps;  /* density warm-up: over so many steps, from the first of the job, the density
                         of sparse tensors falls from 0.25 to their own; 0: none */
   int momentum_masking; /* momentum factor masking (DGC): the velocity of an applied entry is
@@ -139,6 +138,7 @@ typedef struct {
                                  read; NULL: none */
   const char* identity; /* folder with ca.pem, cert.pem and key.pem: connections are under mutual
                            TLS; NULL: plaintext */
+  const char* plan_for; /* "10gbit", "100mbit,20ms" (delay of a hop); NULL: the measured network */
 } ringwood_options;
 
 /* Fills `options` from RINGWOOD_COORDINATOR, RANK, WORLD_SIZE and the other RINGWOOD_* variables

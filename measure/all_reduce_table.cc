@@ -119,7 +119,7 @@ class SizeBench {
 // The switch points of the runs that follow, and those by the cost measured here.
 Status FindSwitches(const BenchPlan& plan, EpochLink* link, BenchReport* report) {
   const Place& place = link->place();
-  RW_RETURN_IF_ERROR(LogDataPlane(link));
+  RW_RETURN_IF_ERROR(MeasureDataPlane(link).status());
   RW_ASSIGN_OR_RETURN(report->measured, ProbeHops(link->collectives(), place));
   if (plan.adapt) link->TakeCost(report->measured);
   report->cost = place.cost;

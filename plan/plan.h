@@ -18,6 +18,13 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
+// How many groups of a route a job runs at once. A group's last messages are on their way for as
+// long as the network's delay, and so are those of each hop before: a lane that begins the next
+// group only then is idle meanwhile, which a long delay makes the most of a step. Where delays are
+// short it makes no difference. A tree's group is short and mostly waits.
+constexpr int kRingsAtOnce = 4;
+constexpr int kTreesAtOnce = 16;
+
 struct Group {
   std::vector<uint32_t> tensors;  // indices into the table, in ready order
   std::string route;              // "ring" (dense) | "tree" (sparse); a name, not a boolean

@@ -34,6 +34,8 @@ VARIANTS = {  # flags of `ringwood replay`
     "fp32": ["--planner", "hybrid", *DENSE],
     **{wire: ["--planner", "hybrid", *DENSE, "--wire", wire] for wire in ("bf16", "int8", "int4")},
     "hybrid": ["--planner", "hybrid", "--route", "auto", "--density", "0.001"],
+    # as plans were made before they were for the measured network
+    "hybrid-1gbit": ["--planner", "hybrid", "--route", "auto", "--density", "0.001", "--plan-for", "1gbit"],
     "fp32+log": ["--planner", "hybrid", *DENSE, "--update-log"],
     "hybrid+log": ["--planner", "hybrid", "--route", "auto", "--density", "0.001", "--update-log"],
     "hybrid+fsync": ["--planner", "hybrid", "--route", "auto", "--density", "0.001", "--update-log=fsync"],

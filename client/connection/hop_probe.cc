@@ -1,6 +1,7 @@
 #include "client/connection/hop_probe.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,16 +87,42 @@ StatusOr<double> ProbeWire(Collectives* collectives, const Place& place) {
   }
 }
 
-Status LogDataPlane(EpochLink* link) {
+// Who leaves the barrier last, and no earlier, waits for two hops: for the others' answers.
+StatusOr<double> ProbeHop(Collectives* collectives, const Place& place) {
+  constexpr int kTurns = 4;
+  if (place.hosts.size() < 2) return 0.0;
+  double shortest = std::numeric_limits<double>::infinity();
+  std::vector<float> data(static_cast<size_t>(place.world));
+  for (int turn = 0; turn <= kTurns; ++turn) {  // the first warms up
+    RW_RETURN_IF_ERROR(Barrier(AllReduceOf(collectives)));
+    const TimePoint start = Now();
+    RW_RETURN_IF_ERROR(collectives->AllReduce(std::as_writable_bytes(std::span(data)),
+                                              DataType::kFloat32, ReduceOp::kSum,
+                                              Strategy::kDirect));
+    if (turn > 0) shortest = std::min(shortest, ToSeconds(Now() - start));
+  }
+  RW_RETURN_IF_ERROR(collectives->AllReduce(std::as_writable_bytes(std::span(&shortest, 1)),
+                                            DataType::kFloat64, ReduceOp::kMin));
+  return shortest / 2;
+}
+
+StatusOr<MeasuredLink> MeasureDataPlane(EpochLink* link) {
   const Place& place = link->place();
+  const auto named = [&](const Status& status) {
+    return Annotate(status, "measure the data plane (" + link->wire() + ")");
+  };
   const StatusOr<double> rate = ProbeWire(link->collectives(), place);
-  RW_RETURN_IF_ERROR(Annotate(rate.status(), "measure the data plane (" + link->wire() + ")"));
+  RW_RETURN_IF_ERROR(named(rate.status()));
+  const StatusOr<double> hop = ProbeHop(link->collectives(), place);
+  RW_RETURN_IF_ERROR(named(hop.status()));
+  const MeasuredLink measured{*rate, *hop};
   std::string line = "data plane: " + link->wire() + ", " + FormatCount(place.world, "rank") +
                      " on " + FormatCount(static_cast<int>(place.hosts.size()), "host");
   const bool tell = place.rank == 0 && IsNews(line);
   if (*rate > 0) line += absl::StrFormat(", %.2g Gbit/s measured", 8e-9 * *rate);
+  if (DelayOf(measured) > 0) line += ", a hop takes " + FormatSeconds(*hop);
   if (tell) Log(LogLevel::kInfo, line);
-  return OkStatus();
+  return measured;
 }
 
 }  // namespace ringwood

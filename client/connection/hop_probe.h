@@ -4,6 +4,7 @@
 
 #include "client/connection/collectives.h"
 #include "client/connection/epoch_link.h"
+#include "plan/model/planned_network.h"
 
 namespace ringwood {
 
@@ -16,8 +17,12 @@ StatusOr<HopCost> ProbeHops(Collectives* collectives, const Place& place);
 // unknown, or all ranks are on one host.
 StatusOr<double> ProbeWire(Collectives* collectives, const Place& place);
 
-// One line of rank 0's log: "data plane: 10.0.0.1 eth0, tcp by UCX, 4 ranks on 2 hosts, 0.95 Gbit/s
-// measured". A wrong or slow NIC is the most frequent reason for slow steps.
-Status LogDataPlane(EpochLink* link);
+// Seconds of a hop between hosts, measured by the shortest of some short direct exchanges, which
+// are two hops. 0: all ranks are on one host.
+StatusOr<double> ProbeHop(Collectives* collectives, const Place& place);
+
+// Both, and one line of rank 0's log: "data plane: 10.0.0.1 eth0, tcp by UCX, 4 ranks on 2 hosts,
+// 0.95 Gbit/s measured". A wrong or slow NIC is the most frequent reason for slow steps.
+StatusOr<MeasuredLink> MeasureDataPlane(EpochLink* link);
 
 }  // namespace ringwood

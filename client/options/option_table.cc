@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "plan/model/planned_network.h"
 #include "plan/strategy/planner.h"
 #include "sparse/codec.h"
 #include "sparse/group.h"
@@ -26,6 +27,10 @@ Status CheckWire(const std::string& wire) {
     if (wire == known) return OkStatus();
   }
   return Invalid("the wire format '" + wire + "' is none of fp32, bf16, int8, int4 and auto");
+}
+
+Status CheckPlanFor(const std::string& text) {
+  return text == kMeasured ? OkStatus() : ParsePlannedNetwork(text).status();
 }
 
 // clang-format off
@@ -109,6 +114,11 @@ constexpr Option kOptions[] = {
   {.name = "adapt", .place = OptionPlace{&S::adapt, &C::adapt},
    .variables = {"RINGWOOD_ADAPT"}, .keyword = "adapt", .flag = "--adapt", .section = "Plan",
    .help = "Re-plan from measured timings (runs no longer repeat bit for bit)"},
+  {.name = "plan_for", .place = OptionPlace{&S::plan_for, &C::plan_for},
+   .variables = {"RINGWOOD_PLAN_FOR"}, .value = "NETWORK", .check = CheckPlanFor,
+   .keyword = "plan_for", .flag = "--plan-for", .agreed = "network to plan for", .section = "Plan",
+   .help = "Plan for this network, e.g. 10gbit, or 100mbit,20ms with the delay between hosts; "
+           "measured: for the one that is found when the job begins"},
   {.name = "freeze_plan", .place = OptionPlace{&S::freeze_plan, &C::freeze_plan},
    .variables = {"RINGWOOD_FREEZE_PLAN"}, .value = "FILE", .keyword = "freeze_plan",
    .flag = "--freeze-plan", .section = "Plan",

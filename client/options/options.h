@@ -16,6 +16,8 @@ namespace ringwood {
 // to none: at density 1 nothing but plain SGD. The first stages of the density warm-up are above.
 constexpr double kMaskedDensity = 0.05;
 
+constexpr char kMeasured[] = "measured";
+
 // Continue from the newest checkpoint, which must exist; or start a new job where there is none.
 enum class Resume : uint8_t { kNo, kRequired, kOrStart };
 
@@ -63,6 +65,7 @@ struct SessionOptions {
   std::string timeline;                   // file of this rank's timeline; empty: none
   std::string flight_record;              // file of its last events; empty: none
   bool adapt = false;                     // measure, and follow what was measured with new plans
+  std::string plan_for = kMeasured;       // or a network, plan/model/planned_network.h
   // Files of rank 0; empty: none. The plan that the job runs, and no other; where to write each
   // plan that the job runs, and at the end what was measured, as a profile.
   std::string freeze_plan;

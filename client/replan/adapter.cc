@@ -44,7 +44,7 @@ Adapter::Request Adapter::Next(size_t rounds) {
   ++unlooked_;
   rest_ = std::max(0.0, rest_ - 1);
   const bool probe = probe_ && rest_ == 0;
-  if (rounds < Profile::kWindow || (!probe && unlooked_ < kReviewEvery)) {
+  if (rounds < Profile::kWindow || (!probe && unlooked_ < every_)) {
     return request;
   }
   unlooked_ = 0;
@@ -64,9 +64,14 @@ void Adapter::Adopted(const Plan& plan, int stage) {
   unlooked_ = 0;
 }
 
-void Adapter::Reviewed(const Measured& measured, const std::optional<Probed>& probed) {
+void Adapter::Reviewed(const Measured& measured, const std::optional<Probed>& probed,
+                       double seconds) {
+  const double round = std::max(measured.round_seconds, 1e-9);
+  if (!probed) {
+    every_ = std::max(kReviewEvery, static_cast<size_t>(seconds / kReviewShare / round));
+  }
   seconds_ = measured.round_seconds - OwnSeconds(measured);
-  if (probed) rest_ = probed->seconds / kProbeShare / std::max(measured.round_seconds, 1e-9);
+  if (probed) rest_ = probed->seconds / kProbeShare / round;
   if (const std::optional<Ran> before = std::exchange(before_, std::nullopt);
       before && seconds_ > (1 + kLeastGain) * before->seconds) {
     go_back_ = before;
@@ -79,6 +84,7 @@ void Adapter::Reviewed(const Measured& measured, const std::optional<Probed>& pr
   }
   probe_ = false;
   question_.ring = probed->ring;
+  question_.delay = probed->delay;
   {
     absl::MutexLock lock(&mutex_);
     planning_ = true;

@@ -19,8 +19,10 @@ namespace ringwood {
 class Adapter {
  public:
   static constexpr size_t kReviewEvery = 5;  // rounds
-  // Probes take at most this share of the time, or one after the other would where delays are long.
+  // Probes take at most this share of the time, or one after the other would where delays are long;
+  // reviews without one that.
   static constexpr double kProbeShare = 0.05;
+  static constexpr double kReviewShare = 0.01;
 
   struct Request {  // of a vote
     bool review = false;
@@ -32,6 +34,7 @@ class Adapter {
   struct Probed {
     AffineFit ring;
     double seconds = 0;  // that the probe took
+    double delay = 0;    // of a hop
   };
 
   // `question` is of the first plan; its costs and its plan are filled in later.
@@ -42,8 +45,9 @@ class Adapter {
   // Called with the first plan, each that Next asked for, and each of a new stage of the density
   // warm-up, which has no prediction yet.
   void Adopted(const Plan& plan, int stage);
-  // Starts the review that was asked for; `probed` is there if it was asked for.
-  void Reviewed(const Measured& measured, const std::optional<Probed>& probed);
+  // Starts the review that was asked for, which took the ranks so many seconds; `probed` is there
+  // if it was asked for.
+  void Reviewed(const Measured& measured, const std::optional<Probed>& probed, double seconds = 0);
 
  private:
   // A plan, and what a step by it took from the first gradient on.
@@ -58,8 +62,9 @@ class Adapter {
   std::optional<Ran> before_;   // the plan before, until the present one was measured
   std::optional<Ran> go_back_;  // to be asked for: it took less
   size_t unlooked_ = 0;         // rounds since the last review
-  bool probe_ = true;           // the prediction does not hold: the next review probes the network
-  double rest_ = 0;             // rounds in which it does not yet
+  size_t every_ = kReviewEvery;
+  bool probe_ = true;  // the prediction does not hold: the next review probes the network
+  double rest_ = 0;    // rounds in which it does not yet
 
   absl::Mutex mutex_;
   bool planning_ ABSL_GUARDED_BY(mutex_) = false;

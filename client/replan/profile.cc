@@ -67,8 +67,14 @@ void Profile::PlanAdopted(const Plan& plan, const std::vector<TensorSpec>& table
   for (auto* times : {&now_.packing, &now_.packed, &now_.started, &now_.ended}) {
     times->assign(plan.groups.size(), TimePoint());
   }
+  delays_.assign(plan.groups.size(), 0);
   window_.clear();
   warm_ = false;
+}
+
+void Profile::TakeDelays(std::vector<double> seconds) {
+  absl::MutexLock lock(&mutex_);
+  if (seconds.size() == delays_.size()) delays_ = std::move(seconds);
 }
 
 void Profile::RoundBegun(uint64_t, TimePoint at) {
@@ -113,7 +119,11 @@ void Profile::Applied(uint64_t, TimePoint at) {
     measured.pack_seconds.push_back(ToSeconds(now_.packed[g] - now_.packing[g]));
     last = std::max(last, now_.ended[g]);
   }
-  measured.group_seconds = SharedSeconds(now_.started, now_.ended);
+  std::vector<TimePoint> sent = now_.started;  // as if what it waits for came first
+  for (size_t g = 0; g < sent.size(); ++g) {
+    sent[g] = std::min(sent[g] + Seconds(delays_[g]), std::max(sent[g], now_.ended[g]));
+  }
+  measured.group_seconds = SharedSeconds(sent, now_.ended);
   measured.tail_seconds = ToSeconds(at - last);
   measured.round_seconds = ToSeconds(at - now_.begun);
   window_.push_back(std::move(measured));

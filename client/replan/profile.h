@@ -17,8 +17,8 @@ struct Measured {
   // the trainer's other time are included.
   std::vector<double> ready_seconds;
   std::vector<double> pack_seconds;  // of each group: packing, or selection
-  // Of each group from start to end; time during which two lanes ran counts half for each, because
-  // they share one NIC.
+  // Of each group from start to end, without the network's delay, in which the lane is free; time
+  // during which q groups ran counts 1/q for each, because they share one NIC.
   std::vector<double> group_seconds;
   double tail_seconds = 0;   // from the end of the last group to applied
   double round_seconds = 0;  // from begin to applied
@@ -45,6 +45,9 @@ class Profile : public Observer {
   void GroupEnded(uint64_t round, uint32_t group, uint64_t sent_bytes, TimePoint at) override;
   void Applied(uint64_t round, TimePoint at) override;
 
+  // Of the groups of the plan that was adopted last; 0 until then. Rounds that end from here on.
+  void TakeDelays(std::vector<double> seconds);
+
   size_t rounds() const;     // in the window
   Measured Medians() const;  // rounds() > 0
 
@@ -57,7 +60,8 @@ class Profile : public Observer {
 
   mutable absl::Mutex mutex_;
   Round now_ ABSL_GUARDED_BY(mutex_);
-  bool warm_ ABSL_GUARDED_BY(mutex_) = false;  // the first round of a plan is not counted
+  std::vector<double> delays_ ABSL_GUARDED_BY(mutex_);  // by group
+  bool warm_ ABSL_GUARDED_BY(mutex_) = false;           // the first round of a plan is not counted
   std::deque<Measured> window_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -87,6 +87,15 @@ Samples SamplesOf(const PlanQuestion& question, const Measured& measured) {
   return samples;
 }
 
+// What was probed, without the delay.
+AffineFit SentIn(const PlanQuestion& question) {
+  AffineFit fit = question.ring;
+  const Network network{.delay = question.delay};
+  const double delay = RingDelay(network, HostsOf(question.input)).seconds;
+  fit.startup_seconds = std::max(0.0, fit.startup_seconds - delay);
+  return fit;
+}
+
 // What the planners get, in `order`.
 PlanInput MeasuredInput(const PlanQuestion& question, const Measured& measured,
                         const std::vector<uint32_t>& order, const AffineFit& ring,
@@ -100,10 +109,10 @@ PlanInput MeasuredInput(const PlanQuestion& question, const Measured& measured,
   for (double& ready : input.ready_seconds) ready -= input.forward_seconds;
   input.network = NetworkBehind(ring.startup_seconds, ring.seconds_per_byte, HostsOf(input),
                                 input.network.gamma);
+  input.network.delay = question.delay;
   input.ring_cost = ring.cost();
   const int fanout = static_cast<int>(question.plan.fanout);
-  const AffineFit tree =
-      Line(TreeCost(input.network, input.world, input.servers, fanout, ResultMultiple(input)));
+  const AffineFit tree = Line(TreeCost(input, fanout));
   input.tree_cost = Refine(tree, samples.tree).cost();
   if (samples.selected_elements > 0) {
     input.selection = {
@@ -170,18 +179,17 @@ AffineFit Refine(const AffineFit& before, const std::vector<std::pair<double, do
 
 double Predict(const PlanInput& input, const Plan& plan) {
   const Problem problem = MakeProblem(input);
-  double free = 0, end = problem.ready.empty() ? 0 : problem.ready.back();
-  for (const Group& group : plan.groups) {
+  Nic nic(problem);
+  for (Group group : plan.groups) {
     const bool tree = group.route == "tree";
     double ready = 0;
     for (uint32_t t : group.tensors) {
       ready = std::max(ready, problem.ready[t] + (tree ? SelectionSeconds(problem, t) : 0));
     }
-    const Cost& cost = tree ? problem.tree : problem.ring;
-    free = std::max(free, ready) + cost.Seconds(BytesOf(group, input));
-    end = std::max(end, free);
+    nic.Send(ready, &group);
   }
-  return input.forward_seconds + end;
+  const double backward = problem.ready.empty() ? 0 : problem.ready.back();
+  return input.forward_seconds + std::max(backward, nic.end());
 }
 
 StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measured) {
@@ -191,7 +199,7 @@ StatusOr<PlanAnswer> Review(const PlanQuestion& question, const Measured& measur
     return Internal("what was measured is of another plan");
   }
   const Samples samples = SamplesOf(question, measured);
-  const AffineFit ring = Refine(question.ring, samples.ring);
+  const AffineFit ring = Refine(SentIn(question), samples.ring);
   const std::vector<uint32_t> order = ReadyOrder(measured);
   std::vector<uint32_t> place(order.size());  // in ready order, of each tensor of the table
   for (uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;

@@ -32,6 +32,7 @@ struct PlanQuestion {
   Plan plan;                  // that runs
   double promised = 0;        // predicted by an answer; 0: nothing was measured when it was made
   AffineFit ring;             // bytes of a dense group → s, as an idle network has just answered
+  double delay = 0;           // of a hop of that network; of the groups' times it was left out
   int stage = kWarmUpStages;  // of the density warm-up: plans are compared as they are in it
 };
 

@@ -74,6 +74,12 @@ Cost Cost::Scaled(double factor, double seconds_per_byte) const {
   return cost;
 }
 
+Cost Cost::Plus(double seconds) const {
+  Cost cost = *this;
+  cost.a_ += seconds;
+  return cost;
+}
+
 Cost Cost::Halved() const {
   Cost cost = *this;
   cost.a_ /= 2;
@@ -125,6 +131,20 @@ Cost HierarchyCost(const Network& network, const Hosts& hosts) {
   return Cost::Affine(shares.hops * network.alpha,
                       std::max(shares.card * network.beta, shares.inside * network.inside_beta) +
                           shares.added * network.gamma);
+}
+
+Delay RingDelay(const Network& network, const Hosts& hosts) {
+  if (hosts.size() <= 1 || network.delay == 0) return {};
+  const double hops = 2 * (static_cast<double>(hosts.size()) - 1);
+  return {.seconds = hops * network.delay,
+          .short_bytes = kMaxDirectBytes,
+          .short_seconds = std::min(2.0, hops) * network.delay};
+}
+
+void SetHop(double seconds, Network* network) {
+  constexpr double kLongHop = 5e-4;
+  network->alpha = seconds > kLongHop ? Network().alpha : seconds;
+  network->delay = seconds - network->alpha;
 }
 
 Network NetworkBehind(double startup, double seconds_per_byte, const Hosts& hosts, double gamma) {

@@ -2,7 +2,8 @@
 //
 // Seconds and bytes throughout; all functions are pure. Closed forms: alpha = latency of one hop
 // (s), beta = seconds per byte, gamma = seconds per byte to add. Sources: the usual
-// alpha-beta-gamma model (Thakur, Rabenseifner, Gropp 2005), tabulated in docs/planner.md.
+// alpha-beta-gamma model (Thakur, Rabenseifner, Gropp 2005), tabulated in docs/planner.md. A long
+// latency is a delay besides: it keeps a message on its way, but not its lane from the next one.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +17,15 @@
 namespace ringwood {
 
 // One link and one adder. Defaults: 1 Gbit/s Ethernet, of which 956 Mbit/s are payload; inside a
-// host, where all its ranks share one memory, what two cores reached (dense/choose.h).
+// host, where all its ranks share one memory, what two cores reached (dense/choose.h). `delay`:
+// seconds of a hop between hosts beside alpha, in which the sender goes on (LogGP's L, where alpha
+// is its o; Alexandrov et al. 1995).
 struct Network {
   double alpha = 1e-4;
   double beta = 8.37e-9;
   double gamma = 2.5e-10;
   double inside_beta = 5e-10;
+  double delay = 0;
   bool operator==(const Network&) const = default;
 };
 
@@ -48,6 +52,9 @@ class Cost {
   // bytes) for encoding and decoding.
   Cost Scaled(double factor, double seconds_per_byte) const;
 
+  // This cost with so many seconds more at every size.
+  Cost Plus(double seconds) const;
+
   // Half the seconds at every size: one phase of a ring that was measured as a whole.
   Cost Halved() const;
 
@@ -71,6 +78,22 @@ Cost RingAllGatherCost(const Network& network, int workers);
 //   + ((L-1)/L + (H-1)/(H L)) gamma
 // What goes on inside the hosts overlaps with the NICs, chunk by chunk.
 Cost HierarchyCost(const Network& network, const Hosts& hosts);
+
+// Seconds from when a lane is through with a message until it is there, over all its hops.
+struct Delay {
+  double seconds = 0;
+  double short_bytes = 0;  // of messages up to here
+  double short_seconds = 0;
+  double Of(double bytes) const { return bytes <= short_bytes ? short_seconds : seconds; }
+  bool operator==(const Delay&) const = default;
+};
+
+// Of an all-reduce: what is short takes two hops (direct exchange), a ring 2(H-1).
+Delay RingDelay(const Network& network, const Hosts& hosts);
+
+// A hop that takes so long: up to 0.5 ms all of it is alpha, as on a LAN, where it is the work of
+// both ends. Of more than that all but 0.1 ms is delay.
+void SetHop(double seconds, Network* network);
 
 // The link behind an all-reduce that took `startup` and `seconds_per_byte`: HierarchyCost the other
 // way round, gamma given. On one host the link is its memory.

@@ -41,13 +41,15 @@ StatusOr<Network> ParseNetwork(const std::string& text) {
       network.beta = value;
     } else if (name == "gamma") {
       network.gamma = value;
+    } else if (name == "delay") {
+      network.delay = value;
     } else {
-      return Invalid(absl::StrCat("a network has alpha, beta and gamma, not '", name, "'"));
+      return Invalid(absl::StrCat("a network has alpha, beta, gamma and delay, not '", name, "'"));
     }
   }
   if (numbers.count("alpha") == 0 || numbers.count("beta") == 0) {
-    return Invalid(
-        absl::StrCat("'", text, "': alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE] is needed"));
+    return Invalid(absl::StrCat(
+        "'", text, "': alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE][,delay=S] is needed"));
   }
   return network;
 }

@@ -86,6 +86,7 @@ struct NodeLane {
 
 struct SimulatedNode {
   double alpha = 0;
+  double delay = 0;  // beside alpha, between hosts
   double beta = 0;
   double compute = 1;
   int host = 0;
@@ -122,6 +123,7 @@ class Player {
       if (n >= alone_from) node.host = static_cast<int>(hosts + n - alone_from);
       const NodeSpeed speed = n < scene.speeds.size() ? scene.speeds[n] : NodeSpeed();
       node.alpha = scene.network.alpha * speed.alpha;
+      node.delay = scene.network.delay * speed.alpha;
       node.beta = scene.network.beta * speed.beta;
       node.compute = speed.compute;
     }
@@ -248,7 +250,7 @@ class Player {
     double& free = inside ? host.memory_free : host.out_free;
     const double begin = std::max(run.now, free);
     free = begin + (inside ? scene_.network.inside_beta : node.beta) * bytes;
-    InFlight& message = events_.Push((inside ? free : begin) + node.alpha);
+    InFlight& message = events_.Push((inside ? free : begin + node.delay) + node.alpha);
     message.to = static_cast<uint16_t>(step.peer);
     message.from = static_cast<uint16_t>(id);
     message.play = static_cast<uint16_t>(PlayNumber(lane));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "plan/strategy/lane.h"
 
@@ -38,10 +39,44 @@ std::vector<Best> BestPrefixes(const LaneInput& lane) {
   return best;
 }
 
-}  // namespace
+// Lanes whose best groupings without delay are worth a try on `lane` with its delay: a start-up
+// dearer by a share of what a group may have to wait for the window makes fewer groups of them, a
+// limit shorter ones.
+std::vector<LaneInput> Trials(const LaneInput& lane) {
+  if (lane.delay.seconds == 0) return {lane};
+  std::vector<LaneInput> trials;
+  for (const double share : {0.0, 0.25, 0.5, 1.0, 2.0}) {
+    LaneInput trial = lane;
+    trial.cost = lane.cost.Plus(share * lane.delay.seconds / lane.window);
+    trials.push_back(trial);
+    const auto limit = static_cast<uint64_t>(lane.delay.short_bytes);
+    if (limit == 0 || (lane.group_limit_bytes != 0 && lane.group_limit_bytes <= limit)) continue;
+    trial.group_limit_bytes = limit;
+    trials.push_back(std::move(trial));
+  }
+  return trials;
+}
 
-std::vector<size_t> Exact(const LaneInput& lane) {
-  if (lane.bytes.size() > kMostExactTensors) return Oasr(lane);
+// Of what `choose` makes of the trials: the fewest groups that end at most `slack` later than the
+// first to end.
+template <class Choose>
+std::vector<size_t> BestOfTrials(const LaneInput& lane, double slack, const Choose& choose) {
+  std::vector<std::pair<double, std::vector<size_t>>> plans;  // end, lasts
+  double least = std::numeric_limits<double>::infinity();
+  for (const LaneInput& trial : Trials(lane)) {
+    std::vector<size_t> lasts = choose(trial);
+    const double end = EndOf(Play(lane, lasts));
+    least = std::min(least, end);
+    plans.emplace_back(end, std::move(lasts));
+  }
+  std::erase_if(plans, [&](const auto& plan) { return plan.first > least * (1 + slack); });
+  return std::min_element(
+             plans.begin(), plans.end(),
+             [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); })
+      ->second;
+}
+
+std::vector<size_t> ExactWithoutDelay(const LaneInput& lane) {
   const std::vector<Best> best = BestPrefixes(lane);
   std::vector<size_t> lasts;
   for (size_t j = lane.bytes.size(); j > 0; j = best[j].from) lasts.push_back(j - 1);
@@ -52,9 +87,8 @@ std::vector<size_t> Exact(const LaneInput& lane) {
 // From the last group on, each as long as the ones before it can still end in time. With an affine
 // cost a longer group never makes more of them necessary: what it takes over is sent in as many
 // seconds as it has cost the deadline, or fewer.
-std::vector<size_t> Fewest(const LaneInput& lane, double slack) {
+std::vector<size_t> FewestWithoutDelay(const LaneInput& lane, double slack) {
   const size_t n = lane.bytes.size();
-  if (n > kMostExactTensors) return Oasr(lane);
   const std::vector<Best> best = BestPrefixes(lane);
   std::vector<size_t> lasts;
   double deadline = best[n].end * (1 + slack);  // of the first j tensors
@@ -76,6 +110,19 @@ std::vector<size_t> Fewest(const LaneInput& lane, double slack) {
   }
   std::reverse(lasts.begin(), lasts.end());
   return lasts;
+}
+
+}  // namespace
+
+std::vector<size_t> Exact(const LaneInput& lane) {
+  if (lane.bytes.size() > kMostExactTensors) return Oasr(lane);
+  return BestOfTrials(lane, 0, ExactWithoutDelay);
+}
+
+std::vector<size_t> Fewest(const LaneInput& lane, double slack) {
+  if (lane.bytes.size() > kMostExactTensors) return Oasr(lane);
+  return BestOfTrials(lane, slack,
+                      [&](const LaneInput& trial) { return FewestWithoutDelay(trial, slack); });
 }
 
 }  // namespace ringwood

@@ -1,259 +1,20 @@
 // Routes and densities chosen together: least time, then most information, then fewest groups.
-//
-// The class within which the time is least: a tensor whose route is free is sparse iff it has at
-// least as many elements as a threshold; groups are runs within their lane; the two lanes share one
-// NIC and take turns in any order; densities at the user's lower bounds. For each threshold,
-//   end(0, 0) = 0
-//   end(i, j) = min over i' < i of max(end(i', j), ready of ring tensors i'..i-1) + T_ring
-//               and over j' < j of max(end(i, j'), selected of tree tensors j'..j-1) + T_tree
-// is the earliest end after the first i ring and j tree tensors (a NIC free earlier is never
-// worse). Then densities rise, and thresholds that stay within epsilon compete for information.
+// Of the candidates densities rise as far as the deadline allows, and those that stay within
+// epsilon compete for information.
 #include <algorithm>
-#include <bit>
 #include <limits>
-#include <optional>
-#include <set>
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "plan/strategy/candidates.h"
 #include "plan/strategy/problem.h"
-#include "sparse/entries.h"
 
 namespace ringwood {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr size_t kMostThresholds = 48;
-constexpr double kMostWork = 4e8;   // transitions over all thresholds: a second or two
-constexpr double kMostCells = 8e6;  // and what one of them remembers: 200 MB
-
-struct Cell {
-  double end = kNever;
-  uint32_t groups = 0;
-  uint32_t from_ring = 0;
-  uint32_t from_tree = 0;
-};
-
-struct Split {
-  std::vector<uint32_t> ring;
-  std::vector<uint32_t> tree;
-};
-
-struct Candidate {
-  Split split;
-  std::vector<Group> groups;
-  std::vector<double> ready;  // of each group
-  double end = 0;
-  double information = 0;
-};
-
-Split SplitAt(const Problem& problem, uint64_t threshold) {
-  Split split;
-  for (uint32_t t = 0; t < problem.input->tensors.size(); ++t) {
-    const TensorSpec& tensor = problem.input->tensors[t];
-    const bool sparse =
-        tensor.route == "sparse" || (tensor.route == "auto" && tensor.elements >= threshold &&
-                                     tensor.elements <= kMaxGroupElements);
-    (sparse ? split.tree : split.ring).push_back(t);
-  }
-  return split;
-}
-
-// Thresholds that make a difference: the sizes of the free tensors, and "none is sparse".
-std::vector<uint64_t> Thresholds(const Problem& problem) {
-  const PlanInput& input = *problem.input;
-  std::set<uint64_t> sizes;
-  if (input.world > 1) {
-    for (const TensorSpec& tensor : input.tensors) {
-      if (tensor.route == "auto" && tensor.density < 1 && tensor.elements <= kMaxGroupElements) {
-        sizes.insert(tensor.elements);
-      }
-    }
-  }
-  std::vector<uint64_t> thresholds(sizes.begin(), sizes.end());
-  if (thresholds.size() > kMostThresholds) {
-    std::vector<uint64_t> some;
-    for (size_t i = 0; i < kMostThresholds; ++i) {
-      some.push_back(thresholds[i * thresholds.size() / kMostThresholds]);
-    }
-    thresholds = std::move(some);
-  }
-  thresholds.push_back(std::numeric_limits<uint64_t>::max());
-  return thresholds;
-}
-
-// Durations of all runs of a lane that end at `last`, and when they may start.
-struct RunCosts {
-  std::vector<double> seconds;
-  std::vector<double> ready;
-};
-
-RunCosts RingRuns(const Problem& problem, const std::vector<uint32_t>& tensors, size_t last) {
-  RunCosts runs{std::vector<double>(last + 1, kNever), std::vector<double>(last + 1)};
-  const double limit = static_cast<double>(problem.input->group_limit_bytes);
-  double bytes = 0;
-  for (size_t i = last + 1; i-- > 0;) {
-    bytes += 4 * static_cast<double>(problem.input->tensors[tensors[i]].elements);
-    runs.ready[i] = problem.ready[tensors[last]];
-    if (limit == 0 || bytes <= limit || i == last) runs.seconds[i] = problem.ring.Seconds(bytes);
-  }
-  return runs;
-}
-
-double DensityOf(const Problem& problem, const std::vector<uint32_t>& tensors, size_t first,
-                 size_t last) {
-  double density = 0;
-  for (size_t i = first; i <= last; ++i) {
-    density = std::max(density, problem.input->tensors[tensors[i]].density);
-  }
-  return density;
-}
-
-// The group's density is the largest of its tensors' lower bounds, so a run may have to be summed
-// again when a denser tensor joins; with one bound for all it never is.
-RunCosts TreeRuns(const Problem& problem, const std::vector<uint32_t>& tensors, size_t last) {
-  RunCosts runs{std::vector<double>(last + 1), std::vector<double>(last + 1)};
-  const std::vector<TensorSpec>& table = problem.input->tensors;
-  double density = 0;
-  double ready = 0;
-  uint64_t k = 0, elements = 0;
-  for (size_t i = last + 1; i-- > 0;) {
-    const TensorSpec& tensor = table[tensors[i]];
-    elements += std::min(tensor.elements, kMaxGroupElements);  // no sum of these wraps
-    if (tensor.density > density) {
-      density = tensor.density;
-      k = 0;
-      for (size_t j = i; j <= last; ++j) k += EntriesOf(density, table[tensors[j]].elements);
-    } else {
-      k += EntriesOf(density, tensor.elements);
-    }
-    ready = std::max(ready, problem.ready[tensors[i]] + SelectionSeconds(problem, tensors[i]));
-    runs.ready[i] = ready;
-    runs.seconds[i] = elements > kMaxGroupElements ? kNever : TreeGroupSeconds(problem, k);
-  }
-  return runs;
-}
-
-bool Sooner(const Cell& a, const Cell& b) {
-  return a.end < b.end || (a.end == b.end && a.groups < b.groups);
-}
-
-// The best last run out of `runs`, which end where the lane's first `count` tensors do; before(f):
-// the cell with f of them. A longer run takes no less time, so the search ends where even a free
-// NIC would end later than the best so far.
-template <class Before>
-Cell BestRun(const RunCosts& runs, size_t count, Before before, double* work) {
-  Cell best;
-  size_t from = 0;
-  for (size_t f = count; f-- > 0;) {
-    if (runs.ready[f] + runs.seconds[f] > best.end) break;
-    ++*work;
-    const Cell& cell = before(f);
-    const Cell here{std::max(cell.end, runs.ready[f]) + runs.seconds[f], cell.groups + 1, 0, 0};
-    if (Sooner(best, here)) continue;
-    best = here;
-    from = f;
-  }
-  best.from_ring = best.from_tree = static_cast<uint32_t>(from);  // the caller sets the other
-  return best;
-}
-
-// The cells of all prefixes; nothing when there are too many, or with them `work` would pass
-// kMostWork.
-std::optional<std::vector<std::vector<Cell>>> Solve(const Problem& problem, const Split& split,
-                                                    double* work) {
-  const size_t rings = split.ring.size();
-  const size_t trees = split.tree.size();
-  const auto size = [](size_t count) { return static_cast<double>(count + 1); };
-  if (size(rings) * size(trees) + size(trees) * size(trees) / 2 > kMostCells) return std::nullopt;
-  std::vector<RunCosts> tree_runs;
-  for (size_t j = 0; j < trees; ++j) tree_runs.push_back(TreeRuns(problem, split.tree, j));
-  *work += (size(trees) * size(trees) + size(rings) * size(rings)) / 2;
-  std::vector<std::vector<Cell>> cells(rings + 1, std::vector<Cell>(trees + 1));
-  cells[0][0].end = 0;
-  for (size_t i = 0; i <= rings; ++i) {
-    const RunCosts ring = i > 0 ? RingRuns(problem, split.ring, i - 1) : RunCosts();
-    for (size_t j = 0; j <= trees; ++j) {
-      if (i + j == 0) continue;
-      Cell last_ring, last_tree;
-      if (i > 0) {
-        const auto before = [&](size_t f) -> const Cell& { return cells[f][j]; };
-        last_ring = BestRun(ring, i, before, work);
-        last_ring.from_tree = static_cast<uint32_t>(j);
-      }
-      if (j > 0) {
-        const auto before = [&](size_t f) -> const Cell& { return cells[i][f]; };
-        last_tree = BestRun(tree_runs[j - 1], j, before, work);
-        last_tree.from_ring = static_cast<uint32_t>(i);
-      }
-      cells[i][j] = i == 0 || Sooner(last_tree, last_ring) ? last_tree : last_ring;
-    }
-    if (*work > kMostWork) return std::nullopt;
-  }
-  return cells;
-}
-
-double BytesOf(const Problem& problem, const std::vector<uint32_t>& tensors) {
-  double bytes = 0;
-  for (const uint32_t t : tensors) {
-    bytes += 4 * static_cast<double>(problem.input->tensors[t].elements);
-  }
-  return bytes;
-}
-
-double SecondsOf(const Problem& problem, const Group& group) {
-  return group.route == "tree" ? TreeGroupSeconds(problem, group.k)
-                               : problem.ring.Seconds(BytesOf(problem, group.tensors));
-}
-
-// One NIC, groups in order.
-double PlayCard(const Problem& problem, Candidate* candidate) {
-  double free = 0;
-  for (size_t g = 0; g < candidate->groups.size(); ++g) {
-    Group& group = candidate->groups[g];
-    group.start_seconds = std::max(free, candidate->ready[g]);
-    group.end_seconds = group.start_seconds + SecondsOf(problem, group);
-    free = group.end_seconds;
-  }
-  return free;
-}
-
-Candidate Backtrack(const Problem& problem, Split split,
-                    const std::vector<std::vector<Cell>>& cells) {
-  Candidate candidate;
-  size_t i = split.ring.size();
-  size_t j = split.tree.size();
-  while (i > 0 || j > 0) {
-    const Cell& cell = cells[i][j];
-    const bool ring = cell.from_ring < i;
-    const std::vector<uint32_t>& lane = ring ? split.ring : split.tree;
-    const size_t first = ring ? cell.from_ring : cell.from_tree;
-    const size_t end = ring ? i : j;
-    std::vector<uint32_t> tensors(lane.begin() + static_cast<ptrdiff_t>(first),
-                                  lane.begin() + static_cast<ptrdiff_t>(end));
-    double ready = 0;
-    for (const uint32_t t : tensors) {
-      ready = std::max(ready, problem.ready[t] + (ring ? 0 : SelectionSeconds(problem, t)));
-    }
-    if (ring) {
-      Group group;
-      group.codec = BestRingCodec(problem, BytesOf(problem, tensors)).name;
-      group.route = "ring";
-      group.tensors = std::move(tensors);
-      candidate.groups.push_back(std::move(group));
-    } else {
-      candidate.groups.push_back(
-          TreeGroup(problem, tensors, DensityOf(problem, lane, first, end - 1)));
-    }
-    candidate.ready.push_back(ready);
-    i = cell.from_ring;
-    j = cell.from_tree;
-  }
-  std::reverse(candidate.groups.begin(), candidate.groups.end());
-  std::reverse(candidate.ready.begin(), candidate.ready.end());
-  candidate.split = std::move(split);
-  candidate.end = PlayCard(problem, &candidate);
-  return candidate;
+// When a group must be sent at the latest, so that the next one starts in time and it ends in time.
+double SentBy(const Problem& problem, double deadline, double next, const Group& group) {
+  return std::min(next, deadline - DelayOf(problem, group));
 }
 
 // Groups in order, each as dense as the deadline allows. An early group's bytes delay no fewer
@@ -264,14 +25,15 @@ void RaiseDensities(const Problem& problem, double deadline, Candidate* candidat
   const size_t n = candidate->groups.size();
   std::vector<double> latest(n + 1, deadline);  // when group g must start at the latest
   for (size_t g = n; g-- > 0;) {
-    latest[g] = latest[g + 1] - SecondsOf(problem, candidate->groups[g]);
+    const Group& group = candidate->groups[g];
+    latest[g] = SentBy(problem, deadline, latest[g + 1], group) - SecondsOf(problem, group);
   }
   double free = 0;
   for (size_t g = 0; g < n; ++g) {
     Group& group = candidate->groups[g];
     const double start = std::max(free, candidate->ready[g]);
     if (group.route == "tree") {
-      double elements = BytesOf(problem, group.tensors) / 4;
+      double elements = RingBytes(problem, group.tensors) / 4;
       uint64_t fits = static_cast<uint64_t>(group.density * elements);
       uint64_t late =
           static_cast<uint64_t>(std::min(1.0, problem.input->max_density) * elements) + 1;
@@ -282,7 +44,7 @@ void RaiseDensities(const Problem& problem, double deadline, Candidate* candidat
       while (late > fits + 1) {
         const uint64_t middle = fits + (late - fits) / 2;
         const double end = start + TreeGroupSeconds(problem, k(middle));
-        (end <= latest[g + 1] ? fits : late) = middle;
+        (end <= SentBy(problem, deadline, latest[g + 1], group) ? fits : late) = middle;
       }
       group.density = std::min(1.0, std::max(group.density, static_cast<double>(fits) / elements));
       group.k = EntriesOf(problem.input->tensors, group.tensors, group.density);
@@ -295,15 +57,16 @@ void RaiseDensities(const Problem& problem, double deadline, Candidate* candidat
 double InformationOf(const Problem& problem, const Candidate& candidate) {
   double entries = 0;
   for (const Group& group : candidate.groups) {
-    entries +=
-        group.route == "tree" ? static_cast<double>(group.k) : BytesOf(problem, group.tensors) / 4;
+    entries += group.route == "tree" ? static_cast<double>(group.k)
+                                     : RingBytes(problem, group.tensors) / 4;
   }
   return entries;
 }
 
 void ExplainHybrid(const Problem& problem, Candidate* candidate) {
   for (Group& group : candidate->groups) {
-    const double ring = problem.ring.Seconds(BytesOf(problem, group.tensors));
+    const double ring = problem.ring.Seconds(RingBytes(problem, group.tensors)) +
+                        problem.ring_delay.Of(RingBytes(problem, group.tensors));
     const double seconds = group.end_seconds - group.start_seconds;
     if (group.route == "tree") {
       const double bound = [&] {
@@ -325,46 +88,12 @@ void ExplainHybrid(const Problem& problem, Candidate* candidate) {
   }
 }
 
-// 0..count-1, the ends first, then always what is farthest from those before: when the work runs
-// out, the thresholds that were looked at are spread over all.
-std::vector<size_t> Spread(size_t count) {
-  std::vector<size_t> order = {count - 1};
-  if (count > 1) order.push_back(0);
-  std::vector<bool> taken(count, false);
-  taken[0] = taken[count - 1] = true;
-  for (size_t step = std::bit_ceil(count) / 2; step > 0; step /= 2) {
-    for (size_t i = step; i < count; i += step) {
-      if (!taken[i]) order.push_back(i);
-      taken[i] = true;
-    }
-  }
-  return order;
-}
-
-// In the order of the thresholds.
-std::vector<Candidate> Candidates(const Problem& problem) {
-  const std::vector<uint64_t> thresholds = Thresholds(problem);
-  std::vector<std::optional<Candidate>> found(thresholds.size());
-  double work = 0;
-  for (const size_t i : Spread(thresholds.size())) {
-    Split split = SplitAt(problem, thresholds[i]);
-    const auto cells = Solve(problem, split, &work);
-    if (cells) found[i] = Backtrack(problem, std::move(split), *cells);
-    if (work > kMostWork) break;
-  }
-  std::vector<Candidate> candidates;
-  for (auto& candidate : found) {
-    if (candidate) candidates.push_back(*std::move(candidate));
-  }
-  return candidates;
-}
-
 }  // namespace
 
 Plan PlanHybrid(const Problem& problem) {
   std::vector<Candidate> candidates = Candidates(problem);
   if (candidates.empty()) return PlanFirst(problem);
-  double least = kNever;
+  double least = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : candidates) least = std::min(least, candidate.end);
   const double forward = problem.input->forward_seconds;
   const double backward = problem.ready.empty() ? 0 : problem.ready.back();

@@ -117,6 +117,7 @@ Plan PlanLags(const Problem& problem) {
                                      FormatSeconds(group.end_seconds - deadline));
     }
     free = group.end_seconds;
+    group.end_seconds += problem.tree_delay;
     groups.push_back(std::move(group));
   }
   return Finish("lags", problem, std::move(groups));

@@ -1,9 +1,11 @@
-// One lane: tensors in ready order, sent as groups, one group after the other. The strategies that
-// choose the groups are pure functions, one file each.
+// One lane: tensors in ready order, sent as groups, one group after the other. What is sent is on
+// its way for a delay, in which the next groups are sent. The strategies that choose the groups are
+// pure functions, one file each.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,25 @@ struct LaneInput {
   std::vector<uint64_t> bytes;        // same length
   Cost cost;                          // of one group
   uint64_t group_limit_bytes = 0;     // 0: no limit. A tensor above it is a group of its own.
+  Delay delay = {};                   // of a group that was sent
+  int window = 1;                     // groups at once, where there is a delay
+};
+
+// The groups of a lane that have not ended: at most `window`, so that the next one may have to
+// wait.
+class OnTheWay {
+ public:
+  explicit OnTheWay(int window) : window_(static_cast<size_t>(window)) {}
+  // When the next group may start; asked for in the order of the lane, once for each.
+  double Room() {
+    if (ends_.size() < window_) return 0;
+    return ends_.extract(ends_.begin()).value();
+  }
+  void Add(double end) { ends_.insert(end); }
+
+ private:
+  size_t window_;
+  std::multiset<double> ends_;
 };
 
 // A run of tensors, first..last inclusive, and when its message starts and ends.
@@ -31,8 +52,9 @@ using Grouping = std::vector<Run>;
 // Whether the tensors first..last (their bytes summed in `bytes`) may be one group.
 bool Allowed(const LaneInput& lane, size_t first, size_t last, double bytes);
 
-// FIFO: start = max(end of the group before, ready of the last tensor). `lasts`: last tensor of
-// each group, increasing, the final one = number of tensors - 1.
+// FIFO: start = max(group before was sent, ready of the last tensor, one of the window has ended);
+// end = start + cost + delay. `lasts`: last tensor of each group, increasing, the final one =
+// number of tensors - 1.
 Grouping Play(const LaneInput& lane, const std::vector<size_t>& lasts);
 
 // When the last group ends; 0 for an empty lane.
@@ -53,7 +75,9 @@ std::vector<size_t> MgWfbp(const LaneInput& lane);
 // are below one start-up.
 std::vector<size_t> Oasr(const LaneInput& lane);
 // The earliest possible end over all groupings, for any monotone cost; ties go to fewer groups.
-// Of more than kMostExactTensors (a second's search) what Oasr gives.
+// With a delay it is the earliest where that is the same for all groups and no more than `window`
+// are sent; else the best of some plans. Of more than kMostExactTensors (a second's search) what
+// Oasr gives.
 constexpr size_t kMostExactTensors = 8192;
 std::vector<size_t> Exact(const LaneInput& lane);
 // The fewest groups that end at most this share later than the earliest end (with an affine cost;

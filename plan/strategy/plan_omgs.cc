@@ -65,7 +65,7 @@ Plan PlanOmgs(const Problem& problem, bool exact) {
                                   begin + static_cast<ptrdiff_t>(run.last) + 1);
     Group group = TreeGroup(problem, std::move(tensors), density);
     group.start_seconds = run.start_seconds;
-    group.end_seconds = run.end_seconds;
+    group.end_seconds = run.end_seconds + problem.tree_delay;
     double elements = 0;
     for (size_t j = run.first; j <= run.last; ++j) elements += lane.elements[j];
     group.reason = absl::StrCat(

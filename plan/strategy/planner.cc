@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -79,9 +80,9 @@ Status CheckNumbers(const PlanInput& input) {
                                    input.world, input.servers, input.fanout));
   }
   const double numbers[] = {
-      input.network.alpha, input.network.beta, input.network.gamma, input.forward_seconds,
-      input.entry_bytes,   input.epsilon,      input.contention,    input.lags_max_ratio,
-      input.max_density,   input.keep};
+      input.network.alpha,   input.network.beta, input.network.gamma, input.network.delay,
+      input.forward_seconds, input.entry_bytes,  input.epsilon,       input.contention,
+      input.lags_max_ratio,  input.max_density,  input.keep};
   for (const double number : numbers) {
     if (!std::isfinite(number) || number < 0) {
       return Invalid(absl::StrFormat("planner input: %g is not a time, size or ratio", number));
@@ -145,6 +146,12 @@ Status Validate(const PlanInput& input) {
 
 StatusOr<Plan> MakePlan(const std::string& planner, const PlanInput& input) {
   RW_RETURN_IF_ERROR(Validate(input));
+  if (const bool one_by_one = planner == "asc" || planner == "dear";
+      one_by_one && input.network.delay > 0) {  // a delay is part of each start-up
+    PlanInput other = input;
+    other.network.alpha += std::exchange(other.network.delay, 0);
+    return MakePlan(planner, other);
+  }
   const Problem problem = MakeProblem(input);
   for (const DenseStrategy& strategy : kDense) {
     if (planner == strategy.name) return PlanDense(strategy, problem);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sparse/shard.h"
 #include "sparse/tree.h"
 
 namespace ringwood {
@@ -102,17 +103,34 @@ double TreeSeconds(const Network& network, int workers, int reducers, int fanout
   return last;
 }
 
-Cost TreeCost(const Network& network, int workers, int reducers, int fanout, double result) {
-  if (workers <= 1) return Cost();
-  if (reducers <= 1) {  // affine
-    const double a = TreeSeconds(network, workers, reducers, fanout, 0, result);
+namespace {
+
+double ShardedSeconds(const PlanInput& input, const Network& network, int fanout, double bytes) {
+  const double result = ResultMultiple(input);
+  const double most = bytes / input.entry_bytes / static_cast<double>(kMinShardEntries);
+  const int shards = static_cast<int>(std::clamp<double>(most, 1, std::max(1, input.servers)));
+  const int reducers = input.servers / shards;
+  const auto tree = [&](double part) {
+    return TreeSeconds(network, input.world, reducers, fanout, part, result);
+  };
+  return std::max(tree(bytes / shards), tree(0) + (1 + result) * network.beta * bytes);
+}
+
+}  // namespace
+
+Cost TreeCost(const PlanInput& input, int fanout) {
+  if (input.world <= 1) return Cost();
+  if (input.servers <= 1) {  // affine
+    const auto seconds = [&](double bytes) {
+      return TreeSeconds(input.network, input.world, input.servers, fanout, bytes,
+                         ResultMultiple(input));
+    };
     const double big = 1e9;
-    const double end = TreeSeconds(network, workers, reducers, fanout, big, result);
-    return Cost::Affine(a, (end - a) / big);
+    return Cost::Affine(seconds(0), (seconds(big) - seconds(0)) / big);
   }
   std::vector<std::pair<double, double>> points;
   for (double bytes = 0; bytes < 0x1p50; bytes = bytes == 0 ? 64 : bytes * 1.5) {
-    points.emplace_back(bytes, TreeSeconds(network, workers, reducers, fanout, bytes, result));
+    points.emplace_back(bytes, ShardedSeconds(input, input.network, fanout, bytes));
   }
   return *Cost::Table(Cost::Monotone(std::move(points)));
 }
@@ -129,12 +147,12 @@ int BestFanout(const PlanInput& input) {
   }
   const double bytes =
       input.entry_bytes * entries / static_cast<double>(std::max<size_t>(1, input.tensors.size()));
-  const double result = ResultMultiple(input);
+  Network network = input.network;
+  network.alpha += network.delay;  // a level more is a hop more each way
   int best = 2;
   double least = -1;
   for (int fanout = 2;; fanout *= 2) {
-    const double seconds =
-        TreeSeconds(input.network, input.world, input.servers, fanout, bytes, result);
+    const double seconds = ShardedSeconds(input, network, fanout, bytes);
     if (least < 0 || seconds < least) {
       least = seconds;
       best = fanout;
@@ -142,6 +160,12 @@ int BestFanout(const PlanInput& input) {
     if (fanout >= std::min(kMaxFanout, input.world)) break;
   }
   return best;
+}
+
+// Of the hops of the longest way, up and down.
+double TreeDelay(const Network& network, int workers, int reducers, int fanout) {
+  const Network hops{.alpha = network.delay, .beta = 0, .gamma = 0};
+  return TreeSeconds(hops, workers, reducers, fanout, 0);
 }
 
 }  // namespace
@@ -152,15 +176,59 @@ Problem MakeProblem(const PlanInput& input) {
   problem.ready = input.ready_seconds.empty() ? FixedProfile(input.tensors) : input.ready_seconds;
   problem.ring = CheapestCodec(input);
   problem.fanout = static_cast<uint32_t>(BestFanout(input));
-  problem.tree = input.tree_cost
-                     ? *input.tree_cost
-                     : TreeCost(input.network, input.world, input.servers,
-                                static_cast<int>(problem.fanout), ResultMultiple(input));
+  problem.tree =
+      input.tree_cost ? *input.tree_cost : TreeCost(input, static_cast<int>(problem.fanout));
+  problem.ring_delay = RingDelay(input.network, HostsOf(input));
+  problem.tree_delay =
+      TreeDelay(input.network, input.world, input.servers, static_cast<int>(problem.fanout));
   return problem;
 }
 
 double TreeGroupSeconds(const Problem& problem, uint64_t k) {
   return problem.tree.Seconds(problem.input->entry_bytes * static_cast<double>(k));
+}
+
+double RingBytes(const Problem& problem, const std::vector<uint32_t>& tensors) {
+  double bytes = 0;
+  for (const uint32_t t : tensors) {
+    bytes += 4 * static_cast<double>(problem.input->tensors[t].elements);
+  }
+  return bytes;
+}
+
+double SecondsOf(const Problem& problem, const Group& group) {
+  return group.route == "tree" ? TreeGroupSeconds(problem, group.k)
+                               : problem.ring.Seconds(RingBytes(problem, group.tensors));
+}
+
+double DelayOf(const Problem& problem, const Group& group) {
+  return group.route == "tree" ? problem.tree_delay
+                               : problem.ring_delay.Of(RingBytes(problem, group.tensors));
+}
+
+std::vector<double> GroupDelays(const Plan& plan, const std::vector<TensorSpec>& table,
+                                const Network& network, const Hosts& hosts, int reducers) {
+  const Delay ring = RingDelay(network, hosts);
+  const double tree = TreeDelay(network, RanksOf(hosts), reducers, static_cast<int>(plan.fanout));
+  std::vector<double> delays;
+  for (const Group& group : plan.groups) {
+    double bytes = 0;
+    for (const uint32_t t : group.tensors) bytes += 4 * static_cast<double>(table[t].elements);
+    delays.push_back(group.route == "tree" ? tree : ring.Of(bytes));
+  }
+  return delays;
+}
+
+void Nic::Send(double ready, Group* group) {
+  OnTheWay& lane = group->route == "tree" ? tree_ : ring_;
+  const double delay = DelayOf(problem_, *group);
+  // Without delay a group has ended once it is sent.
+  const double room = delay > 0 ? lane.Room() : 0;
+  group->start_seconds = std::max({sent_, ready, room});
+  sent_ = group->start_seconds + SecondsOf(problem_, *group);
+  group->end_seconds = sent_ + delay;
+  if (delay > 0) lane.Add(group->end_seconds);
+  end_ = std::max(end_, group->end_seconds);
 }
 
 const CodecCost& BestRingCodec(const Problem& problem, double bytes) {
@@ -177,6 +245,8 @@ LaneInput RingLane(const Problem& problem, const std::vector<uint32_t>& tensors)
   LaneInput lane;
   lane.cost = problem.ring;
   lane.group_limit_bytes = problem.input->group_limit_bytes;
+  lane.delay = problem.ring_delay;
+  lane.window = kRingsAtOnce;
   for (const uint32_t t : tensors) {
     lane.ready_seconds.push_back(problem.ready[t]);
     lane.bytes.push_back(4 * problem.input->tensors[t].elements);
@@ -191,12 +261,8 @@ std::vector<Group> RingGroups(const Problem& problem, const std::vector<uint32_t
     Group group;
     group.tensors.assign(tensors.begin() + static_cast<ptrdiff_t>(run.first),
                          tensors.begin() + static_cast<ptrdiff_t>(run.last) + 1);
-    double bytes = 0;
-    for (const uint32_t t : group.tensors) {
-      bytes += 4 * static_cast<double>(problem.input->tensors[t].elements);
-    }
     group.route = "ring";
-    group.codec = BestRingCodec(problem, bytes).name;
+    group.codec = BestRingCodec(problem, RingBytes(problem, group.tensors)).name;
     group.start_seconds = run.start_seconds;
     group.end_seconds = run.end_seconds;
     group.reason = run.reason;

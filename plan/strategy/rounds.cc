@@ -78,12 +78,15 @@ Round RoundOf(const Problem& problem, const Travel& travel, double elements) {
     const double bytes = sizeof(float) * elements;
     const double coding = codec.encode_seconds_per_byte + codec.decode_seconds_per_byte;
     const double wire = 2.0 * (input.world - 1) / input.world * bytes * codec.wire_ratio;
-    return {problem.ring.Seconds(bytes * codec.wire_ratio) + coding * bytes, wire, wire};
+    const double seconds = problem.ring.Seconds(bytes * codec.wire_ratio) +
+                           problem.ring_delay.Of(bytes * codec.wire_ratio) + coding * bytes;
+    return {seconds, wire, wire};
   }
   const double up = travel.density * elements * travel.up_bits / 8;
   const double down = UnionBytes(travel, elements, input.world);
   // The tree's cost is of a message that is as long on the way down as on the way up.
-  const double seconds = problem.tree.Seconds((up + down) / 2) + input.selection.Seconds(elements);
+  const double seconds = problem.tree.Seconds((up + down) / 2) + problem.tree_delay +
+                         input.selection.Seconds(elements);
   return {seconds, up, down};
 }
 

@@ -12,7 +12,7 @@ namespace ringwood {
 namespace {
 
 std::string ReasonOf(const Problem& problem, const Group& group, double ring_bytes) {
-  const std::string seconds = FormatSeconds(group.end_seconds - group.start_seconds);
+  const std::string seconds = FormatSeconds(SecondsOf(problem, group));
   if (group.tensors.size() > 1) {
     return absl::StrFormat("sparse: %d tensors up the tree in %s, one start-up of %s",
                            group.tensors.size(), seconds, FormatSeconds(problem.tree.Startup()));
@@ -22,8 +22,10 @@ std::string ReasonOf(const Problem& problem, const Group& group, double ring_byt
                          FormatSeconds(problem.ring.Seconds(ring_bytes) - problem.ring.Startup()));
 }
 
+// What a group costs beside its bytes: a start-up, and its place among those on their way.
 bool IsSmall(const Problem& problem, double bytes) {
-  return problem.tree.Seconds(bytes) <= 2 * problem.tree.Startup();
+  const double place = problem.tree_delay / kTreesAtOnce;
+  return problem.tree.Seconds(bytes) <= 2 * (problem.tree.Startup() + place);
 }
 
 // One message, and when its entries are selected.
@@ -78,6 +80,8 @@ std::vector<Group> TreeGroups(const Problem& problem, const std::vector<uint32_t
   std::vector<uint32_t> small;
   LaneInput lane;  // of the small ones
   lane.cost = problem.tree;
+  lane.delay.seconds = problem.tree_delay;
+  lane.window = kTreesAtOnce;
   double selected = 0;
   for (const uint32_t t : tensors) {
     selected = std::max(selected, problem.ready[t] + SelectionSeconds(problem, t));
@@ -95,16 +99,13 @@ std::vector<Group> TreeGroups(const Problem& problem, const std::vector<uint32_t
   std::stable_sort(pieces.begin(), pieces.end(),
                    [](const Piece& a, const Piece& b) { return a.selected < b.selected; });
   std::vector<Group> groups;
-  double free = 0;
+  Nic nic(problem);
   for (Piece& piece : pieces) {
-    double bytes = 0;
-    for (const uint32_t t : piece.tensors) bytes += 4 * static_cast<double>(table[t].elements);
+    const double bytes = RingBytes(problem, piece.tensors);
     const double density = table[piece.tensors[0]].density;
     Group group = TreeGroup(problem, std::move(piece.tensors), density);
-    group.start_seconds = std::max(free, piece.selected);
-    group.end_seconds = group.start_seconds + TreeGroupSeconds(problem, group.k);
+    nic.Send(piece.selected, &group);
     group.reason = ReasonOf(problem, group, bytes);
-    free = group.end_seconds;
     groups.push_back(std::move(group));
   }
   return groups;

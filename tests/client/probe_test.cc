@@ -87,6 +87,19 @@ TEST(HopProbe, TheWireBetweenHostsIsMeasuredAlikeOnAllRanks) {
   }
 }
 
+TEST(HopProbe, AHopBetweenHostsIsMeasuredAlikeOnAllRanks) {
+  std::vector<double> hops(3);
+  OnEveryRank({"a", "b", "b"}, [&](EpochLink* link) {
+    const auto hop = ProbeHop(link->collectives(), link->place());
+    ASSERT_TRUE(hop.ok()) << hop.status();
+    hops[link->place().rank] = *hop;
+  });
+  for (const double hop : hops) {
+    EXPECT_EQ(hop, hops[0]);
+    EXPECT_GT(hop, 0);
+  }
+}
+
 TEST(HopProbe, LongTurnsAreFew) {
   EXPECT_EQ(TurnsBehind(0.001, 0.25, 6), 6);
   EXPECT_EQ(TurnsBehind(0.1, 0.25, 6), 2);
@@ -124,6 +137,9 @@ TEST(HopProbe, OneHostHasNoWire) {
     const auto rate = ProbeWire(link->collectives(), link->place());
     ASSERT_TRUE(rate.ok()) << rate.status();
     EXPECT_EQ(*rate, 0);
+    const auto hop = ProbeHop(link->collectives(), link->place());
+    ASSERT_TRUE(hop.ok()) << hop.status();
+    EXPECT_EQ(*hop, 0);
     EXPECT_EQ(sent(), before) << "nothing is sent for it";
   });
 }

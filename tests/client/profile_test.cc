@@ -62,6 +62,22 @@ TEST(Profile, MediansForgetTheFirstRoundAndOneSlowOne) {
   EXPECT_EQ(profile.rounds(), 0u);
 }
 
+TEST(Profile, ADelayIsNoTimeOfTheLane) {
+  Profile profile;
+  profile.PlanAdopted(TwoGroups(), kProfileTable, 1);
+  profile.TakeDelays({10, 1.5});  // the first is longer than the group took
+  Play(&profile, 1, 1);
+  Play(&profile, 2, 1);
+  EXPECT_THAT(profile.Medians().group_seconds, ElementsAre(IsSeconds(0), IsSeconds(1.5)));
+  profile.TakeDelays({1});  // of another plan
+  Play(&profile, 3, 1);
+  EXPECT_THAT(profile.Medians().group_seconds, ElementsAre(IsSeconds(0), IsSeconds(1.5)));
+  profile.PlanAdopted(TwoGroups(), kProfileTable, 4);
+  Play(&profile, 4, 1);
+  Play(&profile, 5, 1);
+  EXPECT_THAT(profile.Medians().group_seconds, ElementsAre(IsSeconds(2.5), IsSeconds(2.5)));
+}
+
 TEST(Profile, MaximaOverRanksAreTheLatestGradientsTheLongestTailAndTheShortestExchanges) {
   const Measured one{{1, 5}, {0.1}, {3}, 0.5, 10}, other{{2, 4}, {0.2}, {2}, 0.7, 11};
   std::vector<double> maxima = ToMaxima(one);

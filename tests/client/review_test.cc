@@ -182,6 +182,58 @@ TEST(Adapter, ProbesTakeABoundedShareOfTheTime) {
   EXPECT_GT(reviews, 0);
 }
 
+// Where delays are long a review takes as long as half a step.
+TEST(Adapter, ReviewsTakeABoundedShareOfTheTime) {
+  const PlanInput table = Table(100'000);
+  const AffineFit ring{1e-3, 1e-9, 0};
+  const Plan plan = Made("exact", table);
+  Measured measured = Reality(table, plan, ring);
+  Adapter adapter({"exact", table, plan, 0, ring});
+  adapter.Adopted(plan, kWarmUpStages);
+  ASSERT_TRUE(adapter.Next(Profile::kWindow).probe);
+  adapter.Reviewed(measured, Adapter::Probed{ring, 0}, 0);
+  const auto rounds_to_review = [&] {
+    for (int rounds = 1; rounds < 1'000'000; ++rounds) {
+      if (adapter.Next(Profile::kWindow).review) return rounds;
+    }
+    return 0;
+  };
+  bool changed = false;
+  for (int wait = 0; wait < 60'000 && !changed; ++wait) {  // to the probed network's plan
+    if (const Adapter::Request request = adapter.Next(0); request.plan) {
+      adapter.Adopted(*request.plan, kWarmUpStages);
+      measured = Reality(table, *request.plan, ring);
+      changed = true;
+    }
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(rounds_to_review(), static_cast<int>(Adapter::kReviewEvery));
+  adapter.Reviewed(measured, std::nullopt, 0.5 * measured.round_seconds);
+  EXPECT_GE(rounds_to_review(), 0.5 / Adapter::kReviewShare);
+  adapter.Reviewed(measured, std::nullopt, 1e-6 * measured.round_seconds);
+  EXPECT_LE(rounds_to_review(), static_cast<int>(Adapter::kReviewEvery));
+}
+
+// Groups that take no more than the delay of hops cost their lane nothing: they stay apart.
+TEST(Review, ADelayIsNoReasonToMerge) {
+  PlanInput table = Table(1'000);
+  table.tensors.resize(kRingsAtOnce);
+  const Plan apart = Made("wfbp", table);
+  Measured measured = Reality(table, apart, {1e-6, 1e-12, 0});
+  measured.round_seconds += 0.1;                                     // two hops
+  PlanQuestion question{"exact", table, apart, 0, {0.3, 1e-12, 0}};  // six hops
+  question.delay = 0.05;
+  const auto far = Review(question, measured);
+  ASSERT_TRUE(far.ok()) << far.status();
+  EXPECT_FALSE(far->plan) << far->reason;
+  question.delay = 0;
+  const auto slow = Review(question, Reality(table, apart, {0.3, 1e-12, 0}));
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  ASSERT_TRUE(slow->plan) << slow->reason;
+  EXPECT_EQ(slow->plan->groups.size(), 1u) << slow->reason;
+}
+
 // An adapter on a network where messages should be merged, up to its wish to run another plan than
 // `apart`.
 struct Changing {

@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "base/random.h"
+#include "client/plan_proposal.h"
 #include "client/replan/plan_file.h"
+#include "client/replanner.h"
 #include "plan/strategy/planner.h"
 #include "tests/client/job.h"
 
@@ -235,6 +237,74 @@ TEST(SessionPlan, AnAdaptiveJobReviewsItsPlanAndWritesItsProfile) {
   EXPECT_GE(reviews, 1u);
   EXPECT_TRUE(std::filesystem::exists(path));
   std::filesystem::remove(path);
+}
+
+// What rank 0 asks for with its first vote, where a hop takes 50 ms of which nobody knew.
+v1::VoteRequest FirstVote(const std::function<void(SessionOptions*)>& set, bool made) {
+  SessionOptions options;
+  options.rank = 0;
+  options.world = 4;
+  set(&options);
+  TensorTable table(options);
+  std::vector<float> data(1000);
+  for (int t = 0; t < 40; ++t) {
+    table.Add({.spec = {"t" + std::to_string(t), data.size(), "auto", 0.01}, .data = data.data()});
+  }
+  const Place place{.rank = 0, .world = 4, .hosts = OneEach(4), .servers = 1};
+  Replanner replanner(options, table);
+  Restore* const none = nullptr;
+  const StatusOr<Proposal> first = ProposePlan(options, place, replanner.network(), table, none, 0);
+  EXPECT_TRUE(first.ok()) << first.status();
+  EXPECT_TRUE(first->made);
+  replanner.TakeLink({.bytes_per_second = 0.956e9 / 8, .hop_seconds = 0.05}, made);
+  replanner.Installed(first->plan, 0, 0, place);
+  v1::VoteRequest vote, next;
+  replanner.Ask(1, place, &vote);
+  replanner.Ask(2, place, &next);
+  EXPECT_FALSE(next.has_plan()) << "once";
+  return vote;
+}
+
+TEST(SessionPlan, TheSecondStepsPlanIsForTheNetworkThatWasMeasured) {
+  const v1::VoteRequest vote = FirstVote([](SessionOptions*) {}, true);
+  ASSERT_TRUE(vote.has_plan());
+  EXPECT_THAT(vote.plan_reason(), HasSubstr("1 Gbit/s, 50 ms on the way to another host"));
+  EXPECT_FALSE(FirstVote([](SessionOptions*) {}, false).has_plan()) << "a checkpoint's plan stays";
+  const auto far = [](SessionOptions* options) { options->plan_for = "1gbit,50ms"; };
+  EXPECT_FALSE(FirstVote(far, true).has_plan()) << "it was for that network";
+  const auto near = [](SessionOptions* options) { options->plan_for = "1gbit"; };
+  EXPECT_FALSE(FirstVote(near, true).has_plan()) << "the user's word goes before";
+}
+
+// Hosts in one process are as fast as its memory, which no first plan knows; some changes are made
+// of it, and the sums stay what they are.
+TEST(SessionPlan, SumsStayWhatTheyAreOnAnyNetwork) {
+  for (const char* plan_for : {"measured", "10mbit,20ms", "1gbit", "100gbit"}) {
+    Job job{.world = 3};
+    job.options = [&](SessionOptions* options) {
+      options->plan_for = plan_for;
+      options->network_interface = "card";
+      options->host = "host" + std::to_string(options->rank);
+    };
+    RunJob(job, [&](Session& session, GatheringCoordinator&) {
+      std::vector<std::unique_ptr<Gradient>> gradients;
+      for (int t = 0; t < 12; ++t) {
+        gradients.push_back(std::make_unique<Gradient>(session, "t" + std::to_string(t),
+                                                       t % 3 == 0 ? 40'000 : 300, "dense"));
+      }
+      for (int step = 0; step < 4; ++step) {
+        for (auto& gradient : gradients) {
+          std::fill(gradient->data.begin(), gradient->data.end(), 3.0f * (step + session.rank()));
+          ASSERT_TRUE(session.Ready(gradient->id).ok());
+        }
+        ASSERT_TRUE(session.FinishStep().ok());
+        for (auto& gradient : gradients) {
+          EXPECT_THAT(gradient->data, testing::Each(3.0f * step + 3)) << plan_for;
+        }
+      }
+      EXPECT_TRUE(session.Close("").ok());
+    });
+  }
 }
 
 TEST(SessionPlan, APlanFrozenForAnotherWorldIsSaid) {

@@ -263,6 +263,32 @@ TEST(Simulate, RanksOfAHostShareItsCardAndTakeTheHierarchy) {
   }
 }
 
+// A group over several reducers, in index ranges, on hosts of their own.
+TEST(Simulate, ASparseGroupTakesWhatItsTreesCostTogether) {
+  for (const int servers : {1, 2, 4, 8}) {
+    for (const double density : {0.002, 0.01, 0.05}) {
+      PlanInput input;
+      input.world = 4;
+      input.servers = servers;
+      input.tensors = {{"t", 8'000'000, "sparse", density}};
+      input.ready_seconds = {0};
+      input.keep = 1;
+      input.selection = {};
+      const Plan plan = *MakePlan("exact", input);
+      PlanScene scene;
+      scene.network = input.network;
+      scene.workers = input.world;
+      scene.reducers = servers;
+      scene.entry_bytes = input.entry_bytes;
+      scene.selection = {};
+      const double played = EndOf(StageOf(scene, plan, input.tensors, input.ready_seconds));
+      const double priced = plan.predicted_seconds;
+      EXPECT_LT(played, 1.3 * priced) << servers << " " << density;
+      EXPECT_GT(played, 0.4 * priced) << servers << " " << density;
+    }
+  }
+}
+
 TEST(Simulate, ShortGroupsTakeTheSchedulesThatTheEngineChooses) {
   const auto messages = [](uint64_t elements) {
     return Simulate(OneGroup(OneEach(4), elements)->scene)->messages;

@@ -1,0 +1,89 @@
+#include "plan/model/planned_network.h"
+
+#include <cmath>
+#include <initializer_list>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/units.h"
+
+namespace ringwood {
+namespace {
+
+constexpr double kPayload = 0.956;  // of an Ethernet's bits
+
+// In the sense of the smallest ratio.
+double Nearest(double value) {
+  const double decade = std::pow(10, std::floor(std::log10(value)));
+  double nearest = decade;
+  for (const double step : {2.5, 5.0, 10.0}) {
+    if (value * value > nearest * step * decade) nearest = step * decade;
+  }
+  return nearest;
+}
+
+Network Of(double gigabits, double delay) {
+  Network network;
+  if (gigabits != 1) network.beta = 8e-9 / (kPayload * gigabits);  // 1 is the default to the bit
+  network.delay = delay;
+  return network;
+}
+
+struct Unit {
+  const char* name;
+  double value;
+};
+
+// A number above 0 and its unit, in the unit's value; else 0.
+double Measure(absl::string_view text, std::initializer_list<Unit> units) {
+  double number = 0;
+  for (const Unit& unit : units) {
+    absl::string_view digits = text;
+    if (!absl::ConsumeSuffix(&digits, unit.name)) continue;
+    const bool read = absl::SimpleAtod(digits, &number);
+    return read && std::isfinite(number) && number > 0 ? number * unit.value : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+double DelayOf(const MeasuredLink& link) {
+  Network network;
+  SetHop(link.hop_seconds, &network);
+  return network.delay;
+}
+
+Network PlannedNetwork(const MeasuredLink& link) {
+  const double gigabits =
+      link.bytes_per_second > 0 ? Nearest(8e-9 * link.bytes_per_second / kPayload) : 1;
+  const double delay = DelayOf(link);
+  return Of(gigabits, delay > 0 ? Nearest(delay) : 0);
+}
+
+StatusOr<Network> ParsePlannedNetwork(const std::string& text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  const double gigabits = Measure(parts[0], {{"mbit", 1e-3}, {"gbit", 1}});
+  const double delay =
+      parts.size() > 1 ? Measure(parts[1], {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}}) : 0;
+  if (parts.size() > 2 || gigabits == 0 || (parts.size() == 2 && delay == 0)) {
+    return Invalid(
+        "a network to plan for is measured, or a rate such as 100mbit or 10gbit, with "
+        "the delay of a hop 100mbit,20ms, not '" +
+        text + "'");
+  }
+  return Of(gigabits, delay);
+}
+
+std::string Describe(const Network& network) {
+  const double gigabits = 8e-9 / (kPayload * network.beta);
+  std::string text = absl::StrFormat("%.3g Gbit/s", gigabits);
+  if (network.delay > 0)
+    text += ", " + FormatSeconds(network.delay) + " on the way to another host";
+  return text;
+}
+
+}  // namespace ringwood

@@ -1,0 +1,207 @@
+// Networks with a delay: a group that was sent is on its way, and the next one follows it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "plan/strategy/problem.h"
+
+namespace ringwood {
+namespace {
+
+LaneInput AnyLane(Random& random, size_t n) {
+  LaneInput lane;
+  double ready = 0;
+  for (size_t j = 0; j < n; ++j) {
+    ready += random.Below(3) == 0 ? 0 : 1e-2 * std::pow(random.Unit(), 3);
+    lane.ready_seconds.push_back(ready);
+    lane.bytes.push_back(4 + random.Below(uint64_t{1} << (4 + random.Below(20))));
+  }
+  lane.cost = Cost::Affine(1e-3 * random.Unit() * random.Unit(), 1e-8 * random.Unit());
+  return lane;
+}
+
+std::vector<size_t> LastsIn(unsigned mask, size_t n) {
+  std::vector<size_t> lasts;
+  for (size_t j = 0; j + 1 < n; ++j) {
+    if (mask >> j & 1) lasts.push_back(j);
+  }
+  lasts.push_back(n - 1);
+  return lasts;
+}
+
+double EarliestEnd(const LaneInput& lane) {
+  const size_t n = lane.bytes.size();
+  double least = 1e300;
+  for (unsigned mask = 0; mask < 1u << (n - 1); ++mask) {
+    least = std::min(least, EndOf(Play(lane, LastsIn(mask, n))));
+  }
+  return least;
+}
+
+TEST(Delay, TheNextGroupFollowsWhileOneIsOnItsWay) {
+  LaneInput lane;
+  lane.ready_seconds = {0, 0, 0, 0};
+  lane.bytes = {10, 10, 10, 1000};
+  lane.cost = Cost::Affine(1, 0);
+  lane.delay = {.seconds = 10, .short_bytes = 100, .short_seconds = 4};
+  lane.window = 2;
+  const Grouping sent = Play(lane, {0, 1, 2, 3});
+  EXPECT_EQ(sent[0].start_seconds, 0);
+  EXPECT_EQ(sent[0].end_seconds, 5);
+  EXPECT_EQ(sent[1].start_seconds, 1) << "sent, and the first is still on its way";
+  EXPECT_EQ(sent[1].end_seconds, 6);
+  EXPECT_EQ(sent[2].start_seconds, 5) << "two were on their way";
+  EXPECT_EQ(sent[3].start_seconds, 6);
+  EXPECT_EQ(sent[3].end_seconds, 17) << "a long one takes more hops";
+  EXPECT_EQ(EndOf(sent), 17);
+}
+
+TEST(Delay, ExactIsTheBestWhereTheWindowHasRoom) {
+  Random random(21);
+  for (int round = 0; round < 1000; ++round) {
+    LaneInput lane = AnyLane(random, 1 + random.Below(9));
+    lane.delay.seconds = 0.1 * random.Unit();
+    lane.window = 16;
+    EXPECT_NEAR(EndOf(Play(lane, Exact(lane))), EarliestEnd(lane), 1e-12);
+  }
+}
+
+TEST(Delay, ExactComesCloseWhereTheWindowIsFullOrShortGroupsArriveSooner) {
+  Random random(22);
+  double worst = 1, sum = 0;
+  constexpr int kRounds = 1000;
+  for (int round = 0; round < kRounds; ++round) {
+    LaneInput lane = AnyLane(random, 2 + random.Below(10));
+    lane.delay.seconds = 0.1 * random.Unit() * random.Unit();
+    lane.window = 1 + static_cast<int>(random.Below(4));
+    if (round % 2 == 0) {
+      lane.delay.short_bytes = static_cast<double>(1 + random.Below(1 << 18));
+      lane.delay.short_seconds = lane.delay.seconds * random.Unit();
+    }
+    const double ratio = EndOf(Play(lane, Exact(lane))) / EarliestEnd(lane);
+    EXPECT_GE(ratio, 1 - 1e-12);
+    worst = std::max(worst, ratio);
+    sum += ratio;
+  }
+  RecordProperty("worst", absl::StrCat(worst));
+  RecordProperty("mean", absl::StrCat(sum / kRounds));
+  EXPECT_LT(worst, 1.25);
+  EXPECT_LT(sum / kRounds, 1.01);
+}
+
+PlanInput AnyInput(Random& random, size_t n) {
+  PlanInput input;
+  double ready = 0;
+  for (size_t t = 0; t < n; ++t) {
+    ready += random.Below(4) == 0 ? 0 : 4e-3 * random.Unit();
+    input.ready_seconds.push_back(ready);
+    const uint64_t elements = 1 + random.Below(uint64_t{1} << (6 + random.Below(18)));
+    input.tensors.push_back({absl::StrCat("t", t), elements, "auto", 0.01});
+  }
+  input.world = 2 + static_cast<int>(random.Below(7));
+  input.servers = 1 + static_cast<int>(random.Below(4));
+  input.network = {2e-4 * random.Unit(), 2e-8 * random.Unit(), 1e-10};
+  input.selection = {2e-5 * random.Unit(), 2e-9 * random.Unit(), 0};
+  return input;
+}
+
+// The plan's groups as they are, on another network.
+double EndOn(const PlanInput& input, const Plan& plan) {
+  const Problem problem = MakeProblem(input);
+  Nic nic(problem);
+  for (Group group : plan.groups) {
+    double ready = 0;
+    for (const uint32_t t : group.tensors) {
+      const bool tree = group.route == "tree";
+      ready = std::max(ready, problem.ready[t] + (tree ? SelectionSeconds(problem, t) : 0));
+    }
+    nic.Send(ready, &group);
+  }
+  return nic.end();
+}
+
+// The search without delay is one of those that compete.
+TEST(Delay, HybridEndsNoLaterThanThePlanOfANetworkWithoutOne) {
+  Random random(23);
+  int better = 0;
+  for (int round = 0; round < 200; ++round) {
+    PlanInput input = AnyInput(random, 1 + random.Below(30));
+    input.max_density = 0.01;  // both at the least density
+    input.epsilon = 0;
+    input.fanout = 8;
+    const Plan near = *MakePlan("hybrid", input);
+    input.network.delay = 0.05 * random.Unit();
+    const StatusOr<Plan> far = MakePlan("hybrid", input);
+    ASSERT_TRUE(far.ok()) << far.status();
+    ASSERT_TRUE(Validate(*far, input.tensors).ok());
+    double end = 0;
+    for (const Group& group : far->groups) end = std::max(end, group.end_seconds);
+    EXPECT_NEAR(end, EndOn(input, *far), 1e-12);
+    const double without = EndOn(input, near);
+    EXPECT_LE(end, without * (1 + 1e-12)) << round;
+    better += end < 0.9 * without;
+  }
+  EXPECT_GT(better, 20);
+}
+
+TEST(Delay, RaisedDensitiesStayWithinTheDeadline) {
+  Random random(24);
+  int raised = 0;
+  for (int round = 0; round < 200; ++round) {
+    PlanInput input = AnyInput(random, 1 + random.Below(12));  // the window has room
+    input.network.delay = 0.05 * random.Unit();
+    input.epsilon = 0.02;
+    PlanInput least = input;
+    least.max_density = 0.01;
+    least.epsilon = 0;
+    const double soonest = MakePlan("hybrid", least)->predicted_seconds;
+    const Plan plan = *MakePlan("hybrid", input);
+    EXPECT_LE(plan.predicted_seconds, (1 + input.epsilon) * soonest * (1 + 1e-9));
+    for (const Group& group : plan.groups) raised += group.route == "tree" && group.density > 0.01;
+  }
+  EXPECT_GT(raised, 100);
+}
+
+TEST(Delay, EveryPlannerCountsIt) {
+  Random random(25);
+  for (const std::string& planner : PlannerNames()) {
+    PlanInput input = AnyInput(random, 20);
+    input.fanout = 8;
+    const double near = MakePlan(planner, input)->predicted_seconds;
+    input.network.delay = 0.05;
+    const StatusOr<Plan> far = MakePlan(planner, input);
+    ASSERT_TRUE(far.ok()) << planner << far.status();
+    EXPECT_GE(far->predicted_seconds, near + 0.09) << planner;  // two hops
+  }
+}
+
+TEST(Delay, OneHostHasNone) {
+  PlanInput input;
+  input.world = 4;
+  input.hosts = {{0, 1, 2, 3}};
+  input.tensors = {{"t", 100'000, "dense", 0.01}};
+  input.network.delay = 0.05;
+  const Plan far = *MakePlan("exact", input);
+  input.network.delay = 0;
+  EXPECT_EQ(far, *MakePlan("exact", input));
+}
+
+TEST(Delay, GroupsOfAPlanHaveTheirHops) {
+  const std::vector<TensorSpec> table = {{"short", 1000, "auto", 0.01},
+                                         {"long", 1 << 20, "auto", 0.01}};
+  Plan plan;
+  plan.fanout = 2;
+  plan.groups = {{.tensors = {0}, .route = "ring"},
+                 {.tensors = {1}, .route = "ring"},
+                 {.tensors = {0, 1}, .route = "tree"}};
+  const Network network{.delay = 0.01};
+  // Direct exchange, a ring of four, and two levels up and down.
+  EXPECT_EQ(GroupDelays(plan, table, network, OneEach(4), 3),
+            (std::vector<double>{0.02, 0.06, 0.04}));
+}
+
+}  // namespace
+}  // namespace ringwood

@@ -1,0 +1,64 @@
+#include "plan/model/planned_network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/random.h"
+
+namespace ringwood {
+namespace {
+
+using ::testing::HasSubstr;
+
+double GigabitsOf(const Network& network) { return 8e-9 / (0.956 * network.beta); }
+
+TEST(PlannedNetwork, ALocalNetworkOfOneGigabitIsTheDefault) {
+  Random random(11);
+  for (int run = 0; run < 1000; ++run) {  // measurements of one network
+    const MeasuredLink link{.bytes_per_second = 0.956e9 / 8 * (0.75 + 0.5 * random.Unit()),
+                            .hop_seconds = 4e-4 * random.Unit()};
+    ASSERT_EQ(PlannedNetwork(link), Network()) << link.bytes_per_second << " " << link.hop_seconds;
+  }
+  EXPECT_EQ(PlannedNetwork({}), Network()) << "nothing was measured";
+}
+
+TEST(PlannedNetwork, NoMeasurementIsFurtherFromItThanHalfAStep) {
+  for (double gigabits = 0.01; gigabits < 200; gigabits *= 1.01) {
+    const Network network = PlannedNetwork({.bytes_per_second = 0.956e9 / 8 * gigabits});
+    const double factor = GigabitsOf(network) / gigabits;
+    EXPECT_LT(factor, 1.6) << gigabits;
+    EXPECT_GT(factor, 1 / 1.6) << gigabits;
+  }
+  for (const double usual : {0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0}) {
+    const Network network = PlannedNetwork({.bytes_per_second = 0.956e9 / 8 * usual * 0.95});
+    EXPECT_NEAR(GigabitsOf(network), usual, 1e-3 * usual);
+  }
+}
+
+TEST(PlannedNetwork, ALongHopIsDelayAndAShortOneIsTheWorkOfItsEnds) {
+  EXPECT_EQ(PlannedNetwork({.hop_seconds = 5e-4}).delay, 0);
+  EXPECT_DOUBLE_EQ(PlannedNetwork({.hop_seconds = 0.0504}).delay, 0.05);
+  EXPECT_DOUBLE_EQ(PlannedNetwork({.hop_seconds = 0.0098}).delay, 0.01);
+  EXPECT_EQ(PlannedNetwork({.hop_seconds = 0.05}).alpha, Network().alpha);
+  EXPECT_NEAR(DelayOf({.hop_seconds = 0.0504}), 0.0503, 1e-12) << "what was measured";
+}
+
+TEST(PlannedNetwork, IsReadAsItIsWritten) {
+  EXPECT_EQ(*ParsePlannedNetwork("1gbit"), Network());
+  EXPECT_EQ(*ParsePlannedNetwork("1000mbit"), Network());
+  const auto far = ParsePlannedNetwork("100mbit,20ms");
+  ASSERT_TRUE(far.ok()) << far.status();
+  EXPECT_NEAR(GigabitsOf(*far), 0.1, 1e-12);
+  EXPECT_DOUBLE_EQ(far->delay, 0.02);
+  EXPECT_EQ(Describe(*far), "0.1 Gbit/s, 20 ms on the way to another host");
+  EXPECT_DOUBLE_EQ(ParsePlannedNetwork("2.5gbit,500us")->delay, 5e-4);
+  for (const char* text : {"", "fast", "10", "gbit", "-1gbit", "0gbit", "infgbit", "nangbit",
+                           "1gbit,", "1gbit,2", "1gbit,0ms", "1gbit,2ms,3", "10 gbit/s"}) {
+    const auto refused = ParsePlannedNetwork(text);
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(Message(refused.status()), HasSubstr("100mbit,20ms"));
+  }
+}
+
+}  // namespace
+}  // namespace ringwood
