@@ -105,7 +105,10 @@ class Player {
   explicit Player(const Scene& scene) : scene_(scene) {
     const size_t nodes = scene.plays.empty() ? 0 : scene.plays[0].schedules->size();
     nodes_.resize(nodes);
-    node_lanes_.resize(nodes * kLanes);
+    for (const Performance& play : scene.plays) {
+      lanes_.resize(std::max(lanes_.size(), static_cast<size_t>(play.lane) + 1));
+    }
+    node_lanes_.resize(nodes * lanes_.size());
     uint32_t runs = 0;
     for (NodeLane& lane : node_lanes_) {
       for (ChunkRun& run : lane.runs) run.id = runs++;
@@ -136,7 +139,7 @@ class Player {
 
   StatusOr<Outcome> Run() {
     for (int id = 0; id < static_cast<int>(nodes_.size()); ++id) {
-      for (int lane = 0; lane < kLanes; ++lane) Enter(id, lane);
+      for (int lane = 0; lane < Lanes(); ++lane) Enter(id, lane);
     }
     while (!events_.empty() && wrong_.ok()) {
       const auto [seconds, event] = events_.Pop();
@@ -147,13 +150,14 @@ class Player {
     RW_RETURN_IF_ERROR(CheckEveryoneIsThrough());
     for (size_t id = 0; id < nodes_.size(); ++id) {
       double end = 0;
-      for (int lane = 0; lane < kLanes; ++lane) end = std::max(end, LaneOf(id, lane).now);
+      for (int lane = 0; lane < Lanes(); ++lane) end = std::max(end, LaneOf(id, lane).now);
       outcome_.node_end_seconds.push_back(end);
     }
     return std::move(outcome_);
   }
 
  private:
+  int Lanes() const { return static_cast<int>(lanes_.size()); }
   NodeLane& LaneOf(size_t id, int number) {
     return node_lanes_[static_cast<size_t>(number) * nodes_.size() + id];
   }
@@ -386,7 +390,7 @@ class Player {
     std::string names;
     size_t waiting = 0;
     for (size_t id = 0; id < nodes_.size(); ++id) {
-      for (int number = 0; number < kLanes; ++number) {
+      for (int number = 0; number < Lanes(); ++number) {
         const NodeLane& lane = LaneOf(id, number);
         if (lane.play == nullptr) continue;
         if (++waiting > kNamedWaiters) continue;
@@ -415,8 +419,8 @@ class Player {
   std::vector<SimulatedNode> nodes_;
   std::vector<NodeLane> node_lanes_;  // lane by lane, of each node
   std::vector<SimulatedHost> hosts_;
-  bool shared_ = false;                            // some host has several nodes
-  std::array<std::vector<size_t>, kLanes> lanes_;  // the plays of each
+  bool shared_ = false;                     // some host has several nodes
+  std::vector<std::vector<size_t>> lanes_;  // the plays of each
   EventQueue<InFlight> events_;
   double clock_ = 0;                                   // of the present event
   std::vector<std::vector<Waiting>> waiting_;          // of each run, by peer and step
@@ -430,9 +434,9 @@ Status CheckPlay(const Scene& scene, const Performance& play) {
   if (play.schedules == nullptr || play.schedules->size() != nodes || nodes > kMostNodes) {
     return Invalid("simulation: every play needs a schedule for every node");
   }
-  if (play.lane < 0 || play.lane >= kLanes || play.slot_bytes.size() > kMostChunks) {
+  if (play.lane < 0 || play.lane >= kMostLanes || play.slot_bytes.size() > kMostChunks) {
     return Invalid(absl::StrCat("simulation: lane ", play.lane, ", ", play.slot_bytes.size(),
-                                " chunks; less than ", kLanes, " and at most ", kMostChunks));
+                                " chunks; less than ", kMostLanes, " and at most ", kMostChunks));
   }
   return OkStatus();
 }

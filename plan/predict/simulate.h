@@ -2,11 +2,11 @@
 //
 // Max-plus: a node runs its schedule as far as messages allow; every event's time is a maximum and
 // a sum of others. A message leaves when its content is there and the sender's NIC is free,
-// reaches the receiver alpha later, and occupies both NICs for beta * bytes; messages that wait
-// for one NIC are served in the order in which they arrive. Between nodes of one host it takes the
-// host's memory for inside_beta * bytes instead. Adding takes gamma * bytes and goes on while the
-// next message arrives. Sends do not block their sender; receives that follow each other are taken
-// in the order in which they arrive.
+// reaches the receiver alpha and delay later, and occupies both NICs for beta * bytes; messages
+// that wait for one NIC are served in the order in which they arrive. Between nodes of one host it
+// takes the host's memory for inside_beta * bytes instead. Adding takes gamma * bytes and goes on
+// while the next message arrives. Sends do not block their sender; receives that follow each other
+// are taken in the order in which they arrive.
 #pragma once
 
 #include <cstddef>
@@ -40,10 +40,10 @@ struct Performance {
   double exact_ratio = 1;    // bytes of a step's message that is `exact`, for one that is not
   int code_levels = 0;       // above 0: slot_bytes counts blocks of codes (dense/lattice/codes.h)
   double ready_seconds = 0;  // at a worker of speed 1
-  int lane = 0;              // below kLanes
+  int lane = 0;              // below kMostLanes
 };
 constexpr double kNotSent = -1;  // bytes of a slot that is empty: both sides leave its steps out
-constexpr int kLanes = 2;
+constexpr int kMostLanes = kRingsAtOnce + kTreesAtOnce;
 
 // Of the message of a step, for one of slot_bytes; kNotSent stays below 0.
 inline double RatioOf(const Performance& play, const Step& step) {

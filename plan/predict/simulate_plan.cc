@@ -33,8 +33,19 @@ CollectiveSpec SpecOf(const Group& group, uint64_t elements) {
   return spec;
 }
 
+// By the cost of a hop that a job on this network chooses by.
 Place PlaceOf(const PlanScene& scene, int rank) {
-  return {rank, scene.workers, scene.hosts, scene.cost, scene.reducers};
+  HopCost cost = scene.cost;
+  cost.alpha += scene.network.delay;
+  return {rank, scene.workers, scene.hosts, cost, scene.reducers};
+}
+
+// A route is a lane, whose groups are played one after the other; with a delay it is as many as run
+// at once.
+int LaneOf(const PlanScene& scene, bool sparse, size_t before) {
+  if (scene.network.delay == 0) return sparse ? 1 : 0;
+  return sparse ? kRingsAtOnce + static_cast<int>(before % kTreesAtOnce)
+                : static_cast<int>(before % kRingsAtOnce);
 }
 
 // Of all workers; those of one strategy are made once.
@@ -131,7 +142,6 @@ class TreePlays {
       if (steps_ > kMaxSteps) return Exhausted("simulation: the trees of all groups do not fit");
       made = std::make_shared<const std::vector<Schedule>>(TreeSchedules(shape, chunks));
     }
-    play->lane = 1;
     play->schedules = made;
     play->slot_bytes = {SlotBytes(shape, group, chunks)};
     return OkStatus();
@@ -229,6 +239,7 @@ StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
   std::vector<size_t> dense_plays;
   RW_ASSIGN_OR_RETURN(TreePlays trees, TreePlays::Of(scene, plan, tensors));
   double delay = 0;  // of backward, by selections
+  size_t rings = 0, sparses = 0;
   for (const Group& group : plan.groups) {
     RW_ASSIGN_OR_RETURN(const GroupLoad load, LoadOf(scene, group, tensors, ready_seconds));
     const bool sparse = group.route == "tree";
@@ -236,6 +247,7 @@ StatusOr<Stage> StageOf(const PlanScene& scene, const Plan& plan,
       delay += scene.selection.Seconds(static_cast<double>(load.elements));
     }
     Performance play;
+    play.lane = LaneOf(scene, sparse, sparse ? sparses++ : rings++);
     play.ready_seconds = group.route == "all-gather" ? 0 : load.ready + delay;
     if (sparse) {
       RW_RETURN_IF_ERROR(trees.Set(stage.scene.plays.size(), &play));

@@ -137,7 +137,8 @@ Cost TreeCost(const PlanInput& input, int fanout) {
 
 namespace {
 
-// The fan-out that serves a middling message (the table's mean tensor) soonest.
+// The fan-out that soonest serves a middling message (the table's mean tensor), at most the longest
+// that is not cut into ranges: a range of a longer one has fewer reducers than levels to fill.
 int BestFanout(const PlanInput& input) {
   if (input.fanout > 0) return input.fanout;
   if (input.servers <= 1 || input.world <= 2) return 8;
@@ -147,12 +148,14 @@ int BestFanout(const PlanInput& input) {
   }
   const double bytes =
       input.entry_bytes * entries / static_cast<double>(std::max<size_t>(1, input.tensors.size()));
+  const double whole = input.entry_bytes * 2 * static_cast<double>(kMinShardEntries);
   Network network = input.network;
   network.alpha += network.delay;  // a level more is a hop more each way
   int best = 2;
   double least = -1;
   for (int fanout = 2;; fanout *= 2) {
-    const double seconds = ShardedSeconds(input, network, fanout, bytes);
+    const double seconds = TreeSeconds(network, input.world, input.servers, fanout,
+                                       std::min(bytes, whole), ResultMultiple(input));
     if (least < 0 || seconds < least) {
       least = seconds;
       best = fanout;

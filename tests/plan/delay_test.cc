@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
+#include "plan/predict/simulate.h"
 #include "plan/strategy/problem.h"
 
 namespace ringwood {
@@ -175,6 +176,46 @@ TEST(Delay, EveryPlannerCountsIt) {
     const StatusOr<Plan> far = MakePlan(planner, input);
     ASSERT_TRUE(far.ok()) << planner << far.status();
     EXPECT_GE(far->predicted_seconds, near + 0.09) << planner;  // two hops
+  }
+}
+
+// What a job would run, message by message, against the planner's equations.
+TEST(Delay, APlanPlayedTakesAboutAsLongAsPredicted) {
+  for (const double delay : {0.0, 0.002, 0.02}) {
+    for (const int servers : {1, 4}) {
+      for (const char* planner : {"exact", "hybrid", "wfbp"}) {
+        PlanInput input;
+        input.world = 4;
+        input.servers = servers;
+        input.keep = 1;
+        input.max_density = 0.01;
+        input.network.beta = 8.37e-8;
+        input.network.delay = delay;
+        input.selection = {};
+        for (int t = 0; t < 24; ++t) {
+          input.ready_seconds.push_back(4e-3 * (t + 1));
+          const uint64_t elements = t % 3 == 0 ? 512 : 400'000;
+          input.tensors.push_back({absl::StrCat("t", t), elements, "auto", 0.01});
+        }
+        const Plan plan = *MakePlan(planner, input);
+        PlanScene scene;
+        scene.network = input.network;
+        scene.workers = input.world;
+        scene.reducers = servers;
+        scene.entry_bytes = input.entry_bytes;
+        scene.selection = {};
+        const auto stage = StageOf(scene, plan, input.tensors, input.ready_seconds);
+        ASSERT_TRUE(stage.ok()) << stage.status();
+        const auto outcome = Simulate(stage->scene);
+        ASSERT_TRUE(outcome.ok()) << outcome.status();
+        double end = 0;
+        for (const double of_group : outcome->end_seconds) end = std::max(end, of_group);
+        const double ratio = end / plan.predicted_seconds;
+        RecordProperty(absl::StrCat(planner, servers, "at", 1000 * delay), absl::StrCat(ratio));
+        EXPECT_LT(ratio, 1.1) << planner << " " << servers << " " << delay;
+        EXPECT_GT(ratio, 0.9) << planner << " " << servers << " " << delay;
+      }
+    }
   }
 }
 
