@@ -118,6 +118,7 @@ Status Agent::Start(const Job& job) {
     if (!made.ok()) return Annotate(made.status(), "host " + job.host);
     keys_.emplace(*std::move(made));
   }
+  RW_ASSIGN_OR_RETURN(const Environment others, InterfaceVariables(job.network_interface));
   slots_.resize(job.slots.size());
   for (size_t i = 0; i < slots_.size(); ++i) {
     ProcessOptions options;
@@ -125,6 +126,7 @@ Status Agent::Start(const Job& job) {
     options.directory = job.directory;
     options.die_with_parent = true;
     options.environment = options_.environment;
+    options.environment.insert(others.begin(), others.end());  // what is set already stays
     for (const auto* more : {&job.environment, &job.slots[i].environment}) {
       for (const auto& [name, value] : *more) options.environment[name] = value;
     }

@@ -41,6 +41,12 @@ StatusOr<std::string> AddressOf(const std::string& interface) {
   return InterfaceAddress(name);
 }
 
+StatusOr<Environment> InterfaceVariables(const std::string& interface) {
+  if (interface.empty()) return Environment();
+  RW_ASSIGN_OR_RETURN(const std::string name, ChooseInterface(interface));
+  return Environment{{"GLOO_SOCKET_IFNAME", name}, {"NCCL_SOCKET_IFNAME", "=" + name}};
+}
+
 StatusOr<HeldPort> HeldPort::Take(const std::string& address, const std::string& range) {
   RW_ASSIGN_OR_RETURN(const PortRange ports, ParsePortRange(range));
   // The second time ports count as well on which connections of an earlier job are still ending.

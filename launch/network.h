@@ -4,11 +4,16 @@
 #include <string>
 
 #include "base/status.h"
+#include "launch/hosts.h"
 
 namespace ringwood {
 
 // The address of the network interface `interface` (NCCL_SOCKET_IFNAME's syntax); empty: loopback.
 StatusOr<std::string> AddressOf(const std::string& interface);
+
+// What tells Gloo and NCCL, which a trainer may use besides, of the same interface: by themselves
+// they take another one, Gloo that of the host's name. Empty: nothing.
+StatusOr<Environment> InterfaceVariables(const std::string& interface);
 
 // A TCP port that is reserved as long as this lives: the kernel gives it to nobody else, and a
 // socket with SO_REUSEADDR (PyTorch's store has it) can listen on it.

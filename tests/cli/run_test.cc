@@ -257,6 +257,17 @@ TEST(Run, OtherHostsAreReachedByTheRemoteShell) {
                              HasSubstr("[2] h2 1 0/1 b c\n"), Not(HasSubstr("Welcome"))));
 }
 
+TEST(Run, GlooAndNcclAreToldOfTheInterfaceUnlessTheUserHas) {
+  const auto told = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"-np", "1", "--network-interface", "lo"});
+    const Finished run = RunProgram(Shell("echo $GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME", flags));
+    EXPECT_EQ(run.code, 0) << run.err;
+    return run.out;
+  };
+  EXPECT_EQ(told({}), "lo =lo\n");
+  EXPECT_EQ(told({"-x", "GLOO_SOCKET_IFNAME=eth9"}), "eth9 =lo\n");
+}
+
 TEST(Run, AHostThatCannotBeReachedIsNamedWithTheShellsWords) {
   TemporaryDirectory directory;
   const std::string rsh =
