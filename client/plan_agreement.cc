@@ -61,18 +61,23 @@ Status PlanAgreement::Adopt(const v1::AgreeResponse& response, bool made, uint64
   }
   RW_RETURN_IF_ERROR(states_->Begin(restore, link->place().rank, link->place().world));
   if (link->elastic()) states_->ForgetReaches();  // other ranks may begin without the checkpoint
-  // It takes a moment: not where others wait to go on.
-  if (link->joined().holders().empty()) {
-    RW_ASSIGN_OR_RETURN(const MeasuredLink measured, MeasureDataPlane(link));
-    replanner_->TakeLink(measured, made);
-    // All ranks plan for one network: they measured alike, or agreed on the option.
-    HopCost cost = link->place().cost;
-    cost.alpha += replanner_->network().delay;
-    link->TakeCost(cost);
-  }
+  RW_RETURN_IF_ERROR(TakeLink(made, link));
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, weight, link));
   agreed_ = true;
   return plan_->Start();
+}
+
+// A measurement takes a moment: not where others wait to go on, of whom one knows what it was.
+Status PlanAgreement::TakeLink(bool made, EpochLink* link) {
+  const bool waiting = !link->joined().holders().empty();
+  RW_ASSIGN_OR_RETURN(const MeasuredLink measured,
+                      waiting ? ShareLink(replanner_->measured(), link) : MeasureDataPlane(link));
+  replanner_->TakeLink(measured, made);
+  // All ranks plan for one network: they know one measurement, or agreed on the option.
+  HopCost cost = link->place().cost;
+  cost.alpha += replanner_->network().delay;
+  link->TakeCost(cost);
+  return OkStatus();
 }
 
 Status PlanAgreement::Install(Plan plan, uint32_t generation, uint64_t committed, double weight,

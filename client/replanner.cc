@@ -42,7 +42,7 @@ Replanner::Replanner(const SessionOptions& options, const TensorTable& table)
 }
 
 void Replanner::TakeLink(const MeasuredLink& measured, bool made) {
-  delay_ = DelayOf(measured);
+  measured_ = measured;
   if (options_.plan_for != kMeasured) return;
   const Network planned = PlannedNetwork(measured);
   renew_ = made && planned != network_;
@@ -98,6 +98,7 @@ void Replanner::Ask(uint64_t round, const Place& place, v1::VoteRequest* vote) {
       *vote->mutable_plan() = ToProto(next);
       vote->set_plan_reason(renewed ? "it is for the network as measured: " + Describe(network_)
                                     : StageText(stage));
+      if (renewed) Log(LogLevel::kInfo, "the next step's plan is for " + Describe(network_));
       return;
     }
     if (begins) return;
@@ -126,9 +127,9 @@ Status Replanner::AllReduceProfile(bool probe, EpochLink* link) {
     RW_ASSIGN_OR_RETURN(const AffineFit ring, ProbeCost(link->collectives()));
     RW_ASSIGN_OR_RETURN(const double hop, ProbeHop(link->collectives(), link->place()));
     RW_RETURN_IF_ERROR(TakeHopCost(link));
-    delay_ = DelayOf({.hop_seconds = hop});
+    measured_.hop_seconds = hop;
     TellDelays(link->place());
-    probed = {ring, ToSeconds(Now() - probing), delay_};
+    probed = {ring, ToSeconds(Now() - probing), DelayOf(measured_)};
   }
   if (adapter_ != nullptr) {
     adapter_->Reviewed(FromMaxima(maxima, table_.size(), plan_.groups.size()), probed,
@@ -151,7 +152,7 @@ Status Replanner::TakeHopCost(EpochLink* link) const {
 
 void Replanner::TellDelays(const Place& place) {
   Network network = network_;
-  network.delay = delay_;
+  network.delay = DelayOf(measured_);
   const Hosts hosts = place.hosts.empty() ? OneEach(place.world) : place.hosts;
   profile_.TakeDelays(GroupDelays(plan_, table_.Specs(), network, hosts, place.servers));
 }

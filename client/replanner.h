@@ -32,6 +32,7 @@ class Replanner {
   // Before the epoch's first plan is installed, on all ranks. `made`: it is this rank's, by its
   // planner, for network().
   void TakeLink(const MeasuredLink& measured, bool made);
+  const MeasuredLink& measured() const { return measured_; }  // last
   // What plans are made for: what the options say, else the default until something was measured.
   const Network& network() const { return network_; }
 
@@ -59,7 +60,7 @@ class Replanner {
   bool first_ = options_.rank == 0;  // in the present epoch
   Plan plan_;                        // in force
   Network network_;
-  double delay_ = 0;    // of a hop, as last measured
+  MeasuredLink measured_;
   bool renew_ = false;  // the plan in force was made for another network
   Profile profile_;
   std::unique_ptr<Adapter> adapter_;  // of rank 0; null: the plan stays

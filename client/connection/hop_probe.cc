@@ -1,6 +1,7 @@
 #include "client/connection/hop_probe.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <utility>
@@ -123,6 +124,13 @@ StatusOr<MeasuredLink> MeasureDataPlane(EpochLink* link) {
   if (DelayOf(measured) > 0) line += ", a hop takes " + FormatSeconds(*hop);
   if (tell) Log(LogLevel::kInfo, line);
   return measured;
+}
+
+StatusOr<MeasuredLink> ShareLink(const MeasuredLink& known, EpochLink* link) {
+  std::array<double, 2> both = {known.bytes_per_second, known.hop_seconds};
+  RW_RETURN_IF_ERROR(link->collectives()->AllReduce(std::as_writable_bytes(std::span(both)),
+                                                    DataType::kFloat64, ReduceOp::kMax));
+  return MeasuredLink{both[0], both[1]};
 }
 
 }  // namespace ringwood

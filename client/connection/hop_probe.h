@@ -25,4 +25,7 @@ StatusOr<double> ProbeHop(Collectives* collectives, const Place& place);
 // 0.95 Gbit/s measured". A wrong or slow NIC is the most frequent reason for slow steps.
 StatusOr<MeasuredLink> MeasureDataPlane(EpochLink* link);
 
+// What some of the ranks know, to those that know nothing: one short all-reduce.
+StatusOr<MeasuredLink> ShareLink(const MeasuredLink& known, EpochLink* link);
+
 }  // namespace ringwood

@@ -100,6 +100,20 @@ TEST(HopProbe, AHopBetweenHostsIsMeasuredAlikeOnAllRanks) {
   }
 }
 
+TEST(HopProbe, WhatOneRankKnowsTheOthersAreTold) {
+  std::vector<MeasuredLink> links(3);
+  OnEveryRank({"a", "b", "c"}, [&](EpochLink* link) {
+    const int rank = link->place().rank;
+    const auto told = ShareLink(rank == 1 ? MeasuredLink{1e7, 0.05} : MeasuredLink{}, link);
+    ASSERT_TRUE(told.ok()) << told.status();
+    links[rank] = *told;
+  });
+  for (const MeasuredLink& link : links) {
+    EXPECT_EQ(link.bytes_per_second, 1e7);
+    EXPECT_EQ(link.hop_seconds, 0.05);
+  }
+}
+
 TEST(HopProbe, LongTurnsAreFew) {
   EXPECT_EQ(TurnsBehind(0.001, 0.25, 6), 6);
   EXPECT_EQ(TurnsBehind(0.1, 0.25, 6), 2);
