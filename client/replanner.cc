@@ -12,7 +12,7 @@
 #include "client/replan/live_profile.h"
 #include "client/replan/plan_file.h"
 #include "dense/hop_cost.h"
-#include "plan/strategy/problem.h"
+#include "plan/strategy/nic.h"
 #include "plan/turns.h"
 #include "plan/warm_up.h"
 #include "plan/wire.h"

@@ -6,7 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "plan/density_changes.h"
+#include "plan/strategy/nic.h"
 #include "plan/strategy/problem.h"
+#include "plan/strategy/tree_cost.h"
 
 namespace ringwood {
 namespace {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 
+#include "plan/strategy/nic.h"
 #include "sparse/entries.h"
 
 namespace ringwood {

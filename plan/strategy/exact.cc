@@ -44,8 +44,12 @@ std::vector<Best> BestPrefixes(const LaneInput& lane) {
 // limit shorter ones.
 std::vector<LaneInput> Trials(const LaneInput& lane) {
   if (lane.delay.seconds == 0) return {lane};
+  constexpr size_t kLongSearch = 1024;  // tensors
+  const std::vector<double> shares = lane.bytes.size() > kLongSearch
+                                         ? std::vector<double>{0, 1}
+                                         : std::vector<double>{0, 0.25, 0.5, 1, 2};
   std::vector<LaneInput> trials;
-  for (const double share : {0.0, 0.25, 0.5, 1.0, 2.0}) {
+  for (const double share : shares) {
     LaneInput trial = lane;
     trial.cost = lane.cost.Plus(share * lane.delay.seconds / lane.window);
     trials.push_back(trial);

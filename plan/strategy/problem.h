@@ -23,14 +23,6 @@ struct Problem {
 // `input` is valid (Validate) and outlives the problem.
 Problem MakeProblem(const PlanInput& input);
 
-// One reducer tree, any bytes of one worker; convex and piecewise affine in the bytes. The result
-// has `result` times as many.
-double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes,
-                   double result = 1);
-// A group, which is cut into index ranges over the reducers (sparse/shard.h), each with a tree of
-// its own; what they have no room to overlap is what each worker's NIC sends and receives.
-Cost TreeCost(const PlanInput& input, int fanout);
-
 // Where the user leaves it to the planner, a result has the entries of all workers up to this share
 // of the tensors: few entries lose the more accuracy the fewer of them are kept, and the bytes of a
 // result are bounded in any world (docs/sparse.md, Convergence).
@@ -47,27 +39,6 @@ double RingBytes(const Problem& problem, const std::vector<uint32_t>& tensors);
 // Seconds that a group takes its lane, and that it is on its way besides.
 double SecondsOf(const Problem& problem, const Group& group);
 double DelayOf(const Problem& problem, const Group& group);
-
-// The delay of each group of a plan for so many reducers, with `hosts` of all workers.
-std::vector<double> GroupDelays(const Plan& plan, const std::vector<TensorSpec>& table,
-                                const Network& network, const Hosts& hosts, int reducers);
-
-// One NIC that sends groups one after the other, of both lanes.
-class Nic {
- public:
-  explicit Nic(const Problem& problem) : problem_(problem) {}
-  // The next group, which is ready (and its entries selected) at `ready`: sets its start and end.
-  void Send(double ready, Group* group);
-  double sent() const { return sent_; }  // when it is free
-  double end() const { return end_; }    // of all groups
-
- private:
-  const Problem& problem_;
-  OnTheWay ring_{kRingsAtOnce};
-  OnTheWay tree_{kTreesAtOnce};
-  double sent_ = 0;
-  double end_ = 0;
-};
 
 // The codec that makes a ring message of these bytes cheapest; ties go to the first allowed.
 const CodecCost& BestRingCodec(const Problem& problem, double bytes);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
+#include "plan/strategy/nic.h"
 #include "plan/strategy/problem.h"
 #include "sparse/entries.h"
 

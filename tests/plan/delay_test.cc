@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "plan/predict/simulate.h"
+#include "plan/strategy/nic.h"
 #include "plan/strategy/problem.h"
+#include "tests/plan/random_input.h"
 
 namespace ringwood {
 namespace {
@@ -24,20 +26,11 @@ LaneInput AnyLane(Random& random, size_t n) {
   return lane;
 }
 
-std::vector<size_t> LastsIn(unsigned mask, size_t n) {
-  std::vector<size_t> lasts;
-  for (size_t j = 0; j + 1 < n; ++j) {
-    if (mask >> j & 1) lasts.push_back(j);
-  }
-  lasts.push_back(n - 1);
-  return lasts;
-}
-
 double EarliestEnd(const LaneInput& lane) {
   const size_t n = lane.bytes.size();
   double least = 1e300;
   for (unsigned mask = 0; mask < 1u << (n - 1); ++mask) {
-    least = std::min(least, EndOf(Play(lane, LastsIn(mask, n))));
+    least = std::min(least, EndOf(Play(lane, LastsOf(mask, n))));
   }
   return least;
 }
@@ -93,19 +86,10 @@ TEST(Delay, ExactComesCloseWhereTheWindowIsFullOrShortGroupsArriveSooner) {
   EXPECT_LT(sum / kRounds, 1.01);
 }
 
-PlanInput AnyInput(Random& random, size_t n) {
-  PlanInput input;
-  double ready = 0;
-  for (size_t t = 0; t < n; ++t) {
-    ready += random.Below(4) == 0 ? 0 : 4e-3 * random.Unit();
-    input.ready_seconds.push_back(ready);
-    const uint64_t elements = 1 + random.Below(uint64_t{1} << (6 + random.Below(18)));
-    input.tensors.push_back({absl::StrCat("t", t), elements, "auto", 0.01});
-  }
+PlanInput RandomFarInput(Random& random, size_t n) {
+  PlanInput input = RandomInput(random, n);
   input.world = 2 + static_cast<int>(random.Below(7));
   input.servers = 1 + static_cast<int>(random.Below(4));
-  input.network = {2e-4 * random.Unit(), 2e-8 * random.Unit(), 1e-10};
-  input.selection = {2e-5 * random.Unit(), 2e-9 * random.Unit(), 0};
   return input;
 }
 
@@ -129,7 +113,7 @@ TEST(Delay, HybridEndsNoLaterThanThePlanOfANetworkWithoutOne) {
   Random random(23);
   int better = 0;
   for (int round = 0; round < 200; ++round) {
-    PlanInput input = AnyInput(random, 1 + random.Below(30));
+    PlanInput input = RandomFarInput(random, 1 + random.Below(30));
     input.max_density = 0.01;  // both at the least density
     input.epsilon = 0;
     input.fanout = 8;
@@ -152,7 +136,7 @@ TEST(Delay, RaisedDensitiesStayWithinTheDeadline) {
   Random random(24);
   int raised = 0;
   for (int round = 0; round < 200; ++round) {
-    PlanInput input = AnyInput(random, 1 + random.Below(12));  // the window has room
+    PlanInput input = RandomFarInput(random, 1 + random.Below(12));  // the window has room
     input.network.delay = 0.05 * random.Unit();
     input.epsilon = 0.02;
     PlanInput least = input;
@@ -169,7 +153,7 @@ TEST(Delay, RaisedDensitiesStayWithinTheDeadline) {
 TEST(Delay, EveryPlannerCountsIt) {
   Random random(25);
   for (const std::string& planner : PlannerNames()) {
-    PlanInput input = AnyInput(random, 20);
+    PlanInput input = RandomFarInput(random, 20);
     input.fanout = 8;
     const double near = MakePlan(planner, input)->predicted_seconds;
     input.network.delay = 0.05;

@@ -9,18 +9,10 @@
 #include "plan/strategy/dear.h"
 #include "plan/strategy/lane.h"
 #include "plan/strategy/select_lane.h"
+#include "tests/plan/random_input.h"
 
 namespace ringwood {
 namespace {
-
-std::vector<size_t> LastsOf(unsigned mask, size_t n) {
-  std::vector<size_t> lasts;
-  for (size_t j = 0; j + 1 < n; ++j) {
-    if (mask >> j & 1) lasts.push_back(j);
-  }
-  lasts.push_back(n - 1);
-  return lasts;
-}
 
 double BytesOf(const LaneInput& lane, size_t first, size_t last) {
   double bytes = 0;

@@ -7,26 +7,11 @@
 #include "base/random.h"
 #include "plan/strategy/planner.h"
 #include "plan/strategy/problem.h"
+#include "tests/plan/random_input.h"
 #include "tests/plan/shared_card.h"
 
 namespace ringwood {
 namespace {
-
-PlanInput RandomInput(Random& random, size_t n) {
-  PlanInput input;
-  double ready = 0;
-  for (size_t t = 0; t < n; ++t) {
-    ready += random.Below(4) == 0 ? 0 : 4e-3 * random.Unit();
-    input.ready_seconds.push_back(ready);
-    const uint64_t elements = 1 + random.Below(uint64_t{1} << (6 + random.Below(15)));
-    input.tensors.push_back({absl::StrCat("t", t), elements, "auto", 0.01});
-  }
-  input.world = 2 + static_cast<int>(random.Below(15));
-  input.servers = 1;
-  input.network = {2e-4 * random.Unit(), 2e-8 * random.Unit(), 1e-10};
-  input.selection = {2e-5 * random.Unit(), 2e-9 * random.Unit(), 0};
-  return input;
-}
 
 // One message of tensors [first, last) of a lane's list.
 struct Sent {

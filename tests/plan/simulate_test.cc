@@ -7,6 +7,7 @@
 #include "plan/model/cost.h"
 #include "plan/predict/scaling.h"
 #include "plan/strategy/problem.h"
+#include "plan/strategy/tree_cost.h"
 #include "sparse/tree.h"
 
 namespace ringwood {

@@ -1,0 +1,34 @@
+#include "plan/strategy/nic.h"
+
+#include <algorithm>
+
+#include "plan/strategy/tree_cost.h"
+
+namespace ringwood {
+
+std::vector<double> GroupDelays(const Plan& plan, const std::vector<TensorSpec>& table,
+                                const Network& network, const Hosts& hosts, int reducers) {
+  const Delay ring = RingDelay(network, hosts);
+  const double tree = TreeDelay(network, RanksOf(hosts), reducers, static_cast<int>(plan.fanout));
+  std::vector<double> delays;
+  for (const Group& group : plan.groups) {
+    double bytes = 0;
+    for (const uint32_t t : group.tensors) bytes += 4 * static_cast<double>(table[t].elements);
+    delays.push_back(group.route == "tree" ? tree : ring.Of(bytes));
+  }
+  return delays;
+}
+
+void Nic::Send(double ready, Group* group) {
+  OnTheWay& lane = group->route == "tree" ? tree_ : ring_;
+  const double delay = DelayOf(problem_, *group);
+  // Without delay a group has ended once it is sent.
+  const double room = delay > 0 ? lane.Room() : 0;
+  group->start_seconds = std::max({sent_, ready, room});
+  sent_ = group->start_seconds + SecondsOf(problem_, *group);
+  group->end_seconds = sent_ + delay;
+  if (delay > 0) lane.Add(group->end_seconds);
+  end_ = std::max(end_, group->end_seconds);
+}
+
+}  // namespace ringwood

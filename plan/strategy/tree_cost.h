@@ -1,0 +1,25 @@
+// What a sparse group costs on its way up and down the reducers.
+#pragma once
+
+#include "plan/strategy/planner.h"
+
+namespace ringwood {
+
+// One reducer tree, any bytes of one worker; convex and piecewise affine in the bytes. The result
+// has `result` times as many.
+double TreeSeconds(const Network& network, int workers, int reducers, int fanout, double bytes,
+                   double result = 1);
+
+// A group, bytes of one worker, over input.servers. It is cut into index ranges (sparse/shard.h),
+// each with a tree of its own, that go up and down at the same time; it takes at least what each
+// worker's NIC sends and receives.
+Cost TreeCost(const PlanInput& input, int fanout);
+
+// The fan-out that soonest serves a middling message (the table's mean tensor), at most the longest
+// that is not cut into ranges: a range of a longer one has fewer reducers than levels to fill.
+int BestFanout(const PlanInput& input);
+
+// Of the hops of the longest way, up and down.
+double TreeDelay(const Network& network, int workers, int reducers, int fanout);
+
+}  // namespace ringwood

@@ -1,0 +1,40 @@
+// Random models, and groupings of a lane by number.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/random.h"
+#include "plan/strategy/planner.h"
+
+namespace ringwood {
+
+// Bit j of `mask`: a group ends with tensor j of `n`.
+inline std::vector<size_t> LastsOf(unsigned mask, size_t n) {
+  std::vector<size_t> lasts;
+  for (size_t j = 0; j + 1 < n; ++j) {
+    if (mask >> j & 1) lasts.push_back(j);
+  }
+  lasts.push_back(n - 1);
+  return lasts;
+}
+
+// Sizes and gaps of backward that differ by orders of magnitude.
+inline PlanInput RandomInput(Random& random, size_t n) {
+  PlanInput input;
+  double ready = 0;
+  for (size_t t = 0; t < n; ++t) {
+    ready += random.Below(4) == 0 ? 0 : 4e-3 * random.Unit();
+    input.ready_seconds.push_back(ready);
+    const uint64_t elements = 1 + random.Below(uint64_t{1} << (6 + random.Below(15)));
+    input.tensors.push_back({absl::StrCat("t", t), elements, "auto", 0.01});
+  }
+  input.world = 2 + static_cast<int>(random.Below(15));
+  input.servers = 1;
+  input.network = {2e-4 * random.Unit(), 2e-8 * random.Unit(), 1e-10};
+  input.selection = {2e-5 * random.Unit(), 2e-9 * random.Unit(), 0};
+  return input;
+}
+
+}  // namespace ringwood
