@@ -209,6 +209,15 @@ std::optional<std::vector<std::vector<Cell>>> Solve(const Problem& problem, cons
   return cells;
 }
 
+// The groups in order on one NIC.
+double PlayCard(const Problem& problem, Candidate* candidate) {
+  Nic nic(problem);
+  for (size_t g = 0; g < candidate->groups.size(); ++g) {
+    nic.Send(candidate->ready[g], &candidate->groups[g]);
+  }
+  return nic.end();
+}
+
 Candidate Backtrack(const Problem& problem, Split split,
                     const std::vector<std::vector<Cell>>& cells) {
   Candidate candidate;
@@ -267,14 +276,6 @@ void Keep(Candidate candidate, std::optional<Candidate>* best) {
 }
 
 }  // namespace
-
-double PlayCard(const Problem& problem, Candidate* candidate) {
-  Nic nic(problem);
-  for (size_t g = 0; g < candidate->groups.size(); ++g) {
-    nic.Send(candidate->ready[g], &candidate->groups[g]);
-  }
-  return nic.end();
-}
 
 std::vector<Candidate> Candidates(const Problem& problem) {
   const std::vector<uint64_t> thresholds = Thresholds(problem);

@@ -21,7 +21,4 @@ struct Candidate {
 // In the order of the thresholds; none where the search would take too long.
 std::vector<Candidate> Candidates(const Problem& problem);
 
-// The groups in order on one NIC: sets their starts and ends, returns the last end.
-double PlayCard(const Problem& problem, Candidate* candidate);
-
 }  // namespace ringwood

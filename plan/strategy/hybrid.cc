@@ -3,18 +3,38 @@
 // epsilon compete for information.
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "plan/strategy/candidates.h"
+#include "plan/strategy/nic.h"
 #include "plan/strategy/problem.h"
 
 namespace ringwood {
 namespace {
 
-// When a group must be sent at the latest, so that the next one starts in time and it ends in time.
-double SentBy(const Problem& problem, double deadline, double next, const Group& group) {
-  return std::min(next, deadline - DelayOf(problem, group));
+// When each group must be sent at the latest: so that it ends by the deadline, the next one starts
+// in time, and so does the one that waits for its place in the window of their lane.
+std::vector<double> SentBy(const Problem& problem, double deadline, const Candidate& candidate) {
+  const size_t n = candidate.groups.size();
+  std::vector<double> sent_by(n), starts(n);
+  std::vector<size_t> rings, trees;  // seen so far, the last group first
+  double next = deadline;
+  for (size_t g = n; g-- > 0;) {
+    const Group& group = candidate.groups[g];
+    const double delay = DelayOf(problem, group);
+    const bool tree = group.route == "tree";
+    std::vector<size_t>& lane = tree ? trees : rings;
+    const size_t window = tree ? kTreesAtOnce : kRingsAtOnce;
+    sent_by[g] = std::min(next, deadline - delay);
+    if (delay > 0 && lane.size() >= window) {
+      sent_by[g] = std::min(sent_by[g], starts[lane[lane.size() - window]] - delay);
+    }
+    starts[g] = next = sent_by[g] - SecondsOf(problem, group);
+    lane.push_back(g);
+  }
+  return sent_by;
 }
 
 // Groups in order, each as dense as the deadline allows. An early group's bytes delay no fewer
@@ -22,16 +42,11 @@ double SentBy(const Problem& problem, double deadline, double next, const Group&
 // - ready of g, for each g): so raising early groups first gives the most entries, exactly so when
 // the tree's cost is affine.
 void RaiseDensities(const Problem& problem, double deadline, Candidate* candidate) {
-  const size_t n = candidate->groups.size();
-  std::vector<double> latest(n + 1, deadline);  // when group g must start at the latest
-  for (size_t g = n; g-- > 0;) {
-    const Group& group = candidate->groups[g];
-    latest[g] = SentBy(problem, deadline, latest[g + 1], group) - SecondsOf(problem, group);
-  }
-  double free = 0;
-  for (size_t g = 0; g < n; ++g) {
+  const std::vector<double> sent_by = SentBy(problem, deadline, *candidate);
+  Nic nic(problem);
+  for (size_t g = 0; g < candidate->groups.size(); ++g) {
     Group& group = candidate->groups[g];
-    const double start = std::max(free, candidate->ready[g]);
+    const double start = nic.StartOf(candidate->ready[g], group);
     if (group.route == "tree") {
       double elements = RingBytes(problem, group.tensors) / 4;
       uint64_t fits = static_cast<uint64_t>(group.density * elements);
@@ -44,14 +59,14 @@ void RaiseDensities(const Problem& problem, double deadline, Candidate* candidat
       while (late > fits + 1) {
         const uint64_t middle = fits + (late - fits) / 2;
         const double end = start + TreeGroupSeconds(problem, k(middle));
-        (end <= SentBy(problem, deadline, latest[g + 1], group) ? fits : late) = middle;
+        (end <= sent_by[g] ? fits : late) = middle;
       }
       group.density = std::min(1.0, std::max(group.density, static_cast<double>(fits) / elements));
       group.k = EntriesOf(problem.input->tensors, group.tensors, group.density);
     }
-    free = start + SecondsOf(problem, group);
+    nic.Send(candidate->ready[g], &group);
   }
-  candidate->end = PlayCard(problem, candidate);
+  candidate->end = nic.end();
 }
 
 double InformationOf(const Problem& problem, const Candidate& candidate) {

@@ -22,17 +22,17 @@ struct LaneInput {
   int window = 1;                     // groups at once, where there is a delay
 };
 
-// The groups of a lane that have not ended: at most `window`, so that the next one may have to
-// wait.
+// The groups of a lane that have not ended: at most `window`, so that the next one may have to wait
+// for room.
 class OnTheWay {
  public:
   explicit OnTheWay(int window) : window_(static_cast<size_t>(window)) {}
-  // When the next group may start; asked for in the order of the lane, once for each.
-  double Room() {
-    if (ends_.size() < window_) return 0;
-    return ends_.extract(ends_.begin()).value();
+  double Room() const { return ends_.size() < window_ ? 0 : *ends_.begin(); }
+  // The next group, which has started when there was room.
+  void Add(double end) {
+    if (ends_.size() == window_) ends_.erase(ends_.begin());
+    ends_.insert(end);
   }
-  void Add(double end) { ends_.insert(end); }
 
  private:
   size_t window_;

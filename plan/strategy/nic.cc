@@ -19,15 +19,18 @@ std::vector<double> GroupDelays(const Plan& plan, const std::vector<TensorSpec>&
   return delays;
 }
 
+double Nic::StartOf(double ready, const Group& group) const {
+  const OnTheWay& lane = group.route == "tree" ? tree_ : ring_;
+  return std::max({sent_, ready, DelayOf(problem_, group) > 0 ? lane.Room() : 0});
+}
+
 void Nic::Send(double ready, Group* group) {
   OnTheWay& lane = group->route == "tree" ? tree_ : ring_;
   const double delay = DelayOf(problem_, *group);
-  // Without delay a group has ended once it is sent.
-  const double room = delay > 0 ? lane.Room() : 0;
-  group->start_seconds = std::max({sent_, ready, room});
+  group->start_seconds = StartOf(ready, *group);
   sent_ = group->start_seconds + SecondsOf(problem_, *group);
   group->end_seconds = sent_ + delay;
-  if (delay > 0) lane.Add(group->end_seconds);
+  if (delay > 0) lane.Add(group->end_seconds);  // else it has ended once it is sent
   end_ = std::max(end_, group->end_seconds);
 }
 

@@ -15,6 +15,8 @@ std::vector<double> GroupDelays(const Plan& plan, const std::vector<TensorSpec>&
 class Nic {
  public:
   explicit Nic(const Problem& problem) : problem_(problem) {}
+  // When the next group would start, if this one is it.
+  double StartOf(double ready, const Group& group) const;
   // The next group, which is ready (and its entries selected) at `ready`: sets its start and end.
   void Send(double ready, Group* group);
   double end() const { return end_; }  // of all groups
