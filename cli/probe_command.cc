@@ -11,6 +11,7 @@
 #include "client/grpc/parts.h"
 #include "measure/ring_probe.h"
 #include "measure/session_options.h"
+#include "plan/model/cost_option.h"
 
 namespace ringwood {
 namespace {
@@ -60,6 +61,7 @@ std::string ProbedJson(const Probed& probed, const Network& network) {
                                  {"median_error_seconds", fit.median_error_seconds},
                                  {"alpha", network.alpha},
                                  {"beta", network.beta},
+                                 {"delay", network.delay},
                                  {"medians", nlohmann::ordered_json::array()}};
   for (const auto& [bytes, seconds] : probed.probe.medians) {
     json["medians"].push_back({{"bytes", bytes}, {"seconds", seconds}});
@@ -77,9 +79,9 @@ std::string ProbedText(const Probed& probed, const Network& network) {
   return absl::StrFormat(
       "all-reduce of float32, %d ranks: %s + %.3g ns a byte\n%s"
       "for ringwood plan:  --cost ring:a=%.4g,b=%.4g\n"
-      "              or :  --network alpha=%.4g,beta=%.4g --workers %d\n",
+      "              or :  --network %s --workers %d\n",
       probed.world, FormatSeconds(fit.startup_seconds), fit.seconds_per_byte * 1e9,
-      FormatTable(rows), fit.startup_seconds, fit.seconds_per_byte, network.alpha, network.beta,
+      FormatTable(rows), fit.startup_seconds, fit.seconds_per_byte, NetworkText(network),
       probed.world);
 }
 
@@ -87,7 +89,8 @@ Status RunProbe(const Environment& environment, const ProbeFlags& flags) {
   RW_ASSIGN_OR_RETURN(const Probed probed, ProbeJob(environment));
   if (probed.rank != 0) return OkStatus();
   const AffineFit& fit = probed.probe.fit;
-  const Network network = NetworkBehind(fit.startup_seconds, fit.seconds_per_byte, probed.hosts, 0);
+  Network network = NetworkBehind(fit.startup_seconds, fit.seconds_per_byte, probed.hosts, 0);
+  if (probed.hosts.size() > 1) SetHop(network.alpha, &network);
   if (!flags.table.empty()) RW_RETURN_IF_ERROR(WriteText(flags.table, ToCsv(probed.probe)));
   const std::string text = flags.json ? ProbedJson(probed, network) : ProbedText(probed, network);
   std::printf("%s", text.c_str());

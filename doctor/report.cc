@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "dense/hosts.h"
 #include "doctor/fields.h"
+#include "plan/model/cost_option.h"
 
 namespace ringwood {
 namespace {
@@ -149,9 +150,12 @@ std::vector<std::string> PlannedLines(const ClusterFacts& facts) {
   const Choice choice =
       ChooseSchedule({.bytes = kExampleBytes, .world = world, .cost = cost, .hosts = &places});
   lines.push_back("102 MB (ResNet-50, fp32): " + choice.reason);
-  lines.push_back(absl::StrFormat(
-      "for a model: ringwood plan --workers %d --network alpha=%.3g,beta=%.3g --trace FILE", world,
-      cost.alpha, cost.beta));
+  Network network;
+  network.beta = cost.beta;
+  SetHop(cost.alpha, &network);
+  lines.push_back(
+      absl::StrFormat("for a model: ringwood plan --workers %d --network %s --trace FILE", world,
+                      NetworkText(network)));
   return lines;
 }
 

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "plan/model/model_profile.h"
 
 namespace ringwood {
@@ -52,6 +53,12 @@ StatusOr<Network> ParseNetwork(const std::string& text) {
         "'", text, "': alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE][,delay=S] is needed"));
   }
   return network;
+}
+
+std::string NetworkText(const Network& network) {
+  std::string text = absl::StrFormat("alpha=%.4g,beta=%.4g", network.alpha, network.beta);
+  if (network.delay > 0) absl::StrAppendFormat(&text, ",delay=%.4g", network.delay);
+  return text;
 }
 
 StatusOr<NamedCost> ParseCost(const std::string& text) {

@@ -14,6 +14,8 @@ StatusOr<std::map<std::string, double>> ParseNumbers(const std::string& text);
 
 // "alpha=S,beta=S_PER_BYTE[,gamma=S_PER_BYTE][,delay=S]"; gamma and delay are 0 where not given.
 StatusOr<Network> ParseNetwork(const std::string& text);
+// The inverse, without gamma: for people to give to `ringwood plan`.
+std::string NetworkText(const Network& network);
 
 // "ring:a=S,b=S_PER_BYTE", "tree:…", or "ring:table=FILE" (bytes,avg_latency_us).
 struct NamedCost {

@@ -82,6 +82,14 @@ TEST(DoctorReport, ShowsHostsPairsPlanFindingsAndVerdict) {
                     HasSubstr("\"sent_bytes_per_second\": 117000000.0")));
 }
 
+TEST(DoctorReport, TheDelayOfFarHostsIsNoWorkOfTheirs) {
+  DoctorReport report;
+  report.facts.hosts = {SomeHost("h1"), SomeHost("h2")};
+  report.facts.links = {SomeLink()};
+  report.facts.links[0].latency_seconds = 0.05;
+  EXPECT_THAT(ToText(report), HasSubstr("--network alpha=0.0001,beta=1e-08,delay=0.0499"));
+}
+
 TEST(DoctorReport, AHostThatWasNotReachedHasNoRow) {
   DoctorReport report;
   HostFacts lost;

@@ -11,6 +11,7 @@
 // sources: plan/strategy/first_plan.cc plan/strategy/tree_groups.cc plan/strategy/validate.cc
 // sources: dense/hosts.cc dense/choose.cc dense/lattice/codes.cc
 // sources: dense/lattice/plain_kernels.cc dense/lattice/simd_kernels.cc
+// sources: plan/strategy/candidates.cc plan/strategy/nic.cc plan/strategy/tree_cost.cc
 // sources: sparse/tree.cc base/status.cc base/check.cc base/units.cc
 // libraries: libhwy
 #include <cmath>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "plan/model/cost_option.h"
 
 namespace ringwood {
 namespace {
@@ -57,6 +58,15 @@ TEST(PlannedNetwork, IsReadAsItIsWritten) {
     const auto refused = ParsePlannedNetwork(text);
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(Message(refused.status()), HasSubstr("100mbit,20ms"));
+  }
+}
+
+TEST(NetworkText, IsReadBack) {
+  for (const Network& network : {Network{1e-4, 8e-9, 0, Network().inside_beta, 0.05},
+                                 Network{2e-5, 1e-10, 0, Network().inside_beta, 0}}) {
+    const auto read = ParseNetwork(NetworkText(network));
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, network) << NetworkText(network);
   }
 }
 
