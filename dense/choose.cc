@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -24,21 +25,22 @@ int DoublingHops(int world) {
   return std::bit_width(static_cast<unsigned>(core)) - 1 + (world > core ? 2 : 0);
 }
 
-// What the busiest NIC sends in recursive doubling, in S: exchanges that leave the host.
-double DoublingShare(const Hosts& hosts) {
+// What the busiest NIC sends in each hop of recursive doubling, in S: exchanges that leave the
+// host. Hops come one after the other, and each has its busiest NIC.
+std::vector<int> DoublingSends(const Hosts& hosts) {
   const int world = RanksOf(hosts);
   const int core = Core(world);
   std::vector<int> host_of(world);
   for (size_t h = 0; h < hosts.size(); ++h) {
     for (int rank : hosts[h]) host_of[rank] = static_cast<int>(h);
   }
-  double share = 0;  // hops come one after the other, and each has its busiest NIC
+  std::vector<int> sends;
   const auto add_hop = [&](int ranks, auto partner) {
     std::vector<int> sent(hosts.size());
     for (int rank = 0; rank < ranks; ++rank) {
       sent[host_of[rank]] += host_of[rank] != host_of[partner(rank)];
     }
-    share += *std::max_element(sent.begin(), sent.end());
+    sends.push_back(*std::max_element(sent.begin(), sent.end()));
   };
   for (int distance = 1; distance < core; distance *= 2) {
     add_hop(core, [=](int rank) { return rank ^ distance; });
@@ -46,10 +48,15 @@ double DoublingShare(const Hosts& hosts) {
   for (int once = 0; core < world && once < 2; ++once) {
     add_hop(world - core, [=](int rank) { return rank + core; });
   }
-  return share;
+  return sends;
 }
 
 }  // namespace
+
+int DoublingHopsBetween(const Hosts& hosts) {
+  const std::vector<int> sends = DoublingSends(hosts);
+  return static_cast<int>(std::count_if(sends.begin(), sends.end(), [](int n) { return n > 0; }));
+}
 
 const char* NameOf(Strategy strategy) {
   switch (strategy) {
@@ -75,7 +82,10 @@ double CardShare(Strategy strategy, const Hosts& hosts) {
   if (hosts.size() <= 1) return 0;
   if (strategy == Strategy::kRing) return 2 * (world - 1) / world;
   if (strategy == Strategy::kHierarchy) return 2 * (count - 1) / count;
-  if (strategy == Strategy::kRecursiveDoubling) return DoublingShare(hosts);
+  if (strategy == Strategy::kRecursiveDoubling) {
+    const std::vector<int> sends = DoublingSends(hosts);
+    return std::accumulate(sends.begin(), sends.end(), 0);
+  }
   double busiest = 0;
   for (const std::vector<int>& host : hosts) {
     const double here = static_cast<double>(host.size());

@@ -71,6 +71,9 @@ double CodedRatio(Strategy strategy, const Hosts& hosts, int code_bits);
 // What the busiest NIC sends, in bytes for one of the tensor; a ring follows HostOrder.
 double CardShare(Strategy strategy, const Hosts& hosts);
 
+// How many hops of recursive doubling have some message between two hosts.
+int DoublingHopsBetween(const Hosts& hosts);
+
 // Bytes of one message of a ring over a tensor of `bytes` (as they travel). Large enough that the
 // processor's cost of a message (about 50 us at both ends) stays small beside its time on the wire,
 // small enough that several chunks of `slots` messages run at once and hide each other's hops.

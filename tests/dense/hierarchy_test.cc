@@ -132,6 +132,16 @@ TEST(Hosts, AreGroupedByNameInTheOrderOfTheirLowestRank) {
   EXPECT_FALSE(IsComplete({{0, 1}, {}}, 2));
 }
 
+TEST(DoublingHopsBetween, CountsThoseThatLeaveAHost) {
+  EXPECT_EQ(DoublingHopsBetween({{0, 1, 2, 3}}), 0);
+  EXPECT_EQ(DoublingHopsBetween(OneEach(2)), 1);
+  EXPECT_EQ(DoublingHopsBetween(OneEach(8)), 3);
+  EXPECT_EQ(DoublingHopsBetween(OneEach(5)), 4) << "the fifth brings its part, and takes the sum";
+  EXPECT_EQ(DoublingHopsBetween({{0, 1, 2, 3}, {4, 5, 6, 7}}), 1);
+  EXPECT_EQ(DoublingHopsBetween({{0, 2}, {1, 3}}), 1);
+  EXPECT_EQ(DoublingHopsBetween({}), 0);
+}
+
 TEST(CardShare, IsWhatTheSchedulesSend) {
   for (const Hosts& hosts : ManyPlacements()) {
     const int world = RanksOf(hosts);
