@@ -13,7 +13,8 @@
 namespace ringwood {
 namespace {
 
-constexpr double kPayload = 0.956;  // of an Ethernet's bits
+// The default is of 1 Gbit/s.
+double GigabitsOf(double bytes_per_second) { return Network().beta * bytes_per_second; }
 
 // In the sense of the smallest ratio.
 double Nearest(double value) {
@@ -27,7 +28,7 @@ double Nearest(double value) {
 
 Network Of(double gigabits, double delay) {
   Network network;
-  if (gigabits != 1) network.beta = 8e-9 / (kPayload * gigabits);  // 1 is the default to the bit
+  network.beta /= gigabits;
   network.delay = delay;
   return network;
 }
@@ -59,7 +60,7 @@ double DelayOf(const MeasuredLink& link) {
 
 Network PlannedNetwork(const MeasuredLink& link) {
   const double gigabits =
-      link.bytes_per_second > 0 ? Nearest(8e-9 * link.bytes_per_second / kPayload) : 1;
+      link.bytes_per_second > 0 ? Nearest(GigabitsOf(link.bytes_per_second)) : 1;
   const double delay = DelayOf(link);
   return Of(gigabits, delay > 0 ? Nearest(delay) : 0);
 }
@@ -79,8 +80,7 @@ StatusOr<Network> ParsePlannedNetwork(const std::string& text) {
 }
 
 std::string Describe(const Network& network) {
-  const double gigabits = 8e-9 / (kPayload * network.beta);
-  std::string text = absl::StrFormat("%.3g Gbit/s", gigabits);
+  std::string text = absl::StrFormat("%.3g Gbit/s", GigabitsOf(1 / network.beta));
   if (network.delay > 0)
     text += ", " + FormatSeconds(network.delay) + " on the way to another host";
   return text;

@@ -154,18 +154,42 @@ TEST(Review, LagsFitsTheDensitiesToWhatWasMeasured) {
   EXPECT_THAT(sparser->reason, HasSubstr("→ 0.01 ("));
 }
 
+// An adapter whose first review was asked for, on a network whose rings take what `ring` says.
+struct Adapting {
+  const PlanInput table = Table(100'000);
+  const AffineFit ring;
+  const Plan first;
+  const Measured before = Reality(table, first, ring);
+  Adapter adapter{{"exact", table, first, 0, ring}};
+
+  Adapting(const char* planner, const AffineFit& cost) : ring(cost), first(Made(planner, table)) {
+    adapter.Adopted(first, kWarmUpStages);
+    const Adapter::Request request = adapter.Next(Profile::kWindow);
+    EXPECT_TRUE(request.review && request.probe) << "nothing is known yet";
+  }
+
+  // The plan that the review leads to, and that runs from then on.
+  Plan Change() {
+    adapter.Reviewed(before, Adapter::Probed{ring, 0});
+    Adapter::Request request;
+    for (int wait = 0; !request.plan && wait < 60'000; ++wait) {
+      request = adapter.Next(0);
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    RW_CHECK(request.plan.has_value());
+    adapter.Adopted(*request.plan, kWarmUpStages);
+    return *request.plan;
+  }
+};
+
 // On a network that never does what was predicted.
 TEST(Adapter, ProbesTakeABoundedShareOfTheTime) {
-  const PlanInput table = Table(100'000);
-  const AffineFit ring{1e-3, 1e-9, 0};
-  const Plan plan = Made("exact", table);
-  Measured measured = Reality(table, plan, ring);
-  Adapter adapter({"exact", table, plan, 0, ring});
-  adapter.Adopted(plan, kWarmUpStages);
-  Adapter::Request request = adapter.Next(Profile::kWindow);
-  ASSERT_TRUE(request.review && request.probe) << "nothing is known yet";
+  Adapting adapting("exact", {1e-3, 1e-9, 0});
+  Adapter& adapter = adapting.adapter;
+  Measured measured = adapting.before;
   const double seconds = 100 * measured.round_seconds;  // such delays
-  adapter.Reviewed(measured, Adapter::Probed{ring, seconds});
+  adapter.Reviewed(measured, Adapter::Probed{adapting.ring, seconds});
+  Adapter::Request request;
   int rounds = 0, reviews = 0;
   for (;; ++rounds) {
     ASSERT_LT(rounds, 1'000'000) << "the network is never probed again";
@@ -184,30 +208,15 @@ TEST(Adapter, ProbesTakeABoundedShareOfTheTime) {
 
 // Where delays are long a review takes as long as half a step.
 TEST(Adapter, ReviewsTakeABoundedShareOfTheTime) {
-  const PlanInput table = Table(100'000);
-  const AffineFit ring{1e-3, 1e-9, 0};
-  const Plan plan = Made("exact", table);
-  Measured measured = Reality(table, plan, ring);
-  Adapter adapter({"exact", table, plan, 0, ring});
-  adapter.Adopted(plan, kWarmUpStages);
-  ASSERT_TRUE(adapter.Next(Profile::kWindow).probe);
-  adapter.Reviewed(measured, Adapter::Probed{ring, 0}, 0);
+  Adapting adapting("exact", {1e-3, 1e-9, 0});
+  Adapter& adapter = adapting.adapter;
+  const Measured measured = Reality(adapting.table, adapting.Change(), adapting.ring);
   const auto rounds_to_review = [&] {
     for (int rounds = 1; rounds < 1'000'000; ++rounds) {
       if (adapter.Next(Profile::kWindow).review) return rounds;
     }
     return 0;
   };
-  bool changed = false;
-  for (int wait = 0; wait < 60'000 && !changed; ++wait) {  // to the probed network's plan
-    if (const Adapter::Request request = adapter.Next(0); request.plan) {
-      adapter.Adopted(*request.plan, kWarmUpStages);
-      measured = Reality(table, *request.plan, ring);
-      changed = true;
-    }
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  ASSERT_TRUE(changed);
   EXPECT_EQ(rounds_to_review(), static_cast<int>(Adapter::kReviewEvery));
   adapter.Reviewed(measured, std::nullopt, 0.5 * measured.round_seconds);
   EXPECT_GE(rounds_to_review(), 0.5 / Adapter::kReviewShare);
@@ -234,29 +243,11 @@ TEST(Review, ADelayIsNoReasonToMerge) {
   EXPECT_EQ(slow->plan->groups.size(), 1u) << slow->reason;
 }
 
-// An adapter on a network where messages should be merged, up to its wish to run another plan than
-// `apart`.
-struct Changing {
-  const PlanInput table = Table(100'000);
-  const AffineFit ring{0.05, 1e-9, 0};
-  const Plan apart = Made("wfbp", table);
-  const Measured before = Reality(table, apart, ring);
-  Adapter adapter{{"exact", table, apart, 0, ring}};
-  Plan other;
+// From groups apart to another plan, on a network where messages should be merged.
+struct Changing : Adapting {
+  const Plan other = Change();
 
-  Changing() {
-    adapter.Adopted(apart, kWarmUpStages);
-    Adapter::Request request = adapter.Next(Profile::kWindow);
-    EXPECT_TRUE(request.review && request.probe);
-    adapter.Reviewed(before, Adapter::Probed{ring, 0});
-    for (int wait = 0; !request.plan && wait < 60'000; ++wait) {
-      request = adapter.Next(0);
-      absl::SleepFor(absl::Milliseconds(1));
-    }
-    RW_CHECK(request.plan.has_value());
-    other = *request.plan;
-    adapter.Adopted(other, kWarmUpStages);
-  }
+  Changing() : Adapting("wfbp", {0.05, 1e-9, 0}) {}
 
   // What is asked for in the next review's votes, if the other plan took so many times as long.
   Adapter::Request After(double times) {
@@ -274,7 +265,7 @@ TEST(Adapter, APlanWhoseStepsAreLongerIsTakenBack) {
   Changing changing;
   const Adapter::Request back = changing.After(1.2);
   ASSERT_TRUE(back.plan.has_value());
-  EXPECT_EQ(Hash(*back.plan), Hash(changing.apart));
+  EXPECT_EQ(Hash(*back.plan), Hash(changing.first));
   EXPECT_THAT(back.reason, HasSubstr("is taken back: by it a step took"));
   changing.adapter.Adopted(*back.plan, kWarmUpStages);
   for (int round = 0; round < 100; ++round) {  // and it stays

@@ -2,29 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "base/random.h"
-#include "plan/predict/simulate.h"
 #include "plan/strategy/nic.h"
 #include "plan/strategy/problem.h"
 #include "tests/plan/random_input.h"
 
 namespace ringwood {
 namespace {
-
-LaneInput AnyLane(Random& random, size_t n) {
-  LaneInput lane;
-  double ready = 0;
-  for (size_t j = 0; j < n; ++j) {
-    ready += random.Below(3) == 0 ? 0 : 1e-2 * std::pow(random.Unit(), 3);
-    lane.ready_seconds.push_back(ready);
-    lane.bytes.push_back(4 + random.Below(uint64_t{1} << (4 + random.Below(20))));
-  }
-  lane.cost = Cost::Affine(1e-3 * random.Unit() * random.Unit(), 1e-8 * random.Unit());
-  return lane;
-}
 
 double EarliestEnd(const LaneInput& lane) {
   const size_t n = lane.bytes.size();
@@ -56,7 +42,7 @@ TEST(Delay, TheNextGroupFollowsWhileOneIsOnItsWay) {
 TEST(Delay, ExactIsTheBestWhereTheWindowHasRoom) {
   Random random(21);
   for (int round = 0; round < 1000; ++round) {
-    LaneInput lane = AnyLane(random, 1 + random.Below(9));
+    LaneInput lane = RandomLane(random, 1 + random.Below(9), true);
     lane.delay.seconds = 0.1 * random.Unit();
     lane.window = 16;
     EXPECT_NEAR(EndOf(Play(lane, Exact(lane))), EarliestEnd(lane), 1e-12);
@@ -68,7 +54,7 @@ TEST(Delay, ExactComesCloseWhereTheWindowIsFullOrShortGroupsArriveSooner) {
   double worst = 1, sum = 0;
   constexpr int kRounds = 1000;
   for (int round = 0; round < kRounds; ++round) {
-    LaneInput lane = AnyLane(random, 2 + random.Below(10));
+    LaneInput lane = RandomLane(random, 2 + random.Below(10), true);
     lane.delay.seconds = 0.1 * random.Unit() * random.Unit();
     lane.window = 1 + static_cast<int>(random.Below(4));
     if (round % 2 == 0) {
@@ -182,13 +168,7 @@ TEST(Delay, APlanPlayedTakesAboutAsLongAsPredicted) {
           input.tensors.push_back({absl::StrCat("t", t), elements, "auto", 0.01});
         }
         const Plan plan = *MakePlan(planner, input);
-        PlanScene scene;
-        scene.network = input.network;
-        scene.workers = input.world;
-        scene.reducers = servers;
-        scene.entry_bytes = input.entry_bytes;
-        scene.selection = {};
-        const auto stage = StageOf(scene, plan, input.tensors, input.ready_seconds);
+        const auto stage = StageOf(PlanSceneOf(input), plan, input.tensors, input.ready_seconds);
         ASSERT_TRUE(stage.ok()) << stage.status();
         const auto outcome = Simulate(stage->scene);
         ASSERT_TRUE(outcome.ok()) << outcome.status();

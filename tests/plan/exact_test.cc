@@ -35,31 +35,6 @@ void ForAllowedGroupings(const LaneInput& lane, Act act) {
   }
 }
 
-// Heavy-tailed sizes and gaps, as networks have them.
-LaneInput RandomLane(Random& random, size_t n, bool affine) {
-  LaneInput lane;
-  double ready = 0;
-  for (size_t j = 0; j < n; ++j) {
-    ready += random.Below(3) == 0 ? 0 : 1e-2 * std::pow(random.Unit(), 3);
-    lane.ready_seconds.push_back(ready);
-    lane.bytes.push_back(4 + random.Below(uint64_t{1} << (4 + random.Below(20))));
-  }
-  if (affine) {
-    lane.cost = Cost::Affine(5e-3 * random.Unit() * random.Unit(), 1e-8 * random.Unit());
-    return lane;
-  }
-  std::vector<std::pair<double, double>> points;
-  double bytes = 0;
-  double seconds = 1e-3 * random.Unit();
-  for (int p = 0; p < 8; ++p) {
-    points.emplace_back(bytes, seconds);
-    bytes += 1 + static_cast<double>(random.Below(1 << 20));
-    seconds += random.Below(3) == 0 ? 0 : 5e-3 * random.Unit();
-  }
-  lane.cost = *Cost::Table(points);
-  return lane;
-}
-
 TEST(Exact, EqualsEnumerationOfAllGroupings) {
   Random random(1);
   for (int round = 0; round < 4000; ++round) {

@@ -9,6 +9,7 @@
 #include "plan/strategy/problem.h"
 #include "plan/strategy/tree_cost.h"
 #include "sparse/tree.h"
+#include "tests/plan/random_input.h"
 
 namespace ringwood {
 namespace {
@@ -276,13 +277,8 @@ TEST(Simulate, ASparseGroupTakesWhatItsTreesCostTogether) {
       input.keep = 1;
       input.selection = {};
       const Plan plan = *MakePlan("exact", input);
-      PlanScene scene;
-      scene.network = input.network;
-      scene.workers = input.world;
-      scene.reducers = servers;
-      scene.entry_bytes = input.entry_bytes;
-      scene.selection = {};
-      const double played = EndOf(StageOf(scene, plan, input.tensors, input.ready_seconds));
+      const double played =
+          EndOf(StageOf(PlanSceneOf(input), plan, input.tensors, input.ready_seconds));
       const double priced = plan.predicted_seconds;
       EXPECT_LT(played, 1.3 * priced) << servers << " " << density;
       EXPECT_GT(played, 0.4 * priced) << servers << " " << density;
