@@ -19,8 +19,8 @@ namespace ringwood {
 class Adapter {
  public:
   static constexpr size_t kReviewEvery = 5;  // rounds
-  // Probes take at most this share of the time, or one after the other would where delays are long;
-  // reviews without one that.
+  // Where delays are long reviews with a probe, one after the other, would take most of the time,
+  // and those without one a tenth: they take at most these shares of it.
   static constexpr double kProbeShare = 0.05;
   static constexpr double kReviewShare = 0.01;
 
