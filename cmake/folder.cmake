@@ -1,14 +1,14 @@
-# ringwood_folder(ROOM DEPENDS rooms…): one static library from ROOM/*.cc (client/c: ringwood_client_c).
-# A room may hold headers only.
+# ringwood_folder(ROOM [PARTS folders…] DEPENDS rooms…): one static library from ROOM/*.cc (client/c:
+# ringwood_client_c) and from those of its folders that are parts of it. A room may hold headers only.
 function(ringwood_folder room)
-  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "PARTS;DEPENDS" ${ARGN})
   string(REPLACE "/" "_" name ${room})
   string(REGEX REPLACE "/.*" "" folder ${room})
   file(GLOB sources CONFIGURE_DEPENDS ${room}/*.cc)
-  if(room STREQUAL "transport")
-    file(GLOB variants CONFIGURE_DEPENDS ${room}/ucx/*.cc ${room}/grpc/*.cc)
-    list(APPEND sources ${variants})
-  endif()
+  foreach(part ${ARG_PARTS})
+    file(GLOB more CONFIGURE_DEPENDS ${room}/${part}/*.cc)
+    list(APPEND sources ${more})
+  endforeach()
   list(FILTER sources EXCLUDE REGEX "/main\\.cc$")
   if(room STREQUAL "proto")
     ringwood_generate(generated)

@@ -16,12 +16,12 @@ CODE = (".h", ".hpp", ".cc", ".cu")
 
 def rows(tree):
     """Room → rooms it may include, from the rows of CMakeLists.txt, in their order."""
-    found = re.findall(r"^ringwood_folder\(([\w/]+)\s+DEPENDS([^)]*)\)", tree["CMakeLists.txt"], re.M)
+    found = re.findall(r"^ringwood_folder\(([\w/]+)\s[\w\s]*\bDEPENDS([^)]*)\)", tree["CMakeLists.txt"], re.M)
     return {name: {name, *depends.split()} for name, depends in found}
 
 
 def room_of(path, table):
-    """The room that a file of the product lies in, None elsewhere. Variants (cuda/, ucx/, grpc/) belong to theirs."""
+    """The room that a file of the product lies in, None elsewhere. Parts of a room (its PARTS, and cuda/) belong to it."""
     while path := os.path.dirname(path):
         if path in table:
             return path

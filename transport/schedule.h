@@ -2,7 +2,7 @@
 // order.
 //
 // Schedules are values made by pure functions (dense/collective.h, sparse/tree.h). Engines run them
-// (dense/run.h; sparse/climb.h and sparse/reducer.h), the simulator plays them
+// (dense/run.h; sparse/climb.h and sparse/reducer/reducer.h), the simulator plays them
 // (plan/predict/simulate.h), tests prove them.
 #pragma once
 

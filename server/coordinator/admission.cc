@@ -6,7 +6,7 @@
 #include "base/units.h"
 #include "plan/sparse_groups.h"
 #include "plan/wire.h"
-#include "sparse/reducer_part.h"
+#include "sparse/reducer/part.h"
 
 namespace ringwood {
 

@@ -11,8 +11,8 @@
 #include "server/calls/member_label.h"
 #include "server/reducer/control_link.h"
 #include "server/reducer/reducer_attendance.h"
-#include "sparse/reducer.h"
-#include "sparse/reducer_part.h"
+#include "sparse/reducer/reducer.h"
+#include "sparse/reducer/part.h"
 #include "transport/watch.h"
 
 namespace ringwood {

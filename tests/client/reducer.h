@@ -9,7 +9,7 @@
 #include "base/loop.h"
 #include "plan/sparse_groups.h"
 #include "plan/wire.h"
-#include "sparse/reducer.h"
+#include "sparse/reducer/reducer.h"
 #include "transport/in_process.h"
 
 namespace ringwood {

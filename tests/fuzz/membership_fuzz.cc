@@ -9,7 +9,7 @@
 // sources: server/coordinator/patience/stall_watch.cc server/calls/member_label.cc
 // sources: server/coordinator/waiting_room.cc server/coordinator/agreement.cc
 // sources: server/coordinator/ballot.cc server/coordinator/admission.cc plan/wire.cc
-// sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/reducer_part.cc sparse/codec.cc
+// sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/reducer/part.cc sparse/codec.cc
 // sources: sparse/index_code.cc sparse/value_code.cc sparse/bits/sum_code.cc base/status.cc
 // sources: base/check.cc base/text.cc base/units.cc plan/plan.cc sparse/tree.cc sparse/group.cc
 // sources: sparse/assign.cc sparse/chunks.cc sparse/shard.cc control.pb.cc state.pb.cc

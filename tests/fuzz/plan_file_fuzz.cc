@@ -4,7 +4,7 @@
 // sources: client/replan/plan_file.cc base/files/replaceable.cc plan/wire.cc plan/plan.cc
 // sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/assign.cc
 // sources: sparse/group.cc sparse/tree.cc sparse/shard.cc
-// sources: sparse/reducer_part.cc sparse/chunks.cc sparse/codec.cc sparse/index_code.cc
+// sources: sparse/reducer/part.cc sparse/chunks.cc sparse/codec.cc sparse/index_code.cc
 // sources: sparse/value_code.cc sparse/bits/sum_code.cc base/status.cc base/check.cc base/units.cc
 // sources: control.pb.cc
 // libraries: protobuf
@@ -17,7 +17,7 @@
 #include "plan/sparse_groups.h"
 #include "plan/strategy/planner.h"
 #include "plan/wire.h"
-#include "sparse/reducer_part.h"
+#include "sparse/reducer/part.h"
 
 namespace ringwood {
 

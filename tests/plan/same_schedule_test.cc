@@ -13,7 +13,7 @@
 #include "plan/predict/simulate.h"
 #include "plan/sparse_groups.h"
 #include "sparse/climb.h"
-#include "sparse/reducer.h"
+#include "sparse/reducer/reducer.h"
 #include "tests/plan/recorded_nodes.h"
 
 namespace ringwood {

@@ -8,7 +8,7 @@
 #include "sparse/climb.h"
 #include "sparse/codec.h"
 #include "sparse/merge.h"
-#include "sparse/reducer.h"
+#include "sparse/reducer/reducer.h"
 #include "sparse/select.h"
 #include "sparse/sparse_tensor.h"
 #include "tests/sparse/samples.h"

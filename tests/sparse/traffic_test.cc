@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "sparse/assign.h"
 #include "sparse/climb.h"
-#include "sparse/reducer.h"
+#include "sparse/reducer/reducer.h"
 #include "tests/sparse/samples.h"
 #include "transport/in_process.h"
 

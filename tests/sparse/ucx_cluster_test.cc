@@ -8,7 +8,7 @@
 #include "sparse/assign.h"
 #include "sparse/chunks.h"
 #include "sparse/climb.h"
-#include "sparse/reducer.h"
+#include "sparse/reducer/reducer.h"
 #include "sparse/sparse_tensor.h"
 #include "tests/sparse/samples.h"
 #include "tests/transport/world.h"

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "sparse/reducer_part.h"
+#include "sparse/reducer/part.h"
 #include "sparse/tree.h"
 #include "transport/transport.h"
 

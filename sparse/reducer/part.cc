@@ -1,4 +1,4 @@
-#include "sparse/reducer_part.h"
+#include "sparse/reducer/part.h"
 
 #include <algorithm>
 
