@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "server/coordinator/plan_facts.h"
+#include "server/coordinator/epoch/plan_facts.h"
 
 namespace ringwood {
 namespace {

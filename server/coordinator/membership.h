@@ -26,9 +26,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "server/coordinator/epoch.h"
+#include "server/coordinator/epoch/epoch.h"
 #include "server/coordinator/event.h"
-#include "server/coordinator/gathering.h"
+#include "server/coordinator/gathering/gathering.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
 #include "server/coordinator/pulls.h"

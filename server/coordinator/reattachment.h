@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "server/coordinator/epoch.h"
+#include "server/coordinator/epoch/epoch.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
 

@@ -2,19 +2,21 @@
 // membership: it never ends the process, answers every call once, never goes back to an older epoch
 // and lets nothing into the log that a terminal would obey.
 //
-// sources: server/coordinator/membership.cc server/coordinator/gathering.cc
-// sources: server/coordinator/epoch.cc server/coordinator/presence.cc
-// sources: server/coordinator/active_plan.cc server/coordinator/roster.cc
-// sources: server/coordinator/plan_facts.cc
+// sources: server/coordinator/membership.cc server/coordinator/gathering/gathering.cc
+// sources: server/coordinator/epoch/epoch.cc server/coordinator/epoch/presence.cc
+// sources: server/coordinator/epoch/active_plan.cc server/coordinator/roster.cc
+// sources: server/coordinator/epoch/plan_facts.cc server/coordinator/epoch/epoch_plan.cc
+// sources: server/coordinator/epoch/failure.cc server/coordinator/epoch/welcome.cc
+// sources: server/coordinator/gathering/join_rules.cc server/coordinator/gathering/candidates.cc
 // sources: server/coordinator/patience/stall_watch.cc server/calls/member_label.cc
-// sources: server/coordinator/waiting_room.cc server/coordinator/agreement.cc
-// sources: server/coordinator/ballot.cc server/coordinator/admission.cc plan/wire.cc
+// sources: server/coordinator/gathering/waiting_room.cc server/coordinator/epoch/agreement.cc
+// sources: server/coordinator/epoch/ballot.cc server/coordinator/admission.cc plan/wire.cc
 // sources: plan/strategy/validate.cc plan/sparse_groups.cc sparse/reducer/part.cc sparse/codec.cc
 // sources: sparse/index_code.cc sparse/value_code.cc sparse/bits/sum_code.cc base/status.cc
 // sources: base/check.cc base/text.cc base/units.cc plan/plan.cc sparse/tree.cc sparse/group.cc
 // sources: sparse/assign.cc sparse/chunks.cc sparse/shard.cc control.pb.cc state.pb.cc
 // sources: server/coordinator/patience/cut_off.cc server/coordinator/reattachment.cc
-// sources: server/coordinator/recovery.cc server/coordinator/patience/apart.cc
+// sources: server/coordinator/gathering/recovery.cc server/coordinator/patience/apart.cc
 // sources: server/coordinator/patience/straggler_watch.cc server/coordinator/pulls.cc
 // libraries: protobuf libhwy libxxhash
 #define RINGWOOD_XXHASH <xxhash.h>  // as cmake/packages.cmake says it

@@ -1,5 +1,5 @@
 // The two halves of the membership by themselves. What they do together is in the scripts.
-#include "server/coordinator/epoch.h"
+#include "server/coordinator/epoch/epoch.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/coordinator/gathering.h"
+#include "server/coordinator/gathering/gathering.h"
 #include "tests/plan/small_plans.h"
 
 namespace ringwood {

@@ -1,5 +1,5 @@
 // The decision by itself, then in every small world: processes, rounds and epochs.
-#include "server/coordinator/recovery.h"
+#include "server/coordinator/gathering/recovery.h"
 
 #include <gtest/gtest.h>
 

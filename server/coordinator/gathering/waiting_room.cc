@@ -1,4 +1,4 @@
-#include "server/coordinator/waiting_room.h"
+#include "server/coordinator/gathering/waiting_room.h"
 
 #include <algorithm>
 #include <set>

@@ -8,21 +8,13 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "server/coordinator/epoch/failure.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/patience/stall_watch.h"
 #include "server/coordinator/patience/straggler_watch.h"
 #include "server/coordinator/roster.h"
 
 namespace ringwood {
-
-// Why an epoch fails. `node` == the roster's size: no single member is at fault.
-struct Blame {
-  uint32_t node = 0;
-  StatusCode code = StatusCode::kUnknown;
-  std::string reason;
-  bool lasting = false;             // another epoch would not help
-  std::vector<uint32_t> late = {};  // stragglers: they live, and the others go on without them
-};
 
 // The progress of the epoch, as votes and tables show it.
 struct Standing {

@@ -1,56 +1,22 @@
-#include "server/coordinator/gathering.h"
+#include "server/coordinator/gathering/gathering.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "base/text.h"
+#include "server/coordinator/gathering/candidates.h"
+#include "server/coordinator/gathering/join_rules.h"
 
 namespace ringwood {
 namespace {
 
-// A member may have seen epochs that a coordinator without its disk has forgotten; a number further
-// ahead than this is not from a job of this coordinator.
-constexpr uint64_t kMaxEpochsAhead = 1u << 20;
-
-// A round has 40 bits in the data plane (plan/wire.h).
-constexpr uint64_t kMaxRounds = 1ull << 40;
-
-// Of what a stranger may send, and everyone else is told.
-constexpr size_t kMaxHostBytes = 255;
-constexpr size_t kMaxAddressBytes = 16 << 10;
 // Lines about refused joins: so many in such a time, of the others their number.
 constexpr uint64_t kMostRefusals = 8;
 constexpr double kRefusalSeconds = 10;
 
 constexpr double kAgainSeconds = 1;  // until a disk that failed, or the room, is looked at again
 constexpr double kLateSeconds = 1;   // that a straggler stays apart the first time
-
-std::string LabelOfJoin(const v1::JoinRequest& request) {
-  return MemberLabel(request.role(), request.rank(), request.host());
-}
-
-// The worker that says what job this is and from what it starts: of an elastic job one that
-// resumes, where one does (spares may have been started before there was anything to resume).
-const Waiting& FirstOf(const std::vector<Waiting>& candidates) {
-  const auto resumes =
-      std::find_if(candidates.begin(), candidates.end(), [](const Waiting& candidate) {
-        return candidate.request.role() == v1::ROLE_WORKER && candidate.request.resume();
-      });
-  return resumes != candidates.end() ? *resumes : candidates.front();
-}
-
-// The same slot and the same process. What was read from disk has hashes only.
-bool WasMember(const v1::EpochRecord& record, const v1::JoinRequest& request,
-               const MembershipOptions& options) {
-  const auto is = [&](const v1::RecordedMember& member) {
-    if (member.role() != request.role() || member.rank() != request.rank()) return false;
-    if (member.incarnation() != 0) return member.incarnation() == request.incarnation();
-    return options.hash && member.incarnation_hash() == options.hash(request.incarnation());
-  };
-  return std::any_of(record.members().begin(), record.members().end(), is);
-}
 
 }  // namespace
 
@@ -77,73 +43,17 @@ void Gathering::SayRefused(const std::string& why, TimePoint now, Outbox* out) {
   if (++refusals_ <= kMostRefusals) out->Say("join_refused", "refused: " + why);
 }
 
-// Identity comes first: what else a stranger brings is neither kept nor repeated.
-Status Gathering::Admit(const v1::JoinRequest& request) const {
-  if (const std::string host = Printable(request.host(), kMaxHostBytes); host != request.host()) {
-    return Invalid("the host name \"" + host +
-                   "\" has control characters or more than 255 bytes: give another (--host, "
-                   "RINGWOOD_HOST)");
-  }
-  if (request.fabric_address().size() > kMaxAddressBytes) {
-    return Invalid(
-        absl::StrFormat("a fabric address of %d bytes is none", request.fabric_address().size()));
-  }
-  RW_RETURN_IF_ERROR(AdmitStore(request));
-  const OwnReducer& own = options_.own_reducer;
-  if (own.incarnation != 0 && request.role() == v1::ROLE_REDUCER && request.rank() == own.index &&
-      request.incarnation() != own.incarnation) {
-    return AlreadyExists(absl::StrFormat(
-        "server %d is in the coordinator's own process, one on host %s cannot take its place: give "
-        "another --reducer-index, and --servers %d to all",
-        own.index, request.host(), std::max(options_.servers, 2)));
-  }
-  RW_RETURN_IF_ERROR(AdmitHeld(request));
-  return room_.Admit(request);
-}
-
-Status Gathering::AdmitStore(const v1::JoinRequest& request) const {
-  if (request.store_address().empty()) return OkStatus();
-  if (request.role() != v1::ROLE_REDUCER || request.store_address().size() > kMaxHostBytes) {
-    return Invalid("a rank has no store, and no store has such an address");
-  }
-  if (options_.divides_checkpoints) return OkStatus();
-  return Refused(absl::StrFormat(
-      "%s has a --store, in which it would keep a part of the checkpoints, and %s: leave out its "
-      "--store",
-      LabelOfJoin(request), options_.why_undivided));
-}
-
-// What a process says that it has of an elastic job; of a reducer only whom it did not hear.
-Status Gathering::AdmitHeld(const v1::JoinRequest& request) const {
-  if (!request.has_held()) return OkStatus();
-  const std::string who = LabelOfJoin(request);
-  if (!options_.elastic) {
-    return Refused(who + " was part of an elastic job: start the server with --elastic");
-  }
-  if (request.held().epoch() == 0 || request.held().round() >= kMaxRounds) {
-    return Invalid(who + " says that it has a part of a job, in no epoch or round of it");
-  }
-  if (!HasPart(request) || request.held().job() == record_.job()) return OkStatus();
-  return Unavailable(
-      absl::StrFormat("%s was part of job %016x, which this server does not have: "
-                      "start it again from its checkpoint",
-                      who, request.held().job()));
-}
-
 void Gathering::Join(const event::Join& join, TimePoint now, Outbox* out) {
   const v1::JoinRequest& request = join.request;
-  if (Status admitted = Admit(request); !admitted.ok()) {
+  Status admitted = CheckJoin(request, record_, options_);
+  if (admitted.ok()) admitted = room_.Admit(request);
+  if (!admitted.ok()) {
     SayRefused(Message(admitted), now, out);
     return out->Reply(join.call, admitted);
   }
   if (std::exchange(awaits_more_, false)) again_ = {};
-  const uint64_t floor = std::max(record_.epoch(), proposed_.epoch());
-  if (request.newest_epoch_seen() > floor + kMaxEpochsAhead) {
-    return out->Reply(join.call, Invalid(absl::StrFormat(
-                                     "%s has seen epoch %d, this server is at %d: it "
-                                     "belongs to another job",
-                                     LabelOfJoin(request), request.newest_epoch_seen(), floor)));
-  }
+  const Status seen = CheckEpochSeen(request, std::max(record_.epoch(), proposed_.epoch()));
+  if (!seen.ok()) return out->Reply(join.call, seen);
   const auto displaced =
       room_.Add({join.call, request, now, join.fresh_job, ApartUntil(request.incarnation())});
   if (!displaced) return;
@@ -231,9 +141,9 @@ void Gathering::Open(bool more, TimePoint now, Outbox* out) {
   candidates_ = room_.TakeWorld(now);
   opening_ = true;
   holders_.clear();
-  Propose();
+  proposed_ = RecordOf(candidates_, std::max(record_.epoch(), spent_), options_.elastic);
   if (options_.elastic) {
-    const Recovery recovery = Recovered();
+    const Recovery recovery = RecoverFrom(candidates_, record_, options_);
     const bool any_held = std::any_of(candidates_.begin(), candidates_.end(),
                                       [](const Waiting& w) { return HasPart(w.request); });
     if (!recovery.from_members && more) return AwaitMore(now, out);
@@ -293,19 +203,6 @@ bool Gathering::HearComplaints(const std::vector<Waiting*>& members, TimePoint n
   return any;
 }
 
-// Workers come first in the candidates, so that an index is a node.
-Recovery Gathering::Recovered() const {
-  std::vector<Returned> workers;
-  for (const Waiting& candidate : candidates_) {
-    const v1::JoinRequest& request = candidate.request;
-    if (request.role() != v1::ROLE_WORKER) continue;
-    Returned worker{WasMember(record_, request, options_), std::nullopt};
-    if (request.has_held()) worker.held = request.held();
-    workers.push_back(std::move(worker));
-  }
-  return Recover(record_, workers);
-}
-
 // Those that have the state are silent, and may be stopped or cut off for a while: a step is lost
 // only where they do not come back.
 void Gathering::AwaitMore(TimePoint now, Outbox* out) {
@@ -334,34 +231,6 @@ void Gathering::GiveUp(const std::string& why, TimePoint now, Outbox* out) {
     } else {
       PutBack(std::move(candidate), now, out);
     }
-  }
-}
-
-void Gathering::Propose() {
-  uint64_t newest = std::max(record_.epoch(), spent_);
-  for (const Waiting& candidate : candidates_) {
-    newest = std::max(newest, candidate.request.newest_epoch_seen());
-  }
-  const auto fresh = std::find_if(candidates_.begin(), candidates_.end(),
-                                  [](const Waiting& waiting) { return waiting.fresh_job != 0; });
-  const v1::JoinRequest& first = FirstOf(candidates_).request;
-  proposed_.Clear();
-  proposed_.set_epoch(newest + 1);
-  proposed_.set_world(static_cast<uint32_t>(
-      std::count_if(candidates_.begin(), candidates_.end(),
-                    [](const Waiting& w) { return w.request.role() == v1::ROLE_WORKER; })));
-  proposed_.set_elastic(options_.elastic);
-  proposed_.set_origin(proposed_.epoch());
-  proposed_.set_job(first.job() != 0             ? first.job()
-                    : fresh != candidates_.end() ? fresh->fresh_job
-                                                 : 0);
-  for (const Waiting& candidate : candidates_) {
-    v1::RecordedMember* recorded = proposed_.add_members();
-    recorded->set_role(candidate.request.role());
-    recorded->set_rank(candidate.request.rank());
-    recorded->set_host(candidate.request.host());
-    recorded->set_incarnation(candidate.request.incarnation());
-    recorded->set_store_address(candidate.request.store_address());
   }
 }
 

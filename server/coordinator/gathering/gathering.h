@@ -15,12 +15,11 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "server/coordinator/gathering/waiting_room.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
 #include "server/coordinator/patience/apart.h"
 #include "server/coordinator/patience/cut_off.h"
-#include "server/coordinator/recovery.h"
-#include "server/coordinator/waiting_room.h"
 
 namespace ringwood {
 
@@ -78,14 +77,9 @@ class Gathering {
   }
 
  private:
-  Status Admit(const v1::JoinRequest& request) const;
   void SayRefused(const std::string& why, TimePoint now, Outbox* out);
-  Status AdmitHeld(const v1::JoinRequest& request) const;
-  Status AdmitStore(const v1::JoinRequest& request) const;
-  void Propose();
   bool SetApart(TimePoint now, Outbox* out);                                 // true: somebody
   bool HearComplaints(const std::vector<Waiting*>& members, TimePoint now);  // true: any
-  Recovery Recovered() const;                                                // from the candidates
   TimePoint ApartUntil(uint64_t incarnation) const {
     return std::max(cut_offs_.Until(incarnation), stragglers_.Until(incarnation));
   }

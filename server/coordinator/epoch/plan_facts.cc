@@ -1,4 +1,4 @@
-#include "server/coordinator/plan_facts.h"
+#include "server/coordinator/epoch/plan_facts.h"
 
 #include <algorithm>
 #include <vector>

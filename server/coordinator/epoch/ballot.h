@@ -22,8 +22,9 @@ class Ballot {
   // not a number, a request (a new plan, a review) of another rank than 0.
   Status Add(CallId call, const v1::VoteRequest& vote, CallId* displaced);
 
-  // The caller went away. The vote remains, so that the worker's next call finds it.
-  void Forget(CallId call);
+  // The vote remains, so that the worker's next call finds it. True: it waited here, and is not
+  // answered.
+  bool CallGone(CallId call);
 
   uint64_t round() const { return round_; }
   bool Complete() const { return votes_.size() == world_; }

@@ -1,4 +1,4 @@
-#include "server/coordinator/presence.h"
+#include "server/coordinator/epoch/presence.h"
 
 #include <algorithm>
 #include <limits>

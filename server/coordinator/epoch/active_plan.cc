@@ -1,4 +1,4 @@
-#include "server/coordinator/active_plan.h"
+#include "server/coordinator/epoch/active_plan.h"
 
 #include "plan/wire.h"
 #include "server/coordinator/admission.h"

@@ -11,19 +11,18 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
-#include "server/coordinator/active_plan.h"
-#include "server/coordinator/agreement.h"
-#include "server/coordinator/ballot.h"
+#include "server/coordinator/epoch/ballot.h"
+#include "server/coordinator/epoch/epoch_plan.h"
+#include "server/coordinator/epoch/presence.h"
+#include "server/coordinator/epoch/welcome.h"
+#include "server/coordinator/gathering/waiting_room.h"
 #include "server/coordinator/membership_options.h"
 #include "server/coordinator/outbox.h"
-#include "server/coordinator/presence.h"
 #include "server/coordinator/roster.h"
-#include "server/coordinator/waiting_room.h"
 
 namespace ringwood {
 
@@ -56,7 +55,9 @@ class Epoch {
   static StatusOr<std::unique_ptr<Epoch>> Restore(const MembershipOptions& options,
                                                   Restored restored, TimePoint now);
 
-  v1::JoinResponse WelcomeTo(uint32_t node) const;
+  v1::JoinResponse WelcomeTo(uint32_t node) const {
+    return ringwood::WelcomeTo(node, options_, record_, roster_, holders_);
+  }
 
   // Checks that `incarnation` is `node` of this epoch and may still act in it.
   Status Check(uint32_t node, uint64_t incarnation) const;
@@ -107,12 +108,9 @@ class Epoch {
   std::string WhoHolds() const { return presence_.WhoHolds(Progress()).text; }
   // The nodes that the others wait for; none where all are alike.
   std::vector<uint32_t> HeldUpBy() const;
-  const ActivePlan* plan() const { return plan_ ? &*plan_ : nullptr; }  // null: none is agreed on
+  const ActivePlan* plan() const { return plan_.active(); }  // null: none is agreed on
 
  private:
-  uint32_t LogWriter() const;
-  bool AgreeAgain(CallId call, const v1::AgreeRequest& request, Outbox* out);
-  v1::AgreeResponse Agreed() const;
   void Activate(Outbox* out);
   void TellReducersThePlan(Outbox* out) const;
   Status CheckVote(const v1::VoteRequest& vote) const;
@@ -124,7 +122,6 @@ class Epoch {
   Blame Nobody(const Status& why) const { return {roster_.size(), why.code(), Message(why)}; }
   Standing Progress() const;
   bool IsNewcomer(uint32_t rank) const;
-  Agreement::Label Labels() const;
 
   const MembershipOptions options_;
   const v1::EpochRecord record_;
@@ -133,11 +130,8 @@ class Epoch {
   const TimePoint begun_;
   Committed committed_;
   Presence presence_;
-  std::unique_ptr<Agreement> agreement_;   // while tables arrive
-  std::optional<v1::AgreeRequest> table_;  // rank 0's, which the others were compared with
-  std::set<uint32_t> without_plan_;        // ranks that may not have been told of the plan
-  std::optional<ActivePlan> plan_;         // once the tables were agreed on
-  std::unique_ptr<Ballot> ballot_;         // while votes of the next round arrive
+  EpochPlan plan_;
+  std::unique_ptr<Ballot> ballot_;  // while votes of the next round arrive
   State state_ = State::kRunning;
   bool regroup_wanted_ = false;
   bool checkpoint_wanted_ = false;

@@ -1,4 +1,4 @@
-#include "server/coordinator/agreement.h"
+#include "server/coordinator/epoch/agreement.h"
 
 #include <algorithm>
 
@@ -99,8 +99,8 @@ Status Agreement::CompareSettings(const v1::AgreeRequest& a, const v1::AgreeRequ
   return OkStatus();
 }
 
-void Agreement::Forget(CallId call) {
-  std::erase_if(requests_, [&](const auto& entry) { return entry.second.call == call; });
+bool Agreement::CallGone(CallId call) {
+  return std::erase_if(requests_, [&](const auto& entry) { return entry.second.call == call; }) > 0;
 }
 
 std::vector<uint32_t> Agreement::Missing() const {

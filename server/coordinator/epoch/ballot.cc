@@ -1,4 +1,4 @@
-#include "server/coordinator/ballot.h"
+#include "server/coordinator/epoch/ballot.h"
 
 #include <cmath>
 
@@ -38,10 +38,14 @@ Status Ballot::Add(CallId call, const v1::VoteRequest& vote, CallId* displaced) 
   return OkStatus();
 }
 
-void Ballot::Forget(CallId call) {
+bool Ballot::CallGone(CallId call) {
+  bool held = false;
   for (auto& [rank, cast] : votes_) {
-    if (cast.call == call) cast.call = 0;
+    if (cast.call != call) continue;
+    cast.call = 0;
+    held = true;
   }
+  return held;
 }
 
 std::vector<uint32_t> Ballot::Missing() const {

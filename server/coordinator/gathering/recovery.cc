@@ -1,4 +1,4 @@
-#include "server/coordinator/recovery.h"
+#include "server/coordinator/gathering/recovery.h"
 
 #include <algorithm>
 #include <utility>

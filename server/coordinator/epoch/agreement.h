@@ -26,7 +26,7 @@ class Agreement {
   // that the same rank had waiting, or 0.
   Status Add(CallId call, const v1::AgreeRequest& request, CallId* displaced);
 
-  void Forget(CallId call);  // its caller went away
+  bool CallGone(CallId call);  // with what it brought; false: it did not wait here
   bool Complete() const { return requests_.size() == world_; }
   const v1::Plan& plan() const { return requests_.at(0).request.plan(); }
   const v1::AgreeRequest& table() const { return requests_.at(0).request; }

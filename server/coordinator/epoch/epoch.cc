@@ -1,19 +1,15 @@
-#include "server/coordinator/epoch.h"
+#include "server/coordinator/epoch/epoch.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/text.h"
 
 namespace ringwood {
 namespace {
 
-// Of what a notice says of a failure: a traceback fits. Statuses carry less of it (ToGrpc).
-constexpr size_t kMaxReasonBytes = 16 << 10;
 constexpr size_t kMaxNameBytes = 200;  // of a tensor
 
 // An epoch lives at least so long before it ends for a process that waits to take part.
@@ -21,13 +17,6 @@ constexpr double kRegroupSeconds = 1;
 
 // A rank that came without the state is not late before it has taken part in so many steps.
 constexpr uint64_t kFirstSteps = 2;
-
-// Whether the members can go on without, or again with, whom is to blame.
-bool AnotherEpochHelps(const Blame& blame) {
-  return !blame.lasting &&
-         (blame.code == StatusCode::kUnavailable || blame.code == StatusCode::kAborted ||
-          blame.code == StatusCode::kDeadlineExceeded);
-}
 
 }  // namespace
 
@@ -40,7 +29,8 @@ Epoch::Epoch(const MembershipOptions& options, v1::EpochRecord record, Roster ro
       begun_(now),
       committed_(std::move(committed)),
       presence_(options_, roster_, record_.base_step(),
-                record_.from_members() || committed_.commit.round() != 0, now) {}
+                record_.from_members() || committed_.commit.round() != 0, now),
+      plan_(roster_) {}
 
 StatusOr<std::unique_ptr<Epoch>> Epoch::Restore(const MembershipOptions& options, Restored restored,
                                                 TimePoint now) {
@@ -49,49 +39,11 @@ StatusOr<std::unique_ptr<Epoch>> Epoch::Restore(const MembershipOptions& options
   auto epoch = std::make_unique<Epoch>(options, std::move(restored.record), std::move(roster),
                                        std::move(restored.committed), now);
   for (const uint32_t node : restored.left) epoch->presence_.Left(node, std::nullopt, now);
-  if (!restored.table) return epoch;
-  RW_ASSIGN_OR_RETURN(epoch->plan_,
-                      ActivePlan::Make(*restored.table, next, restored.generation, epoch->roster_));
-  epoch->table_ = std::move(restored.table);
-  epoch->without_plan_.insert(restored.without_plan.begin(), restored.without_plan.end());
+  if (restored.table) {
+    RW_RETURN_IF_ERROR(
+        epoch->plan_.Restore(*restored.table, next, restored.generation, restored.without_plan));
+  }
   return epoch;
-}
-
-v1::JoinResponse Epoch::WelcomeTo(uint32_t node) const {
-  v1::JoinResponse welcome;
-  welcome.set_job(record_.job());
-  welcome.set_epoch(record_.epoch());
-  welcome.set_node(node);
-  welcome.set_base_step(record_.base_step());
-  welcome.set_has_checkpoint(record_.base_epoch() != 0 && !record_.from_members());
-  welcome.set_base_epoch(record_.base_epoch());
-  welcome.set_logged_steps(record_.logged_steps());
-  welcome.set_update_log(options_.update_log);
-  welcome.set_log_writer(LogWriter());
-  welcome.set_failure_timeout_seconds(options_.failure_timeout_seconds);
-  welcome.set_heartbeat_seconds(options_.heartbeat_seconds);
-  welcome.set_elastic(options_.elastic);
-  welcome.set_world(roster_.world());
-  if (options_.fabric_key) {
-    welcome.set_fabric_key(options_.fabric_key(record_.job(), record_.epoch()));
-  }
-  for (const uint32_t holder : holders_) welcome.add_holders(holder);
-  roster_.AddTo(&welcome);
-  return welcome;
-}
-
-// One that has the state, as it may have a round of the epoch before to log. Of those one beside
-// the store, where there is one: what it logs crosses no network.
-uint32_t Epoch::LogWriter() const {
-  std::vector<uint32_t> able = holders_;
-  if (able.empty()) {
-    able.resize(record_.world());
-    std::iota(able.begin(), able.end(), 0);
-  }
-  for (const uint32_t rank : able) {
-    if (record_.members(static_cast<int>(rank)).host() == options_.host) return rank;
-  }
-  return able.front();
 }
 
 Status Epoch::Check(uint32_t node, uint64_t incarnation) const {
@@ -100,10 +52,6 @@ Status Epoch::Check(uint32_t node, uint64_t incarnation) const {
                                    record_.epoch()));
   }
   return state_ == State::kFailed ? FailureStatus() : OkStatus();
-}
-
-Agreement::Label Epoch::Labels() const {
-  return [this](uint32_t rank) { return roster_.Label(rank); };
 }
 
 bool Epoch::Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outbox* out) {
@@ -124,8 +72,8 @@ bool Epoch::Heartbeat(StreamId stream, const v1::Beat& beat, TimePoint now, Outb
     out->Notify(stream, notice);
     return presence_.there(node);
   }
-  if (attends && roster_.IsReducer(node) && plan_) {
-    out->Notify(stream, plan_->Notice(committed_.round));
+  if (attends && roster_.IsReducer(node) && plan() != nullptr) {
+    out->Notify(stream, plan()->Notice(committed_.round));
   }
   return presence_.there(node);
 }
@@ -152,89 +100,45 @@ std::optional<uint32_t> Epoch::StreamBroken(StreamId stream, TimePoint now, Outb
 }
 
 bool Epoch::CallGone(CallId call, Outbox* out) {
-  bool held = false;
-  for (const std::vector<CallId>& calls : {agreement_ ? agreement_->Calls() : std::vector<CallId>(),
-                                           ballot_ ? ballot_->Calls() : std::vector<CallId>()}) {
-    held |= std::find(calls.begin(), calls.end(), call) != calls.end();
-  }
-  if (agreement_) agreement_->Forget(call);
-  if (ballot_) ballot_->Forget(call);
+  const bool held = plan_.CallGone(call) || (ballot_ != nullptr && ballot_->CallGone(call));
   if (held) out->Reply(call, Aborted("the caller went away"));
   return held;
 }
 
 void Epoch::Agree(CallId call, const v1::AgreeRequest& request, TimePoint now, Outbox* out) {
-  if (request.rank() >= roster_.world()) {
-    return out->Reply(call, Invalid("only workers agree on a plan"));
-  }
-  if (AgreeAgain(call, request, out)) return;
-  if (agreement_ == nullptr) agreement_ = std::make_unique<Agreement>(roster_.world(), Labels());
-  CallId displaced = 0;
-  const Status added = agreement_->Add(call, request, &displaced);
-  out->Reply(displaced, Aborted("this rank asked again"));
-  if (!added.ok()) {
-    out->Reply(call, added);
-    return Fail({request.rank(), added.code(), Message(added)}, out);
-  }
+  const uint32_t rank = request.rank();
+  if (rank >= roster_.world()) return out->Reply(call, Invalid("only workers agree on a plan"));
+  const bool again = plan_.AsksAgain(rank);
+  const Status taken = again ? plan_.TakeAgain(call, request, out) : plan_.Take(call, request, out);
+  if (!taken.ok()) return Fail({rank, taken.code(), Message(taken)}, out);
+  if (again) return;
   presence_.Moved(now);
   if (const std::optional<uint32_t> left = presence_.FirstLeft()) return EndedEarly({*left}, out);
-  if (agreement_->Complete()) Activate(out);
+  if (plan_.complete()) Activate(out);
 }
 
 void Epoch::CameBack(const v1::ReattachRequest& request) {
-  if (!roster_.IsReducer(request.node()) && !request.has_table()) {
-    without_plan_.insert(request.node());
-  }
-}
-
-// The others were told of the plan, by this coordinator or one that died; this rank asks again.
-bool Epoch::AgreeAgain(CallId call, const v1::AgreeRequest& request, Outbox* out) {
-  if (!plan_ || agreement_ || without_plan_.erase(request.rank()) == 0) return false;
-  Agreement both(2, Labels());
-  CallId displaced = 0;
-  Status same = both.Add(0, *table_, &displaced);
-  if (same.ok()) same = both.Add(call, request, &displaced);
-  if (same.ok()) {
-    out->Reply(call, Agreed());
-  } else {
-    out->Reply(call, same);
-    Fail({request.rank(), same.code(), Message(same)}, out);
-  }
-  return true;
-}
-
-v1::AgreeResponse Epoch::Agreed() const {
-  v1::AgreeResponse response;
-  *response.mutable_plan() = plan_->plan();
-  response.set_from_round(plan_->from_round());
-  return response;
+  if (!roster_.IsReducer(request.node()) && !request.has_table()) plan_.NotTold(request.node());
 }
 
 void Epoch::Activate(Outbox* out) {
-  StatusOr<ActivePlan> plan = ActivePlan::Make(agreement_->table(), committed_.round + 1,
-                                               plan_ ? plan_->generation() : 0, roster_);
-  if (!plan.ok()) {
-    plan_.reset();
-    return Fail(Nobody(plan.status()), out);
-  }
-  plan_ = *std::move(plan);
-  table_ = agreement_->table();
+  const Status made = plan_.Activate(committed_.round + 1);
+  if (!made.ok()) return Fail(Nobody(made), out);
   TellReducersThePlan(out);
-  out->ReplyAll(agreement_->Calls(), Agreed());
-  agreement_.reset();
+  plan_.Answer(out);
 }
 
 // Before the workers are told: the reducers are ready, or about to be, when the workers begin.
 void Epoch::TellReducersThePlan(Outbox* out) const {
   for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
-    out->Notify(presence_.stream(node), plan_->Notice(committed_.round));
+    out->Notify(presence_.stream(node), plan()->Notice(committed_.round));
   }
 }
 
 // Whether the vote is on the round that is next.
 Status Epoch::CheckVote(const v1::VoteRequest& vote) const {
   if (vote.rank() >= roster_.world()) return Invalid("only workers vote");
-  if (!plan_) {
+  if (plan() == nullptr) {
     return Refused(roster_.Label(vote.rank()) + " voted before the ranks agreed on a plan");
   }
   if (vote.round() == committed_.round + 1) return OkStatus();
@@ -244,23 +148,24 @@ Status Epoch::CheckVote(const v1::VoteRequest& vote) const {
 
 void Epoch::Vote(CallId call, const v1::VoteRequest& vote, TimePoint now, Outbox* out) {
   const bool known = vote.round() == committed_.round && vote.round() == committed_.commit.round();
-  if (known && plan_ && vote.rank() < roster_.world()) {
+  if (known && plan() != nullptr && vote.rank() < roster_.world()) {
     return out->Reply(call, committed_.commit);  // the answer was lost on its way; it is the same
   }
   if (const Status next = CheckVote(vote); !next.ok()) return out->Reply(call, next);
   if (ballot_ == nullptr) {
-    ballot_ = std::make_unique<Ballot>(record_.epoch(), vote.round(), roster_.world(), Labels());
+    ballot_ = std::make_unique<Ballot>(record_.epoch(), vote.round(), roster_.world(),
+                                       [this](uint32_t rank) { return roster_.Label(rank); });
   }
   CallId displaced = 0;
   Status added;
-  if (vote.has_plan()) added = Annotate(CheckPlan(vote.plan(), plan_->tensors()), "the new plan");
+  if (vote.has_plan()) added = Annotate(CheckPlan(vote.plan(), plan()->tensors()), "the new plan");
   if (added.ok()) added = ballot_->Add(call, vote, &displaced);
   out->Reply(displaced, Aborted("this rank voted again"));
   if (!added.ok()) {
     out->Reply(call, added);
     return Fail({vote.rank(), added.code(), Message(added)}, out);
   }
-  without_plan_.erase(vote.rank());
+  plan_.Told(vote.rank());
   presence_.Moved(now);
   Decide(now, out);
 }
@@ -275,12 +180,7 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
   if (!commit.ok()) return Fail(Nobody(commit.status()), out);
   committed_.round = commit->round();
   presence_.Committed(now);
-  if (commit->has_plan()) {
-    if (const Status admitted = plan_->Admit(commit->plan(), roster_); !admitted.ok()) {
-      out->Say("plan_refused", "a new plan is not taken: " + Message(admitted));
-      commit->clear_plan();
-    }
-  }
+  if (commit->has_plan() && !plan_.Admits(commit->plan(), out)) commit->clear_plan();
   if (commit->has_plan()) ChangePlan(&*commit, out);
   // Where all leave, the job is over with it.
   const bool all_leave = commit->leaving_size() == static_cast<int>(roster_.world());
@@ -297,15 +197,7 @@ void Epoch::Decide(TimePoint now, Outbox* out) {
 // Workers hear it with the commit, reducers from a notice.
 void Epoch::EndForOthers(Outbox* out) {
   state_ = State::kFailed;
-  failure_.set_node(roster_.size());
-  failure_.set_epoch(record_.epoch());
-  failure_.set_step(committed_.round + 1);
-  std::vector<std::string> leaving;
-  for (const uint32_t rank : committed_.commit.leaving()) leaving.push_back(roster_.Label(rank));
-  failure_.set_reason(leaving.empty() ? "a process waits to take part: join again"
-                                      : absl::StrJoin(leaving, ", ") + " left: join again");
-  failure_.set_code(static_cast<int32_t>(StatusCode::kAborted));
-  failure_.set_recovers(true);
+  failure_ = RegroupingAfter(committed_.commit, roster_, record_.epoch());
   v1::Notice notice;
   *notice.mutable_failure() = failure_;
   for (uint32_t node = roster_.world(); node < roster_.size(); ++node) {
@@ -315,12 +207,12 @@ void Epoch::EndForOthers(Outbox* out) {
 
 // Between the round that is committed and the next, at the same boundary for everyone.
 void Epoch::ChangePlan(v1::Commit* commit, Outbox* out) {
-  plan_->Change(commit->plan());
-  commit->set_generation(plan_->generation());
+  plan_.Change(commit->plan());
+  commit->set_generation(plan()->generation());
   TellReducersThePlan(out);
   constexpr size_t kMostReason = 1000;  // characters of a line of the log
   out->Say("plan_changed",
-           absl::StrFormat("plan %d begins with step %d: %s", plan_->generation() + 1,
+           absl::StrFormat("plan %d begins with step %d: %s", plan()->generation() + 1,
                            committed_.round + 1, ballot_->plan_reason().substr(0, kMostReason)));
 }
 
@@ -335,7 +227,7 @@ void Epoch::Leave(const v1::LeaveRequest& request, TimePoint now, Outbox* out) {
     return Fail({node, StatusCode::kUnavailable, "the server was stopped"}, out);
   }
   presence_.Left(node, request.has_saves() ? std::optional(request.saves()) : std::nullopt, now);
-  if (agreement_ != nullptr || ballot_ != nullptr) return EndedEarly({node}, out);
+  if (plan_.agreeing() || ballot_ != nullptr) return EndedEarly({node}, out);
   if (presence_.AllLeft()) End(out);
 }
 
@@ -366,10 +258,10 @@ void Epoch::End(Outbox* out) {
 Standing Epoch::Progress() const {
   Standing standing;
   standing.committed = committed_.round;
-  if (plan_) {
-    standing.tensors = static_cast<uint64_t>(plan_->tensors().size());
+  if (plan() != nullptr) {
+    standing.tensors = static_cast<uint64_t>(plan()->tensors().size());
     standing.name = [this](uint32_t tensor) {
-      return Printable(plan_->tensors()[static_cast<int>(tensor)].name(), kMaxNameBytes);
+      return Printable(plan()->tensors()[static_cast<int>(tensor)].name(), kMaxNameBytes);
     };
   }
   standing.voting = ballot_ != nullptr;
@@ -378,8 +270,8 @@ Standing Epoch::Progress() const {
   }
   if (ballot_ != nullptr) {
     standing.missing = ballot_->Missing();
-  } else if (!plan_ && agreement_ != nullptr) {
-    standing.missing = agreement_->Missing();
+  } else if (plan() == nullptr && plan_.agreeing()) {
+    standing.missing = plan_.Missing();
   } else {
     for (uint32_t rank = 0; rank < roster_.world(); ++rank) standing.missing.push_back(rank);
   }
@@ -406,23 +298,14 @@ void Epoch::Tick(TimePoint now, Outbox* out) {
 void Epoch::Fail(const Blame& blame, Outbox* out) {
   RW_CHECK(state_ == State::kRunning);
   state_ = State::kFailed;
-  failure_.set_node(blame.node);
-  if (blame.node < roster_.size()) {
-    failure_.set_who(roster_.Label(blame.node));
-    presence_.Lost(blame.node);
-  }
+  failure_ = FailureOf(blame, roster_, record_.epoch(), committed_.round + 1, options_.elastic);
+  if (blame.node < roster_.size()) presence_.Lost(blame.node);
   late_ = blame.late;
   for (const uint32_t rank : late_) presence_.Lost(rank);
-  failure_.set_epoch(record_.epoch());
-  failure_.set_step(committed_.round + 1);
-  failure_.set_reason(Printable(blame.reason, kMaxReasonBytes));
-  failure_.set_code(static_cast<int32_t>(blame.code));
-  failure_.set_recovers(options_.elastic && AnotherEpochHelps(blame));
   const Status status = FailureStatus();
   out->Add(action::Verdict{failure_});
-  if (agreement_) out->ReplyAll(agreement_->Calls(), status);
-  if (ballot_) out->ReplyAll(ballot_->Calls(), status);
-  agreement_.reset();
+  plan_.Refuse(status, out);
+  if (ballot_ != nullptr) out->ReplyAll(ballot_->Calls(), status);
   ballot_.reset();
   v1::Notice notice;
   *notice.mutable_failure() = failure_;
@@ -467,10 +350,7 @@ Status Epoch::FailureStatus() const {
     return Aborted(absl::StrFormat("epoch %d ended with step %d: %s", record_.epoch(),
                                    committed_.round, failure_.reason()));
   }
-  return Status(static_cast<StatusCode>(failure_.code()),
-                absl::StrFormat("%s failed at step %d of epoch %d: %s",
-                                failure_.who().empty() ? "the job" : failure_.who(),
-                                failure_.step(), failure_.epoch(), failure_.reason()));
+  return StatusOf(failure_);
 }
 
 }  // namespace ringwood

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ringwood/v1/control.pb.h"
-#include "server/coordinator/active_plan.h"
+#include "server/coordinator/epoch/active_plan.h"
 
 namespace ringwood {
 
