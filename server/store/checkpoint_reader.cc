@@ -13,9 +13,7 @@
 namespace ringwood {
 namespace {
 
-std::string ManifestName(const CheckpointId& id) {
-  return absl::StrFormat("the manifest of step %d (epoch %d)", id.step, id.epoch);
-}
+std::string ManifestName(const CheckpointId& id) { return "the manifest of " + Text(id); }
 
 std::string KeyOf(const ChunkPlace& place) {
   return ChunkKey(place.home, place.rank, place.sequence);

@@ -1,6 +1,5 @@
 #include "server/store/checkpoint_store.h"
 
-#include <rocksdb/convenience.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -11,42 +10,13 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "server/store/database.h"
-#include "server/store/pins.h"
 #include "server/store/read_back.h"
 #include "server/store/record/manifest_rows.h"
 #include "server/store/record/sealed.h"
 #include "server/store/store_directory.h"
-#include "server/store/table_guard.h"
 
 namespace ringwood {
 namespace {
-
-// Far more checkpoints than a store holds of the jobs that one server sees.
-constexpr size_t kMaxVerdicts = 1024;
-
-std::string NameOf(const std::string& directory) { return "the checkpoint store " + directory; }
-
-std::string Text(const CheckpointId& id) {
-  return absl::StrFormat("step %d (epoch %d)", id.step, id.epoch);
-}
-
-// The database must know the newest checkpoint that was reported complete. Looked at read-only:
-// opening it for writing removes the files that it has forgotten.
-Status CheckWitness(const rocksdb::Options& options, const std::string& directory) {
-  const std::string newest = ReadWitness(directory);
-  CheckpointId id;
-  if (!ParseKey(newest, 'm', &id)) return OkStatus();
-  rocksdb::DB* opened = nullptr;
-  RW_RETURN_IF_ERROR(
-      FromRocks(rocksdb::DB::OpenForReadOnly(options, directory, &opened), NameOf(directory)));
-  const std::unique_ptr<rocksdb::DB> db(opened);
-  RW_ASSIGN_OR_RETURN(const auto complete,
-                      CheckpointReader(db.get(), NameOf(directory)).Complete());
-  if (!complete.empty() && complete.front() >= id) return OkStatus();
-  return Corrupt(NameOf(directory) + " has lost the checkpoint of " + Text(id) +
-                 ", which was complete: its files were cut or replaced. Nothing was changed; bring "
-                 "the directory back from a copy, or give another --store");
-}
 
 // Of a further store's parts those whose wholes are complete, as the main store knows them.
 std::vector<Kept> ThoseOf(const std::map<CheckpointId, Kept>& wholes, std::vector<Kept> parts) {
@@ -61,9 +31,6 @@ std::vector<Kept> ThoseOf(const std::map<CheckpointId, Kept>& wholes, std::vecto
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(const rocksdb::Options& options, const std::string& directory)
-    : options_(options), directory_(directory) {}
-
 StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::string& directory,
                                                                  Duration patience,
                                                                  rocksdb::Env* env) {
@@ -71,32 +38,16 @@ StatusOr<std::unique_ptr<CheckpointStore>> CheckpointStore::Open(const std::stri
   options.compression = rocksdb::kNoCompression;
   options.advise_random_on_open = false;  // chunks are read in order: the kernel may read ahead
   std::unique_ptr<CheckpointStore> store(new CheckpointStore(options, directory));
-  RW_RETURN_IF_ERROR(store->OpenAgain(patience));
+  RW_RETURN_IF_ERROR(store->database_.Open(patience));
   RW_RETURN_IF_ERROR(store->Clean());
   return store;
 }
 
-Status CheckpointStore::OpenAgain(Duration patience) {
-  const absl::MutexLock lock(&opening_);
-  rocksdb::Options options = options_;
-  const bool first = reader_ == nullptr;
-  ++openings_;
-  reader_ = std::make_unique<CheckpointReader>(nullptr, NameOf(directory_));
-  db_.reset();
-  if (!first && !HasDatabase(directory_)) RW_RETURN_IF_ERROR(BeginAnew(directory_, options_.env));
-  RW_RETURN_IF_ERROR(CheckWitness(options, directory_));
-  guarded_ = GuardTables(options_.env);
-  options.env = guarded_.get();
-  RW_ASSIGN_OR_RETURN(db_, OpenDatabase(options, directory_, NameOf(directory_), patience));
-  reader_ = std::make_unique<CheckpointReader>(db_.get(), NameOf(directory_));
-  return OkStatus();
-}
-
 Status CheckpointStore::Clean() {
-  RW_RETURN_IF_ERROR(EmptyDirectory(directory_ + "/incoming", options_.env));
-  RW_RETURN_IF_ERROR(FromRocks(options_.env->CreateDirIfMissing(directory_ + "/pins"),
-                               "cannot create " + directory_ + "/pins"));
-  RW_ASSIGN_OR_RETURN(const auto complete, reader_->Complete());
+  RW_RETURN_IF_ERROR(EmptyDirectory(directory() + "/incoming", database_.env()));
+  RW_RETURN_IF_ERROR(FromRocks(database_.env()->CreateDirIfMissing(directory() + "/pins"),
+                               "cannot create " + directory() + "/pins"));
+  RW_ASSIGN_OR_RETURN(const auto complete, reader().Complete());
   RW_ASSIGN_OR_RETURN(const auto unused, Unused());
   for (const CheckpointId& id : unused) {
     const bool newer = complete.empty() || id > complete.front();
@@ -114,7 +65,7 @@ StatusOr<CheckpointStore::Index> CheckpointStore::IndexFor(uint64_t job) {
   if (wholes_) complete = ThoseOf(*wholes_, std::move(complete));
   const std::optional<CheckpointId> base = BaseOf(job, complete);
   if (!base) return Index();
-  RW_ASSIGN_OR_RETURN(const auto manifest, reader_->Manifest(*base));
+  RW_ASSIGN_OR_RETURN(const auto manifest, reader().Manifest(*base));
   return std::make_shared<const ChunkIndex>(manifest);
 }
 
@@ -139,14 +90,14 @@ StatusOr<std::unique_ptr<StripeWriter>> CheckpointStore::NewStripe(const Checkpo
                               const std::string& bytes) -> std::optional<ChunkPlace> {
       const ChunkPlace* const place = index->Find(digest, bytes.size());
       if (place == nullptr) return std::nullopt;
-      const absl::ReaderMutexLock lock(&opening_);
-      return reader_->Holds(*place, bytes) ? std::optional(*place) : std::nullopt;
+      const absl::ReaderMutexLock lock(database_.opening());
+      return reader().Holds(*place, bytes) ? std::optional(*place) : std::nullopt;
     };
   }
   return StripeWriter::Create(id, rank,
-                              absl::StrFormat("%s/incoming/%d-%d-%d-%d.sst", directory_, id.epoch,
+                              absl::StrFormat("%s/incoming/%d-%d-%d-%d.sst", directory(), id.epoch,
                                               id.step, rank, next_file_++),
-                              options_.env, std::move(find_home));
+                              database_.env(), std::move(find_home));
 }
 
 HomeSizes CheckpointStore::HomesFor(const CheckpointId& id) const {
@@ -164,13 +115,14 @@ Status CheckpointStore::Ingest(const std::vector<StripeWriter*>& stripes) {
   RW_RETURN_IF_ERROR(Usable());
   rocksdb::IngestExternalFileOptions options;
   options.move_files = true;
-  return Recover(FromRocks(db_->IngestExternalFile(paths, options), "cannot take in the stripes"));
+  return Recover(
+      FromRocks(database_.get()->IngestExternalFile(paths, options), "cannot take in the stripes"));
 }
 
 StatusOr<std::string> CheckpointStore::Chunk(const CheckpointId& id, const v1::StoredItem& item,
                                              const v1::StoredChunk& chunk) const {
-  const absl::ReaderMutexLock lock(&opening_);
-  return reader_->Chunk(id, item, chunk);
+  const absl::ReaderMutexLock lock(database_.opening());
+  return reader().Chunk(id, item, chunk);
 }
 
 Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,
@@ -179,25 +131,26 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,
   RW_RETURN_IF_ERROR(Usable());
   RW_ASSIGN_OR_RETURN(const ManifestRows rows, RowsOf(manifest));
   RW_RETURN_IF_ERROR(IngestPieces(id, rows.pieces));
-  RW_RETURN_IF_ERROR(reader_->WithItems(rows.head).status());
-  const bool unread = written_since == openings_;
-  if (!unread) RW_RETURN_IF_ERROR(reader_->Verify(manifest));
+  RW_RETURN_IF_ERROR(reader().WithItems(rows.head).status());
+  const bool unread = written_since == openings();
+  if (!unread) RW_RETURN_IF_ERROR(reader().Verify(manifest));
   rocksdb::WriteBatch batch;
   if (unread) batch.Put(UnreadKey(id), "");
   batch.Put(ManifestKey(id), Seal(rows.head));
   batch.Put(kLatestKey, SealBytes(ManifestKey(id)));
   RW_RETURN_IF_ERROR(
-      Recover(FromRocks(WriteDurably(db_.get(), &batch), "cannot write the manifest")));
+      Recover(FromRocks(WriteDurably(database_.get(), &batch), "cannot write the manifest")));
   // It exists from here on: what fails below costs a safeguard and not the checkpoint.
   making_.erase(id);
-  if (!unread) Remember(id, OkStatus());
+  if (!unread) verdicts_.Remember(id, OkStatus());
   // Out of the log and into a table of its own: a torn tail of the log cannot take it away.
-  if (Status flushed =
-          Recover(FromRocks(db_->Flush(rocksdb::FlushOptions()), "cannot flush the manifest"));
+  if (Status flushed = Recover(
+          FromRocks(database_.get()->Flush(rocksdb::FlushOptions()), "cannot flush the manifest"));
       !flushed.ok()) {
     Log(LogLevel::kWarning, Message(flushed));
   }
-  if (Status witnessed = WriteWitness(directory_, ManifestKey(id), options_.env); !witnessed.ok()) {
+  if (Status witnessed = WriteWitness(directory(), ManifestKey(id), database_.env());
+      !witnessed.ok()) {
     Log(LogLevel::kWarning, "the checkpoint has no witness: " + Message(witnessed));
   }
   if (!unread) Settle(id, OkStatus());
@@ -205,21 +158,16 @@ Status CheckpointStore::Publish(const v1::CheckpointManifest& manifest,
 }
 
 StatusOr<std::set<CheckpointId>> CheckpointStore::Marked() const {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Unread());
+  RW_ASSIGN_OR_RETURN(const auto ids, reader().Unread());
   return std::set<CheckpointId>(ids.begin(), ids.end());
 }
 
-bool CheckpointStore::IsKnownGood(const CheckpointId& id) const {
-  const std::optional<Status> verdict = Verdict(id);
-  return verdict && verdict->ok();
-}
-
 StatusOr<std::vector<CheckpointId>> CheckpointStore::Unread() const {
-  const absl::ReaderMutexLock lock(&opening_);
+  const absl::ReaderMutexLock lock(database_.opening());
   RW_ASSIGN_OR_RETURN(const auto marked, Marked());
   std::vector<CheckpointId> unread;
   for (const CheckpointId& id : marked) {
-    if (!Verdict(id)) unread.push_back(id);
+    if (!verdicts_.Of(id)) unread.push_back(id);
   }
   return unread;
 }
@@ -229,22 +177,22 @@ Status CheckpointStore::ReadBack(const CheckpointId& id, const ReadProgress& pro
   std::vector<std::string> tables;
   uint64_t opening = 0;
   {
-    const absl::ReaderMutexLock lock(&opening_);
-    RW_ASSIGN_OR_RETURN(manifest, reader_->Manifest(id));
-    tables = TablesOf(db_.get(), id);
-    opening = openings_;
+    const absl::ReaderMutexLock lock(database_.opening());
+    RW_ASSIGN_OR_RETURN(manifest, reader().Manifest(id));
+    tables = TablesOf(database_.get(), id);
+    opening = openings();
   }
   const Status found =
-      CompareStripes(manifest, tables, options_.env, progress,
+      CompareStripes(manifest, tables, database_.env(), progress,
                      [&](const v1::StoredItem& item, const v1::StoredChunk& chunk) {
                        return Chunk(id, item, chunk).status();
                      });
-  const absl::ReaderMutexLock lock(&opening_);
-  if (opening != openings_) return Unavailable("the store was opened again meanwhile");
-  if (found.code() == StatusCode::kDataLoss && !reader_->Head(id).ok()) {
+  const absl::ReaderMutexLock lock(database_.opening());
+  if (opening != openings()) return Unavailable("the store was opened again meanwhile");
+  if (found.code() == StatusCode::kDataLoss && !reader().Head(id).ok()) {
     return Aborted("the checkpoint was removed meanwhile");
   }
-  if (found.ok() || found.code() == StatusCode::kDataLoss) Remember(id, found);
+  if (found.ok() || found.code() == StatusCode::kDataLoss) verdicts_.Remember(id, found);
   return found;
 }
 
@@ -267,19 +215,6 @@ Status CheckpointStore::ReadBackIfMarked(const CheckpointId& id) const {
   return marked.contains(id) ? ReadBack(id) : OkStatus();
 }
 
-// Of those that are known to be good. One that stays costs one more read, when its store is opened
-// again.
-void CheckpointStore::RemoveMarks() {
-  const auto marked = Marked();
-  if (!marked.ok()) return;
-  for (const CheckpointId& id : *marked) {
-    if (!IsKnownGood(id)) continue;
-    const Status removed = Recover(FromRocks(db_->Delete(rocksdb::WriteOptions(), UnreadKey(id)),
-                                             "cannot mark a checkpoint as read"));
-    if (!removed.ok()) return Log(LogLevel::kWarning, Message(removed));
-  }
-}
-
 Status CheckpointStore::IngestPieces(const CheckpointId& id,
                                      const std::vector<std::string>& pieces) {
   if (pieces.empty()) return OkStatus();
@@ -290,50 +225,25 @@ Status CheckpointStore::IngestPieces(const CheckpointId& id,
 }
 
 StatusOr<std::vector<Kept>> CheckpointStore::Complete() const {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
+  RW_ASSIGN_OR_RETURN(const auto ids, reader().Complete());
   RW_ASSIGN_OR_RETURN(const auto marked, Marked());
   std::vector<Kept> complete;
   for (const CheckpointId& id : ids) {
     // A manifest that cannot be read counts for no job: it goes when it is not the newest of those.
-    const auto manifest = reader_->Head(id);
+    const auto manifest = reader().Head(id);
     if (manifest.status().code() == StatusCode::kUnavailable) return manifest.status();
     Kept kept{id};
-    kept.bad = !manifest.ok() || !Verdict(id).value_or(OkStatus()).ok();
-    kept.unread = marked.contains(id) && !IsKnownGood(id);
+    kept.bad = !manifest.ok() || verdicts_.Bad(id);
+    kept.unread = marked.contains(id) && !verdicts_.Good(id);
     if (manifest.ok()) kept.job = manifest->job(), kept.homes = HomesOf(*manifest);
     complete.push_back(std::move(kept));
   }
   return complete;
 }
 
-StatusOr<std::vector<CheckpointId>> CheckpointStore::Prune() {
-  RemoveMarks();
-  RW_RETURN_IF_ERROR(reader_->CheckOpen());
-  // Training does not wait for somebody who pins: the next checkpoint prunes again.
-  RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory_, Duration::zero()));
-  RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory_));
-  RW_ASSIGN_OR_RETURN(auto complete, Complete());
-  for (Kept& kept : complete) kept.pinned = pins.contains(kept.id) || held_.contains(kept.id);
-  std::vector<CheckpointId> superfluous = Superfluous(std::move(complete), retention_);
-  for (const CheckpointId& id : superfluous) (void)RemoveManifest(id);
-  RemoveUnused();
-  return superfluous;
-}
-
-// The witness first: what it names is there.
-void CheckpointStore::Remove(const CheckpointId& id) {
-  const auto complete = reader_->Complete();
-  if (complete.ok() && !complete->empty() && complete->front() == id) {
-    const std::string newest = complete->size() > 1 ? ManifestKey((*complete)[1]) : "";
-    const Status witnessed = WriteWitness(directory_, newest, options_.env);
-    if (!witnessed.ok()) return Log(LogLevel::kWarning, Message(witnessed));
-  }
-  Drop(id);
-}
-
 StatusOr<uint64_t> CheckpointStore::Identity() {
   RW_RETURN_IF_ERROR(Usable());
-  const auto known = reader_->Identity();
+  const auto known = reader().Identity();
   if (known.ok()) return known->store();
   if (known.status().code() != StatusCode::kNotFound) return known.status();
   const uint64_t number = Unpredictable() | 1;
@@ -343,14 +253,14 @@ StatusOr<uint64_t> CheckpointStore::Identity() {
 
 Status CheckpointStore::BelongTo(uint64_t main) {
   RW_ASSIGN_OR_RETURN(const uint64_t number, Identity());
-  RW_ASSIGN_OR_RETURN(const auto known, reader_->Identity());
+  RW_ASSIGN_OR_RETURN(const auto known, reader().Identity());
   if (known.main() == main) return OkStatus();
-  RW_ASSIGN_OR_RETURN(const auto complete, reader_->Complete());
+  RW_ASSIGN_OR_RETURN(const auto complete, reader().Complete());
   if (known.main() != 0 && !complete.empty()) {
     return Refused(absl::StrFormat(
         "%s has parts of the checkpoints of another store, %016x: give this server another --store "
         "directory, or remove this folder if nobody needs them",
-        directory_, known.main()));
+        directory(), known.main()));
   }
   return WriteIdentity(number, main);
 }
@@ -361,114 +271,22 @@ Status CheckpointStore::WriteIdentity(uint64_t number, uint64_t main) {
   identity.set_main(main);
   rocksdb::WriteBatch batch;
   batch.Put(kIdentityKey, Seal(identity));
-  return Recover(FromRocks(WriteDurably(db_.get(), &batch), "cannot number " + NameOf(directory_)));
-}
-
-void CheckpointStore::Drop(const CheckpointId& id) {
-  making_.erase(id);
-  if (RemoveManifest(id).ok()) RemoveUnused();
-}
-
-// The manifest, where there is one, goes first: chunks without it are no checkpoint. (A full disk
-// takes no Delete, and the stripes that filled it have no manifest.)
-Status CheckpointStore::RemoveManifest(const CheckpointId& id) {
-  Status failed = reader_->CheckOpen();
-  std::string manifest;
-  if (failed.ok() && !db_->Get(rocksdb::ReadOptions(), ManifestKey(id), &manifest).IsNotFound()) {
-    rocksdb::WriteBatch batch;
-    batch.Delete(ManifestKey(id));
-    batch.Delete(UnreadKey(id));
-    failed =
-        FromRocks(WriteDurably(db_.get(), &batch), "cannot remove the manifest of " + Text(id));
-    broken_ |= !failed.ok();
-    if (!failed.ok()) Log(LogLevel::kWarning, Message(failed));
-  }
-  if (!failed.ok()) {
-    leftover_.insert(id);
-    return failed;
-  }
-  // Others may have its chunks; the pieces of its manifest are its own.
-  const std::string first = ChunkKey(id, kManifestRank, 0);
-  if (db_->Get(rocksdb::ReadOptions(), first, &manifest).ok()) RemoveRange(id, first);
-  return failed;
-}
-
-StatusOr<std::vector<CheckpointId>> CheckpointStore::Unused() const {
-  RW_ASSIGN_OR_RETURN(const auto present, reader_->WithChunks());
-  RW_ASSIGN_OR_RETURN(auto used, Complete());
-  for (const auto& [id, index] : making_) {
-    Kept making{id};
-    for (const auto& [home, bytes] : HomesFor(id)) making.homes.push_back(home);
-    used.push_back(std::move(making));
-  }
-  return Unneeded(present, used);
-}
-
-void CheckpointStore::RemoveUnused() {
-  const auto unused = Unused();
-  if (!unused.ok()) {
-    look_again_ = true;
-    return Log(LogLevel::kWarning, "stripes that nobody has stay: " + Message(unused.status()));
-  }
-  for (const CheckpointId& id : *unused) RemoveRange(id, FirstChunkKey(id));
-}
-
-// A checkpoint's chunks from that one on. A stripe is one file with a key range of its own, so
-// whole files go; the tombstone takes what may lie outside of them. It need not last: Open finds
-// what belongs to nothing.
-void CheckpointStore::RemoveRange(const CheckpointId& id, const std::string& first) {
-  const std::string end = EndChunkKey(id);
-  const rocksdb::Slice begin_slice(first), end_slice(end);
-  rocksdb::Status removed =
-      rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), &begin_slice, &end_slice);
-  if (removed.ok()) {
-    removed = db_->DeleteRange(Unlogged(), db_->DefaultColumnFamily(), begin_slice, end_slice);
-  }
-  if (removed.ok()) return;
-  broken_ = true;
-  leftover_.insert(id);
-  Log(LogLevel::kWarning, "cannot remove the stripes of " + Text(id) + ": " + removed.ToString());
-}
-
-std::optional<Status> CheckpointStore::Verdict(const CheckpointId& id) const {
-  absl::MutexLock lock(&mutex_);
-  auto found = verdicts_.find(id);
-  return found == verdicts_.end() ? std::nullopt : std::optional(found->second);
-}
-
-void CheckpointStore::Remember(const CheckpointId& id, const Status& verdict) const {
-  absl::MutexLock lock(&mutex_);
-  verdicts_[id] = verdict;
-  if (verdicts_.size() > kMaxVerdicts) verdicts_.erase(verdicts_.begin());
-}
-
-void CheckpointStore::Distrust(const CheckpointId& id, const Status& why) const {
-  Remember(id, why);
+  return Recover(
+      FromRocks(WriteDurably(database_.get(), &batch), "cannot number " + database_.name()));
 }
 
 Status CheckpointStore::Recover(Status failed) {
   if (failed.ok()) return failed;
-  broken_ = true;
+  database_.Broke();
   if (Status usable = Usable(); !usable.ok()) {
     Log(LogLevel::kWarning, "the store cannot be written for now: " + Message(usable));
   }
   return failed;
 }
 
-// After a failed write RocksDB takes no other. Its Resume does not come back from an I/O error, and
-// after it RocksDB 7.8 gives the next table that it takes in the number 0; so the database is
-// opened again, from what is on the disk. What was promised is there.
 Status CheckpointStore::Usable() {
-  uint64_t failed_beside = 0;  // flushes of RocksDB's own, which no call of ours has seen fail
-  if (db_) db_->GetIntProperty(rocksdb::DB::Properties::kBackgroundErrors, &failed_beside);
-  broken_ |= failed_beside > 0 || !HasDatabase(directory_);
-  if (!broken_) return OkStatus();
-  if (!reading_.TryLock()) return Unavailable("a failed write waits for a check to end");
-  const Status opened = OpenAgain(Duration::zero());
-  reading_.Unlock();
-  RW_RETURN_IF_ERROR(opened);
-  options_.env->CreateDirIfMissing(directory_ + "/incoming");
-  broken_ = false;
+  RW_ASSIGN_OR_RETURN(const bool again, database_.MakeUsable());
+  if (!again) return OkStatus();
   for (const CheckpointId& id : std::exchange(leftover_, {})) Drop(id);
   return OkStatus();
 }

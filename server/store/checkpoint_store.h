@@ -24,8 +24,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "server/store/checkpoint_reader.h"
@@ -34,7 +32,9 @@
 #include "server/store/record/homes.h"
 #include "server/store/record/manifest.h"
 #include "server/store/record/retention.h"
+#include "server/store/store_database.h"
 #include "server/store/stripe_writer.h"
+#include "server/store/verdicts.h"
 
 namespace ringwood {
 
@@ -46,7 +46,8 @@ class CheckpointStore {
       const std::string& directory, Duration patience = Duration::zero(),
       rocksdb::Env* env = rocksdb::Env::Default());
 
-  const CheckpointReader& reader() const { return *reader_; }  // until the next call of another
+  // Until the next call of another.
+  const CheckpointReader& reader() const { return database_.reader(); }
 
   // From now on. Without it the newest two of each job stay, and those that are pinned.
   void Keep(const Retention& retention) { retention_ = retention; }
@@ -76,7 +77,7 @@ class CheckpointStore {
 
   // How often the database was opened: what was read back before the last time may be elsewhere, as
   // a store that is deleted under way begins anew.
-  uint64_t openings() const { return openings_; }
+  uint64_t openings() const { return database_.openings(); }
 
   // Makes the checkpoint real, see above. `manifest` is from Assemble, with its names filled in.
   // All of it is read and verified first, and then it is settled. Unless all its stripes were
@@ -109,7 +110,7 @@ class CheckpointStore {
 
   // Marks a checkpoint that was found damaged: nobody resumes from it, and it does not count for
   // retention. Any thread.
-  void Distrust(const CheckpointId& id, const Status& why) const;
+  void Distrust(const CheckpointId& id, const Status& why) const { verdicts_.Remember(id, why); }
 
   // The newest complete checkpoint of each job, newest first, without reading it back.
   StatusOr<std::vector<CheckpointBase>> NewestOfEachJob() const;
@@ -134,7 +135,9 @@ class CheckpointStore {
   void Drop(const CheckpointId& id);
 
  private:
-  CheckpointStore(const rocksdb::Options& options, const std::string& directory);
+  CheckpointStore(const rocksdb::Options& options, const std::string& directory)
+      : database_(options, directory) {}
+  const std::string& directory() const { return database_.directory(); }
 
   using Index = std::shared_ptr<const ChunkIndex>;
 
@@ -147,40 +150,25 @@ class CheckpointStore {
   void RemoveRange(const CheckpointId& id, const std::string& first);
   Status IngestPieces(const CheckpointId& id, const std::vector<std::string>& pieces);
   void SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const;
-  bool IsKnownGood(const CheckpointId& id) const;
   Status Check(const v1::CheckpointManifest& head, const ReadProgress& progress) const;
   Status ReadBackIfMarked(const CheckpointId& id) const;
   StatusOr<std::set<CheckpointId>> Marked() const;
   void RemoveMarks();
-  Status OpenAgain(Duration patience);
   Status Clean();
   Status Usable();
   Status Recover(Status failed);
-  std::optional<Status> Verdict(const CheckpointId& id) const;
-  void Remember(const CheckpointId& id, const Status& verdict) const;
 
-  const rocksdb::Options options_;
-  const std::string directory_;
-  // Held by NewestGood while it reads on its thread, and to change db_ and reader_ on the other.
-  mutable absl::Mutex reading_;
-  // Held by Chunk and by stripes in the making on other threads, for as long as a read takes, and
-  // to change db_ and reader_.
-  mutable absl::Mutex opening_;
-  uint64_t openings_ = 0;
-  std::unique_ptr<rocksdb::Env> guarded_;  // of db_
-  std::unique_ptr<rocksdb::DB> db_;        // null: it could not be opened again; reader_ says so
-  std::unique_ptr<CheckpointReader> reader_;
+  // NewestGood and CheckPart hold its `reading` while they read on a thread of their own; Chunk and
+  // stripes in the making its `opening`.
+  StoreDatabase database_;
   Retention retention_;
   std::set<CheckpointId> held_;
   std::optional<std::map<CheckpointId, Kept>> wholes_;
   std::map<CheckpointId, Index> making_;  // with the chunks that each may have, or null
   uint64_t next_file_ = 0;
-  bool broken_ = false;              // a write failed: RocksDB refuses further ones
   std::set<CheckpointId> leftover_;  // what Drop could not remove
   bool look_again_ = false;          // for what nobody has
-  mutable absl::Mutex mutex_;
-  // Results for checkpoints that this process has read to the end or found damaged.
-  mutable std::map<CheckpointId, Status> verdicts_ ABSL_GUARDED_BY(mutex_);
+  mutable Verdicts verdicts_;
 };
 
 }  // namespace ringwood

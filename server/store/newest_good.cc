@@ -3,25 +3,17 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/digest.h"
 #include "base/log.h"
 #include "server/store/checkpoint_store.h"
 
 namespace ringwood {
-namespace {
-
-std::string NameOfCheckpoint(const CheckpointId& id) {
-  return absl::StrFormat("step %d (epoch %d)", id.step, id.epoch);
-}
-
-}  // namespace
 
 // Furthest first; of two that lead to the same state the newer one is nearer to it.
 void CheckpointStore::SortByReach(const Reach& reach, std::vector<CheckpointId>* ids) const {
   std::map<CheckpointId, CheckpointId> reached;
   for (const CheckpointId& id : *ids) {
-    const auto manifest = reader_->Head(id);
+    const auto manifest = reader().Head(id);
     reached[id] = manifest.ok() ? reach(manifest->job(), id) : id;
   }
   std::stable_sort(ids->begin(), ids->end(), [&](const CheckpointId& a, const CheckpointId& b) {
@@ -34,24 +26,24 @@ void CheckpointStore::SortByReach(const Reach& reach, std::vector<CheckpointId>*
 Status CheckpointStore::Check(const v1::CheckpointManifest& head,
                               const ReadProgress& progress) const {
   const CheckpointId id{head.epoch(), head.step()};
-  if (const auto verdict = Verdict(id)) return *verdict;
-  const auto manifest = reader_->WithItems(head);
+  if (const auto verdict = verdicts_.Of(id)) return *verdict;
+  const auto manifest = reader().WithItems(head);
   Status good = manifest.ok() ? ReadBackIfMarked(id) : manifest.status();
-  if (good.ok()) good = reader_->Verify(*manifest, progress);
-  if (good.ok() || good.code() == StatusCode::kDataLoss) Remember(id, good);
+  if (good.ok()) good = reader().Verify(*manifest, progress);
+  if (good.ok() || good.code() == StatusCode::kDataLoss) verdicts_.Remember(id, good);
   return good;
 }
 
 Status CheckpointStore::CheckPart(const CheckpointId& id, uint64_t digest,
                                   const ReadProgress& progress) const {
-  const absl::ReaderMutexLock lock(&reading_);
-  const auto found = reader_->HeadDigest(id);
+  const absl::ReaderMutexLock lock(database_.reading());
+  const auto found = reader().HeadDigest(id);
   if (found.status().code() == StatusCode::kNotFound) {
-    return Corrupt("the store has no part of " + NameOfCheckpoint(id) + " any more");
+    return Corrupt("the store has no part of " + Text(id) + " any more");
   }
   RW_RETURN_IF_ERROR(found.status());
-  if (*found != digest) return Corrupt("the part of " + NameOfCheckpoint(id) + " is another one");
-  RW_ASSIGN_OR_RETURN(const auto head, reader_->Head(id));
+  if (*found != digest) return Corrupt("the part of " + Text(id) + " is another one");
+  RW_ASSIGN_OR_RETURN(const auto head, reader().Head(id));
   return Check(head, progress);
 }
 
@@ -59,8 +51,8 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
                                                                     const ReadProgress& progress,
                                                                     const Reach& reach,
                                                                     const AskParts& ask) const {
-  absl::ReaderMutexLock lock(&reading_);
-  RW_ASSIGN_OR_RETURN(auto ids, reader_->Complete());
+  absl::ReaderMutexLock lock(database_.reading());
+  RW_ASSIGN_OR_RETURN(auto ids, reader().Complete());
   if (reach) SortByReach(reach, &ids);
   Status stopped;
   const auto counted = [&](const CheckpointId& id, uint64_t done, uint64_t all) {
@@ -68,12 +60,12 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
     return stopped;
   };
   for (const CheckpointId& id : ids) {
-    const auto head = reader_->Head(id);
+    const auto head = reader().Head(id);
     if (head.ok() && job != 0 && head->job() != job) continue;
     // What it has of this store is known by a verdict; its parts may be gone since then.
     PartsVerdict parts;
-    if (head.ok() && !head->parts().empty() && Verdict(id).value_or(OkStatus()).ok()) {
-      if (!ask) return Refused(NameOfCheckpoint(id) + " has parts in stores that nobody asks here");
+    if (head.ok() && !head->parts().empty() && !verdicts_.Bad(id)) {
+      if (!ask) return Refused(Text(id) + " has parts in stores that nobody asks here");
       RW_ASSIGN_OR_RETURN(parts, ask(*head));
     }
     Status good = head.ok() ? Check(*head, counted) : head.status();
@@ -86,9 +78,9 @@ StatusOr<std::optional<CheckpointBase>> CheckpointStore::NewestGood(uint64_t job
     if (good.ok()) {
       return CheckpointBase{head->job(), id.epoch, id.step, head->world()};
     }
-    if (good.code() == StatusCode::kDataLoss) Remember(id, good);
+    if (good.code() == StatusCode::kDataLoss) verdicts_.Remember(id, good);
     Log(LogLevel::kError,
-        "CHECKPOINT DAMAGED, using the one before " + NameOfCheckpoint(id) + ": " + Message(good));
+        "CHECKPOINT DAMAGED, using the one before " + Text(id) + ": " + Message(good));
   }
   return std::nullopt;
 }
@@ -104,11 +96,11 @@ StatusOr<std::vector<CheckpointId>> CheckpointStore::Newest(uint64_t job, size_t
 }
 
 StatusOr<std::vector<CheckpointBase>> CheckpointStore::NewestOfEachJob() const {
-  RW_ASSIGN_OR_RETURN(const auto ids, reader_->Complete());
+  RW_ASSIGN_OR_RETURN(const auto ids, reader().Complete());
   std::set<uint64_t> jobs;
   std::vector<CheckpointBase> newest;
   for (const CheckpointId& id : ids) {
-    const auto manifest = reader_->Head(id);
+    const auto manifest = reader().Head(id);
     if (!manifest.ok() || !jobs.insert(manifest->job()).second) continue;
     newest.push_back({manifest->job(), id.epoch, id.step, manifest->world()});
   }

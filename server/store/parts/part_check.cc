@@ -11,6 +11,7 @@
 #include "proto/own_connection.h"
 #include "proto/token.h"
 #include "ringwood/v1/parts.grpc.pb.h"
+#include "server/store/record/checkpoint_key.h"
 #include "server/store/record/parts.h"
 
 namespace ringwood {
@@ -53,7 +54,7 @@ Status ListStores(const Access& access,
 }
 
 std::string WholeName(const v1::CheckpointManifest& head) {
-  return absl::StrFormat("step %d (epoch %d)", head.step(), head.epoch());
+  return Text({head.epoch(), head.step()});
 }
 
 Status NotHere(const v1::CheckpointManifest& head, int part) {

@@ -1,5 +1,7 @@
 #include "server/store/record/checkpoint_key.h"
 
+#include "absl/strings/str_format.h"
+
 namespace ringwood {
 namespace {
 
@@ -26,6 +28,10 @@ std::string Prefix(char kind, const CheckpointId& id) {
 constexpr size_t kPrefixBytes = 1 + 8 + 8;
 
 }  // namespace
+
+std::string Text(const CheckpointId& id) {
+  return absl::StrFormat("step %d (epoch %d)", id.step, id.epoch);
+}
 
 std::string ManifestKey(const CheckpointId& id) { return Prefix('m', id); }
 

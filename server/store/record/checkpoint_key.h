@@ -25,6 +25,8 @@ struct CheckpointId {
   auto operator<=>(const CheckpointId&) const = default;
 };
 
+std::string Text(const CheckpointId& id);  // "step 12 (epoch 3)", for people
+
 // A complete checkpoint that a job can continue from.
 struct CheckpointBase {
   uint64_t job = 0;
