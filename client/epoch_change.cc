@@ -94,6 +94,7 @@ Status EpochChange::Connect(EpochLink* link, TimePoint end) {
   worker_.checkpoints->Resume();
   entered_(link);
   RW_RETURN_IF_ERROR(link->Connect(std::max(end - Now(), Seconds(1))));
+  RW_RETURN_IF_ERROR(worker_.replanner->MeasureLink(link));
   worker_.state->Begin(link, worker_.steps->receiving());
   return OkStatus();
 }

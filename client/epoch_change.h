@@ -39,6 +39,7 @@ class EpochChange {
     TensorTable* table;
     PlanInForce* plan;
     PlanAgreement* agreement;
+    Replanner* replanner;
     StepProtocol* steps;
     Checkpoints* checkpoints;
     TensorStates* states;

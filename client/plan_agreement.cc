@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_format.h"
 #include "base/out_of_memory.h"
-#include "client/connection/hop_probe.h"
 #include "client/plan_proposal.h"
 #include "plan/wire.h"
 
@@ -30,20 +29,16 @@ Status PlanAgreement::Agree(uint64_t committed, double weight, Restore* restore,
     taken->set_name("turns and decays of the tensors");
     taken->set_value(turns);
   }
-  bool made = false;
   if (rank == 0) {
-    RW_ASSIGN_OR_RETURN(
-        const Proposal proposal,
-        ProposePlan(options_, link->place(), replanner_->network(), table_, restore, committed));
-    *request.mutable_plan() = ToProto(proposal.plan);
-    made = proposal.made;
+    RW_ASSIGN_OR_RETURN(const Plan plan, ProposePlan(options_, link->place(), replanner_->network(),
+                                                     table_, restore, committed));
+    *request.mutable_plan() = ToProto(plan);
   }
   const StatusOr<v1::AgreeResponse> response =
       link->connection()->control()->Agree(request, Seconds(kLongestWaitSeconds));
   Status status = response.ok() ? OkStatus() : link->Named(response.status());
   if (status.ok()) {
-    status =
-        CatchOutOfMemory([&] { return Adopt(*response, made, committed, weight, restore, link); });
+    status = CatchOutOfMemory([&] { return Adopt(*response, committed, weight, restore, link); });
   }
   if (status.ok()) return OkStatus();
   status = Annotate(status, absl::StrFormat("rank %d: the plan", link->slot()));
@@ -51,8 +46,8 @@ Status PlanAgreement::Agree(uint64_t committed, double weight, Restore* restore,
   return status;
 }
 
-Status PlanAgreement::Adopt(const v1::AgreeResponse& response, bool made, uint64_t committed,
-                            double weight, Restore* restore, EpochLink* link) {
+Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committed, double weight,
+                            Restore* restore, EpochLink* link) {
   RW_ASSIGN_OR_RETURN(Plan plan, FromProto(response.plan()));
   RW_RETURN_IF_ERROR(Validate(plan, table_.Specs()));
   if (response.from_round() != committed + 1) {
@@ -61,23 +56,9 @@ Status PlanAgreement::Adopt(const v1::AgreeResponse& response, bool made, uint64
   }
   RW_RETURN_IF_ERROR(states_->Begin(restore, link->place().rank, link->place().world));
   if (link->elastic()) states_->ForgetReaches();  // other ranks may begin without the checkpoint
-  RW_RETURN_IF_ERROR(TakeLink(made, link));
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, weight, link));
   agreed_ = true;
   return plan_->Start();
-}
-
-// A measurement takes a moment: not where others wait to go on, of whom one knows what it was.
-Status PlanAgreement::TakeLink(bool made, EpochLink* link) {
-  const bool waiting = !link->joined().holders().empty();
-  RW_ASSIGN_OR_RETURN(const MeasuredLink measured,
-                      waiting ? ShareLink(replanner_->measured(), link) : MeasureDataPlane(link));
-  replanner_->TakeLink(measured, made);
-  // All ranks plan for one network: they know one measurement, or agreed on the option.
-  HopCost cost = link->place().cost;
-  cost.alpha += replanner_->network().delay;
-  link->TakeCost(cost);
-  return OkStatus();
 }
 
 Status PlanAgreement::Install(Plan plan, uint32_t generation, uint64_t committed, double weight,

@@ -37,10 +37,8 @@ class PlanAgreement {
   Status Change(const v1::Commit& commit, EpochLink* link);
 
  private:
-  // `made`: the plan, by this rank's planner.
-  Status Adopt(const v1::AgreeResponse& response, bool made, uint64_t committed, double weight,
+  Status Adopt(const v1::AgreeResponse& response, uint64_t committed, double weight,
                Restore* restore, EpochLink* link);
-  Status TakeLink(bool made, EpochLink* link);
   Status Install(Plan plan, uint32_t generation, uint64_t committed, double weight,
                  EpochLink* link);
 

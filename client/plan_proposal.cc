@@ -97,20 +97,17 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const N
   return input;
 }
 
-StatusOr<Proposal> ProposePlan(const SessionOptions& options, const Place& place,
-                               const Network& network, const TensorTable& table, Restore* restore,
-                               uint64_t committed) {
-  Proposal proposal;
-  Plan& plan = proposal.plan;
+StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
+                           const Network& network, const TensorTable& table, Restore* restore,
+                           uint64_t committed) {
+  Plan plan;
   plan.planner = options.planner;
-  if (table.empty()) return proposal;  // steps only vote: a plan without groups
+  if (table.empty()) return plan;  // steps only vote: a plan without groups
   if (!options.freeze_plan.empty()) {
     RW_ASSIGN_OR_RETURN(plan, FrozenPlan(options, place, table));
-    plan = SplitByTurns(std::move(plan), table.Specs(), table.Turns());
-    return proposal;
+    return SplitByTurns(std::move(plan), table.Specs(), table.Turns());
   }
   RW_ASSIGN_OR_RETURN(std::optional<Plan> restored, RestoredPlan(options, place, table, restore));
-  proposal.made = !restored;
   if (restored) {
     plan = *std::move(restored);
   } else {
@@ -119,8 +116,7 @@ StatusOr<Proposal> ProposePlan(const SessionOptions& options, const Place& place
                        PlanInputOf(options, place, network, table.IsOnDevice(), table.Specs())));
   }
   plan = SplitByTurns(std::move(plan), table.Specs(), table.Turns());
-  plan = AtStage(std::move(plan), table.Specs(), WarmUpStageAfter(committed, options));
-  return proposal;
+  return AtStage(std::move(plan), table.Specs(), WarmUpStageAfter(committed, options));
 }
 
 v1::SavedPlan SavedPlanOf(const Plan& plan, const TensorTable& table, const Place& place) {

@@ -22,16 +22,11 @@ int WarmUpStageAfter(uint64_t committed, const SessionOptions& options);
 PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const Network& network,
                       bool on_device, std::vector<TensorSpec> specs);
 
-struct Proposal {
-  Plan plan;
-  bool made = false;  // by the planner, for `network`: neither frozen nor a checkpoint's
-};
-
 // In the stage of the warm-up that follows `committed` steps, but for a frozen plan. `restore` is
 // null for a new job. An error names the frozen plan's file, or what the planner cannot do.
-StatusOr<Proposal> ProposePlan(const SessionOptions& options, const Place& place,
-                               const Network& network, const TensorTable& table, Restore* restore,
-                               uint64_t committed);
+StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
+                           const Network& network, const TensorTable& table, Restore* restore,
+                           uint64_t committed);
 
 // `plan` with the tensors and the world that it was made for.
 v1::SavedPlan SavedPlanOf(const Plan& plan, const TensorTable& table, const Place& place);

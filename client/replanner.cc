@@ -41,12 +41,25 @@ Replanner::Replanner(const SessionOptions& options, const TensorTable& table)
   if (options_.plan_for != kMeasured) network_ = *ParsePlannedNetwork(options_.plan_for);
 }
 
-void Replanner::TakeLink(const MeasuredLink& measured, bool made) {
+// A measurement takes a moment: not where others wait to go on, of whom one knows what it was.
+Status Replanner::MeasureLink(EpochLink* link) {
+  const bool waiting = !link->joined().holders().empty();
+  RW_ASSIGN_OR_RETURN(const MeasuredLink measured,
+                      waiting ? ShareLink(measured_, link) : MeasureDataPlane(link));
+  TakeLink(measured);
+  if (options_.rank == 0 && !waiting && network_ != Network()) {
+    Log(LogLevel::kInfo, "plans are for " + Describe(network_));
+  }
+  // All ranks plan for one network: they know one measurement, or agree on the option.
+  HopCost cost = link->place().cost;
+  cost.alpha += network_.delay;
+  link->TakeCost(cost);
+  return OkStatus();
+}
+
+void Replanner::TakeLink(const MeasuredLink& measured) {
   measured_ = measured;
-  if (options_.plan_for != kMeasured) return;
-  const Network planned = PlannedNetwork(measured);
-  renew_ = made && planned != network_;
-  network_ = planned;
+  if (options_.plan_for == kMeasured) network_ = PlannedNetwork(measured);
 }
 
 void Replanner::Installed(const Plan& plan, uint32_t generation, uint64_t committed,
@@ -78,30 +91,16 @@ PlanInput Replanner::InputOf(const Place& place) const {
   return PlanInputOf(options_, place, network_, table_.IsOnDevice(), std::move(specs));
 }
 
-std::optional<Plan> Replanner::Renewed(const Place& place) const {
-  StatusOr<Plan> made = MakePlan(options_.planner, InputOf(place));
-  if (made.ok()) return SplitByTurns(*std::move(made), table_.Specs(), table_.Turns());
-  Log(LogLevel::kWarning, "no plan for the measured network: " + Message(made.status()));
-  return std::nullopt;
-}
-
-// The measured network's plan, and a stage of the density warm-up that begins, go before what the
-// adapter wants.
+// A stage of the density warm-up that begins goes before what the adapter wants.
 void Replanner::Ask(uint64_t round, const Place& place, v1::VoteRequest* vote) {
   if (place.rank != 0) return;
   const int stage = WarmUpStageAfter(round, options_);  // of the next step
-  const bool begins = stage != WarmUpStageAfter(round - 1, options_);
-  const std::optional<Plan> renewed = std::exchange(renew_, false) ? Renewed(place) : std::nullopt;
-  if (renewed || begins) {
-    const Plan next = AtStage(renewed ? *renewed : plan_, table_.Specs(), stage);
-    if (Hash(next) != Hash(plan_)) {
-      *vote->mutable_plan() = ToProto(next);
-      vote->set_plan_reason(renewed ? "it is for the network as measured: " + Describe(network_)
-                                    : StageText(stage));
-      if (renewed) Log(LogLevel::kInfo, "the next step's plan is for " + Describe(network_));
-      return;
-    }
-    if (begins) return;
+  if (stage != WarmUpStageAfter(round - 1, options_)) {
+    const Plan next = AtStage(plan_, table_.Specs(), stage);
+    if (Hash(next) == Hash(plan_)) return;
+    *vote->mutable_plan() = ToProto(next);
+    vote->set_plan_reason(StageText(stage));
+    return;
   }
   if (adapter_ == nullptr) return;
   const Adapter::Request request = adapter_->Next(profile_.rounds());

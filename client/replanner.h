@@ -1,9 +1,8 @@
-// What comes after the first plan, which is agreed on before anything is measured. With its votes
-// rank 0 asks for the plan of the network that was measured when the job began, for the next stage
-// of the density warm-up, and in a job that adapts for reviews and for a better plan
-// (client/replan/adapter.h): every rank measures its rounds, and after a commit that asks for a
-// review all ranks combine their measurements, and probe the network if asked to. Rank 0 also
-// writes plan and profile to the files that the options name.
+// The network that plans are made for, and what comes after the first plan. With its votes rank 0
+// asks for the next stage of the density warm-up, and in a job that adapts for reviews and for a
+// better plan (client/replan/adapter.h): every rank measures its rounds, and after a commit that
+// asks for a review all ranks combine their measurements, and probe the network if asked to. Rank 0
+// also writes plan and profile to the files that the options name.
 //
 // Trainer's thread; keeps no state of an epoch.
 #pragma once
@@ -29,11 +28,11 @@ class Replanner {
 
   Observer* profile() { return &profile_; }  // observes every round
 
-  // Before the epoch's first plan is installed, on all ranks. `made`: it is this rank's, by its
-  // planner, for network().
-  void TakeLink(const MeasuredLink& measured, bool made);
-  const MeasuredLink& measured() const { return measured_; }  // last
-  // What plans are made for: what the options say, else the default until something was measured.
+  // Collective, the first call of an epoch: measures its network, or is told by ranks of the epoch
+  // before what they know. The link's schedules are chosen for it.
+  Status MeasureLink(EpochLink* link);
+  void TakeLink(const MeasuredLink& measured);
+  // What plans are made for: what the options say, else what was measured.
   const Network& network() const { return network_; }
 
   // `plan`, with its number in the epoch, is in force from the step after `committed` ones.
@@ -51,7 +50,6 @@ class Replanner {
  private:
   Status TakeHopCost(EpochLink* link) const;
   PlanInput InputOf(const Place& place) const;
-  std::optional<Plan> Renewed(const Place& place) const;
   void TellDelays(const Place& place);
   void SavePlan(const Place& place) const;
 
@@ -61,7 +59,6 @@ class Replanner {
   Plan plan_;                        // in force
   Network network_;
   MeasuredLink measured_;
-  bool renew_ = false;  // the plan in force was made for another network
   Profile profile_;
   std::unique_ptr<Adapter> adapter_;  // of rank 0; null: the plan stays
 };

@@ -58,8 +58,8 @@ Status Session::Enter() {
         tally->CheckpointEnded(step, complete, took);
       });
   change_ = std::make_unique<EpochChange>(
-      EpochChange::Worker{options_, connection_.get(), &table_, &plan_, &agreement_, &steps_,
-                          checkpoints_.get(), &states_, &state_},
+      EpochChange::Worker{options_, connection_.get(), &table_, &plan_, &agreement_, &replanner_,
+                          &steps_, checkpoints_.get(), &states_, &state_},
       [this](EpochLink* link) { Entered(link); });
   steps_.StartFrom(joined, connection_.get());
   if (joined.has_checkpoint()) {
@@ -67,7 +67,8 @@ Status Session::Enter() {
   }
   if (link_->place().rank == 0) Log(LogLevel::kInfo, "job_begun", StartOf(joined));
   Entered(link_.get());
-  const Status connected = link_->Connect(timeout);
+  Status connected = link_->Connect(timeout);
+  if (connected.ok()) connected = replanner_.MeasureLink(link_.get());
   if (connected.ok()) state_.Begin(link_.get(), steps_.receiving());
   if (connected.ok() || !link_->elastic()) return connected;
   link_->Fail(link_->Named(connected));
