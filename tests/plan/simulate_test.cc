@@ -149,6 +149,34 @@ TEST(Simulate, AWrongSlotIsNamed) {
   EXPECT_EQ(Simulate(SceneOf(schedules, 3, 100)).status().code(), StatusCode::kDataLoss);
 }
 
+// A node that only sends is through with a play, and perhaps with its lane, without an event.
+TEST(Simulate, ANodeThatWaitsForNobodyRunsAllItsChunksAtOnce) {
+  const std::vector<Schedule> schedules = {{{Op::kSend, 1, 0}}, {{Op::kReceive, 0, 0}}, {}};
+  const double bytes = 1e5, wire = kNetwork.beta * bytes;
+  for (const size_t plays : {1, 2}) {
+    for (const size_t chunks : {1, 3, 9}) {
+      Scene scene = SceneOf(schedules, 3, bytes);
+      scene.plays[0].slot_bytes.resize(chunks, scene.plays[0].slot_bytes[0]);
+      scene.plays.resize(plays, scene.plays[0]);
+      const auto outcome = Simulate(scene);
+      ASSERT_TRUE(outcome.ok()) << Message(outcome.status());
+      const double messages = static_cast<double>(plays * chunks);
+      EXPECT_EQ(outcome->messages, plays * chunks);
+      EXPECT_EQ(outcome->node_end_seconds[0], 0);
+      EXPECT_NEAR(outcome->node_end_seconds[1], kNetwork.alpha + messages * wire, 1e-12);
+      EXPECT_EQ(outcome->node_end_seconds[2], 0);
+    }
+  }
+}
+
+TEST(Simulate, AMessageThatNobodyAwaitsIsNamed) {
+  const auto outcome = Simulate(SceneOf({{}, {{Op::kSend, 0, 0}}}, 2, 100));
+  EXPECT_EQ(outcome.status().code(), StatusCode::kDataLoss);
+  EXPECT_NE(Message(outcome.status()).find("node 0 never receives a message of node 1"),
+            std::string::npos)
+      << Message(outcome.status());
+}
+
 TEST(Simulate, AStragglerAndASlowLinkDelayEveryone) {
   const int world = 6;
   std::vector<Schedule> schedules;

@@ -1,0 +1,54 @@
+#include "plan/predict/scene.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace ringwood {
+namespace {
+
+Status CheckPlay(const Performance& play, size_t nodes) {
+  if (play.schedules == nullptr || play.schedules->size() != nodes || nodes > kMostNodes) {
+    return Invalid("simulation: every play needs a schedule for every node");
+  }
+  if (play.lane < 0 || play.lane >= kMostLanes || play.slot_bytes.size() > kMostChunks) {
+    return Invalid(absl::StrCat("simulation: lane ", play.lane, ", ", play.slot_bytes.size(),
+                                " chunks; less than ", kMostLanes, " and at most ", kMostChunks));
+  }
+  return OkStatus();
+}
+
+Status CheckSteps(const Performance& play) {
+  const size_t nodes = play.schedules->size();
+  const size_t slots = play.slot_bytes.empty() ? 0 : play.slot_bytes[0].size();
+  for (const Schedule& schedule : *play.schedules) {
+    for (const Step& step : schedule) {
+      if (step.peer < 0 || static_cast<size_t>(step.peer) >= nodes) {
+        return Invalid(absl::StrCat("simulation: there is no node ", step.peer));
+      }
+      if (step.slot < 0 || static_cast<size_t>(step.slot) >= slots) {
+        return Invalid(absl::StrCat("simulation: there is no slot ", step.slot));
+      }
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status CheckScene(const Scene& scene) {
+  if (scene.plays.size() > kMostPlays) {
+    return Exhausted(
+        absl::StrCat("simulation: ", scene.plays.size(), " plays; at most ", kMostPlays, " fit"));
+  }
+  if (!scene.hosts.empty() && !IsComplete(scene.hosts, scene.workers)) {
+    return Invalid("simulation: the hosts do not have every worker once");
+  }
+  for (size_t p = 0; p < scene.plays.size(); ++p) {
+    const Performance& play = scene.plays[p];
+    RW_RETURN_IF_ERROR(CheckPlay(play, NodesOf(scene)));
+    if (p > 0 && play.schedules == scene.plays[p - 1].schedules) continue;
+    RW_RETURN_IF_ERROR(CheckSteps(play));
+  }
+  return OkStatus();
+}
+
+}  // namespace ringwood
