@@ -14,45 +14,19 @@
 import ctypes
 import os
 from ctypes import byref, c_int, c_uint64, c_void_p
-from dataclasses import dataclass
 
 import numpy as np
 
 from . import ending
 from .entry.entry import enter
-from .errors import ExistsError, ForkedError, InvalidError, NotFoundError, RefusedError, sentence_of
-from .library import (ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, CheckpointNumbers, Item, StepNumbers, Tensor, load)
-from .memory import address_of, bytes_of, gradient_of, region_of, stream_of, type_of
+from .errors import ForkedError, InvalidError, RefusedError, sentence_of
+from .interface.items import items_of
+from .interface.registered import RegisteredGradients
+from .interface.results import CheckpointProgress, StepResult, checkpoint_progress_of, step_result_of
+from .library import ELEMENT_TYPES, MEMORY, OPERATIONS, SCOPES, CheckpointNumbers, StepNumbers, Tensor, load
+from .memory import bytes_of, gradient_of, region_of, stream_of
 
-
-@dataclass(frozen=True)
-class StepResult:
-    """The result of a step."""
-    step: int                    # committed steps, this one included
-    skipped: bool                # some rank had a NaN or Inf: nothing was applied anywhere
-    total_weight: float          # the sum over ranks
-    dense_bytes: int             # sent by this rank in this step
-    sparse_bytes: int
-    dense_equivalent_bytes: int  # what dense rings would have sent for all tensors
-    members: tuple = ()          # the ranks of the epoch that committed it
-    contributors: tuple = ()     # those of them whose weight was above 0
-    exchanged_again: int = 0     # elastic: times that the members changed under the step
-    received: bool = False       # elastic: the state before the step came from other ranks
-    checkpoint_due: bool = False  # on all ranks: by the measured cost of checkpoints it is time for one
-    ending: bool = False         # on all ranks: some process was asked to end, see ask_to_end
-
-
-@dataclass(frozen=True)
-class CheckpointProgress:
-    """Of the checkpoint that is under way, or of the last one."""
-    step: int        # 0: there was none
-    under_way: bool  # the next one waits for it
-    bytes: int       # of this rank's part
-    sent: int        # of them, to the store
-    arena: int       # bytes of memory that this rank's copy takes, and keeps for the next one
-    seconds: float   # the last complete one took, from the end of the copy to all ranks' parts
-    completed: int   # of this session
-    failed: int
+__all__ = ["CheckpointProgress", "Session", "StepResult"]
 
 
 def _own(value):
@@ -66,15 +40,6 @@ def _operation(what, op):
     if op not in OPERATIONS:
         raise InvalidError(f'{what} knows {", ".join(OPERATIONS)}, not "{op}"')
     return OPERATIONS[op]
-
-
-def _result(numbers):
-    return StepResult(numbers.step, bool(numbers.skipped), numbers.total_weight,
-                      numbers.dense_bytes, numbers.sparse_bytes, numbers.dense_equivalent_bytes,
-                      tuple(numbers.members[:numbers.member_count]),
-                      tuple(numbers.contributors[:numbers.contributor_count]),
-                      numbers.exchanged_again, bool(numbers.received), bool(numbers.checkpoint_due),
-                      bool(numbers.ending))
 
 
 class Session:
@@ -108,9 +73,8 @@ class Session:
                           options.clip_norm)
         self._handle = handle
         self.when_closed(entry.close)
-        self._ids = {}        # name -> id
-        self._gradients = {}  # name -> memory.Gradient
-        self._given = []      # what the state's items are copied from
+        self._registered = RegisteredGradients()
+        self._given = []  # what the state's items are copied from
         ending.watch(self)
 
     # ---- gradients ----
@@ -130,8 +94,7 @@ class Session:
         sparse tensor in host memory that is exchanged only in the steps whose number is `turn` modulo `turns`; in the
         others it is announced as ever, is not read and becomes 0. `wire_reach`: of a block's largest values, where int4
         ends; the smallest of all tensors holds for all."""
-        if name in self._ids:
-            raise ExistsError(f'the tensor "{name}" is registered twice; every name is registered once')
+        self._registered.refuse_registered(name)
         given = gradient_of(name, gradient, device)
         tensor = Tensor(size=ctypes.sizeof(Tensor), name=name.encode(), data=given.address,
                         elements=given.elements, type=ELEMENT_TYPES["float32"], route=route.encode(),
@@ -143,40 +106,30 @@ class Session:
             tensor.stream = stream_of(gradient, given.device) if stream is None else stream
         identity = c_int(-1)
         self._call("ringwood_register", byref(tensor), byref(identity))
-        self._ids[name] = identity.value
-        self._gradients[name] = given
+        self._registered.add(name, identity.value, given)
         return identity.value
 
     def rebind(self, name, gradient):
         """Sets the new place of a reallocated gradient: same elements, used from the next ready on. None: its memory is
         freed, and a new place follows before the next ready or replay."""
-        identity = self._id(name)
-        before = self._gradients[name]
+        registered = self._registered
+        identity = registered.id_of(name)
+        before = registered.places[name]
         if gradient is None:
             self._refuse_in_use(identity, before)
-            self._gradients[name] = before.gone()
+            registered.places[name] = before.gone()
             return
-        given = before.moved_to(gradient) or self._new_place(name, gradient, before)
+        given = before.moved_to(gradient) or registered.new_place(name, gradient)
         code = self._library.rebind(self._handle, identity, given.address)
         if code:
             self._check_open()
             self._library.check(code)
-        self._gradients[name] = given
+        registered.places[name] = given
 
     def _refuse_in_use(self, identity, gradient):
         """Before its memory is freed: the library says whether a step reads it, as before any move."""
         if gradient.there and self._handle is not None and os.getpid() == self._process:
             self._library.check(self._library.rebind(self._handle, identity, gradient.address))
-
-    def _new_place(self, name, gradient, before):
-        given = gradient_of(name, gradient, before.device)
-        if given.elements != before.elements:
-            raise InvalidError(f'the gradient of "{name}" has {given.elements} elements, registered were '
-                               f"{before.elements}")
-        if given.device != before.device:
-            raise InvalidError(f'the gradient of "{name}" lies on the CUDA device {given.device}, the '
-                               "registered one in host memory")
-        return given
 
     def agree(self):
         """Fixes the table and agrees on the plan with all ranks; the first step does it if needed."""
@@ -191,7 +144,7 @@ class Session:
 
     def route(self, name):
         """The tensor's route in the present plan: "ring" (dense) or "tree" (sparse); None before `agree`."""
-        identity = self._id(name)
+        identity = self._registered.id_of(name)
         self._check_open()
         text = self._library.quick.ringwood_route(self._handle, identity)
         return text.decode() if text else None
@@ -220,7 +173,7 @@ class Session:
     def ready(self, name):
         """The gradient is complete in memory. Any thread; enqueues only. `name`: or the id that register
         returned, which spares the check that the memory is still where it was."""
-        identity = name if isinstance(name, int) else self._still_there(name)
+        identity = name if isinstance(name, int) else self._registered.still_there(name)
         code = self._library.ready(self._handle, identity)
         if code:
             self._check_open()
@@ -231,12 +184,13 @@ class Session:
         error nothing was applied."""
         numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
         self._call("ringwood_finish_step", byref(numbers))
-        return _result(numbers)
+        return step_result_of(numbers)
 
     def residual(self, name):
         """This rank's error-feedback residual of the tensor; zeros for a dense one without rounding."""
-        out = np.empty(self._gradients[name].elements if name in self._ids else 0, np.float32)
-        self._call("ringwood_residual", self._id(name), out.ctypes.data, out.size)
+        identity = self._registered.id_of(name)
+        out = np.empty(self._registered.places[name].elements, np.float32)
+        self._call("ringwood_residual", identity, out.ctypes.data, out.size)
         return out
 
     # ---- collectives outside the plan, in the same order on every rank ----
@@ -282,16 +236,8 @@ class Session:
         state and returns; they are sent to the store in the background. `shared` is the same on every rank,
         each rank has a `per_rank` of its own; `own` is the former name of `per_rank`. Arrays and tensors keep
         their element type and shape for `ringwood checkpoint export`."""
-        listed, owners = [], []
-        for scope, items in (("shared", shared), ("per_rank", {**(own or {}), **(per_rank or {})})):
-            for name, value in (items or {}).items():
-                pointer, size, owner = bytes_of(name, value)
-                dtype, lengths = type_of(value)
-                shape = (c_uint64 * len(lengths))(*lengths)
-                owners += owner, shape
-                listed.append(Item(ctypes.sizeof(Item), name.encode(), pointer, size, SCOPES[scope],
-                                   dtype and dtype.encode(), shape, len(shape)))
-        self._call("ringwood_checkpoint", (Item * len(listed))(*listed), len(listed))
+        items, _owners = items_of(shared=shared or {}, per_rank={**(own or {}), **(per_rank or {})})
+        self._call("ringwood_checkpoint", items, len(items))
 
     def checkpoint_wait(self):
         """Waits until the checkpoint in flight is durable; raises its error."""
@@ -303,8 +249,7 @@ class Session:
         self._check_open()
         numbers = CheckpointNumbers(size=ctypes.sizeof(CheckpointNumbers))
         self._library.check(self._library.quick.ringwood_checkpoint_state(self._handle, byref(numbers)))
-        return CheckpointProgress(numbers.step, bool(numbers.under_way), numbers.bytes, numbers.sent, numbers.arena,
-                                  numbers.seconds, numbers.completed, numbers.failed)
+        return checkpoint_progress_of(numbers)
 
     def restore(self, name, scope="shared"):
         """The bytes of an item of the checkpoint that the session resumed from."""
@@ -322,11 +267,10 @@ class Session:
     def replay(self):
         """Does the next of them again: the gradients hold the averages of then. Returns its StepResult, of which step,
         skipped, total_weight, members and contributors are those of then, and its note."""
-        for name in self._gradients:
-            self._still_there(name)
+        self._registered.all_still_there()
         numbers = StepNumbers(size=ctypes.sizeof(StepNumbers))
         self._call("ringwood_replay", byref(numbers))
-        result = _result(numbers)
+        result = step_result_of(numbers)
         size = c_uint64()
         self._call("ringwood_replayed_note", None, 0, byref(size))
         note = ctypes.create_string_buffer(max(1, size.value))
@@ -457,21 +401,6 @@ class Session:
         self._call(function, *names, ctypes.addressof(place) if out else None, size.value)
         del place
         return bytes(out)
-
-    def _id(self, name):
-        try:
-            return self._ids[name]
-        except KeyError:
-            raise NotFoundError(f'no tensor "{name}" is registered (there are: '
-                                f'{", ".join(self._ids) or "none"})') from None
-
-    def _still_there(self, name):
-        identity = self._id(name)
-        given = self._gradients[name]
-        if address_of(given.owner) != given.address:
-            raise InvalidError(f'the gradient of "{name}" was freed or moved since it was registered: keep '
-                               "its memory, or call rebind with the new one")
-        return identity
 
     def _check_open(self):
         if self._handle is None:
