@@ -1,1 +1,2 @@
-"""Training on one's own between exchanges: the schedule, fragments of a model, outer optimizers, LocalSteps."""
+"""Training on one's own between exchanges: the schedule, fragments of a model, their differences, outer optimizers,
+LocalSteps."""

@@ -3,11 +3,11 @@
 Each rank steps its own optimizer. Every `every` steps the difference between the outer parameters, which all ranks
 have, and its own is a gradient for an outer optimizer: averaged over the ranks by the session, in the background, like
 any gradient of Ringwood's (dense or sparse, with error feedback, committed on all ranks or on none). When to exchange
-what is rounds.Schedule; what a fragment of the parameters is, fragment.Fragment.
+what is rounds.Schedule; what a fragment of the parameters is, fragment.Fragment; the round that is under way,
+exchange.Exchange.
 """
 
 import contextlib
-import os
 import sys
 
 import torch
@@ -15,11 +15,12 @@ import torch
 from ..agreement import differing, refuse_differences
 from ..errors import InvalidError, RefusedError
 from ..optimizer import OptimizerWrapper, refuse_wrapped
+from .differences import register, set_options, trained
+from .exchange import Exchange
 from .fragment import Fragment, cut
 from .outer import Nesterov, OuterSGD
 from .rounds import Schedule, Start
 
-LEAST_SPARSE = 4096        # elements; a smaller tensor, or one of less than two dimensions, is dense
 LATER_LOOKS = (16, 256, 4096)  # rounds after which the ranks' outer parameters are compared, beside the start
 
 
@@ -57,13 +58,13 @@ class LocalSteps(OptimizerWrapper):
             raise InvalidError(f"outer= is a {type(outer).__name__}: rw.Nesterov(), rw.OuterSGD(), or a function that makes "
                                "an optimizer of a list of tensors")
         refuse_wrapped(optimizer)
-        named = _trained(model, optimizer)
+        named = trained(model, optimizer)
         self._known = {id(parameter) for _, parameter in named}
         parts = cut(named, fragments)
         self.schedule = Schedule(every, len(parts), delay)
         self._outer_rule = outer or (OuterSGD() if ahead else Nesterov())
         self.fragments = [Fragment(part, self._outer_rule, ahead) for part in parts]
-        _set_options(job, codec, chunk, merge, density)
+        set_options(job, codec, chunk, merge, density)
         self.inner, self.mix = optimizer, mix
         self.weight = 1.0
         self.last = None             # the StepResult of the last round
@@ -71,40 +72,24 @@ class LocalSteps(OptimizerWrapper):
         self.before_gradients = []   # each called once, before the parameters change
         self.session = job.session
         self.committed_before = self.session.step
-        self._training = None        # the Elastic that it belongs to, see follow
         self._begun = False          # the outer parameters are there
         self._ahead = ahead
         self._resumed = False        # what is owed is to be read again
         self._steps = 0              # since self._rounds rounds were complete
         self._rounds = self.session.step
-        self._running = None         # the number of the round that is under way
-        self._result = None          # of that round, where it was waited for before its time
         self._came = 0               # how often the state came from the others
         self._quiet = 0              # rounds of join() in a row to which no rank brought samples
-        self._counts = [0.0, 0.0, 0.0, 0.0]
         self._register(job, density, residual_decay)
         job.leaving.append(self._leave)
 
     def _register(self, job, density, decay):
-        own = {id(p): group for group in self.inner.param_groups for p in group["params"]}
-        settings, count = [], len(self.fragments)
-        self._whole = set()  # names of the parameters whose differences are exchanged whole
         job.claim("LocalSteps")
-        for index, fragment in enumerate(self.fragments):
-            for (name, view), (_, parameter) in zip(fragment.gradients, fragment.named):
-                group = own[id(parameter)]
-                route, share = _route(parameter, group.get("density", density), group.get("route"))
-                turns = {"turn": (index + 1) % count, "turns": count} if count > 1 else {}
-                decays = {"residual_decay": decay} if decay != 1 and route == "sparse" else {}
-                self.session.register(name, view, route=route, density=share, momentum=0.0, **turns, **decays)
-                settings.append((name, index))
-                if route == "dense":
-                    self._whole.add(name)
-        self._ids = range(len(settings))
+        registered, self._whole = register(self.session, self.fragments, self.inner.param_groups, density, decay)
+        self._exchange = Exchange(self.session, range(len(registered)))
         self.session.agree()
         schedule = self.schedule
         refuse_differences(self.session, {
-            "every": schedule.every, "delay": schedule.delay, "fragments": settings, "mix": self.mix, "ahead": self._ahead,
+            "every": schedule.every, "delay": schedule.delay, "fragments": registered, "mix": self.mix, "ahead": self._ahead,
             "outer": str(self.fragments[0].optimizer.defaults)})
 
     # ---- what a torch optimizer has ----
@@ -148,7 +133,7 @@ class LocalSteps(OptimizerWrapper):
             raise RefusedError("local steps keep no update log: start without --update-log, and checkpoint instead")
         for fragment in self.fragments:
             fragment.begin()
-        if not (self._training and self.session.step):
+        if not (self._exchange.training and self.session.step):
             self._refuse_differing("before the first step. Call rw.broadcast_parameters(model.state_dict()) after making "
                                    "the model")
         self._begun = True
@@ -164,7 +149,7 @@ class LocalSteps(OptimizerWrapper):
     def _do(self, action):
         if isinstance(action, Start):
             self._start(action.round)
-        elif self._running is not None:  # else it was given up with the world that started it
+        elif self._exchange.running is not None:  # else it was given up with the world that started it
             self._finish(action.round)
 
     def _start(self, number):
@@ -177,24 +162,18 @@ class LocalSteps(OptimizerWrapper):
             fragment.sent = 0.0
             fragment.difference.zero_()
             self._start_over()
-        self.session.begin_step(fragment.sent)
-        for identity in self._ids:
-            self.session.ready(identity)
-        self._running = number
+        self._exchange.start(number, fragment.sent)
 
     def _owe(self):
         for fragment in self.fragments:
             fragment.owe(self.session.residual)
 
     def _finish(self, number, mix=None):
-        result, self._result = self._result or self._wait(), None
+        self.last = result = self._exchange.finish()
         if result.received:
             self._owe()
             self._start_over()
-        self._running, self.last = None, result
         fragment = self.fragments[self.schedule.fragment(number)]
-        for i, count in enumerate((1, result.dense_bytes, result.sparse_bytes, result.dense_equivalent_bytes)):
-            self._counts[i] += count
         if result.skipped:
             fragment.weight += fragment.sent  # still to be sent
         else:
@@ -205,26 +184,18 @@ class LocalSteps(OptimizerWrapper):
             fragment.owe(self.session.residual)
             fragment.give(0.0 if result.received else self.mix if mix is None else mix)
         fragment.sent = 0.0
-        if result.step in LATER_LOOKS and self._training is None:
+        if result.step in LATER_LOOKS and self._exchange.training is None:
             self._refuse_differing(f"after round {number}: the outer optimizer must do the same everywhere")
-
-    def _wait(self):
-        if self._training is None:
-            return self.session.finish_step()
-        return self._training.finish_step()
 
     def settle(self):
         """Waits for the round that is under way, if there is one; its average is applied when its time comes. Before a
         checkpoint."""
-        if self._running is not None and self._result is None:
-            self._result = self._wait()
+        self._exchange.settle()
 
     def _come(self):
         """Of a rank that comes to a job that runs: with the round that the others are in come their outer parameters. It
         goes on with all steps of the round that follows, for whose start the others wait."""
-        self.session.begin_step(0)
-        self._result = self._wait()
-        self._finish(self._result.step)
+        self._finish(self._exchange.come())
         self._count_quiet()
         self._steps -= self.schedule.delay
         self._came += 1
@@ -256,8 +227,8 @@ class LocalSteps(OptimizerWrapper):
         the outer ones, from which further steps go on. A rank that came with the last of these rounds has joined with
         the others. Returns how many rounds that took."""
         self._begin()
-        if self._running is not None:
-            self._finish(self._running)
+        if self._exchange.running is not None:
+            self._finish(self._exchange.running)
         count = 0
         while self._quiet < len(self.fragments):
             number = self.session.step + 1
@@ -287,28 +258,28 @@ class LocalSteps(OptimizerWrapper):
 
     def traffic(self):
         """[rounds, dense bytes, sparse bytes, bytes if all rounds were dense and whole], sent by this rank so far."""
-        return list(self._counts)
+        return self._exchange.traffic()
 
     # ---- state ----
 
     def follow(self, training):
         """From now on `training` (an Elastic) is told of each commit, and gives and takes the state."""
-        self._training = training
+        self._exchange.training = training
 
     @property
     def followed(self):
         """Whether an Elastic is told of every round."""
-        return self._training is not None
+        return self._exchange.training is not None
 
     def state_dict(self):
         """What is alike on all ranks: the outer parameters and their optimizer, and where in the schedule the ranks are.
         The wrapped optimizer's state is each rank's own: `local`."""
         state = {"begun": self._begun, "steps": self._steps, "rounds": self._rounds, "quiet": self._quiet,
                  "fragments": [each.state_dict() for each in self.fragments],
-                 "running": self._running, "average": None}
-        if self._result is not None:
-            fragment = self.fragments[self.schedule.fragment(self._running)]
-            state["average"] = {"difference": fragment.difference, "skipped": self._result.skipped}
+                 "running": self._exchange.running, "average": None}
+        if self._exchange.result is not None:
+            fragment = self.fragments[self.schedule.fragment(self._exchange.running)]
+            state["average"] = {"difference": fragment.difference, "skipped": self._exchange.result.skipped}
         return {"ringwood": state}
 
     def load_state_dict(self, state):
@@ -320,12 +291,12 @@ class LocalSteps(OptimizerWrapper):
         for fragment, saved in zip(self.fragments, state["fragments"]):
             fragment.load_state_dict(saved)
         self._steps, self._rounds, self._quiet = state["steps"], state["rounds"], state.get("quiet", 0)
-        self._running, self._result, self._begun = None, None, state["begun"]
+        self._begun = state["begun"]
+        self._exchange.give_up()
         if state["average"] is not None:
-            self._running = state["running"]
-            fragment = self.fragments[self.schedule.fragment(self._running)]
+            fragment = self.fragments[self.schedule.fragment(state["running"])]
             fragment.difference.copy_(state["average"]["difference"])
-            self._result = _Restored(self._running, state["average"]["skipped"])
+            self._exchange.restore(state["running"], state["average"]["skipped"])
         self.committed_before = self.session.step
 
     @property
@@ -335,7 +306,7 @@ class LocalSteps(OptimizerWrapper):
 
     def _leave(self):
         """At shutdown: a round that nobody waits for is given up with the session."""
-        self._running = self._result = None
+        self._exchange.give_up()
 
 
 class Local:
@@ -363,65 +334,12 @@ class Local:
             return
         if list(state["schedule"]) != mine[2]:
             owner._steps, owner._rounds = 0, owner.session.step
-            owner._running = owner._result = None
+            owner._exchange.give_up()
         for fragment in owner.fragments:
             fragment.weight = fragment.sent = fragment.unit = 0.0
             if owner._begun:
                 fragment.meet()
 
 
-class _Restored:
-    """The result of a round that was complete when the checkpoint was made."""
-    received = False
-    dense_bytes = sparse_bytes = dense_equivalent_bytes = 0
-    checkpoint_due = False
-
-    def __init__(self, number, skipped):
-        self.step, self.skipped, self.total_weight = number, skipped, None
-
-
 def _numbers(schedule):
     return [schedule.every, schedule.fragments, schedule.delay]
-
-
-def _trained(model, optimizer):
-    """[(name, parameter)] that the optimizer updates, in the model's order; each has a name."""
-    if not isinstance(model, torch.nn.Module):
-        raise InvalidError(f"the model of LocalSteps is a {type(model).__name__}: pass the model itself")
-    updated = {id(p) for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
-    named = [(name, p) for name, p in model.named_parameters() if id(p) in updated and p.numel()]
-    if len(named) < len(updated):
-        raise InvalidError(f"{len(updated) - len(named)} parameter(s) of the optimizer are not the model's, or empty: "
-                           "LocalSteps takes the model that the optimizer trains, and one optimizer")
-    if not named:
-        raise InvalidError("the optimizer has no parameters of the model")
-    for name, parameter in named:
-        if not parameter.is_floating_point():
-            raise InvalidError(f'the parameter "{name}" is {parameter.dtype}: LocalSteps exchanges differences of real '
-                               "parameters, in float32")
-    return named
-
-
-def _route(parameter, density, route):
-    """(route, density) of its differences."""
-    if route not in (None, "dense", "sparse"):
-        raise InvalidError(f'route="{route}" of a parameter group: "dense" or "sparse" with local steps')
-    large = parameter.ndim >= 2 and parameter.numel() >= LEAST_SPARSE
-    sparse = route == "sparse" or (route is None and density is not None and large)
-    return ("sparse" if sparse else "dense"), (0.01 if density is None else density)
-
-
-def _set_options(job, codec, chunk, merge, density):
-    """Options of the session that are given here."""
-    wanted = {"sparse_chunk": chunk, "sparse_merge": merge}
-    if codec is not None:
-        wanted["sparse_codec" if "/" in codec else "wire"] = codec
-    if density is not None and not job.opened and "RINGWOOD_SPARSE_MERGE" not in os.environ:
-        wanted["sparse_merge"] = merge or "union"  # what a rank picked of its own training is kept
-    for keyword, value in wanted.items():
-        if value is None:
-            continue
-        if job.opened and job.option(keyword) != value:
-            raise InvalidError(f"{keyword}={value!r} comes too late, the session is open: make LocalSteps before anything "
-                               f"else that needs the other ranks, or call rw.init({keyword}={value!r})")
-        job.set_option(keyword, value)

@@ -1,0 +1,70 @@
+"""The exchange of differences: a round is a step of the session, and at most one is under way.
+
+It begins when the differences of a fragment are there and ends with their average in the same place; in between the
+ranks train on.
+"""
+
+
+class Exchange:
+    """`ids`: of all registered differences; each is announced in every round, and exchanged when it is its turn."""
+
+    def __init__(self, session, ids):
+        self._session, self._ids = session, ids
+        self.training = None  # the Elastic that is told of every round
+        self.running = None   # the number of the round that is under way
+        self.result = None    # of that round, where it was waited for before its time
+        self._counts = [0.0, 0.0, 0.0, 0.0]
+
+    def start(self, number, weight):
+        """The differences leave, with the weight of this rank."""
+        self._session.begin_step(weight)
+        for identity in self._ids:
+            self._session.ready(identity)
+        self.running = number
+
+    def finish(self):
+        """Ends the round, and returns its result, for which it waits where nothing has yet."""
+        result, self.result = self.result or self._wait(), None
+        self.running = None
+        for i, count in enumerate((1, result.dense_bytes, result.sparse_bytes, result.dense_equivalent_bytes)):
+            self._counts[i] += count
+        return result
+
+    def _wait(self):
+        if self.training is None:
+            return self._session.finish_step()
+        return self.training.finish_step()
+
+    def settle(self):
+        """Waits for the round that is under way, if there is one; finish returns its result."""
+        if self.running is not None and self.result is None:
+            self.result = self._wait()
+
+    def come(self):
+        """Of a rank that comes to a job that runs: takes part, without samples, in the round that the others are in.
+        Returns its number; it is to be finished."""
+        self._session.begin_step(0)
+        self.result = self._wait()
+        return self.result.step
+
+    def give_up(self):
+        """Nobody waits for the round that is under way."""
+        self.running = self.result = None
+
+    def restore(self, number, skipped):
+        """The round was complete when a checkpoint was made, and its average is there; it is to be finished."""
+        self.running, self.result = number, _Restored(number, skipped)
+
+    def traffic(self):
+        """[rounds, dense bytes, sparse bytes, bytes if all rounds were dense and whole], sent by this rank so far."""
+        return list(self._counts)
+
+
+class _Restored:
+    """The result of a round that was complete when the checkpoint was made."""
+    received = False
+    dense_bytes = sparse_bytes = dense_equivalent_bytes = 0
+    checkpoint_due = False
+
+    def __init__(self, number, skipped):
+        self.step, self.skipped, self.total_weight = number, skipped, None
