@@ -20,13 +20,18 @@ from .agreement import broadcast_bytes
 from .errors import AbortedError as HostsUpdatedInterrupt
 from .errors import InvalidError, RefusedError
 from .errors import RingwoodError as HorovodInternalError
-from .horovod_calls import (Adasum, Average, Compression, Max, Min, ProcessSet, Product, Sum, add_process_set,
-                            allgather, allgather_async, allreduce, allreduce_, allreduce_async, allreduce_async_,
-                            alltoall, alltoall_async, barrier, broadcast, broadcast_, broadcast_async, broadcast_async_,
-                            forget, global_process_set, grouped_allgather, grouped_allgather_async, grouped_allreduce,
-                            grouped_allreduce_, grouped_allreduce_async, grouped_allreduce_async_,
-                            grouped_reducescatter, grouped_reducescatter_async, poll, reducescatter,
-                            reducescatter_async, remove_process_set, synchronize)
+from .horovod_calls.all_gather import allgather, allgather_async, grouped_allgather, grouped_allgather_async
+from .horovod_calls.all_reduce import (allreduce, allreduce_, allreduce_async, allreduce_async_, grouped_allreduce,
+                                       grouped_allreduce_, grouped_allreduce_async, grouped_allreduce_async_)
+from .horovod_calls.all_to_all import alltoall, alltoall_async
+from .horovod_calls.broadcast import broadcast, broadcast_, broadcast_async, broadcast_async_
+from .horovod_calls.compression import Compression
+from .horovod_calls.handle import forget_handles, poll, synchronize
+from .horovod_calls.operation import Adasum, Average, Max, Min, Product, Sum
+from .horovod_calls.process_set import (ProcessSet, add_process_set, barrier, forget_process_sets, global_process_set,
+                                        remove_process_set)
+from .horovod_calls.reduce_scatter import (grouped_reducescatter, grouped_reducescatter_async, reducescatter,
+                                           reducescatter_async)
 
 __all__ = ["Adasum", "Average", "Compression", "DistributedOptimizer", "HorovodInternalError", "HostsUpdatedInterrupt",
            "Max", "Min", "ProcessSet", "Product", "Sum", "add_process_set", "allgather", "allgather_async",
@@ -78,7 +83,8 @@ def init(comm=None, process_sets=None):
 
 
 def _forget():
-    forget()
+    forget_process_sets()
+    forget_handles()
     _optimizers.clear()
 
 

@@ -1,0 +1,1 @@
+"""Horovod's collectives: named, by handle, differentiable, of process sets. See ringwood.horovod."""

@@ -1,0 +1,75 @@
+"""Horovod's all-reduce."""
+
+from types import SimpleNamespace
+
+import torch
+from torch._C._distributed_c10d import ReduceOp
+
+from .compression import Compression
+from .handle import grouped, handle_of, synchronize, waited
+from .operation import REDUCE_OPS, Average, operation_of
+from .process_set import global_process_set, group_of
+
+
+@torch.no_grad()
+def _start_allreduce(tensor, output, average, op, prescale_factor, postscale_factor, process_set):
+    """Into `output`, which may be the tensor."""
+    op, group = operation_of(average, op), group_of(process_set)
+    if output is not tensor:
+        output.copy_(tensor)
+    if prescale_factor != 1.0:
+        output.mul_(prescale_factor)
+    whole = op is Average and not tensor.is_floating_point()
+    work = group.allreduce([output], SimpleNamespace(reduceOp=ReduceOp.SUM if whole else REDUCE_OPS[op]))
+
+    @torch.no_grad()
+    def outcome():
+        if whole:
+            output.copy_(torch.div(output, group.size(), rounding_mode="trunc"))
+        if postscale_factor != 1.0:
+            output.mul_(postscale_factor)
+        return output
+
+    return [work], outcome
+
+
+def allreduce_async(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                    process_set=global_process_set):
+    output = torch.empty_like(tensor, memory_format=torch.contiguous_format)
+    return handle_of(*_start_allreduce(tensor, output, average, op, prescale_factor, postscale_factor, process_set))
+
+
+def allreduce_async_(tensor, average=None, name=None, op=None, prescale_factor=1.0, postscale_factor=1.0,
+                     process_set=global_process_set):
+    return handle_of(*_start_allreduce(tensor, tensor, average, op, prescale_factor, postscale_factor, process_set))
+
+
+class _AllReduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, *arguments):
+        ctx.arguments = arguments
+        return synchronize(allreduce_async(tensor, *arguments))
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return synchronize(allreduce_async(gradient, *ctx.arguments)), *[None] * len(ctx.arguments)
+
+
+def allreduce(tensor, average=None, name=None, compression=Compression.none, op=None, prescale_factor=1.0,
+              postscale_factor=1.0, process_set=global_process_set):
+    """A new tensor; its gradient is all-reduced in the same way."""
+    small, dtype = compression.compress(tensor)
+    reduced = _AllReduce.apply(small, average, name, op, prescale_factor, postscale_factor, process_set)
+    return compression.decompress(reduced, dtype)
+
+
+def allreduce_(tensor, *arguments, **named):
+    return synchronize(allreduce_async_(tensor, *arguments, **named))
+
+
+grouped_allreduce_async, grouped_allreduce_async_ = grouped(allreduce_async), grouped(allreduce_async_)
+grouped_allreduce_ = waited(grouped_allreduce_async_)
+
+
+def grouped_allreduce(tensors, *arguments, **named):
+    return [allreduce(tensor, *arguments, **named) for tensor in tensors]

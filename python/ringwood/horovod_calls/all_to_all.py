@@ -1,0 +1,48 @@
+"""Horovod's all-to-all."""
+
+import torch
+
+from ..errors import InvalidError
+from .handle import handle_of, synchronize
+from .process_set import global_process_set, group_of
+
+
+@torch.no_grad()
+def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set):
+    """`splits`: rows for each rank; without them all get as many. Its result is the rows from all ranks, and with
+    splits how many came from each."""
+    group = group_of(process_set)
+    size, rows = group.size(), tensor.shape[0] if tensor.dim() else 0
+    if splits is None:
+        if rows % size:
+            raise InvalidError(f"alltoall of {rows} rows among {size} ranks: give splits")
+        mine = torch.full((size,), rows // size, dtype=torch.int64)
+    else:
+        mine = torch.as_tensor(splits, dtype=torch.int64).cpu()
+        if len(mine) != size or int(mine.sum()) != rows or int(mine.min()) < 0:
+            raise InvalidError(f"alltoall: splits {mine.tolist()} for {size} ranks and {rows} rows")
+    theirs = torch.empty(size, dtype=torch.int64)
+    group.all_to_all_single(theirs, mine, [], []).wait()
+    output = tensor.new_empty((int(theirs.sum()), *tensor.shape[1:]))
+    work = group.all_to_all_single(output, tensor, theirs.tolist(), mine.tolist())
+    return handle_of([work], lambda: output if splits is None else (output, theirs.to(torch.int32)))
+
+
+class _AllToAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, splits, process_set):
+        size, rows = process_set.size(), tensor.shape[0] if tensor.dim() else 0
+        splits = [rows // size] * size if splits is None else splits
+        output, received = synchronize(alltoall_async(tensor, splits, None, process_set))
+        ctx.received, ctx.process_set = received, process_set
+        ctx.mark_non_differentiable(received)
+        return output, received
+
+    @staticmethod
+    def backward(ctx, gradient, _):
+        return synchronize(alltoall_async(gradient, ctx.received, None, ctx.process_set))[0], None, None
+
+
+def alltoall(tensor, splits=None, name=None, process_set=global_process_set):
+    output, received = _AllToAll.apply(tensor, splits, process_set)
+    return output if splits is None else (output, received)
