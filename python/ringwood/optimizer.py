@@ -6,7 +6,6 @@ optimizer update the weights.
 """
 
 import contextlib
-import inspect
 import itertools
 import sys
 
@@ -15,62 +14,13 @@ import torch
 from .agreement import differing
 from .errors import InvalidError, RefusedError
 from .gradients import Gradients
-from .recipe import recipe_of, wire_reach_of
+from .recipe import recipes_of, wire_reach_of
 from .replay import Changes, Note, note_of
 from .slot import pairs_of, slot_of
 from .velocity import TakenOver, Velocity
-
+from .wrapper import OptimizerWrapper, refuse_kind, refuse_wrapped
 
 LATER_LOOKS = (16, 256, 4096)  # exchanges before which the ranks' parameters are compared, beside the first
-
-
-class OptimizerWrapper(torch.optim.Optimizer):
-    """Stands in the place of the PyTorch optimizer `inner`, whose parameter groups, state and defaults are its own.
-    DistributedOptimizer and LocalSteps are ones."""
-
-    # A fused optimizer takes a GradScaler's factor in its step, from attributes that the scaler sets. They would be set
-    # on the wrapper, where it does not look: so the scaler unscales the gradients itself.
-    _step_supports_amp_scaling = False
-
-    @property
-    def param_groups(self):
-        return self.inner.param_groups
-
-    @property
-    def state(self):
-        return self.inner.state
-
-    @property
-    def defaults(self):
-        return self.inner.defaults
-
-    def __getattr__(self, name):
-        """Other attributes, such as registered hooks, are the wrapped optimizer's."""
-        if name == "inner":
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
-    def __reduce_ex__(self, protocol):
-        raise RefusedError(f"a {type(self).__name__} belongs to the session of its process and is neither copied nor "
-                           "pickled: keep its state_dict(), or let rw.Checkpoint do that")
-
-    def _refuse_strangers(self, known):
-        """`known`: ids of the parameters that are exchanged. Another one that the optimizer updates would drift away
-        from the other ranks' in silence."""
-        strangers = sum(id(parameter) not in known for group in self.param_groups for parameter in group["params"]
-                        if parameter.requires_grad)
-        if strangers:
-            raise RefusedError(f"{strangers} parameter(s) of the optimizer were added, replaced or unfrozen since the "
-                               f"ranks agreed on the plan: make them, trainable, before the {type(self).__name__}, and "
-                               f"freeze them after it{self.how_to_freeze}")
-
-    how_to_freeze = ""
-
-    def add_param_group(self, group):
-        name = type(self).__name__
-        raise RefusedError(f"parameters cannot be added after the ranks agreed on the plan: make the {name} when all "
-                           "parameter groups are there; or, on every rank, rw.shutdown(), .inner.add_param_group(group), "
-                           f"rw.init(), and a new {name} of .inner")
 
 
 class DistributedOptimizer(OptimizerWrapper):
@@ -109,9 +59,9 @@ class DistributedOptimizer(OptimizerWrapper):
         if backward_passes_per_step < 1:
             raise InvalidError("backward_passes_per_step must be at least 1")
         refuse_wrapped(optimizer)
-        _check_kind(optimizer)
+        refuse_kind(optimizer)
         trained = _trained(optimizer, named_parameters)
-        recipes = _recipes(optimizer, trained, route, density, momentum_correction, clip_norm)
+        recipes = recipes_of(optimizer, trained, route, density, momentum_correction, clip_norm)
         settings = {name: recipe.settings for name, recipe in recipes.items()}
         scaler = scaler if scaler is not None and scaler.is_enabled() else None
         stream = job.exchange_stream(device_tensors, trained.values(), settings.values())
@@ -373,33 +323,6 @@ class DistributedOptimizer(OptimizerWrapper):
         if self.weight != self._gradients.weight:
             raise RefusedError(f"optimizer.weight was set to {self.weight} after backward had sent the gradients "
                                f"with {self._gradients.weight}: set it before backward")
-
-
-def refuse_wrapped(optimizer):
-    """Around another wrapper, what is exchanged would be exchanged again."""
-    if isinstance(optimizer, OptimizerWrapper):
-        raise InvalidError(f"the optimizer is a {type(optimizer).__name__} already: give the one that it wraps, .inner")
-
-
-def _check_kind(optimizer):
-    """LBFGS and the like evaluate the closure several times a step: each would be an exchange. SparseAdam refuses what
-    the exchange gives."""
-    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
-    if closure is not None and closure.default is inspect.Parameter.empty:
-        raise InvalidError(f"{type(optimizer).__name__} evaluates its closure several times in one step; "
-                           "only optimizers that take one gradient a step can be distributed")
-    if isinstance(optimizer, torch.optim.SparseAdam):
-        raise InvalidError("SparseAdam takes sparse gradients alone, and averages come as dense ones: use Adam, or "
-                           "DistributedDataParallel with rw.communication_hook, which gives sparse averages back")
-
-
-def _recipes(optimizer, trained, *general):
-    """Name -> Recipe; `general`: settings for all groups."""
-    own = {}
-    for group in optimizer.param_groups:
-        recipe = recipe_of(*general, optimizer, group)
-        own.update((id(parameter), recipe) for parameter in group["params"])
-    return {name: own[id(parameter)] for name, parameter in trained.items()}
 
 
 def _trained(optimizer, named_parameters):

@@ -60,6 +60,15 @@ def recipe_of(route, density, momentum_correction, clip_norm, optimizer=None, gr
     return Recipe(route, density, own or correction, clip_norm, correction, bool(own))
 
 
+def recipes_of(optimizer, trained, *general):
+    """Name -> Recipe of the parameters in `trained`; `general`: settings for all groups, as recipe_of takes them."""
+    own = {}
+    for group in optimizer.param_groups:
+        recipe = recipe_of(*general, optimizer, group)
+        own.update((id(parameter), recipe) for parameter in group["params"])
+    return {name: own[id(parameter)] for name, parameter in trained.items()}
+
+
 def _own_momentum(optimizer, group):
     if not isinstance(optimizer, torch.optim.SGD) or not group.get("momentum"):
         return 0

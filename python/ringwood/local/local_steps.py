@@ -14,7 +14,7 @@ import torch
 
 from ..agreement import differing, refuse_differences
 from ..errors import InvalidError, RefusedError
-from ..optimizer import OptimizerWrapper, refuse_wrapped
+from ..wrapper import OptimizerWrapper, refuse_wrapped
 from .differences import register, set_options, trained
 from .exchange import Exchange
 from .fragment import Fragment, cut
