@@ -7,7 +7,7 @@ Calls come from any thread. All members start the same calls in the same order.
 import ctypes
 from ctypes import byref, c_int, c_uint64, c_void_p
 
-from .library import CollectiveCall
+from ..library import CollectiveCall
 
 ALL_REDUCE, REDUCE, BROADCAST, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL = range(1, 7)
 _SIZE = ctypes.sizeof(CollectiveCall)

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 import torch
 from torch._C._distributed_c10d import Work as _Work
 
-from .errors import RingwoodError
+from ..errors import RingwoodError
 
 
 class Work(_Work):

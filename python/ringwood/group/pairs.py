@@ -1,0 +1,23 @@
+"""Two ranks of a process group, for what one sends to the other."""
+
+from .communicator import Communicator
+
+
+class Pairs:
+    """Of a process group: a communicator for each direction and tag, made by the first call of it on either rank."""
+
+    def __init__(self, joined, ranks, store):
+        """`joined`: as rendezvous.join gives it; `ranks`: the group's, numbered as in the session."""
+        self._joined, self._ranks, self._store = joined, ranks, store
+        self._made = {}  # (from, to, tag) -> Communicator
+
+    def communicator(self, source, target, tag):
+        """Whoever of the two comes first numbers it."""
+        key = (source, target, tag)
+        if key not in self._made:
+            name = self._joined.key(f"pair/{source}/{target}/{tag}")
+            if self._store.add(name + "/comers", 1) == 1:
+                self._store.set(name, str(self._joined.number()))
+            self._made[key] = Communicator(self._joined.session, [self._ranks[source], self._ranks[target]],
+                                           int(self._store.get(name)))
+        return self._made[key]

@@ -1,0 +1,32 @@
+"""A reduction as the library numbers it: the element type and the operation that torch.distributed asks for."""
+
+import torch
+from torch._C._distributed_c10d import ReduceOp
+
+from ..errors import InvalidError
+from ..library import ELEMENT_TYPES, OPERATIONS
+
+_KINDS = {getattr(torch, name): number for name, number in ELEMENT_TYPES.items()}
+_OPERATIONS = ((ReduceOp.SUM, "sum"), (ReduceOp.AVG, "average"), (ReduceOp.MAX, "max"), (ReduceOp.MIN, "min"),
+               (ReduceOp.PRODUCT, "product"))
+_OF_BOOL = {"sum": "max", "max": "max", "product": "min", "min": "min"}  # or, and
+
+
+def reduction_of(what, op, dtype):
+    """(element type, operation) as the library numbers them."""
+    name = next((name for known, name in _OPERATIONS if op == known), None)
+    if dtype is torch.bool:
+        if name not in _OF_BOOL:
+            raise InvalidError(f"{what}: {_name_of(op)} of bool; there are {', '.join(_OF_BOOL)}")
+        return ELEMENT_TYPES["uint8"], OPERATIONS[_OF_BOOL[name]]
+    if name is None:
+        raise InvalidError(f"{what}: {_name_of(op)} is not done by the backend ringwood; it knows "
+                           f"{', '.join(name for _, name in _OPERATIONS)}")
+    if dtype not in _KINDS:
+        raise InvalidError(f"{what}: {dtype} is not reduced by the backend ringwood; it knows "
+                           f"{', '.join(ELEMENT_TYPES)}: convert the tensor first")
+    return _KINDS[dtype], OPERATIONS[name]
+
+
+def _name_of(op):
+    return str(getattr(op, "op", op)).rsplit(".", 1)[-1]

@@ -1,0 +1,44 @@
+"""Tensors as a communicator takes them: contiguous, in host memory, and where only places matter as bytes."""
+
+import torch
+
+from ..errors import InvalidError
+from ..library import ELEMENT_TYPES
+
+BYTE = ELEMENT_TYPES["uint8"]
+NOTHING = torch.empty(0, dtype=torch.uint8)
+
+
+def in_memory(what, tensor):
+    """The tensor, or a copy of it, contiguous in host memory."""
+    if tensor.layout is not torch.strided:
+        raise InvalidError(f"{what}: a {tensor.layout} tensor; the backend ringwood exchanges dense ones")
+    if tensor.device.type == "cpu" and tensor.is_contiguous():
+        return tensor
+    return tensor.detach().cpu().contiguous()
+
+
+def size_of(tensor):
+    """In bytes."""
+    return tensor.numel() * tensor.element_size()
+
+
+def one_of(tensors):
+    """A tensor: the call gives it alone or in a list of one."""
+    if isinstance(tensors, torch.Tensor):
+        return tensors
+    if len(tensors) != 1:
+        raise InvalidError(f"{len(tensors)} tensors in one call: the backend ringwood takes one, or the coalesced form")
+    return tensors[0]
+
+
+def together(tensors):
+    """Their bytes, one after the other."""
+    return torch.cat([tensor.detach().reshape(-1).view(torch.uint8) for tensor in tensors]) if tensors else NOTHING
+
+
+@torch.no_grad()
+def hand_out(gathered, sizes, parts):
+    """Fills the parts from their bytes, which lie one after the other; `sizes`: in bytes."""
+    for part, content in zip(parts, gathered.split(sizes)):
+        part.copy_(content.clone().view(part.dtype).view(part.shape) if size_of(part) else part)
