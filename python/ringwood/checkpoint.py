@@ -15,28 +15,20 @@ save, so all ranks save together. Residuals, velocities of sparse tensors and th
 """
 
 import contextlib
-import json
 import sys
 import time
 
 import torch
 
 from . import ending, job
-from .agreement import broadcast_tree, differing, differing_digests, digest_of, digest_of_tree
-from .errors import ForkedError, InvalidError, NotFoundError, RefusedError, RingwoodError
+from .agreement import differing, differing_digests, digest_of, digest_of_tree
+from .errors import ForkedError, InvalidError, RefusedError, RingwoodError
 from .imported import imported_header, load_imported
-from .random_state import random_state, set_random_state
-from .sampler import Sampler
+from .layout import own_items, read_own, read_shared, shared_items
+from .parts import Parts
 from .snapshot import Snapshot
-from .state import state_items, state_of_items
 
-# A tensor's item is named by its path: "model/fc.weight", "optimizers/0/state/3/exp_avg". Older versions
-# numbered them.
-SKELETON, FORMER_TENSOR = "training/skeleton", "training/tensor/{}"
-OWN_SKELETON, FORMER_OWN_TENSOR = "training/own/skeleton", "training/own/tensor/{}"
-OWN_PARTS = "training/own/parts"
-RANDOM = "training/random"
-LOCAL = "local_steps/{}"  # a part
+LOCAL = "local_steps/{}"  # a part: what is one rank's own of an optimizer
 
 
 class Checkpoint:
@@ -61,14 +53,10 @@ class Checkpoint:
         if progress is not None and not callable(progress):
             raise InvalidError(f"progress= is a {type(progress).__name__}: it is what step() calls with a "
                                "CheckpointProgress; give the part another name")
-        for name, part in parts.items():
-            if not isinstance(part, dict) and not (hasattr(part, "state_dict") and hasattr(part, "load_state_dict")):
-                raise InvalidError(f"{name}= is a {type(part).__name__}: a part of a checkpoint has state_dict() and "
-                                   "load_state_dict(), or is a dict")
         # What is one rank's own in an optimizer that trains between exchanges (LocalSteps).
         self._local = [each for each in self._optimizers if hasattr(each, "local")]
         parts.update((LOCAL.format(index), each.local) for index, each in enumerate(self._local))
-        self._every, self._parts = every, parts
+        self._every, self._parts = every, Parts(parts)
         self._session = self._optimizers[0].session
         self._snapshot, self._items = Snapshot(), None
         self._progress, self._told = progress, None
@@ -138,15 +126,14 @@ class Checkpoint:
         for each in self._local:
             each.settle()
         state = dict(self._model.state_dict())
-        parts = {name: dict(part) if isinstance(part, dict) else part.state_dict() for name, part in self._parts.items()}
+        parts = self._parts.states()
         trained = {p.data_ptr() for each in self._optimizers for group in each.param_groups for p in group["params"]}
         steady = {f"model/{name}" for name, value in state.items() if torch.is_tensor(value) and value.data_ptr() in trained}
         own, own_parts = self._take_own(state, parts, set() if self._local else trained)
-        shared = state_items({"model": state, "optimizers": [each.state_dict() for each in self._optimizers],
-                              "cursor": cursor, "parts": parts, "world": self._session.world}, SKELETON)
+        shared = shared_items({"model": state, "optimizers": [each.state_dict() for each in self._optimizers],
+                               "cursor": cursor, "parts": parts, "world": self._session.world})
         steady.update(name for name in shared if name.startswith("optimizers/"))
-        per_rank = {RANDOM: random_state(), **state_items(own, OWN_SKELETON, "model"),
-                    **state_items(own_parts, OWN_PARTS, "parts")}
+        per_rank = own_items(own, own_parts)
         return self._snapshot.take(shared, steady), self._snapshot.take(per_rank, steady)
 
     def _take_own(self, state, parts, alike):
@@ -203,7 +190,7 @@ class Checkpoint:
         stays as it is."""
         session = self._session
         if session.resumed and session.replays and after_step is None:
-            self._refuse_unfollowed()
+            self._parts.refuse_unfollowed(session.replays, self._optimizers[0].scaler)
         self.restore_cursor(before_step, after_step)
         return session.step
 
@@ -228,14 +215,13 @@ class Checkpoint:
         return cursor
 
     def _load(self):
-        state = self._tree("shared", SKELETON, FORMER_TENSOR)
+        session = self._session
+        state = read_shared(session)
         parts = state.get("parts", {})
-        own = self._own_of(state.get("world", self._session.world))
+        own = read_own(session, state.get("world", session.world))
         state["model"].update(own["model"])
         parts.update(own["parts"])
-        if set(parts) != set(self._parts):
-            raise InvalidError(f"the checkpoint has {_listed(parts)}, and this program {_listed(self._parts)}: name the "
-                               "same parts")
+        self._parts.refuse_others(parts)
         if len(state["optimizers"]) != len(self._optimizers):
             raise InvalidError(f"the checkpoint has the state of {len(state['optimizers'])} optimizer(s), and this program "
                                f"has {len(self._optimizers)}: give the same ones")
@@ -244,53 +230,13 @@ class Checkpoint:
         for index, (each, saved) in enumerate(zip(self._optimizers, state["optimizers"])):
             with _translated(f"optimizer {index}"):
                 each.load_state_dict(saved)
-        for name, part in self._parts.items():
+        divided_anew = 0 if state.get("world") == session.world else session.world
+        for name in self._parts:
             with _translated(name):
-                self._load_part(part, parts[name], state.get("world"))
+                self._parts.load(name, parts[name], divided_anew)
         return state["cursor"]
 
-    def _own_of(self, saved):
-        """What differs from rank to rank, of a checkpoint of `saved` ranks. A rank that it has not has rank 0's, and its
-        own random generators."""
-        session, own = self._session, {"model": {}, "parts": {}}
-        if session.rank < saved:
-            own["model"] = self._tree("per_rank", OWN_SKELETON, FORMER_OWN_TENSOR)
-            own["parts"] = self._own_parts()
-            set_random_state(session.restore(RANDOM, "per_rank"))
-        if session.world > saved:
-            first = broadcast_tree(session, own)
-            own = own if session.rank < saved else first
-        return own
-
-    def _own_parts(self):
-        try:
-            return self._tree("per_rank", OWN_PARTS, "{}")
-        except NotFoundError:  # of an older version
-            return {}
-
-    def _load_part(self, part, state, saved):
-        if isinstance(part, dict):
-            part.clear()
-            part.update(state)
-        elif isinstance(part, Sampler):
-            part.load_state_dict(state, world=0 if saved == self._session.world else self._session.world)
-        else:
-            part.load_state_dict(state)
-
-    def _tree(self, scope, skeleton_name, former):
-        return state_of_items(
-            lambda name: self._session.restore(former.format(name) if isinstance(name, int) else name, scope),
-            skeleton_name)
-
     # ---- the update log ----
-
-    def _refuse_unfollowed(self):
-        left = [name for name, part in self._parts.items()
-                if not isinstance(part, Sampler) and part is not self._optimizers[0].scaler]
-        if left:
-            raise RefusedError(f"the update log has {self._session.replays} steps after the checkpoint, and "
-                               f"{_listed(left)} would not follow them: give restore(after_step=) what the loop does "
-                               "after step()")
 
     def _save_start(self):
         """Before the first step: what is logged leads on from a checkpoint."""
@@ -310,7 +256,7 @@ class Checkpoint:
 
     def _replay(self, before_step, after_step):
         session, optimizer = self._session, self._optimizers[0]
-        samplers = [part for part in self._parts.values() if isinstance(part, Sampler) and not optimizer.followed]
+        samplers = [] if optimizer.followed else self._parts.samplers
 
         def after():
             for sampler in samplers:
@@ -342,7 +288,3 @@ def _translated(what):
     except Exception as failure:
         raise InvalidError(f"{what} is not that of the checkpoint: {type(failure).__name__}: {failure}\nMake it as it was. "
                            "For the weights alone: `ringwood checkpoint export`, and `import` for a new job") from failure
-
-
-def _listed(names):
-    return ", ".join(sorted(names)) or "no parts"
