@@ -61,9 +61,11 @@ class RingThread : public DeviceRing {
           return status;
         },
         calls_->hung.ok() ? Seconds(kRingCloseSeconds) : Duration{});
+    // The ring answers by tasks of its own loop, which ends here and runs no further ones.
+    if (closed.ok()) (void)own->Call([] { return OkStatus(); }, Seconds(kRingCloseSeconds));
+    (void)loop_->PostReserved([calls = calls_, status = closed_] { calls->FailAll(status); });
     if (closed.ok()) return closed;
     own.release();  // joining a thread that hangs would hang here too
-    (void)loop_->PostReserved([calls = calls_, status = closed_] { calls->FailAll(status); });
     return calls_->hung.ok() ? closed : calls_->hung;
   }
 

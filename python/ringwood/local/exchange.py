@@ -4,6 +4,10 @@ It begins when the differences of a fragment are there and ends with their avera
 ranks train on.
 """
 
+import math
+
+from ..interface.results import StepResult
+
 
 class Exchange:
     """`ids`: of all registered differences; each is announced in every round, and exchanged when it is its turn."""
@@ -53,18 +57,10 @@ class Exchange:
 
     def restore(self, number, skipped):
         """The round was complete when a checkpoint was made, and its average is there; it is to be finished."""
-        self.running, self.result = number, _Restored(number, skipped)
+        self.running = number
+        self.result = StepResult(number, skipped, total_weight=math.nan, dense_bytes=0, sparse_bytes=0,
+                                 dense_equivalent_bytes=0)
 
     def traffic(self):
         """[rounds, dense bytes, sparse bytes, bytes if all rounds were dense and whole], sent by this rank so far."""
         return list(self._counts)
-
-
-class _Restored:
-    """The result of a round that was complete when the checkpoint was made."""
-    received = False
-    dense_bytes = sparse_bytes = dense_equivalent_bytes = 0
-    checkpoint_due = False
-
-    def __init__(self, number, skipped):
-        self.step, self.skipped, self.total_weight = number, skipped, None

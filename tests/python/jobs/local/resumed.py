@@ -28,6 +28,7 @@ while place["step"] < (save or steps):
     optimizer.step()
     scheduler.step()
     place["step"] += 1
+    checkpoint.step()
 if save:
     assert checkpoint.save()
     checkpoint.wait()
