@@ -310,11 +310,12 @@ v1::JobsResponse Deployment::Describe(std::string_view token) {
   return response;
 }
 
-StatusOr<v1::StatusResponse> Deployment::StatusOf(std::string_view token) {
+StatusOr<std::vector<v1::StatusResponse>> Deployment::StatusesOf(std::string_view token) {
+  if (JobOfToken(token).empty()) return Statuses();
   RW_ASSIGN_OR_RETURN(const auto place, Enter(token));
   RW_ASSIGN_OR_RETURN(v1::StatusResponse status, place->host().coordinator().Describe());
   status.set_name(std::string(JobOfToken(token)));
-  return status;
+  return std::vector<v1::StatusResponse>{std::move(status)};
 }
 
 std::vector<v1::StatusResponse> Deployment::Statuses() {

@@ -24,7 +24,7 @@
 #include "jobs/job_register.h"
 #include "ringwood/v1/deployment.pb.h"
 #include "server/job_host.h"
-#include "server/server.h"
+#include "server/server_options.h"
 
 namespace ringwood {
 
@@ -65,9 +65,9 @@ class Deployment {
   StatusOr<std::unique_ptr<Place>> Enter(std::string_view token);
 
   v1::JobsResponse Describe(std::string_view token);  // any thread, at once
-  // The status of the job that the token names. Any thread; at most a second, or an error.
-  StatusOr<v1::StatusResponse> StatusOf(std::string_view token);
-  std::vector<v1::StatusResponse> Statuses();  // of all that are open; any thread, at once
+  // The status of the job that the token names, which takes a second at most, or an error; with the
+  // deployment's token of all that are open, at once. Any thread.
+  StatusOr<std::vector<v1::StatusResponse>> StatusesOf(std::string_view token);
 
   // Answers all callers of all jobs, and closes reducers and disks.
   void Stop(const std::string& reason);
@@ -85,6 +85,7 @@ class Deployment {
   void Close(const std::string& job);
   void Forget(const std::string& job);
   void Refresh();
+  std::vector<v1::StatusResponse> Statuses();
   void Leave(const std::string& job, bool of_server);
 
   const ServerOptions options_;

@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "ringwood/v1/deployment.grpc.pb.h"
 #include "server/reducer/reducer_node.h"
-#include "server/server.h"
+#include "server/server_options.h"
 
 namespace ringwood {
 

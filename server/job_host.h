@@ -11,7 +11,7 @@
 #include "server/coordinator/coord_store.h"
 #include "server/coordinator/coordinator.h"
 #include "server/reducer/reducer_node.h"
-#include "server/server.h"
+#include "server/server_options.h"
 #include "server/status/board.h"
 #include "server/store/service/store_service.h"
 #include "server/updates/update_service.h"

@@ -261,36 +261,5 @@ TEST(Deployment, EveryCallOfAJobIsAskedForAJobsToken) {
   }
 }
 
-TEST(Deployment, NeedsASecretAndNamesOfJobs) {
-  ServerOptions options = Many();
-  options.token = "";
-  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kPermissionDenied);
-  options.token = TokenOf("one");
-  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kPermissionDenied);
-  options = Many();
-  options.job_limits["a/b"] = {};
-  EXPECT_EQ(Server::Start(options).status().code(), StatusCode::kInvalidArgument);
-}
-
-TEST(Deployment, RefusesWhatItHasNotByNameAndSaysWhatToDo) {
-  const auto refused = [](const auto& ask, const std::string& name) {
-    ServerOptions options = Many();
-    ask(&options);
-    const Status status = Server::Start(options).status();
-    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << status;
-    EXPECT_NE(Message(status).find(name), std::string::npos) << status;
-    EXPECT_NE(Message(status).find("the job"), std::string::npos) << status;
-    EXPECT_NE(Message(status).find("a server of its own"), std::string::npos) << status;
-  };
-  refused([](ServerOptions* options) { options->update_log = "on"; }, "--update-log");
-  refused([](ServerOptions* options) { options->coord_store = "etcd://127.0.0.1:1/a"; },
-          "--coord-store");
-  refused(
-      [](ServerOptions* options) {
-        options->watched = [](std::unique_ptr<Fabric> fabric) { return fabric; };
-      },
-      "--timeline");
-}
-
 }  // namespace
 }  // namespace ringwood

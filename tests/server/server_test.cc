@@ -238,6 +238,10 @@ TEST(Server, RefusesWhatItCannotServeSafely) {
   const Status in_use = Server::Start(options).status();
   EXPECT_EQ(in_use.code(), StatusCode::kFailedPrecondition);
   EXPECT_NE(Message(in_use).find("in use"), std::string::npos) << in_use;
+  options = Embedded();
+  options.min_world = 0;
+  const Status none = Server::Start(options).status();
+  EXPECT_NE(Message(none).find("--min-np 0"), std::string::npos) << none;
 }
 
 TEST(Server, RefusesAStoreThatIsLockedOrOfAnotherVersionOrNoStore) {

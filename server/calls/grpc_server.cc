@@ -1,0 +1,93 @@
+#include "server/calls/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "proto/call.h"
+#include "server/calls/call_guard.h"
+
+namespace ringwood {
+namespace {
+
+constexpr int kMaxMessageBytes = 4 << 20;  // control messages and chunks are far smaller
+constexpr int kMaxStreamsOfConnection = 256;
+constexpr double kStopSeconds = 3;
+constexpr int kLeastPingMilliseconds = 1000;
+constexpr int kHandshakeMilliseconds = 5'000;  // for a connection to speak HTTP/2
+constexpr int kIdleMilliseconds =
+    60'000;  // without a call; a client connects again when it has one
+constexpr size_t kMaxQuotaBytes = 1u << 30;  // of gRPC's buffers; beyond it senders wait
+constexpr int kMaxReserve = 1024;            // descriptors for everything but connections
+
+}  // namespace
+
+GrpcServer::GrpcServer(std::unique_ptr<FrontDoor> door, GrpcServerOptions options)
+    : options_(std::move(options)), door_(std::move(door)) {}
+
+GrpcServer::~GrpcServer() = default;
+
+StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Open(const std::string& address,
+                                                       GrpcServerOptions options) {
+  FrontDoorOptions settings;
+  settings.silence = Seconds(options.failure_timeout_seconds);
+  settings.reserve = std::min(kMaxReserve, RaiseDescriptorLimit() / 4);
+  RW_ASSIGN_OR_RETURN(auto door, FrontDoor::Open(address, settings));
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(door), std::move(options)));
+}
+
+Status GrpcServer::Listen() { return door_->Listen(); }
+
+void GrpcServer::Limit(grpc::ServerBuilder* builder) const {
+  builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfConnection);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
+  builder->SetResourceQuota(grpc::ResourceQuota("ringwood server").Resize(kMaxQuotaBytes));
+  // Heartbeats find silence; pings find dead connections without heartbeats, and must not be
+  // quicker.
+  const int silence = static_cast<int>(1000 * options_.failure_timeout_seconds);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS,
+                              std::max(silence, kLeastPingMilliseconds));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, silence);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kLeastPingMilliseconds);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+}
+
+Status GrpcServer::Serve(const std::vector<grpc::Service*>& services,
+                         std::unique_ptr<grpc::ContextAllocator> contexts) {
+  static std::once_flag plugins;  // gRPC keeps these switches for the process
+  std::call_once(plugins, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+  grpc::ServerBuilder builder;
+  using Kind = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      Kind::FROM_FD, GuardedCredentials(options_.token, options_.credentials, options_.deployment));
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  if (contexts != nullptr) builder.SetContextAllocator(std::move(contexts));
+  Limit(&builder);
+  grpc_ = builder.BuildAndStart();
+  if (grpc_ == nullptr) return Internal("gRPC cannot serve");
+  door_->Begin([this](int connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters taken;
+    taken.fd = connection;
+    acceptor_->HandleNewConnection(&taken);
+  });
+  return OkStatus();
+}
+
+void GrpcServer::CloseDoor() { door_.reset(); }
+
+void GrpcServer::Shutdown() {
+  if (grpc_ == nullptr) return;
+  grpc_->Shutdown(DeadlineIn(Seconds(kStopSeconds)));
+  grpc_->Wait();
+}
+
+}  // namespace ringwood
