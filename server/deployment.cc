@@ -1,19 +1,16 @@
 #include "server/deployment.h"
 
-#include <unistd.h>
-
-#include <chrono>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "jobs/store_quota.h"
 #include "proto/job_token.h"
 #include "proto/token.h"
-#include "proto/token_file.h"
+#include "server/deployed_job.h"
+#include "server/whereabouts.h"
 
 namespace ringwood {
 namespace {
@@ -23,10 +20,6 @@ constexpr double kLookSeconds = 1;       // between two looks for idle jobs
 constexpr int kLooksPerMeasure = 60;     // between two of the stores' sizes
 constexpr double kLongOpenSeconds = 60;  // to open the jobs that were open
 constexpr double kDrainSeconds = 30;
-constexpr int64_t kYear = 365 * 86'400;
-
-int64_t UnixNow() { return std::chrono::system_clock::to_time_t(std::chrono::system_clock::now()); }
-
 JobRegister::Options RegisterOf(const ServerOptions& options) {
   JobRegister::Options jobs;
   jobs.most_jobs = static_cast<size_t>(options.jobs);
@@ -39,27 +32,6 @@ JobRegister::Options RegisterOf(const ServerOptions& options) {
   return jobs;
 }
 
-uint32_t RanksOf(const v1::StatusResponse& status) {
-  uint32_t ranks = 0;
-  for (const v1::Member& member : status.members()) ranks += member.role() == v1::ROLE_WORKER;
-  return ranks;
-}
-
-// In the job's folder, for this user: where it is open, and what a caller brings.
-Status LeaveWord(const ServerOptions& job, const std::string& address) {
-  RW_RETURN_IF_ERROR(KeepToken(TokenFile(job.store), job.token));
-  if (job.credentials != nullptr) {
-    RW_RETURN_IF_ERROR(KeepToken(IdentityFile(job.store), job.credentials->identity().folder));
-  }
-  return KeepToken(AddressFile(job.store), address);
-}
-
-void TakeWordBack(const std::string& folder) {
-  for (const std::string& file : {AddressFile(folder), TokenFile(folder), IdentityFile(folder)}) {
-    unlink(file.c_str());
-  }
-}
-
 // While a job's threads are made, and its lines are written.
 class Labelled {
  public:
@@ -68,25 +40,6 @@ class Labelled {
 };
 
 }  // namespace
-
-ServerOptions OptionsOfJob(const ServerOptions& deployment, const std::string& job,
-                           const JobLimits& limits) {
-  ServerOptions options = deployment;
-  options.token = JobSecret(deployment.token, job);
-  if (!deployment.store.empty()) options.store = deployment.store + "/jobs/" + job;
-  options.of_deployment = true;
-  options.max_memory_bytes = limits.memory_bytes;
-  options.max_store_bytes = limits.store_bytes;
-  options.retention = {limits.keep_checkpoints, limits.keep_every};
-  options.http.clear();
-  options.failed = nullptr;  // for launchers, which have one job
-  options.began = nullptr;
-  return options;
-}
-
-std::string ServersTokenOf(const std::string& job_secret) {
-  return IssueToken(job_secret, kServerRole, UnixNow() + 10 * kYear, Unpredictable());
-}
 
 Deployment::Deployment(const ServerOptions& options, const std::string& address)
     : options_(options), address_(address), register_(RegisterOf(options)), loop_("jobs") {}
@@ -116,7 +69,7 @@ StatusOr<std::unique_ptr<Deployment>> Deployment::Create(const ServerOptions& op
 }
 
 std::string Deployment::FolderOf(const std::string& job) const {
-  return options_.store.empty() ? "" : options_.store + "/jobs/" + job;
+  return options_.store.empty() ? "" : FolderOfJob(options_.store, job);
 }
 
 ServerOptions Deployment::OptionsOf(const std::string& job) {
@@ -149,7 +102,8 @@ StatusOr<std::unique_ptr<JobHost>> Deployment::OpenHost(const std::string& job) 
   const ServerOptions options = OptionsOf(job);
   RW_ASSIGN_OR_RETURN(auto host, JobHost::Open(options, nullptr));
   if (!options.store.empty()) {
-    const Status kept = LeaveWord(options, address_);
+    Status kept = LeaveAccess(options);
+    if (kept.ok()) kept = LeaveAddress(options.store, address_);
     if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
   }
   // It begins no job and keeps none open, which a server's token says.
@@ -231,7 +185,7 @@ void Deployment::Close(const std::string& job) {
   const Labelled label(job);
   host->StopCoordinator("the job is idle and being closed: ask again");
   host->Stop();
-  if (!options_.store.empty()) TakeWordBack(FolderOf(job));
+  if (!options_.store.empty()) TakeBackWhereabouts(FolderOf(job));
   Forget(job);
 }
 
@@ -247,7 +201,7 @@ void Deployment::Forget(const std::string& job) {
     }
     host = std::move(hosts_.at(job));
     hosts_.erase(job);
-    known_.erase(job);
+    known_.Forget(job);
   }
   host.reset();  // before the job can be opened again, as it holds the stores
   Log(LogLevel::kInfo, "the job " + job + " was idle and is closed");
@@ -268,63 +222,29 @@ void Deployment::Refresh() {
   const bool measures = looks_++ % kLooksPerMeasure == 0;
   for (const auto& [job, host] : open) {
     const StatusOr<v1::StatusResponse> status = host->coordinator().Describe();
-    const uint64_t bytes = measures ? BytesBelow(FolderOf(job)) : 0;
+    std::optional<uint64_t> bytes;
+    if (measures) bytes = BytesBelow(FolderOf(job));
     absl::MutexLock lock(&mutex_);
-    Known& known = known_[job];
-    if (measures) known.store_bytes = bytes;
-    if (!status.ok()) continue;
-    known.status = *status;
-    known.status.set_name(job);
+    known_.Saw(job, status, bytes);
   }
 }
 
 v1::JobsResponse Deployment::Describe(std::string_view token) {
-  const std::string_view only = JobOfToken(token);
-  v1::JobsResponse response;
   absl::MutexLock lock(&mutex_);
+  v1::JobsResponse response = known_.Describe(register_, JobOfToken(token), Now());
   response.set_most_jobs(static_cast<uint32_t>(options_.jobs));
-  for (const JobRegister::Facts& facts : register_.Describe(Now())) {
-    if (!only.empty() && facts.name != only) continue;
-    v1::DeployedJob& job = *response.add_jobs();
-    if (const auto known = known_.find(facts.name); known != known_.end()) {
-      const v1::StatusResponse& status = known->second.status;
-      job.set_state(status.phase());
-      job.set_epoch(status.epoch());
-      job.set_step(status.step());
-      job.set_steps_per_second(status.steps_per_second());
-      job.set_waiting_for(status.waiting_for());
-      job.set_last_failure(status.last_failure());
-      job.set_ranks(RanksOf(status));
-      job.set_store_bytes(known->second.store_bytes);
-    }
-    job.set_name(facts.name);
-    job.set_phase(PhaseName(facts.phase));
-    job.set_why(Message(facts.why));
-    job.set_calls(facts.calls);
-    job.set_refused_calls(facts.refused);
-    job.set_open_calls(facts.open_calls);
-    job.set_idle_seconds(facts.idle_seconds);
-    job.set_max_store_bytes(register_.LimitsOf(facts.name).store_bytes);
-    job.set_max_memory_bytes(register_.LimitsOf(facts.name).memory_bytes);
-  }
   return response;
 }
 
 StatusOr<std::vector<v1::StatusResponse>> Deployment::StatusesOf(std::string_view token) {
-  if (JobOfToken(token).empty()) return Statuses();
+  if (JobOfToken(token).empty()) {
+    absl::MutexLock lock(&mutex_);
+    return known_.Statuses(register_);
+  }
   RW_ASSIGN_OR_RETURN(const auto place, Enter(token));
   RW_ASSIGN_OR_RETURN(v1::StatusResponse status, place->host().coordinator().Describe());
   status.set_name(std::string(JobOfToken(token)));
   return std::vector<v1::StatusResponse>{std::move(status)};
-}
-
-std::vector<v1::StatusResponse> Deployment::Statuses() {
-  absl::MutexLock lock(&mutex_);
-  std::vector<v1::StatusResponse> all;
-  for (const auto& [job, known] : known_) {
-    if (register_.IsOpen(job)) all.push_back(known.status);
-  }
-  return all;
 }
 
 void Deployment::Stop(const std::string& reason) {
@@ -343,7 +263,7 @@ void Deployment::Stop(const std::string& reason) {
   for (JobHost* host : hosts) host->Stop();
   if (options_.store.empty()) return;
   absl::MutexLock lock(&mutex_);
-  for (const auto& [job, host] : hosts_) TakeWordBack(FolderOf(job));
+  for (const auto& [job, host] : hosts_) TakeBackWhereabouts(FolderOf(job));
 }
 
 }  // namespace ringwood

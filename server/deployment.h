@@ -24,15 +24,10 @@
 #include "jobs/job_register.h"
 #include "ringwood/v1/deployment.pb.h"
 #include "server/job_host.h"
+#include "server/known_jobs.h"
 #include "server/server_options.h"
 
 namespace ringwood {
-
-// Those of one job of a deployment.
-ServerOptions OptionsOfJob(const ServerOptions& deployment, const std::string& job,
-                           const JobLimits& limits);
-// What a reducer of the job brings, as its server does not end before.
-std::string ServersTokenOf(const std::string& job_secret);
 
 class Deployment {
  public:
@@ -85,7 +80,6 @@ class Deployment {
   void Close(const std::string& job);
   void Forget(const std::string& job);
   void Refresh();
-  std::vector<v1::StatusResponse> Statuses();
   void Leave(const std::string& job, bool of_server);
 
   const ServerOptions options_;
@@ -95,12 +89,7 @@ class Deployment {
   JobRegister register_ ABSL_GUARDED_BY(mutex_);
   // Of jobs that are open or being closed. Made on loop_, and destroyed there or with this.
   std::map<std::string, std::unique_ptr<JobHost>> hosts_ ABSL_GUARDED_BY(mutex_);
-  // What is known of open jobs, a second old.
-  struct Known {
-    v1::StatusResponse status;
-    uint64_t store_bytes = 0;
-  };
-  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);
+  KnownJobs known_ ABSL_GUARDED_BY(mutex_);  // of those that are open, a second old
   std::vector<std::string> closing_;  // stopped, with calls that have not ended. Touched on loop_
   int looks_ = 0;                     // touched on loop_
   Loop loop_;                         // last: its thread uses the others

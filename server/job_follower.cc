@@ -7,11 +7,12 @@
 
 #include "base/log.h"
 #include "base/random.h"
+#include "jobs/job_register.h"
 #include "proto/call.h"
 #include "proto/job_token.h"
 #include "proto/own_connection.h"
 #include "proto/token.h"
-#include "server/deployment.h"
+#include "server/deployed_job.h"
 #include "server/job_host.h"
 
 namespace ringwood {

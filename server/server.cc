@@ -1,7 +1,5 @@
 #include "server/server.h"
 
-#include <unistd.h>
-
 #include <string>
 #include <utility>
 
@@ -11,8 +9,6 @@
 #include "base/log.h"
 #include "base/net/endpoint.h"
 #include "base/random.h"
-#include "proto/token.h"
-#include "proto/token_file.h"
 #include "server/calls/grpc_server.h"
 #include "server/calls/listen.h"
 #include "server/coordinator/etcd/coord_store.h"
@@ -26,6 +22,7 @@
 #include "server/status/status_port.h"
 #include "server/store/service/store_service.h"
 #include "server/store/store_directory.h"
+#include "server/whereabouts.h"
 
 namespace ringwood {
 
@@ -65,13 +62,8 @@ struct Server::Parts {
 // Where this user finds it. Who cannot must name it, no more.
 void Server::Parts::KeepAddress() {
   keeps_address = true;
-  Status kept = KeepToken(AddressFile(options.store), serving_address());
-  if (kept.ok() && !options.token.empty()) {
-    kept = KeepToken(TokenFile(options.store), options.token);
-  }
-  if (kept.ok() && options.credentials != nullptr) {
-    kept = KeepToken(IdentityFile(options.store), options.credentials->identity().folder);
-  }
+  Status kept = LeaveAddress(options.store, serving_address());
+  if (kept.ok()) kept = LeaveAccess(options);
   if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
 }
 
@@ -235,11 +227,7 @@ void Server::Stop() {
   parts_->further.reset();
   parts_->doors.reset();
   parts_->deployment.reset();
-  if (parts_->keeps_address) {
-    unlink(AddressFile(parts_->options.store).c_str());
-    unlink(TokenFile(parts_->options.store).c_str());
-    unlink(IdentityFile(parts_->options.store).c_str());
-  }
+  if (parts_->keeps_address) TakeBackWhereabouts(parts_->options.store);
   parts_->leadership.reset();  // resigns
 }
 

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "proto/job_token.h"
 #include "ringwood/v1/deployment.grpc.pb.h"
 #include "server/calls/call_rights.h"
+#include "server/known_jobs.h"
 #include "server/server.h"
 #include "tests/server/peers/worker.h"
 #include "tests/server/simulation/bare_call.h"
@@ -259,6 +261,78 @@ TEST(Deployment, EveryCallOfAJobIsAskedForAJobsToken) {
           << right.method << ": " << status.error_message();
     }
   }
+}
+
+// What is told of the jobs, from the register and from the last look at each.
+v1::StatusResponse TrainsWith(int ranks, uint64_t step) {
+  v1::StatusResponse status;
+  status.set_phase("training");
+  status.set_step(step);
+  for (int i = 0; i < ranks; ++i) status.add_members()->set_role(v1::ROLE_WORKER);
+  status.add_members()->set_role(v1::ROLE_REDUCER);
+  return status;
+}
+
+// Of two jobs, "one" is open and "two" is being opened.
+JobRegister OneOpen() {
+  JobRegister jobs(JobRegister::Options{.most_jobs = 4,
+                                        .idle_seconds = 60,
+                                        .limits = {.store_bytes = 1000},
+                                        .own_limits = {{"two", {.store_bytes = 2000}}}});
+  const TimePoint now = Now();
+  jobs.Call("one", false, now);
+  jobs.Opened("one", OkStatus(), now);
+  jobs.Call("two", false, now);
+  return jobs;
+}
+
+TEST(KnownJobs, AreDescribedWithWhatTheRegisterAndTheLastLookSay) {
+  const JobRegister jobs = OneOpen();
+  KnownJobs known;
+  known.Saw("one", TrainsWith(3, 7), 500);
+  const v1::JobsResponse all = known.Describe(jobs, "", Now());
+  ASSERT_EQ(all.jobs_size(), 2);
+  EXPECT_EQ(all.jobs(0).name(), "one");
+  EXPECT_EQ(all.jobs(0).phase(), "open");
+  EXPECT_EQ(all.jobs(0).state(), "training");
+  EXPECT_EQ(all.jobs(0).step(), 7u);
+  EXPECT_EQ(all.jobs(0).ranks(), 3u) << "reducers are none";
+  EXPECT_EQ(all.jobs(0).store_bytes(), 500u);
+  EXPECT_EQ(all.jobs(0).max_store_bytes(), 1000u);
+  EXPECT_EQ(all.jobs(1).name(), "two");
+  EXPECT_EQ(all.jobs(1).phase(), "opening");
+  EXPECT_EQ(all.jobs(1).state(), "") << "nobody has looked at it";
+  EXPECT_EQ(all.jobs(1).max_store_bytes(), 2000u);
+}
+
+TEST(KnownJobs, WhoAsksForOneJobHearsOfNoOther) {
+  const JobRegister jobs = OneOpen();
+  const v1::JobsResponse two = KnownJobs().Describe(jobs, "two", Now());
+  ASSERT_EQ(two.jobs_size(), 1);
+  EXPECT_EQ(two.jobs(0).name(), "two");
+  EXPECT_EQ(KnownJobs().Describe(jobs, "three", Now()).jobs_size(), 0);
+}
+
+TEST(KnownJobs, ALookThatFailsOrDoesNotMeasureLeavesWhatWasKnown) {
+  const JobRegister jobs = OneOpen();
+  KnownJobs known;
+  known.Saw("one", TrainsWith(1, 7), 500);
+  known.Saw("one", TimedOut("busy"), 600);
+  known.Saw("one", TimedOut("busy"), std::nullopt);
+  const v1::JobsResponse all = known.Describe(jobs, "one", Now());
+  EXPECT_EQ(all.jobs(0).step(), 7u);
+  EXPECT_EQ(all.jobs(0).store_bytes(), 600u);
+}
+
+TEST(KnownJobs, OnlyOpenJobsShowTheirStatusWhichHasTheirName) {
+  const JobRegister jobs = OneOpen();
+  KnownJobs known;
+  known.Saw("one", TrainsWith(1, 7), 0);
+  known.Saw("two", TrainsWith(1, 8), 0);
+  ASSERT_EQ(known.Statuses(jobs).size(), 1u);
+  EXPECT_EQ(known.Statuses(jobs)[0].name(), "one");
+  known.Forget("one");
+  EXPECT_TRUE(known.Statuses(jobs).empty());
 }
 
 }  // namespace

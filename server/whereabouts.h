@@ -1,0 +1,22 @@
+// By what this user's commands find a server: files in the folder of its store, or of a deployed
+// job's, which say where it serves and what its callers bring (proto/token.h). Only this user can
+// read them. Errors: a file cannot be written; then callers must name the server themselves.
+#pragma once
+
+#include <string>
+
+#include "base/status.h"
+#include "server/server_options.h"
+
+namespace ringwood {
+
+// HOST:PORT.
+Status LeaveAddress(const std::string& folder, const std::string& address);
+
+// The token and the folder of the certificate, where there are such, in `options.store`.
+Status LeaveAccess(const ServerOptions& options);
+
+// Removes what was left there.
+void TakeBackWhereabouts(const std::string& folder);
+
+}  // namespace ringwood
