@@ -6,10 +6,10 @@
 
 namespace ringwood {
 
-// Several hosts need a network interface, and a network that is declared private.
 // Whether all that the run starts listens on loopback addresses only.
 bool OnLoopback(const RunOptions& run);
 
+// Several hosts need a network interface, and a network that is declared private.
 Status CheckNetwork(const RunOptions& run);
 
 // A remote shell such as ssh joins its arguments to one line, which a shell reads on the other

@@ -102,8 +102,7 @@ StatusOr<std::unique_ptr<JobHost>> Deployment::OpenHost(const std::string& job) 
   const ServerOptions options = OptionsOf(job);
   RW_ASSIGN_OR_RETURN(auto host, JobHost::Open(options, nullptr));
   if (!options.store.empty()) {
-    Status kept = LeaveAccess(options);
-    if (kept.ok()) kept = LeaveAddress(options.store, address_);
+    const Status kept = LeaveWhereabouts(options, address_);
     if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
   }
   // It begins no job and keeps none open, which a server's token says.

@@ -15,8 +15,7 @@ void KnownJobs::Saw(const std::string& job, const StatusOr<v1::StatusResponse>& 
                     std::optional<uint64_t> store_bytes) {
   Known& known = known_[job];
   if (store_bytes) known.store_bytes = *store_bytes;
-  if (!status.ok()) return;
-  known.status = *status;
+  if (status.ok()) known.status = *status;
   known.status.set_name(job);
 }
 

@@ -62,8 +62,7 @@ struct Server::Parts {
 // Where this user finds it. Who cannot must name it, no more.
 void Server::Parts::KeepAddress() {
   keeps_address = true;
-  Status kept = LeaveAddress(options.store, serving_address());
-  if (kept.ok()) kept = LeaveAccess(options);
+  const Status kept = LeaveWhereabouts(options, serving_address());
   if (!kept.ok()) Log(LogLevel::kWarning, Message(kept));
 }
 

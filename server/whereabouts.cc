@@ -7,16 +7,15 @@
 
 namespace ringwood {
 
-Status LeaveAddress(const std::string& folder, const std::string& address) {
-  return KeepToken(AddressFile(folder), address);
-}
-
-Status LeaveAccess(const ServerOptions& options) {
+Status LeaveWhereabouts(const ServerOptions& options, const std::string& address) {
   if (!options.token.empty()) {
     RW_RETURN_IF_ERROR(KeepToken(TokenFile(options.store), options.token));
   }
-  if (options.credentials == nullptr) return OkStatus();
-  return KeepToken(IdentityFile(options.store), options.credentials->identity().folder);
+  if (options.credentials != nullptr) {
+    RW_RETURN_IF_ERROR(
+        KeepToken(IdentityFile(options.store), options.credentials->identity().folder));
+  }
+  return KeepToken(AddressFile(options.store), address);
 }
 
 void TakeBackWhereabouts(const std::string& folder) {

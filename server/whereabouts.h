@@ -10,11 +10,9 @@
 
 namespace ringwood {
 
-// HOST:PORT.
-Status LeaveAddress(const std::string& folder, const std::string& address);
-
-// The token and the folder of the certificate, where there are such, in `options.store`.
-Status LeaveAccess(const ServerOptions& options);
+// In `options.store`: the token and the folder of the certificate, where there are such, and then
+// `address` (HOST:PORT), so that whoever finds it has what to bring.
+Status LeaveWhereabouts(const ServerOptions& options, const std::string& address);
 
 // Removes what was left there.
 void TakeBackWhereabouts(const std::string& folder);

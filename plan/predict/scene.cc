@@ -1,5 +1,7 @@
 #include "plan/predict/scene.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace ringwood {
@@ -16,9 +18,17 @@ Status CheckPlay(const Performance& play, size_t nodes) {
   return OkStatus();
 }
 
-Status CheckSteps(const Performance& play) {
+// That every chunk has; a play without chunks needs none.
+size_t SlotsOf(const Performance& play) {
+  if (play.slot_bytes.empty()) return 0;
+  const auto fewest =
+      std::min_element(play.slot_bytes.begin(), play.slot_bytes.end(),
+                       [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  return fewest->size();
+}
+
+Status CheckSteps(const Performance& play, size_t slots) {
   const size_t nodes = play.schedules->size();
-  const size_t slots = play.slot_bytes.empty() ? 0 : play.slot_bytes[0].size();
   for (const Schedule& schedule : *play.schedules) {
     for (const Step& step : schedule) {
       if (step.peer < 0 || static_cast<size_t>(step.peer) >= nodes) {
@@ -42,11 +52,20 @@ Status CheckScene(const Scene& scene) {
   if (!scene.hosts.empty() && !IsComplete(scene.hosts, scene.workers)) {
     return Invalid("simulation: the hosts do not have every worker once");
   }
+  if (!scene.hosts.empty() && !scene.plays.empty() &&
+      NodesOf(scene) < static_cast<size_t>(scene.workers)) {
+    return Invalid(absl::StrCat("simulation: ", scene.workers, " workers and ", NodesOf(scene),
+                                " schedules: every worker needs one"));
+  }
+  size_t checked = 0;  // slots that the steps of the play before were found to need at most
   for (size_t p = 0; p < scene.plays.size(); ++p) {
     const Performance& play = scene.plays[p];
     RW_RETURN_IF_ERROR(CheckPlay(play, NodesOf(scene)));
-    if (p > 0 && play.schedules == scene.plays[p - 1].schedules) continue;
-    RW_RETURN_IF_ERROR(CheckSteps(play));
+    const size_t slots = SlotsOf(play);
+    const bool same = p > 0 && play.schedules == scene.plays[p - 1].schedules;
+    if (same && slots >= checked) continue;
+    RW_RETURN_IF_ERROR(CheckSteps(play, slots));
+    checked = slots;
   }
   return OkStatus();
 }

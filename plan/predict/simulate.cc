@@ -275,6 +275,7 @@ class Player {
 
 StatusOr<Outcome> Simulate(const Scene& scene) {
   RW_RETURN_IF_ERROR(CheckScene(scene));
+  if (scene.plays.empty()) return Outcome();
   return Player(scene).Run();
 }
 

@@ -1,11 +1,13 @@
 #include "plan/predict/scene.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 
 #include "dense/ring.h"
+#include "plan/predict/simulate.h"
 
 namespace ringwood {
 namespace {
@@ -52,6 +54,23 @@ void ExpectInvalidStep(const std::string& part, Change change) {
     change(schedules[2].back());
     play.schedules = std::make_shared<const std::vector<Schedule>>(std::move(schedules));
   });
+}
+
+TEST(Scene, EveryChunkHasTheSlotsOfTheSteps) {
+  const auto one_short = [](Performance& play) { play.slot_bytes.push_back({100, 100}); };
+  ExpectInvalid("there is no slot 2", one_short);
+  Scene scene{{}, 3, {}, {}, {RingPlay()}};
+  scene.plays.push_back(scene.plays[0]);  // with the same schedules, which were looked at already
+  EXPECT_TRUE(CheckScene(scene).ok());
+  scene.plays[1].slot_bytes = {{100}};
+  EXPECT_FALSE(CheckScene(scene).ok());
+}
+
+TEST(Scene, HostsOfMoreWorkersThanThereAreNodesAreRefused) {
+  Scene scene{{}, 4, {{0, 1}, {2, 3}}, {}, {RingPlay()}};
+  EXPECT_THAT(Message(CheckScene(scene)), testing::HasSubstr("4 workers and 3 schedules"));
+  scene.plays.clear();
+  EXPECT_TRUE(Simulate(scene).ok()) << "nothing is played";
 }
 
 TEST(Scene, APlayThatCannotBePlayedIsNamed) {
