@@ -78,6 +78,12 @@ void PrintEpoch(const v1::EpochRecord& epoch) {
   std::fflush(stdout);
 }
 
+// For the launcher, and for who started the ranks otherwise. From the coordinator's thread.
+void PrintAwaited(const std::vector<uint32_t>& ranks) {
+  std::printf("%s\n", AwaitsLine({ranks.begin(), ranks.end()}).c_str());
+  std::fflush(stdout);
+}
+
 RankContext ContextOf(const ServerOptions& options, const std::string& port_range,
                       const std::string& address) {
   RankContext context;
@@ -126,6 +132,7 @@ Status Serve(CommandContext* context, const ServerFlags& flags) {
                       Watch(flags.timeline, &options));
   options.failed = PrintVerdict;
   options.began = PrintEpoch;
+  options.awaits = PrintAwaited;
   std::string address;  // where it serves
   options.serves = [&address, host = HostOf(options.listen)](int port) {
     address = ToString({host, port});

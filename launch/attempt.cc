@@ -294,6 +294,8 @@ void Attempt::HearServerLine(int member, const std::string& text) {
       output_->Say(absl::StrFormat("ringwood: %s; the others go on", line->text));
       if (named >= 0) supervisor_.Dropped(named, Now());
       return;
+    case ServerLine::Kind::kAwaits:
+      return Carry(supervisor_.Awaited(MembersOf(line->ranks), Now()));
     case ServerLine::Kind::kEpoch:
       return HearEpoch(line->epoch, line->ranks);
   }
@@ -311,15 +313,20 @@ void Attempt::HearListening(int member, const std::string& address) {
   Carry(supervisor_.Ready(member, Now()));
 }
 
+// Of those that the job has: a server may be told of more.
+std::vector<int> Attempt::MembersOf(const std::vector<int>& ranks) const {
+  std::vector<int> members;
+  for (const int rank : ranks) {
+    const int member = members_.OfRank(rank);
+    if (member >= 0) members.push_back(member);
+  }
+  return members;
+}
+
 void Attempt::HearEpoch(uint64_t epoch, const std::vector<int>& ranks) {
   if (ranks.empty()) return;
-  std::vector<int> members;
-  for (int rank : ranks) {
-    const int member = members_.OfRank(rank);
-    if (member < 0) break;
-    members.push_back(member);
-    tails_.erase(member);
-  }
+  const std::vector<int> members = MembersOf(ranks);
+  for (const int member : members) tails_.erase(member);
   output_->Say(absl::StrFormat("ringwood: epoch %d with %s: %s", epoch,
                                FormatCount(static_cast<int>(ranks.size()), "rank"),
                                RankList(ranks)));

@@ -48,6 +48,7 @@ class Attempt {
   }
   void Hear(Remote* remote, const Report& report);
   void HearServer(int member, const std::string& bytes);
+  std::vector<int> MembersOf(const std::vector<int>& ranks) const;
   void HearServerLine(int member, const std::string& text);
   void HearListening(int member, const std::string& address);
   void HearEpoch(uint64_t epoch, const std::vector<int>& ranks);

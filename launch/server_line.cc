@@ -17,14 +17,20 @@ struct Opening {
 constexpr Opening kOpenings[] = {{kListening, ServerLine::Kind::kListening},
                                  {kVerdict, ServerLine::Kind::kVerdict},
                                  {kRecovery, ServerLine::Kind::kRecovery},
+                                 {kAwaits, ServerLine::Kind::kAwaits},
                                  {kEpoch, ServerLine::Kind::kEpoch}};
+
+// "0-2,5"; of another form: none.
+void ReadRanks(const std::string& text, ServerLine* line) {
+  if (auto ranks = ParseRankList(text); ranks.ok()) line->ranks = *ranks;
+}
 
 // "3 0-2,5" to its parts; one of another form is nobody's epoch.
 void ReadEpoch(ServerLine* line) {
   const size_t space = line->text.find(' ');
   if (space == std::string::npos) return;
   if (std::sscanf(line->text.c_str(), "%" SCNu64 " ", &line->epoch) != 1) return;
-  if (auto ranks = ParseRankList(line->text.substr(space + 1)); ranks.ok()) line->ranks = *ranks;
+  ReadRanks(line->text.substr(space + 1), line);
 }
 
 }  // namespace
@@ -35,12 +41,15 @@ std::optional<ServerLine> ReadServerLine(const std::string& line) {
     if (line.compare(0, length, opening.words) != 0) continue;
     ServerLine read{opening.kind, line.substr(length), -1, 0, {}};
     if (read.kind == ServerLine::Kind::kEpoch) ReadEpoch(&read);
+    if (read.kind == ServerLine::Kind::kAwaits) ReadRanks(read.text, &read);
     int rank = -1;
     if (std::sscanf(read.text.c_str(), "rank %d ", &rank) == 1 && rank >= 0) read.rank = rank;
     return read;
   }
   return std::nullopt;
 }
+
+std::string AwaitsLine(const std::vector<int>& ranks) { return kAwaits + RankList(ranks); }
 
 std::string EpochLine(uint64_t epoch, const std::vector<int>& ranks) {
   return absl::StrFormat("%s%d %s", kEpoch, epoch, RankList(ranks));

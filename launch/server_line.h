@@ -15,21 +15,23 @@ inline constexpr char kListening[] = "ringwood server listening on ";  // HOST:P
 // rank is the cause. An elastic job recovers from it.
 inline constexpr char kVerdict[] = "ringwood server verdict: ";
 inline constexpr char kRecovery[] = "ringwood server goes on: ";
+inline constexpr char kAwaits[] = "ringwood server awaits ranks ";  // others wait for these: RANKS
 inline constexpr char kEpoch[] = "ringwood server epoch ";  // of an elastic job: EPOCH RANKS
 
 struct ServerLine {
-  enum class Kind { kListening, kVerdict, kRecovery, kEpoch };
+  enum class Kind { kListening, kVerdict, kRecovery, kAwaits, kEpoch };
   Kind kind;
   std::string text;        // the address, or the sentence
   int rank = -1;           // that the sentence names
   uint64_t epoch = 0;      // that begins
-  std::vector<int> ranks;  // that take part in it
+  std::vector<int> ranks;  // that take part in it, or are awaited
 };
 
 // Empty: the line is for the user.
 std::optional<ServerLine> ReadServerLine(const std::string& line);
 
 // Without the newline. `ranks` in ascending order.
+std::string AwaitsLine(const std::vector<int>& ranks);
 std::string EpochLine(uint64_t epoch, const std::vector<int>& ranks);
 
 }  // namespace ringwood

@@ -31,6 +31,7 @@ ServerOptions OptionsOfJob(const ServerOptions& deployment, const std::string& j
   options.http.clear();
   options.failed = nullptr;  // for launchers, which have one job
   options.began = nullptr;
+  options.awaits = nullptr;
   return options;
 }
 

@@ -178,6 +178,7 @@ Status JobHost::Coordinate(std::unique_ptr<CoordStore> record) {
     });
   };
   coordination.on_failure = options_.failed;
+  coordination.on_await = options_.awaits;
   coordination.seen = [this](const Event& event, const Actions& actions, TimePoint now) {
     board_->Saw(event, actions, now, UnixSeconds());
   };

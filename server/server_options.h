@@ -84,6 +84,8 @@ struct ServerOptions {
   std::function<void(const v1::Failure&)> failed;
   // Called with each epoch that begins; as above.
   std::function<void(const v1::EpochRecord&)> began;
+  // Called with the ranks for which others have waited for a while, to join; as above.
+  std::function<void(const std::vector<uint32_t>&)> awaits;
   // For observers of the reducer: called for each epoch that it joins, and may wrap the data plane
   // of one. Threads of the server's; both optional.
   std::function<void(const v1::JoinResponse&)> joined;

@@ -1,5 +1,5 @@
-// A transport that knows from whom a call still awaits messages: what is said of a call that does
-// not end in time. On the net loop.
+// A transport that knows from whom a call still awaits messages, and who has not taken its own:
+// what is said of a call that does not end in time. On the net loop.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,10 @@ class AwaitingTransport : public Transport, public std::enable_shared_from_this<
 
   void Send(int peer, const MessageName& name, const Content& content, const Payload& payload,
             SendDone done) override {
+    const auto waits = peers_.insert(peer);
     through_->Send(peer, name, content, payload,
-                   [self = shared_from_this(), done = std::move(done)](Status status) {
+                   [self = shared_from_this(), waits, done = std::move(done)](Status status) {
+                     self->peers_.erase(waits);
                      done(std::move(status));
                    });
   }

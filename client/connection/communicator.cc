@@ -312,29 +312,39 @@ void Communicator::FailAll(const Status& status) {
 }
 
 std::optional<Status> Communicator::Outcome(Work* work) const {
-  absl::MutexLock lock(&work->mutex_);
-  if (!work->told_.ok()) return work->told_;
-  if (!work->done_) return std::nullopt;
-  if (work->status_.ok() && !std::exchange(work->finished_, true)) work->Finish(*this);
-  return work->status_;
-}
-
-Status Communicator::Wait(Work* work, Duration timeout) {
-  Status status;
   {
     absl::MutexLock lock(&work->mutex_);
     if (!work->told_.ok()) return work->told_;
-    const bool done =
-        work->mutex_.AwaitWithTimeout(absl::Condition(&work->done_), absl::FromChrono(timeout));
-    if (done && work->status_.ok()) {
-      if (!std::exchange(work->finished_, true)) work->Finish(*this);
-      return OkStatus();
-    }
-    status = done ? work->status_ : TimedOut("");
   }
-  if (!Message(status).empty()) return Broken(work, status);
-  return Broken(work, TimedOut(absl::StrFormat("it has not ended within %.1f s%s",
-                                               ToSeconds(timeout), StillAwaited(work))));
+  return EndedWithin(work, Duration::zero());
+}
+
+Status Communicator::Wait(Work* work, Duration timeout) {
+  {
+    absl::MutexLock lock(&work->mutex_);
+    if (!work->told_.ok()) return work->told_;
+  }
+  std::optional<Status> ended = EndedWithin(work, timeout);
+  if (!ended) {
+    const std::set<int> peers = AwaitedPeers(work);
+    ended = EndedWithin(work, Duration::zero());  // the loop that was asked may have ended it
+    if (!ended && peers.empty() && !link_->status().ok()) ended = link_->status();
+    if (!ended) {
+      ended = TimedOut(absl::StrFormat("it has not ended within %.1f s%s", ToSeconds(timeout),
+                                       AwaitedText(peers)));
+    }
+  }
+  return ended->ok() ? OkStatus() : Broken(work, *ended);
+}
+
+// Nothing: it has not.
+std::optional<Status> Communicator::EndedWithin(Work* work, Duration timeout) const {
+  absl::MutexLock lock(&work->mutex_);
+  if (!work->mutex_.AwaitWithTimeout(absl::Condition(&work->done_), absl::FromChrono(timeout))) {
+    return std::nullopt;
+  }
+  if (work->status_.ok() && !std::exchange(work->finished_, true)) work->Finish(*this);
+  return work->status_;
 }
 
 // The data of the work is not touched any more when this returns.
@@ -348,8 +358,8 @@ Status Communicator::Broken(Work* work, const Status& status) {
   return work->told_;
 }
 
-// Whom the first part under way awaits: "; still awaited: rank 2 …".
-std::string Communicator::StillAwaited(Work* work) {
+// Nodes that the parts under way await, or that have not taken what these send.
+std::set<int> Communicator::AwaitedPeers(Work* work) {
   std::set<int> nodes;
   const Status asked = link_->connection()->net()->Call(
       [&nodes, work] {
@@ -357,7 +367,12 @@ std::string Communicator::StillAwaited(Work* work) {
         return OkStatus();
       },
       Seconds(kLongestWaitSeconds));
-  if (!asked.ok() || nodes.empty()) return "; an earlier call of the communicator has not ended";
+  return asked.ok() ? nodes : std::set<int>();
+}
+
+// "; still awaited: rank 2 …".
+std::string Communicator::AwaitedText(const std::set<int>& nodes) const {
+  if (nodes.empty()) return "; an earlier call of the communicator has not ended";
   std::vector<int> ranks;
   for (const int node : nodes) ranks.push_back(link_->SlotOf(node));
   return absl::StrFormat(

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -112,7 +113,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void End(const std::shared_ptr<Work>& work, uint64_t bytes, const Status& status);
   void FailAll(const Status& status);
   Status Broken(Work* work, const Status& status);
-  std::string StillAwaited(Work* work);
+  std::optional<Status> EndedWithin(Work* work, Duration timeout) const;
+  std::set<int> AwaitedPeers(Work* work);
+  std::string AwaitedText(const std::set<int>& nodes) const;
 
   EpochLink* const link_;
   const Place place_;

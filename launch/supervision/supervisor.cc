@@ -52,6 +52,23 @@ std::vector<Action> Supervisor::Ended(int member, const Ending& ending, TimePoin
   return Advance(now);
 }
 
+// One that failed has ended the attempt already. What the coordinator said before a member joined
+// may come here after that member's end, so it has to be said twice.
+std::vector<Action> Supervisor::Awaited(const std::vector<int>& members, TimePoint now) {
+  if (phase_ != Phase::kRanks || elastic_) return {};
+  std::vector<int> gone;
+  for (const int member : members) {
+    if (members_[member] == State::kEnded) gone.push_back(member);
+  }
+  const std::vector<int> before = std::exchange(gone_, gone);
+  const auto twice = std::find_first_of(gone.begin(), gone.end(), before.begin(), before.end());
+  if (twice == gone.end()) return {};
+  inquest_.Failed(*twice, {kExitConfiguration, 0, false},
+                  "exited with code 0 without joining the job, and the others wait for it: every "
+                  "rank opens a session");
+  return Fail(now);
+}
+
 // Failures are kept until their member is back: those of the members that never came back count.
 std::vector<Action> Supervisor::EndedInTraining(int member, const Ending& ending, TimePoint now) {
   const bool server = member < options_.servers;

@@ -71,6 +71,9 @@ class Supervisor {
   // The coordinator's verdict on an epoch that ended the job; the first counts. `member` -1: it
   // names nobody. An elastic job's ranks are not started again after it.
   std::vector<Action> Told(int member, const std::string& sentence, TimePoint now);
+  // The others have waited for these to join, for a while. Of a fixed job one that has ended well
+  // ends the attempt, when this is said again.
+  std::vector<Action> Awaited(const std::vector<int>& members, TimePoint now);
   // Elastic: the coordinator's newest epoch has these members and no other rank.
   void TookPart(const std::vector<int>& members);
   // A signal asks for the end. With `grace` the ranks have its seconds for a last checkpoint, and
@@ -122,7 +125,8 @@ class Supervisor {
   std::vector<State> members_;
   double stop_seconds_;  // between SIGTERM and SIGKILL
   Inquest inquest_;
-  bool started_ = true;  // no server failed before the ranks were started
+  std::vector<int> gone_;  // of those that were awaited last, those that had ended
+  bool started_ = true;    // no server failed before the ranks were started
   int interrupts_ = 0;
   bool grace_ = false;      // of the first
   bool continues_ = false;  // and a rank ended with 75

@@ -227,6 +227,9 @@ class Coordinator::Service : public v1::Coordinator::CallbackService {
                   kMaxStatusBytes));
     if (options_.on_failure) options_.on_failure(failure);
   }
+  void Do(action::Await& await) {
+    if (options_.on_await) options_.on_await(await.ranks);
+  }
   void Do(action::Report& report) { Log(report.level, report.event, report.text); }
 
   Options options_;

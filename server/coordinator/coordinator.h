@@ -33,6 +33,8 @@ class Coordinator {
     std::function<void(const v1::EpochRecord&)> on_epoch;
     // Called when an epoch has failed: who, when and why; on the loop's thread. Optional.
     std::function<void(const v1::Failure&)> on_failure;
+    // Called when ranks have waited for these for a while; on the loop's thread. Optional.
+    std::function<void(const std::vector<uint32_t>&)> on_await;
     // Both optional, on the loop's thread: what happened and what followed from it, and what is to
     // be added to a status.
     std::function<void(const Event&, const Actions&, TimePoint now)> seen;

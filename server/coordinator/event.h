@@ -105,6 +105,9 @@ struct CloseStream {
 struct Verdict {  // the epoch is over: who failed, when and why
   v1::Failure failure;
 };
+struct Await {  // for whoever started the ranks: these have not joined, and others wait for them
+  std::vector<uint32_t> ranks;
+};
 struct Report {       // a line for the log
   const char* event;  // its name: a literal
   std::string text;
@@ -114,7 +117,8 @@ struct Report {       // a line for the log
 }  // namespace action
 
 using Action = std::variant<action::Reply, action::FindBase, action::Persist, action::Activate,
-                            action::Notify, action::CloseStream, action::Verdict, action::Report>;
+                            action::Notify, action::CloseStream, action::Verdict, action::Await,
+                            action::Report>;
 using Actions = std::vector<Action>;
 
 }  // namespace ringwood

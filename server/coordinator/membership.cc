@@ -296,7 +296,7 @@ void Membership::Lose(uint32_t node, const std::string& why) {
 void Membership::Handle(const event::CallGone& event) {
   if (pulls_.CallGone(event.call, &out_)) return;
   if (reattachment_ && reattachment_->CallGone(event.call, &out_)) return;
-  if (gathering_.CallGone(event.call, &out_) || epoch_ == nullptr) return;
+  if (gathering_.CallGone(event.call, now_, &out_) || epoch_ == nullptr) return;
   epoch_->CallGone(event.call, &out_);
 }
 
@@ -312,6 +312,7 @@ void Membership::Handle(const event::Tick&) {
   const bool busy = phase_ == Phase::kRunning;
   // Who waits beside an elastic epoch waits for a place in it.
   if (!options_.elastic || !busy) gathering_.RefuseOverdue(now_, busy, AwaitedNow(), &out_);
+  if (phase_ == Phase::kWaiting || phase_ == Phase::kFailed) gathering_.TellAwaited(now_, &out_);
   if (const Status pullable = CheckPullable(); !pullable.ok()) pulls_.End(pullable, &out_);
   pulls_.Tick(CommittedRound(), WaitingText(), now_, &out_);
   if (!busy) return;

@@ -256,6 +256,22 @@ TEST(Communicators, ACallThatDoesNotEndInTimeNamesWhomItAwaits) {
   });
 }
 
+// The time is over before the net loop comes to the calls; when it is asked whom they await, it
+// has.
+TEST(Communicators, ACallThatHasEndedMeanwhileIsNotOneThatWaits) {
+  RunRanks(2, [](ringwood_session* session) {
+    Members alone(session, {ringwood_rank(session)}, 1 + ringwood_rank(session));
+    const std::vector<float> in(1 << 18, 1.0f);
+    std::vector<std::vector<float>> outs(100, std::vector<float>(in.size()));
+    std::vector<ringwood_work*> works;
+    for (auto& out : outs) {
+      works.push_back(alone.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out));
+    }
+    EXPECT_EQ(ringwood_wait(works.back(), 0), RINGWOOD_OK) << ringwood_last_error();
+    for (ringwood_work* const work : works) Members::End(work);
+  });
+}
+
 TEST(Communicators, CallsThatDifferAreNamedOnASideThatCanKnow) {
   RunRanks(2, [](ringwood_session* session) {
     Members comm(session, AllOf(session), 1);

@@ -45,6 +45,14 @@ TEST(ServerLine, AnEpochIsReadAsItIsWritten) {
   }
 }
 
+TEST(ServerLine, AwaitedRanksAreReadAsTheyAreWritten) {
+  const auto line = ReadServerLine(AwaitsLine({1, 2, 3, 7}));
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->kind, Kind::kAwaits);
+  EXPECT_THAT(line->ranks, ElementsAre(1, 2, 3, 7));
+  EXPECT_THAT(ReadServerLine(std::string(kAwaits) + "all of them")->ranks, IsEmpty());
+}
+
 TEST(ServerLine, OtherLinesAreForTheUser) {
   for (const char* line : {"", "step 3", "ringwood server", "a ringwood server epoch 3 0"}) {
     EXPECT_FALSE(ReadServerLine(line)) << line;

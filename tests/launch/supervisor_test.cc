@@ -32,6 +32,24 @@ TEST(Supervisor, AGoodRunStopsTheServersLast) {
   EXPECT_EQ(supervisor.Judge().exit_code, kExitOk);
 }
 
+TEST(Supervisor, ARankThatEndedWellAndIsAwaitedTwiceEndsTheJob) {
+  Supervisor supervisor = Running();
+  EXPECT_THAT(supervisor.Awaited({3, 4}, At(3)), IsEmpty());
+  EXPECT_THAT(supervisor.Ended(4, kGood, At(4)), IsEmpty());
+  EXPECT_THAT(supervisor.Awaited({3, 4}, At(6)), IsEmpty()) << "said before it joined, perhaps";
+  EXPECT_THAT(supervisor.Awaited({3}, At(7)), IsEmpty()) << "it had";
+  EXPECT_THAT(supervisor.Awaited({4}, At(8)), IsEmpty());
+  EXPECT_THAT(supervisor.Awaited({4}, At(12)), ElementsAre(Action::kEndStoppedRanks));
+  supervisor.Ended(2, kTermed, At(20));
+  supervisor.Ended(3, kTermed, At(20));
+  EndServers(&supervisor, 21);
+  const Verdict verdict = supervisor.Judge();
+  EXPECT_EQ(verdict.exit_code, kExitConfiguration);
+  EXPECT_EQ(verdict.culprit, 4);
+  EXPECT_THAT(verdict.reason, HasSubstr("exited with code 0 without joining the job"));
+  EXPECT_FALSE(verdict.restart_helps);
+}
+
 TEST(Supervisor, AFailureGivesTheOthersTimeThenStopsThenKills) {
   Supervisor supervisor = Running();
   EXPECT_THAT(supervisor.Ended(3, kKilled, At(10)), ElementsAre(Action::kEndStoppedRanks));

@@ -58,6 +58,13 @@ def test_a_rank_that_stands_still_is_named_and_ends_the_job_where_asked():
         assert "rank 1" in line and "1 of 2 gradients ready" in line, ended.output
 
 
+def test_a_rank_that_ends_well_without_joining_ends_the_job_that_waits_for_it():
+    ended = run([PROGRAM, "run", "-np", "2", "--join-timeout", "60", "--", "sh", "-c",
+                 'test $RANK = 1 || exec "$@"', "sh", sys.executable, JOBS / "failing.py", "exit"])
+    assert ended.code == CONFIGURATION, ended.output
+    assert "rank 1 (host localhost) failed first: it exited with code 0 without joining the job" in ended.output
+
+
 def test_a_rank_that_ends_early_is_named_and_not_called_dead():
     ended = run_job("failing.py", "early", ranks=3, code=CONFIGURATION)
     for line in errors_in(ended, 2):

@@ -282,6 +282,9 @@ std::string Describe(const action::CloseStream& close) {
   return absl::StrFormat("close %d %s", close.stream, Text(close.status));
 }
 std::string Describe(const action::Verdict&) { return ""; }  // as the notices say
+std::string Describe(const action::Await& await) {
+  return "await ranks=" + absl::StrJoin(await.ranks, ",");
+}
 // The log is not part of the contract, warnings are.
 std::string Describe(const action::Report& report) {
   return report.level == LogLevel::kInfo ? "" : "warn " + report.text;

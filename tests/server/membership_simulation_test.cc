@@ -227,6 +227,7 @@ class SimulatedWorld {
     }
   }
   void Do(const action::Verdict&) {}
+  void Do(const action::Await&) {}
   void Do(const action::Report&) {}
 
   void Take(Simulated& process, const Status& status) {

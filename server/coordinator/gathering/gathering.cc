@@ -16,6 +16,7 @@ constexpr uint64_t kMostRefusals = 8;
 constexpr double kRefusalSeconds = 10;
 
 constexpr double kAgainSeconds = 1;  // until a disk that failed, or the room, is looked at again
+constexpr double kQuietSeconds = 3;  // until it is told the first time who is missing
 constexpr double kLateSeconds = 1;   // that a straggler stays apart the first time
 
 }  // namespace
@@ -56,6 +57,7 @@ void Gathering::Join(const event::Join& join, TimePoint now, Outbox* out) {
   if (!seen.ok()) return out->Reply(join.call, seen);
   const auto displaced =
       room_.Add({join.call, request, now, join.fresh_job, ApartUntil(request.incarnation())});
+  Moved(now);
   if (!displaced) return;
   const bool same = displaced->request.incarnation() == request.incarnation();
   const std::string who = LabelOfJoin(request);
@@ -66,8 +68,22 @@ void Gathering::Join(const event::Join& join, TimePoint now, Outbox* out) {
                         LabelOfJoin(displaced->request), who)));
 }
 
-bool Gathering::CallGone(CallId call, Outbox* out) {
+void Gathering::Moved(TimePoint now) {
+  moved_ = now;
+  tell_ = now + Seconds(kQuietSeconds);
+}
+
+void Gathering::TellAwaited(TimePoint now, Outbox* out) {
+  if (options_.elastic || now < tell_) return;
+  std::vector<uint32_t> missing = room_.MissingRanks();
+  if (missing.empty()) return;
+  tell_ = now + (now - moved_);
+  out->Add(action::Await{std::move(missing)});
+}
+
+bool Gathering::CallGone(CallId call, TimePoint now, Outbox* out) {
   bool held = room_.Remove(call).has_value();
+  if (held) Moved(now);
   for (Waiting& candidate : candidates_) {
     if (candidate.call != call) continue;
     candidate.call = 0;

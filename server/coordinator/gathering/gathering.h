@@ -39,7 +39,10 @@ class Gathering {
   // Refuses a process that cannot belong to this world; the newest process of a seat wins.
   void Join(const event::Join& join, TimePoint now, Outbox* out);
   // True: the caller that went away waited here, and is answered.
-  bool CallGone(CallId call, Outbox* out);
+  bool CallGone(CallId call, TimePoint now, Outbox* out);
+  // While no epoch runs. Whoever started the ranks of a fixed job is told who is missing, in ever
+  // longer intervals since somebody came or went: it may know that they will not come.
+  void TellAwaited(TimePoint now, Outbox* out);
   // Answers callers that have waited for too long. `busy`: an epoch is running meanwhile.
   void RefuseOverdue(TimePoint now, bool busy, const std::vector<Awaited>& awaited, Outbox* out);
   // A member of the running epoch is alive, so a second process of its seat is refused, once it has
@@ -77,6 +80,7 @@ class Gathering {
   }
 
  private:
+  void Moved(TimePoint now);
   void SayRefused(const std::string& why, TimePoint now, Outbox* out);
   bool SetApart(TimePoint now, Outbox* out);                                 // true: somebody
   bool HearComplaints(const std::vector<Waiting*>& members, TimePoint now);  // true: any
@@ -101,6 +105,8 @@ class Gathering {
   uint64_t spent_ = 0;        // the epoch of a record that may be on disk, or come there
   TimePoint again_;           // after a disk that failed, or where nobody had the state
   bool awaits_more_ = false;  // for the second reason: the next to join may have it
+  TimePoint moved_;           // somebody came or went
+  TimePoint tell_;            // when it is told who is missing
   TimePoint refusals_since_;
   uint64_t refusals_ = 0;  // since then
 };

@@ -225,6 +225,12 @@ std::string WaitingRoom::Missing(const std::vector<Awaited>& awaited, TimePoint 
   return absl::StrJoin(parts, " and ");
 }
 
+std::vector<uint32_t> WaitingRoom::MissingRanks() const {
+  const Waiting* const worker = AnyWorker();
+  return worker == nullptr ? std::vector<uint32_t>()
+                           : MissingOf(v1::ROLE_WORKER, worker->request.world());
+}
+
 std::string WaitingRoom::Progress(const std::vector<Awaited>& awaited, TimePoint now) const {
   const Waiting* worker = AnyWorker();
   if (worker == nullptr) return "no rank has joined";

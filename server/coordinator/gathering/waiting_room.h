@@ -63,6 +63,8 @@ class WaitingRoom {
   bool Complete(const std::vector<Awaited>& awaited, TimePoint now) const;
   // "ranks 1, 3, 5-63 and server 0"; "" when complete or while no worker has joined.
   std::string Missing(const std::vector<Awaited>& awaited, TimePoint now) const;
+  // Ranks of the world that those here speak of; none while no worker has joined.
+  std::vector<uint32_t> MissingRanks() const;
   // "2 of 4 ranks joined, waiting for ranks 1, 3"; "nobody has joined".
   std::string Progress(const std::vector<Awaited>& awaited, TimePoint now) const;
   std::optional<uint32_t> FirstWorker() const;  // the lowest rank that waits

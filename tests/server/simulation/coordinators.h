@@ -90,6 +90,7 @@ class Coordinators {
     agenda_->Say("coordinator: epoch %d is over: %s %s", verdict.failure.epoch(),
                  verdict.failure.who(), verdict.failure.reason());
   }
+  void Do(Shell&, const action::Await&) {}
   void Do(Shell&, const action::Report& report) { agenda_->Say("coordinator: %s", report.text); }
 
   const MembershipOptions options_;
