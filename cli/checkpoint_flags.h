@@ -18,7 +18,7 @@ struct CheckpointFlags {
   std::vector<std::string> stores;  // the first, then those that have parts of its checkpoints
   const std::string& store() const { return stores.front(); }
   std::vector<std::string> further() const { return {stores.begin() + 1, stores.end()}; }
-  CheckpointId wanted;  // {}: not said
+  WantedCheckpoint wanted;
   bool json = false;
 };
 

@@ -123,20 +123,18 @@ Status Show(const CheckpointFlags& flags) {
 Status VerifyOne(const CheckpointFlags& flags, const CheckpointSummary& checkpoint) {
   if (checkpoint.damaged) return Corrupt(checkpoint.problem);
   ProgressBar bar(absl::StrFormat("verifying step %d", checkpoint.step));
-  return VerifyCheckpoint(flags.store(), {checkpoint.epoch, checkpoint.step}, ShownOn(&bar),
-                          flags.further());
+  return VerifyCheckpoint(flags.store(), CheckpointId{checkpoint.epoch, checkpoint.step},
+                          ShownOn(&bar), flags.further());
 }
 
 // Those that were asked for; without --step and --epoch all. The first damage is the answer, after
 // all have been looked at.
 Status Verify(const CheckpointFlags& flags) {
   RW_ASSIGN_OR_RETURN(const auto list, ListCheckpoints(flags.store()));
-  const CheckpointId& wanted = flags.wanted;
   Status first;
   nlohmann::json json = nlohmann::json::array();
   for (const CheckpointSummary& checkpoint : list) {
-    const bool asked = (wanted.step == 0 || checkpoint.step == wanted.step) &&
-                       (wanted.epoch == 0 || checkpoint.epoch == wanted.epoch);
+    const bool asked = flags.wanted.Is({checkpoint.epoch, checkpoint.step});
     if ((!checkpoint.complete && !checkpoint.damaged) || !asked) continue;
     const Status status = VerifyOne(flags, checkpoint);
     if (first.ok()) first = status;

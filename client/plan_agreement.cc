@@ -56,6 +56,7 @@ Status PlanAgreement::Adopt(const v1::AgreeResponse& response, uint64_t committe
   }
   RW_RETURN_IF_ERROR(states_->Begin(restore, link->place().rank, link->place().world));
   if (link->elastic()) states_->ForgetReaches();  // other ranks may begin without the checkpoint
+  replanner_->TakeDelay(link);
   RW_RETURN_IF_ERROR(Install(std::move(plan), 0, committed, weight, link));
   agreed_ = true;
   return plan_->Start();

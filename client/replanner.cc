@@ -44,17 +44,27 @@ Replanner::Replanner(const SessionOptions& options, const TensorTable& table)
 // A measurement takes a moment: not where others wait to go on, of whom one knows what it was.
 Status Replanner::MeasureLink(EpochLink* link) {
   const bool waiting = !link->joined().holders().empty();
-  RW_ASSIGN_OR_RETURN(const MeasuredLink measured,
-                      waiting ? ShareLink(measured_, link) : MeasureDataPlane(link));
+  MeasuredLink measured;
+  if (waiting) {
+    RW_ASSIGN_OR_RETURN(measured, ShareLink(measured_, link));
+  }
+  const bool unknown = measured == MeasuredLink();  // to all alike
+  if (unknown) {
+    RW_ASSIGN_OR_RETURN(measured, MeasureDataPlane(link));
+  }
+  const Network before = network_;
   TakeLink(measured);
-  if (options_.rank == 0 && !waiting && network_ != Network()) {
+  if (unknown && options_.rank == 0 && network_ != before) {
     Log(LogLevel::kInfo, "plans are for " + Describe(network_));
   }
-  // All ranks plan for one network: they know one measurement, or agree on the option.
+  return OkStatus();
+}
+
+// All ranks plan for one network: they know one measurement, or have agreed on the option.
+void Replanner::TakeDelay(EpochLink* link) const {
   HopCost cost = link->place().cost;
   cost.alpha += network_.delay;
   link->TakeCost(cost);
-  return OkStatus();
 }
 
 void Replanner::TakeLink(const MeasuredLink& measured) {

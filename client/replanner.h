@@ -29,8 +29,10 @@ class Replanner {
   Observer* profile() { return &profile_; }  // observes every round
 
   // Collective, the first call of an epoch: measures its network, or is told by ranks of the epoch
-  // before what they know. The link's schedules are chosen for it.
+  // before what they know, where one does.
   Status MeasureLink(EpochLink* link);
+  // On all ranks between the same two calls: the link's schedules are chosen for that network.
+  void TakeDelay(EpochLink* link) const;
   void TakeLink(const MeasuredLink& measured);
   // What plans are made for: what the options say, else what was measured.
   const Network& network() const { return network_; }

@@ -40,8 +40,11 @@ StatusOr<std::unique_ptr<Session>> Session::Open(const SessionOptions& options, 
       std::make_unique<Connection>(std::move(parts), LimitsOf(options).arena_bytes);
   session->observers_.Add(session->connection_->progress());
   session->observers_.Add(session->connection_->tally());
-  RW_RETURN_IF_ERROR(session->Enter());
-  return session;
+  const Status entered = session->Enter();
+  if (entered.ok()) return session;
+  // The others hear why: nobody will close a session that was never open.
+  if (session->link_ != nullptr) (void)session->link_->Leave(Message(entered));
+  return entered;
 }
 
 Status Session::Enter() {

@@ -171,6 +171,11 @@ Flag Command::Value(const std::string& names, uint64_t* value, const std::string
   return Flag(CheckNumber(AddNumber(app_, names, value, what), 0, kUnbounded, false, ""));
 }
 
+Flag Command::Value(const std::string& names, std::optional<uint64_t>* value,
+                    const std::string& what) {
+  return Flag(CheckNumber(AddNumber(app_, names, value, what), 0, kUnbounded, false, ""));
+}
+
 Flag Command::Value(const std::string& names, double* value, const std::string& what) {
   return Flag(AddNumber(app_, names, value, what));
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ class Command {
   Flag Value(const std::string& names, std::string* value, const std::string& what);
   Flag Value(const std::string& names, int* value, const std::string& what);
   Flag Value(const std::string& names, uint64_t* value, const std::string& what);
+  Flag Value(const std::string& names, std::optional<uint64_t>* value, const std::string& what);
   Flag Value(const std::string& names, double* value, const std::string& what);
   Flag Value(const std::string& names, std::vector<std::string>* values, const std::string& what);
   Flag Value(const std::string& names, std::vector<int>* values, const std::string& what);

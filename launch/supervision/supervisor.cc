@@ -63,9 +63,10 @@ std::vector<Action> Supervisor::Awaited(const std::vector<int>& members, TimePoi
   const std::vector<int> before = std::exchange(gone_, gone);
   const auto twice = std::find_first_of(gone.begin(), gone.end(), before.begin(), before.end());
   if (twice == gone.end()) return {};
-  inquest_.Failed(*twice, {kExitConfiguration, 0, false},
-                  "exited with code 0 without joining the job, and the others wait for it: every "
-                  "rank opens a session");
+  inquest_.Failed(
+      *twice, {kExitConfiguration, 0, false},
+      "exited with code 0, and the others wait for it to join: every rank opens the same "
+      "sessions");
   return Fail(now);
 }
 

@@ -12,6 +12,7 @@ namespace ringwood {
 struct MeasuredLink {
   double bytes_per_second = 0;  // payload of the slowest NIC; 0: unknown, or one host
   double hop_seconds = 0;       // of a short message to another host; 0: likewise
+  bool operator==(const MeasuredLink&) const = default;
 };
 
 // What of a hop is delay: SetHop.

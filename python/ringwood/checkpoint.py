@@ -57,7 +57,9 @@ class Checkpoint:
         self._local = [each for each in self._optimizers if hasattr(each, "local")]
         parts.update((LOCAL.format(index), each.local) for index, each in enumerate(self._local))
         self._every, self._parts = every, Parts(parts)
-        self._session = self._optimizers[0].session
+        # Its steps are the session's, in whatever order they are listed. LocalSteps are always that.
+        self._leader = next((each for each in self._optimizers if getattr(each, "leads", True)), self._optimizers[0])
+        self._session = self._leader.session
         self._snapshot, self._items = Snapshot(), None
         self._progress, self._told = progress, None
 
@@ -73,7 +75,7 @@ class Checkpoint:
     def end_if_asked(self, save):
         """After a step, as step() does: where a rank was asked to end by SIGTERM, all ranks save, wait for it, and leave
         the program with 75. Not in an elastic job, where the others go on."""
-        optimizer = self._optimizers[0]
+        optimizer = self._leader
         if optimizer.followed:
             return
         ending.listen(self._session)
@@ -83,7 +85,7 @@ class Checkpoint:
     @property
     def due(self):
         """Whether step() would save now; alike on all ranks."""
-        optimizer = self._optimizers[0]
+        optimizer = self._leader
         if optimizer.committed_before == self._session.step:
             return False  # a step between two exchanges
         if self._every == "auto":
@@ -109,7 +111,7 @@ class Checkpoint:
             return self._failed(failure)
         if not (later and self._snapshot.running):
             return self._hand_over()
-        before = self._optimizers[0].before_gradients
+        before = self._leader.before_gradients
         if self._hand_over not in before:
             before.append(self._hand_over)
             job.current().leaving.append(self._hand_over)  # where no gradient follows
@@ -190,7 +192,7 @@ class Checkpoint:
         stays as it is."""
         session = self._session
         if session.resumed and session.replays and after_step is None:
-            self._parts.refuse_unfollowed(session.replays, self._optimizers[0].scaler)
+            self._parts.refuse_unfollowed(session.replays, self._leader.scaler)
         self.restore_cursor(before_step, after_step)
         return session.step
 
@@ -255,7 +257,7 @@ class Checkpoint:
                 sys.stderr.write(f"W rank {session.rank}: no checkpoint before the first step: {failure}\n")
 
     def _replay(self, before_step, after_step):
-        session, optimizer = self._session, self._optimizers[0]
+        session, optimizer = self._session, self._leader
         samplers = [] if optimizer.followed else self._parts.samplers
 
         def after():

@@ -132,6 +132,12 @@ class Gradients:
         self._start_over()
         self._touched[:] = [False] * len(self.slots)
 
+    def took_averages(self, absent):
+        """Averages came, also of gradients that only other ranks had, and are exchanged again with what is added to
+        them. `absent`: indices of those that no rank had."""
+        for index in set(range(len(self.slots))).difference(absent):
+            self._touched[index] = True
+
     def complete(self, weight):
         """Announces the gradients that the hooks did not. Returns the indices that no rank has a gradient for, if the
         policy is to skip them."""

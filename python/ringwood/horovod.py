@@ -173,7 +173,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, compression=Compressi
     made = _rw.DistributedOptimizer(optimizer, named_parameters, backward_passes_per_step=backward_passes_per_step,
                                     missing="zero")
     if op is Sum:
-        hook = optimizer.register_step_pre_hook(lambda inner, *_: _multiply(inner, size()))
+        # The average is over the ranks that brought samples: not those that have joined.
+        hook = optimizer.register_step_pre_hook(lambda inner, *_: _multiply(inner, made.last.total_weight))
         _job.current().leaving.append(hook.remove)
     _optimizers.add(made)
     return made
@@ -201,8 +202,8 @@ def _multiply(optimizer, factor):
 def join(device=-1):
     """For a rank whose data ends before that of others: takes part in their steps without samples, until all ranks are
     here. Returns the rank that came last. Calls outside of DistributedOptimizer are not taken part in."""
-    taken = [optimizer.join() for optimizer in _optimizers]
-    if len(taken) > 1:
+    if len(_optimizers) > 1:
         raise RefusedError("join() with several DistributedOptimizers: call optimizer.join() of each")
+    taken = [optimizer.join() for optimizer in _optimizers]
     steps = allgather(torch.tensor([taken[0] if taken else 0])).tolist()
     return max(range(size()), key=lambda each: (-steps[each], each))

@@ -240,6 +240,11 @@ class DistributedOptimizer(OptimizerWrapper):
                              f"differ from rank to rank: {names}. Do all ranks call backward and step equally "
                              "often?\n")
 
+    @property
+    def leads(self):
+        """Whether its steps are the session's; those of a further optimizer follow them."""
+        return self._exchange is self.session
+
     def average_again(self):
         """Another backward adds to averages that no step has used, so the sum is exchanged again. Averaging an
         average changes nothing: the result is that of one exchange, at the cost of two."""
@@ -248,6 +253,7 @@ class DistributedOptimizer(OptimizerWrapper):
                 "backward() after the gradients were averaged, whose momentum would count twice: call step() or "
                 "optimizer.zero_grad() after every backward, or set backward_passes_per_step=N, or put all passes "
                 "but the last into optimizer.no_sync()")
+        self._gradients.took_averages(self._absent)
         self.averaged = self._by_hand = False
         self._again += 1
         if self._again == 10 and self.session.rank == 0:

@@ -3,6 +3,7 @@
 No pickle: what comes back from a store or from another rank can only be data.
 """
 
+import collections
 import json
 
 import numpy as np
@@ -24,8 +25,8 @@ def flatten(tree, *root):
             name = _unused("/".join(map(str, path)), tensors)
             tensors[name] = value
             return {"tensor": [len(tensors) - 1, str(value.dtype).removeprefix("torch."), list(value.shape), name]}
-        if isinstance(value, dict):
-            return {"dict": [[_key(key, path), walk(inner, *path, key)] for key, inner in value.items()]}
+        if isinstance(value, dict):  # a Counter, such as a MultiStepLR's milestones, has methods of its own
+            return {"counter" if isinstance(value, collections.Counter) else "dict": [[_key(key, path), walk(inner, *path, key)] for key, inner in value.items()]}
         if isinstance(value, (list, tuple)):
             return {type(value).__name__ if type(value) in (list, tuple) else "tuple":
                     [walk(inner, *path, i) for i, inner in enumerate(value)]}
@@ -61,6 +62,8 @@ def unflatten(skeleton, tensors):
     def build(node):
         if "tensor" in node:
             return tensors[node["tensor"][0]]
+        if "counter" in node:
+            return collections.Counter({key: build(inner) for key, inner in node["counter"]})
         if "dict" in node:
             return {key: build(inner) for key, inner in node["dict"]}
         if "list" in node:
@@ -87,8 +90,9 @@ def gather_tensors(skeleton):
         for name in ("list", "tuple"):
             for inner in node.get(name, ()):
                 walk(inner)
-        for _, inner in node.get("dict", ()):
-            walk(inner)
+        for name in ("dict", "counter"):
+            for _, inner in node.get(name, ()):
+                walk(inner)
 
     walk(json.loads(skeleton))
     return found

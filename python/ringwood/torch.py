@@ -101,7 +101,7 @@ def LocalSteps(model, optimizer, every=None, outer=None, density=None, codec=Non
 def AverageAdamW(params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2):
     """AdamW for LocalSteps, as large in its steps as AdamW on the average of all ranks' gradients; see
     ringwood.local.average_adamw."""
-    return _AverageAdamW(params, size, lr, betas, eps, weight_decay)
+    return _AverageAdamW(params, lambda: _job.current().session.world, lr, betas, eps, weight_decay)
 
 
 def _either(name, value, torchft, other):

@@ -93,21 +93,19 @@ StatusOr<v1::CheckpointManifest> CheckpointReader::WithItems(v1::CheckpointManif
   return WholeManifest(std::move(head), body, what);
 }
 
-StatusOr<v1::CheckpointManifest> CheckpointReader::Find(const CheckpointId& wanted) const {
+StatusOr<v1::CheckpointManifest> CheckpointReader::Find(const WantedCheckpoint& wanted) const {
   RW_ASSIGN_OR_RETURN(const CheckpointId id, Resolve(wanted));
   return Manifest(id);
 }
 
-StatusOr<CheckpointId> CheckpointReader::Resolve(const CheckpointId& wanted) const {
+StatusOr<CheckpointId> CheckpointReader::Resolve(const WantedCheckpoint& wanted) const {
   RW_ASSIGN_OR_RETURN(const auto ids, Complete());
-  for (const CheckpointId& id : ids) {
-    if (wanted.epoch != 0 && id.epoch != wanted.epoch) continue;
-    if (wanted == CheckpointId{} || id.step == wanted.step) return id;
-  }
-  if (wanted == CheckpointId{}) return NotFound(name_ + " has no complete checkpoint");
+  const auto found =
+      std::find_if(ids.begin(), ids.end(), [&](const CheckpointId& id) { return wanted.Is(id); });
+  if (found != ids.end()) return *found;
+  const std::string step = wanted.step ? absl::StrFormat(" of step %d", *wanted.step) : "";
   const std::string epoch = wanted.epoch == 0 ? "" : absl::StrFormat(" of epoch %d", wanted.epoch);
-  return NotFound(
-      absl::StrFormat("%s has no complete checkpoint of step %d%s", name_, wanted.step, epoch));
+  return NotFound(name_ + " has no complete checkpoint" + step + epoch);
 }
 
 // One that has to be there.

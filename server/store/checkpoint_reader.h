@@ -50,10 +50,9 @@ class CheckpointReader {
   // The manifest of a head whose row may not be there yet.
   StatusOr<v1::CheckpointManifest> WithItems(v1::CheckpointManifest head) const;
 
-  // That checkpoint, if it is complete. Epoch 0: the newest epoch's of that step; step 0 as well:
-  // the newest of all. NotFound also where only another epoch has the step.
-  StatusOr<CheckpointId> Resolve(const CheckpointId& wanted) const;
-  StatusOr<v1::CheckpointManifest> Find(const CheckpointId& wanted) const;
+  // The newest complete one that is meant. NotFound also where only another epoch has the step.
+  StatusOr<CheckpointId> Resolve(const WantedCheckpoint& wanted) const;
+  StatusOr<v1::CheckpointManifest> Find(const WantedCheckpoint& wanted) const;
 
   // One chunk's bytes, checked.
   StatusOr<std::string> Chunk(const CheckpointId& id, const v1::StoredItem& item,

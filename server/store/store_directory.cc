@@ -84,20 +84,26 @@ Status CheckOwner(const std::string& path) {
                  "--store directory, or chmod -R go-w this one if you trust what is in it");
 }
 
+// Without what follows no link and has no parent of its own: a slash at the end, ".".
+fs::path Named(const std::string& directory) {
+  const fs::path path = fs::absolute(directory).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
 // `directory` cannot be replaced by another user while we use it.
-Status CheckPlace(const std::string& directory) {
+Status CheckPlace(const fs::path& directory) {
   struct stat about {};
   if (lstat(directory.c_str(), &about) == 0 && S_ISLNK(about.st_mode) &&
       about.st_uid != geteuid()) {
     return Refused(absl::StrFormat("%s is a link of user %d: give another --store directory",
-                                   directory, about.st_uid));
+                                   directory.string(), about.st_uid));
   }
-  const std::string parent = fs::path(directory).parent_path();
-  if (stat(parent.empty() ? "." : parent.c_str(), &about) != 0 || (about.st_mode & S_IWOTH) == 0 ||
+  const fs::path parent = directory.parent_path();
+  if (stat(parent.c_str(), &about) != 0 || (about.st_mode & S_IWOTH) == 0 ||
       (about.st_mode & S_ISVTX) != 0) {
     return OkStatus();
   }
-  return Refused(parent +
+  return Refused(parent.string() +
                  " can be written to by everybody, who could replace the store in it: give "
                  "another --store directory, or chmod +t it");
 }
@@ -199,9 +205,10 @@ Status CheckStore(const std::string& directory) { return FormatOf(directory).sta
 Status PrepareStore(const std::string& directory, rocksdb::Env* env) {
   std::error_code error;
   RW_RETURN_IF_ERROR(MakeDirectory(directory, 0700, env));
-  RW_RETURN_IF_ERROR(CheckPlace(directory));
+  RW_RETURN_IF_ERROR(CheckPlace(Named(directory)));
   const std::string place = fs::canonical(directory, error);  // --store may name a link to it
   if (error) return Refused("cannot find " + directory + ": " + error.message());
+  RW_RETURN_IF_ERROR(CheckPlace(place));
   if (!HasStrangers(place)) {
     chmod(place.c_str(), 0700);  // it is empty; CheckOwner checks the result
     RW_RETURN_IF_ERROR(CheckOwner(place));

@@ -197,7 +197,19 @@ Status UpdateLog::Begin(const Beginning& beginning) {
   return OkStatus();
 }
 
+// Unavailable is a server that is away, for which a worker waits: this disk's errors are not that.
 StatusOr<bool> UpdateLog::Take(const v1::LogPiece& piece) {
+  StatusOr<bool> taken = TakeOnce(piece);
+  if (taken.status().code() != StatusCode::kUnavailable) return taken;
+  Log(LogLevel::kError, "update_log_failed",
+      absl::StrFormat(
+          "THE UPDATE LOG ENDS before step %d: %s. Training goes on, and steps after the "
+          "next checkpoint are logged again",
+          piece.step(), Message(taken.status())));
+  return Exhausted(Message(taken.status()));
+}
+
+StatusOr<bool> UpdateLog::TakeOnce(const v1::LogPiece& piece) {
   if (!options_.on) return Refused("this server keeps no update log: start it with --update-log");
   const auto data = std::as_bytes(std::span(piece.data()));
   if (piece.data().size() > kMaxChunkBytes || Digest(data) != piece.checksum()) {

@@ -73,6 +73,7 @@ class UpdateLog {
   Status Forget(const std::vector<CheckpointId>& kept);
 
  private:
+  StatusOr<bool> TakeOnce(const v1::LogPiece& piece);
   struct Incoming {
     v1::LoggedRound head;
     uint64_t sequence = 0;

@@ -46,7 +46,7 @@ TEST(Supervisor, ARankThatEndedWellAndIsAwaitedTwiceEndsTheJob) {
   const Verdict verdict = supervisor.Judge();
   EXPECT_EQ(verdict.exit_code, kExitConfiguration);
   EXPECT_EQ(verdict.culprit, 4);
-  EXPECT_THAT(verdict.reason, HasSubstr("exited with code 0 without joining the job"));
+  EXPECT_THAT(verdict.reason, HasSubstr("exited with code 0, and the others wait for it to join"));
   EXPECT_FALSE(verdict.restart_helps);
 }
 

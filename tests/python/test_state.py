@@ -1,5 +1,6 @@
 """Nested state as named tensors, and random generators as bytes: what checkpoints and ranks that come are given."""
 
+import collections
 import json
 import random
 
@@ -13,6 +14,7 @@ from ringwood.memory import type_of  # noqa: E402
 from ringwood.random_state import random_state, set_random_state  # noqa: E402
 from ringwood.state import flatten, state_items, state_of_items  # noqa: E402
 
+MILESTONES = collections.Counter([3, 6, 6])  # as MultiStepLR has them
 TREE = {"model": {"fc.weight": torch.arange(6.0).view(2, 3), "seen": torch.tensor(7), "none": torch.empty(0)},
         "optimizers": [{"state": {0: {"exp_avg": torch.ones(2, dtype=torch.bfloat16)}}, "lr": 0.5}],
         "cursor": ("a", None)}
@@ -37,6 +39,12 @@ def test_a_tensor_is_named_by_its_path_and_comes_back():
     assert list(items) == ["skeleton", "model/fc.weight", "model/seen", "model/none", "optimizers/0/state/0/exp_avg"]
     assert same(TREE, state_of_items(lambda name: as_bytes(items[name]), "skeleton"))
     assert list(state_items(TREE["model"], "own", "model"))[1] == "model/fc.weight"
+
+
+def test_a_counter_stays_one():
+    items = state_items({"milestones": MILESTONES}, "skeleton")
+    back = state_of_items(items.__getitem__, "skeleton")["milestones"]
+    assert isinstance(back, collections.Counter) and sorted(back.elements()) == [3, 6, 6]
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -14,6 +14,7 @@ SCRIPTS = {"torch_layer.py": "dense training equals one process on the whole bat
            "misuse_torch.py": "wrong use of the optimizer is a typed error",
            "gpt.py": "without options a GPT trains as with DistributedDataParallel",
            "several.py": "several optimizers step when they like",
+           "optimizer/again.py": "two exchanges give what one gives, and a checkpoint knows who leads",
            "optimizer/copied.py": "a model in training is copied and saved whole",
            "optimizer/let_go.py": "gradients that are let go are free, and nothing else changes",
            "optimizer/moved.py": "no average goes where a gradient was before model.to() moved it",

@@ -15,6 +15,7 @@
 #include "server/store/database.h"
 #include "server/store/service/stripe_collector.h"
 #include "server/store/store_directory.h"
+#include "server/store/view/pin.h"
 #include "server/store/view/store_view.h"
 
 namespace ringwood {
@@ -163,6 +164,36 @@ TEST_F(StoreTest, AStepOfTwoEpochsIsTwoCheckpoints) {
   EXPECT_EQ(VerifyCheckpoint(store_, {1, 100}).code(), StatusCode::kDataLoss);
 }
 
+// An imported model is of step 0, if nothing else is said.
+TEST_F(StoreTest, StepZeroIsAStepAndNotTheNewest) {
+  ASSERT_TRUE(PrepareStore(store_).ok());
+  auto store = CheckpointStore::Open(store_ + "/checkpoints");
+  ASSERT_TRUE(store.ok()) << store.status();
+  StripeCollector collector = CollectorOf(*store);
+  for (uint64_t epoch : {1, 2}) {
+    collector.SetEpoch(Alone(epoch, 7));
+    ASSERT_TRUE(SaveAlone(&collector, epoch, 50 * (epoch - 1), "weights").ok());
+  }
+  const CheckpointReader& reader = (*store)->reader();
+  WantedCheckpoint wanted;
+  EXPECT_EQ(*reader.Resolve(wanted), (CheckpointId{2, 50}));
+  wanted.epoch = 1;
+  EXPECT_EQ(*reader.Resolve(wanted), (CheckpointId{1, 0}));
+  wanted = {};
+  wanted.step = 0;
+  EXPECT_EQ(*reader.Resolve(wanted), (CheckpointId{1, 0}));
+  wanted.epoch = 2;
+  EXPECT_EQ(Message(reader.Resolve(wanted).status()),
+            "the checkpoint store " + store_ +
+                "/checkpoints has no complete checkpoint of step 0 of epoch 2");
+  for (const CheckpointId& id : {CheckpointId{1, 0}, CheckpointId{2, 50}}) {
+    ASSERT_TRUE(PinCheckpoint(store_, id, "").ok());
+  }
+  wanted.epoch = 0;
+  EXPECT_EQ(*UnpinCheckpoint(store_, wanted), (CheckpointId{1, 0}));
+  EXPECT_EQ(*UnpinCheckpoint(store_, {}), (CheckpointId{2, 50}));
+}
+
 TEST_F(StoreTest, ADamagedManifestIsListedAsSuch) {
   ASSERT_TRUE(PrepareStore(store_).ok());
   {
@@ -301,7 +332,10 @@ TEST_F(StoreTest, RefusesFoldersThatOthersWriteTo) {
   ASSERT_EQ(chmod((store_ + "/checkpoints").c_str(), 0700), 0);
   EXPECT_TRUE(PrepareStore(store_).ok());
   ASSERT_EQ(chmod(directory_.c_str(), 0777), 0);
-  EXPECT_THAT(Message(PrepareStore(store_)), HasSubstr("could replace the store in it"));
+  for (const char* end : {"", "/", "//", "/.", "/checkpoints/.."}) {
+    EXPECT_THAT(Message(PrepareStore(store_ + end)), HasSubstr("could replace the store in it"))
+        << end;
+  }
   ASSERT_EQ(chmod(directory_.c_str(), 0700), 0);
   if (geteuid() != 0) GTEST_SKIP() << "giving a folder away needs root";
   ASSERT_EQ(chown((store_ + "/coordinator").c_str(), 12345, 12345), 0);

@@ -254,11 +254,16 @@ class UpdateLogOnADisk : public UpdateLogTest {
 
   std::vector<uint64_t> Fill() {
     std::vector<uint64_t> answered;
-    for (uint64_t step = 1; step <= kRounds && Log(1, step).ok(); ++step) answered.push_back(step);
+    for (uint64_t step = 1; step <= kRounds; ++step) {
+      failed_ = Log(1, step);
+      if (!failed_.ok()) break;
+      answered.push_back(step);
+    }
     return answered;
   }
 
   std::shared_ptr<FaultyDisk> disk_;
+  Status failed_;
 };
 
 TEST_F(UpdateLogOnADisk, WhatWasAnsweredOutlivesTheProcessAndWithFsyncThePower) {
@@ -298,6 +303,10 @@ TEST_F(UpdateLogOnADisk, AfterAFailureItBeginsAgain) {
       ASSERT_TRUE(Start(false).ok());
       disk_->Plan({{kind, disk_->operations() + at}});
       const std::vector<uint64_t> answered = Fill();
+      if (answered.size() < kRounds) {
+        EXPECT_EQ(failed_.code(), StatusCode::kResourceExhausted)
+            << "a worker waits 30 s for a server that is away (Unavailable): " << failed_;
+      }
       disk_->Heal();
       const uint64_t next = kRounds + 2;  // a checkpoint of the step before has begun
       ASSERT_TRUE(Log(1, next, true).ok());

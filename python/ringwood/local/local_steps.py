@@ -62,6 +62,9 @@ class LocalSteps(OptimizerWrapper):
         self._known = {id(parameter) for _, parameter in named}
         parts = cut(named, fragments)
         self.schedule = Schedule(every, len(parts), delay)
+        if delay == every and not mix and not ahead:
+            raise InvalidError(f"delay={delay} with every={every}: what a rank has trained during the delay gives way to "
+                               "the outer parameters, which would be all of it: a smaller delay, or mix=")
         self._outer_rule = outer or (OuterSGD() if ahead else Nesterov())
         self.fragments = [Fragment(part, self._outer_rule, ahead) for part in parts]
         set_options(job, codec, chunk, merge, density)

@@ -15,6 +15,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace ringwood {
@@ -26,6 +27,23 @@ struct CheckpointId {
 };
 
 std::string Text(const CheckpointId& id);  // "step 12 (epoch 3)", for people
+
+// A checkpoint as somebody names it: what is not said may be anything, and the newest is meant.
+struct WantedCheckpoint {
+  std::optional<uint64_t> step;
+  uint64_t epoch = 0;  // 0: not said, as no epoch has this number
+
+  WantedCheckpoint() = default;
+  // One of just this name; {} names none.
+  WantedCheckpoint(const CheckpointId& id)
+      : step(id == CheckpointId{} ? std::nullopt : std::optional(id.step)), epoch(id.epoch) {}
+  WantedCheckpoint(uint64_t of_epoch, uint64_t of_step)
+      : WantedCheckpoint(CheckpointId{of_epoch, of_step}) {}
+
+  bool Is(const CheckpointId& id) const {
+    return (epoch == 0 || id.epoch == epoch) && id.step == step.value_or(id.step);
+  }
+};
 
 // A complete checkpoint that a job can continue from.
 struct CheckpointBase {

@@ -18,7 +18,7 @@ constexpr double kPinPatienceSeconds = 10;  // a server that removes large files
 
 }  // namespace
 
-StatusOr<CheckpointId> PinCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
+StatusOr<CheckpointId> PinCheckpoint(const std::string& store_dir, const WantedCheckpoint& wanted,
                                      const std::string& label) {
   RW_RETURN_IF_ERROR(CheckStore(store_dir));
   if (label.size() > kMaxLabelBytes || Printable(label, kMaxLabelBytes) != label) {
@@ -33,15 +33,15 @@ StatusOr<CheckpointId> PinCheckpoint(const std::string& store_dir, const Checkpo
   return id;
 }
 
-StatusOr<CheckpointId> UnpinCheckpoint(const std::string& store_dir, const CheckpointId& wanted) {
+StatusOr<CheckpointId> UnpinCheckpoint(const std::string& store_dir,
+                                       const WantedCheckpoint& wanted) {
   RW_RETURN_IF_ERROR(CheckStore(store_dir));
   const std::string directory = store_dir + "/checkpoints";
   RW_ASSIGN_OR_RETURN(const auto lock, PinLock::Take(directory, Seconds(kPinPatienceSeconds)));
   RW_ASSIGN_OR_RETURN(const auto pins, ReadPins(directory));
   for (auto pin = pins.rbegin(); pin != pins.rend(); ++pin) {
     const CheckpointId& id = pin->first;
-    if (wanted.epoch != 0 && id.epoch != wanted.epoch) continue;
-    if (wanted != CheckpointId{} && id.step != wanted.step) continue;
+    if (!wanted.Is(id)) continue;
     const std::string path = PinFile(directory, id);
     if (unlink(path.c_str()) == 0) return id;
     return Unavailable("cannot remove " + path + ": " + std::strerror(errno));

@@ -94,12 +94,12 @@ StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& stor
 }
 
 StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
-                                                const CheckpointId& wanted) {
+                                                const WantedCheckpoint& wanted) {
   RW_ASSIGN_OR_RETURN(const StoreView view, StoreView::Open(store_dir));
   return view.reader().Find(wanted);
 }
 
-Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
+Status VerifyCheckpoint(const std::string& store_dir, const WantedCheckpoint& wanted,
                         const ReadProgress& progress, const std::vector<std::string>& further) {
   std::vector<std::string> all = {store_dir};
   all.insert(all.end(), further.begin(), further.end());

@@ -56,13 +56,13 @@ StatusOr<std::vector<CheckpointSummary>> Summarize(const CheckpointReader& reade
 // The same with pins.
 StatusOr<std::vector<CheckpointSummary>> ListCheckpoints(const std::string& store_dir);
 
-// The manifest. Epoch 0: the newest that has the step; step 0 as well: the newest checkpoint.
+// The manifest of the newest one that is meant.
 StatusOr<v1::CheckpointManifest> ShowCheckpoint(const std::string& store_dir,
-                                                const CheckpointId& wanted);
+                                                const WantedCheckpoint& wanted);
 
 // Reads every byte; Corrupt names the first damaged item. `further`: where parts of it are, beside
 // the store's own directory.
-Status VerifyCheckpoint(const std::string& store_dir, const CheckpointId& wanted,
+Status VerifyCheckpoint(const std::string& store_dir, const WantedCheckpoint& wanted,
                         const ReadProgress& progress = {},
                         const std::vector<std::string>& further = {});
 

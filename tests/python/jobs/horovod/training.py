@@ -79,6 +79,22 @@ for _ in range(2):
     inner.zero_grad()
     hvd.init()
 
+# Of ranks that have joined nothing is in a sum.
+model = nn.Linear(1, 1)
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=1.0), op=hvd.Sum)
+moved = []
+for step in range(1 + rank):
+    before = model.bias.item()
+    optimizer.zero_grad()
+    model(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    moved.append(before - model.bias.item())
+hvd.join()
+assert all(abs(by - (size - step)) < 1e-5 for step, by in enumerate(moved)), moved
+hvd.shutdown()
+hvd.init()
+
 model = distributed(3 + rank, join=True)
 alike(model, alone(2 + size, 1, lambda step: range(max(0, step - 2), size)))
 for arguments, words in (({"op": hvd.Adasum}, "Adasum"), ({"process_set": hvd.ProcessSet([0])}, "process set")):

@@ -22,6 +22,7 @@ rw.broadcast_parameters(model.state_dict())
 data = torch.randn(600, 80, generator=torch.Generator().manual_seed(3))
 session, killed = optimizer.session, folder / "killed"
 steps, came, rounds = 0, session.receiving, []
+average = rw.AverageAdamW(model.parameters())  # steps nothing here: it only has to know how many ranks there are
 back = None  # after how many passes the killed rank was back
 while True:
     if back is None and session.epoch > 1 and session.world == 3:
@@ -36,6 +37,7 @@ while True:
             optimizer.zero_grad()
             (model(data[batch]) - data[batch].flip(1)).square().mean().backward()
             optimizer.step()
+            assert average._ranks() == session.world
             steps += 1
             if optimizer.last and (not rounds or rounds[-1] != optimizer.last.step):
                 rounds.append(optimizer.last.step)
