@@ -48,13 +48,14 @@ Status Replanner::MeasureLink(EpochLink* link) {
   if (waiting) {
     RW_ASSIGN_OR_RETURN(measured, ShareLink(measured_, link));
   }
-  const bool unknown = measured == MeasuredLink();  // to all alike
-  if (unknown) {
+  // Who waits may know nothing: a rank was lost before, or all were on one host. The same on all.
+  const bool unknown = measured == MeasuredLink() && link->place().hosts.size() > 1;
+  if (!waiting || unknown) {
     RW_ASSIGN_OR_RETURN(measured, MeasureDataPlane(link));
   }
   const Network before = network_;
   TakeLink(measured);
-  if (unknown && options_.rank == 0 && network_ != before) {
+  if (options_.rank == 0 && network_ != before && (!waiting || unknown)) {
     Log(LogLevel::kInfo, "plans are for " + Describe(network_));
   }
   return OkStatus();

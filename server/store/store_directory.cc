@@ -86,7 +86,9 @@ Status CheckOwner(const std::string& path) {
 
 // Without what follows no link and has no parent of its own: a slash at the end, ".".
 fs::path Named(const std::string& directory) {
-  const fs::path path = fs::absolute(directory).lexically_normal();
+  std::error_code error;
+  const fs::path path = fs::absolute(directory, error).lexically_normal();
+  if (error) return directory;
   return path.has_filename() ? path : path.parent_path();
 }
 
