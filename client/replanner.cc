@@ -49,13 +49,14 @@ Status Replanner::MeasureLink(EpochLink* link) {
     RW_ASSIGN_OR_RETURN(measured, ShareLink(measured_, link));
   }
   // Who waits may know nothing: a rank was lost before, or all were on one host. The same on all.
-  const bool unknown = measured == MeasuredLink() && link->place().hosts.size() > 1;
-  if (!waiting || unknown) {
+  const bool known = measured != MeasuredLink() || link->place().hosts.size() < 2;
+  const bool measures = !waiting || !known;
+  if (measures) {
     RW_ASSIGN_OR_RETURN(measured, MeasureDataPlane(link));
   }
   const Network before = network_;
   TakeLink(measured);
-  if (options_.rank == 0 && network_ != before && (!waiting || unknown)) {
+  if (measures && options_.rank == 0 && network_ != before) {
     Log(LogLevel::kInfo, "plans are for " + Describe(network_));
   }
   return OkStatus();

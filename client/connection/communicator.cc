@@ -360,14 +360,15 @@ Status Communicator::Broken(Work* work, const Status& status) {
 
 // Nodes that the parts under way await, or that have not taken what these send.
 std::set<int> Communicator::AwaitedPeers(Work* work) {
-  std::set<int> nodes;
+  // What the task touches is its own: it may run after the call has timed out.
+  const auto nodes = std::make_shared<std::set<int>>();
   const Status asked = link_->connection()->net()->Call(
-      [&nodes, work] {
-        for (const auto& awaited : work->awaited_) nodes.merge(awaited->peers());
+      [nodes, work = work->shared_from_this()] {
+        for (const auto& awaited : work->awaited_) nodes->merge(awaited->peers());
         return OkStatus();
       },
       Seconds(kLongestWaitSeconds));
-  return asked.ok() ? nodes : std::set<int>();
+  return asked.ok() ? *nodes : std::set<int>();
 }
 
 // "; still awaited: rank 2 …".

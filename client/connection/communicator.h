@@ -135,7 +135,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 };
 
 // A call that was started.
-class Communicator::Work {
+class Communicator::Work : public std::enable_shared_from_this<Work> {
  public:
   explicit Work(const CollectiveCall& call) : call_(call) {}
 

@@ -57,8 +57,8 @@ class Checkpoint:
         self._local = [each for each in self._optimizers if hasattr(each, "local")]
         parts.update((LOCAL.format(index), each.local) for index, each in enumerate(self._local))
         self._every, self._parts = every, Parts(parts)
-        # Its steps are the session's, in whatever order they are listed. LocalSteps are always that.
-        self._leader = next((each for each in self._optimizers if getattr(each, "leads", True)), self._optimizers[0])
+        # In whatever order they are listed; its results say when a checkpoint is due and when to end.
+        self._leader = next((each for each in self._optimizers if each.leads), self._optimizers[0])
         self._session = self._leader.session
         self._snapshot, self._items = Snapshot(), None
         self._progress, self._told = progress, None

@@ -242,7 +242,7 @@ class DistributedOptimizer(OptimizerWrapper):
 
     @property
     def leads(self):
-        """Whether its steps are the session's; those of a further optimizer follow them."""
+        """Not where it is a further one of the process."""
         return self._exchange is self.session
 
     def average_again(self):

@@ -49,6 +49,8 @@ class OptimizerWrapper(torch.optim.Optimizer):
 
     how_to_freeze = ""
 
+    leads = True  # its steps are the session's; those of a further DistributedOptimizer follow them
+
     def add_param_group(self, group):
         name = type(self).__name__
         raise RefusedError(f"parameters cannot be added after the ranks agreed on the plan: make the {name} when all "

@@ -144,20 +144,28 @@ TEST_F(StoreTest, ADroppedCheckpointIsNoCheckpoint) {
   EXPECT_THAT(*(*store)->reader().Complete(), ElementsAre());
 }
 
+// A new one, with a checkpoint of each of the epochs 1 and 2, at these steps.
+std::unique_ptr<CheckpointStore> StoreOfTwoEpochs(const std::string& directory, uint64_t first,
+                                                  uint64_t second) {
+  EXPECT_TRUE(PrepareStore(directory).ok());
+  auto store = CheckpointStore::Open(directory + "/checkpoints");
+  EXPECT_TRUE(store.ok()) << store.status();
+  StripeCollector collector = CollectorOf(*store);
+  for (const auto& [epoch, step] :
+       {std::pair(uint64_t{1}, first), std::pair(uint64_t{2}, second)}) {
+    collector.SetEpoch(Alone(epoch, 7));
+    EXPECT_TRUE(SaveAlone(&collector, epoch, step, "of epoch " + std::to_string(epoch)).ok());
+  }
+  return *std::move(store);
+}
+
 TEST_F(StoreTest, AStepOfTwoEpochsIsTwoCheckpoints) {
-  ASSERT_TRUE(PrepareStore(store_).ok());
   {
-    auto store = CheckpointStore::Open(store_ + "/checkpoints");
-    ASSERT_TRUE(store.ok()) << store.status();
-    StripeCollector collector = CollectorOf(*store);
-    for (uint64_t epoch : {1, 2}) {
-      collector.SetEpoch(Alone(epoch, 7));
-      ASSERT_TRUE(SaveAlone(&collector, epoch, 100, "of epoch " + std::to_string(epoch)).ok());
-    }
-    EXPECT_EQ(*LoadWeights(**store, {1, 100}), "of epoch 1");
-    EXPECT_EQ(*LoadWeights(**store, {2, 100}), "of epoch 2");
-    EXPECT_EQ(*LoadWeights(**store, {0, 100}), "of epoch 2");
-    EXPECT_EQ(LoadWeights(**store, {3, 100}).status().code(), StatusCode::kNotFound);
+    const auto store = StoreOfTwoEpochs(store_, 100, 100);
+    EXPECT_EQ(*LoadWeights(*store, {1, 100}), "of epoch 1");
+    EXPECT_EQ(*LoadWeights(*store, {2, 100}), "of epoch 2");
+    EXPECT_EQ(*LoadWeights(*store, {0, 100}), "of epoch 2");
+    EXPECT_EQ(LoadWeights(*store, {3, 100}).status().code(), StatusCode::kNotFound);
   }
   Damage(store_ + "/checkpoints", {1, 100});
   EXPECT_TRUE(VerifyCheckpoint(store_, {2, 100}).ok());
@@ -166,15 +174,8 @@ TEST_F(StoreTest, AStepOfTwoEpochsIsTwoCheckpoints) {
 
 // An imported model is of step 0, if nothing else is said.
 TEST_F(StoreTest, StepZeroIsAStepAndNotTheNewest) {
-  ASSERT_TRUE(PrepareStore(store_).ok());
-  auto store = CheckpointStore::Open(store_ + "/checkpoints");
-  ASSERT_TRUE(store.ok()) << store.status();
-  StripeCollector collector = CollectorOf(*store);
-  for (uint64_t epoch : {1, 2}) {
-    collector.SetEpoch(Alone(epoch, 7));
-    ASSERT_TRUE(SaveAlone(&collector, epoch, 50 * (epoch - 1), "weights").ok());
-  }
-  const CheckpointReader& reader = (*store)->reader();
+  const auto store = StoreOfTwoEpochs(store_, 0, 50);
+  const CheckpointReader& reader = store->reader();
   WantedCheckpoint wanted;
   EXPECT_EQ(*reader.Resolve(wanted), (CheckpointId{2, 50}));
   wanted.epoch = 1;
