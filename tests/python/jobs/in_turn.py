@@ -18,4 +18,5 @@ for words in sys.argv[1:]:
     sys.argv = [script, *arguments]
     runpy.run_path(str(pathlib.Path(__file__).parent / script), run_name="__main__")
     if os.environ["RANK"] == "0":
-        print(f"done {words}", flush=True)
+        sys.stdout.write(f"done {words}\n")  # print() writes the end of the line by itself: another rank may come between
+        sys.stdout.flush()

@@ -1,6 +1,8 @@
 """Complex weights, as Fourier neural operators have them: the optimizer and DistributedDataParallel's hook give the
 same weights on both ranks, close to those of one process on the whole batch."""
 
+import atexit
+
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
@@ -47,9 +49,9 @@ half = BATCH // rw.size()
 mine = half * rw.rank(), half * (rw.rank() + 1)
 if not torch.distributed.is_initialized():
     torch.distributed.init_process_group("gloo")
+    atexit.register(torch.distributed.destroy_process_group)
 weights = {how: trained(how, *mine) for how in ("optimizer", "hook")}
 assert torch.equal(weights["optimizer"], weights["hook"])
 assert len(set(rw.gather_texts(weights["hook"].numpy().tobytes().hex()))) == 1
 torch.testing.assert_close(weights["hook"], trained("alone", 0, BATCH), rtol=0, atol=1e-4)
-torch.distributed.destroy_process_group()
 rw.shutdown()
