@@ -49,6 +49,13 @@ StatusOr<int> OpenLog(const std::string& path) {
                                                    : strerror(number)));
 }
 
+bool OnePlace(int out, int err) {
+  struct stat one {
+  }, other{};
+  return ::fstat(out, &one) == 0 && ::fstat(err, &other) == 0 && one.st_dev == other.st_dev &&
+         one.st_ino == other.st_ino;
+}
+
 }  // namespace
 
 std::vector<std::string> LineCutter::Feed(const std::string& bytes) {
@@ -75,7 +82,9 @@ std::string LineCutter::Rest() {
 }
 
 Output::Output(const OutputOptions& options)
-    : options_(options), sinks_{{options.out, "", false, false}, {options.err, "", false, false}} {}
+    : options_(options),
+      one_place_(OnePlace(options.out, options.err)),
+      sinks_{{.descriptor = options.out}, {.descriptor = options.err}} {}
 
 Output::~Output() { CloseFiles(); }
 
@@ -102,13 +111,10 @@ void Output::Begin(size_t voice) { speakers_[voice]->tail.clear(); }
 
 void Output::Take(size_t voice, bool error, const std::string& bytes) {
   Speaker& speaker = *speakers_[voice];
-  Sink* sink = &sinks_[error];
   if (speaker.file >= 0) Record(&speaker, bytes);
   for (const std::string& line : speaker.all.Feed(bytes)) Remember(&speaker, line);
   if (speaker.voice.prefix.empty() && !(error && options_.json)) {
-    Put(sink, bytes);
-    if (!bytes.empty()) sink->midline = bytes.back() != '\n';
-    return;
+    return PutRaw(SinkOf(error), bytes);
   }
   for (const std::string& line : speaker.lines[error].Feed(bytes)) {
     PutVoiced(speaker, error, line);
@@ -116,7 +122,7 @@ void Output::Take(size_t voice, bool error, const std::string& bytes) {
 }
 
 void Output::PutVoiced(const Speaker& speaker, bool error, const std::string& line) {
-  Sink* const sink = &sinks_[error];
+  Sink* const sink = SinkOf(error);
   if (!error || !options_.json) return PutLine(sink, speaker.voice.prefix + line);
   const bool is_json = line.rfind(kJsonLineOpening, 0) == 0;
   PutLine(sink, is_json ? line : JsonLine(speaker.voice.name, "output", line));
@@ -132,7 +138,7 @@ void Output::Close(size_t voice) {
 }
 
 void Output::Say(const std::string& text) {
-  PutLine(&sinks_[1], options_.json ? JsonLine("launcher", "launcher", text) : text);
+  PutLine(SinkOf(true), options_.json ? JsonLine("launcher", "launcher", text) : text);
 }
 
 std::vector<std::string> Output::Tail(size_t voice) const {
@@ -168,7 +174,16 @@ void Output::Remember(Speaker* speaker, const std::string& line) {
 void Output::PutLine(Sink* sink, const std::string& line) {
   // A bar of rank 0's may stand on this line: it stays, and ours begins on the next.
   Put(sink, (sink->midline ? "\n" : "") + line + "\n");
-  sink->midline = false;
+  if (std::exchange(sink->midline, false)) sink->ended = true;
+}
+
+// print() of an unbuffered Python is two writes, the text and the end of its line. What comes
+// between them has ended that line already.
+void Output::PutRaw(Sink* sink, const std::string& bytes) {
+  if (bytes.empty()) return;
+  const bool again = std::exchange(sink->ended, false) && bytes.front() == '\n';
+  Put(sink, bytes.substr(again));
+  sink->midline = bytes.back() != '\n';
 }
 
 void Output::Put(Sink* sink, const std::string& bytes) {

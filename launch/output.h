@@ -69,6 +69,7 @@ class Output {
     int descriptor;
     std::string pending;
     bool midline = false;  // a raw voice left the cursor inside a line
+    bool ended = false;    // and another voice ended that line for it
     bool dead = false;
   };
   struct Speaker {
@@ -79,7 +80,9 @@ class Output {
     int file = -1;
     bool file_lacks = false;  // a line that it should have; told once
   };
+  Sink* SinkOf(bool error) { return &sinks_[error && !one_place_]; }
   void Put(Sink* sink, const std::string& bytes);
+  void PutRaw(Sink* sink, const std::string& bytes);
   void PutLine(Sink* sink, const std::string& line);
   void PutVoiced(const Speaker& speaker, bool error, const std::string& line);
   void Record(Speaker* speaker, const std::string& bytes);
@@ -87,6 +90,7 @@ class Output {
   void CloseFiles();
 
   const OutputOptions options_;
+  const bool one_place_;  // both streams are one terminal, pipe or file: they share their lines
   Sink sinks_[2];
   std::vector<std::unique_ptr<Speaker>> speakers_;
 };

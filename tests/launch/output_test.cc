@@ -70,6 +70,16 @@ TEST_F(OutputTest, RankZeroPassesAsItIsAndOthersByLine) {
   EXPECT_EQ(Seen(), "\n[1] loss\n") << "the bar's line is left first";
 }
 
+TEST_F(OutputTest, ALineOfRankZeroThatAnotherEndedIsNotEndedTwice) {
+  output_->Take(0, false, "loss 0.5");
+  output_->Take(1, true, "a warning\n");  // on standard error, which is the same pipe
+  output_->Take(0, false, "\n");
+  output_->Take(0, false, "\n 10%");
+  output_->Say("told");
+  output_->Take(0, false, "\r 20%\n");
+  EXPECT_EQ(Seen(), "loss 0.5\n[1] a warning\n\n 10%\ntold\n\r 20%\n");
+}
+
 TEST_F(OutputTest, ALastLineWithoutNewlineIsNotLost) {
   output_->Take(1, true, "Traceback");
   output_->Close(1);
