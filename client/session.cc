@@ -55,11 +55,12 @@ Status Session::Enter() {
   logged_ = joined.update_log();
   observers_.Opened({joined.job(), joined.epoch(), options_.rank, link_->place().world,
                      link_->place().servers, options_.host});
-  checkpoints_ = std::make_unique<Checkpoints>(
-      connection_->store(), link_->place().rank, LimitsOf(options_),
-      [tally = connection_->tally()](uint64_t step, bool complete, Duration took) {
-        tally->CheckpointEnded(step, complete, took);
-      });
+  checkpoints_ =
+      std::make_unique<Checkpoints>(connection_->store(), link_->place().rank, LimitsOf(options_),
+                                    [this](uint64_t step, bool complete, Duration took) {
+                                      connection_->tally()->CheckpointEnded(step, complete, took);
+                                      updates_.CheckpointEnded(step, complete);
+                                    });
   change_ = std::make_unique<EpochChange>(
       EpochChange::Worker{options_, connection_.get(), &table_, &plan_, &agreement_, &replanner_,
                           &steps_, checkpoints_.get(), &states_, &state_},
@@ -340,7 +341,7 @@ Status Session::Checkpoint(const std::vector<Item>& items) {
         WhileSaving([&] { return checkpoints_->Save(stripe, items, states_, plan); });
     saves_.Stopped(begun, Now() - begun);
     SayInterval();
-    if (saved.ok()) updates_.CheckpointBegun();
+    if (saved.ok()) updates_.CheckpointBegun(stripe.step);
     if (saved.ok() || !Recovers()) return saved;
   }
 }

@@ -20,6 +20,8 @@ constexpr double kLogSeconds = 2 * kCallSeconds;
 
 void UpdateWriter::Enter(UpdateClient* client, const RoundName& name) {
   Drain();  // before the client goes: what is left of the epoch before may still ask for it
+  CheckBase();
+  if (base_) GiveUpBase();  // a checkpoint is of one epoch
   client_ = nullptr;
   if (client == nullptr) return;
   cancelled_ = false;
@@ -103,6 +105,7 @@ Status UpdateWriter::Finish(const RoundFacts& facts, const std::function<bool()>
 }
 
 void UpdateWriter::Log(const RoundFacts& facts, const std::function<bool()>& lives) {
+  CheckBase();
   if (rests()) return;
   const Status logged =
       loop_->Call([this, facts, lives] { return Finish(facts, lives); }, Seconds(kLogSeconds));
@@ -111,13 +114,44 @@ void UpdateWriter::Log(const RoundFacts& facts, const std::function<bool()>& liv
   Tell(facts.step, logged);
 }
 
+void UpdateWriter::CheckpointBegun(uint64_t step) {
+  if (!suspended_) return;
+  base_ = step;
+  restarts_ = true;
+  CheckBase();
+}
+
+void UpdateWriter::CheckpointEnded(uint64_t step, bool complete) {
+  absl::MutexLock lock(&mutex_);
+  ended_ = Ended{step, complete};
+}
+
+void UpdateWriter::CheckBase() {
+  if (!base_) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!ended_ || ended_->step != *base_) return;
+    if (ended_->complete) return base_.reset();
+  }
+  GiveUpBase();
+}
+
+void UpdateWriter::GiveUpBase() {
+  const uint64_t step = *std::exchange(base_, std::nullopt);
+  restarts_ = false;
+  Drain();  // of the round in hand, too
+  Tell(step + 1, Aborted(absl::StrFormat("the checkpoint of step %d, after which it went on, is "
+                                         "not complete",
+                                         step)));
+}
+
 void UpdateWriter::Tell(uint64_t step, const Status& logged) {
   if (logged.ok() == !suspended_) return;
   suspended_ = !logged.ok();
   if (logged.ok()) {
     ringwood::Log(LogLevel::kWarning, "update_log_resumed",
-                  absl::StrFormat("the update log goes on with step %d, after the checkpoint of "
-                                  "step %d",
+                  absl::StrFormat("the update log goes on with step %d, and counts as soon as the "
+                                  "checkpoint of step %d is complete",
                                   step, step - 1));
     return;
   }

@@ -3,7 +3,7 @@
 // vote waits for the last ones.
 //
 // A log that fails costs its guarantee and not the job: rounds are missing then, and it begins
-// again with the next checkpoint.
+// again with the next checkpoint, for as long as that is not given up.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "base/buffer.h"
 #include "base/loop.h"
 #include "base/status.h"
@@ -56,8 +58,9 @@ class UpdateWriter {
   // Returns when nothing looks at sums any more.
   void Drain();
 
-  // A checkpoint of the last committed step has begun.
-  void CheckpointBegun() { restarts_ = suspended_.load(); }
+  // A checkpoint of the last committed step has begun; it has ended meanwhile, or does later.
+  void CheckpointBegun(uint64_t step);
+  void CheckpointEnded(uint64_t step, bool complete);  // any thread
 
  private:
   // The round in hand. Touched on loop_.
@@ -72,6 +75,17 @@ class UpdateWriter {
   void Send(uint64_t step, size_t id, uint64_t elements);
   Status Finish(const RoundFacts& facts, const std::function<bool()>& lives);
   void Tell(uint64_t step, const Status& logged);
+  // Ends the log where the checkpoint that it goes on after was not completed.
+  void CheckBase();
+  void GiveUpBase();
+
+  struct Ended {
+    uint64_t step;
+    bool complete;
+  };
+  std::optional<uint64_t> base_;  // the log goes on after this checkpoint, which is under way
+  absl::Mutex mutex_;
+  std::optional<Ended> ended_ ABSL_GUARDED_BY(mutex_);  // the last checkpoint that did
 
   std::atomic<UpdateClient*> client_{nullptr};
   RoundName name_;

@@ -5,6 +5,7 @@ numbers of its groups that is the GradScaler's state, and which parameters no ra
 """
 
 import json
+import zlib
 
 import torch
 
@@ -31,14 +32,15 @@ class Changes:
 
 
 def note_of(groups, scaler, absent, changed):
-    """`groups`: of the optimizer. `absent`: indices of parameters without a gradient anywhere. `changed`: earlier
-    steps changed their averages."""
+    """Compressed JSON: hundreds of groups that are nearly alike have to fit into a note (64 KiB). `groups`: of the
+    optimizer. `absent`: indices of parameters without a gradient anywhere. `changed`: earlier steps changed their
+    averages."""
     note = {"groups": [{key: _plain(value) for key, value in group.items() if key != "params" and _is_plain(value)}
                        for group in groups],
             "absent": absent, "changed": changed}
     if scaler is not None:
         note["scaler"] = scaler.state_dict()
-    return json.dumps(note).encode()
+    return zlib.compress(json.dumps(note).encode(), level=1)
 
 
 def _is_plain(value):
@@ -54,8 +56,8 @@ def _plain(value):
 class Note:
     def __init__(self, content):
         try:
-            self._kept = json.loads(content) if content else {}
-        except ValueError as failure:
+            self._kept = json.loads(zlib.decompress(content)) if content else {}
+        except (ValueError, zlib.error) as failure:
             raise CorruptError(f"the note of a logged step cannot be read: {failure}") from failure
         self.absent = self._kept.get("absent", [])
         self.changed = self._kept.get("changed", False)

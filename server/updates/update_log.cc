@@ -168,18 +168,29 @@ Status UpdateLog::WriteEntry(uint64_t sequence, const v1::LogEntry& entry) {
 
 Status UpdateLog::SetEpoch(const v1::EpochRecord& record) {
   incoming_.reset();
+  due_ = record;
+  return Continue();
+}
+
+Status UpdateLog::Continue() {
   RW_RETURN_IF_ERROR(Mend());
+  if (!due_) return OkStatus();
+  RW_RETURN_IF_ERROR(Adopt(*due_));
+  due_.reset();
+  return OkStatus();
+}
+
+Status UpdateLog::Adopt(const v1::EpochRecord& record) {
   if (record.job() != job_ || !chain_.last()) {
-    job_ = record.job();
-    RW_ASSIGN_OR_RETURN(chain_, Read(job_));
-    next_ = 0;
-    const std::string last = Key(job_, kEnd);
+    RW_ASSIGN_OR_RETURN(Chain chain, Read(record.job()));
+    const std::string last = Key(record.job(), kEnd);
     const std::unique_ptr<rocksdb::Iterator> row(db_->NewIterator(rocksdb::ReadOptions()));
     row->SeekForPrev(last);
-    if (row->Valid() && row->key().starts_with(last.substr(0, 8))) {
-      next_ = SequenceOf(row->key()) + 1;
-    }
     RW_RETURN_IF_ERROR(FromRocks(row->status(), name_));
+    const bool any = row->Valid() && row->key().starts_with(last.substr(0, 8));
+    next_ = any ? SequenceOf(row->key()) + 1 : 0;
+    job_ = record.job();
+    chain_ = std::move(chain);
   }
   // Where nothing was logged of a job, and nothing is to be, nothing is written either.
   if (record.origin() == chain_.origin() || (!options_.on && !chain_.last())) return OkStatus();
@@ -217,7 +228,7 @@ StatusOr<bool> UpdateLog::TakeOnce(const v1::LogPiece& piece) {
         absl::StrFormat("a piece of step %d for the update log arrived damaged", piece.step()));
   }
   if (piece.offset() == 0) {
-    RW_RETURN_IF_ERROR(Mend());  // the cause of an earlier failure may be gone
+    RW_RETURN_IF_ERROR(Continue());  // the cause of an earlier failure may be gone
     incoming_.reset();
     if (piece.restart()) {
       const uint64_t step = piece.step() - 1;

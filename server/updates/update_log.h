@@ -87,6 +87,8 @@ class UpdateLog {
   StatusOr<Chain> Read(uint64_t job) const;
   Status Begin(const Beginning& beginning);
   Status Mend();
+  Status Continue();
+  Status Adopt(const v1::EpochRecord& record);
   Status Write(rocksdb::ColumnFamilyHandle* family, const std::string& key,
                const std::string& value, bool sync);
   Status WriteEntry(uint64_t sequence, const v1::LogEntry& entry);
@@ -100,6 +102,7 @@ class UpdateLog {
   rocksdb::ColumnFamilyHandle* pieces_ = nullptr;
   // A write failed: RocksDB refuses further ones, and may not come back from it by Resume.
   bool broken_ = false;
+  std::optional<v1::EpochRecord> due_;  // an epoch that could not be adopted yet
   uint64_t job_ = 0;
   Chain chain_;  // of the present job
   uint64_t next_ = 0;

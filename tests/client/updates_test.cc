@@ -268,6 +268,81 @@ TEST(UpdateWriter, AnEpochEndsWhileSumsWaitForAStoreThatHangs) {
   EXPECT_EQ(client.writes(), 1);  // nothing begins in an epoch that is over
 }
 
+// Of rounds without tensors: which began the log again, and which reached it.
+class ListedUpdateClient : public UpdateClient {
+ public:
+  struct Listed : Round {
+    Listed(ListedUpdateClient* client, uint64_t step) : client_(client), step_(step) {}
+    void Write(std::span<const std::byte>) override {}
+    Status Finish(std::span<const std::byte>) override {
+      if (client_->failure.ok()) client_->logged.push_back(step_);
+      return client_->failure;
+    }
+    ListedUpdateClient* const client_;
+    const uint64_t step_;
+  };
+  std::unique_ptr<Round> Begin(const RoundName& name, bool restart, Duration) override {
+    if (restart) begun_again.push_back(name.step);
+    return std::make_unique<Listed>(this, name.step);
+  }
+  Status Replay(uint64_t, uint64_t, const TakeRound&, Duration) override { return OkStatus(); }
+  void CancelRounds() override {}
+  void Cancel() override {}
+
+  Status failure;
+  std::vector<uint64_t> logged, begun_again;
+};
+
+// What ends when: before the trainer is told that it began, before the next step, after it.
+TEST(UpdateWriter, GoesOnAfterNoCheckpointThatIsGivenUp) {
+  ListedUpdateClient client;
+  UpdateWriter writer;
+  writer.Enter(&client, {});
+  writer.Take({}, {});
+  const auto log = [&](uint64_t step) {
+    RoundFacts facts;
+    facts.step = step;
+    writer.Log(facts, [] { return true; });
+  };
+  log(1);
+  client.failure = Exhausted("the disk is full");
+  log(2);
+  client.failure = OkStatus();
+  writer.CheckpointEnded(2, false);
+  writer.CheckpointBegun(2);
+  log(3);
+  writer.CheckpointBegun(3);
+  writer.CheckpointEnded(3, false);
+  log(4);
+  EXPECT_THAT(client.logged, ElementsAre(1));
+  EXPECT_THAT(client.begun_again, ElementsAre());
+
+  writer.CheckpointBegun(4);
+  log(5);
+  writer.CheckpointEnded(4, false);
+  log(6);
+  EXPECT_THAT(client.logged, ElementsAre(1, 5)) << "5 counts for nothing: 6 would not either";
+  writer.CheckpointBegun(6);
+  log(7);
+  writer.CheckpointEnded(6, true);
+  log(8);
+  writer.CheckpointEnded(8, false);  // not the one that the log went on after
+  log(9);
+  writer.Enter(&client, {});
+  log(10);
+  EXPECT_THAT(client.logged, ElementsAre(1, 5, 7, 8, 9, 10));
+  EXPECT_THAT(client.begun_again, ElementsAre(5, 7));
+
+  client.failure = Exhausted("the disk is full");
+  log(11);
+  client.failure = OkStatus();
+  writer.CheckpointBegun(11);
+  log(12);
+  writer.Enter(&client, {});  // of the epoch that ends, nobody hears how its checkpoint did
+  log(13);
+  EXPECT_THAT(client.logged, ElementsAre(1, 5, 7, 8, 9, 10, 12));
+}
+
 // The bytes come from a disk: whatever they are, the answer is an error and untouched gradients, or
 // a round that fits.
 TEST(RoundBody, ThatDoesNotFitChangesNothing) {

@@ -80,3 +80,20 @@ def test_without_the_log_the_steps_after_the_checkpoint_are_given_up(tmp_path):
     again.start()
     assert again.end() == 0, again.said()
     assert again.of("open")[0]["step"] == newest  # nothing of the first life
+
+
+def test_a_note_has_room_for_a_thousand_groups():
+    torch = pytest.importorskip("torch")
+    replay = pytest.importorskip("ringwood.replay")
+
+    def groups(rate):
+        layers = [torch.nn.Parameter(torch.zeros(1)) for _ in range(1000)]
+        return torch.optim.AdamW([{"params": [each], "lr": rate / (1 + i)} for i, each in enumerate(layers)]).param_groups
+
+    content = replay.note_of(groups(0.1), None, [], False)
+    assert len(content) <= 1 << 16  # kMaxNoteBytes
+    resumed = groups(0.2)
+    replay.Note(content).set_groups(resumed)
+    assert [each["lr"] for each in resumed] == [each["lr"] for each in groups(0.1)]
+    with pytest.raises(replay.CorruptError):
+        replay.Note(content[:-1])

@@ -337,6 +337,23 @@ TEST_F(UpdateLogOnADisk, ThePiecesOfARoundWhoseLogIsGoneAreRefused) {
   EXPECT_EQ(take(1, 4).code(), StatusCode::kInvalidArgument);
 }
 
+TEST_F(UpdateLogOnADisk, AnEpochThatBeganWhileTheDiskFailedHasItsOwnRounds) {
+  ASSERT_TRUE(Start(false).ok());
+  ASSERT_EQ(Fill().size(), kRounds);
+  disk_->Plan({{DiskFault::kCrash, disk_->operations() + 1}});
+  EXPECT_FALSE(Log(1, kRounds + 1).ok());
+  v1::EpochRecord other;
+  other.set_job(kLoggedJob + 1);
+  other.set_epoch(2);
+  other.set_origin(2);
+  EXPECT_FALSE(log_->SetEpoch(other).ok());
+  disk_->Heal();
+  disk_->PowerLoss(Unsynced::kStays, 1);
+  ASSERT_TRUE(Log(2, 1).ok());
+  EXPECT_EQ(log_->After(kLoggedJob + 1, {})->rounds.size(), 1u);
+  EXPECT_EQ(StepsAfter({}).size(), kRounds);
+}
+
 // Who took an answer that is missing for "no rounds" would begin a history without them.
 TEST_F(UpdateLogOnADisk, WhatCannotBeReadNowIsNeitherNothingNorDamage) {
   ASSERT_TRUE(Start(false).ok());
