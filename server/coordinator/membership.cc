@@ -316,7 +316,10 @@ void Membership::Handle(const event::Tick&) {
   if (const Status pullable = CheckPullable(); !pullable.ok()) pulls_.End(pullable, &out_);
   pulls_.Tick(CommittedRound(), WaitingText(), now_, &out_);
   if (!busy) return;
-  epoch_->Tick(now_, &out_);
+  const auto replaced = [this](const v1::JoinRequest& member) {
+    return gathering_.HasSuccessor(member, now_);
+  };
+  epoch_->Tick(replaced, now_, &out_);
   AfterEpochEvent();
 }
 

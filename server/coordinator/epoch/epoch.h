@@ -9,6 +9,7 @@
 // committed before.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,7 +77,10 @@ class Epoch {
   // After the failure of an epoch that Recovers: the member that is lost with it.
   std::optional<uint32_t> StreamBroken(StreamId stream, TimePoint now, Outbox* out);
   bool CallGone(CallId call, Outbox* out);  // true: it was held here, and is answered
-  void Tick(TimePoint now, Outbox* out);    // silence, early ends, stalls
+  // Looks for silence, early ends, stalls. `replaced`: whether another process waits in the place
+  // of a member.
+  void Tick(const std::function<bool(const v1::JoinRequest&)>& replaced, TimePoint now,
+            Outbox* out);
   void Forgive(Duration gap) { presence_.Forgive(gap); }
   // Notifies all members; nothing is accepted afterwards.
   void Fail(const Blame& blame, Outbox* out);

@@ -124,6 +124,12 @@ void Gathering::RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox*
                  LabelOfJoin(member), record_.epoch(), refused.request.host())));
 }
 
+bool Gathering::HasSuccessor(const v1::JoinRequest& member, TimePoint now) const {
+  const Waiting* const other = room_.Find({member.role(), member.rank()});
+  return other != nullptr && other->request.incarnation() != member.incarnation() &&
+         now - other->since > Seconds(options_.failure_timeout_seconds);
+}
+
 void Gathering::Drop(const v1::JoinRequest& member, const Status& why, Outbox* out) {
   const Seat seat{member.role(), member.rank()};
   if (const Waiting* waiting = room_.Find(seat);
