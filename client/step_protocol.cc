@@ -8,10 +8,13 @@
 #include "absl/strings/str_format.h"
 #include "base/log.h"
 #include "base/out_of_memory.h"
+#include "base/text.h"
 #include "transport/watch.h"
 
 namespace ringwood {
 namespace {
+
+constexpr size_t kMostWhy = 300;  // bytes of why an epoch ended here, for the others' logs
 
 Totals TotalsOf(const v1::Commit& commit) {
   return {commit.total_weight(),
@@ -213,7 +216,9 @@ v1::Held StepProtocol::HeldOf(EpochLink* link) {
   held.set_round(step_);
   held.set_prepared(prepared_.has_value());
   held.set_receiving(receiving_);
-  if (const auto silent = SilentNode(link->status())) held.add_silent(*silent);
+  const Status over = link->status();
+  if (const auto silent = SilentNode(over)) held.add_silent(*silent);
+  held.set_why(Printable(Message(over), kMostWhy));
   if (prepared_ && !prepared_->totals->skipped) held.set_digest(prepared_->digest);
   return held;
 }

@@ -4,14 +4,20 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/text.h"
 #include "server/coordinator/epoch/plan_facts.h"
 
 namespace ringwood {
 namespace {
 
+constexpr size_t kMostWhy = 400;  // bytes of what a member says
+
 std::string WhyItJoins(const Roster& roster, uint32_t node, const v1::JoinRequest& request) {
   const std::string who = roster.Label(node);
-  if (request.held().silent().empty()) return who + " joined again";
+  if (request.held().silent().empty()) {
+    const std::string why = Printable(request.held().why(), kMostWhy);
+    return who + " joined again" + (why.empty() ? "" : ": " + why);
+  }
   const uint32_t silent = request.held().silent(0);
   return who + (silent == node ? " hears nobody" : " does not hear " + roster.Label(silent)) +
          " on the data plane";
@@ -293,6 +299,17 @@ void Membership::Lose(uint32_t node, const std::string& why) {
   OpenIfComplete();
 }
 
+// A process that ended before its first heartbeat leaves no stream that breaks; who was started in
+// its place proves it, once it has waited for so long.
+void Membership::LoseReplaced(Duration patience) {
+  for (const uint32_t node : epoch_->Unattended()) {
+    if (!gathering_.HasSuccessor(epoch_->roster().member(node), now_ - patience)) continue;
+    const std::string why = "it ended before its first heartbeat, another process is in its place";
+    if (phase_ != Phase::kRunning) return Lose(node, why);
+    return epoch_->Fail({node, StatusCode::kUnavailable, why}, &out_);
+  }
+}
+
 void Membership::Handle(const event::CallGone& event) {
   if (pulls_.CallGone(event.call, &out_)) return;
   if (reattachment_ && reattachment_->CallGone(event.call, &out_)) return;
@@ -307,6 +324,7 @@ void Membership::Handle(const event::Tick&) {
   }
   if (Recovers()) {
     for (const uint32_t node : epoch_->LoseSilent(now_)) Lose(node, "it is silent");
+    LoseReplaced(Duration::zero());
   }
   OpenIfComplete();  // the time to wait for somebody, or for a disk, may be over
   const bool busy = phase_ == Phase::kRunning;
@@ -316,10 +334,8 @@ void Membership::Handle(const event::Tick&) {
   if (const Status pullable = CheckPullable(); !pullable.ok()) pulls_.End(pullable, &out_);
   pulls_.Tick(CommittedRound(), WaitingText(), now_, &out_);
   if (!busy) return;
-  const auto replaced = [this](const v1::JoinRequest& member) {
-    return gathering_.HasSuccessor(member, now_);
-  };
-  epoch_->Tick(replaced, now_, &out_);
+  LoseReplaced(Seconds(options_.failure_timeout_seconds));
+  if (epoch_->state() == Epoch::State::kRunning) epoch_->Tick(now_, &out_);
   AfterEpochEvent();
 }
 

@@ -76,6 +76,7 @@ class Membership {
   bool Recovers() const;
   std::vector<Awaited> AwaitedNow() const;
   void Lose(uint32_t node, const std::string& why);
+  void LoseReplaced(Duration patience);
   void Rest();  // no epoch runs and none opens
   void OpenIfComplete();
   bool IsOutdated(const v1::JoinRequest& request) const;

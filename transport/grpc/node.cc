@@ -242,8 +242,16 @@ void GrpcNode::Lose(uint64_t id, const std::string& why) {
   const auto found = links_.find(id);
   if (found == links_.end()) return;
   const int peer = found->second.peer();
-  FailPeer(peer, Accusing(Unavailable(inbox_->Label(peer) + ": " + why), peer));
+  const Status reason = Unavailable(inbox_->Label(peer) + ": " + why);
+  // What closed a connection that stood was reached.
+  FailPeer(peer, HasHeard(peer) ? reason : Accusing(reason, peer));
   Schedule();
+}
+
+bool GrpcNode::HasHeard(int peer) const {
+  return std::any_of(links_.begin(), links_.end(), [peer](const auto& entry) {
+    return entry.second.peer() == peer && entry.second.heard();
+  });
 }
 
 void GrpcNode::FailPeer(int peer, const Status& reason) {

@@ -72,6 +72,7 @@ class GrpcNode : public std::enable_shared_from_this<GrpcNode> {
   GrpcLink* NewLink(int peer, Way* way, uint64_t id, GrpcStream* stream);
   void Gone(uint64_t id, const std::string& why);
   void Lose(uint64_t id, const std::string& why);  // its peer, unless that has failed before
+  bool HasHeard(int peer) const;
   void FailPeer(int peer, const Status& reason);
   void StartWatch(const FabricLimits& limits);
   void LookOn();

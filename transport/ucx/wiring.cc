@@ -128,10 +128,13 @@ UcxLink* UcxWiring::Find(int node) {
 void UcxWiring::OnError(void* link, ucp_ep_h endpoint, ucs_status_t status) {
   auto* const broken = static_cast<UcxLink*>(link);
   UcxWiring* const wiring = broken->wiring;
-  wiring->Break(*broken, Accusing(Unavailable(wiring->inbox_->Label(broken->peer) +
-                                              " died or closed its connection (" +
-                                              ucs_status_string(status) + ")"),
-                                  broken->peer));
+  const Status reason =
+      Unavailable(wiring->inbox_->Label(broken->peer) + " died or closed its connection (" +
+                  ucs_status_string(status) + ")");
+  // What closed a connection that stood, or refused one, was reached. (UCX 1.13 says "timeout" of
+  // both; of one that is silent the watch tells.)
+  const bool reached = broken->heard || status == UCS_ERR_REJECTED;
+  wiring->Break(*broken, reached ? reason : Accusing(reason, broken->peer));
 }
 
 void UcxWiring::Break(UcxLink& link, const Status& reason) {

@@ -283,17 +283,15 @@ bool Epoch::IsNewcomer(uint32_t rank) const {
          std::find(holders_.begin(), holders_.end(), rank) == holders_.end();
 }
 
-void Epoch::Tick(const std::function<bool(const v1::JoinRequest&)>& replaced, TimePoint now,
-                 Outbox* out) {
+std::vector<uint32_t> Epoch::Unattended() const {
+  std::vector<uint32_t> nodes;
   for (uint32_t node = 0; node < roster_.size(); ++node) {
-    if (presence_.left(node) || presence_.stream(node) != 0 || !replaced(roster_.member(node))) {
-      continue;
-    }
-    return Fail({node, StatusCode::kUnavailable,
-                 "it never attended, and another process has come in its place: it ended before "
-                 "its first heartbeat"},
-                out);
+    if (presence_.there(node) && presence_.stream(node) == 0) nodes.push_back(node);
   }
+  return nodes;
+}
+
+void Epoch::Tick(TimePoint now, Outbox* out) {
   const Standing standing = Progress();
   if (const auto silent = presence_.Silent(standing, now)) return Fail(*silent, out);
   if (const auto left = presence_.EndedEarly(standing, now)) return EndedEarly(*left, out);

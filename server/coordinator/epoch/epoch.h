@@ -9,7 +9,6 @@
 // committed before.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -77,10 +76,7 @@ class Epoch {
   // After the failure of an epoch that Recovers: the member that is lost with it.
   std::optional<uint32_t> StreamBroken(StreamId stream, TimePoint now, Outbox* out);
   bool CallGone(CallId call, Outbox* out);  // true: it was held here, and is answered
-  // Looks for silence, early ends, stalls. `replaced`: whether another process waits in the place
-  // of a member.
-  void Tick(const std::function<bool(const v1::JoinRequest&)>& replaced, TimePoint now,
-            Outbox* out);
+  void Tick(TimePoint now, Outbox* out);    // silence, early ends, stalls
   void Forgive(Duration gap) { presence_.Forgive(gap); }
   // Notifies all members; nothing is accepted afterwards.
   void Fail(const Blame& blame, Outbox* out);
@@ -109,6 +105,7 @@ class Epoch {
   const std::vector<uint32_t>& late() const { return late_; }  // the ranks that it ended for
   Status FailureStatus() const;
   bool Attends(StreamId stream) const { return presence_.Attends(stream); }
+  std::vector<uint32_t> Unattended() const;  // nodes that are there, and sent no heartbeat yet
   std::string WhoHolds() const { return presence_.WhoHolds(Progress()).text; }
   // The nodes that the others wait for; none where all are alike.
   std::vector<uint32_t> HeldUpBy() const;

@@ -124,10 +124,10 @@ void Gathering::RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox*
                  LabelOfJoin(member), record_.epoch(), refused.request.host())));
 }
 
-bool Gathering::HasSuccessor(const v1::JoinRequest& member, TimePoint now) const {
+bool Gathering::HasSuccessor(const v1::JoinRequest& member, TimePoint since) const {
   const Waiting* const other = room_.Find({member.role(), member.rank()});
   return other != nullptr && other->request.incarnation() != member.incarnation() &&
-         now - other->since > Seconds(options_.failure_timeout_seconds);
+         other->since <= since;
 }
 
 void Gathering::Drop(const v1::JoinRequest& member, const Status& why, Outbox* out) {

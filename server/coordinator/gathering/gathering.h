@@ -48,9 +48,8 @@ class Gathering {
   // A member of the running epoch is alive, so a second process of its seat is refused, once it has
   // waited so long that the first one's heartbeat was sent after it joined.
   void RefuseTwin(const v1::JoinRequest& member, TimePoint now, Outbox* out);
-  // Another process of a member's seat has waited for so long that the member, if it lived, would
-  // have sent its first heartbeat.
-  bool HasSuccessor(const v1::JoinRequest& member, TimePoint now) const;
+  // Another process of a member's seat waits here, since that time or before.
+  bool HasSuccessor(const v1::JoinRequest& member, TimePoint since) const;
   // A member of the epoch before is gone: its join, if it waits here, is answered.
   void Drop(const v1::JoinRequest& member, const Status& why, Outbox* out);
   void Stop(const Status& reason, Outbox* out);  // answers everyone
