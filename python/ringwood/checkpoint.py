@@ -85,12 +85,14 @@ class Checkpoint:
     @property
     def due(self):
         """Whether step() would save now; alike on all ranks."""
-        optimizer = self._leader
-        if optimizer.committed_before == self._session.step:
-            return False  # a step between two exchanges
+        optimizer, step = self._leader, self._session.step
+        if step in (optimizer.committed_before, optimizer.saved_at):
+            return False  # a pass between two exchanges
         if self._every == "auto":
             return bool(optimizer.last and optimizer.last.checkpoint_due)
-        return self._session.step // self._every != optimizer.committed_before // self._every
+        # Where a GradScaler leaves steps out, step() has not begun since the last one that it did not.
+        before = max(optimizer.committed_before, optimizer.saved_at or 0)
+        return step // self._every != before // self._every
 
     def save(self):
         """Copies the state as it is and lets it travel to the store in the background. What is in host memory is copied
@@ -103,6 +105,7 @@ class Checkpoint:
 
     def save_with(self, cursor, later=False):
         """The same with a cursor, as rw.save has it. `later`: CUDA tensors may be handed over later."""
+        self._leader.saved_at = self._session.step
         try:
             self._items = self._collect(cursor)
         except (InvalidError, RefusedError, ForkedError):

@@ -49,6 +49,7 @@ class OptimizerWrapper(torch.optim.Optimizer):
 
     how_to_freeze = ""
 
+    saved_at = None  # the step of the session's whose checkpoint was made last, or failed; alike on all ranks
     leads = True  # its steps are the session's; those of a further DistributedOptimizer follow them
 
     def add_param_group(self, group):

@@ -32,7 +32,8 @@ class Session:
 def make():
     model = torch.nn.Linear(2, 2)
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, SimpleNamespace(session=Session(), committed_before=0, leads=True, followed=False, last=None,
+    return model, SimpleNamespace(session=Session(), committed_before=0, leads=True, saved_at=None, followed=False,
+                                  last=None,
                                   param_groups=inner.param_groups, state_dict=inner.state_dict)
 
 
@@ -45,7 +46,9 @@ def test_a_checkpoint_that_fails_is_told_and_training_goes_on(capsys, failure):
     assert training.save(model, optimizer, {}) is False
     assert f"no checkpoint of step 1: {failure}" in capsys.readouterr().err
     session.failure = None
-    assert training.save(model, optimizer, {}) is True and session.saved == [1]
+    assert training.save(model, optimizer, {}) is False, "other ranks have it perhaps: all try again together"
+    session.step = 2
+    assert training.save(model, optimizer, {}) is True and session.saved == [2]
 
 
 def test_wrong_use_of_save_is_still_an_error():
@@ -64,6 +67,18 @@ def test_a_step_of_several_exchanges_passes_no_checkpoint_by():
         optimizer.committed_before, session.step = session.step, session.step + 3
         training.save(model, optimizer, {}, every=10)
     assert session.saved == [12, 21, 30]
+
+
+def test_steps_that_a_scaler_leaves_out_and_passes_between_steps_make_no_further_checkpoints():
+    model, optimizer = make()
+    session = optimizer.session
+    optimizer.committed_before = 99  # when the last step() began: those up to 103 were left out
+    for session.step in (100, 100, 101, 102, 102, 103):
+        training.save(model, optimizer, {}, every=100)
+    optimizer.last = SimpleNamespace(checkpoint_due=True, ending=False)
+    for session.step in (104, 104):
+        training.save(model, optimizer, {}, every="auto")
+    assert session.saved == [100, 104]
 
 
 def test_a_full_disk_is_not_taken_for_wrong_configuration():
