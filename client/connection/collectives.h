@@ -20,9 +20,12 @@ class Collectives {
  public:
   // Data passes through buffers of this size, so that the caller's memory is never touched after a
   // call returned, whatever failed. kPieces are in flight at once: one is copied while another is
-  // sent. A peer that runs ahead by all of them stays below the bytes that a transport keeps.
+  // sent.
   static constexpr size_t kPieceBytes = 16 << 20;
   static constexpr size_t kPieces = 2;
+  // A broadcast's root is done when its bytes have left. After so many it waits for all ranks: what
+  // arrives at one that is late stays below the bytes that a transport keeps.
+  static constexpr size_t kFenceBytes = kPieces * kPieceBytes;
 
   explicit Collectives(EpochLink* link) : link_(link) {}  // its owner
 
@@ -51,6 +54,7 @@ class Collectives {
   };
   struct Slot;
 
+  Status Fence(size_t bytes);  // before so many are broadcast
   Status RunInOrder(Bytes data, const char* what, decltype(Call::start) start);
   Status RunShares(Bytes data, DataType type, ReduceOp op, const char* what, StartShares start,
                    bool scatters);
@@ -59,8 +63,9 @@ class Collectives {
   Status End(const Call& call, size_t piece);
 
   EpochLink* const link_;
-  uint64_t calls_ = 0;  // pieces so far: their names on the immediate lane
-  uint64_t ended_ = 0;  // of them those that were waited for
+  uint64_t calls_ = 0;   // pieces so far: their names on the immediate lane
+  uint64_t ended_ = 0;   // of them those that were waited for
+  size_t unfenced_ = 0;  // bytes that were broadcast since all ranks were waited for
   // Piece i of a call is in slot i % kPieces. They keep their buffers. The net loop shares a slot
   // while its piece is under way, since a call that fails may end before it.
   std::shared_ptr<Slot> slots_[kPieces];

@@ -226,6 +226,27 @@ TEST(Session, CollectivesWorkBeforeAndBetweenSteps) {
   });
 }
 
+TEST(Session, ARootDoesNotRunAheadOfARankThatIsLate) {
+  absl::Notification begun;
+  RunJob({.world = 2}, [&](Session& session, GatheringCoordinator&) {
+    std::vector<std::byte> data(50 << 20), last(1000);
+    if (session.rank() == 0) {
+      std::ranges::fill(data, std::byte{7});
+      begun.Notify();
+    } else {
+      begun.WaitForNotification();
+      absl::SleepFor(absl::Milliseconds(200));  // the root could send all of it meanwhile
+    }
+    for (int i = 0; i < 2; ++i) {
+      const Status sent = session.Broadcast(data, 0);
+      ASSERT_TRUE(sent.ok()) << sent;
+      EXPECT_EQ(data.back(), std::byte{7});
+    }
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(session.Broadcast(last, i % 2).ok());
+    EXPECT_TRUE(session.Close("").ok());
+  });
+}
+
 TEST(Session, CollectivesOfManyPiecesKeepTheirBuffers) {
   constexpr size_t kElements = 5 * Collectives::kPieceBytes / sizeof(int32_t) / 2 + 7;
   RunJob({.world = 3}, [](Session& session, GatheringCoordinator&) {
