@@ -30,10 +30,12 @@ StatusOr<InterfaceBytes> CountedBytes(const std::string& nic) {
 
 class SparseBench {
  public:
-  SparseBench(const SparseBenchOptions& options, const SessionOptions& session)
-      : options_(options), card_(session.network_interface) {}
+  explicit SparseBench(const SparseBenchOptions& options) : options_(options) {}
 
   Status Open(const SessionOptions& session) {
+    if (!session.network_interface.empty()) {
+      RW_ASSIGN_OR_RETURN(card_, ChooseInterface(session.network_interface));
+    }
     RW_ASSIGN_OR_RETURN(Parts parts, MakeParts(session));
     connection_ = std::make_unique<Connection>(std::move(parts));
     RW_ASSIGN_OR_RETURN(link_, EpochLink::Join(connection_.get(), session));
@@ -61,7 +63,7 @@ class SparseBench {
   }
 
   const SparseBenchOptions options_;
-  const std::string card_;
+  std::string card_;  // empty: no interface was named
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<EpochLink> link_;
   uint64_t round_ = 0;
@@ -185,7 +187,7 @@ StatusOr<SparseBenchResult> SparseBench::Run() {
 StatusOr<SparseBenchResult> RunSparseBench(const SparseBenchOptions& options,
                                            const std::map<std::string, std::string>& environment) {
   RW_ASSIGN_OR_RETURN(const SessionOptions session, SessionOptionsOf(environment));
-  SparseBench bench(options, session);
+  SparseBench bench(options);
   RW_RETURN_IF_ERROR(bench.Open(session));
   StatusOr<SparseBenchResult> result = bench.Run();
   RW_RETURN_IF_ERROR(bench.Close(result.status()));

@@ -13,6 +13,7 @@
 #include "proto/access.h"
 #include "proto/job_token.h"
 #include "proto/token_file.h"
+#include "transport/interface.h"
 #include "transport/port_range.h"
 
 namespace ringwood {
@@ -108,6 +109,9 @@ Status PrepareToServe(ServerOptions* server) {
 StatusOr<ServerOptions> ServerOptionsGiven(const CommandContext& context,
                                            const ServerFlags& flags) {
   ServerOptions server = flags.server;
+  if (!server.network_interface.empty()) {
+    RW_ASSIGN_OR_RETURN(server.network_interface, ChooseInterface(server.network_interface));
+  }
   RW_RETURN_IF_ERROR(FindServersToken(context, flags.token_file, &server));
   if (context.dashes) RW_RETURN_IF_ERROR(PrepareToServe(&server));
   RW_RETURN_IF_ERROR(CompleteAddress(server, &server.listen));

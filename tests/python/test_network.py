@@ -22,3 +22,10 @@ def test_a_cut_data_plane_is_named_and_an_outage_that_is_tolerated_survived(tran
     if "skipped" in ended.output:
         pytest.skip(ended.output)
     assert ended.code == 0, ended.output
+
+
+@pytest.mark.parametrize("interface", ["l", "=lo"])
+def test_servers_read_an_interface_as_ranks_do(interface):
+    ended = run([PROGRAM, "bench", "sparse", "--workers", 2, "--network-interface", interface, "--trusted-fabric",
+                 "--elements", 10000, "--entries", 100, "--rounds", 1])
+    assert ended.code == 0, ended.output
