@@ -45,6 +45,7 @@ struct AllReduceRequest {
   // Optional: the first `elements` of the output are final; with ever more, before `done`, on its
   // thread. For who can use a part of the result before all of it is there.
   std::function<void(size_t elements)> reached = nullptr;
+  uint64_t whole = 0;  // elements of the call of which this is a part; 0: it is the whole
 };
 
 // StartAllReduce runs CollectiveFor(SpecOf(request), request.place). The type is a known one.
@@ -70,6 +71,7 @@ struct BroadcastRequest {
   int root = 0;
   MessageName name = {Lane::kImmediate};
   std::span<std::byte> data;  // read on the root, written elsewhere
+  uint64_t whole = 0;         // bytes, as in AllReduceRequest
 };
 
 // As above; the data of `root` ends up on all ranks.
@@ -84,6 +86,7 @@ struct ReduceRequest {
   ReduceOp op = ReduceOp::kSum;
   std::span<const std::byte> input;
   std::span<std::byte> output;  // as long, or the input; on other ranks than the root: partial
+  uint64_t whole = 0;           // as in AllReduceRequest
 };
 
 // As above; the combination over all ranks ends up on `root`, added up in the order of the tree or

@@ -32,11 +32,17 @@ class Run : public std::enable_shared_from_this<Run> {
   }
 
  private:
+  Content ContentOf(const Step& step) const {
+    Content content = slots_->ContentOf(step);
+    content.whole = request_.whole;
+    return content;
+  }
+
   void Send(const Step& step, const MessageName& name) {
     const Slots::Outgoing outgoing = slots_->BeginSend(step);
     ++sending_;
     request_.transport->Send(
-        step.peer, name, slots_->ContentOf(step), outgoing.payload,
+        step.peer, name, ContentOf(step), outgoing.payload,
         [self = shared_from_this(), slot = step.slot, held = outgoing.held](Status status) {
           --self->sending_;
           if (held) self->slots_->EndSend(slot);
@@ -52,7 +58,7 @@ class Run : public std::enable_shared_from_this<Run> {
     // Both sides of an exchange take the operands in the same order: it shows in NaNs' bits.
     taking_ = {step, step.peer < request_.self};
     request_.transport->Receive(
-        step.peer, name, slots_->ContentOf(step), slots_->BeginReceive(taking_),
+        step.peer, name, ContentOf(step), slots_->BeginReceive(taking_),
         [self = shared_from_this(), bytes = slots_->Bytes(step)](
             StatusOr<std::span<std::byte>> payload, const Frame& frame) {
           if (!payload.ok()) return self->Fail(payload.status());

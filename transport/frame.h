@@ -39,6 +39,7 @@ struct Content {
   uint8_t type = 0;    // DataType (dense) or value code (sparse)
   uint8_t codec = 0;   // 0 = plain; otherwise the id of an entries codec
   uint64_t count = 0;  // elements or entries; a receiver of entries leaves 0 = any
+  uint64_t whole = 0;  // elements of the call of which this is a part; 0: it is no call's
 };
 
 // Little endian, fixed size, sent as the active message's header.
@@ -56,10 +57,11 @@ struct Frame {
   uint8_t codec = 0;
   uint8_t reserved = 0;
   uint64_t count = 0;
+  uint64_t whole = 0;
   uint64_t bytes = 0;     // payload length
   uint64_t checksum = 0;  // Digest(payload)
 };
-static_assert(sizeof(Frame) == 72);
+static_assert(sizeof(Frame) == 80);
 
 // Copies a frame out of `header` and checks magic and length. Not the identity: the transport does.
 StatusOr<Frame> ParseFrame(std::span<const std::byte> header);

@@ -56,6 +56,7 @@ Status Collectives::AllReduce(std::span<std::byte> data, DataType type, ReduceOp
         request.input = bytes;
         request.output = bytes;
         request.strategy = strategy;
+        request.whole = data.size() / std::max<size_t>(1, SizeOf(type));
         StartAllReduce(transport, request,
                        [done](StatusOr<AllReduceResult> result) { done(result.status()); });
       });
@@ -75,6 +76,7 @@ Status Collectives::Broadcast(std::span<std::byte> data, int root) {
                      request.root = root;
                      request.name.round = call;
                      request.data = bytes;
+                     request.whole = data.size();
                      StartBroadcast(transport, request, done);
                    }));
   }
@@ -129,33 +131,34 @@ Status Collectives::RunShares(Bytes data, DataType type, ReduceOp op, const char
     }
     return packed;
   };
-  return Run(
-      {.what = what,
-       .pieces = (shares[0].count + part - 1) / part,
-       .bytes = [&](size_t p) { return each(p, [](size_t, size_t, size_t, size_t) {}); },
-       .fill =
-           [&](size_t p, Bytes out) {
-             each(p, [&](size_t, size_t packed, size_t there, size_t bytes) {
-               std::ranges::copy(data.subspan(there, bytes), out.begin() + packed);
-             });
-           },
-       .start =
-           [&place, type, op, start](Transport* transport, uint64_t call, Bytes bytes, auto done) {
-             SharesRequest request{};
-             request.place = place;
-             request.name.round = call;
-             request.type = type;
-             request.op = op;
-             request.data = bytes;
-             start(transport, request, done);
-           },
-       .take =
-           [&](size_t p, Bytes in) {
-             each(p, [&](size_t share, size_t packed, size_t there, size_t bytes) {
-               if (scatters && share != static_cast<size_t>(place.rank)) return;
-               std::ranges::copy(in.subspan(packed, bytes), data.begin() + there);
-             });
-           }});
+  return Run({.what = what,
+              .pieces = (shares[0].count + part - 1) / part,
+              .bytes = [&](size_t p) { return each(p, [](size_t, size_t, size_t, size_t) {}); },
+              .fill =
+                  [&](size_t p, Bytes out) {
+                    each(p, [&](size_t, size_t packed, size_t there, size_t bytes) {
+                      std::ranges::copy(data.subspan(there, bytes), out.begin() + packed);
+                    });
+                  },
+              .start =
+                  [&place, type, op, start, whole = data.size() / size](
+                      Transport* transport, uint64_t call, Bytes bytes, auto done) {
+                    SharesRequest request{};
+                    request.place = place;
+                    request.name.round = call;
+                    request.type = type;
+                    request.op = op;
+                    request.data = bytes;
+                    request.whole = whole;
+                    start(transport, request, done);
+                  },
+              .take =
+                  [&](size_t p, Bytes in) {
+                    each(p, [&](size_t share, size_t packed, size_t there, size_t bytes) {
+                      if (scatters && share != static_cast<size_t>(place.rank)) return;
+                      std::ranges::copy(in.subspan(packed, bytes), data.begin() + there);
+                    });
+                  }});
 }
 
 Status Collectives::Run(const Call& call) {

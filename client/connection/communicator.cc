@@ -234,6 +234,7 @@ void Communicator::Begin(Part part) {
   ++running_;
   running_bytes_ += part.bytes;
   const std::span<std::byte> data = part.work->exchanged_.subspan(part.begin, part.bytes);
+  const uint64_t whole = part.work->exchanged_.size() / SizeOf(call.type);
   const Done done = [self = shared_from_this(), work = part.work, awaited,
                      bytes = part.bytes](Status status) { self->End(work, bytes, status); };
   switch (call.verb) {
@@ -251,10 +252,11 @@ void Communicator::Begin(Part part) {
     case CollectiveVerb::kReduce:
       return StartReduce(awaited.get(),
                          {place_, call.root, name, call.type, call.op,
-                          call.input.subspan(part.begin, part.bytes), data},
+                          call.input.subspan(part.begin, part.bytes), data, whole},
                          done);
     case CollectiveVerb::kBroadcast:
-      return StartBroadcast(awaited.get(), {place_, call.root, name, data}, done);
+      return StartBroadcast(awaited.get(),
+                            {place_, call.root, name, data, whole * SizeOf(call.type)}, done);
     case CollectiveVerb::kReduceScatter:
       return StartReduceScatter(awaited.get(),
                                 {place_, name, call.type, call.op, data, 0, call.shares}, done);

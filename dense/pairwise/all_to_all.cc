@@ -93,14 +93,15 @@ class PairwiseExchange : public std::enable_shared_from_this<PairwiseExchange> {
     };
     const int node = NodeOf(request_.place, peer);
     transport_->Receive(
-        node, name, {type, 0, in.count}, request_.output.subspan(in.begin * size, in.count * size),
+        node, name, {type, 0, in.count, in_[peer].count},
+        request_.output.subspan(in.begin * size, in.count * size),
         [ended, bytes = in.count * size](StatusOr<std::span<std::byte>> payload, const Frame&) {
           if (payload.ok() && payload->size() != bytes) {
             return ended(Invalid("the ranks gave an all-to-all different lengths"));
           }
           ended(payload.status());
         });
-    transport_->Send(node, name, {type, 0, out.count},
+    transport_->Send(node, name, {type, 0, out.count, out_[peer].count},
                      request_.input.subspan(out.begin * size, out.count * size), ended);
   }
 

@@ -285,6 +285,23 @@ TEST(Communicators, CallsThatDifferAreNamedOnASideThatCanKnow) {
   });
 }
 
+// Their chunks are alike as far as the shorter goes: it would be done, and the longer wait for
+// ever.
+TEST(Communicators, ACallThatIsShorterOnARankIsAnErrorFromItsFirstMessage) {
+  constexpr size_t kElements = 2 << 20;
+  RunRanks(2, [](ringwood_session* session) {
+    Members comm(session, AllOf(session), 1);
+    const size_t elements = kElements + (ringwood_rank(session) == 0 ? 0 : kElements / 16);
+    const std::vector<float> in(elements, 1.0f);
+    std::vector<float> out(elements);
+    ringwood_work* const work = comm.Start(RINGWOOD_ALL_REDUCE, RINGWOOD_FLOAT32, in, out);
+    EXPECT_EQ(ringwood_wait(work, 60), RINGWOOD_INVALID) << ringwood_last_error();
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("of 2228224 in all"));
+    EXPECT_THAT(ringwood_last_error(), HasSubstr("of 2097152 in all"));
+    ringwood_work_free(work);
+  });
+}
+
 TEST(Communicators, EndWithTheSession) {
   absl::Notification over;
   RunRanks(2, [&](ringwood_session* session) {

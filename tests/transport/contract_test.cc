@@ -211,8 +211,18 @@ TEST_P(Contract, AnotherCountOrTypeIsAMismatchToo) {
   world.Run(1, [&] {
     world.transport(1)->Receive(0, Name(1), {1, 0, 0}, into, type.ForReceive());
   });
+  Answer part, sent_part;
+  world.Run(1, [&] {
+    world.transport(1)->Receive(0, Name(2), {7, 0, 8, 16}, into, part.ForReceive());
+  });
+  world.Run(0, [&] {
+    world.transport(0)->Send(1, Name(2), {7, 0, 8, 8}, payload, sent_part.ForSend());
+  });
   EXPECT_EQ(count.Wait().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(type.Wait().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(part.Wait().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(Message(part.status).find("8 bytes), of 16 in all"), std::string::npos) << part.status;
+  EXPECT_TRUE(sent_part.Wait().ok());
   for (Answer& answer : sent) EXPECT_TRUE(answer.Wait().ok());
 }
 
@@ -451,8 +461,9 @@ TEST_P(Contract, CountersCountPayloadAndFrames) {
   Send(world, 0, 1, 0, payload, sent);
   ASSERT_TRUE(received.Wait().ok());
   EXPECT_TRUE(sent.Wait().ok());
-  world.Run(0, [&] { EXPECT_EQ(world.transport(0)->Counters().sent_bytes, 1072u); });
-  world.Run(1, [&] { EXPECT_EQ(world.transport(1)->Counters().received_bytes, 1072u); });
+  world.Run(0, [&] { EXPECT_EQ(world.transport(0)->Counters().sent_bytes, 1000 + sizeof(Frame)); });
+  world.Run(
+      1, [&] { EXPECT_EQ(world.transport(1)->Counters().received_bytes, 1000 + sizeof(Frame)); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Contract,
