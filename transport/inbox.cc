@@ -283,7 +283,8 @@ void Inbox::StartFetch(const Frame& frame, Posted posted,
       status = Annotate(status, "receive " + ToString(NameOf(done->frame)) + " from " +
                                     Label(static_cast<int>(done->frame.sender)));
     } else {
-      status = Take(done->frame, done->posted, done->posted.buffer.into.first(done->frame.bytes));
+      status = Take(done->frame, done->posted, done->posted.buffer.into.first(done->frame.bytes),
+                    done->incoming->IsSenders());
     }
     Answer([done] { done->incoming.reset(); });
     Finish(done->frame, std::move(done->posted), status);
@@ -291,8 +292,16 @@ void Inbox::StartFetch(const Frame& frame, Posted posted,
 }
 
 // The payload is in the network library's memory, or in the receive buffer.
-Status Inbox::Take(const Frame& frame, const Posted& posted, std::span<const std::byte> payload) {
-  if (Digest(payload) != frame.checksum) {
+Status Inbox::Take(const Frame& frame, const Posted& posted, std::span<const std::byte> payload,
+                   bool senders) {
+  const bool same = Digest(payload) == frame.checksum;
+  if (!same && senders) {
+    return Unavailable(absl::StrFormat(
+        "%s changed %s before it was read: it has left the epoch, or its trainer wrote into a "
+        "tensor that was being exchanged",
+        Label(static_cast<int>(frame.sender)), ToString(NameOf(frame))));
+  }
+  if (!same) {
     ++counters_.corrupt_frames;
     return Corrupt("the checksum of " + ToString(NameOf(frame)) + " from " +
                    Label(static_cast<int>(frame.sender)) + " does not match its payload");
@@ -317,6 +326,11 @@ void Inbox::Refuse(Posted posted, const Status& status, const Frame& frame) {
 
 void Inbox::Fail(int peer, const Status& reason) {
   gone_.emplace(peer, reason);
+  std::erase_if(early_, [&](const auto& entry) {
+    if (entry.first.first != peer || !entry.second.incoming->IsSenders()) return false;
+    Unstash(peer, entry.second);
+    return true;
+  });
   for (auto it = posted_.begin(); it != posted_.end();) {
     if (it->first.first != peer) {
       ++it;

@@ -27,6 +27,8 @@ class IncomingPayload {
  public:
   virtual ~IncomingPayload() = default;
   virtual uint64_t HeldBytes() const = 0;  // memory it occupies here until it is fetched
+  // It lies in the sender's memory, which that may use again when it leaves the epoch.
+  virtual bool IsSenders() const { return false; }
   // Once. Moves the payload into `into` (exactly its length); `done` runs at once or later. The
   // object may be destroyed when `done` runs, not before.
   virtual void Fetch(std::span<std::byte> into, std::function<void(Status)> done) = 0;
@@ -63,7 +65,7 @@ class Inbox {
   void Arrive(const Frame& frame, std::unique_ptr<IncomingPayload> incoming);
 
   // `peer` is gone: its pending receives and all later ones are answered with `reason`, except for
-  // messages that had already arrived.
+  // messages that had already arrived, and are not in its memory.
   void Fail(int peer, const Status& reason);
   // The epoch has ended: waiting and later receives are answered with `reason`, early messages are
   // dropped. Receives that are being fetched are answered with it when that stops, or by Abandon.
@@ -117,7 +119,9 @@ class Inbox {
   bool IsCurrent(const Frame& frame);
   Status Compare(const Frame& frame, const Posted& posted) const;
   void StartFetch(const Frame& frame, Posted posted, std::unique_ptr<IncomingPayload> incoming);
-  Status Take(const Frame& frame, const Posted& posted, std::span<const std::byte> payload);
+  // `senders`: the payload was read from the sender's memory.
+  Status Take(const Frame& frame, const Posted& posted, std::span<const std::byte> payload,
+              bool senders = false);
   void Finish(const Frame& frame, Posted posted, const Status& status);
   void Refuse(Posted posted, const Status& status, const Frame& frame);
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/digest.h"
@@ -19,6 +20,21 @@ class ClaimingPayload : public IncomingPayload {
 
  private:
   const uint64_t held_;
+};
+
+// Lies in its sender's memory.
+class SendersPayload : public IncomingPayload {
+ public:
+  explicit SendersPayload(std::span<const std::byte> memory) : memory_(memory) {}
+  uint64_t HeldBytes() const override { return 0; }
+  bool IsSenders() const override { return true; }
+  void Fetch(std::span<std::byte> into, std::function<void(Status)> done) override {
+    std::ranges::copy(memory_, into.begin());
+    done(OkStatus());
+  }
+
+ private:
+  const std::span<const std::byte> memory_;
 };
 
 class InboxTest : public testing::Test {
@@ -81,6 +97,23 @@ TEST_F(InboxTest, APeerThatRanAheadTooFarIsNotListenedToAgain) {
   EXPECT_TRUE(Ask(1, 0, into).ok());  // it had arrived, and makes room
   inbox_.Arrive(FrameOf(1, 2, payload), payload);
   EXPECT_EQ(Ask(1, 2, into).code(), StatusCode::kResourceExhausted);
+}
+
+// Who has left uses its memory again: that is no damage, of which everybody would hear.
+TEST_F(InboxTest, WhatItsSenderChangedBeforeItWasReadIsNotTakenForDamage) {
+  std::vector<std::byte> memory(100), into(100);
+  for (const uint32_t chunk : {0, 1, 2}) {
+    inbox_.Arrive(FrameOf(1, chunk, memory), std::make_unique<SendersPayload>(memory));
+  }
+  EXPECT_TRUE(Ask(1, 0, into, 25).ok());
+  memory[7] = std::byte{1};
+  const Status changed = Ask(1, 1, into, 25);
+  EXPECT_EQ(changed.code(), StatusCode::kUnavailable) << changed;
+  EXPECT_FALSE(TellsPeers(changed));
+  inbox_.Fail(1, Unavailable("rank 1 closed its connection"));
+  const Status gone = Ask(1, 2, into, 25);
+  EXPECT_NE(Message(gone).find("rank 1 closed its connection"), std::string::npos) << gone;
+  EXPECT_EQ(inbox_.counters().corrupt_frames, 0u);
 }
 
 TEST_F(InboxTest, APayloadOfAnotherLengthThanItsFrameSaysFailsItsSender) {

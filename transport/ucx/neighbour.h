@@ -40,6 +40,7 @@ class NeighbourPayload : public IncomingPayload {
       : pid_(pid), announcement_(announcement), settled_(std::move(settled)) {}
   ~NeighbourPayload() override;
   uint64_t HeldBytes() const override { return 0; }
+  bool IsSenders() const override { return true; }
   void Fetch(std::span<std::byte> into, std::function<void(Status)> done) override;
 
  private:
