@@ -19,10 +19,10 @@ namespace {
 // processors) is small beside its time on the wire (2 ms at 1 Gbit/s).
 constexpr uint64_t kMessageBytes = 256 << 10;
 
-// Of one chunk of a hierarchy: the ranks of a host send all of it to its agents at once, four
-// chunks together. What an agent has not asked for yet stays far below the 64 MiB that a transport
-// keeps.
-constexpr uint64_t kHierarchyChunkBytes = 8 << 20;
+// Of one chunk of a hierarchy: a rank sends an agent of its host up to two thirds of it at once, of
+// kChunksInFlight chunks of kRingsAtOnce groups. What the agent has not asked for yet stays below
+// the 64 MiB that a transport keeps.
+constexpr uint64_t kHierarchyChunkBytes = 4 << 20;
 
 uint64_t BytesOf(const CollectiveSpec& spec) { return spec.elements * SizeOf(spec.type); }
 

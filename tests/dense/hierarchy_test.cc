@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <span>
 
 #include "base/random.h"
@@ -13,6 +15,7 @@
 #include "dense/doubling.h"
 #include "dense/ring.h"
 #include "dense/slots.h"
+#include "plan/plan.h"
 #include "tests/dense/player.h"
 #include "tests/transport/world.h"
 
@@ -119,6 +122,37 @@ TEST(Hierarchy, ExactMessagesStayInsideAHostAndComeBeforeRoundedOnesOfTheirSlot)
         EXPECT_EQ(host_of[step.peer], host_of[rank]);
         EXPECT_EQ(rounded.count(step.slot), 0u);
       }
+    }
+  }
+}
+
+// A rank sends its part of all chunks under way at once, whether the agent is there or not.
+TEST(Hierarchy, WhatALateAgentIsSentFitsIntoWhatATransportKeeps) {
+  const uint64_t kept = FabricLimits().stash_bytes;
+  for (const auto& [hosts, largest, first] :
+       std::vector<std::array<int, 3>>{{17, 2, 2}, {11, 3, 2}, {8, 4, 3}, {5, 8, 5}, {40, 3, 3}}) {
+    SCOPED_TRACE(absl::StrFormat("%d hosts of %d, the first of %d", hosts, largest, first));
+    Place place;
+    for (int host = 0; host < hosts; ++host) {
+      std::vector<int>& ranks = place.hosts.emplace_back();
+      while (static_cast<int>(ranks.size()) < (host == 0 ? first : largest)) {
+        ranks.push_back(place.world++);
+      }
+    }
+    place.rank = 1;
+    CollectiveSpec spec;
+    spec.elements = size_t{64} << 20;
+    spec.strategy = Strategy::kHierarchy;
+    const Collective collective = CollectiveFor(spec, place);
+    const std::vector<Range> slots = SlotsOf(collective, 0);
+    std::map<int, uint64_t> sent;  // to the ranks of its host
+    for (const Step& step : collective.schedule) {
+      if (step.op != Op::kSend || !step.exact) continue;
+      sent[step.peer] += slots[step.slot].count * sizeof(float) + sizeof(Frame);
+    }
+    EXPECT_FALSE(sent.empty());
+    for (const auto& [peer, bytes] : sent) {
+      EXPECT_LE(bytes * kChunksInFlight * kRingsAtOnce, kept) << "to " << peer;
     }
   }
 }
