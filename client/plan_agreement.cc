@@ -30,8 +30,9 @@ Status PlanAgreement::Agree(uint64_t committed, double weight, Restore* restore,
     taken->set_value(turns);
   }
   if (rank == 0) {
-    RW_ASSIGN_OR_RETURN(const Plan plan, ProposePlan(options_, link->place(), replanner_->network(),
-                                                     table_, restore, committed));
+    RW_ASSIGN_OR_RETURN(const Plan plan,
+                        ProposePlan(options_, link->place(), replanner_->network(), table_, restore,
+                                    replanner_->before(), committed));
     *request.mutable_plan() = ToProto(plan);
   }
   const StatusOr<v1::AgreeResponse> response =

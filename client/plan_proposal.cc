@@ -1,5 +1,6 @@
 #include "client/plan_proposal.h"
 
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -36,17 +37,22 @@ StatusOr<Plan> FrozenPlan(const SessionOptions& options, const Place& place,
   return plan;
 }
 
-// Nothing: there is none, or it was made for another job than this one.
-StatusOr<std::optional<Plan>> RestoredPlan(const SessionOptions& options, const Place& place,
-                                           const TensorTable& table, Restore* restore) {
-  if (restore == nullptr) return std::nullopt;
+// Empty: there is none.
+StatusOr<v1::SavedPlan> CheckpointsPlan(Restore* restore) {
+  v1::SavedPlan saved;
+  if (restore == nullptr) return saved;
   const StatusOr<uint64_t> bytes = restore->Bytes(kPlanItem, true);
-  if (bytes.status().code() == StatusCode::kNotFound) return std::nullopt;
+  if (bytes.status().code() == StatusCode::kNotFound) return saved;
   RW_RETURN_IF_ERROR(bytes.status());
   std::string text(*bytes, '\0');
   RW_RETURN_IF_ERROR(restore->Read(kPlanItem, true, std::as_writable_bytes(std::span(text))));
-  v1::SavedPlan saved;
   if (!saved.ParseFromString(text)) return Corrupt("the checkpoint's plan cannot be read");
+  return saved;
+}
+
+// Nothing: it was made for another job than this one.
+std::optional<Plan> RestoredPlan(const SessionOptions& options, const Place& place,
+                                 const TensorTable& table, const v1::SavedPlan& saved) {
   Status fits;
   if (!IsOfThisWorld(saved, place)) {
     fits = Invalid(absl::StrFormat("it was made for %d workers and %d servers", saved.world(),
@@ -97,9 +103,29 @@ PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const N
   return input;
 }
 
+std::vector<TensorSpec> WithKeptRoutes(const TensorTable& table, const v1::SavedPlan& before) {
+  std::map<std::string, std::string> routes;  // by name
+  for (const v1::Group& group : before.plan().groups()) {
+    const bool tree = group.route() == "tree";
+    if (!tree && before.world() == 1) continue;
+    for (const uint32_t index : group.tensors()) {
+      if (index >= static_cast<uint32_t>(before.tensors_size())) continue;
+      routes[before.tensors(static_cast<int>(index)).name()] = tree ? "sparse" : "dense";
+    }
+  }
+  std::vector<TensorSpec> specs = table.Specs();
+  for (size_t index = 0; index < specs.size(); ++index) {
+    const auto route = routes.find(specs[index].name);
+    if (route == routes.end() || specs[index].route != "auto") continue;
+    if (table.momentum(table.IdOf({static_cast<uint32_t>(index)})) == 0) continue;
+    specs[index].route = route->second;
+  }
+  return specs;
+}
+
 StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
                            const Network& network, const TensorTable& table, Restore* restore,
-                           uint64_t committed) {
+                           const v1::SavedPlan& before, uint64_t committed) {
   Plan plan;
   plan.planner = options.planner;
   if (table.empty()) return plan;  // steps only vote: a plan without groups
@@ -107,13 +133,18 @@ StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
     RW_ASSIGN_OR_RETURN(plan, FrozenPlan(options, place, table));
     return SplitByTurns(std::move(plan), table.Specs(), table.Turns());
   }
-  RW_ASSIGN_OR_RETURN(std::optional<Plan> restored, RestoredPlan(options, place, table, restore));
+  RW_ASSIGN_OR_RETURN(const v1::SavedPlan saved, CheckpointsPlan(restore));
+  std::optional<Plan> restored;
+  if (saved.has_plan()) restored = RestoredPlan(options, place, table, saved);
   if (restored) {
     plan = *std::move(restored);
   } else {
-    RW_ASSIGN_OR_RETURN(
-        plan, MakePlan(options.planner,
-                       PlanInputOf(options, place, network, table.IsOnDevice(), table.Specs())));
+    // Another planner may have no such routes.
+    const v1::SavedPlan& last = saved.has_plan() ? saved : before;
+    const bool keeps = last.plan().planner() == options.planner;
+    PlanInput input = PlanInputOf(options, place, network, table.IsOnDevice(),
+                                  keeps ? WithKeptRoutes(table, last) : table.Specs());
+    RW_ASSIGN_OR_RETURN(plan, MakePlan(options.planner, input));
   }
   plan = SplitByTurns(std::move(plan), table.Specs(), table.Turns());
   return AtStage(std::move(plan), table.Specs(), WarmUpStageAfter(committed, options));

@@ -22,11 +22,17 @@ int WarmUpStageAfter(uint64_t committed, const SessionOptions& options);
 PlanInput PlanInputOf(const SessionOptions& options, const Place& place, const Network& network,
                       bool on_device, std::vector<TensorSpec> specs);
 
+// The table in which tensors with momentum correction have the route that they had before: their
+// velocity could not go with them, and the trainer's optimizer would have to take over. Where the
+// plan before was for one rank, which sends nothing, only trees count.
+std::vector<TensorSpec> WithKeptRoutes(const TensorTable& table, const v1::SavedPlan& before);
+
 // In the stage of the warm-up that follows `committed` steps, but for a frozen plan. `restore` is
-// null for a new job. An error names the frozen plan's file, or what the planner cannot do.
+// null for a new job; `before` is the plan of the epoch before, empty where there was none. An
+// error names the frozen plan's file, or what the planner cannot do.
 StatusOr<Plan> ProposePlan(const SessionOptions& options, const Place& place,
                            const Network& network, const TensorTable& table, Restore* restore,
-                           uint64_t committed);
+                           const v1::SavedPlan& before, uint64_t committed);
 
 // `plan` with the tensors and the world that it was made for.
 v1::SavedPlan SavedPlanOf(const Plan& plan, const TensorTable& table, const Place& place);

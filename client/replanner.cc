@@ -1,5 +1,7 @@
 #include "client/replanner.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
 #include <span>
@@ -19,6 +21,8 @@
 
 namespace ringwood {
 namespace {
+
+constexpr uint64_t kMostPlanBytes = 1 << 30;
 
 template <typename T>
 std::span<std::byte> RawBytesOf(std::vector<T>* values) {
@@ -47,6 +51,7 @@ Status Replanner::MeasureLink(EpochLink* link) {
   MeasuredLink measured;
   if (waiting) {
     RW_ASSIGN_OR_RETURN(measured, ShareLink(measured_, link));
+    RW_RETURN_IF_ERROR(SharePlan(link));
   }
   // Who waits may know nothing: a rank was lost before, or all were on one host. The same on all.
   const bool known = measured != MeasuredLink() || link->place().hosts.size() < 2;
@@ -58,6 +63,25 @@ Status Replanner::MeasureLink(EpochLink* link) {
   TakeLink(measured);
   if (measures && options_.rank == 0 && network_ != before) {
     Log(LogLevel::kInfo, "plans are for " + Describe(network_));
+  }
+  return OkStatus();
+}
+
+// Rank 0 plans, and has to know which routes to keep.
+Status Replanner::SharePlan(EpochLink* link) {
+  const auto& holders = link->joined().holders();
+  const int holder = static_cast<int>(*std::min_element(holders.begin(), holders.end()));
+  if (holder == 0) return OkStatus();
+  std::string plan = before_.SerializeAsString();
+  std::array<uint64_t, 1> bytes = {plan.size()};
+  RW_RETURN_IF_ERROR(
+      link->collectives()->Broadcast(std::as_writable_bytes(std::span(bytes)), holder));
+  if (bytes[0] > kMostPlanBytes) return Corrupt("the plan of the epoch before is too long");
+  plan.resize(bytes[0]);
+  RW_RETURN_IF_ERROR(
+      link->collectives()->Broadcast(std::as_writable_bytes(std::span(plan)), holder));
+  if (link->place().rank == 0 && !before_.ParseFromString(plan)) {
+    return Corrupt("the plan of the epoch before cannot be read");
   }
   return OkStatus();
 }
@@ -77,6 +101,7 @@ void Replanner::TakeLink(const MeasuredLink& measured) {
 void Replanner::Installed(const Plan& plan, uint32_t generation, uint64_t committed,
                           const Place& place) {
   plan_ = plan;
+  before_ = SavedPlanOf(plan_, table_, place);
   first_ = place.rank == 0;
   if (generation == 0) adapter_.reset();  // it was made for another world
   TellDelays(place);
@@ -90,17 +115,9 @@ void Replanner::Installed(const Plan& plan, uint32_t generation, uint64_t commit
   adapter_->Adopted(plan_, WarmUpStageAfter(committed, options_));
 }
 
-// Tensors with momentum correction keep their route: their velocity could not go with them, and the
-// trainer's optimizer would have to take over.
 PlanInput Replanner::InputOf(const Place& place) const {
-  std::vector<TensorSpec> specs = table_.Specs();
-  for (const Group& group : plan_.groups) {
-    for (const uint32_t index : group.tensors) {
-      if (table_.momentum(table_.IdOf({index})) == 0) continue;
-      specs[index].route = group.route == "tree" ? "sparse" : "dense";
-    }
-  }
-  return PlanInputOf(options_, place, network_, table_.IsOnDevice(), std::move(specs));
+  return PlanInputOf(options_, place, network_, table_.IsOnDevice(),
+                     WithKeptRoutes(table_, before_));
 }
 
 // A stage of the density warm-up that begins goes before what the adapter wants.
@@ -170,7 +187,7 @@ void Replanner::TellDelays(const Place& place) {
 
 void Replanner::SavePlan(const Place& place) const {
   if (place.rank != 0 || options_.save_plan.empty()) return;
-  const Status written = WritePlanFile(SavedPlanOf(plan_, table_, place), options_.save_plan);
+  const Status written = WritePlanFile(before_, options_.save_plan);
   if (!written.ok()) Log(LogLevel::kWarning, Message(written));
 }
 

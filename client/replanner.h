@@ -29,13 +29,15 @@ class Replanner {
   Observer* profile() { return &profile_; }  // observes every round
 
   // Collective, the first call of an epoch: measures its network, or is told by ranks of the epoch
-  // before what they know, where one does.
+  // before what they know, where one does: also of the plan, where rank 0 comes without it.
   Status MeasureLink(EpochLink* link);
   // On all ranks between the same two calls: the link's schedules are chosen for that network.
   void TakeDelay(EpochLink* link) const;
   void TakeLink(const MeasuredLink& measured);
   // What plans are made for: what the options say, else what was measured.
   const Network& network() const { return network_; }
+  // The plan in force, or of the epoch before. Empty: none was.
+  const v1::SavedPlan& before() const { return before_; }
 
   // `plan`, with its number in the epoch, is in force from the step after `committed` ones.
   void Installed(const Plan& plan, uint32_t generation, uint64_t committed, const Place& place);
@@ -51,6 +53,7 @@ class Replanner {
 
  private:
   Status TakeHopCost(EpochLink* link) const;
+  Status SharePlan(EpochLink* link);
   PlanInput InputOf(const Place& place) const;
   void TellDelays(const Place& place);
   void SavePlan(const Place& place) const;
@@ -59,6 +62,7 @@ class Replanner {
   const TensorTable& table_;
   bool first_ = options_.rank == 0;  // in the present epoch
   Plan plan_;                        // in force
+  v1::SavedPlan before_;             // the same, with its tensors
   Network network_;
   MeasuredLink measured_;
   Profile profile_;

@@ -101,11 +101,13 @@ namespace {
 
 // How far from `sum` an element may be. Each rank may round once, each time by half of a unit in
 // bf16's 8 bits, or by half of a scale twice, now and in its error: scales reach a quarter beyond
-// the largest value, which is `world`.
+// the headroom over the largest value, which is `world`.
 double AllowedError(const BenchOptions& options, double sum) {
   if (options.wire == "bf16") return sum * options.world / 256;
   const int bits = CodeBits(options.wire);
-  return bits == 0 ? 0 : 1.25 * options.world / LatticeLevels(bits) * options.world;
+  if (bits == 0) return 0;
+  const int levels = LatticeLevels(bits);
+  return 1.25 * LatticeHeadroom(levels) * options.world / levels * options.world;
 }
 
 }  // namespace

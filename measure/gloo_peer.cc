@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <sstream>
 
 #include "absl/strings/str_format.h"
@@ -13,7 +14,8 @@ namespace ringwood {
 namespace {
 
 constexpr double kAnswerSeconds = 120;  // importing PyTorch eight times on two cores takes 30 s
-constexpr size_t kMaxLine = 1 << 20;    // 50,000 times as text
+constexpr size_t kMaxLine = 4096;       // what a peer says of itself
+constexpr size_t kMaxTime = 32;         // of one run, as text
 
 // A line "BYTES RUNS" in, a line "CPU_SECONDS SECONDS SECONDS …" out.
 constexpr char kProgram[] = R"(
@@ -51,12 +53,13 @@ StatusOr<std::unique_ptr<GlooPeer>> GlooPeer::Start(
   options.command = {python, "-c", kProgram};
   options.environment = environment;
   options.environment["GLOO_SOCKET_IFNAME"] = card.empty() ? "lo" : card;
+  std::signal(SIGPIPE, SIG_IGN);  // a peer that has exited is told by write()
   options.feed = true;
   options.inherit_error = true;
   options.die_with_parent = true;
   RW_ASSIGN_OR_RETURN(auto process, Process::Spawn(options));
   std::unique_ptr<GlooPeer> peer(new GlooPeer(std::move(process)));
-  RW_ASSIGN_OR_RETURN(const std::string line, peer->ReadLine());
+  RW_ASSIGN_OR_RETURN(const std::string line, peer->ReadLine(1));
   if (line != "ready") return Unavailable("the Gloo peer said: " + line);
   return peer;
 }
@@ -66,7 +69,7 @@ Status GlooPeer::Run(uint64_t bytes, int runs, BenchSamples* samples) {
   if (write(process_->input(), order.data(), order.size()) != static_cast<ssize_t>(order.size())) {
     return Unavailable("the Gloo peer has exited");
   }
-  RW_ASSIGN_OR_RETURN(const std::string line, ReadLine());
+  RW_ASSIGN_OR_RETURN(const std::string line, ReadLine(runs));
   std::istringstream numbers(line);
   double value = 0;
   if (!(numbers >> value)) return Unavailable("the Gloo peer said: " + line);
@@ -75,16 +78,22 @@ Status GlooPeer::Run(uint64_t bytes, int runs, BenchSamples* samples) {
   return OkStatus();
 }
 
-StatusOr<std::string> GlooPeer::ReadLine() {
-  const TimePoint deadline = Now() + Seconds(kAnswerSeconds);
+StatusOr<std::string> GlooPeer::ReadLine(int runs) {
+  const double seconds = kAnswerSeconds * runs;
+  const size_t longest = kMaxLine + kMaxTime * static_cast<size_t>(runs);
+  const TimePoint deadline = Now() + Seconds(seconds);
   for (size_t end = read_.find('\n'); end == std::string::npos; end = read_.find('\n')) {
-    if (Now() > deadline || read_.size() > kMaxLine) {
-      return Unavailable(absl::StrFormat("the Gloo peer did not answer in %.0f s", kAnswerSeconds));
+    if (Now() > deadline) {
+      return Unavailable(absl::StrFormat("the Gloo peer did not answer in %.0f s", seconds));
+    }
+    if (read_.size() > longest) {
+      return Unavailable(
+          absl::StrFormat("the Gloo peer's answer is longer than %d bytes", longest));
     }
     pollfd output{process_->output(), POLLIN, 0};
     poll(&output, 1, 1000);
     bool closed = false;
-    read_ += ReadSome(process_->output(), kMaxLine, &closed);
+    read_ += ReadSome(process_->output(), longest, &closed);
     if (closed && read_.find('\n') == std::string::npos) {
       return Unavailable(
           "the Gloo peer ended; its own lines say why (--python names an interpreter with "

@@ -29,7 +29,7 @@ class GlooPeer {
 
  private:
   explicit GlooPeer(std::unique_ptr<Process> process);
-  StatusOr<std::string> ReadLine();
+  StatusOr<std::string> ReadLine(int runs);  // with the times of so many
 
   const std::unique_ptr<Process> process_;
   std::string read_;  // not yet consumed

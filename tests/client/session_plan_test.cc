@@ -254,7 +254,7 @@ Plan FirstPlan(const std::function<void(SessionOptions*)>& set) {
   Replanner replanner(options, table);
   replanner.TakeLink({.bytes_per_second = 0.956e9 / 8, .hop_seconds = 0.05});
   Restore* const none = nullptr;
-  const StatusOr<Plan> first = ProposePlan(options, place, replanner.network(), table, none, 0);
+  const StatusOr<Plan> first = ProposePlan(options, place, replanner.network(), table, none, {}, 0);
   EXPECT_TRUE(first.ok()) << first.status();
   return *first;
 }
@@ -265,6 +265,44 @@ TEST(SessionPlan, TheFirstPlanIsForTheNetworkThatWasMeasured) {
   EXPECT_EQ(Hash(FirstPlan(far)), measured);
   const auto near = [](SessionOptions* options) { options->plan_for = "1gbit"; };
   EXPECT_NE(Hash(FirstPlan(near)), measured) << "the user's word goes before";
+}
+
+// A tree's velocity is each rank's own, and so is its residual: on a ring both would reach the
+// optimizer's momentum, ten times what they are.
+TEST(SessionPlan, TensorsWithMomentumKeepTheirRouteInAnotherWorld) {
+  SessionOptions options;
+  options.rank = 0;
+  TensorTable table(options);
+  std::vector<float> data(100'000);
+  for (const bool momentum : {false, true}) {
+    Tensor tensor{.spec = {momentum ? "with" : "without", data.size(), "auto", 0.01},
+                  .data = data.data()};
+    if (momentum) tensor.momentum = 0.9;
+    table.Add(tensor);
+  }
+  const auto planned = [&](int world, const char* network, const v1::SavedPlan& before) {
+    const Place place{.rank = 0, .world = world, .hosts = OneEach(world), .servers = 1};
+    options.world = world;
+    const Plan plan =
+        *ProposePlan(options, place, *ParsePlannedNetwork(network), table, nullptr, before, 0);
+    std::map<std::string, std::string> routes;
+    for (const Group& group : plan.groups) {
+      for (const uint32_t index : group.tensors) routes[table.Specs()[index].name] = group.route;
+    }
+    return std::pair(routes, SavedPlanOf(plan, table, place));
+  };
+  using Routes = std::map<std::string, std::string>;
+  const auto [slow, of_slow] = planned(4, "100mbit", {});
+  EXPECT_EQ(slow, (Routes{{"with", "tree"}, {"without", "tree"}}));
+  const auto [alone, of_alone] = planned(1, "100mbit", of_slow);
+  EXPECT_EQ(alone, (Routes{{"with", "tree"}, {"without", "ring"}}));
+  EXPECT_EQ(planned(4, "100mbit", of_alone).first, slow);
+  const auto [first_alone, of_first] = planned(1, "100mbit", {});
+  EXPECT_EQ(first_alone, (Routes{{"with", "ring"}, {"without", "ring"}}));
+  EXPECT_EQ(planned(4, "100mbit", of_first).first, slow) << "alone there was nothing to choose";
+  const auto [fast, of_fast] = planned(2, "400gbit", {});
+  EXPECT_EQ(fast, (Routes{{"with", "ring"}, {"without", "ring"}}));
+  EXPECT_EQ(planned(4, "100mbit", of_fast).first, (Routes{{"with", "ring"}, {"without", "tree"}}));
 }
 
 // Hosts in one process are as fast as its memory, and plans for any of these networks give the same
