@@ -38,7 +38,7 @@ TEST(Bench, AllReduceChoosesByWhatItMeasuresWhenItAdapts) {
 }
 
 TEST(Bench, AllReduceStartsItsOwnRanksAndPrintsJson) {
-  for (const std::string wire : {"fp32", "bf16", "int4"}) {
+  for (const std::string wire : {"fp32", "bf16", "int8", "int4"}) {
     const Finished run = RunProgram({"bench", "allreduce", "--workers=2", "--bytes=4K,1M",
                                      "--runs=3", "--wire=" + wire, "--json"});
     ASSERT_EQ(run.code, 0) << run.err;
