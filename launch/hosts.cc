@@ -73,7 +73,8 @@ StatusOr<Host> ParseItem(const std::string& item) {
 Status CheckUnique(const std::vector<Host>& hosts) {
   std::set<std::string> names;
   for (const Host& host : hosts) {
-    if (!names.insert(host.name).second) {
+    // Whoever logs in there.
+    if (!names.insert(host.name.substr(host.name.find('@') + 1)).second) {
       return Invalid(absl::StrFormat(
           "host %s is named twice; name it once, with the sum of its slots", host.name));
     }
@@ -91,6 +92,7 @@ StatusOr<Host> ParseHostLine(const std::string& line) {
     if (word.rfind("slots=", 0) != 0) {
       return Invalid(absl::StrFormat("\"%s\" is not known; a line is \"NAME slots=N\"", word));
     }
+    if (host.slots != 0) return Invalid("the slots of " + host.name + " are given twice");
     RW_ASSIGN_OR_RETURN(host.slots, ParseSlots(word.substr(6)));
   }
   return host;

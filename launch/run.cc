@@ -18,6 +18,7 @@ namespace ringwood {
 namespace {
 
 constexpr double kLongestPauseSeconds = 16;
+constexpr double kSoonSeconds = 30;  // an attempt that failed so soon will soon fail again
 constexpr double kCleaningSeconds = 10;
 
 constexpr int64_t kAuthoritySeconds = int64_t{10} * 365 * 86'400;  // longer than any run
@@ -79,9 +80,9 @@ void PrintFailure(const RunOptions& options, const Attempt& attempt, const Verdi
   PointToFlight(options, attempt, verdict.culprit, output);
 }
 
-// A host that is away, or a port that is still taken, is not back at once.
-double PauseSeconds(int unreachable) {
-  return unreachable == 0 ? 0 : std::min(kLongestPauseSeconds, std::exp2(unreachable - 1));
+// A host that is away, a port that is still taken, or a disk that is full, is not back at once.
+double PauseSeconds(int failures) {
+  return failures <= 0 ? 0 : std::min(kLongestPauseSeconds, std::exp2(failures - 1));
 }
 
 // Waits until `time`; false when a signal asked to end meanwhile.
@@ -133,19 +134,23 @@ int RunJob(const RunOptions& options) {
     now.authority = *std::move(made);
   }
   int unreachable = 0;  // attempts in a row
+  int soon = 0;         // attempts in a row that failed as soon as they had begun
   int again = 0;        // processes of elastic attempts that were started again
   for (int restart = 0;; ++restart) {
     now.context.restart = restart;
     // A new job continues as itself: from its own newest checkpoint, or from the beginning.
     if (restart > 0 && options.context.resume.empty()) now.context.resume = "auto";
+    const TimePoint begun = Now();
     Attempt attempt(now, &signals, &output);
     Verdict verdict = attempt.Run();
     orphans.End();
     again += attempt.restarts();
     if (verdict.exit_code != kExitOk) PrintFailure(now, attempt, verdict, &output);
     unreachable = verdict.unreachable ? unreachable + 1 : 0;
+    soon = Now() - begun < Seconds(kSoonSeconds) ? soon + 1 : 0;
     if (verdict.restart_helps && restart < options.max_restarts) {
-      const TimePoint next = std::max(attempt.over(), Now() + Seconds(PauseSeconds(unreachable)));
+      const double wait = PauseSeconds(std::max(unreachable, soon - 1));  // at once the first time
+      const TimePoint next = std::max(attempt.over(), Now() + Seconds(wait));
       const double pause = ToSeconds(next - Now());
       output.Say(absl::StrFormat("ringwood: restarting all from the newest checkpoint (%d of %d)%s",
                                  restart + 1, options.max_restarts,

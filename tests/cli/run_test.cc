@@ -106,6 +106,13 @@ TEST(Run, RestartsEndAtTheirNumber) {
   EXPECT_THAT(run.out, AllOf(HasSubstr("attempt 2"), Not(HasSubstr("attempt 3"))));
 }
 
+TEST(Run, AJobThatFailsAtOnceAgainAndAgainIsRestartedEverMoreSeldom) {
+  const Finished run = RunProgram(Shell("kill -9 $$", {"-np", "1", "--max-restarts=3"}));
+  EXPECT_EQ(run.code, 75);
+  EXPECT_THAT(run.err, HasSubstr("newest checkpoint (1 of 3)\n"));
+  EXPECT_THAT(run.err, HasSubstr("newest checkpoint (3 of 3) in 2 s\n"));
+}
+
 TEST(Run, AConfigurationErrorIsNeverRestarted) {
   const Finished run = RunProgram(
       Shell("echo attempt $RINGWOOD_RESTART; exit 78", {"-np", "2", "--max-restarts=2"}));
