@@ -2,43 +2,98 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <limits>
+#include <type_traits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "cli/flags/command_context.h"
+#include "cli/flags/flag_text.h"
 
 namespace ringwood {
 namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-// What is wrong with the text of a number that has to be finite and within both ends.
-std::string NumberProblem(const std::string& text, double least, double most, bool above) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') return "\"" + text + "\" is not a number";
-  if (!std::isfinite(value)) return "\"" + text + "\" is not a finite number";
-  if (most != kUnbounded && (value < least || value > most)) {
-    return absl::StrFormat("%s is not within %.15g to %.15g", text, least, most);
+// Whether it stands on the command line, and not in the environment alone.
+bool IsWritten(const CLI::App& app, const CLI::Option* option) {
+  const std::vector<CLI::Option*>& order = app.parse_order();
+  return std::find(order.begin(), order.end(), option) != order.end();
+}
+
+// Reads the text and may change it; "" or what is wrong with it.
+using Reader = std::function<std::string(std::string*)>;
+
+// The variables of a command that does not run are not looked at; an error names the one in which
+// the text stands.
+CLI::Validator Reading(const CLI::App* app, const CLI::Option* option, Reader read,
+                       const std::string& name) {
+  const auto guarded = [app, option, read = std::move(read)](std::string& text) -> std::string {
+    const std::string problem = read(&text);
+    if (problem.empty() || app->count() == 0) return "";
+    if (IsWritten(*app, option)) return problem;
+    return problem + " (" + option->get_envname() + ")";
+  };
+  return CLI::Validator(guarded, name);
+}
+
+// Before all checks; --help does not show it.
+void AddReader(const CLI::App* app, CLI::Option* option, Reader read) {
+  option->transform(Reading(app, option, std::move(read), ""));
+}
+
+// --help shows `name`.
+void AddCheck(const CLI::App* app, CLI::Option* option,
+              std::function<std::string(const std::string&)> problem, const std::string& name) {
+  option->check(Reading(
+      app, option, [problem = std::move(problem)](std::string* text) { return problem(*text); },
+      name));
+}
+
+void CheckNumber(const CLI::App* app, CLI::Option* option, double least, double most, bool above,
+                 const std::string& name) {
+  AddCheck(
+      app, option, [=](const std::string& text) { return NumberProblem(text, least, most, above); },
+      name);
+}
+
+// T is what one value is, of a list too.
+template <typename T, typename V>
+CLI::Option* AddNumber(CLI::App* app, const std::string& names, V* value, const std::string& what) {
+  CLI::Option* const option = app->add_option(names, *value, what);
+  if constexpr (std::is_same_v<T, double>) {
+    CheckNumber(app, option, -kUnbounded, kUnbounded, false, "");
+  } else {
+    AddReader(app, option, ReadWhole<T>);
   }
-  if (above && value <= least) return absl::StrFormat("%s is not above %.15g", text, least);
-  if (value < least) return absl::StrFormat("%s is below %.15g", text, least);
-  return "";
+  return option;
 }
 
-CLI::Option* CheckNumber(CLI::Option* option, double least, double most, bool above,
-                         const std::string& name) {
-  return option->check(
-      [=](const std::string& text) { return NumberProblem(text, least, most, above); }, name);
+// A text that the library reads, which throws at others, also at those of a command that does not
+// run.
+std::string ReadSwitchText(std::string* text) {
+  const std::optional<bool> on = ReadSwitch(*text);
+  const std::string given = *text;
+  *text = on.value_or(false) ? "true" : "false";
+  return on.has_value() ? "" : "\"" + given + "\" is neither on nor off: give 1 or 0";
 }
 
-template <typename T>
-CLI::Option* AddNumber(CLI::App* app, const std::string& names, T* value, const std::string& what) {
-  return CheckNumber(app->add_option(names, *value, what), -kUnbounded, kUnbounded, false, "");
+CLI::Option* CheckSwitch(const CLI::App* app, CLI::Option* option) {
+  AddReader(app, option, ReadSwitchText);
+  return option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+}
+
+// The library reads the value of "--no-NAME=VALUE" at once, and ends the program where it cannot.
+Status CheckContraries(const std::vector<std::string>& arguments) {
+  for (const std::string& word : arguments) {
+    const size_t equals = word.find('=');
+    if (!word.starts_with("--no-") || equals == std::string::npos) continue;
+    std::string value = word.substr(equals + 1);
+    const std::string problem = value.empty() ? "" : ReadSwitchText(&value);
+    if (!problem.empty()) return Invalid(word.substr(0, equals) + ": " + problem);
+  }
+  return OkStatus();
 }
 
 FlagText TextOf(const CLI::Option& option) {
@@ -100,6 +155,29 @@ Flag& Flag::Needs(const Flag& other) {
 
 Flag& Flag::Takes(const std::string& value) {
   option_->type_name(value);
+  for (const char* path : {"FILE", "FOLDER", "DIRECTORY", "PATH", "PREFIX"}) {
+    if (value == path) NotEmpty();
+  }
+  return *this;
+}
+
+Flag& Flag::NotEmpty() {
+  AddCheck(
+      app_, option_,
+      [app = app_, option = option_](const std::string& text) {
+        const bool empty = text.empty() && IsWritten(*app, option);
+        return empty ? "it is empty: give a value, or leave the flag out" : "";
+      },
+      "");
+  return *this;
+}
+
+Flag& Flag::YieldsTo(const Flag& other) {
+  AddReader(app_, option_,
+            [app = app_, option = option_, other = other.option_](std::string* text) {
+              if (IsWritten(*app, other) && !IsWritten(*app, option)) text->clear();
+              return "";
+            });
   return *this;
 }
 
@@ -114,17 +192,17 @@ Flag& Flag::From(const std::string& variable) {
 }
 
 Flag& Flag::Within(double least, double most) {
-  CheckNumber(option_, least, most, false, absl::StrFormat("%.15g to %.15g", least, most));
+  CheckNumber(app_, option_, least, most, false, absl::StrFormat("%.15g to %.15g", least, most));
   return *this;
 }
 
 Flag& Flag::Above(double bound) {
-  CheckNumber(option_, bound, kUnbounded, true, absl::StrFormat("> %.15g", bound));
+  CheckNumber(app_, option_, bound, kUnbounded, true, absl::StrFormat("> %.15g", bound));
   return *this;
 }
 
 Flag& Flag::AtLeast(double least) {
-  CheckNumber(option_, least, kUnbounded, false, absl::StrFormat(">= %.15g", least));
+  CheckNumber(app_, option_, least, kUnbounded, false, absl::StrFormat(">= %.15g", least));
   return *this;
 }
 
@@ -134,14 +212,16 @@ Flag& Flag::OneAtATime() {
 }
 
 Flag& Flag::OneOf(const std::vector<std::string>& all) {
-  CLI::Validator member = CLI::IsMember(all);
-  option_->check(member.description(""));  // the words stand for the value
+  const CLI::Validator member = CLI::IsMember(all);
+  // Without a name: the words stand for the value.
+  AddCheck(
+      app_, option_, [member](const std::string& text) { return member(text); }, "");
   option_->type_name(absl::StrJoin(all, "|"));
   return *this;
 }
 
 Flag& Flag::Check(std::function<std::string(const std::string&)> problem) {
-  option_->check(std::move(problem));
+  AddCheck(app_, option_, std::move(problem), "");
   return *this;
 }
 
@@ -160,59 +240,59 @@ Command Command::Subcommand(const std::string& name, const std::string& what) {
 }
 
 Flag Command::Value(const std::string& names, std::string* value, const std::string& what) {
-  return Flag(app_->add_option(names, *value, what));
+  return Flag(app_, app_->add_option(names, *value, what));
 }
 
 Flag Command::Value(const std::string& names, int* value, const std::string& what) {
-  return Flag(AddNumber(app_, names, value, what));
+  return Flag(app_, AddNumber<int>(app_, names, value, what));
 }
 
 Flag Command::Value(const std::string& names, uint64_t* value, const std::string& what) {
-  return Flag(CheckNumber(AddNumber(app_, names, value, what), 0, kUnbounded, false, ""));
+  return Flag(app_, AddNumber<uint64_t>(app_, names, value, what));
 }
 
 Flag Command::Value(const std::string& names, std::optional<uint64_t>* value,
                     const std::string& what) {
-  return Flag(CheckNumber(AddNumber(app_, names, value, what), 0, kUnbounded, false, ""));
+  return Flag(app_, AddNumber<uint64_t>(app_, names, value, what));
 }
 
 Flag Command::Value(const std::string& names, double* value, const std::string& what) {
-  return Flag(AddNumber(app_, names, value, what));
+  return Flag(app_, AddNumber<double>(app_, names, value, what));
 }
 
 Flag Command::Value(const std::string& names, std::vector<std::string>* values,
                     const std::string& what) {
-  return Flag(app_->add_option(names, *values, what)->take_all());
+  return Flag(app_, app_->add_option(names, *values, what)->take_all());
 }
 
 Flag Command::Value(const std::string& names, std::vector<int>* values, const std::string& what) {
-  return Flag(AddNumber(app_, names, values, what)->take_all());
+  return Flag(app_, AddNumber<int>(app_, names, values, what)->take_all());
 }
 
 Flag Command::Value(const std::string& names, std::vector<uint64_t>* values,
                     const std::string& what) {
-  return Flag(
-      CheckNumber(AddNumber(app_, names, values, what)->take_all(), 0, kUnbounded, false, ""));
+  return Flag(app_, AddNumber<uint64_t>(app_, names, values, what)->take_all());
 }
 
 Flag Command::Value(const std::string& names, std::vector<double>* values,
                     const std::string& what) {
-  return Flag(AddNumber(app_, names, values, what)->take_all());
+  return Flag(app_, AddNumber<double>(app_, names, values, what)->take_all());
 }
 
 Flag Command::Word(const std::string& name, const std::string& alone, std::string* value,
                    const std::string& what) {
-  return Flag(app_->add_flag(name + "{" + alone + "}", *value, what));
+  return Flag(app_, app_->add_flag(name + "{" + alone + "}", *value, what));
 }
 
 Flag Command::Switch(const std::string& names, bool* value, const std::string& what) {
-  return Flag(app_->add_flag(names, *value, what));
+  return Flag(app_, CheckSwitch(app_, app_->add_flag(names, *value, what)));
 }
 
 Flag Command::Switch(const std::string& names, std::function<void(bool)> take,
                      const std::string& what) {
-  return Flag(app_->add_flag_function(
-      names, [take = std::move(take)](int64_t given) { take(given > 0); }, what));
+  CLI::Option* const option = app_->add_flag_function(
+      names, [take = std::move(take)](int64_t given) { take(given > 0); }, what);
+  return Flag(app_, CheckSwitch(app_, option));
 }
 
 void Command::Footer(const std::string& text) { app_->footer(text); }
@@ -240,6 +320,7 @@ CommandLine::~CommandLine() = default;
 
 Status CommandLine::Parse(std::vector<std::string> arguments) {
   const std::string first = arguments.empty() ? "" : arguments[0];
+  RW_RETURN_IF_ERROR(CheckContraries(arguments));
   try {  // the library reports by exceptions; they end here
     std::reverse(arguments.begin(), arguments.end());
     app_->parse(std::move(arguments));

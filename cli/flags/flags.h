@@ -1,8 +1,9 @@
 // The flags of the program's commands: a thin front of the parser library, whose header flags.cc
 // alone includes. It costs a compiler more time than all commands together.
 //
-// Of a flag that is given twice the last counts; a flag wins over its environment variable. Numbers
-// are finite: "nan" and "inf" are refused wherever a number is read.
+// Of a flag that is given twice the last counts; a flag wins over its environment variable, which
+// counts as not given where it is empty. Numbers are decimal and finite: "nan", "inf" and "0x10"
+// are refused wherever a number is read.
 #pragma once
 
 #include <cstdint>
@@ -39,13 +40,18 @@ class Flag {
   Flag& OneOf(const std::vector<std::string>& all);                     // one of these words
   Flag& Check(std::function<std::string(const std::string&)> problem);  // "": the text is good
   Flag& Needs(const Flag& other);  // is refused without the other one
-  Flag& OneAtATime();              // of a list: each time it is given it takes one value
-  Flag& SplitAt(char separator);   // one word holds several values
+  Flag& NotEmpty();                // "" is refused on the command line; Takes says it of all paths
+  // Counts as not given where it stands in the environment alone, and the other one, which belongs
+  // to the same command, on the command line.
+  Flag& YieldsTo(const Flag& other);
+  Flag& OneAtATime();             // of a list: each time it is given it takes one value
+  Flag& SplitAt(char separator);  // one word holds several values
   Flag& Describe(const std::string& what);
 
  private:
   friend class Command;
-  explicit Flag(CLI::Option* option) : option_(option) {}
+  Flag(CLI::App* app, CLI::Option* option) : app_(app), option_(option) {}
+  CLI::App* app_;
   CLI::Option* option_;
 };
 

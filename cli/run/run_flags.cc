@@ -155,7 +155,7 @@ void AddElasticRunFlags(Command command, RunFlags* flags) {
 void AddOutputFlags(Command command, RunFlags* flags) {
   RunOptions* const run = &flags->run;
   const auto add = [&](const char* names, std::string* value, const char* takes, const char* help) {
-    command.Value(names, value, help).Takes(takes).Group("Output");
+    command.Value(names, value, help).Takes(takes).NotEmpty().Group("Output");
   };
   add("--report", &run->context.report, "FILE", "Let rank 0 write a JSON summary at the end");
   add("--output-filename", &run->output_prefix, "PREFIX",

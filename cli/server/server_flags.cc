@@ -146,7 +146,8 @@ void AddServerFlags(Command command, ServerFlags* flags) {
       .ShowDefault();
   add("--coord-store", &server.coord_store, "URL",
       "Keep coordinator state in etcd instead: etcd://HOST:PORT,HOST:PORT/PREFIX, or etcds://… "
-      "under TLS. Of several servers with the same URL one leads and the others stand by");
+      "under TLS. Of several servers with the same URL one leads and the others stand by")
+      .NotEmpty();
   add("--etcd-tls", &server.etcd_tls, "DIRECTORY",
       "Of --coord-store etcds://…: the directory with ca.pem of etcd's authority, and with "
       "cert.pem and key.pem where etcd asks for a client's certificate");

@@ -43,6 +43,40 @@ INSTANTIATE_TEST_SUITE_P(
         {"NoRanks", {"run", "--", "true"}, "-np N"},
         {"NegativeRanks", {"run", "-np", "-3", "--", "true"}, "-np"},
         {"RanksAreText", {"run", "-np", "four", "--", "true"}, "four"},
+        {"RanksHaveAFraction",
+         {"run", "-np", "4.5", "--", "true"},
+         "\"4.5\" is not a whole number"},
+        {"RanksHaveAnExponent",
+         {"run", "-np", "1e1", "--", "true"},
+         "\"1e1\" is not a whole number"},
+        {"RanksAreHexadecimal",
+         {"run", "-np", "0x10", "--", "true"},
+         "\"0x10\" is not a whole number"},
+        {"RanksAreTooLong", {"run", "-np", "99999999999", "--", "true"}, "is not within"},
+        {"TimeIsHexadecimal", {"status", "--timeout", "0x10"}, "\"0x10\" is not a number"},
+        {"SwitchIsNeitherOnNorOff",
+         {"run", "-np", "1", "--adapt=maybe", "--", "true"},
+         "--adapt: \"maybe\" is neither on nor off: give 1 or 0"},
+        {"ContraryIsNeitherOnNorOff",
+         {"run", "-np", "1", "--no-momentum-masking=x", "--", "true"},
+         "--no-momentum-masking: \"x\" is neither"},
+        {"ContraryIsALargeNumber",
+         {"run", "-np", "1", "--no-momentum-masking=99999999999999999999", "--", "true"},
+         "--no-momentum-masking: \"99999999999999999999\" is neither"},
+        {"EmptyStore", {"run", "-np", "1", "--store", "", "--", "true"}, "--store: it is empty"},
+        {"EmptyTokenFile",
+         {"server", "--insecure", "--token-file", ""},
+         "--token-file: it is empty: give a value, or leave the flag out"},
+        {"EmptyIdentity",
+         {"status", "--server", "h1:7070", "--identity", ""},
+         "--identity: it is empty"},
+        {"EmptyTimeline",
+         {"run", "-np", "1", "--timeline", "", "--", "true"},
+         "--timeline: it is empty"},
+        {"EmptyFrozenPlan",
+         {"run", "-np", "1", "--freeze-plan", "", "--", "true"},
+         "--freeze-plan: it is empty"},
+        {"EmptyCoordStore", {"server", "--insecure", "--coord-store", ""}, "--coord-store: it is"},
         {"NoHostfile", {"run", "--hostfile", "/nonexistent", "--", "true"}, "/nonexistent"},
         {"TwoHostLists", {"run", "-H", "h1", "--hostfile", "f", "--", "true"}, "one of them"},
         {"TooManyRanks", {"run", "-np", "9", "-H", "h1:4", "--", "true"}, "slots (4)"},
@@ -136,6 +170,22 @@ TEST(BadInput, AVariableOfTheEnvironmentIsCheckedLikeItsFlag) {
   EXPECT_THAT(run.err, HasSubstr("loud"));
 }
 
+TEST(BadInput, ASwitchOfTheEnvironmentIsCheckedLikeItsFlag) {
+  for (const auto& [name, value] : Environment{{"RINGWOOD_TRUSTED_FABRIC", "maybe"},
+                                               {"RINGWOOD_ADAPT", "99999999999999999999"}}) {
+    const Finished run = RunProgram({"run", "-np", "1", "--", "true"}, {{name, value}});
+    EXPECT_EQ(run.code, 78) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("\"" + value + "\" is neither on nor off"));
+    EXPECT_THAT(run.err, HasSubstr("(" + name + ")"));
+  }
+}
+
+TEST(BadInput, AVariableOfAnotherCommandIsNotLookedAt) {
+  const Finished run =
+      RunProgram({"token", "new"}, {{"RINGWOOD_ADAPT", "maybe"}, {"RINGWOOD_LOG_LEVEL", "loud"}});
+  EXPECT_EQ(run.code, 0) << run.err;
+}
+
 TEST(BadInput, WhatDoesNotFitTheWorldIsNamed) {
   TemporaryDirectory directory;
   const std::string profile = directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\n");
@@ -160,6 +210,27 @@ TEST(BadInput, ADamagedTimelineIsConfiguration) {
   const Finished run =
       RunProgram({"trace", "summary", directory.Write("t.json", "[\n{\"ph\": nonsense\n]\n{}\n")});
   EXPECT_EQ(run.code, 78) << run.err;
+}
+
+TEST(Flags, NumbersAreDecimal) {
+  for (const auto& [given, last] : Environment{{"010", "9"}, {"08", "7"}}) {
+    const Finished run = RunProgram({"run", "-np", given, "--dry-run", "--", "true"});
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_THAT(run.out, HasSubstr("ranks 0.." + last + "\n"));
+  }
+}
+
+TEST(Flags, AnEmptyVariableCountsAsNotGiven) {
+  const Finished run = RunProgram({"run", "-np", "1", "--dry-run", "--", "true"},
+                                  {{"RINGWOOD_ADAPT", ""}, {"RINGWOOD_FREEZE_PLAN", ""}});
+  EXPECT_EQ(run.code, 0) << run.err;
+}
+
+TEST(Flags, OfASwitchAndItsContraryTheLastCounts) {
+  const Finished run =
+      RunProgram({"run", "--no-server", "-np", "1", "--no-momentum-masking", "--momentum-masking",
+                  "--", "sh", "-c", "echo masking=$RINGWOOD_MOMENTUM_MASKING"});
+  EXPECT_THAT(run.out, HasSubstr("masking=1"));
 }
 
 TEST(Flags, TheLastOfARepeatedFlagCounts) {
