@@ -9,8 +9,6 @@
 namespace ringwood {
 namespace {
 
-constexpr int kLargestCount = 1'000'000;  // of steps or elements: beyond it a typo is likelier
-
 using SwitchPlace = OptionPlace<bool, int>;
 using CountPlace = OptionPlace<int, int>;
 
@@ -46,7 +44,9 @@ Flag AddFlagFor(Command command, const Option& option, std::string* value) {
       return Problem(option, text);
     });
   }
-  if (std::holds_alternative<CountPlace>(option.place)) flag.Within(0, kLargestCount);
+  if (std::holds_alternative<CountPlace>(option.place) && option.range.words != nullptr) {
+    flag.Within(option.range.least, option.range.most);
+  }
   return flag.Default(OptionText(option, SessionOptions()));
 }
 

@@ -233,6 +233,17 @@ TEST(Flags, OfASwitchAndItsContraryTheLastCounts) {
   EXPECT_THAT(run.out, HasSubstr("masking=1"));
 }
 
+TEST(Flags, ACountIsWhatItsOptionMayBe) {
+  for (const char* variable : {"RINGWOOD_SPARSE_CHUNK", "RINGWOOD_WARMUP_STEPS"}) {
+    const Finished most =
+        RunProgram({"run", "-np", "1", "--dry-run", "--", "true"}, {{variable, "1000000000"}});
+    EXPECT_EQ(most.code, 0) << most.err;
+    const Finished more =
+        RunProgram({"run", "-np", "1", "--dry-run", "--", "true"}, {{variable, "1000000001"}});
+    EXPECT_EQ(more.code, 78) << variable;
+  }
+}
+
 TEST(Flags, TheLastOfARepeatedFlagCounts) {
   const Finished run = RunProgram({"run", "--no-server", "-np", "4", "--num-proc", "3", "-np", "2",
                                    "--", "sh", "-c", "echo $WORLD_SIZE"});

@@ -60,7 +60,7 @@ TEST(Run, TheTimeToJoinReachesTheRanks) {
 
 TEST(Run, WrongFlagsOfSparseTensorsAreRefusedByName) {
   for (const char* flag : {"--sparse-keep=-1", "--sparse-keep=x", "--sparse-chunk=-1",
-                           "--sparse-chunk=2000000", "--clip-norm=-1"}) {
+                           "--sparse-chunk=2000000000", "--clip-norm=-1"}) {
     const Finished run = RunProgram(Shell("exit 0", {"-np", "1", flag}));
     EXPECT_EQ(run.code, 78) << flag;
     EXPECT_THAT(run.err, HasSubstr(std::string(flag).substr(0, std::string(flag).find('='))));
