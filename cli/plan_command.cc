@@ -1,9 +1,11 @@
 #include "cli/plan_command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "base/units.h"
 #include "cli/pages/chart_file.h"
 #include "plan/model/cost_option.h"
@@ -79,7 +81,14 @@ bool HasTree(const PlanFlags& flags, const PlanInput& input) {
 }
 
 StatusOr<PlanInput> Input(const PlanFlags& flags, const ModelProfile& profile) {
-  PlanInput input = InputOf(profile, flags.density > 0 ? flags.density : 0.01);
+  if (flags.density > flags.max_density) {
+    return Invalid(
+        absl::StrFormat("--density %g is above --max-density %g: the least share of a tensor is at "
+                        "most the greatest",
+                        flags.density, flags.max_density));
+  }
+  const double least = flags.density > 0 ? flags.density : std::min(0.01, flags.max_density);
+  PlanInput input = InputOf(profile, least);
   RW_RETURN_IF_ERROR(SetCosts(flags, &input));
   if (flags.density > 0) input.lags_max_ratio = 1 / flags.density;
   if (flags.forward >= 0) {
@@ -218,9 +227,9 @@ void AddPlannerFlags(Command command, PlanFlags* flags) {
       .ShowDefault()
       .AtLeast(0);
   add("--contention", &flags->contention, "SHARE",
-      "Let asc slow a message down by this share, 0 to 1, beside another one")
+      "Let asc slow a message down by this share beside another one")
       .ShowDefault()
-      .AtLeast(0);
+      .Within(0, 1);
   add("--group-limit", &flags->group_limit, "BYTES",
       "Merge groups up to this size, e.g. 64M; without it there is no limit");
   command

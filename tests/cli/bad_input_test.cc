@@ -102,6 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
          {"run", "-np", "2", "--join-timeout", "inf", "--", "true"},
          "--join-timeout"},
         {"ForwardIsNoNumber", {"plan", "--trace", "t", "--forward", "nan"}, "--forward"},
+        {"ContentionIsNoShare", {"plan", "--trace", "t", "--contention", "5"}, "--contention: 5"},
         {"RoundsOfNoShare",
          {"plan", "--trace", "t", "--rounds", "--utilisation", "1"},
          "--utilisation"},
@@ -184,6 +185,15 @@ TEST(BadInput, AVariableOfAnotherCommandIsNotLookedAt) {
   const Finished run =
       RunProgram({"token", "new"}, {{"RINGWOOD_ADAPT", "maybe"}, {"RINGWOOD_LOG_LEVEL", "loud"}});
   EXPECT_EQ(run.code, 0) << run.err;
+}
+
+TEST(BadInput, TheLeastDensityIsNotAboveTheGreatest) {
+  TemporaryDirectory directory;
+  const std::string profile = directory.Write("t.csv", "tensor,numel,ready_time_us\nfc,1000,0\n");
+  const Finished plan = RunProgram({"plan", "--trace", profile, "--network", "alpha=1e-4,beta=1e-9",
+                                    "--workers", "4", "--density", "0.5", "--max-density", "0.1"});
+  EXPECT_EQ(plan.code, 78);
+  EXPECT_THAT(plan.err, HasSubstr("--density 0.5 is above --max-density 0.1"));
 }
 
 TEST(BadInput, WhatDoesNotFitTheWorldIsNamed) {
