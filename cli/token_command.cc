@@ -35,7 +35,7 @@ Status HandOut(const std::string& token, const std::string& out) {
 
 StatusOr<std::string> FindJobSecret(const CommandContext& context, const TokenFlags& flags) {
   std::string secret;
-  if (flags.store.empty()) {
+  if (flags.store.empty() || !flags.token_file.empty()) {
     RW_ASSIGN_OR_RETURN(secret, FindToken(context.environment, flags.token_file));
   } else {
     RW_ASSIGN_OR_RETURN(secret, ReadTokenFile("--store", TokenFile(flags.store)));

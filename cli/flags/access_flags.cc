@@ -1,7 +1,10 @@
 #include "cli/flags/access_flags.h"
 
+#include <filesystem>
 #include <fstream>
+#include <optional>
 
+#include "proto/job_token.h"
 #include "proto/token.h"
 #include "proto/token_file.h"
 
@@ -16,25 +19,57 @@ std::string LeftIn(const std::string& name) {
   return word;
 }
 
+// What the server of a store left there.
+struct Left {
+  std::string address, token;
+  std::string folder;  // in which its identity is named
+};
+
+// "…/jobs/NAME" is the folder of a job of a deployment, which takes the job's address away when it
+// closes the job; the next call opens it again. The deployment's own files stay, two folders up.
+std::optional<Left> LeftByDeployment(const std::string& store) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::absolute(store, error).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();
+  const std::string job = folder.filename();
+  if (folder.parent_path().filename() != "jobs" || !CheckJobName(job).ok() ||
+      !std::filesystem::is_directory(folder, error)) {
+    return std::nullopt;
+  }
+  const std::string deployment = folder.parent_path().parent_path();
+  Left left{LeftIn(AddressFile(deployment)), LeftIn(TokenFile(deployment)), deployment};
+  if (left.address.empty()) return std::nullopt;
+  if (!left.token.empty()) left.token = JobSecret(left.token, job);
+  return left;
+}
+
+Left LeftOn(const std::string& store) {
+  const Left left{LeftIn(AddressFile(store)), LeftIn(TokenFile(store)), store};
+  return left.address.empty() ? LeftByDeployment(store).value_or(left) : left;
+}
+
 Status NotOn(const std::string& store, const std::string& what) {
   return NotFound("--store: no " + what + " runs on " + store + ", or it is another user's");
 }
 
-StatusOr<std::string> AddressOf(const ServerAccess& access) {
+StatusOr<std::string> AddressOf(const ServerAccess& access, const Left& left) {
   if (!access.server.empty()) return access.server;
   if (access.store.empty()) {
     return Invalid(
         "which server? Give --server HOST:PORT, or its directory of checkpoints with --store");
   }
-  const std::string address = LeftIn(AddressFile(access.store));
-  if (!address.empty()) return address;
+  if (!left.address.empty()) return left.address;
   return NotOn(access.store, "server");
 }
 
-StatusOr<std::string> TokenOf(const Environment& environment, const ServerAccess& access) {
-  if (access.store.empty()) return FindToken(environment, access.token_file);
-  const std::string token = LeftIn(TokenFile(access.store));
-  if (!token.empty() || !LeftIn(AddressFile(access.store)).empty()) return token;
+bool UsesStoresToken(const ServerAccess& access) {
+  return !access.store.empty() && access.token_file.empty();
+}
+
+StatusOr<std::string> TokenOf(const Environment& environment, const ServerAccess& access,
+                              const Left& left) {
+  if (!UsesStoresToken(access)) return FindToken(environment, access.token_file);
+  if (!left.token.empty() || !left.address.empty()) return left.token;
   return NotOn(access.store, "server with a token");
 }
 
@@ -49,8 +84,8 @@ void AddTokenFileFlag(Command command, const std::string& what, std::string* tok
       .Takes("FILE");
 }
 
-void AddIdentityFlag(Command command, std::string* identity, const std::string& otherwise) {
-  command
+Flag AddIdentityFlag(Command command, std::string* identity, const std::string& otherwise) {
+  return command
       .Value("--identity", identity,
              "Speak mutual TLS, with the certificate in this folder (ca.pem, cert.pem, key.pem)" +
                  otherwise)
@@ -60,27 +95,34 @@ void AddIdentityFlag(Command command, std::string* identity, const std::string& 
 
 void AddServerAccessFlags(Command command, const std::string& names, const std::string& who,
                           ServerAccess* access) {
-  command.Value(names, &access->server, "Ask the " + who + " at this HOST:PORT")
-      .Takes("ADDRESS")
-      .From("RINGWOOD_COORDINATOR");
-  command
-      .Value("--store", &access->store,
-             "Find the " + who +
-                 " and its token in this checkpoint directory, where it left them for this user")
-      .Takes("DIRECTORY");
+  Flag server = command.Value(names, &access->server, "Ask the " + who + " at this HOST:PORT")
+                    .Takes("ADDRESS")
+                    .From("RINGWOOD_COORDINATOR");
+  const Flag store =
+      command
+          .Value("--store", &access->store,
+                 "Find the " + who +
+                     " and its token in this checkpoint directory, where it left them for this "
+                     "user; wins over RINGWOOD_COORDINATOR and RINGWOOD_IDENTITY")
+          .Takes("DIRECTORY");
   AddTokenFileFlag(command, "a token of the job", &access->token_file);
-  AddIdentityFlag(command, &access->identity, "; with --store that of the server by default");
+  Flag identity =
+      AddIdentityFlag(command, &access->identity, "; with --store that of the server by default");
+  // A token is sent to whom the command line names, and to nobody whom a job's environment does.
+  server.YieldsTo(store);
+  identity.YieldsTo(store);
 }
 
 StatusOr<FoundServer> FindServer(const Environment& environment, const ServerAccess& access) {
+  const Left left = access.store.empty() ? Left() : LeftOn(access.store);
   FoundServer found;
-  RW_ASSIGN_OR_RETURN(found.address, AddressOf(access));
-  RW_ASSIGN_OR_RETURN(const std::string token, TokenOf(environment, access));
+  RW_ASSIGN_OR_RETURN(found.address, AddressOf(access, left));
+  RW_ASSIGN_OR_RETURN(const std::string token, TokenOf(environment, access, left));
   const std::string token_file =
-      access.store.empty() ? TokenFileOf(environment, access.token_file) : "";
+      UsesStoresToken(access) ? "" : TokenFileOf(environment, access.token_file);
   const bool kept = access.identity.empty() && !access.store.empty();
   RW_ASSIGN_OR_RETURN(const auto credentials,
-                      OpenCredentials(kept ? KeptIdentity(access.store) : access.identity));
+                      OpenCredentials(kept ? KeptIdentity(left.folder) : access.identity));
   found.access = Access(token, credentials, token_file);
   return found;
 }

@@ -16,13 +16,13 @@ namespace ringwood {
 void AddTokenFileFlag(Command command, const std::string& what, std::string* token_file);
 
 // --identity, the folder of a certificate; `otherwise` ends the help: what holds without it.
-void AddIdentityFlag(Command command, std::string* identity, const std::string& otherwise = "");
+Flag AddIdentityFlag(Command command, std::string* identity, const std::string& otherwise = "");
 
 // What a command is given to find a server of a job, and to be let in there.
 struct ServerAccess {
   std::string server;      // HOST:PORT; empty: the store says it
   std::string store;       // a directory in which the server left its address and token
-  std::string token_file;  // without a store; empty: as FindToken finds it
+  std::string token_file;  // empty: the store's, without a store as FindToken finds it
   std::string identity;    // folder of a certificate; empty: that which the store names, or none
 };
 
