@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "base/digest.h"
 #include "client/grpc/calls.h"
 #include "client/grpc/load_item.h"
@@ -19,7 +20,8 @@ constexpr double kReaderSilenceSeconds = 10;
 constexpr double kConnectSeconds = 5;  // for a server that is just being started
 // The server answers within the time that it is given, and says more than a deadline of ours.
 constexpr double kAnswerSeconds = 5;
-constexpr double kPartSeconds = 60;  // between two parts of a list
+constexpr double kPartSeconds = 60;    // between two parts of a list
+constexpr double kAgainSeconds = 0.1;  // a deployment opens a job in about so long
 
 constexpr size_t kMaxHeldItems = 1 << 22;  // far more than a manifest holds
 
@@ -105,23 +107,27 @@ class GrpcReaderClient : public ReaderClient {
         coordinator_(v1::Coordinator::NewStub(stores_.main().channel)) {}
 
   StatusOr<v1::PullResponse> Pull(const v1::PullRequest& request) override {
-    AwaitConnection(request.timeout_seconds());
-    grpc::ClientContext context;
-    context.set_deadline(DeadlineIn(Seconds(request.timeout_seconds() + kAnswerSeconds)));
     v1::PullResponse response;
-    RW_RETURN_IF_ERROR(Explained(coordinator_->Pull(&context, request, &response)));
+    RW_RETURN_IF_ERROR(Explained(AskedAgain(request, [&](const v1::PullRequest& asked) {
+      AwaitConnection(asked.timeout_seconds());
+      grpc::ClientContext context;
+      context.set_deadline(DeadlineIn(Seconds(asked.timeout_seconds() + kAnswerSeconds)));
+      return coordinator_->Pull(&context, asked, &response);
+    })));
     return response;
   }
 
   StatusOr<v1::CheckpointManifest> Hold(const v1::HoldRequest& request) override {
-    AwaitConnection(request.timeout_seconds());
-    holding_ = std::make_unique<Holding>(stores_.main().stub.get(), request);
     v1::CheckpointManifest manifest;
     v1::HeldPart part;
-    Status held;
-    for (double seconds = request.timeout_seconds() + kAnswerSeconds; held.ok() && !part.last();
-         seconds = kPartSeconds) {
-      held = Explained(holding_->Read(&part, seconds));
+    Status held = Explained(AskedAgain(request, [&](const v1::HoldRequest& asked) {
+      AwaitConnection(asked.timeout_seconds());
+      holding_ = std::make_unique<Holding>(stores_.main().stub.get(), asked);
+      return holding_->Read(&part, asked.timeout_seconds() + kAnswerSeconds);
+    }));
+    if (held.ok()) held = TakePart(part, &manifest);
+    while (held.ok() && !part.last()) {
+      held = Explained(holding_->Read(&part, kPartSeconds));
       if (held.ok()) held = TakePart(part, &manifest);
     }
     if (held.ok()) return manifest;
@@ -137,6 +143,19 @@ class GrpcReaderClient : public ReaderClient {
   }
 
  private:
+  // As often as a deployment that is opening or closing the job asks for it, within the request's
+  // time.
+  template <typename Request, typename Call>
+  static grpc::Status AskedAgain(Request request, const Call& call) {
+    const TimePoint end = Now() + Seconds(request.timeout_seconds());
+    for (;;) {
+      const grpc::Status status = call(request);
+      const double left = ToSeconds(end - Now()) - kAgainSeconds;
+      if (!AsksAgain(status) || left <= 0) return status;
+      absl::SleepFor(absl::Seconds(kAgainSeconds));
+      request.set_timeout_seconds(left);
+    }
+  }
   // Where none comes the call that follows says why.
   void AwaitConnection(double seconds) {
     (void)stores_.main().channel->WaitForConnected(
