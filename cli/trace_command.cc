@@ -1,5 +1,6 @@
 // `ringwood trace merge | summary | flight`: reads what ranks recorded.
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -25,7 +26,25 @@ StatusOr<std::vector<RankTimeline>> Aligned(const std::vector<std::string>& file
   return ranks;
 }
 
+// With its name forgotten, "-o" takes the first file of a shell's pattern.
+Status CheckOutput(const TraceFlags& flags) {
+  const std::string& output = flags.output;
+  constexpr char kRemedy[] =
+      ": give the merged timeline a name of its own, as in ringwood trace merge -o job.json "
+      "job.rank*.json";
+  std::error_code error;
+  for (const std::string& file : flags.files) {
+    if (!std::filesystem::equivalent(output, file, error)) continue;
+    return Invalid("-o " + output + " is one of the files to merge" + kRemedy);
+  }
+  if (!std::filesystem::is_regular_file(output, error)) return OkStatus();
+  const auto there = ReadTimelineFiles({output});
+  if (!there.ok() || there->size() != 1) return OkStatus();
+  return Invalid("-o " + output + " is there and the timeline of one rank or server" + kRemedy);
+}
+
 Status MergeTimelines(const TraceFlags& flags) {
+  RW_RETURN_IF_ERROR(CheckOutput(flags));
   RW_ASSIGN_OR_RETURN(const std::vector<RankTimeline> ranks, Aligned(flags.files));
   return WriteText(flags.output, MergedTimeline(ranks));
 }

@@ -130,6 +130,9 @@ StatusOr<std::vector<RankTimeline>> ReadTimelineFiles(const std::vector<std::str
     if (std::filesystem::is_directory(file, error)) {
       return Invalid(file + " is a directory; name the files in it");
     }
+    if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error)) {
+      return Invalid(file + " is no regular file; copy what it gives into one");
+    }
     std::ifstream stream(file, std::ios::binary | std::ios::ate);
     if (!stream) return NotFound(file + " cannot be read");
     if (static_cast<size_t>(stream.tellg()) > kMaxTimelineFileBytes) {

@@ -1,6 +1,7 @@
 // Timelines and flight records from outside: a real job writes them, `ringwood trace` reads them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -97,6 +98,46 @@ TEST(Trace, TheFlightRecordOfAKilledRankIsThere) {
   EXPECT_THAT(killed.out, HasSubstr("committed"));
   const Finished other = RunProgram({"trace", "flight", directory.path() + "/rank0.flight"});
   EXPECT_THAT(other.out, HasSubstr("rank 1 (host localhost) failed in epoch 1"));
+}
+
+// A rank's timeline, as short as one can be.
+std::string TimelineOf(int rank) {
+  return "[\n{\"ph\":\"X\",\"pid\":" + std::to_string(rank) +
+         ",\"tid\":0,\"ts\":1,\"dur\":1,\"name\":\"a\",\"cat\":\"ring\"},\n";
+}
+
+TEST(Trace, ATimelineOfARankIsNotOverwritten) {
+  const TemporaryDirectory directory;
+  const std::string first = directory.Write("job.rank0.json", TimelineOf(0));
+  const std::string second = directory.Write("job.rank1.json", TimelineOf(1));
+  std::filesystem::create_hard_link(second, directory.path() + "/same");
+  for (const auto& words : {std::vector<std::string>{first, second},  // the name was forgotten
+                            {first, first, second},
+                            {directory.path() + "/same", first, second}}) {
+    std::vector<std::string> merge = {"trace", "merge", "-o"};
+    merge.insert(merge.end(), words.begin(), words.end());
+    const Finished refused = RunProgram(merge);
+    EXPECT_EQ(refused.code, 78) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("give the merged timeline a name of its own"));
+  }
+  EXPECT_EQ(directory.Read("job.rank0.json"), TimelineOf(0));
+  EXPECT_EQ(directory.Read("job.rank1.json"), TimelineOf(1));
+  for (int time = 0; time < 2; ++time) {  // a merged one is replaced
+    const Finished merged =
+        RunProgram({"trace", "merge", "-o", directory.path() + "/job.json", first, second});
+    EXPECT_EQ(merged.code, 0) << merged.err;
+  }
+}
+
+TEST(Trace, WhatIsNoRegularFileIsNotWaitedFor) {
+  const TemporaryDirectory directory;
+  const std::string pipe = directory.path() + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const char* command : {"summary", "flight"}) {
+    const Finished run = RunProgram({"trace", command, pipe});
+    EXPECT_EQ(run.code, 78) << run.err;
+    EXPECT_THAT(run.err, HasSubstr(pipe));
+  }
 }
 
 TEST(Trace, FilesThatAreNotTimelinesAreRefused) {
