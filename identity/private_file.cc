@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -26,6 +27,16 @@ class OpenFile {
  private:
   const int descriptor_;
 };
+
+// False: errno says why.
+bool WriteAll(int file, const std::string& content) {
+  for (size_t at = 0; at < content.size();) {
+    const ssize_t wrote = write(file, content.data() + at, content.size() - at);
+    if (wrote < 0 && errno != EINTR) return false;
+    at += static_cast<size_t>(std::max<ssize_t>(wrote, 0));
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -77,9 +88,7 @@ Status WriteWhole(const std::string& path, const std::string& content, int mode)
   const OpenFile file(
       open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
   const bool written =
-      file.get() >= 0 &&
-      write(file.get(), content.data(), content.size()) == static_cast<ssize_t>(content.size()) &&
-      rename(fresh.c_str(), path.c_str()) == 0;
+      file.get() >= 0 && WriteAll(file.get(), content) && rename(fresh.c_str(), path.c_str()) == 0;
   if (written) return OkStatus();
   const int error = errno;
   unlink(fresh.c_str());

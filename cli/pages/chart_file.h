@@ -7,6 +7,7 @@
 
 namespace ringwood {
 
+// The file has its old content until the new one is whole, also where the disk is full.
 Status WriteText(const std::string& file, const std::string& text);
 
 // FILE.svg is written as it is; FILE.png through rsvg-convert (Debian package librsvg2-bin), which

@@ -1,7 +1,13 @@
 // Manual page and shell completion: made of the flags, so they have all of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
+#include <filesystem>
+
+#include "cli/pages/chart_file.h"
 #include "cli/pages/completion.h"
 #include "cli/pages/manual_page.h"
 #include "tests/cli/program.h"
@@ -30,7 +36,10 @@ std::vector<CommandText> Commands() {
   return {
       {"run", "Run a command", ".Example: a\\b", {wire, resume, FlagOf("--elastic", "", "Go on")}},
       {"checkpoint", "Look", "", {}},
-      {"checkpoint list", "List", "", {FlagOf("--store", "DIRECTORY", "The store")}}};
+      {"checkpoint list",
+       "List",
+       "",
+       {FlagOf("--store", "DIRECTORY", "The store"), FlagOf("--identity", "FOLDER", "Who")}}};
 }
 
 TEST(ManualPage, HasEveryFlagWithItsFacts) {
@@ -61,6 +70,58 @@ TEST(FishCompletion, AFlagIsFollowedByItsValuesAndItsHelp) {
   EXPECT_THAT(script, HasSubstr("\"__ringwood_in 'run'\" -s w -l wire -x -a 'fp32 bf16' "
                                 "-d 'Send dense gradients as \\'fp32\\''\n"));
   EXPECT_THAT(script, HasSubstr("\"__ringwood_in 'checkpoint'\" -a list -d 'List'\n"));
+}
+
+// Of the files that this process writes, as on a disk that is full.
+class LargestFile {
+ public:
+  explicit LargestFile(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~LargestFile() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  LargestFile(const LargestFile&) = delete;
+  LargestFile& operator=(const LargestFile&) = delete;
+
+ private:
+  rlimit before_ = {};
+  void (*const handler_)(int);
+};
+
+int FilesIn(const TemporaryDirectory& directory) {
+  const std::filesystem::directory_iterator files(directory.path());
+  return static_cast<int>(std::distance(begin(files), end(files)));
+}
+
+TEST(WriteText, AFullDiskLeavesTheFileAsItWas) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.Write("chart.svg", "old");
+  Status written;
+  {
+    const LargestFile limit(4096);
+    written = WriteChart(file, std::string(8192, 'x'));
+  }
+  EXPECT_THAT(Message(written), HasSubstr(file));
+  EXPECT_EQ(directory.Read("chart.svg"), "old");
+  EXPECT_EQ(FilesIn(directory), 1);
+}
+
+TEST(WriteText, WhatALinkNamesIsReplacedWithItsMode) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.Write("real", "old"), link = directory.path() + "/link";
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  std::filesystem::create_symlink("real", link);
+  ASSERT_TRUE(WriteText(link, "new").ok());
+  EXPECT_EQ(directory.Read("real"), "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  struct stat about {};
+  ASSERT_EQ(::stat(file.c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777, 0400u);
+  EXPECT_TRUE(WriteText("/dev/null", "new").ok());
 }
 
 TEST(Completion, OfAnotherShellIsRefused) {
