@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,17 @@ Status HandOut(const std::string& token, const std::string& out) {
   return OkStatus();
 }
 
+// A secret that another one replaces is lost, and with it what its tokens are good for.
+Status HandOutSecret(const std::string& secret, const std::string& out) {
+  std::error_code error;
+  if (!out.empty() && std::filesystem::exists(std::filesystem::symlink_status(out, error))) {
+    return AlreadyExists("--out: " + out +
+                         " is there: a secret in it would be lost, and its tokens useless; name "
+                         "another file");
+  }
+  return HandOut(secret, out);
+}
+
 StatusOr<std::string> FindJobSecret(const CommandContext& context, const TokenFlags& flags) {
   std::string secret;
   if (flags.store.empty() || !flags.token_file.empty()) {
@@ -62,10 +74,11 @@ Status Issue(const CommandContext& context, const TokenFlags& flags) {
   return OkStatus();
 }
 
-void AddOutFlag(Command command, TokenFlags* flags) {
+void AddOutFlag(Command command, TokenFlags* flags, const std::string& kind) {
   command
-      .Value("--out", &flags->out,
-             "Write it to this file, which others cannot read; without it to standard output")
+      .Value(
+          "--out", &flags->out,
+          "Write it to this " + kind + ", which others cannot read; without it to standard output")
       .Takes("FILE");
 }
 
@@ -89,7 +102,7 @@ void AddIssue(Command parent, CommandContext* context) {
              "Find the secret in this checkpoint directory, where the job's server left it for "
              "this user")
       .Takes("DIRECTORY");
-  AddOutFlag(command, flags.get());
+  AddOutFlag(command, flags.get(), "file");
   command.Run(context, [context, flags] { return Issue(*context, *flags); });
 }
 
@@ -100,7 +113,7 @@ Status MakeJobSecret(const CommandContext& context, const TokenFlags& flags) {
     return Invalid("the secret is that of the job " + std::string(JobOfToken(secret)) +
                    ": give the deployment's, as its servers have it");
   }
-  return HandOut(JobSecret(secret, flags.job), flags.out);
+  return HandOutSecret(JobSecret(secret, flags.job), flags.out);
 }
 
 void AddJob(Command parent, CommandContext* context) {
@@ -115,15 +128,15 @@ void AddJob(Command parent, CommandContext* context) {
       .Value("--store", &flags->store,
              "Find the secret in this directory, where the deployment left it for this user")
       .Takes("DIRECTORY");
-  AddOutFlag(command, flags.get());
+  AddOutFlag(command, flags.get(), "new file");
   command.Run(context, [context, flags] { return MakeJobSecret(*context, *flags); });
 }
 
 void AddNew(Command parent, CommandContext* context) {
   Command command = parent.Subcommand("new", "Make a job's secret, for --token-file of its server");
   auto flags = std::make_shared<TokenFlags>();
-  AddOutFlag(command, flags.get());
-  command.Run(context, [flags] { return HandOut(NewSecret(), flags->out); });
+  AddOutFlag(command, flags.get(), "new file");
+  command.Run(context, [flags] { return HandOutSecret(NewSecret(), flags->out); });
 }
 
 }  // namespace

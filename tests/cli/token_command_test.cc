@@ -12,6 +12,36 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+TEST(TokenCommand, ASecretThatIsThereIsNotReplaced) {
+  const TemporaryDirectory directory;
+  const std::string secret = directory.path() + "/secret", job = directory.path() + "/job";
+  ASSERT_EQ(RunProgram({"token", "new", "--out", secret}).code, 0);
+  ASSERT_EQ(RunProgram({"token", "job", "a", "--token-file", secret, "--out", job}).code, 0);
+  const std::string first = directory.Read("secret"), of_job = directory.Read("job");
+  EXPECT_THAT(of_job, StartsWith("a/"));
+  for (const auto& words : {std::vector<std::string>{"token", "new", "--out", secret},
+                            {"token", "new", "--out", job},
+                            {"token", "job", "b", "--token-file", secret, "--out", job}}) {
+    const Finished again = RunProgram(words);
+    EXPECT_EQ(again.code, 78) << again.err;
+    EXPECT_THAT(again.err, HasSubstr("is there"));
+  }
+  EXPECT_EQ(directory.Read("secret"), first);
+  EXPECT_EQ(directory.Read("job"), of_job);
+}
+
+TEST(TokenCommand, ATokenIsRenewedInItsFile) {
+  const TemporaryDirectory directory;
+  const std::string secret = directory.path() + "/secret", token = directory.path() + "/token";
+  ASSERT_EQ(RunProgram({"token", "new", "--out", secret}).code, 0);
+  const std::vector<std::string> issue = {"token", "issue", "--token-file", secret, "--out", token};
+  ASSERT_EQ(RunProgram(issue).code, 0);
+  const std::string first = directory.Read("token");
+  const Finished again = RunProgram(issue);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(directory.Read("token"), first);
+}
+
 TEST(TokenCommand, ATokenFileWinsOverTheStores) {
   const TemporaryDirectory directory;
   const std::string secret = directory.path() + "/secret", kept = directory.path() + "/token";
